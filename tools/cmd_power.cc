@@ -127,8 +127,16 @@ class Power : public Command {
     return line->AddApp(text, [this, action] { action_ = action; });
   }
 
-  void AddSources(CLI::App* app) {
+  void AddReading(CLI::App* app) {
     AddSensors(app, /*of_energy=*/false, "", &record_.from);
+    Heading(app, kSensors)
+        .Flag("--gpm", &record_.from.gpm,
+              "Also how busy SMs, tensor cores and DRAM of NVIDIA GPUs are (Hopper "
+              "and later)");
+  }
+
+  void AddSources(CLI::App* app) {
+    AddReading(app);
     printing_.AddFormat(app, {"table", "json"});
     printing_.AddPath(app);
     Heading(app, kOwn).Flag("--json-schema", &printing_.json_schema,
@@ -136,7 +144,7 @@ class Power : public Command {
   }
 
   void AddRecord(CLI::App* app) {
-    AddSensors(app, /*of_energy=*/false, "", &record_.from);
+    AddReading(app);
     const Heading recording(app, "Recording");
     recording.Value("--log", &record_.log_path, "FILE",
                     "Keep the readings there (docs/power-log.md)");

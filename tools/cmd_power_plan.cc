@@ -53,7 +53,7 @@ class PowerPlan : public TraceCommand {
     Own().Value("--most", &options_.most_s, "S", "The experiment may take so long [3600]",
                 Between(1, 100'000));
     Own().Count("--seed", &options_.seed, "Of orders, lengths and pauses");
-    AddSensorPlaces({app, "Sensors"}, &from_);
+    AddSensorPlaces({app, kSensors}, &from_);
   }
 
   absl::Status Check() override {

@@ -161,6 +161,10 @@ class PowerRun : public Command {
     AddAsking();
     AddKeeping();
     AddSensors(app, /*of_energy=*/false, "; or none: without, every energy null", &from_);
+    Heading(app, kSensors)
+        .Flag("--no-gpm", &no_gpm_,
+              "Leave the utilization counters of NVIDIA GPUs (Hopper and later) "
+              "to other profilers");
     Heading(app, kOwn).Flag("--json-schema", &printing_.json_schema,
                             "Print the JSON Schema of summary and records");
   }
@@ -199,8 +203,10 @@ class PowerRun : public Command {
     const absl::Status started = client->Start();
     if (absl::IsCancelled(started)) return kExitStopped;
     RETURN_IF_ERROR(WithExit(started, kExitNotThere));
+    run_.model_server_json = client->versions_json();
     from_.pid = client->pid();
     from_.children_only = from_.pid == 0;  // what this process takes is none of the server's
+    from_.gpm = !no_gpm_;
     ASSIGN_OR_RETURN(const auto telemetry,
                      WithExits(telemetry_of_(from_, printing_.quiet), kTelemetryExits));
     const RunHardware hardware = PrimeHardware(telemetry.get(), run_.stopped);
@@ -337,6 +343,7 @@ class PowerRun : public Command {
                                {"answer_field", dataset_.answer_field},
                                {"subject_field", dataset_.subject_field},
                                {"shuffle", json::OrNull(dataset_.shuffle_seed)},
+                               {"gpm", !no_gpm_},
                                {"output_dir", run_.output_root},
                                {"max_queries", json::OrNull(run_.max_queries)}};
     return json::Dump(config);
@@ -369,6 +376,7 @@ class PowerRun : public Command {
   const ClientKind* kind_ = nullptr;
   std::vector<std::string> parameters_;  // NAME=VALUE
   ClientOptions client_;
+  bool no_gpm_ = false;
   PowerSourceOptions from_;  // the source "none" alone: no telemetry
 };
 

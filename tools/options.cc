@@ -230,7 +230,7 @@ void AddSensorPlaces(const Heading& heading, PowerSourceOptions* from) {
 }
 
 void AddSensors(CLI::App* app, bool of_energy, const char* also, PowerSourceOptions* from) {
-  const Heading sensors(app, "Sensors");
+  const Heading sensors(app, kSensors);
   sensors.List("--source", &from->sources, "NAME",
                power::SourcesHelp(of_energy, Cat(" or replay:LOG, several with commas", also)));
   AddSensorPlaces(sensors, from);

@@ -39,7 +39,8 @@ absl::StatusOr<double> ParseShare(const std::string& text);
 absl::StatusOr<int64_t> ParseNs(const std::string& text);
 
 inline constexpr char kOwn[] = "Options", kInput[] = "Input", kSelect[] = "Selection",
-                      kTime[] = "Time", kOut[] = "Output", kDecision[] = "Decision";
+                      kTime[] = "Time", kOut[] = "Output", kDecision[] = "Decision",
+                      kSensors[] = "Sensors";
 
 // Options under one heading of a command's help.
 class Heading {

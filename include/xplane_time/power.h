@@ -54,6 +54,7 @@ enum class PowerReason : uint8_t {
   kSuspended,    // the machine slept
   kImplausible,  // a jump that no device makes
   kSharedWindow,  // what else went on at the time cannot be told from it
+  kNotAsked,     // it is not read unless it is asked for
 };
 std::string_view PowerReasonName(PowerReason reason);  // permission_denied, ...
 
@@ -64,14 +65,15 @@ std::string_view ReadingKindName(ReadingKind kind);  // cumulative, instant, ave
 // temperature_mc (thousandths of a degree Celsius), clock_sm_mhz, clock_memory_mhz,
 // memory_used_bytes, memory_total_bytes, rss_bytes, peak_rss_bytes, utilization_gpu_ppm,
 // utilization_memory_ppm (share of time in which memory was busy, not bandwidth),
-// power_limit_mw, pstate, throttle_reasons (bits, as NVML's), or a caller's gauge.
+// power_limit_mw, pstate, throttle_reasons (bits, as NVML's), gpm_sm_util_ppm, gpm_tensor_util_ppm,
+// gpm_dram_bw_util_ppm (shares of the peak, means since the reading before), or a caller's gauge.
 struct PowerChannel {
   std::string source;  // nvml, rapl, hwmon, process, constant, caller
   std::string device;  // GPU-..., package-0, an hwmon's PCI address, pid:123
   std::string domain;  // gpu, module, gpu_memory, package, dram, core, uncore, psys, process, ...
   std::string quantity;
   ReadingKind kind = ReadingKind::kGauge;
-  bool slow = false;  // read once a second, whatever the period
+  bool slow = false;  // read every PowerRecordOptions::slow_period_ns, whatever the period
   // Part of the total of its source; a package is, the cores in it are not.
   bool in_total = false;
   std::optional<int64_t> wrap_range = {};        // of a counter: it starts again after this value
@@ -135,6 +137,9 @@ struct PowerSourceOptions {
   int64_t pid = 0;                               // for `process`; 0: this one
   // For `process`: what `pid` will start, not itself.
   bool children_only = false;
+  // Of NVML: reads GPM, from Hopper on. Not unless it is asked for: other profilers on the GPU may
+  // want the same counters.
+  bool gpm = false;
 };
 
 // Every source asked for, with what it has and lacks. Never fails for a missing sensor.
@@ -145,6 +150,9 @@ struct PowerRecordOptions {
   // 0: 50 ms for nvml and hwmon, 10 ms for rapl, 100 ms for process. NVML takes at most 50 Hz,
   // everything else 1 kHz; less is raised to that, which is among the findings.
   int64_t period_ns = 0;
+  // Of channels that are slow, up to a second. A source that takes long for them is asked less
+  // often: 2 % of the time at most, but once a second.
+  int64_t slow_period_ns = 1'000'000'000;
   std::string log_path = {};  // empty: a file without a name, gone at the end
   std::string command = {};   // for the header
   // Channels as they were measured on this machine (power calibrate): the log has their prior_
@@ -245,6 +253,9 @@ struct GaugeSummary {
   // 0.006 % (docs/power.md).
   std::optional<double> avg = {}, max = {}, median = {}, min = {};
   PowerReason reason = PowerReason::kKnown;  // where n is 0
+  // The four are of a reading outside of the window, n is 0: it was taken so long before, or, where
+  // it is negative, after it.
+  std::optional<int64_t> nearest_age_ns = {};
 };
 
 // The energies of a window that are `in_total`, added up: only where each of them is known. What
@@ -341,6 +352,9 @@ struct PowerSummaryOptions {
   // Its mean power is the idle power: the name of windows.
   std::string idle_window = "idle";
   bool whole = true;  // with the window of the whole recording
+  // A window without a reading of a gauge has the nearest one that is not further away; 0: none.
+  // Not of power, which has an energy.
+  int64_t nearest_within_ns = 0;
   // Later ones are counted and left out, and so are those that begin while 1024 are open.
   uint64_t max_windows = 100'000;
   size_t max_columns = 1024;  // of each series; 0: no series

@@ -15,8 +15,8 @@
 // `resume`, and asks nothing twice. What fails of one record (a crash, a hang, nonsense) is that
 // record's status, never the run's. A value that is not known is null, never 0.
 //
-// Room is left for other sources (data set registries) and other sinks (Parquet): each is an
-// interface of one or two functions. Clients have a list of their own, src/workload/clients.h.
+// Data sets have a list, src/workload/datasets.h, and clients one, src/workload/clients.h. Room is
+// left for other sinks (Parquet): an interface of a few functions.
 //
 // One thread, but for clients: with `concurrency` Ready and Ask are called by as many at once.
 // docs/power-run.md says what is in the directory.
@@ -104,6 +104,8 @@ class InferenceClient {
   // After the last question.
   virtual void Finish() {}
   virtual int64_t pid() const { return 0; }  // of the process that answers; 0: it is not ours
+  // Of what answers, by name, once it runs: {"vllm": "0.9.1"}; null: it does not say.
+  virtual std::string versions_json() const { return "null"; }
 };
 
 struct CommandClientOptions {
@@ -217,7 +219,8 @@ struct PowerRunOptions {
   // Asked where there is a run already and neither is set; true overwrites.
   std::function<bool(const std::string& directory)> confirm_overwrite = {};
   std::function<bool()> stopped = [] { return false; };
-  std::string config_json = "{}";  // how it was called; kept in summary.json
+  std::string config_json = "{}";          // how it was called; kept in summary.json
+  std::string model_server_json = "null";  // versions_json of the client; kept there too
   // Of the time between checkpoints.
   std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
 };

@@ -21,17 +21,18 @@ PROGRAM = """
             return Answer("text", input_tokens=3, output_tokens=4, time_to_first_token_ms=0.5)
         return problem.upper(){also}
 
-    serve(answer)
+    serve(answer, {versions})
 """
 
 
 class PowerClientTest(unittest.TestCase):
-    def talk(self, *problems, more="", also=""):
-        """The answers to hello and to each problem."""
+    def talk(self, *problems, more="", also="", versions=None):
+        """The answers to each problem."""
         to_read, to_write = os.pipe()
         from_read, from_write = os.pipe()
         process = subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(PROGRAM.format(more=more, also=also))],
+            [sys.executable, "-c", textwrap.dedent(
+                PROGRAM.format(more=more, also=also, versions=versions))],
             env={**os.environ, "XPLANE_TIME_HARNESS_IN": str(to_read),
                  "XPLANE_TIME_HARNESS_OUT": str(from_write)},
             pass_fds=(to_read, from_write), stdout=subprocess.DEVNULL)
@@ -50,8 +51,11 @@ class PowerClientTest(unittest.TestCase):
             requests.write('{"v":1,"type":"bye"}\n')
             requests.flush()
             self.assertEqual(process.wait(60), 0)
-        self.assertEqual(got[0]["type"], "hello")
+        self.assertEqual((got[0]["type"], got[0]["versions"]), ("hello", versions))
         return got[1:]
+
+    def test_versions_are_said(self):
+        self.assertEqual(len(self.talk("a", versions={"torch": "2.9.0"})), 1)
 
     def test_texts_counts_and_failures(self):
         text, counted, raised, memory, number = self.talk("a", "counted", "raise", "memory",
@@ -71,7 +75,7 @@ class PowerClientTest(unittest.TestCase):
         self.assertEqual(answer["answer"], "As1")
 
     def test_without_a_driver(self):
-        done = subprocess.run([sys.executable, "-c", textwrap.dedent(PROGRAM.format(more="", also=""))],
+        done = subprocess.run([sys.executable, "-c", textwrap.dedent(PROGRAM.format(more="", also="", versions=None))],
                               capture_output=True, text=True, timeout=60)
         self.assertIn("no driver", done.stderr)
 

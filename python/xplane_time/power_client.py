@@ -23,7 +23,7 @@ import json
 import os
 import pathlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -52,11 +52,13 @@ class Question:
     dataset_metadata: dict[str, Any]
 
 
-def serve(answer: Callable[..., str | Answer]) -> None:
+def serve(answer: Callable[..., str | Answer],
+          versions: Mapping[str, str] | None = None) -> None:
     """Answers the driver until it says bye.
 
     `answer(problem)`, or `answer(problem, question)` for the rest of the record, returns a text
-    or an Answer. Errors: ArgumentError where there is no driver.
+    or an Answer. `versions`, as {"torch": torch.__version__}, are kept in the run's summary.
+    Errors: ArgumentError where there is no driver.
     """
     try:
         requests = os.fdopen(int(os.environ["XPLANE_TIME_HARNESS_IN"]), "rb")
@@ -66,10 +68,11 @@ def serve(answer: Callable[..., str | Answer]) -> None:
             "INVALID_ARGUMENT", "no driver: it is run by xplane-time power run RECORDS -- COMMAND"
         ) from None
     with requests, answers:
-        _serve(answer, requests, answers)
+        _serve(answer, versions, requests, answers)
 
 
-def _serve(answer: Callable[..., str | Answer], requests: IO[bytes], answers: IO[bytes]) -> None:
+def _serve(answer: Callable[..., str | Answer], versions: Mapping[str, str] | None,
+           requests: IO[bytes], answers: IO[bytes]) -> None:
     def send(**message: Any) -> None:
         answers.write(json.dumps({"v": 1, **message}).encode() + b"\n")
         answers.flush()
@@ -81,7 +84,8 @@ def _serve(answer: Callable[..., str | Answer], requests: IO[bytes], answers: IO
         if kind == "bye":
             return
         if kind == "hello":
-            send(type="hello", name=pathlib.Path(sys.argv[0]).name)
+            send(type="hello", name=pathlib.Path(sys.argv[0]).name,
+                 versions=dict(versions) if versions else None)
         elif kind == "ask":
             question = Question(request["problem"], request.get("model", ""),
                                 request.get("subject", ""), request.get("dataset_metadata") or {})

@@ -21,6 +21,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "earlier_tools/power_run_rates.h"
 #include "earlier_tools/power_run_result_json.h"
 #include "io/whole_file.h"
 #include "json/described.h"
@@ -119,14 +121,14 @@ absl::StatusOr<std::vector<fs::path>> FilesOfARun(const std::string& path) {
   return files;
 }
 
-// Of the answered records: the mean, median and 95th percentile of a number that each has. What is
-// null counts as unknown, never as 0. Bounded memory.
+// Of the answered records: mean, median, 95th percentile and extremes of a number that each has.
+// What is null counts as unknown, never as 0. Bounded memory.
 struct Aggregate {
   const char* at;         // its place among the metrics, in the records and in the summary
   const char* of_record;  // below it: a statistic of the record, which needs no name in the summary
   double per_unit;        // how fine it is told
   stats::QuantileSketch scaled = {};
-  double sum = 0;
+  double sum = 0, min = HUGE_VAL, max = -HUGE_VAL;
   uint64_t unknown = 0;
 
   void Add(const Json& metrics) {
@@ -139,6 +141,8 @@ struct Aggregate {
     }
     scaled.Add(std::llround(number));
     sum += value.get<double>();
+    min = std::min(min, value.get<double>());
+    max = std::max(max, value.get<double>());
   }
   Json ToJson() const {
     const uint64_t known = scaled.count();
@@ -149,7 +153,9 @@ struct Aggregate {
             {"unknown", unknown},
             {"mean", known > 0 ? Json(sum / static_cast<double>(known)) : Json()},
             {"median", told(scaled.Median())},
-            {"p95", told(scaled.Quantile(0.95))}};
+            {"p95", told(scaled.Quantile(0.95))},
+            {"min", known > 0 ? Json(min) : Json()},
+            {"max", known > 0 ? Json(max) : Json()}};
   }
 };
 
@@ -221,6 +227,16 @@ SharedWindowTotals SharedWindowsOf(const Json& shared) {
     });
   }
   return totals;
+}
+
+// "550.54.15", of several GPUs each once; empty: none says.
+std::string DriverOf(const Json& gpus) {
+  std::set<std::string> drivers;
+  for (const Json& each : gpus.is_array() ? gpus : Json::array()) {
+    drivers.insert(TextOf(each, "driver").value_or(""));
+  }
+  drivers.erase("");
+  return absl::StrJoin(drivers, ", ");
 }
 
 class KeptRun : public RunDirectory {
@@ -302,11 +318,15 @@ class KeptRun : public RunDirectory {
                     {"stop_reason", json::TextOrNull(stop_reason)},
                     {"energy_totals", EnergiesJson(energies)},
                     {"shared_windows", SharedWindowsJson(shared_)},
+                    {"energy_rates", rates_.ToJson()},
                     {"aggregates", aggregates},
                     {"system_info", json::Parse(hardware_.system_info_json)},
                     {"gpu_info", json::Parse(hardware_.gpu_info_json)},
                     {"output_dir", path_},
-                    {"versions", {{"xplane-time", XPLANE_TIME_VERSION_STRING}}}};
+                    {"versions",
+                     {{"xplane-time", XPLANE_TIME_VERSION_STRING},
+                      {"driver", json::TextOrNull(DriverOf(json::Parse(hardware_.gpu_info_json)))},
+                      {"model_server", json::Parse(options_.model_server_json)}}}};
     return summary.dump(2, ' ', false, Json::error_handler_t::replace);
   }
 
@@ -461,6 +481,7 @@ class KeptRun : public RunDirectory {
       const Json& metrics = record["model_metrics"].begin().value();
       for (Aggregate& each : aggregates_) each.Add(metrics);
     }
+    rates_.Add(record);
     const Json interval = record.value("interval", Json());
     const auto begun = json::WholeOf(interval, "begin_unix_ns"),
                from = json::WholeOf(interval, "begin_ns"), to = json::WholeOf(interval, "end_ns");
@@ -492,16 +513,27 @@ class KeptRun : public RunDirectory {
   std::set<uint64_t> done_;
   PowerRunTotals totals_;
   SharedWindowTotals shared_, since_span_;  // of the latter only what is of records
+  power::EnergyRates rates_;
   static constexpr double kMicro = 1e6, kNano = 1e9;
-  std::vector<Aggregate> aggregates_ = {{"/latency_metrics/total_query_seconds", "", kNano},
-                                        {"/latency_metrics/time_to_first_token_seconds", "", kNano},
-                                        {"/latency_metrics/per_token_ms", "", kMicro},
-                                        {"/latency_metrics/throughput_tokens_per_sec", "", kMicro},
-                                        {"/token_metrics/input", "", 1},
-                                        {"/token_metrics/output", "", 1},
-                                        {"/token_metrics/total", "", 1},
-                                        {"/power_metrics/gpu/per_query_watts", "/avg", kMicro},
-                                        {"/power_metrics/cpu/per_query_watts", "/avg", kMicro}};
+  std::vector<Aggregate> aggregates_ = {
+      {"/latency_metrics/total_query_seconds", "", kNano},
+      {"/latency_metrics/time_to_first_token_seconds", "", kNano},
+      {"/latency_metrics/per_token_ms", "", kMicro},
+      {"/latency_metrics/throughput_tokens_per_sec", "", kMicro},
+      {"/token_metrics/input", "", 1},
+      {"/token_metrics/output", "", 1},
+      {"/token_metrics/total", "", 1},
+      {"/power_metrics/gpu/per_query_watts", "/avg", kMicro},
+      {"/power_metrics/cpu/per_query_watts", "/avg", kMicro},
+      {"/energy_metrics/per_query_joules", "", kNano},
+      {"/energy_metrics/cpu_per_query_joules", "", kNano},
+      {"/temperature_metrics", "/avg", kMicro},
+      {"/memory_metrics/cpu_mb", "/max", kMicro},
+      {"/memory_metrics/gpu_mb", "/max", kMicro},
+      {"/hardware_utilization/gpu/compute_utilization_pct", "", kMicro},
+      {"/hardware_utilization/gpu/memory_bandwidth_utilization_pct", "", kMicro},
+      {"/hardware_utilization/gpu/tensor_core_utilization_pct", "", kMicro},
+      {"/hardware_utilization/gpu/busy_pct", "", kMicro}};
   std::optional<int64_t> first_unix_ns_, last_unix_ns_;  // asked; answered
   double generated_unix_s_ = 0;
 };

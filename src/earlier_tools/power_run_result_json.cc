@@ -103,19 +103,23 @@ GaugeSummary GaugeOf(const RunTelemetry& telemetry, std::string_view domain,
         return channel.domain == domain && channel.quantity == quantity ? &channel.device : nullptr;
       },
       [&](const GaugeSummary& each) {
-        return std::pair(each.n > 0, channel_of(each).kind != ReadingKind::kAverage);
+        return std::pair(each.avg.has_value(), channel_of(each).kind != ReadingKind::kAverage);
       });
   if (gauges.empty()) return {.reason = PowerReason::kUnsupported};
   double sum = 0;
   GaugeSummary all = *gauges[0];
   for (const GaugeSummary* each : gauges) {
-    if (each->n == 0 || !each->avg.has_value()) {
+    if (!each->avg.has_value()) {
       const bool known = each->reason == PowerReason::kKnown;
       return {.reason = known ? PowerReason::kNoSamples : each->reason};
     }
     sum += *each->avg;
     all.max = std::max(all.max, each->max);
     all.min = std::min(all.min, each->min);
+    const auto further = [](int64_t a, int64_t b) { return std::abs(a) < std::abs(b); };
+    if (each->nearest_age_ns.has_value()) {
+      all.nearest_age_ns = std::max(all.nearest_age_ns.value_or(0), *each->nearest_age_ns, further);
+    }
   }
   all.reason = PowerReason::kKnown;
   const bool one = gauges.size() == 1;
@@ -128,12 +132,16 @@ GaugeSummary GaugeOf(const RunTelemetry& telemetry, std::string_view domain,
   return all;
 }
 
+// Null: a reading of the window itself.
+Json NearestJson(const GaugeSummary& gauge) {
+  if (!gauge.nearest_age_ns.has_value()) return nullptr;
+  return static_cast<double>(*gauge.nearest_age_ns) * 1e-6;
+}
+
 Json GaugeJson(const GaugeSummary& gauge) {
-  return {{"avg", OrNull(gauge.avg)},
-          {"max", OrNull(gauge.max)},
-          {"median", OrNull(gauge.median)},
-          {"min", OrNull(gauge.min)},
-          {"reason", ReasonJson(gauge.reason)}};
+  return {{"avg", OrNull(gauge.avg)},           {"max", OrNull(gauge.max)},
+          {"median", OrNull(gauge.median)},     {"min", OrNull(gauge.min)},
+          {"reason", ReasonJson(gauge.reason)}, {"nearest_age_ms", NearestJson(gauge)}};
 }
 
 // Of the readings of power where there are some, else of the energy.
@@ -200,26 +208,43 @@ Json TokensJson(const RunAnswer& answer) {
           {"total", known ? Json(total) : Json(nullptr)}};
 }
 
+// The mean of all GPUs, or why there is none: that one of them has none, or that nobody asked.
+GaugeSummary GpmOf(const RunTelemetry& telemetry, std::string_view quantity, double unit) {
+  for (const PowerAbsence& each : telemetry.absences) {
+    if (each.source == "nvml" && each.what.ends_with(kGpmAbsence)) return {.reason = each.reason};
+  }
+  GaugeSummary mean = GaugeOf(telemetry, "gpu", quantity, unit, Over::kMean);
+  const bool is_nvml = std::ranges::any_of(
+      telemetry.channels, [](const PowerChannel& each) { return each.source == "nvml"; });
+  const bool is_read = std::ranges::find(telemetry.channels, quantity, &PowerChannel::quantity) !=
+                       telemetry.channels.end();
+  if (is_nvml && !is_read) mean.reason = PowerReason::kNotAsked;
+  return mean;
+}
+
 Json UtilizationJson(const RunTelemetry& telemetry) {
   constexpr double kPercent = 10'000;  // of ppm
   const auto of_gpu = [&](std::string_view quantity, double unit) {
     return GaugeOf(telemetry, "gpu", quantity, unit, Over::kMean);
   };
-  const GaugeSummary busy = of_gpu("utilization_gpu_ppm", kPercent),
-                     used = of_gpu("memory_used_bytes", kGibibyte),
-                     total = of_gpu("memory_total_bytes", kGibibyte);
-  return {{"gpu",
-           {{"compute_utilization_pct", nullptr},  // NVML's is the share of time with a kernel
-            {"memory_bandwidth_utilization_pct", nullptr},
-            {"tensor_core_utilization_pct", nullptr},
-            {"utilization_reason", PowerReasonName(PowerReason::kUnsupported)},
-            {"busy_pct", OrNull(busy.avg)},
-            {"busy_reason", ReasonJson(busy.reason)},
-            {"memory_used_gb", OrNull(used.max)},  // of the fullest
-            {"memory_used_reason", ReasonJson(used.reason)},
-            {"memory_total_gb", OrNull(total.max)},
-            {"memory_total_reason", ReasonJson(total.reason)}}},
-          {"derived", Json::object()}};
+  Json gpu;
+  const auto set = [&](const std::string& name, const char* unit, auto value,
+                       const GaugeSummary& gauge) {
+    gpu[name + unit] = OrNull(gauge.*value);
+    gpu[name + "_reason"] = ReasonJson(gauge.reason);
+    gpu[name + "_nearest_age_ms"] = NearestJson(gauge);
+  };
+  for (const auto& [name, quantity] :
+       {std::pair{"compute_utilization", "gpm_sm_util_ppm"},
+        std::pair{"memory_bandwidth_utilization", "gpm_dram_bw_util_ppm"},
+        std::pair{"tensor_core_utilization", "gpm_tensor_util_ppm"}}) {
+    set(name, "_pct", &GaugeSummary::avg, GpmOf(telemetry, quantity, kPercent));
+  }
+  set("busy", "_pct", &GaugeSummary::avg, of_gpu("utilization_gpu_ppm", kPercent));
+  // Of the fullest.
+  set("memory_used", "_gb", &GaugeSummary::max, of_gpu("memory_used_bytes", kGibibyte));
+  set("memory_total", "_gb", &GaugeSummary::max, of_gpu("memory_total_bytes", kGibibyte));
+  return {{"gpu", gpu}, {"derived", Json::object()}};
 }
 
 Json MetricsJson(const RunResult& result, const RunTelemetry& telemetry) {
@@ -269,24 +294,6 @@ Json EstimatesJson(const RunTelemetry& telemetry) {
                    {"inconsistent", each.inconsistent}});
   }
   return all;
-}
-
-// The sum of a record's energies that count; known where each of them is.
-Json AllEnergies(const Json& record) {
-  const auto estimates = record.find("energies");
-  std::optional<double> joules, lo, hi;
-  bool first = true;
-  for (const Json& each : estimates == record.end() ? Json::array() : *estimates) {
-    if (!each.is_object() || each.value("in_total", Json()) != Json(true)) continue;
-    AddWhereKnown(first, NumberOf(each, "energy_joules"), &joules);
-    AddWhereKnown(first, NumberOf(each, "lo_joules"), &lo);
-    AddWhereKnown(first, NumberOf(each, "hi_joules"), &hi);
-    first = false;
-  }
-  return {{"per_query_joules", OrNull(joules)},
-          {"lo_joules", OrNull(lo)},
-          {"hi_joules", OrNull(hi)},
-          {"missing", record.value("missing", Json())}};
 }
 
 // What begins with `prefix` of a model's energy_metrics, or of AllEnergies.
@@ -339,6 +346,23 @@ bool IsRunRecord(const Json& record) {
   const Json& metrics = models->begin().value();
   return json::TextOf(record, "status").has_value() && metrics.is_object() &&
          metrics.contains("energy_metrics");
+}
+
+Json AllEnergies(const Json& record) {
+  const auto estimates = record.find("energies");
+  std::optional<double> joules, lo, hi;
+  bool first = true;
+  for (const Json& each : estimates == record.end() ? Json::array() : *estimates) {
+    if (!each.is_object() || each.value("in_total", Json()) != Json(true)) continue;
+    AddWhereKnown(first, NumberOf(each, "energy_joules"), &joules);
+    AddWhereKnown(first, NumberOf(each, "lo_joules"), &lo);
+    AddWhereKnown(first, NumberOf(each, "hi_joules"), &hi);
+    first = false;
+  }
+  return {{"per_query_joules", OrNull(joules)},
+          {"lo_joules", OrNull(lo)},
+          {"hi_joules", OrNull(hi)},
+          {"missing", record.value("missing", Json())}};
 }
 
 void AddToTotals(const Json& record, PowerRunTotals* totals) {

@@ -18,6 +18,9 @@ bool IsRunRecord(const Json& record);
 void AddToTotals(const Json& record, PowerRunTotals* totals);
 // But for the records of it.
 void AddToTotals(const RunSpan& span, SharedWindowTotals* totals);
+// The sum of a record's energies that count, as energy_metrics has those of GPUs; known where each
+// of them is.
+Json AllEnergies(const Json& record);
 
 // The message of a record that failed, in one line for people. All of it stays in the record.
 

@@ -11,6 +11,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -39,12 +40,14 @@ struct ReadingPart {
   Sample first, last;                // these five: where n is not 0
   int64_t min = std::numeric_limits<int64_t>::max(), max = std::numeric_limits<int64_t>::min();
   std::optional<double> median = {};
+  std::optional<Sample> before = {}, after = {};  // where there is no reading: the nearest ones
 };
 
 class ReadingFold {
  public:
-  ReadingFold(const WindowEdges* edges, bool with_median)
-      : edges_(*edges), with_median_(with_median) {}
+  // `with_nearest`: windows without a reading have those around them.
+  ReadingFold(const WindowEdges* edges, bool with_median, bool with_nearest)
+      : edges_(*edges), with_median_(with_median), with_nearest_(with_nearest) {}
 
   void Add(const Sample& sample) {
     // A reading at the time of an edge is in the window.
@@ -59,6 +62,7 @@ class ReadingFold {
       now.reason = sample.reason;
       return;
     }
+    for (const uint32_t window : std::exchange(await_after_, {})) parts_[window].after = sample;
     now.AddKnown({.n = 1,
                   .sum = sample.value,
                   .first = sample,
@@ -115,6 +119,10 @@ class ReadingFold {
       return;
     }
     const std::optional<Readings> all = buckets_.End(edge.window);
+    if (with_nearest_ && all.has_value() && all->n + all->unknown == 0) {
+      parts_[edge.window].before = last_;
+      await_after_.push_back(edge.window);
+    }
     if (!all.has_value() || all->n + all->unknown == 0) return;
     ReadingPart& part = parts_[edge.window];
     part = *all;
@@ -125,7 +133,8 @@ class ReadingFold {
   }
 
   const WindowEdges& edges_;
-  const bool with_median_;
+  const bool with_median_, with_nearest_;
+  std::vector<uint32_t> await_after_;  // windows: the next known reading is after them
   size_t next_edge_ = 0;
   std::optional<Sample> last_;
   Buckets<Readings> buckets_;
@@ -140,8 +149,9 @@ struct Rhythm {
 class ChannelFold {
  public:
   // All that is pointed to must outlive the fold. `columns`: of its series; 0: it has none.
+  // `with_nearest`: of what has no energy.
   ChannelFold(const PowerChannel& of, int64_t expected_period_ns, const WindowEdges* edges,
-              const std::vector<Suspension>* suspensions, size_t columns)
+              const std::vector<Suspension>* suspensions, size_t columns, bool with_nearest = false)
       : channel(of),
         is_counter(of.kind == ReadingKind::kCumulative),
         has_energy(is_counter ? of.quantity == "energy_uj"
@@ -151,7 +161,7 @@ class ChannelFold {
         suspensions_(suspensions),
         max_plausible_mw_(
             std::clamp<int64_t>(of.max_plausible_mw.value_or(kMostPlausibleMw), 0, kMostMw)),
-        readings_(edges, !is_counter) {
+        readings_(edges, !is_counter, with_nearest && !has_energy) {
     constexpr int64_t kFirstColumnNs = 1'000'000;
     if (columns > 0) series.emplace(kFirstColumnNs, columns);
   }

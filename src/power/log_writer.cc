@@ -202,13 +202,14 @@ namespace {
 constexpr std::string_view kReasons[] = {
     "known",  "permission_denied", "unsupported",     "no_samples",     "reset",
     "gap",    "device_lost",       "driver_mismatch", "reset_required", "hung",
-    "absent", "suspended",         "implausible",     "shared_window"};
+    "absent", "suspended",         "implausible",     "shared_window",
+    "not_asked"};
 constexpr std::string_view kKinds[] = {"cumulative", "instant", "average", "gauge"};
 constexpr std::string_view kEstimators[] = {"best", "counter", "held", "trapezoid",
                                             "endpoint-mean"};
 constexpr std::string_view kUnbounded[] = {"between_readings", "broken_counter", "few_updates",
                                            "counter_covers_part"};
-static_assert(std::size(kReasons) == size_t{1} + static_cast<size_t>(PowerReason::kSharedWindow) &&
+static_assert(std::size(kReasons) == size_t{1} + static_cast<size_t>(PowerReason::kNotAsked) &&
               std::size(kKinds) == size_t{1} + static_cast<size_t>(ReadingKind::kGauge));
 
 }  // namespace

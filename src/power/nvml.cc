@@ -11,7 +11,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "power/nvml_api.h"
+#include "power/nvml_gpm.h"
 #include "power/reader.h"
+#include "power/sources.h"
 #include "power/visible_devices.h"
 #include "status.h"
 
@@ -115,7 +117,9 @@ struct NvmlPlan {
   std::vector<Call> calls;
   std::vector<Field> fields;
   std::optional<Samples> samples;
-  bool lost = false;  // its last call said so
+  std::unique_ptr<GpmSampler> gpm = {};  // null: it is not read
+  uint32_t first_gpm_channel = 0;        // of kGpmQuantities, in their order
+  bool lost = false;                     // its last call said so
 };
 
 // More than any device or module draws; of counters of devices that do not tell their limit.
@@ -364,6 +368,7 @@ class Taker {
     const NvmlReturn energy = PlanEnergy(found);
     const NvmlReturn power = PlanPower(found);
     for (const NvmlCall& call : kSlowCalls) PlanSlow(call, found);
+    if (options_.gpm) PlanGpm(found);
     if (energy != kNvmlSuccess && power != kNvmlSuccess) {
       NoPower(found, power);
     } else {
@@ -472,6 +477,44 @@ class Taker {
     }
   }
 
+  // With a first sample, so that the first pass has means.
+  void PlanGpm(Found& found) {
+    if (found.device.mig) {
+      return NoGpm(found, kNvmlNotSupported, "split (MIG): the counters are the whole GPU's");
+    }
+    NvmlGpmSupport support = {.version = kNvmlGpmVersion, .is_supported = 0};
+    NvmlReturn result = nvml_.gpm_support(found.plan.device, &support);
+    if (result == kNvmlSuccess && support.is_supported == 0) result = kNvmlNotSupported;
+    if (result != kNvmlSuccess) {
+      const bool none = result == kNvmlNotSupported;
+      return NoGpm(found, result,
+                   none && found.vgpu ? "a vGPU has none"
+                   : none             ? "GPUs have it from Hopper on"
+                                      : "nvmlGpmQueryDeviceSupport: " + NvmlErrorText(result));
+    }
+    auto gpm = std::make_unique<GpmSampler>(nvml_);
+    std::optional<GpmMeans> means;
+    result = gpm->Sample(found.plan.device, &means);
+    if (result != kNvmlSuccess) {
+      return NoGpm(found, result, "nvmlGpmSampleGet: " + NvmlErrorText(result));
+    }
+    found.plan.gpm = std::move(gpm);
+    found.plan.first_gpm_channel = static_cast<uint32_t>(taken_.channels.size());
+    for (const GpmQuantity& each : kGpmQuantities) {
+      AddChannel(found, "gpu", each.quantity, ReadingKind::kGauge);
+      taken_.channels.back().note = "GPM: mean since the reading before";
+    }
+  }
+
+  void NoGpm(const Found& found, NvmlReturn result, std::string why) {
+    Absent(Cat(found.device.id, kGpmAbsence), result,
+           Cat(found.device.id, ": no utilization of SMs, tensor cores and DRAM (GPM): ", why));
+    PowerAbsence& absence = taken_.absences.back();
+    if (absence.reason == PowerReason::kPermissionDenied) {
+      absence.fix = "run it as root, or load the driver with NVreg_RestrictProfilingToAdminUsers=0";
+    }
+  }
+
   const NvmlApi& nvml_;
   const PowerSourceOptions& options_;
   std::vector<Found> found_;
@@ -565,6 +608,9 @@ class NvmlReader : public Reader {
   // kReset where the driver is back, else why it is not. Asked once when it goes and once a
   // second after.
   PowerReason Initialize() {
+    for (NvmlPlan& plan : plans_) {
+      if (plan.gpm != nullptr) plan.gpm->Forget();
+    }
     if (nvml_->initialized) nvml_->shutdown();
     const NvmlReturn result = nvml_->init();
     nvml_->initialized = result == kNvmlSuccess;
@@ -595,6 +641,7 @@ class NvmlReader : public Reader {
     for (const NvmlPlan::Call& call : plan.calls) {
       if (slow || !call.slow) ReadCall(plan, call, readings);
     }
+    if (plan.gpm != nullptr && plan.gpm->IsDue(MonotonicNow())) ReadGpm(plan, readings);
   }
 
   // What a call said, and when; not made where the device or the driver is not there.
@@ -622,6 +669,7 @@ class NvmlReader : public Reader {
 
   void Note(NvmlPlan& plan, NvmlReturn result) {
     if (result == kNvmlGpuIsLost) plan.lost = true;
+    if (plan.lost && plan.gpm != nullptr) plan.gpm->Forget();  // it may come back reset
     if (result == kNvmlUninitialized || result == kNvmlDriverNotLoaded) {
       down_ = PowerReason::kAbsent;
     }
@@ -676,6 +724,21 @@ class NvmlReader : public Reader {
       Reading& reading = readings->emplace_back(answer.ReadingOf(plan.samples->channel));
       SetValue(reading, RawOf(sample.value, type), 1, true);
       reading.sampled_ns = time;
+    }
+  }
+
+  // A mean is of the middle of its time.
+  void ReadGpm(NvmlPlan& plan, std::vector<Reading>* readings) {
+    std::optional<GpmMeans> means;
+    const Answer answer = Ask(plan, [&] { return plan.gpm->Sample(plan.device, &means); });
+    if (answer.result == kNvmlSuccess && !means) return;  // the first sample after a failure
+    for (size_t i = 0; i < kGpmQuantities.size(); ++i) {
+      Reading& reading = readings->emplace_back(
+          answer.ReadingOf(plan.first_gpm_channel + static_cast<uint32_t>(i)));
+      if (!means) continue;
+      reading.value = means->of[i].ppm;
+      reading.reason = means->of[i].reason;
+      reading.sampled_ns = means->begin_ns + (means->end_ns - means->begin_ns) / 2;
     }
   }
 

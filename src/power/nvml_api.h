@@ -7,7 +7,8 @@
 //   if (nvml == nullptr) ...      // absence.message: what the loader said; absence.fix
 //
 // Names, numbers and layouts are those of NVIDIA's public NVML API (nvml.h of CUDA 12, "NVML
-// API Reference Guide"); the layouts are part of its ABI and versioned by function name.
+// API Reference Guide"; GPM: CUDA 13); the layouts are part of its ABI and versioned by function
+// name.
 #pragma once
 
 #include <cstdint>
@@ -121,6 +122,35 @@ struct NvmlPci {
   char bus_id[32];
 };
 
+// GPM, from Hopper on: what the hardware counted between two samples. NVML_GPM_METRIC_*, percent.
+inline constexpr unsigned kNvmlGpmSmUtil = 2;
+inline constexpr unsigned kNvmlGpmAnyTensorUtil = 5;
+inline constexpr unsigned kNvmlGpmDramBandwidthUtil = 10;
+inline constexpr unsigned kNvmlGpmVersion = 1;  // of both that follow
+
+struct NvmlGpmSupport {
+  unsigned version, is_supported;
+};
+
+struct NvmlGpmMetric {
+  unsigned id;
+  NvmlReturn result;
+  double value;
+  const char *short_name, *long_name, *unit;  // the library's; may be null
+};
+
+using NvmlGpmSample = struct NvmlGpmSampleHandle*;
+
+// Only metric_count of the metrics are used. nvml.h of CUDA 12.0 has 98 of them and that of CUDA 13
+// has 477: as large as the largest, in case a driver clears them all.
+struct NvmlGpmMetrics {
+  unsigned version, metric_count;
+  NvmlGpmSample before, after;
+  NvmlGpmMetric metrics[477];
+};
+
+static_assert(sizeof(NvmlGpmSupport) == 8 && sizeof(NvmlGpmMetric) == 40);
+static_assert(sizeof(NvmlGpmMetrics) == 24 + 477 * 40);
 static_assert(sizeof(NvmlFieldValue) == 40 && sizeof(NvmlSample) == 16);
 static_assert(sizeof(NvmlProcess) == 24 && sizeof(NvmlPci) == 68);
 
@@ -199,6 +229,12 @@ struct NvmlApi {
   OfDevice<Count> performance_state{library, {"nvmlDeviceGetPerformanceState"}};
   OfDevice<NvmlMemory*> memory{library, {"nvmlDeviceGetMemoryInfo"}};
   OfDevice<NvmlUtilization*> utilization{library, {"nvmlDeviceGetUtilizationRates"}};
+
+  OfDevice<NvmlGpmSupport*> gpm_support{library, {"nvmlGpmQueryDeviceSupport"}};
+  Call<NvmlGpmSample*> gpm_alloc{library, {"nvmlGpmSampleAlloc"}};
+  Call<NvmlGpmSample> gpm_free{library, {"nvmlGpmSampleFree"}};
+  OfDevice<NvmlGpmSample> gpm_sample{library, {"nvmlGpmSampleGet"}};
+  Call<NvmlGpmMetrics*> gpm_metrics{library, {"nvmlGpmMetricsGet"}};
 
   // Of settings (gpu_settings.h). Clocks are locked from Volta on.
   OfDevice<Count, unsigned*> supported_memory_clocks{library,

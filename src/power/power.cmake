@@ -7,6 +7,7 @@ add_library(xplane_time_power STATIC
   power/nvidia_smi_log.cc
   power/nvml.cc
   power/nvml_api.cc
+  power/nvml_gpm.cc
   power/process.cc
   power/rapl.cc
   power/reader.cc

@@ -26,7 +26,8 @@ namespace {
 using std::chrono::nanoseconds;
 using SteadyTime = std::chrono::steady_clock::time_point;  // CLOCK_MONOTONIC on Linux
 
-constexpr int64_t kSlowPeriodNs = 1'000'000'000, kClockLineNs = 1'000'000'000;
+constexpr int64_t kMostSlowPeriodNs = 1'000'000'000, kClockLineNs = 1'000'000'000;
+constexpr int64_t kSlowShare = 50;  // slow passes take one part of so many of the time
 constexpr int64_t kClockMovedNs = 1'000'000, kWatchNs = 100'000'000;
 
 struct Track {
@@ -34,7 +35,7 @@ struct Track {
   size_t source = 0;  // place in the header's periods
   uint32_t first_channel = 0, channels = 0;
   bool tells_energy = false;  // or power
-  int64_t period_ns = 0;
+  int64_t period_ns = 0, slow_period_ns = 0;
   std::thread thread;
   // Guarded by Shared::mutex.
   int64_t busy_since_ns = 0;  // 0: not in a call
@@ -89,12 +90,20 @@ void ReadOnce(Shared* shared, Track* track, bool slow, std::vector<Reading>* rea
 void ReadPeriodically(const std::shared_ptr<Shared>& shared, const std::shared_ptr<Track>& track) {
   std::vector<Reading> readings;
   const int64_t start_ns = MonotonicNow();
-  int64_t next_ns = start_ns, next_slow_ns = start_ns;
+  int64_t next_ns = start_ns, next_slow_ns = start_ns, slow_took_ns = 0;
   for (bool last = false; !last;) {
     const int64_t now_ns = MonotonicNow();
     const bool slow = now_ns >= next_slow_ns;
-    if (slow) next_slow_ns += (1 + (now_ns - next_slow_ns) / kSlowPeriodNs) * kSlowPeriodNs;
     ReadOnce(shared.get(), track.get(), slow, &readings);
+    if (slow) {
+      const int64_t took_ns = MonotonicNow() - now_ns;
+      // A pass that is late once, as on a busy machine, makes none of the next late.
+      const int64_t usual_ns = std::min(std::exchange(slow_took_ns, took_ns), took_ns);
+      const int64_t every_ns =
+          std::clamp(std::min(usual_ns, kMostSlowPeriodNs) * kSlowShare, track->slow_period_ns,
+                     std::max(track->slow_period_ns, kMostSlowPeriodNs));
+      next_slow_ns = std::max(next_slow_ns + every_ns, now_ns + every_ns / 2);
+    }
     next_ns += track->period_ns;
     const int64_t late_ns = MonotonicNow() - next_ns;
     std::unique_lock lock(shared->mutex);
@@ -261,6 +270,8 @@ class Recorder : public PowerRecorder {
     const int64_t wanted =
         options_.period_ns > 0 ? options_.period_ns : track->reader->default_period_ns();
     track->period_ns = std::max(wanted, track->reader->min_period_ns());
+    track->slow_period_ns =
+        std::max(std::min(options_.slow_period_ns, kMostSlowPeriodNs), track->period_ns);
     const auto ms = [](int64_t ns) { return static_cast<double>(ns) / 1e6; };
     if (options_.period_ns > 0 && track->period_ns > wanted) {
       raised_periods_[track->told.source] =

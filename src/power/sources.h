@@ -16,6 +16,8 @@ namespace xplane_time::power {
 
 // The domain of a sensor of a whole socket, which holds RAPL's package: one of both counts.
 inline constexpr std::string_view kSocketDomain = "socket";
+// After the device: what an absence of its utilization (GPM) is of.
+inline constexpr std::string_view kGpmAbsence = " gpm";
 
 // Those that are taken where none is named. `of_energy`: without those that have none.
 std::vector<std::string> SourceNames(bool of_energy);

@@ -255,9 +255,30 @@ class Estimation {
   const Side counter_, power_;
 };
 
-GaugeSummary GaugeOf(size_t channel, const ReadingPart& readings) {
+// As if the nearest reading were in the window; false: none is near.
+bool TakeNearest(const ReadingPart& readings, const WindowSummary& window, int64_t within_ns,
+                 GaugeSummary* gauge) {
+  std::optional<Sample> nearest;
+  const auto consider = [&](const std::optional<Sample>& sample, int64_t edge_ns) {
+    if (!sample.has_value()) return;
+    const int64_t age_ns = edge_ns - sample->t_ns;
+    if (std::abs(age_ns) > within_ns) return;
+    if (nearest.has_value() && std::abs(*gauge->nearest_age_ns) <= std::abs(age_ns)) return;
+    nearest = sample;
+    gauge->nearest_age_ns = age_ns;
+  };
+  consider(readings.before, window.begin_ns);
+  consider(readings.after, window.end_ns);
+  if (!nearest.has_value()) return false;
+  gauge->avg = gauge->max = gauge->median = gauge->min = static_cast<double>(nearest->value);
+  return true;
+}
+
+GaugeSummary GaugeOf(size_t channel, const ReadingPart& readings, const WindowSummary& window,
+                     int64_t nearest_within_ns) {
   GaugeSummary gauge = {.channel = channel, .n = readings.n, .unknown = readings.unknown};
   if (readings.n == 0) {
+    if (TakeNearest(readings, window, nearest_within_ns, &gauge)) return gauge;
     gauge.reason = readings.unknown > 0 ? readings.reason : PowerReason::kNoSamples;
     return gauge;
   }
@@ -571,9 +592,9 @@ class Folding : public LogSink {
     const size_t columns = std::max(kLeastColumns, std::min(options_.max_columns, share));
     state.in_windows = summary_.windows.size() * (channels_.size() + 1) <= kMostPairs;
     if (!state.in_windows) ++dropped_channels_;
-    state.fold =
-        std::make_unique<ChannelFold>(channel, expected_ns, state.in_windows ? &edges_ : &no_edges_,
-                                      &suspensions_, options_.max_columns > 0 ? columns : 0);
+    state.fold = std::make_unique<ChannelFold>(
+        channel, expected_ns, state.in_windows ? &edges_ : &no_edges_, &suspensions_,
+        options_.max_columns > 0 ? columns : 0, options_.nearest_within_ns > 0);
     channels_.push_back(std::move(state));
   }
 
@@ -721,7 +742,8 @@ class Folding : public LogSink {
       for (size_t channel = 0; channel < channels_.size(); ++channel) {
         const ChannelFold& fold = *channels_[channel].fold;
         if (fold.is_counter || !channels_[channel].in_windows) continue;
-        window.gauges.push_back(GaugeOf(channel, fold.ReadingsOf(i)));
+        window.gauges.push_back(
+            GaugeOf(channel, fold.ReadingsOf(i), window, options_.nearest_within_ns));
       }
     }
     AddIdle(options_.idle_window, &summary_.windows);

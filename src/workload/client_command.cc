@@ -100,6 +100,7 @@ class Command : public InferenceClient {
     process_.reset();
   }
 
+  std::string versions_json() const override { return versions_json_; }
   int64_t pid() const override { return process_ != nullptr ? process_->pid() : 0; }
 
  private:
@@ -113,8 +114,13 @@ class Command : public InferenceClient {
     ASSIGN_OR_RETURN(const std::string line,
                      Exchange("hello", {{"model", options_.model}}, options_.hello_timeout));
     ASSIGN_OR_RETURN(const Json answer, harness::ParseMessage(line));
-    return answer["type"] == "hello" ? absl::OkStatus()
-                                     : harness::Misfit(line, "the first answer is not hello");
+    if (answer["type"] != "hello") return harness::Misfit(line, "the first answer is not hello");
+    std::string wrong;
+    const Field fields(answer, &wrong);
+    const Json& versions = fields.Object("versions");
+    if (!wrong.empty()) return harness::Misfit(line, wrong);
+    versions_json_ = fields.Has("versions") ? json::Dump(versions) : "null";
+    return absl::OkStatus();
   }
 
   // Of a process_ that did not answer as it should; it is gone then.
@@ -130,7 +136,7 @@ class Command : public InferenceClient {
 
   const CommandClientOptions options_;
   std::unique_ptr<HarnessProcess> process_;
-  std::string last_failure_;
+  std::string last_failure_, versions_json_ = "null";
   std::optional<std::string> early_;  // a line that came before the question
   int64_t next_request_ = 1;
   int failures_in_a_row_ = 0;

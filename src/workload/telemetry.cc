@@ -22,6 +22,8 @@ using json::Json;
 constexpr std::streamoff kLeadBytes = 1 << 18;
 // A reading after the end is waited for no longer.
 constexpr std::chrono::milliseconds kAtMost(300);
+// A reading of a gauge that stands for a window without one is not further away.
+constexpr int64_t kNearestNs = 1'000'000'000;
 
 // `machine`: as a log's header has it.
 RunHardware HardwareOf(const Json& machine, const PowerInventory& inventory) {
@@ -116,6 +118,7 @@ class RecorderTelemetry : public Telemetry {
                      SummarizePowerLogText(text, "the power log",
                                            {.windows = {{std::string(name), begin_ns_, end_ns}},
                                             .whole = false,
+                                            .nearest_within_ns = kNearestNs,
                                             .max_windows = 1,  // none of the log's
                                             .max_columns = 0}));
     return RunTelemetry{std::move(summary.windows[0]), std::move(summary.inventory.channels),
@@ -160,6 +163,7 @@ absl::StatusOr<std::unique_ptr<Telemetry>> StartTelemetry(
   if (from.sources == std::vector<std::string>{"none"}) return NewNoTelemetry();
   PowerRecordOptions options;
   options.from = from;
+  options.slow_period_ns = 100'000'000;  // so that an answer of 0.4 s has its own temperature
   auto recorder = PowerRecorder::Start(options);
   if (!recorder.ok()) {
     return absl::Status(recorder.status().code(), Cat(recorder.status().message(), kWithout));

@@ -1,6 +1,7 @@
 # Power run: the records of a data set through a client, each with its energy.
 add_library(xplane_time_power_run STATIC
   earlier_tools/power_run_directory.cc
+  earlier_tools/power_run_rates.cc
   earlier_tools/power_run_result_json.cc
   workload/client_command.cc
   workload/dataset_python.cc

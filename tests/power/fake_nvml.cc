@@ -23,8 +23,8 @@
 //    "per_s": 300000,           // grows with the time since nvmlInit; needs a value to grow from
 //    "per_call": 10,            // grows with each call
 //    "wrap": 4294967296,        // modulo
-//    "error": 15,               // an nvmlReturn_t, instead of a value; of a field, -1: the
-//                               // driver leaves the field as it was
+//    "error": 15,               // an nvmlReturn_t, instead of a value; of a field or a metric,
+//                               // -1: the driver leaves it as it was
 //    "latency_s": 0.5,          // the call takes so long; 3600 hangs
 //    "calls": 3,                // the step lasts so many calls
 //    "until_s": 2.0}            // or until so long after the first nvmlInit
@@ -35,12 +35,17 @@
 // is one. A call with an unknown name is never made; a script that cannot be read ends the
 // process with status 70 and says why on stderr: a test of it would show nothing.
 //
+// GPM: nvmlGpmQueryDeviceSupport is 1 or 0 (without a script: whether the architecture has it),
+// nvmlGpmSampleAlloc is a call of the whole library, nvmlGpmMetricsGet:2 has the metric's number
+// and percents, nvmlGpmMetricsGet alone the whole call. Two samples make metrics where both were
+// filled since the last nvmlInit, of one device, over 100 ms apart; else INVALID_ARGUMENT.
+//
 // What is set of a device is in a file, so that other processes see it: FAKE_NVML_SETTINGS names
 // it. A line each: "GPU-... clock 1410", "GPU-... clock reset", "GPU-... limit_mw 400000". It is at
 // 1980 MHz and 700 W without, and takes clocks from 210 to 1980 MHz by 15, and from 200 to 700 W.
 // Without the file nothing can be set (NVML_ERROR_NO_PERMISSION).
 //
-// Built with FAKE_NVML_OLD it lacks what came after driver 390: fields, the energy counter,
+// Built with FAKE_NVML_OLD it lacks what came after driver 390: fields, the energy counter, GPM,
 // MIG, architectures, locked clocks, and the later versions of functions.
 #include <time.h>
 
@@ -183,7 +188,11 @@ std::map<std::string, Answer> HealthyAnswers() {
     "nvmlDeviceGetPerformanceState": 0,
     "nvmlDeviceGetEnforcedPowerLimit": 700000,
     "nvmlDeviceGetMemoryInfo": {"value": [1073741824, 85899345920]},
-    "nvmlDeviceGetUtilizationRates": {"value": [100, 40]}})"));
+    "nvmlDeviceGetUtilizationRates": {"value": [100, 40]},
+    "nvmlGpmSampleGet": 0,
+    "nvmlGpmMetricsGet:2": 62.5,
+    "nvmlGpmMetricsGet:5": 31.25,
+    "nvmlGpmMetricsGet:10": 48})"));
 }
 
 Device DeviceOf(const Json& json, size_t index) {
@@ -720,6 +729,66 @@ FAKE_NVML nvmlDeviceGetFieldValues(NvmlDevice handle, int count, NvmlFieldValue*
                                                    *device.field_age_us
                                              : 0;
     if (!answered.values.empty()) value.value.uint = static_cast<unsigned>(answered.values[0]);
+  }
+  return kNvmlSuccess;
+}
+
+struct xplane_time::power::NvmlGpmSampleHandle {
+  NvmlDevice device = nullptr;  // null: never filled
+  double at_s = 0;
+};
+
+FAKE_NVML nvmlGpmQueryDeviceSupport(NvmlDevice handle, NvmlGpmSupport* support) {
+  if (support->version != kNvmlGpmVersion) return kNvmlInvalidArgument;
+  if (IsScripted(handle, "nvmlGpmQueryDeviceSupport")) {
+    return Fill(handle, "nvmlGpmQueryDeviceSupport", &support->is_supported);
+  }
+  return OfDevice(handle, "nvmlGpmQueryDeviceSupport", [&](const Device& device, const Target&) {
+    support->is_supported = device.architecture >= kNvmlHopper ? 1 : 0;
+    return kNvmlSuccess;
+  });
+}
+
+FAKE_NVML nvmlGpmSampleAlloc(NvmlGpmSample* sample) {
+  std::unique_lock lock(fake().mutex);
+  const NvmlReturn result = GlobalResult("nvmlGpmSampleAlloc", lock);
+  if (result == kNvmlSuccess) *sample = new NvmlGpmSampleHandle();
+  return result;
+}
+
+FAKE_NVML nvmlGpmSampleFree(NvmlGpmSample sample) {
+  delete sample;
+  return kNvmlSuccess;
+}
+
+FAKE_NVML nvmlGpmSampleGet(NvmlDevice handle, NvmlGpmSample sample) {
+  const NvmlReturn result = AskDevice(handle, "nvmlGpmSampleGet").result;
+  if (result == kNvmlSuccess) *sample = {handle, NowS()};
+  return result;
+}
+
+FAKE_NVML nvmlGpmMetricsGet(NvmlGpmMetrics* metrics) {
+  constexpr double kLeastS = 0.1;
+  const NvmlGpmSampleHandle &before = *metrics->before, &after = *metrics->after;
+  if (metrics->version != kNvmlGpmVersion || before.device == nullptr ||
+      before.device != after.device || after.at_s - before.at_s <= kLeastS) {
+    return kNvmlInvalidArgument;
+  }
+  std::unique_lock lock(fake().mutex);
+  Target target;
+  NvmlReturn result = Enter(after.device, &target);
+  if (result != kNvmlSuccess) return result;
+  auto& answers = target.device->answers;
+  if (answers.count("nvmlGpmMetricsGet") != 0) {
+    result = Ask(answers, "nvmlGpmMetricsGet", lock).result;
+    if (result != kNvmlSuccess) return result;
+  }
+  for (unsigned i = 0; i < metrics->metric_count; ++i) {
+    NvmlGpmMetric& metric = metrics->metrics[i];
+    const Answered answered = Ask(answers, "nvmlGpmMetricsGet:" + std::to_string(metric.id), lock);
+    if (answered.result < 0) continue;
+    metric.result = answered.result;
+    if (!answered.values.empty()) metric.value = answered.values[0];
   }
   return kNvmlSuccess;
 }

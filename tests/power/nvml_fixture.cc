@@ -15,6 +15,7 @@ NvmlFixture::NvmlFixture(const Setup& setup) {
   options.environment = setup.environment;
   options.ordinals = setup.ordinals;
   options.pid = setup.pid;
+  options.gpm = setup.gpm;
   reader_ = NewNvmlReader(options);
   inventory_ = reader_->Discover();
 }

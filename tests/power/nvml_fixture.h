@@ -29,6 +29,7 @@ class NvmlFixture {
     std::map<int32_t, std::string> ordinals = {};
     int64_t pid = 0;
     std::string procfs = "/proc";
+    bool gpm = false;
   };
   explicit NvmlFixture(const Setup& setup);
 

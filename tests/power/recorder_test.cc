@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -277,6 +278,98 @@ TEST_F(RecorderTest, AReplayedLogGivesItsEnergyAgain) {
   EXPECT_EQ(first.inventory.channels, second.inventory.channels);
   EXPECT_EQ(first.windows[0].energies[0].readings, second.windows[0].energies[0].readings);
   EXPECT_NEAR(*second.windows[0].energies[0].mean_w, 100, 1e-9);
+}
+
+// When each reading of the temperature began.
+struct SlowPasses : power::LogSink {
+  std::optional<size_t> channel;
+  std::vector<int64_t> begun_ns;
+  void Header(power::LogHeader from) override {
+    const auto& channels = from.inventory.channels;
+    for (size_t i = 0; i < channels.size(); ++i) {
+      if (channels[i].quantity == "temperature_mc") channel = i;
+    }
+  }
+  void Readings(size_t, int64_t t_ns, std::span<const power::Reading> pass) override {
+    for (const power::Reading& each : pass) {
+      if (each.channel == channel) begun_ns.push_back(t_ns);
+    }
+  }
+};
+
+class SlowPassesOf : public RecorderTest {
+ protected:
+  // Of NVML whose temperature takes so long, for some ms.
+  std::vector<int64_t> Read(double latency_s, int64_t slow_period_ns, int ms) {
+    std::ofstream(Path("script")) << R"({"devices": [{"calls": {"nvmlDeviceGetTemperature":
+        {"value": 45, "latency_s": )"
+                                  << latency_s << "}}}]}";
+    setenv("FAKE_NVML_SCRIPT", Path("script").c_str(), 1);
+    PowerRecordOptions options = {
+        .from = {.sources = {"nvml"}}, .period_ns = 20 * kMs, .log_path = Path("log")};
+    options.slow_period_ns = slow_period_ns;
+    options.from.roots.nvml_library = FAKE_NVML_LIBRARY;
+    auto recorder = Started(options);
+    Pause(ms);
+    EXPECT_TRUE(recorder->Stop().ok());
+    unsetenv("FAKE_NVML_SCRIPT");
+    SlowPasses passes;
+    EXPECT_TRUE(power::ReadPowerLog(Path("log"), &passes).ok());
+    EXPECT_FALSE(passes.begun_ns.empty());
+    return passes.begun_ns;
+  }
+  // Of passes that are half a period apart or more, but for the first `free` of them.
+  static size_t Most(const std::vector<int64_t>& begun_ns, int64_t period_ns, size_t free) {
+    return free + 1 + static_cast<size_t>((begun_ns.back() - begun_ns.front()) / (period_ns / 2));
+  }
+};
+
+TEST_F(SlowPassesOf, AsOftenAsAskedFor) {
+  const std::vector<int64_t> begun_ns = Read(/*latency_s=*/0, 100 * kMs, /*ms=*/1500);
+  EXPECT_GE(begun_ns.size(), 3u);
+  EXPECT_LE(begun_ns.size(), Most(begun_ns, 100 * kMs, 1));
+}
+
+TEST_F(SlowPassesOf, OnceASecondUnlessAskedFor) {
+  const std::vector<int64_t> begun_ns = Read(0, PowerRecordOptions().slow_period_ns, /*ms=*/900);
+  EXPECT_LE(begun_ns.size(), Most(begun_ns, 1000 * kMs, 1));
+}
+
+// From the second on it is known that the call takes 12 ms: 600 ms between them.
+TEST_F(SlowPassesOf, LessOftenWhereTheyTakeLong) {
+  const std::vector<int64_t> begun_ns = Read(/*latency_s=*/0.012, 100 * kMs, /*ms=*/2000);
+  EXPECT_GE(begun_ns.size(), 3u);
+  EXPECT_LE(begun_ns.size(), Most(begun_ns, 600 * kMs, 2));
+}
+
+// The same of a call of GPM: the energies before it stay.
+TEST_F(RecorderTest, GpmThatHangsIsToldAndLeavesWhatWasRead) {
+  std::ofstream(Path("script")) << R"({"devices": [{"uuid": "GPU-1", "calls": {
+      "nvmlGpmSampleGet": [{"value": 0, "calls": 2}, {"latency_s": 3600}]}}]})";
+  setenv("FAKE_NVML_SCRIPT", Path("script").c_str(), 1);
+  PowerRecordOptions options = {.from = {.sources = {"nvml", "constant:50"}, .gpm = true},
+                                .period_ns = 20 * kMs,
+                                .log_path = Path("log"),
+                                .hung_after_ns = 200 * kMs};
+  options.from.roots.nvml_library = FAKE_NVML_LIBRARY;
+  auto recorder = Started(options);
+  Pause(1000);
+  EXPECT_TRUE(recorder->Stop().ok());
+  unsetenv("FAKE_NVML_SCRIPT");
+  const PowerSummary summary = Summed(Path("log"));
+  ASSERT_THAT(summary.windows[0].energies, SizeIs(2));
+  EXPECT_EQ(summary.windows[0].energies[1].reason, PowerReason::kHung);
+  EXPECT_GT(summary.windows[0].energies[1].energy_j.value_or(0), 0);
+  EXPECT_GT(summary.windows[0].energies[0].coverage, summary.windows[0].energies[1].coverage);
+  size_t gpm = 0;
+  for (const GaugeSummary& each : summary.windows[0].gauges) {
+    const PowerChannel& channel = summary.inventory.channels.at(each.channel);
+    if (!channel.quantity.starts_with("gpm_")) continue;
+    ++gpm;
+    EXPECT_EQ(each.n, 1u) << channel.quantity;
+    EXPECT_GE(each.unknown, 1u) << channel.quantity;
+  }
+  EXPECT_EQ(gpm, 3u);
 }
 
 TEST_F(RecorderTest, ACallThatHangsStopsNothingElse) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -99,6 +100,68 @@ TEST(Summary, UnknownReadingsTellTheirReason) {
   const WindowSummary whole = Summary(log.End(1)).windows.at(0);
   EXPECT_EQ(whole.energies.at(0).reason, PowerReason::kPermissionDenied);
   EXPECT_EQ(whole.gauges.at(0).unknown, 20u);
+}
+
+// A gauge read at 1 s and at 2 s; the window is "w".
+TEST(Summary, AWindowWithoutAReadingHasTheNearest) {
+  struct Case {
+    double begin_s, end_s, within_s;
+    std::optional<double> value;
+    int64_t age_ms;  // where there is a value; 0: of the window itself
+  };
+  constexpr Case kCases[] = {
+      {1.1, 1.2, 0.5, 40, 100},   // the one before is nearer
+      {1.8, 1.9, 0.5, 60, -100},  // the one after is
+      {1.4, 1.6, 0.5, 40, 400},   // of two as near that before
+      {2.1, 2.2, 0.5, 60, 100},   // none is after
+      {0.5, 0.6, 0.5, 40, -400},  // none is before
+      {1.4, 1.6, 0.399, {}, 0},   // too far
+      {1.4, 1.6, 0.4, 40, 400},   // just not too far
+      {0.9, 1.1, 0.5, 40, 0},     // its own
+      {1.1, 1.2, 0, {}, 0},       // nobody asked
+  };
+  for (const Case& each : kCases) {
+    SCOPED_TRACE(::testing::Message() << each.begin_s << " " << each.within_s);
+    LogText log(ChannelText("GPU-1", "temperature_mc", "gauge"));
+    log.Read(1, 0, "40").Read(2, 0, "60").End(3);
+    PowerSummaryOptions options;
+    options.windows = {{"w", LogText::At(each.begin_s), LogText::At(each.end_s)}};
+    options.nearest_within_ns = std::llround(each.within_s * 1e9);
+    const GaugeSummary gauge = WindowOf(Summary(log, options), "w").gauges.at(0);
+    for (const auto& value : {gauge.avg, gauge.max, gauge.median, gauge.min}) {
+      EXPECT_EQ(value, each.value);
+    }
+    EXPECT_EQ(gauge.n, each.value && each.age_ms == 0 ? 1u : 0u);
+    EXPECT_EQ(gauge.reason, each.value ? PowerReason::kKnown : PowerReason::kNoSamples);
+    ASSERT_EQ(gauge.nearest_age_ns.has_value(), each.age_ms != 0);
+    EXPECT_NEAR(static_cast<double>(gauge.nearest_age_ns.value_or(0)) / 1e6,
+                static_cast<double>(each.age_ms), 1e-3);
+  }
+}
+
+// A failed reading in the window is its answer; one after it is no value.
+TEST(Summary, TheNearestReadingIsAKnownOne) {
+  PowerSummaryOptions options;
+  options.windows = {{"w", LogText::At(1.4), LogText::At(1.6)}};
+  options.nearest_within_ns = 1'000'000'000;
+  const auto gauge_of = [&](double failed_s) {
+    LogText log(ChannelText("GPU-1", "temperature_mc", "gauge"));
+    log.Read(1, 0, "40").Read(failed_s, 0, R"(null,"device_lost")").Read(2, 0, "60").End(3);
+    return WindowOf(Summary(log, options), "w").gauges.at(0);
+  };
+  EXPECT_EQ(gauge_of(1.5).reason, PowerReason::kDeviceLost);
+  EXPECT_EQ(gauge_of(1.5).avg, std::nullopt);
+  EXPECT_EQ(gauge_of(1.7).avg, 40.0);
+  EXPECT_EQ(gauge_of(1.3).avg, 40.0);
+}
+
+TEST(Summary, PowerHasNoNearestReading) {
+  LogText log(kPower);
+  log.Read(1, 0, "100000").Read(2, 0, "100000").End(3);
+  PowerSummaryOptions options;
+  options.windows = {{"w", LogText::At(1.4), LogText::At(1.6)}};
+  options.nearest_within_ns = 1'000'000'000;
+  EXPECT_EQ(WindowOf(Summary(log, options), "w").gauges.at(0).reason, PowerReason::kNoSamples);
 }
 
 // Windows "a" 1 .. 3 s and "b" 2 .. 4 s overlap; power is 100 W, then 200 W from 2.5 s on.

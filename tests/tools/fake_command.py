@@ -64,6 +64,7 @@ def ask(request):
     with log.open("a") as file:
         file.write(request["problem"] + "\n")
     print("a framework prints to standard output", flush=True)
+    time.sleep(request["dataset_metadata"].get("sleep_s", 0))
     mode = request["dataset_metadata"].get("mode")
     if mode is not None:
         misbehave(mode, request["request"])
@@ -83,7 +84,8 @@ if "mute" in options:
 for line in requests:
     message = json.loads(line)
     if message["type"] == "hello":
-        answer(type="hello", name="fake")
+        answer(type="hello", name="fake",
+               **({"versions": {"fake": "1.0"}} if "versions" in options else {}))
     elif message["type"] == "ask":
         ask(message)
     elif message["type"] == "bye":

@@ -13,6 +13,7 @@ import sys
 import threading
 
 STALL_S = 30  # a client that waits as long has no limit of its own
+PAUSE_S = 0.3  # that a machine under load does not make half as short
 
 
 def event(**chunk):
@@ -34,8 +35,9 @@ ANSWER = [delta(role="assistant", content=""), delta(content="fo"), b": ping\n\n
 # What is sent piece by piece with status 200.
 STREAMS = {
     "ok": [*ANSWER, usage(), DONE],
+    "paused": [*ANSWER[:2], PAUSE_S, *ANSWER[2:], usage(), DONE],
     "slow": [*ANSWER[:2], 0.02, *ANSWER[2:], usage(), DONE],
-    "reasoning": [delta(reasoning_content="hm"), delta(reasoning="hm"), 0.005, *ANSWER, usage(),
+    "reasoning": [delta(reasoning_content="hm"), delta(reasoning="hm"), PAUSE_S, *ANSWER, usage(),
                   DONE],
     "crlf": [b"".join([*ANSWER, usage(), DONE]).replace(b"\n", b"\r\n")],
     "no-usage": [*ANSWER, DONE],

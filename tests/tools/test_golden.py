@@ -219,6 +219,7 @@ def power_group():
         yield f"power sources --sysfs-root sys --nvml-library ./none.so --source rapl --format {form}"
     for form in FORMATS:
         yield f"power clients --format {form}"
+    for form in FORMATS:
         yield f"power datasets --format {form}"
 
 

@@ -16,6 +16,7 @@ except ImportError:
 
 from harness import BINARY, HERE, REPOSITORY, EndToEndTest, environment, open_terminal
 
+FAKE_NVML = os.environ.get("FAKE_NVML", "")
 PROBE = os.environ.get("POWER_RUN_PROBE", str(REPOSITORY / "build" / "tests" / "power_run_probe"))
 TIMEOUT_S = 60
 
@@ -98,7 +99,8 @@ class Loop(PowerRunTest):
             "compute_metrics", "energy_metrics", "latency_metrics", "memory_metrics",
             "power_metrics", "temperature_metrics", "token_metrics", "hardware_utilization",
             "gpu_info", "system_info", "lm_response"})
-        watts = {"avg": 100.0, "max": 120.0, "median": 99.0, "min": 80.0, "reason": None}
+        watts = {"avg": 100.0, "max": 120.0, "median": 99.0, "min": 80.0, "reason": None,
+                 "nearest_age_ms": None}
         self.assertEqual(metrics["power_metrics"]["gpu"],
                          {"per_query_watts": watts, "total_watts": watts})
         self.assertEqual(metrics["energy_metrics"]["per_query_joules"], 2.5)
@@ -161,10 +163,22 @@ class Loop(PowerRunTest):
             self.assertAlmostEqual(latency["p95"], latencies[2], places=8)
             self.assertEqual(aggregates["power_metrics"]["gpu"]["per_query_watts"],
                              {"known": 3, "unknown": 0, "mean": 100.0, "median": 100.0,
-                              "p95": 100.0})
+                              "p95": 100.0, "min": 100.0, "max": 100.0})
+            self.assertAlmostEqual(latency["min"], latencies[0])
+            self.assertAlmostEqual(latency["max"], latencies[2])
+            self.assertEqual(aggregates["energy_metrics"]["per_query_joules"]["mean"], 2.5)
+            temperature = aggregates["temperature_metrics"]
+            self.assertEqual((temperature["known"], temperature["max"]), (0, None))
+            rates = self.summary()["energy_rates"]
+            self.assertEqual(rates["gpu"]["joules_per_output_token"],
+                             {"value": 2.5 / 4, "known": 3, "unknown": 0})
+            self.assertEqual(rates["gpu"]["joules_per_total_token"]["value"], 2.5 / 6)
+            self.assertAlmostEqual(rates["gpu"]["joules_per_second"]["value"],
+                                   3 * 2.5 / sum(latencies))
             self.assertEqual(aggregates["token_metrics"]["output"]["median"], 4)
             self.assertEqual(aggregates["power_metrics"]["cpu"]["per_query_watts"],
-                             {"known": 0, "unknown": 3, "mean": None, "median": None, "p95": None})
+                             {"known": 0, "unknown": 3, "mean": None, "median": None, "p95": None,
+                              "min": None, "max": None})
 
     def test_its_times_are_those_of_all_sessions(self):
         self.records(None, None, None)
@@ -641,6 +655,75 @@ class Recorded(PowerRunTest):
         self.assertIn("--source none runs without", done.stderr)
         self.assertFalse(self.log.exists())
         self.assertFalse((self.at / "runs").exists())
+
+    def run_nvml(self, script, *options, seconds=(), fake=("versions",)):
+        """Questions that take so long each, with the scripted NVML."""
+        self.write("script.json", json.dumps(script))
+        self.environment["FAKE_NVML_SCRIPT"] = str(self.at / "script.json")
+        self.write("set.jsonl", "".join(
+            json.dumps({"problem": "p", "dataset_metadata": {"sleep_s": each}}) + "\n"
+            for each in seconds))
+        done = subprocess.run(
+            [BINARY, "power", "run", "set.jsonl", "--model", "m", "--source", "nvml",
+             "--nvml-library", FAKE_NVML, *options, "--", sys.executable,
+             HERE / "fake_command.py", self.log, *fake], cwd=self.at, env=self.environment,
+            capture_output=True, text=True, timeout=TIMEOUT_S)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        path, = (self.at / "runs").iterdir()
+        summary = json.loads((path / "summary.json").read_text())
+        records = [json.loads(line) for line in (path / "records.jsonl").read_text().splitlines()]
+        self.check(summary, *records)
+        return summary, [each["model_metrics"]["m"] for each in records]
+
+    @unittest.skipUnless(FAKE_NVML, "no scripted NVML: set FAKE_NVML")
+    def test_an_answer_of_half_a_second_has_all_of_a_gpu(self):
+        summary, (metrics,) = self.run_nvml({"devices": [{}]}, seconds=[0.5])
+        gpu = metrics["hardware_utilization"]["gpu"]
+        for name, value in (("compute_utilization_pct", 62.5), ("busy_pct", 100),
+                            ("memory_bandwidth_utilization_pct", 48),
+                            ("tensor_core_utilization_pct", 31.25), ("memory_used_gb", 1)):
+            self.assertEqual(gpu[name], value, name)
+        for stats in (metrics["temperature_metrics"], metrics["memory_metrics"]["gpu_mb"]):
+            self.assertIsNone(stats["reason"])
+        self.assertEqual(metrics["temperature_metrics"]["avg"], 45)
+        self.assertEqual(summary["versions"]["driver"], "550.54.15")
+        self.assertEqual(summary["versions"]["model_server"], {"fake": "1.0"})
+        self.assertEqual(metrics["gpu_info"][0]["driver"], "550.54.15")
+        self.assertTrue(summary["profiler_config"]["gpm"])
+        utilization = summary["aggregates"]["hardware_utilization"]["gpu"]
+        self.assertEqual((utilization["compute_utilization_pct"]["mean"],
+                          utilization["compute_utilization_pct"]["known"]), (62.5, 1))
+        self.assertAlmostEqual(summary["energy_rates"]["gpu"]["joules_per_second"]["value"], 300,
+                               delta=90)
+
+    @unittest.skipUnless(FAKE_NVML, "no scripted NVML: set FAKE_NVML")
+    def test_a_short_answer_has_the_nearest_reading_and_says_so(self):
+        _, metrics = self.run_nvml({"devices": [{}]}, seconds=[0.6] + [0] * 20)
+        labelled = 0
+        for each in metrics[1:]:
+            temperature = each["temperature_metrics"]
+            self.assertEqual((temperature["avg"], temperature["reason"]), (45, None))
+            age_ms = temperature["nearest_age_ms"]
+            labelled += age_ms is not None
+            self.assertLessEqual(abs(age_ms or 0), 1000)
+            utilization = each["hardware_utilization"]["gpu"]
+            self.assertEqual(utilization["tensor_core_utilization_pct"], 31.25)
+        self.assertGreater(labelled, 0)
+
+    @unittest.skipUnless(FAKE_NVML, "no scripted NVML: set FAKE_NVML")
+    def test_where_a_gpu_has_no_utilization_the_reason_is_there(self):
+        no_permission = {"calls": {"nvmlGpmSampleGet": {"error": 4}}}
+        for device, options, reason in (
+                ({"architecture": 7}, (), "unsupported"), ({"mig": []}, (), "unsupported"),
+                (no_permission, (), "permission_denied"), ({}, ("--no-gpm",), "not_asked")):
+            _, (metrics,) = self.run_nvml({"devices": [device]}, "--overwrite", *options,
+                                          seconds=[0.2])
+            gpu = metrics["hardware_utilization"]["gpu"]
+            for name in ("compute", "memory_bandwidth", "tensor_core"):
+                self.assertIsNone(gpu[f"{name}_utilization_pct"])
+                self.assertEqual(gpu[f"{name}_utilization_reason"], reason)
+            self.assertIsNone(metrics["energy_metrics"]["missing"])
+            self.assertEqual(gpu["busy_pct"], 100)
 
     def fills_up(self, room, **more):
         """Runs until no record more can be written, and goes on after `room()`."""

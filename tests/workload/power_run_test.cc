@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
@@ -17,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "earlier_tools/power_run_rates.h"
 #include "earlier_tools/power_run_result_json.h"
 #include "power/machine.h"
 #include "tests/read/temp_dir.h"
@@ -342,18 +344,23 @@ struct Gauge {
   std::string device = "0";
   ReadingKind kind = ReadingKind::kInstant;
   uint64_t n = 2;  // 0: nothing was read
+  std::optional<int64_t> nearest_age_ns = {};
+  std::string source = "";
 };
 
-Json MetricsOf(std::vector<EnergyEstimate> energies, const std::vector<Gauge>& gauges = {}) {
+Json MetricsOf(std::vector<EnergyEstimate> energies, const std::vector<Gauge>& gauges = {},
+               std::vector<PowerAbsence> absences = {}) {
   RunResult result;
   result.model = "m";
   result.telemetry.emplace();
+  result.telemetry->absences = std::move(absences);
   result.telemetry->window.energies = std::move(energies);
   for (const Gauge& each : gauges) {
     GaugeSummary gauge;
     gauge.channel = result.telemetry->channels.size();
     gauge.n = each.n;
-    if (each.n > 0) {
+    gauge.nearest_age_ns = each.nearest_age_ns;
+    if (each.n > 0 || each.nearest_age_ns) {
       gauge.avg = each.avg;
       gauge.max = each.avg * 2;
       gauge.median = each.avg;
@@ -363,6 +370,7 @@ Json MetricsOf(std::vector<EnergyEstimate> energies, const std::vector<Gauge>& g
     }
     result.telemetry->window.gauges.push_back(gauge);
     PowerChannel& channel = result.telemetry->channels.emplace_back();
+    channel.source = each.source;
     channel.domain = each.domain;
     channel.quantity = each.quantity;
     channel.device = each.device;
@@ -452,7 +460,8 @@ TEST(RunResultJson, GaugesInTheUnitsOfTheirNames) {
            Gauge{"gpu", "memory_total_bytes", 0x1p30}, Gauge{"process", "rss_bytes", 0x1p20},
            Gauge{"gpu", "utilization_gpu_ppm", 500'000}});
   const auto stats = [](double avg, double max, double median, double min) {
-    return Json{{"avg", avg}, {"max", max}, {"median", median}, {"min", min}, {"reason", nullptr}};
+    return Json{{"avg", avg}, {"max", max},        {"median", median},
+                {"min", min}, {"reason", nullptr}, {"nearest_age_ms", nullptr}};
   };
   EXPECT_EQ(metrics["temperature_metrics"], stats(40, 80, 40, 20));
   EXPECT_EQ(metrics["memory_metrics"]["gpu_mb"], stats(1024, 2048, 1024, 512));
@@ -552,7 +561,105 @@ TEST(RunResultJson, WhatIsUnknownHasItsReasonBesideIt) {
   EXPECT_EQ(gpu["memory_used_reason"], "hung");
   EXPECT_EQ(gpu["memory_total_reason"], "unsupported");
   EXPECT_EQ(gpu["busy_reason"], "unsupported");
-  EXPECT_EQ(gpu["utilization_reason"], "unsupported");
+  EXPECT_EQ(gpu["compute_utilization_reason"], "unsupported");
+}
+
+TEST(RunResultJson, UtilizationIsOfAllGpusOrHasAReason) {
+  const auto sm = [](double ppm, const char* device = "0", uint64_t n = 2) {
+    return Gauge{"gpu", "gpm_sm_util_ppm", ppm, device, ReadingKind::kGauge, n, {}, "nvml"};
+  };
+  const auto power = Gauge{"gpu", "power_mw", 1, "0", ReadingKind::kInstant, 2, {}, "nvml"};
+  PowerAbsence split, denied;
+  split.source = denied.source = "nvml";
+  split.what = "GPU-b gpm";
+  split.reason = PowerReason::kUnsupported;
+  denied.what = "GPU-b gpm";
+  denied.reason = PowerReason::kPermissionDenied;
+  struct Case {
+    std::string name;
+    std::vector<Gauge> gauges;
+    std::vector<PowerAbsence> absences;
+    Json percent, reason;
+  };
+  const Case cases[] = {
+      {"one", {sm(625'000)}, {}, 62.5, nullptr},
+      {"two", {sm(200'000), sm(400'000, "1")}, {}, 30.0, nullptr},
+      {"one of two fails", {sm(200'000), sm(0, "1", 0)}, {}, nullptr, "hung"},
+      {"the other of two has none", {sm(200'000)}, {split}, nullptr, "unsupported"},
+      {"denied", {power}, {denied}, nullptr, "permission_denied"},
+      {"not asked", {power}, {}, nullptr, "not_asked"},
+      {"no NVIDIA GPU", {Gauge{"gpu", "power_mw", 1}}, {}, nullptr, "unsupported"},
+  };
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.name);
+    const Json gpu = MetricsOf({}, each.gauges, each.absences)["hardware_utilization"]["gpu"];
+    EXPECT_EQ(gpu["compute_utilization_pct"], each.percent);
+    EXPECT_EQ(gpu["compute_utilization_reason"], each.reason);
+    EXPECT_TRUE(gpu["tensor_core_utilization_pct"].is_null());
+    EXPECT_TRUE(gpu["tensor_core_utilization_reason"].is_string());
+  }
+}
+
+TEST(RunResultJson, EachUtilizationHasItsName) {
+  const auto gpm = [](const char* quantity, double ppm) {
+    return Gauge{"gpu", quantity, ppm, "0", ReadingKind::kGauge, 2, {}, "nvml"};
+  };
+  const Json gpu =
+      MetricsOf({}, {gpm("gpm_sm_util_ppm", 100'000), gpm("gpm_tensor_util_ppm", 200'000),
+                     gpm("gpm_dram_bw_util_ppm", 300'000)})["hardware_utilization"]["gpu"];
+  EXPECT_EQ(gpu["compute_utilization_pct"], 10.0);
+  EXPECT_EQ(gpu["tensor_core_utilization_pct"], 20.0);
+  EXPECT_EQ(gpu["memory_bandwidth_utilization_pct"], 30.0);
+}
+
+TEST(RunResultJson, TheNearestReadingIsLabelled) {
+  const auto near = [](const char* quantity, double value, int64_t age_ns, const char* device) {
+    return Gauge{"gpu", quantity, value, device, ReadingKind::kGauge, 0, age_ns};
+  };
+  const Json metrics = MetricsOf({}, {near("temperature_mc", 40'000, 20'000'000, "0"),
+                                      near("temperature_mc", 60'000, -30'000'000, "1"),
+                                      near("utilization_gpu_ppm", 500'000, 10'000'000, "0"),
+                                      Gauge{"gpu", "utilization_gpu_ppm", 700'000, "1"}});
+  EXPECT_EQ(metrics["temperature_metrics"]["avg"], 50.0);
+  EXPECT_EQ(metrics["temperature_metrics"]["nearest_age_ms"], -30.0);  // the furthest
+  const Json& gpu = metrics["hardware_utilization"]["gpu"];
+  EXPECT_EQ(gpu["busy_pct"], 60.0);
+  EXPECT_EQ(gpu["busy_nearest_age_ms"], 10.0);
+  EXPECT_TRUE(gpu["memory_used_nearest_age_ms"].is_null());
+}
+
+// Of sums, so that a long answer counts more.
+TEST(EnergyRates, AreSumsOverSums) {
+  power::EnergyRates rates;
+  const auto add = [&](const char* status, std::optional<double> joules, std::optional<int64_t> out,
+                       double seconds) {
+    RunResult result;
+    result.model = "m";
+    result.answer.status = status;
+    result.answer.input_tokens = 1;
+    result.answer.output_tokens = out;
+    result.end_ns = std::llround(seconds * 1e9);
+    result.telemetry.emplace();
+    result.telemetry->window.energies = {Estimate("0", "gpu", joules), Estimate("p", "package", 4)};
+    rates.Add(power::ResultJson(result));
+  };
+  EXPECT_TRUE(rates.ToJson()["gpu"]["joules_per_second"]["value"].is_null());
+  add("ok", 10, 1, 1);
+  add("ok", 50, 9, 3);
+  add("ok", 7, std::nullopt, 1);
+  add("ok", std::nullopt, 5, 1);
+  add("crash", 1000, 5, 1);
+  const json::Json all = rates.ToJson();
+  const json::Json &out = all["gpu"]["joules_per_output_token"],
+                   &second = all["gpu"]["joules_per_second"];
+  EXPECT_EQ(out["value"], 6.0);
+  EXPECT_EQ(out["known"], 2u);
+  EXPECT_EQ(out["unknown"], 2u);
+  EXPECT_DOUBLE_EQ(second["value"].get<double>(), 67.0 / 5);
+  EXPECT_EQ(all["gpu"]["joules_per_input_token"]["value"], 67.0 / 3);
+  EXPECT_EQ(all["gpu"]["joules_per_total_token"]["value"], 60.0 / 12);
+  EXPECT_EQ(all["cpu"]["joules_per_output_token"]["value"], 12.0 / 15);
+  EXPECT_EQ(all["all"]["joules_per_output_token"]["value"], (14.0 + 54.0) / 10);
 }
 
 TEST(PowerRunTotals, BoundsAreThoseOfTheRecordsTogether) {

@@ -1,0 +1,68 @@
+// GPM: how busy the parts of an NVIDIA GPU are, from Hopper on.
+//
+//   sample   sample       sample
+//     |--------|------------|        each Sample gives the means since the one before
+//
+//   GpmSampler gpm(nvml);
+//   std::optional<GpmMeans> means;
+//   NvmlReturn result = gpm.Sample(device, &means);   // the first one gives none
+//
+// The hardware's counters are refreshed every 100 ms: nvml.h wants more than that between two
+// samples. After an error the next sample is a first one. Not thread-safe; `nvml` outlives it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "power/nvml_api.h"
+
+namespace xplane_time::power {
+
+struct GpmQuantity {
+  unsigned metric;
+  std::string_view quantity;  // of PowerChannel
+};
+inline constexpr std::array<GpmQuantity, 3> kGpmQuantities = {
+    {{kNvmlGpmSmUtil, "gpm_sm_util_ppm"},
+     {kNvmlGpmAnyTensorUtil, "gpm_tensor_util_ppm"},
+     {kNvmlGpmDramBandwidthUtil, "gpm_dram_bw_util_ppm"}}};
+
+struct GpmMeans {
+  struct One {
+    std::optional<int64_t> ppm = {};
+    PowerReason reason = PowerReason::kNoSamples;  // where there is none
+  };
+  int64_t begin_ns = 0, end_ns = 0;  // CLOCK_MONOTONIC of the two samples
+  std::array<One, kGpmQuantities.size()> of = {};
+};
+
+class GpmSampler {
+ public:
+  explicit GpmSampler(const NvmlApi& nvml) : nvml_(nvml) {}
+  ~GpmSampler() { Forget(); }
+  GpmSampler(const GpmSampler&) = delete;
+  GpmSampler& operator=(const GpmSampler&) = delete;
+
+  // Whether a sample would be long enough after the last one: the longer that took, the longer, up
+  // to a second.
+  bool IsDue(int64_t now_ns) const;
+  // Errors: of the sample, then nothing is known; of the means.
+  NvmlReturn Sample(NvmlDevice device, std::optional<GpmMeans>* means);
+  // What was sampled: before NVML is initialized anew.
+  void Forget();
+
+ private:
+  NvmlReturn Allocate();
+  NvmlReturn Compare(int64_t end_ns, std::optional<GpmMeans>* means);
+
+  const NvmlApi& nvml_;
+  std::array<NvmlGpmSample, 2> samples_ = {};  // before and after; null: not allocated
+  std::optional<int64_t> before_ns_;           // empty: samples_[0] holds none
+  int64_t asked_ns_ = 0, took_ns_ = 0;         // of the last sample
+  NvmlGpmMetrics metrics_ = {};
+};
+
+}  // namespace xplane_time::power
