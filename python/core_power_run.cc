@@ -125,6 +125,7 @@ std::tuple<std::string, std::string> RunPowerOf(
   };
   run.from.sources = sources;
   run.from.environment = environment;
+  run.from.gpm = true;  // as the command
   run.from.roots.sysfs = names.at("sysfs_root");
   run.from.roots.nvml_library = names.at("nvml_library");
   PythonClient client(ask, &raised);
