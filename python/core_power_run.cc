@@ -95,10 +95,9 @@ absl::Status DoRun(Run* run, InferenceClient* client) {
 }
 
 std::tuple<std::string, std::string> RunPowerOf(
-    const std::string& path, const nb::object& ask,
-    const std::map<std::string, std::string>& names, std::optional<uint64_t> limit,
-    std::optional<uint64_t> shuffle, bool resume, bool retry_failed, bool overwrite,
-    const std::vector<std::string>& sources,
+    const std::string& path, const nb::object& ask, const std::map<std::string, std::string>& names,
+    std::optional<uint64_t> limit, std::optional<uint64_t> shuffle, bool resume, bool retry_failed,
+    bool overwrite, const std::vector<std::string>& sources,
     const std::map<std::string, std::string>& environment) {
   Raised raised;
   Run run;

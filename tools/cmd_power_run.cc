@@ -387,7 +387,7 @@ void AddPowerRun(CommandLine* line, CLI::App* parent, TelemetryFactory telemetry
       {.name = "run",
        .help = "Each record of a file through a client, with the energy of its answer",
        .examples = R"(  xplane-time power run problems.jsonl -- python answer.py
-  xplane-time power run test.parquet --problem-field question --shuffle 1 --limit 100
+  xplane-time power run test.parquet --problem-field question --limit 100
       -- python answer.py
   xplane-time power run problems.jsonl --client openai
       --base-url http://127.0.0.1:8000/v1 --model llama-3-8b
