@@ -18,6 +18,8 @@
 #include "absl/strings/str_replace.h"
 #include "command.h"
 #include "decide/protocol.h"
+#include "evidence/provenance.h"
+#include "evidence/session.h"
 #include "json/json.h"
 #include "output/text.h"
 #include "output/tuning.h"
@@ -141,6 +143,7 @@ class TuneCommand : public Command {
     const bool decides = action_ == &TuneCommand::Decide;
     files_.Reads(decides ? "--space" : "SPACE", space_path_);
     files_.PrintsOutput(printing_.path);
+    files_.Prints("--bundle", bundle_path_);
     files_.Writes("--harness-log", harness_.process.log_path);
     // What SQLite and the store keep beside it is the store as well.
     for (const char* suffix : {"", "-wal", "-shm", "-journal", "-lock"}) {
@@ -251,6 +254,11 @@ class TuneCommand : public Command {
     app->add_option("SESSION", session_, "Its number [the latest]")
         ->check(CLI::Range(int64_t{1}, std::numeric_limits<int64_t>::max()));
     if (action == &TuneCommand::ReplaySession) AddDecision(app);
+    if (action == &TuneCommand::Export) {
+      Heading(app, kOut).Value("--bundle", &bundle_path_, "FILE.zip",
+                               "The session with its verdict as a certificate, which xplane-time "
+                               "verify decides again; its SHA-256 is printed");
+    }
     printing_.AddFormat(app, formats);
     printing_.AddPath(app);
     return app;
@@ -276,7 +284,8 @@ class TuneCommand : public Command {
     AddAction(line, &TuneCommand::Export,
               {"export", "A session's samples, or the tuned table",
                "  xplane-time tune export 3 -o samples.csv\n"
-               "  xplane-time tune export --format tuned -o tuned.json\n"},
+               "  xplane-time tune export --format tuned -o tuned.json\n"
+               "  xplane-time tune export --bundle certificate.zip\n"},
               {"csv", "json", "t4", "tuned"});
   }
 
@@ -525,8 +534,20 @@ class TuneCommand : public Command {
     return Print(table.ToJson());
   }
 
+  // As sha256sum says it.
+  absl::StatusOr<int> ExportBundle(const TuneStore& store) const {
+    ASSIGN_OR_RETURN(const int64_t session, SessionOf(store));
+    ASSIGN_OR_RETURN(const RecordedSession recorded, ReadSession(store, session));
+    ASSIGN_OR_RETURN(evidence::BundleSpec spec, evidence::SessionBundle(recorded));
+    spec.created_unix_s = std::time(nullptr);
+    spec.provenance = evidence::ProvenanceOf(".");
+    ASSIGN_OR_RETURN(const std::string sha256, evidence::WriteBundle(bundle_path_, spec));
+    return Print(Cat(sha256, "  ", bundle_path_, "\n"));
+  }
+
   absl::StatusOr<int> Export() {
     ASSIGN_OR_RETURN(const TuneStore store, OpenSound(store_path_));
+    if (!bundle_path_.empty()) return ExportBundle(store);
     if (printing_.format == "tuned") return ExportTuned(store);
     ASSIGN_OR_RETURN(const int64_t session, SessionOf(store));
     ASSIGN_OR_RETURN(const std::string text, output::Export(store, session, printing_.format));
@@ -551,7 +572,8 @@ class TuneCommand : public Command {
   absl::StatusOr<int> ReplaySession() {
     ASSIGN_OR_RETURN(const TuneStore store, OpenSound(store_path_));
     ASSIGN_OR_RETURN(const int64_t session, SessionOf(store));
-    ASSIGN_OR_RETURN(const TuneOutcome outcome, Replay(store, session, ChangesJson()));
+    ASSIGN_OR_RETURN(const RecordedSession recorded, ReadSession(store, session));
+    ASSIGN_OR_RETURN(const TuneOutcome outcome, Replay(recorded, ChangesJson()));
     RETURN_IF_ERROR(PrintOutcome(outcome).status());
     return ExitOf(outcome);
   }
@@ -597,6 +619,7 @@ class TuneCommand : public Command {
   Action action_ = &TuneCommand::Race;
   CLI::App* replay_ = nullptr;
   std::string space_path_, store_path_ = "tune.db";
+  std::string bundle_path_;  // of export; empty: another format
   std::optional<int64_t> session_;  // none: the latest
   bool resume_ = false;
   bool list_ = false;  // a dry run

@@ -107,6 +107,7 @@ void AddEnergy(CommandLine* line);
 void AddDecisions(CommandLine* line);
 void AddTune(CommandLine* line);
 void AddPower(CommandLine* line);
+void AddVerify(CommandLine* line);
 
 // Telemetry of sources for a command with their process id. Errors: FailedPrecondition: no sensor.
 using TelemetryFactory =

@@ -231,11 +231,20 @@ absl::StatusOr<TuneOutcome> Tune(std::span<const Configuration> configurations,
                                  const TuneOptions& options, Harness* harness, TuneStore* store,
                                  TuneWatcher* watcher);
 
-// A verdict on the rounds of a stored session by another rule: `changes_json` has the fields of
+// All that is stored of a session, in the order in which it was stored.
+struct RecordedSession {
+  std::string source = {};  // whence it is, for messages
+  SessionInfo info = {};
+  std::vector<Configuration> variants = {};
+  std::vector<RoundRecord> rounds = {};
+};
+// Errors: NotFound, DataLoss.
+absl::StatusOr<RecordedSession> ReadSession(const TuneStore& store, int64_t session);
+
+// A verdict on the rounds of a session by another rule: `changes_json` has the fields of
 // config (docs/deciding.md) that are to differ; with a budget the first rounds that it pays
-// for. Where the rounds do not suffice, stop_reason is "recorded_rounds". Errors: NotFound,
+// for. Where the rounds do not suffice, stop_reason is "recorded_rounds". Errors:
 // FailedPrecondition (no rounds), InvalidArgument (a field), DataLoss.
-absl::StatusOr<TuneOutcome> Replay(const TuneStore& store, int64_t session,
-                                   std::string_view changes_json);
+absl::StatusOr<TuneOutcome> Replay(const RecordedSession& session, std::string_view changes_json);
 
 }  // namespace xplane_time

@@ -67,7 +67,7 @@ struct Problem {
   std::string file;
   std::optional<uint64_t> line = {};  // from 1
   std::optional<uint64_t> byte = {};  // of the file, from 0
-  std::string what;
+  std::string what = {};
 };
 
 // Every byte: the archive, the manifest, and each file's hash.

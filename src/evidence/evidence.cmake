@@ -2,6 +2,8 @@
 add_library(xplane_time_evidence STATIC
   evidence/bundle.cc
   evidence/provenance.cc
+  evidence/session.cc
+  evidence/verify.cc
   evidence/witness.cc
   evidence/zip.cc)
 target_include_directories(xplane_time_evidence

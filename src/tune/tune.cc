@@ -404,13 +404,18 @@ absl::StatusOr<TuneOutcome> Tune(std::span<const Configuration> configurations,
   return Tuning(options, harness, store, watcher).Run(configurations);
 }
 
-absl::StatusOr<TuneOutcome> Replay(const TuneStore& store, int64_t session,
-                                   std::string_view changes_json) {
-  ASSIGN_OR_RETURN(const auto info, store.Session(session));
-  ASSIGN_OR_RETURN(const auto configurations, store.ReadVariants(session));
-  ASSIGN_OR_RETURN(const auto rounds, store.ReadRounds(session));
+absl::StatusOr<RecordedSession> ReadSession(const TuneStore& store, int64_t session) {
+  RecordedSession recorded = {.source = store.path()};
+  ASSIGN_OR_RETURN(recorded.info, store.Session(session));
+  ASSIGN_OR_RETURN(recorded.variants, store.ReadVariants(session));
+  ASSIGN_OR_RETURN(recorded.rounds, store.ReadRounds(session));
+  return recorded;
+}
+
+absl::StatusOr<TuneOutcome> Replay(const RecordedSession& session, std::string_view changes_json) {
+  const auto& [source, info, configurations, rounds] = session;
   TuneOutcome outcome;
-  outcome.session = session;
+  outcome.session = info.id;
   outcome.harness = HarnessOf(info, rounds);
   RETURN_IF_ERROR(TakeVariants(rounds, configurations, &outcome));
   if (outcome.search.has_value()) {
@@ -423,7 +428,7 @@ absl::StatusOr<TuneOutcome> Replay(const TuneStore& store, int64_t session,
     outcome.energy_kinds.merge(EnergyKindsOf(record.notes_json));
   }
   if (results.empty()) {
-    return FailedPrecondition(store.path(), ": session ", session, " has no rounds to decide on");
+    return FailedPrecondition(source, ": session ", info.id, " has no rounds to decide on");
   }
   ASSIGN_OR_RETURN(auto config, ConfigOf(info, changes_json, outcome.variants, places));
   outcome.decide = config;
