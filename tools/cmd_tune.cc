@@ -33,6 +33,7 @@
 #include "tune/outcome_json.h"
 #include "tune/process_harness.h"
 #include "tune/search_run.h"
+#include "tuning.h"
 #include "xplane_time/store.h"
 #include "xplane_time/tune.h"
 
@@ -41,14 +42,6 @@ namespace {
 
 const std::vector<std::string> kShown = {"table", "json"};  // formats of sessions and verdicts
 constexpr char kMeasuring[] = "Measuring", kStoring[] = "Store";
-
-// A full disk is no bad trace.
-constexpr std::pair<absl::StatusCode, int> kStoreExits[] = {
-    {absl::StatusCode::kResourceExhausted, kExitIo}};
-constexpr std::pair<absl::StatusCode, int> kHarnessExits[] = {
-    {absl::StatusCode::kPermissionDenied, kExitCannotWrite},  // a log, a lock
-    {absl::StatusCode::kUnavailable, kExitNotThere},
-    {absl::StatusCode::kNotFound, kExitNotThere}};
 
 int ExitOf(const TuneOutcome& outcome) {
   if (outcome.interrupted) return kExitStopped;
@@ -63,16 +56,6 @@ int ExitOf(const TuneOutcome& outcome) {
   return wrong > 0 && wrong + uncompiled == outcome.variants.size() ? kExitWrong : kExitAllFailed;
 }
 
-// One file of locks a user, where nothing needs to be cleaned up.
-std::string DeviceLocks() {
-  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  // It is named in environments that outlive it: after a sudo, or a log-out.
-  if (runtime != nullptr && *runtime != '\0' && access(runtime, W_OK | X_OK) == 0) {
-    return absl::StrCat(runtime, "/xplane-time.locks");
-  }
-  return absl::StrCat(ScratchFolder(), "/xplane-time-", getuid(), ".locks");
-}
-
 absl::StatusOr<int64_t> ParseBudgetTime(const std::string& text) {
   constexpr double kPsPerSecond = 1e12, kMostSeconds = 9e6;
   const auto seconds = NumberOf(text);
@@ -80,14 +63,6 @@ absl::StatusOr<int64_t> ParseBudgetTime(const std::string& text) {
     return InvalidArgument("'", text, "' is not a number of seconds above 0, and at most 9000000");
   }
   return std::max<int64_t>(1, static_cast<int64_t>(*seconds * kPsPerSecond));
-}
-
-// An incumbent or a baseline may be given by its parameters.
-absl::StatusOr<std::string> IdOf(const char* option, const std::string& given) {
-  if (!given.starts_with('{')) return given;
-  const auto params = CanonicalParams(given);
-  if (!params.ok()) return InvalidArgument(option, ": ", params.status().message());
-  return VariantId(*params);
 }
 
 // For reading, where damage is to show rather than to be left out.
@@ -199,23 +174,7 @@ class TuneCommand : public Command {
     measuring.Value("--proposer", &ask_.command, "COMMAND",
                     "Command of an optimizer: python -m xplane_time.propose_optuna "
                     "(docs/space.md)");
-    measuring.Value("--calls", &harness_.calls, "N",
-                    "Calls a timed run; its time is that of one [1]", CLI::Range(1, 1'000'000));
-    measuring.Seconds("--slot-timeout", &harness_.slot_timeout,
-                      "A run that takes longer is ended, in seconds [60]");
-    harness_.run_limit = 10;
-    measuring.Value("--run-limit", &harness_.run_limit, "K",
-                    "A run that takes K times as long as the fastest variant's, and over a "
-                    "second, is ended; 0: never [10]",
-                    {[](const std::string& text) {
-                       const double times = NumberOf(text).value_or(1);
-                       return times == 0 || times >= 2
-                                  ? ""
-                                  : absl::StrCat("'", text, "' is neither 0 nor at least 2");
-                     },
-                     ""});
-    measuring.Seconds("--prepare-timeout", &harness_.prepare_timeout,
-                      "The same for compiling [600]");
+    AddHarnessLimits(measuring, &harness_);
     measuring.Value("--baseline", &options_.baseline, "ID",
                     "Compared with the pick in fresh rounds at the end; as --incumbent [the "
                     "incumbent]");
@@ -619,7 +578,7 @@ class TuneCommand : public Command {
   Action action_ = &TuneCommand::Race;
   CLI::App* replay_ = nullptr;
   std::string space_path_, store_path_ = "tune.db";
-  std::string bundle_path_;  // of export; empty: another format
+  std::string bundle_path_;         // of export; empty: another format
   std::optional<int64_t> session_;  // none: the latest
   bool resume_ = false;
   bool list_ = false;  // a dry run

@@ -1,4 +1,5 @@
-// verify: whether a bundle of evidence is as it was written, and whether its results follow from it.
+// verify: whether a bundle of evidence is as it was written, and whether its results follow from
+// it.
 #include "command.h"
 #include "evidence/verify.h"
 #include "output/evidence.h"

@@ -106,6 +106,7 @@ void AddEvents(CommandLine* line);
 void AddEnergy(CommandLine* line);
 void AddDecisions(CommandLine* line);
 void AddTune(CommandLine* line);
+void AddGrid(CommandLine* line);
 void AddPower(CommandLine* line);
 void AddVerify(CommandLine* line);
 

@@ -26,9 +26,8 @@ std::string CommentOf(std::string_view manifest) {
 std::string ManifestOf(const BundleSpec& spec) {
   Json files = Json::array();
   for (const ZipFile& each : spec.files) {
-    files.push_back({{"name", each.name},
-                     {"bytes", each.content.size()},
-                     {"sha256", Sha256Hex(each.content)}});
+    files.push_back(
+        {{"name", each.name}, {"bytes", each.content.size()}, {"sha256", Sha256Hex(each.content)}});
   }
   Json manifest = {{"schema", kBundleSchema},
                    {"kind", spec.kind},
@@ -57,8 +56,8 @@ Problem ChangeOf(const ZipEntry& entry, std::string_view sha256) {
     if (Sha256Hex(was) != sha256) continue;
     problem.line = LineOf(entry.content, at);
     problem.byte = at;
-    problem.what = Cat("its byte ", at, " was ", Quoted(was[at]), " and is ",
-                       Quoted(entry.content[at]));
+    problem.what =
+        Cat("its byte ", at, " was ", Quoted(was[at]), " and is ", Quoted(entry.content[at]));
     return problem;
   }
   if (entry.name.ends_with(".jsonl")) {
@@ -133,8 +132,9 @@ void CheckFiles(const Bundle& bundle, const std::map<std::string, Listed>& liste
     if (Sha256Hex(each.content) != of.sha256 || each.content.size() != of.bytes) {
       problems->push_back(ChangeOf(each, of.sha256));
     } else if (!each.is_sound) {
-      problems->push_back({.file = bundle.path,
-                           .what = Cat("the checksum of ", each.name, " in its header is another")});
+      problems->push_back(
+          {.file = bundle.path,
+           .what = Cat("the checksum of ", each.name, " in its header is another")});
     }
   }
   for (const auto& [name, unused] : missing) {

@@ -5,10 +5,11 @@
 //   std::vector<Problem> problems = CheckBundle(*bundle);
 //   // {.file = "csv/results.csv", .line = 3, .what = "its byte 120 was '1' and is '2'"}
 //
-// An archive of zip.h. Its first file is manifest.json: schema xplane-time.bundle.v1, with the name,
-// the size and the SHA-256 of every other file, what was measured and how (`configuration`), the
-// SHA-256 of that in canonical JSON (`fingerprint`), and whence it is (provenance.h). The archive's
-// comment has the SHA-256 of the manifest. So every byte is under a hash or has one way to be.
+// An archive of zip.h. Its first file is manifest.json: schema xplane-time.bundle.v1, with the
+// name, the size and the SHA-256 of every other file, what was measured and how (`configuration`),
+// the SHA-256 of that in canonical JSON (`fingerprint`), and whence it is (provenance.h). The
+// archive's comment has the SHA-256 of the manifest. So every byte is under a hash or has one way
+// to be.
 //
 // Not handled: what the files mean (verify.h), and who made them: whoever changes a bundle can make
 // all its hashes anew. The SHA-256 of the whole file, kept elsewhere, stands for it.
@@ -35,7 +36,7 @@ inline constexpr char kBundleSchema[] = "xplane-time.bundle.v1";
 std::string FingerprintOf(const nlohmann::json& configuration);
 
 struct BundleSpec {
-  std::string kind;                  // "grid", "tune": what verify does with it
+  std::string kind;                   // "grid", "tune": what verify does with it
   nlohmann::json configuration = {};  // an object
   nlohmann::json result = {};         // an object: what results are made from besides the files
   int64_t created_unix_s = 0;

@@ -1,6 +1,8 @@
 # Evidence: chains of samples, bundles, and what is made from them again.
 add_library(xplane_time_evidence STATIC
   evidence/bundle.cc
+  evidence/grid.cc
+  evidence/grid_bundle.cc
   evidence/provenance.cc
   evidence/session.cc
   evidence/verify.cc

@@ -65,9 +65,10 @@ Json SourceOf(const std::string& folder) {
 }  // namespace
 
 Json ProvenanceOf(const std::string& folder) {
-  return {{"machine", Json::parse(power::MachineJson("/proc"), nullptr, /*allow_exceptions=*/false)},
-          {"versions", {{"xplane_time", XPLANE_TIME_VERSION_STRING}}},
-          {"source", SourceOf(folder)}};
+  return {
+      {"machine", Json::parse(power::MachineJson("/proc"), nullptr, /*allow_exceptions=*/false)},
+      {"versions", {{"xplane_time", XPLANE_TIME_VERSION_STRING}}},
+      {"source", SourceOf(folder)}};
 }
 
 }  // namespace xplane_time::evidence

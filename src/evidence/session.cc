@@ -75,6 +75,16 @@ bool IsSame(const TuneResult::Row& a, const TuneResult::Row& b) {
          IsSame(a.typical_ps, b.typical_ps) && IsSame(a.typical_uj, b.typical_uj);
 }
 
+bool IsSame(const std::optional<Confirmation>& a, const std::optional<Confirmation>& b) {
+  if (!a.has_value() || !b.has_value()) return a.has_value() == b.has_value();
+  const auto bound = [](const Confirmation& of, size_t end) {
+    return of.speedup_ci95.has_value() ? (*of.speedup_ci95)[end] : std::nullopt;
+  };
+  return a->baseline == b->baseline && a->rounds == b->rounds && a->metric == b->metric &&
+         IsSame(a->speedup, b->speedup) && IsSame(bound(*a, 0), bound(*b, 0)) &&
+         IsSame(bound(*a, 1), bound(*b, 1));
+}
+
 std::vector<std::string> Differences(const TuneResult& stored, const TuneResult& replayed) {
   std::vector<std::string> names;
   const auto compare = [&](const char* name, bool is_same) {
@@ -92,6 +102,7 @@ std::vector<std::string> Differences(const TuneResult& stored, const TuneResult&
   compare("rounds", stored.rounds == replayed.rounds);
   compare("rule", stored.rule == replayed.rule);
   compare("seed", stored.seed == replayed.seed);
+  compare("confirmation", IsSame(stored.confirmation, replayed.confirmation));
   compare("variants",
           std::ranges::equal(stored.variants, replayed.variants,
                              [](const auto& a, const auto& b) { return IsSame(a, b); }));
@@ -102,11 +113,15 @@ absl::StatusOr<TuneResult> ReplayedResult(const RecordedSession& session,
                                           const TuneResult& stored) {
   const Json budget = {{"runs", stored.budget.runs ? Json(*stored.budget.runs) : Json()},
                        {"time_ps", stored.budget.time_ps ? Json(*stored.budget.time_ps) : Json()}};
-  ASSIGN_OR_RETURN(const TuneOutcome within, Replay(session, Json{{"budget", budget}}.dump()));
-  if (within.verdict.rounds == stored.rounds) return ResultOf(within);
-  // More was stored, by runs with larger budgets, and decided on as it is.
-  ASSIGN_OR_RETURN(const TuneOutcome all, Replay(session, "{}"));
-  return ResultOf(all);
+  ASSIGN_OR_RETURN(TuneOutcome replayed, Replay(session, Json{{"budget", budget}}.dump()));
+  if (replayed.verdict.rounds != stored.rounds) {
+    // More was stored, by runs with larger budgets, and decided on as it is.
+    ASSIGN_OR_RETURN(replayed, Replay(session, "{}"));
+  }
+  TuneResult result = ResultOf(replayed);
+  result.confirmation =
+      RecordedConfirmation(session, result.pick.value_or(""), replayed.decide.objective);
+  return result;
 }
 
 }  // namespace

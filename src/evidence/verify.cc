@@ -1,6 +1,7 @@
 #include "evidence/verify.h"
 
 #include "absl/strings/str_join.h"
+#include "evidence/grid_bundle.h"
 
 #include "evidence/witness.h"
 #include "status.h"
@@ -42,8 +43,8 @@ void CheckChains(const Bundle& bundle, Verification* found) {
 
 void CheckSession(const Bundle& bundle, Verification* found) {
   const auto session = SessionOf(bundle);
-  auto decision = session.ok() ? CheckDecision(*session)
-                               : absl::StatusOr<DecisionCheck>(session.status());
+  auto decision =
+      session.ok() ? CheckDecision(*session) : absl::StatusOr<DecisionCheck>(session.status());
   if (!decision.ok()) {
     found->problems.push_back(ProblemOf(decision.status()));
     return;
@@ -82,8 +83,8 @@ Verification Verify(const Bundle& bundle) {
   if (!found.sound()) return found;
   if (found.kind == kSessionKind) {
     CheckSession(bundle, &found);
-
-
+  } else if (found.kind == kGridKind) {
+    CheckGrid(bundle, &found.checked, &found.problems);
   } else {
     found.problems.push_back({.file = kManifest, .what = "its `kind` is none that is known"});
   }

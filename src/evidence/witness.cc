@@ -17,7 +17,8 @@ namespace {
 using io::Sha256Hex, tune::Json;
 
 // Of a line in its canonical form; else why not.
-absl::StatusOr<std::string> SampleOf(std::string_view line, std::optional<std::string_view> before) {
+absl::StatusOr<std::string> SampleOf(std::string_view line,
+                                     std::optional<std::string_view> before) {
   const auto parsed = tune::ParseJson(line, "the line");
   if (!parsed.ok() || !parsed->is_object() || parsed->size() != 3 || !parsed->contains("sample")) {
     return absl::DataLossError("is no line of a witness: {\"previous\", \"sample\", \"sha256\"}");
@@ -89,8 +90,8 @@ absl::Status WitnessWriter::Open() {
 
 absl::Status WitnessWriter::Append(std::string_view sample_json) {
   RETURN_IF_ERROR(Open());
-  std::string line = WitnessLine(lines_ == 0 ? std::nullopt : std::optional<std::string_view>(last_),
-                                 sample_json);
+  std::string line =
+      WitnessLine(lines_ == 0 ? std::nullopt : std::optional<std::string_view>(last_), sample_json);
   const std::string whole = line + "\n";
   const std::string_view rest = std::string_view(there_).substr(at_);
   ++lines_;
@@ -117,9 +118,10 @@ absl::Status WitnessWriter::Append(std::string_view sample_json) {
 absl::Status WitnessWriter::Finish() {
   RETURN_IF_ERROR(Open());
   if (at_ == there_.size()) return absl::OkStatus();
-  return DataLoss(path_, ": line ", lines_ + 1,
-                  ": a line too many, which was not stored; move the file away, and --resume writes "
-                  "it anew");
+  return DataLoss(
+      path_, ": line ", lines_ + 1,
+      ": a line too many, which was not stored; move the file away, and --resume writes "
+      "it anew");
 }
 
 }  // namespace xplane_time::evidence

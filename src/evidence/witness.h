@@ -5,9 +5,9 @@
 //
 //   {"previous":HEX,"sample":{...},"sha256":HEX}
 //
-// `previous` is the SHA-256 of the line before, without its end, and null in the first line; `sha256`
-// that of the sample's canonical JSON, which is how the sample stands in the line: keys sorted by
-// byte, no spaces (docs/grid.md).
+// `previous` is the SHA-256 of the line before, without its end, and null in the first line;
+// `sha256` that of the sample's canonical JSON, which is how the sample stands in the line: keys
+// sorted by byte, no spaces (docs/grid.md).
 //
 //   WitnessWriter writer("witness/a.jsonl", "");
 //   writer.Append(R"({"schema":"xplane-time.witness.v1"})");
@@ -15,8 +15,8 @@
 //   ReadWitness("witness/a.jsonl", text)   // InvalidArgument: witness/a.jsonl: line 2: its sample
 //                                          // does not have its SHA-256
 //
-// Not handled: who wrote it. Whoever can write a file can write a chain; what holds is that the last
-// line's hash, kept elsewhere, stands for all of it.
+// Not handled: who wrote it. Whoever can write a file can write a chain; what holds is that the
+// last line's hash, kept elsewhere, stands for all of it.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,8 @@
 
 namespace xplane_time::evidence {
 
-// A line without its end, of a sample's canonical JSON. `previous`: the line before; none: the head.
+// A line without its end, of a sample's canonical JSON. `previous`: the line before; none: the
+// head.
 std::string WitnessLine(std::optional<std::string_view> previous, std::string_view sample_json);
 
 // One that is broken, from 1, and how.

@@ -88,8 +88,8 @@ std::optional<ZipEntry> ReadEntry(std::string_view bytes, size_t* at, ZipContent
     contents->damage.push_back({byte, std::move(what)});
     return std::nullopt;
   };
-  const std::string after =
-      contents->entries.empty() ? "the first file"
+  const std::string after = contents->entries.empty()
+                                ? "the first file"
                                 : Cat("the file after ", contents->entries.back().name);
   if (rest.size() < kLocalBytes || !rest.starts_with(kLocal)) {
     return damaged(*at, Cat(after, " has no header; the archive was cut off or changed"));
@@ -142,7 +142,8 @@ bool IsSafeName(std::string_view name) {
   constexpr std::string_view kOthers = "._+=,@-/";
   if (name.size() > kMostName) return false;
   for (const char c : name) {
-    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    const bool is_plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
     if (!is_plain && kOthers.find(c) == std::string_view::npos) return false;
   }
   for (;;) {
@@ -160,14 +161,15 @@ absl::StatusOr<std::string> WriteZip(std::span<const ZipFile> files, std::string
   uint64_t bytes = 0;
   for (const ZipFile& each : files) {
     if (!IsSafeName(each.name) || !names.insert(each.name).second) {
-      return InvalidArgument("\"", each.name, "\" is no name of a file in a bundle, or there twice");
+      return InvalidArgument("\"", each.name,
+                             "\" is no name of a file in a bundle, or there twice");
     }
     entries.push_back({each.name, each.content, Crc32(each.content)});
     bytes += each.content.size();
   }
   if (bytes > kMostZipBytes || files.size() > kMostFiles) {
-    return ResourceExhausted("a bundle of ", files.size(), " files and ", bytes,
-                             " bytes; at most ", kMostFiles, " and ", kMostZipBytes);
+    return ResourceExhausted("a bundle of ", files.size(), " files and ", bytes, " bytes; at most ",
+                             kMostFiles, " and ", kMostZipBytes);
   }
   std::string out;
   for (const ZipEntry& each : entries) Append(&out, LocalHeader(each), each.content);
@@ -200,8 +202,8 @@ ZipContents ReadZip(std::string_view bytes) {
   return contents;
 }
 
-// The checksum is linear: what a changed byte adds to it depends on the change and on how many bytes
-// follow. From the end, each step takes one of these back.
+// The checksum is linear: what a changed byte adds to it depends on the change and on how many
+// bytes follow. From the end, each step takes one of these back.
 std::vector<size_t> ChangedBytes(std::string_view content, uint32_t crc32, size_t most) {
   std::vector<size_t> places;
   uint32_t added = Crc32(content) ^ crc32;

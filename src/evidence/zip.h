@@ -62,8 +62,8 @@ ZipContents ReadZip(std::string_view bytes);
 
 uint32_t Crc32(std::string_view bytes);
 
-// Where one byte of `content` was changed since it had this checksum: the places that explain it, of
-// which the right one is one, the last first; at most `most`. O(bytes).
+// Where one byte of `content` was changed since it had this checksum: the places that explain it,
+// of which the right one is one, the last first; at most `most`. O(bytes).
 std::vector<size_t> ChangedBytes(std::string_view content, uint32_t crc32, size_t most);
 // The same, with the byte as it was.
 std::string WithByteAsItWas(std::string_view content, size_t at, uint32_t crc32);

@@ -199,7 +199,9 @@ std::string T4Of(const SessionInfo& info, const Variants& variants, const Rounds
 absl::StatusOr<std::string> Export(const TuneStore& store, int64_t session,
                                    std::string_view format) {
   ASSIGN_OR_RETURN(const auto of, ReadSession(store, session));
-  return (format == "json" ? JsonOf : format == "t4" ? T4Of : CsvOf)(of.info, of.variants, of.rounds);
+  return (format == "json" ? JsonOf
+          : format == "t4" ? T4Of
+                           : CsvOf)(of.info, of.variants, of.rounds);
 }
 
 }  // namespace xplane_time::output

@@ -11,21 +11,20 @@ using evidence::Problem, evidence::Verification;
 using result::FieldSink, result::KnownText;
 
 std::string WhatHolds(const Verification& found) {
-  std::string text = absl::StrCat("Hashes of ", Counted(found.files, "file"), ", ",
-                                  Counted(found.bytes, "byte"), "; ", Counted(found.chains, "chain"),
-                                  " of ", Counted(found.samples, "line"), ".");
+  std::string text = absl::StrCat(
+      "Hashes of ", Counted(found.files, "file"), ", ", Counted(found.bytes, "byte"), "; ",
+      Counted(found.chains, "chain"), " of ", Counted(found.samples, "line"), ".");
   return text;
 }
 
 std::string DecisionText(const evidence::DecisionCheck& decision) {
   if (!decision.reason.empty()) {
-    return absl::StrCat("Its verdict is ", decision.claim, "; nothing was decided again: ",
-                        decision.reason, ".");
+    return absl::StrCat("Its verdict is ", decision.claim,
+                        "; nothing was decided again: ", decision.reason, ".");
   }
   return absl::StrCat("Its rounds, decided again, give ", decision.replayed_claim,
                       decision.replayed_pick.empty() ? "" : " ", Printable(decision.replayed_pick),
-                      decision.differences.empty() ? ", as it says."
-                                                   : "; it says something else.");
+                      decision.differences.empty() ? ", as it says." : "; it says something else.");
 }
 
 View VerificationView(const Verification& found) {
@@ -81,11 +80,10 @@ Output VerificationOutput(const Verification& found) {
     sink->Texts("checked", found.checked);
     DecisionFields(found, sink);
   });
-  out.result.Add(result::TableOf("problems", std::span(found.problems),
-                                 [](const Problem& each, FieldSink* sink) {
-                                   XPLANE_TIME_FIELDS(sink, each.file, each.line, each.byte,
-                                                      each.what);
-                                 }));
+  out.result.Add(result::TableOf(
+      "problems", std::span(found.problems), [](const Problem& each, FieldSink* sink) {
+        XPLANE_TIME_FIELDS(sink, each.file, each.line, each.byte, each.what);
+      }));
   out.result.csv = std::get<result::Table>(out.result.parts.back());
   out.view = [&found](const OutputOptions&) { return VerificationView(found); };
   return out;

@@ -94,9 +94,8 @@ void ReadRound(const Field& round, RoundRecord* record) {
   round.Read("round", &record->round, json::kNeeded, 0);
   round.Read("discarded", &record->discarded, json::kNeeded);
   record->notes_json = CanonicalJson(round.Object("notes"));
-  round.At("samples").Each([&](const Field& each) {
-    ReadSample(each, &record->samples.emplace_back());
-  });
+  round.At("samples").Each(
+      [&](const Field& each) { ReadSample(each, &record->samples.emplace_back()); });
 }
 
 }  // namespace xplane_time::tune

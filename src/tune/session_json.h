@@ -1,7 +1,7 @@
 // A stored session as JSON, and back: what exports and bundles have of it.
 //
-//   RoundJson(round).dump()      // {"batch":1,"discarded":false,"notes":{},"round":0,"samples":[...]}
-//   RoundRecord round;
+//   RoundJson(round).dump()      //
+//   {"batch":1,"discarded":false,"notes":{},"round":0,"samples":[...]} RoundRecord round;
 //   std::string wrong;
 //   ReadRound(tune::Field(json, &wrong, "line 2"), &round);
 //   // wrong: line 2.samples[0].slot: must be a whole number ...; empty: it could be read

@@ -20,7 +20,8 @@ const std::vector<std::string> kSamples = {R"({"schema":"s"})", R"({"t_ps":5})",
 std::string TextOf(const std::vector<std::string>& samples) {
   std::string text, before;
   for (const std::string& each : samples) {
-    before = WitnessLine(text.empty() ? std::nullopt : std::optional<std::string_view>(before), each);
+    before =
+        WitnessLine(text.empty() ? std::nullopt : std::optional<std::string_view>(before), each);
     text += before + "\n";
   }
   return text;
