@@ -23,6 +23,7 @@ import concurrent.futures
 import hashlib
 import inspect
 import json
+import math
 import os
 import pathlib
 import platform
@@ -63,7 +64,7 @@ def serve(
     driver: str = "",
     versions: Mapping[str, str] | None = None,
     parallel_prepare: int = 1,
-    metrics: Callable[[Params], Mapping[str, float]] | None = None,
+    metrics: Callable[[Params], Mapping[str, Any]] | None = None,
 ) -> None:
     """Answers the driver until it says bye.
 
@@ -111,7 +112,7 @@ class Timed(NamedTuple):
     t_ps: int
     t0_ns: int
     t1_ns: int
-    metrics: Mapping[str, float] = {}
+    metrics: Mapping[str, float | None] = {}
 
     def sample(self) -> Message:
         return {name: value for name, value in self._asdict().items() if value != {}}
@@ -209,6 +210,15 @@ def _picoseconds(time_ps: Any) -> int:
     return whole
 
 
+def _numbers(metrics: Mapping[str, Any]) -> dict[str, float | None]:
+    """As JSON has them, of NumPy's kinds too; what is not known or not finite is None."""
+    numbers: dict[str, float | None] = {}
+    for name, value in metrics.items():
+        number = None if value is None else int(value) if isinstance(value, int) else float(value)
+        numbers[str(name)] = number if number is not None and math.isfinite(number) else None
+    return numbers
+
+
 class _Callables:
     """Variants that are calls of Python."""
 
@@ -218,7 +228,7 @@ class _Callables:
         reference: Callable[..., Any] | None,
         check: Callable[[Any, Any], object] | None,
         timer: Callable[[Callable[[], object]], float],
-        metrics: Callable[[Params], Mapping[str, float]] | None,
+        metrics: Callable[[Params], Mapping[str, Any]] | None,
     ) -> None:
         self._build, self._reference, self._check, self._timer = build, reference, check, timer
         self._metrics = metrics
@@ -259,7 +269,7 @@ class _Callables:
                 t0_ns = time.monotonic_ns()
                 t_ps = sum(_picoseconds(self._timer(run)) for _ in range(calls)) // calls
                 t1_ns = time.monotonic_ns()
-                metrics = dict(self._metrics(self._params[variant])) if self._metrics else {}
+                metrics = _numbers(self._metrics(self._params[variant])) if self._metrics else {}
                 times.append(Timed(max(1, t_ps), t0_ns, t1_ns, metrics))
             except KeyboardInterrupt:
                 raise

@@ -1,4 +1,6 @@
 // verify: whether a bundle is sound, and which byte, line or result is not.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "output/evidence.h"
@@ -15,6 +17,14 @@ std::string WhatHolds(const Verification& found) {
       "Hashes of ", Counted(found.files, "file"), ", ", Counted(found.bytes, "byte"), "; ",
       Counted(found.chains, "chain"), " of ", Counted(found.samples, "line"), ".");
   return text;
+}
+
+std::string CheckedText(std::vector<std::string> checked) {
+  constexpr size_t kShown = 6;
+  const size_t all = checked.size();
+  checked.resize(std::min(all, kShown));
+  const std::string more = all > kShown ? absl::StrCat(" and ", all - kShown, " more") : "";
+  return absl::StrCat("Checked: ", absl::StrJoin(checked, ", "), more, ".");
 }
 
 std::string DecisionText(const evidence::DecisionCheck& decision) {
@@ -36,7 +46,7 @@ View VerificationView(const Verification& found) {
                         sound ? Tone::kGood : Tone::kBad});
   if (sound) view.lines.push_back({WhatHolds(found)});
   if (sound) {
-    view.lines.push_back({absl::StrCat("Checked: ", absl::StrJoin(found.checked, ", "), ".")});
+    view.lines.push_back({CheckedText(found.checked)});
   }
   if (found.decision.has_value()) view.lines.push_back({DecisionText(*found.decision)});
   if (found.revision.has_value()) {

@@ -239,11 +239,11 @@ def help_group():
     for command in (*TRACE_COMMANDS, "events", "compare", "pick", "power", "power sources",
                     "power record", "power replay", "power run", "power calibrate",
                     "power plan", "power clients", "tune", "tune show",
-                    "tune export", "tune replay", "tune decide"):
+                    "tune export", "tune replay", "tune decide", "grid", "verify"):
         yield f"{command} --help"
     yield "--help"
     for command in (*TRACE_COMMANDS, "events", "compare", "pick", "tune", "power", "power run",
-                    "power calibrate", "power plan", "power clients"):
+                    "power calibrate", "power plan", "power clients", "grid", "verify"):
         yield f"{command} --json-schema"
 
 

@@ -186,7 +186,8 @@ class TuneBundle(BundleTest):
         self.assert_problem(packed({**files, "witness/rounds.jsonl": chain(rounds)}),
                             "witness/rounds.jsonl", "samples[0].slot: must be a whole number", 3)
         self.assert_problem(packed({**files, "session.json": b"{}"}), "session.json", "session")
-        self.assert_problem(packed({**files, "session.json": b"[" * 100000}), "session.json", "JSON")
+        self.assert_problem(packed({**files, "session.json": b"[" * 100000}), "session.json",
+                            "nested more than 64 levels")
 
     def test_archives_of_others_are_refused(self):
         for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
