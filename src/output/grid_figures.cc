@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "output/chart.h"
 #include "output/evidence.h"
@@ -12,7 +13,7 @@ namespace {
 
 using evidence::GridResult, evidence::GridRow, evidence::GridSample;
 
-constexpr double kPsPerUs = 1e6, kMargin = 1.1;
+constexpr double kPsPerUs = 1e6, kUjPerJ = 1e6, kUjPerMj = 1e3, kMargin = 1.1;
 constexpr int kColumns = 110;
 constexpr double kLane = 46, kBar = 26, kTop = 60;
 
@@ -75,7 +76,10 @@ std::string FrontFigure(const GridResult& of, double most_us, double most_uj) {
   chart.Text(Chart::kLeft, 22, "start", "energy against latency", " font-size=\"15\"");
   chart.Text(Chart::kLeft, 40, "start",
              "filled: on the front, nobody is better in one and as good in the other");
-  const double per_uj = chart.ValueAxis(kTop, most_uj, "energy, uJ");
+  const double scale = most_uj >= kUjPerJ ? kUjPerJ : most_uj >= kUjPerMj ? kUjPerMj : 1;
+  const char* const unit = scale == kUjPerJ ? "J" : scale == kUjPerMj ? "mJ" : "uJ";
+  const double per_uj =
+      chart.ValueAxis(kTop, most_uj / scale, absl::StrCat("energy, ", unit)) / scale;
   const double bottom = kTop + Chart::kPanel;
   std::vector<const GridRow*> rows;
   for (const GridRow& row : of.rows) {
