@@ -1,5 +1,7 @@
 #include "evidence/verify.h"
 
+#include <cstdio>
+
 #include "absl/strings/str_join.h"
 #include "evidence/grid_bundle.h"
 
