@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_join.h"
 #include "evidence/grid_bundle.h"
-
 #include "evidence/witness.h"
 #include "status.h"
 #include "tune/space_json.h"
