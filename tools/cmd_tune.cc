@@ -18,6 +18,8 @@
 #include "absl/strings/str_replace.h"
 #include "command.h"
 #include "decide/protocol.h"
+#include "evidence/provenance.h"
+#include "evidence/session.h"
 #include "json/json.h"
 #include "output/text.h"
 #include "output/tuning.h"
@@ -31,6 +33,7 @@
 #include "tune/outcome_json.h"
 #include "tune/process_harness.h"
 #include "tune/search_run.h"
+#include "tuning.h"
 #include "xplane_time/store.h"
 #include "xplane_time/tune.h"
 
@@ -39,14 +42,6 @@ namespace {
 
 const std::vector<std::string> kShown = {"table", "json"};  // formats of sessions and verdicts
 constexpr char kMeasuring[] = "Measuring", kStoring[] = "Store";
-
-// A full disk is no bad trace.
-constexpr std::pair<absl::StatusCode, int> kStoreExits[] = {
-    {absl::StatusCode::kResourceExhausted, kExitIo}};
-constexpr std::pair<absl::StatusCode, int> kHarnessExits[] = {
-    {absl::StatusCode::kPermissionDenied, kExitCannotWrite},  // a log, a lock
-    {absl::StatusCode::kUnavailable, kExitNotThere},
-    {absl::StatusCode::kNotFound, kExitNotThere}};
 
 int ExitOf(const TuneOutcome& outcome) {
   if (outcome.interrupted) return kExitStopped;
@@ -61,16 +56,6 @@ int ExitOf(const TuneOutcome& outcome) {
   return wrong > 0 && wrong + uncompiled == outcome.variants.size() ? kExitWrong : kExitAllFailed;
 }
 
-// One file of locks a user, where nothing needs to be cleaned up.
-std::string DeviceLocks() {
-  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  // It is named in environments that outlive it: after a sudo, or a log-out.
-  if (runtime != nullptr && *runtime != '\0' && access(runtime, W_OK | X_OK) == 0) {
-    return absl::StrCat(runtime, "/xplane-time.locks");
-  }
-  return absl::StrCat(ScratchFolder(), "/xplane-time-", getuid(), ".locks");
-}
-
 absl::StatusOr<int64_t> ParseBudgetTime(const std::string& text) {
   constexpr double kPsPerSecond = 1e12, kMostSeconds = 9e6;
   const auto seconds = NumberOf(text);
@@ -78,14 +63,6 @@ absl::StatusOr<int64_t> ParseBudgetTime(const std::string& text) {
     return InvalidArgument("'", text, "' is not a number of seconds above 0, and at most 9000000");
   }
   return std::max<int64_t>(1, static_cast<int64_t>(*seconds * kPsPerSecond));
-}
-
-// An incumbent or a baseline may be given by its parameters.
-absl::StatusOr<std::string> IdOf(const char* option, const std::string& given) {
-  if (!given.starts_with('{')) return given;
-  const auto params = CanonicalParams(given);
-  if (!params.ok()) return InvalidArgument(option, ": ", params.status().message());
-  return VariantId(*params);
 }
 
 // For reading, where damage is to show rather than to be left out.
@@ -141,6 +118,7 @@ class TuneCommand : public Command {
     const bool decides = action_ == &TuneCommand::Decide;
     files_.Reads(decides ? "--space" : "SPACE", space_path_);
     files_.PrintsOutput(printing_.path);
+    files_.Prints("--bundle", bundle_path_);
     files_.Writes("--harness-log", harness_.process.log_path);
     // What SQLite and the store keep beside it is the store as well.
     for (const char* suffix : {"", "-wal", "-shm", "-journal", "-lock"}) {
@@ -196,23 +174,7 @@ class TuneCommand : public Command {
     measuring.Value("--proposer", &ask_.command, "COMMAND",
                     "Command of an optimizer: python -m xplane_time.propose_optuna "
                     "(docs/space.md)");
-    measuring.Value("--calls", &harness_.calls, "N",
-                    "Calls a timed run; its time is that of one [1]", CLI::Range(1, 1'000'000));
-    measuring.Seconds("--slot-timeout", &harness_.slot_timeout,
-                      "A run that takes longer is ended, in seconds [60]");
-    harness_.run_limit = 10;
-    measuring.Value("--run-limit", &harness_.run_limit, "K",
-                    "A run that takes K times as long as the fastest variant's, and over a "
-                    "second, is ended; 0: never [10]",
-                    {[](const std::string& text) {
-                       const double times = NumberOf(text).value_or(1);
-                       return times == 0 || times >= 2
-                                  ? ""
-                                  : absl::StrCat("'", text, "' is neither 0 nor at least 2");
-                     },
-                     ""});
-    measuring.Seconds("--prepare-timeout", &harness_.prepare_timeout,
-                      "The same for compiling [600]");
+    AddHarnessLimits(measuring, &harness_);
     measuring.Value("--baseline", &options_.baseline, "ID",
                     "Compared with the pick in fresh rounds at the end; as --incumbent [the "
                     "incumbent]");
@@ -251,6 +213,11 @@ class TuneCommand : public Command {
     app->add_option("SESSION", session_, "Its number [the latest]")
         ->check(CLI::Range(int64_t{1}, std::numeric_limits<int64_t>::max()));
     if (action == &TuneCommand::ReplaySession) AddDecision(app);
+    if (action == &TuneCommand::Export) {
+      Heading(app, kOut).Value("--bundle", &bundle_path_, "FILE.zip",
+                               "The session with its verdict as a certificate, which xplane-time "
+                               "verify decides again; its SHA-256 is printed");
+    }
     printing_.AddFormat(app, formats);
     printing_.AddPath(app);
     return app;
@@ -276,7 +243,8 @@ class TuneCommand : public Command {
     AddAction(line, &TuneCommand::Export,
               {"export", "A session's samples, or the tuned table",
                "  xplane-time tune export 3 -o samples.csv\n"
-               "  xplane-time tune export --format tuned -o tuned.json\n"},
+               "  xplane-time tune export --format tuned -o tuned.json\n"
+               "  xplane-time tune export --bundle certificate.zip\n"},
               {"csv", "json", "t4", "tuned"});
   }
 
@@ -525,8 +493,20 @@ class TuneCommand : public Command {
     return Print(table.ToJson());
   }
 
+  // As sha256sum says it.
+  absl::StatusOr<int> ExportBundle(const TuneStore& store) const {
+    ASSIGN_OR_RETURN(const int64_t session, SessionOf(store));
+    ASSIGN_OR_RETURN(const RecordedSession recorded, ReadSession(store, session));
+    ASSIGN_OR_RETURN(evidence::BundleSpec spec, evidence::SessionBundle(recorded));
+    spec.created_unix_s = std::time(nullptr);
+    spec.provenance = evidence::ProvenanceOf(".");
+    ASSIGN_OR_RETURN(const std::string sha256, evidence::WriteBundle(bundle_path_, spec));
+    return Print(Cat(sha256, "  ", bundle_path_, "\n"));
+  }
+
   absl::StatusOr<int> Export() {
     ASSIGN_OR_RETURN(const TuneStore store, OpenSound(store_path_));
+    if (!bundle_path_.empty()) return ExportBundle(store);
     if (printing_.format == "tuned") return ExportTuned(store);
     ASSIGN_OR_RETURN(const int64_t session, SessionOf(store));
     ASSIGN_OR_RETURN(const std::string text, output::Export(store, session, printing_.format));
@@ -551,7 +531,8 @@ class TuneCommand : public Command {
   absl::StatusOr<int> ReplaySession() {
     ASSIGN_OR_RETURN(const TuneStore store, OpenSound(store_path_));
     ASSIGN_OR_RETURN(const int64_t session, SessionOf(store));
-    ASSIGN_OR_RETURN(const TuneOutcome outcome, Replay(store, session, ChangesJson()));
+    ASSIGN_OR_RETURN(const RecordedSession recorded, ReadSession(store, session));
+    ASSIGN_OR_RETURN(const TuneOutcome outcome, Replay(recorded, ChangesJson()));
     RETURN_IF_ERROR(PrintOutcome(outcome).status());
     return ExitOf(outcome);
   }
@@ -597,6 +578,7 @@ class TuneCommand : public Command {
   Action action_ = &TuneCommand::Race;
   CLI::App* replay_ = nullptr;
   std::string space_path_, store_path_ = "tune.db";
+  std::string bundle_path_;         // of export; empty: another format
   std::optional<int64_t> session_;  // none: the latest
   bool resume_ = false;
   bool list_ = false;  // a dry run

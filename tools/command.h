@@ -106,7 +106,9 @@ void AddEvents(CommandLine* line);
 void AddEnergy(CommandLine* line);
 void AddDecisions(CommandLine* line);
 void AddTune(CommandLine* line);
+void AddGrid(CommandLine* line);
 void AddPower(CommandLine* line);
+void AddVerify(CommandLine* line);
 
 // Telemetry of sources for a command with their process id. Errors: FailedPrecondition: no sensor.
 using TelemetryFactory =

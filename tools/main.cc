@@ -17,7 +17,10 @@ namespace {
 int Main(int argc, char** argv) {
   CommandLine line;
   // In the order of the help.
-  for (const auto add : {AddReport, AddEvents, AddEnergy, AddDecisions, AddTune, AddPower}) add(&line);
+  for (const auto add :
+       {AddReport, AddEvents, AddEnergy, AddDecisions, AddTune, AddGrid, AddVerify, AddPower}) {
+    add(&line);
+  }
   return line.Main(argc, argv);
 }
 

@@ -25,6 +25,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -64,6 +65,8 @@ struct SlotTime {
   // none.
   std::optional<int64_t> begin_ns = {}, end_ns = {};
   std::vector<WorkloadSample> workloads = {};  // what it is the sum of; a harness leaves it empty
+  // What the harness says of it besides, by names of its own: "accuracy", "peak_rss_bytes".
+  std::map<std::string, double> metrics = {};
 };
 
 struct RoundTimes {
@@ -106,6 +109,13 @@ struct SearchStage {
   uint64_t proposed = 0, refused = 0, repeated = 0;
 };
 
+// How a stage is measured.
+struct StageRules {
+  uint32_t spare_rounds = 2;      // for runs that gave nothing, and nobody is to blame
+  uint32_t failures = 1;          // of its own that end a configuration
+  bool measures_aliases = false;  // else what compiles to the same program is measured once
+};
+
 // Finds few configurations among many by few rounds each; the decider then decides among
 // these, by rounds of their own. What a searcher drops is not certified to be slower.
 // A run that goes on is told stored stages again, without being asked for them: what it
@@ -115,6 +125,7 @@ class Searcher {
   virtual ~Searcher() = default;
   // "halving:8": of the session's identity, so that two ways of searching do not mix.
   virtual std::string Name() const = 0;
+  virtual StageRules Rules() const { return {}; }
   // Those that are there already.
   virtual void Begin(std::span<const Configuration> known) = 0;
   virtual absl::StatusOr<SearchStage> Next() = 0;
@@ -212,6 +223,9 @@ class TuneWatcher {
   // A session was to go on, and another one than this begins: in what they differ.
   virtual void OnAnother(int64_t /*unfinished*/, std::span<const std::string> /*differs*/) {}
   virtual void OnPrepared(const TunedVariant& /*variant*/, size_t /*done*/, size_t /*of*/) {}
+  // Of each round that counts, stored just now or by an earlier run, in the order of the session.
+  // An error ends the tuning.
+  virtual absl::Status OnRecord(const RoundRecord& /*round*/) { return absl::OkStatus(); }
   // After a round of the search: of the stage, those that are measured.
   virtual void OnSearching(const SearchReport& /*search*/, size_t /*in_stage*/) {}
   // After a round was folded.
@@ -231,11 +245,25 @@ absl::StatusOr<TuneOutcome> Tune(std::span<const Configuration> configurations,
                                  const TuneOptions& options, Harness* harness, TuneStore* store,
                                  TuneWatcher* watcher);
 
-// A verdict on the rounds of a stored session by another rule: `changes_json` has the fields of
+// All that is stored of a session, in the order in which it was stored.
+struct RecordedSession {
+  std::string source = {};  // whence it is, for messages
+  SessionInfo info = {};
+  std::vector<Configuration> variants = {};
+  std::vector<RoundRecord> rounds = {};
+};
+// Errors: NotFound, DataLoss.
+absl::StatusOr<RecordedSession> ReadSession(const TuneStore& store, int64_t session);
+
+// A verdict on the rounds of a session by another rule: `changes_json` has the fields of
 // config (docs/deciding.md) that are to differ; with a budget the first rounds that it pays
-// for. Where the rounds do not suffice, stop_reason is "recorded_rounds". Errors: NotFound,
+// for. Where the rounds do not suffice, stop_reason is "recorded_rounds". Errors:
 // FailedPrecondition (no rounds), InvalidArgument (a field), DataLoss.
-absl::StatusOr<TuneOutcome> Replay(const TuneStore& store, int64_t session,
-                                   std::string_view changes_json);
+absl::StatusOr<TuneOutcome> Replay(const RecordedSession& session, std::string_view changes_json);
+
+// What the rounds after the decision say of `pick` and the baseline, which they were of; none:
+// there were none in which both have a time.
+std::optional<Confirmation> RecordedConfirmation(const RecordedSession& session,
+                                                 const std::string& pick, Objective objective);
 
 }  // namespace xplane_time

@@ -72,6 +72,34 @@ CALLABLES = """
 """
 
 
+@unittest.skipIf(numpy is None, "numpy is not installed")
+class Grid(unittest.TestCase):
+    EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "grid"
+
+    def test_the_example_has_the_original_tree_and_is_sound(self):
+        with tempfile.TemporaryDirectory() as at:
+            env = {**os.environ, "XDG_RUNTIME_DIR": at}
+            done = subprocess.run(
+                [COMMAND, "grid", "space.json", "--samples", "6", "--baseline", "softmax", "-o",
+                 f"{at}/results", "--format", "json", "--", sys.executable, "harness.py"],
+                cwd=self.EXAMPLE, capture_output=True, text=True, timeout=300, env=env)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            rows = {row["setting"]: row for row in json.loads(done.stdout)["settings"]}
+            self.assertEqual({row["n"] for row in rows.values()}, {6})
+            self.assertEqual(rows["softmax"]["accuracy"], 1)
+            self.assertGreater(rows["mincut_l0.7_t0"]["kv_cache_reduction"],
+                               rows["mincut_l0.3_t0"]["kv_cache_reduction"])
+            self.assertTrue(pathlib.Path(at, "results/csv/mincut_l0.3_t2.csv").exists())
+            verified = subprocess.run([COMMAND, "verify", f"{at}/results/witness.zip"], env=env,
+                                      capture_output=True, text=True, timeout=60)
+            self.assertEqual(verified.returncode, 0, verified.stdout)
+
+    def test_metrics_are_what_json_has(self):
+        self.assertEqual(harness._numbers({"a": numpy.int64(3), "b": numpy.float32(0.5), "c": None,
+                                           "d": float("nan"), "e": True, "f": 1 << 60}),
+                         {"a": 3, "b": 0.5, "c": None, "d": None, "e": 1, "f": 1 << 60})
+
+
 class Callables(HarnessTest):
     def test_the_fastest_right_one(self):
         variants = [{"cost": cost} for cost in (130, 100, 170)]

@@ -23,6 +23,7 @@ import concurrent.futures
 import hashlib
 import inspect
 import json
+import math
 import os
 import pathlib
 import platform
@@ -63,6 +64,7 @@ def serve(
     driver: str = "",
     versions: Mapping[str, str] | None = None,
     parallel_prepare: int = 1,
+    metrics: Callable[[Params], Mapping[str, Any]] | None = None,
 ) -> None:
     """Answers the driver until it says bye.
 
@@ -73,6 +75,8 @@ def serve(
     Without a check floating-point arrays may differ by what rounding of 32 bits explains, and
     anything else must be equal, within dicts, tuples and lists too. `timer(run)` gives the
     picoseconds of one call on the `clock` that it is named after ("device", "profile", "wall").
+    `metrics(params)` is called after the timed calls of a variant and gives numbers by name, for
+    `xplane-time grid`: `accuracy`, `peak_rss_bytes`, any others.
     The rest says what times hold for: `device_class` is the processor where it is not given.
 
     Errors: ArgumentError where there is no driver.
@@ -80,7 +84,7 @@ def serve(
     described = {
         "device": device, "device_class": device_class or processor(), "driver": driver,
         "clock": clock, "versions": {"python": platform.python_version(), **(versions or {})}}
-    _Server(_Callables(build, reference, check, timer), described, parallel_prepare).run()
+    _Server(_Callables(build, reference, check, timer, metrics), described, parallel_prepare).run()
 
 
 def serve_jax(
@@ -103,11 +107,15 @@ def serve_jax(
 
 
 class Timed(NamedTuple):
-    """The calls of a slot: what one takes, and when they ran, by time.monotonic_ns()."""
+    """The calls of a slot: what one takes, when they ran, by time.monotonic_ns(), and more."""
 
     t_ps: int
     t0_ns: int
     t1_ns: int
+    metrics: Mapping[str, float | None] = {}
+
+    def sample(self) -> Message:
+        return {name: value for name, value in self._asdict().items() if value != {}}
 
 
 class Variants(Protocol):
@@ -202,6 +210,15 @@ def _picoseconds(time_ps: Any) -> int:
     return whole
 
 
+def _numbers(metrics: Mapping[str, Any]) -> dict[str, float | None]:
+    """As JSON has them, of NumPy's kinds too; what is not known or not finite is None."""
+    numbers: dict[str, float | None] = {}
+    for name, value in metrics.items():
+        number = None if value is None else int(value) if isinstance(value, int) else float(value)
+        numbers[str(name)] = number if number is not None and math.isfinite(number) else None
+    return numbers
+
+
 class _Callables:
     """Variants that are calls of Python."""
 
@@ -211,8 +228,11 @@ class _Callables:
         reference: Callable[..., Any] | None,
         check: Callable[[Any, Any], object] | None,
         timer: Callable[[Callable[[], object]], float],
+        metrics: Callable[[Params], Mapping[str, Any]] | None,
     ) -> None:
         self._build, self._reference, self._check, self._timer = build, reference, check, timer
+        self._metrics = metrics
+        self._params: dict[str, Params] = {}
         self._workloads: dict[str, Params] = {"": {}}
         self._calls: dict[tuple[str, str], Callable[[], Any]] = {}
         self.has_reference = reference is not None
@@ -221,6 +241,7 @@ class _Callables:
         self._workloads = workloads or {"": {}}
 
     def prepare(self, variant: str, params: Params) -> Message:
+        self._params[variant] = params
         for name, workload in self._workloads.items():
             more = (workload,) if takes_workload(self._build, 1) else ()
             call = self._build(dict(params), *more)
@@ -247,7 +268,9 @@ class _Callables:
                     run()
                 t0_ns = time.monotonic_ns()
                 t_ps = sum(_picoseconds(self._timer(run)) for _ in range(calls)) // calls
-                times.append(Timed(max(1, t_ps), t0_ns, time.monotonic_ns()))
+                t1_ns = time.monotonic_ns()
+                metrics = _numbers(self._metrics(self._params[variant])) if self._metrics else {}
+                times.append(Timed(max(1, t_ps), t0_ns, t1_ns, metrics))
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # the variant's own; SystemExit too
@@ -340,7 +363,7 @@ class _Server:
         except BaseException as error:  # nobody's of the variants: no trace, say
             self._answer({"type": "result", "request": number, **_failure(error, "infra")})
             return
-        samples = [{"slot": slot, "status": "ok", **each._asdict()} if isinstance(each, Timed) else
+        samples = [{"slot": slot, "status": "ok", **each.sample()} if isinstance(each, Timed) else
                    {"slot": slot, **_failure(each, "runtime_error")}
                    for slot, each in enumerate(times)]
         self._answer({"type": "result", "request": number, "status": "ok", "samples": samples})

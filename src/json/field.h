@@ -77,6 +77,7 @@ class BasicField {
 
   const J& value() const { return *value_; }
   bool ok() const { return wrong_->empty(); }
+  std::string* wrong() const { return wrong_; }
 
   // Null where it is not there.
   const J* Find(const char* name) const {

@@ -43,19 +43,19 @@ void Chart::Key(double x, double y, std::string_view fill, const std::string& te
   Text(x + 24, y, "start", text);
 }
 
-double Chart::PowerAxis(double top, double most_w) {
-  const double bottom = top + kPanel, step_w = StepOf(most_w, 4);
-  const int steps = static_cast<int>(std::ceil(most_w / step_w));
-  const double per_watt = kPanel / (steps * step_w);
+double Chart::ValueAxis(double top, double most, const std::string& title) {
+  const double bottom = top + kPanel, step = StepOf(most, 4);
+  const int steps = static_cast<int>(std::ceil(most / step));
+  const double per_unit = kPanel / (steps * step);
   for (int i = 0; i <= steps; ++i) {
-    const double y = bottom - i * step_w * per_watt;
+    const double y = bottom - i * step * per_unit;
     Line(kLeft, y, kLeft + kPlot, y, i == 0 ? "#444" : "#ddd");
-    Text(kLeft - 6, y + 4, "end", TickText(i * step_w, step_w));
+    Text(kLeft - 6, y + 4, "end", TickText(i * step, step));
   }
   Line(kLeft, top, kLeft, bottom, "#444");
-  Text(18, top + kPanel / 2, "middle", "power, W",
+  Text(18, top + kPanel / 2, "middle", title,
        absl::StrFormat(" transform=\"rotate(-90 18 %.1f)\"", top + kPanel / 2));
-  return per_watt;
+  return per_unit;
 }
 
 void Chart::TimeAxis(double bottom, const std::string& title) {

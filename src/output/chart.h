@@ -1,4 +1,4 @@
-// A chart as SVG: panels of power one below the other, on one axis of time.
+// A chart as SVG: panels one below the other, on one axis: of power over time, say.
 //
 //   Chart chart(/*seconds=*/12.5);
 //   const double per_watt = chart.PowerAxis(top, /*most_w=*/400);
@@ -43,8 +43,9 @@ class Chart {
   // A sample of what stands for `text`.
   void Key(double x, double y, std::string_view fill, const std::string& text);
 
-  // The frame of a panel; pixels a watt.
-  double PowerAxis(double top, double most_w);
+  // The frame of a panel; pixels a unit.
+  double ValueAxis(double top, double most, const std::string& title);
+  double PowerAxis(double top, double most_w) { return ValueAxis(top, most_w, "power, W"); }
   void TimeAxis(double bottom, const std::string& title);
 
   // "url(#gap)" fills what is not known.

@@ -13,6 +13,7 @@ using json::Dump, json::Json;
 using Row = TuneResult::Row;
 
 constexpr std::string_view kNothingProposed = "nothing_proposed";
+constexpr std::string_view kNothingRaced = "nothing_raced";  // of a grid
 constexpr size_t kParamsWidth = 16, kWorkloadWidth = 8;
 
 // The words of an objective, in the order of Objective.
@@ -90,6 +91,7 @@ std::string WhatWasDecided(const TuneResult& result) {
     return "every variant failed: nothing to pick";
   }
   if (result.stop_reason == kNothingProposed) return "no variant was proposed: nothing to pick";
+  if (result.stop_reason == kNothingRaced) return "measured, and nothing was to be decided";
   if (!result.pick) {
     return result.search ? "stopped in the search, before the race; --resume goes on"
                          : "stopped before anything was measured";
@@ -176,6 +178,7 @@ std::string StopText(const TuneResult& result) {
     const auto time_ps = AsDouble(result.budget.time_ps);
     return spent(time_ps ? absl::StrCat(" of ", *time_ps / kPsPerSecond, " s") : "", "budget-time");
   }
+  if (result.stop_reason == kNothingRaced) return "It is a grid: xplane-time grid shows it.";
   if (result.stop_reason == kNothingProposed) {
     const uint64_t refused = result.search ? result.search->refused : 0;
     return refused == 0 ? "The proposer named none."

@@ -7,20 +7,16 @@
 #include "absl/strings/str_join.h"
 #include "output/tuning.h"
 #include "status.h"
-#include "tune/space_json.h"
+#include "tune/session_json.h"
 
 namespace xplane_time::output {
 namespace {
 
 using result::FieldSink;
-using tune::Json, tune::Stored;
+using tune::Json, tune::RoundJson, tune::SessionJson, tune::Stored, tune::VariantJson;
 
 std::string Text(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-Json Number(const std::optional<int64_t>& value) {
-  return value.has_value() ? Json(*value) : Json();
 }
 
 // How preparing ended for those that it ended for, in the order of ids; known by rounds that
@@ -88,48 +84,6 @@ void VisitMeasured(const auto& of, const std::string& suffix, FieldSink* sink) {
 }
 
 // --- JSON.
-
-Json SessionJson(const SessionInfo& info) {
-  Json json = {{"id", absl::StrCat(info.id)},
-               {"space_hash", info.space_hash},
-               {"config", Stored(info.config_json)},
-               {"seed", info.seed},
-               {"device", info.device},
-               {"started_unix_s", info.started_unix_s}};
-  for (const auto& [name, member] : kKeyParts) json[name] = info.key.*member;
-  return json;
-}
-
-// Of a sample, or of one of its workloads.
-Json MeasuredJson(const std::string& id, const auto& of) {
-  return {{"id", id},
-          {"status", of.status},
-          {"t_ps", Number(of.t_ps)},
-          {"energy_uj", Number(of.energy_uj)}};
-}
-
-Json RoundJson(const RoundRecord& round) {
-  Json samples = Json::array();
-  for (const SampleRecord& sample : round.samples) {
-    Json json = MeasuredJson(sample.variant, sample);
-    json["slot"] = sample.slot;
-    for (const WorkloadSample& own : sample.workloads) {
-      json["workloads"].push_back(MeasuredJson(own.workload, own));
-    }
-    samples.push_back(std::move(json));
-  }
-  return {{"batch", round.batch},
-          {"round", round.round},
-          {"discarded", round.discarded},
-          {"notes", Stored(round.notes_json)},
-          {"samples", std::move(samples)}};
-}
-
-Json VariantJson(const Configuration& variant) {
-  return {{"id", variant.id},
-          {"params", Stored(variant.params_json)},
-          {"mem_bytes", Number(variant.mem_bytes)}};
-}
 
 // An array with an element a line.
 std::string Lines(const auto& rows, auto json_of) {
@@ -244,10 +198,10 @@ std::string T4Of(const SessionInfo& info, const Variants& variants, const Rounds
 
 absl::StatusOr<std::string> Export(const TuneStore& store, int64_t session,
                                    std::string_view format) {
-  ASSIGN_OR_RETURN(const auto info, store.Session(session));
-  ASSIGN_OR_RETURN(const auto variants, store.ReadVariants(session));
-  ASSIGN_OR_RETURN(const auto rounds, store.ReadRounds(session));
-  return (format == "json" ? JsonOf : format == "t4" ? T4Of : CsvOf)(info, variants, rounds);
+  ASSIGN_OR_RETURN(const auto of, ReadSession(store, session));
+  return (format == "json" ? JsonOf
+          : format == "t4" ? T4Of
+                           : CsvOf)(of.info, of.variants, of.rounds);
 }
 
 }  // namespace xplane_time::output

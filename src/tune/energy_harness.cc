@@ -28,8 +28,8 @@ constexpr uint64_t kFewReadings = 20;  // of power, where nothing bounds an ener
 class EnergyHarness : public Harness {
  public:
   EnergyHarness(Harness* inner, PowerSourceOptions from, int64_t calls,
-                std::function<void(const std::string&)> tell)
-      : inner_(inner), from_(std::move(from)), calls_(calls), tell_(std::move(tell)) {}
+                std::function<void(const std::string&)> tell, EnergyNeed need)
+      : inner_(inner), from_(std::move(from)), calls_(calls), tell_(std::move(tell)), need_(need) {}
 
   absl::StatusOr<HarnessInfo> Hello() override {
     ASSIGN_OR_RETURN(auto info, inner_->Hello());
@@ -41,8 +41,10 @@ class EnergyHarness : public Harness {
     if (std::ranges::none_of(inventory_.channels, tells)) {
       no_sensor_ = absl::StrCat("no sensor has the energy of ", device_,
                                 " (xplane-time power sources says why)");
-      tell_(absl::StrCat(no_sensor_,
-                         ": unless the harness gives energy_uj, the first round ends this"));
+      tell_(need_ == EnergyNeed::kNeeded
+                ? absl::StrCat(no_sensor_,
+                               ": unless the harness gives energy_uj, the first round ends this")
+                : no_sensor_);
     }
     return info;
   }
@@ -57,12 +59,13 @@ class EnergyHarness : public Harness {
 
   absl::StatusOr<RoundTimes> RunRound(int64_t batch, int64_t round, std::string_view workload,
                                       std::span<const Configuration* const> order) override {
-    if (gives_energy_.value_or(true)) {
+    const bool may_do_without = need_ != EnergyNeed::kNeeded && !no_sensor_.empty();
+    if (gives_energy_.value_or(true) || may_do_without) {
       ASSIGN_OR_RETURN(auto times, inner_->RunRound(batch, round, workload, order));
       const auto gives = [](const SlotTime& each) { return each.energy_uj.value_or(0) > 0; };
       const bool any_ok = std::ranges::count(times.slots, "ok", &SlotTime::status) > 0;
       if (!gives_energy_ && any_ok) gives_energy_ = std::ranges::any_of(times.slots, gives);
-      if (gives_energy_.value_or(true)) return times;
+      if (gives_energy_.value_or(true) || may_do_without) return times;
     }
     if (!no_sensor_.empty()) {
       return Unavailable("the harness gives no energy_uj, and ", no_sensor_,
@@ -190,6 +193,7 @@ class EnergyHarness : public Harness {
   PowerSourceOptions from_;
   int64_t calls_;
   std::function<void(const std::string&)> tell_;
+  EnergyNeed need_;
   std::string device_;  // as the inner harness says
   PowerInventory inventory_;
   std::string no_sensor_;             // why there is none; empty: there is one
@@ -200,8 +204,9 @@ class EnergyHarness : public Harness {
 }  // namespace
 
 std::unique_ptr<Harness> NewEnergyHarness(Harness* inner, PowerSourceOptions from, int64_t calls,
-                                          std::function<void(const std::string&)> tell) {
-  return std::make_unique<EnergyHarness>(inner, std::move(from), calls, std::move(tell));
+                                          std::function<void(const std::string&)> tell,
+                                          EnergyNeed need) {
+  return std::make_unique<EnergyHarness>(inner, std::move(from), calls, std::move(tell), need);
 }
 
 }  // namespace xplane_time

@@ -9,6 +9,7 @@
 // and their memory.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -18,11 +19,15 @@
 
 namespace xplane_time {
 
+// Whether rounds without an energy are rounds.
+enum class EnergyNeed : uint8_t { kNeeded, kWhereThereIsASensor };
+
 // `inner` outlives it. `calls` of a slot: energy is that of one. `tell` is told at hello where
 // there is no sensor, before anything is compiled. Errors of RunRound besides the inner one's:
 // Unavailable where neither the harness nor a sensor has the energy, or a slot has none: its
 // readings do not tell, in a block neither.
 std::unique_ptr<Harness> NewEnergyHarness(Harness* inner, PowerSourceOptions from, int64_t calls,
-                                          std::function<void(const std::string&)> tell);
+                                          std::function<void(const std::string&)> tell,
+                                          EnergyNeed need = EnergyNeed::kNeeded);
 
 }  // namespace xplane_time

@@ -52,6 +52,19 @@ void ReadHello(const Field& fields, HarnessAnswer* answer) {
   fields.Read("verifies", &hello.verifies);
 }
 
+// Unknown is null, and left out.
+void ReadMetrics(const Field& fields, std::map<std::string, double>* metrics) {
+  constexpr size_t kMostMetrics = 256, kMostName = 100;
+  const Json& given = fields.Object("metrics");
+  const Field all(given, fields.wrong(), "metrics");
+  all.Expect(given.size() <= kMostMetrics, Cat("at most ", kMostMetrics, " numbers"));
+  for (const auto& [name, value] : given.items()) {
+    const Field metric = all.Item(name);
+    metric.Expect(!name.empty() && name.size() <= kMostName, "named by 1 to 100 bytes");
+    if (!value.is_null()) metric.Read(&(*metrics)[name]);
+  }
+}
+
 void ReadSample(const Field& fields, SlotSample* sample) {
   fields.Read("slot", &sample->slot, kNeeded, 0);
   ReadStatus(fields, &sample->status);
@@ -60,6 +73,7 @@ void ReadSample(const Field& fields, SlotSample* sample) {
   fields.Read("message", &sample->message);
   fields.Read("t0_ns", &sample->begin_ns, kOptional, 0);
   fields.Read("t1_ns", &sample->end_ns, kOptional, 0);
+  if (fields.Has("metrics")) ReadMetrics(fields, &sample->metrics);
 }
 
 void ReadTrace(const Field& trace, HarnessAnswer* result) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_split.h"
 #include "json/json.h"
+#include "power/machine.h"
 #include "status.h"
 #include "tune/outcome_json.h"
 
@@ -22,13 +23,32 @@ absl::Status NoEnergy(Objective objective, const HarnessInfo& harness) {
       "stored, --resume goes on");
 }
 
-// What failed, with why, beside what the harness noted.
+// Whole numbers as such: bytes are no floats.
+Json NumberOf(double value) {
+  constexpr double kMostExact = 0x1p53;
+  const bool is_whole = std::trunc(value) == value && std::abs(value) <= kMostExact;
+  return is_whole ? Json(static_cast<int64_t>(value)) : Json(value);
+}
+
+// What failed, with why, and metrics, beside what the harness noted. Of workloads only the last
+// one's metrics are known here: none are kept.
 std::string NotesWith(const RoundTimes& times, std::span<const Configuration* const> order) {
   std::map<std::string, std::string> failures;
+  Json metrics = Json::array();
+  bool any = false;
   for (size_t slot = 0; slot < order.size(); ++slot) {
-    if (!times.slots[slot].message.empty()) failures[order[slot]->id] = times.slots[slot].message;
+    const SlotTime& at = times.slots[slot];
+    if (!at.message.empty()) failures[order[slot]->id] = at.message;
+    Json& own = metrics.emplace_back(Json::object());
+    for (const auto& [name, value] : at.metrics) own[name] = NumberOf(value);
+    any |= !at.metrics.empty();
   }
-  return failures.empty() ? times.notes_json : WithNote(times.notes_json, "failures", failures);
+  std::string notes = times.notes_json;
+  if (!failures.empty()) notes = WithNote(notes, "failures", failures);
+  if (!any) return notes;
+  constexpr int64_t kNsPerUs = 1000;
+  return WithNote(WithNote(notes, "metrics", metrics), "unix_us",
+                  power::NowOf(CLOCK_REALTIME) / kNsPerUs);
 }
 
 // By id.
@@ -210,7 +230,10 @@ absl::Status Measuring::Prepare(std::span<TunedVariant> variants) {
 
 absl::StatusOr<RoundRecord> Measuring::Round(int64_t batch, int64_t round,
                                              std::span<const Configuration* const> order) {
-  if (const RoundRecord* known = Stored(batch, round)) return *known;
+  if (const RoundRecord* known = Stored(batch, round)) {
+    RETURN_IF_ERROR(watcher->OnRecord(*known));
+    return *known;
+  }
   if (options.stopped()) return absl::CancelledError("stopped");
   ASSIGN_OR_RETURN(auto times, RunWorkloads(*this, batch, round, order));
   RoundRecord record = {.batch = batch,
@@ -237,6 +260,7 @@ absl::StatusOr<RoundRecord> Measuring::Round(int64_t batch, int64_t round,
   }
   RETURN_IF_ERROR(Append(record));
   TakeNotes(record);
+  RETURN_IF_ERROR(watcher->OnRecord(record));
   return record;
 }
 

@@ -18,7 +18,6 @@ namespace xplane_time {
 namespace {
 
 constexpr uint64_t kSearchStream = 7;
-constexpr uint32_t kSparePasses = 2;  // for those that gave nothing, and are not to blame
 
 bool IsTransient(std::string_view status) {
   const auto known = ParseSampleStatus(status);
@@ -33,6 +32,7 @@ class SearchRun {
         options_(measuring->options),
         variants_(*variants),
         report_(*report),
+        rules_(measuring->options.searcher->Rules()),
         known_(variants->size()) {
     for (size_t i = 0; i < variants->size(); ++i) at_.emplace((*variants)[i].configuration.id, i);
   }
@@ -54,6 +54,7 @@ class SearchRun {
   struct Known {
     std::vector<double> values = {};
     std::string failure = {};
+    uint32_t failures = 0;
     size_t in_stage = 0;  // values of this stage
   };
 
@@ -107,14 +108,15 @@ class SearchRun {
   absl::Status MeasureStage(int64_t batch, const StageHead& head) {
     for (Known& each : known_) each.in_stage = 0;
     int64_t round = kStageHead + 1;
-    for (uint32_t pass = 0; pass < head.rounds + kSparePasses; ++pass) {
+    for (uint32_t pass = 0; pass < head.rounds + rules_.spare_rounds; ++pass) {
       std::vector<size_t> due;
       for (const std::string& id : head.ids) {
         const size_t variant = at_.at(id);
         const TunedVariant& of = variants_[variant];
         const Known& known = known_[variant];
-        if (of.state.status != "ok" || of.alias_of.has_value()) continue;
-        if (known.failure.empty() && known.in_stage < head.rounds) due.push_back(variant);
+        const bool is_other = of.alias_of.has_value() && !rules_.measures_aliases;
+        if (of.state.status != "ok" || is_other || known.failures >= rules_.failures) continue;
+        if (known.in_stage < head.rounds) due.push_back(variant);
       }
       if (due.empty()) break;
       RETURN_IF_ERROR(MeasurePass(batch, pass, std::move(due), &round));
@@ -155,6 +157,7 @@ class SearchRun {
       } else if (!IsTransient(sample.status)) {
         if (known.values.empty() && known.failure.empty()) ++report_.searched;
         known.failure = sample.status;
+        ++known.failures;
       }
     }
   }
@@ -164,11 +167,11 @@ class SearchRun {
     for (const std::string& id : head.ids) {
       const size_t variant = at_.at(id);
       TunedVariant& of = variants_[variant];
-      const Known& known = known_[of.alias_of.value_or(variant)];
-      Searched searched = {.configuration = &of.configuration,
-                           .status = of.state.status,
-                           .is_alias = of.alias_of.has_value()};
-      if (of.state.status == "ok" && !known.failure.empty()) {
+      const bool is_alias = of.alias_of.has_value() && !rules_.measures_aliases;
+      const Known& known = known_[is_alias ? *of.alias_of : variant];
+      Searched searched = {
+          .configuration = &of.configuration, .status = of.state.status, .is_alias = is_alias};
+      if (of.state.status == "ok" && known.failures >= rules_.failures) {
         searched.status = of.search_failure = known.failure;
       } else if (of.state.status == "ok" && known.values.empty()) {
         searched.status = "infra";
@@ -199,6 +202,7 @@ class SearchRun {
   const TuneOptions& options_;
   std::vector<TunedVariant>& variants_;
   SearchReport& report_;
+  const StageRules rules_;
   absl::flat_hash_map<std::string, size_t> at_ = {};  // into variants, by id
   std::vector<Known> known_;                          // of each of the variants
 };
@@ -399,6 +403,30 @@ class HalvingSearcher : public Searcher {
   std::vector<Configuration> left_;  // after the first rung, best first
 };
 
+class CountingSearcher : public Searcher {
+ public:
+  explicit CountingSearcher(uint32_t samples) : samples_(samples) {}
+
+  std::string Name() const override { return absl::StrCat("grid:", samples_); }
+  StageRules Rules() const override {
+    constexpr uint32_t kSpareShare = 10;  // one more in ten
+    return {.spare_rounds = 2 + samples_ / kSpareShare, .failures = 2, .measures_aliases = true};
+  }
+  void Begin(std::span<const Configuration> known) override {
+    all_.assign(known.begin(), known.end());
+  }
+  absl::StatusOr<SearchStage> Next() override {
+    return SearchStage{.configurations = std::exchange(all_, {}), .rounds = samples_};
+  }
+  // What was stored was measured.
+  void Tell(std::span<const Searched> /*stage*/) override { all_.clear(); }
+  std::vector<std::string> Finalists() const override { return {}; }
+
+ private:
+  uint32_t samples_;
+  std::vector<Configuration> all_;  // to be measured
+};
+
 }  // namespace
 
 absl::Status RunSearch(Measuring* measuring, std::vector<TunedVariant>* variants,
@@ -428,6 +456,10 @@ void DropAllBut(std::span<const std::string> finalists, std::vector<TunedVariant
 
 std::unique_ptr<Searcher> NewAskSearcher(AskOptions options, const SearchSpace& space) {
   return std::make_unique<AskSearcher>(std::move(options), space);
+}
+
+std::unique_ptr<Searcher> NewCountingSearcher(uint32_t samples) {
+  return std::make_unique<CountingSearcher>(samples);
 }
 
 std::unique_ptr<Searcher> NewHalvingSearcher(uint64_t finalists) {

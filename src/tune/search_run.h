@@ -8,7 +8,7 @@
 //
 // A stage of r rounds goes over its configurations until each has r times or failed, at most
 // r + 2 times: in a seeded order, split into rounds of at most 20 runs. One failure that the
-// variant is to blame for is enough to leave the search.
+// variant is to blame for is enough to leave the search (StageRules of a searcher may say more).
 #pragma once
 
 #include <chrono>
@@ -57,6 +57,10 @@ struct AskOptions {
 };
 // `space` outlives it.
 std::unique_ptr<Searcher> NewAskSearcher(AskOptions options, const SearchSpace& space);
+
+// Counting: no search. All are measured the same number of times, those that compile to one program
+// too, and nobody leaves but who fails twice; then there is nothing to race. For grids.
+std::unique_ptr<Searcher> NewCountingSearcher(uint32_t samples);
 
 // Halving: all are measured in few rounds, the better half in more, until few are left
 // (successive halving; Jamieson and Talwalkar 2016).

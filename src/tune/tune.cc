@@ -20,6 +20,9 @@ namespace {
 
 using json::Json;
 
+// A search that leaves nobody to race, on purpose.
+constexpr char kNothingRaced[] = "nothing_raced";
+
 // What budgets are of.
 struct Spent {
   int64_t runs = 0;
@@ -30,6 +33,39 @@ struct Spent {
     for (const Sample& sample : round.samples) time_ps += static_cast<double>(sample.t_ps);
   }
 };
+
+// Of a front, the time is what is easiest to check.
+Objective ConfirmedBy(Objective objective) {
+  return objective == Objective::kPareto ? Objective::kTime : objective;
+}
+
+std::optional<double> LogSpeedup(const RoundRecord& record, Objective metric,
+                                 const std::string& pick) {
+  std::optional<double> of_pick, of_other;
+  for (const SampleRecord& sample : record.samples) {
+    const auto value = ObjectiveValue(metric, sample);
+    if (record.discarded || !value.has_value() || *value <= 0) continue;
+    (sample.variant == pick ? of_pick : of_other) = std::log(*value);
+  }
+  if (!of_pick.has_value() || !of_other.has_value()) return std::nullopt;
+  return *of_other - *of_pick;
+}
+
+std::optional<Confirmation> ConfirmationOf(const std::vector<double>& log_ratios, Objective metric,
+                                           const std::string& baseline) {
+  if (log_ratios.empty()) return std::nullopt;
+  const stats::Centre centre = stats::HuberCentre(log_ratios);
+  Confirmation confirmation = {.baseline = baseline,
+                               .rounds = log_ratios.size(),
+                               .metric = metric,
+                               .speedup = std::exp(centre.value)};
+  if (centre.df > 0) {
+    constexpr double kTail = 0.025;
+    const double half = stats::StudentQuantile(kTail, centre.df) * std::sqrt(centre.variance);
+    confirmation.speedup_ci95 = {std::exp(centre.value - half), std::exp(centre.value + half)};
+  }
+  return confirmation;
+}
 
 class Tuning {
  public:
@@ -185,10 +221,7 @@ class Tuning {
   absl::Status Confirm() {
     const auto baseline = Baseline(), pick = outcome_.verdict.pick;
     if (!baseline.has_value() || !pick.has_value() || *baseline == *pick) return absl::OkStatus();
-    // Of a front, the time is what is easiest to check.
-    const Objective metric = options_.decide.objective == Objective::kPareto
-                                 ? Objective::kTime
-                                 : options_.decide.objective;
+    const Objective metric = ConfirmedBy(options_.decide.objective);
     std::vector<double> log_ratios;
     for (uint64_t i = 0; i < options_.confirmation_rounds; ++i) {
       const int64_t round = kFirstConfirmation + static_cast<int64_t>(i);
@@ -200,34 +233,8 @@ class Tuning {
       }
       measuring_.watcher->OnConfirming(i + 1, options_.confirmation_rounds);
     }
-    if (log_ratios.empty()) return absl::OkStatus();
-    outcome_.confirmation = ConfirmationOf(log_ratios);
-    outcome_.confirmation->baseline = measured_[*baseline]->id;
-    outcome_.confirmation->metric = metric;
+    outcome_.confirmation = ConfirmationOf(log_ratios, metric, measured_[*baseline]->id);
     return absl::OkStatus();
-  }
-
-  static std::optional<double> LogSpeedup(const RoundRecord& record, Objective metric,
-                                          const std::string& pick) {
-    std::optional<double> of_pick, of_other;
-    for (const SampleRecord& sample : record.samples) {
-      const auto value = ObjectiveValue(metric, sample);
-      if (record.discarded || !value.has_value() || *value <= 0) continue;
-      (sample.variant == pick ? of_pick : of_other) = std::log(*value);
-    }
-    if (!of_pick.has_value() || !of_other.has_value()) return std::nullopt;
-    return *of_other - *of_pick;
-  }
-
-  static Confirmation ConfirmationOf(const std::vector<double>& log_ratios) {
-    const stats::Centre centre = stats::HuberCentre(log_ratios);
-    Confirmation confirmation = {.rounds = log_ratios.size(), .speedup = std::exp(centre.value)};
-    if (centre.df > 0) {
-      constexpr double kTail = 0.025;
-      const double half = stats::StudentQuantile(kTail, centre.df) * std::sqrt(centre.variance);
-      confirmation.speedup_ci95 = {std::exp(centre.value - half), std::exp(centre.value + half)};
-    }
-    return confirmation;
   }
 
   absl::Status Conclude() {
@@ -237,10 +244,13 @@ class Tuning {
     }
     if (!decider_.has_value()) {
       outcome_.verdict = {};
-      const bool failed = !outcome_.interrupted && !outcome_.variants.empty();
+      const bool measured = std::ranges::any_of(
+          outcome_.variants, [](const TunedVariant& each) { return each.searched.has_value(); });
+      const bool failed = !outcome_.interrupted && !measured && !outcome_.variants.empty();
       outcome_.verdict.claim = failed ? Claim::kAllFailed : Claim::kUndecided;
       outcome_.verdict.stop_reason = outcome_.interrupted ? "interrupted"
                                      : failed             ? "all_failed"
+                                     : measured           ? kNothingRaced
                                                           : "nothing_proposed";
     } else if (outcome_.interrupted) {
       outcome_.verdict = decider_->Judge("interrupted");
@@ -404,13 +414,33 @@ absl::StatusOr<TuneOutcome> Tune(std::span<const Configuration> configurations,
   return Tuning(options, harness, store, watcher).Run(configurations);
 }
 
-absl::StatusOr<TuneOutcome> Replay(const TuneStore& store, int64_t session,
-                                   std::string_view changes_json) {
-  ASSIGN_OR_RETURN(const auto info, store.Session(session));
-  ASSIGN_OR_RETURN(const auto configurations, store.ReadVariants(session));
-  ASSIGN_OR_RETURN(const auto rounds, store.ReadRounds(session));
+absl::StatusOr<RecordedSession> ReadSession(const TuneStore& store, int64_t session) {
+  RecordedSession recorded = {.source = store.path()};
+  ASSIGN_OR_RETURN(recorded.info, store.Session(session));
+  ASSIGN_OR_RETURN(recorded.variants, store.ReadVariants(session));
+  ASSIGN_OR_RETURN(recorded.rounds, store.ReadRounds(session));
+  return recorded;
+}
+
+std::optional<Confirmation> RecordedConfirmation(const RecordedSession& session,
+                                                 const std::string& pick, Objective objective) {
+  std::string baseline;
+  std::vector<double> log_ratios;
+  for (const RoundRecord& record : session.rounds) {
+    if (record.batch != kOwnBatch || record.round < kFirstConfirmation) continue;
+    for (const SampleRecord& sample : record.samples) {
+      if (sample.variant != pick) baseline = sample.variant;
+    }
+    const auto ratio = LogSpeedup(record, ConfirmedBy(objective), pick);
+    if (ratio.has_value()) log_ratios.push_back(*ratio);
+  }
+  return ConfirmationOf(log_ratios, ConfirmedBy(objective), baseline);
+}
+
+absl::StatusOr<TuneOutcome> Replay(const RecordedSession& session, std::string_view changes_json) {
+  const auto& [source, info, configurations, rounds] = session;
   TuneOutcome outcome;
-  outcome.session = session;
+  outcome.session = info.id;
   outcome.harness = HarnessOf(info, rounds);
   RETURN_IF_ERROR(TakeVariants(rounds, configurations, &outcome));
   if (outcome.search.has_value()) {
@@ -423,7 +453,7 @@ absl::StatusOr<TuneOutcome> Replay(const TuneStore& store, int64_t session,
     outcome.energy_kinds.merge(EnergyKindsOf(record.notes_json));
   }
   if (results.empty()) {
-    return FailedPrecondition(store.path(), ": session ", session, " has no rounds to decide on");
+    return FailedPrecondition(source, ": session ", info.id, " has no rounds to decide on");
   }
   ASSIGN_OR_RETURN(auto config, ConfigOf(info, changes_json, outcome.variants, places));
   outcome.decide = config;

@@ -11,6 +11,7 @@ add_library(xplane_time_tune STATIC
   tune/process_harness.cc
   tune/search_run.cc
   tune/serve_harness.cc
+  tune/session_json.cc
   tune/space.cc
   tune/space_choose.cc
   tune/space_import.cc

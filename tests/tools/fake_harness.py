@@ -63,6 +63,13 @@ def at_gpu_settings(sample):
     sample["energy_uj"] = int(sample["t_ps"] * power_w / 1000)  # of a thousand calls, say
 
 
+def metrics(of, round_):
+    """Of a grid: numbers of our columns, one that has none, and one that is not always known."""
+    return {"accuracy": of.get("accuracy", 0.5), "coherence": 1 - of["cost"] / 1000,
+            "peak_rss_bytes": of["cost"] * 1000 + round_, "kv_cache_bytes": of["cost"] * 10,
+            "seq_len": 128, "tokens": of["cost"] / 8, "activation_bytes": None}
+
+
 def misbehave(mode):
     if mode == "hang":
         time.sleep(1000)
@@ -125,6 +132,8 @@ def run_round(request):
             sample["t_ps"] = time_ps(variant, request["batch"], request["round"], slot)
             if "gpu-settings" in options:
                 at_gpu_settings(sample)
+            if "metrics" in options:
+                sample["metrics"] = metrics(params[variant], request["round"])
             if "energy" in options:
                 sample["energy_uj"] = 1000 * params[variant].get("energy", 1)
             if "meter-fails" in options and request["round"] > 2:

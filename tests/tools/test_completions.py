@@ -8,7 +8,7 @@ from harness import BINARY, REPOSITORY, EndToEndTest, environment
 
 FOLDER = REPOSITORY / "tools" / "completions"
 COMMANDS = {"report", "planes", "functions", "kernels", "tree", "events", "energy", "compare", "pick",
-            "tune", "power", "compat", "help"}
+            "tune", "grid", "verify", "power", "compat", "help"}
 BASH = """source "$1"; COMP_WORDS=(xplane-time "${@:2}"); COMP_CWORD=$(($# - 1))
 _xplane_time xplane-time; printf '%s\\n' "${COMPREPLY[@]}" """
 FISH = "source $argv[1]; complete -C (string join -- ' ' xplane-time $argv[2..])"

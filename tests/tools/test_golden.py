@@ -240,14 +240,13 @@ def tune_group():
 def help_group():
     for command in (*TRACE_COMMANDS, "events", "compare", "pick", "power", "power sources",
                     "power record", "power replay", "power run", "power calibrate",
-                    "power plan", "power clients",
-                    "power datasets", "tune", "tune show",
-                    "tune export", "tune replay", "tune decide"):
+                    "power plan", "power clients", "power datasets", "tune", "tune show",
+                    "tune export", "tune replay", "tune decide", "grid", "verify"):
         yield f"{command} --help"
     yield "--help"
     for command in (*TRACE_COMMANDS, "events", "compare", "pick", "tune", "power", "power run",
-                    "power calibrate", "power plan", "power clients",
-                    "power datasets"):
+                    "power calibrate", "power plan", "power clients", "power datasets", "grid",
+                    "verify"):
         yield f"{command} --json-schema"
 
 

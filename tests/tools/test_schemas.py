@@ -31,7 +31,7 @@ COMMANDS = {"report": {"report", "compat"}, "planes": {"planes"}, "functions": {
             "kernels": {"kernels"}, "tree": {"tree"}, "events": {"events"},
             "energy": {"energy"}, "compare": {"compare"}, "pick": {"pick"}, "tune": {"tune-plan", "tune-result"},
             "tune replay": {"tune-result"}, "tune show": {"tune-result", "tune-sessions"},
-            "tune export": {"tune", "tuned"}, "power sources": {"power-sources"},
+            "tune export": {"tune", "tuned"}, "grid": {"grid"}, "verify": {"verify"}, "power sources": {"power-sources"},
             "power record": {"power"}, "power replay": {"power"},
             "power run": {"power-run-summary"}, "power calibrate": {"power-calibration"},
             "power plan": {"power-plan"}, "power clients": {"power-clients"},
@@ -126,6 +126,9 @@ class Schemas(EndToEndTest):
         lines += [f"power plan --kernel a={time} --kernel b=1ms --sensor load.jsonl --format json"
                   for time in ("20us", "3ms")]
         lines += ["power datasets --format json"] * 2
+        lines += [f"grid space.json --samples 2 -o {folder} --format json {harness}"
+                  for folder in ("grid1", "grid2")]
+        lines += [f"verify {bundle} --format json" for bundle in ("grid1/witness.zip", "space.json")]
         for line in lines:
             done = run(*line.split(), cwd=self.at, env=environment(XDG_RUNTIME_DIR=str(self.at)))
             found = list(documents_in(done.text))

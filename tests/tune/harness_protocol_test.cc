@@ -62,6 +62,14 @@ TEST(ParseAnswer, ResultWithSamplesOrTrace) {
   EXPECT_EQ(trace.trace_bytes, "\x0a\x05\x0a\x03");
 }
 
+TEST(ParseAnswer, MetricsAreNumbersByNameAndUnknownIsLeftOut) {
+  const auto answer = *ParseAnswer(
+      R"({"v":1,"type":"result","request":1,"status":"ok","samples":[{"slot":0,"status":"ok",)"
+      R"("t_ps":5,"metrics":{"accuracy":0.5,"bytes":7,"energy":null}}]})");
+  EXPECT_EQ(answer.samples[0].metrics,
+            (std::map<std::string, double>{{"accuracy", 0.5}, {"bytes", 7}}));
+}
+
 struct BadCase {
   std::string line, message;
 };
@@ -88,6 +96,15 @@ TEST(ParseAnswer, WhatDoesNotFitIsQuoted) {
       {R"({"v":1,"type":"result","request":1,"status":"ok",)"
        R"("samples":[{"slot":0,"status":"ok","t_ps":0}]})",
        "samples[0].t_ps: must be a whole number of at least 1"},
+      {R"({"v":1,"type":"result","request":1,"status":"ok",)"
+       R"("samples":[{"slot":0,"status":"ok","t_ps":1,"metrics":{"a":"b"}}]})",
+       "metrics[\"a\"]: must be a number"},
+      {R"({"v":1,"type":"result","request":1,"status":"ok",)"
+       R"("samples":[{"slot":0,"status":"ok","t_ps":1,"metrics":{"":1}}]})",
+       "must be named by 1 to 100 bytes"},
+      {R"({"v":1,"type":"result","request":1,"status":"ok",)"
+       R"("samples":[{"slot":0,"status":"ok","t_ps":1,"metrics":[1]}]})",
+       "metrics: must be an object"},
       {R"({"v":1,"type":"result","request":1,"status":"ok","samples":{}})",
        "samples: must be a list"},
       {R"({"v":1,"type":"result","request":1,"status":"ok","trace":{"base64":"*"}})",

@@ -1,0 +1,206 @@
+#include "evidence/bundle.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "evidence/witness.h"
+#include "io/sha256.h"
+#include "io/whole_file.h"
+#include "status.h"
+#include "tune/space_json.h"
+
+namespace xplane_time::evidence {
+namespace {
+
+using io::Sha256Hex;
+using Json = nlohmann::json;
+
+std::string CommentOf(std::string_view manifest) {
+  return Cat("xplane-time bundle; SHA-256 of manifest.json: ", Sha256Hex(manifest));
+}
+
+std::string ManifestOf(const BundleSpec& spec) {
+  Json files = Json::array();
+  for (const ZipFile& each : spec.files) {
+    files.push_back(
+        {{"name", each.name}, {"bytes", each.content.size()}, {"sha256", Sha256Hex(each.content)}});
+  }
+  Json manifest = {{"schema", kBundleSchema},
+                   {"kind", spec.kind},
+                   {"created_unix_s", spec.created_unix_s},
+                   {"configuration", spec.configuration},
+                   {"fingerprint", FingerprintOf(spec.configuration)},
+                   {"result", spec.result},
+                   {"files", files}};
+  manifest.update(spec.provenance);
+  return manifest.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+uint64_t LineOf(std::string_view text, size_t byte) {
+  return 1 + static_cast<uint64_t>(std::ranges::count(text.substr(0, byte), '\n'));
+}
+
+std::string Quoted(char c) { return Cat("'", absl::CHexEscape(std::string(1, c)), "'"); }
+
+// Where a file that does not have its hash was changed: the byte, where it is one; else the line of
+// a chain; else it is all that is known.
+Problem ChangeOf(const ZipEntry& entry, std::string_view sha256) {
+  constexpr size_t kMostPlaces = 64;
+  Problem problem = {.file = std::string(entry.name), .what = "is not what was written"};
+  for (const size_t at : ChangedBytes(entry.content, entry.crc32, kMostPlaces)) {
+    const std::string was = WithByteAsItWas(entry.content, at, entry.crc32);
+    if (Sha256Hex(was) != sha256) continue;
+    problem.line = LineOf(entry.content, at);
+    problem.byte = at;
+    problem.what =
+        Cat("its byte ", at, " was ", Quoted(was[at]), " and is ", Quoted(entry.content[at]));
+    return problem;
+  }
+  if (entry.name.ends_with(".jsonl")) {
+    if (const auto broken = CheckWitness(entry.content).broken; broken.has_value()) {
+      problem.line = broken->line;
+      problem.what = broken->what;
+    }
+  }
+  return problem;
+}
+
+struct Listed {
+  uint64_t bytes = 0;
+  std::string sha256;
+};
+
+// What the manifest says of files. A problem: it cannot be read so.
+std::optional<Problem> ReadManifest(const Json& manifest, std::map<std::string, Listed>* listed) {
+  std::string wrong, schema;
+  const tune::Field root(manifest, &wrong);
+  root.Read("schema", &schema, json::kNeeded);
+  root.At("schema").Expect(schema == kBundleSchema, kBundleSchema);
+  root.At("configuration").Expect(root.At("configuration")->is_object(), "an object");
+  root.At("files").Each([&](const tune::Field& each) {
+    std::string name;
+    Listed of;
+    each.Read("name", &name, json::kNeeded);
+    each.Read("bytes", &of.bytes, json::kNeeded);
+    each.Read("sha256", &of.sha256, json::kNeeded);
+    if (each.ok() && !listed->emplace(name, of).second) each.Error("is there twice");
+  });
+  std::string fingerprint;
+  root.Read("fingerprint", &fingerprint, json::kNeeded);
+  if (root.ok() && fingerprint != FingerprintOf(manifest["configuration"])) {
+    root.At("fingerprint").Error("is not that of `configuration`");
+  }
+  if (wrong.empty()) return std::nullopt;
+  return Problem{.file = kManifest, .what = wrong};
+}
+
+// Of the manifest's own bytes, against the archive's comment.
+std::optional<Problem> CheckManifest(const Bundle& bundle) {
+  const auto& entries = bundle.zip.entries;
+  if (entries.empty() || entries[0].name != kManifest) {
+    return Problem{.file = kManifest, .what = "is not there; a bundle begins with it"};
+  }
+  const std::string_view comment = bundle.zip.comment;
+  if (comment == CommentOf(entries[0].content)) return std::nullopt;
+  // Either of them was changed: the checksum says which.
+  if (entries[0].is_sound) {
+    return Problem{.file = bundle.path,
+                   .byte = bundle.bytes.size() - comment.size(),
+                   .what = "the archive's comment does not have the SHA-256 of manifest.json"};
+  }
+  constexpr size_t kHexDigits = 64;
+  const size_t at = comment.size() - std::min(comment.size(), kHexDigits);
+  return ChangeOf(entries[0], comment.substr(at));
+}
+
+void CheckFiles(const Bundle& bundle, const std::map<std::string, Listed>& listed,
+                std::vector<Problem>* problems) {
+  std::map<std::string, Listed> missing = listed;
+  for (const ZipEntry& each : bundle.zip.entries) {
+    if (each.name == kManifest) continue;
+    const auto found = missing.find(std::string(each.name));
+    if (found == missing.end()) {
+      problems->push_back({.file = std::string(each.name), .what = "is not in the manifest"});
+      continue;
+    }
+    const Listed of = found->second;
+    missing.erase(found);
+    if (Sha256Hex(each.content) != of.sha256 || each.content.size() != of.bytes) {
+      problems->push_back(ChangeOf(each, of.sha256));
+    } else if (!each.is_sound) {
+      problems->push_back(
+          {.file = bundle.path,
+           .what = Cat("the checksum of ", each.name, " in its header is another")});
+    }
+  }
+  for (const auto& [name, unused] : missing) {
+    problems->push_back({.file = name, .what = "is in the manifest, and not in the archive"});
+  }
+}
+
+}  // namespace
+
+std::string FingerprintOf(const Json& configuration) {
+  return Sha256Hex(tune::CanonicalJson(configuration));
+}
+
+absl::StatusOr<std::string> BundleBytes(const BundleSpec& spec) {
+  std::vector<ZipFile> files = {{kManifest, ManifestOf(spec)}};
+  files.insert(files.end(), spec.files.begin(), spec.files.end());
+  return WriteZip(files, CommentOf(files[0].content));
+}
+
+absl::StatusOr<std::string> WriteBundle(const std::string& path, const BundleSpec& spec) {
+  ASSIGN_OR_RETURN(const std::string bytes, BundleBytes(spec));
+  RETURN_IF_ERROR(io::WriteWholeFile(path, bytes));
+  return Sha256Hex(bytes);
+}
+
+std::string_view Bundle::ContentOf(std::string_view name) const {
+  const auto found = std::ranges::find(zip.entries, name, &ZipEntry::name);
+  return found == zip.entries.end() ? std::string_view() : found->content;
+}
+
+absl::StatusOr<std::unique_ptr<Bundle>> ReadBundle(const std::string& path) {
+  auto bytes = io::ReadFile(path, kMostZipBytes + 1);
+  if (!bytes.has_value()) return io::IoError(path, "cannot be read");
+  if (bytes->size() > kMostZipBytes) {
+    return ResourceExhausted(path, ": over ", kMostZipBytes, " bytes; no bundle is so large");
+  }
+  return BundleOf(path, *std::move(bytes));
+}
+
+std::unique_ptr<Bundle> BundleOf(std::string path, std::string bytes) {
+  auto bundle = std::make_unique<Bundle>();
+  bundle->path = std::move(path);
+  bundle->bytes = std::move(bytes);
+  bundle->sha256 = Sha256Hex(bundle->bytes);
+  bundle->zip = ReadZip(bundle->bytes);
+  auto manifest = tune::ParseJson(bundle->ContentOf(kManifest), kManifest);
+  if (manifest.ok()) bundle->manifest = *std::move(manifest);
+  return bundle;
+}
+
+std::vector<Problem> CheckBundle(const Bundle& bundle) {
+  std::vector<Problem> problems;
+  for (const ZipDamage& each : bundle.zip.damage) {
+    problems.push_back({.file = bundle.path, .byte = each.byte, .what = each.what});
+  }
+  if (auto problem = CheckManifest(bundle); problem.has_value()) {
+    problems.push_back(*std::move(problem));
+    return problems;
+  }
+  std::map<std::string, Listed> listed;
+  if (auto problem = ReadManifest(bundle.manifest, &listed); problem.has_value()) {
+    problems.push_back(*std::move(problem));
+    return problems;
+  }
+  CheckFiles(bundle, listed, &problems);
+  return problems;
+}
+
+}  // namespace xplane_time::evidence

@@ -1,0 +1,189 @@
+#include "evidence/session.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "evidence/witness.h"
+#include "status.h"
+#include "tune/outcome_json.h"
+#include "tune/session_json.h"
+
+namespace xplane_time::evidence {
+namespace {
+
+using tune::Field, tune::Json;
+
+constexpr char kSession[] = "session.json", kSpace[] = "space.json",
+               kRounds[] = "witness/rounds.jsonl";
+
+std::string SpaceText(const RecordedSession& session) {
+  SearchSpace space;
+  space.name = session.info.key.workload;
+  space.variants = session.variants;
+  return SpaceToJson(space);
+}
+
+Json HeadOf(const RecordedSession& session) {
+  return {{"schema", "xplane-time.witness.v1"},
+          {"of", "rounds"},
+          {"session", tune::SessionJson(session.info)}};
+}
+
+std::string WitnessOf(const RecordedSession& session) {
+  std::string line = WitnessLine(std::nullopt, tune::CanonicalJson(HeadOf(session)));
+  std::string text = line + "\n";
+  for (const RoundRecord& each : session.rounds) {
+    line = WitnessLine(line, tune::CanonicalJson(tune::RoundJson(each)));
+    Append(&text, line, "\n");
+  }
+  return text;
+}
+
+absl::Status ReadRounds(const Bundle& bundle, RecordedSession* session) {
+  ASSIGN_OR_RETURN(const Witness witness, ReadWitness(kRounds, bundle.ContentOf(kRounds)));
+  if (witness.samples[0] != tune::CanonicalJson(HeadOf(*session))) {
+    return DataLoss(kRounds, ": line 1: is not of the session in ", kSession);
+  }
+  for (size_t i = 1; i < witness.samples.size(); ++i) {
+    ASSIGN_OR_RETURN(const Json round, tune::ParseJson(witness.samples[i], kRounds));
+    std::string wrong;
+    tune::ReadRound(Field(round, &wrong, Cat("line ", i + 1, ": sample")),
+                    &session->rounds.emplace_back());
+    if (!wrong.empty()) return DataLoss(kRounds, ": ", wrong);
+  }
+  return absl::OkStatus();
+}
+
+// Of another machine's mathematical functions, too.
+bool IsSame(const std::optional<double>& a, const std::optional<double>& b) {
+  constexpr double kRounding = 1e-6;
+  if (a.has_value() != b.has_value() || !a.has_value()) return a.has_value() == b.has_value();
+  return std::abs(*a - *b) <= kRounding * std::max(std::abs(*a), std::abs(*b));
+}
+
+// What a verdict of recorded rounds calls differently.
+Claim Plain(Claim claim) { return claim == Claim::kTooLittleData ? Claim::kUndecided : claim; }
+
+bool IsSame(const TuneResult::Row& a, const TuneResult::Row& b) {
+  const auto out = [](const TuneResult::Row& row) {
+    const auto& of = row.eliminated;
+    return of.has_value() ? Cat(of->by.value_or(""), " ", of->round, " ", of->reason) : "";
+  };
+  return a.id == b.id && a.status == b.status && a.raced == b.raced && a.alias_of == b.alias_of &&
+         a.samples == b.samples && out(a) == out(b) && IsSame(a.ratio, b.ratio) &&
+         IsSame(a.typical_ps, b.typical_ps) && IsSame(a.typical_uj, b.typical_uj);
+}
+
+bool IsSame(const std::optional<Confirmation>& a, const std::optional<Confirmation>& b) {
+  if (!a.has_value() || !b.has_value()) return a.has_value() == b.has_value();
+  const auto bound = [](const Confirmation& of, size_t end) {
+    return of.speedup_ci95.has_value() ? (*of.speedup_ci95)[end] : std::nullopt;
+  };
+  return a->baseline == b->baseline && a->rounds == b->rounds && a->metric == b->metric &&
+         IsSame(a->speedup, b->speedup) && IsSame(bound(*a, 0), bound(*b, 0)) &&
+         IsSame(bound(*a, 1), bound(*b, 1));
+}
+
+std::vector<std::string> Differences(const TuneResult& stored, const TuneResult& replayed) {
+  std::vector<std::string> names;
+  const auto compare = [&](const char* name, bool is_same) {
+    if (!is_same) names.emplace_back(name);
+  };
+  compare("pick", stored.pick == replayed.pick);
+  compare("claim", Plain(stored.claim) == Plain(replayed.claim));
+  compare("objective", stored.objective == replayed.objective);
+  compare("tied", stored.tied == replayed.tied);
+  compare("delta", IsSame(stored.delta, replayed.delta));
+  compare("p_best", IsSame(stored.p_best, replayed.p_best));
+  compare("regret", IsSame(stored.regret.est, replayed.regret.est) &&
+                        IsSame(stored.regret.hi, replayed.regret.hi));
+  compare("runs", stored.runs == replayed.runs);
+  compare("rounds", stored.rounds == replayed.rounds);
+  compare("rule", stored.rule == replayed.rule);
+  compare("seed", stored.seed == replayed.seed);
+  compare("confirmation", IsSame(stored.confirmation, replayed.confirmation));
+  compare("variants",
+          std::ranges::equal(stored.variants, replayed.variants,
+                             [](const auto& a, const auto& b) { return IsSame(a, b); }));
+  return names;
+}
+
+absl::StatusOr<TuneResult> ReplayedResult(const RecordedSession& session,
+                                          const TuneResult& stored) {
+  const Json budget = {{"runs", stored.budget.runs ? Json(*stored.budget.runs) : Json()},
+                       {"time_ps", stored.budget.time_ps ? Json(*stored.budget.time_ps) : Json()}};
+  ASSIGN_OR_RETURN(TuneOutcome replayed, Replay(session, Json{{"budget", budget}}.dump()));
+  if (replayed.verdict.rounds != stored.rounds) {
+    // More was stored, by runs with larger budgets, and decided on as it is.
+    ASSIGN_OR_RETURN(replayed, Replay(session, "{}"));
+  }
+  TuneResult result = ResultOf(replayed);
+  result.confirmation =
+      RecordedConfirmation(session, result.pick.value_or(""), replayed.decide.objective);
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<BundleSpec> SessionBundle(const RecordedSession& session) {
+  if (!session.info.verdict_json.has_value()) {
+    return FailedPrecondition(session.source, ": session ", session.info.id,
+                              " has no verdict yet, and a bundle is evidence of one; tune --resume "
+                              "goes on");
+  }
+  Json stored = {{"schema", "xplane-time.session.v1"},
+                 {"session", tune::SessionJson(session.info)},
+                 {"variants", Json::array()},
+                 {"verdict", tune::Stored(*session.info.verdict_json)}};
+  for (const Configuration& each : session.variants) {
+    stored["variants"].push_back(tune::VariantJson(each));
+  }
+  return BundleSpec{.kind = kSessionKind,
+                    .configuration = tune::SessionJson(session.info),
+                    .result = {{"pick", session.info.pick ? Json(*session.info.pick) : Json()},
+                               {"claim", session.info.claim.value_or("")}},
+                    .files = {{kSession, stored.dump(1) + "\n"},
+                              {kSpace, SpaceText(session) + "\n"},
+                              {kRounds, WitnessOf(session)}}};
+}
+
+absl::StatusOr<RecordedSession> SessionOf(const Bundle& bundle) {
+  const auto stored = tune::ParseJson(bundle.ContentOf(kSession), kSession);
+  if (!stored.ok()) return DataLoss(stored.status().message());
+  RecordedSession session = {.source = bundle.path};
+  std::string wrong;
+  const Field root(*stored, &wrong, "$");
+  tune::ReadSession(root.At("session"), &session.info);
+  root.At("variants").Each([&](const Field& each) {
+    tune::ReadVariant(each, &session.variants.emplace_back());
+  });
+  session.info.verdict_json = tune::CanonicalJson(root.Object("verdict"));
+  if (!wrong.empty()) return DataLoss(kSession, ": ", wrong);
+  if (bundle.ContentOf(kSpace) != SpaceText(session) + "\n") {
+    return DataLoss(kSpace, ": has not the variants of ", kSession);
+  }
+  RETURN_IF_ERROR(ReadRounds(bundle, &session));
+  return session;
+}
+
+absl::StatusOr<DecisionCheck> CheckDecision(const RecordedSession& session) {
+  const auto stored = ReadTuneResult(session.info.verdict_json.value_or(""));
+  if (!stored.has_value()) return DataLoss(kSession, ": $.verdict cannot be read");
+  DecisionCheck check = {.claim = std::string(ClaimName(stored->claim)),
+                         .pick = stored->pick.value_or("")};
+  const auto replayed = ReplayedResult(session, *stored);
+  if (absl::IsFailedPrecondition(replayed.status())) {
+    // Nothing was raced: then nothing was picked.
+    if (stored->pick.has_value()) check.differences = {"pick"};
+    check.reason = "it has no rounds of a race";
+    return check;
+  }
+  if (!replayed.ok()) return DataLoss(kSession, ": ", replayed.status().message());
+  check.replayed_claim = ClaimName(replayed->claim);
+  check.replayed_pick = replayed->pick.value_or("");
+  check.differences = Differences(*stored, *replayed);
+  return check;
+}
+
+}  // namespace xplane_time::evidence

@@ -1,0 +1,229 @@
+#include "evidence/zip.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "status.h"
+
+namespace xplane_time::evidence {
+namespace {
+
+// PKWARE's APPNOTE 6.3: local headers with contents, the directory, its end.
+constexpr std::string_view kLocal("PK\3\4", 4), kCentral("PK\1\2", 4), kEnd("PK\5\6", 4);
+constexpr uint32_t kVersion = 20, kUnix = 3 << 8, kFirstDay = (1 << 5) | 1;  // 1980-01-01
+constexpr uint32_t kPlainFile = 0100644U << 16;  // of Unix, in the upper half
+constexpr size_t kLocalBytes = 30, kNameAt = 26, kSizeAt = 18, kCrcAt = 14;
+constexpr size_t kMostFiles = 65'534, kMostName = 255;
+
+void Put(std::string* out, int bytes, uint64_t value) {
+  for (int i = 0; i < bytes; ++i) out->push_back(static_cast<char>(value >> (8 * i) & 0xff));
+}
+
+uint64_t Get(std::string_view bytes, size_t at, size_t count) {
+  uint64_t value = 0;
+  for (size_t i = count; i-- > 0;) value = value << 8 | static_cast<uint8_t>(bytes[at + i]);
+  return value;
+}
+
+// What a local header and an entry of the directory have in common.
+void PutFields(std::string* out, const ZipEntry& entry) {
+  Put(out, 2, kVersion);
+  Put(out, 2, 0);  // flags
+  Put(out, 2, 0);  // stored
+  Put(out, 2, 0);  // midnight
+  Put(out, 2, kFirstDay);
+  Put(out, 4, entry.crc32);
+  Put(out, 4, entry.content.size());
+  Put(out, 4, entry.content.size());
+  Put(out, 2, entry.name.size());
+  Put(out, 2, 0);  // no extra field
+}
+
+std::string LocalHeader(const ZipEntry& entry) {
+  std::string header(kLocal);
+  PutFields(&header, entry);
+  header += entry.name;
+  return header;
+}
+
+// The directory and its end, which are behind all contents.
+std::string Directory(std::span<const ZipEntry> entries, std::string_view comment) {
+  std::string out;
+  uint64_t at = 0;
+  for (const ZipEntry& each : entries) {
+    out += kCentral;
+    Put(&out, 2, kUnix | kVersion);
+    PutFields(&out, each);
+    Put(&out, 2, 0);  // no comment
+    Put(&out, 2, 0);  // one disk
+    Put(&out, 2, 0);
+    Put(&out, 4, kPlainFile);
+    Put(&out, 4, at);
+    out += each.name;
+    at += kLocalBytes + each.name.size() + each.content.size();
+  }
+  const uint64_t bytes = out.size();
+  out += kEnd;
+  Put(&out, 4, 0);  // one disk
+  Put(&out, 2, entries.size());
+  Put(&out, 2, entries.size());
+  Put(&out, 4, bytes);
+  Put(&out, 4, at);
+  Put(&out, 2, comment.size());
+  out += comment;
+  return out;
+}
+
+size_t FirstDifference(std::string_view a, std::string_view b) {
+  return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+}
+
+// The next file of `bytes` from `*at` on; none: damaged, or the directory begins.
+std::optional<ZipEntry> ReadEntry(std::string_view bytes, size_t* at, ZipContents* contents) {
+  const std::string_view rest = bytes.substr(*at);
+  const auto damaged = [&](uint64_t byte, std::string what) {
+    contents->damage.push_back({byte, std::move(what)});
+    return std::nullopt;
+  };
+  const std::string after = contents->entries.empty()
+                                ? "the first file"
+                                : Cat("the file after ", contents->entries.back().name);
+  if (rest.size() < kLocalBytes || !rest.starts_with(kLocal)) {
+    return damaged(*at, Cat(after, " has no header; the archive was cut off or changed"));
+  }
+  const uint64_t name_bytes = Get(rest, kNameAt, 2), bytes_of = Get(rest, kSizeAt, 4);
+  if (name_bytes + bytes_of > rest.size() - kLocalBytes) {
+    return damaged(*at + kSizeAt, Cat(after, " is longer than the archive"));
+  }
+  const ZipEntry entry = {.name = rest.substr(kLocalBytes, name_bytes),
+                          .content = rest.substr(kLocalBytes + name_bytes, bytes_of),
+                          .crc32 = static_cast<uint32_t>(Get(rest, kCrcAt, 4))};
+  if (!IsSafeName(entry.name)) {
+    return damaged(*at + kLocalBytes, Cat(after, " has a name that no bundle has"));
+  }
+  const std::string header = LocalHeader(entry);
+  if (!rest.starts_with(header)) {
+    contents->damage.push_back({*at + FirstDifference(rest, header),
+                                Cat("the header of ", entry.name, " is not as it was written")});
+  }
+  *at += header.size() + entry.content.size();
+  return entry;
+}
+
+constexpr uint32_t kPolynomial = 0xEDB88320;
+
+// The checksum's step for each byte, and which byte has that for its highest eight bits.
+struct CrcTable {
+  std::array<uint32_t, 256> step = {};
+  std::array<uint8_t, 256> of_high = {};
+
+  constexpr CrcTable() {
+    for (uint32_t i = 0; i < step.size(); ++i) {
+      uint32_t value = i;
+      for (int bit = 0; bit < 8; ++bit) value = value >> 1 ^ ((value & 1) != 0 ? kPolynomial : 0);
+      step[i] = value;
+      of_high[value >> 24] = static_cast<uint8_t>(i);
+    }
+  }
+};
+constexpr CrcTable kCrc;
+
+}  // namespace
+
+uint32_t Crc32(std::string_view bytes) {
+  return static_cast<uint32_t>(
+      crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+bool IsSafeName(std::string_view name) {
+  constexpr std::string_view kOthers = "._+=,@-/";
+  if (name.size() > kMostName) return false;
+  for (const char c : name) {
+    const bool is_plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (!is_plain && kOthers.find(c) == std::string_view::npos) return false;
+  }
+  for (;;) {
+    const size_t slash = name.find('/');
+    const std::string_view part = name.substr(0, slash);
+    if (part.empty() || part == "." || part == "..") return false;
+    if (slash == std::string_view::npos) return true;
+    name.remove_prefix(slash + 1);
+  }
+}
+
+absl::StatusOr<std::string> WriteZip(std::span<const ZipFile> files, std::string_view comment) {
+  std::vector<ZipEntry> entries;
+  std::set<std::string_view> names;
+  uint64_t bytes = 0;
+  for (const ZipFile& each : files) {
+    if (!IsSafeName(each.name) || !names.insert(each.name).second) {
+      return InvalidArgument("\"", each.name,
+                             "\" is no name of a file in a bundle, or there twice");
+    }
+    entries.push_back({each.name, each.content, Crc32(each.content)});
+    bytes += each.content.size();
+  }
+  if (bytes > kMostZipBytes || files.size() > kMostFiles) {
+    return ResourceExhausted("a bundle of ", files.size(), " files and ", bytes, " bytes; at most ",
+                             kMostFiles, " and ", kMostZipBytes);
+  }
+  std::string out;
+  for (const ZipEntry& each : entries) Append(&out, LocalHeader(each), each.content);
+  return out + Directory(entries, comment);
+}
+
+ZipContents ReadZip(std::string_view bytes) {
+  ZipContents contents;
+  std::set<std::string_view> names;
+  size_t at = 0;
+  while (!bytes.substr(at).starts_with(kCentral) && !bytes.substr(at).starts_with(kEnd)) {
+    const auto entry = ReadEntry(bytes, &at, &contents);
+    if (!entry.has_value()) return contents;
+    if (!names.insert(entry->name).second) {
+      contents.damage.push_back({at, Cat(entry->name, " is there twice")});
+      return contents;
+    }
+    contents.entries.push_back(*entry);
+    contents.entries.back().is_sound = Crc32(entry->content) == entry->crc32;
+  }
+  const std::string_view rest = bytes.substr(at);
+  const std::string without_comment = Directory(contents.entries, "");
+  // Its length is in the two bytes before it.
+  if (rest.size() >= without_comment.size()) contents.comment = rest.substr(without_comment.size());
+  const std::string directory = Directory(contents.entries, contents.comment.substr(0, 0xffff));
+  if (rest != directory) {
+    contents.damage.push_back({at + FirstDifference(rest, directory),
+                               "the archive's directory is not as it was written"});
+  }
+  return contents;
+}
+
+// The checksum is linear: what a changed byte adds to it depends on the change and on how many
+// bytes follow. From the end, each step takes one of these back.
+std::vector<size_t> ChangedBytes(std::string_view content, uint32_t crc32, size_t most) {
+  std::vector<size_t> places;
+  uint32_t added = Crc32(content) ^ crc32;
+  for (size_t at = content.size(); at-- > 0 && added != 0 && places.size() < most;) {
+    const uint8_t byte = kCrc.of_high[added >> 24];
+    if (kCrc.step[byte] == added) places.push_back(at);
+    added = (added ^ kCrc.step[byte]) << 8 | byte;
+  }
+  return places;
+}
+
+std::string WithByteAsItWas(std::string_view content, size_t at, uint32_t crc32) {
+  uint32_t added = Crc32(content) ^ crc32;
+  for (size_t i = content.size(); i-- > at + 1;) {
+    const uint8_t byte = kCrc.of_high[added >> 24];
+    added = (added ^ kCrc.step[byte]) << 8 | byte;
+  }
+  std::string changed(content);
+  changed[at] = static_cast<char>(changed[at] ^ kCrc.of_high[added >> 24]);
+  return changed;
+}
+
+}  // namespace xplane_time::evidence

@@ -1,0 +1,151 @@
+// grid: a row a setting, as data (results.json, csv/results.csv) and for people.
+#include "absl/strings/str_cat.h"
+#include "json/json.h"
+#include "output/evidence.h"
+#include "output/view.h"
+#include "tune/outcome_json.h"
+
+namespace xplane_time::output {
+namespace {
+
+using evidence::GridResult, evidence::GridRow, evidence::GridSetting;
+using result::FieldSink, result::KnownText;
+
+constexpr double kPsPerUs = 1e6;
+
+// The earlier tool's columns, then ours.
+void VisitNumbers(const GridRow& row, FieldSink* sink) {
+  XPLANE_TIME_FIELDS(sink, row.setting, row.coherence_delta, row.kv_cache_reduction,
+                     row.peak_mem_reduction, row.energy_reduction, row.p95_latency_us, row.accuracy,
+                     row.n, row.failed, row.median_latency_us);
+  sink->Interval("median_latency_us_ci95", row.median_lo_us, row.median_hi_us);
+  XPLANE_TIME_FIELDS(sink, row.p99_latency_us, row.energy_uj);
+}
+
+// In a CSV file each metric is a column of its own.
+result::Table CsvTable(const GridResult& of) {
+  return result::TableOf("", std::span(of.rows), [&of](const GridRow& row, FieldSink* sink) {
+    VisitNumbers(row, sink);
+    for (size_t i = 0; i < of.metric_names.size(); ++i) {
+      sink->Field(of.metric_names[i], i < row.metrics.size() ? row.metrics[i] : std::nullopt);
+    }
+  });
+}
+
+result::Table JsonTable(const GridResult& of) {
+  struct Entry {
+    GridRow row;
+    GridSetting setting;
+  };
+  std::vector<Entry> entries;
+  for (size_t i = 0; i < of.rows.size(); ++i) {
+    entries.push_back({of.rows[i], of.run.settings[i]});
+  }
+  return result::TableOf("settings", std::move(entries), [&of](const Entry& each, FieldSink* sink) {
+    VisitNumbers(each.row, sink);
+    json::Json metrics = json::Json::object();
+    for (size_t i = 0; i < each.row.metrics.size(); ++i) {
+      metrics[of.metric_names[i]] = json::OrNull(each.row.metrics[i]);
+    }
+    sink->Raw("metrics", json::Dump(metrics));
+    sink->Field("on_front", each.row.on_front);
+    sink->Field("id", each.setting.id);
+    sink->Raw("params", json::Dump(each.setting.params));
+    sink->Field("status", each.setting.status);
+    sink->Field("message", KnownText(each.setting.message));
+    sink->Field("latency_file",
+                each.row.n == 0 ? std::nullopt : std::optional(LatencyFile(of.run, each.setting)));
+    sink->Field("witness_file", WitnessFile(each.setting));
+  });
+}
+
+void SayRun(const evidence::GridRun& run, FieldSink* sink) {
+  XPLANE_TIME_FIELDS(sink, run.workload, run.baseline, run.samples, run.calls, run.complete,
+                     run.energy_kind, run.no_energy);
+  sink->Raw("harness", json::Dump(json::ToJson(run.harness)));
+}
+
+std::string Share(const std::optional<double>& share) {
+  return share.has_value() ? ChangeText(1 - *share) : "-";
+}
+
+Section SettingSection(const GridResult& of, const OutputOptions& options) {
+  const auto ps = [](auto member) {
+    return [member](const GridRow& row) {
+      const auto& us = row.*member;
+      return us.has_value() ? std::optional(*us * kPsPerUs) : std::nullopt;
+    };
+  };
+  const auto number = [](auto member, int decimals) {
+    return [member, decimals](const GridRow& row) {
+      return (row.*member).has_value() ? FormatFixed(*(row.*member), decimals) : "-";
+    };
+  };
+  const auto median = ps(&GridRow::median_latency_us), p95 = ps(&GridRow::p95_latency_us),
+             p99 = ps(&GridRow::p99_latency_us);
+  RowGrid grid(of.rows);
+  const Unit unit = CommonUnit(grid.Values(median, p95, p99), options.unit);
+  grid.Name("setting", 16, &GridRow::setting);
+  grid.Number("n", &GridRow::n);
+  grid.Times("median", unit, median).HideIfUnknown();
+  grid.Times("p95", unit, p95).HideIfUnknown();
+  grid.Times("p99", unit, p99).HideIfUnknown();
+  grid.Number("energy uJ", number(&GridRow::energy_uj, 1)).HideIfUnknown();
+  grid.Number("energy %", [](const GridRow& row) { return Share(row.energy_reduction); })
+      .HideIfUnknown();
+  grid.Number("memory %", [](const GridRow& row) { return Share(row.peak_mem_reduction); })
+      .HideIfUnknown();
+  grid.Number("KV cache %", [](const GridRow& row) { return Share(row.kv_cache_reduction); })
+      .HideIfUnknown();
+  grid.Number("coherence", number(&GridRow::coherence_delta, 4)).HideIfUnknown();
+  grid.Number("accuracy", number(&GridRow::accuracy, 4)).HideIfUnknown();
+  std::vector<std::string> outcomes;
+  for (size_t i = 0; i < of.rows.size(); ++i) {
+    const GridSetting& setting = of.run.settings[i];
+    const bool is_baseline = setting.name == of.run.baseline;
+    outcomes.push_back(setting.status != "ok"        ? Printable(setting.status)
+                       : is_baseline                 ? "baseline"
+                       : of.rows[i].on_front == true ? "on the front"
+                                                     : "");
+  }
+  Section section = {.grid = std::move(grid).Take()};
+  section.grid.columns.push_back({.header = "outcome", .cells = std::move(outcomes)});
+  section.notes.push_back(
+      "energy %, memory %, KV cache %: change against the baseline; coherence: difference to it");
+  for (const GridSetting& each : of.run.settings) {
+    const std::string line = BriefLine(each.message);
+    if (!line.empty()) section.notes.push_back(absl::StrCat(each.name, ": ", Printable(line)));
+  }
+  return section;
+}
+
+View GridView(const GridResult& of, const OutputOptions& options) {
+  const evidence::GridRun& run = of.run;
+  View view;
+  view.lines.push_back(
+      {absl::StrCat(Printable(run.workload), ": ", Counted(run.settings.size(), "setting"), ", ",
+                    Counted(run.samples, "sample"), " of each, baseline ", Printable(run.baseline)),
+       Tone::kBold});
+  if (!run.complete) {
+    view.lines.push_back(
+        {"It was stopped before all samples were there; --resume goes on.", Tone::kWarning});
+  }
+  view.sections.push_back(SettingSection(of, options));
+  if (run.no_energy.has_value()) {
+    view.remarks.push_back({absl::StrCat("no energy: ", Printable(*run.no_energy)), Tone::kDim});
+  }
+  return view;
+}
+
+}  // namespace
+
+Output GridOutput(const GridResult& of) {
+  Output out{.result = result::Result("xplane-time.grid.v1")};
+  out.result.Say([&of](FieldSink* sink) { SayRun(of.run, sink); });
+  out.result.Add(JsonTable(of));
+  out.result.csv = CsvTable(of);
+  out.view = [&of](const OutputOptions& how) { return GridView(of, how); };
+  return out;
+}
+
+}  // namespace xplane_time::output

@@ -1,0 +1,179 @@
+#include "evidence/bundle.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "evidence/witness.h"
+#include "io/sha256.h"
+
+namespace xplane_time::evidence {
+namespace {
+
+using testing::HasSubstr;
+
+BundleSpec Small() {
+  const std::string head = WitnessLine(std::nullopt, R"({"setting":"a"})");
+  return {.kind = "grid",
+          .configuration = {{"seed", 7}},
+          .result = {{"baseline", "a"}},
+          .created_unix_s = 1'700'000'000,
+          .provenance = {{"source", {{"revision", nullptr}}}},
+          .files = {{"csv/results.csv", "setting,n\na,1\nb,2\n"},
+                    {"witness/a.jsonl", head + "\n" + WitnessLine(head, R"({"t_ps":5})") + "\n"}}};
+}
+
+std::vector<Problem> ProblemsOf(std::string bytes) {
+  return CheckBundle(*BundleOf("b.zip", std::move(bytes)));
+}
+
+// Of the i-th file.
+size_t OffsetOf(const std::string& bytes, std::string_view content) { return bytes.find(content); }
+
+TEST(Zip, NamesAreOfFilesBelow) {
+  for (const char* name : {"a", "csv/results.csv", "witness/l0.3_t2.jsonl", "a=1,b@2+3-4_"}) {
+    EXPECT_TRUE(IsSafeName(name)) << name;
+  }
+  for (const char* name : {"", "/", "/etc/passwd", "../x", "a/../b", "a//b", "a/", ".", "a/.",
+                           "a\\b", "C:x", "a b", "\xc3\xa4", "a\nb"}) {
+    EXPECT_FALSE(IsSafeName(name)) << name;
+  }
+  EXPECT_FALSE(IsSafeName(std::string(256, 'a')));
+}
+
+TEST(Zip, RefusesToWriteWhatItWouldNotRead) {
+  EXPECT_TRUE(absl::IsInvalidArgument(WriteZip({{{"../x", ""}}}, "").status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(WriteZip({{{"a", ""}, {"a", ""}}}, "").status()));
+}
+
+TEST(Zip, ReadsWhatItWrote) {
+  const std::string bytes = *WriteZip({{{"a", "1"}, {"b/c", ""}}}, "comment");
+  const ZipContents zip = ReadZip(bytes);
+  EXPECT_TRUE(zip.damage.empty());
+  ASSERT_EQ(zip.entries.size(), 2u);
+  EXPECT_EQ(zip.entries[0].content, "1");
+  EXPECT_EQ(zip.entries[1].name, "b/c");
+  EXPECT_EQ(zip.comment, "comment");
+  EXPECT_TRUE(ReadZip(*WriteZip({}, "")).damage.empty());
+}
+
+TEST(Zip, AChangedByteIsFoundFromTheChecksum) {
+  const std::string text = "the quick brown fox jumps over the lazy dog";
+  for (size_t at = 0; at < text.size(); ++at) {
+    for (const int change : {1, 0x20, 0x80, 0xff}) {
+      std::string changed = text;
+      changed[at] = static_cast<char>(changed[at] ^ change);
+      const auto places = ChangedBytes(changed, Crc32(text), 8);
+      ASSERT_THAT(places, testing::Contains(at));
+      EXPECT_EQ(WithByteAsItWas(changed, at, Crc32(text)), text);
+    }
+  }
+  EXPECT_TRUE(ChangedBytes(text, Crc32(text), 8).empty());
+}
+
+TEST(Bundle, IsSoundAsWritten) {
+  const std::string bytes = *BundleBytes(Small());
+  EXPECT_THAT(ProblemsOf(bytes), testing::IsEmpty());
+  EXPECT_EQ(bytes, *BundleBytes(Small())) << "the same inputs give the same bytes";
+}
+
+TEST(Bundle, EveryChangeOfEveryByteIsFound) {
+  const std::string bytes = *BundleBytes(Small());
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    for (const int change : {1, 0x20, 0x80, 0xff}) {
+      std::string changed = bytes;
+      changed[at] = static_cast<char>(changed[at] ^ change);
+      EXPECT_FALSE(ProblemsOf(changed).empty()) << "byte " << at << " ^ " << change;
+    }
+  }
+}
+
+TEST(Bundle, AChangeOfAFileIsNamedWithItsLine) {
+  const BundleSpec spec = Small();
+  const std::string bytes = *BundleBytes(spec);
+  for (const ZipFile& file : spec.files) {
+    const size_t begin = OffsetOf(bytes, file.content);
+    for (size_t at = 0; at < file.content.size(); ++at) {
+      std::string changed = bytes;
+      changed[begin + at] ^= 4;
+      const auto problems = ProblemsOf(changed);
+      ASSERT_EQ(problems.size(), 1u) << at;
+      EXPECT_EQ(problems[0].file, file.name);
+      EXPECT_EQ(problems[0].byte, at);
+      const auto before = std::count(file.content.begin(), file.content.begin() + at, '\n');
+      EXPECT_EQ(problems[0].line, static_cast<uint64_t>(before) + 1);
+    }
+  }
+}
+
+TEST(Bundle, AChangeOfTheManifestIsNamedWithItsLine) {
+  const std::string bytes = *BundleBytes(Small());
+  const size_t at = bytes.find("1700000000");
+  std::string changed = bytes;
+  changed[at] = '2';
+  const auto problems = ProblemsOf(changed);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_EQ(problems[0].file, "manifest.json");
+  EXPECT_THAT(problems[0].what, HasSubstr("was '1' and is '2'"));
+  EXPECT_GT(problems[0].line.value_or(0), 1u);
+}
+
+TEST(Bundle, TruncatedAtEveryByteItIsFound) {
+  const std::string bytes = *BundleBytes(Small());
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(ProblemsOf(bytes.substr(0, size)).empty()) << size;
+  }
+  EXPECT_FALSE(ProblemsOf(bytes + "x").empty());
+  EXPECT_FALSE(ProblemsOf("x" + bytes).empty());
+}
+
+TEST(Bundle, WhatTheManifestDoesNotNameIsFound) {
+  BundleSpec spec = Small();
+  const std::string sound = *BundleBytes(spec);
+  const auto bundle = BundleOf("b.zip", sound);
+  std::vector<ZipFile> files;
+  for (const ZipEntry& each : bundle->zip.entries) {
+    files.push_back({std::string(each.name), std::string(each.content)});
+  }
+  const std::string comment(bundle->zip.comment);
+  std::vector<ZipFile> more = files, fewer = files;
+  more.push_back({"more.txt", "x"});
+  fewer.pop_back();
+  const auto of_more = ProblemsOf(*WriteZip(more, comment));
+  ASSERT_EQ(of_more.size(), 1u);
+  EXPECT_EQ(of_more[0].file, "more.txt");
+  const auto of_fewer = ProblemsOf(*WriteZip(fewer, comment));
+  ASSERT_EQ(of_fewer.size(), 1u);
+  EXPECT_EQ(of_fewer[0].file, "witness/a.jsonl");
+  files[1].content = "setting,n\na,1\nb,3\n";
+  const auto of_other = ProblemsOf(*WriteZip(files, comment));
+  ASSERT_EQ(of_other.size(), 1u) << "its checksum agrees, its hash does not";
+  EXPECT_EQ(of_other[0].file, "csv/results.csv");
+}
+
+TEST(Bundle, HostileArchivesAreRefusedWithoutReadingMore) {
+  const std::string bytes = *BundleBytes(Small());
+  std::string compressed = bytes, linked = bytes, huge = bytes, named = bytes;
+  compressed[8] = 8;  // deflate
+  EXPECT_THAT(ProblemsOf(compressed)[0].what, HasSubstr("the header of manifest.json"));
+  for (size_t i = 18; i < 22; ++i) huge[i] = '\xff';  // 4 GiB
+  EXPECT_THAT(ProblemsOf(huge)[0].what, HasSubstr("is longer than the archive"));
+  named.replace(30, 3, "../");
+  EXPECT_THAT(ProblemsOf(named)[0].what, HasSubstr("a name that no bundle has"));
+  const size_t directory = bytes.find(std::string("PK\1\2", 4));
+  linked[directory + 41] = '\xa1';  // a symbolic link
+  EXPECT_THAT(ProblemsOf(linked)[0].what, HasSubstr("directory is not as it was written"));
+}
+
+TEST(Bundle, AForgedFingerprintIsFound) {
+  BundleSpec spec = Small();
+  spec.provenance["fingerprint"] = FingerprintOf({{"seed", 8}});
+  const auto problems = ProblemsOf(*BundleBytes(spec));
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_THAT(problems[0].what, HasSubstr("is not that of `configuration`"));
+}
+
+}  // namespace
+}  // namespace xplane_time::evidence

@@ -1,0 +1,352 @@
+// grid: every setting of a space measured the same number of times, with tables, figures and a
+// witness of every sample.
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "command.h"
+#include "evidence/grid_bundle.h"
+#include "evidence/provenance.h"
+#include "io/whole_file.h"
+#include "output/evidence.h"
+#include "output/text.h"
+#include "progress.h"
+#include "status.h"
+#include "tune/energy_harness.h"
+#include "tune/search_run.h"
+#include "tuning.h"
+#include "xplane_time/store.h"
+
+namespace xplane_time::tools {
+namespace {
+
+using evidence::GridConfiguration, evidence::GridRun, evidence::GridSetting;
+using output::Printable;
+
+constexpr std::string_view kFolders[] = {"csv", "figs", "witness"};
+constexpr char kStore[] = "grid.db", kBundle[] = "witness.zip";
+
+// Writes the witness, and tells how far it is.
+class GridWatcher : public TuneWatcher {
+ public:
+  GridWatcher(const Printing& printing, std::string folder, std::vector<GridSetting> settings,
+              GridConfiguration configuration)
+      : display_(printing),
+        folder_(std::move(folder)),
+        settings_(std::move(settings)),
+        configuration_(std::move(configuration)) {}
+
+  void OnHello(const HarnessInfo& harness, const TuneSession& session) override {
+    configuration_.harness = harness;
+    opened_ = witness_.Open(folder_, configuration_, settings_);
+    display_.Log(absl::StrCat(session.resumed ? "goes on" : "begins", " on ",
+                              Printable(harness.device_class), " (", Printable(harness.device),
+                              "), by the ", harness.clock, " clock"));
+  }
+
+  void OnPrepared(const TunedVariant& variant, size_t done, size_t of) override {
+    if (variant.state.status != "ok") {
+      display_.Log(absl::StrCat("setting ", variant.configuration.id, ": ", variant.state.status,
+                                " ", output::BriefLine(variant.state.message)));
+    }
+    if (done == of) display_.Show(absl::StrCat("prepared ", done, " of ", of));
+  }
+
+  absl::Status OnRecord(const RoundRecord& round) override {
+    RETURN_IF_ERROR(opened_);
+    return witness_.Add(round);
+  }
+
+  void OnSearching(const SearchReport& search, size_t in_stage) override {
+    constexpr std::chrono::milliseconds kPeriod(100);
+    if (!display_.IsDue(kPeriod)) return;
+    display_.Show(absl::StrCat(search.runs, " of about ", settings_.size() * configuration_.samples,
+                               " samples, ", in_stage, " settings"));
+  }
+
+  const GridConfiguration& configuration() const { return configuration_; }
+  const evidence::GridSamples& samples() const { return witness_.samples(); }
+  absl::Status Finish() {
+    RETURN_IF_ERROR(opened_);
+    return witness_.Finish();
+  }
+
+ private:
+  ProgressDisplay display_;
+  std::string folder_;
+  std::vector<GridSetting> settings_;
+  GridConfiguration configuration_;
+  evidence::GridWitness witness_;
+  absl::Status opened_;
+};
+
+class GridCommand : public Command {
+ public:
+  explicit GridCommand(CLI::App* app) : Command(app) {
+    app->add_option("SPACE", space_path_,
+                    "The settings (docs/space.md); the harness and its arguments come after -- "
+                    "(docs/harness.md)");
+    const Heading own(app, kOwn), measuring(app, "Measuring"), out(app, kOut);
+    own.Value("--samples", &samples_, "N", "Of each setting [1000]",
+              CLI::Range(uint32_t{1}, uint32_t{1'000'000}));
+    own.Value("--baseline", &baseline_, "ID",
+              "What the others are compared with; its id, or its parameters as JSON [the first]");
+    own.Count("--seed", &options_.decide.seed, "Of the order in each round");
+    AddHarnessLimits(measuring, &harness_);
+    measuring.Flag("--energy", &energy_,
+                   "By the machine's sensors, where the harness gives none and there is one "
+                   "(docs/tuning.md)");
+    measuring.List("--power-source", &power_.sources, "NAME", "Of --energy: these sensors alone");
+    AddSensorPlaces(measuring, &power_);
+    measuring.Value("--harness-log", &harness_.process.log_path, "FILE",
+                    "What the harness prints is kept there");
+    out.Value("-o,--output", &folder_, "DIR",
+              "The folder of csv/, figs/, witness/, results.json and witness.zip; made if need be");
+    out.Flag("--resume", &resume_, "Go on where the last run of this folder ended");
+    printing_.AddFormat(app, {"table", "json", "csv", "markdown"});
+    printing_.AddProgress(app, "auto (a terminal: live, else a log), always or never");
+    printing_.AddMessages(app);
+    options_.stopped = harness_.process.stopped = IsStopped;
+    harness_.process.tell = tools::Tell;
+  }
+
+  absl::Status Check() override {
+    files_.Reads("SPACE", space_path_);
+    files_.PrintsOutput("");
+    files_.Writes("--harness-log", harness_.process.log_path);
+    if (printing_.json_schema) return absl::OkStatus();
+    if (space_path_.empty()) return UsageError("no SPACE given; see xplane-time grid --help");
+    if (program_.empty()) {
+      return UsageError("no harness given: xplane-time grid SPACE -o DIR -- HARNESS...");
+    }
+    if (folder_.empty() || folder_ == "-") {
+      return UsageError(
+          "no folder given: -o DIR says where the tables, figures and the witness go");
+    }
+    if (!energy_) {
+      return Refuse({"--power-source", "--sysfs-root", "--nvml-library", "--map"},
+                    "needs --energy");
+    }
+    for (const PowerAbsence& each : ListPowerSources(power_).absences) {
+      if (each.source.empty()) return UsageError("--power-source: ", each.message);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<int> Run() override {
+    ASSIGN_OR_RETURN(const SearchSpace space, ReadSpace(space_path_));
+    if (!space.workloads.empty()) {
+      return InvalidArgument(space_path_,
+                             ": a grid has no `workloads`: each sample is of one shape; "
+                             "make the shape a parameter");
+    }
+    ASSIGN_OR_RETURN(configurations_, ChooseConfigurations(space, {}));
+    RETURN_IF_ERROR(FitTo(space));
+    ASSIGN_OR_RETURN(const auto names,
+                     evidence::SettingNames(run_.workload, configurations_, baseline_));
+    for (size_t i = 0; i < names.size(); ++i) {
+      const Configuration& each = configurations_[i];
+      run_.settings.push_back({names[i], each.id, json::Parse(each.params_json)});
+      if (each.id == baseline_) run_.baseline = names[i];
+    }
+    RETURN_IF_ERROR(PrepareFolder());
+    return Measure(space);
+  }
+
+ private:
+  absl::Status FitTo(const SearchSpace& space) {
+    ASSIGN_OR_RETURN(baseline_, IdOf("--baseline", baseline_));
+    if (configurations_.empty()) {
+      return InvalidArgument(space_path_, ": the space has no configuration: nothing to measure");
+    }
+    if (baseline_.empty()) baseline_ = configurations_[0].id;
+    if (std::ranges::find(configurations_, baseline_, &Configuration::id) ==
+        configurations_.end()) {
+      std::vector<std::string> ids;
+      for (const Configuration& each : configurations_) ids.push_back(each.id);
+      constexpr size_t kListed = 8;
+      if (ids.size() > kListed) ids.resize(kListed);
+      return UsageError("--baseline: no setting \"", baseline_, "\"; there are ",
+                        absl::StrJoin(ids, ", "));
+    }
+    run_.workload = space.name.empty() ? space.source : space.name;
+    run_.samples = samples_;
+    run_.calls = harness_.calls;
+    options_.workload = harness_.session = run_.workload;
+    options_.space_hash = SpaceHash(space);
+    options_.protocol = absl::StrCat("v1 calls=", harness_.calls, energy_ ? " energy=timed" : "",
+                                     " baseline=", baseline_);
+    options_.now_unix_s = std::time(nullptr);
+    options_.device_locks = DeviceLocks();
+    harness_.process.command = program_;
+    return absl::OkStatus();
+  }
+
+  std::string In(std::string_view name) const { return Cat(folder_, "/", name); }
+
+  // Nothing of another run is overwritten.
+  absl::Status PrepareFolder() {
+    std::error_code error;
+    const bool has_store = std::filesystem::exists(In(kStore), error);
+    if (has_store && !resume_) {
+      return UsageError(folder_,
+                        ": there is a grid in it; --resume goes on with it, or give another "
+                        "folder");
+    }
+    for (const auto& each : std::filesystem::directory_iterator(folder_, error)) {
+      const std::string name = each.path().filename();
+      if (has_store || std::ranges::find(kFolders, name) != std::end(kFolders)) continue;
+      return UsageError(folder_, ": it has ", name, ", and is no grid's; give another folder");
+    }
+    for (const std::string_view name : kFolders) {
+      std::filesystem::create_directories(In(name), error);
+      if (!error) continue;
+      return WithExit(Internal(In(name), ": cannot be made: ", error.message()), kExitCannotWrite);
+    }
+    return absl::OkStatus();
+  }
+
+  // One that was begun is gone on with; before it began, a kill left nothing.
+  absl::Status ChooseSession(const TuneStore& store) {
+    ASSIGN_OR_RETURN(const auto sessions, store.Sessions());
+    options_.resume = sessions.empty() ? Resume::kNever : Resume::kRequired;
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<int> Measure(const SearchSpace& space) {
+    const auto harness = NewProcessHarness(harness_);
+    std::string no_sensor;
+    const auto with_sensors = NewEnergyHarness(
+        harness.get(), power_, harness_.calls,
+        [&no_sensor](const std::string& text) { no_sensor = text; },
+        EnergyNeed::kWhereThereIsASensor);
+    Harness* const measures = energy_ ? with_sensors.get() : harness.get();
+    RememberStopSignals();
+    const auto hello = harness->Hello();
+    if (!absl::IsCancelled(hello.status())) {
+      RETURN_IF_ERROR(WithExits(hello.status(), kHarnessExits));
+    }
+    ASSIGN_OR_RETURN(TuneStore store, WithExits(TuneStore::Open(In(kStore), {}), kStoreExits));
+    RETURN_IF_ERROR(ChooseSession(store));
+    const auto searcher = NewCountingSearcher(samples_);
+    options_.searcher = searcher.get();
+    GridWatcher watcher(printing_, folder_, run_.settings,
+                        {.workload = run_.workload,
+                         .space_hash = options_.space_hash,
+                         .baseline = run_.baseline,
+                         .samples = samples_,
+                         .seed = options_.decide.seed,
+                         .calls = harness_.calls});
+    const auto outcome = Tune(configurations_, options_, measures, &store, &watcher);
+    const bool of_harness = !absl::StartsWith(outcome.status().message(), Absl(folder_));
+    if (absl::IsNotFound(outcome.status()) && !of_harness) {
+      return WithExit(
+          InvalidArgument(outcome.status().message(),
+                          "; --resume takes the options, the harness and the space that "
+                          "the folder was begun with"),
+          kExitUsage);
+    }
+    RETURN_IF_ERROR(
+        WithExits(outcome.status(), of_harness ? Exits(kHarnessExits) : Exits(kStoreExits)));
+    if (!outcome->interrupted) RETURN_IF_ERROR(watcher.Finish());
+    TakeOutcome(*outcome, no_sensor);
+    return Conclude(*outcome, watcher, SpaceToJson(space));
+  }
+
+  void TakeOutcome(const TuneOutcome& outcome, const std::string& no_sensor) {
+    run_.harness = outcome.harness;
+    run_.complete = !outcome.interrupted;
+    for (size_t i = 0; i < run_.settings.size(); ++i) {
+      const TunedVariant& variant = outcome.variants[i];
+      GridSetting& setting = run_.settings[i];
+      setting.status =
+          variant.search_failure.empty() ? variant.state.status : variant.search_failure;
+      setting.message = output::ValidUtf8(variant.state.message);
+    }
+    if (!outcome.energy_kinds.empty()) {
+      run_.energy_kind = absl::StrJoin(outcome.energy_kinds, " and ");
+    }
+    no_energy_ = !energy_            ? "the harness gave none, and --energy was not asked for"
+                 : no_sensor.empty() ? "no sample has one"
+                                     : "the harness gave none, and " + no_sensor;
+  }
+
+  absl::StatusOr<int> Conclude(const TuneOutcome& outcome, const GridWatcher& watcher,
+                               const std::string& space_json) {
+    const auto& samples = watcher.samples();
+    evidence::GridResult result = evidence::MakeGridResult(
+        run_, samples.empty() ? evidence::GridSamples(run_.settings.size()) : samples);
+    const auto has_energy = [](const auto& row) { return row.energy_uj.has_value(); };
+    if (std::ranges::none_of(result.rows, has_energy)) result.run.no_energy = no_energy_;
+    std::vector<evidence::ZipFile> files = evidence::GridFiles(result);
+    for (auto& each : output::GridFigures(result)) files.push_back(std::move(each));
+    for (const evidence::ZipFile& each : files) {
+      RETURN_IF_ERROR(WithExits(io::WriteWholeFile(In(each.name), each.content), kWriteExits));
+    }
+    if (run_.complete) RETURN_IF_ERROR(WriteBundle(result, watcher.configuration(), space_json));
+    RETURN_IF_ERROR(Print(output::GridOutput(result)).status());
+    if (!run_.complete) tools::Tell("interrupted; --resume goes on");
+    return ExitOf(outcome, result);
+  }
+
+  absl::Status WriteBundle(const evidence::GridResult& result,
+                           const GridConfiguration& configuration,
+                           const std::string& space_json) const {
+    evidence::BundleSpec spec = evidence::GridBundle(result, configuration, space_json);
+    spec.created_unix_s = std::time(nullptr);
+    spec.provenance = evidence::ProvenanceOf(".");
+    ASSIGN_OR_RETURN(const std::string sha256,
+                     WithExits(evidence::WriteBundle(In(kBundle), spec), kWriteExits));
+    if (!printing_.quiet) tools::Tell(Cat(In(kBundle), ": SHA-256 ", sha256));
+    return absl::OkStatus();
+  }
+
+  static int ExitOf(const TuneOutcome& outcome, const evidence::GridResult& result) {
+    if (outcome.interrupted) return kExitStopped;
+    size_t wrong = 0, without = 0;
+    bool has_baseline = false;
+    for (size_t i = 0; i < result.rows.size(); ++i) {
+      const GridSetting& setting = result.run.settings[i];
+      without += result.rows[i].n == 0 ? 1 : 0;
+      wrong += setting.status == "wrong_result" ? 1 : 0;
+      has_baseline |= setting.name == result.run.baseline && result.rows[i].n > 0;
+    }
+    if (without == result.rows.size()) return wrong == without ? kExitWrong : kExitAllFailed;
+    return has_baseline ? 0 : kExitTooLittle;
+  }
+
+  static constexpr std::pair<absl::StatusCode, int> kWriteExits[] = {
+      {absl::StatusCode::kInternal, kExitCannotWrite}};
+
+  std::string space_path_, folder_, baseline_;  // baseline_: as given, until FitTo
+  uint32_t samples_ = 1000;
+  bool energy_ = false, resume_ = false;
+  TuneOptions options_;
+  ProcessHarnessOptions harness_;
+  PowerSourceOptions power_;  // of --energy
+  std::vector<Configuration> configurations_;
+  GridRun run_;
+  std::string no_energy_;
+};
+
+}  // namespace
+
+void AddGrid(CommandLine* line) {
+  line->Add<GridCommand>(
+      {.name = "grid",
+       .help = "Every setting of a space the same number of times, with a witness",
+       .examples =
+           R"(  xplane-time grid space.json --baseline softmax -o results -- python harness.py
+  xplane-time grid space.json --samples 200 -o results --resume -- ./harness
+  xplane-time verify results/witness.zip
+)",
+       .runs_program = true,
+       .about_extra = "the harness and its arguments come after --"});
+}
+
+}  // namespace xplane_time::tools

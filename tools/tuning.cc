@@ -1,0 +1,49 @@
+#include "tuning.h"
+
+#include <cstdlib>
+
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "scratch.h"
+#include "status.h"
+#include "xplane_time/space.h"
+
+namespace xplane_time::tools {
+
+void AddHarnessLimits(const Heading& heading, ProcessHarnessOptions* harness) {
+  heading.Value("--calls", &harness->calls, "N", "Calls a timed run; its time is that of one [1]",
+                CLI::Range(1, 1'000'000));
+  heading.Seconds("--slot-timeout", &harness->slot_timeout,
+                  "A run that takes longer is ended, in seconds [60]");
+  harness->run_limit = 10;
+  heading.Value("--run-limit", &harness->run_limit, "K",
+                "A run that takes K times as long as the fastest variant's, and over a "
+                "second, is ended; 0: never [10]",
+                {[](const std::string& text) {
+                   const double times = NumberOf(text).value_or(1);
+                   return times == 0 || times >= 2
+                              ? ""
+                              : absl::StrCat("'", text, "' is neither 0 nor at least 2");
+                 },
+                 ""});
+  heading.Seconds("--prepare-timeout", &harness->prepare_timeout, "The same for compiling [600]");
+}
+
+std::string DeviceLocks() {
+  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+  // It is named in environments that outlive it: after a sudo, or a log-out.
+  if (runtime != nullptr && *runtime != '\0' && access(runtime, W_OK | X_OK) == 0) {
+    return absl::StrCat(runtime, "/xplane-time.locks");
+  }
+  return absl::StrCat(ScratchFolder(), "/xplane-time-", getuid(), ".locks");
+}
+
+absl::StatusOr<std::string> IdOf(const char* option, const std::string& given) {
+  if (!given.starts_with('{')) return given;
+  const auto params = CanonicalParams(given);
+  if (!params.ok()) return InvalidArgument(option, ": ", params.status().message());
+  return VariantId(*params);
+}
+
+}  // namespace xplane_time::tools

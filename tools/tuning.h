@@ -1,0 +1,31 @@
+// What tune and grid have in common: the options of a harness, where devices are locked, and which
+// exit codes errors have.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "options.h"
+#include "process.h"
+#include "tune/process_harness.h"
+
+namespace xplane_time::tools {
+
+// A full disk is no bad trace.
+inline constexpr std::pair<absl::StatusCode, int> kStoreExits[] = {
+    {absl::StatusCode::kResourceExhausted, kExitIo}};
+inline constexpr std::pair<absl::StatusCode, int> kHarnessExits[] = {
+    {absl::StatusCode::kPermissionDenied, kExitCannotWrite},  // a log, a lock
+    {absl::StatusCode::kUnavailable, kExitNotThere},
+    {absl::StatusCode::kNotFound, kExitNotThere}};
+
+// --calls and the limits of time.
+void AddHarnessLimits(const Heading& heading, ProcessHarnessOptions* harness);
+
+// One file of locks a user, where nothing needs to be cleaned up.
+std::string DeviceLocks();
+
+// An incumbent or a baseline may be given by its parameters. Errors: InvalidArgument.
+absl::StatusOr<std::string> IdOf(const char* option, const std::string& given);
+
+}  // namespace xplane_time::tools
