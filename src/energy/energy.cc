@@ -538,7 +538,7 @@ class DeviceEnergy {
     }
     if (device_.clock == EnergyClock::kEstimated) {
       add("clock_estimated", "info",
-          "where the log lies on the trace's axis is estimated from its power");
+          "when the log began, beside what ran, is estimated from its power");
     }
     if (const std::string shorter = ShortRuns(); !shorter.empty())
       add("short_layers", "info", shorter);
@@ -750,8 +750,9 @@ absl::StatusOr<EnergyReport> AttributeEnergy(const Trace& trace, const EnergyOpt
     EnergyFinding& finding = report.findings.emplace_back();
     finding.code = "no_layer";
     finding.severity = "warning";
-    finding.message = Cat("no name scope matches --layer-re ", options.layer_pattern,
-                          "; without it the layers are the scopes that are there");
+    finding.message =
+        Cat("no name scope matches --layer-re ", options.layer_pattern,
+            "; without it each name scope of the trace, where it has any, is a layer");
   }
   const std::string source = has_log ? options.power_log : report.inputs[0].path;
   return Checked(source, std::move(report));
