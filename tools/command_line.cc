@@ -115,7 +115,7 @@ std::string AboutOption(const CLI::App& app, const CLI::App& chosen, const std::
   const auto longer = std::ranges::find_if(
       own, [&](const std::string& each) { return each.ends_with("-" + given); });
   if (!near.empty() || longer == own.end()) return near;
-  return absl::StrCat("; did you mean ", kDashes, *longer, "?");
+  return "; did you mean " + std::string(kDashes) + *longer + "?";
 }
 
 // After a line with unknown arguments: of the first of which something is known.

@@ -558,6 +558,21 @@ class DeviceEnergy {
     AddLanes(&timeline);
   }
 
+  // With what tells it from others of its name.
+  std::string LaneName(const KernelRow& row) const {
+    const auto alike = [&](auto part) {
+      return std::ranges::count_if(kernels_, [&](const Kernel& other) {
+        return other.row.kernel == row.kernel && (part == nullptr || other.row.*part == row.*part);
+      });
+    };
+    using Text = std::optional<std::string> KernelRow::*;
+    std::string name = row.kernel;
+    if (alike(Text()) < 2) return name;
+    if (row.function) name += " of " + *row.function;
+    if (row.program_id && alike(&KernelRow::function) > 1) name += ", program " + *row.program_id;
+    return name;
+  }
+
   void AddLanes(EnergyTimeline* timeline) const {
     constexpr size_t kMostLanes = 12;
     std::vector<std::pair<std::string, BusyCurve>> lanes;
@@ -578,7 +593,7 @@ class DeviceEnergy {
         lanes.emplace_back(name, energy::UnionOf(curves));
       }
       for (size_t k = 0; by_layer.empty() && k < kernels_.size(); ++k) {
-        if (IsShown(kernels_[k])) lanes.emplace_back(kernels_[k].row.kernel, busy_[k]);
+        if (IsShown(kernels_[k])) lanes.emplace_back(LaneName(kernels_[k].row), busy_[k]);
       }
     }
     std::ranges::stable_sort(lanes, std::greater(),
