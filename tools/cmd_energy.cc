@@ -36,11 +36,11 @@ class Energy : public TraceCommand {
     own.Value("--plan", &plan_, "FILE",
               "The plan of the experiment (power plan): says whether it was reached; 12 if not");
     const Heading out(app_, kOut);
-    out.OneOf("--table", &table_,
-              {"devices", "kernels", "functions", "layers", "sources", "groups"},
+    out.Value("--table", &table_, "NAME",
               "What --format csv writes: devices, kernels, functions, layers, sources or groups "
               "[kernels; without a TRACE layers]",
-              "NAME");
+              CLI::IsMember(std::vector<std::string>{"devices", "kernels", "functions", "layers",
+                                                     "sources", "groups"}));
     out.Value("--svg", &svg_path_, "FILE",
               "A picture as well: power over time, and when layers ran");
   }
