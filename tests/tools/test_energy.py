@@ -393,7 +393,7 @@ class Energy(EndToEndTest):
             self.assertIn(name, done.message)
 
     def test_notes_follow_warnings(self):
-        done, _ = self.energy("noclock")
+        done, _ = self.energy("no_clock")
         for title in ("suspicious in this trace", "notes on this trace"):
             self.assertLessEqual(done.text.count(title), 1, done.text)
 
