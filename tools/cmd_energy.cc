@@ -35,15 +35,23 @@ class Energy : public TraceCommand {
               "A layer is what the first group matches in a name scope [all of the scope]");
     own.Value("--plan", &plan_, "FILE",
               "The plan of the experiment (power plan): says whether it was reached; 12 if not");
-    Heading(app_, kOut)
-        .Value("--svg", &svg_path_, "FILE",
-               "A picture as well: power over time, and when layers ran");
+    const Heading out(app_, kOut);
+    out.Value("--table", &table_, "NAME",
+              "What --format csv writes: devices, kernels, functions, layers, sources or groups "
+              "[kernels; without a TRACE layers]",
+              CLI::IsMember(std::vector<std::string>{"devices", "kernels", "functions", "layers",
+                                                     "sources", "groups"}));
+    out.Value("--svg", &svg_path_, "FILE",
+              "A picture as well: power over time, and when layers ran");
   }
 
   absl::Status Check() override {
     RETURN_IF_ERROR(layers_.empty() || !traces_.empty() ? TraceCommand::Check()
                                                         : CheckLayersAlone());
     if (printing_.json_schema) return absl::OkStatus();
+    if (printing_.how.format != output::Format::kCsv) {
+      RETURN_IF_ERROR(Refuse({"--table"}, "is for --format csv; the other formats have all"));
+    }
     RETURN_IF_ERROR(CheckLayers());
     if (!plan_.empty()) files_.Reads("--plan", plan_);
     if (!svg_path_.empty()) files_.Prints("--svg", svg_path_);
@@ -110,7 +118,7 @@ class Energy : public TraceCommand {
       finding.message = verdict.message;
     }
     if (!svg_path_.empty()) RETURN_IF_ERROR(WriteText(svg_path_, output::EnergySvg(report)));
-    RETURN_IF_ERROR(Print(output::EnergyOutput(report, printing_.how)).status());
+    RETURN_IF_ERROR(Print(output::EnergyOutput(report, printing_.how, table_)).status());
     return is_reached ? 0 : kExitTooLittle;
   }
 
@@ -131,7 +139,7 @@ class Energy : public TraceCommand {
 
   EnergyOptions energy_;
   std::vector<std::string> map_;
-  std::string layers_, svg_path_, plan_;
+  std::string layers_, svg_path_, plan_, table_;
   energy::Goal goal_;
 };
 
@@ -141,6 +149,7 @@ void AddEnergy(CommandLine* line) {
   line->Add<Energy>({"energy", "Joules of each kernel and function, with a power log",
                      R"(  xplane-time energy trace.xplane.pb --power power.jsonl
   xplane-time energy trace.xplane.pb --power power.jsonl --map 0=GPU-8f6e --format json
+  xplane-time energy trace.xplane.pb --power power.jsonl --format csv --table functions
   xplane-time energy --layers layers.csv --power power.jsonl --device gpu:1
 )"});
 }

@@ -66,7 +66,9 @@ class PowerPlan : public TraceCommand {
     if (!kernels_.empty() && !traces_.empty()) {
       return UsageError("--kernel is instead of a TRACE");
     }
-    if (options_.precision <= 0) return UsageError("--precision is over 0");
+    if (options_.precision <= 0 || options_.precision >= 1) {
+      return UsageError("--precision is over 0 and below 100%");
+    }
     return kernels_.empty() ? TraceCommand::Check() : CheckLayout();
   }
 
@@ -83,7 +85,8 @@ class PowerPlan : public TraceCommand {
     experiment.plan = energy::PlanExperiment(experiment.kernels, experiment.by.sensor, options_);
     if (experiment.plan.steps.empty()) {
       return WithExit(
-          FailedPrecondition("no experiment of ", experiment.kernels.size(), " kernels fits into ",
+          FailedPrecondition("no experiment of ", experiment.kernels.size(),
+                             experiment.kernels.size() == 1 ? " kernel" : " kernels", " fits into ",
                              options_.most_s, " s; allow more with --most"),
           kExitTooLittle);
     }

@@ -110,7 +110,12 @@ std::string AboutOption(const CLI::App& app, const CLI::App& chosen, const std::
   for (const CLI::Option* each : chosen.get_options()) {
     own.insert(own.end(), each->get_lnames().begin(), each->get_lnames().end());
   }
-  return DidYouMean(option.substr(kDashes.size()), own, kDashes);
+  const std::string given = option.substr(kDashes.size());
+  const std::string near = DidYouMean(given, own, kDashes);
+  const auto longer = std::ranges::find_if(
+      own, [&](const std::string& each) { return each.ends_with("-" + given); });
+  if (!near.empty() || longer == own.end()) return near;
+  return "; did you mean " + std::string(kDashes) + *longer + "?";
 }
 
 // After a line with unknown arguments: of the first of which something is known.
@@ -242,6 +247,10 @@ absl::StatusOr<int> CommandLine::Parse(std::vector<std::string> arguments) {
         "no TRACE given. Usage: xplane-time [COMMAND] TRACE... [OPTIONS]; see xplane-time --help");
   }
   // "xplane-time TRACE ..." means "xplane-time report TRACE ...".
+  if (arguments.size() > 1 && arguments[1] == "help") {  // "power help run"
+    const CLI::App* const app = CommandOf(app_, arguments[0]);
+    if (app != nullptr && !CommandNames(*app).empty()) std::swap(arguments[0], arguments[1]);
+  }
   const std::string first = arguments[0];
   if (first == "help") {
     RETURN_IF_ERROR(TakeHelp(app_, &arguments));

@@ -98,8 +98,8 @@ void TraceCommand::AddPrinting(const Takes& takes) {
                         "JSON) or bmf (Bencher Metric Format) [table, or by the suffix of -o]");
   } else {
     printing_.AddFormat(app_, {"table", "json", "csv", "markdown"},
-                        "table, json, csv or markdown [table, or by the suffix of -o]; report "
-                        "--format csv writes its functions");
+                        absl::StrCat("table, json, csv or markdown [table, or by the suffix of -o]",
+                                     app_->get_name() == "report" ? "; csv: its functions" : ""));
   }
   printing_.AddPath(app_);
   out.Count("--top", &how.top, "Only the first N rows");
@@ -123,7 +123,9 @@ absl::Status TraceCommand::Check() {
   files_.ReadsTraces("TRACE", traces_, find_);
   files_.PrintsOutput(printing_.path);
   if (traces_.empty() && !printing_.json_schema) {
-    return UsageError("no TRACE given; see xplane-time ", app_->get_name(), " --help");
+    const std::string above =
+        app_->get_parent()->get_parent() != nullptr ? app_->get_parent()->get_name() + " " : "";
+    return UsageError("no TRACE given; see xplane-time ", above, app_->get_name(), " --help");
   }
   return CheckLayout();
 }

@@ -192,7 +192,7 @@ std::string_view PoorFit(const Attribution& found) {
   const auto n = static_cast<double>(fit.whitened.size());
   constexpr double kMostStandardDeviations = 5;
   if (fit.autocorrelation * std::sqrt(n) > kMostStandardDeviations) {
-    return "what is left of the power follows a load that the trace does not show: did something "
+    return "what is left of the power follows a load that is not of what ran here: did something "
            "else run on the device?";
   }
   const VectorXd ones = VectorXd::Ones(found.energies.active_j.size());

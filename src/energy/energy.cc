@@ -538,7 +538,7 @@ class DeviceEnergy {
     }
     if (device_.clock == EnergyClock::kEstimated) {
       add("clock_estimated", "info",
-          "where the log lies on the trace's axis is estimated from its power");
+          "when the log began, beside what ran, is estimated from its power");
     }
     if (const std::string shorter = ShortRuns(); !shorter.empty())
       add("short_layers", "info", shorter);
@@ -556,6 +556,21 @@ class DeviceEnergy {
                                   (fit.energy_j[n] - fit.residual_j[n]) / length_s});
     }
     AddLanes(&timeline);
+  }
+
+  // With what tells it from others of its name.
+  std::string LaneName(const KernelRow& row) const {
+    const auto alike = [&](auto part) {
+      return std::ranges::count_if(kernels_, [&](const Kernel& other) {
+        return other.row.kernel == row.kernel && (part == nullptr || other.row.*part == row.*part);
+      });
+    };
+    using Text = std::optional<std::string> KernelRow::*;
+    std::string name = row.kernel;
+    if (alike(Text()) < 2) return name;
+    if (row.function) name += " of " + *row.function;
+    if (row.program_id && alike(&KernelRow::function) > 1) name += ", program " + *row.program_id;
+    return name;
   }
 
   void AddLanes(EnergyTimeline* timeline) const {
@@ -578,7 +593,7 @@ class DeviceEnergy {
         lanes.emplace_back(name, energy::UnionOf(curves));
       }
       for (size_t k = 0; by_layer.empty() && k < kernels_.size(); ++k) {
-        if (IsShown(kernels_[k])) lanes.emplace_back(kernels_[k].row.kernel, busy_[k]);
+        if (IsShown(kernels_[k])) lanes.emplace_back(LaneName(kernels_[k].row), busy_[k]);
       }
     }
     std::ranges::stable_sort(lanes, std::greater(),
@@ -750,8 +765,9 @@ absl::StatusOr<EnergyReport> AttributeEnergy(const Trace& trace, const EnergyOpt
     EnergyFinding& finding = report.findings.emplace_back();
     finding.code = "no_layer";
     finding.severity = "warning";
-    finding.message = Cat("no name scope matches --layer-re ", options.layer_pattern,
-                          "; without it the layers are the scopes that are there");
+    finding.message =
+        Cat("no name scope matches --layer-re ", options.layer_pattern,
+            "; without it each name scope of the trace, where it has any, is a layer");
   }
   const std::string source = has_log ? options.power_log : report.inputs[0].path;
   return Checked(source, std::move(report));

@@ -1,5 +1,6 @@
 // What compare found.
-#include <set>
+#include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -60,10 +61,12 @@ Explanation ExplainTooLittle(const Comparison& comparison) {
       "no verdict: ",
       base == head ? Counted(base, "capture") + " a side"
                    : absl::StrCat(Counted(base, "capture"), " of base and ", head, " of head"),
-      !needed.has_value() ? "; more than 1000 a side would decide"
-      : *needed > fewest
-          ? absl::StrCat("; about ", *needed, base == head ? "" : " a side", " decide")
-          : "");
+      !needed.has_value()  // intervals that are stated do not shrink with captures
+          ? OfEnergy(comparison) ? "; more of them alone do not decide"
+                                 : "; more than 1000 a side would decide"
+          : *needed > fewest
+                ? absl::StrCat("; about ", *needed, base == head ? "" : " a side", " decide")
+                : "");
   out.reasons.push_back(
       absl::StrCat("In ", comparison.Count(FunctionVerdict::kTooLittleData), " of ",
                    Counted(comparison.compared, "function"), " a", RiseAfterA(comparison), " of ",
@@ -171,11 +174,14 @@ std::string VerdictText(const Comparison& comparison, const ComparedRow& row) {
 }
 
 void AddReasons(std::span<const ComparedRow> rows, Section* section) {
-  std::set<std::string> seen;
+  std::map<std::string, size_t> of_reason;  // how many rows
+  for (const ComparedRow& row : rows) ++of_reason[row.reason];
   for (const ComparedRow& row : rows) {
-    if (!row.reason.empty() && seen.insert(row.reason).second) {
-      section->notes.push_back(absl::StrCat(Printable(row.function), ": ", Printable(row.reason)));
-    }
+    const size_t count = std::exchange(of_reason[row.reason], 0);
+    if (row.reason.empty() || count == 0) continue;
+    const std::string others = count > 1 ? absl::StrCat(" and ", count - 1, " more") : "";
+    section->notes.push_back(
+        absl::StrCat(Printable(row.function), others, ": ", Printable(row.reason)));
   }
 }
 

@@ -114,7 +114,8 @@ Section GroupSection(const std::vector<EnergyGroup>& groups, const OutputOptions
   grid.Number("energy J", [](const EnergyGroup& row) { return Figure(ValueOf(row.energy_j)); });
   grid.Number("95% CI",
               [&](const EnergyGroup& row) { return ErrorText(row.energy_j, options.unicode); });
-  grid.Name("kernels", 40, [](const EnergyGroup& row) { return absl::StrJoin(row.kernels, ", "); });
+  grid.Name("kernels", 40, [](const EnergyGroup& row) { return absl::StrJoin(row.kernels, ", "); })
+      .words = true;
   section.grid = std::move(grid).Take();
   return section;
 }
@@ -140,12 +141,14 @@ View EnergyView(const EnergyReport& report, const OutputOptions& options) {
   for (DiagnosticLine& line : DiagnosticLines(report.diagnostics, /*or_infos=*/false)) {
     view.diagnostics.push_back(std::move(line));
   }
+  std::ranges::stable_sort(view.diagnostics, std::greater(), DiagnosticsTitle);  // "suspicious"
   return view;
 }
 
 }  // namespace
 
-Output EnergyOutput(const EnergyReport& report, const OutputOptions& options) {
+Output EnergyOutput(const EnergyReport& report, const OutputOptions& options,
+                    std::string_view csv) {
   Output out{.result = result::Result("xplane-time.energy.v1")};
   AddHead(report.inputs, report.capture ? &*report.capture : nullptr, options.given, &out.result);
   const auto add = [&](const char* table, const char* name, const std::vector<EnergyRow>& rows) {
@@ -157,11 +160,13 @@ Output EnergyOutput(const EnergyReport& report, const OutputOptions& options) {
   add("layers", "layer", report.layers);
   add("sources", "source", report.sources);
   out.result.Add(TableOf("groups", std::span(report.groups)));
+  if (csv.empty()) csv = report.capture ? "kernels" : "layers";
+  for (const auto& part : out.result.parts) {
+    const auto* table = std::get_if<result::Table>(&part);
+    if (table != nullptr && table->name == csv) out.result.csv = *table;
+  }
   out.result.Add(TableOf("findings", std::span(report.findings)));
   out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
-  const bool has_trace = report.capture.has_value();
-  out.result.csv = EnergyTable("", has_trace ? "kernel" : "layer",
-                               Top(has_trace ? report.kernels : report.layers, options.top));
   out.view = [&report](const OutputOptions& how) { return EnergyView(report, how); };
   return out;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "output/chart.h"
@@ -36,6 +37,7 @@ class EnergyChart {
       chart_.TimeAxis(y, "time since the capture's start, s");
       y += 70;
     }
+    y = DrawMissing(y);
     return std::move(chart_).Finish(y - 20);
   }
 
@@ -48,7 +50,38 @@ class EnergyChart {
     return longest_s;
   }
 
+  // Devices, of each capture, without numbers.
+  double DrawMissing(double y) {
+    const DeviceNames names(report_.devices);
+    for (const EnergyDevice& each : report_.devices) {
+      const auto drawn = std::ranges::count(report_.timelines, KeyOf(each.device),
+                                            [](const auto& of) { return KeyOf(of.device); });
+      if (drawn > 0) continue;
+      const std::string why = each.reason.empty() ? "" : ": " + std::string(each.reason);
+      chart_.Text(Chart::kLeft, y, "start", names.Name(each.device) + ": not drawn" + why);
+      y += 20;
+    }
+    return y;
+  }
+
+  // Where no window of the sensor is.
+  void DrawGaps(const EnergyTimeline& timeline, double top) {
+    constexpr double kLeastPixels = 1;
+    std::vector<EnergyTimeline::Window> windows = timeline.windows;
+    std::ranges::sort(windows, {}, &EnergyTimeline::Window::from_s);
+    windows.push_back({timeline.capture_s, timeline.capture_s});
+    double known_s = 0;
+    for (const auto& each : windows) {
+      const double x = chart_.X(known_s), width = chart_.X(each.from_s) - x;
+      if (width > kLeastPixels) {
+        chart_.Rect(x, top, width, Chart::kPanel, "fill=\"url(#gap)\"");
+      }
+      known_s = std::max(known_s, each.to_s);
+    }
+  }
+
   void DrawPower(const EnergyTimeline& timeline, double top) {
+    DrawGaps(timeline, top);
     double most_w = 1e-3;
     for (const auto& each : timeline.windows) {
       most_w = std::max({most_w, each.measured_w, each.explained_w});
@@ -68,8 +101,10 @@ class EnergyChart {
       }
       chart_.Put(R"(<path d="%s" fill="none" stroke="%s" %s/>)", path, color, more);
     };
-    draw(&EnergyTimeline::Window::measured_w, kMeasured, "stroke-width=\"2\"");
-    draw(&EnergyTimeline::Window::explained_w, kExplained, "stroke-width=\"1\"");
+    draw(&EnergyTimeline::Window::measured_w, kMeasured,
+         "stroke-width=\"3\" stroke-opacity=\"0.6\"");
+    draw(&EnergyTimeline::Window::explained_w, kExplained,
+         "stroke-width=\"1.5\" stroke-dasharray=\"6 4\"");
   }
 
   // Its name, and how much of each column it ran.
@@ -78,14 +113,17 @@ class EnergyChart {
     chart_.Text(Chart::kLeft, y + 11, "start", ShortenMiddle(lane.name, 130, "..."),
                 " font-size=\"11\"");
     const double column_s = timeline.capture_s / static_cast<double>(lane.busy.size());
-    const auto level = [&](size_t i) { return std::lround(lane.busy[i] * 10); };
+    // Rests of rounding are nothing; what ran at all is seen.
+    const auto level = [&](size_t i) {
+      return lane.busy[i] < 1e-6 ? 0 : std::max(1L, std::lround(lane.busy[i] * 10));
+    };
     for (size_t i = 0, end = 0; i < lane.busy.size(); i = end) {
       for (end = i + 1; end < lane.busy.size() && level(end) == level(i);) ++end;
-      if (lane.busy[i] <= 0) continue;
+      if (level(i) == 0) continue;
       const double x = chart_.X(static_cast<double>(i) * column_s);
       chart_.Rect(x, y + kLane - 1, chart_.X(static_cast<double>(end) * column_s) - x, kLane - 4,
                   absl::StrFormat("fill=\"%s\" fill-opacity=\"%.2f\"", color,
-                                  std::max(0.08, static_cast<double>(level(i)) / 10)));
+                                  0.25 + 0.075 * static_cast<double>(level(i))));
     }
   }
 
@@ -96,7 +134,8 @@ class EnergyChart {
     };
     line(Chart::kLeft, kMeasured, "measured");
     line(Chart::kLeft + 110, kExplained, "explained by what ran");
-    chart_.Text(Chart::kLeft + 300, y, "start", "lanes: the darker, the more of the time it ran");
+    chart_.Key(Chart::kLeft + 280, y, "fill=\"url(#gap)\"", "not covered");
+    chart_.Text(Chart::kLeft + 400, y, "start", "lanes: the darker, the more of the time it ran");
   }
 
   const EnergyReport& report_;

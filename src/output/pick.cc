@@ -144,7 +144,7 @@ Grid VariantGrid(std::span<const VariantRow> rows, bool of_energy, const OutputO
   const auto p_best = [](const VariantRow& row) {
     return row.p_best ? FormatFixed(*row.p_best, 3) : "-";
   };
-  grid.Number("P(best)", p_best).Drop(2);
+  grid.Number("P(best)", p_best).Drop(2).HideIfUnknown();
   return std::move(grid).Take();
 }
 
@@ -154,9 +154,9 @@ Section VariantSection(const PickResult& choice, const OutputOptions& options) {
       TopRows(choice.variants, options.top, "variants", "without --top", &section.notes);
   section.title = absl::StrCat(
       "variants", choice.metric.empty() ? "" : ", ", choice.metric,
-      OfEnergy(choice)        ? " of a run"
-      : choice.metric.empty() ? ""
-                              : " time",
+      choice.metric.empty() ? ""
+      : OfEnergy(choice)    ? " of a run"
+                            : " time",
       choice.clock.empty() ? "" : ", ", choice.clock, choice.clock.empty() ? "" : " clock", ", ",
       Counted(choice.captures, "capture"), choice.in_rounds ? " in rounds" : "");
   section.grid = VariantGrid(rows, OfEnergy(choice), options);

@@ -43,7 +43,9 @@ Output TreeOutput(const TreeReport& report, const OutputOptions& options);
 Output PlanesOutput(const PlanesReport& report, const OutputOptions& options, size_t all = 0);
 
 // CSV has its kernels.
-Output EnergyOutput(const EnergyReport& report, const OutputOptions& options);
+// `csv`: the table that is CSV, of those of the JSON; empty: kernels, without a trace layers.
+Output EnergyOutput(const EnergyReport& report, const OutputOptions& options,
+                    std::string_view csv = "");
 // Its timelines, as a picture.
 std::string EnergySvg(const EnergyReport& report);
 

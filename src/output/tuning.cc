@@ -4,6 +4,7 @@
 #include "absl/strings/str_join.h"
 #include "json/json.h"
 #include "output/decisions.h"
+#include "output/joules.h"
 #include "status.h"
 
 namespace xplane_time::output {
@@ -295,9 +296,13 @@ Grid ResultGrid(const TuneResult& result, const std::vector<Row>& rows,
   if (std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.typical_ps; })) {
     grid.Times("typical", options.unit, &Row::typical_ps);
     if (result.objective != Objective::kTime) {
-      grid.Number("energy uJ", [](const Row& row) {
-        return row.typical_uj ? FormatFixed(*row.typical_uj, 0) : "-";
-      });
+      constexpr double kJoule = 1e-6;
+      const auto joules = [](const Row& row) {
+        return row.typical_uj ? std::optional(*row.typical_uj * kJoule) : std::nullopt;
+      };
+      const JouleUnit unit = JouleUnitOf(grid.Values(joules));
+      grid.Number(absl::StrCat("energy ", unit.name),
+                  [&](const Row& row) { return unit.Cell(joules(row)); });
     }
     const auto runs = [](const Row& row) {
       return row.samples > 0 ? std::to_string(row.samples) : "-";
@@ -363,6 +368,13 @@ Section VariantSection(const TuneResult& result, const OutputOptions& options) {
   return section;
 }
 
+// "energy, modelled"
+std::string ObjectiveText(const SessionInfo& session) {
+  const auto result = ReadTuneResult(session.verdict_json.value_or(""));
+  const std::string kind = result ? result->energy_kind.value_or("") : "";
+  return Printable(absl::StrCat(session.key.objective, kind.empty() ? "" : ", ", kind));
+}
+
 View SessionsView(std::span<const SessionInfo> sessions) {
   if (sessions.empty()) return {.lines = {{"no session yet"}}};
   RowGrid grid(sessions);
@@ -374,6 +386,9 @@ View SessionsView(std::span<const SessionInfo> sessions) {
         .substr(0, kToTheMinute);
   });
   grid.Name("workload", kWorkloadWidth, [](const auto& each) { return each.key.workload; });
+  grid.Text("objective", ObjectiveText).HideIf(std::ranges::all_of(sessions, [](const auto& each) {
+    return each.key.objective == "time";
+  }));
   grid.Number("rounds", &SessionInfo::rounds);
   grid.Text("decided", [](const SessionInfo& each) {
     if (!each.verdict_json.has_value()) return std::string();

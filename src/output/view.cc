@@ -81,6 +81,11 @@ std::vector<std::string> NamesOf(std::string_view command) {
   const Report report;
   PlanesReport planes;
   planes.planes.emplace_back().stats.emplace_back();
+  EnergyReport energies;  // a table without rows is not shown
+  for (auto* rows : {&energies.kernels, &energies.functions, &energies.layers}) {
+    rows->emplace_back();
+  }
+  energies.groups.emplace_back();
   const auto names = [&](const Output& output) { return NamesIn(output.view(options)); };
   const bool samples = command == "samples";
   if (samples || command == "functions") {
@@ -90,7 +95,7 @@ std::vector<std::string> NamesOf(std::string_view command) {
   if (command == "kernels") return names(KernelsOutput(report, options));
   if (command == "tree") return names(TreeOutput({}, options));
   if (command == "planes") return names(PlanesOutput(planes, options));
-  if (command == "energy") return names(EnergyOutput({}, options));
+  if (command == "energy") return names(EnergyOutput(energies, options));
   if (command == "compare") return names(CompareOutput({}));
   if (command == "pick") return names(PickOutput({}));
   return {};

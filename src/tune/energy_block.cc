@@ -269,14 +269,14 @@ class Block {
 absl::StatusOr<RoundTimes> RunEnergyBlock(const EnergyBlock& block) { return Block(block).Run(); }
 
 absl::Status NoEnergy(const Configuration& variant, double took_ns, int64_t calls,
-                      std::string_view why) {
-  constexpr double kNsPerMs = 1e6;
+                      std::string_view why, double good_ns) {
+  constexpr double kNsPerMs = 1e6, kNsPerS = 1e9;
   constexpr double kMostCalls = 1e6;  // that --calls takes
-  const double enough = std::ceil(static_cast<double>(calls) * kGoodNs / std::max(took_ns, 1.0));
+  const double enough = std::ceil(static_cast<double>(calls) * good_ns / std::max(took_ns, 1.0));
   std::string advice = "; --resume goes on";
-  if (took_ns < kGoodNs && enough <= kMostCalls) {
-    advice =
-        absl::StrFormat("; runs of 3 s are good: --calls %.0f makes one (now %d)", enough, calls);
+  if (took_ns < good_ns && enough <= kMostCalls) {
+    advice = absl::StrFormat("; runs of %g s are good: --calls %.0f makes one (now %d)",
+                             good_ns / kNsPerS, enough, calls);
   }
   return absl::UnavailableError(absl::StrFormat("the timed run of %s, %.3g ms, has no energy: %s%s",
                                                 variant.id, took_ns / kNsPerMs, why, advice));

@@ -43,6 +43,6 @@ inline constexpr double kGoodNs = 3e9;
 
 // Why there is no energy of a slot that took so long, and how many calls make one.
 absl::Status NoEnergy(const Configuration& variant, double took_ns, int64_t calls,
-                      std::string_view why);
+                      std::string_view why, double good_ns = kGoodNs);
 
 }  // namespace xplane_time

@@ -154,12 +154,14 @@ class EnergyHarness : public Harness {
     const auto took_ns = static_cast<double>(window.end_ns - window.begin_ns);
     double sum_j = 0, lo_j = 0, hi_j = 0;
     size_t parts = 0;
+    bool all_stated = true;
     std::string unknown;
     for (const EnergyEstimate& each : window.energies) {
       if (!IsOurs(each, summary.inventory)) continue;
       ++parts;
       // A stated power holds between its readings too, however late they are.
       const bool is_stated = each.modelled && each.mean_w.has_value();
+      all_stated &= is_stated;
       const double energy_j =
           is_stated ? *each.mean_w * took_ns / kNsPerSecond : each.energy_j.value_or(0);
       const std::string readings = Cat("readings of ", each.source, " ", each.device);
@@ -179,13 +181,22 @@ class EnergyHarness : public Harness {
       unknown = "energies are of 50 ms and more";
     } else if (parts == 0) {
       unknown = "no sensor of it was read";
+    } else if (unknown.empty() && all_stated && !(sum_j > 0)) {
+      return Unavailable(
+          "variants of 0 W cannot be told apart; state another power than "
+          "--power-source constant:0");
     } else if (unknown.empty() && !(sum_j > 0)) {
       unknown = "its sensors show 0 J";
     } else if (unknown.empty() && hi_j - lo_j > 2 * kMostDoubt * sum_j) {
       unknown = absl::StrCat("its sensors show ", sum_j, " J, and from ", lo_j, " to ", hi_j,
                              " J are possible");
     }
-    if (!unknown.empty()) return NoEnergy(variant, took_ns, calls_, unknown);
+    if (!unknown.empty()) {
+      // A power that was stated needs no time to be read.
+      const bool needs_no_reading = parts > 0 && all_stated;
+      return NoEnergy(variant, took_ns, calls_, unknown,
+                      needs_no_reading ? 2 * kShortestNs : kGoodNs);
+    }
     return std::llround(sum_j * kMicro / static_cast<double>(calls_));
   }
 

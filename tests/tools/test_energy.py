@@ -365,6 +365,38 @@ class Energy(EndToEndTest):
         self.assertEqual(len(rows), 9)
         self.assertIn("energy_j_ci95_lo", rows[0])
 
+    def test_each_table_is_csv(self):
+        document, _ = self.document("pair")
+        for table in ("devices", "kernels", "functions", "layers", "sources", "groups"):
+            with self.subTest(table):
+                done, _ = self.energy("pair", "--format", "csv", "--table", table)
+                self.assertEqual(done.code, 0, done.message)
+                rows = list(csv.DictReader(done.text.splitlines()))
+                self.assertEqual(len(rows), len(document[table]))
+                for row, of_json in zip(rows, document[table]):
+                    known = of_json.get("energy_j", of_json.get("measured_j"))
+                    text = row.get("energy_j", row.get("measured_j"))
+                    self.assertEqual(float(text) if text else None, known)
+        done, _ = self.energy("pair", "--table", "groups")
+        self.assertEqual(done.code, 64)
+        self.assertIn("--format csv", done.message)
+
+    def test_columns_of_each_table(self):
+        done, _ = self.energy("mix", "--columns", "energy,windows")
+        self.assertEqual(done.code, 0, done.message)
+        lines = done.text.splitlines()
+        self.assertIn(["device", "windows"], [line.split() for line in lines])
+        self.assertIn(["kernel", "energy", "J"], [line.split() for line in lines])
+        done, _ = self.energy("mix", "--columns", "none_such")
+        self.assertEqual(done.code, 64)
+        for name in ("idle", "share", "kernels", "note"):
+            self.assertIn(name, done.message)
+
+    def test_notes_follow_warnings(self):
+        done, _ = self.energy("no_clock")
+        for title in ("suspicious in this trace", "notes on this trace"):
+            self.assertLessEqual(done.text.count(title), 1, done.text)
+
 
 class OtherDevices(EndToEndTest):
     def test_no_sensor_measures_a_tpu_but_its_own_counter(self):

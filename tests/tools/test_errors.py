@@ -120,6 +120,9 @@ class Errors(EndToEndTest):
     def test_help_of_commands_and_of_what_is_none(self):
         for words in (("tune", "show"), ("power", "record"), ("report",)):
             self.assertEqual(self.run_ok("help", *words).out, self.run_ok(*words, "--help").out)
+        for words in (("power", "help"), ("power", "help", "run"), ("tune", "help", "show")):
+            self.assertEqual(self.run_ok(*words).out,
+                             self.run_ok(*(word for word in words if word != "help"), "--help").out)
         self.assertEqual(self.run_ok("help", "help").out, self.run_ok("--help").out)
         for line, what in (("help tune shwo", "help tune shwo: no such command; did you mean show?; "
                                               "there are "),
@@ -290,6 +293,8 @@ class Help(EndToEndTest):
                                   ((T, "--devcie", "gpu"), 64, "did you mean --device?"),
                                   ((T, "--devcie=gpu"), 64, "did you mean --device?"),
                                   (("power", "recrod"), 64, "did you mean record?"),
+                                  (("tune", "s.json", "--source", "x"), 64,
+                                   "did you mean --power-source?"),
                                   (("power", "record", "--durtion", "1"), 64, "--duration?"),
                                   (("comapre", T, T), 66, "did you mean the command compare?"),
                                   (("kernls", T), 66, "did you mean the command kernels?"),

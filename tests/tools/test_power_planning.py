@@ -271,6 +271,9 @@ class Plan(PowerTest):
                                  ((), 64, "no TRACE"),
                                  ((*self.KERNELS, "t.xplane.pb"), 64, "instead of a TRACE"),
                                  ((*self.KERNELS, "--precision", "0"), 64, "--precision"),
+                                 ((*self.KERNELS, "--precision", "200%"), 64, "below 100%"),
+                                 ((), 64, "see xplane-time power plan --help"),
+                                 (("--kernel", "m=2s", *self.sensor, "--most", "2"), 12, "of 1 kernel "),
                                  ((*self.KERNELS, *self.sensor, "--most", "2"), 12, "--most"),
                                  ((*self.KERNELS, *none), 69, "--sensor FILE"),
                                  ((*self.KERNELS, "--sensor", "none.json"), 66, "none.json")):

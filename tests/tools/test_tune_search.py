@@ -284,6 +284,24 @@ class Energy(TuneTest):
                                        r"energies are of 50 ms and more; .*--calls \d+ makes one "
                                        r"\(now 1\)")
 
+    def test_a_stated_power_needs_no_long_runs_and_more_than_0_w(self):
+        stated = ("--objective", "energy", "--power-source")
+        for watts, sleep_s, words in ((100, 0.001, r"runs of 0\.1 s are good: --calls \d+ "),
+                                      (0, 0.06, r"of 0 W cannot be told apart; state another")):
+            done = self.tune({"sleep_s": sleep_s}, {"sleep_s": 2 * sleep_s}, harness=("stamps",),
+                             options=(*stated, f"constant:{watts}"))
+            self.assertEqual(done.code, 69, done.message)
+            self.assertRegex(done.message, words)
+
+    def test_energies_are_shown_in_joules_and_sessions_with_their_objective(self):
+        done = self.tune({"sleep_s": 0.1}, {"sleep_s": 0.12}, harness=("stamps",),
+                         options=("--objective", "energy", "--power-source", "constant:100",
+                                  "--budget-runs", 4))
+        self.assertIn(done.code, (0, 11, 12), done.message)
+        self.assertRegex(done.text, r"energy J ")
+        shown = run("tune", "show", cwd=self.at, env=self.environment).text
+        self.assertRegex(shown, r" objective .*\n.* energy, modelled ")
+
     @unittest.skipUnless(os.environ.get("FAKE_NVML"), "FAKE_NVML names no library")
     def test_sensors_of_a_gpu_by_its_name(self):
         script = self.write("nvml.json", json.dumps({"devices": [
