@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include <poll.h>
 #include <re2/re2.h>
@@ -15,6 +16,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "command.h"
 #include "decide/protocol.h"
@@ -330,9 +332,12 @@ class TuneCommand : public Command {
     harness_.session = options_.workload;
     harness_.workloads = options_.workloads = space.workloads;
     harness_.process.command = program_;
-    // Energies of earlier versions, with the untimed run in them, are no samples of these.
+    // Energies of earlier versions, with the untimed run in them, are no samples of these, and
+    // those of one power source are none of another.
+    const std::set<std::string> sources(power_.sources.begin(), power_.sources.end());
     options_.protocol =
-        absl::StrCat("v1 calls=", harness_.calls, with_energy() ? " energy=timed" : "");
+        absl::StrCat("v1 calls=", harness_.calls, with_energy() ? " energy=timed" : "",
+                     sources.empty() ? "" : " sources=", absl::StrJoin(sources, ","));
     if (resume_) options_.resume = Resume::kIfThere;
     options_.now_unix_s = std::time(nullptr);
     options_.device_locks = DeviceLocks();

@@ -289,8 +289,23 @@ constexpr char kEnergySchema[] = "xplane-time.energy.v1";
 constexpr double kNormalCi95 = 1.96;  // half of a 95 % interval in standard errors
 
 std::string DoubtOf(const Json& device) {
-  if (FlagOf(device, "poor_fit")) return "what ran does not explain the power (poor_fit)";
+  if (const auto reason = TextOf(device, "reason")) return "its device has no numbers: " + *reason;
+  const Json* const poor_fit = Find(device, "poor_fit");
+  if (poor_fit == nullptr || !poor_fit->is_boolean()) {
+    return "whether what ran explains the power is not told (poor_fit)";
+  }
+  if (*poor_fit) return "what ran does not explain the power (poor_fit)";
+  if (TextIn(device, "clock") == "ambiguous") return "when it ran is uncertain (clock)";
   return FlagOf(device, "shared") ? "others use the device, too (shared)" : "";
+}
+
+// All runs and all executions are the same joules.
+bool RunsDisagree(const Json& row, double per_run_j) {
+  const auto runs = json::NumberOf(row, "runs"), count = json::NumberOf(row, "count"),
+             per_execution_j = json::NumberOf(row, "per_execution_j");
+  if (!runs || !count || !per_execution_j) return false;
+  const double whole_j = *per_execution_j * *count;
+  return !(std::abs(per_run_j * *runs - whole_j) <= 1e-6 * whole_j);
 }
 
 // The value of a row, its error, or why it is unknown. Errors: what is wrong with it.
@@ -306,6 +321,7 @@ std::string ReadEnergy(const Json& row, Series* series) {
   if (!row.contains("per_run_j")) return "lacks per_run_j";
   const auto energy_j = json::NumberOf(row, "energy_j"),
              per_run_j = json::NumberOf(row, "per_run_j");
+  if (!row["per_run_j"].is_null() && !per_run_j) return "has a per_run_j that is no number";
   const Json* interval = ListIn(row, "energy_j_ci95");
   const bool has_interval = interval != nullptr && interval->size() == 2 &&
                             (*interval)[0].is_number() && (*interval)[1].is_number();
@@ -314,6 +330,9 @@ std::string ReadEnergy(const Json& row, Series* series) {
   const bool is_sound = *energy_j > 0 && per_run_j.value_or(1) > 0 && lo_j <= *energy_j &&
                         *energy_j <= hi_j && std::isfinite(hi_j + per_run_j.value_or(1));
   if (!is_sound) return "has an energy that is not above 0, or not within its interval";
+  if (per_run_j && RunsDisagree(row, *per_run_j)) {
+    return "has a per_run_j that disagrees with its runs, count and per_execution_j";
+  }
   if (!per_run_j.has_value()) {
     series->failure = "how its executions split into runs is uncertain";
   } else if (lo_j <= 0) {
@@ -396,7 +415,7 @@ absl::StatusOr<Measurements> FromEnergies(const std::string& path, const Json& d
     if (options.by_variant && !series.variant_id.has_value()) continue;
     series.device = DeviceName(DeviceOf(row));
     const auto doubt = doubts.find(series.device);
-    if (doubt != doubts.end()) series.doubt = doubt->second;
+    series.doubt = doubt != doubts.end() ? doubt->second : "its device is not among the devices";
     RETURN_IF_ERROR(AddEnergy(path, i, std::move(series), TextIn(row, "program_id"),
                               options.by_variant, &seen, &series_of));
   }

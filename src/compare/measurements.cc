@@ -123,6 +123,7 @@ absl::StatusOr<std::vector<Measurements>> ReadOne(const std::string& path,
     if (!content.has_value()) return Unavailable(path, ": cannot read");
     return FromJson(path, *content, options);
   }
+  RETURN_IF_ERROR(FindInputs(std::span(&path, 1), options.find).status());
   RETURN_IF_ERROR(CheckObjective(path, /*holds_energies=*/false, options.objective));
   ASSIGN_OR_RETURN(Measurements one, FromTrace(path, options));
   if (auto note = FolderNote(path); note.has_value()) one.notes.push_back(*std::move(note));

@@ -119,7 +119,9 @@ std::vector<std::string> Differences(const SessionInfo& session, const SessionSp
     const bool differs = session.key.*part != asked.key.*part;
     const bool is_protocol = part == &TuneKey::protocol_hash;
     if (part == &TuneKey::objective) continue;  // a field of the configuration
-    if (differs) names.emplace_back(is_protocol ? "how rounds are measured (--calls)" : name);
+    if (differs) {
+      names.emplace_back(is_protocol ? "how rounds are measured (--calls, --power-source)" : name);
+    }
     if (part == &TuneKey::device_class && session.device != asked.device) {
       names.emplace_back("device");
     }

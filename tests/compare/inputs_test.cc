@@ -280,7 +280,9 @@ MeasureOptions OfEnergy() {
 }
 
 // One device with these functions.
-std::string EnergyJson(const std::string& functions, const std::string& device = "",
+constexpr char kSoundFit[] = R"(, "poor_fit": false)";
+
+std::string EnergyJson(const std::string& functions, const std::string& device = kSoundFit,
                        const std::string& more = "") {
   return absl::StrCat(R"({"schema": "xplane-time.energy.v1",)", more, R"( "devices": [
     {"input": 0, "plane": "/device:GPU:0", "ordinal": 0, "sensor": "nvml GPU-1 gpu energy_uj")",
@@ -319,8 +321,14 @@ TEST(EnergyJsonTest, AFunctionHasOneValueAndItsError) {
 }
 
 TEST(EnergyJsonTest, DoubtsAreTheDevices) {
-  for (const auto& [device, doubt] : {std::pair(R"(, "poor_fit": true)", "poor_fit"),
-                                      std::pair(R"(, "shared": true)", "shared")}) {
+  for (const auto& [device, doubt] :
+       {std::pair(R"(, "poor_fit": true)", "poor_fit"), std::pair("", "(poor_fit)"),
+        std::pair(R"(, "poor_fit": null)", "not told"),
+        std::pair(R"(, "poor_fit": "false")", "not told"),
+        std::pair(R"(, "poor_fit": false, "shared": true)", "shared"),
+        std::pair(R"(, "poor_fit": false, "clock": "ambiguous")", "clock"),
+        std::pair(R"(, "poor_fit": false, "reason": "no_overlap")", "no_overlap"),
+        std::pair(R"(, "poor_fit": false, "plane": "/device:GPU:7", "ordinal": 7)", "not among the devices")}) {
     const auto captures = Read(EnergyJson(EnergyRowJson("f", kKnown), device), OfEnergy());
     ASSERT_TRUE(captures.ok()) << captures.status();
     EXPECT_THAT((*captures)[0].series[0].doubt, HasSubstr(doubt));
@@ -377,7 +385,11 @@ TEST(EnergyJsonTest, DamageIsRefusedWithItsPlace) {
         R"("energy_j": 1, "energy_j_ci95": [NaN, NaN], "per_run_j": 1, "status": "ok")",
         R"("energy_j": 1, "energy_j_ci95": [1], "per_run_j": 1, "status": "ok")",
         R"("energy_j": "1", "energy_j_ci95": [1, 2], "per_run_j": 1, "status": "ok")",
-        R"("energy_j": 1, "energy_j_ci95": [1, 2], "status": "ok")"}) {
+        R"("energy_j": 1, "energy_j_ci95": [1, 2], "status": "ok")",
+        R"("energy_j": 1, "energy_j_ci95": [1, 2], "per_run_j": "1", "status": "ok")",
+        R"("energy_j": 1, "energy_j_ci95": [1, 2], "per_run_j": NaN, "status": "ok")",
+        R"("energy_j": 1, "energy_j_ci95": [1, 2], "per_run_j": 1, "runs": 2, "count": 4,
+           "per_execution_j": 0.25, "status": "ok")"}) {
     const std::string message = of_row(values);
     EXPECT_TRUE(message.find("functions[0]") != message.npos ||
                 message.find("damaged JSON") != message.npos)
@@ -405,7 +417,7 @@ TEST(EnergyJsonTest, WhatIsNotAskedForIsRefusedWithTheWayOut) {
   EXPECT_THAT(refusal(kBenchmark, OfEnergy()), HasSubstr("xplane-time energy TRACE"));
   EXPECT_THAT(refusal(R"({"schema": "xplane-time.energy.v2"})", OfEnergy()),
               HasSubstr("xplane-time.energy.v2"));
-  EXPECT_THAT(refusal(EnergyJson("", "", R"("options": {"top": 3},)"), OfEnergy()),
+  EXPECT_THAT(refusal(EnergyJson("", kSoundFit, R"("options": {"top": 3},)"), OfEnergy()),
               HasSubstr("--top"));
   EXPECT_THAT(refusal(EnergyJson("", R"(}, {"plane": "/device:GPU:0", "ordinal": 0, "host": "b")"),
                       OfEnergy()),

@@ -164,6 +164,8 @@ class Energies(Decisions):
                 (("compare", trace_path, energies, "--objective", "energy"), 65, "xplane-time energy TRACE"),
                 (("pick", energies), 65, "--objective energy"),
                 (("pick", trace_path, "--objective", "energy"), 65, "xplane-time energy TRACE"),
+                (("pick", "nope.json", "--objective", "energy"), 66, "nope.json"),
+                (("compare", energies, "nope*.json", "--objective", "energy"), 66, "nope*.json"),
                 (("compare", energies, elsewhere, "--objective", "energy"), 65, "sensor is nvml GPU-1"),
                 (("compare", energies, energies, "--objective", "edp"), 64, "energy")):
             with self.subTest(arguments):

@@ -1,8 +1,10 @@
 """Searches before the race, by halving and by a proposer that only walks; and objectives of energy."""
+import contextlib
 import json
 import os
 import random
 import shlex
+import sqlite3
 import subprocess
 import sys
 import time
@@ -237,6 +239,27 @@ class Energy(TuneTest):
         picked = next(row for row in found["variants"] if row["id"] == found["pick"])
         self.assertEqual(picked["params"], variants[0])
         self.assertGreater(min(self.energies_uj(found["pick"])), 5e6)
+
+    def test_another_power_source_is_another_session(self):
+        variants = ({"cost": 100, "energy": 1}, {"cost": 100, "energy": 2})  # of the harness's own
+        energy = ("--objective", "energy", "--budget-runs", 2, "--resume")
+        sessions = []
+        for sources in ((), ("constant:100",), (), ("constant:200",), ("constant:100",),
+                        ("constant:200", "rapl"), ("rapl", "constant:200")):
+            given = [word for each in sources for word in ("--power-source", each)]
+            done = self.tune(*variants, options=(*energy, *given, "--format", "json"),
+                             harness=("energy",))
+            self.assertIn(done.code, (0, 11, 12), done.message)
+            sessions.append(done.json["session"])
+            if len(sessions) == 2:
+                self.assertIn("how rounds are measured (--calls, --power-source)", done.message)
+        self.assertEqual(sessions, [1, 2, 1, 3, 2, 4, 4])
+        with contextlib.closing(sqlite3.connect(self.at / "tune.db")) as store:
+            written = store.execute("SELECT protocol_hash FROM session ORDER BY id").fetchall()
+        earlier = "v1 calls=1 energy=timed"  # of stores of earlier versions, which go on without
+        self.assertEqual([text for text, in written], [
+            earlier, *(f"{earlier} sources={each}"
+                       for each in ("constant:100", "constant:200", "constant:200,rapl"))])
 
     def energies_uj(self, variant=None):
         return [int(row["energy_uj"]) for row in self.rounds()
