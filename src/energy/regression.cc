@@ -351,6 +351,13 @@ class Fitter {
            std::pow(windows.energy_j.mean(), 2);
   }
 
+  // Those that brackets allow, where they move a window at the ends by more than `step_s`.
+  std::vector<double> PeriodShiftsS(double step_s) const {
+    const double moved_s = observations_.steps().cwiseAbs().maxCoeff() * grid_.period_slack_s / 2;
+    if (moved_s < step_s) return {0};
+    return {-grid_.period_slack_s / 3, 0, grid_.period_slack_s / 3};
+  }
+
   // Gauss-Newton on lag, window and period, with weights. From `attempt`'s timing and noise on.
   void Refine(const Columns& columns, int rounds, Attempt* attempt) const {
     for (int round = 0; round < rounds; ++round) {
@@ -527,11 +534,11 @@ std::vector<double> WindowsToTry(const Sensor& sensor) {
   return windows_s;
 }
 
-void Try(const Fitter& fitter, size_t grid, const Columns& columns, double window_s,
+void Try(const Fitter& fitter, size_t grid, const Columns& columns, Timing timing,
          const LagRange& lags, double step_s, std::vector<Candidate>* candidates) {
   const auto steps = static_cast<int>(std::floor((lags.to_s - lags.from_s) / step_s));
   for (int i = 0; i <= steps; ++i) {
-    const Timing timing = {.lag_s = lags.from_s + i * step_s, .window_s = window_s};
+    timing.lag_s = lags.from_s + i * step_s;
     const double score = fitter.Roughly(columns, timing);
     if (std::isfinite(score)) candidates->push_back({score, grid, timing});
   }
@@ -544,22 +551,27 @@ void BestFirst(std::vector<Candidate>* candidates) {
 
 double SearchStepS(const Grid& grid) { return std::min(0.005, grid.period_s / 20); }
 
-// All lags and windows by the first grid; then by the others those that are near the best.
+// All lags and windows by the first grid; then by the others, and with periods that its brackets
+// allow, those that are near the best.
 std::vector<Candidate> Search(const Sensor& sensor, std::span<const Grid> grids,
                               std::span<const Fitter> fitters, const Columns& columns,
                               const LagRange& lags) {
   std::vector<Candidate> candidates;
   const double step_s = SearchStepS(grids[0]), near_s = 2 * grids[0].period_s;
   for (const double window_s : WindowsToTry(sensor)) {
-    Try(fitters[0], 0, columns, window_s, lags, step_s, &candidates);
+    Try(fitters[0], 0, columns, {.window_s = window_s}, lags, step_s, &candidates);
   }
   if (candidates.empty()) return candidates;
   BestFirst(&candidates);
   const Timing best = candidates[0].timing;
   const LagRange near = {std::max(lags.from_s, best.lag_s - near_s),
                          std::min(lags.to_s, best.lag_s + near_s)};
-  for (size_t g = 1; g < fitters.size(); ++g) {
-    Try(fitters[g], g, columns, best.window_s, near, step_s, &candidates);
+  for (size_t g = 0; g < fitters.size(); ++g) {
+    for (const double shift_s : fitters[g].PeriodShiftsS(step_s)) {
+      if (g == 0 && shift_s == 0) continue;
+      Try(fitters[g], g, columns, {.window_s = best.window_s, .period_shift_s = shift_s}, near,
+          step_s, &candidates);
+    }
   }
   BestFirst(&candidates);
   return candidates;
@@ -628,15 +640,38 @@ double LogRatio(const Attempt& best, const Attempt& other, double variance) {
   return -squares / (2 * variance) - (other.log_determinant - best.log_determinant) / 2;
 }
 
-// Lags that look as well as the best, roughly: of the search, and finer around the best.
+bool IsNear(const Timing& a, const Timing& b, double lag_s) {
+  return std::abs(a.lag_s - b.lag_s) < lag_s &&
+         std::abs(a.window_s - b.window_s) <= 0.1 * std::max(a.window_s, b.window_s);
+}
+
+// The best of the search, each better than its neighbours.
+std::vector<Candidate> Optima(std::span<const Candidate> best_first, double step_s) {
+  constexpr double kMostRatio = 3;
+  constexpr size_t kMost = 16;
+  std::vector<Candidate> optima;
+  for (const Candidate& each : best_first) {
+    if (each.score > kMostRatio * best_first[0].score || optima.size() == kMost) break;
+    const bool is_new = std::ranges::none_of(optima, [&](const Candidate& other) {
+      return other.grid == each.grid && IsNear(other.timing, each.timing, 1.5 * step_s) &&
+             other.timing.period_shift_s == each.timing.period_shift_s;
+    });
+    if (is_new) optima.push_back(each);
+  }
+  return optima;
+}
+
+// Lags that look as well as the best, roughly: of the search, and finer around the best; and the
+// optima of the search, refined.
 std::vector<Rival> LikelyRivals(std::span<const Candidate> candidates,
                                 std::span<const Fitter> fitters, const Columns& few,
-                                const Attempt& best, size_t g, double coarse_s) {
+                                const Columns& some, const Attempt& best, size_t g,
+                                double coarse_s) {
   constexpr double kFineS = 5e-4, kAroundS = 0.02, kLogRatio = 12;
   constexpr size_t kMost = 64;
   std::vector<Candidate> places(candidates.begin(), candidates.end());
   std::vector<Candidate> fine;
-  Try(fitters[g], g, few, best.timing.window_s,
+  Try(fitters[g], g, few, best.timing,
       {best.timing.lag_s - kAroundS, best.timing.lag_s + kAroundS}, kFineS, &fine);
   double least = candidates[0].score;
   for (const Candidate& each : fine) least = std::min(least, each.score);
@@ -651,11 +686,17 @@ std::vector<Rival> LikelyRivals(std::span<const Candidate> candidates,
     }
   };
   std::erase_if(places, [&](const Candidate& each) {
-    return each.grid == g && std::abs(each.timing.lag_s - best.timing.lag_s) < kAroundS &&
-           std::abs(std::log(each.timing.window_s / best.timing.window_s)) < 0.3;
+    return each.grid == g && IsNear(each.timing, best.timing, kAroundS);
   });
   add(places, coarse_s);
   add(fine, kFineS);
+  for (const Candidate& optimum : Optima(candidates, coarse_s)) {
+    Attempt attempt = {.timing = optimum.timing, .noise = best.noise, .shared = best.shared};
+    attempt.idle_terms = best.idle_terms;
+    fitters[optimum.grid].Refine(some, 6, &attempt);
+    if (optimum.grid == g && IsNear(attempt.timing, best.timing, kFineS)) continue;
+    rivals.push_back({{optimum.score, optimum.grid, attempt.timing}, coarse_s});
+  }
   return rivals;
 }
 
@@ -787,7 +828,7 @@ std::optional<Fit> FitPowers(const Sensor& sensor, std::span<const BusyCurve> ke
   if (attempt.windows.energy_j.size() == 0) return std::nullopt;
   attempt = WithIdleTerms(fitters[g], some, std::move(attempt));
   const double coarse_s = SearchStepS(grids[0]);
-  std::vector<Rival> rivals = LikelyRivals(candidates, fitters, few, attempt, g, coarse_s);
+  std::vector<Rival> rivals = LikelyRivals(candidates, fitters, few, some, attempt, g, coarse_s);
   Judge(fitters, some, attempt, &rivals);
   if (const Rival* better = Better(rivals)) {
     g = better->at.grid;
