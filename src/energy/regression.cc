@@ -549,7 +549,7 @@ void BestFirst(std::vector<Candidate>* candidates) {
                    [](const Candidate& a, const Candidate& b) { return a.score < b.score; });
 }
 
-double SearchStepS(const Grid& grid) { return std::min(0.005, grid.period_s / 20); }
+double SearchStepS(const Grid& grid) { return std::clamp(grid.period_s / 20, 2e-4, 0.005); }
 
 // All lags and windows by the first grid; then by the others, and with periods that its brackets
 // allow, those that are near the best.
@@ -671,8 +671,17 @@ std::vector<Rival> LikelyRivals(std::span<const Candidate> candidates,
   constexpr size_t kMost = 64;
   std::vector<Candidate> places(candidates.begin(), candidates.end());
   std::vector<Candidate> fine;
-  Try(fitters[g], g, few, best.timing,
-      {best.timing.lag_s - kAroundS, best.timing.lag_s + kAroundS}, kFineS, &fine);
+  const auto look_around = [&](const Candidate& at, double around_s) {
+    std::vector<Candidate> found;
+    Try(fitters[at.grid], at.grid, few, at.timing,
+        {at.timing.lag_s - around_s, at.timing.lag_s + around_s}, kFineS, &found);
+    fine.insert(fine.end(), found.begin(), found.end());
+    const auto least = std::ranges::min_element(found, {}, &Candidate::score);
+    return least == found.end() ? at : *least;
+  };
+  look_around({0, g, best.timing}, kAroundS);
+  std::vector<Candidate> optima = Optima(candidates, coarse_s);
+  for (Candidate& optimum : optima) optimum = look_around(optimum, coarse_s);
   double least = candidates[0].score;
   for (const Candidate& each : fine) least = std::min(least, each.score);
   const double windows =
@@ -690,7 +699,7 @@ std::vector<Rival> LikelyRivals(std::span<const Candidate> candidates,
   });
   add(places, coarse_s);
   add(fine, kFineS);
-  for (const Candidate& optimum : Optima(candidates, coarse_s)) {
+  for (const Candidate& optimum : optima) {
     Attempt attempt = {.timing = optimum.timing, .noise = best.noise, .shared = best.shared};
     attempt.idle_terms = best.idle_terms;
     fitters[optimum.grid].Refine(some, 6, &attempt);
@@ -776,6 +785,21 @@ Fit FitOf(const Grid& grid, const Attempt& attempt) {
   return fit;
 }
 
+// What was published during the capture, and as long before and after: a day's log has the grid's
+// period from hours that no kernel lies in, and is slow.
+Publications Near(const Publications& publications, double capture_s) {
+  constexpr double kAroundS = 10;
+  const double from_s = -capture_s - kAroundS, to_s = 2 * capture_s + kAroundS;
+  Publications near;
+  for (const Update& update : publications.updates) {
+    if (update.low_s >= from_s && update.high_s <= to_s) near.updates.push_back(update);
+  }
+  for (const Publications::Quiet& quiet : publications.quiet) {
+    if (quiet.from_s >= from_s && quiet.to_s <= to_s) near.quiet.push_back(quiet);
+  }
+  return near;
+}
+
 // A log without noise of what is expected.
 Sensor SensorOf(const Expectation& expected, const Columns& columns, double capture_s, Grid* grid) {
   std::vector<double> instants_s;
@@ -810,8 +834,9 @@ VectorXd Fit::IdleTerms(double at_s, double capture_s) const {
   return terms;
 }
 
-std::optional<Fit> FitPowers(const Sensor& sensor, std::span<const BusyCurve> kernels,
+std::optional<Fit> FitPowers(Sensor sensor, std::span<const BusyCurve> kernels,
                              double capture_s, const LagRange& lags) {
+  sensor.publications = Near(sensor.publications, capture_s);
   std::vector<Grid> grids = FindGrids(sensor.publications);
   if (grids.empty()) return std::nullopt;
   const size_t most_misfits =
@@ -819,7 +844,7 @@ std::optional<Fit> FitPowers(const Sensor& sensor, std::span<const BusyCurve> ke
   std::erase_if(grids, [&](const Grid& grid) { return grid.misfits > most_misfits; });
   std::vector<Fitter> fitters;
   for (const Grid& grid : grids) fitters.emplace_back(sensor, grid, capture_s);
-  const double step_s = grids[0].period_s / 20;
+  const double step_s = SearchStepS(grids[0]);
   const Columns few(kernels, kFewKernels, capture_s, step_s);
   const std::vector<Candidate> candidates = Search(sensor, grids, fitters, few, lags);
   if (candidates.empty()) return std::nullopt;
