@@ -307,13 +307,16 @@ struct Attempt {
   // The lag stays, give or take this, and the noise as it is.
   std::optional<double> held_s = {};
 
-  // What the weights leave of a window's variance, by residuals that may follow each other.
+  // What the weights leave of a window's variance, by residuals that may follow each other. Weights
+  // and lag are found from the same windows: of few, residuals are smaller than errors again
+  // (windows / degrees, as in HC3).
   double Variance() const {
     const VectorXd& r = solution.residuals;
     const Index n = r.size();
     const double squares = r.squaredNorm();
     const double correlated = std::max(0.0, r.head(n - 1).dot(r.tail(n - 1)) / squares);
-    return squares / std::max(1.0, static_cast<double>(n - parameters)) * (1 + correlated) /
+    const double degrees = std::max(1.0, static_cast<double>(n - parameters));
+    return squares / degrees * static_cast<double>(n) / degrees * (1 + correlated) /
            std::max(1e-3, 1 - correlated);
   }
 
