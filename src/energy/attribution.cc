@@ -214,15 +214,18 @@ double Autocorrelation(const VectorXd& residuals, Index lag) {
 
 // Whether residuals follow each other: at once, or, in step with the sensor, each second to fifth.
 // Those of windows that share noise do so by themselves. Publications that come early and late lead
-// to -1/2 from one to the next, not to less.
-bool FollowsALoad(const Fit& fit) {
-  constexpr double kMostStandardDeviations = 5, kLeast = -0.6;
+// to -1/2 from one to the next, not to less. Polled as seldom as published, instants are off by what
+// drifts against the polls: a little is of that.
+bool FollowsALoad(const Fit& fit, double poll_s) {
+  constexpr double kMostStandardDeviations = 5, kLeast = -0.6, kMostOfSeldom = 0.35;
   constexpr Index kMostLag = 5;
   const Index n = fit.whitened.size();
   const double sd = 1 / std::sqrt(static_cast<double>(n));
   const bool overlap = fit.window_s > 1.5 * fit.grid.period_s;
+  const double most = std::max(kMostStandardDeviations * sd,
+                               poll_s > 0.9 * fit.grid.period_s ? kMostOfSeldom : 0.0);
   for (Index lag = 1; lag <= (overlap ? 1 : kMostLag) && 4 * lag < n; ++lag) {
-    if (Autocorrelation(fit.whitened, lag) > kMostStandardDeviations * sd) return true;
+    if (Autocorrelation(fit.whitened, lag) > most) return true;
   }
   return !overlap && fit.autocorrelation < kLeast - 2 * sd;
 }
@@ -248,10 +251,12 @@ std::optional<double> IdleNoise(const Fit& fit) {
 // Whether what ran explains the power: residuals that follow each other, or are far beyond the
 // sensor's noise, are of something that no trace shows; without more power when kernels run, the
 // log is of something else.
-std::string_view PoorFit(const Attribution& found) {
+std::string_view PoorFit(const Attribution& found, std::span<const Poll> polls) {
   constexpr double kMostNoise = 5, kLeastNoise = 0.05;
   const Fit& fit = found.fit;
-  if (FollowsALoad(fit)) {
+  const double poll_s =
+      (polls.back().before_s - polls.front().before_s) / static_cast<double>(polls.size());
+  if (FollowsALoad(fit, poll_s)) {
     return "what is left of the power follows a load that the trace does not show: did something "
            "else run on the device?";
   }
@@ -313,7 +318,7 @@ Attribution Attribute(const PowerChannel& channel, std::vector<Poll> polls,
   SumUp(channel.kind == ReadingKind::kCumulative, capture_s, &found);
   FillEnergies(kernels, capture_s, &found);
   CountWindows(&found);
-  found.poor_fit = PoorFit(found);
+  found.poor_fit = PoorFit(found, polls);
   return found;
 }
 
