@@ -22,7 +22,7 @@ using Eigen::VectorXd;
 constexpr double kLeastLagS = -0.02, kMostLagS = 0.3;
 // Two places of a log on the axis fit alike where the squares of one are less than this multiple
 // of the other's, or it explains this share of what the other does.
-constexpr double kAlike = 1.2, kExplainsAlike = 0.7;
+constexpr double kAlike = 1.2, kExplainsAlike = 0.7, kExplainsSome = 0.1;
 // Fewer windows beyond the columns tell neither powers nor how sure they are.
 constexpr double kLeastDegrees = 6;
 constexpr double kLeastWindowLengths = 10;  // of windows that overlap
@@ -91,8 +91,10 @@ std::optional<Fit> FitWithoutClock(const PowerChannel& channel, std::span<const 
   Place& best = *std::ranges::max_element(places, {}, &Place::explained);
   const bool has_rival = std::ranges::any_of(places, [&](const Place& place) {
     return std::abs(place.StartS() - best.StartS()) > 2 * best.fit.grid.period_s &&
-           (SquareNoise(place.fit) < kAlike * SquareNoise(best.fit) ||
-            place.explained > kExplainsAlike * best.explained);
+           (place.explained > kExplainsAlike * best.explained ||
+            // Where nothing ran there is little to explain, and less that is not.
+            (SquareNoise(place.fit) < kAlike * SquareNoise(best.fit) &&
+             place.explained > kExplainsSome * best.explained));
   });
   found->clock = has_rival ? EnergyClock::kAmbiguous : EnergyClock::kEstimated;
   Shift(best.offset_s, polls);
