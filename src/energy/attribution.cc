@@ -8,6 +8,7 @@
 
 #include "energy/alignment.h"
 #include "stats/distributions.h"
+#include "stats/order_statistics.h"
 #include "status.h"
 
 namespace xplane_time::energy {
@@ -20,8 +21,11 @@ using Eigen::VectorXd;
 // A sensor's own lag; what is beyond is of the clocks.
 constexpr double kLeastLagS = -0.02, kMostLagS = 0.3;
 // Two places of a log on the axis fit alike where the squares of one are less than this multiple
-// of the other's.
-constexpr double kAlike = 1.2;
+// of the other's, or it explains this share of what the other does.
+constexpr double kAlike = 1.2, kExplainsAlike = 0.7, kExplainsSome = 0.1;
+// Fewer windows beyond the columns tell neither powers nor how sure they are.
+constexpr double kLeastDegrees = 6;
+constexpr double kLeastWindowLengths = 10;  // of windows that overlap
 constexpr double kBlockS = 1;  // a kernel that runs alone for so long is measured
 // What else ran in a window in which a kernel is alone: at most this share of its length.
 constexpr double kAlone = 0.01;
@@ -46,16 +50,31 @@ void Fail(std::string_view reason, std::string message, Attribution* found) {
   found->message = std::move(message);
 }
 
+double SquareNoise(const Fit& fit) {
+  return fit.relative_noise * fit.relative_noise * static_cast<double>(fit.residual_j.size()) /
+         fit.degrees;
+}
+
+// What a fit explains of how the power goes up and down, as a log likelihood: where the log barely
+// overlaps, few windows are explained well by as many columns.
+double Explained(const Fit& fit) {
+  const ArrayXd power_w = fit.energy_j.array() / (fit.to_s - fit.from_s).array();
+  const double mean_w = power_w.mean();
+  const double all = (power_w - mean_w).square().mean() / (mean_w * mean_w);
+  return static_cast<double>(power_w.size()) / 2 * std::log(all / SquareNoise(fit));
+}
+
 // Fits at each place where the log may lie; the polls move to the best.
 std::optional<Fit> FitWithoutClock(const PowerChannel& channel, std::span<const BusyCurve> kernels,
                                    double capture_s, std::vector<Poll>* polls, Attribution* found) {
-  constexpr size_t kMostPlaces = 3;
+  constexpr size_t kMostPlaces = 5;
   constexpr LagRange kAround = {-0.15, 0.15};
   const std::vector<double> offsets_s =
       LikelyOffsetsS(SensorOf(channel, *polls), UnionOf(kernels), capture_s, kMostPlaces);
   struct Place {
     double offset_s = 0;
     Fit fit;
+    double explained = 0;
     // Of the capture's start on the log's axis: offsets near each other lead to one place.
     double StartS() const { return offset_s - fit.lag_s; }
   };
@@ -64,14 +83,18 @@ std::optional<Fit> FitWithoutClock(const PowerChannel& channel, std::span<const 
     std::vector<Poll> moved = *polls;
     Shift(offset_s, &moved);
     std::optional<Fit> fit = FitPowers(SensorOf(channel, moved), kernels, capture_s, kAround);
-    if (fit.has_value()) places.push_back({offset_s, *std::move(fit)});
+    if (!fit.has_value() || fit->degrees < kLeastDegrees) continue;
+    const double explained = Explained(*fit);
+    places.push_back({offset_s, *std::move(fit), explained});
   }
   if (places.empty()) return std::nullopt;
-  const auto by_noise = [](const Place& place) { return place.fit.relative_noise; };
-  Place& best = *std::ranges::min_element(places, {}, by_noise);
+  Place& best = *std::ranges::max_element(places, {}, &Place::explained);
   const bool has_rival = std::ranges::any_of(places, [&](const Place& place) {
     return std::abs(place.StartS() - best.StartS()) > 2 * best.fit.grid.period_s &&
-           std::pow(by_noise(place) / by_noise(best), 2) < kAlike;
+           (place.explained > kExplainsAlike * best.explained ||
+            // Where nothing ran there is little to explain, and less that is not.
+            (SquareNoise(place.fit) < kAlike * SquareNoise(best.fit) &&
+             place.explained > kExplainsSome * best.explained));
   });
   found->clock = has_rival ? EnergyClock::kAmbiguous : EnergyClock::kEstimated;
   Shift(best.offset_s, polls);
@@ -185,15 +208,65 @@ void CountWindows(Attribution* found) {
   }
 }
 
-// Whether what ran explains the power: residuals that follow each other are of something that no
-// trace shows; without more power when kernels run, the log is of something else.
-std::string_view PoorFit(const Attribution& found) {
+// Of residuals from one to the `lag`-th after it.
+double Autocorrelation(const VectorXd& residuals, Index lag) {
+  const Index n = residuals.size() - lag;
+  return residuals.head(n).dot(residuals.tail(n)) / residuals.squaredNorm();
+}
+
+// Whether residuals follow each other: at once, or, in step with the sensor, each second to fifth.
+// Those of windows that share noise do so by themselves. Publications that come early and late lead
+// to -1/2 from one to the next, not to less. Polled as seldom as published, instants are off by what
+// drifts against the polls: a little is of that.
+bool FollowsALoad(const Fit& fit, double poll_s) {
+  constexpr double kMostStandardDeviations = 5, kLeast = -0.6, kMostOfSeldom = 0.35;
+  constexpr Index kMostLag = 5;
+  const Index n = fit.whitened.size();
+  const double sd = 1 / std::sqrt(static_cast<double>(n));
+  const bool overlap = fit.window_s > 1.5 * fit.grid.period_s;
+  const double most = std::max(kMostStandardDeviations * sd,
+                               poll_s > 0.9 * fit.grid.period_s ? kMostOfSeldom : 0.0);
+  for (Index lag = 1; lag <= (overlap ? 1 : kMostLag) && 4 * lag < n; ++lag) {
+    if (Autocorrelation(fit.whitened, lag) > most) return true;
+  }
+  return !overlap && fit.autocorrelation < kLeast - 2 * sd;
+}
+
+// The noise of the sensor, as a share of a window: how windows differ from the next where nothing
+// ran. Empty: too few of them.
+std::optional<double> IdleNoise(const Fit& fit) {
+  constexpr size_t kLeastIdle = 8;
+  constexpr double kOfNormal = 0.6745 * std::numbers::sqrt2;  // median of a difference
+  if (fit.window_s > 1.5 * fit.grid.period_s) return std::nullopt;
+  const ArrayXd length_s = (fit.to_s - fit.from_s).array();
+  const ArrayXd power_w = fit.energy_j.array() / length_s;
+  const ArrayXd busy = fit.busy_s.rowwise().sum().array() / length_s;
+  std::vector<double> differ;
+  for (Index n = 1; n < power_w.size(); ++n) {
+    if (busy[n] > 0 || busy[n - 1] > 0 || power_w[n - 1] <= 0) continue;
+    differ.push_back(std::abs(power_w[n] - power_w[n - 1]) / power_w[n - 1]);
+  }
+  if (differ.size() < kLeastIdle) return std::nullopt;
+  return stats::Median(differ) / kOfNormal;
+}
+
+// Whether what ran explains the power: residuals that follow each other, or are far beyond the
+// sensor's noise, are of something that no trace shows; without more power when kernels run, the
+// log is of something else.
+std::string_view PoorFit(const Attribution& found, std::span<const Poll> polls) {
+  constexpr double kMostNoise = 5, kLeastNoise = 0.05;
   const Fit& fit = found.fit;
-  const auto n = static_cast<double>(fit.whitened.size());
-  constexpr double kMostStandardDeviations = 5;
-  if (fit.autocorrelation * std::sqrt(n) > kMostStandardDeviations) {
+  const double poll_s =
+      (polls.back().before_s - polls.front().before_s) / static_cast<double>(polls.size());
+  if (FollowsALoad(fit, poll_s)) {
     return "what is left of the power follows a load that is not of what ran here: did something "
            "else run on the device?";
+  }
+  const std::optional<double> idle_noise = IdleNoise(fit);
+  if (idle_noise.has_value() &&
+      std::sqrt(SquareNoise(fit)) > std::max(kLeastNoise, kMostNoise * *idle_noise)) {
+    return "the power goes up and down by far more than what ran and the sensor's noise explain: do "
+           "the clocks of log and trace run alike?";
   }
   const VectorXd ones = VectorXd::Ones(found.energies.active_j.size());
   const double active_j = found.energies.active_j.sum();
@@ -203,6 +276,12 @@ std::string_view PoorFit(const Attribution& found) {
     return "the device drew no more when kernels ran: is the log of another device?";
   }
   return "";
+}
+
+bool HasFewWindows(const Fit& fit) {
+  const double lengths = (fit.to_s[fit.to_s.size() - 1] - fit.from_s[0]) / fit.window_s;
+  return fit.degrees < kLeastDegrees ||
+         (fit.window_s > 1.5 * fit.grid.period_s && lengths < kLeastWindowLengths);
 }
 
 }  // namespace
@@ -220,9 +299,10 @@ Attribution Attribute(const PowerChannel& channel, std::vector<Poll> polls,
   } else {
     fit = FitWithoutClock(channel, kernels, capture_s, &polls, &found);
   }
-  if (!fit.has_value()) {
+  if (!fit.has_value() || HasFewWindows(*fit)) {
     Fail("few_windows",
-         "too few updates of the sensor lie in the capture; record for longer than 20 of them",
+         "too few updates of the sensor lie in the capture for so many kernels; record for longer: "
+         "20 updates and more than kernels, and ten times the sensor's window",
          &found);
     return found;
   }
@@ -240,7 +320,7 @@ Attribution Attribute(const PowerChannel& channel, std::vector<Poll> polls,
   SumUp(channel.kind == ReadingKind::kCumulative, capture_s, &found);
   FillEnergies(kernels, capture_s, &found);
   CountWindows(&found);
-  found.poor_fit = PoorFit(found);
+  found.poor_fit = PoorFit(found, polls);
   return found;
 }
 

@@ -13,6 +13,7 @@ namespace xplane_time::energy {
 namespace {
 
 constexpr double kPeriodReach = 0.01;  // of the usual step, to both sides
+constexpr double kMostPeriods = 20'000;  // that are tried: of hours of polls fewer than they tell
 constexpr size_t kMostGrids = 6;
 constexpr size_t kMostBrackets = 2'000;  // that the search looks at
 
@@ -201,12 +202,15 @@ std::vector<Grid> FindGrids(const Publications& publications) {
   for (const Update& update : updates) widths_s.push_back(update.high_s - update.low_s);
   const double steps = (updates.back().high_s - origin_s) / usual_s;
   // A quarter of what moves the last publication by a bracket.
-  const double step_s = stats::Median(widths_s) / steps / 4;
+  const double reach_s = kPeriodReach * usual_s;
+  const double step_s =
+      std::max(stats::Median(widths_s) / steps / 4, 2 * reach_s / kMostPeriods);
+  if (!(step_s > 0)) return {};
   const std::vector<Arc> arcs = ArcsOf(publications, origin_s);
   std::vector<std::pair<double, int>> ends;
   std::vector<std::pair<int, double>> scores;  // score, period
-  const double first_s = usual_s * (1 - kPeriodReach);
-  const auto count = static_cast<size_t>(2 * kPeriodReach * usual_s / step_s) + 1;
+  const double first_s = usual_s - reach_s;
+  const auto count = static_cast<size_t>(2 * reach_s / step_s) + 1;
   for (size_t i = 0; i < count; ++i) {
     const double period_s = first_s + static_cast<double>(i) * step_s;
     scores.emplace_back(BestPhase(arcs, period_s, &ends).score, period_s);

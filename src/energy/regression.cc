@@ -296,12 +296,29 @@ struct Attempt {
   double shared = 0;  // of overlapping windows
   Solution solution = {};
   Windows windows = {};
+  std::vector<Index> which = {};  // by window: its update
   // By update, of the step before: what weights go by. By the readings themselves those that are
   // low by chance would count more. Not finite: unknown.
   VectorXd expected_j = {};
   double log_likelihood = -std::numeric_limits<double>::infinity();
+  double log_determinant = 0;  // of the whitening
   Index parameters = 0;
   size_t idle_terms = 1;
+  // The lag stays, give or take this, and the noise as it is.
+  std::optional<double> held_s = {};
+
+  // What the weights leave of a window's variance, by residuals that may follow each other. Weights
+  // and lag are found from the same windows: of few, residuals are smaller than errors again
+  // (windows / degrees, as in HC3).
+  double Variance() const {
+    const VectorXd& r = solution.residuals;
+    const Index n = r.size();
+    const double squares = r.squaredNorm();
+    const double correlated = std::max(0.0, r.head(n - 1).dot(r.tail(n - 1)) / squares);
+    const double degrees = std::max(1.0, static_cast<double>(n - parameters));
+    return squares / degrees * static_cast<double>(n) / degrees * (1 + correlated) /
+           std::max(1e-3, 1 - correlated);
+  }
 
   // Of longer windows fewer lie in the capture.
   double Likeliness() const {
@@ -337,6 +354,13 @@ class Fitter {
            std::pow(windows.energy_j.mean(), 2);
   }
 
+  // Those that brackets allow, where they move a window at the ends by more than `step_s`.
+  std::vector<double> PeriodShiftsS(double step_s) const {
+    const double moved_s = observations_.steps().cwiseAbs().maxCoeff() * grid_.period_slack_s / 2;
+    if (moved_s < step_s) return {0};
+    return {-grid_.period_slack_s / 3, 0, grid_.period_slack_s / 3};
+  }
+
   // Gauss-Newton on lag, window and period, with weights. From `attempt`'s timing and noise on.
   void Refine(const Columns& columns, int rounds, Attempt* attempt) const {
     for (int round = 0; round < rounds; ++round) {
@@ -350,6 +374,7 @@ class Fitter {
     Timing& timing = attempt->timing;
     const std::vector<Index> inside = observations_.Inside(timing);
     attempt->windows = observations_.Make(columns, timing, inside);
+    attempt->which = inside;
     const Windows& windows = attempt->windows;
     const MatrixXd powers =
         Joined(windows.busy_s, IdleColumns(windows, capture_s(), attempt->idle_terms));
@@ -357,7 +382,7 @@ class Fitter {
     const MatrixXd slopes = Slopes(columns, timing, drawn_w, inside);
     const MatrixXd rows = Joined(powers, slopes);
     VectorXd prior_sd = VectorXd::Constant(rows.cols(), 10 * most_w_);
-    prior_sd[powers.cols()] = 0.05;
+    prior_sd[powers.cols()] = attempt->held_s.value_or(0.05);
     prior_sd[powers.cols() + 1] = std::max(1e-9, grid_.period_slack_s / 2);
     if (slopes.cols() > 2) prior_sd[powers.cols() + 2] = 0.05 * std::max(timing.window_s, 0.02);
 
@@ -367,7 +392,7 @@ class Fitter {
     const VectorXd observed = root.asDiagonal() * windows.energy_j;
     const bool overlaps = !observations_.is_counter() && timing.window_s > 1.5 * grid_.period_s;
     if (overlaps && looks_for_shared) FindShared(weighted, observed, prior_sd, attempt);
-    double log_determinant = 0;
+    double& log_determinant = attempt->log_determinant = 0;
     if (overlaps) {
       const Whitening whiten(windows.to_s, timing.window_s, attempt->shared);
       log_determinant = whiten.LogDeterminant();
@@ -382,10 +407,12 @@ class Fitter {
     // Of the readings, which are energies a window.
     if (!observations_.is_counter()) attempt->log_likelihood += n * std::log(timing.window_s);
     const VectorXd& values = attempt->solution.values;
-    attempt->noise = NoiseOf(expected_j, windows.energy_j - rows * values);
-    Expect(powers * values.head(powers.cols()), inside, attempt);
     const double moved_s = values[powers.cols()];
-    timing.lag_s += std::clamp(moved_s, -0.01, 0.01);
+    if (!attempt->held_s.has_value()) {
+      attempt->noise = NoiseOf(expected_j, windows.energy_j - rows * values);
+      Expect(powers * values.head(powers.cols()), inside, attempt);
+      timing.lag_s += std::clamp(moved_s, -0.01, 0.01);
+    }
     timing.period_shift_s = std::clamp(timing.period_shift_s + values[powers.cols() + 1],
                                        -grid_.period_slack_s, grid_.period_slack_s);
     if (slopes.cols() > 2) {
@@ -394,6 +421,24 @@ class Fitter {
           std::max(1e-3, timing.window_s + std::clamp(values[powers.cols() + 2], -most_s, most_s));
     }
     return std::abs(moved_s);
+  }
+
+  // At another lag, with the noise of `best`.
+  Attempt Held(const Columns& columns, const Timing& timing, double within_s,
+               const Attempt& best) const {
+    Attempt held = {.timing = timing, .shared = best.shared, .idle_terms = best.idle_terms};
+    held.held_s = within_s;
+    for (int round = 0; round < 2; ++round) {
+      held.noise = best.noise;
+      held.expected_j = best.expected_j;
+      if (!observations_.is_counter()) {
+        const double longer = held.timing.window_s / best.timing.window_s;
+        held.noise.white *= longer * longer;
+        held.expected_j *= longer;
+      }
+      Step(columns, /*looks_for_shared=*/false, &held);
+    }
+    return held;
   }
 
  private:
@@ -492,11 +537,11 @@ std::vector<double> WindowsToTry(const Sensor& sensor) {
   return windows_s;
 }
 
-void Try(const Fitter& fitter, size_t grid, const Columns& columns, double window_s,
+void Try(const Fitter& fitter, size_t grid, const Columns& columns, Timing timing,
          const LagRange& lags, double step_s, std::vector<Candidate>* candidates) {
   const auto steps = static_cast<int>(std::floor((lags.to_s - lags.from_s) / step_s));
   for (int i = 0; i <= steps; ++i) {
-    const Timing timing = {.lag_s = lags.from_s + i * step_s, .window_s = window_s};
+    timing.lag_s = lags.from_s + i * step_s;
     const double score = fitter.Roughly(columns, timing);
     if (std::isfinite(score)) candidates->push_back({score, grid, timing});
   }
@@ -507,22 +552,29 @@ void BestFirst(std::vector<Candidate>* candidates) {
                    [](const Candidate& a, const Candidate& b) { return a.score < b.score; });
 }
 
-// All lags and windows by the first grid; then by the others those that are near the best.
+double SearchStepS(const Grid& grid) { return std::clamp(grid.period_s / 20, 2e-4, 0.005); }
+
+// All lags and windows by the first grid; then by the others, and with periods that its brackets
+// allow, those that are near the best.
 std::vector<Candidate> Search(const Sensor& sensor, std::span<const Grid> grids,
                               std::span<const Fitter> fitters, const Columns& columns,
                               const LagRange& lags) {
   std::vector<Candidate> candidates;
-  const double step_s = std::min(0.005, grids[0].period_s / 20), near_s = 2 * grids[0].period_s;
+  const double step_s = SearchStepS(grids[0]), near_s = 2 * grids[0].period_s;
   for (const double window_s : WindowsToTry(sensor)) {
-    Try(fitters[0], 0, columns, window_s, lags, step_s, &candidates);
+    Try(fitters[0], 0, columns, {.window_s = window_s}, lags, step_s, &candidates);
   }
   if (candidates.empty()) return candidates;
   BestFirst(&candidates);
   const Timing best = candidates[0].timing;
   const LagRange near = {std::max(lags.from_s, best.lag_s - near_s),
                          std::min(lags.to_s, best.lag_s + near_s)};
-  for (size_t g = 1; g < fitters.size(); ++g) {
-    Try(fitters[g], g, columns, best.window_s, near, step_s, &candidates);
+  for (size_t g = 0; g < fitters.size(); ++g) {
+    for (const double shift_s : fitters[g].PeriodShiftsS(step_s)) {
+      if (g == 0 && shift_s == 0) continue;
+      Try(fitters[g], g, columns, {.window_s = best.window_s, .period_shift_s = shift_s}, near,
+          step_s, &candidates);
+    }
   }
   BestFirst(&candidates);
   return candidates;
@@ -565,6 +617,143 @@ Attempt WithIdleTerms(const Fitter& fitter, const Columns& columns, Attempt best
   return best;
 }
 
+// --- What else explains the readings nearly as well: other lags, windows and grids. A loop that
+// repeats looks alike one loop later; Gauss-Newton knows of one place only.
+
+struct Rival {
+  Candidate at;
+  double width_s = 0;  // of the lags that it stands for
+  VectorXd power_w = {};
+  double log_ratio = 0;  // of its likelihood to the best one's
+};
+
+// By the windows that both have.
+double LogRatio(const Attempt& best, const Attempt& other, double variance) {
+  double squares = 0;
+  for (size_t i = 0, j = 0; i < best.which.size() && j < other.which.size();) {
+    if (best.which[i] < other.which[j]) {
+      ++i;
+    } else if (best.which[i] > other.which[j]) {
+      ++j;
+    } else {
+      squares += std::pow(other.solution.residuals[static_cast<Index>(j++)], 2) -
+                 std::pow(best.solution.residuals[static_cast<Index>(i++)], 2);
+    }
+  }
+  return -squares / (2 * variance) - (other.log_determinant - best.log_determinant) / 2;
+}
+
+bool IsNear(const Timing& a, const Timing& b, double lag_s) {
+  return std::abs(a.lag_s - b.lag_s) < lag_s &&
+         std::abs(a.window_s - b.window_s) <= 0.1 * std::max(a.window_s, b.window_s);
+}
+
+// The best of the search, each better than its neighbours.
+std::vector<Candidate> Optima(std::span<const Candidate> best_first, double step_s) {
+  constexpr double kMostRatio = 3;
+  constexpr size_t kMost = 16;
+  std::vector<Candidate> optima;
+  for (const Candidate& each : best_first) {
+    if (each.score > kMostRatio * best_first[0].score || optima.size() == kMost) break;
+    const bool is_new = std::ranges::none_of(optima, [&](const Candidate& other) {
+      return other.grid == each.grid && IsNear(other.timing, each.timing, 1.5 * step_s) &&
+             other.timing.period_shift_s == each.timing.period_shift_s;
+    });
+    if (is_new) optima.push_back(each);
+  }
+  return optima;
+}
+
+// Lags that look as well as the best, roughly: of the search, and finer around the best; and the
+// optima of the search, refined.
+std::vector<Rival> LikelyRivals(std::span<const Candidate> candidates,
+                                std::span<const Fitter> fitters, const Columns& few,
+                                const Columns& some, const Attempt& best, size_t g,
+                                double coarse_s) {
+  constexpr double kFineS = 5e-4, kAroundS = 0.02, kLogRatio = 12;
+  constexpr size_t kMost = 64;
+  std::vector<Candidate> places(candidates.begin(), candidates.end());
+  std::vector<Candidate> fine;
+  const auto look_around = [&](const Candidate& at, double around_s) {
+    std::vector<Candidate> found;
+    Try(fitters[at.grid], at.grid, few, at.timing,
+        {at.timing.lag_s - around_s, at.timing.lag_s + around_s}, kFineS, &found);
+    fine.insert(fine.end(), found.begin(), found.end());
+    const auto least = std::ranges::min_element(found, {}, &Candidate::score);
+    return least == found.end() ? at : *least;
+  };
+  look_around({0, g, best.timing}, kAroundS);
+  std::vector<Candidate> optima = Optima(candidates, coarse_s);
+  for (Candidate& optimum : optima) optimum = look_around(optimum, coarse_s);
+  double least = candidates[0].score;
+  for (const Candidate& each : fine) least = std::min(least, each.score);
+  const double windows =
+      std::min(static_cast<double>(best.which.size()), static_cast<double>(kMostSearched));
+  std::vector<Rival> rivals;
+  const auto add = [&](std::vector<Candidate>& from, double width_s) {
+    BestFirst(&from);
+    for (size_t i = 0; i < from.size() && i < kMost; ++i) {
+      if (windows / 2 * std::log(from[i].score / least) > kLogRatio) break;
+      rivals.push_back({from[i], width_s});
+    }
+  };
+  std::erase_if(places, [&](const Candidate& each) {
+    return each.grid == g && IsNear(each.timing, best.timing, kAroundS);
+  });
+  add(places, coarse_s);
+  add(fine, kFineS);
+  for (const Candidate& optimum : optima) {
+    Attempt attempt = {.timing = optimum.timing, .noise = best.noise, .shared = best.shared};
+    attempt.idle_terms = best.idle_terms;
+    fitters[optimum.grid].Refine(some, 6, &attempt);
+    if (optimum.grid == g && IsNear(attempt.timing, best.timing, kFineS)) continue;
+    rivals.push_back({{optimum.score, optimum.grid, attempt.timing}, coarse_s});
+  }
+  return rivals;
+}
+
+// Fits at each, as if it were the one.
+void Judge(std::span<const Fitter> fitters, const Columns& columns, const Attempt& best,
+           std::vector<Rival>* rivals) {
+  const double variance = best.Variance();
+  for (Rival& rival : *rivals) {
+    const Attempt held =
+        fitters[rival.at.grid].Held(columns, rival.at.timing, rival.width_s / 2, best);
+    rival.log_ratio = LogRatio(best, held, variance);
+    rival.power_w = held.solution.values;
+  }
+}
+
+// One that the search had missed; null: there is none.
+const Rival* Better(std::span<const Rival> rivals) {
+  const auto found = std::ranges::max_element(rivals, {}, &Rival::log_ratio);
+  return found != rivals.end() && found->log_ratio > 0.5 ? &*found : nullptr;
+}
+
+// What the rivals' powers differ by, as a covariance. Likelihoods count by their fourth root: what
+// is ten times less likely is still in a 95 % interval. `lag_sd_s`: what Gauss-Newton knows of.
+MatrixXd SpreadOf(std::span<const Rival> rivals, const VectorXd& power_w, const Timing& best,
+                  size_t g, double lag_sd_s) {
+  constexpr double kTempered = 4, kLeastLogRatio = -6, kMostSdS = 0.005;
+  const double sd_s = std::min(lag_sd_s, kMostSdS);
+  MatrixXd spread = MatrixXd::Zero(power_w.size(), power_w.size());
+  double all = 1e-300;
+  for (const Rival& rival : rivals) {
+    if (rival.log_ratio < kLeastLogRatio) continue;
+    const double weight = rival.width_s * std::exp(rival.log_ratio / kTempered);
+    all += weight;
+    double known = 0;
+    if (rival.at.grid == g) {
+      known = rival.width_s *
+              std::exp(-std::pow((rival.at.timing.lag_s - best.lag_s) / sd_s, 2) / 2 / kTempered);
+    }
+    if (weight <= known) continue;
+    const VectorXd off_w = rival.power_w - power_w;
+    spread += (weight - known) * off_w * off_w.transpose();
+  }
+  return spread / all;
+}
+
 // `variance`: of what the weights make of each window.
 void SetCovariance(const Attempt& attempt, double variance, Fit* fit) {
   const MatrixXd covariance = attempt.solution.inverse * variance;
@@ -593,12 +782,25 @@ Fit FitOf(const Grid& grid, const Attempt& attempt) {
   fit.degrees = std::max(
       1.0, static_cast<double>(fit.whitened.size()) - static_cast<double>(attempt.parameters));
   const Index n = fit.whitened.size();
-  const double squares = fit.whitened.squaredNorm();
-  fit.autocorrelation = fit.whitened.head(n - 1).dot(fit.whitened.tail(n - 1)) / squares;
-  const double correlated = std::max(0.0, fit.autocorrelation);
-  const double inflation = (1 + correlated) / std::max(1e-3, 1 - correlated);
-  SetCovariance(attempt, squares / fit.degrees * inflation, &fit);
+  fit.autocorrelation =
+      fit.whitened.head(n - 1).dot(fit.whitened.tail(n - 1)) / fit.whitened.squaredNorm();
+  SetCovariance(attempt, attempt.Variance(), &fit);
   return fit;
+}
+
+// What was published during the capture, and as long before and after: a day's log has the grid's
+// period from hours that no kernel lies in, and is slow.
+Publications Near(const Publications& publications, double capture_s) {
+  constexpr double kAroundS = 10;
+  const double from_s = -capture_s - kAroundS, to_s = 2 * capture_s + kAroundS;
+  Publications near;
+  for (const Update& update : publications.updates) {
+    if (update.low_s >= from_s && update.high_s <= to_s) near.updates.push_back(update);
+  }
+  for (const Publications::Quiet& quiet : publications.quiet) {
+    if (quiet.from_s >= from_s && quiet.to_s <= to_s) near.quiet.push_back(quiet);
+  }
+  return near;
 }
 
 // A log without noise of what is expected.
@@ -635,8 +837,9 @@ VectorXd Fit::IdleTerms(double at_s, double capture_s) const {
   return terms;
 }
 
-std::optional<Fit> FitPowers(const Sensor& sensor, std::span<const BusyCurve> kernels,
+std::optional<Fit> FitPowers(Sensor sensor, std::span<const BusyCurve> kernels,
                              double capture_s, const LagRange& lags) {
+  sensor.publications = Near(sensor.publications, capture_s);
   std::vector<Grid> grids = FindGrids(sensor.publications);
   if (grids.empty()) return std::nullopt;
   const size_t most_misfits =
@@ -644,7 +847,7 @@ std::optional<Fit> FitPowers(const Sensor& sensor, std::span<const BusyCurve> ke
   std::erase_if(grids, [&](const Grid& grid) { return grid.misfits > most_misfits; });
   std::vector<Fitter> fitters;
   for (const Grid& grid : grids) fitters.emplace_back(sensor, grid, capture_s);
-  const double step_s = grids[0].period_s / 20;
+  const double step_s = SearchStepS(grids[0]);
   const Columns few(kernels, kFewKernels, capture_s, step_s);
   const std::vector<Candidate> candidates = Search(sensor, grids, fitters, few, lags);
   if (candidates.empty()) return std::nullopt;
@@ -652,10 +855,32 @@ std::optional<Fit> FitPowers(const Sensor& sensor, std::span<const BusyCurve> ke
   auto [attempt, g] = BestAttempt(candidates, fitters, some);
   if (attempt.windows.energy_j.size() == 0) return std::nullopt;
   attempt = WithIdleTerms(fitters[g], some, std::move(attempt));
+  const double coarse_s = SearchStepS(grids[0]);
+  std::vector<Rival> rivals = LikelyRivals(candidates, fitters, few, some, attempt, g, coarse_s);
+  Judge(fitters, some, attempt, &rivals);
+  if (const Rival* better = Better(rivals)) {
+    g = better->at.grid;
+    attempt.timing = better->at.timing;
+    attempt.solution = {};
+    fitters[g].Refine(some, 6, &attempt);
+    Judge(fitters, some, attempt, &rivals);
+  }
   attempt.solution = {};
   const Columns all(kernels);
   fitters[g].Step(all, /*looks_for_shared=*/false, &attempt);
   Fit fit = FitOf(grids[g], attempt);
+  const Index powers = fit.power_w.size();
+  if (kernels.size() > kSomeKernels) {
+    std::erase_if(rivals, [](const Rival& rival) { return rival.log_ratio < -6; });
+    if (rivals.size() > 6) rivals.resize(6);
+    for (Rival& rival : rivals) {
+      rival.power_w = fitters[rival.at.grid]
+                          .Held(all, rival.at.timing, rival.width_s / 2, attempt)
+                          .solution.values.head(powers);
+    }
+  }
+  for (Rival& rival : rivals) rival.power_w.conservativeResize(powers);
+  fit.covariance += SpreadOf(rivals, fit.power_w, attempt.timing, g, fit.lag_sd_s);
   const MatrixXd idle = IdleColumns(attempt.windows, capture_s, fit.idle_terms);
   const Index k = fit.busy_s.cols();
   fit.residual_j = fit.energy_j - fit.busy_s * fit.power_w.head(k) -

@@ -1,0 +1,157 @@
+// What the readings cannot tell: loops that look alike one loop later, few windows, loads in step
+// with the sensor. No number that looks fine.
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "energy/attribution.h"
+#include "gtest/gtest.h"
+#include "stats/random.h"
+#include "tests/support/power_world.h"
+
+namespace xplane_time::energy {
+namespace {
+
+using test::MakeWorld;
+using test::World;
+using test::WorldOptions;
+
+// Kernels one after the other, each a part of the loop, always the same.
+std::vector<std::vector<Interval>> Loop(double loop_s, double capture_s, uint64_t seed) {
+  constexpr size_t kKernels = 5;
+  stats::Random random = stats::RandomFor(seed, 11, 0);
+  std::vector<double> part_s(kKernels);
+  for (double& part : part_s) part = 0.2 + random.Uniform();
+  const double all = std::accumulate(part_s.begin(), part_s.end(), 0.0) / (0.93 * loop_s);
+  std::vector<std::vector<Interval>> executions(kKernels);
+  for (double from_s = 1.2; from_s + loop_s < capture_s - 1; from_s += loop_s) {
+    double at_s = from_s;
+    for (size_t k = 0; k < kKernels; ++k) {
+      const double to_s = at_s + part_s[k] / all;
+      executions[k].push_back({std::llround(at_s * 1e12), std::llround(to_s * 1e12)});
+      at_s = to_s;
+    }
+  }
+  return executions;
+}
+
+Attribution AttributionOf(const World& world, bool clock_known = true) {
+  std::vector<BusyCurve> kernels;
+  for (const std::vector<Interval>& each : world.executions) kernels.emplace_back(each);
+  return Attribute({.kind = world.kind}, world.polls, kernels, world.capture_s, clock_known);
+}
+
+// Of kernels with a number, and groups.
+struct Coverage {
+  size_t numbers = 0, inside = 0;
+
+  void Add(const World& world, const Attribution& found) {
+    std::vector<std::vector<size_t>> sets(2 * world.energy_j.size());
+    for (size_t k = 0; k < world.energy_j.size(); ++k) {
+      if (found.known[k].alone) sets[k] = {k};
+      if (found.known[k].group) sets[world.energy_j.size() + *found.known[k].group].push_back(k);
+    }
+    for (const std::vector<size_t>& set : sets) {
+      if (set.empty()) continue;
+      double off_j = 0;
+      for (const size_t k : set) {
+        off_j += found.energies.energy_j[static_cast<Eigen::Index>(k)] - world.energy_j[k];
+      }
+      ++numbers;
+      inside += std::abs(off_j) <= found.energies.HalfWidthJ(set) ? 1 : 0;
+    }
+  }
+};
+
+TEST(Ambiguity, IntervalsOfALoopKnowOfTheOtherPlacesThatItFits) {
+  Coverage coverage;
+  for (const double loop_s : {0.05, 0.1, 0.2, 0.3}) {
+    for (uint64_t seed = 0; seed < 5; ++seed) {
+      WorldOptions options = {.windows = 200, .poll_s = 0.023};
+      options.given = Loop(loop_s, 21.5, seed);
+      const World world = MakeWorld(options, seed);
+      const Attribution found = AttributionOf(world);
+      ASSERT_EQ(found.reason, "");
+      EXPECT_EQ(found.poor_fit, "") << loop_s << " " << seed;
+      coverage.Add(world, found);
+    }
+  }
+  EXPECT_GE(coverage.numbers, 20U);
+  EXPECT_GE(static_cast<double>(coverage.inside), 0.85 * static_cast<double>(coverage.numbers));
+}
+
+TEST(Ambiguity, FewWindowsWidenIntervals) {
+  Coverage coverage;
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    const World world = MakeWorld({.kernels = 12, .windows = 30}, seed);
+    const Attribution found = AttributionOf(world);
+    if (found.reason.empty()) coverage.Add(world, found);
+  }
+  EXPECT_GE(static_cast<double>(coverage.inside), 0.85 * static_cast<double>(coverage.numbers));
+}
+
+TEST(Ambiguity, FewerWindowsThanKernelsAreRefused) {
+  const World world = MakeWorld({.kernels = 40, .windows = 20}, 1);
+  EXPECT_EQ(AttributionOf(world).reason, "few_windows");
+}
+
+// Each second window has another load.
+TEST(Ambiguity, ALoadInStepWithTheSensorIsAPoorFit) {
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    World world = MakeWorld({.windows = 200}, seed);
+    int64_t added_uj = 0;
+    int64_t before = world.polls[0].value;
+    bool on = false;
+    for (Poll& poll : world.polls) {
+      if (poll.value != before) {
+        on = !on;
+        added_uj += on ? 4'000'000 : 0;
+        before = poll.value;
+      }
+      poll.value += added_uj;
+    }
+    const Attribution found = AttributionOf(world);
+    ASSERT_EQ(found.reason, "");
+    EXPECT_NE(found.poor_fit, "") << seed;
+  }
+}
+
+TEST(Ambiguity, ALogThatRunsFasterIsAPoorFit) {
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    World world = MakeWorld({.windows = 400}, seed);
+    for (Poll& poll : world.polls) poll.before_s *= 1.01, poll.after_s *= 1.01;
+    EXPECT_NE(AttributionOf(world).poor_fit, "") << seed;
+  }
+}
+
+TEST(Ambiguity, WhatIsRightIsNoPoorFit) {
+  for (const double poll_s : {0.02, 0.05}) {
+    for (uint64_t seed = 0; seed < 4; ++seed) {
+      EXPECT_EQ(AttributionOf(MakeWorld({.windows = 200, .poll_s = poll_s}, seed)).poor_fit, "");
+    }
+  }
+}
+
+// Where log and trace barely overlap, as many columns as windows explain all.
+TEST(Ambiguity, WithoutAClockALogIsNotPlacedWhereItBarelyOverlaps) {
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    const World world = MakeWorld({.windows = 150, .pause_s = 0.5}, seed);
+    const Attribution found = AttributionOf(world, /*clock_known=*/false);
+    if (!found.reason.empty()) continue;
+    EXPECT_GT(found.fit.energy_j.size(), 120) << seed;
+  }
+}
+
+// One reading is of a month later; a search over all that time would not end.
+TEST(Ambiguity, AReadingOfAnotherTimeIsLeftOut) {
+  World world = MakeWorld({.windows = 60}, 1);
+  Poll late = world.polls.back();
+  late.before_s += 30 * 86'400.0, late.after_s += 30 * 86'400.0, late.value += 1'000'000;
+  world.polls.push_back(late);
+  const Attribution found = AttributionOf(world);
+  EXPECT_EQ(found.reason, "");
+  EXPECT_GT(found.fit.energy_j.size(), 50);
+}
+
+}  // namespace
+}  // namespace xplane_time::energy
