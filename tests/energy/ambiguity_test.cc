@@ -38,7 +38,9 @@ std::vector<std::vector<Interval>> Loop(double loop_s, double capture_s, uint64_
 Attribution AttributionOf(const World& world, bool clock_known = true) {
   std::vector<BusyCurve> kernels;
   for (const std::vector<Interval>& each : world.executions) kernels.emplace_back(each);
-  return Attribute({.kind = world.kind}, world.polls, kernels, world.capture_s, clock_known);
+  PowerChannel channel;
+  channel.kind = world.kind;
+  return Attribute(channel, world.polls, kernels, world.capture_s, clock_known);
 }
 
 // Of kernels with a number, and groups.
