@@ -22,6 +22,7 @@ constexpr double kLeastLagS = -0.02, kMostLagS = 0.3;
 // Two places of a log on the axis fit alike where the squares of one are less than this multiple
 // of the other's.
 constexpr double kAlike = 1.2;
+constexpr Index kLeastWindows = 20;
 constexpr double kBlockS = 1;  // a kernel that runs alone for so long is measured
 // What else ran in a window in which a kernel is alone: at most this share of its length.
 constexpr double kAlone = 0.01;
@@ -106,11 +107,7 @@ void SumUp(bool is_counter, double capture_s, Attribution* found) {
   for (Index n = 0; n < scale.size(); ++n) {
     idle_s += represented_s[n] * fit.IdleTerms((fit.from_s[n] + fit.to_s[n]) / 2, capture_s);
   }
-  const double idle_j = idle_s.dot(fit.power_w);
-  found->residual_j = found->measured_j - found->active_j - idle_j;
-  // Where nothing tells idle from active, neither is below nothing.
-  found->idle_j = std::clamp(idle_j, 0.0, std::max(0.0, found->measured_j));
-  found->active_j = found->measured_j - found->residual_j - found->idle_j;
+  found->idle_j = idle_s.dot(fit.power_w);
   found->idle_half_width_j = stats::StudentQuantile(0.025, fit.degrees) *
                              std::sqrt(std::max(0.0, idle_s.dot(fit.covariance * idle_s)));
   found->residual_share =
@@ -159,6 +156,20 @@ void FillEnergies(std::span<const BusyCurve> kernels, double capture_s, Attribut
   }
   found->energies = EnergiesOf(found->fit, kernels, capture_s);
   found->known = Resolve(found->energies);
+}
+
+// What kernels took is all that they took, also where no window lies; the residual has the
+// difference.
+void Balance(Attribution* found) {
+  const Energies& energies = found->energies;
+  const VectorXd ones = VectorXd::Ones(energies.active_j.size());
+  found->unseen_j = energies.active_j.sum() - std::exchange(found->active_j, energies.active_j.sum());
+  found->active_half_width_j =
+      energies.quantile * std::sqrt(std::max(0.0, ones.dot(energies.active_covariance * ones)));
+  found->residual_j = found->measured_j - found->active_j - found->idle_j;
+  // Where nothing tells idle from active, neither is below nothing.
+  found->idle_j = std::clamp(found->idle_j, 0.0, std::max(0.0, found->measured_j));
+  found->active_j = found->measured_j - found->residual_j - found->idle_j;
 }
 
 // Windows in which each kernel ran, and whether it is in blocks: most of its time in windows one
@@ -220,9 +231,11 @@ Attribution Attribute(const PowerChannel& channel, std::vector<Poll> polls,
   } else {
     fit = FitWithoutClock(channel, kernels, capture_s, &polls, &found);
   }
-  if (!fit.has_value()) {
+  if (!fit.has_value() || fit->energy_j.size() < kLeastWindows) {
     Fail("few_windows",
-         "too few updates of the sensor lie in the capture; record for longer than 20 of them",
+         Cat("too few updates of the sensor lie in the capture",
+             fit.has_value() ? Cat(" (", fit->energy_j.size(), ")") : "", "; record for longer than ",
+             kLeastWindows, " of them"),
          &found);
     return found;
   }
@@ -239,6 +252,7 @@ Attribution Attribute(const PowerChannel& channel, std::vector<Poll> polls,
   found.fit = *std::move(fit);
   SumUp(channel.kind == ReadingKind::kCumulative, capture_s, &found);
   FillEnergies(kernels, capture_s, &found);
+  Balance(&found);
   CountWindows(&found);
   found.poor_fit = PoorFit(found);
   return found;
@@ -260,6 +274,7 @@ Attribution Model(double power_w, std::span<const BusyCurve> kernels, double cap
   for (Index k = 0; k < count; ++k) fit.busy_s(0, k) = kernels[static_cast<size_t>(k)].total_s();
   SumUp(/*is_counter=*/true, capture_s, &found);
   FillEnergies(kernels, capture_s, &found);
+  Balance(&found);
   found.windows.assign(kernels.size(), 1);
   found.measured.assign(kernels.size(), false);
   return found;
