@@ -545,6 +545,16 @@ class DeviceEnergy {
     FillShares(busy_s, *whole_j, row);
   }
 
+  // Energies are known, and not how they part: as a whole, or of a kernel.
+  bool IsNeverIdle() const {
+    if (!device_.active_j) return false;
+    if (found_.active_half_width_j > energy::kKnownShare * found_.active_j) return true;
+    for (size_t k = 0; k < kernels_.size(); ++k) {
+      if (StandingOf({k}).reason.empty() && !ActiveOf({k})) return true;
+    }
+    return false;
+  }
+
   void AddFindings() const {
     const auto add = [&](std::string_view code, std::string_view severity, std::string message) {
       report_->findings.push_back({code, severity, device_.device, std::move(message)});
@@ -560,8 +570,7 @@ class DeviceEnergy {
           Cat("the log covers ", std::llround(*device_.coverage * 100),
               " % of the capture: energies are of that part"));
     }
-    if (device_.active_j &&
-        found_.active_half_width_j > energy::kKnownShare * found_.energies.energy_j.sum()) {
+    if (IsNeverIdle()) {
       add("never_idle", "warning",
           "how the energy parts into active and idle is not known: too little of the capture is "
           "without load; record some seconds before and after it");
