@@ -711,6 +711,25 @@ absl::StatusOr<EnergyReport> Checked(const std::string& source, EnergyReport rep
                             report.devices[0].message);
 }
 
+// A map of a device that is not there says what nobody hears.
+absl::Status CheckMap(const std::map<int32_t, std::string>& map, const Analysis& analysis) {
+  std::string there;
+  for (const DeviceAnalysis& device : analysis.devices) {
+    if (device.row.device.ordinal.has_value()) {
+      absl::StrAppend(&there, there.empty() ? "" : ", ", *device.row.device.ordinal);
+    }
+  }
+  for (const auto& [ordinal, id] : map) {
+    const auto is_it = [&](const DeviceAnalysis& each) {
+      return each.row.device.ordinal == ordinal;
+    };
+    if (std::ranges::any_of(analysis.devices, is_it)) continue;
+    return InvalidArgument("--map: the trace has no device ", ordinal, " (", id, "); it has ",
+                           there.empty() ? "none with a number" : there);
+  }
+  return absl::OkStatus();
+}
+
 // The energy of all executions depends neither on how they split into runs nor on their medians.
 Diagnostics WithoutRuns(const Diagnostics& all) {
   constexpr DiagnosticCode kOfRuns[] = {DiagnosticCode::kKernelWithoutFunction,
@@ -779,6 +798,7 @@ absl::StatusOr<EnergyReport> AttributeEnergy(const Trace& trace, const EnergyOpt
   }
   ASSIGN_OR_RETURN(Analysis analysis,
                    Analyze(trace, WithoutFilters(options.trace), reading, Keep::kIntervals));
+  RETURN_IF_ERROR(CheckMap(options.map, analysis));
   EnergyReport report;
   report.inputs = DescribeInputs(trace);
   report.capture = DescribeCapture(trace);
