@@ -1,4 +1,5 @@
 // energy: joules of kernels and functions, from a trace and a power log.
+#include <algorithm>
 #include <map>
 #include <vector>
 
@@ -66,6 +67,10 @@ class Energy : public TraceCommand {
       if (equals == each.npos || equals + 1 == each.size() ||
           !absl::SimpleAtoi(each.substr(0, equals), &ordinal) || ordinal < 0) {
         return UsageError("--map: '", each, "' is not N=ID, as in 0=GPU-8f6e");
+      }
+      const auto is_it = [&](const auto& other) { return other.second == each.substr(equals + 1); };
+      if (std::ranges::any_of(energy_.map, is_it) && !energy_.map.contains(ordinal)) {
+        return UsageError("--map: two devices are ", each.substr(equals + 1));
       }
       if (!energy_.map.emplace(ordinal, each.substr(equals + 1)).second) {
         return UsageError("--map: device ", ordinal, " is named twice");

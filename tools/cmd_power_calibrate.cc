@@ -106,7 +106,8 @@ class PowerCalibrate : public Command {
 
   // And how often the sensors are read. An error where there is none.
   absl::Status ChooseLoad() {
-    if (record_.from.sources.empty()) record_.from.sources = power::SourceNames(/*of_energy=*/true);
+    const bool takes_what_is_there = record_.from.sources.empty();
+    if (takes_what_is_there) record_.from.sources = power::SourceNames(/*of_energy=*/true);
     const PowerInventory inventory = ListPowerSources(record_.from);
     bool has_sensor = false, has_gpu = false;
     for (const PowerChannel& each : inventory.channels) {
@@ -120,6 +121,12 @@ class PowerCalibrate : public Command {
         absl::StrAppend(&why, "; ", output::AbsenceLine(each));
       }
       return WithExit(FailedPrecondition(why), kExitNotThere);
+    }
+    // A source that is asked for has to be there.
+    if (takes_what_is_there) {
+      std::erase_if(record_.from.sources, [&](const std::string& source) {
+        return std::ranges::count(inventory.channels, source, &PowerChannel::source) == 0;
+      });
     }
     record_.period_ns = has_gpu ? kGpuPollNs : kPollNs;
     is_built_in_ = program_.empty();

@@ -1,5 +1,6 @@
 // power plan: an experiment that tells the energy of kernels as well as is wanted.
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,9 +59,11 @@ class PowerPlan : public TraceCommand {
 
   absl::Status Check() override {
     files_.Reads("--sensor", sensor_path_);
-    files_.PrintsOutput(printing_.path);
     for (const std::string& text : given_) {
       ASSIGN_OR_RETURN(energy::PlanKernel kernel, ParseKernel(text));
+      if (std::ranges::count(kernels_, kernel.name, &energy::PlanKernel::name) > 0) {
+        return UsageError("--kernel: ", kernel.name, " is named twice");
+      }
       kernels_.push_back(std::move(kernel));
     }
     if (!kernels_.empty() && !traces_.empty()) {
@@ -69,7 +72,9 @@ class PowerPlan : public TraceCommand {
     if (options_.precision <= 0 || options_.precision >= 1) {
       return UsageError("--precision is over 0 and below 100%");
     }
-    return kernels_.empty() ? TraceCommand::Check() : CheckLayout();
+    if (kernels_.empty()) return TraceCommand::Check();
+    files_.PrintsOutput(printing_.path);
+    return CheckLayout();
   }
 
   std::string schema() const override { return "power-plan"; }
@@ -104,19 +109,22 @@ class PowerPlan : public TraceCommand {
     struct Total {
       double total_ps = 0, count = 0;
     };
-    std::vector<std::pair<std::string, Total>> totals;  // by name, over functions and devices
+    // By name and program, over devices: programs have kernels of one name that are not alike.
+    using Key = std::array<std::string, 3>;
+    std::vector<std::pair<Key, Total>> totals;
     double all_ps = 0;
     for (const KernelRow& row : report.kernels) {
-      auto at = std::ranges::find(totals, row.kernel, [](const auto& each) { return each.first; });
-      if (at == totals.end()) at = totals.insert(at, {row.kernel, {}});
+      const Key key = {row.kernel, row.function.value_or(""), row.program_id.value_or("")};
+      auto at = std::ranges::find(totals, key, [](const auto& each) { return each.first; });
+      if (at == totals.end()) at = totals.insert(at, {key, {}});
       at->second.total_ps += static_cast<double>(row.total_ps);
       at->second.count += static_cast<double>(row.count);
       all_ps += static_cast<double>(row.total_ps);
     }
     std::vector<energy::PlanKernel> kernels;
-    for (const auto& [name, total] : totals) {
+    for (const auto& [key, total] : totals) {
       if (total.total_ps < kLeastShare * all_ps || total.total_ps <= 0) continue;
-      kernels.push_back({name, total.total_ps / total.count / kPsPerS});
+      kernels.push_back({key[0], total.total_ps / total.count / kPsPerS, key[1]});
     }
     if (kernels.empty()) return FailedPrecondition(traces_[0], ": no kernel ran in it");
     return kernels;

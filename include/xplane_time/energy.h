@@ -102,11 +102,13 @@ struct EnergyRow {
   std::optional<EnergyKind> kind;
   std::optional<Joules> energy_j, active_j;
   std::optional<double> mean_w;           // energy_j over busy_ps
-  std::optional<double> per_execution_j;  // energy_j over count
+  // Of the mean execution; where windows cover a part of them, of all: what each kernel takes in a
+  // second of that part, times all its time.
+  std::optional<double> per_execution_j;
   std::optional<double> edp_js;           // of one execution: its energy x its mean time
   // Of a function, where it is certain how it splits into runs.
   std::optional<uint64_t> runs;
-  std::optional<double> per_run_j;  // of all its kernels in one run
+  std::optional<Joules> per_run_j;  // of all its kernels in one run
   std::optional<double> share;            // of what the device's kernels took
   uint64_t windows = 0;                   // of the sensor, in which it ran
   std::optional<uint32_t> group;          // EnergyGroup::group
@@ -132,7 +134,9 @@ struct EnergyDevice {
   std::optional<double> coverage;  // share of the capture that windows cover
   uint64_t windows = 0;
   std::optional<double> measured_j, residual_j, residual_share;
-  std::optional<Joules> active_j, idle_j;  // wide where the device is never idle
+  // Wide where the device is never idle. active_j: of all kernels together.
+  std::optional<Joules> active_j, idle_j;
+  std::optional<double> unseen_j;  // of active_j: what no window saw; residual_j lacks it
   std::optional<int64_t> lag_ns, window_ns, period_ns;
 };
 

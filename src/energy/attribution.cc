@@ -129,11 +129,7 @@ void SumUp(bool is_counter, double capture_s, Attribution* found) {
   for (Index n = 0; n < scale.size(); ++n) {
     idle_s += represented_s[n] * fit.IdleTerms((fit.from_s[n] + fit.to_s[n]) / 2, capture_s);
   }
-  const double idle_j = idle_s.dot(fit.power_w);
-  found->residual_j = found->measured_j - found->active_j - idle_j;
-  // Where nothing tells idle from active, neither is below nothing.
-  found->idle_j = std::clamp(idle_j, 0.0, std::max(0.0, found->measured_j));
-  found->active_j = found->measured_j - found->residual_j - found->idle_j;
+  found->idle_j = idle_s.dot(fit.power_w);
   found->idle_half_width_j = stats::StudentQuantile(0.025, fit.degrees) *
                              std::sqrt(std::max(0.0, idle_s.dot(fit.covariance * idle_s)));
   found->residual_share =
@@ -182,6 +178,20 @@ void FillEnergies(std::span<const BusyCurve> kernels, double capture_s, Attribut
   }
   found->energies = EnergiesOf(found->fit, kernels, capture_s);
   found->known = Resolve(found->energies);
+}
+
+// What kernels took is all that they took, also where no window lies; the residual has the
+// difference.
+void Balance(Attribution* found) {
+  const Energies& energies = found->energies;
+  const VectorXd ones = VectorXd::Ones(energies.active_j.size());
+  found->unseen_j = energies.active_j.sum() - std::exchange(found->active_j, energies.active_j.sum());
+  found->active_half_width_j =
+      energies.quantile * std::sqrt(std::max(0.0, ones.dot(energies.active_covariance * ones)));
+  found->residual_j = found->measured_j - found->active_j - found->idle_j;
+  // Where nothing tells idle from active, neither is below nothing.
+  found->idle_j = std::clamp(found->idle_j, 0.0, std::max(0.0, found->measured_j));
+  found->active_j = found->measured_j - found->residual_j - found->idle_j;
 }
 
 // Windows in which each kernel ran, and whether it is in blocks: most of its time in windows one
@@ -319,6 +329,7 @@ Attribution Attribute(const PowerChannel& channel, std::vector<Poll> polls,
   found.fit = *std::move(fit);
   SumUp(channel.kind == ReadingKind::kCumulative, capture_s, &found);
   FillEnergies(kernels, capture_s, &found);
+  Balance(&found);
   CountWindows(&found);
   found.poor_fit = PoorFit(found, polls);
   return found;
@@ -340,6 +351,7 @@ Attribution Model(double power_w, std::span<const BusyCurve> kernels, double cap
   for (Index k = 0; k < count; ++k) fit.busy_s(0, k) = kernels[static_cast<size_t>(k)].total_s();
   SumUp(/*is_counter=*/true, capture_s, &found);
   FillEnergies(kernels, capture_s, &found);
+  Balance(&found);
   found.windows.assign(kernels.size(), 1);
   found.measured.assign(kernels.size(), false);
   return found;

@@ -30,9 +30,10 @@ struct Attribution {
   std::vector<uint64_t> windows;  // in which it ran
   double covered_s = 0;           // by windows
   double from_s = 0, to_s = 0;    // what they lie in
-  // Of that time; how sure it is how they part into active and idle (95 %).
-  double measured_j = 0, active_j = 0, idle_j = 0, residual_j = 0, residual_share = 0;
-  double idle_half_width_j = 0;
+  // Of that time, but active_j: of all that energies are of. `unseen_j` of it lies in no window, or
+  // is what a sampled reading stood for wrongly: residual_j lacks it.
+  double measured_j = 0, active_j = 0, idle_j = 0, residual_j = 0, unseen_j = 0, residual_share = 0;
+  double active_half_width_j = 0, idle_half_width_j = 0;  // 95 %
   std::string_view poor_fit;  // why what ran does not explain the power, in words; empty: it does
 };
 

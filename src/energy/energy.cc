@@ -239,10 +239,10 @@ class DeviceEnergy {
     device->coverage = std::min(1.0, found_.covered_s / CaptureS());
     device->windows = static_cast<uint64_t>(found_.fit.energy_j.size());
     device->measured_j = found_.measured_j;
-    const double half_j = found_.idle_half_width_j;
-    device->active_j = Known(found_.active_j, half_j, kAnyJ);
-    device->idle_j = Known(found_.idle_j, half_j, kAnyJ);
+    device->active_j = Known(found_.active_j, found_.active_half_width_j, kAnyJ);
+    device->idle_j = Known(found_.idle_j, found_.idle_half_width_j, kAnyJ);
     device->residual_j = found_.residual_j;
+    device->unseen_j = found_.unseen_j;
     device->residual_share = found_.residual_share;
     if (is_stated_) {
       device->active_j = device->idle_j = std::nullopt;
@@ -319,25 +319,46 @@ class DeviceEnergy {
     row->energy_j = EnergyOf(members);
     row->active_j = ActiveOf(members);
     row->kind = std::ranges::all_of(members, is_measured) ? EnergyKind::kMeasured : Kind();
-    FillShares(Sum(found_.busy_s, members), row);
+    FillShares(Sum(found_.busy_s, members), *WholeOf(members), row);
   }
 
   EnergyKind Kind() const { return is_stated_ ? EnergyKind::kModelled : EnergyKind::kAttributed; }
 
-  // What follows from the energy, which is of `busy_s`.
-  void FillShares(double busy_s, EnergyRow* row) const {
+  // What follows from the energy, which is of `busy_s`, and from that of all executions.
+  void FillShares(double busy_s, const Joules& whole, EnergyRow* row) const {
     row->mean_w = row->energy_j->value / busy_s;
     row->share = row->energy_j->value / found_.energies.energy_j.sum();
-    // Of one execution, in the capture's own terms: of a part of it, energies are smaller.
-    const double per_execution_s =
-        static_cast<double>(row->busy_ps) / kPsPerS / static_cast<double>(row->count);
-    row->per_execution_j = *row->mean_w * per_execution_s;
-    row->edp_js = *row->per_execution_j * per_execution_s;
-    if (row->runs) {
-      row->per_run_j =
-          *row->per_execution_j * static_cast<double>(row->count) / static_cast<double>(*row->runs);
-    }
+    const auto count = static_cast<double>(row->count);
+    row->per_execution_j = whole.value / count;
+    row->edp_js = *row->per_execution_j * static_cast<double>(row->busy_ps) / kPsPerS / count;
+    if (row->runs) row->per_run_j = Scaled(whole, 1 / static_cast<double>(*row->runs));
     row->busy_ps = std::llround(busy_s * kPsPerS);
+  }
+
+  static Joules Scaled(Joules joules, double by) {
+    joules.value *= by;
+    if (joules.ci95) {
+      for (double& limit : *joules.ci95) limit *= by;
+    }
+    return joules;
+  }
+
+  bool IsCovered(size_t k) const {
+    return found_.windows[k] > 0 && found_.busy_s[static_cast<Eigen::Index>(k)] > 0;
+  }
+
+  // Of all executions, where energies are of a part of them: what each kernel took in a second of
+  // that part, times all its time. Nothing where some of them hardly ran in it.
+  std::optional<Joules> WholeOf(const Members& members) const {
+    Eigen::VectorXd times = Eigen::VectorXd::Zero(found_.busy_s.size());
+    for (const size_t k : members) {
+      const auto at = static_cast<Eigen::Index>(k);
+      if (!(found_.busy_s[at] > 0)) return std::nullopt;
+      times[at] = busy_[k].total_s() / found_.busy_s[at];
+    }
+    const double value_j = times.dot(found_.energies.energy_j);
+    const double variance = times.dot(found_.energies.energy_covariance * times);
+    return Known(value_j, found_.energies.quantile * std::sqrt(std::max(0.0, variance)), value_j);
   }
 
   struct Standing {
@@ -345,11 +366,16 @@ class DeviceEnergy {
     std::string_view reason;
   };
   Standing StandingOf(const Members& members) const {
-    if (members.size() > 1) return {{}, EnergyOf(members) ? "" : "too_uncertain"};
-    const energy::Known& known = found_.known[members[0]];
-    if (known.alone) return {};
-    if (!known.group.has_value()) return {{}, "too_uncertain"};
-    return {first_group_ + static_cast<uint32_t>(*known.group), "not_separable"};
+    const auto is_covered = [&](size_t k) { return IsCovered(k); };
+    if (std::ranges::none_of(members, is_covered)) return {{}, "not_covered"};
+    const bool is_known =
+        members.size() == 1 ? found_.known[members[0]].alone : EnergyOf(members).has_value();
+    if (is_known) return {{}, WholeOf(members).has_value() ? "" : "not_covered"};
+    const std::optional<size_t> group = found_.known[members[0]].group;
+    const bool is_of_one_group = std::ranges::all_of(
+        members, [&](size_t k) { return found_.known[k].group == group; });
+    if (!group.has_value() || !is_of_one_group) return {{}, "too_uncertain"};
+    return {first_group_ + static_cast<uint32_t>(*group), "not_separable"};
   }
 
   bool IsShown(const Kernel& kernel) const {
@@ -458,8 +484,7 @@ class DeviceEnergy {
     const energy::LayerTimes& marked = given_.marked;
     const size_t first = report_->layers.size();
     const bool is_placed = found_.reason.empty() && span_.unix_ns.has_value();
-    Eigen::MatrixXd seconds;  // of what energies are known
-    Eigen::VectorXd all_s;
+    Eigen::MatrixXd seconds, all_s;  // of what energies are known; of all
     if (is_placed) {
       const double begin_s =
           static_cast<double>(SaturatingSub(marked.from_ns, *span_.unix_ns)) / 1e9;
@@ -467,14 +492,14 @@ class DeviceEnergy {
         return energy::SecondsIn(marked, begin_s, from_s, to_s, busy_, found_.fit, CaptureS());
       };
       seconds = seconds_in(found_.known_from_s, found_.known_to_s);
-      all_s = seconds_in(0, CaptureS()).leftCols(found_.busy_s.size()).rowwise().sum();
+      all_s = seconds_in(0, CaptureS());
     }
     for (size_t l = 0; l < marked.layers.size(); ++l) {
       EnergyRow* const row = AddRow(marked.layers[l].name, &report_->layers);
       row->count = marked.layers[l].count;
       if (is_placed) {
-        row->busy_ps = std::llround(all_s[static_cast<Eigen::Index>(l)] * kPsPerS);
-        FillPart(seconds.row(static_cast<Eigen::Index>(l)), row);
+        const auto at = static_cast<Eigen::Index>(l);
+        FillPart(seconds.row(at), all_s.row(at), row);
       } else if (row->reason.empty()) {
         row->reason = "clock_unknown";
       }
@@ -483,15 +508,17 @@ class DeviceEnergy {
   }
 
   // The energy: seconds of each kernel times its fitted power.
-  void FillPart(const Eigen::RowVectorXd& seconds, EnergyRow* row) const {
+  void FillPart(const Eigen::RowVectorXd& seconds, const Eigen::RowVectorXd& all_s,
+                EnergyRow* row) const {
     const auto kernels = static_cast<Eigen::Index>(kernels_.size());
-    const double busy_s = seconds.head(kernels).sum();
+    const double busy_s = seconds.head(kernels).sum(), all_busy_s = all_s.head(kernels).sum();
+    row->busy_ps = std::llround(all_busy_s * kPsPerS);
     for (Eigen::Index k = 0; k < kernels; ++k) {
       if (seconds[k] > 0)
         row->windows = std::max(row->windows, found_.windows[static_cast<size_t>(k)]);
     }
-    if (!(busy_s > 0)) {
-      row->reason = "nothing_ran";
+    if (row->windows == 0) {
+      row->reason = all_busy_s > 0 ? "not_covered" : "nothing_ran";
       return;
     }
     const auto known = [&](const Eigen::RowVectorXd& of, double scale_j) {
@@ -501,15 +528,31 @@ class DeviceEnergy {
       return Known(value_j, half_j, scale_j < 0 ? value_j : scale_j);
     };
     row->energy_j = known(seconds, -1);
-    if (!row->energy_j.has_value()) {
-      row->reason = "too_uncertain";
+    // Of all its executions: idle power goes on as it was.
+    Eigen::RowVectorXd whole = all_s;
+    whole.tail(all_s.size() - kernels) =
+        seconds.tail(all_s.size() - kernels) * (all_busy_s / busy_s);
+    const std::optional<Joules> whole_j = known(whole, -1);
+    if (!row->energy_j.has_value() || !whole_j.has_value()) {
+      row->reason = row->energy_j.has_value() ? "not_covered" : "too_uncertain";
+      row->energy_j = std::nullopt;
       return;
     }
     Eigen::RowVectorXd active = seconds;
     active.tail(seconds.size() - kernels).setZero();
     if (!is_stated_) row->active_j = known(active, row->energy_j->value);
     row->kind = Kind();
-    FillShares(busy_s, row);
+    FillShares(busy_s, *whole_j, row);
+  }
+
+  // Energies are known, and not how they part: as a whole, or of a kernel.
+  bool IsNeverIdle() const {
+    if (!device_.active_j) return false;
+    if (found_.active_half_width_j > energy::kKnownShare * found_.active_j) return true;
+    for (size_t k = 0; k < kernels_.size(); ++k) {
+      if (StandingOf({k}).reason.empty() && !ActiveOf({k})) return true;
+    }
+    return false;
   }
 
   void AddFindings() const {
@@ -527,7 +570,7 @@ class DeviceEnergy {
           Cat("the log covers ", std::llround(*device_.coverage * 100),
               " % of the capture: energies are of that part"));
     }
-    if (found_.idle_half_width_j > energy::kKnownShare * found_.measured_j) {
+    if (IsNeverIdle()) {
       add("never_idle", "warning",
           "how the energy parts into active and idle is not known: too little of the capture is "
           "without load; record some seconds before and after it");
@@ -683,6 +726,25 @@ absl::StatusOr<EnergyReport> Checked(const std::string& source, EnergyReport rep
                             report.devices[0].message);
 }
 
+// A map of a device that is not there says what nobody hears.
+absl::Status CheckMap(const std::map<int32_t, std::string>& map, const Analysis& analysis) {
+  std::string there;
+  for (const DeviceAnalysis& device : analysis.devices) {
+    if (device.row.device.ordinal.has_value()) {
+      absl::StrAppend(&there, there.empty() ? "" : ", ", *device.row.device.ordinal);
+    }
+  }
+  for (const auto& [ordinal, id] : map) {
+    const auto is_it = [&](const DeviceAnalysis& each) {
+      return each.row.device.ordinal == ordinal;
+    };
+    if (std::ranges::any_of(analysis.devices, is_it)) continue;
+    return InvalidArgument("--map: the trace has no device ", ordinal, " (", id, "); it has ",
+                           there.empty() ? "none with a number" : there);
+  }
+  return absl::OkStatus();
+}
+
 // The energy of all executions depends neither on how they split into runs nor on their medians.
 Diagnostics WithoutRuns(const Diagnostics& all) {
   constexpr DiagnosticCode kOfRuns[] = {DiagnosticCode::kKernelWithoutFunction,
@@ -751,6 +813,7 @@ absl::StatusOr<EnergyReport> AttributeEnergy(const Trace& trace, const EnergyOpt
   }
   ASSIGN_OR_RETURN(Analysis analysis,
                    Analyze(trace, WithoutFilters(options.trace), reading, Keep::kIntervals));
+  RETURN_IF_ERROR(CheckMap(options.map, analysis));
   EnergyReport report;
   report.inputs = DescribeInputs(trace);
   report.capture = DescribeCapture(trace);

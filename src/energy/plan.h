@@ -35,6 +35,7 @@ namespace xplane_time::energy {
 struct PlanKernel {
   std::string name;
   double duration_s = 0;
+  std::string function = {};  // tells those of one name apart; empty: none
 };
 
 struct PlanSensor {

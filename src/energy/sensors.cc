@@ -216,8 +216,12 @@ SensorChoice ChooseSensor(const SensorLog& log, const TraceDevice& device,
                                     "; without --power, counters of the trace are taken"));
   }
   if (ids.empty()) {
-    return Without("no_sensor", Cat("the log has no sensor of ", name,
-                                    "; say which of its devices it is with --map"));
+    const std::vector<std::string> all =
+        IdsOf(log, device.kind, [](const std::string&, const PowerDevice*) { return true; });
+    return Without("no_sensor",
+                   Cat("the log has no sensor of ", name,
+                       all.empty() ? "" : "; say which of its devices it is with --map: ",
+                       absl::StrJoin(all, ", ")));
   }
   if (ids.size() > 1) {
     SensorChoice packages = device.kind == DeviceKind::kCpu ? Packages(log, ids) : SensorChoice();

@@ -1,4 +1,5 @@
 // Energy of kernels, functions and layers.
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -29,13 +30,16 @@ std::string ErrorText(const std::optional<Joules>& joules, bool unicode) {
 std::string NoteText(const EnergyRow& row) {
   if (row.group) return "group " + std::to_string(*row.group);
   if (row.reason == "too_uncertain") return "too uncertain";
+  if (row.reason == "not_covered") return "not covered";
   if (!row.reason.empty()) return std::string(row.reason);
   return row.kind == EnergyKind::kMeasured ? "measured" : "";
 }
 
 Section EnergySection(const char* title, const char* name, const std::vector<EnergyRow>& all,
-                      const OutputOptions& options) {
+                      bool is_part, const OutputOptions& options) {
   Section section = {.title = title};
+  // Of half a log, J/exec times count is not the energy.
+  if (is_part) section.title += "; energy and busy are of what the log covers, count is of all";
   const Rows rows = TopRows(all, options.top, title, "without --top", &section.notes);
   const DeviceNames names(rows);
   RowGrid grid(rows);
@@ -91,6 +95,10 @@ Section DeviceSection(const EnergyReport& report, const OutputOptions& options) 
   grid.Name("device", 7, [&](const EnergyDevice& row) { return names.Name(row.device); });
   grid.Number("measured J", number(&EnergyDevice::measured_j));
   grid.Number("active J", joules(&EnergyDevice::active_j));
+  grid.Number("95% CI",
+              [&](const EnergyDevice& row) { return ErrorText(row.active_j, options.unicode); })
+      .Drop(2)
+      .HideIfUnknown();
   grid.Number("idle J", joules(&EnergyDevice::idle_j));
   grid.Number("residual J", [](const EnergyDevice& row) {
     const bool is_none = row.residual_j && std::abs(*row.residual_j) < 1e-6 * *row.measured_j;
@@ -122,16 +130,19 @@ Section GroupSection(const std::vector<EnergyGroup>& groups, const OutputOptions
 
 View EnergyView(const EnergyReport& report, const OutputOptions& options) {
   View view;
+  const bool is_part = std::ranges::any_of(report.findings, [](const EnergyFinding& each) {
+    return each.code == "coverage";
+  });
   view.sections.push_back(DeviceSection(report, options));
   if (!report.kernels.empty()) {
-    view.sections.push_back(EnergySection("kernels", "kernel", report.kernels, options));
+    view.sections.push_back(EnergySection("kernels", "kernel", report.kernels, is_part, options));
   }
   if (!report.groups.empty()) view.sections.push_back(GroupSection(report.groups, options));
   if (!report.functions.empty()) {
-    view.sections.push_back(EnergySection("functions", "function", report.functions, options));
+    view.sections.push_back(EnergySection("functions", "function", report.functions, is_part, options));
   }
   if (!report.layers.empty()) {
-    view.sections.push_back(EnergySection("layers", "layer", report.layers, options));
+    view.sections.push_back(EnergySection("layers", "layer", report.layers, is_part, options));
   }
   const DeviceNames names(report.devices);
   for (const EnergyFinding& each : report.findings) {

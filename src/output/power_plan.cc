@@ -33,7 +33,7 @@ void SensorFields(const energy::PlannedFor& by, FieldSink* sink) {
 
 result::Table Kernels(const PlannedExperiment& experiment) {
   struct Row {
-    std::string kernel;
+    std::string kernel, function;
     int64_t duration_ps = 0;
     energy::PlannedKernel planned;
   };
@@ -41,10 +41,12 @@ result::Table Kernels(const PlannedExperiment& experiment) {
   for (size_t k = 0; k < experiment.kernels.size(); ++k) {
     const energy::PlanKernel& kernel = experiment.kernels[k];
     rows.push_back(
-        {kernel.name, std::llround(kernel.duration_s * kPsPerS), experiment.plan.kernels[k]});
+        {kernel.name, kernel.function, std::llround(kernel.duration_s * kPsPerS), experiment.plan.kernels[k]});
   }
   return result::TableOf("kernels", std::move(rows), [](const Row& row, FieldSink* sink) {
-    XPLANE_TIME_FIELDS(sink, row.kernel, row.duration_ps, row.planned.repetitions,
+    XPLANE_TIME_FIELDS(sink, row.kernel);
+    sink->Field("function", result::KnownText(row.function));
+    XPLANE_TIME_FIELDS(sink, row.duration_ps, row.planned.repetitions,
                        row.planned.busy_s, row.planned.half_width);
   });
 }
@@ -53,7 +55,9 @@ result::Table Steps(const PlannedExperiment& experiment) {
   return result::TableOf("steps", std::span(experiment.plan.steps),
                          [&experiment](const PlanStep& step, FieldSink* sink) {
                            sink->Field("start_s", step.start_s);
-                           sink->Field("kernel", experiment.kernels[step.kernel].name);
+                           const energy::PlanKernel& kernel = experiment.kernels[step.kernel];
+                           sink->Field("kernel", kernel.name);
+                           sink->Field("function", result::KnownText(kernel.function));
                            XPLANE_TIME_FIELDS(sink, step.repetitions, step.duration_s,
                                               step.pause_s);
                          });
@@ -66,6 +70,10 @@ Section KernelSection(const PlannedExperiment& experiment, const OutputOptions& 
   const auto& kernels = experiment.kernels;
   const auto& planned = experiment.plan.kernels;
   grid.Name("kernel", 16, [&](size_t k) { return kernels[k].name; });
+  const auto function = [&](size_t k) {
+    return kernels[k].function.empty() ? std::nullopt : std::optional(kernels[k].function);
+  };
+  grid.Name("function", 14, function).HideIfUnknown();
   grid.Times("each", options.unit, [&](size_t k) { return kernels[k].duration_s * kPsPerS; });
   grid.Number("repetitions", [&](size_t k) { return planned[k].repetitions; });
   grid.Number("s", [&](size_t k) { return FormatFixed(planned[k].busy_s, 2); });
@@ -83,6 +91,11 @@ Section StepSection(const PlannedExperiment& experiment, const OutputOptions& op
   grid.Number("at s", [](const PlanStep& step) { return FormatFixed(step.start_s, 3); });
   grid.Name("kernel", 16,
             [&](const PlanStep& step) { return experiment.kernels[step.kernel].name; });
+  const auto function = [&](const PlanStep& step) {
+    const std::string& name = experiment.kernels[step.kernel].function;
+    return name.empty() ? std::nullopt : std::optional(name);
+  };
+  grid.Name("function", 14, function).HideIfUnknown();
   grid.Number("repetitions", &PlanStep::repetitions);
   grid.Number("s", [](const PlanStep& step) { return FormatFixed(step.duration_s, 3); });
   grid.Number("then pause s", [](const PlanStep& step) { return FormatFixed(step.pause_s, 3); });

@@ -150,7 +150,7 @@ void VisitRow(const EnergyDevice& row, FieldSink* sink) {
   XPLANE_TIME_FIELDS(sink, KnownText(row.reason), KnownText(row.message), row.poor_fit, row.shared,
                      KnownText(row.clock ? EnergyClockName(*row.clock) : ""));
   XPLANE_TIME_FIELDS(sink, row.coverage, row.windows, row.measured_j, row.residual_j,
-                     row.residual_share);
+                     row.unseen_j, row.residual_share);
   VisitJoules("active_j", row.active_j, sink);
   VisitJoules("idle_j", row.idle_j, sink);
   XPLANE_TIME_FIELDS(sink, row.lag_ns, row.window_ns, row.period_ns);
@@ -182,7 +182,10 @@ Table EnergyTable(std::string table, std::string name, std::span<const EnergyRow
                    VisitJoules("energy_j", row.energy_j, sink);
                    VisitJoules("active_j", row.active_j, sink);
                    XPLANE_TIME_FIELDS(sink, row.mean_w, row.per_execution_j, row.edp_js);
-                   if (name == "function") XPLANE_TIME_FIELDS(sink, row.runs, row.per_run_j);
+                   if (name == "function") {
+                     XPLANE_TIME_FIELDS(sink, row.runs);
+                     VisitJoules("per_run_j", row.per_run_j, sink);
+                   }
                    XPLANE_TIME_FIELDS(sink, row.share, row.windows, row.group);
                    sink->Field("status", row.reason.empty() ? "ok" : "unknown");
                    sink->Field("reason", KnownText(row.reason));

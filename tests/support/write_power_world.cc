@@ -42,6 +42,7 @@ struct Kind {
 const std::map<std::string, Kind> kKinds = {
     {"mix", {}},
     {"average", {.options = {.sensor = PowerSensor::kSecond}}},
+    {"quarter", {.options = {.sensor = PowerSensor::kQuarter}}},
     {"pair", {.options = {.schedule = PowerSchedule::kPairs}}},
     {"periodic", {.options = {.schedule = PowerSchedule::kPeriodic}}},
     {"blocks", {.options = {.kernels = 4, .schedule = PowerSchedule::kBlocks}}},

@@ -146,6 +146,102 @@ class Energy(EndToEndTest):
             if row["energy_j"] is not None:
                 self.assertLess(row["energy_j"], truth[row["kernel"]])
 
+    def cut_log(self, kind, share, *options):
+        """The first part of the log only."""
+        self.energy(kind)
+        lines = (self.at / f"{kind}1.power.jsonl").read_text().splitlines(keepends=True)
+        log = self.write(f"cut_{kind}_{share}.jsonl", "".join(lines[:int(share * len(lines))]).encode())
+        return run("energy", str(self.at / f"{kind}1.xplane.pb"), "--power", log, *options)
+
+    def test_what_no_window_saw_is_unknown_and_not_nothing(self):
+        self.energy("blocks")
+        done = self.cut_log("blocks", 0.35, "--format", "json", "--layers",
+                            str(self.at / "blocks1.layers.csv"))
+        self.assertEqual(done.code, 0, done.message)
+        known = {row["kernel"]: row for row in done.json["kernels"] if row["reason"] is None}
+        unseen = {row["kernel"] for row in done.json["kernels"] if row["reason"] == "not_covered"}
+        self.assertTrue(known)
+        self.assertTrue(unseen)
+        self.assertEqual(len(known) + len(unseen), 4)
+        for table in ("kernels", "functions", "layers"):
+            for row in done.json[table]:
+                self.assertEqual(row["status"], "ok" if row["reason"] is None else "unknown")
+                self.assertEqual(row["energy_j"] is None, row["reason"] is not None)
+                if row["energy_j"] is None:
+                    self.assertEqual((row["mean_w"], row["per_execution_j"], row["share"]),
+                                     (None, None, None))
+                else:
+                    self.assertGreater(row["energy_j"], 0)
+        for row in done.json["functions"]:  # of two kernels each
+            number = int(row["function"][-1])
+            members = {f"kernel_{2 * number}", f"kernel_{2 * number + 1}"}
+            self.assertEqual(row["reason"], "not_covered" if members & unseen else None)
+        layers = {row["layer"].strip('layer, "'): row["reason"] for row in done.json["layers"]}
+        self.assertEqual(layers, {name[-1]: "not_covered" if name in unseen else None
+                                  for name in known.keys() | unseen})
+        table = self.cut_log("blocks", 0.35).text
+        self.assertIn("not covered", table)
+        self.assertIn("energy and busy are of what the log covers, count is of all", table)
+        self.assertNotIn("energy and busy are of", self.energy("blocks")[0].text)
+
+    def test_an_execution_of_half_a_log_is_the_mean_of_all(self):
+        whole, truth = self.document("mix")
+        done = self.cut_log("mix", 0.3, "--format", "json")
+        self.assertEqual(done.code, 0, done.message)
+        for row in done.json["functions"]:
+            [of_all] = [each for each in whole["functions"] if each["function"] == row["function"]]
+            number = int(row["function"][-1])
+            joules = (truth[f"kernel_{2 * number}"] + truth[f"kernel_{2 * number + 1}"]) / row["count"]
+            self.assertEqual(row["count"], of_all["count"])
+            self.assertAlmostEqual(row["per_execution_j"], joules, delta=0.04 * joules)
+
+    def test_a_run_has_an_interval(self):
+        for document in (self.document("variants")[0],
+                         self.cut_log("variants", 0.4, "--format", "json").json):
+            for row in document["functions"]:
+                lo_j, hi_j = row["per_run_j_ci95"]
+                self.assertLess(lo_j, row["per_run_j"])
+                self.assertLess(row["per_run_j"], hi_j)
+                # Of one kernel: as well known as its energy.
+                self.assertAlmostEqual(hi_j / row["per_run_j"],
+                                       row["energy_j_ci95"][1] / row["energy_j"], places=9)
+
+    def test_few_windows_are_refused(self):
+        done = self.cut_log("mix", 0.031)
+        self.assertEqual((done.code, done.out), (65, b""))
+        self.assertIn("record for longer than 20", done.message)
+
+    def test_a_devices_sums_are_those_of_its_kernels(self):
+        for kind in ("mix", "quarter", "blocks", "half"):
+            with self.subTest(kind):
+                document, _ = self.document(kind)
+                [device] = document["devices"]
+                active_j = sum(row["active_j"] for row in document["kernels"])
+                self.assertAlmostEqual(device["active_j"], active_j, delta=1e-6 * active_j)
+                self.assertAlmostEqual(
+                    device["active_j"] + device["idle_j"] + device["residual_j"],
+                    device["measured_j"], delta=1e-6 * device["measured_j"])
+                # What is left is what no window saw.
+                self.assertLess(abs(device["residual_j"] + device["unseen_j"]),
+                                0.002 * device["measured_j"])
+
+    def test_never_idle_is_said(self):
+        document, _ = self.document("busy")
+        unknown = [row for row in document["kernels"] if row["active_j"] is None]
+        self.assertTrue(unknown)
+        self.assertIn("never_idle", [each["code"] for each in document["findings"]])
+        document, _ = self.document("mix")
+        self.assertNotIn("never_idle", [each["code"] for each in document["findings"]])
+
+    def test_functions_of_one_group_say_so(self):
+        document, _ = self.document("periodic")
+        groups = {row["kernel"]: row["group"] for row in document["kernels"]}
+        for row in document["functions"]:
+            number = int(row["function"][-1])
+            of = {groups[f"kernel_{2 * number}"], groups[f"kernel_{2 * number + 1}"]}
+            if row["energy_j"] is None and len(of) == 1 and None not in of:
+                self.assertEqual((row["reason"], {row["group"]}), ("not_separable", of))
+
     def test_what_cannot_be_known_is_refused_with_the_way_out(self):
         for kind, words in (("hour", "different times"), ("module", "whole module"),
                             ("no_map", "--map")):
@@ -159,8 +255,12 @@ class Energy(EndToEndTest):
         document, truth = self.document("no_map", "--map", "0=GPU-b")
         self.assertIn("GPU-b", document["devices"][0]["sensor"])
         self.check_numbers(document, truth, 0.03)
-        done, _ = self.energy("no_map", "--map", "0=GPU-c")
-        self.assertEqual(done.code, 65)
+        for given, code, words in (("0=GPU-c", 65, "with --map: GPU-a, GPU-b"),
+                                   ("5=GPU-b", 64, "no device 5"),
+                                   ("1=GPU-b,0=GPU-b", 64, "two devices are GPU-b")):
+            done, _ = self.energy("no_map", "--map", given)
+            self.assertEqual((done.code, done.out), (code, b""))
+            self.assertIn(words, done.message)
 
     def test_marked_layers_without_a_trace(self):
         _, truth = self.energy("mix")

@@ -145,6 +145,10 @@ class Calibrate(PowerTest):
             done = self.power("calibrate", *sensors, "--warm-up", "0.2", "--", *command)
             self.assertEqual(done.code, code, done.message)
             self.assertIn(said, done.message)
+        # Not all that could be there has to be.
+        done = self.power("calibrate", "--sysfs-root", "sys", "--nvml-library", "./none.so",
+                          "--warm-up", "0.2", "--", "sleep", "0.6")
+        self.assertEqual(done.code, 12, done.message)
 
     def live(self):
         self.sysfs(energy_uj="000000000000")
@@ -262,13 +266,24 @@ class Plan(PowerTest):
         self.assertGreater(len(plan["kernels"]), 1)
         self.assertEqual(plan["sensor"]["origin"], "log")
         rows = csv_rows(self.power("plan", *self.KERNELS, *self.sensor, "--format", "csv").text)
-        self.assertEqual(set(rows[0]), {"start_s", "kernel", "repetitions", "duration_s", "pause_s"})
+        self.assertEqual(set(rows[0]), {"start_s", "kernel", "function", "repetitions", "duration_s",
+                                        "pause_s"})
+
+    def test_kernels_of_one_name_are_those_of_their_functions(self):
+        trace = TESTDATA / "energy" / "jax_cpu_mixture.xplane.pb"
+        self.power("plan", trace, "--sensor", "log.jsonl", "--precision", "5%", "-o", "plan.json")
+        plan = json.loads((self.at / "plan.json").read_text())
+        self.check(plan, "plan")
+        names = [(row["kernel"], row["function"]) for row in plan["kernels"]]
+        self.assertEqual(len(set(names)), len(names))
+        self.assertLess(len({kernel for kernel, _ in names}), len(names))
 
     def test_bad_input(self):
         none = ("--sysfs-root", "sys", "--nvml-library", "./none.so")
         for line, code, said in ((("--kernel", "matmul"), 64, "matmul=120us"),
                                  (("--kernel", "m=0us"), 64, "matmul=120us"),
                                  ((), 64, "no TRACE"),
+                                 (("--kernel", "a=1ms", "--kernel", "a=2ms"), 64, "named twice"),
                                  ((*self.KERNELS, "t.xplane.pb"), 64, "instead of a TRACE"),
                                  ((*self.KERNELS, "--precision", "0"), 64, "--precision"),
                                  ((*self.KERNELS, "--precision", "200%"), 64, "below 100%"),
