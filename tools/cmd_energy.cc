@@ -138,6 +138,7 @@ class Energy : public TraceCommand {
 
   absl::Status CheckLayers() {
     if (layers_.empty()) return absl::OkStatus();
+    if (layers_ == "-") layers_ = "/dev/stdin";
     files_.Reads("--layers", layers_);
     return Refuse({"--layer-re"}, "is for name scopes, which --layers replaces");
   }

@@ -211,6 +211,7 @@ std::string MarkdownGrid(const Grid& grid) {
 std::string ColumnName(std::string_view header) {
   std::string name = absl::AsciiStrToLower(absl::string_view(header.data(), header.size()));
   absl::RemoveExtraAsciiWhitespace(&name);
+  if (absl::EndsWith(name, "j/exec")) return "j/exec";  // mJ, too
   for (const absl::string_view unit : {" ns", " us", " ms", " s", " %", " uj", " mj", " j"}) {
     const absl::string_view without = absl::StripSuffix(name, unit);
     if (without.size() < name.size()) return std::string(without);

@@ -258,7 +258,7 @@ Section GaugeSection(const PowerSummary& summary) {
   };
   const DomainNames names(summary.inventory);
   std::vector<Row> rows;
-  std::vector<std::string> constant;
+  std::vector<std::string> constant, unknown;
   const auto cell = [](const Row& row, const std::optional<double>& value) {
     return value ? Number(*value / row.shown.per_unit) : "-";
   };
@@ -270,7 +270,9 @@ Section GaugeSection(const PowerSummary& summary) {
     const bool has_mean = channel.quantity != "throttle_reasons" && channel.quantity != "pstate";
     const Row row = {gauge, names.Of(channel.source, channel.device, channel.domain),
                      ShownAs(channel.quantity), has_mean};
-    if (gauge.n > 1 && gauge.min == gauge.max) {
+    if (gauge.n == 0) {
+      unknown.push_back(absl::StrCat(Printable(row.sensor), " ", Printable(row.shown.name)));
+    } else if (gauge.n > 1 && gauge.min == gauge.max) {
       constant.push_back(absl::StrCat(Printable(row.sensor), " ", Printable(row.shown.name), " ",
                                       cell(row, gauge.max)));
     } else {
@@ -292,6 +294,7 @@ Section GaugeSection(const PowerSummary& summary) {
       .title = absl::StrCat("other readings, ", Printable(WindowName(summary.windows[0]))),
       .grid = std::move(grid).Take()};
   if (!constant.empty()) section.notes.push_back("unchanged: " + absl::StrJoin(constant, "; "));
+  if (!unknown.empty()) section.notes.push_back("unknown: " + absl::StrJoin(unknown, "; "));
   return section;
 }
 

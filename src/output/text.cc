@@ -45,14 +45,45 @@ std::string Escape(re2::StringPiece text, bool keep_line_feeds) {
 
 bool BeginsCharacter(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) != 0x80; }
 
-// Byte position after the first `columns` characters.
+// Byte position after the character at `i`.
+size_t NextCharacter(std::string_view text, size_t i) {
+  for (++i; i < text.size() && !BeginsCharacter(text[i]);) ++i;
+  return i;
+}
+
+// Columns of a character of valid UTF-8: Chinese, Japanese, Korean and pictures have two. Bytes
+// are in the order of code points.
+size_t ColumnsOf(std::string_view character) {
+  constexpr std::pair<std::string_view, std::string_view> kWide[] = {
+      {"\u1100", "\u115F"},         {"\u2E80", "\u303E"},        {"\u3041", "\uA4CF"},
+      {"\uAC00", "\uD7A3"},         {"\uF900", "\uFAFF"},        {"\uFE30", "\uFE6F"},
+      {"\uFF01", "\uFF60"},         {"\uFFE0", "\uFFE6"},        {"\U0001F300", "\U0001F64F"},
+      {"\U0001F900", "\U0001F9FF"}, {"\U00020000", "\U0003FFFD"}};
+  if (character.size() < 3) return 1;
+  const bool is_wide = std::ranges::any_of(kWide, [&](const auto& range) {
+    return range.first <= character && character <= range.second;
+  });
+  return is_wide ? 2 : 1;
+}
+
+// Byte position after the characters that fit into `columns`.
 size_t PositionAfter(std::string_view text, size_t columns) {
   size_t i = 0;
-  for (; i < text.size() && columns > 0; --columns) {
-    ++i;
-    while (i < text.size() && !BeginsCharacter(text[i])) ++i;
+  while (i < text.size()) {
+    const size_t next = NextCharacter(text, i), own = ColumnsOf(text.substr(i, next - i));
+    if (own > columns) break;
+    columns -= own;
+    i = next;
   }
   return i;
+}
+
+// The characters at its end that fit into `columns`.
+std::string_view LastColumns(std::string_view text, size_t columns) {
+  const size_t all = DisplayWidth(text);
+  std::string_view last = text.substr(PositionAfter(text, all - std::min(all, columns)));
+  if (DisplayWidth(last) > columns) last.remove_prefix(NextCharacter(last, 0));
+  return last;
 }
 
 struct Scale {
@@ -120,7 +151,12 @@ std::string BriefLine(std::string_view text) {
 }
 
 size_t DisplayWidth(std::string_view text) {
-  return static_cast<size_t>(std::ranges::count_if(text, BeginsCharacter));
+  size_t columns = 0;
+  for (size_t i = 0, next = 0; i < text.size(); i = next) {
+    next = NextCharacter(text, i);
+    columns += ColumnsOf(text.substr(i, next - i));
+  }
+  return columns;
 }
 
 std::string Padded(std::string_view text, size_t width, bool right) {
@@ -137,7 +173,7 @@ std::string ShortenMiddle(std::string_view text, size_t width, std::string_view 
   const size_t head = width - mark - tail;
   std::string out(text.substr(0, PositionAfter(text, head)));
   out.append(ellipsis);
-  out.append(text.substr(PositionAfter(text, columns - tail)));
+  out.append(LastColumns(text, tail));
   return out;
 }
 
@@ -157,14 +193,14 @@ std::string ShortenAround(std::string_view text, size_t width, std::string_view 
   std::string out;
   if (begin <= head + mark) {  // the middle adjoins the head
     out.append(part(0, head + middle + mark)).append(ellipsis);
-    return out.append(part(columns - tail, columns));
+    return out.append(LastColumns(text, tail));
   }
   out.append(part(0, head)).append(ellipsis);
   if (begin + middle + mark >= columns - tail) {  // or the tail
     return out.append(part(columns - tail - middle - mark, columns));
   }
   out.append(part(begin, begin + middle)).append(ellipsis);
-  return out.append(part(columns - tail, columns));
+  return out.append(LastColumns(text, tail));
 }
 
 std::string ShortenWords(std::string_view text, size_t width, std::string_view ellipsis) {

@@ -176,15 +176,16 @@ class EnergyHarness : public Harness {
       lo_j += is_stated ? energy_j : each.lo_j.value_or(energy_j);
       hi_j += is_stated ? energy_j : each.hi_j.value_or(energy_j);
     }
+    if (parts > 0 && all_stated && !(sum_j > 0)) {
+      return Unavailable(
+          "variants of 0 W cannot be told apart; state another power than "
+          "--power-source constant:0");
+    }
     // Stamps are within microseconds of the calls; sensors are not.
     if (took_ns < kShortestNs) {
       unknown = "energies are of 50 ms and more";
     } else if (parts == 0) {
       unknown = "no sensor of it was read";
-    } else if (unknown.empty() && all_stated && !(sum_j > 0)) {
-      return Unavailable(
-          "variants of 0 W cannot be told apart; state another power than "
-          "--power-source constant:0");
     } else if (unknown.empty() && !(sum_j > 0)) {
       unknown = "its sensors show 0 J";
     } else if (unknown.empty() && hi_j - lo_j > 2 * kMostDoubt * sum_j) {

@@ -132,5 +132,13 @@ TEST(MarkdownTest, NothingInANameIsMarkup) {
   EXPECT_EQ(MarkdownCode(""), "");
 }
 
+TEST(TextTest, WideCharactersHaveTwoColumns) {
+  EXPECT_EQ(DisplayWidth("a行列積b"), 8);
+  EXPECT_EQ(Padded("행렬", 6, /*right=*/false), "행렬  ");
+  for (size_t width = 3; width < 12; ++width) {
+    EXPECT_LE(DisplayWidth(ShortenMiddle("行列積_行列積", width, "…")), width) << width;
+  }
+}
+
 }  // namespace
 }  // namespace xplane_time::output
