@@ -310,6 +310,7 @@ class Energy(TuneTest):
     def test_a_stated_power_needs_no_long_runs_and_more_than_0_w(self):
         stated = ("--objective", "energy", "--power-source")
         for watts, sleep_s, words in ((100, 0.001, r"runs of 0\.1 s are good: --calls \d+ "),
+                                      (0, 0.001, r"of 0 W cannot be told apart"),
                                       (0, 0.06, r"of 0 W cannot be told apart; state another")):
             done = self.tune({"sleep_s": sleep_s}, {"sleep_s": 2 * sleep_s}, harness=("stamps",),
                              options=(*stated, f"constant:{watts}"))
