@@ -328,7 +328,8 @@ TEST(EnergyJsonTest, DoubtsAreTheDevices) {
         std::pair(R"(, "poor_fit": false, "shared": true)", "shared"),
         std::pair(R"(, "poor_fit": false, "clock": "ambiguous")", "clock"),
         std::pair(R"(, "poor_fit": false, "reason": "no_overlap")", "no_overlap"),
-        std::pair(R"(, "poor_fit": false, "plane": "/device:GPU:7", "ordinal": 7)", "not among the devices")}) {
+        std::pair(R"(, "poor_fit": false, "plane": "/device:GPU:7", "ordinal": 7)",
+                  "not among the devices")}) {
     const auto captures = Read(EnergyJson(EnergyRowJson("f", kKnown), device), OfEnergy());
     ASSERT_TRUE(captures.ok()) << captures.status();
     EXPECT_THAT((*captures)[0].series[0].doubt, HasSubstr(doubt));
