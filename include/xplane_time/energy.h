@@ -101,18 +101,18 @@ struct EnergyRow {
   int64_t busy_ps = 0;  // own time of them, overlaps counted once
   std::optional<EnergyKind> kind;
   std::optional<Joules> energy_j, active_j;
-  std::optional<double> mean_w;           // energy_j over busy_ps
+  std::optional<double> mean_w;  // energy_j over busy_ps
   // Of the mean execution; where windows cover a part of them, of all: what each kernel takes in a
   // second of that part, times all its time.
   std::optional<double> per_execution_j;
-  std::optional<double> edp_js;           // of one execution: its energy x its mean time
+  std::optional<double> edp_js;  // of one execution: its energy x its mean time
   // Of a function, where it is certain how it splits into runs.
   std::optional<uint64_t> runs;
   std::optional<Joules> per_run_j;  // of all its kernels in one run
-  std::optional<double> share;            // of what the device's kernels took
-  uint64_t windows = 0;                   // of the sensor, in which it ran
-  std::optional<uint32_t> group;          // EnergyGroup::group
-  std::string_view reason;                // why energy_j is unknown; empty: it is known
+  std::optional<double> share;      // of what the device's kernels took
+  uint64_t windows = 0;             // of the sensor, in which it ran
+  std::optional<uint32_t> group;    // EnergyGroup::group
+  std::string_view reason;          // why energy_j is unknown; empty: it is known
 };
 
 // Kernels of which only the sum is known.

@@ -185,7 +185,8 @@ void FillEnergies(std::span<const BusyCurve> kernels, double capture_s, Attribut
 void Balance(Attribution* found) {
   const Energies& energies = found->energies;
   const VectorXd ones = VectorXd::Ones(energies.active_j.size());
-  found->unseen_j = energies.active_j.sum() - std::exchange(found->active_j, energies.active_j.sum());
+  found->unseen_j =
+      energies.active_j.sum() - std::exchange(found->active_j, energies.active_j.sum());
   found->active_half_width_j =
       energies.quantile * std::sqrt(std::max(0.0, ones.dot(energies.active_covariance * ones)));
   found->residual_j = found->measured_j - found->active_j - found->idle_j;

@@ -372,8 +372,8 @@ class DeviceEnergy {
         members.size() == 1 ? found_.known[members[0]].alone : EnergyOf(members).has_value();
     if (is_known) return {{}, WholeOf(members).has_value() ? "" : "not_covered"};
     const std::optional<size_t> group = found_.known[members[0]].group;
-    const bool is_of_one_group = std::ranges::all_of(
-        members, [&](size_t k) { return found_.known[k].group == group; });
+    const bool is_of_one_group =
+        std::ranges::all_of(members, [&](size_t k) { return found_.known[k].group == group; });
     if (!group.has_value() || !is_of_one_group) return {{}, "too_uncertain"};
     return {first_group_ + static_cast<uint32_t>(*group), "not_separable"};
   }
@@ -813,7 +813,7 @@ absl::StatusOr<EnergyReport> AttributeEnergy(const Trace& trace, const EnergyOpt
   }
   ASSIGN_OR_RETURN(Analysis analysis,
                    Analyze(trace, WithoutFilters(options.trace), reading, Keep::kIntervals));
-  RETURN_IF_ERROR(CheckMap(options.map, analysis));
+  if (options.trace.device.empty()) RETURN_IF_ERROR(CheckMap(options.map, analysis));
   EnergyReport report;
   report.inputs = DescribeInputs(trace);
   report.capture = DescribeCapture(trace);

@@ -130,16 +130,16 @@ Section GroupSection(const std::vector<EnergyGroup>& groups, const OutputOptions
 
 View EnergyView(const EnergyReport& report, const OutputOptions& options) {
   View view;
-  const bool is_part = std::ranges::any_of(report.findings, [](const EnergyFinding& each) {
-    return each.code == "coverage";
-  });
+  const bool is_part = std::ranges::any_of(
+      report.findings, [](const EnergyFinding& each) { return each.code == "coverage"; });
   view.sections.push_back(DeviceSection(report, options));
   if (!report.kernels.empty()) {
     view.sections.push_back(EnergySection("kernels", "kernel", report.kernels, is_part, options));
   }
   if (!report.groups.empty()) view.sections.push_back(GroupSection(report.groups, options));
   if (!report.functions.empty()) {
-    view.sections.push_back(EnergySection("functions", "function", report.functions, is_part, options));
+    view.sections.push_back(
+        EnergySection("functions", "function", report.functions, is_part, options));
   }
   if (!report.layers.empty()) {
     view.sections.push_back(EnergySection("layers", "layer", report.layers, is_part, options));

@@ -40,14 +40,14 @@ result::Table Kernels(const PlannedExperiment& experiment) {
   std::vector<Row> rows;
   for (size_t k = 0; k < experiment.kernels.size(); ++k) {
     const energy::PlanKernel& kernel = experiment.kernels[k];
-    rows.push_back(
-        {kernel.name, kernel.function, std::llround(kernel.duration_s * kPsPerS), experiment.plan.kernels[k]});
+    rows.push_back({kernel.name, kernel.function, std::llround(kernel.duration_s * kPsPerS),
+                    experiment.plan.kernels[k]});
   }
   return result::TableOf("kernels", std::move(rows), [](const Row& row, FieldSink* sink) {
     XPLANE_TIME_FIELDS(sink, row.kernel);
     sink->Field("function", result::KnownText(row.function));
-    XPLANE_TIME_FIELDS(sink, row.duration_ps, row.planned.repetitions,
-                       row.planned.busy_s, row.planned.half_width);
+    XPLANE_TIME_FIELDS(sink, row.duration_ps, row.planned.repetitions, row.planned.busy_s,
+                       row.planned.half_width);
   });
 }
 

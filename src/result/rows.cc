@@ -149,8 +149,8 @@ void VisitRow(const EnergyDevice& row, FieldSink* sink) {
   sink->Field("status", row.reason.empty() ? "ok" : "unknown");
   XPLANE_TIME_FIELDS(sink, KnownText(row.reason), KnownText(row.message), row.poor_fit, row.shared,
                      KnownText(row.clock ? EnergyClockName(*row.clock) : ""));
-  XPLANE_TIME_FIELDS(sink, row.coverage, row.windows, row.measured_j, row.residual_j,
-                     row.unseen_j, row.residual_share);
+  XPLANE_TIME_FIELDS(sink, row.coverage, row.windows, row.measured_j, row.residual_j, row.unseen_j,
+                     row.residual_share);
   VisitJoules("active_j", row.active_j, sink);
   VisitJoules("idle_j", row.idle_j, sink);
   XPLANE_TIME_FIELDS(sink, row.lag_ns, row.window_ns, row.period_ns);
