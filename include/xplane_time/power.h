@@ -49,12 +49,12 @@ enum class PowerReason : uint8_t {
   kDeviceLost,
   kDriverMismatch,  // library and kernel module differ
   kResetRequired,
-  kHung,         // the call did not return
-  kAbsent,       // no such driver, library or directory
-  kSuspended,    // the machine slept
-  kImplausible,  // a jump that no device makes
+  kHung,          // the call did not return
+  kAbsent,        // no such driver, library or directory
+  kSuspended,     // the machine slept
+  kImplausible,   // a jump that no device makes
   kSharedWindow,  // what else went on at the time cannot be told from it
-  kNotAsked,     // it is not read unless it is asked for
+  kNotAsked,      // it is not read unless it is asked for
 };
 std::string_view PowerReasonName(PowerReason reason);  // permission_denied, ...
 

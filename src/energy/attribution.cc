@@ -26,7 +26,7 @@ constexpr double kAlike = 1.2, kExplainsAlike = 0.7, kExplainsSome = 0.1;
 // Fewer windows beyond the columns tell neither powers nor how sure they are.
 constexpr double kLeastDegrees = 6;
 constexpr double kLeastWindowLengths = 10;  // of windows that overlap
-constexpr double kBlockS = 1;  // a kernel that runs alone for so long is measured
+constexpr double kBlockS = 1;               // a kernel that runs alone for so long is measured
 // What else ran in a window in which a kernel is alone: at most this share of its length.
 constexpr double kAlone = 0.01;
 
@@ -227,8 +227,8 @@ double Autocorrelation(const VectorXd& residuals, Index lag) {
 
 // Whether residuals follow each other: at once, or, in step with the sensor, each second to fifth.
 // Those of windows that share noise do so by themselves. Publications that come early and late lead
-// to -1/2 from one to the next, not to less. Polled as seldom as published, instants are off by what
-// drifts against the polls: a little is of that.
+// to -1/2 from one to the next, not to less. Polled as seldom as published, instants are off by
+// what drifts against the polls: a little is of that.
 bool FollowsALoad(const Fit& fit, double poll_s) {
   constexpr double kMostStandardDeviations = 5, kLeast = -0.6, kMostOfSeldom = 0.35;
   constexpr Index kMostLag = 5;
@@ -276,7 +276,8 @@ std::string_view PoorFit(const Attribution& found, std::span<const Poll> polls) 
   const std::optional<double> idle_noise = IdleNoise(fit);
   if (idle_noise.has_value() &&
       std::sqrt(SquareNoise(fit)) > std::max(kLeastNoise, kMostNoise * *idle_noise)) {
-    return "the power goes up and down by far more than what ran and the sensor's noise explain: do "
+    return "the power goes up and down by far more than what ran and the sensor's noise explain: "
+           "do "
            "the clocks of log and trace run alike?";
   }
   const VectorXd ones = VectorXd::Ones(found.energies.active_j.size());

@@ -12,7 +12,7 @@
 namespace xplane_time::energy {
 namespace {
 
-constexpr double kPeriodReach = 0.01;  // of the usual step, to both sides
+constexpr double kPeriodReach = 0.01;    // of the usual step, to both sides
 constexpr double kMostPeriods = 20'000;  // that are tried: of hours of polls fewer than they tell
 constexpr size_t kMostGrids = 6;
 constexpr size_t kMostBrackets = 2'000;  // that the search looks at
@@ -203,8 +203,7 @@ std::vector<Grid> FindGrids(const Publications& publications) {
   const double steps = (updates.back().high_s - origin_s) / usual_s;
   // A quarter of what moves the last publication by a bracket.
   const double reach_s = kPeriodReach * usual_s;
-  const double step_s =
-      std::max(stats::Median(widths_s) / steps / 4, 2 * reach_s / kMostPeriods);
+  const double step_s = std::max(stats::Median(widths_s) / steps / 4, 2 * reach_s / kMostPeriods);
   if (!(step_s > 0)) return {};
   const std::vector<Arc> arcs = ArcsOf(publications, origin_s);
   std::vector<std::pair<double, int>> ends;

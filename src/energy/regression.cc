@@ -837,8 +837,8 @@ VectorXd Fit::IdleTerms(double at_s, double capture_s) const {
   return terms;
 }
 
-std::optional<Fit> FitPowers(Sensor sensor, std::span<const BusyCurve> kernels,
-                             double capture_s, const LagRange& lags) {
+std::optional<Fit> FitPowers(Sensor sensor, std::span<const BusyCurve> kernels, double capture_s,
+                             const LagRange& lags) {
   sensor.publications = Near(sensor.publications, capture_s);
   std::vector<Grid> grids = FindGrids(sensor.publications);
   if (grids.empty()) return std::nullopt;

@@ -67,8 +67,8 @@ struct Fit {
 };
 
 // Empty: too few windows lie in the capture, or too few updates.
-std::optional<Fit> FitPowers(Sensor sensor, std::span<const BusyCurve> kernels,
-                             double capture_s, const LagRange& lags);
+std::optional<Fit> FitPowers(Sensor sensor, std::span<const BusyCurve> kernels, double capture_s,
+                             const LagRange& lags);
 
 // Before there is a log: a sensor, what is assumed that it reads, and how well.
 struct Expectation {

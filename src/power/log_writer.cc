@@ -202,8 +202,7 @@ namespace {
 constexpr std::string_view kReasons[] = {
     "known",  "permission_denied", "unsupported",     "no_samples",     "reset",
     "gap",    "device_lost",       "driver_mismatch", "reset_required", "hung",
-    "absent", "suspended",         "implausible",     "shared_window",
-    "not_asked"};
+    "absent", "suspended",         "implausible",     "shared_window",  "not_asked"};
 constexpr std::string_view kKinds[] = {"cumulative", "instant", "average", "gauge"};
 constexpr std::string_view kEstimators[] = {"best", "counter", "held", "trapezoid",
                                             "endpoint-mean"};
