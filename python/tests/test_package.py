@@ -17,7 +17,7 @@ import warnings
 import xplane_time
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(REPOSITORY / "tests/tools"))
+sys.path.append(str(REPOSITORY / "tests/tools"))
 import xspace
 TESTDATA = REPOSITORY / "testdata"
 VARIANTS = TESTDATA / "jax_cpu_variants.xplane.pb"

@@ -232,7 +232,7 @@ class Record(PowerTest):
             self.assertIsNone(gauge["max"])
             self.assertEqual((gauge["n"], gauge["reason"]), (0, "no_samples"))
         table = self.power("replay", "log").text
-        self.assertRegex(table, r"caller +peak_rss MB +0 +- +- +- +-\n")
+        self.assertRegex(table, r"unknown: .*caller peak_rss MB")
 
     def test_the_summary_of_the_log_is_the_same_bytes(self):
         self.record(*CONSTANT, "--duration", "0.2", "--log", "log")
