@@ -101,7 +101,7 @@ class Worlds(unittest.TestCase):
         report = xplane_time.open(trace).energy(log)
         self.assertTrue(report.devices["poor_fit"][0])
         [doubt] = report.kernels.doubts
-        self.assertIn("a load that the trace does not show", doubt)
+        self.assertIn("a load that is not of what ran here", doubt)
         self.assertIn("doubtful: ", repr(report))
 
     def test_layers_that_were_marked(self):
