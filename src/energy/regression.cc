@@ -19,7 +19,7 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 constexpr size_t kMostSearched = 1'500;  // windows that the search for lag and window looks at
-constexpr size_t kFewKernels = 8, kSomeKernels = 32;
+constexpr size_t kFewKernels = 8, kSomeKernels = 32, kManyKernels = 200;
 constexpr size_t kMostIdleTerms = 9;
 constexpr size_t kLeastWindows = 12;
 
@@ -872,7 +872,8 @@ std::optional<Fit> FitPowers(Sensor sensor, std::span<const BusyCurve> kernels, 
   const Index powers = fit.power_w.size();
   if (kernels.size() > kSomeKernels) {
     std::erase_if(rivals, [](const Rival& rival) { return rival.log_ratio < -6; });
-    if (rivals.size() > 6) rivals.resize(6);
+    const size_t most = kernels.size() > kManyKernels ? 1 : 6;  // each is a fit of all kernels
+    if (rivals.size() > most) rivals.resize(most);
     for (Rival& rival : rivals) {
       rival.power_w = fitters[rival.at.grid]
                           .Held(all, rival.at.timing, rival.width_s / 2, attempt)
