@@ -605,19 +605,21 @@ LikeliestRuns SplitLikeliest(const RunClues& clues) {
     for (size_t i = 0; i < size; ++i) found.run.push_back(static_cast<uint32_t>(i / period));
     return found;
   }
-  // Or what comes after a first part that does not repeat may yet do so.
-  const LikeliestRuns one_run = {.run = std::vector<uint32_t>(size, 0), .rivals = 2};
-  if (size > kLongestPart && !MayRepeat(clues.symbols.first(kLongestPart))) return one_run;
+  const auto doubtful_one = [size] {
+    return LikeliestRuns{.run = std::vector<uint32_t>(size, 0), .rivals = 2};
+  };
+  // What comes after a first part that does not repeat may yet do so.
+  if (size > kLongestPart && !MayRepeat(clues.symbols.first(kLongestPart))) return doubtful_one();
   for (size_t part = std::min(size, kFirstPart);; part = std::min(size, 4 * part)) {
     const RunClues first = part == size ? clues : Part(clues, 0, part);
     Split best = FindBest(first, std::clamp<size_t>(kWork / part, 3, kMostWindows));
     const bool is_one = best.alignment.runs() == 1;
     if (part == size && is_one && clues.host_runs != 1 && KeepsRecurring(clues.symbols)) {
-      return one_run;
+      return doubtful_one();
     }
     if (part == size) return {std::move(best.alignment.run), best.rivals};
     if (best.alignment.runs() < kEnoughRuns && part < kLongestPart) continue;
-    if (is_one) return one_run;
+    if (is_one) return doubtful_one();
     LikeliestRuns all = Extrapolate(clues, best);
     if (!all.rivals.has_value() && best.rivals.has_value()) all.rivals = best.rivals;
     return all;
