@@ -66,7 +66,8 @@ double Explained(const Fit& fit) {
 
 // Fits at each place where the log may lie; the polls move to the best.
 std::optional<Fit> FitWithoutClock(const PowerChannel& channel, std::span<const BusyCurve> kernels,
-                                   double capture_s, std::vector<Poll>* polls, Attribution* found) {
+                                   double capture_s, int threads, std::vector<Poll>* polls,
+                                   Attribution* found) {
   constexpr size_t kMostPlaces = 5;
   constexpr LagRange kAround = {-0.15, 0.15};
   const std::vector<double> offsets_s =
@@ -82,7 +83,8 @@ std::optional<Fit> FitWithoutClock(const PowerChannel& channel, std::span<const 
   for (const double offset_s : offsets_s) {
     std::vector<Poll> moved = *polls;
     Shift(offset_s, &moved);
-    std::optional<Fit> fit = FitPowers(SensorOf(channel, moved), kernels, capture_s, kAround);
+    std::optional<Fit> fit =
+        FitPowers(SensorOf(channel, moved), kernels, capture_s, kAround, threads);
     if (!fit.has_value() || fit->degrees < kLeastDegrees) continue;
     const double explained = Explained(*fit);
     places.push_back({offset_s, *std::move(fit), explained});
@@ -154,7 +156,8 @@ std::vector<BusyCurve> Clipped(std::span<const BusyCurve> kernels, double from_s
 }
 
 // The energies, of all that ran or, where much of it lies in no window, of what lies in one.
-void FillEnergies(std::span<const BusyCurve> kernels, double capture_s, Attribution* found) {
+void FillEnergies(std::span<const BusyCurve> kernels, double capture_s, int threads,
+                  Attribution* found) {
   constexpr double kMostOutside = 0.05;
   const auto total_s = [](std::span<const BusyCurve> curves) {
     VectorXd total(static_cast<Index>(curves.size()));
@@ -176,7 +179,7 @@ void FillEnergies(std::span<const BusyCurve> kernels, double capture_s, Attribut
     kernels = clipped;
     found->busy_s = total_s(kernels);
   }
-  found->energies = EnergiesOf(found->fit, kernels, capture_s);
+  found->energies = EnergiesOf(found->fit, kernels, capture_s, threads);
   found->known = Resolve(found->energies);
 }
 
@@ -299,7 +302,8 @@ bool HasFewWindows(const Fit& fit) {
 }  // namespace
 
 Attribution Attribute(const PowerChannel& channel, std::vector<Poll> polls,
-                      std::span<const BusyCurve> kernels, double capture_s, bool clock_known) {
+                      std::span<const BusyCurve> kernels, double capture_s, bool clock_known,
+                      int threads) {
   Attribution found;
   std::optional<Fit> fit;
   if (clock_known) {
@@ -307,9 +311,9 @@ Attribution Attribute(const PowerChannel& channel, std::vector<Poll> polls,
       Fail("no_overlap", "the log and the trace are of different times", &found);
       return found;
     }
-    fit = FitPowers(SensorOf(channel, polls), kernels, capture_s, {});
+    fit = FitPowers(SensorOf(channel, polls), kernels, capture_s, {}, threads);
   } else {
-    fit = FitWithoutClock(channel, kernels, capture_s, &polls, &found);
+    fit = FitWithoutClock(channel, kernels, capture_s, threads, &polls, &found);
   }
   if (!fit.has_value() || HasFewWindows(*fit)) {
     Fail("few_windows",
@@ -330,7 +334,7 @@ Attribution Attribute(const PowerChannel& channel, std::vector<Poll> polls,
   }
   found.fit = *std::move(fit);
   SumUp(channel.kind == ReadingKind::kCumulative, capture_s, &found);
-  FillEnergies(kernels, capture_s, &found);
+  FillEnergies(kernels, capture_s, threads, &found);
   Balance(&found);
   CountWindows(&found);
   found.poor_fit = PoorFit(found, polls);
@@ -352,7 +356,7 @@ Attribution Model(double power_w, std::span<const BusyCurve> kernels, double cap
   fit.busy_s.resize(1, count);
   for (Index k = 0; k < count; ++k) fit.busy_s(0, k) = kernels[static_cast<size_t>(k)].total_s();
   SumUp(/*is_counter=*/true, capture_s, &found);
-  FillEnergies(kernels, capture_s, &found);
+  FillEnergies(kernels, capture_s, 1, &found);
   Balance(&found);
   found.windows.assign(kernels.size(), 1);
   found.measured.assign(kernels.size(), false);

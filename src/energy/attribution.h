@@ -40,7 +40,8 @@ struct Attribution {
 // Polls are on the capture's axis where `clock_known`, else on one of their own. Where windows
 // leave out much of what ran, energies are of what lies in them.
 Attribution Attribute(const PowerChannel& channel, std::vector<Poll> polls,
-                      std::span<const BusyCurve> kernels, double capture_s, bool clock_known);
+                      std::span<const BusyCurve> kernels, double capture_s, bool clock_known,
+                      int threads = 1);
 
 // Of a power that was stated: what runs draws it, whatever runs.
 Attribution Model(double power_w, std::span<const BusyCurve> kernels, double capture_s);

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <queue>
 #include <utility>
+
+#include "parallel.h"
 
 namespace xplane_time::energy {
 namespace {
@@ -61,6 +64,21 @@ std::vector<double> BusyCurve::At(std::span<const double> instants_s) const {
   return busy_s;
 }
 
+void BusyCurve::AddTo(double step_s, std::vector<double>* between_s) const {
+  const double end_s = step_s * static_cast<double>(between_s->size());
+  for (const Interval& each : intervals_) {
+    double from_s = std::max(0.0, Seconds(each.start_ps));
+    const double to_s = std::min(end_s, Seconds(each.end_ps));
+    if (from_s >= to_s) continue;
+    for (auto bin = static_cast<size_t>(from_s / step_s); bin < between_s->size() && from_s < to_s;
+         ++bin) {
+      const double until_s = std::clamp(step_s * static_cast<double>(bin + 1), from_s, to_s);
+      (*between_s)[bin] += until_s - from_s;
+      from_s = until_s;
+    }
+  }
+}
+
 BusyCurve UnionOf(std::span<const BusyCurve> kernels) {
   std::vector<Interval> all;
   for (const BusyCurve& kernel : kernels) {
@@ -69,48 +87,84 @@ BusyCurve UnionOf(std::span<const BusyCurve> kernels) {
   return BusyCurve(std::move(all));
 }
 
-std::vector<std::vector<double>> IdleShares(std::span<const BusyCurve> kernels, double capture_s,
-                                            size_t bins) {
-  std::vector<std::vector<double>> shares(kernels.size(), std::vector<double>(bins, 0.0));
-  struct Edge {
+namespace {
+
+// Shares of bins [first, end): a sweep over what runs in them.
+class IdleSweep {
+ public:
+  IdleSweep(std::span<const BusyCurve> kernels, double bin_s,
+            std::vector<std::vector<double>>* shares)
+      : kernels_(kernels), bin_s_(bin_s), shares_(*shares) {}
+
+  void Sweep(size_t first, size_t end) {
+    now_s_ = static_cast<double>(first) * bin_s_;
+    bin_ = first;
+    for (uint32_t k = 0; k < kernels_.size(); ++k) {
+      PushStart(k, static_cast<uint32_t>(kernels_[k].FirstEndingAfter(now_s_, 0)));
+    }
+    while (bin_ < end && (!starts_.empty() || !running_.empty())) {
+      const auto ends = std::ranges::min_element(running_, {}, &Running::end_ps);
+      const bool is_end =
+          ends != running_.end() && (starts_.empty() || ends->end_ps <= starts_.top().time_ps);
+      ShareUntil(Seconds(is_end ? ends->end_ps : starts_.top().time_ps), end);
+      if (is_end) {
+        running_.erase(ends);
+        continue;
+      }
+      const Start start = starts_.top();
+      starts_.pop();
+      PushStart(start.kernel, start.interval + 1);
+      running_.push_back({kernels_[start.kernel].intervals()[start.interval].end_ps, start.kernel});
+    }
+  }
+
+ private:
+  struct Start {
     int64_t time_ps;
-    size_t kernel, interval;
-    bool is_end;
-    bool operator>(const Edge& other) const { return time_ps > other.time_ps; }
+    uint32_t kernel, interval;
+    bool operator>(const Start& other) const { return time_ps > other.time_ps; }
   };
-  std::priority_queue<Edge, std::vector<Edge>, std::greater<>> edges;
-  for (size_t k = 0; k < kernels.size(); ++k) {
-    if (!kernels[k].intervals().empty()) {
-      edges.push({kernels[k].intervals()[0].start_ps, k, 0, false});
+  struct Running {
+    int64_t end_ps;
+    uint32_t kernel;
+  };
+
+  void PushStart(uint32_t kernel, uint32_t interval) {
+    const std::span<const Interval> of = kernels_[kernel].intervals();
+    if (interval < of.size()) starts_.push({of[interval].start_ps, kernel, interval});
+  }
+
+  void ShareUntil(double until_s, size_t end) {
+    while (bin_ < end && now_s_ < until_s) {
+      const double bin_end_s = static_cast<double>(bin_ + 1) * bin_s_;
+      const double to_s = std::min(until_s, bin_end_s);
+      const double part_s =
+          std::max(0.0, to_s - now_s_) / static_cast<double>(std::max<size_t>(1, running_.size()));
+      for (const Running& each : running_) shares_[each.kernel][bin_] += part_s;
+      now_s_ = to_s;
+      if (until_s >= bin_end_s) ++bin_;
     }
   }
+
+  const std::span<const BusyCurve> kernels_;
+  const double bin_s_;
+  std::vector<std::vector<double>>& shares_;
+  double now_s_ = 0;
+  size_t bin_ = 0;
+  std::priority_queue<Start, std::vector<Start>, std::greater<>> starts_;
+  std::vector<Running> running_;
+};
+
+}  // namespace
+
+std::vector<std::vector<double>> IdleShares(std::span<const BusyCurve> kernels, double capture_s,
+                                            size_t bins, int threads) {
+  constexpr size_t kAtOnce = 64;  // bins
+  std::vector<std::vector<double>> shares(kernels.size(), std::vector<double>(bins, 0.0));
   const double bin_s = capture_s / static_cast<double>(bins);
-  std::vector<size_t> running;
-  double now_s = 0;
-  while (!edges.empty()) {
-    const Edge edge = edges.top();
-    edges.pop();
-    const double until_s = std::clamp(Seconds(edge.time_ps), 0.0, capture_s);
-    while (!running.empty() && now_s < until_s) {
-      const size_t bin = std::min(static_cast<size_t>(now_s / bin_s), bins - 1);
-      const double bin_end_s = bin + 1 == bins ? capture_s : static_cast<double>(bin + 1) * bin_s;
-      const double to_s = bin_end_s > now_s ? std::min(until_s, bin_end_s) : until_s;
-      const double part_s = (to_s - now_s) / static_cast<double>(running.size());
-      for (const size_t kernel : running) shares[kernel][bin] += part_s;
-      now_s = to_s;
-    }
-    now_s = until_s;
-    const std::span<const Interval> intervals = kernels[edge.kernel].intervals();
-    if (!edge.is_end) {
-      running.push_back(edge.kernel);
-      edges.push({intervals[edge.interval].end_ps, edge.kernel, edge.interval, true});
-      continue;
-    }
-    std::erase(running, edge.kernel);
-    if (edge.interval + 1 < intervals.size()) {
-      edges.push({intervals[edge.interval + 1].start_ps, edge.kernel, edge.interval + 1, false});
-    }
-  }
+  ParallelFor((bins + kAtOnce - 1) / kAtOnce, threads, [&](size_t part) {
+    IdleSweep(kernels, bin_s, &shares).Sweep(part * kAtOnce, std::min(bins, (part + 1) * kAtOnce));
+  });
   return shares;
 }
 

@@ -24,14 +24,18 @@ class BusyCurve {
   // O(instants log intervals) where they are few.
   std::vector<double> At(std::span<const double> instants_s) const;
 
+  // To the i-th of `between_s`: the seconds of running in [i, i + 1) x `step_s`. What ran before or
+  // after all of them is left out.
+  void AddTo(double step_s, std::vector<double>* between_s) const;
+
   double total_s() const { return before_s_.empty() ? 0 : before_s_.back() + LengthS(size() - 1); }
   std::span<const Interval> intervals() const { return intervals_; }
+  // The first interval that ends after the instant, from `from` on.
+  size_t FirstEndingAfter(double instant_s, size_t from) const;
 
  private:
   size_t size() const { return intervals_.size(); }
   double LengthS(size_t i) const;
-  // The first interval that ends after the instant, from `from` on.
-  size_t FirstEndingAfter(double instant_s, size_t from) const;
 
   std::vector<Interval> intervals_;  // disjoint, ascending
   std::vector<double> before_s_;     // of each: the lengths of those before it
@@ -50,6 +54,6 @@ BusyCurve UnionOf(std::span<const BusyCurve> kernels);
 //
 // shares[kernel][bin], seconds. O(intervals x log kernels + overlaps).
 std::vector<std::vector<double>> IdleShares(std::span<const BusyCurve> kernels, double capture_s,
-                                            size_t bins);
+                                            size_t bins, int threads = 1);
 
 }  // namespace xplane_time::energy

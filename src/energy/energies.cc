@@ -34,30 +34,33 @@ double Energies::ActiveHalfWidthJ(std::span<const size_t> kernels) const {
   return quantile * std::sqrt(std::max(0.0, SumOf(active_covariance, kernels)));
 }
 
-Energies EnergiesOf(const Fit& fit, std::span<const BusyCurve> kernels, double capture_s) {
+Energies EnergiesOf(const Fit& fit, std::span<const BusyCurve> kernels, double capture_s,
+                    int threads) {
   const auto count = static_cast<Index>(kernels.size());
   const auto terms = static_cast<Index>(fit.idle_terms);
-  // Energies are sums of powers: by each row's seconds.
-  MatrixXd seconds = MatrixXd::Zero(count, count + terms);
+  // Energies are sums of powers: each kernel's own by its seconds, those of idle by these.
+  MatrixXd idle_s = MatrixXd::Zero(count, terms);
   VectorXd idle = VectorXd::Zero(count + terms);
-  const std::vector<std::vector<double>> shares = IdleShares(kernels, capture_s, kBins);
+  const std::vector<std::vector<double>> shares = IdleShares(kernels, capture_s, kBins, threads);
   for (Index j = 0; j < terms; ++j) {
     for (size_t bin = 0; bin < kBins; ++bin) {
       const double cosine = std::cos(std::numbers::pi * static_cast<double>(j) *
                                      (static_cast<double>(bin) + 0.5) / kBins);
       idle[count + j] += cosine * capture_s / kBins;
       for (Index k = 0; k < count; ++k) {
-        seconds(k, count + j) += cosine * shares[static_cast<size_t>(k)][bin];
+        idle_s(k, j) += cosine * shares[static_cast<size_t>(k)][bin];
       }
     }
   }
   Energies energies;
   VectorXd busy_s(count);
   for (Index k = 0; k < count; ++k) busy_s[k] = kernels[static_cast<size_t>(k)].total_s();
-  seconds.leftCols(count).diagonal() = busy_s;
-  energies.energy_j = seconds * fit.power_w;
-  energies.energy_covariance = seconds * fit.covariance * seconds.transpose();
+  const MatrixXd of_all = busy_s.asDiagonal() * fit.covariance.topRows(count) +
+                          idle_s * fit.covariance.bottomRows(terms);
   energies.active_j = busy_s.cwiseProduct(fit.power_w.head(count));
+  energies.energy_j = energies.active_j + idle_s * fit.power_w.tail(terms);
+  energies.energy_covariance =
+      of_all.leftCols(count) * busy_s.asDiagonal() + of_all.rightCols(terms) * idle_s.transpose();
   energies.active_covariance =
       busy_s.asDiagonal() * fit.covariance.topLeftCorner(count, count) * busy_s.asDiagonal();
   energies.idle_j = idle.dot(fit.power_w);

@@ -35,7 +35,8 @@ struct Energies {
 };
 
 // `kernels` and `capture_s` are those of the fit.
-Energies EnergiesOf(const Fit& fit, std::span<const BusyCurve> kernels, double capture_s);
+Energies EnergiesOf(const Fit& fit, std::span<const BusyCurve> kernels, double capture_s,
+                    int threads = 1);
 
 // An energy is known where its interval is at most this share of it to each side.
 inline constexpr double kKnownShare = 0.25;

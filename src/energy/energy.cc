@@ -215,7 +215,8 @@ class DeviceEnergy {
     if (is_stated_) {
       return energy::Model(static_cast<double>(source.polls[0].value) / 1e3, busy_, CaptureS());
     }
-    return energy::Attribute(channel, std::move(source.polls), busy_, CaptureS(), ClockIsKnown());
+    return energy::Attribute(channel, std::move(source.polls), busy_, CaptureS(), ClockIsKnown(),
+                             given_.options.trace.threads);
   }
 
   bool IsMonotonic() const {
@@ -350,15 +351,22 @@ class DeviceEnergy {
   // Of all executions, where energies are of a part of them: what each kernel took in a second of
   // that part, times all its time. Nothing where some of them hardly ran in it.
   std::optional<Joules> WholeOf(const Members& members) const {
-    Eigen::VectorXd times = Eigen::VectorXd::Zero(found_.busy_s.size());
+    const auto at = [](size_t k) { return static_cast<Eigen::Index>(k); };
+    std::vector<double> times;
     for (const size_t k : members) {
-      const auto at = static_cast<Eigen::Index>(k);
-      if (!(found_.busy_s[at] > 0)) return std::nullopt;
-      times[at] = busy_[k].total_s() / found_.busy_s[at];
+      if (!(found_.busy_s[at(k)] > 0)) return std::nullopt;
+      times.push_back(busy_[k].total_s() / found_.busy_s[at(k)]);
     }
-    const double value_j = times.dot(found_.energies.energy_j);
-    const double variance = times.dot(found_.energies.energy_covariance * times);
-    return Known(value_j, found_.energies.quantile * std::sqrt(std::max(0.0, variance)), value_j);
+    const energy::Energies& energies = found_.energies;
+    double value_j = 0, variance = 0;
+    for (size_t a = 0; a < members.size(); ++a) {
+      value_j += times[a] * energies.energy_j[at(members[a])];
+      for (size_t b = 0; b < members.size(); ++b) {
+        variance +=
+            times[a] * times[b] * energies.energy_covariance(at(members[b]), at(members[a]));
+      }
+    }
+    return Known(value_j, energies.quantile * std::sqrt(std::max(0.0, variance)), value_j);
   }
 
   struct Standing {

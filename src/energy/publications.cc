@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "parallel.h"
 #include "stats/order_statistics.h"
 
 namespace xplane_time::energy {
@@ -29,10 +30,10 @@ struct PhaseScore {
   double phase_s = 0;
 };
 
-// A sweep around the circle of one period. `ends` is kept between calls for its memory.
-PhaseScore BestPhase(std::span<const Arc> arcs, double period_s,
-                     std::vector<std::pair<double, int>>* ends) {
-  ends->clear();
+// A sweep around the circle of one period.
+PhaseScore BestPhase(std::span<const Arc> arcs, double period_s) {
+  std::vector<std::pair<double, int>> ends;
+  ends.reserve(2 * arcs.size());
   int open = 0;
   for (const Arc& arc : arcs) {
     if (arc.length_s >= period_s) {
@@ -42,21 +43,21 @@ PhaseScore BestPhase(std::span<const Arc> arcs, double period_s,
     }
     const double from_s = arc.from_s - std::floor(arc.from_s / period_s) * period_s;
     const double to_s = from_s + arc.length_s;
-    ends->emplace_back(from_s, arc.weight);
+    ends.emplace_back(from_s, arc.weight);
     if (to_s < period_s) {
-      ends->emplace_back(to_s, -arc.weight);
+      ends.emplace_back(to_s, -arc.weight);
     } else {
       open += arc.weight;
-      ends->emplace_back(to_s - period_s, -arc.weight);
+      ends.emplace_back(to_s - period_s, -arc.weight);
     }
   }
-  std::sort(ends->begin(), ends->end());
+  std::sort(ends.begin(), ends.end());
   PhaseScore best;
-  for (size_t i = 0; i < ends->size(); ++i) {
-    open += (*ends)[i].second;
-    const double next_s = i + 1 < ends->size() ? (*ends)[i + 1].first : period_s;
-    if (open > best.score && next_s > (*ends)[i].first) {
-      best = {open, ((*ends)[i].first + next_s) / 2};
+  for (size_t i = 0; i < ends.size(); ++i) {
+    open += ends[i].second;
+    const double next_s = i + 1 < ends.size() ? ends[i + 1].first : period_s;
+    if (open > best.score && next_s > ends[i].first) {
+      best = {open, (ends[i].first + next_s) / 2};
     }
   }
   return best;
@@ -194,7 +195,7 @@ Publications FindPublications(std::span<const Poll> polls, ReadingKind kind) {
   return found;
 }
 
-std::vector<Grid> FindGrids(const Publications& publications) {
+std::vector<Grid> FindGrids(const Publications& publications, int threads) {
   const std::vector<Update>& updates = publications.updates;
   if (updates.size() < kLeastUpdates) return {};
   const double usual_s = UsualStepS(updates), origin_s = updates[0].low_s;
@@ -206,14 +207,13 @@ std::vector<Grid> FindGrids(const Publications& publications) {
   const double step_s = std::max(stats::Median(widths_s) / steps / 4, 2 * reach_s / kMostPeriods);
   if (!(step_s > 0)) return {};
   const std::vector<Arc> arcs = ArcsOf(publications, origin_s);
-  std::vector<std::pair<double, int>> ends;
-  std::vector<std::pair<int, double>> scores;  // score, period
   const double first_s = usual_s - reach_s;
   const auto count = static_cast<size_t>(2 * reach_s / step_s) + 1;
-  for (size_t i = 0; i < count; ++i) {
+  std::vector<std::pair<int, double>> scores(count);  // score, period
+  ParallelFor(count, threads, [&](size_t i) {
     const double period_s = first_s + static_cast<double>(i) * step_s;
-    scores.emplace_back(BestPhase(arcs, period_s, &ends).score, period_s);
-  }
+    scores[i] = {BestPhase(arcs, period_s).score, period_s};
+  });
   std::stable_sort(scores.begin(), scores.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<double> chosen_s;
@@ -231,7 +231,7 @@ std::vector<Grid> FindGrids(const Publications& publications) {
     double period_s = around_s;
     for (int i = -20; i <= 20; ++i) {
       const double finer_s = around_s + i * step_s / 10;
-      const PhaseScore score = BestPhase(arcs, finer_s, &ends);
+      const PhaseScore score = BestPhase(arcs, finer_s);
       if (score.score > best.score) best = score, period_s = finer_s;
     }
     grids.push_back(Refined(updates, {.phase_s = origin_s + best.phase_s, .period_s = period_s}));

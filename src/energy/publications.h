@@ -62,6 +62,6 @@ struct Grid {
 // Grids that fit, the best first: polls at a multiple of the period fit several, and only the power
 // tells which is the sensor's. Empty below `kLeastUpdates` updates. O(candidates x n log n).
 inline constexpr size_t kLeastUpdates = 8;
-std::vector<Grid> FindGrids(const Publications& publications);
+std::vector<Grid> FindGrids(const Publications& publications, int threads = 1);
 
 }  // namespace xplane_time::energy

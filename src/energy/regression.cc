@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numbers>
 #include <numeric>
 #include <utility>
 
 #include <Eigen/Cholesky>
+
+#include "parallel.h"
 
 namespace xplane_time::energy {
 namespace {
@@ -27,29 +30,29 @@ std::span<const double> AsSpan(const VectorXd& values) {
   return {values.data(), static_cast<size_t>(values.size())};
 }
 
+Eigen::Map<const VectorXd> AsVector(const std::vector<double>& values) {
+  return {values.data(), static_cast<Index>(values.size())};
+}
+
 // --- How long kernels had run by an instant: some exactly, what is left of many as one.
 
 class Columns {
  public:
-  explicit Columns(std::span<const BusyCurve> kernels) {
+  Columns(std::span<const BusyCurve> kernels, int threads) : threads_(threads) {
     for (const BusyCurve& kernel : kernels) exact_.push_back(&kernel);
   }
   // At most `most`: the longest exactly, the others as one, interpolated between points.
   Columns(std::span<const BusyCurve> kernels, size_t most, double capture_s, double step_s)
-      : Columns(kernels) {
+      : Columns(kernels, 1) {
     if (exact_.size() <= most) return;
     step_s_ = step_s;
     std::stable_sort(exact_.begin(), exact_.end(), [](const BusyCurve* a, const BusyCurve* b) {
       return a->total_s() > b->total_s();
     });
-    const auto points = static_cast<Index>(capture_s / step_s) + 2;
-    const VectorXd points_s =
-        VectorXd::LinSpaced(points, 0, step_s * static_cast<double>(points - 1));
-    rest_ = VectorXd::Zero(points);
-    for (size_t k = most - 1; k < exact_.size(); ++k) {
-      const std::vector<double> busy_s = exact_[k]->At(AsSpan(points_s));
-      rest_ += Eigen::Map<const VectorXd>(busy_s.data(), rest_.size());
-    }
+    std::vector<double> between_s(static_cast<size_t>(capture_s / step_s) + 1);
+    for (size_t k = most - 1; k < exact_.size(); ++k) exact_[k]->AddTo(step_s, &between_s);
+    rest_ = VectorXd::Zero(static_cast<Index>(between_s.size()) + 1);
+    std::partial_sum(between_s.begin(), between_s.end(), rest_.begin() + 1);
     exact_.resize(most - 1);
   }
 
@@ -58,24 +61,49 @@ class Columns {
   // Instants ascend.
   MatrixXd At(const VectorXd& instants_s) const {
     MatrixXd busy_s(instants_s.size(), count());
-    for (size_t k = 0; k < exact_.size(); ++k) {
-      const std::vector<double> of_kernel = exact_[k]->At(AsSpan(instants_s));
-      busy_s.col(static_cast<Index>(k)) =
-          Eigen::Map<const VectorXd>(of_kernel.data(), instants_s.size());
-    }
-    if (rest_.size() > 0) {
-      for (Index i = 0; i < instants_s.size(); ++i) {
-        const double place =
-            std::clamp(instants_s[i] / step_s_, 0.0, static_cast<double>(rest_.size()) - 1.001);
-        const auto at = static_cast<Index>(place);
-        busy_s(i, count() - 1) =
-            std::lerp(rest_[at], rest_[at + 1], place - static_cast<double>(at));
+    ParallelFor(exact_.size(), threads_, [&](size_t k) {
+      busy_s.col(static_cast<Index>(k)) = AsVector(exact_[k]->At(AsSpan(instants_s)));
+    });
+    if (rest_.size() > 0) busy_s.col(count() - 1) = RestAt(instants_s);
+    return busy_s;
+  }
+
+  // What all together draw at each of the instants, which ascend: the mean of `around_s` before and
+  // after it.
+  VectorXd PowerAt(const VectorXd& instants_s, double around_s, const VectorXd& drawn_w) const {
+    const VectorXd before_s = instants_s.array() - around_s,
+                   after_s = instants_s.array() + around_s;
+    const size_t parts = (exact_.size() + kPart - 1) / kPart;
+    std::vector<VectorXd> energy_j(parts + 1, VectorXd::Zero(instants_s.size()));
+    ParallelFor(parts, threads_, [&](size_t part) {
+      for (size_t k = part * kPart; k < std::min(exact_.size(), (part + 1) * kPart); ++k) {
+        energy_j[part] +=
+            drawn_w[static_cast<Index>(k)] *
+            (AsVector(exact_[k]->At(AsSpan(after_s))) - AsVector(exact_[k]->At(AsSpan(before_s))));
       }
+    });
+    if (rest_.size() > 0) {
+      energy_j[parts] = drawn_w[count() - 1] * (RestAt(after_s) - RestAt(before_s));
+    }
+    for (size_t part = 1; part <= parts; ++part) energy_j[0] += energy_j[part];
+    return energy_j[0] / (2 * around_s);
+  }
+
+ private:
+  static constexpr size_t kPart = 64;  // columns that a thread takes at a time
+
+  VectorXd RestAt(const VectorXd& instants_s) const {
+    VectorXd busy_s(instants_s.size());
+    for (Index i = 0; i < instants_s.size(); ++i) {
+      const double place =
+          std::clamp(instants_s[i] / step_s_, 0.0, static_cast<double>(rest_.size()) - 1.001);
+      const auto at = static_cast<Index>(place);
+      busy_s[i] = std::lerp(rest_[at], rest_[at + 1], place - static_cast<double>(at));
     }
     return busy_s;
   }
 
- private:
+  const int threads_;
   std::vector<const BusyCurve*> exact_;
   double step_s_ = 0;
   VectorXd rest_;
@@ -90,6 +118,7 @@ struct Timing {
 struct Windows {
   MatrixXd busy_s;
   VectorXd from_s, to_s, energy_j;
+  VectorXd from_steps, to_steps;  // how far each end goes with the period
 
   ArrayXd length_s() const { return (to_s - from_s).array(); }
 };
@@ -139,10 +168,13 @@ class Observations {
   Windows Make(const Columns& columns, const Timing& timing, std::span<const Index> which) const {
     const VectorXd ends_s = EndsS(timing);
     const auto count = static_cast<Index>(which.size());
-    Windows windows = {{}, VectorXd(count), VectorXd(count), VectorXd(count)};
+    const VectorXd none(count);
+    Windows windows = {{}, none, none, none, none, none};
     for (Index n = 0; n < count; ++n) {
-      const Index i = which[static_cast<size_t>(n)];
-      windows.from_s[n] = is_counter_ ? ends_s[i - 1] : ends_s[i] - timing.window_s;
+      const Index i = which[static_cast<size_t>(n)], before = is_counter_ ? i - 1 : i;
+      windows.from_steps[n] = steps_[before];
+      windows.to_steps[n] = steps_[i];
+      windows.from_s[n] = is_counter_ ? ends_s[before] : ends_s[i] - timing.window_s;
       windows.to_s[n] = ends_s[i];
       windows.energy_j[n] = is_counter_ ? value_[i] - value_[i - 1] : value_[i] * timing.window_s;
     }
@@ -205,21 +237,66 @@ struct Solution {
   VectorXd residuals;
 };
 
-Solution Solve(const MatrixXd& rows, const VectorXd& observed, const VectorXd& prior_sd) {
-  MatrixXd normal = MatrixXd::Zero(rows.cols(), rows.cols());
-  normal.selfadjointView<Eigen::Lower>().rankUpdate(rows.transpose());
-  normal.diagonal().array() += prior_sd.array().square().inverse();
-  const VectorXd scale = normal.diagonal().array().sqrt().inverse();
-  normal = scale.asDiagonal() * normal.selfadjointView<Eigen::Lower>().toDenseMatrix() *
-           scale.asDiagonal();
-  const Eigen::LLT<MatrixXd> factor(normal);
-  const MatrixXd inverse = scale.asDiagonal() *
-                           factor.solve(MatrixXd::Identity(rows.cols(), rows.cols())) *
-                           scale.asDiagonal();
-  Solution solution = {inverse * (rows.transpose() * observed), inverse, {}};
-  solution.residuals = observed - rows * solution.values;
-  return solution;
+// The lower triangle of rows' x rows.
+MatrixXd GramOf(const MatrixXd& rows, int threads) {
+  constexpr Index kPart = 64;
+  const Index count = rows.cols();
+  MatrixXd gram = MatrixXd::Zero(count, count);
+  if (count <= kPart) {
+    gram.selfadjointView<Eigen::Lower>().rankUpdate(rows.transpose());
+    return gram;
+  }
+  ParallelFor(static_cast<size_t>((count + kPart - 1) / kPart), threads, [&](size_t part) {
+    const Index first = static_cast<Index>(part) * kPart, width = std::min(kPart, count - first);
+    gram.block(first, first, count - first, width).noalias() =
+        rows.rightCols(count - first).transpose() * rows.middleCols(first, width);
+  });
+  return gram;
 }
+
+class LeastSquares {
+ public:
+  LeastSquares(MatrixXd rows, VectorXd observed, VectorXd prior_sd, int threads)
+      : rows_(std::move(rows)),
+        observed_(std::move(observed)),
+        prior_sd_(std::move(prior_sd)),
+        gram_(GramOf(rows_, threads)) {}
+
+  // What the other columns come to tells the last ones: until then they are zero.
+  void SetLast(const MatrixXd& columns) {
+    rows_.rightCols(columns.cols()) = columns;
+    gram_.bottomRows(columns.cols()).noalias() = columns.transpose() * rows_;
+  }
+
+  VectorXd Values() const {
+    const VectorXd scale = Scale();
+    return scale.asDiagonal() *
+           Factor(scale).solve(scale.asDiagonal() * (rows_.transpose() * observed_));
+  }
+
+  Solution Solve() const {
+    const VectorXd scale = Scale();
+    MatrixXd inverse = Factor(scale).solve(MatrixXd::Identity(rows_.cols(), rows_.cols()));
+    inverse = scale.asDiagonal() * inverse * scale.asDiagonal();
+    Solution solution = {inverse * (rows_.transpose() * observed_), std::move(inverse), {}};
+    solution.residuals = observed_ - rows_ * solution.values;
+    return solution;
+  }
+
+ private:
+  ArrayXd Priors() const { return prior_sd_.array().square().inverse(); }
+  VectorXd Scale() const { return (gram_.diagonal().array() + Priors()).sqrt().inverse(); }
+  Eigen::LLT<MatrixXd> Factor(const VectorXd& scale) const {
+    MatrixXd normal = gram_;
+    normal.diagonal().array() += Priors();
+    normal = scale.asDiagonal() * normal * scale.asDiagonal();
+    return Eigen::LLT<MatrixXd>(normal);  // looks at the lower triangle
+  }
+
+  MatrixXd rows_;
+  VectorXd observed_, prior_sd_;
+  MatrixXd gram_;
+};
 
 // The variance of a window: white + relative x energy^2, by its residuals.
 struct Noise {
@@ -332,8 +409,11 @@ struct Attempt {
 
 class Fitter {
  public:
-  Fitter(const Sensor& sensor, const Grid& grid, double capture_s)
-      : observations_(sensor, grid, capture_s), grid_(grid), most_w_(observations_.most_w()) {}
+  Fitter(const Sensor& sensor, const Grid& grid, double capture_s, int threads)
+      : observations_(sensor, grid, capture_s),
+        grid_(grid),
+        most_w_(observations_.most_w()),
+        threads_(threads) {}
 
   const Observations& observations() const { return observations_; }
 
@@ -348,9 +428,10 @@ class Fitter {
     }
     const Windows windows = observations_.Make(columns, timing, inside);
     const MatrixXd rows = Joined(windows.busy_s, IdleColumns(windows, capture_s(), 1));
-    const Solution solution =
-        Solve(rows, windows.energy_j, VectorXd::Constant(rows.cols(), 10 * most_w_));
-    return solution.residuals.squaredNorm() / static_cast<double>(rows.rows()) /
+    const VectorXd values =
+        LeastSquares(rows, windows.energy_j, VectorXd::Constant(rows.cols(), 10 * most_w_), 1)
+            .Values();
+    return (windows.energy_j - rows * values).squaredNorm() / static_cast<double>(rows.rows()) /
            std::pow(windows.energy_j.mean(), 2);
   }
 
@@ -371,64 +452,40 @@ class Fitter {
 
   // One step; how far the lag moved.
   double Step(const Columns& columns, bool looks_for_shared, Attempt* attempt) const {
-    Timing& timing = attempt->timing;
-    const std::vector<Index> inside = observations_.Inside(timing);
-    attempt->windows = observations_.Make(columns, timing, inside);
+    const std::vector<Index> inside = observations_.Inside(attempt->timing);
+    attempt->windows = observations_.Make(columns, attempt->timing, inside);
     attempt->which = inside;
     const Windows& windows = attempt->windows;
-    const MatrixXd powers =
-        Joined(windows.busy_s, IdleColumns(windows, capture_s(), attempt->idle_terms));
-    const VectorXd drawn_w = KernelPowers(*attempt, powers);
-    const MatrixXd slopes = Slopes(columns, timing, drawn_w, inside);
-    const MatrixXd rows = Joined(powers, slopes);
-    VectorXd prior_sd = VectorXd::Constant(rows.cols(), 10 * most_w_);
-    prior_sd[powers.cols()] = attempt->held_s.value_or(0.05);
-    prior_sd[powers.cols() + 1] = std::max(1e-9, grid_.period_slack_s / 2);
-    if (slopes.cols() > 2) prior_sd[powers.cols() + 2] = 0.05 * std::max(timing.window_s, 0.02);
-
     const VectorXd expected_j = Expected(*attempt, inside);
-    const VectorXd root = attempt->noise.Weights(expected_j).sqrt();
-    const MatrixXd weighted = root.asDiagonal() * rows;
-    const VectorXd observed = root.asDiagonal() * windows.energy_j;
-    const bool overlaps = !observations_.is_counter() && timing.window_s > 1.5 * grid_.period_s;
-    if (overlaps && looks_for_shared) FindShared(weighted, observed, prior_sd, attempt);
-    double& log_determinant = attempt->log_determinant = 0;
-    if (overlaps) {
-      const Whitening whiten(windows.to_s, timing.window_s, attempt->shared);
-      log_determinant = whiten.LogDeterminant();
-      attempt->solution = Solve(whiten(weighted), whiten(observed), prior_sd);
-    } else {
-      attempt->solution = Solve(weighted, observed, prior_sd);
-    }
-    const double n = static_cast<double>(rows.rows());
-    attempt->parameters = rows.cols();
-    attempt->log_likelihood = -0.5 * n * std::log(attempt->solution.residuals.squaredNorm() / n) +
-                              root.array().log().sum() - 0.5 * log_determinant;
-    // Of the readings, which are energies a window.
-    if (!observations_.is_counter()) attempt->log_likelihood += n * std::log(timing.window_s);
+    const ArrayXd weights = attempt->noise.Weights(expected_j);
+    const MatrixXd slopes = SolveFor(columns, weights.sqrt(), looks_for_shared, attempt);
     const VectorXd& values = attempt->solution.values;
-    const double moved_s = values[powers.cols()];
+    const Index kernels = windows.busy_s.cols(), powers = values.size() - slopes.cols();
+    const double n = static_cast<double>(weights.size());
+    attempt->parameters = values.size();
+    attempt->log_likelihood = -0.5 * n * std::log(attempt->solution.residuals.squaredNorm() / n) +
+                              0.5 * weights.log().sum() - 0.5 * attempt->log_determinant;
+    // Of the readings, which are energies a window.
+    if (!observations_.is_counter()) {
+      attempt->log_likelihood += n * std::log(attempt->timing.window_s);
+    }
     if (!attempt->held_s.has_value()) {
-      attempt->noise = NoiseOf(expected_j, windows.energy_j - rows * values);
-      Expect(powers * values.head(powers.cols()), inside, attempt);
-      timing.lag_s += std::clamp(moved_s, -0.01, 0.01);
+      const VectorXd drawn_j = windows.busy_s * values.head(kernels) +
+                               IdleColumns(windows, capture_s(), attempt->idle_terms) *
+                                   values.segment(kernels, powers - kernels);
+      attempt->noise =
+          NoiseOf(expected_j, windows.energy_j - drawn_j - slopes * values.tail(slopes.cols()));
+      Expect(drawn_j, inside, attempt);
     }
-    timing.period_shift_s = std::clamp(timing.period_shift_s + values[powers.cols() + 1],
-                                       -grid_.period_slack_s, grid_.period_slack_s);
-    if (slopes.cols() > 2) {
-      const double most_s = 0.3 * timing.window_s;
-      timing.window_s =
-          std::max(1e-3, timing.window_s + std::clamp(values[powers.cols() + 2], -most_s, most_s));
-    }
-    return std::abs(moved_s);
+    return Move(values.tail(slopes.cols()), attempt);
   }
 
   // At another lag, with the noise of `best`.
-  Attempt Held(const Columns& columns, const Timing& timing, double within_s,
+  Attempt Held(const Columns& columns, const Timing& timing, double within_s, int rounds,
                const Attempt& best) const {
     Attempt held = {.timing = timing, .shared = best.shared, .idle_terms = best.idle_terms};
     held.held_s = within_s;
-    for (int round = 0; round < 2; ++round) {
+    for (int round = 0; round < rounds; ++round) {
       held.noise = best.noise;
       held.expected_j = best.expected_j;
       if (!observations_.is_counter()) {
@@ -468,49 +525,103 @@ class Fitter {
     }
   }
 
-  // Of the step before, or by a first rough one.
-  VectorXd KernelPowers(const Attempt& attempt, const MatrixXd& powers) const {
-    const Index kernels = attempt.windows.busy_s.cols();
-    if (attempt.solution.values.size() >= kernels && attempt.solution.values.size() > 0) {
-      return attempt.solution.values.head(kernels);
+  // The powers, and how far the timing is off. By `root` of each window's weight; the slopes.
+  MatrixXd SolveFor(const Columns& columns, const VectorXd& root, bool looks_for_shared,
+                    Attempt* attempt) const {
+    const Windows& windows = attempt->windows;
+    const VectorXd prior_sd = Priors(*attempt);
+    const Index kernels = windows.busy_s.cols(), timings = observations_.is_counter() ? 2 : 3;
+    MatrixXd rows(windows.busy_s.rows(), prior_sd.size());
+    rows << windows.busy_s, IdleColumns(windows, capture_s(), attempt->idle_terms),
+        MatrixXd::Zero(rows.rows(), timings);
+    rows = root.asDiagonal() * rows;
+    const VectorXd observed = root.asDiagonal() * windows.energy_j;
+    const auto slopes_by = [&](const VectorXd& values) {
+      return Slopes(columns, attempt->timing, values.head(kernels), windows);
+    };
+    const bool overlaps =
+        !observations_.is_counter() && attempt->timing.window_s > 1.5 * grid_.period_s;
+    if (overlaps && looks_for_shared) {
+      MatrixXd all = rows;
+      all.rightCols(timings) = root.asDiagonal() * slopes_by(attempt->solution.values);
+      FindShared(all, observed, prior_sd, attempt);
     }
-    const VectorXd root = attempt.noise.Weights(attempt.windows.energy_j).sqrt();
-    return Solve(root.asDiagonal() * powers, root.asDiagonal() * attempt.windows.energy_j,
-                 VectorXd::Constant(powers.cols(), 10 * most_w_))
-        .values.head(kernels);
+    std::optional<Whitening> whitening;
+    if (overlaps) whitening.emplace(windows.to_s, attempt->timing.window_s, attempt->shared);
+    attempt->log_determinant = whitening ? whitening->LogDeterminant() : 0;
+    const auto whiten = [&](auto of) { return whitening ? (*whitening)(std::move(of)) : of; };
+    LeastSquares system(whiten(std::move(rows)), whiten(observed), prior_sd, threads_);
+    // Of the step before, or as if the timing were right.
+    const bool is_first = attempt->solution.values.size() < kernels;
+    MatrixXd slopes = slopes_by(is_first ? system.Values() : attempt->solution.values);
+    system.SetLast(whiten(MatrixXd(root.asDiagonal() * slopes)));
+    attempt->solution = system.Solve();
+    return slopes;
   }
 
-  // Of the windows' energies by lag, period and, of power, window.
+  VectorXd Priors(const Attempt& attempt) const {
+    const Index kernels = attempt.windows.busy_s.cols();
+    const Index powers = kernels + static_cast<Index>(attempt.idle_terms);
+    const bool has_window = !observations_.is_counter();
+    VectorXd sd = VectorXd::Constant(powers + (has_window ? 3 : 2), 10 * most_w_);
+    sd[powers] = attempt.held_s.value_or(0.05);
+    sd[powers + 1] = std::max(1e-9, grid_.period_slack_s / 2);
+    if (has_window) sd[powers + 2] = 0.05 * std::max(attempt.timing.window_s, 0.02);
+    return sd;
+  }
+
+  // By what slopes come to; how far the lag moved.
+  double Move(const VectorXd& off, Attempt* attempt) const {
+    Timing& timing = attempt->timing;
+    if (!attempt->held_s.has_value()) timing.lag_s += std::clamp(off[0], -0.01, 0.01);
+    timing.period_shift_s =
+        std::clamp(timing.period_shift_s + off[1], -grid_.period_slack_s, grid_.period_slack_s);
+    if (off.size() > 2) {
+      const double most_s = 0.3 * timing.window_s;
+      timing.window_s = std::max(1e-3, timing.window_s + std::clamp(off[2], -most_s, most_s));
+    }
+    return std::abs(off[0]);
+  }
+
+  // Of the windows' energies by lag, period and, of power, window: what is drawn at their ends.
   MatrixXd Slopes(const Columns& columns, const Timing& timing, const VectorXd& drawn_w,
-                  std::span<const Index> which) const {
-    const auto slope = [&](double Timing::*part, double step) -> VectorXd {
-      Timing more = timing, less = timing;
-      more.*part += step;
-      less.*part -= step;
-      const auto energy_j = [&](const Timing& at) -> VectorXd {
-        // A reading is a mean power: what a longer window adds to it is its share.
-        const double share = observations_.is_counter() ? 1 : timing.window_s / at.window_s;
-        return share * (observations_.Make(columns, at, which).busy_s * drawn_w);
-      };
-      return (energy_j(more) - energy_j(less)) / (2 * step);
-    };
-    MatrixXd slopes(static_cast<Index>(which.size()), observations_.is_counter() ? 2 : 3);
-    slopes.col(0) = slope(&Timing::lag_s, 1e-4);
-    slopes.col(1) = slope(&Timing::period_shift_s, 2e-7);
-    if (slopes.cols() > 2) slopes.col(2) = slope(&Timing::window_s, 1e-4);
+                  const Windows& windows) const {
+    constexpr double kAroundS = 1e-4;
+    const ArrayXd to_w = columns.PowerAt(windows.to_s, kAroundS, drawn_w);
+    // A window of a counter begins where the one before it ends.
+    ArrayXd from_w(to_w.size());
+    std::vector<Index> apart;
+    for (Index n = 0; n < to_w.size(); ++n) {
+      if (n > 0 && windows.from_s[n] == windows.to_s[n - 1]) {
+        from_w[n] = to_w[n - 1];
+      } else {
+        apart.push_back(n);
+      }
+    }
+    from_w(apart) = columns.PowerAt(windows.from_s(apart), kAroundS, drawn_w).array();
+    MatrixXd slopes(to_w.size(), observations_.is_counter() ? 2 : 3);
+    slopes.col(0) = from_w - to_w;
+    slopes.col(1) = windows.to_steps.array() * to_w - windows.from_steps.array() * from_w;
+    // A reading is a mean power: what a longer window adds to it is its share.
+    if (slopes.cols() > 2) {
+      slopes.col(2) = from_w - (windows.busy_s * drawn_w).array() / timing.window_s;
+    }
     return slopes;
   }
 
   // How much of the noise overlapping windows share, by likelihood.
-  static void FindShared(const MatrixXd& rows, const VectorXd& observed, const VectorXd& prior_sd,
-                         Attempt* attempt) {
+  void FindShared(const MatrixXd& rows, const VectorXd& observed, const VectorXd& prior_sd,
+                  Attempt* attempt) const {
     double best = -std::numeric_limits<double>::infinity();
     for (const double shared : {0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999}) {
       const Whitening whiten(attempt->windows.to_s, attempt->timing.window_s, shared);
-      const Solution solution = Solve(whiten(rows), whiten(observed), prior_sd);
+      const MatrixXd whitened = whiten(rows);
+      const VectorXd target = whiten(observed);
+      const VectorXd values = LeastSquares(whitened, target, prior_sd, threads_).Values();
       const double n = static_cast<double>(rows.rows());
       const double likelihood =
-          -0.5 * n * std::log(solution.residuals.squaredNorm() / n) - 0.5 * whiten.LogDeterminant();
+          -0.5 * n * std::log((target - whitened * values).squaredNorm() / n) -
+          0.5 * whiten.LogDeterminant();
       if (likelihood > best) best = likelihood, attempt->shared = shared;
     }
   }
@@ -518,6 +629,7 @@ class Fitter {
   Observations observations_;
   Grid grid_;
   double most_w_;
+  int threads_;
 };
 
 // --- The search.
@@ -623,6 +735,7 @@ Attempt WithIdleTerms(const Fitter& fitter, const Columns& columns, Attempt best
 struct Rival {
   Candidate at;
   double width_s = 0;  // of the lags that it stands for
+  Timing held = {};    // that lag, with the period and the window that fit it
   VectorXd power_w = {};
   double log_ratio = 0;  // of its likelihood to the best one's
 };
@@ -718,8 +831,9 @@ void Judge(std::span<const Fitter> fitters, const Columns& columns, const Attemp
   const double variance = best.Variance();
   for (Rival& rival : *rivals) {
     const Attempt held =
-        fitters[rival.at.grid].Held(columns, rival.at.timing, rival.width_s / 2, best);
+        fitters[rival.at.grid].Held(columns, rival.at.timing, rival.width_s / 2, 2, best);
     rival.log_ratio = LogRatio(best, held, variance);
+    rival.held = held.timing;
     rival.power_w = held.solution.values;
   }
 }
@@ -765,7 +879,9 @@ void SetCovariance(const Attempt& attempt, double variance, Fit* fit) {
   }
 }
 
-Fit FitOf(const Grid& grid, const Attempt& attempt) {
+// Takes its windows.
+Fit FitOf(const Grid& grid, Attempt* from) {
+  const Attempt& attempt = *from;
   Fit fit;
   fit.grid = grid;
   fit.grid.period_s += attempt.timing.period_shift_s;
@@ -775,7 +891,7 @@ Fit FitOf(const Grid& grid, const Attempt& attempt) {
   fit.from_s = attempt.windows.from_s;
   fit.to_s = attempt.windows.to_s;
   fit.energy_j = attempt.windows.energy_j;
-  fit.busy_s = attempt.windows.busy_s;
+  fit.busy_s = std::move(from->windows.busy_s);
   const Index powers = fit.busy_s.cols() + static_cast<Index>(fit.idle_terms);
   fit.power_w = attempt.solution.values.head(powers);
   fit.whitened = attempt.solution.residuals;
@@ -838,15 +954,15 @@ VectorXd Fit::IdleTerms(double at_s, double capture_s) const {
 }
 
 std::optional<Fit> FitPowers(Sensor sensor, std::span<const BusyCurve> kernels, double capture_s,
-                             const LagRange& lags) {
+                             const LagRange& lags, int threads) {
   sensor.publications = Near(sensor.publications, capture_s);
-  std::vector<Grid> grids = FindGrids(sensor.publications);
+  std::vector<Grid> grids = FindGrids(sensor.publications, threads);
   if (grids.empty()) return std::nullopt;
   const size_t most_misfits =
       grids[0].misfits + std::max<size_t>(2, sensor.publications.updates.size() / 50);
   std::erase_if(grids, [&](const Grid& grid) { return grid.misfits > most_misfits; });
   std::vector<Fitter> fitters;
-  for (const Grid& grid : grids) fitters.emplace_back(sensor, grid, capture_s);
+  for (const Grid& grid : grids) fitters.emplace_back(sensor, grid, capture_s, threads);
   const double step_s = SearchStepS(grids[0]);
   const Columns few(kernels, kFewKernels, capture_s, step_s);
   const std::vector<Candidate> candidates = Search(sensor, grids, fitters, few, lags);
@@ -866,17 +982,18 @@ std::optional<Fit> FitPowers(Sensor sensor, std::span<const BusyCurve> kernels, 
     Judge(fitters, some, attempt, &rivals);
   }
   attempt.solution = {};
-  const Columns all(kernels);
+  const Columns all(kernels, threads);
   fitters[g].Step(all, /*looks_for_shared=*/false, &attempt);
-  Fit fit = FitOf(grids[g], attempt);
+  Fit fit = FitOf(grids[g], &attempt);
   const Index powers = fit.power_w.size();
   if (kernels.size() > kSomeKernels) {
     std::erase_if(rivals, [](const Rival& rival) { return rival.log_ratio < -6; });
+    std::ranges::stable_sort(rivals, std::greater(), &Rival::log_ratio);
     const size_t most = kernels.size() > kManyKernels ? 1 : 6;  // each is a fit of all kernels
     if (rivals.size() > most) rivals.resize(most);
     for (Rival& rival : rivals) {
       rival.power_w = fitters[rival.at.grid]
-                          .Held(all, rival.at.timing, rival.width_s / 2, attempt)
+                          .Held(all, rival.held, rival.width_s / 2, 1, attempt)
                           .solution.values.head(powers);
     }
   }
@@ -902,13 +1019,13 @@ std::optional<Fit> FitPowers(Sensor sensor, std::span<const BusyCurve> kernels, 
 
 std::optional<Fit> ExpectFit(const Expectation& expected, std::span<const BusyCurve> kernels,
                              double capture_s) {
-  const Columns columns(kernels);
+  const Columns columns(kernels, 1);
   Grid grid = {.phase_s = expected.phase_s, .period_s = expected.period_s};
   const Sensor sensor = SensorOf(expected, columns, capture_s, &grid);
   if (sensor.publications.updates.size() < kLeastUpdates) return std::nullopt;
   // Polled twice an update.
   grid.period_slack_s = expected.period_s / 2 / static_cast<double>(grid.number.size());
-  const Fitter fitter(sensor, grid, capture_s);
+  const Fitter fitter(sensor, grid, capture_s, 1);
   Attempt attempt = {.timing = {.lag_s = expected.lag_s, .window_s = expected.window_s},
                      .noise = {.white = 0, .relative = expected.noise * expected.noise},
                      .shared = expected.shared};

@@ -66,9 +66,9 @@ struct Fit {
   Eigen::VectorXd IdleTerms(double at_s, double capture_s) const;
 };
 
-// Empty: too few windows lie in the capture, or too few updates.
+// Empty: too few windows lie in the capture, or too few updates. Does not depend on `threads`.
 std::optional<Fit> FitPowers(Sensor sensor, std::span<const BusyCurve> kernels, double capture_s,
-                             const LagRange& lags);
+                             const LagRange& lags, int threads = 1);
 
 // Before there is a log: a sensor, what is assumed that it reads, and how well.
 struct Expectation {
