@@ -24,7 +24,10 @@ struct Case {
   const char* name;
   WorldOptions options;
   bool clock_known = true;
+  double loop_s = 0;  // instead of a schedule
 };
+
+const WorldOptions kQuarterLoop = {.sensor = PowerSensor::kQuarter, .windows = 300};
 
 const Case kCases[] = {
     {"counter, 8 kernels, 600 windows", {}},
@@ -49,6 +52,16 @@ const Case kCases[] = {
     {"a loop of 0.7 ms", {.schedule = PowerSchedule::kPeriodic}},
     {"another process", {.other_load_w = 60}},
     {"log of an idle machine", {.draws_nothing = true}},
+    {"counter, a loop of 3 ms", {.windows = 300}, true, 0.003},
+    {"a loop of 10 ms", {.windows = 300}, true, 0.01},
+    {"a loop of 50 ms", {.windows = 300}, true, 0.05},
+    {"a loop of 0.2 s", {.windows = 300}, true, 0.2},
+    {"a loop of 1 s", {.windows = 300}, true, 1},
+    {"25 of 100 ms sampled, a loop of 3 ms", kQuarterLoop, true, 0.003},
+    {"a loop of 10 ms", kQuarterLoop, true, 0.01},
+    {"a loop of 50 ms", kQuarterLoop, true, 0.05},
+    {"a loop of 0.2 s", kQuarterLoop, true, 0.2},
+    {"a loop of 1 s", kQuarterLoop, true, 1},
 };
 
 struct Scores {
@@ -58,7 +71,12 @@ struct Scores {
 };
 
 void Score(const Case& of, uint64_t seed, Scores* scores) {
-  const World world = test::MakeWorld(of.options, seed);
+  WorldOptions options = of.options;
+  if (of.loop_s > 0) {
+    const double capture_s = 0.1 * static_cast<double>(options.windows) + 2;
+    options.given = test::Loop(options.kernels, of.loop_s, capture_s, seed);
+  }
+  const World world = test::MakeWorld(options, seed);
   std::vector<energy::BusyCurve> kernels;
   for (const std::vector<Interval>& each : world.executions) kernels.emplace_back(each);
   PowerChannel channel;

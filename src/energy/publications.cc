@@ -234,7 +234,11 @@ std::vector<Grid> FindGrids(const Publications& publications, int threads) {
       const PhaseScore score = BestPhase(arcs, finer_s);
       if (score.score > best.score) best = score, period_s = finer_s;
     }
-    grids.push_back(Refined(updates, {.phase_s = origin_s + best.phase_s, .period_s = period_s}));
+    Grid grid = Refined(updates, {.phase_s = origin_s + best.phase_s, .period_s = period_s});
+    const bool is_new = std::ranges::none_of(grids, [&](const Grid& other) {
+      return other.number == grid.number && other.period_s == grid.period_s;
+    });
+    if (is_new) grids.push_back(std::move(grid));
   }
   // Two updates are not one publication; a sensor that is late now and then may look so.
   const auto is_sound = [](const Grid& grid) {

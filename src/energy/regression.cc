@@ -25,6 +25,7 @@ constexpr size_t kMostSearched = 1'500;  // windows that the search for lag and 
 constexpr size_t kFewKernels = 8, kSomeKernels = 32, kManyKernels = 200;
 constexpr size_t kMostIdleTerms = 9;
 constexpr size_t kLeastWindows = 12;
+constexpr size_t kTried = 4;  // grids and windows that are looked at more closely
 
 std::span<const double> AsSpan(const VectorXd& values) {
   return {values.data(), static_cast<size_t>(values.size())};
@@ -435,11 +436,18 @@ class Fitter {
            std::pow(windows.energy_j.mean(), 2);
   }
 
-  // Those that brackets allow, where they move a window at the ends by more than `step_s`.
+  // Those that brackets allow beside 0, where they move a window at the ends by `step_s` and more.
   std::vector<double> PeriodShiftsS(double step_s) const {
-    const double moved_s = observations_.steps().cwiseAbs().maxCoeff() * grid_.period_slack_s / 2;
-    if (moved_s < step_s) return {0};
-    return {-grid_.period_slack_s / 3, 0, grid_.period_slack_s / 3};
+    constexpr double kMost = 8;  // to each side
+    const double most_s = grid_.period_slack_s / 2;
+    const double moved_s = observations_.steps().cwiseAbs().maxCoeff() * most_s;
+    const auto count = static_cast<int>(std::min(kMost, std::floor(moved_s / step_s)));
+    std::vector<double> shifts_s;
+    for (int i = 1; i <= count; ++i) {
+      shifts_s.push_back(most_s * i / count);
+      shifts_s.push_back(-most_s * i / count);
+    }
+    return shifts_s;
   }
 
   // Gauss-Newton on lag, window and period, with weights. From `attempt`'s timing and noise on.
@@ -666,48 +674,51 @@ void BestFirst(std::vector<Candidate>* candidates) {
 
 double SearchStepS(const Grid& grid) { return std::clamp(grid.period_s / 20, 2e-4, 0.005); }
 
-// All lags and windows by the first grid; then by the others, and with periods that its brackets
-// allow, those that are near the best.
+// The best of each grid and window.
+std::vector<Candidate> BestOfEach(std::span<const Candidate> best_first, size_t most) {
+  std::vector<Candidate> best;
+  for (const Candidate& each : best_first) {
+    const bool is_new = std::ranges::none_of(best, [&](const Candidate& other) {
+      return other.grid == each.grid && other.timing.window_s == each.timing.window_s;
+    });
+    if (is_new) best.push_back(each);
+    if (best.size() == most) break;
+  }
+  return best;
+}
+
+// All lags, windows and grids; then, with periods that the brackets allow, those near the best.
 std::vector<Candidate> Search(const Sensor& sensor, std::span<const Grid> grids,
                               std::span<const Fitter> fitters, const Columns& columns,
                               const LagRange& lags) {
   std::vector<Candidate> candidates;
   const double step_s = SearchStepS(grids[0]), near_s = 2 * grids[0].period_s;
-  for (const double window_s : WindowsToTry(sensor)) {
-    Try(fitters[0], 0, columns, {.window_s = window_s}, lags, step_s, &candidates);
-  }
-  if (candidates.empty()) return candidates;
-  BestFirst(&candidates);
-  const Timing best = candidates[0].timing;
-  const LagRange near = {std::max(lags.from_s, best.lag_s - near_s),
-                         std::min(lags.to_s, best.lag_s + near_s)};
   for (size_t g = 0; g < fitters.size(); ++g) {
-    for (const double shift_s : fitters[g].PeriodShiftsS(step_s)) {
-      if (g == 0 && shift_s == 0) continue;
-      Try(fitters[g], g, columns, {.window_s = best.window_s, .period_shift_s = shift_s}, near,
-          step_s, &candidates);
+    for (const double window_s : WindowsToTry(sensor)) {
+      Try(fitters[g], g, columns, {.window_s = window_s}, lags, step_s, &candidates);
+    }
+  }
+  BestFirst(&candidates);
+  for (const Candidate& best : BestOfEach(candidates, kTried)) {
+    const LagRange near = {std::max(lags.from_s, best.timing.lag_s - near_s),
+                           std::min(lags.to_s, best.timing.lag_s + near_s)};
+    for (const double shift_s : fitters[best.grid].PeriodShiftsS(step_s)) {
+      Try(fitters[best.grid], best.grid, columns,
+          {.window_s = best.timing.window_s, .period_shift_s = shift_s}, near, step_s, &candidates);
     }
   }
   BestFirst(&candidates);
   return candidates;
 }
 
-// Of those that differ in grid or window the best, then refined.
+// Of those that differ in grid or window the best, refined.
 std::pair<Attempt, size_t> BestAttempt(std::span<const Candidate> candidates,
                                        std::span<const Fitter> fitters, const Columns& columns) {
-  constexpr size_t kTried = 4;
-  std::vector<const Candidate*> tried;
   std::pair<Attempt, size_t> best;
-  for (const Candidate& candidate : candidates) {
-    const bool is_new = std::none_of(tried.begin(), tried.end(), [&](const Candidate* other) {
-      return other->grid == candidate.grid && other->timing.window_s == candidate.timing.window_s;
-    });
-    if (!is_new) continue;
-    tried.push_back(&candidate);
+  for (const Candidate& candidate : BestOfEach(candidates, kTried)) {
     Attempt attempt = {.timing = candidate.timing};
     fitters[candidate.grid].Refine(columns, 9, &attempt);
     if (!(best.first.Likeliness() >= attempt.Likeliness())) best = {attempt, candidate.grid};
-    if (tried.size() == kTried) break;
   }
   return best;
 }

@@ -1,39 +1,19 @@
 // What the readings cannot tell: loops that look alike one loop later, few windows, loads in step
 // with the sensor. No number that looks fine.
 #include <cmath>
-#include <numeric>
 #include <vector>
 
 #include "energy/attribution.h"
 #include "gtest/gtest.h"
-#include "stats/random.h"
 #include "tests/support/power_world.h"
 
 namespace xplane_time::energy {
 namespace {
 
+using test::Loop;
 using test::MakeWorld;
 using test::World;
 using test::WorldOptions;
-
-// Kernels one after the other, each a part of the loop, always the same.
-std::vector<std::vector<Interval>> Loop(double loop_s, double capture_s, uint64_t seed) {
-  constexpr size_t kKernels = 5;
-  stats::Random random = stats::RandomFor(seed, 11, 0);
-  std::vector<double> part_s(kKernels);
-  for (double& part : part_s) part = 0.2 + random.Uniform();
-  const double all = std::accumulate(part_s.begin(), part_s.end(), 0.0) / (0.93 * loop_s);
-  std::vector<std::vector<Interval>> executions(kKernels);
-  for (double from_s = 1.2; from_s + loop_s < capture_s - 1; from_s += loop_s) {
-    double at_s = from_s;
-    for (size_t k = 0; k < kKernels; ++k) {
-      const double to_s = at_s + part_s[k] / all;
-      executions[k].push_back({std::llround(at_s * 1e12), std::llround(to_s * 1e12)});
-      at_s = to_s;
-    }
-  }
-  return executions;
-}
 
 Attribution AttributionOf(const World& world, bool clock_known = true) {
   std::vector<BusyCurve> kernels;
@@ -70,7 +50,7 @@ TEST(Ambiguity, IntervalsOfALoopKnowOfTheOtherPlacesThatItFits) {
   for (const double loop_s : {0.05, 0.1, 0.2, 0.3}) {
     for (uint64_t seed = 0; seed < 5; ++seed) {
       WorldOptions options = {.windows = 200, .poll_s = 0.023};
-      options.given = Loop(loop_s, 21.5, seed);
+      options.given = Loop(5, loop_s, 21.5, seed);
       const World world = MakeWorld(options, seed);
       const Attribution found = AttributionOf(world);
       ASSERT_EQ(found.reason, "");

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <numbers>
+#include <numeric>
 #include <utility>
 
 #include "energy/busy.h"
@@ -303,6 +304,24 @@ World MakeWorld(const WorldOptions& options, uint64_t seed) {
   Poll(options, published_s, values, &random, &world);
   SetEnergies(options, consumption, &world);
   return world;
+}
+
+std::vector<std::vector<Interval>> Loop(size_t kernels, double loop_s, double capture_s,
+                                        uint64_t seed) {
+  stats::Random random = stats::RandomFor(seed, 11, 0);
+  std::vector<double> part_s(kernels);
+  for (double& part : part_s) part = 0.2 + random.Uniform();
+  const double all = std::accumulate(part_s.begin(), part_s.end(), 0.0) / (0.93 * loop_s);
+  std::vector<std::vector<Interval>> executions(kernels);
+  for (double from_s = 1.2; from_s + loop_s < capture_s - 1; from_s += loop_s) {
+    double at_s = from_s;
+    for (size_t k = 0; k < kernels; ++k) {
+      const double to_s = at_s + part_s[k] / all;
+      executions[k].push_back({std::llround(at_s * 1e12), std::llround(to_s * 1e12)});
+      at_s = to_s;
+    }
+  }
+  return executions;
 }
 
 }  // namespace xplane_time::test

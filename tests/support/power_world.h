@@ -67,4 +67,8 @@ struct World {
 
 World MakeWorld(const WorldOptions& options, uint64_t seed);
 
+// To be `given`: kernels one after the other, each a part of the loop, always the same.
+std::vector<std::vector<Interval>> Loop(size_t kernels, double loop_s, double capture_s,
+                                        uint64_t seed);
+
 }  // namespace xplane_time::test
