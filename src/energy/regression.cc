@@ -137,6 +137,8 @@ class Observations {
       const auto at = static_cast<Index>(i);
       published_s_[at] = grid.InstantS(i);
       steps_[at] = static_cast<double>(grid.number[i]);
+      const bool is_next = i > 0 && grid.number[i - 1] < grid.number[i];
+      before_.push_back(is_next || i == 0 ? at - 1 : before_.back());
       // Relative to the first: a counter's joules since years would lose digits.
       value_[at] = is_counter_ ? static_cast<double>(updates[i].value - updates[0].value) / 1e6
                                : static_cast<double>(updates[i].value) / 1e3;
@@ -159,8 +161,11 @@ class Observations {
   std::vector<Index> Inside(const Timing& timing) const {
     const VectorXd to_s = EndsS(timing);
     std::vector<Index> inside;
-    for (Index i = is_counter_ ? 1 : 0; i < to_s.size(); ++i) {
-      const double from_s = is_counter_ ? to_s[i - 1] : to_s[i] - timing.window_s;
+    for (Index i = 0; i < to_s.size(); ++i) {
+      if (is_counter_ && (Before(i) < 0 || (i + 1 < to_s.size() && Before(i + 1) == Before(i)))) {
+        continue;  // the first; or its joules are in the window of the next, which is as late
+      }
+      const double from_s = is_counter_ ? to_s[Before(i)] : to_s[i] - timing.window_s;
       if (from_s >= 0 && to_s[i] <= capture_s_ && to_s[i] > from_s) inside.push_back(i);
     }
     return inside;
@@ -172,12 +177,12 @@ class Observations {
     const VectorXd none(count);
     Windows windows = {{}, none, none, none, none, none};
     for (Index n = 0; n < count; ++n) {
-      const Index i = which[static_cast<size_t>(n)], before = is_counter_ ? i - 1 : i;
+      const Index i = which[static_cast<size_t>(n)], before = is_counter_ ? Before(i) : i;
       windows.from_steps[n] = steps_[before];
       windows.to_steps[n] = steps_[i];
       windows.from_s[n] = is_counter_ ? ends_s[before] : ends_s[i] - timing.window_s;
       windows.to_s[n] = ends_s[i];
-      windows.energy_j[n] = is_counter_ ? value_[i] - value_[i - 1] : value_[i] * timing.window_s;
+      windows.energy_j[n] = is_counter_ ? value_[i] - value_[before] : value_[i] * timing.window_s;
     }
     windows.busy_s = columns.At(windows.to_s);
     if (is_counter_) {
@@ -190,16 +195,16 @@ class Observations {
 
  private:
   // Windows of a counter begin where others end: only the first of those in a row is looked up.
-  static void SubtractBusyBefore(const Columns& columns, const VectorXd& ends_s,
-                                 std::span<const Index> which, MatrixXd* busy_s) {
+  void SubtractBusyBefore(const Columns& columns, const VectorXd& ends_s,
+                          std::span<const Index> which, MatrixXd* busy_s) const {
     std::vector<Index> firsts;
     for (size_t n = 0; n < which.size(); ++n) {
-      if (n == 0 || which[n - 1] != which[n] - 1) firsts.push_back(static_cast<Index>(n));
+      if (n == 0 || which[n - 1] != Before(which[n])) firsts.push_back(static_cast<Index>(n));
     }
     VectorXd before_s(static_cast<Index>(firsts.size()));
     for (Index i = 0; i < before_s.size(); ++i) {
       const auto first = static_cast<size_t>(firsts[static_cast<size_t>(i)]);
-      before_s[i] = ends_s[which[first] - 1];
+      before_s[i] = ends_s[Before(which[first])];
     }
     const MatrixXd before = columns.At(before_s);
     Index end = busy_s->rows();
@@ -211,6 +216,9 @@ class Observations {
     }
   }
 
+  // The last update of an earlier publication: where polls jitter, two may seem to be of one.
+  Index Before(Index i) const { return before_[static_cast<size_t>(i)]; }
+
   VectorXd EndsS(const Timing& timing) const {
     return published_s_.array() + steps_.array() * timing.period_shift_s - timing.lag_s;
   }
@@ -218,6 +226,7 @@ class Observations {
   const bool is_counter_;
   const double capture_s_;
   VectorXd published_s_, steps_, value_;
+  std::vector<Index> before_;
 };
 
 MatrixXd IdleColumns(const Windows& windows, double capture_s, size_t terms) {

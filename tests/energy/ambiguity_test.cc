@@ -106,6 +106,26 @@ TEST(Ambiguity, ALogThatRunsFasterIsAPoorFit) {
   }
 }
 
+// A read that is slow ends after the next publication, and seems to be of it.
+TEST(Attribution, NoJoulesAreLostWhereReadsAreSlow) {
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    const World world = MakeWorld({.windows = 200}, seed);
+    World slow = world;
+    slow.polls.clear();
+    for (size_t i = 0; i < world.polls.size(); ++i) {
+      slow.polls.push_back(world.polls[i]);
+      if (i % 14 != 7 || i + 3 >= world.polls.size()) continue;
+      slow.polls.back().after_s = world.polls[i + 3].before_s - 1e-4;
+      i += 2;
+    }
+    const Attribution whole = AttributionOf(world), found = AttributionOf(slow);
+    ASSERT_EQ(found.reason, "");
+    const double mean_w = whole.measured_j / whole.covered_s;
+    EXPECT_NEAR(found.measured_j / found.covered_s / mean_w, 1, 0.01) << seed;
+    EXPECT_NEAR(found.covered_s, whole.covered_s, 0.02 * whole.covered_s) << seed;
+  }
+}
+
 TEST(Ambiguity, WhatIsRightIsNoPoorFit) {
   for (const double poll_s : {0.02, 0.05}) {
     for (uint64_t seed = 0; seed < 4; ++seed) {
