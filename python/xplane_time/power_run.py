@@ -13,6 +13,7 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -102,7 +103,7 @@ def run(dataset: Any, client: _Client | str, *, model: str, dataset_name: str | 
         problem_field: str = "problem", answer_field: str = "answer",
         subject_field: str = "subject", sources: Sequence[str] | str = (), resume: bool = False,
         retry_failed: bool = False, overwrite: bool = False, base_url: str | None = None,
-        parameters: Mapping[str, Any] | None = None, sysfs_root: _PathText = "/sys",
+        parameters: Mapping[str, Any] | None = None, concurrency: int = 1, sysfs_root: _PathText = "/sys",
         nvml_library: _PathText = "libnvidia-ml.so.1") -> Run:
     """Asks one record after the other, and keeps each answer with the energy of its time, as
     `xplane-time power run` does, into the same directory.
@@ -110,8 +111,8 @@ def run(dataset: Any, client: _Client | str, *, model: str, dataset_name: str | 
     `dataset`: what gives dicts or texts, a table (pandas, polars, pyarrow), a
     `datasets.Dataset`, or a path (docs/power-run.md). `client`: `f(problem)` or
     `f(problem, question)`, which returns a text or an Answer; what it raises is that record's
-    failure. Or a name of `xplane-time power clients`: then the command asks, with `base_url` and
-    `parameters`. `sources`: as of record(); "none": every energy is None.
+    failure. Or a name of `xplane-time power clients`: then the command asks, with `base_url`,
+    `parameters` and `concurrency`. `sources`: as of record(); "none": every energy is None.
 
     Ctrl-C is a KeyboardInterrupt, and what is kept stays: resume=True goes on. Errors:
     ArgumentError (the directory is there already, or of another run), DamagedTraceError (the data
@@ -127,7 +128,10 @@ def run(dataset: Any, client: _Client | str, *, model: str, dataset_name: str | 
         try:
             if isinstance(client, str):
                 return _run_by_command(path, client, names, limit, shuffle, resume, retry_failed,
-                                       overwrite, named, base_url, parameters or {})
+                                       overwrite, named, base_url, parameters or {}, concurrency)
+            if base_url is not None or parameters or concurrency != 1:
+                raise ArgumentError("INVALID_ARGUMENT", "base_url, parameters and concurrency are "
+                                    "for clients by name, and a callable is none")
             names["config"] = json.dumps({"client": _name_of_callable(client), "records": name,
                                           "limit": limit, "shuffle": shuffle, "sources": named,
                                           "problem_field": problem_field})
@@ -136,9 +140,10 @@ def run(dataset: Any, client: _Client | str, *, model: str, dataset_name: str | 
                 str(path), _asking(client, model), names, limit, shuffle, resume, retry_failed,
                 overwrite, named, dict(os.environ))
         except Error as error:
-            if isinstance(dataset, (str, os.PathLike)):
-                raise
-            raise type(error)(error.code, error.message.replace(str(path), name)) from None
+            message = _in_words_of_python(error.message)
+            if not isinstance(dataset, (str, os.PathLike)):
+                message = message.replace(str(path), name)
+            raise type(error)(error.code, message) from None
     if warning:
         warnings.warn(warning, XplaneTimeWarning, stacklevel=2)
     return Run(directory)
@@ -178,7 +183,7 @@ def _as_path(dataset: Any, folder: pathlib.Path, limit: int | None) -> pathlib.P
 def _run_by_command(path: pathlib.Path, client: str, names: Mapping[str, str], limit: int | None,
                     shuffle: int | None, resume: bool, retry_failed: bool, overwrite: bool,
                     sources: Sequence[str], base_url: str | None,
-                    parameters: Mapping[str, Any]) -> Run:
+                    parameters: Mapping[str, Any], concurrency: int) -> Run:
     beside = pathlib.Path(sys.executable).parent / "xplane-time"
     program = str(beside) if beside.exists() else shutil.which("xplane-time")
     if program is None:
@@ -187,7 +192,7 @@ def _run_by_command(path: pathlib.Path, client: str, names: Mapping[str, str], l
     for name, value in names.items():
         command.append(f"--{name.replace('_', '-')}={value}")
     given = {"limit": limit, "shuffle": shuffle, "base-url": base_url,
-             "source": ",".join(sources) or None}
+             "concurrency": None if concurrency == 1 else concurrency, "source": ",".join(sources) or None}
     command += [f"--{name}={value}" for name, value in given.items() if value is not None]
     command += [f"--client-param={name}={value}" for name, value in parameters.items()]
     flags = {"--resume": resume, "--retry-failed": retry_failed, "--overwrite": overwrite}
@@ -206,6 +211,14 @@ def _run_by_command(path: pathlib.Path, client: str, names: Mapping[str, str], l
         lines = err.strip().splitlines() or [f"xplane-time ended with {process.returncode}"]
         raise ArgumentError("INVALID_ARGUMENT", lines[-1].removeprefix("xplane-time: "))
     return Run(json.loads(out)["output_dir"])
+
+
+def _in_words_of_python(message: str) -> str:
+    """The command's options as arguments: --resume is resume=True."""
+    message = re.sub(r"--(resume|retry-failed|overwrite)\b", r"\1=True", message)
+    message = re.sub(r"--source (\w+)", r'sources="\1"', message)
+    message = re.sub(r"--([a-z]+)-(field|dir|url)\b", r"\1_\2", message)
+    return message.replace("retry-failed=", "retry_failed=")
 
 
 def _name_of(dataset: Any) -> str:

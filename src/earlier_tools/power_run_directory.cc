@@ -255,7 +255,8 @@ class KeptRun : public RunDirectory {
   // Makes the directory, locks it, and takes up what is there or throws it away.
   absl::Status Open() {
     std::error_code error;
-    const bool there = fs::exists(path_, error) && !fs::is_empty(path_, error);
+    // A run that ended before its first answer is in nobody's way.
+    const bool there = fs::exists(records_path_, error) && fs::file_size(records_path_, error) > 0;
     const bool asks = there && !options_.resume && !options_.overwrite;
     if (asks && !(options_.confirm_overwrite && options_.confirm_overwrite(path_))) {
       return FailedPrecondition(path_,
@@ -471,7 +472,32 @@ class KeptRun : public RunDirectory {
           run_path, ": is of another ", name, " (", is, ", not ", asked,
           "); --overwrite throws it away, --output-dir chooses another place");
     }
+    if (found.contains("asked_by")) RETURN_IF_ERROR(AskedAlike(found["asked_by"], run_path));
     return true;
+  }
+
+  // Answers and times of another client, or of another temperature, are of another experiment.
+  absl::Status AskedAlike(const Json& before, const std::string& run_path) const {
+    const Json now = AskedBy();
+    for (const auto& [name, value] : now.items()) {
+      const Json was = before.value(name, Json());
+      if (was == value) continue;
+      return FailedPrecondition(
+          run_path, ": is of another ", name, " (", json::Dump(was), ", not ", json::Dump(value),
+          "); --overwrite throws it away, --output-dir chooses another place");
+    }
+    return absl::OkStatus();
+  }
+
+  // What answers and their times depend on, of how the run was called. A command may be mended
+  // between.
+  Json AskedBy() const {
+    const Json config = json::Parse(options_.config_json);
+    Json asked_by = Json::object();
+    for (const char* name : {"client", "client_parameters", "base_url", "concurrency"}) {
+      if (config.contains(name)) asked_by[name] = config[name];
+    }
+    return asked_by;
   }
 
   void Add(const Json& record) {
@@ -501,7 +527,8 @@ class KeptRun : public RunDirectory {
             {"model", options_.model},
             {"dataset", options_.dataset},
             {"order", seed.has_value() ? absl::StrCat("shuffle ", *seed) : kOrderOfFile},
-            {"problem_field", options_.problem_field}};
+            {"problem_field", options_.problem_field},
+            {"asked_by", AskedBy()}};
   }
 
   const std::string path_, records_path_;

@@ -24,6 +24,9 @@ class OllamaStream : public ChatStream {
 
  private:
   absl::Status Take(const std::string& line, int64_t now_ns) {
+    if (line.starts_with("data:")) {
+      return InvalidArgument("a stream of the OpenAI API; see --client openai");
+    }
     const Json chunk = json::Parse(line);
     if (json::Find(chunk, "error") != nullptr) {
       return Internal("the server failed: ", ErrorMessageIn(line));
@@ -35,6 +38,7 @@ class OllamaStream : public ChatStream {
       fields.At("message").Read("thinking", &thinking);
     }
     fields.Read("done", &answer.is_whole);
+    answer.is_over = answer.is_whole;
     if (answer.is_whole) {
       fields.Read("done_reason", &answer.finish_reason);
       answer.input_tokens = TokensIn(chunk, "prompt_eval_count", &answer.message);

@@ -23,7 +23,7 @@ class OpenAiStream : public ChatStream {
  private:
   absl::Status Take(const ServerEvent& event, int64_t now_ns) {
     if (event.data == "[DONE]") {
-      answer.is_whole = true;
+      answer.is_whole = answer.is_over = true;
       return absl::OkStatus();
     }
     const Json chunk = json::Parse(event.data);

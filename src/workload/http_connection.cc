@@ -1,6 +1,7 @@
 #include "workload/http_connection.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "harness/process.h"
@@ -14,6 +15,8 @@ namespace {
 
 constexpr size_t kMostErrorBody = size_t{64} << 10;
 constexpr std::chrono::milliseconds kStopCheck(100);
+// The end of a body may come in a packet after its last bytes.
+constexpr std::chrono::milliseconds kForTheEnd(20);
 
 double Seconds(std::chrono::milliseconds time) { return static_cast<double>(time.count()) / 1000; }
 
@@ -34,7 +37,10 @@ absl::Status ErrorOfCode(CURLcode code, const char* details, const CurlLibrary& 
     case CURLE_SSL_CONNECT_ERROR:
     case CURLE_BAD_CONTENT_ENCODING:
     case CURLE_WEIRD_SERVER_REPLY:
+    case CURLE_UNSUPPORTED_PROTOCOL:  // what came is no HTTP
       return Unavailable("the connection was lost: ", why);
+    case CURLE_PEER_FAILED_VERIFICATION:
+      return FailedPrecondition(why, "; SSL_CERT_FILE=FILE names certificates to trust");
     default:
       return FailedPrecondition(why);
   }
@@ -64,8 +70,10 @@ class HttpConnection::Transfer {
       if (code != CURLM_OK) return FailedPrecondition(curl_.multi_strerror(code));
       if (running == 0) break;
       RETURN_IF_ERROR(CheckTime(deadline));
+      const Deadline end = is_over_by_.value_or(deadline);
+      if (MonotonicClock::now() >= end) break;
       const auto left =
-          std::chrono::duration_cast<std::chrono::milliseconds>(deadline - MonotonicClock::now());
+          std::chrono::duration_cast<std::chrono::milliseconds>(end - MonotonicClock::now());
       const auto wait = std::clamp(left, std::chrono::milliseconds(1), kStopCheck);
       curl_.multi_poll(connection_.multi_, nullptr, 0, static_cast<int>(wait.count()), nullptr);
     }
@@ -90,6 +98,7 @@ class HttpConnection::Transfer {
     set(CURLOPT_ERRORBUFFER, details_);
     set(CURLOPT_WRITEDATA, this);
     set(CURLOPT_WRITEFUNCTION, &Transfer::OnBody);
+    if (const char* const trusted = std::getenv("SSL_CERT_FILE")) set(CURLOPT_CAINFO, trusted);
     if (!request_.api_key.empty()) Header("Authorization: Bearer " + request_.api_key);
     if (request_.json_body.has_value()) {
       Header("Content-Type: application/json");
@@ -111,7 +120,9 @@ class HttpConnection::Transfer {
   bool Take(std::string_view bytes) {
     if (reply_.status == 0) reply_.status = Info<long>(CURLINFO_RESPONSE_CODE);
     if (reply_.status / 100 == 2) {
-      failed_ = on_body_(bytes, last_ns_);
+      const absl::StatusOr<HttpBody> body = on_body_(bytes, last_ns_);
+      failed_ = body.status();
+      if (body.ok() && *body == HttpBody::kIsOver) is_over_by_ = MonotonicClock::now() + kForTheEnd;
     } else {
       reply_.error_body += bytes.substr(0, kMostErrorBody - reply_.error_body.size());
     }
@@ -135,7 +146,8 @@ class HttpConnection::Transfer {
     RETURN_IF_ERROR(failed_);
     int left = 0;
     const CURLMsg* const message = curl_.multi_info_read(connection_.multi_, &left);
-    const CURLcode code = message == nullptr ? CURLE_RECV_ERROR : message->data.result;
+    const CURLcode cut = is_over_by_.has_value() ? CURLE_OK : CURLE_RECV_ERROR;
+    const CURLcode code = message == nullptr ? cut : message->data.result;
     if (code != CURLE_OK) return ErrorOfCode(code, details_, curl_);
     reply_.status = Info<long>(CURLINFO_RESPONSE_CODE);
     reply_.content_type = Text(CURLINFO_CONTENT_TYPE);
@@ -164,6 +176,7 @@ class HttpConnection::Transfer {
   char details_[CURL_ERROR_SIZE] = {};
   absl::Status failed_;  // of on_body
   int64_t last_ns_ = 0;  // when a piece of the body came; 0: none yet
+  std::optional<Deadline> is_over_by_;
   HttpReply reply_;
 };
 

@@ -40,9 +40,13 @@ struct HttpReply {
   std::optional<std::chrono::seconds> retry_after = {};
 };
 
+// kIsOver: all that was asked for is there. The server may end the body for another moment, so that
+// the connection may stay.
+enum class HttpBody : uint8_t { kGoesOn, kIsOver };
 // Bytes of the body of a 2xx, as they come; `now_ns` is CLOCK_MONOTONIC. An error ends the
 // exchange.
-using OnHttpBody = absl::FunctionRef<absl::Status(std::string_view bytes, int64_t now_ns)>;
+using OnHttpBody =
+    absl::FunctionRef<absl::StatusOr<HttpBody>(std::string_view bytes, int64_t now_ns)>;
 
 class HttpConnection {
  public:

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "harness/process.h"
 #include "power/machine.h"
 #include "status.h"
@@ -71,11 +70,20 @@ class ApiKey {
     return variable_.empty() ? "no API key was sent (--client-param api_key_env=NAME)"
                              : Cat("the environment variable ", variable_, " is not set");
   }
-  // What is shorter is a placeholder ("none"), and a part of ordinary words.
+  // A key that was cut with what was said is one, too: its first characters tell it. What is
+  // shorter is a placeholder ("none"), and a part of ordinary words.
   std::string Without(std::string_view said) const {
-    constexpr size_t kLeastSecret = 8;
+    constexpr size_t kLeastSecret = 8, kTelling = 12;
+    std::string without;
     if (text_.size() < kLeastSecret) return std::string(said);
-    return absl::StrReplaceAll(Absl(said), {{text_, "[API key]"}});
+    const std::string_view key = text_, telling = key.substr(0, kTelling);
+    for (size_t at = said.find(telling); at != said.npos; at = said.find(telling)) {
+      const std::string_view from = said.substr(at);
+      const auto end = std::ranges::mismatch(from, key).in1;
+      Append(&without, said.substr(0, at), "[API key]");
+      said = from.substr(static_cast<size_t>(end - from.begin()));
+    }
+    return without.append(said);
   }
 
  private:
@@ -129,8 +137,9 @@ class ModelServer : public InferenceClient {
       if (!attempt.ok()) return WithoutKey(attempt.status());
       RunAnswer& answer = attempt->answer;
       answer.attempts = attempts;
-      answer.message = key_.Without(answer.message);
-      answer.answer = key_.Without(answer.answer);
+      for (std::string* const said : {&answer.message, &answer.answer, &answer.finish_reason}) {
+        *said = key_.Without(*said);
+      }
       const milliseconds wait = std::max(attempt->wait, Backoff(attempts));
       const bool is_last = attempts > retries_ || wait > options_.timeout;
       if (!attempt->may_help_again || is_last) {
@@ -166,13 +175,15 @@ class ModelServer : public InferenceClient {
     std::string text;
     for (int64_t attempts = 1;; ++attempts) {
       text.clear();
-      const auto reply = Exchange(request, [&](std::string_view bytes, int64_t /*now_ns*/) {
+      const auto take = [&](std::string_view bytes,
+                            int64_t /*now_ns*/) -> absl::StatusOr<HttpBody> {
         if (text.size() + bytes.size() > StreamedAnswer::kMostBytes) {
           return FailedPrecondition("its list of models is too long");
         }
         text += bytes;
-        return absl::OkStatus();
-      });
+        return HttpBody::kGoesOn;
+      };
+      const auto reply = Exchange(request, take);
       if (absl::IsCancelled(reply.status())) return reply.status();
       if (!reply.ok()) {
         return Unavailable(request.url, ": ", reply.status().message(),
@@ -184,7 +195,11 @@ class ModelServer : public InferenceClient {
         return Unavailable(request.url, ": ", RefusalText(*reply), "; asked ", attempts, " times");
       }
       if (!later) return reply->status == 200 ? FindModel(text) : absl::OkStatus();
-      RETURN_IF_ERROR(Wait(std::max(WaitOf(*reply), Backoff(attempts))));
+      const milliseconds wait = std::max(WaitOf(*reply), Backoff(attempts));
+      if (wait > options_.timeout) {
+        return Unavailable(request.url, ": ", RefusalText(*reply), ": longer than --timeout");
+      }
+      RETURN_IF_ERROR(Wait(wait));
     }
   }
 
@@ -206,9 +221,11 @@ class ModelServer : public InferenceClient {
   absl::StatusOr<Attempt> AskOnce(const HttpRequest& request) {
     const std::unique_ptr<ChatStream> stream = protocol_->NewStream();
     const int64_t begin_ns = power::MonotonicNow();
-    const auto reply = Exchange(request, [&](std::string_view bytes, int64_t now_ns) {
-      return stream->Push(bytes, now_ns);
-    });
+    const auto take = [&](std::string_view bytes, int64_t now_ns) -> absl::StatusOr<HttpBody> {
+      RETURN_IF_ERROR(stream->Push(bytes, now_ns));
+      return stream->answer.is_over ? HttpBody::kIsOver : HttpBody::kGoesOn;
+    };
+    const auto reply = Exchange(request, take);
     if (!reply.ok() && !stream->answer.is_whole) return FailureOf(reply.status(), *stream);
     if (reply.ok()) {
       RETURN_IF_ERROR(RefusalForGood(request.url, *reply));
@@ -291,7 +308,8 @@ class ModelServer : public InferenceClient {
     }
     const bool is_list = url == Cat(base_url_, protocol_->models_path());
     if (!is_list && (reply.status == kNotFound || reply.status == kNotAllowed)) {
-      return Unavailable(url, ": ", RefusalText(reply), "; see --base-url and --model");
+      return Unavailable(url, ": ", RefusalText(reply),
+                         "; see --base-url (that of an OpenAI API ends with /v1) and --model");
     }
     return absl::OkStatus();
   }

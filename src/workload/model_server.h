@@ -31,6 +31,7 @@ struct StreamedAnswer {
   std::string finish_reason = {};
   std::string message = {};  // of what was dropped
   bool is_whole = false;     // the server said that it is
+  bool is_over = false;      // and that nothing comes after it
 
   // A piece of the answer; ResourceExhausted where all of it is too long. An empty one is none.
   absl::Status Add(std::string_view piece, int64_t now_ns);

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "absl/strings/str_replace.h"
+#include "earlier_tools/power_run_result_json.h"
 #include "json/json.h"
 #include "status.h"
 
@@ -59,6 +60,9 @@ bool ToRow(const Json& record, RunRow* row) {
     row->model_answer = json::TextOf(*answers, row->model.c_str());
   }
   const Json& metrics = models->begin().value();
+  row->finish_reason = json::TextOf(record, "finish_reason");
+  row->attempts = json::ValueOf<int64_t>(record, "attempts");
+  row->all_joules = json::NumberOf(power::AllEnergies(record), "per_query_joules");
   for (const Metric& each : kMetrics) {
     const Json::json_pointer place(each.at);
     row->numbers.push_back(metrics.contains(place) ? json::ValueOf<double>(metrics.at(place))
@@ -87,7 +91,8 @@ absl::StatusOr<std::vector<RunRow>> ReadRunRows(const std::string& path) {
 
 void VisitRow(const RunRow& row, result::FieldSink* sink) {
   XPLANE_TIME_FIELDS(sink, row.index, row.problem, row.answer, row.subject, row.dataset_metadata,
-                     row.model, row.status, row.message, row.model_answer);
+                     row.model, row.status, row.message, row.model_answer, row.finish_reason,
+                     row.attempts, row.all_joules);
   for (size_t i = 0; i < std::size(kMetrics); ++i) {
     const auto number = i < row.numbers.size() ? row.numbers[i] : std::nullopt;
     const auto whole = [](double value) { return static_cast<int64_t>(std::llround(value)); };

@@ -18,7 +18,10 @@ struct RunRow {
   uint64_t index = 0;
   std::string problem = {}, answer = {}, subject = {}, dataset_metadata = {};  // the last: JSON
   std::string status = {}, message = {}, model = {};
-  std::optional<std::string> model_answer = {};     // where the status is ok
+  std::optional<std::string> model_answer = {};   // where the status is ok
+  std::optional<std::string> finish_reason = {};  // a server's
+  std::optional<int64_t> attempts = {};
+  std::optional<double> all_joules = {};            // of every device and domain that counts
   std::vector<std::optional<double>> numbers = {};  // of the metrics, in the order of the columns
 };
 

@@ -38,7 +38,7 @@ class NoTelemetry : public Telemetry {
   }
   absl::Status Begin(std::string_view /*name*/) override { return absl::OkStatus(); }
   absl::StatusOr<RunTelemetry> End(std::string_view name) override {
-    RunTelemetry nothing;
+    RunTelemetry nothing = {.reason = PowerReason::kNotAsked};
     nothing.window.name = name;
     return nothing;
   }
@@ -157,7 +157,9 @@ std::unique_ptr<Telemetry> NewRecorderTelemetry(std::unique_ptr<PowerRecorder> r
 // unless they named what has no more.
 absl::StatusOr<std::unique_ptr<Telemetry>> StartTelemetry(
     const PowerSourceOptions& from, const std::function<void(const std::string&)>& tell) {
-  constexpr char kWithout[] = "; --source none runs without, every energy null";
+  constexpr char kWithout[] =
+      "; --source process runs without, with the memory of a command; --source none with nothing, "
+      "every energy null";
   constexpr char kNone[] =
       "no sensor of power or energy here (xplane-time power sources says why, and how to get one)";
   if (from.sources == std::vector<std::string>{"none"}) return NewNoTelemetry();

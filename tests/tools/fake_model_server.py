@@ -85,6 +85,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         fake.keys.append(self.headers.get("Authorization"))
         if fake.redirect_to:
             return self.reply(307, {}, Location=fake.redirect_to + self.path)
+        if fake.models == "later":
+            return self.reply(503, {"message": "loading"}, Retry_After=100000)
         if fake.models is None:
             return self.reply(404, {"detail": "Not Found"})
         if self.path == "/api/tags":
@@ -118,6 +120,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.reply(429, {"error": {"message": "later"}}, Retry_After=1)
         elif mode == "wait-long":
             self.reply(429, {"error": {"message": "later"}}, Retry_After=3600)
+        elif mode == "echo-key-cut":  # where what is shown of a body ends
+            key = self.headers["Authorization"].removeprefix("Bearer ")
+            self.reply(400, ("x" * 285 + key).encode(), Content_Type="text/plain")
+        elif mode == "finish-key":
+            key = self.headers["Authorization"].removeprefix("Bearer ")
+            self.stream([delta(content="4"), delta("f " + key), usage(), DONE])
+        elif mode == "no-http":
+            self.wfile.write(b"SSH-2.0-OpenSSH_9.2\r\n")
+            self.close_connection = True
+        elif mode == "open-end":  # all is said, and the body does not end
+            self.stream([*STREAMS["ok"], STALL_S])
         elif mode == "echo-key":
             self.reply(400, {"error": {"message": "bad key " + self.headers["Authorization"]}})
         elif mode in ERRORS:

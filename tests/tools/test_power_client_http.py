@@ -75,6 +75,11 @@ class Answers(HttpTest):
         self.assertLess(latency["time_to_first_token_seconds"] + PAUSE_S / 2,
                         latency["total_query_seconds"])
 
+    def test_an_answer_ends_where_the_server_says_so(self):
+        record = self.answered("open-end", "--client-param", "stall_timeout_s=5")
+        self.assertEqual((record["status"], record["message"]), ("ok", ""))
+        self.assertLess(self.metrics(record)["latency_metrics"]["total_query_seconds"], 2)
+
     def test_reasoning_is_told_apart(self):
         record = self.answered("reasoning")
         self.assertEqual(record["model_answers"], {"m/1": "four"})
@@ -139,6 +144,7 @@ class Faults(HttpTest):
         "lost": ("infra", "the connection was lost", 3),
         "429": ("infra", "HTTP 429: slow down; asked 3 times", 3),
         "503": ("infra", "HTTP 503: loading; asked 3 times", 3),
+        "no-http": ("infra", "the connection was lost: Received HTTP/0.9", 3),
         "wait-long": ("infra", "HTTP 429: later; Retry-After 3600 s", 1),
     }
     LIMITS = ("--timeout", 5, "--client-param", "stall_timeout_s=2", "--client-param",
@@ -196,7 +202,8 @@ class Faults(HttpTest):
     def test_what_no_question_gets_over_ends_the_run(self):
         for mode, message in (("401", "HTTP 401: bad key; the environment variable OPENAI_API_KEY "
                                       "is not set"),
-                              ("404", "HTTP 404: model not found; see --base-url and --model"),
+                              ("404", "HTTP 404: model not found; see --base-url (that of an "
+                                      "OpenAI API ends with /v1) and --model"),
                               ("redirect", "HTTP 307: redirects to http://127.0.0.1:9/elsewhere; "
                                            "redirects are not followed")):
             with self.subTest(mode):
@@ -223,6 +230,12 @@ class BeforeTheFirstQuestion(HttpTest):
         _, err = self.run_probe(code=69)
         self.assertIn('has no model "m/1" (--model); it has llama, qwen\n', err)
         self.assertEqual(self.server.questions, [])
+
+    def test_a_server_that_is_not_ready_for_longer_than_an_answer_takes(self):
+        self.server.models = "later"
+        self.ask("ok")
+        _, err = self.run_probe("--timeout", 5, code=69)
+        self.assertIn("HTTP 503: loading; Retry-After 100000 s: longer than --timeout", err)
 
     def test_a_server_without_a_list_of_models_is_asked(self):
         self.server.models = None
@@ -260,6 +273,15 @@ class Keys(HttpTest):
         self.assertEqual(self.kept()[1]["message"], "HTTP 400: bad key Bearer [API key]")
         self.assertNotIn(KEY, out + err + self.files())
         self.assertIn("MY_KEY", self.files())  # its name
+
+    def test_a_part_of_a_key_is_not_said_either(self):
+        self.environment["OPENAI_API_KEY"] = KEY
+        self.ask("echo-key-cut", "finish-key")
+        out, err = self.run_probe()
+        cut, finished = self.kept()
+        self.assertTrue(cut["message"].endswith("xx[API key]"), cut["message"])
+        self.assertEqual(finished["finish_reason"], "f [API key]")
+        self.assertNotIn(KEY[:12], out + err + self.files())
 
     def test_without_a_key_none_is_sent(self):
         self.answered("ok")
@@ -340,6 +362,29 @@ class Ends(HttpTest):
                 for problem in kept:  # nothing that was kept was asked twice
                     self.assertEqual(self.server.asked[problem], asked[problem])
                 self.check(self.summary(), *records)
+
+    def test_another_client_does_not_go_on_with_a_run(self):
+        self.answered("ok", "--client-param", "temperature=0")
+        for options, what in ((("--client-param", "temperature=1"), "client_parameters"),
+                              (("--client-param", "temperature=0", "--concurrency", 4),
+                               "concurrency")):
+            with self.subTest(what):
+                _, err = self.run_probe("--resume", *options, code=65)
+                self.assertIn(f"is of another {what} (", err)
+        self.run_probe("--resume", "--client-param", "temperature=0")
+        with FakeModelServer() as other:
+            self.base_url = other.base_url
+            _, err = self.run_probe("--resume", "--client-param", "temperature=0", code=65)
+            self.assertIn(f'is of another base_url ("{self.server.base_url}", not ', err)
+            self.assertEqual(other.questions, [])
+
+    def test_a_run_without_an_answer_is_in_nobodys_way(self):
+        self.ask("404", "ok")
+        self.run_probe(code=69)
+        self.assertEqual(self.kept(), [])
+        self.ask("ok")
+        self.run_probe()
+        self.assertEqual(len(self.kept()), 1)
 
     def test_a_signal_ends_it_within_a_second(self):
         for number, mode, concurrency in ((signal.SIGINT, "silent", 1), (signal.SIGTERM, "stall", 1),

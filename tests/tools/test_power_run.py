@@ -652,7 +652,7 @@ class Recorded(PowerRunTest):
         done = self.start_real()
         self.assertEqual(done.returncode, 69)
         self.assertIn("no sensor of power or energy here", done.stderr)
-        self.assertIn("--source none runs without", done.stderr)
+        self.assertIn("--source process runs without", done.stderr)
         self.assertFalse(self.log.exists())
         self.assertFalse((self.at / "runs").exists())
 
