@@ -127,7 +127,7 @@ class Runs(PowerRunTest):
         summary = run.summary
         self.assertEqual((summary["total_queries"], summary["complete"]), (6, True))
         self.assertEqual(summary["energy_totals"]["all_known"], 6)
-        self.assertEqual(summary["profiler_config"]["client"], "upper")
+        self.assertEqual(summary["profiler_config"]["function"], "upper")
         self.assertEqual(run.records["token_metrics_total"], [3] * 6)
         self.assertEqual(run.records["energy_metrics_per_query_joules"], [None] * 6)
         self.assertGreater(min(run.records["latency_metrics_total_query_seconds"]), 0)
@@ -235,6 +235,23 @@ class Kept(PowerRunTest):
         again = self.run_on(self.at / "saved", overwrite=True)
         self.assertEqual(self.problems(again), [f"p{i}" for i in range(6)])
         self.assertEqual(json.loads(again.records["dataset_metadata"][3])["level"], 1)
+        (self.at / "saved" / "state.json").write_text("{}")
+        with self.assertRaisesRegex(DamagedTraceError, "saved: no folder of save_to_disk.*_data_files"):
+            self.run_on(self.at / "saved")
+
+    def test_rows_have_what_all_devices_took_and_how_the_answer_ended(self):
+        run = self.run_on(RECORDS, sources="constant:65")
+        row = run.records[0]
+        seconds = row["latency_metrics_total_query_seconds"]
+        self.assertGreaterEqual(row["all_joules"], 65 * seconds)
+        self.assertEqual((row["attempts"], row["finish_reason"]), (1, None))
+
+    def test_errors_are_in_words_of_python(self):
+        self.run_on(RECORDS)
+        with self.assertRaisesRegex(ArgumentError, "resume=True goes on with it, overwrite=True "):
+            self.run_on(RECORDS)
+        with self.assertRaisesRegex(ArgumentError, "for clients by name"):
+            self.run_on(RECORDS, concurrency=2, overwrite=True)
 
     @unittest.skipUnless(HAS_DATASETS, "datasets is not installed")
     def test_datasets_opens_what_is_saved_and_writes_what_is_read(self):

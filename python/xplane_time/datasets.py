@@ -111,7 +111,10 @@ def _of_path(path: pathlib.Path) -> Iterator[dict[str, Any]]:
             yield from _of_folder(path, pyarrow)
         else:
             yield from _of_batches(pyarrow.parquet.ParquetFile(path).iter_batches(1024))
-    except (pyarrow.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
+    except (KeyError, TypeError) as error:  # of the files beside the data
+        raise DamagedTraceError("DATA_LOSS", f"{path}: no folder of save_to_disk: state.json or "
+                                f"dataset_dict.json lacks {error}") from None
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
         text = str(error).split("\n", 1)[0] or type(error).__name__
         raise DamagedTraceError("DATA_LOSS", f"{path}: {text}") from None
 

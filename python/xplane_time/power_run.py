@@ -132,7 +132,8 @@ def run(dataset: Any, client: _Client | str, *, model: str, dataset_name: str | 
             if base_url is not None or parameters or concurrency != 1:
                 raise ArgumentError("INVALID_ARGUMENT", "base_url, parameters and concurrency are "
                                     "for clients by name, and a callable is none")
-            names["config"] = json.dumps({"client": _name_of_callable(client), "records": name,
+            names["config"] = json.dumps({"client": "callable", "records": name,
+                                          "function": _name_of_callable(client),
                                           "limit": limit, "shuffle": shuffle, "sources": named,
                                           "problem_field": problem_field})
             names["python"] = sys.executable

@@ -124,6 +124,7 @@ void ReadText(const Field& fields, const std::string& name, std::string* into) {
 std::string ToRecord(const Json& object, const DatasetOptions& options, RunRecord* record) {
   const std::string& problem = options.problem_field;
   if (json::Find(object, problem.c_str()) == nullptr) {
+    if (object.contains(problem)) return Cat(problem, ": must be a text, and is null");
     return Cat(problem, ": must be present", NamesIn(object, "problem"));
   }
   const DatasetOptions usual;

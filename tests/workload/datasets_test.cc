@@ -138,6 +138,8 @@ TEST_F(DatasetTest, AMissingFieldIsNamedWithThoseThatThereAre) {
   EXPECT_THAT(
       ErrorOf("a.csv", "id,text\n1,t\n", {.problem_field = "txt"}),
       HasSubstr("line 2: txt: must be present; there are: id, text (--problem-field NAME)"));
+  EXPECT_THAT(ErrorOf("a.jsonl", "{\"problem\":null}\n"),
+              HasSubstr("line 1: problem: must be a text, and is null"));
   EXPECT_THAT(ErrorOf("a.csv", "id,problem\n1,t\n", {.answer_field = "label"}),
               HasSubstr("label: must be present; there are: id, problem (--answer-field NAME)"));
 }
