@@ -109,6 +109,7 @@ class DeviceEnergy {
     } else {
       ASSIGN_OR_RETURN(auto counter, energy::CounterOf(trace, analysis->plane, span_.from_ps,
                                                        given_.options.map));
+      resets_ = counter.resets;
       source = SourceInTrace(std::move(counter));
     }
     std::vector<KernelOfCells> rows = KernelsOf(*analysis);
@@ -578,6 +579,11 @@ class DeviceEnergy {
           Cat("the log covers ", std::llround(*device_.coverage * 100),
               " % of the capture: energies are of that part"));
     }
+    if (resets_ > 0) {
+      add("counter_reset", "warning",
+          Cat("the counter in the trace went back ", resets_, resets_ == 1 ? " time" : " times",
+              ": energies are of the longest part in which it did not"));
+    }
     if (IsNeverIdle()) {
       add("never_idle", "warning",
           "how the energy parts into active and idle is not known: too little of the capture is "
@@ -688,6 +694,7 @@ class DeviceEnergy {
   std::vector<Kernel> kernels_;
   std::vector<BusyCurve> busy_;  // of each
   bool is_stated_ = false;       // the power, as it is of no sensor
+  uint64_t resets_ = 0;          // of the trace's counter
   Attribution found_;
   std::vector<Members> members_of_group_;
   uint32_t first_group_ = 0;

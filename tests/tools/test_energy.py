@@ -2,6 +2,7 @@
 import csv
 import json
 import os
+import random
 import subprocess
 import unittest
 import xml.etree.ElementTree
@@ -439,6 +440,51 @@ class Energy(EndToEndTest):
                 self.assertEqual(device["clock"], "trace")
                 self.assertEqual(device["sensor"].split()[0], "trace")
                 self.assertIn(device["sensor"].split()[1], ("power_mw", "chip_energy_nj"))
+
+    def test_a_counter_of_the_trace_that_was_reset(self):
+        self.energy("counter_reset")
+        truth = json.loads((self.at / "counter_reset1.truth.json").read_text())
+        done = run("energy", str(self.at / "counter_reset1.xplane.pb"), "--format", "json")
+        self.assertEqual(done.code, 0, done.message)
+        self.assertIn("counter_reset", [each["code"] for each in done.json["findings"]])
+        [device] = done.json["devices"]
+        self.assertLess(device["coverage"], 0.7)
+        self.assertFalse(device["poor_fit"])
+        self.assertLess(device["measured_j"], 0.75 * sum(truth.values()) / 0.7)
+        for row in done.json["kernels"]:
+            if row["energy_j"] is not None:  # an execution is of all of them
+                joules = truth[row["kernel"]] / row["count"]
+                self.assertAlmostEqual(row["per_execution_j"], joules, delta=0.1 * joules)
+
+    def missing_polls(self, kind, keeps):
+        """What the whole log says of the device, and one of which some readings are missing."""
+        whole, _ = self.document(kind)
+        lines = (self.at / f"{kind}1.power.jsonl").read_text().splitlines(keepends=True)
+        kept = [each for i, each in enumerate(lines) if keeps(i) or "\"r\"" not in each]
+        log = self.write("missing.jsonl", "".join(kept))
+        done = run("energy", str(self.at / f"{kind}1.xplane.pb"), "--power", log, "--format", "json")
+        self.assertEqual(done.code, 0, done.message)
+        return whole["devices"][0], done.json["devices"][0]
+
+    def test_a_counter_loses_nothing_of_what_polls_missed(self):
+        chance = random.Random(1)
+        for name, keeps in (("half", lambda _: chance.random() < 0.5),
+                            ("every second", lambda i: i % 2 == 0),
+                            ("a gap", lambda i: not 150 < i < 200)):
+            with self.subTest(name):
+                whole, device = self.missing_polls("mix", keeps)
+                self.assertGreater(device["coverage"], 0.97)
+                self.assertAlmostEqual(device["measured_j"] / device["coverage"],
+                                       whole["measured_j"] / whole["coverage"],
+                                       delta=0.005 * whole["measured_j"])
+
+    def test_what_no_reading_is_the_mean_of_is_not_covered(self):
+        for kind in ("average", "quarter"):
+            with self.subTest(kind):
+                whole, device = self.missing_polls(kind, lambda i: not 150 < i < 250)  # 5 s
+                self.assertGreater(whole["coverage"], 0.95)
+                self.assertLess(device["coverage"], whole["coverage"] - 0.15)
+                self.assertLess(device["measured_j"], 0.9 * whole["measured_j"])
 
     def test_without_a_log_and_without_one_counter(self):
         self.energy("mix")
