@@ -313,8 +313,32 @@ class Energy(EndToEndTest):
                    str(self.at / "mix1.power.jsonl"))
         self.assertEqual(done.code, 65)
         self.assertIn("different times", done.message)
-        document, _ = self.document("mix", "--layers", str(self.at / "later.csv"))
-        self.assertEqual({row["reason"] for row in document["layers"]}, {"nothing_ran"})
+        for name, times in (("later.csv", None), ("relative.csv", "1,2"), ("only_head.csv", "")):
+            with self.subTest(name):
+                if times is not None:
+                    self.write(name, "layer_name,start_time,end_time\n" + (times and f"a,{times}\n"))
+                done, _ = self.energy("mix", "--layers", str(self.at / name))
+                self.assertEqual((done.code, done.out), (65, b""))
+                self.assertIn(name, done.message)
+                self.assertIn("no run of a layer" if times == "" else "different times", done.message)
+
+    def test_a_layer_without_time_of_its_own_has_no_number(self):
+        self.energy("mix")
+        lines = (self.at / "mix1.layers.csv").read_text().splitlines()
+        begins = lines[1].split(",")[-2]
+        layers = self.write("none.csv", "\ufeff" + "\n".join(
+            lines + [f"without,0,{begins},{begins}"] * 2))
+        options = ("--layers", layers, "--power", str(self.at / "mix1.power.jsonl"), "--format", "json")
+        done = run("energy", *options)
+        self.assertEqual(done.code, 0, done.message)
+        self.assertEqual(len(done.json["layers"]), 9)
+        [row] = [each for each in done.json["layers"] if each["reason"] is not None]
+        self.assertEqual((row["layer"], row["reason"], row["count"], row["energy_j"]),
+                         ("without", "no_times", 2, None))
+        self.write("none.csv", f"layer_name,start_time,end_time\na,{begins},{begins}\n")
+        done = run("energy", *options)
+        self.assertEqual(done.code, 65)
+        self.assertIn("take no time", done.message)
 
     def test_layers_by_a_pattern(self):
         whole, _ = self.document("mix")
