@@ -131,6 +131,11 @@ class Energy(EndToEndTest):
                 document, _ = self.document(kind)
                 self.assertTrue(document["devices"][0]["poor_fit"])
                 self.assertIn("poor_fit", [each["code"] for each in document["findings"]])
+                for how in ("table", "markdown"):
+                    text = self.energy(kind, "--format", how)[0].text
+                    self.assertLess(text.index("Do not trust the numbers of GPU:0"),
+                                    text.index("measured J"))
+        self.assertNotIn("Do not trust", self.energy("mix")[0].text)
 
     def test_without_the_captures_start_the_clock_is_estimated(self):
         document, truth = self.document("no_clock")
