@@ -59,7 +59,7 @@ struct LayerRuns {
 
 // A CSV file whose first line names layer_name, start_time and end_time (UNIX seconds); other
 // columns are skipped. Errors: NotFound, PermissionDenied and Unavailable (cannot read), DataLoss
-// (with the record), ResourceExhausted (over 1 GiB).
+// (with the record; no run at all), ResourceExhausted (over 1 GiB).
 absl::StatusOr<LayerRuns> ReadLayerRuns(const std::string& path);
 
 struct EnergyOptions {
@@ -179,7 +179,7 @@ struct EnergyReport {
 };
 
 // Errors: of BuildReport and of reading a power log; FailedPrecondition, where no device has a
-// number, with the reason. Some 60 bytes an execution; 10 million executions of 1,000 kernels
+// number, with the reason, or where marked layers are of another time than the trace. Some 60 bytes an execution; 10 million executions of 1,000 kernels
 // against 10,000 windows take seconds.
 absl::StatusOr<EnergyReport> AttributeEnergy(const Trace& trace, const EnergyOptions& options,
                                              const Diagnostics& reading);

@@ -286,7 +286,8 @@ absl::StatusOr<std::vector<Measurements>> FromResult(const std::string& path, co
 // Energies (xplane-time.energy.v1): a function has one value in a capture, the joules of a run.
 
 constexpr char kEnergySchema[] = "xplane-time.energy.v1";
-constexpr double kNormalCi95 = 1.96;  // half of a 95 % interval in standard errors
+constexpr double kWholeCoverage = 0.95;  // less of a capture is told
+constexpr double kNormalCi95 = 1.96;     // half of a 95 % interval in standard errors
 
 std::string DoubtOf(const Json& device) {
   if (const auto reason = TextOf(device, "reason")) return "its device has no numbers: " + *reason;
@@ -308,7 +309,27 @@ bool RunsDisagree(const Json& row, double per_run_j) {
   return !(std::abs(per_run_j * *runs - whole_j) <= 1e-6 * whole_j);
 }
 
+// A value in a 95 % interval.
+struct Stated {
+  double value, lo, hi;
+
+  bool is_sound() const { return value > 0 && lo <= value && value <= hi && std::isfinite(hi); }
+};
+
+// Empty: one of its numbers is not there.
+std::optional<Stated> StatedOf(const Json& row, const std::string& name) {
+  const auto value = json::NumberOf(row, name.c_str());
+  const Json* const interval = ListIn(row, (name + "_ci95").c_str());
+  const bool has_interval = interval != nullptr && interval->size() == 2 &&
+                            (*interval)[0].is_number() && (*interval)[1].is_number();
+  if (!value.has_value() || !has_interval) return std::nullopt;
+  return Stated{*value, (*interval)[0].get<double>(), (*interval)[1].get<double>()};
+}
+
 // The value of a row, its error, or why it is unknown. Errors: what is wrong with it.
+//
+// The error is that of a run, which is of all executions: where windows cover a part of them, it is
+// not that of the energy. Files before it was stated have the energy's only.
 std::string ReadEnergy(const Json& row, Series* series) {
   if (TextIn(row, "status") != "ok") {
     series->failure = TextOf(row, "reason").value_or("no reason told");
@@ -319,28 +340,30 @@ std::string ReadEnergy(const Json& row, Series* series) {
     return "";
   }
   if (!row.contains("per_run_j")) return "lacks per_run_j";
-  const auto energy_j = json::NumberOf(row, "energy_j"),
-             per_run_j = json::NumberOf(row, "per_run_j");
+  const auto per_run_j = json::NumberOf(row, "per_run_j");
   if (!row["per_run_j"].is_null() && !per_run_j) return "has a per_run_j that is no number";
-  const Json* interval = ListIn(row, "energy_j_ci95");
-  const bool has_interval = interval != nullptr && interval->size() == 2 &&
-                            (*interval)[0].is_number() && (*interval)[1].is_number();
-  if (!energy_j.has_value() || !has_interval) return "lacks energy_j or its interval, and is ok";
-  const double lo_j = (*interval)[0].get<double>(), hi_j = (*interval)[1].get<double>();
-  const bool is_sound = *energy_j > 0 && per_run_j.value_or(1) > 0 && lo_j <= *energy_j &&
-                        *energy_j <= hi_j && std::isfinite(hi_j + per_run_j.value_or(1));
-  if (!is_sound) return "has an energy that is not above 0, or not within its interval";
-  if (per_run_j && RunsDisagree(row, *per_run_j)) {
-    return "has a per_run_j that disagrees with its runs, count and per_execution_j";
-  }
+  const std::optional<Stated> energy = StatedOf(row, "energy_j");
+  if (!energy.has_value()) return "lacks energy_j or its interval, and is ok";
+  if (!energy->is_sound()) return "has an energy that is not above 0, or not within its interval";
   if (!per_run_j.has_value()) {
     series->failure = "how its executions split into runs is uncertain";
-  } else if (lo_j <= 0) {
+    return "";
+  }
+  const bool states_run = row.contains("per_run_j_ci95");
+  const std::optional<Stated> run = states_run ? StatedOf(row, "per_run_j") : energy;
+  if (!run.has_value()) return "has a per_run_j whose interval is none";
+  if (!run->is_sound() || !(*per_run_j > 0) || !std::isfinite(*per_run_j)) {
+    return "has a per_run_j that is not above 0, or not within its interval";
+  }
+  if (RunsDisagree(row, *per_run_j)) {
+    return "has a per_run_j that disagrees with its runs, count and per_execution_j";
+  }
+  if (run->lo <= 0) {
     series->failure = "too_uncertain";
   } else {
     series->samples = {{*per_run_j, 0}};
     series->log_error =
-        std::max(std::log(*energy_j / lo_j), std::log(hi_j / *energy_j)) / kNormalCi95;
+        std::max(std::log(run->value / run->lo), std::log(run->hi / run->value)) / kNormalCi95;
   }
   return "";
 }
@@ -374,6 +397,13 @@ absl::StatusOr<std::map<std::string, std::string>> ReadEnergyDevices(const std::
       return FailedPrecondition(path, ": holds several hosts or captures; write a file of each");
     }
     if (const auto sensor = TextOf(row, "sensor")) sensors.insert(*sensor);
+    if (json::NumberOf(row, "coverage").value_or(1) < kWholeCoverage) {
+      out->notes.push_back(
+          absl::StrCat(path, ": ", DeviceName(DeviceOf(row)), ": the power log covers ",
+                       std::llround(*json::NumberOf(row, "coverage") * 100),
+                       " % of the capture: a run is the mean of what was covered; where later runs "
+                       "differ from earlier ones, record all of it"));
+    }
   }
   if (!sensors.empty()) out->facts.push_back({"sensor", absl::StrJoin(sensors, " and ")});
   return doubts;

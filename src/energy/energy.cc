@@ -109,6 +109,7 @@ class DeviceEnergy {
     } else {
       ASSIGN_OR_RETURN(auto counter, energy::CounterOf(trace, analysis->plane, span_.from_ps,
                                                        given_.options.map));
+      resets_ = counter.resets;
       source = SourceInTrace(std::move(counter));
     }
     std::vector<KernelOfCells> rows = KernelsOf(*analysis);
@@ -134,6 +135,7 @@ class DeviceEnergy {
     span_.to_ps = (marked.to_ns - marked.from_ns) * 1000;
     if (given_.options.layers.clock == LayerClock::kUnix) span_.unix_ns = marked.from_ns;
     for (const energy::MarkedLayer& layer : marked.layers) {
+      if (layer.own.empty()) continue;
       busy_.emplace_back(layer.own);
       KernelRow row;
       row.kernel = layer.name;
@@ -144,11 +146,20 @@ class DeviceEnergy {
     for (size_t k = 0; k < kernels_.size(); ++k) {
       Fill({k}, AddRow(kernels_[k].row.kernel, &report_->layers));
     }
+    for (const energy::MarkedLayer& layer : marked.layers) {
+      if (!layer.own.empty()) continue;
+      EnergyRow* const row = AddRow(layer.name, &report_->layers);
+      row->count = layer.count;
+      row->reason = "no_times";
+    }
     Sort(0, &report_->layers);
     AddFindings();
     AddTimeline();
     report_->devices.push_back(std::move(device_));
   }
+
+  // Whether layers that were marked all lie before or after the capture. Empty: not known.
+  std::optional<bool> have_marks_elsewhere() const { return have_marks_elsewhere_; }
 
  private:
   using Members = std::vector<size_t>;  // indices into kernels_
@@ -201,14 +212,13 @@ class DeviceEnergy {
       if (!busy_[k].intervals().empty()) continue;
       none.reason = "no_times";
       none.message = Cat(kernels_[k].row.kernel,
-                         kernels_[k].op == nullptr
-                             ? ": its runs take no time"
-                             : ": only sums of its executions are in the trace, not when they ran");
+                         ": only sums of its executions are in the trace, not when they ran");
       return none;
     }
     if (busy_.empty()) {
       none.reason = "nothing_ran";
-      none.message = "nothing ran on it";
+      none.message = given_.marked.layers.empty() ? "nothing ran on it"
+                                                  : "the runs of its layers take no time";
       return none;
     }
     is_stated_ = power::FactsOf(channel.source).modelled;
@@ -494,6 +504,9 @@ class DeviceEnergy {
     const bool is_placed = found_.reason.empty() && span_.unix_ns.has_value();
     Eigen::MatrixXd seconds, all_s;  // of what energies are known; of all
     if (is_placed) {
+      const int64_t capture_ns = (span_.to_ps - span_.from_ps) / 1000;
+      have_marks_elsewhere_ = marked.to_ns < *span_.unix_ns ||
+                              marked.from_ns > SaturatingAdd(*span_.unix_ns, capture_ns);
       const double begin_s =
           static_cast<double>(SaturatingSub(marked.from_ns, *span_.unix_ns)) / 1e9;
       const auto seconds_in = [&](double from_s, double to_s) {
@@ -577,6 +590,11 @@ class DeviceEnergy {
       add("coverage", "warning",
           Cat("the log covers ", std::llround(*device_.coverage * 100),
               " % of the capture: energies are of that part"));
+    }
+    if (resets_ > 0) {
+      add("counter_reset", "warning",
+          Cat("the counter in the trace went back ", resets_, resets_ == 1 ? " time" : " times",
+              ": energies are of the longest part in which it did not"));
     }
     if (IsNeverIdle()) {
       add("never_idle", "warning",
@@ -687,7 +705,9 @@ class DeviceEnergy {
   CaptureSpan span_;
   std::vector<Kernel> kernels_;
   std::vector<BusyCurve> busy_;  // of each
-  bool is_stated_ = false;       // the power, as it is of no sensor
+  std::optional<bool> have_marks_elsewhere_;
+  bool is_stated_ = false;  // the power, as it is of no sensor
+  uint64_t resets_ = 0;     // of the trace's counter
   Attribution found_;
   std::vector<Members> members_of_group_;
   uint32_t first_group_ = 0;
@@ -826,10 +846,19 @@ absl::StatusOr<EnergyReport> AttributeEnergy(const Trace& trace, const EnergyOpt
   report.inputs = DescribeInputs(trace);
   report.capture = DescribeCapture(trace);
   if (has_log) AddLogFinding(log, &report);
+  std::vector<bool> elsewhere;  // by device on whose axis the layers were put
   for (DeviceAnalysis& device : analysis.devices) {
     if (device.row.executions == 0) continue;
     DeviceEnergy of({options, shown, layer, has_log ? &log : nullptr, marked}, &report);
     RETURN_IF_ERROR(of.AddKernels(trace, &device));
+    if (of.have_marks_elsewhere().has_value()) elsewhere.push_back(*of.have_marks_elsewhere());
+  }
+  if (!elsewhere.empty() && std::ranges::find(elsewhere, false) == elsewhere.end()) {
+    return FailedPrecondition(
+        options.layers.path.empty() ? "" : options.layers.path + ": ",
+        "the layers and the trace are of different times: no layer ran in the capture, all from ",
+        marked.from_ns / 1'000'000'000, " s to ", marked.to_ns / 1'000'000'000,
+        " s (UNIX time); give the layers of this capture");
   }
   report.diagnostics = DescribeDiagnostics(trace, WithoutRuns(analysis.diagnostics));
   if (layer.any() && options.layers.runs.empty() && report.layers.empty()) {

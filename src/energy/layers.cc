@@ -62,7 +62,9 @@ absl::StatusOr<LayerRuns> ReadLayerRuns(const std::string& path) {
   if (all->size() > kMostBytes) {
     return ResourceExhausted(path, ": larger than 1 GiB; give the part that the log is of");
   }
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // of spreadsheets
   std::string_view text = *all;
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   std::vector<std::string> fields;
   if (!TakeFields(&text, &fields)) return DataLoss(path, ":1: a quote does not end");
   size_t columns[3];
@@ -96,6 +98,7 @@ absl::StatusOr<LayerRuns> ReadLayerRuns(const std::string& path) {
       return DataLoss(path, ":", record, ": end_time is before start_time");
     }
   }
+  if (runs.runs.empty()) return DataLoss(path, ": no run of a layer after its first line");
   return runs;
 }
 

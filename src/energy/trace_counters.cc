@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <optional>
 #include <set>
 #include <utility>
@@ -16,10 +17,6 @@ namespace xplane_time::energy {
 namespace {
 
 constexpr std::string_view kPower = "power_mw", kEnergySuffix = "_energy_nj";
-
-struct Sample {
-  int64_t t_ps = 0, value = 0;
-};
 
 // What is no whole number that fits is not known.
 std::optional<int64_t> WholeOf(const StatValue& value) {
@@ -40,11 +37,11 @@ std::set<std::string_view> NamesOf(const Plane& plane) {
   return names;
 }
 
-absl::StatusOr<std::vector<Sample>> SamplesOf(const Trace& trace, const DevicePlane& device,
-                                              std::string_view name) {
+absl::StatusOr<std::vector<CounterSample>> SamplesOf(const Trace& trace, const DevicePlane& device,
+                                                     std::string_view name) {
   const Plane& plane = trace.planes[device.plane];
   const auto role = RulesOf(device.kind).role;
-  std::vector<Sample> samples;
+  std::vector<CounterSample> samples;
   Diagnostics of_others;  // what is wrong with lines is told by who reads executions
   for (uint32_t line = plane.first_line; line < plane.first_line + plane.line_count; ++line) {
     if (role(trace.lines[line].name) != LineRole::kCounter) continue;
@@ -62,21 +59,50 @@ absl::StatusOr<std::vector<Sample>> SamplesOf(const Trace& trace, const DevicePl
           return absl::OkStatus();
         }));
   }
-  std::ranges::stable_sort(samples, {}, &Sample::t_ps);
+  std::ranges::stable_sort(samples, {}, &CounterSample::t_ps);
   return samples;
 }
 
-// A counter goes on; what goes down is what each event adds.
-void AddUp(std::vector<Sample>* samples) {
-  if (std::ranges::is_sorted(*samples, {}, &Sample::value)) return;
+// What each event adds, as a counter. Empty: less than nothing, or too much.
+std::optional<std::vector<CounterSample>> Summed(std::vector<CounterSample> samples) {
   int64_t total = 0;
-  for (Sample& each : *samples) {
-    if (__builtin_add_overflow(total, each.value, &total)) total = INT64_MAX;
+  for (CounterSample& each : samples) {
+    if (each.value < 0 || __builtin_add_overflow(total, each.value, &total)) return std::nullopt;
     each.value = total;
   }
+  return samples;
+}
+
+// The longest part that does not go down.
+std::vector<CounterSample> LongestRise(const std::vector<CounterSample>& samples) {
+  auto begin = samples.begin(), longest = begin, longest_end = begin;
+  while (begin != samples.end()) {
+    const auto last =
+        std::ranges::adjacent_find(begin, samples.end(), std::greater(), &CounterSample::value);
+    const auto end = last == samples.end() ? last : last + 1;
+    if (end - begin > longest_end - longest) longest = begin, longest_end = end;
+    begin = end;
+  }
+  return {longest, longest_end};
 }
 
 }  // namespace
+
+std::optional<CountedSamples> CountedFrom(std::vector<CounterSample> samples) {
+  // Of the steps that change the value: a counter's go up, but for few resets; of what each event
+  // adds half go down.
+  constexpr uint64_t kMostOfACounter = 8, kLeastOfSteps = 4;
+  uint64_t falls = 0, changes = 0;
+  for (size_t i = 1; i < samples.size(); ++i) {
+    falls += samples[i].value < samples[i - 1].value;
+    changes += samples[i].value != samples[i - 1].value;
+  }
+  if (falls * kMostOfACounter <= changes) return CountedSamples{LongestRise(samples), falls};
+  if (falls * kLeastOfSteps < changes) return std::nullopt;
+  std::optional<std::vector<CounterSample>> summed = Summed(std::move(samples));
+  if (!summed.has_value()) return std::nullopt;
+  return CountedSamples{*std::move(summed), 0};
+}
 
 absl::StatusOr<TraceCounter> CounterOf(const Trace& trace, const DevicePlane& device,
                                        int64_t origin_ps,
@@ -103,14 +129,26 @@ absl::StatusOr<TraceCounter> CounterOf(const Trace& trace, const DevicePlane& de
     return found;
   }
   const bool is_energy = wanted[0] != kPower;
-  ASSIGN_OR_RETURN(std::vector<Sample> samples, SamplesOf(trace, device, wanted[0]));
-  if (is_energy) AddUp(&samples);
+  ASSIGN_OR_RETURN(std::vector<CounterSample> samples, SamplesOf(trace, device, wanted[0]));
+  if (is_energy) {
+    std::optional<CountedSamples> counted = CountedFrom(std::move(samples));
+    if (!counted.has_value()) {
+      found.reason = "counter_unclear";
+      found.message = Cat(wanted[0],
+                          " of the trace is neither a counter nor what each event adds: too many "
+                          "of its values are below the one before, or below 0; record the power "
+                          "beside the profiler (xplane-time power record) and give --power LOG");
+      return found;
+    }
+    samples = std::move(counted->samples);
+    found.resets = counted->resets;
+  }
   found.channel.source = "trace";
   found.channel.device = wanted[0];
   found.channel.domain = "device";
   found.channel.quantity = is_energy ? "energy_uj" : "power_mw";
   found.channel.kind = is_energy ? ReadingKind::kCumulative : ReadingKind::kInstant;
-  for (const Sample& each : samples) {
+  for (const CounterSample& each : samples) {
     constexpr int64_t kNjPerUj = 1000;
     const double at_s = static_cast<double>(each.t_ps - origin_ps) / 1e12;
     found.polls.push_back({at_s, at_s, is_energy ? each.value / kNjPerUj : each.value});

@@ -132,6 +132,14 @@ View EnergyView(const EnergyReport& report, const OutputOptions& options) {
   View view;
   const bool is_part = std::ranges::any_of(
       report.findings, [](const EnergyFinding& each) { return each.code == "coverage"; });
+  const DeviceNames device_names(report.devices);
+  for (const EnergyDevice& each : report.devices) {
+    if (!each.poor_fit) continue;
+    view.lines.push_back({"Do not trust the numbers of " + device_names.Name(each.device) +
+                              ": what ran does not explain the power that was measured (poor_fit; "
+                              "why is below). Record again.",
+                          Tone::kBad});
+  }
   view.sections.push_back(DeviceSection(report, options));
   if (!report.kernels.empty()) {
     view.sections.push_back(EnergySection("kernels", "kernel", report.kernels, is_part, options));
@@ -144,9 +152,8 @@ View EnergyView(const EnergyReport& report, const OutputOptions& options) {
   if (!report.layers.empty()) {
     view.sections.push_back(EnergySection("layers", "layer", report.layers, is_part, options));
   }
-  const DeviceNames names(report.devices);
   for (const EnergyFinding& each : report.findings) {
-    const std::string of = each.device.plane.empty() ? "" : names.Name(each.device) + ": ";
+    const std::string of = each.device.plane.empty() ? "" : device_names.Name(each.device) + ": ";
     view.diagnostics.push_back({std::string(each.severity), of + Printable(each.message)});
   }
   for (DiagnosticLine& line : DiagnosticLines(report.diagnostics, /*or_infos=*/false)) {

@@ -320,6 +320,24 @@ TEST(EnergyJsonTest, AFunctionHasOneValueAndItsError) {
   EXPECT_EQ(series[1].failure, "not_separable");
 }
 
+// Of half a log the energy is of a part, and a run of the mean of all.
+TEST(EnergyJsonTest, TheErrorIsThatOfARun) {
+  const auto captures =
+      Read(EnergyJson(EnergyRowJson("f", absl::StrCat(kKnown, R"(, "per_run_j_ci95": [0.4, 0.6])")),
+                      absl::StrCat(kSoundFit, R"(, "coverage": 0.6249)")),
+           OfEnergy());
+  ASSERT_TRUE(captures.ok()) << captures.status();
+  EXPECT_NEAR(*(*captures)[0].series[0].log_error, std::log(0.5 / 0.4) / 1.96, 1e-9);
+  EXPECT_THAT((*captures)[0].notes,
+              ElementsAre(HasSubstr("GPU:0: the power log covers 62 % of the capture")));
+  for (const char* coverage : {R"(, "coverage": 0.95)", R"(, "coverage": null)", ""}) {
+    const auto whole =
+        Read(EnergyJson(EnergyRowJson("f", kKnown), absl::StrCat(kSoundFit, coverage)), OfEnergy());
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    EXPECT_TRUE((*whole)[0].notes.empty()) << coverage;
+  }
+}
+
 TEST(EnergyJsonTest, DoubtsAreTheDevices) {
   for (const auto& [device, doubt] :
        {std::pair(R"(, "poor_fit": true)", "poor_fit"), std::pair("", "(poor_fit)"),
@@ -388,6 +406,14 @@ TEST(EnergyJsonTest, DamageIsRefusedWithItsPlace) {
         R"("energy_j": "1", "energy_j_ci95": [1, 2], "per_run_j": 1, "status": "ok")",
         R"("energy_j": 1, "energy_j_ci95": [1, 2], "status": "ok")",
         R"("energy_j": 1, "energy_j_ci95": [1, 2], "per_run_j": "1", "status": "ok")",
+        R"("energy_j": 1, "energy_j_ci95": [1, 2], "per_run_j": 1, "per_run_j_ci95": null,
+           "status": "ok")",
+        R"("energy_j": 1, "energy_j_ci95": [1, 2], "per_run_j": 1, "per_run_j_ci95": [2, 3],
+           "status": "ok")",
+        R"("energy_j": 1, "energy_j_ci95": [1, 2], "per_run_j": 1, "per_run_j_ci95": [1, 1e999],
+           "status": "ok")",
+        R"("energy_j": 1, "energy_j_ci95": [1, 2], "per_run_j": 1, "per_run_j_ci95": [1],
+           "status": "ok")",
         R"("energy_j": 1, "energy_j_ci95": [1, 2], "per_run_j": 1, "runs": 2, "count": 4,
            "per_execution_j": 0.25, "status": "ok")"}) {
     const std::string message = of_row(values);

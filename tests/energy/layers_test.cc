@@ -36,6 +36,12 @@ TEST(ReadLayerRuns, TakesColumnsByTheirNames) {
   EXPECT_EQ(runs->runs[1].start_ns, 2'000'000'000);
 }
 
+TEST(ReadLayerRuns, SpreadsheetsBeginWithAMark) {
+  const auto runs = Read("\xef\xbb\xbflayer_name,start_time,end_time\r\na,1,2\r\n");
+  ASSERT_TRUE(runs.ok()) << runs.status();
+  EXPECT_EQ(runs->runs[0].layer, "a");
+}
+
 TEST(ReadLayerRuns, SaysWhatIsWrongAndWhere) {
   const std::string head = "layer_name,start_time,end_time\n";
   const std::pair<std::string, std::string> kCases[] = {
@@ -43,6 +49,9 @@ TEST(ReadLayerRuns, SaysWhatIsWrongAndWhere) {
       {"layer_name,start_time\n", ":1: no column end_time"},
       {"\"layer_name", ":1: a quote does not end"},
       {head + "a,1,2\nb,1\n", ":3: 2 fields, the first line has 3"},
+      {head, ": no run of a layer"},
+      {head + "\n\r\n", ": no run of a layer"},
+      {"\xef\xbb" + head, ":1: no column layer_name"},
       {head + "a,x,2\n", ":2: start_time 'x' is no UNIX time"},
       {head + "a,1,nan\n", ":2: end_time 'nan' is no UNIX time"},
       {head + "a,1,\n", ":2: end_time '' is no UNIX time"},

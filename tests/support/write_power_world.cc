@@ -25,7 +25,7 @@ using test::WorldOptions;
 constexpr int64_t kStartUnixNs = 1'770'000'000'000'000'000, kStartMonotonicNs = 5'000'000'000'000;
 constexpr double kPsPerS = 1e12, kNsPerS = 1e9;
 
-enum class PowerCounters { kNone, kPower, kDeltas, kEnergies };  // in the trace
+enum class PowerCounters { kNone, kPower, kDeltas, kReset, kEnergies };  // in the trace
 
 struct Kind {
   WorldOptions options = {};
@@ -59,6 +59,7 @@ const std::map<std::string, Kind> kKinds = {
     {"counter_power",
      {.options = {.sensor = PowerSensor::kQuarter}, .counters = PowerCounters::kPower}},
     {"counter_deltas", {.counters = PowerCounters::kDeltas}},
+    {"counter_reset", {.counters = PowerCounters::kReset}},
     {"counter_energies", {.counters = PowerCounters::kEnergies}},
 };
 
@@ -75,6 +76,10 @@ void AddCounters(const World& world, PowerCounters which, testing::PlaneBuilder 
     line.Event({.name = "gpu_temp_c", .start_ps = at_ps, .stats = {{"gpu_temp_c", int64_t{60}}}});
     if (which == PowerCounters::kPower) add("power_mw", poll.value);
     if (which == PowerCounters::kDeltas) add("chip_energy_nj", (poll.value - last_uj) * 1000);
+    if (which == PowerCounters::kReset) {  // after two thirds
+      const energy::Poll& reset = world.polls[world.polls.size() * 2 / 3];
+      add("chip_energy_nj", (poll.value - (&poll < &reset ? 0 : reset.value)) * 1000);
+    }
     if (which == PowerCounters::kEnergies) {
       add("chip_energy_nj", poll.value * 1000);
       add("hbm_energy_nj", poll.value * 10);

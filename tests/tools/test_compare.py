@@ -148,6 +148,14 @@ class Energies(Decisions):
             self.assertEqual((done.code, done.json["claim"]), (11, "undecided"))
             self.assertTrue(done.json["doubts"])
 
+    def test_half_a_log_is_noted(self):
+        base = self.energies("base", self.RUN_J, 8)
+        done = self.of_energy(base, self.energies("half", self.RUN_J, 1, coverage=0.51))
+        self.assertIn("GPU:0: the power log covers 51 % of the capture", " ".join(done.text.split()))
+        self.assertNotIn("covers", self.of_energy(base, base).text)
+        done = run("pick", *self.energies("half", self.RUN_J, 4, coverage=0.51), "--objective", "energy")
+        self.assertIn("covers 51 %", " ".join(done.text.split()))
+
     def test_pick(self):
         done = run("pick", *self.energies("pick", self.RUN_J, 4), "--objective", "energy")
         self.assertEqual(done.code, 0)

@@ -2,6 +2,7 @@
 import csv
 import json
 import os
+import random
 import subprocess
 import unittest
 import xml.etree.ElementTree
@@ -130,6 +131,11 @@ class Energy(EndToEndTest):
                 document, _ = self.document(kind)
                 self.assertTrue(document["devices"][0]["poor_fit"])
                 self.assertIn("poor_fit", [each["code"] for each in document["findings"]])
+                for how in ("table", "markdown"):
+                    text = self.energy(kind, "--format", how)[0].text
+                    self.assertLess(text.index("Do not trust the numbers of GPU:0"),
+                                    text.index("measured J"))
+        self.assertNotIn("Do not trust", self.energy("mix")[0].text)
 
     def test_without_the_captures_start_the_clock_is_estimated(self):
         document, truth = self.document("no_clock")
@@ -312,8 +318,32 @@ class Energy(EndToEndTest):
                    str(self.at / "mix1.power.jsonl"))
         self.assertEqual(done.code, 65)
         self.assertIn("different times", done.message)
-        document, _ = self.document("mix", "--layers", str(self.at / "later.csv"))
-        self.assertEqual({row["reason"] for row in document["layers"]}, {"nothing_ran"})
+        for name, times in (("later.csv", None), ("relative.csv", "1,2"), ("only_head.csv", "")):
+            with self.subTest(name):
+                if times is not None:
+                    self.write(name, "layer_name,start_time,end_time\n" + (times and f"a,{times}\n"))
+                done, _ = self.energy("mix", "--layers", str(self.at / name))
+                self.assertEqual((done.code, done.out), (65, b""))
+                self.assertIn(name, done.message)
+                self.assertIn("no run of a layer" if times == "" else "different times", done.message)
+
+    def test_a_layer_without_time_of_its_own_has_no_number(self):
+        self.energy("mix")
+        lines = (self.at / "mix1.layers.csv").read_text().splitlines()
+        begins = lines[1].split(",")[-2]
+        layers = self.write("none.csv", "\ufeff" + "\n".join(
+            lines + [f"without,0,{begins},{begins}"] * 2))
+        options = ("--layers", layers, "--power", str(self.at / "mix1.power.jsonl"), "--format", "json")
+        done = run("energy", *options)
+        self.assertEqual(done.code, 0, done.message)
+        self.assertEqual(len(done.json["layers"]), 9)
+        [row] = [each for each in done.json["layers"] if each["reason"] is not None]
+        self.assertEqual((row["layer"], row["reason"], row["count"], row["energy_j"]),
+                         ("without", "no_times", 2, None))
+        self.write("none.csv", f"layer_name,start_time,end_time\na,{begins},{begins}\n")
+        done = run("energy", *options)
+        self.assertEqual(done.code, 65)
+        self.assertIn("take no time", done.message)
 
     def test_layers_by_a_pattern(self):
         whole, _ = self.document("mix")
@@ -439,6 +469,51 @@ class Energy(EndToEndTest):
                 self.assertEqual(device["clock"], "trace")
                 self.assertEqual(device["sensor"].split()[0], "trace")
                 self.assertIn(device["sensor"].split()[1], ("power_mw", "chip_energy_nj"))
+
+    def test_a_counter_of_the_trace_that_was_reset(self):
+        self.energy("counter_reset")
+        truth = json.loads((self.at / "counter_reset1.truth.json").read_text())
+        done = run("energy", str(self.at / "counter_reset1.xplane.pb"), "--format", "json")
+        self.assertEqual(done.code, 0, done.message)
+        self.assertIn("counter_reset", [each["code"] for each in done.json["findings"]])
+        [device] = done.json["devices"]
+        self.assertLess(device["coverage"], 0.7)
+        self.assertFalse(device["poor_fit"])
+        self.assertLess(device["measured_j"], 0.75 * sum(truth.values()) / 0.7)
+        for row in done.json["kernels"]:
+            if row["energy_j"] is not None:  # an execution is of all of them
+                joules = truth[row["kernel"]] / row["count"]
+                self.assertAlmostEqual(row["per_execution_j"], joules, delta=0.1 * joules)
+
+    def missing_polls(self, kind, keeps):
+        """What the whole log says of the device, and one of which some readings are missing."""
+        whole, _ = self.document(kind)
+        lines = (self.at / f"{kind}1.power.jsonl").read_text().splitlines(keepends=True)
+        kept = [each for i, each in enumerate(lines) if keeps(i) or "\"r\"" not in each]
+        log = self.write("missing.jsonl", "".join(kept))
+        done = run("energy", str(self.at / f"{kind}1.xplane.pb"), "--power", log, "--format", "json")
+        self.assertEqual(done.code, 0, done.message)
+        return whole["devices"][0], done.json["devices"][0]
+
+    def test_a_counter_loses_nothing_of_what_polls_missed(self):
+        chance = random.Random(1)
+        for name, keeps in (("half", lambda _: chance.random() < 0.5),
+                            ("every second", lambda i: i % 2 == 0),
+                            ("a gap", lambda i: not 150 < i < 200)):
+            with self.subTest(name):
+                whole, device = self.missing_polls("mix", keeps)
+                self.assertGreater(device["coverage"], 0.97)
+                self.assertAlmostEqual(device["measured_j"] / device["coverage"],
+                                       whole["measured_j"] / whole["coverage"],
+                                       delta=0.005 * whole["measured_j"])
+
+    def test_what_no_reading_is_the_mean_of_is_not_covered(self):
+        for kind in ("average", "quarter"):
+            with self.subTest(kind):
+                whole, device = self.missing_polls(kind, lambda i: not 150 < i < 250)  # 5 s
+                self.assertGreater(whole["coverage"], 0.95)
+                self.assertLess(device["coverage"], whole["coverage"] - 0.15)
+                self.assertLess(device["measured_j"], 0.9 * whole["measured_j"])
 
     def test_without_a_log_and_without_one_counter(self):
         self.energy("mix")
