@@ -74,6 +74,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         received_ns = time.monotonic_ns()
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path != "/v1/chat/completions":
+            return self.reply(404, {"error": {"message": "no such path"}})
         if request.get("model") != MODEL or not request.get("stream"):
             return self.reply(400, {"error": {"message": f"only streams of the model {MODEL}"}})
         prompt = request["messages"][-1]["content"]

@@ -566,7 +566,10 @@ class Fitter {
     std::optional<Whitening> whitening;
     if (overlaps) whitening.emplace(windows.to_s, attempt->timing.window_s, attempt->shared);
     attempt->log_determinant = whitening ? whitening->LogDeterminant() : 0;
-    const auto whiten = [&](auto of) { return whitening ? (*whitening)(std::move(of)) : of; };
+    const auto whiten = [&](auto of) {
+      if (whitening) of = (*whitening)(std::move(of));
+      return of;
+    };
     LeastSquares system(whiten(std::move(rows)), whiten(observed), prior_sd, threads_);
     // Of the step before, or as if the timing were right.
     const bool is_first = attempt->solution.values.size() < kernels;
