@@ -82,6 +82,7 @@ class PowerPlan : public TraceCommand {
   absl::StatusOr<int> Run() override {
     energy::PlannedExperiment experiment;
     experiment.kernels = kernels_;
+    options_.threads = report_.threads;
     experiment.options = options_;
     if (kernels_.empty()) {
       ASSIGN_OR_RETURN(experiment.kernels, KernelsOfTrace());

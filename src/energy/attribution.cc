@@ -293,6 +293,15 @@ std::string_view PoorFit(const Attribution& found, std::span<const Poll> polls) 
   return "";
 }
 
+// Before a fit, which of thousands of kernels takes long: fewer updates lie in the capture,
+// whatever the lag, than a fit has columns.
+bool HasFewUpdates(const Sensor& sensor, size_t kernels, double capture_s, const LagRange& lags) {
+  const auto near = std::ranges::count_if(sensor.publications.updates, [&](const Update& each) {
+    return each.high_s >= lags.from_s && each.low_s <= capture_s + lags.to_s;
+  });
+  return static_cast<double>(near) < static_cast<double>(kernels) + 1 + kLeastDegrees;
+}
+
 bool HasFewWindows(const Fit& fit) {
   const double lengths = (fit.to_s[fit.to_s.size() - 1] - fit.from_s[0]) / fit.window_s;
   return fit.degrees < kLeastDegrees ||
@@ -311,7 +320,10 @@ Attribution Attribute(const PowerChannel& channel, std::vector<Poll> polls,
       Fail("no_overlap", "the log and the trace are of different times", &found);
       return found;
     }
-    fit = FitPowers(SensorOf(channel, polls), kernels, capture_s, {}, threads);
+    Sensor sensor = SensorOf(channel, polls);
+    if (!HasFewUpdates(sensor, kernels.size(), capture_s, {})) {
+      fit = FitPowers(std::move(sensor), kernels, capture_s, {}, threads);
+    }
   } else {
     fit = FitWithoutClock(channel, kernels, capture_s, threads, &polls, &found);
   }

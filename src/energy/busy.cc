@@ -52,14 +52,17 @@ size_t BusyCurve::FirstEndingAfter(double instant_s, size_t from) const {
 }
 
 std::vector<double> BusyCurve::At(std::span<const double> instants_s) const {
-  std::vector<double> busy_s;
-  busy_s.reserve(instants_s.size());
+  std::vector<double> busy_s(instants_s.size(), total_s());
   size_t at = 0;
-  for (const double instant_s : instants_s) {
-    at = FirstEndingAfter(instant_s, at);
-    busy_s.push_back(
-        at == size() ? total_s()
-                     : before_s_[at] + std::max(0.0, instant_s - Seconds(intervals_[at].start_ps)));
+  for (size_t i = 0; i < instants_s.size();) {
+    at = FirstEndingAfter(instants_s[i], at);
+    if (at == size()) break;
+    const double start_s = Seconds(intervals_[at].start_ps);
+    const auto end_ps = static_cast<double>(intervals_[at].end_ps);
+    // All that lie before the same end.
+    for (; i < instants_s.size() && instants_s[i] * kPsPerS < end_ps; ++i) {
+      busy_s[i] = before_s_[at] + std::max(0.0, instants_s[i] - start_s);
+    }
   }
   return busy_s;
 }

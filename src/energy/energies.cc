@@ -24,6 +24,34 @@ double SumOf(const MatrixXd& covariance, std::span<const size_t> kernels) {
   return sum;
 }
 
+double IdleTerm(Index term, size_t bin) {
+  return std::cos(std::numbers::pi * static_cast<double>(term) * (static_cast<double>(bin) + 0.5) /
+                  kBins);
+}
+
+// Energies are sums of powers: each kernel's own by its seconds, those of idle by these.
+MatrixXd IdleSeconds(std::span<const BusyCurve> kernels, double capture_s, size_t terms,
+                     int threads) {
+  const auto count = static_cast<Index>(kernels.size());
+  MatrixXd idle_s = MatrixXd::Zero(count, static_cast<Index>(terms));
+  const std::vector<std::vector<double>> shares = IdleShares(kernels, capture_s, kBins, threads);
+  for (Index j = 0; j < idle_s.cols(); ++j) {
+    for (size_t bin = 0; bin < kBins; ++bin) {
+      const double cosine = IdleTerm(j, bin);
+      for (Index k = 0; k < count; ++k) {
+        idle_s(k, j) += cosine * shares[static_cast<size_t>(k)][bin];
+      }
+    }
+  }
+  return idle_s;
+}
+
+VectorXd TotalSeconds(std::span<const BusyCurve> kernels) {
+  VectorXd busy_s(static_cast<Index>(kernels.size()));
+  for (size_t k = 0; k < kernels.size(); ++k) busy_s[static_cast<Index>(k)] = kernels[k].total_s();
+  return busy_s;
+}
+
 }  // namespace
 
 double Energies::HalfWidthJ(std::span<const size_t> kernels) const {
@@ -38,23 +66,14 @@ Energies EnergiesOf(const Fit& fit, std::span<const BusyCurve> kernels, double c
                     int threads) {
   const auto count = static_cast<Index>(kernels.size());
   const auto terms = static_cast<Index>(fit.idle_terms);
-  // Energies are sums of powers: each kernel's own by its seconds, those of idle by these.
-  MatrixXd idle_s = MatrixXd::Zero(count, terms);
+  const MatrixXd idle_s = IdleSeconds(kernels, capture_s, fit.idle_terms, threads);
   VectorXd idle = VectorXd::Zero(count + terms);
-  const std::vector<std::vector<double>> shares = IdleShares(kernels, capture_s, kBins, threads);
   for (Index j = 0; j < terms; ++j) {
-    for (size_t bin = 0; bin < kBins; ++bin) {
-      const double cosine = std::cos(std::numbers::pi * static_cast<double>(j) *
-                                     (static_cast<double>(bin) + 0.5) / kBins);
-      idle[count + j] += cosine * capture_s / kBins;
-      for (Index k = 0; k < count; ++k) {
-        idle_s(k, j) += cosine * shares[static_cast<size_t>(k)][bin];
-      }
-    }
+    for (size_t bin = 0; bin < kBins; ++bin)
+      idle[count + j] += IdleTerm(j, bin) * capture_s / kBins;
   }
   Energies energies;
-  VectorXd busy_s(count);
-  for (Index k = 0; k < count; ++k) busy_s[k] = kernels[static_cast<size_t>(k)].total_s();
+  const VectorXd busy_s = TotalSeconds(kernels);
   const MatrixXd of_all = busy_s.asDiagonal() * fit.covariance.topRows(count) +
                           idle_s * fit.covariance.bottomRows(terms);
   energies.active_j = busy_s.cwiseProduct(fit.power_w.head(count));
@@ -66,6 +85,22 @@ Energies EnergiesOf(const Fit& fit, std::span<const BusyCurve> kernels, double c
   energies.idle_j = idle.dot(fit.power_w);
   energies.quantile = stats::StudentQuantile(0.025, fit.degrees);
   return energies;
+}
+
+OwnEnergies::OwnEnergies(std::span<const BusyCurve> kernels, double capture_s, size_t idle_terms,
+                         int threads)
+    : busy_s_(TotalSeconds(kernels)),
+      idle_s_(IdleSeconds(kernels, capture_s, idle_terms, threads)) {}
+
+OwnEnergies::Own OwnEnergies::Of(const Fit& fit, size_t kernel) const {
+  const auto k = static_cast<Index>(kernel);
+  const Index terms = idle_s_.cols();
+  const VectorXd idle_s = idle_s_.row(k);
+  const double variance = busy_s_[k] * busy_s_[k] * fit.covariance(k, k) +
+                          2 * busy_s_[k] * fit.covariance.row(k).tail(terms).dot(idle_s) +
+                          idle_s.dot(fit.covariance.bottomRightCorner(terms, terms) * idle_s);
+  return {busy_s_[k] * fit.power_w[k] + idle_s.dot(fit.power_w.tail(terms)),
+          std::sqrt(std::max(0.0, variance))};
 }
 
 namespace {

@@ -38,6 +38,21 @@ struct Energies {
 Energies EnergiesOf(const Fit& fit, std::span<const BusyCurve> kernels, double capture_s,
                     int threads = 1);
 
+// Of one kernel at a time, of many fits of the same executions.
+class OwnEnergies {
+ public:
+  OwnEnergies(std::span<const BusyCurve> kernels, double capture_s, size_t idle_terms, int threads);
+
+  struct Own {
+    double energy_j = 0, sd_j = 0;  // as in Energies; one standard deviation
+  };
+  Own Of(const Fit& fit, size_t kernel) const;
+
+ private:
+  Eigen::VectorXd busy_s_;
+  Eigen::MatrixXd idle_s_;  // kernels x terms
+};
+
 // An energy is known where its interval is at most this share of it to each side.
 inline constexpr double kKnownShare = 0.25;
 

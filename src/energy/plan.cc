@@ -7,6 +7,7 @@
 
 #include "energy/energies.h"
 #include "energy/regression.h"
+#include "parallel.h"
 #include "stats/distributions.h"
 #include "stats/random.h"
 
@@ -28,6 +29,7 @@ constexpr size_t kIdleTerms = 2;      // the idle power may drift
 constexpr double kBlockS = 1.2;       // from 1 s on a block is a measurement by itself
 constexpr double kPollShare = 0.23, kLeastPollS = 1e-3;
 constexpr size_t kMostSteps = 20'000;
+constexpr size_t kMostAlone = 32, kSteps = 16;
 constexpr int kRounds = 12, kShrinkingRounds = 4;  // of a plan; then it only grows
 
 double Between(double low, double high, Random* random) {
@@ -89,10 +91,10 @@ std::vector<BusyCurve> CurvesOf(const Plan& plan) {
   return curves;
 }
 
-// What a sensor may say of a plan where kernel `k` draws next to nothing above idle and the others
-// the most, or (not `is_low`) the reverse.
-Expectation Expected(const PlanSensor& sensor, size_t kernels, size_t k, bool is_low,
-                     bool is_shared, double phase_s) {
+// What a sensor may say of a plan where kernel `first`, and each `step`-th after it, draws next to
+// nothing above idle and the others the most, or (not `is_low`) the reverse.
+Expectation Expected(const PlanSensor& sensor, size_t kernels, size_t first, size_t step,
+                     bool is_low, bool is_shared, double phase_s) {
   const double most_w = sensor.most_w - sensor.idle_w, least_w = most_w / 100;
   Expectation expected = {.kind = sensor.kind,
                           .phase_s = phase_s,
@@ -105,7 +107,9 @@ Expectation Expected(const PlanSensor& sensor, size_t kernels, size_t k, bool is
                           .idle_w = sensor.idle_w};
   expected.power_w =
       Eigen::VectorXd::Constant(static_cast<Index>(kernels), is_low ? most_w : least_w);
-  expected.power_w[static_cast<Index>(k)] = is_low ? least_w : most_w;
+  for (size_t k = first; k < kernels; k += step) {
+    expected.power_w[static_cast<Index>(k)] = is_low ? least_w : most_w;
+  }
   return expected;
 }
 
@@ -125,25 +129,33 @@ struct Spread {
   }
 };
 
-// The worst of what may be.
-std::vector<Spread> SpreadsOf(const Plan& plan, const PlanSensor& sensor, uint64_t seed) {
+// The worst of what may be. Of many kernels, a fit is of each kSteps-th: what the others draw that
+// run at other times hardly counts.
+std::vector<Spread> SpreadsOf(const Plan& plan, const PlanSensor& sensor,
+                              const PlanOptions& options) {
   const std::vector<BusyCurve> curves = CurvesOf(plan);
-  const double phase_s = sensor.period_s * stats::RandomFor(seed, /*what=*/0x70686173, 0).Uniform();
+  const double phase_s =
+      sensor.period_s * stats::RandomFor(options.seed, /*what=*/0x70686173, 0).Uniform();
   const bool overlaps = sensor.window_s > 1.5 * sensor.period_s;
+  const OwnEnergies energies(curves, plan.total_s, kIdleTerms, options.threads);
   std::vector<Spread> spreads(curves.size(), Spread{0, 1});
-  for (size_t k = 0; k < curves.size(); ++k) {
+  const size_t step = curves.size() > kMostAlone ? kSteps : curves.size();
+  ParallelFor(step, options.threads, [&](size_t first) {
     for (int which = 0; which < (overlaps ? 4 : 2); ++which) {
       const Expectation expected =
-          Expected(sensor, curves.size(), k, which % 2 == 0, which / 2 == 1, phase_s);
+          Expected(sensor, curves.size(), first, step, which % 2 == 0, which / 2 == 1, phase_s);
       const std::optional<Fit> fit = ExpectFit(expected, curves, plan.total_s);
-      if (!fit.has_value() || fit->degrees < 1) return std::vector<Spread>(curves.size());
-      const Energies energies = EnergiesOf(*fit, curves, plan.total_s);
-      const auto at = static_cast<Index>(k);
-      const double share =
-          std::sqrt(std::max(0.0, energies.energy_covariance(at, at))) / energies.energy_j[at];
-      if (share > spreads[k].share) spreads[k] = {share, fit->degrees};
+      for (size_t k = first; k < curves.size(); k += step) {
+        if (!fit.has_value() || fit->degrees < 1) {
+          spreads[k] = {};
+          continue;
+        }
+        const OwnEnergies::Own own = energies.Of(*fit, k);
+        const double share = own.sd_j / own.energy_j;
+        if (share > spreads[k].share) spreads[k] = {share, fit->degrees};
+      }
     }
-  }
+  });
   return spreads;
 }
 
@@ -169,7 +181,8 @@ Plan PlanOfGroups(std::span<const PlanKernel> kernels, const PlanSensor& sensor,
   for (int round = 0; round < kRounds; ++round) {
     Plan plan = Arrange(kernels, sensor, busy_s, group_s, options.seed);
     if (plan.steps.size() > kMostSteps || plan.total_s > options.most_s) break;
-    const std::vector<Spread> spreads = SpreadsOf(plan, sensor, options.seed);
+    const std::vector<Spread> spreads = SpreadsOf(plan, sensor, options);
+    const std::vector<double> before_s = busy_s;
     plan.is_reached = true;
     for (size_t k = 0; k < kernels.size(); ++k) {
       plan.kernels[k].half_width = spreads[k].HalfWidth();
@@ -180,7 +193,7 @@ Plan PlanOfGroups(std::span<const PlanKernel> kernels, const PlanSensor& sensor,
       busy_s[k] = std::clamp(busy_s[k] * std::clamp(1.05 * ratio * ratio, least, 16.0), least_s,
                              std::max(least_s, most_s));
     }
-    const bool is_done = plan.is_reached && round >= kShrinkingRounds;
+    const bool is_done = plan.is_reached && (round >= kShrinkingRounds || busy_s == before_s);
     if (IsBetter(plan, best)) best = std::move(plan);
     if (is_done) break;
   }

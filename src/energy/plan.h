@@ -52,6 +52,7 @@ struct PlanOptions {
   double precision = 0.01;
   uint64_t seed = 0;
   double most_s = 3600;
+  int threads = 1;  // this one included; they change no number
 };
 
 struct PlanStep {

@@ -5,6 +5,9 @@
 #include <cmath>
 #include <cstdio>
 #include <ostream>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "energy/energies.h"
 #include "gtest/gtest.h"
@@ -56,10 +59,11 @@ struct Outcome {
   double worst_error = 0, worst_half_width = 0;  // of all kernels, relative
 };
 
-Outcome Try(const Plan& plan, PowerSensor kind, double precision, uint64_t seed) {
+Outcome Try(const Plan& plan, PowerSensor kind, double precision, uint64_t seed,
+            std::span<const PlanKernel> planned = kEight) {
   Outcome outcome;
   const WorldOptions options = {
-      .sensor = kind, .poll_s = plan.poll_s, .given = Run(plan, kEight, seed)};
+      .sensor = kind, .poll_s = plan.poll_s, .given = Run(plan, planned, seed)};
   const World world = MakeWorld(options, seed);
   std::vector<BusyCurve> kernels;
   for (const std::vector<Interval>& each : world.executions) kernels.emplace_back(each);
@@ -120,6 +124,25 @@ INSTANTIATE_TEST_SUITE_P(Sensors, PlannedExperiment,
                                            Case{"CounterFine", PowerSensor::kCounter, 0.003},
                                            Case{"QuarterCoarse", PowerSensor::kQuarter, 0.05}),
                          [](const auto& each) { return each.param.name; });
+
+// So many are not fitted one by one.
+TEST(PlanExperiment, OfManyKernelsReachesItsPrecision) {
+  std::vector<PlanKernel> many;
+  for (int i = 0; i < 48; ++i) {
+    many.push_back({"kernel_" + std::to_string(i), 30e-6 * std::pow(1.1, i)});
+  }
+  constexpr double kPrecision = 0.02;
+  const PlanSensor sensor = SensorOf(PowerSensor::kCounter);
+  const Plan plan = PlanExperiment(many, sensor, {.precision = kPrecision});
+  ASSERT_TRUE(plan.is_reached);
+  const Plan of_two = PlanExperiment(many, sensor, {.precision = kPrecision, .threads = 2});
+  EXPECT_EQ(of_two.total_s, plan.total_s);
+  int reached = 0;
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    reached += Try(plan, PowerSensor::kCounter, kPrecision, seed, many).is_reached ? 1 : 0;
+  }
+  EXPECT_GE(reached, 2);
+}
 
 }  // namespace
 }  // namespace xplane_time::energy

@@ -1,4 +1,4 @@
-"""The README shows commands with their output. Both must be true."""
+"""The README and pages show commands with their output. Both must be true."""
 import os
 import re
 import subprocess
@@ -7,6 +7,7 @@ import unittest
 from harness import BINARY, EndToEndTest, REPOSITORY, environment
 
 README = REPOSITORY / "README.md"
+PAGES = (README, REPOSITORY / "docs/energy.md")
 NOT_RUN = ("./demo.sh", "./test.sh", "git ", "cmake ", "pip ")
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -43,16 +44,17 @@ class Readme(EndToEndTest):
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         return done.stdout.decode()
 
-    def test_commands_print_what_the_readme_says(self):
-        blocks = BLOCK.findall(README.read_text())
-        pairs = [pair for block in blocks for pair in commands(block)]
-        self.assertTrue(any(command.startswith("xplane-time") for command, _ in pairs),
-                        "no ```console block runs xplane-time")
-        for command, output in pairs:
-            if command.startswith(NOT_RUN):
-                continue
-            with self.subTest(command):
-                self.assertEqual(self.outcome(command), output)
+    def test_commands_print_what_the_page_says(self):
+        for page in PAGES:
+            blocks = BLOCK.findall(page.read_text())
+            pairs = [pair for block in blocks for pair in commands(block)]
+            self.assertTrue(any(command.startswith("xplane-time") for command, _ in pairs),
+                            f"{page.name}: no ```console block runs xplane-time")
+            for command, output in pairs:
+                if command.startswith(NOT_RUN):
+                    continue
+                with self.subTest(page=page.name, command=command):
+                    self.assertEqual(self.outcome(command), output)
 
 
 if __name__ == "__main__":
