@@ -194,6 +194,18 @@ class Faults(GridTest):
         self.assertIn("--resume goes on", self.grid(code=64).message)
         self.assertEqual(self.read("csv/results.csv"), before)
 
+    def test_metrics_have_no_names_of_columns_that_are_made_here(self):
+        self.grid()
+        columns = set(self.rows("csv/results.csv")[0]) - {"tokens", "coherence"}
+        may_be_said = {each for each in RESULTS.split(",") if each.endswith(("_reduction", "_delta"))}
+        for name in (columns | {"t_ps"}) - may_be_said - {"accuracy"}:
+            shutil.rmtree(self.at / "out")
+            space = {**SPACE, "variants": [{"id": "a", "params": {"cost": 1, "metric": name}}]}
+            message = self.grid(space=space, code=69).message
+            self.assertIn(f'metrics["{name}"]: ', message)
+            self.assertIn("beside its metrics" if name in ("t_ps", "energy_uj") else
+                          "give it another name", message)
+
     def test_metrics_that_are_no_numbers_are_no_answer(self):
         harness = self.write("harness.py", f"""
 import json, os, sys
