@@ -155,8 +155,29 @@ class Faults(GridTest):
         self.assertEqual(rows["wrong"]["status"], "wrong_result")
         for name in (*SETTINGS, "program", "alias"):
             self.assertEqual(rows[name]["n"], self.samples, name)
-        self.assertEqual(self.rows("csv/results.csv")[1]["p95_latency_us"], "")
+        row = self.rows("csv/results.csv")[1]
+        self.assertEqual((row["p95_latency_us"], row["failed"]), ("", "2"))
+        for row in self.rows("csv/results.csv"):
+            self.assertEqual(row["status"], rows[row["setting"]]["status"])
+            self.assertEqual(row["message"], rows[row["setting"]]["message"] or "")
         self.verified()
+
+    def test_settings_are_told_by_name(self):
+        space = {**SPACE, "parameters": [{"name": "mode", "type": "string", "values": [
+            "fine", "broken", "crash"]}, {"name": "cost", "type": "int", "values": [5]}]}
+        command = self.command("--baseline", "mincut_cost5_modefine", "--progress", "always",
+                               space=space)
+        command.remove("--quiet")
+        done = self.run_here(*command)
+        self.assertEqual(done.code, 0, done.message)
+        self.assertIn("setting mincut_cost5_modebroken: compile_error", done.message)
+        self.assertIn("prepared 3 of 4, 1 failed", done.message)
+        self.assertNotRegex(done.message + done.text, r"\bv[0-9a-f]{16}")
+        self.assertEqual(json.loads(self.read("results.json"))["baseline"],
+                         "mincut_cost5_modefine")
+        done = self.run_here(*self.command("--baseline", "x", space=space))
+        self.assertIn("there are softmax, mincut_cost5_modefine, mincut_cost5_modebroken, ",
+                      done.message)
 
     def test_exits(self):
         failing = {"schema": SPACE["schema"], "variants": [{"id": "a", "params": {"mode": "broken"}}]}
@@ -293,7 +314,16 @@ class Resume(GridTest):
         self.samples = 4
         self.grid()
         self.samples = 5
-        self.assertIn("--resume takes the options", self.grid("--resume", code=64).message)
+        message = self.grid("--resume", "--calls", "3", "--seed", "9", "--baseline", SETTINGS[1],
+                            harness=("metrics", "device=other"), code=64).message
+        for change in ("samples: 4 then, 5 now", "calls: 1 then, 3 now",
+                       f"baseline: softmax then, {SETTINGS[1]} now", "seed: ", "9 now", "then, other now",
+                       "tune show --store out/grid.db"):
+            self.assertIn(change, message)
+        self.samples = 4
+        space = {**SPACE, "variants": []}
+        self.assertIn("the space has other settings",
+                      self.grid("--resume", space=space, code=64).message)
 
 
 class Forgery(GridTest):
