@@ -251,8 +251,8 @@ class GridCommand : public Command {
     const auto changes = ChangesSince(sessions.back(), *harness);
     if (changes.empty()) return absl::OkStatus();
     return WithExit(
-        InvalidArgument(folder_, ": it was begun with other than this: ",
-                        absl::StrJoin(changes, "; "),
+        InvalidArgument(folder_,
+                        ": it was begun with other than this: ", absl::StrJoin(changes, "; "),
                         ". --resume takes the options, the harness and the space that it was begun "
                         "with (xplane-time tune show --store ",
                         In(kStore), "); or give another folder"),

@@ -18,7 +18,8 @@
 
 namespace xplane_time {
 
-// No names of metrics: fields of a sample, and columns of `grid`'s results.csv that it makes itself.
+// No names of metrics: fields of a sample, and columns of `grid`'s results.csv that it makes
+// itself.
 inline constexpr std::string_view kNoMetrics[] = {"t_ps",
                                                   "energy_uj",
                                                   "setting",
