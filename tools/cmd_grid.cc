@@ -48,6 +48,7 @@ class GridWatcher : public TuneWatcher {
 
   void OnHello(const HarnessInfo& harness, const TuneSession& session) override {
     configuration_.harness = harness;
+    is_new_ = !session.resumed;
     opened_ = witness_.Open(folder_, configuration_, settings_);
     display_.Log(absl::StrCat(session.resumed ? "goes on" : "begins", " on ",
                               Printable(harness.device_class), " (", Printable(harness.device),
@@ -80,6 +81,12 @@ class GridWatcher : public TuneWatcher {
 
   const GridConfiguration& configuration() const { return configuration_; }
   const evidence::GridSamples& samples() const { return witness_.samples(); }
+  // Begun by this run, and no sample counts.
+  bool is_new_and_empty() const {
+    return is_new_ && std::ranges::none_of(samples(), [](const auto& of_setting) {
+             return std::ranges::any_of(of_setting, &evidence::GridSample::counts);
+           });
+  }
   absl::Status Finish() {
     RETURN_IF_ERROR(opened_);
     return witness_.Finish();
@@ -94,6 +101,7 @@ class GridWatcher : public TuneWatcher {
   GridConfiguration configuration_;
   evidence::GridWitness witness_;
   absl::Status opened_;
+  bool is_new_ = false;
 };
 
 class GridCommand : public Command {
@@ -167,7 +175,9 @@ class GridCommand : public Command {
       if (each.id == baseline_) run_.baseline = names[i];
     }
     RETURN_IF_ERROR(PrepareFolder());
-    return Measure(space);
+    auto code = Measure(space);
+    if (!code.ok()) LeaveNothingEmpty();
+    return code;
   }
 
  private:
@@ -223,15 +233,16 @@ class GridCommand : public Command {
   // Nothing of another run is overwritten.
   absl::Status PrepareFolder() {
     std::error_code error;
-    const bool has_store = std::filesystem::exists(In(kStore), error);
-    if (has_store && !resume_) {
+    had_folder_ = std::filesystem::exists(folder_, error);
+    had_store_ = std::filesystem::exists(In(kStore), error);
+    if (had_store_ && !resume_) {
       return UsageError(folder_,
                         ": there is a grid in it; --resume goes on with it, or give another "
                         "folder");
     }
     for (const auto& each : std::filesystem::directory_iterator(folder_, error)) {
       const std::string name = each.path().filename();
-      if (has_store || std::ranges::find(kFolders, name) != std::end(kFolders)) continue;
+      if (had_store_ || std::ranges::find(kFolders, name) != std::end(kFolders)) continue;
       return UsageError(folder_, ": it has ", name, ", and is no grid's; give another folder");
     }
     for (const std::string_view name : kFolders) {
@@ -240,6 +251,20 @@ class GridCommand : public Command {
       return WithExit(Internal(In(name), ": cannot be made: ", error.message()), kExitCannotWrite);
     }
     return absl::OkStatus();
+  }
+
+  // Of a run that failed before anything counted, another one needs to mind nothing.
+  void LeaveNothingEmpty() const {
+    if (had_store_) return;
+    std::error_code ignored;
+    for (const char* end : {"", "-wal", "-shm", "-lock"}) {
+      if (is_new_and_empty_) std::filesystem::remove(Cat(In(kStore), end), ignored);
+    }
+    for (const GridSetting& each : run_.settings) {
+      if (is_new_and_empty_) std::filesystem::remove(In(evidence::WitnessFile(each)), ignored);
+    }
+    for (const std::string_view name : kFolders) std::filesystem::remove(In(name), ignored);
+    if (!had_folder_) std::filesystem::remove(folder_, ignored);  // where nothing is in it
   }
 
   // One that was begun is gone on with; before it began, a kill left nothing. `harness`: as far as
@@ -319,6 +344,7 @@ class GridCommand : public Command {
     const auto outcome = Tune(configurations_, options_, measures, &store, &watcher);
     const bool of_harness = !absl::StartsWith(outcome.status().message(), Absl(folder_));
     if (!outcome.ok()) {
+      is_new_and_empty_ = watcher.is_new_and_empty();
       const absl::Status named(outcome.status().code(),
                                Named(std::string(outcome.status().message())));
       return WithExits(named, of_harness ? Exits(kHarnessExits) : Exits(kStoreExits));
@@ -402,6 +428,7 @@ class GridCommand : public Command {
   std::vector<Configuration> configurations_;
   GridRun run_;
   std::string no_energy_;
+  bool had_folder_ = false, had_store_ = false, is_new_and_empty_ = false;
 };
 
 }  // namespace

@@ -134,6 +134,17 @@ class Tree(GridTest):
         self.assertIn("no sensor has the energy of cpu", done.json["no_energy"])
         self.assertEqual({row["energy_reduction"] for row in self.rows("csv/results.csv")}, {""})
 
+    def test_a_stated_power_has_no_blocks_and_a_run_without_a_sample_leaves_no_folder(self):
+        done = self.grid("--energy", "--power-source", "constant:65", harness=(), code=69)
+        self.assertIn("measured in blocks by sensors alone, which a stated power is not",
+                      done.message)
+        self.assertFalse((self.at / "out").exists())
+        (self.at / "out").mkdir()
+        command = self.command()
+        done = self.run_here(*command[:command.index("--") + 1], "/none")
+        self.assertEqual(done.code, 69, done.message)
+        self.assertEqual(list((self.at / "out").iterdir()), [])
+
     def test_a_harness_without_metrics_has_latencies(self):
         self.grid(harness=())
         self.assertNotIn("csv/softmax.memory.csv", self.names())
@@ -220,7 +231,7 @@ class Faults(GridTest):
         columns = set(self.rows("csv/results.csv")[0]) - {"tokens", "coherence"}
         may_be_said = {each for each in RESULTS.split(",") if each.endswith(("_reduction", "_delta"))}
         for name in (columns | {"t_ps"}) - may_be_said - {"accuracy"}:
-            shutil.rmtree(self.at / "out")
+            shutil.rmtree(self.at / "out", ignore_errors=True)
             space = {**SPACE, "variants": [{"id": "a", "params": {"cost": 1, "metric": name}}]}
             message = self.grid(space=space, code=69).message
             self.assertIn(f'metrics["{name}"]: ', message)
