@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "command.h"
 #include "evidence/grid_bundle.h"
 #include "evidence/provenance.h"
@@ -39,10 +42,13 @@ class GridWatcher : public TuneWatcher {
       : display_(printing),
         folder_(std::move(folder)),
         settings_(std::move(settings)),
-        configuration_(std::move(configuration)) {}
+        configuration_(std::move(configuration)) {
+    for (const GridSetting& each : settings_) names_.emplace(each.id, each.name);
+  }
 
   void OnHello(const HarnessInfo& harness, const TuneSession& session) override {
     configuration_.harness = harness;
+    is_new_ = !session.resumed;
     opened_ = witness_.Open(folder_, configuration_, settings_);
     display_.Log(absl::StrCat(session.resumed ? "goes on" : "begins", " on ",
                               Printable(harness.device_class), " (", Printable(harness.device),
@@ -51,10 +57,14 @@ class GridWatcher : public TuneWatcher {
 
   void OnPrepared(const TunedVariant& variant, size_t done, size_t of) override {
     if (variant.state.status != "ok") {
-      display_.Log(absl::StrCat("setting ", variant.configuration.id, ": ", variant.state.status,
-                                " ", output::BriefLine(variant.state.message)));
+      ++failed_;
+      display_.Log(absl::StrCat("setting ", names_[variant.configuration.id], ": ",
+                                variant.state.status, " ",
+                                output::BriefLine(variant.state.message)));
     }
-    if (done == of) display_.Show(absl::StrCat("prepared ", done, " of ", of));
+    if (done < of) return;
+    const std::string failed = failed_ == 0 ? "" : absl::StrCat(", ", failed_, " failed");
+    display_.Show(absl::StrCat("prepared ", done - failed_, " of ", of, failed));
   }
 
   absl::Status OnRecord(const RoundRecord& round) override {
@@ -71,6 +81,12 @@ class GridWatcher : public TuneWatcher {
 
   const GridConfiguration& configuration() const { return configuration_; }
   const evidence::GridSamples& samples() const { return witness_.samples(); }
+  // Begun by this run, and no sample counts.
+  bool is_new_and_empty() const {
+    return is_new_ && std::ranges::none_of(samples(), [](const auto& of_setting) {
+             return std::ranges::any_of(of_setting, &evidence::GridSample::counts);
+           });
+  }
   absl::Status Finish() {
     RETURN_IF_ERROR(opened_);
     return witness_.Finish();
@@ -80,9 +96,12 @@ class GridWatcher : public TuneWatcher {
   ProgressDisplay display_;
   std::string folder_;
   std::vector<GridSetting> settings_;
+  std::map<std::string, std::string> names_;  // by id
+  size_t failed_ = 0;
   GridConfiguration configuration_;
   evidence::GridWitness witness_;
   absl::Status opened_;
+  bool is_new_ = false;
 };
 
 class GridCommand : public Command {
@@ -94,8 +113,9 @@ class GridCommand : public Command {
     const Heading own(app, kOwn), measuring(app, "Measuring"), out(app, kOut);
     own.Value("--samples", &samples_, "N", "Of each setting [1000]",
               CLI::Range(uint32_t{1}, uint32_t{1'000'000}));
-    own.Value("--baseline", &baseline_, "ID",
-              "What the others are compared with; its id, or its parameters as JSON [the first]");
+    own.Value("--baseline", &baseline_, "NAME",
+              "What the others are compared with; its name, its id, or its parameters as JSON "
+              "[the first]");
     own.Count("--seed", &options_.decide.seed, "Of the order in each round");
     AddHarnessLimits(measuring, &harness_);
     measuring.Flag("--energy", &energy_,
@@ -112,7 +132,7 @@ class GridCommand : public Command {
     printing_.AddProgress(app, "auto (a terminal: live, else a log), always or never");
     printing_.AddMessages(app);
     options_.stopped = harness_.process.stopped = IsStopped;
-    harness_.process.tell = tools::Tell;
+    harness_.process.tell = [this](const std::string& text) { tools::Tell(Named(text)); };
   }
 
   absl::Status Check() override {
@@ -155,7 +175,9 @@ class GridCommand : public Command {
       if (each.id == baseline_) run_.baseline = names[i];
     }
     RETURN_IF_ERROR(PrepareFolder());
-    return Measure(space);
+    auto code = Measure(space);
+    if (!code.ok()) LeaveNothingEmpty();
+    return code;
   }
 
  private:
@@ -165,16 +187,8 @@ class GridCommand : public Command {
       return InvalidArgument(space_path_, ": the space has no configuration: nothing to measure");
     }
     if (baseline_.empty()) baseline_ = configurations_[0].id;
-    if (std::ranges::find(configurations_, baseline_, &Configuration::id) ==
-        configurations_.end()) {
-      std::vector<std::string> ids;
-      for (const Configuration& each : configurations_) ids.push_back(each.id);
-      constexpr size_t kListed = 8;
-      if (ids.size() > kListed) ids.resize(kListed);
-      return UsageError("--baseline: no setting \"", baseline_, "\"; there are ",
-                        absl::StrJoin(ids, ", "));
-    }
     run_.workload = space.name.empty() ? space.source : space.name;
+    RETURN_IF_ERROR(FindBaseline());
     run_.samples = samples_;
     run_.calls = harness_.calls;
     options_.workload = harness_.session = run_.workload;
@@ -187,20 +201,48 @@ class GridCommand : public Command {
     return absl::OkStatus();
   }
 
+  // By its id, or by the name that its files have.
+  absl::Status FindBaseline() {
+    if (std::ranges::find(configurations_, baseline_, &Configuration::id) !=
+        configurations_.end()) {
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(auto names, evidence::SettingNames(run_.workload, configurations_, ""));
+    const auto found = std::ranges::find(names, baseline_);
+    if (found != names.end()) {
+      baseline_ = configurations_[static_cast<size_t>(found - names.begin())].id;
+      return absl::OkStatus();
+    }
+    constexpr size_t kListed = 8;
+    const size_t more = names.size() - std::min(names.size(), kListed);
+    names.resize(names.size() - more);
+    return UsageError("--baseline: no setting \"", baseline_, "\"; there are ",
+                      absl::StrJoin(names, ", "), more == 0 ? "" : Cat(" and ", more, " more"));
+  }
+
+  // A text of the tuning, with settings as their files are called.
+  std::string Named(std::string text) const {
+    for (const GridSetting& each : run_.settings) {
+      if (each.id != each.name) absl::StrReplaceAll({{each.id, each.name}}, &text);
+    }
+    return text;
+  }
+
   std::string In(std::string_view name) const { return Cat(folder_, "/", name); }
 
   // Nothing of another run is overwritten.
   absl::Status PrepareFolder() {
     std::error_code error;
-    const bool has_store = std::filesystem::exists(In(kStore), error);
-    if (has_store && !resume_) {
+    had_folder_ = std::filesystem::exists(folder_, error);
+    had_store_ = std::filesystem::exists(In(kStore), error);
+    if (had_store_ && !resume_) {
       return UsageError(folder_,
                         ": there is a grid in it; --resume goes on with it, or give another "
                         "folder");
     }
     for (const auto& each : std::filesystem::directory_iterator(folder_, error)) {
       const std::string name = each.path().filename();
-      if (has_store || std::ranges::find(kFolders, name) != std::end(kFolders)) continue;
+      if (had_store_ || std::ranges::find(kFolders, name) != std::end(kFolders)) continue;
       return UsageError(folder_, ": it has ", name, ", and is no grid's; give another folder");
     }
     for (const std::string_view name : kFolders) {
@@ -211,11 +253,68 @@ class GridCommand : public Command {
     return absl::OkStatus();
   }
 
-  // One that was begun is gone on with; before it began, a kill left nothing.
-  absl::Status ChooseSession(const TuneStore& store) {
+  // Of a run that failed before anything counted, another one needs to mind nothing.
+  void LeaveNothingEmpty() const {
+    if (had_store_) return;
+    std::error_code ignored;
+    for (const char* end : {"", "-wal", "-shm", "-lock"}) {
+      if (is_new_and_empty_) std::filesystem::remove(Cat(In(kStore), end), ignored);
+    }
+    for (const GridSetting& each : run_.settings) {
+      if (is_new_and_empty_) std::filesystem::remove(In(evidence::WitnessFile(each)), ignored);
+    }
+    for (const std::string_view name : kFolders) std::filesystem::remove(In(name), ignored);
+    if (!had_folder_) std::filesystem::remove(folder_, ignored);  // where nothing is in it
+  }
+
+  // One that was begun is gone on with; before it began, a kill left nothing. `harness`: as far as
+  // it said something.
+  absl::Status ChooseSession(const TuneStore& store, const absl::StatusOr<HarnessInfo>& harness) {
     ASSIGN_OR_RETURN(const auto sessions, store.Sessions());
     options_.resume = sessions.empty() ? Resume::kNever : Resume::kRequired;
-    return absl::OkStatus();
+    if (sessions.empty() || !harness.ok()) return absl::OkStatus();
+    const auto changes = ChangesSince(sessions.back(), *harness);
+    if (changes.empty()) return absl::OkStatus();
+    return WithExit(
+        InvalidArgument(folder_,
+                        ": it was begun with other than this: ", absl::StrJoin(changes, "; "),
+                        ". --resume takes the options, the harness and the space that it was begun "
+                        "with (xplane-time tune show --store ",
+                        In(kStore), "); or give another folder"),
+        kExitUsage);
+  }
+
+  // {"samples: 50 then, 80 now"}
+  std::vector<std::string> ChangesSince(const SessionInfo& then, const HarnessInfo& harness) const {
+    std::vector<std::string> changes;
+    const auto compare = [&](std::string_view what, std::string was, std::string is) {
+      if (was == is) return;
+      changes.push_back(Named(Cat(what, ": ", was.empty() ? "none" : was, " then, ",
+                                  is.empty() ? "none" : is, " now")));
+    };
+    const auto search = json::TextOf(json::Parse(then.config_json), "search").value_or("");
+    compare("samples", search.substr(search.find(':') + 1), absl::StrCat(samples_));
+    compare("seed", absl::StrCat(then.seed), absl::StrCat(options_.decide.seed));
+    auto was = PartsOf(then.key.protocol_hash), is = PartsOf(options_.protocol);
+    for (const char* part : {"calls", "baseline", "energy"}) compare(part, was[part], is[part]);
+    compare("the space's name", then.key.workload, run_.workload);
+    if (then.space_hash != options_.space_hash) changes.push_back("the space has other settings");
+    compare("device", then.device, harness.device);
+    compare("device_class", then.key.device_class, harness.device_class);
+    compare("driver", then.key.driver, harness.driver);
+    compare("versions", then.key.framework, harness.framework);
+    compare("flags", then.key.flags, harness.flags);
+    compare("code_hash of the harness", then.key.code_hash, harness.code_hash);
+    return changes;
+  }
+
+  // Of "v1 calls=1 baseline=softmax".
+  static std::map<std::string, std::string> PartsOf(const std::string& protocol) {
+    std::map<std::string, std::string> parts;
+    for (const absl::string_view each : absl::StrSplit(protocol, ' ')) {
+      parts.insert(absl::StrSplit(each, absl::MaxSplits('=', 1)));
+    }
+    return parts;
   }
 
   absl::StatusOr<int> Measure(const SearchSpace& space) {
@@ -232,7 +331,7 @@ class GridCommand : public Command {
       RETURN_IF_ERROR(WithExits(hello.status(), kHarnessExits));
     }
     ASSIGN_OR_RETURN(TuneStore store, WithExits(TuneStore::Open(In(kStore), {}), kStoreExits));
-    RETURN_IF_ERROR(ChooseSession(store));
+    RETURN_IF_ERROR(ChooseSession(store, hello));
     const auto searcher = NewCountingSearcher(samples_);
     options_.searcher = searcher.get();
     GridWatcher watcher(printing_, folder_, run_.settings,
@@ -244,15 +343,12 @@ class GridCommand : public Command {
                          .calls = harness_.calls});
     const auto outcome = Tune(configurations_, options_, measures, &store, &watcher);
     const bool of_harness = !absl::StartsWith(outcome.status().message(), Absl(folder_));
-    if (absl::IsNotFound(outcome.status()) && !of_harness) {
-      return WithExit(
-          InvalidArgument(outcome.status().message(),
-                          "; --resume takes the options, the harness and the space that "
-                          "the folder was begun with"),
-          kExitUsage);
+    if (!outcome.ok()) {
+      is_new_and_empty_ = watcher.is_new_and_empty();
+      const absl::Status named(outcome.status().code(),
+                               Named(std::string(outcome.status().message())));
+      return WithExits(named, of_harness ? Exits(kHarnessExits) : Exits(kStoreExits));
     }
-    RETURN_IF_ERROR(
-        WithExits(outcome.status(), of_harness ? Exits(kHarnessExits) : Exits(kStoreExits)));
     if (!outcome->interrupted) RETURN_IF_ERROR(watcher.Finish());
     TakeOutcome(*outcome, no_sensor);
     return Conclude(*outcome, watcher, SpaceToJson(space));
@@ -266,7 +362,7 @@ class GridCommand : public Command {
       GridSetting& setting = run_.settings[i];
       setting.status =
           variant.search_failure.empty() ? variant.state.status : variant.search_failure;
-      setting.message = output::ValidUtf8(variant.state.message);
+      setting.message = output::ValidUtf8(Named(variant.state.message));
     }
     if (!outcome.energy_kinds.empty()) {
       run_.energy_kind = absl::StrJoin(outcome.energy_kinds, " and ");
@@ -332,6 +428,7 @@ class GridCommand : public Command {
   std::vector<Configuration> configurations_;
   GridRun run_;
   std::string no_energy_;
+  bool had_folder_ = false, had_store_ = false, is_new_and_empty_ = false;
 };
 
 }  // namespace

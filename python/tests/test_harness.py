@@ -112,6 +112,23 @@ class Callables(HarnessTest):
                                     "result": "wrong_result", "run": "runtime_error"})
         self.assertEqual(result["harness"]["device_class"], "test")
 
+    def test_energies_are_those_that_are_given(self):
+        program = CALLABLES.replace("serve(build, ", "serve(build, energy=lambda p: p.get('uj'), ")
+        energies = {7.4: 7, None: None, -1.0: None}
+        space = {"schema": "xplane-time.space.v1",
+                 "variants": [{"params": {"uj": each}} for each in energies]}
+        (self.at / "space.json").write_text(json.dumps(space))
+        (self.at / "harness.py").write_text(textwrap.dedent(program))
+        done = subprocess.run(
+            [COMMAND, "grid", "space.json", "--samples", "3", "-o", "out", "--format", "json", "--",
+             sys.executable, "harness.py"], cwd=self.at, capture_output=True, text=True,
+            timeout=300, env={**os.environ, "XDG_RUNTIME_DIR": str(self.at)})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = {row["params"]["uj"]: row for row in json.loads(done.stdout)["settings"]}
+        self.assertEqual({uj: row["energy_uj"] for uj, row in rows.items()}, energies)
+        self.assertEqual(rows[-1.0]["status"], "runtime_error")
+        self.assertIn("gave -1.0, not microjoules", rows[-1.0]["message"])
+
     def test_workloads(self):
         program = """
             from xplane_time.harness import serve

@@ -65,6 +65,7 @@ def serve(
     versions: Mapping[str, str] | None = None,
     parallel_prepare: int = 1,
     metrics: Callable[[Params], Mapping[str, Any]] | None = None,
+    energy: Callable[[Params], float | None] | None = None,
 ) -> None:
     """Answers the driver until it says bye.
 
@@ -76,7 +77,9 @@ def serve(
     anything else must be equal, within dicts, tuples and lists too. `timer(run)` gives the
     picoseconds of one call on the `clock` that it is named after ("device", "profile", "wall").
     `metrics(params)` is called after the timed calls of a variant and gives numbers by name, for
-    `xplane-time grid`: `accuracy`, `peak_rss_bytes`, any others.
+    `xplane-time grid`: `accuracy`, `peak_rss_bytes`, any others. `energy(params)`, likewise, gives
+    the microjoules of one of these calls, None where they are not known: `timer` can read a meter
+    before and after `run`, and `energy` tell the difference.
     The rest says what times hold for: `device_class` is the processor where it is not given.
 
     Errors: ArgumentError where there is no driver.
@@ -84,7 +87,8 @@ def serve(
     described = {
         "device": device, "device_class": device_class or processor(), "driver": driver,
         "clock": clock, "versions": {"python": platform.python_version(), **(versions or {})}}
-    _Server(_Callables(build, reference, check, timer, metrics), described, parallel_prepare).run()
+    variants = _Callables(build, reference, check, timer, metrics, energy)
+    _Server(variants, described, parallel_prepare).run()
 
 
 def serve_jax(
@@ -113,9 +117,10 @@ class Timed(NamedTuple):
     t0_ns: int
     t1_ns: int
     metrics: Mapping[str, float | None] = {}
+    energy_uj: int | None = None
 
     def sample(self) -> Message:
-        return {name: value for name, value in self._asdict().items() if value != {}}
+        return {name: value for name, value in self._asdict().items() if value not in ({}, None)}
 
 
 class Variants(Protocol):
@@ -199,14 +204,14 @@ def _is_rounded(dtype: Any) -> bool:
         numpy.asarray(0.5).astype(dtype).astype(float) == 0.5)
 
 
-def _picoseconds(time_ps: Any) -> int:
-    """What a timer gave, whatever kind of number that is."""
+def _whole(value: Any, giver: str, unit: str) -> int:
+    """What the timer gave, say, whatever kind of number that is."""
     try:
-        whole = round(float(time_ps)) if not isinstance(time_ps, int) else time_ps
+        whole = round(float(value)) if not isinstance(value, int) else value
     except (TypeError, ValueError, OverflowError):  # None, a text; not a number, infinite
         whole = -1
     if whole < 0:
-        raise ValueError(f"the timer gave {time_ps!r}, not picoseconds"[:500])
+        raise ValueError(f"the {giver} gave {value!r}, not {unit}"[:500])
     return whole
 
 
@@ -229,9 +234,10 @@ class _Callables:
         check: Callable[[Any, Any], object] | None,
         timer: Callable[[Callable[[], object]], float],
         metrics: Callable[[Params], Mapping[str, Any]] | None,
+        energy: Callable[[Params], float | None] | None,
     ) -> None:
         self._build, self._reference, self._check, self._timer = build, reference, check, timer
-        self._metrics = metrics
+        self._metrics, self._energy = metrics, energy
         self._params: dict[str, Params] = {}
         self._workloads: dict[str, Params] = {"": {}}
         self._calls: dict[tuple[str, str], Callable[[], Any]] = {}
@@ -267,10 +273,14 @@ class _Callables:
                 if slot == 0:
                     run()
                 t0_ns = time.monotonic_ns()
-                t_ps = sum(_picoseconds(self._timer(run)) for _ in range(calls)) // calls
+                t_ps = sum(_whole(self._timer(run), "timer", "picoseconds")
+                           for _ in range(calls)) // calls
                 t1_ns = time.monotonic_ns()
-                metrics = _numbers(self._metrics(self._params[variant])) if self._metrics else {}
-                times.append(Timed(max(1, t_ps), t0_ns, t1_ns, metrics))
+                params = self._params[variant]
+                metrics = _numbers(self._metrics(params)) if self._metrics else {}
+                energy = self._energy(params) if self._energy else None
+                times.append(Timed(max(1, t_ps), t0_ns, t1_ns, metrics, None if energy is None else
+                                   _whole(energy, "energy", "microjoules")))
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # the variant's own; SystemExit too

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <utility>
@@ -19,9 +20,9 @@ namespace {
 using io::Sha256Hex;
 using Json = nlohmann::json;
 
-std::string CommentOf(std::string_view manifest) {
-  return Cat("xplane-time bundle; SHA-256 of manifest.json: ", Sha256Hex(manifest));
-}
+constexpr std::string_view kComment = "xplane-time bundle; SHA-256 of manifest.json: ";
+
+std::string CommentOf(std::string_view manifest) { return Cat(kComment, Sha256Hex(manifest)); }
 
 std::string ManifestOf(const BundleSpec& spec) {
   Json files = Json::array();
@@ -101,6 +102,7 @@ std::optional<Problem> ReadManifest(const Json& manifest, std::map<std::string, 
 // Of the manifest's own bytes, against the archive's comment.
 std::optional<Problem> CheckManifest(const Bundle& bundle) {
   const auto& entries = bundle.zip.entries;
+  if (!bundle.repacked.empty() && !bundle.ContentOf(kManifest).empty()) return std::nullopt;
   if (entries.empty() || entries[0].name != kManifest) {
     return Problem{.file = kManifest, .what = "is not there; a bundle begins with it"};
   }
@@ -166,13 +168,38 @@ std::string_view Bundle::ContentOf(std::string_view name) const {
 }
 
 absl::StatusOr<std::unique_ptr<Bundle>> ReadBundle(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    return InvalidArgument(path, ": is a folder, and loose files are not checked; name its ",
+                           (std::filesystem::path(path) / "witness.zip").string());
+  }
   auto bytes = io::ReadFile(path, kMostZipBytes + 1);
   if (!bytes.has_value()) return io::IoError(path, "cannot be read");
   if (bytes->size() > kMostZipBytes) {
     return ResourceExhausted(path, ": over ", kMostZipBytes, " bytes; no bundle is so large");
   }
+  if (!bytes->starts_with("PK") && bytes->find(kComment) == std::string::npos) {
+    return DataLoss(path,
+                    ": not a bundle; name the witness.zip of a grid, or what tune export --bundle "
+                    "wrote (loose files are not checked)");
+  }
   return BundleOf(path, *std::move(bytes));
 }
+
+namespace {
+
+// By another program: of the same files ours would be of another size. (A byte that was changed in
+// ours leaves the size as it is.)
+std::vector<ZipFile> Repacked(const Bundle& bundle) {
+  if (bundle.zip.damage.empty()) return {};
+  auto files = ReadOtherZip(bundle.bytes);
+  if (!files.has_value()) return {};
+  const auto ours = WriteZip(*files, CommentOf(""));
+  if (!ours.ok() || ours->size() == bundle.bytes.size()) return {};
+  return *std::move(files);
+}
+
+}  // namespace
 
 std::unique_ptr<Bundle> BundleOf(std::string path, std::string bytes) {
   auto bundle = std::make_unique<Bundle>();
@@ -180,6 +207,11 @@ std::unique_ptr<Bundle> BundleOf(std::string path, std::string bytes) {
   bundle->bytes = std::move(bytes);
   bundle->sha256 = Sha256Hex(bundle->bytes);
   bundle->zip = ReadZip(bundle->bytes);
+  bundle->repacked = Repacked(*bundle);
+  if (!bundle->repacked.empty()) bundle->zip = {};
+  for (const ZipFile& each : bundle->repacked) {
+    bundle->zip.entries.push_back({each.name, each.content, Crc32(each.content), true});
+  }
   auto manifest = tune::ParseJson(bundle->ContentOf(kManifest), kManifest);
   if (manifest.ok()) bundle->manifest = *std::move(manifest);
   return bundle;
@@ -187,6 +219,10 @@ std::unique_ptr<Bundle> BundleOf(std::string path, std::string bytes) {
 
 std::vector<Problem> CheckBundle(const Bundle& bundle) {
   std::vector<Problem> problems;
+  if (!bundle.repacked.empty()) {
+    problems.push_back(
+        {.file = bundle.path, .what = "packed by another program, so not as it was written"});
+  }
   for (const ZipDamage& each : bundle.zip.damage) {
     problems.push_back({.file = bundle.path, .byte = each.byte, .what = each.what});
   }

@@ -52,13 +52,15 @@ struct Bundle {
   std::string path, bytes;
   std::string sha256;  // of all bytes
   ZipContents zip = {};
-  nlohmann::json manifest = {};  // null where it is no JSON
+  std::vector<ZipFile> repacked = {};  // by another program: what `zip` then has; else empty
+  nlohmann::json manifest = {};        // null where it is no JSON
 
   // Of a file that is there; else empty.
   std::string_view ContentOf(std::string_view name) const;
 };
 
-// Errors: NotFound, PermissionDenied, Unavailable, ResourceExhausted (over kMostZipBytes).
+// Errors: NotFound, PermissionDenied, Unavailable, ResourceExhausted (over kMostZipBytes),
+// DataLoss (no archive at all), InvalidArgument (a folder).
 absl::StatusOr<std::unique_ptr<Bundle>> ReadBundle(const std::string& path);
 // Of bytes that are there.
 std::unique_ptr<Bundle> BundleOf(std::string path, std::string bytes);

@@ -77,6 +77,35 @@ std::string Directory(std::span<const ZipEntry> entries, std::string_view commen
   return out;
 }
 
+// What zlib makes of it, of which there are `size` bytes.
+std::optional<std::string> Inflated(std::string_view packed, uint64_t size) {
+  constexpr uint64_t kMostRatio = 1032;  // of deflate
+  if (size > (packed.size() + 1) * kMostRatio) return std::nullopt;
+  std::string content(size, '\0');
+  z_stream stream = {};
+  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) return std::nullopt;
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
+  stream.avail_in = static_cast<uInt>(packed.size());
+  stream.next_out = reinterpret_cast<Bytef*>(content.data());
+  stream.avail_out = static_cast<uInt>(size);
+  const bool is_whole = inflate(&stream, Z_FINISH) == Z_STREAM_END && stream.avail_out == 0;
+  inflateEnd(&stream);
+  return is_whole ? std::optional(std::move(content)) : std::nullopt;
+}
+
+// What an entry of another program's directory is of.
+std::optional<std::string> OtherContent(std::string_view bytes, std::string_view central) {
+  const uint64_t method = Get(central, 10, 2), packed = Get(central, 20, 4),
+                 size = Get(central, 24, 4), local = Get(central, 42, 4);
+  if (local > bytes.size() || bytes.size() - local < kLocalBytes) return std::nullopt;
+  const uint64_t begin =
+      local + kLocalBytes + Get(bytes, local + 26, 2) + Get(bytes, local + 28, 2);
+  if (begin > bytes.size() || packed > bytes.size() - begin) return std::nullopt;
+  const std::string_view content = bytes.substr(begin, packed);
+  if (method == 0 && packed == size) return std::string(content);
+  return method == Z_DEFLATED ? Inflated(content, size) : std::nullopt;
+}
+
 size_t FirstDifference(std::string_view a, std::string_view b) {
   return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
@@ -200,6 +229,30 @@ ZipContents ReadZip(std::string_view bytes) {
                                "the archive's directory is not as it was written"});
   }
   return contents;
+}
+
+std::optional<std::vector<ZipFile>> ReadOtherZip(std::string_view bytes) {
+  constexpr size_t kCentralBytes = 46, kEndBytes = 22;
+  const size_t end = bytes.rfind(kEnd);
+  if (end == std::string_view::npos || bytes.size() - end < kEndBytes) return std::nullopt;
+  std::vector<ZipFile> files;
+  std::set<std::string_view> names;
+  uint64_t total = 0, at = Get(bytes, end + 16, 4);
+  for (uint64_t left = Get(bytes, end + 10, 2); left > 0; --left) {
+    const std::string_view rest = bytes.substr(std::min<uint64_t>(at, bytes.size()));
+    if (rest.size() < kCentralBytes || !rest.starts_with(kCentral)) return std::nullopt;
+    const uint64_t name_bytes = Get(rest, 28, 2);
+    at += kCentralBytes + name_bytes + Get(rest, 30, 2) + Get(rest, 32, 2);
+    total += Get(rest, 24, 4);
+    const std::string_view name = rest.substr(kCentralBytes, name_bytes);
+    if (at > bytes.size() || total > kMostZipBytes) return std::nullopt;
+    if (name.ends_with('/')) continue;
+    auto content = OtherContent(bytes, rest);
+    const bool is_sound = content.has_value() && Crc32(*content) == Get(rest, 16, 4);
+    if (!is_sound || !IsSafeName(name) || !names.insert(name).second) return std::nullopt;
+    files.push_back({std::string(name), *std::move(content)});
+  }
+  return files;
 }
 
 // The checksum is linear: what a changed byte adds to it depends on the change and on how many

@@ -11,7 +11,8 @@
 // end must be, byte for byte, what WriteZip makes of the names and contents. So there is no
 // compressed bomb, no link, no file that two tools see differently.
 //
-// Not handled: archives of other programs, encryption, 4 GiB and more (zip64).
+// Archives of other programs are read to say what is in them (ReadOtherZip), never taken for ours.
+// Not handled: encryption, 4 GiB and more (zip64).
 #pragma once
 
 #include <cstdint>
@@ -59,6 +60,11 @@ struct ZipContents {
 
 // Of bytes that outlive it. O(bytes).
 ZipContents ReadZip(std::string_view bytes);
+
+// The files of an archive that another program packed, inflated, by its directory; folders are left
+// out. None: it is damaged, or over kMostZipBytes; has a name that is not safe, or twice; is
+// compressed by something else than deflate.
+std::optional<std::vector<ZipFile>> ReadOtherZip(std::string_view bytes);
 
 uint32_t Crc32(std::string_view bytes);
 

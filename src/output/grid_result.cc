@@ -22,26 +22,34 @@ void VisitNumbers(const GridRow& row, FieldSink* sink) {
   XPLANE_TIME_FIELDS(sink, row.p99_latency_us, row.energy_uj);
 }
 
+struct Entry {
+  GridRow row;
+  GridSetting setting;
+};
+
+std::vector<Entry> EntriesOf(const GridResult& of) {
+  std::vector<Entry> entries;
+  for (size_t i = 0; i < of.rows.size(); ++i) {
+    entries.push_back({of.rows[i], of.run.settings[i]});
+  }
+  return entries;
+}
+
 // In a CSV file each metric is a column of its own.
 result::Table CsvTable(const GridResult& of) {
-  return result::TableOf("", std::span(of.rows), [&of](const GridRow& row, FieldSink* sink) {
-    VisitNumbers(row, sink);
+  return result::TableOf("", EntriesOf(of), [&of](const Entry& each, FieldSink* sink) {
+    VisitNumbers(each.row, sink);
+    sink->Field("status", each.setting.status);
+    sink->Field("message", KnownText(BriefLine(each.setting.message)));
     for (size_t i = 0; i < of.metric_names.size(); ++i) {
-      sink->Field(of.metric_names[i], i < row.metrics.size() ? row.metrics[i] : std::nullopt);
+      const auto& means = each.row.metrics;
+      sink->Field(of.metric_names[i], i < means.size() ? means[i] : std::nullopt);
     }
   });
 }
 
 result::Table JsonTable(const GridResult& of) {
-  struct Entry {
-    GridRow row;
-    GridSetting setting;
-  };
-  std::vector<Entry> entries;
-  for (size_t i = 0; i < of.rows.size(); ++i) {
-    entries.push_back({of.rows[i], of.run.settings[i]});
-  }
-  return result::TableOf("settings", std::move(entries), [&of](const Entry& each, FieldSink* sink) {
+  return result::TableOf("settings", EntriesOf(of), [&of](const Entry& each, FieldSink* sink) {
     VisitNumbers(each.row, sink);
     json::Json metrics = json::Json::object();
     for (size_t i = 0; i < each.row.metrics.size(); ++i) {

@@ -184,6 +184,10 @@ class EnergyHarness : public Harness {
     // Stamps are within microseconds of the calls; sensors are not.
     if (took_ns < kShortestNs) {
       unknown = "energies are of 50 ms and more";
+      if (parts > 0 && all_stated) {
+        unknown += ", and shorter runs are measured in blocks by sensors alone, which a stated "
+                   "power is not";
+      }
     } else if (parts == 0) {
       unknown = "no sensor of it was read";
     } else if (unknown.empty() && !(sum_j > 0)) {

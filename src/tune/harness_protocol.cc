@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <span>
@@ -61,6 +62,11 @@ void ReadMetrics(const Field& fields, std::map<std::string, double>* metrics) {
   for (const auto& [name, value] : given.items()) {
     const Field metric = all.Item(name);
     metric.Expect(!name.empty() && name.size() <= kMostName, "named by 1 to 100 bytes");
+    if (std::ranges::find(kNoMetrics, name) != std::end(kNoMetrics)) {
+      metric.Error(name == "t_ps" || name == "energy_uj"
+                       ? "stands in the sample itself, beside its metrics"
+                       : "is a column of results.csv that grid makes; give it another name");
+    }
     if (!value.is_null()) metric.Read(&(*metrics)[name]);
   }
 }

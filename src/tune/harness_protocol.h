@@ -18,6 +18,21 @@
 
 namespace xplane_time {
 
+// No names of metrics: fields of a sample, and columns of `grid`'s results.csv that it makes
+// itself.
+inline constexpr std::string_view kNoMetrics[] = {"t_ps",
+                                                  "energy_uj",
+                                                  "setting",
+                                                  "n",
+                                                  "failed",
+                                                  "p95_latency_us",
+                                                  "p99_latency_us",
+                                                  "median_latency_us",
+                                                  "median_latency_us_ci95_lo",
+                                                  "median_latency_us_ci95_hi",
+                                                  "status",
+                                                  "message"};
+
 struct SlotSample : SlotTime {
   int64_t slot = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <string>
@@ -165,6 +166,75 @@ TEST(Bundle, HostileArchivesAreRefusedWithoutReadingMore) {
   const size_t directory = bytes.find(std::string("PK\1\2", 4));
   linked[directory + 41] = '\xa1';  // a symbolic link
   EXPECT_THAT(ProblemsOf(linked)[0].what, HasSubstr("directory is not as it was written"));
+}
+
+// As other programs pack: compressed, with an extra field, a folder, and no comment.
+std::string PackedByAnother(const std::vector<ZipFile>& files) {
+  std::string bytes, directory;
+  const auto put = [](std::string* out, int count, uint64_t value) {
+    for (int i = 0; i < count; ++i) out->push_back(static_cast<char>(value >> (8 * i)));
+  };
+  for (const ZipFile& each : files) {
+    std::string packed(compressBound(each.content.size()), '\0');
+    uLongf size = packed.size();
+    compress(reinterpret_cast<Bytef*>(packed.data()), &size,
+             reinterpret_cast<const Bytef*>(each.content.data()), each.content.size());
+    packed = packed.substr(2, size - 6);  // without zlib's own header and checksum
+    std::string fields;
+    for (const int value : {20, 0, 8, 0x6000, 0x5a21})
+      put(&fields, 2, static_cast<uint64_t>(value));
+    put(&fields, 4, Crc32(each.content));
+    put(&fields, 4, packed.size());
+    put(&fields, 4, each.content.size());
+    put(&fields, 2, each.name.size());
+    put(&fields, 2, 4);
+    directory += std::string("PK\1\2\24\3", 6) + fields + std::string(10, '\0');
+    put(&directory, 4, bytes.size());
+    directory += each.name + std::string("UT\0\0", 4);
+    bytes += std::string("PK\3\4", 4) + fields + each.name + std::string("UT\0\0", 4) + packed;
+  }
+  std::string end("PK\5\6\0\0\0\0", 8);
+  for (int i = 0; i < 2; ++i) put(&end, 2, files.size());
+  put(&end, 4, directory.size());
+  put(&end, 4, bytes.size());
+  put(&end, 2, 0);
+  return bytes + directory + end;
+}
+
+std::vector<ZipFile> FilesOf(const BundleSpec& spec) {
+  const std::string bytes = *BundleBytes(spec);
+  std::vector<ZipFile> files = {{"csv/", ""}};
+  for (const ZipEntry& each : ReadZip(bytes).entries) {
+    files.push_back({std::string(each.name), std::string(each.content)});
+  }
+  return files;
+}
+
+TEST(Bundle, OfAnotherProgramWhatWasChangedIsNamedToo) {
+  std::vector<ZipFile> files = FilesOf(Small());
+  const auto same = ProblemsOf(PackedByAnother(files));
+  ASSERT_EQ(same.size(), 1u);
+  EXPECT_THAT(same[0].what, HasSubstr("packed by another program"));
+  files[2].content = "setting,n\na,1\nb,30\n";
+  const auto changed = ProblemsOf(PackedByAnother(files));
+  ASSERT_EQ(changed.size(), 2u);
+  EXPECT_EQ(changed[1].file, "csv/results.csv");
+  files.erase(files.begin() + 1);  // manifest.json
+  EXPECT_THAT(ProblemsOf(PackedByAnother(files)).back().what, HasSubstr("begins with it"));
+}
+
+TEST(Bundle, ADamagedOneOfAnotherProgramIsFound) {
+  const std::string bytes = PackedByAnother(FilesOf(Small()));
+  ASSERT_TRUE(ReadOtherZip(bytes).has_value());
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    EXPECT_FALSE(ReadOtherZip(bytes.substr(0, at)).has_value()) << at;
+    EXPECT_FALSE(ProblemsOf(bytes.substr(0, at)).empty()) << at;
+    for (const int change : {1, 0x20, 0x80, 0xff}) {
+      std::string changed = bytes;
+      changed[at] = static_cast<char>(changed[at] ^ change);
+      EXPECT_FALSE(ProblemsOf(changed).empty()) << at;
+    }
+  }
 }
 
 TEST(Bundle, AForgedFingerprintIsFound) {

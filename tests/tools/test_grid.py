@@ -134,6 +134,17 @@ class Tree(GridTest):
         self.assertIn("no sensor has the energy of cpu", done.json["no_energy"])
         self.assertEqual({row["energy_reduction"] for row in self.rows("csv/results.csv")}, {""})
 
+    def test_a_stated_power_has_no_blocks_and_a_run_without_a_sample_leaves_no_folder(self):
+        done = self.grid("--energy", "--power-source", "constant:65", harness=(), code=69)
+        self.assertIn("measured in blocks by sensors alone, which a stated power is not",
+                      done.message)
+        self.assertFalse((self.at / "out").exists())
+        (self.at / "out").mkdir()
+        command = self.command()
+        done = self.run_here(*command[:command.index("--") + 1], "/none")
+        self.assertEqual(done.code, 69, done.message)
+        self.assertEqual(list((self.at / "out").iterdir()), [])
+
     def test_a_harness_without_metrics_has_latencies(self):
         self.grid(harness=())
         self.assertNotIn("csv/softmax.memory.csv", self.names())
@@ -155,8 +166,29 @@ class Faults(GridTest):
         self.assertEqual(rows["wrong"]["status"], "wrong_result")
         for name in (*SETTINGS, "program", "alias"):
             self.assertEqual(rows[name]["n"], self.samples, name)
-        self.assertEqual(self.rows("csv/results.csv")[1]["p95_latency_us"], "")
+        row = self.rows("csv/results.csv")[1]
+        self.assertEqual((row["p95_latency_us"], row["failed"]), ("", "2"))
+        for row in self.rows("csv/results.csv"):
+            self.assertEqual(row["status"], rows[row["setting"]]["status"])
+            self.assertEqual(row["message"], rows[row["setting"]]["message"] or "")
         self.verified()
+
+    def test_settings_are_told_by_name(self):
+        space = {**SPACE, "parameters": [{"name": "mode", "type": "string", "values": [
+            "fine", "broken", "crash"]}, {"name": "cost", "type": "int", "values": [5]}]}
+        command = self.command("--baseline", "mincut_cost5_modefine", "--progress", "always",
+                               space=space)
+        command.remove("--quiet")
+        done = self.run_here(*command)
+        self.assertEqual(done.code, 0, done.message)
+        self.assertIn("setting mincut_cost5_modebroken: compile_error", done.message)
+        self.assertIn("prepared 3 of 4, 1 failed", done.message)
+        self.assertNotRegex(done.message + done.text, r"\bv[0-9a-f]{16}")
+        self.assertEqual(json.loads(self.read("results.json"))["baseline"],
+                         "mincut_cost5_modefine")
+        done = self.run_here(*self.command("--baseline", "x", space=space))
+        self.assertIn("there are softmax, mincut_cost5_modefine, mincut_cost5_modebroken, ",
+                      done.message)
 
     def test_exits(self):
         failing = {"schema": SPACE["schema"], "variants": [{"id": "a", "params": {"mode": "broken"}}]}
@@ -193,6 +225,18 @@ class Faults(GridTest):
         before = self.read("csv/results.csv")
         self.assertIn("--resume goes on", self.grid(code=64).message)
         self.assertEqual(self.read("csv/results.csv"), before)
+
+    def test_metrics_have_no_names_of_columns_that_are_made_here(self):
+        self.grid()
+        columns = set(self.rows("csv/results.csv")[0]) - {"tokens", "coherence"}
+        may_be_said = {each for each in RESULTS.split(",") if each.endswith(("_reduction", "_delta"))}
+        for name in (columns | {"t_ps"}) - may_be_said - {"accuracy"}:
+            shutil.rmtree(self.at / "out", ignore_errors=True)
+            space = {**SPACE, "variants": [{"id": "a", "params": {"cost": 1, "metric": name}}]}
+            message = self.grid(space=space, code=69).message
+            self.assertIn(f'metrics["{name}"]: ', message)
+            self.assertIn("beside its metrics" if name in ("t_ps", "energy_uj") else
+                          "give it another name", message)
 
     def test_metrics_that_are_no_numbers_are_no_answer(self):
         harness = self.write("harness.py", f"""
@@ -281,7 +325,16 @@ class Resume(GridTest):
         self.samples = 4
         self.grid()
         self.samples = 5
-        self.assertIn("--resume takes the options", self.grid("--resume", code=64).message)
+        message = self.grid("--resume", "--calls", "3", "--seed", "9", "--baseline", SETTINGS[1],
+                            harness=("metrics", "device=other"), code=64).message
+        for change in ("samples: 4 then, 5 now", "calls: 1 then, 3 now",
+                       f"baseline: softmax then, {SETTINGS[1]} now", "seed: ", "9 now", "then, other now",
+                       "tune show --store out/grid.db"):
+            self.assertIn(change, message)
+        self.samples = 4
+        space = {**SPACE, "variants": []}
+        self.assertIn("the space has other settings",
+                      self.grid("--resume", space=space, code=64).message)
 
 
 class Forgery(GridTest):

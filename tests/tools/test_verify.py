@@ -195,9 +195,18 @@ class TuneBundle(BundleTest):
             with zipfile.ZipFile(other, "w", compression) as archive:
                 for name, content in files_of(self.bundle).items():
                     archive.writestr(name, content)
-            self.assert_problem(other.getvalue(), "changed.zip", "not as it was written")
-        for content in (b"", b"no zip", b"PK\3\4", b"PK\5\6" + bytes(18)):
+            self.assert_problem(other.getvalue(), "changed.zip", "packed by another program")
+            self.assertEqual(len(self.verify(other.getvalue())["problems"]), 1)
+            with zipfile.ZipFile(other, "a", compression) as archive:
+                archive.writestr("more.txt", b"x")
+            self.assertEqual(self.verify(other.getvalue())["problems"][1]["file"], "more.txt")
+        for content in (b"PK\3\4", b"PK\5\6" + bytes(18)):
             self.assertFalse(self.verify(content)["sound"])
+        for content in (b"", b"setting,n\na,1\n"):
+            self.write("results.csv", content)
+            done = self.run_here("verify", "results.csv")
+            self.assertEqual(done.code, 65)
+            self.assertIn("results.csv: not a bundle; name the witness.zip", done.message)
 
     def test_names_that_leave_the_folder_are_refused(self):
         for name in ("../x", "/etc/passwd", "a/../../x", "a\\b"):
@@ -209,7 +218,9 @@ class TuneBundle(BundleTest):
     def test_what_is_not_there_has_its_exit(self):
         self.assertEqual(self.run_here("verify", "none.zip").code, 66)
         self.assertEqual(self.run_here("verify").code, 64)
-        self.assertEqual(self.run_here("verify", self.at).code, 74)
+        done = self.run_here("verify", self.at)
+        self.assertEqual(done.code, 64)
+        self.assertIn(f"name its {self.at}/witness.zip", done.message)
 
     def test_a_session_without_a_verdict_has_no_bundle(self):
         done = self.run_here("tune", "export", 7, "--bundle", "c.zip")
