@@ -242,9 +242,15 @@ MatrixXd IdleColumns(const Windows& windows, double capture_s, size_t terms) {
 // --- Least squares with weak priors: what no window tells stays finite, and very uncertain.
 
 struct Solution {
-  VectorXd values;
-  MatrixXd inverse;  // of the normal matrix
-  VectorXd residuals;
+  VectorXd values, residuals;
+  MatrixXd normal = {};  // scaled on both sides; its lower triangle
+  VectorXd scale = {};
+
+  MatrixXd Inverse() const {
+    const MatrixXd inverse =
+        Eigen::LLT<MatrixXd>(normal).solve(MatrixXd::Identity(scale.size(), scale.size()));
+    return scale.asDiagonal() * inverse * scale.asDiagonal();
+  }
 };
 
 // The lower triangle of rows' x rows.
@@ -278,31 +284,21 @@ class LeastSquares {
     gram_.bottomRows(columns.cols()).noalias() = columns.transpose() * rows_;
   }
 
-  VectorXd Values() const {
-    const VectorXd scale = Scale();
-    return scale.asDiagonal() *
-           Factor(scale).solve(scale.asDiagonal() * (rows_.transpose() * observed_));
-  }
-
   Solution Solve() const {
-    const VectorXd scale = Scale();
-    MatrixXd inverse = Factor(scale).solve(MatrixXd::Identity(rows_.cols(), rows_.cols()));
-    inverse = scale.asDiagonal() * inverse * scale.asDiagonal();
-    Solution solution = {inverse * (rows_.transpose() * observed_), std::move(inverse), {}};
+    Solution solution;
+    const ArrayXd priors = prior_sd_.array().square().inverse();
+    solution.scale = (gram_.diagonal().array() + priors).sqrt().inverse();
+    solution.normal = gram_;
+    solution.normal.diagonal().array() += priors;
+    solution.normal = solution.scale.asDiagonal() * solution.normal * solution.scale.asDiagonal();
+    const VectorXd projected = solution.scale.asDiagonal() * (rows_.transpose() * observed_);
+    solution.values =
+        solution.scale.asDiagonal() * Eigen::LLT<MatrixXd>(solution.normal).solve(projected);
     solution.residuals = observed_ - rows_ * solution.values;
     return solution;
   }
 
  private:
-  ArrayXd Priors() const { return prior_sd_.array().square().inverse(); }
-  VectorXd Scale() const { return (gram_.diagonal().array() + Priors()).sqrt().inverse(); }
-  Eigen::LLT<MatrixXd> Factor(const VectorXd& scale) const {
-    MatrixXd normal = gram_;
-    normal.diagonal().array() += Priors();
-    normal = scale.asDiagonal() * normal * scale.asDiagonal();
-    return Eigen::LLT<MatrixXd>(normal);  // looks at the lower triangle
-  }
-
   MatrixXd rows_;
   VectorXd observed_, prior_sd_;
   MatrixXd gram_;
@@ -438,10 +434,9 @@ class Fitter {
     }
     const Windows windows = observations_.Make(columns, timing, inside);
     const MatrixXd rows = Joined(windows.busy_s, IdleColumns(windows, capture_s(), 1));
-    const VectorXd values =
-        LeastSquares(rows, windows.energy_j, VectorXd::Constant(rows.cols(), 10 * most_w_), 1)
-            .Values();
-    return (windows.energy_j - rows * values).squaredNorm() / static_cast<double>(rows.rows()) /
+    const VectorXd prior_sd = VectorXd::Constant(rows.cols(), 10 * most_w_);
+    const Solution solution = LeastSquares(rows, windows.energy_j, prior_sd, 1).Solve();
+    return solution.residuals.squaredNorm() / static_cast<double>(rows.rows()) /
            std::pow(windows.energy_j.mean(), 2);
   }
 
@@ -573,7 +568,7 @@ class Fitter {
     LeastSquares system(whiten(std::move(rows)), whiten(observed), prior_sd, threads_);
     // Of the step before, or as if the timing were right.
     const bool is_first = attempt->solution.values.size() < kernels;
-    MatrixXd slopes = slopes_by(is_first ? system.Values() : attempt->solution.values);
+    MatrixXd slopes = slopes_by(is_first ? system.Solve().values : attempt->solution.values);
     system.SetLast(whiten(MatrixXd(root.asDiagonal() * slopes)));
     attempt->solution = system.Solve();
     return slopes;
@@ -635,13 +630,11 @@ class Fitter {
     double best = -std::numeric_limits<double>::infinity();
     for (const double shared : {0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999}) {
       const Whitening whiten(attempt->windows.to_s, attempt->timing.window_s, shared);
-      const MatrixXd whitened = whiten(rows);
-      const VectorXd target = whiten(observed);
-      const VectorXd values = LeastSquares(whitened, target, prior_sd, threads_).Values();
+      const Solution solution =
+          LeastSquares(whiten(rows), whiten(observed), prior_sd, threads_).Solve();
       const double n = static_cast<double>(rows.rows());
       const double likelihood =
-          -0.5 * n * std::log((target - whitened * values).squaredNorm() / n) -
-          0.5 * whiten.LogDeterminant();
+          -0.5 * n * std::log(solution.residuals.squaredNorm() / n) - 0.5 * whiten.LogDeterminant();
       if (likelihood > best) best = likelihood, attempt->shared = shared;
     }
   }
@@ -893,7 +886,7 @@ MatrixXd SpreadOf(std::span<const Rival> rivals, const VectorXd& power_w, const 
 
 // `variance`: of what the weights make of each window.
 void SetCovariance(const Attempt& attempt, double variance, Fit* fit) {
-  const MatrixXd covariance = attempt.solution.inverse * variance;
+  const MatrixXd covariance = attempt.solution.Inverse() * variance;
   const Index powers = fit->power_w.size();
   fit->covariance = covariance.topLeftCorner(powers, powers);
   fit->lag_sd_s = std::sqrt(covariance(powers, powers));
