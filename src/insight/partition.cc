@@ -132,7 +132,7 @@ void PartitionSweep::Start(const Piece& piece) {
                      .step = piece.step,
                      .line = piece.line,
                      .transfer = transfer,
-                     .pair = piece.is_done ? transfer : kNone,
+                     .pair = piece.start_op != kNone ? transfer : kNone,
                      .rank = rank,
                      .on_stack = nests_,
                      .ended = false};
@@ -154,9 +154,15 @@ void PartitionSweep::Start(const Piece& piece) {
 
 void PartitionSweep::Count(const Piece& piece, TransferState* transfer) const {
   ++transfer->count;
-  const OpInfo& op = tables_->ops[piece.op];
-  const bool modelled = op.hbm_bytes.has_value() && !op.is_start && transfer->rank == kCopy;
-  const int64_t bytes = modelled ? *op.hbm_bytes : piece.copied_bytes;
+  // What XLA says of a copy; of a pair each half says its own part.
+  std::optional<int64_t> modelled_bytes;
+  const bool may_say = transfer->rank == kCopy && !tables_->ops[piece.op].is_start;
+  for (const uint32_t half : {piece.op, piece.start_op}) {
+    if (!may_say || half == kNone || !tables_->ops[half].hbm_bytes.has_value()) continue;
+    modelled_bytes = SaturatingAdd(modelled_bytes.value_or(0), *tables_->ops[half].hbm_bytes);
+  }
+  const bool modelled = modelled_bytes.has_value();
+  const int64_t bytes = modelled_bytes.value_or(piece.copied_bytes);
   transfer->bytes_modelled |= modelled;
   transfer->bytes_known &= modelled || bytes > 0;
   transfer->bytes = SaturatingAdd(transfer->bytes, bytes);

@@ -69,8 +69,8 @@ struct Piece {
   int64_t copied_bytes = 0;  // 0: unknown
   uint32_t op = kNone, program = kNone, run = kNone, line = 0;
   uint32_t step = kNone;
-  uint32_t done_op = kNone;  // of a -start: the op of its -done
-  bool is_done = false;      // the -done of one
+  uint32_t done_op = kNone;   // of a -start: the op of its -done
+  uint32_t start_op = kNone;  // of a -done: the op of its -start
 };
 
 // What runs at once, of a device or of one run.

@@ -65,7 +65,7 @@ void TransferPairs::Look(Piece* piece) {
   starts->pop_back();
   start->piece.done_op = piece->op;
   start->is_open = false;
-  piece->is_done = true;
+  piece->start_op = start->piece.op;
 }
 
 // Those that are over by then.
