@@ -103,6 +103,7 @@ class CommandLine {
 // The commands, by file: cmd_NAME.cc.
 void AddReport(CommandLine* line);
 void AddEvents(CommandLine* line);
+void AddWhere(CommandLine* line);
 void AddEnergy(CommandLine* line);
 void AddDecisions(CommandLine* line);
 void AddTune(CommandLine* line);

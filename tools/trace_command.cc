@@ -88,7 +88,7 @@ void TraceCommand::AddPrinting(const Takes& takes) {
         "Sort rows by: total, name, mean, median, max; functions also runs, std, min; kernels also "
         "self, count, share; a tree by total only [functions: total; kernels: self]");
   }
-  if (takes.executions) {
+  if (takes.executions || takes.unit) {
     out.OneOf("--unit", &how.unit, {"auto", "ns", "us", "ms", "s"},
               "Of times in tables: auto, ns, us, ms or s", "UNIT");
   }

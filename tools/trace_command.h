@@ -34,6 +34,7 @@ class TraceCommand : public Command {
   struct Takes {
     bool traces = true;       // TRACE
     bool executions = false;  // filters of functions and kernels, --clock, --unit
+    bool unit = false;        // the last alone
     bool tolerance = false;
     bool runs = false;  // --metric, --trim, ...
     bool sort = false;

@@ -47,6 +47,10 @@ struct OpInfo {
   std::string tf_op, scope, source;  // empty: unknown
   Category category = Category::kCompute;
   std::optional<int64_t> flops, bytes_accessed;  // of one execution
+  // TPU: one half of a transfer that runs beside other ops; a -done names its -start.
+  bool is_start = false;
+  std::string start_op = {};
+  std::optional<int64_t> hbm_bytes = {};  // of one execution
   uint32_t symbol = 0;  // small; equal where hlo_op and kernel are: the same to the program
 };
 
@@ -87,8 +91,8 @@ struct Execution {
   uint32_t run = kNone;                   // into the device's runs, or kNone
   // What only some kinds of device tell: places in `numbers`.
   enum OfTpu : size_t { kDeviceStartPs, kDeviceDurationPs };
-  enum OfCpu : size_t { kRunId, kDeviceOrdinal, kFlowId };  // kNoOrdinal, kNoFlow: absent
-  enum OfGpu : size_t { kCorrelationId, kScopeId };         // 0: none
+  enum OfCpu : size_t { kRunId, kDeviceOrdinal, kFlowId };         // kNoOrdinal, kNoFlow: absent
+  enum OfGpu : size_t { kCorrelationId, kScopeId, kCopiedBytes };  // 0: none
   std::array<int64_t, 3> numbers = {};
 
   int64_t end_ps() const { return start_ps + duration_ps; }
@@ -139,7 +143,9 @@ struct Draft {
   std::string_view kernel, hlo_op, tf_op, scope, source;
   std::string_view opcode;  // of hlo_op, from the capture's Hlo Protos; empty: unknown
   std::string_view hlo_category;
-  bool is_copy = false;  // the trace says so (memcpy_details)
+  bool is_copy = false;            // the trace says so (memcpy_details)
+  std::string_view hlo_text;       // TPU: the op's metadata name
+  std::string_view memory_access;  // TPU: memory_access_breakdown
   std::optional<int64_t> flops, bytes_accessed;
   std::string_view function;  // empty: unattributed
   StatValue program_id;
@@ -165,6 +171,8 @@ struct KindStat {
   // The place of its integer in Execution::numbers, and what stands there without one.
   std::optional<size_t> number = {};
   int64_t absent = 0;
+  // What number its text has; null: it is a number itself.
+  int64_t (*number_in)(std::string_view text) = nullptr;
 };
 
 // Splits a device's executions into runs; this one knows of none. All chunks of the device come in
@@ -222,6 +230,8 @@ struct KindRules {
   std::string_view needed_stat = {};
   // Without a stat of this name no execution has the device's own clock, as with no name.
   std::string_view device_clock_stat = {};
+  // In `numbers`: what its launch on the host has, too; how many bytes a copy moved.
+  std::optional<size_t> launch_id = {}, copied_bytes = {};
   // The host itself: timed only where there is no accelerator, or when asked for. A plane
   // holds several devices, told apart by Draft::ordinal.
   bool is_host = false;

@@ -19,6 +19,7 @@
 // the first kernel of a program promised 1 or 2. Runs are uncertain where the host counted
 // others, where 1 and 2 disagree, and where another split is about as likely.
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -34,12 +35,30 @@ namespace xplane_time {
 namespace gpu_runs {
 namespace {
 
+// "kind_src:pageable kind_dst:device size:4 dest:1 async:1": 4; 0 where it says nothing.
+int64_t CopiedBytes(std::string_view memcpy_details) {
+  constexpr std::string_view kSize = "size:";
+  for (size_t at = 0; at < memcpy_details.size();) {
+    const std::string_view word = memcpy_details.substr(at, memcpy_details.find(' ', at) - at);
+    at += word.size() + 1;
+    if (!word.starts_with(kSize)) continue;
+    int64_t bytes = 0;
+    const char* const end = word.data() + word.size();
+    const auto [rest, error] = std::from_chars(word.data() + kSize.size(), end, bytes);
+    return error == std::errc() && rest == end && bytes > 0 ? bytes : 0;
+  }
+  return 0;
+}
+
 // The columns of stats that are looked at by number.
 enum GpuColumn : size_t { kProgramId, kTfOp, kMemcpyDetails };
 constexpr KindStat kStats[] = {
     {"program_id", StatUse::kMeaning},
     {"tf_op", StatUse::kMeaning},
-    {"memcpy_details", StatUse::kPresence},
+    {.name = "memcpy_details",
+     .use = StatUse::kPresence,
+     .number = Execution::kCopiedBytes,
+     .number_in = CopiedBytes},
     {.name = "correlation_id", .use = StatUse::kNumber, .number = Execution::kCorrelationId},
     {.name = "scope_range_id", .use = StatUse::kNumber, .number = Execution::kScopeId},
     {"hlo_module", StatUse::kMeaning, &Draft::function},
@@ -514,6 +533,8 @@ const KindRules kGpuRules = {.kind = DeviceKind::kGpu,
                              .role = gpu_runs::Role,
                              .line_order = LineOrder::kQueued,
                              .stats = gpu_runs::kStats,
+                             .launch_id = Execution::kCorrelationId,
+                             .copied_bytes = Execution::kCopiedBytes,
                              .interpret = gpu_runs::Interpret,
                              .make_splitter = MakeSplitter<gpu_runs::GpuSplitter>};
 

@@ -26,7 +26,8 @@ constexpr KindStat kStats[] = {
     {"flops", StatUse::kMeaning, nullptr, &Draft::flops},
     {"bytes_accessed", StatUse::kMeaning, nullptr, &Draft::bytes_accessed},
     {"tf_op", StatUse::kMeaning, &Draft::tf_op},
-    {"source", StatUse::kMeaning, &Draft::source}};
+    {"source", StatUse::kMeaning, &Draft::source},
+    {"memory_access_breakdown", StatUse::kMeaning, &Draft::memory_access}};
 
 bool Claims(std::string_view name, std::optional<int64_t>* ordinal) {
   const size_t sparse = name.find(" SparseCore ");

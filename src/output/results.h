@@ -9,6 +9,7 @@
 #include "xplane_time/energy.h"
 #include "xplane_time/pick.h"
 #include "xplane_time/power.h"
+#include "xplane_time/where.h"
 
 namespace xplane_time {
 struct ClientKind;
@@ -38,6 +39,8 @@ Output FunctionsOutput(const Report& report, const OutputOptions& options, bool 
                        bool samples);
 Output KernelsOutput(const Report& report, const OutputOptions& options);
 Output TreeOutput(const TreeReport& report, const OutputOptions& options);
+// CSV has the devices, or, with `steps`, a row a step and device.
+Output WhereOutput(const WhereReport& report, const OutputOptions& options, bool steps);
 // CSV has the lines, or, where the report has them, the stats.
 // `all`: how many planes there are, of which the report has the first.
 Output PlanesOutput(const PlanesReport& report, const OutputOptions& options, size_t all = 0);

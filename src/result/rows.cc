@@ -27,12 +27,6 @@ const Part& PartOrNone(const Part* part) {
   return part != nullptr ? *part : kNone;
 }
 
-void VisitDevice(const DeviceRef* device, FieldSink* sink) {
-  const DeviceRef& of = PartOrNone(device);
-  PartSink part(device != nullptr, sink);
-  XPLANE_TIME_FIELDS(&part, of.input, of.plane, of.ordinal, KnownText(of.host));
-}
-
 void VisitJoules(std::string_view name, const std::optional<Joules>& joules, FieldSink* sink) {
   sink->Field(name, joules ? std::optional(joules->value) : std::nullopt);
   const auto end = [&](size_t i) {
@@ -109,6 +103,12 @@ Table InventoryTable(std::string name, const std::vector<Row>& rows) {
 }
 
 }  // namespace
+
+void VisitDevice(const DeviceRef* device, FieldSink* sink) {
+  const DeviceRef& of = PartOrNone(device);
+  PartSink part(device != nullptr, sink);
+  XPLANE_TIME_FIELDS(&part, of.input, of.plane, of.ordinal, KnownText(of.host));
+}
 
 void VisitRow(const InputRow& row, FieldSink* sink) {
   XPLANE_TIME_FIELDS(sink, row.path, row.bytes, KnownText(row.host), row.capture);

@@ -9,6 +9,8 @@
 
 namespace xplane_time::result {
 
+// The fields of DEVICE; null: unknown.
+void VisitDevice(const DeviceRef* device, FieldSink* sink);
 void VisitRow(const InputRow& row, FieldSink* sink);
 void VisitRow(const DeviceRow& row, FieldSink* sink);
 // `with_device`: the fields of DEVICE and the program id, unknown where the row has none.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "timing/device_meter.h"
 
@@ -27,6 +28,34 @@ struct RunSample : Run {
   int64_t Metric(Metric which) const;
 };
 
+// ExecutionWatcher: looks at every execution of one device while it is measured.
+class ExecutionWatcher {
+ public:
+  virtual ~ExecutionWatcher() = default;
+  // Executions have their runs and programs, and come in order of start on the profile clock;
+  // those that start together come together.
+  virtual absl::Status Add(std::span<const Execution> chunk) = 0;
+  // After the last, unless it is given up.
+  virtual void Finish() {}
+
+  // Where one is set, this object is given up, and another sees the device from its beginning:
+  bool disordered = false;          // all of it in one chunk
+  bool lacks_device_clock = false;  // by the profile clock, for some execution has no other
+};
+
+// What a watcher may ask for; it outlives the watcher, but for `modules` and `evidence`, which last
+// while executions come.
+struct WatchContext {
+  const Trace& trace;
+  const DevicePlane& plane;
+  std::shared_ptr<const ExecutionTables> tables;  // grow while executions come
+  std::span<const ModuleEvent> modules;           // of run lines: runs are their indices
+  Clock clock;                                    // the one that all executions may have
+  const EvidenceSource& evidence;
+};
+using MakeWatcher =
+    absl::FunctionRef<absl::StatusOr<std::unique_ptr<ExecutionWatcher>>(const WatchContext&)>;
+
 struct DeviceAnalysis {
   DevicePlane plane;
   uint32_t capture = 0;
@@ -41,6 +70,8 @@ struct DeviceAnalysis {
   Executions executions;
   Completions completions;
   std::vector<std::vector<Interval>> ran;  // by cell (DeviceMeter)
+  Clock watch_clock = Clock::kProfile;     // of the watcher
+  std::unique_ptr<ExecutionWatcher> watcher;
 };
 
 struct Analysis {
@@ -55,6 +86,9 @@ enum class Keep : uint8_t { kSummaries, kIntervals, kExecutions };
 // an execution), with kExecutions the executions, all of a device at once. Errors: as BuildReport.
 absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& options,
                                  const Diagnostics& reading, Keep keep = Keep::kSummaries);
+// The same with a watcher for each device.
+absl::StatusOr<Analysis> AnalyzeAndWatch(const Trace& trace, const ReportOptions& options,
+                                         const Diagnostics& reading, MakeWatcher make_watcher);
 
 // Row builders.
 std::vector<FunctionRow> FunctionRows(const Analysis& analysis, const ReportOptions& options);

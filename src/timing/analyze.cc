@@ -37,6 +37,7 @@ struct PlaneRequest {
   const ReportOptions& options;
   const Filters& filters;
   Keep keep;
+  const MakeWatcher* make_watcher;  // null: nobody watches
 };
 
 // More than 1 % apart.
@@ -58,6 +59,9 @@ class PlaneAnalyzer {
         stream_(request.trace, plane, request.selection, request.options),
         clocks_(request.options.clock,
                 HasStat(request.trace.planes[plane.plane], rules_.device_clock_stat)),
+        watch_clock_(HasStat(request.trace.planes[plane.plane], rules_.device_clock_stat)
+                         ? Clock::kDevice
+                         : Clock::kProfile),
         meter_settings_{&request.filters, &clocks_, request.options.tolerance_ps} {
     meter_settings_.keeps_intervals = request.keep == Keep::kIntervals;
     if (meter_settings_.keeps_intervals) meter_settings_.most_duration_bytes = kFewDurationBytes;
@@ -88,6 +92,7 @@ class PlaneAnalyzer {
   struct Device {
     std::unique_ptr<RunSplitter> splitter;
     std::unique_ptr<DeviceMeter> meter;
+    std::unique_ptr<ExecutionWatcher> watcher;  // null: none
   };
 
   std::optional<int64_t> DeviceOrdinal(int64_t of_execution) const {
@@ -95,7 +100,7 @@ class PlaneAnalyzer {
     return of_execution == kNoOrdinal ? std::nullopt : std::optional(of_execution);
   }
 
-  Device* DeviceOf(std::optional<int64_t> ordinal) {
+  absl::StatusOr<Device*> DeviceOf(std::optional<int64_t> ordinal) {
     Device& device = devices_[ordinal];
     if (device.splitter == nullptr) {
       device.splitter = rules_.make_splitter({.trace = &request_.trace,
@@ -104,7 +109,7 @@ class PlaneAnalyzer {
                                               .modules = stream_.modules(),
                                               .most_by_likelihood = MostByLikelihood(),
                                               .evidence = evidence_});
-      device.meter = MakeMeter();
+      RETURN_IF_ERROR(StartMeasuring(&device));
     }
     return &device;
   }
@@ -119,9 +124,23 @@ class PlaneAnalyzer {
     return request_.keep == Keep::kIntervals ? kMany : std::numeric_limits<uint64_t>::max();
   }
 
-  std::unique_ptr<DeviceMeter> MakeMeter() const {
-    return std::make_unique<DeviceMeter>(plane_, stream_.tables(), stream_.modules(),
-                                         meter_settings_);
+  absl::Status StartMeasuring(Device* device) {
+    device->meter =
+        std::make_unique<DeviceMeter>(plane_, stream_.tables(), stream_.modules(), meter_settings_);
+    if (request_.make_watcher == nullptr) return absl::OkStatus();
+    ASSIGN_OR_RETURN(device->watcher, (*request_.make_watcher)({.trace = request_.trace,
+                                                                .plane = plane_,
+                                                                .tables = stream_.tables(),
+                                                                .modules = stream_.modules(),
+                                                                .clock = watch_clock_,
+                                                                .evidence = evidence_}));
+    return absl::OkStatus();
+  }
+
+  // Of executions that have their runs.
+  static absl::Status AddTo(Device* device, std::span<const Execution> chunk) {
+    device->meter->Add(chunk);
+    return device->watcher == nullptr ? absl::OkStatus() : device->watcher->Add(chunk);
   }
 
   // With kWhole the only chunk is read once for all passes.
@@ -139,7 +158,7 @@ class PlaneAnalyzer {
   }
 
   // Measures each device of the plane. On a host they are told apart by their ordinals.
-  void Measure(Executions* chunk) {
+  absl::Status Measure(Executions* chunk) {
     const auto ordinal_of = [&](const Execution& each) {
       return rules_.is_host ? each.numbers[Execution::kDeviceOrdinal] : kNoOrdinal;
     };
@@ -152,11 +171,12 @@ class PlaneAnalyzer {
       const int64_t ordinal = ordinal_of(rest[0]);
       const auto end = std::ranges::upper_bound(rest, ordinal, {}, ordinal_of);
       const std::span<Execution> rows(rest.begin(), end);
-      Device* const device = DeviceOf(DeviceOrdinal(ordinal));
+      ASSIGN_OR_RETURN(Device* const device, DeviceOf(DeviceOrdinal(ordinal)));
       device->splitter->Assign(rows);
-      device->meter->Add(rows);
+      RETURN_IF_ERROR(AddTo(device, rows));
       rest = rest.subspan(rows.size());
     }
+    return absl::OkStatus();
   }
 
   // Looks as often as is wanted, and measures as well, as long as runs are known early. True
@@ -165,13 +185,12 @@ class PlaneAnalyzer {
     while (device->splitter->WantsLook()) {
       RETURN_IF_ERROR(ForEachChunk([&](Executions* chunk) {
         RETURN_IF_ERROR(device->splitter->Look(*chunk));
-        if (device->splitter->early_right()) device->meter->Add(*chunk);
-        return absl::OkStatus();
+        return device->splitter->early_right() ? AddTo(device, *chunk) : absl::OkStatus();
       }));
       if (stream_.needs_whole()) return true;
       device->splitter->EndLook();
       if (device->splitter->early_right()) return true;
-      device->meter = MakeMeter();  // what the other measured was too early
+      RETURN_IF_ERROR(StartMeasuring(device));  // what was measured was too early
     }
     return false;
   }
@@ -181,23 +200,34 @@ class PlaneAnalyzer {
     devices_.clear();
     bool measured = false;
     if (!rules_.is_host) {
-      ASSIGN_OR_RETURN(measured, Look(DeviceOf(plane_.ordinal)));
+      ASSIGN_OR_RETURN(Device* const device, DeviceOf(plane_.ordinal));
+      ASSIGN_OR_RETURN(measured, Look(device));
     }
     if (!measured) {
-      RETURN_IF_ERROR(ForEachChunk([&](Executions* chunk) {
-        Measure(chunk);
-        return absl::OkStatus();
-      }));
+      RETURN_IF_ERROR(ForEachChunk([&](Executions* chunk) { return Measure(chunk); }));
     }
     bool counts = !stream_.needs_whole();
     if (counts) {
       for (const AggregatedExecution& each : stream_.aggregated()) {
-        DeviceOf(DeviceOrdinal(each.device_ordinal))->meter->AddAggregated(each);
+        ASSIGN_OR_RETURN(Device* const device, DeviceOf(DeviceOrdinal(each.device_ordinal)));
+        device->meter->AddAggregated(each);
       }
     }
-    for (const auto& [ordinal, device] : devices_) counts &= !device.meter->disordered;
+    for (const auto& [ordinal, device] : devices_) {
+      counts &= !device.meter->disordered;
+      counts &= device.watcher == nullptr || !device.watcher->disordered;
+    }
     if (!counts) size_ = ChunkSize::kWhole;
-    return counts;
+    return counts && WatchClockHeld();
+  }
+
+  // Of the plane's only device, where there is another clock at all.
+  bool WatchClockHeld() {
+    const bool held = std::ranges::none_of(devices_, [](const auto& each) {
+      return each.second.watcher != nullptr && each.second.watcher->lacks_device_clock;
+    });
+    if (!held) watch_clock_ = Clock::kProfile;
+    return held;
   }
 
   bool PlanHeld() {
@@ -230,6 +260,9 @@ class PlaneAnalyzer {
     analysis.self_ps = meter.self_ps;
     analysis.cells = std::move(meter.cells);
     analysis.ran = std::move(meter.ran);
+    if (device->watcher != nullptr) device->watcher->Finish();
+    analysis.watch_clock = watch_clock_;
+    analysis.watcher = std::move(device->watcher);
     if (request_.keep == Keep::kExecutions) KeepRows(ordinal, &analysis);
     return analysis;
   }
@@ -334,6 +367,7 @@ class PlaneAnalyzer {
   Diagnostics* const diagnostics_;
   ExecutionStream stream_;
   ClockPlan clocks_;
+  Clock watch_clock_;
   MeterSettings meter_settings_;
   ChunkSize size_ = ChunkSize::kSmall;
   std::optional<Executions> whole_;
@@ -395,10 +429,9 @@ void Place(const Trace& trace, DeviceAnalysis* device) {
   }
 }
 
-}  // namespace
-
-absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& options,
-                                 const Diagnostics& reading, Keep keep) {
+absl::StatusOr<Analysis> AnalyzeWith(const Trace& trace, const ReportOptions& options,
+                                     const Diagnostics& reading, Keep keep,
+                                     const MakeWatcher* make_watcher) {
   Analysis analysis;
   analysis.diagnostics = reading;
   ASSIGN_OR_RETURN(analysis.filters, Filters::Compile(options));
@@ -410,7 +443,7 @@ absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& option
   };
   std::vector<Result> results(selection.planes.size());
   gpu_runs::EvidenceStore evidence(trace, selection.planes, options.threads);
-  const PlaneRequest request = {trace, selection, options, analysis.filters, keep};
+  const PlaneRequest request = {trace, selection, options, analysis.filters, keep, make_watcher};
   const std::vector<size_t> order = LongestFirst(trace, selection.planes);
   ParallelFor(results.size(), options.threads, [&](size_t task) {
     const size_t i = order[task];
@@ -447,6 +480,18 @@ absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& option
     analysis.diagnostics.Count(DiagnosticCode::kIdleAccelerator, {.plane = device.plane.plane});
   }
   return analysis;
+}
+
+}  // namespace
+
+absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& options,
+                                 const Diagnostics& reading, Keep keep) {
+  return AnalyzeWith(trace, options, reading, keep, /*make_watcher=*/nullptr);
+}
+
+absl::StatusOr<Analysis> AnalyzeAndWatch(const Trace& trace, const ReportOptions& options,
+                                         const Diagnostics& reading, MakeWatcher make_watcher) {
+  return AnalyzeWith(trace, options, reading, Keep::kSummaries, &make_watcher);
 }
 
 }  // namespace xplane_time

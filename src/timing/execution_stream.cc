@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "hlo/opcodes.h"
+#include "hlo/tpu_metadata.h"
 #include "sort_parts.h"
 #include "status.h"
 
@@ -74,6 +75,13 @@ void FillNumber(const EventBatch& batch, std::span<const uint32_t> rows, size_t 
   const bool in_metadata = batch.InMetadata(column);
   const size_t place = *stat.number;
   const int64_t absent = stat.absent;
+  if (types == nullptr && !in_metadata && absent == 0) return;  // as it is
+  if (stat.number_in != nullptr) {
+    for (const uint32_t row : rows) {
+      (execution++)->numbers[place] = stat.number_in(batch.Stat(column, row).text);
+    }
+    return;
+  }
   for (const uint32_t row : rows) {
     StatType type = types == nullptr ? StatType::kAbsent : types[row];
     uint64_t bits = type == StatType::kAbsent ? 0 : own[row];
@@ -224,6 +232,9 @@ class Meanings {
       return meaning;
     }
     draft.kernel = names_.Of(batch, row);
+    if (const uint32_t entry = batch.metadata[row]; entry != kNoMetadata) {
+      draft.hlo_text = plane_.event_metadata.entries[entry].name;
+    }
     for (size_t column = 0; column < rules_.stats.size(); ++column) {
       const KindStat& stat = rules_.stats[column];
       if (stat.text != nullptr) draft.*stat.text = batch.Stat(column, row).text;
@@ -245,9 +256,13 @@ class Meanings {
 
   uint32_t OpOf(const Draft& d) {
     const Category category = Classify(d);
-    const auto key = std::make_tuple(View(d.kernel), View(d.hlo_op), View(d.tf_op), View(d.scope),
-                                     View(d.source), d.flops.value_or(-1),
-                                     d.bytes_accessed.value_or(-1), static_cast<int>(category));
+    const HloText hlo = ParseHloText(d.hlo_text);
+    const bool is_done = hlo.opcode.ends_with("-done");
+    const std::string_view start_op = is_done ? hlo.first_operand : std::string_view();
+    const auto key =
+        std::make_tuple(View(d.kernel), View(d.hlo_op), View(d.tf_op), View(d.scope),
+                        View(d.source), View(start_op), View(d.memory_access), d.flops.value_or(-1),
+                        d.bytes_accessed.value_or(-1), static_cast<int>(category));
     const auto next = static_cast<uint32_t>(tables_.ops.size());
     const auto [found, inserted] = op_index_.try_emplace(key, next);
     if (inserted) {
@@ -258,7 +273,10 @@ class Meanings {
                 std::string(d.source),
                 category,
                 d.flops,
-                d.bytes_accessed};
+                d.bytes_accessed,
+                hlo.opcode.ends_with("-start"),
+                std::string(start_op)};
+      if (!d.memory_access.empty()) op.hbm_bytes = HbmBytes(d.memory_access);
       const auto next_symbol = static_cast<uint32_t>(symbol_index_.size());
       op.symbol = symbol_index_.try_emplace({op.hlo_op, op.kernel}, next_symbol).first->second;
       tables_.ops.push_back(std::move(op));
@@ -289,9 +307,10 @@ class Meanings {
   absl::flat_hash_map<uint64_t, std::vector<const Entry*>> by_hash_;
   std::vector<const Entry*> recent_;  // by some bits of the hash
   EventNames names_;
-  absl::flat_hash_map<std::tuple<absl::string_view, absl::string_view, absl::string_view,
-                                 absl::string_view, absl::string_view, int64_t, int64_t, int>,
-                      uint32_t>
+  absl::flat_hash_map<
+      std::tuple<absl::string_view, absl::string_view, absl::string_view, absl::string_view,
+                 absl::string_view, absl::string_view, absl::string_view, int64_t, int64_t, int>,
+      uint32_t>
       op_index_;
   absl::flat_hash_map<std::pair<std::string, std::optional<std::string>>, uint32_t> program_index_;
   absl::flat_hash_map<std::pair<std::string, std::string>, uint32_t> symbol_index_;

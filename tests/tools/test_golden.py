@@ -19,7 +19,7 @@ from xspace import Plane, gpu, space, tpu
 
 FORMATS = ("table", "json", "csv", "markdown")
 DECISION_FORMATS = (*FORMATS, "junit", "benchmark", "bmf")
-TRACE_COMMANDS = ("report", "functions", "kernels", "tree", "planes")
+TRACE_COMMANDS = ("report", "functions", "kernels", "tree", "where", "planes")
 TOOLS = ("ejkernel", "tune-jax", "xprof")
 # What the options of the commands on traces are tried with.
 SELECTION = ("--device all", "--device cpu", "--device GPU:0", "--threads 2")
@@ -37,6 +37,7 @@ OPTIONS = {
                 "--columns count,self", "--tolerance 100"),
     "tree": (*SELECTION, *FILTERS, *LAYOUT, "--line XLA", "--line XLA --name fusion",
              "--depth 1", "--unit s", "--columns total,child"),
+    "where": (*SELECTION, *LAYOUT, "--steps", "--unit us", "--columns span,idle"),
     "planes": (*SELECTION, *LAYOUT, "--stats", "--columns events"),
     "events": (*SELECTION, "--max-events 5", "--stat hlo_op --max-events 5", "--line XLA",
                "--name fusion --max-events 5", "--min-duration 100000 --max-events 5"),

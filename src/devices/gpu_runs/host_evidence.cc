@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 
+#include "devices/device_kind.h"
 #include "parallel.h"
 #include "sort_parts.h"
 #include "status.h"
@@ -13,8 +14,8 @@ namespace xplane_time::gpu_runs {
 namespace {
 
 constexpr std::string_view kModuleSuffix = ":XLA GPU module";
-enum HostColumn : size_t { kCorrelationId, kModuleName };
-constexpr std::string_view kStats[] = {"correlation_id", "module_name"};
+enum HostColumn : size_t { kCorrelationId, kModuleName, kStepNumber };
+constexpr std::string_view kStats[] = {"correlation_id", "module_name", "step_num"};
 
 using Executions = HostEvidence::Executions;
 
@@ -42,7 +43,18 @@ struct HostLine {
 struct LineEvidence {
   Executions outer, inner;  // by the event's name, by its stat
   LaunchTable launches;
+  std::vector<HostEvidence::Step> steps;
 };
+
+void AddSteps(const EventBatch& batch, std::vector<HostEvidence::Step>* steps) {
+  for (size_t row = 0; row < batch.size(); ++row) {
+    const StatValue number = batch.Stat(kStepNumber, row);
+    const int64_t start_ps = batch.start_ps[row];
+    if (start_ps == kNoTimePs || !IsInteger(number.type)) continue;
+    steps->push_back(
+        {{start_ps, start_ps + batch.duration_ps[row]}, static_cast<int64_t>(number.bits)});
+  }
+}
 
 absl::Status ReadLine(const Trace& trace, const HostLine& host, LineEvidence* found) {
   const Line& line = trace.lines[host.line];
@@ -53,6 +65,7 @@ absl::Status ReadLine(const Trace& trace, const HostLine& host, LineEvidence* fo
       return !batch.stats[column].empty() || batch.InMetadata(column);
     };
     const bool any_id = any(kCorrelationId), any_module = any(kModuleName);
+    if (any(kStepNumber)) AddSteps(batch, &found->steps);
     for (size_t row = 0; row < batch.size(); ++row) {
       const uint32_t metadata = batch.metadata[row];
       const int64_t start_ps = batch.start_ps[row];
@@ -126,6 +139,7 @@ absl::StatusOr<HostEvidence> Collect(const Trace& trace, const Plane& own, int t
     Append(line.outer, &evidence.executions);
     Append(line.inner, &by_stat);
     evidence.launches.AddAll(line.launches);
+    evidence.marked_steps.insert(evidence.marked_steps.end(), line.steps.begin(), line.steps.end());
   }
   // Of the two events that mark an execution, the inner one is used where there is no
   // outer one.
@@ -144,7 +158,8 @@ void LaunchList<Id>::Order() {
   size_t count = 0;
   for (const Entry& entry : entries) {
     if (count > 0 && entries[count - 1].id == entry.id) {
-      entries[count - 1].line = kAmbiguous;
+      Entry& first = entries[count - 1];
+      first = {std::min(first.start_ps, entry.start_ps), first.id, kAmbiguous};
     } else {
       entries[count++] = entry;
     }
@@ -153,7 +168,7 @@ void LaunchList<Id>::Order() {
 }
 
 template <typename Id>
-std::optional<Launch> LaunchList<Id>::Find(Id id, size_t* place) const {
+auto LaunchList<Id>::At(Id id, size_t* place) const -> const Entry* {
   const std::span<const Entry> entries = entries_.values();
   const auto before = [&](const Entry& entry) { return entry.id < id; };
   // Strides that double, to either side of the place, and a search in between.
@@ -172,9 +187,20 @@ std::optional<Launch> LaunchList<Id>::Find(Id id, size_t* place) const {
                            entries.begin() + static_cast<std::ptrdiff_t>(high), before) -
       entries.begin());
   *place = at;
-  const bool only = at < entries.size() && entries[at].id == id && entries[at].line != kAmbiguous;
-  if (!only) return std::nullopt;
-  return Launch{entries[at].start_ps, entries[at].line};
+  return at < entries.size() && entries[at].id == id ? &entries[at] : nullptr;
+}
+
+template <typename Id>
+std::optional<Launch> LaunchList<Id>::Find(Id id, size_t* place) const {
+  const Entry* const entry = At(id, place);
+  if (entry == nullptr || entry->line == kAmbiguous) return std::nullopt;
+  return Launch{entry->start_ps, entry->line};
+}
+
+template <typename Id>
+std::optional<int64_t> LaunchList<Id>::EarliestStartPs(Id id, size_t* place) const {
+  const Entry* const entry = At(id, place);
+  return entry == nullptr ? std::nullopt : std::optional(entry->start_ps);
 }
 
 template class LaunchList<uint32_t>;

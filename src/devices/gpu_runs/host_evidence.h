@@ -37,7 +37,10 @@ class LaunchList {
   }
   // After the last Add().
   void Order();
+  bool empty() const { return entries_.empty(); }
   std::optional<Launch> Find(Id id, size_t* place) const;
+  // Of all with this id.
+  std::optional<int64_t> EarliestStartPs(Id id, size_t* place) const;
 
  private:
   struct Entry {
@@ -45,9 +48,10 @@ class LaunchList {
     Id id;
     uint32_t line;  // or kAmbiguous
   };
+  const Entry* At(Id id, size_t* place) const;
   static constexpr uint32_t kAmbiguous = ~uint32_t{0};  // several launches share the id
 
-  ScratchVector<Entry> entries_;  // after Order(): by id, each once
+  ScratchVector<Entry> entries_;  // after Order(): by id, each once, with the earliest start
 };
 
 // Launches by correlation id. 16 bytes each (24 where ids do not fit 32 bits), in a scratch
@@ -82,6 +86,13 @@ class LaunchTable {
                ? narrow_.Find(static_cast<uint32_t>(correlation_id), &place->narrow)
                : wide_.Find(correlation_id, &place->wide);
   }
+  // When the first of those with this id began; nothing where there is none.
+  std::optional<int64_t> EarliestStartPs(uint64_t correlation_id, Place* place) const {
+    return correlation_id <= kMostNarrow
+               ? narrow_.EarliestStartPs(static_cast<uint32_t>(correlation_id), &place->narrow)
+               : wide_.EarliestStartPs(correlation_id, &place->wide);
+  }
+  bool empty() const { return narrow_.empty() && wide_.empty(); }
 
  private:
   static constexpr uint64_t kMostNarrow = std::numeric_limits<uint32_t>::max();
@@ -98,9 +109,16 @@ struct HostEvidence {
   };
   using Executions = absl::flat_hash_map<std::string, std::vector<Execution>>;
 
+  // A host event with a step_num: an iteration of the user's loop, as jax and TensorFlow mark it.
+  struct Step {
+    Interval interval;
+    int64_t number;
+  };
+
   LaunchTable launches;
-  Executions executions;    // by module, by start
-  size_t device_count = 0;  // GPUs of that host that have events
+  Executions executions;           // by module, by start
+  std::vector<Step> marked_steps;  // by line
+  size_t device_count = 0;         // GPUs of that host that have events
 
   // Which of a module's executions launched the kernel with this id (0: none): of those around
   // the launch the last to begin on the launch's line, else the only one on any line.

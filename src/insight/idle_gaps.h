@@ -1,0 +1,24 @@
+// What the host did while devices were idle.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "xplane_time/intervals.h"
+#include "xplane_time/trace.h"
+#include "xplane_time/where.h"
+
+namespace xplane_time::insight {
+
+struct HostGap {
+  WhereGap* gap;      // filled
+  uint32_t plane;     // of the device
+  Interval interval;  // profile clock
+};
+
+// Fills `host_thread` and `host_event`. Reads the host lines of the devices' hosts once, `threads`
+// at a time.
+absl::Status FindHostEvents(const Trace& trace, std::vector<HostGap> gaps, int threads);
+
+}  // namespace xplane_time::insight

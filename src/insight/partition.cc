@@ -1,0 +1,329 @@
+#include "insight/partition.h"
+
+#include <algorithm>
+
+#include "saturate.h"
+
+namespace xplane_time::insight {
+namespace {
+
+constexpr size_t kMostGaps = 3;
+
+}  // namespace
+
+Rank RankOf(Category category) {
+  switch (category) {
+    case Category::kCompute:
+      return kCompute;
+    case Category::kCollective:
+      return kCollective;
+    case Category::kCopy:
+      return kCopy;
+    case Category::kOther:
+      break;
+  }
+  return kOther;
+}
+
+PartTimes operator-(const PartTimes& a, const PartTimes& b) {
+  PartTimes difference;
+  for (size_t part = 0; part < kPartCount; ++part) difference[part] = a[part] - b[part];
+  return difference;
+}
+
+void operator+=(PartTimes& sum, const PartTimes& more) {
+  for (size_t part = 0; part < kPartCount; ++part) {
+    sum[part] = SaturatingAdd(sum[part], more[part]);
+  }
+}
+
+int64_t IdlePs(const PartTimes& times) {
+  return times[kIdleHost] + times[kIdleLaunch] + times[kIdleUnknown];
+}
+
+void Activity::AdvanceTo(int64_t time_ps, PartTimes* times) {
+  const int64_t length_ps = time_ps - since_ps;
+  since_ps = time_ps;
+  if (length_ps == 0) return;
+  for (size_t rank = 0; rank < kRankCount; ++rank) {
+    if (running[rank] == 0) continue;
+    (*times)[rank] += length_ps;
+    break;
+  }
+  if (running[kCollective] + pairs[kCollective] > 0) {
+    (*times)[kCollectiveInFlight] += length_ps;
+    if (running[kCompute] > 0) (*times)[kCollectiveHidden] += length_ps;
+  }
+  if (running[kCopy] + pairs[kCopy] > 0) {
+    (*times)[kCopyInFlight] += length_ps;
+    if (running[kCompute] + running[kCollective] > 0) (*times)[kCopyHidden] += length_ps;
+  }
+}
+
+PartitionSweep::PartitionSweep(std::shared_ptr<const ExecutionTables> tables, bool nests,
+                               size_t steps, LaunchOf launch_of)
+    : tables_(std::move(tables)), nests_(nests), launch_of_(std::move(launch_of)) {
+  for (size_t i = 0; i < steps; ++i) steps_.push_back({});
+}
+
+void PartitionSweep::LearnOps() {
+  for (size_t i = rank_of_op_.size(); i < tables_->ops.size(); ++i) {
+    const OpInfo& op = tables_->ops[i];
+    rank_of_op_.push_back(RankOf(op.category));
+    const auto next = static_cast<uint32_t>(kernel_ids_.size());
+    kernel_of_op_.push_back(kernel_ids_.try_emplace(op.kernel, next).first->second);
+  }
+  last_transfer_of_op_.resize(tables_->ops.size(), {kNone, kNone});
+  last_run_of_.resize(tables_->programs.size(), kNone);
+}
+
+void PartitionSweep::Add(std::span<const Piece> pieces) {
+  LearnOps();
+  while (!pieces.empty()) {
+    const int64_t start_ps = pieces[0].interval.start_ps;
+    size_t together = 1;
+    while (together < pieces.size() && pieces[together].interval.start_ps == start_ps) ++together;
+    EndUntil(start_ps);
+    if (!begun_) {
+      begun_ = true;
+      first_ps_ = last_ps_ = idle_since_ps_ = activity_.since_ps = start_ps;
+    }
+    if (activity_.idle()) SettleGap(pieces.first(together));
+    activity_.AdvanceTo(start_ps, &times_);
+    for (const Piece& piece : pieces.first(together)) Start(piece);
+    pieces = pieces.subspan(together);
+  }
+}
+
+void PartitionSweep::Finish() { EndUntil(std::numeric_limits<int64_t>::max()); }
+
+// The device was idle up to where the executions of the group start.
+void PartitionSweep::SettleGap(std::span<const Piece> group) {
+  const int64_t start_ps = idle_since_ps_, end_ps = group[0].interval.start_ps;
+  if (start_ps == end_ps) return;
+  int64_t launch_ps = kNoTimePs;
+  for (const Piece& piece : group) {
+    const int64_t of_piece_ps = launch_of_(piece);
+    if (of_piece_ps == kNoTimePs) continue;
+    launch_ps = launch_ps == kNoTimePs ? of_piece_ps : std::min(launch_ps, of_piece_ps);
+  }
+  if (launch_ps == kNoTimePs) {
+    times_[kIdleUnknown] += end_ps - start_ps;
+  } else {
+    launch_ps = std::clamp(launch_ps, start_ps, end_ps);
+    times_[kIdleHost] += launch_ps - start_ps;
+    times_[kIdleLaunch] += end_ps - launch_ps;
+  }
+  const auto shorter = std::ranges::find_if(gaps_, [&](const Gap& gap) {
+    return gap.interval.end_ps - gap.interval.start_ps < end_ps - start_ps;
+  });
+  gaps_.insert(shorter, {{start_ps, end_ps}, launch_ps, group[0].profile_start_ps});
+  if (gaps_.size() > kMostGaps) gaps_.pop_back();
+}
+
+void PartitionSweep::Start(const Piece& piece) {
+  const int64_t start_ps = piece.interval.start_ps;
+  const Rank rank = rank_of_op_[piece.op];
+  const bool transfers = rank == kCollective || rank == kCopy;
+  const uint32_t transfer = transfers ? TransferOf(piece.op, piece.program) : kNone;
+  if (transfers) Count(piece, &transfers_[transfer]);
+  const Open open = {.end_ps = piece.interval.end_ps,
+                     .run = piece.run,
+                     .step = piece.step,
+                     .line = piece.line,
+                     .transfer = transfer,
+                     .pair = piece.start_op != kNone ? transfer : kNone,
+                     .rank = rank,
+                     .on_stack = nests_,
+                     .ended = false};
+  const uint32_t slot = Allocate(open);
+  if (nests_) {
+    std::vector<uint32_t>& stack = stacks_[piece.line];
+    if (!stack.empty()) SetRunning(open_[stack.back()], -1, start_ps);
+    stack.push_back(slot);
+  }
+  if (piece.run != kNone) BeginRun(piece);
+  if (piece.step != kNone) BeginStep(piece.step, start_ps);
+  SetRunning(open, +1, start_ps);
+  if (piece.done_op != kNone) {
+    SetPairs(rank_of_op_[piece.done_op], TransferOf(piece.done_op, piece.program), piece.run, +1,
+             start_ps);
+  }
+  ends_.push({piece.interval.end_ps, slot});
+}
+
+void PartitionSweep::Count(const Piece& piece, TransferState* transfer) const {
+  ++transfer->count;
+  // What XLA says of a copy; of a pair each half says its own part.
+  std::optional<int64_t> modelled_bytes;
+  const bool may_say = transfer->rank == kCopy && !tables_->ops[piece.op].is_start;
+  for (const uint32_t half : {piece.op, piece.start_op}) {
+    if (!may_say || half == kNone || !tables_->ops[half].hbm_bytes.has_value()) continue;
+    modelled_bytes = SaturatingAdd(modelled_bytes.value_or(0), *tables_->ops[half].hbm_bytes);
+  }
+  const bool modelled = modelled_bytes.has_value();
+  const int64_t bytes = modelled_bytes.value_or(piece.copied_bytes);
+  transfer->bytes_modelled |= modelled;
+  transfer->bytes_known &= modelled || bytes > 0;
+  transfer->bytes = SaturatingAdd(transfer->bytes, bytes);
+}
+
+uint32_t PartitionSweep::Allocate(const Open& open) {
+  if (free_.empty()) {
+    open_.push_back(open);
+    return static_cast<uint32_t>(open_.size() - 1);
+  }
+  const uint32_t slot = free_.back();
+  free_.pop_back();
+  open_[slot] = open;
+  return slot;
+}
+
+void PartitionSweep::EndUntil(int64_t time_ps) {
+  while (!ends_.empty() && ends_.top().end_ps <= time_ps) {
+    const End end = ends_.top();
+    ends_.pop();
+    activity_.AdvanceTo(end.end_ps, &times_);
+    EndOf(end.slot, end.end_ps);
+    last_ps_ = end.end_ps;
+    if (activity_.idle()) idle_since_ps_ = end.end_ps;
+  }
+}
+
+void PartitionSweep::EndOf(uint32_t slot, int64_t time_ps) {
+  const Open open = open_[slot];
+  open_[slot].ended = true;
+  if (!nests_) {
+    SetRunning(open, -1, time_ps);
+    free_.push_back(slot);
+  } else if (std::vector<uint32_t>& stack = stacks_[open.line]; stack.back() == slot) {
+    SetRunning(open, -1, time_ps);
+    // Below it are what contains it, and what ended while it ran.
+    while (!stack.empty() && open_[stack.back()].ended) {
+      free_.push_back(stack.back());
+      stack.pop_back();
+    }
+    if (!stack.empty()) SetRunning(open_[stack.back()], +1, time_ps);
+  }
+  Touch(open, time_ps);
+  if (open.pair != kNone) SetPairs(open.rank, open.pair, open.run, -1, time_ps);
+}
+
+void PartitionSweep::SetRunning(const Open& open, int change, int64_t time_ps) {
+  const auto by = static_cast<uint32_t>(change);
+  activity_.running[open.rank] += by;
+  if (open.run != kNone) {
+    RunState* const run = RunOf(open.run);
+    BringUp(run, time_ps);
+    run->own.running[open.rank] += by;
+  }
+  if (open.transfer != kNone) {
+    TransferState& transfer = transfers_[open.transfer];
+    BringUp(&transfer, time_ps);
+    transfer.running += by;
+  }
+}
+
+void PartitionSweep::SetPairs(Rank rank, uint32_t transfer, uint32_t run, int change,
+                              int64_t time_ps) {
+  const auto by = static_cast<uint32_t>(change);
+  activity_.pairs[rank] += by;
+  RunState* const of_run = RunOf(run);
+  BringUp(of_run, time_ps);
+  of_run->own.pairs[rank] += by;
+  BringUp(&transfers_[transfer], time_ps);
+  transfers_[transfer].pairs += by;
+}
+
+RunState* PartitionSweep::RunOf(uint32_t run) {
+  while (runs_.size() <= run) runs_.push_back({});
+  return &runs_.values()[run];
+}
+
+// To an instant at which something of the run begins or ends. What the device did while nothing
+// of it ran, others did.
+void PartitionSweep::BringUp(RunState* run, int64_t time_ps) {
+  Extent& extent = run->extent;
+  if (run->own.idle()) {
+    const PartTimes meanwhile = times_ - extent.at_last_end;
+    for (const Part part : {kIdleHost, kIdleLaunch, kIdleUnknown}) {
+      run->times[part] += meanwhile[part];
+    }
+    run->foreign_ps += time_ps - extent.last_end_ps - IdlePs(meanwhile);
+  }
+  run->own.AdvanceTo(time_ps, &run->times);
+  extent.last_end_ps = time_ps;
+  extent.at_last_end = times_;
+}
+
+void PartitionSweep::BringUp(TransferState* transfer, int64_t time_ps) {
+  const int64_t higher_ps = HigherPs(transfer->rank);
+  const int64_t length_ps = time_ps - transfer->since_ps;
+  const int64_t hidden_ps = higher_ps - transfer->higher_since_ps;
+  transfer->since_ps = time_ps;
+  transfer->higher_since_ps = higher_ps;
+  if (transfer->running + transfer->pairs == 0) return;
+  transfer->in_flight_ps += length_ps;
+  transfer->hidden_ps += hidden_ps;
+  if (transfer->running > 0) transfer->exposed_ps += length_ps - hidden_ps;
+}
+
+// How long something higher ran so far.
+int64_t PartitionSweep::HigherPs(Rank rank) const {
+  return times_[kComputePart] + (rank == kCopy ? times_[kCollectiveExposed] : 0);
+}
+
+void PartitionSweep::BeginRun(const Piece& piece) {
+  RunState* const run = RunOf(piece.run);
+  if (run->extent.begun()) return;
+  const int64_t start_ps = piece.interval.start_ps;
+  run->extent.start_ps = run->extent.last_end_ps = run->own.since_ps = start_ps;
+  run->extent.at_start = run->extent.at_last_end = times_;
+  if (piece.program == kNone) return;
+  uint32_t& last = last_run_of_[piece.program];
+  if (last != kNone) {
+    Extent& before = RunOf(last)->extent;
+    before.cut_ps = start_ps;
+    before.at_cut = times_;
+  }
+  last = piece.run;
+}
+
+void PartitionSweep::BeginStep(uint32_t step, int64_t time_ps) {
+  const std::span<Extent> steps = steps_.values();
+  Extent& extent = steps[step];
+  if (extent.begun()) return;
+  extent.start_ps = extent.last_end_ps = time_ps;
+  extent.at_start = extent.at_last_end = times_;
+  if (!step_order_.empty()) {
+    Extent& before = steps[step_order_.back()];
+    before.cut_ps = time_ps;
+    before.at_cut = times_;
+  }
+  step_order_.push_back(step);
+}
+
+// An execution ends, whether or not it ran itself at last.
+void PartitionSweep::Touch(const Open& open, int64_t time_ps) {
+  if (open.run != kNone) BringUp(RunOf(open.run), time_ps);
+  if (open.step == kNone) return;
+  Extent& extent = steps_.values()[open.step];
+  extent.last_end_ps = time_ps;
+  extent.at_last_end = times_;
+}
+
+uint32_t PartitionSweep::TransferOf(uint32_t op, uint32_t program) {
+  const auto& [last_program, transfer] = last_transfer_of_op_[op];
+  return last_program == program && transfer != kNone ? transfer : FindTransfer(op, program);
+}
+
+uint32_t PartitionSweep::FindTransfer(uint32_t op, uint32_t program) {
+  const Rank rank = rank_of_op_[op];
+  const auto next = static_cast<uint32_t>(transfers_.size());
+  const auto [found, inserted] = transfer_of_.try_emplace({rank, kernel_of_op_[op], program}, next);
+  if (inserted) transfers_.push_back({.rank = rank, .op = op, .program = program});
+  last_transfer_of_op_[op] = {program, found->second};
+  return found->second;
+}
+
+}  // namespace xplane_time::insight

@@ -1,0 +1,212 @@
+// PartitionSweep: one device's time, split among what ran, in one pass from left to right.
+//
+// At each instant the highest class that runs has it: compute, collective, copy, other; else the
+// device is idle. A gap ends with the executions that start at its end; their earliest launch L
+// says for whom the device waited:
+//
+//   compute      |-----|              |---|
+//   copy            |------|      |-|
+//                |comp.|copy|gap  |c| gap|.
+//   host                      L                [start of the gap, L) host, [L, its end) launch
+//
+// Enters: executions in order of start. Leaves: times of the device, of each run among its own
+// executions, of each step, and of each kind of transfer. Whatever is not the whole device's is
+// brought up to date only when something of its own begins or ends, so that an execution costs the
+// same however much runs beside it: O(log of what runs at once).
+//
+// Memory: runs and steps (ScratchVector), kinds of transfers, what runs at once.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <queue>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "devices/device_kind.h"
+#include "scratch.h"
+#include "xplane_time/intervals.h"
+
+namespace xplane_time::insight {
+
+// Highest first.
+enum Rank : uint8_t { kCompute, kCollective, kCopy, kOther, kRankCount };
+Rank RankOf(Category category);
+
+// Picoseconds of an interval, by what they were. The first four follow Rank; up to kIdleUnknown
+// they add up to the interval.
+enum Part : uint8_t {
+  kComputePart,
+  kCollectiveExposed,
+  kCopyExposed,
+  kOtherPart,
+  kIdleHost,
+  kIdleLaunch,
+  kIdleUnknown,
+  kCollectiveInFlight,
+  kCollectiveHidden,
+  kCopyInFlight,
+  kCopyHidden,
+  kPartCount,
+};
+using PartTimes = std::array<int64_t, kPartCount>;
+PartTimes operator-(const PartTimes& a, const PartTimes& b);
+void operator+=(PartTimes& sum, const PartTimes& more);  // saturates
+int64_t IdlePs(const PartTimes& times);
+
+// An execution, on the clock of its device.
+struct Piece {
+  Interval interval;
+  int64_t profile_start_ps = 0;
+  int64_t launch_id = 0;     // 0: none
+  int64_t copied_bytes = 0;  // 0: unknown
+  uint32_t op = kNone, program = kNone, run = kNone, line = 0;
+  uint32_t step = kNone;
+  uint32_t done_op = kNone;   // of a -start: the op of its -done
+  uint32_t start_op = kNone;  // of a -done: the op of its -start
+};
+
+// What runs at once, of a device or of one run.
+struct Activity {
+  std::array<uint32_t, kRankCount> running = {};
+  std::array<uint32_t, kRankCount> pairs = {};  // transfers between a -start and its -done
+  int64_t since_ps = 0;
+
+  bool idle() const {
+    return std::ranges::all_of(running, [](uint32_t n) { return n == 0; });
+  }
+  // Idle time is not told.
+  void AdvanceTo(int64_t time_ps, PartTimes* times);
+};
+
+// Of a step or a run: from the first start to the last end of its members, cut where the next one
+// begins. Times are the device's, since its beginning.
+struct Extent {
+  static constexpr int64_t kNotYet = std::numeric_limits<int64_t>::max();
+  int64_t start_ps = kNotYet, last_end_ps = 0, cut_ps = kNotYet;
+  PartTimes at_start = {}, at_last_end = {}, at_cut = {};
+
+  bool begun() const { return start_ps != kNotYet; }
+  int64_t end_ps() const { return std::min(last_end_ps, cut_ps); }
+  int64_t span_ps() const { return end_ps() - start_ps; }
+  PartTimes Times() const { return (last_end_ps <= cut_ps ? at_last_end : at_cut) - at_start; }
+};
+
+struct RunState {
+  Extent extent;
+  Activity own;
+  PartTimes times = {};  // of its own executions; idle: of the device
+  int64_t foreign_ps = 0;
+};
+
+// Executions of one kernel in one program that are collectives or copies.
+struct TransferState {
+  Rank rank = kCopy;
+  uint32_t op = kNone, program = kNone;  // the first op
+  uint64_t count = 0;
+  int64_t bytes = 0;
+  bool bytes_known = true, bytes_modelled = false;
+  int64_t exposed_ps = 0, hidden_ps = 0, in_flight_ps = 0;
+
+  uint32_t running = 0, pairs = 0;
+  int64_t since_ps = 0, higher_since_ps = 0;
+};
+
+struct Gap {
+  Interval interval;
+  int64_t launch_ps = kNoTimePs;  // within the gap; kNoTimePs: no launch is known
+  int64_t profile_end_ps = 0;
+};
+
+class PartitionSweep {
+ public:
+  // When an execution was launched; kNoTimePs: unknown. Asked for those that end a gap.
+  using LaunchOf = std::function<int64_t(const Piece&)>;
+  // `nests`: executions of a line contain each other, and have their own time only.
+  PartitionSweep(std::shared_ptr<const ExecutionTables> tables, bool nests, size_t steps,
+                 LaunchOf launch_of);
+
+  // In order of start over all calls; those that start together come in one call.
+  void Add(std::span<const Piece> pieces);
+  void Finish();
+
+  // After Finish().
+  bool any() const { return begun_; }
+  int64_t span_ps() const { return last_ps_ - first_ps_; }
+  const PartTimes& times() const { return times_; }
+  std::span<const RunState> runs() const { return runs_.values(); }        // by id; some not begun
+  std::span<const Extent> steps() const { return steps_.values(); }        // likewise
+  const std::vector<uint32_t>& step_order() const { return step_order_; }  // as they began
+  const std::vector<TransferState>& transfers() const { return transfers_; }
+  const std::vector<Gap>& largest_gaps() const { return gaps_; }  // the largest first
+
+ private:
+  struct Open {  // an execution that has not ended
+    int64_t end_ps;
+    uint32_t run, step, line, transfer, pair;
+    Rank rank;
+    bool on_stack, ended;
+  };
+  struct End {
+    int64_t end_ps;
+    uint32_t slot;
+    bool operator>(const End& other) const { return end_ps > other.end_ps; }
+  };
+
+  void LearnOps();
+  void EndUntil(int64_t time_ps);
+  void EndOf(uint32_t slot, int64_t time_ps);
+  void Leave(Open* open, uint32_t slot, int64_t time_ps);
+  void SettleGap(std::span<const Piece> group);
+  void Start(const Piece& piece);
+  void Count(const Piece& piece, TransferState* transfer) const;
+  uint32_t Allocate(const Open& open);
+  void SetRunning(const Open& open, int change, int64_t time_ps);
+  void SetPairs(Rank rank, uint32_t transfer, uint32_t run, int change, int64_t time_ps);
+  RunState* RunOf(uint32_t run);
+  void BringUp(RunState* run, int64_t time_ps);
+  void BringUp(TransferState* transfer, int64_t time_ps);
+  void BeginRun(const Piece& piece);
+  void BeginStep(uint32_t step, int64_t time_ps);
+  void Touch(const Open& open, int64_t time_ps);
+  uint32_t TransferOf(uint32_t op, uint32_t program);
+  uint32_t FindTransfer(uint32_t op, uint32_t program);
+  int64_t HigherPs(Rank rank) const;
+
+  const std::shared_ptr<const ExecutionTables> tables_;
+  const bool nests_;
+  const LaunchOf launch_of_;
+
+  bool begun_ = false;
+  int64_t first_ps_ = 0, last_ps_ = 0;
+  int64_t idle_since_ps_ = 0;  // while the device is idle
+  Activity activity_;
+  PartTimes times_ = {};
+  std::vector<Gap> gaps_;
+
+  std::vector<Open> open_;  // slots
+  std::vector<uint32_t> free_;
+  std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
+  absl::flat_hash_map<uint32_t, std::vector<uint32_t>> stacks_;  // slots, by line
+
+  ScratchVector<RunState> runs_;
+  std::vector<uint32_t> last_run_of_;  // by program
+  ScratchVector<Extent> steps_;
+  std::vector<uint32_t> step_order_;
+
+  std::vector<Rank> rank_of_op_;
+  std::vector<uint32_t> kernel_of_op_;
+  absl::flat_hash_map<std::string, uint32_t> kernel_ids_;
+  absl::flat_hash_map<std::tuple<Rank, uint32_t, uint32_t>, uint32_t> transfer_of_;
+  std::vector<std::pair<uint32_t, uint32_t>> last_transfer_of_op_;  // program, transfer
+  std::vector<TransferState> transfers_;
+};
+
+}  // namespace xplane_time::insight

@@ -1,0 +1,250 @@
+// Where each device's time went: a bar a device and step, functions, transfers, the largest gaps.
+#include <array>
+#include <cmath>
+#include <set>
+
+#include "output/results.h"
+#include "output/trace_views.h"
+#include "result/where_rows.h"
+
+namespace xplane_time::output {
+namespace {
+
+using result::TableOf;
+
+constexpr size_t kBarWidth = 24;
+constexpr size_t kRows = 10;
+
+// What a bar is made of, in its order.
+struct BarPart {
+  std::string_view name, unicode, ascii;
+  std::optional<int64_t> TimeParts::*time_ps;
+};
+constexpr std::array<BarPart, 5> kBarParts = {
+    {{"compute", "█", "#", &TimeParts::compute_ps},
+     {"collective", "▓", "=", &TimeParts::collective_exposed_ps},
+     {"copy", "▒", "-", &TimeParts::copy_exposed_ps},
+     {"other", "░", "o", &TimeParts::other_ps},
+     {"idle", "·", ".", &TimeParts::idle_ps}}};
+
+std::optional<double> Share(const std::optional<int64_t>& part_ps,
+                            const std::optional<int64_t>& span_ps) {
+  if (!part_ps || !span_ps || *span_ps <= 0) return std::nullopt;
+  return static_cast<double>(*part_ps) / static_cast<double>(*span_ps);
+}
+
+// Ends of parts are rounded, so that the bar is as wide as the others.
+std::string Bar(const TimeParts& time, bool unicode) {
+  std::string bar;
+  double share = 0;
+  size_t at = 0;
+  for (const BarPart& part : kBarParts) {
+    share += Share(time.*part.time_ps, time.span_ps).value_or(0);
+    const auto end = static_cast<size_t>(std::lround(share * static_cast<double>(kBarWidth)));
+    for (; at < std::min(end, kBarWidth); ++at) bar.append(unicode ? part.unicode : part.ascii);
+  }
+  return bar;
+}
+
+std::string BarLegend(bool unicode) {
+  std::string legend;
+  for (const BarPart& part : kBarParts) {
+    legend.append(legend.empty() ? "" : "  ").append(unicode ? part.unicode : part.ascii);
+    legend.append(" ").append(part.name);
+  }
+  return legend;
+}
+
+// Span and shares. `rows`: that have a TimeParts `time`.
+void AddParts(const auto& rows, const OutputOptions& options, auto* grid) {
+  grid->Times("span", options.unit, [](const auto& row) { return row.time.span_ps; });
+  const auto add = [&](std::string header, auto part, int drop) {
+    const auto none = [&](const auto& row) { return (row.time.*part).value_or(0) == 0; };
+    grid->Number(std::move(header),
+                 [part](const auto& row) {
+                   return FormatPercent(Share(row.time.*part, row.time.span_ps));
+                 })
+        .Drop(drop)
+        .HideIf(drop > 0 && std::ranges::all_of(rows, none));
+  };
+  add("compute %", &TimeParts::compute_ps, 0);
+  add("collective %", &TimeParts::collective_exposed_ps, 1);
+  add("copy %", &TimeParts::copy_exposed_ps, 1);
+  add("other %", &TimeParts::other_ps, 1);
+  add("idle %", &TimeParts::idle_ps, 0);
+  add("host late %", &TimeParts::idle_host_ps, 3);
+  add("launch %", &TimeParts::idle_launch_ps, 4);
+  add("hidden collective %", &TimeParts::collective_hidden_ps, 6);
+  add("hidden copy %", &TimeParts::copy_hidden_ps, 6);
+}
+
+void AddBar(const OutputOptions& options, auto* grid) {
+  if (options.format != Format::kTable) return;
+  const auto bar = [&](const auto& row) { return Bar(row.time, options.unicode); };
+  grid->Text("", bar).Drop(2);
+}
+
+std::string StepText(const WhereDevice& row) {
+  if (!row.step_source) return "-";
+  std::string text = std::to_string(row.steps) + " by ";
+  return text.append(row.step_function.value_or(std::string(StepSourceName(*row.step_source))));
+}
+
+Section DeviceSection(const WhereReport& report, const OutputOptions& options) {
+  Section section = {.title = "devices, shares of first start to last end"};
+  const auto rows =
+      TopRows(report.devices, options.top, "devices", "without --top", &section.notes);
+  const DeviceNames names(report.devices);
+  RowGrid grid(rows);
+  grid.Name("device", 12, [&](const WhereDevice& row) { return names.Name(row.device); });
+  AddParts(rows, options, &grid);
+  AddBar(options, &grid);
+  grid.Text("clock",
+            [](const WhereDevice& row) {
+              return row.clock ? ClockName(*row.clock) : std::string_view("-");
+            })
+      .HideIfSame()
+      .Drop(5);
+  grid.Text("steps", StepText).HideIfUnknown().Drop(7);
+  section.grid = std::move(grid).Take();
+  if (options.format == Format::kTable) section.notes.push_back(BarLegend(options.unicode));
+  const bool no_launches = std::ranges::any_of(report.devices, [](const WhereDevice& row) {
+    return row.time.idle_ps && !row.time.idle_host_ps;
+  });
+  if (no_launches) {
+    section.notes.emplace_back(
+        "no launches in the trace tell whether an idle device waited for its host");
+  }
+  return section;
+}
+
+Section StepSection(const WhereReport& report, const OutputOptions& options) {
+  Section section = {.title = "steps"};
+  const auto rows = TopRows(report.steps, options.top, "steps", "without --top", &section.notes);
+  const DeviceNames names(report.devices);
+  RowGrid grid(rows);
+  grid.Number("step", &WhereStep::step);
+  grid.Name("name", 8, &WhereStep::name).HideIf(std::ranges::all_of(rows, [](const WhereStep& row) {
+    return row.name == std::to_string(row.step);
+  }));
+  grid.Name("device", 7, [&](const WhereStep& row) { return names.Name(row.device); })
+      .HideIf(names.count() < 2);
+  AddParts(rows, options, &grid);
+  AddBar(options, &grid);
+  section.grid = std::move(grid).Take();
+  if (report.steps.empty()) {
+    section.notes.emplace_back(
+        "none: no line Steps, no host event with a step_num, and no function with the largest "
+        "time that ran twice");
+  }
+  return section;
+}
+
+// Whether some function is there more than once on a device: then the program tells them apart.
+bool NeedsProgram(std::span<const WhereFunction> rows) {
+  std::set<std::pair<DeviceKey, std::string_view>> seen;
+  return std::ranges::any_of(rows, [&](const WhereFunction& row) {
+    return !seen.emplace(KeyOf(row.device), row.function).second;
+  });
+}
+
+Section FunctionSection(const WhereReport& report, const OutputOptions& options) {
+  Section section = {.title = "functions, shares of the spans of their runs"};
+  const auto rows = TopRows(report.functions, options.top.value_or(kRows), "functions",
+                            "with --top", &section.notes);
+  const DeviceNames names(report.devices);
+  RowGrid grid(rows);
+  grid.Name("function", 18, &WhereFunction::function);
+  grid.Id("program", 7, &WhereFunction::program_id).HideIf(!NeedsProgram(rows));
+  grid.Name("device", 7, [&](const WhereFunction& row) { return names.Name(row.device); })
+      .HideIf(names.count() < 2);
+  grid.Number("runs", &WhereFunction::runs);
+  AddParts(rows, options, &grid);
+  const auto none = [](const WhereFunction& row) { return row.foreign_ps.value_or(0) == 0; };
+  grid.Number("foreign %",
+              [](const WhereFunction& row) {
+                return FormatPercent(Share(row.foreign_ps, row.time.span_ps));
+              })
+      .Drop(2)
+      .HideIf(std::ranges::all_of(rows, none));
+  section.grid = std::move(grid).Take();
+  return section;
+}
+
+Section TransferSection(const WhereReport& report, const OutputOptions& options) {
+  Section section = {.title = "collectives and copies"};
+  const auto rows =
+      TopRows(report.transfers, options.top.value_or(kRows), "kinds", "with --top", &section.notes);
+  const DeviceNames names(report.devices);
+  RowGrid grid(rows);
+  grid.Name("kernel", 20, &WhereTransfer::kernel);
+  grid.Name("device", 7, [&](const WhereTransfer& row) { return names.Name(row.device); })
+      .HideIf(names.count() < 2);
+  grid.Number("count", &WhereTransfer::count);
+  const Unit unit = CommonUnit(grid.Values(&WhereTransfer::in_flight_ps), options.unit);
+  grid.Times("exposed", unit, &WhereTransfer::exposed_ps);
+  grid.Times("hidden", unit, &WhereTransfer::hidden_ps);
+  grid.Times("in flight", unit, &WhereTransfer::in_flight_ps).Drop(1);
+  grid.Number("bytes",
+              [](const WhereTransfer& row) {
+                return row.bytes ? FormatBytes(static_cast<uint64_t>(*row.bytes)) : "-";
+              })
+      .HideIfUnknown()
+      .Drop(2);
+  grid.Text("category", [](const WhereTransfer& row) { return CategoryName(row.category); })
+      .HideIfSame()
+      .Drop(3);
+  grid.Name("function", 18, &WhereTransfer::function).HideIfUnknown().Drop(4);
+  section.grid = std::move(grid).Take();
+  return section;
+}
+
+Section GapSection(const WhereReport& report, const OutputOptions& options) {
+  Section section = {.title = "largest idle gaps, and what the host did"};
+  const std::span<const WhereGap> rows = report.gaps;
+  const DeviceNames names(report.devices);
+  RowGrid grid(rows);
+  grid.Name("device", 7, [&](const WhereGap& row) { return names.Name(row.device); });
+  grid.Times("start", options.unit, &WhereGap::start_ps).Drop(2);
+  const Unit unit = CommonUnit(grid.Values(&WhereGap::duration_ps), options.unit);
+  grid.Times("length", unit, &WhereGap::duration_ps);
+  grid.Times("host late", unit, &WhereGap::idle_host_ps).HideIfUnknown().Drop(1);
+  grid.Times("launch", unit, &WhereGap::idle_launch_ps).HideIfUnknown().Drop(3);
+  grid.Name("host event", 24, &WhereGap::host_event).HideIfUnknown();
+  grid.Name("thread", 10, &WhereGap::host_thread).HideIfUnknown().Drop(1);
+  section.grid = std::move(grid).Take();
+  return section;
+}
+
+View WhereView(const WhereReport& report, bool steps, const OutputOptions& how) {
+  View view;
+  view.sections.push_back(DeviceSection(report, how));
+  if (steps) {
+    view.sections.push_back(StepSection(report, how));
+  } else {
+    if (!report.functions.empty()) view.sections.push_back(FunctionSection(report, how));
+    if (!report.transfers.empty()) view.sections.push_back(TransferSection(report, how));
+    if (!report.gaps.empty()) view.sections.push_back(GapSection(report, how));
+  }
+  view.diagnostics = DiagnosticLines(report.diagnostics, /*or_infos=*/false);
+  return view;
+}
+
+}  // namespace
+
+Output WhereOutput(const WhereReport& report, const OutputOptions& options, bool steps) {
+  Output out{.result = result::Result("xplane-time.where.v1")};
+  AddHead(report.inputs, &report.capture, options.given, &out.result);
+  out.result.Add(TableOf("devices", Top(report.devices, options.top)));
+  out.result.Add(TableOf("functions", Top(report.functions, options.top)));
+  out.result.Add(TableOf("steps", Top(report.steps, options.top)));
+  out.result.Add(TableOf("transfers", Top(report.transfers, options.top)));
+  out.result.Add(TableOf("gaps", std::span(report.gaps)));
+  out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
+  out.result.csv = steps ? TableOf("", Top(report.steps, options.top))
+                         : TableOf("", Top(report.devices, options.top));
+  out.view = [&report, steps](const OutputOptions& how) { return WhereView(report, steps, how); };
+  return out;
+}
+
+}  // namespace xplane_time::output

@@ -1,0 +1,56 @@
+#include "result/where_rows.h"
+
+#include "result/rows.h"
+
+namespace xplane_time::result {
+namespace {
+
+void VisitParts(const TimeParts& time, FieldSink* sink) {
+  XPLANE_TIME_FIELDS(sink, time.span_ps, time.compute_ps, time.collective_exposed_ps,
+                     time.copy_exposed_ps, time.other_ps, time.idle_ps, time.idle_host_ps,
+                     time.idle_launch_ps, time.idle_unknown_ps, time.collective_ps,
+                     time.collective_hidden_ps, time.copy_ps, time.copy_hidden_ps);
+}
+
+}  // namespace
+
+void VisitRow(const WhereDevice& row, FieldSink* sink) {
+  VisitDevice(&row.device, sink);
+  XPLANE_TIME_FIELDS(sink, DeviceKindName(row.kind),
+                     KnownText(row.clock ? ClockName(*row.clock) : ""));
+  XPLANE_TIME_FIELDS(sink, row.executions);
+  VisitParts(row.time, sink);
+  XPLANE_TIME_FIELDS(sink, row.steps);
+  sink->Field("step_source", KnownText(row.step_source ? StepSourceName(*row.step_source) : ""));
+  XPLANE_TIME_FIELDS(sink, row.step_function, row.step_program_id, row.steps_span_ps,
+                     row.idle_in_steps_ps, row.idle_between_steps_ps);
+}
+
+void VisitRow(const WhereFunction& row, FieldSink* sink) {
+  VisitDevice(&row.device, sink);
+  XPLANE_TIME_FIELDS(sink, row.function, row.program_id, ClockName(row.clock), row.runs,
+                     row.suspect_runs);
+  VisitParts(row.time, sink);
+  XPLANE_TIME_FIELDS(sink, row.foreign_ps);
+}
+
+void VisitRow(const WhereStep& row, FieldSink* sink) {
+  VisitDevice(&row.device, sink);
+  XPLANE_TIME_FIELDS(sink, row.step, row.name, row.start_ps);
+  VisitParts(row.time, sink);
+}
+
+void VisitRow(const WhereTransfer& row, FieldSink* sink) {
+  VisitDevice(&row.device, sink);
+  XPLANE_TIME_FIELDS(sink, CategoryName(row.category), row.kernel, row.function, row.program_id,
+                     row.count, row.exposed_ps, row.hidden_ps, row.in_flight_ps, row.bytes,
+                     row.bytes_source);
+}
+
+void VisitRow(const WhereGap& row, FieldSink* sink) {
+  VisitDevice(&row.device, sink);
+  XPLANE_TIME_FIELDS(sink, row.start_ps, row.duration_ps, row.idle_host_ps, row.idle_launch_ps,
+                     row.host_thread, row.host_event);
+}
+
+}  // namespace xplane_time::result

@@ -1,0 +1,179 @@
+// The sweep against the slow and obvious partition: one picosecond after the other.
+#include "insight/partition.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "tests/support/random.h"
+
+namespace xplane_time::insight {
+namespace {
+
+using xplane_time::testing::Random;
+
+constexpr int64_t kEndPs = 40;
+
+// An op a class, numbered as Rank.
+std::shared_ptr<ExecutionTables> Tables() {
+  auto tables = std::make_shared<ExecutionTables>();
+  for (const Category category :
+       {Category::kCompute, Category::kCollective, Category::kCopy, Category::kOther}) {
+    OpInfo op;
+    op.kernel = std::string(CategoryName(category));
+    op.category = category;
+    tables->ops.push_back(op);
+  }
+  tables->programs.push_back({"jit_f", "1"});
+  return tables;
+}
+
+struct Found {
+  int64_t span_ps = 0;
+  PartTimes times = {};
+  friend bool operator==(const Found&, const Found&) = default;
+};
+
+// Of executions in order; `launch_id`: the launch, plus one.
+Found Slow(const std::vector<Piece>& pieces) {
+  int64_t last_ps = pieces[0].interval.start_ps;
+  for (const Piece& piece : pieces) last_ps = std::max(last_ps, piece.interval.end_ps);
+  Found found = {last_ps - pieces[0].interval.start_ps, {}};
+  for (int64_t t = pieces[0].interval.start_ps; t < last_ps; ++t) {
+    bool runs[kRankCount] = {};
+    int64_t next_ps = last_ps;  // the end of the gap, if this is one
+    for (const Piece& piece : pieces) {
+      if (piece.interval.start_ps <= t && t < piece.interval.end_ps) runs[piece.op] = true;
+      if (piece.interval.start_ps > t) next_ps = std::min(next_ps, piece.interval.start_ps);
+    }
+    if (runs[kCollective]) ++found.times[kCollectiveInFlight];
+    if (runs[kCollective] && runs[kCompute]) ++found.times[kCollectiveHidden];
+    if (runs[kCopy]) ++found.times[kCopyInFlight];
+    if (runs[kCopy] && (runs[kCompute] || runs[kCollective])) ++found.times[kCopyHidden];
+    const auto* const highest = std::find(std::begin(runs), std::end(runs), true);
+    if (highest != std::end(runs)) {
+      ++found.times[static_cast<size_t>(highest - runs)];
+      continue;
+    }
+    int64_t launch_ps = kNoTimePs;
+    for (const Piece& piece : pieces) {
+      if (piece.interval.start_ps != next_ps || piece.launch_id == 0) continue;
+      const int64_t of_piece_ps = piece.launch_id - 1;
+      launch_ps = launch_ps == kNoTimePs ? of_piece_ps : std::min(launch_ps, of_piece_ps);
+    }
+    ++found.times[launch_ps == kNoTimePs ? kIdleUnknown : t < launch_ps ? kIdleHost : kIdleLaunch];
+  }
+  return found;
+}
+
+void Sort(std::vector<Piece>* pieces) {
+  std::stable_sort(pieces->begin(), pieces->end(), [](const Piece& a, const Piece& b) {
+    return a.interval.start_ps != b.interval.start_ps ? a.interval.start_ps < b.interval.start_ps
+                                                      : a.interval.end_ps > b.interval.end_ps;
+  });
+}
+
+PartitionSweep Sweep(const std::vector<Piece>& pieces, size_t steps = 0) {
+  PartitionSweep sweep(Tables(), /*nests=*/false, steps, [](const Piece& piece) {
+    return piece.launch_id == 0 ? kNoTimePs : piece.launch_id - 1;
+  });
+  sweep.Add(pieces);
+  sweep.Finish();
+  return sweep;
+}
+
+Piece Of(int64_t start_ps, int64_t duration_ps, int64_t rank) {
+  Piece piece;
+  piece.interval = {start_ps, start_ps + duration_ps};
+  piece.op = static_cast<uint32_t>(rank);
+  return piece;
+}
+
+Piece RandomPiece(Random* random) {
+  Piece piece = Of(random->Below(kEndPs), random->Below(8), random->Below(kRankCount));
+  piece.launch_id = random->OneIn(3) ? 0 : 1 + random->Below(kEndPs);
+  piece.program = 0;
+  piece.run = static_cast<uint32_t>(random->Below(3));
+  piece.step = static_cast<uint32_t>(random->Below(3));
+  return piece;
+}
+
+int64_t Sum(const PartTimes& times) {
+  int64_t sum_ps = IdlePs(times);
+  for (size_t rank = 0; rank < kRankCount; ++rank) sum_ps += times[rank];
+  return sum_ps;
+}
+
+TEST(PartitionTest, AllPairsOfShortExecutions) {
+  constexpr int64_t kStarts = 4, kDurations = 4, kEach = kStarts * kDurations * kRankCount;
+  for (int64_t a = 0; a < kEach; ++a) {
+    for (int64_t b = 0; b < kEach; ++b) {
+      std::vector<Piece> pieces;
+      for (const int64_t i : {a, b}) {
+        pieces.push_back(Of(i % kStarts, i / kStarts % kDurations, i / (kStarts * kDurations)));
+        pieces.back().launch_id = 1 + i % 3;
+      }
+      Sort(&pieces);
+      const PartitionSweep sweep = Sweep(pieces, /*steps=*/3);
+      ASSERT_EQ((Found{sweep.span_ps(), sweep.times()}), Slow(pieces)) << a << ", " << b;
+    }
+  }
+}
+
+TEST(PartitionTest, RandomExecutionsAndWhatMustHold) {
+  for (uint32_t seed = 0; seed < 3000; ++seed) {
+    Random random(seed);
+    std::vector<Piece> pieces(static_cast<size_t>(1 + random.Below(12)));
+    for (Piece& piece : pieces) piece = RandomPiece(&random);
+    Sort(&pieces);
+    const PartitionSweep sweep = Sweep(pieces, /*steps=*/3);
+    ASSERT_EQ((Found{sweep.span_ps(), sweep.times()}), Slow(pieces)) << seed;
+    ASSERT_EQ(Sum(sweep.times()), sweep.span_ps()) << seed;
+    int64_t idle_in_steps_ps = 0;
+    for (const Extent& step : sweep.steps()) {
+      if (!step.begun()) continue;
+      ASSERT_EQ(Sum(step.Times()), step.span_ps()) << seed;
+      idle_in_steps_ps += IdlePs(step.Times());
+    }
+    ASSERT_LE(idle_in_steps_ps, IdlePs(sweep.times())) << seed;
+    for (const RunState& run : sweep.runs()) {
+      if (!run.extent.begun()) continue;
+      ASSERT_EQ(Sum(run.times) + run.foreign_ps, run.extent.last_end_ps - run.extent.start_ps)
+          << seed;
+    }
+    for (const TransferState& transfer : sweep.transfers()) {
+      ASSERT_EQ(transfer.exposed_ps + transfer.hidden_ps, transfer.in_flight_ps) << seed;
+    }
+  }
+}
+
+TEST(PartitionTest, AnotherExecutionNeverLowersBusyTime) {
+  for (uint32_t seed = 0; seed < 1000; ++seed) {
+    Random random(seed);
+    std::vector<Piece> pieces(static_cast<size_t>(1 + random.Below(8)));
+    for (Piece& piece : pieces) piece = RandomPiece(&random);
+    Sort(&pieces);
+    const PartitionSweep before = Sweep(pieces, /*steps=*/3);
+    pieces.push_back(RandomPiece(&random));
+    Sort(&pieces);
+    const PartitionSweep after = Sweep(pieces, /*steps=*/3);
+    ASSERT_GE(after.span_ps() - IdlePs(after.times()), before.span_ps() - IdlePs(before.times()))
+        << seed;
+  }
+}
+
+TEST(PartitionTest, WhatContainsOthersHasItsOwnTime) {
+  // A `while` (other) around a collective.
+  const std::vector<Piece> pieces = {Of(0, 10, kOther), Of(2, 5, kCollective)};
+  PartitionSweep sweep(Tables(), /*nests=*/true, 0, [](const Piece&) { return kNoTimePs; });
+  sweep.Add(pieces);
+  sweep.Finish();
+  EXPECT_EQ(sweep.times()[kCollectiveExposed], 5);
+  EXPECT_EQ(sweep.times()[kOtherPart], 5);
+  EXPECT_EQ(sweep.span_ps(), 10);
+}
+
+}  // namespace
+}  // namespace xplane_time::insight
