@@ -23,7 +23,9 @@ std::string TickText(double value, double step) {
 
 }  // namespace
 
-double Chart::X(double at_s) const { return kLeft + kPlot * std::clamp(at_s / seconds_, 0.0, 1.0); }
+double Chart::X(double at_s) const {
+  return kLeft + kPlot * std::clamp((at_s - from_) / (seconds_ - from_), 0.0, 1.0);
+}
 
 void Chart::Text(double x, double y, std::string_view anchor, const std::string& text,
                  std::string_view more) {
@@ -43,14 +45,16 @@ void Chart::Key(double x, double y, std::string_view fill, const std::string& te
   Text(x + 24, y, "start", text);
 }
 
-double Chart::ValueAxis(double top, double most, const std::string& title) {
-  const double bottom = top + kPanel, step = StepOf(most, 4);
-  const int steps = static_cast<int>(std::ceil(most / step));
+double Chart::ValueAxis(double top, double most, const std::string& title, double* least) {
+  const double bottom = top + kPanel, begin = least == nullptr ? 0 : *least;
+  const double step = StepOf(most - begin, 4), first = std::floor(begin / step);
+  const int steps = static_cast<int>(std::ceil(most / step - first));
+  if (least != nullptr) *least = first * step;
   const double per_unit = kPanel / (steps * step);
   for (int i = 0; i <= steps; ++i) {
     const double y = bottom - i * step * per_unit;
     Line(kLeft, y, kLeft + kPlot, y, i == 0 ? "#444" : "#ddd");
-    Text(kLeft - 6, y + 4, "end", TickText(i * step, step));
+    Text(kLeft - 6, y + 4, "end", TickText((first + i) * step, step));
   }
   Line(kLeft, top, kLeft, bottom, "#444");
   Text(18, top + kPanel / 2, "middle", title,
@@ -59,9 +63,9 @@ double Chart::ValueAxis(double top, double most, const std::string& title) {
 }
 
 void Chart::TimeAxis(double bottom, const std::string& title) {
-  const double step_s = StepOf(seconds_, 10);
-  for (int i = 0; i * step_s <= seconds_ * (1 + 1e-9); ++i) {
-    const double x = kLeft + kPlot * i * step_s / seconds_;
+  const double step_s = StepOf(seconds_ - from_, 10);
+  for (double i = std::ceil(from_ / step_s); i * step_s <= seconds_ * (1 + 1e-9); ++i) {
+    const double x = X(i * step_s);
     Line(x, bottom, x, bottom + 5, "#444");
     Text(x, bottom + 18, "middle", TickText(i * step_s, step_s));
   }

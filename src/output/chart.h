@@ -26,7 +26,8 @@ class Chart {
   static constexpr double kLeft = 70, kRight = 20, kWidth = 960, kPlot = kWidth - kLeft - kRight;
   static constexpr double kPanel = 130;  // the height of a panel
 
-  explicit Chart(double seconds) : seconds_(seconds) {}
+  // The axis is from `from` on.
+  explicit Chart(double seconds, double from = 0) : from_(from), seconds_(seconds) {}
 
   double X(double at_s) const;
 
@@ -43,8 +44,8 @@ class Chart {
   // A sample of what stands for `text`.
   void Key(double x, double y, std::string_view fill, const std::string& text);
 
-  // The frame of a panel; pixels a unit.
-  double ValueAxis(double top, double most, const std::string& title);
+  // The frame of a panel; pixels a unit. `least`: where it begins; becomes the tick below.
+  double ValueAxis(double top, double most, const std::string& title, double* least = nullptr);
   double PowerAxis(double top, double most_w) { return ValueAxis(top, most_w, "power, W"); }
   void TimeAxis(double bottom, const std::string& title);
 
@@ -52,7 +53,7 @@ class Chart {
   std::string Finish(double height) &&;
 
  private:
-  const double seconds_;
+  const double from_, seconds_;
   std::string body_;
 };
 

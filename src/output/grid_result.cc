@@ -1,4 +1,7 @@
 // grid: a row a setting, as data (results.json, csv/results.csv) and for people.
+#include <algorithm>
+#include <set>
+
 #include "absl/strings/str_cat.h"
 #include "json/json.h"
 #include "output/evidence.h"
@@ -73,8 +76,22 @@ void SayRun(const evidence::GridRun& run, FieldSink* sink) {
   sink->Raw("harness", json::Dump(json::ToJson(run.harness)));
 }
 
-std::string Share(const std::optional<double>& share) {
-  return share.has_value() ? ChangeText(1 - *share) : "-";
+std::string Percent(const std::optional<double>& share) {
+  constexpr double kPercent = 100;
+  return share.has_value() ? FormatFixed(*share * kPercent, 1) : "-";
+}
+
+std::vector<std::string> Outcomes(const GridResult& of) {
+  std::vector<std::string> outcomes;
+  for (size_t i = 0; i < of.rows.size(); ++i) {
+    const GridSetting& setting = of.run.settings[i];
+    const bool is_baseline = setting.name == of.run.baseline;
+    outcomes.push_back(setting.status != "ok"        ? Printable(setting.status)
+                       : is_baseline                 ? "baseline"
+                       : of.rows[i].on_front == true ? "on the front"
+                                                     : "");
+  }
+  return outcomes;
 }
 
 Section SettingSection(const GridResult& of, const OutputOptions& options) {
@@ -91,35 +108,28 @@ Section SettingSection(const GridResult& of, const OutputOptions& options) {
   };
   const auto median = ps(&GridRow::median_latency_us), p95 = ps(&GridRow::p95_latency_us),
              p99 = ps(&GridRow::p99_latency_us);
+  const auto percent = [](auto member) {
+    return [member](const GridRow& row) { return Percent(row.*member); };
+  };
+  const auto has_all = [&](const GridRow& row) { return row.n == of.run.samples; };
   RowGrid grid(of.rows);
   const Unit unit = CommonUnit(grid.Values(median, p95, p99), options.unit);
-  grid.Name("setting", 16, &GridRow::setting);
-  grid.Number("n", &GridRow::n);
+  constexpr size_t kWholeName = 40;  // tells settings apart: numbers are left out before it is cut
+  grid.Name("setting", kWholeName, &GridRow::setting).cells = ShortNames(of.run);
+  grid.Number("n", &GridRow::n).HideIf(std::ranges::all_of(of.rows, has_all));
   grid.Times("median", unit, median).HideIfUnknown();
-  grid.Times("p95", unit, p95).HideIfUnknown();
-  grid.Times("p99", unit, p99).HideIfUnknown();
-  grid.Number("energy uJ", number(&GridRow::energy_uj, 1)).HideIfUnknown();
-  grid.Number("energy %", [](const GridRow& row) { return Share(row.energy_reduction); })
-      .HideIfUnknown();
-  grid.Number("memory %", [](const GridRow& row) { return Share(row.peak_mem_reduction); })
-      .HideIfUnknown();
-  grid.Number("KV cache %", [](const GridRow& row) { return Share(row.kv_cache_reduction); })
-      .HideIfUnknown();
-  grid.Number("coherence", number(&GridRow::coherence_delta, 4)).HideIfUnknown();
-  grid.Number("accuracy", number(&GridRow::accuracy, 4)).HideIfUnknown();
-  std::vector<std::string> outcomes;
-  for (size_t i = 0; i < of.rows.size(); ++i) {
-    const GridSetting& setting = of.run.settings[i];
-    const bool is_baseline = setting.name == of.run.baseline;
-    outcomes.push_back(setting.status != "ok"        ? Printable(setting.status)
-                       : is_baseline                 ? "baseline"
-                       : of.rows[i].on_front == true ? "on the front"
-                                                     : "");
-  }
+  grid.Times("p95", unit, p95).Drop(1).HideIfUnknown();
+  grid.Times("p99", unit, p99).Drop(8).HideIfUnknown();
+  grid.Number("energy uJ", number(&GridRow::energy_uj, 1)).Drop(7).HideIfUnknown();
+  grid.Number("less energy %", percent(&GridRow::energy_reduction)).Drop(2).HideIfUnknown();
+  grid.Number("less memory %", percent(&GridRow::peak_mem_reduction)).Drop(6).HideIfUnknown();
+  grid.Number("less KV %", percent(&GridRow::kv_cache_reduction)).Drop(4).HideIfUnknown();
+  grid.Number("coherence", number(&GridRow::coherence_delta, 4)).Drop(5).HideIfUnknown();
+  grid.Number("accuracy", number(&GridRow::accuracy, 4)).Drop(3).HideIfUnknown();
   Section section = {.grid = std::move(grid).Take()};
-  section.grid.columns.push_back({.header = "outcome", .cells = std::move(outcomes)});
+  section.grid.columns.push_back({.header = "outcome", .cells = Outcomes(of)});
   section.notes.push_back(
-      "energy %, memory %, KV cache %: change against the baseline; coherence: difference to it");
+      "less ... %: than the baseline has, negative is more; coherence: difference to it");
   for (const GridSetting& each : of.run.settings) {
     const std::string line = BriefLine(each.message);
     if (!line.empty()) section.notes.push_back(absl::StrCat(each.name, ": ", Printable(line)));
@@ -146,6 +156,19 @@ View GridView(const GridResult& of, const OutputOptions& options) {
 }
 
 }  // namespace
+
+std::vector<std::string> ShortNames(const evidence::GridRun& run) {
+  const std::string prefix = run.workload + "_";
+  std::set<std::string_view> taken;
+  for (const GridSetting& each : run.settings) taken.insert(each.name);
+  std::vector<std::string> names;
+  for (const GridSetting& each : run.settings) {
+    const std::string_view name = each.name;
+    const std::string_view rest = name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+    names.push_back(Printable(rest.empty() || taken.contains(rest) ? name : rest));
+  }
+  return names;
+}
 
 Output GridOutput(const GridResult& of) {
   Output out{.result = result::Result("xplane-time.grid.v1")};

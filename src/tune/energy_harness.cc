@@ -185,8 +185,9 @@ class EnergyHarness : public Harness {
     if (took_ns < kShortestNs) {
       unknown = "energies are of 50 ms and more";
       if (parts > 0 && all_stated) {
-        unknown += ", and shorter runs are measured in blocks by sensors alone, which a stated "
-                   "power is not";
+        unknown +=
+            "; shorter runs are measured in blocks by sensors alone, which a stated power "
+            "is not";
       }
     } else if (parts == 0) {
       unknown = "no sensor of it was read";

@@ -103,6 +103,23 @@ class Tree(GridTest):
         self.assertEqual(json.loads(self.read("results.json"))["no_energy"],
                          "the harness gave none, and --energy was not asked for")
 
+    def test_the_table_tells_settings_apart_and_has_the_signs_of_the_csv(self):
+        space = {**SPACE, "name": "mm", "parameters": [
+            {"name": "mode", "type": "string", "values": ["a", "b"]},
+            {"name": "tile", "type": "int", "values": [32, 128]},
+            {"name": "cost", "type": "int", "values": [120]}]}
+        text = self.grid(space=space, harness=("metrics", "energy")).text
+        names = [line.split()[0] for line in text.splitlines()[3:8]]
+        self.assertEqual(names, ["softmax"] + [f"cost120_mode{mode}_tile{tile}" for mode in "ab"
+                                               for tile in (32, 128)])
+        self.assertLessEqual(max(map(len, text.splitlines())), 80)
+        text = self.grid("--resume", "--format", "markdown", space=space,
+                         harness=("metrics", "energy")).text
+        header, _, _, line = [row.split(" | ") for row in text.splitlines() if " | " in row][:4]
+        self.assertAlmostEqual(
+            float(line[header.index("less KV %")]),
+            100 * float(self.rows("csv/results.csv")[1]["kv_cache_reduction"]))
+
     def test_settings_are_interleaved_and_in_another_order_each_round(self):
         self.grid()
         rounds = {}
