@@ -74,6 +74,15 @@ constexpr CodeInfo kCodes[] = {
     {kRoundedDurations, "rounded_durations", kWarning,
      "kernels whose median and standard deviation come from rounded durations (1 part in 256 or "
      "finer): there are too many different ones to keep"},
+    {kHloMissing, "hlo_missing", kInfo,
+     "programs ran whose Hlo Proto is not in the trace: what their ops compute and move is "
+     "unknown"},
+    {kHloUnusable, "hlo_unusable", kWarning,
+     "the Hlo Proto of a program that ran cannot be used: what its ops compute and move is "
+     "unknown"},
+    {kUnbelievablePeak, "unbelievable_peak", kWarning,
+     "a device's peak in the trace is one that no device has; left out, --peak-flops and "
+     "--peak-bandwidth replace it"},
 };
 // All of them, in the order of the enum.
 static_assert(std::size(kCodes) == static_cast<size_t>(kCodeCount));

@@ -104,6 +104,7 @@ class CommandLine {
 void AddReport(CommandLine* line);
 void AddEvents(CommandLine* line);
 void AddWhere(CommandLine* line);
+void AddHeadroom(CommandLine* line);
 void AddEnergy(CommandLine* line);
 void AddDecisions(CommandLine* line);
 void AddTune(CommandLine* line);

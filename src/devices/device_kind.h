@@ -232,6 +232,8 @@ struct KindRules {
   std::string_view device_clock_stat = {};
   // In `numbers`: what its launch on the host has, too; how many bytes a copy moved.
   std::optional<size_t> launch_id = {}, copied_bytes = {};
+  // Whether flops and bytes of HBM are in the trace, op by op, as the compiler counts them.
+  bool tells_costs = false;
   // The host itself: timed only where there is no accelerator, or when asked for. A plane
   // holds several devices, told apart by Draft::ordinal.
   bool is_host = false;
@@ -269,6 +271,9 @@ std::optional<int64_t> OrdinalAfter(std::string_view plane_name, std::string_vie
 // Whether the op of a flow was complete after `end_ps`. A synchronous body is complete
 // before its op returns; a marker that is missing comes after the trace's end.
 bool CompletesLater(const Completions& completions, int64_t flow, int64_t end_ps);
+
+// One of a pair, "copy-start.3" and "copy-done.3": the work is done between the two.
+bool IsHalfOfPair(std::string_view op);
 
 // Whether the plane's metadata names such a stat; none has no name.
 bool HasStat(const Plane& plane, std::string_view name);

@@ -115,6 +115,13 @@ bool HasStat(const Plane& plane, std::string_view name) {
                                       [&](const StatMetadata& stat) { return stat.name == name; });
 }
 
+bool IsHalfOfPair(std::string_view op) {
+  const size_t dash = op.rfind('-');
+  if (dash == op.npos) return false;
+  const std::string_view end = op.substr(dash, op.find('.', dash) - dash);
+  return end == "-start" || end == "-done";
+}
+
 bool CompletesLater(const Completions& completions, int64_t flow, int64_t end_ps) {
   if (completions.empty()) return false;
   const auto completion = completions.find(flow);

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "devices/device_kind.h"
+#include "hlo/tpu_metadata.h"
 
 namespace xplane_time {
 namespace {
@@ -56,8 +57,17 @@ void ParseModuleName(std::string_view name, Draft* draft) {
   draft->program_id = {StatType::kString, 0, name.substr(open + 1, name.size() - open - 2)};
 }
 
+// -1, and 0 of a custom call, is what the compiler writes where it does not know.
+void ForgetUnknown(bool is_custom_call, std::optional<int64_t>* amount) {
+  if (amount->has_value() && (**amount < 0 || (is_custom_call && **amount == 0))) amount->reset();
+}
+
 void Interpret(const EventBatch& /*batch*/, size_t /*row*/, std::string_view name, Draft* draft) {
   draft->hlo_op = name;
+  const bool is_custom_call = draft->hlo_category == "custom-call";
+  ForgetUnknown(is_custom_call, &draft->flops);
+  ForgetUnknown(is_custom_call, &draft->bytes_accessed);
+  if (is_custom_call && HbmBytes(draft->memory_access) == 0) draft->memory_access = {};
 }
 
 // Runs are the module events, in their order.
@@ -118,6 +128,7 @@ const KindRules kTpuRules = {.kind = DeviceKind::kTpu,
                              .line_order = LineOrder::kNested,
                              .stats = kStats,
                              .device_clock_stat = kStats[0].name,
+                             .tells_costs = true,
                              .interpret = Interpret,
                              .interpret_run = ParseModuleName,
                              .make_splitter = MakeSplitter<ModuleSplitter>};

@@ -2,6 +2,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "devices/device_kind.h"
 #include "output/results.h"
 #include "output/trace_views.h"
 
@@ -49,19 +50,11 @@ void AddTo(const KernelRow& row, KernelRow* merged) {
 using KernelRows = std::span<const KernelRow>;
 using KernelGrid = RowGrid<KernelRows>;
 
-// One of a pair, "copy-start.3" and "copy-done.3": the work is done between the two.
-bool IsHalf(std::string_view kernel) {
-  const size_t dash = kernel.rfind('-');
-  if (dash == kernel.npos) return false;
-  const std::string_view end = kernel.substr(dash, kernel.find('.', dash) - dash);
-  return end == "-start" || end == "-done";
-}
-
 // What `amount` of a row's executions comes to a second; not shown where no row knows it.
 void AddRate(const char* header, std::optional<int64_t> KernelRow::*amount, KernelGrid* grid) {
   constexpr double kPsPerSecond = 1e12;
   const auto rate = [amount](const KernelRow& row) {
-    const bool known = row.*amount && row.total_ps > 0 && !IsHalf(row.kernel);
+    const bool known = row.*amount && row.total_ps > 0 && !IsHalfOfPair(row.kernel);
     return FormatRate(known ? std::optional(static_cast<double>(*(row.*amount)) /
                                             static_cast<double>(row.total_ps) * kPsPerSecond)
                             : std::nullopt);

@@ -7,6 +7,7 @@
 #include "xplane_time/compare.h"
 #include "xplane_time/compat.h"
 #include "xplane_time/energy.h"
+#include "xplane_time/headroom.h"
 #include "xplane_time/pick.h"
 #include "xplane_time/power.h"
 #include "xplane_time/where.h"
@@ -44,6 +45,9 @@ Output WhereOutput(const WhereReport& report, const OutputOptions& options, bool
 // CSV has the lines, or, where the report has them, the stats.
 // `all`: how many planes there are, of which the report has the first.
 Output PlanesOutput(const PlanesReport& report, const OutputOptions& options, size_t all = 0);
+
+// CSV has its ops.
+Output HeadroomOutput(const HeadroomReport& report, const OutputOptions& options);
 
 // CSV has its kernels.
 // `csv`: the table that is CSV, of those of the JSON; empty: kernels, without a trace layers.

@@ -86,6 +86,8 @@ std::vector<std::string> NamesOf(std::string_view command) {
     rows->emplace_back();
   }
   energies.groups.emplace_back();
+  HeadroomReport headroom;
+  headroom.ops.emplace_back();
   const auto names = [&](const Output& output) { return NamesIn(output.view(options)); };
   const bool samples = command == "samples";
   if (samples || command == "functions") {
@@ -95,6 +97,7 @@ std::vector<std::string> NamesOf(std::string_view command) {
   if (command == "kernels") return names(KernelsOutput(report, options));
   if (command == "tree") return names(TreeOutput({}, options));
   if (command == "planes") return names(PlanesOutput(planes, options));
+  if (command == "headroom") return names(HeadroomOutput(headroom, options));
   if (command == "energy") return names(EnergyOutput(energies, options));
   if (command == "compare") return names(CompareOutput({}));
   if (command == "pick") return names(PickOutput({}));

@@ -422,6 +422,17 @@ void DeviceMeter::AddToKernels(Chunk chunk, Rows rows) {
     }
   }
   self_ps = own_ps;
+  if (rules_.copied_bytes.has_value()) AddCopies(chunk, rows);
+}
+
+void DeviceMeter::AddCopies(Chunk chunk, Rows rows) {
+  for (const uint32_t row : rows) {
+    const int64_t bytes = chunk[row].numbers[*rules_.copied_bytes];
+    if (bytes == 0 || tags_[row] == kNone) continue;
+    KernelCell& cell = cells[tags_[row]];
+    cell.copied_bytes = SaturatingAdd(cell.copied_bytes, bytes);
+    ++cell.copies_told;
+  }
 }
 
 void DeviceMeter::LimitDurations() {

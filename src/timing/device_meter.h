@@ -261,6 +261,9 @@ struct KernelCell {
   int64_t min_ps = 0, max_ps = 0;      // without those in aggregated events
   int64_t children_ps = 0;             // inside the executions
   std::optional<int64_t> self_ps = 0;  // after Finish(), where it is known
+  // Copies: what those moved together that tell it, and how many these are.
+  int64_t copied_bytes = 0;
+  uint64_t copies_told = 0;
   DurationCounts durations;
 };
 
@@ -333,6 +336,7 @@ class DeviceMeter {
   void CheckOrder(Rows rows, Interval* last);
   void AddToRun(Chunk chunk, Rows rows, uint32_t run);
   void AddToKernels(Chunk chunk, Rows rows);
+  void AddCopies(Chunk chunk, Rows rows);
   void LimitDurations();
   void MarkBodies(Chunk chunk, Rows rows);
   TimelineKey TimelineOf(Chunk chunk, size_t row) const {

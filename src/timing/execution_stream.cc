@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "hlo/opcodes.h"
+#include "hlo/program.h"
 #include "hlo/tpu_metadata.h"
 #include "sort_parts.h"
 #include "status.h"
@@ -114,7 +114,7 @@ class Meanings {
   Meanings(const Trace& trace, const DevicePlane& device, ExecutionTables* tables)
       : plane_(trace.planes[device.plane]),
         rules_(RulesOf(device.kind)),
-        opcodes_(trace, plane_),
+        hlo_(trace, plane_),
         tables_(*tables),
         recent_(kRecent),
         names_(plane_) {}
@@ -247,7 +247,7 @@ class Meanings {
     meaning.ordinal = draft.ordinal.value_or(kNoOrdinal);
     if (!draft.is_execution) return meaning;
     tables_.ordinals.insert(meaning.ordinal);
-    draft.opcode = opcodes_.Of(draft.program_id, draft.hlo_op);
+    draft.opcode = hlo_.OpcodeOf(draft.program_id, draft.hlo_op);
     meaning.op = OpOf(draft);
     // Else membership is by time.
     if (!rules_.runs_are_events()) meaning.program = ProgramOf(draft);
@@ -296,7 +296,7 @@ class Meanings {
 
   const Plane& plane_;
   const KindRules& rules_;
-  HloOpcodes opcodes_;
+  HloPrograms hlo_;
   ExecutionTables& tables_;
   LineRole role_ = LineRole::kExecution;
   std::vector<Own> own_stats_;  // of the batch

@@ -1,5 +1,4 @@
 // What ops are, by their opcode in the Hlo Proto and, without one, by their name.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -7,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "hlo/opcodes.h"
+#include "hlo/program.h"
 #include "tests/read/raw_message.h"
 #include "tests/support/trace_builder.h"
 #include "xplane_time/read.h"
@@ -16,8 +15,6 @@
 namespace xplane_time::testing {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::Pair;
 using Instructions = std::vector<std::pair<std::string, std::string>>;  // name and opcode
 
 // A module with other fields around those that are read.
@@ -30,30 +27,6 @@ std::string HloProto(const Instructions& instructions) {
   }
   const RawMessage module = RawMessage().Bytes(1, "jit_f").Message(3, computation).Varint(5, 9);
   return RawMessage().Message(1, module).Bytes(3, "buffers").bytes();
-}
-
-Instructions InstructionsOf(std::string_view bytes, bool* sound) {
-  Instructions found;
-  *sound = VisitInstructions(bytes, [&](std::string_view name, std::string_view opcode) {
-    found.emplace_back(name, opcode);
-  });
-  return found;
-}
-
-TEST(HloModule, InstructionsComeInOrder) {
-  bool sound = false;
-  EXPECT_THAT(InstructionsOf(HloProto({{"pmax.7", "all-reduce"}, {"a", ""}}), &sound),
-              ElementsAre(Pair("pmax.7", "all-reduce"), Pair("a", "")));
-  EXPECT_TRUE(sound);
-}
-
-TEST(HloModule, CutAnywhereItIsNeitherReadPastItsEndNorTakenForMore) {
-  const std::string whole = HloProto({{"pmax.7", "all-reduce"}, {"add.1", "add"}});
-  for (size_t size = 0; size < whole.size(); ++size) {
-    const std::string cut = whole.substr(0, size);  // a buffer of its own
-    bool sound = false;
-    EXPECT_LE(InstructionsOf(cut, &sound).size(), 2u);
-  }
 }
 
 struct Op {

@@ -19,7 +19,7 @@ from xspace import Plane, gpu, space, tpu
 
 FORMATS = ("table", "json", "csv", "markdown")
 DECISION_FORMATS = (*FORMATS, "junit", "benchmark", "bmf")
-TRACE_COMMANDS = ("report", "functions", "kernels", "tree", "where", "planes")
+TRACE_COMMANDS = ("report", "functions", "kernels", "tree", "where", "headroom", "planes")
 TOOLS = ("ejkernel", "tune-jax", "xprof")
 # What the options of the commands on traces are tried with.
 SELECTION = ("--device all", "--device cpu", "--device GPU:0", "--threads 2")
@@ -37,6 +37,8 @@ OPTIONS = {
                 "--columns count,self", "--tolerance 100"),
     "tree": (*SELECTION, *FILTERS, *LAYOUT, "--line XLA", "--line XLA --name fusion",
              "--depth 1", "--unit s", "--columns total,child"),
+    "headroom": (*SELECTION, *FILTERS, *LAYOUT, "--unit us", "--columns roof,source",
+                 "--peak-flops 1T --peak-bandwidth 20G"),
     "where": (*SELECTION, *LAYOUT, "--steps", "--unit us", "--columns span,idle"),
     "planes": (*SELECTION, *LAYOUT, "--stats", "--columns events"),
     "events": (*SELECTION, "--max-events 5", "--stat hlo_op --max-events 5", "--line XLA",

@@ -1,0 +1,134 @@
+// Headroom: how much of each op's time a roofline says could be had back.
+//
+// Enters: a trace. Leaves: one row an op, with what it computes and moves, the least time that its
+// device needs for that, and what it took beyond.
+//
+//   auto report = BuildHeadroom(*trace, {.select = {.device = "gpu"}}, diagnostics);
+//   report->ops[0].op                // "custom-call.1", of function "jit_dot"
+//   report->ops[0].flops             // 549755813888, of one execution; source: kModelled
+//   report->ops[0].recoverable_ps    // 571558188: an upper bound
+//   // FailedPrecondition: the selected devices executed nothing. InvalidArgument: a peak of 0.
+//
+//   roof_ps        = executions x max(flops / peak FLOP/s, bytes / peak bandwidth)
+//   recoverable_ps = total_ps - roof_ps
+//
+// A figure is counted (by the driver: bytes of a copy), modelled (from shapes: as XLA's own cost
+// model has it) or unknown; what is unknown is empty, never 0, and `reason` says why there is no
+// roof. FLOPs are those of matrix products only, but on a TPU, which tells all. Never on a CPU:
+// thunks return before their work is done. Rates of collectives and copies are there, roofs not:
+// links have none here.
+//
+// A report owns its strings. Thread-safe on const traces. Time: of BuildReport, and linear in the
+// Hlo Protos of programs that ran.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "xplane_time/diagnostics.h"
+#include "xplane_time/report.h"
+#include "xplane_time/trace.h"
+
+namespace xplane_time {
+
+struct HeadroomOptions {
+  ReportOptions select;  // devices, filters, clock, threads
+  // Of every device, instead of what the trace or our table says.
+  std::optional<double> peak_flops_per_s = {}, peak_bytes_per_s = {};
+};
+
+// Peaks outside of these make no sense: 1 MFLOP/s to 1 EFLOP/s, 1 MB/s to 1 PB/s.
+inline constexpr double kLeastPeak = 1e6, kMostPeakFlops = 1e18, kMostPeakBytes = 1e15;
+
+enum class PeakSource : uint8_t { kTrace, kTable, kUser };
+std::string_view PeakSourceName(PeakSource source);
+
+struct DevicePeaks {
+  // Dense products; by the type of the left operand. On a TPU, or where the user says so, one for
+  // all types.
+  std::optional<double> flops_per_s;     // of 16 bits (where the table has both: f16)
+  std::optional<double> f8_flops_per_s;  // of 8 bits
+  bool has_bf16 = false;                 // flops_per_s is of bf16, too
+  bool of_all_types = false;
+  std::optional<double> bytes_per_s;  // of the device's main memory
+  std::optional<PeakSource> flops_source, bytes_source;
+};
+
+struct HeadroomDevice {
+  DeviceRef device;
+  DeviceKind kind = DeviceKind::kGpu;
+  DevicePeaks peaks;
+  int64_t self_ps = 0;                   // of all its ops
+  int64_t roofed_ps = 0;                 // of those that have a roof
+  std::optional<double> roofed_share;    // of self time; empty: nothing ran
+  std::optional<double> recoverable_ps;  // sum; empty: no op has one
+};
+
+enum class FigureSource : uint8_t { kCounted, kModelled };
+std::string_view FigureSourceName(FigureSource source);
+
+enum class Roof : uint8_t { kFull, kMemory, kCompute };  // the sides that are known
+std::string_view RoofName(Roof roof);
+
+enum class Bound : uint8_t { kMemory, kCompute, kNeither };
+std::string_view BoundName(Bound bound);
+
+// Why an op has no roof, or no recoverable time.
+enum class NoRoof : uint8_t {
+  kHost,          // a CPU
+  kNotCompute,    // a collective, a copy, or control flow
+  kPair,          // half of a -start and -done
+  kNoProgram,     // no sound Hlo Proto of its program
+  kNotInProgram,  // the program has no such op
+  kNoModel,       // nothing says what it computes or moves
+  kNoPeak,        // nothing says what the device can do
+  kExecutions,    // its kernels do not tell how often it ran
+  kAbovePeak,     // it was faster than its roof: the model or the peak is wrong
+};
+std::string_view NoRoofName(NoRoof reason);
+
+// An op of a program on one device; without one, a kernel.
+struct HeadroomRow {
+  DeviceRef device;
+  std::optional<std::string> function, program_id;
+  std::string op;
+  std::string kernel;  // the one of its kernels that took longest
+  Category category = Category::kCompute;
+  Clock clock = Clock::kProfile;
+  uint64_t kernels = 0;  // events
+  // The least count of its kernels; empty where others are no multiples of it.
+  std::optional<uint64_t> executions;
+  int64_t total_ps = 0;
+  // Of one execution (a mean where copies differ).
+  std::optional<double> flops, bytes;
+  std::optional<FigureSource> flops_source, bytes_source;
+  std::optional<double> flops_per_s, bytes_per_s;
+  // Shares of the peaks; 1 is the peak.
+  std::optional<double> flops_share, bytes_share;
+  std::optional<Roof> roof;
+  std::optional<double> roof_ps;
+  std::optional<bool> above_peak;
+  std::optional<double> recoverable_ps;
+  // The side at 60 % of its peak or more; kNeither where both are known and below.
+  std::optional<Bound> bound;
+  std::optional<NoRoof> reason;
+  std::optional<std::string> op_name, source;  // "jit(f)/dot_general", "model.py:12"
+};
+
+struct HeadroomReport {
+  std::vector<InputRow> inputs;
+  CaptureInfo capture;
+  std::vector<HeadroomDevice> devices;
+  std::vector<HeadroomRow> ops;  // by recoverable_ps, then total_ps, descending; unknown last
+  std::vector<DiagnosticRow> diagnostics;
+};
+
+// `reading` holds what OpenTrace counted. Errors: as BuildReport; InvalidArgument (a peak).
+absl::StatusOr<HeadroomReport> BuildHeadroom(const Trace& trace, const HeadroomOptions& options,
+                                             const Diagnostics& reading);
+
+}  // namespace xplane_time

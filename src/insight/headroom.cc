@@ -1,0 +1,388 @@
+#include "xplane_time/headroom.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <utility>
+
+#include "devices/device_kind.h"
+#include "hlo/program.h"
+#include "insight/op_costs.h"
+#include "insight/peaks.h"
+#include "saturate.h"
+#include "status.h"
+#include "timing/analysis.h"
+
+namespace xplane_time {
+namespace {
+
+using insight::OpCost;
+using insight::OpCosts;
+
+constexpr double kPsPerSecond = 1e12;
+// Below that share of both peaks an op is bound by neither: the line that Nsight Compute draws.
+constexpr double kBoundShare = 0.6;
+
+// In the order of their enums.
+constexpr const char* kPeakSources[] = {"trace", "table", "user"};
+constexpr const char* kFigureSources[] = {"counted", "modelled"};
+constexpr const char* kRoofs[] = {"full", "memory", "compute"};
+constexpr const char* kBounds[] = {"memory", "compute", "neither"};
+constexpr const char* kNoRoofs[] = {"host",       "not_compute",        "pair",
+                                    "no_program", "not_in_program",     "no_model",
+                                    "no_peak",    "executions_unknown", "above_peak"};
+
+// "19", or a fingerprint beyond int64: as it is in the trace.
+std::optional<uint64_t> ProgramNumber(const std::optional<std::string>& id) {
+  if (!id.has_value()) return std::nullopt;
+  const char *const begin = id->data(), *const end = begin + id->size();
+  uint64_t number = 0;
+  if (const auto [at, error] = std::from_chars(begin, end, number);
+      error == std::errc() && at == end) {
+    return number;
+  }
+  int64_t negative = 0;
+  const auto [at, error] = std::from_chars(begin, end, negative);
+  const bool whole = error == std::errc() && at == end;
+  return whole ? std::optional(static_cast<uint64_t>(negative)) : std::nullopt;
+}
+
+// What the compiler says of the programs of one device; what is wrong with that is told once each.
+class Compiled {
+ public:
+  Compiled(const Trace& trace, uint32_t plane, Diagnostics* diagnostics)
+      : plane_(plane), programs_(trace, trace.planes[plane]), diagnostics_(diagnostics) {}
+
+  struct Program {
+    const HloProgram* hlo = nullptr;
+    std::unique_ptr<OpCosts> costs;
+  };
+
+  // Null: nothing that can be used.
+  Program* Of(const ProgramInfo& info) {
+    const auto [place, is_new] = known_.try_emplace({info.function, info.program_id.value_or("")});
+    Program& program = place->second;
+    if (is_new) Find(info, &program);
+    return program.hlo == nullptr ? nullptr : &program;
+  }
+
+ private:
+  void Find(const ProgramInfo& info, Program* program) {
+    const std::optional<uint64_t> number = ProgramNumber(info.program_id);
+    const HloPrograms::Found found =
+        number.has_value() ? programs_.Find(*number) : HloPrograms::Found{};
+    if (found.state == HloPrograms::State::kMissing) {
+      diagnostics_->Count(DiagnosticCode::kHloMissing, {.plane = plane_});
+    } else if (found.program == nullptr) {
+      const bool damaged = found.state == HloPrograms::State::kDamaged;
+      Tell(info, damaged ? "damaged" : "two that differ");
+    } else if (found.program->name() != info.function) {
+      Tell(info, Cat("of ", found.program->name()));
+    } else {
+      program->hlo = found.program;
+      program->costs = std::make_unique<OpCosts>(*found.program);
+    }
+  }
+  void Tell(const ProgramInfo& info, std::string_view why) {
+    diagnostics_->Note(DiagnosticCode::kHloUnusable,
+                       Cat(info.function, "(", info.program_id.value_or(""), "): ", why),
+                       {.plane = plane_});
+  }
+
+  const uint32_t plane_;
+  HloPrograms programs_;
+  Diagnostics* const diagnostics_;
+  std::map<std::pair<std::string, std::string>, Program> known_;
+};
+
+// The cells of one row.
+using Cells = std::vector<const KernelCell*>;
+
+class DeviceHeadroom {
+ public:
+  DeviceHeadroom(const Trace& trace, const HeadroomOptions& options, const DeviceAnalysis& device,
+                 Diagnostics* diagnostics)
+      : device_(device),
+        tables_(*device.tables),
+        rules_(RulesOf(device.plane.kind)),
+        compiled_(trace, device.plane.plane, diagnostics) {
+    row_.device = device.row.device;
+    row_.kind = device.plane.kind;
+    row_.self_ps = device.self_ps;
+    bool unbelievable = false;
+    row_.peaks = insight::PeaksOf(trace.planes[device.plane.plane], &unbelievable);
+    if (unbelievable) {
+      diagnostics->Count(DiagnosticCode::kUnbelievablePeak, {.plane = device.plane.plane});
+    }
+    TakePeaks(options);
+  }
+
+  HeadroomDevice AddTo(std::vector<HeadroomRow>* rows) {
+    std::map<std::pair<uint32_t, std::string_view>, Cells> ops;
+    for (const KernelCell& cell : device_.cells) {
+      if (cell.count == 0) continue;
+      const OpInfo& op = tables_.ops[cell.op];
+      ops[{cell.program, op.hlo_op.empty() ? op.kernel : op.hlo_op}].push_back(&cell);
+    }
+    for (const auto& [key, cells] : ops) rows->push_back(RowOf(key.second, cells));
+    if (row_.self_ps > 0) {
+      row_.roofed_share = static_cast<double>(row_.roofed_ps) / static_cast<double>(row_.self_ps);
+    }
+    return std::move(row_);
+  }
+
+ private:
+  void TakePeaks(const HeadroomOptions& options) {
+    DevicePeaks& peaks = row_.peaks;
+    if (options.peak_flops_per_s.has_value()) {
+      peaks.flops_per_s = options.peak_flops_per_s;
+      peaks.f8_flops_per_s.reset();
+      peaks.of_all_types = true;
+      peaks.flops_source = PeakSource::kUser;
+    }
+    if (options.peak_bytes_per_s.has_value()) {
+      peaks.bytes_per_s = options.peak_bytes_per_s;
+      peaks.bytes_source = PeakSource::kUser;
+    }
+  }
+
+  HeadroomRow RowOf(std::string_view op, const Cells& cells) {
+    HeadroomRow row;
+    row.device = row_.device;
+    row.op = op;
+    const uint32_t program = cells[0]->program;
+    if (program != kNone) {
+      row.function = tables_.programs[program].function;
+      row.program_id = tables_.programs[program].program_id;
+    }
+    row.clock = device_.clocks.Of(program).value_or(Clock::kProfile);
+    const OpInfo& longest = CountKernels(cells, &row);
+    row.kernel = longest.kernel;
+    row.category = longest.category;
+    const OpCost cost = CostOf(longest, cells, &row);
+    FillRates(&row);
+    FillRoof(cost, &row);
+    if (row.roof_ps.has_value()) AddRoofed(cells);
+    if (row.recoverable_ps.has_value()) {
+      row_.recoverable_ps = row_.recoverable_ps.value_or(0) + *row.recoverable_ps;
+    }
+    return row;
+  }
+
+  void AddRoofed(const Cells& cells) {
+    for (const KernelCell* cell : cells) {
+      row_.roofed_ps = SaturatingAdd(row_.roofed_ps, cell->self_ps.value_or(cell->total_ps));
+    }
+  }
+
+  // Counts and times; the op of the kernel that took longest.
+  const OpInfo& CountKernels(const Cells& cells, HeadroomRow* row) const {
+    struct Kernel {
+      uint64_t count = 0;
+      int64_t total_ps = 0;
+      const OpInfo* op = nullptr;
+    };
+    std::map<std::string_view, Kernel> kernels;
+    for (const KernelCell* cell : cells) {
+      const OpInfo& op = tables_.ops[cell->op];
+      Kernel& kernel = kernels[op.kernel];
+      kernel.count += cell->count;
+      kernel.total_ps = SaturatingAdd(kernel.total_ps, cell->total_ps);
+      kernel.op = &op;
+      row->kernels += cell->count;
+      row->total_ps = SaturatingAdd(row->total_ps, cell->total_ps);
+    }
+    const Kernel* longest = &kernels.begin()->second;
+    uint64_t least = longest->count;
+    for (const auto& [name, kernel] : kernels) {
+      if (kernel.total_ps > longest->total_ps) longest = &kernel;
+      least = std::min(least, kernel.count);
+    }
+    const bool multiples = std::ranges::all_of(
+        kernels, [least](const auto& each) { return each.second.count % least == 0; });
+    if (multiples) row->executions = least;
+    return *longest->op;
+  }
+
+  // What is known of one execution, as the kind of device tells it.
+  OpCost CostOf(const OpInfo& op, const Cells& cells, HeadroomRow* row) {
+    if (!op.tf_op.empty()) row->op_name = op.tf_op;
+    if (!op.source.empty()) row->source = op.source;
+    if (IsPair(op)) {
+      row->reason = NoRoof::kPair;
+      return {};
+    }
+    OpCost cost;
+    if (rules_.tells_costs) {
+      cost = {.flops = op.flops, .bytes = op.hbm_bytes};
+    } else {
+      cost = CompiledCost(op, cells[0]->program, row);
+    }
+    if (cost.flops.has_value()) {
+      row->flops = static_cast<double>(*cost.flops);
+      row->flops_source = FigureSource::kModelled;
+    }
+    if (cost.bytes.has_value()) {
+      row->bytes = static_cast<double>(*cost.bytes);
+      row->bytes_source = FigureSource::kModelled;
+    }
+    CountCopied(cells, row);
+    return cost;
+  }
+
+  bool IsPair(const OpInfo& op) const {
+    return rules_.tells_costs && (op.is_start || !op.start_op.empty() || IsHalfOfPair(op.hlo_op));
+  }
+
+  // The mean of what the driver says that copies moved; of all of them, or nothing.
+  static void CountCopied(const Cells& cells, HeadroomRow* row) {
+    int64_t bytes = 0;
+    uint64_t told = 0, count = 0;
+    for (const KernelCell* cell : cells) {
+      bytes = SaturatingAdd(bytes, cell->copied_bytes);
+      told += cell->copies_told;
+      count += cell->count;
+    }
+    if (told != count || !row->executions.has_value()) return;
+    row->bytes = static_cast<double>(bytes) / static_cast<double>(*row->executions);
+    row->bytes_source = FigureSource::kCounted;
+  }
+
+  OpCost CompiledCost(const OpInfo& op, uint32_t program, HeadroomRow* row) {
+    if (program == kNone || op.hlo_op.empty()) {
+      row->reason = NoRoof::kNoProgram;
+      return {};
+    }
+    Compiled::Program* const compiled = compiled_.Of(tables_.programs[program]);
+    const HloInstruction* const instruction =
+        compiled == nullptr ? nullptr : compiled->hlo->Find(op.hlo_op);
+    if (instruction == nullptr) {
+      row->reason = compiled == nullptr ? NoRoof::kNoProgram : NoRoof::kNotInProgram;
+      return {};
+    }
+    if (const auto details = ReadDetails(*instruction); details.has_value()) {
+      if (!details->op_name.empty()) row->op_name = details->op_name;
+      if (!details->source_file.empty()) {
+        row->source = Cat(details->source_file, ":", details->source_line);
+      }
+    }
+    return compiled->costs->Of(*instruction);
+  }
+
+  static void FillRates(HeadroomRow* row) {
+    if (!row->executions.has_value() || row->total_ps <= 0) return;
+    const double per_s =
+        static_cast<double>(*row->executions) * kPsPerSecond / static_cast<double>(row->total_ps);
+    if (row->flops.has_value()) row->flops_per_s = *row->flops * per_s;
+    if (row->bytes.has_value()) row->bytes_per_s = *row->bytes * per_s;
+  }
+
+  // Of what a device computes: a TPU also copies so.
+  bool MayHaveRoof(Category category) const {
+    return category == Category::kCompute || (category == Category::kCopy && rules_.tells_costs);
+  }
+
+  // Why there can be none, whatever peaks and figures are.
+  std::optional<NoRoof> Excluded(const HeadroomRow& row) const {
+    if (rules_.is_host) return NoRoof::kHost;
+    if (row.reason == NoRoof::kPair) return NoRoof::kPair;
+    if (!MayHaveRoof(row.category)) return NoRoof::kNotCompute;
+    if (!row.executions.has_value()) return NoRoof::kExecutions;
+    return std::nullopt;
+  }
+
+  void FillRoof(const OpCost& cost, HeadroomRow* row) const {
+    if (const auto excluded = Excluded(*row); excluded.has_value()) {
+      row->reason = excluded;
+      return;
+    }
+    const auto flops_peak = insight::FlopsPeakFor(row_.peaks, cost.flops_type);
+    const std::optional<double>& bytes_peak = row_.peaks.bytes_per_s;
+    const bool compute = row->flops.has_value() && flops_peak.has_value(),
+               memory = row->bytes.has_value() && bytes_peak.has_value();
+    const double compute_s = compute ? *row->flops / *flops_peak : 0,
+                 memory_s = memory ? *row->bytes / *bytes_peak : 0;
+    // A side that is known to be nothing is no roof by itself.
+    if ((!compute || !memory) && compute_s == 0 && memory_s == 0) {
+      const bool any = row->flops.value_or(0) > 0 || row->bytes.value_or(0) > 0;
+      if (!row->reason.has_value()) row->reason = any ? NoRoof::kNoPeak : NoRoof::kNoModel;
+      return;
+    }
+    row->roof = compute && memory ? Roof::kFull : memory ? Roof::kMemory : Roof::kCompute;
+    const double roof_ps =
+        static_cast<double>(*row->executions) * std::max(compute_s, memory_s) * kPsPerSecond;
+    const auto total_ps = static_cast<double>(row->total_ps);
+    row->roof_ps = roof_ps;
+    row->above_peak = roof_ps > total_ps;
+    if (*row->above_peak) {
+      row->reason = NoRoof::kAbovePeak;
+    } else {
+      row->recoverable_ps = total_ps - roof_ps;
+    }
+    FillBound(compute ? flops_peak : std::nullopt, memory ? bytes_peak : std::nullopt, row);
+  }
+
+  static void FillBound(const std::optional<double>& flops_peak,
+                        const std::optional<double>& bytes_peak, HeadroomRow* row) {
+    if (row->total_ps <= 0) return;
+    if (flops_peak.has_value()) row->flops_share = *row->flops_per_s / *flops_peak;
+    if (bytes_peak.has_value()) row->bytes_share = *row->bytes_per_s / *bytes_peak;
+    const double compute = row->flops_share.value_or(0), memory = row->bytes_share.value_or(0);
+    if (std::max(compute, memory) >= kBoundShare) {
+      row->bound = compute > memory ? Bound::kCompute : Bound::kMemory;
+    } else if (row->roof == Roof::kFull) {
+      row->bound = Bound::kNeither;
+    }
+  }
+
+  const DeviceAnalysis& device_;
+  const ExecutionTables& tables_;
+  const KindRules& rules_;
+  Compiled compiled_;
+  HeadroomDevice row_;
+};
+
+absl::Status CheckPeak(const char* name, const std::optional<double>& peak, double most) {
+  if (!peak.has_value() || (*peak >= kLeastPeak && *peak <= most)) return absl::OkStatus();
+  return InvalidArgument(name, " of ", *peak, " a second: no device is like that; give one from ",
+                         kLeastPeak, " to ", most);
+}
+
+}  // namespace
+
+std::string_view PeakSourceName(PeakSource source) {
+  return kPeakSources[static_cast<size_t>(source)];
+}
+std::string_view FigureSourceName(FigureSource source) {
+  return kFigureSources[static_cast<size_t>(source)];
+}
+std::string_view RoofName(Roof roof) { return kRoofs[static_cast<size_t>(roof)]; }
+std::string_view BoundName(Bound bound) { return kBounds[static_cast<size_t>(bound)]; }
+std::string_view NoRoofName(NoRoof reason) { return kNoRoofs[static_cast<size_t>(reason)]; }
+
+absl::StatusOr<HeadroomReport> BuildHeadroom(const Trace& trace, const HeadroomOptions& options,
+                                             const Diagnostics& reading) {
+  RETURN_IF_ERROR(CheckPeak("peak FLOPs", options.peak_flops_per_s, kMostPeakFlops));
+  RETURN_IF_ERROR(CheckPeak("peak bandwidth", options.peak_bytes_per_s, kMostPeakBytes));
+  ASSIGN_OR_RETURN(Analysis analysis, Analyze(trace, options.select, reading));
+  HeadroomReport report;
+  report.inputs = DescribeInputs(trace);
+  report.capture = DescribeCapture(trace);
+  for (const DeviceAnalysis& device : analysis.devices) {
+    if (device.row.executions == 0) continue;
+    DeviceHeadroom headroom(trace, options, device, &analysis.diagnostics);
+    report.devices.push_back(headroom.AddTo(&report.ops));
+  }
+  std::stable_sort(report.ops.begin(), report.ops.end(),
+                   [](const HeadroomRow& a, const HeadroomRow& b) {
+                     constexpr double kUnknown = -1;
+                     return std::tuple(a.recoverable_ps.value_or(kUnknown), a.total_ps) >
+                            std::tuple(b.recoverable_ps.value_or(kUnknown), b.total_ps);
+                   });
+  report.diagnostics = DescribeDiagnostics(trace, analysis.diagnostics);
+  return report;
+}
+
+}  // namespace xplane_time

@@ -1,0 +1,95 @@
+// headroom: how much of each op's time could be had back, by a roofline.
+#include <atomic>
+#include <utility>
+#include <vector>
+
+#include "output/results.h"
+#include "progress.h"
+#include "status.h"
+#include "trace_command.h"
+#include "xplane_time/headroom.h"
+
+namespace xplane_time::tools {
+namespace {
+
+// "989e12", "989T": a number with one of the prefixes of its unit.
+absl::StatusOr<std::optional<double>> ParsePeak(const std::string& text, double most) {
+  constexpr std::string_view kPrefixes = "kMGTPE";
+  double factor = 1;
+  std::string_view digits = text;
+  if (const size_t at = text.empty() ? kPrefixes.npos : kPrefixes.find(text.back());
+      at != kPrefixes.npos) {
+    for (size_t i = 0; i <= at; ++i) factor *= 1000;
+    digits.remove_suffix(1);
+  }
+  const std::optional<double> number = NumberOf(digits);
+  if (!number.has_value()) return InvalidArgument("'", text, "' is no number, as 989e12 or 989T");
+  const double peak = *number * factor;
+  if (!(peak >= kLeastPeak && peak <= most)) {
+    return InvalidArgument("'", text, "' a second is the peak of no device; it is from ",
+                           kLeastPeak, " to ", most);
+  }
+  return std::optional(peak);
+}
+
+class Headroom : public TraceCommand {
+ public:
+  explicit Headroom(CLI::App* app) : TraceCommand(app, {.executions = true}) {
+    const Heading own = Own();
+    own.Parsed("--peak-flops", &headroom_.peak_flops_per_s, "N",
+               "FLOP/s that the devices are capable of, as 989T [what the trace, or a table of "
+               "GPUs, says]",
+               [](const std::string& text) { return ParsePeak(text, kMostPeakFlops); });
+    own.Parsed("--peak-bandwidth", &headroom_.peak_bytes_per_s, "N",
+               "Bytes a second of their main memory, as 3.35T [what the trace says]",
+               [](const std::string& text) { return ParsePeak(text, kMostPeakBytes); });
+  }
+
+  absl::StatusOr<int> Run() override {
+    ASSIGN_OR_RETURN(const Opened opened, Open());
+    RecordOptions();
+    std::atomic<uint64_t> events_done{0};
+    headroom_.select = report_;
+    headroom_.select.events_done = &events_done;
+    absl::StatusOr<HeadroomReport> report;
+    {
+      const ReadingProgress progress(printing_, opened.trace.event_count, &events_done);
+      report = BuildHeadroom(opened.trace, headroom_, opened.diagnostics);
+    }
+    RETURN_IF_ERROR(report.status());
+    WarnOfLeftOut(report->diagnostics);
+    if (const std::string filters = GivenFilters(); !filters.empty() && report->ops.empty()) {
+      return FailedPrecondition(report->inputs[0].path, ": no execution matches ", filters,
+                                "; run without filters to see what is there");
+    }
+    return Print(output::HeadroomOutput(*report, printing_.how));
+  }
+
+ private:
+  void RecordOptions() {
+    std::vector<GivenOption>& given = printing_.how.given;
+    given = GivenOptions(report_);
+    for (const auto& [option, name] : {std::pair("--peak-flops", "peak_flops"),
+                                       std::pair("--peak-bandwidth", "peak_bandwidth")}) {
+      if (!Given(*app_, option)) continue;
+      given.push_back({name, app_->get_option(option)->results().back()});
+    }
+    if (printing_.how.top.has_value()) {
+      given.push_back({"top", static_cast<int64_t>(*printing_.how.top)});
+    }
+  }
+
+  HeadroomOptions headroom_;
+};
+
+}  // namespace
+
+void AddHeadroom(CommandLine* line) {
+  line->Add<Headroom>({"headroom", "How much of each op's time could be had back, by a roofline",
+                       R"(  xplane-time headroom trace.xplane.pb --top 10
+  xplane-time headroom trace.xplane.pb --function jit_train --format json
+  xplane-time headroom trace.xplane.pb --peak-flops 989T --peak-bandwidth 3.35T
+)"});
+}
+
+}  // namespace xplane_time::tools
