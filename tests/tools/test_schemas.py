@@ -129,8 +129,12 @@ class Schemas(EndToEndTest):
         lines += ["power datasets --format json"] * 2
         lines += [f"grid space.json --samples 2 -o {folder} --format json {harness}"
                   for folder in ("grid1", "grid2")]
-        lines += [f"verify {bundle} --format json" for bundle in ("grid1/witness.zip", "space.json")]
+        lines += [f"verify {bundle} --format json" for bundle in ("grid1/witness.zip", "changed.zip")]
         for line in lines:
+            if line.startswith("verify changed.zip"):
+                bundle = bytearray((self.at / "grid1" / "witness.zip").read_bytes())
+                bundle[len(bundle) // 2] ^= 1
+                (self.at / "changed.zip").write_bytes(bundle)
             done = run(*line.split(), cwd=self.at, env=environment(XDG_RUNTIME_DIR=str(self.at)))
             found = list(documents_in(done.text))
             self.assertTrue(found, f"{line}: {done.code} {done.message}")
