@@ -61,8 +61,8 @@ enum class DiagnosticCode : uint8_t {
   kAsynchronousBody,        // a CPU call/while whose body ends after it: no self time
   kRoundedDurations,        // kernels with more distinct durations than memory is meant for
   // What the compiler says (headroom.h).
-  kHloMissing,       // a program that ran has no Hlo Proto
-  kHloUnusable,      // it is damaged, of another program, or there are two
+  kHloMissing,        // a program that ran has no Hlo Proto
+  kHloUnusable,       // it is damaged, of another program, or there are two
   kUnbelievablePeak,  // a peak in the trace that no device has
   kCodeCount,
 };

@@ -40,6 +40,11 @@ std::string WitnessOf(const RecordedSession& session) {
   return text;
 }
 
+// For who reads the manifest alone.
+Json ResultJson(const SessionInfo& info) {
+  return {{"pick", info.pick ? Json(*info.pick) : Json()}, {"claim", info.claim.value_or("")}};
+}
+
 absl::Status ReadRounds(const Bundle& bundle, RecordedSession* session) {
   ASSIGN_OR_RETURN(const Witness witness, ReadWitness(kRounds, bundle.ContentOf(kRounds)));
   if (witness.samples[0] != tune::CanonicalJson(HeadOf(*session))) {
@@ -65,13 +70,19 @@ bool IsSame(const std::optional<double>& a, const std::optional<double>& b) {
 // What a verdict of recorded rounds calls differently.
 Claim Plain(Claim claim) { return claim == Claim::kTooLittleData ? Claim::kUndecided : claim; }
 
+bool IsSame(const TuneResult::Interval& a, const TuneResult::Interval& b) {
+  if (!a.has_value() || !b.has_value()) return a.has_value() == b.has_value();
+  return IsSame((*a)[0], (*b)[0]) && IsSame((*a)[1], (*b)[1]);
+}
+
 bool IsSame(const TuneResult::Row& a, const TuneResult::Row& b) {
   const auto out = [](const TuneResult::Row& row) {
     const auto& of = row.eliminated;
     return of.has_value() ? Cat(of->by.value_or(""), " ", of->round, " ", of->reason) : "";
   };
-  return a.id == b.id && a.status == b.status && a.raced == b.raced && a.alias_of == b.alias_of &&
-         a.samples == b.samples && out(a) == out(b) && IsSame(a.ratio, b.ratio) &&
+  return a.id == b.id && a.params == b.params && a.status == b.status && a.raced == b.raced &&
+         a.alias_of == b.alias_of && a.samples == b.samples && out(a) == out(b) &&
+         IsSame(a.ratio, b.ratio) && IsSame(a.ratio_ci, b.ratio_ci) &&
          IsSame(a.typical_ps, b.typical_ps) && IsSame(a.typical_uj, b.typical_uj);
 }
 
@@ -95,6 +106,7 @@ std::vector<std::string> Differences(const TuneResult& stored, const TuneResult&
   compare("objective", stored.objective == replayed.objective);
   compare("tied", stored.tied == replayed.tied);
   compare("delta", IsSame(stored.delta, replayed.delta));
+  compare("mde", IsSame(stored.mde, replayed.mde));
   compare("p_best", IsSame(stored.p_best, replayed.p_best));
   compare("regret", IsSame(stored.regret.est, replayed.regret.est) &&
                         IsSame(stored.regret.hi, replayed.regret.hi));
@@ -141,8 +153,7 @@ absl::StatusOr<BundleSpec> SessionBundle(const RecordedSession& session) {
   }
   return BundleSpec{.kind = kSessionKind,
                     .configuration = tune::SessionJson(session.info),
-                    .result = {{"pick", session.info.pick ? Json(*session.info.pick) : Json()},
-                               {"claim", session.info.claim.value_or("")}},
+                    .result = ResultJson(session.info),
                     .files = {{kSession, stored.dump(1) + "\n"},
                               {kSpace, SpaceText(session) + "\n"},
                               {kRounds, WitnessOf(session)}}};
@@ -160,6 +171,13 @@ absl::StatusOr<RecordedSession> SessionOf(const Bundle& bundle) {
   });
   session.info.verdict_json = tune::CanonicalJson(root.Object("verdict"));
   if (!wrong.empty()) return DataLoss(kSession, ": ", wrong);
+  const Json verdict = root.Object("verdict");
+  session.info.pick = json::TextOf(verdict, "pick");
+  session.info.claim = json::TextOf(verdict, "claim");
+  const Json* const result = json::Find(bundle.manifest, "result");
+  if (result == nullptr || *result != ResultJson(session.info)) {
+    return DataLoss(kManifest, ": result: is not the pick and the claim of ", kSession);
+  }
   if (bundle.ContentOf(kSpace) != SpaceText(session) + "\n") {
     return DataLoss(kSpace, ": has not the variants of ", kSession);
   }
@@ -170,6 +188,10 @@ absl::StatusOr<RecordedSession> SessionOf(const Bundle& bundle) {
 absl::StatusOr<DecisionCheck> CheckDecision(const RecordedSession& session) {
   const auto stored = ReadTuneResult(session.info.verdict_json.value_or(""));
   if (!stored.has_value()) return DataLoss(kSession, ": $.verdict cannot be read");
+  const Json verdict = json::Parse(*session.info.verdict_json);
+  if (json::TextOf(verdict, "claim") != ClaimName(stored->claim)) {
+    return DataLoss(kSession, ": $.verdict.claim: is no claim");
+  }
   DecisionCheck check = {.claim = std::string(ClaimName(stored->claim)),
                          .pick = stored->pick.value_or("")};
   const auto replayed = ReplayedResult(session, *stored);

@@ -157,11 +157,23 @@ class TuneBundle(BundleTest):
 
         def with_verdict(**changes):
             forged = {**session, "verdict": {**session["verdict"], **changes}}
-            return packed({**files, "session.json": json.dumps(forged).encode()})
+            manifest = json.loads(files["manifest.json"])
+            manifest["result"] = {name: forged["verdict"][name] for name in ("pick", "claim")}
+            return packed({**files, "session.json": json.dumps(forged).encode(),
+                           "manifest.json": json.dumps(manifest).encode()})
 
         what = "its verdict is not what its rounds give: "
         self.assert_problem(with_verdict(pick=other), "session.json", what + "pick")
         self.assert_problem(with_verdict(claim="tie"), "session.json", what + "claim")
+        self.assert_problem(with_verdict(claim="separated"), "session.json", "claim: is no claim")
+        variants = json.loads(json.dumps(session["verdict"]["variants"]))
+        variants[1]["ratio_ci"] = [5, 6]
+        self.assert_problem(with_verdict(variants=variants), "session.json", what + "variants")
+        self.assert_problem(with_verdict(mde=0.5), "session.json", what + "mde")
+        manifest = json.loads(files["manifest.json"])
+        manifest["result"]["pick"] = other
+        self.assert_problem(packed({**files, "manifest.json": json.dumps(manifest).encode()}),
+                            "manifest.json", "result: is not the pick and the claim")
         confirmation = {**session["verdict"]["confirmation"], "speedup": 3}
         self.assert_problem(with_verdict(confirmation=confirmation), "session.json",
                             what + "confirmation")
