@@ -338,6 +338,22 @@ class Resume(GridTest):
         self.assertIn("witness/softmax.jsonl: line 5: is not the sample that was stored",
                       done.message)
 
+    def test_a_full_disk(self):
+        command = self.command()
+        done = subprocess.run(["bash", "-c", 'ulimit -f 120; exec "$@"', "bash", str(BINARY),
+                               *command], cwd=self.at, env=self.environment, capture_output=True,
+                              timeout=60)
+        self.assertEqual(done.returncode, 74, done.stderr)
+        for part in (b"grid.db: no space left", b"--resume"):
+            self.assertIn(part, done.stderr)
+        before = samples_of(
+            (self.at / "out/witness/softmax.jsonl").read_bytes().rpartition(b"\n")[0])
+        self.assertGreater(len(before), 1)
+        self.grid("--resume")
+        after = samples_of((self.at / "out/witness/softmax.jsonl").read_bytes())
+        self.assertEqual((len(after), after[:len(before)]), (self.samples + 1, before))
+        self.verified()
+
     def test_another_question_is_not_this_one(self):
         self.samples = 4
         self.grid()
