@@ -3,8 +3,11 @@
     python3 bench/headroom_vs_jax.py build/tools/xplane-time [PROGRAMS] [SEED]
 
 Needs jax on a CPU; without it says so and ends well. A program is one matrix product, of which the
-FLOPs are compared, or one chain of element-wise work, of which the bytes are. Loops are not among
-them: jax counts a body once, however often it runs.
+FLOPs are compared, or one chain of element-wise work, of which the bytes are. Of products in 16 bits
+jax's number also has one FLOP an element that the CPU converts to 32 bits and back: those are taken
+off, since headroom has products only. jax adds up in single precision, so that what is above 2^24
+is compared to that. Loops are not among the programs: jax counts a body once,
+however often it runs.
 """
 import json
 import pathlib
@@ -24,7 +27,7 @@ BINARY = (jnp.add, jnp.multiply, jnp.subtract, jnp.maximum)
 TYPES = (jnp.float32, jnp.float16, jnp.bfloat16, jnp.float32)
 
 
-def product(rng, name):
+def product(rng):
     m, k, n, batch = (rng.randrange(1, 200) for _ in range(4))
     kind = rng.choice(TYPES)
     a, b = ((m, k), (k, n)) if rng.random() < 0.7 else ((batch % 8 + 1, m, k), (batch % 8 + 1, k, n))
@@ -34,7 +37,7 @@ def product(rng, name):
     return f, [jnp.ones(a, kind), jnp.ones(b, kind)]
 
 
-def chain(rng, name):
+def chain(rng):
     shape = tuple(rng.randrange(1, 60) for _ in range(rng.randrange(1, 4)))
     kind = jnp.float32
     steps = [(rng.choice(UNARY), rng.choice(BINARY)) for _ in range(rng.randrange(2, 6))]
@@ -54,12 +57,15 @@ def main(binary, programs, seed):
         compiled = []
         for i in range(programs):
             kind, make = rng.choice((("flops", product), ("bytes", chain)))
-            f, inputs = make(rng, i)
+            f, inputs = make(rng)
             f.__name__ = f"case_{i}"
             program = jax.jit(f).lower(*inputs).compile()
             costs = program.cost_analysis()
             costs = costs[0] if isinstance(costs, list) else costs
-            wanted[f"jit_case_{i}"] = (kind, costs)
+            want = costs["flops" if kind == "flops" else "bytes accessed"]
+            if kind == "flops" and inputs[0].dtype.itemsize == 2:
+                want -= inputs[0].size + inputs[1].size + jax.eval_shape(f, *inputs).size
+            wanted[f"jit_case_{i}"] = (kind, want)
             compiled.append((program, inputs))
         with jax.profiler.trace(folder):
             for program, inputs in compiled:
@@ -71,14 +77,13 @@ def main(binary, programs, seed):
     for row in json.loads(done.stdout)["ops"]:
         rows.setdefault(row["function"], []).append(row)
     same, wrong, unknown = 0, [], []
-    for name, (kind, costs) in wanted.items():
+    for name, (kind, want) in wanted.items():
         own = rows.get(name, [])
         known = [row[kind] for row in own if row[kind] is not None]
-        want = costs.get("flops" if kind == "flops" else "bytes accessed")
         # Several ops: what is unknown of one of them is unknown of the program.
         if kind == "bytes" and (not own or len(known) < len(own)) or not known:
             unknown.append((name, kind, [(row["op"], row["reason"]) for row in own]))
-        elif sum(known) == want:
+        elif abs(sum(known) - want) <= (want * 2**-22 if want > 2**24 else 0):
             same += 1
         else:
             wrong.append((name, kind, sum(known), want, [row["op"] for row in own]))

@@ -36,7 +36,7 @@
 namespace xplane_time {
 
 struct HeadroomOptions {
-  ReportOptions select;  // devices, filters, clock, threads
+  ReportOptions select = {};  // devices, filters, clock, threads
   // Of every device, instead of what the trace or our table says.
   std::optional<double> peak_flops_per_s = {}, peak_bytes_per_s = {};
 };

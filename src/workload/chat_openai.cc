@@ -22,6 +22,7 @@ class OpenAiStream : public ChatStream {
 
  private:
   absl::Status Take(const ServerEvent& event, int64_t now_ns) {
+    if (answer.is_over) return absl::OkStatus();
     if (event.data == "[DONE]") {
       answer.is_whole = answer.is_over = true;
       return absl::OkStatus();

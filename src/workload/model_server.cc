@@ -234,6 +234,9 @@ class ModelServer : public InferenceClient {
     }
     Attempt attempt = {.answer = AnswerOf(std::move(stream->answer), begin_ns)};
     if (!reply.ok()) attempt.answer.message = Cat("after the answer: ", reply.status().message());
+    if (attempt.answer.answer.empty() && attempt.answer.finish_reason.empty()) {
+      attempt.answer.message = "the answer is empty: the server ended it without a piece";
+    }
     return attempt;
   }
 

@@ -176,21 +176,21 @@ std::string DotProgram(uint64_t type = kBf16, std::string_view name = "jit_f") {
 }
 
 // A GPU that executed dot.1 twice, 1 us each; its program's Hlo Proto has key 1.
-TraceBuilder DotTrace(const Peaks& peaks, const std::string& hlo_proto) {
-  TraceBuilder t;
-  TellPeaks(peaks, t.Gpu(0));
-  auto stream = t.Gpu(0).Stream(1);
-  for (int64_t i = 0; i < 2; ++i) {
-    stream.Kernel({.name = "gemm_kernel",
-                   .start_ps = i * 2'000'000,
-                   .duration_ps = 1'000'000,
-                   .hlo_module = "jit_f",
-                   .program_id = 1,
-                   .hlo_op = "dot.1"});
+struct DotTrace : TraceBuilder {
+  DotTrace(const Peaks& peaks, const std::string& hlo_proto) {
+    TellPeaks(peaks, Gpu(0));
+    auto stream = Gpu(0).Stream(1);
+    for (int64_t i = 0; i < 2; ++i) {
+      stream.Kernel({.name = "gemm_kernel",
+                     .start_ps = i * 2'000'000,
+                     .duration_ps = 1'000'000,
+                     .hlo_module = "jit_f",
+                     .program_id = 1,
+                     .hlo_op = "dot.1"});
+    }
+    AddProgram(hlo_proto, this);
   }
-  AddProgram(hlo_proto, &t);
-  return t;
-}
+};
 
 absl::StatusOr<HeadroomReport> Report(const TraceBuilder& t, HeadroomOptions options = {}) {
   const std::string bytes = t.Bytes();
@@ -288,7 +288,7 @@ TEST(Headroom, AHloProtoThatIsDamagedAnothersOrMissingIsNamed) {
     EXPECT_EQ(report->diagnostics.back().code, "hlo_unusable");
     EXPECT_THAT(report->diagnostics.back().message, HasSubstr(why));
   }
-  TraceBuilder two = DotTrace({}, DotProgram());
+  DotTrace two({}, DotProgram());
   AddProgram(DotProgram(), &two);  // under another key
   EXPECT_EQ(OnlyRow(two).flops, kDotFlops);
   const auto empty = Report(DotTrace({}, Program({})));
@@ -347,7 +347,7 @@ TEST(Headroom, OnACpuFiguresAreKnownButNoRoofIs) {
 }
 
 TEST(Headroom, KernelsThatAreNoMultiplesDoNotTellHowOftenAnOpRan) {
-  TraceBuilder t = DotTrace({}, DotProgram());
+  DotTrace t({}, DotProgram());
   auto stream = t.Gpu(0).Stream(1);
   for (int64_t i = 0; i < 3; ++i) {
     stream.Kernel({.name = "split_k",

@@ -44,6 +44,8 @@ STREAMS = {
     "negative-usage": [*ANSWER, usage(completion_tokens=-7), DONE],
     "fraction-usage": [*ANSWER, usage(prompt_tokens=1.5), DONE],
     "no-done": [*ANSWER],
+    "more-after-done": [b"".join([*ANSWER, usage(), DONE, delta(content="MORE")])],
+    "done-alone": [DONE],
     "one-token": [delta("stop", content="4"), usage(), DONE],
     "length": [delta(content="fo"), delta("length"), usage(), DONE],
     "half-event": [*ANSWER[:2], b'data: {"choices":[{"delta":{"cont'],

@@ -80,6 +80,14 @@ class Answers(HttpTest):
         self.assertEqual((record["status"], record["message"]), ("ok", ""))
         self.assertLess(self.metrics(record)["latency_metrics"]["total_query_seconds"], 2)
 
+    def test_what_comes_after_the_end_is_none_of_the_answer(self):
+        self.assertEqual(self.answered("more-after-done")["model_answers"], {"m/1": "four"})
+
+    def test_an_answer_without_a_piece_says_so(self):
+        record = self.answered("done-alone")
+        self.assertEqual((record["status"], record["model_answers"]), ("ok", {"m/1": ""}))
+        self.assertIn("the answer is empty", record["message"])
+
     def test_reasoning_is_told_apart(self):
         record = self.answered("reasoning")
         self.assertEqual(record["model_answers"], {"m/1": "four"})
