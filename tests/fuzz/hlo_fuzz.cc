@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "hlo/program.h"
+#include "insight/op_costs.h"
 
 namespace {
 
@@ -22,7 +23,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const auto program = xplane_time::HloProgram::Read(bytes);
   if (!program.ok()) return 0;
+  xplane_time::insight::OpCosts costs(*program);
   for (const xplane_time::HloInstruction& each : program->instructions()) {
+    const xplane_time::insight::OpCost cost = costs.Of(each);
+    if (cost.flops.value_or(0) < 0 || cost.bytes.value_or(0) < 0) std::abort();
     for (const std::string_view text : {each.name, each.opcode, each.message}) {
       RequireInside(text, bytes);
     }
