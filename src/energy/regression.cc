@@ -433,7 +433,8 @@ class Fitter {
       inside.resize(kept);
     }
     const Windows windows = observations_.Make(columns, timing, inside);
-    const MatrixXd rows = Joined(windows.busy_s, IdleColumns(windows, capture_s(), 1));
+    MatrixXd rows(windows.busy_s.rows(), windows.busy_s.cols() + 1);
+    rows << windows.busy_s, IdleColumns(windows, capture_s(), 1);
     const VectorXd prior_sd = VectorXd::Constant(rows.cols(), 10 * most_w_);
     const Solution solution = LeastSquares(rows, windows.energy_j, prior_sd, 1).Solve();
     return solution.residuals.squaredNorm() / static_cast<double>(rows.rows()) /
@@ -512,12 +513,6 @@ class Fitter {
 
  private:
   double capture_s() const { return observations_.capture_s(); }
-
-  static MatrixXd Joined(const MatrixXd& left, const MatrixXd& right) {
-    MatrixXd joined(left.rows(), left.cols() + right.cols());
-    joined << left, right;
-    return joined;
-  }
 
   static VectorXd Expected(const Attempt& attempt, std::span<const Index> inside) {
     VectorXd expected_j = attempt.windows.energy_j;
@@ -987,8 +982,7 @@ std::optional<Fit> FitPowers(Sensor sensor, std::span<const BusyCurve> kernels, 
   auto [attempt, g] = BestAttempt(candidates, fitters, some);
   if (attempt.windows.energy_j.size() == 0) return std::nullopt;
   attempt = WithIdleTerms(fitters[g], some, std::move(attempt));
-  const double coarse_s = SearchStepS(grids[0]);
-  std::vector<Rival> rivals = LikelyRivals(candidates, fitters, few, some, attempt, g, coarse_s);
+  std::vector<Rival> rivals = LikelyRivals(candidates, fitters, few, some, attempt, g, step_s);
   Judge(fitters, some, attempt, &rivals);
   if (const Rival* better = Better(rivals)) {
     g = better->at.grid;
