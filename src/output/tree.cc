@@ -2,7 +2,6 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "output/results.h"
 #include "output/trace_views.h"
 
@@ -31,11 +30,21 @@ std::vector<double> WholeTotals(const TreeReport& report) {
   return totals;
 }
 
+// "/home/me/model.py:12 attention": "model.py:12 attention".
+std::string WithoutFolder(const std::string& line) {
+  const size_t slash = line.substr(0, line.find(' ')).rfind('/');
+  return slash == std::string::npos ? line : line.substr(slash + 1);
+}
+
 // The lines of a row, where its name does not say them all.
-std::string LinesText(const TreeRow& row) {
+std::string LinesText(const TreeRow& row, bool with_folders) {
   const bool in_name = row.lines.size() == 1 && row.name.starts_with(row.lines[0]);
   if (row.lines.empty() || in_name) return "";
-  return absl::StrCat(absl::StrJoin(row.lines, ", "), row.lines_cut ? ", ..." : "");
+  std::string text;
+  for (const std::string& line : row.lines) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", with_folders ? line : WithoutFolder(line));
+  }
+  return row.lines_cut ? text + ", ..." : text;
 }
 
 // `whole_ps(row)`: what it is a part of.
@@ -52,9 +61,10 @@ Grid TreeGrid(std::span<const TreeRow> rows, TreeBy by, WholePs whole_ps,
   };
   RowGrid grid(rows);
   const Unit unit = CommonUnit(grid.Values(&TreeRow::total_ps), options.unit);
-  grid.Name("name", 20, [](const TreeRow& row) {
+  grid.Name("name", 20, [&](const TreeRow& row) {
     const size_t depth = std::min<size_t>(row.depth, 12);  // deep paths keep room for their names
-    return std::string(2 * depth, ' ') + row.name;
+    const bool is_short = by == TreeBy::kSource && !options.wide;
+    return std::string(2 * depth, ' ') + (is_short ? WithoutFolder(row.name) : row.name);
   });
   grid.Number("count", &TreeRow::count);
   grid.Times("total", unit, &TreeRow::total_ps);
@@ -70,7 +80,9 @@ Grid TreeGrid(std::span<const TreeRow> rows, TreeBy by, WholePs whole_ps,
       .Drop(1);
   grid.Name("status", 0, [](const TreeRow& row) { return row.status == "ok" ? "" : row.status; })
       .HideIfSame(/*unless_known=*/true);
-  grid.Name("lines", 16, LinesText).Drop(3).HideIfSame();
+  grid.Name("lines", 16, [&](const TreeRow& row) { return LinesText(row, options.wide); })
+      .Drop(3)
+      .HideIfSame();
   return std::move(grid).Take();
 }
 

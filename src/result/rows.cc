@@ -204,7 +204,7 @@ void VisitRow(const TreeRow& row, FieldSink* sink) {
   VisitDevice(&row.device, sink);
   XPLANE_TIME_FIELDS(sink, KnownText(row.line), row.name, row.depth, row.parent, row.count,
                      row.total_ps, row.self_ps, row.child_ps, row.status);
-  sink->Texts("lines", row.lines);
+  sink->RowTexts("lines", row.lines);
   sink->Field("lines_cut", row.lines_cut);
 }
 

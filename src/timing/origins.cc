@@ -24,10 +24,14 @@ std::string NameOf(const HloFrame& frame) {
   return name;
 }
 
+// A call right below its like, of another column, is one: the compiler adds those of loops.
 std::vector<std::string> NamesOf(const HloStack& stack) {
   std::vector<std::string> names;
   if (stack.broken) names.emplace_back(kBroken);
-  for (const HloFrame& frame : stack.frames) names.push_back(NameOf(frame));
+  for (const HloFrame& frame : stack.frames) {
+    std::string name = NameOf(frame);
+    if (names.empty() || names.back() != name) names.push_back(std::move(name));
+  }
   return names;
 }
 

@@ -252,6 +252,15 @@ TEST(TreeBySource, FramesInACircleOrFromNowhereAreNamedAndEnd) {
   EXPECT_THAT(rows, SizeIs(4));
 }
 
+TEST(TreeBySource, ACallRightBelowItsLikeIsOne) {
+  Made made = {.main = {{.name = "a", .frame = 3}}, .frames = Frames({0, 1})};
+  made.frames.Message(4, RawMessage().Int(1, 2).Int(2, 2));  // frame 3 is at the place of 2
+  TraceBuilder t;
+  const auto rows = TreeOf(RunAll(made, &t), By(TreeBy::kSource));
+  EXPECT_EQ(rows.at(FrameName(1) + " > " + FrameName(2)).self_ps, 10);
+  EXPECT_THAT(rows, SizeIs(2));
+}
+
 TEST(TreeBySource, FusionsThatCallEachOtherOrNestTooDeepEnd) {
   Made made = {.main = {{.name = "f", .opcode = "fusion", .called = {2, 77}}}};
   for (int64_t i = 0; i < 10'000; ++i) {
