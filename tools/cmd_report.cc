@@ -119,10 +119,11 @@ class Tree : public TextCommand {
     const Heading own = Own();
     own.Value("--line", &tree_.line, "RE", "Nest the lines that match instead of functions");
     own.Value("--name", &tree_.name, "RE", "Only events that match");
-    own.OneOf("--by", &tree_.by, {"nesting", "scope", "source"},
-              "What is inside of what: nesting, scope (the own time of ops by name scope) or source "
-              "(by file and line, under the calls around it) [nesting]",
-              "WHAT");
+    own.OneOf(
+        "--by", &tree_.by, {"nesting", "scope", "source"},
+        "What is inside of what: nesting, scope (the own time of ops by name scope) or source "
+        "(by file and line, under the calls around it) [nesting]",
+        "WHAT");
     own.Value("--depth", &tree_.max_depth, "N", "Levels to show [all]", CLI::Range(1, 1000000));
   }
 

@@ -208,7 +208,8 @@ bool ReadComputation(const WireField& message, Damage* damage, HloComputation* c
 }  // namespace
 
 // FileLocation: file_name_id 1, function_name_id 2, line 3. StackFrame: file_location_id 1,
-// parent_frame_id 2. Of the index: file_names 1, function_names 2, file_locations 3, stack_frames 4.
+// parent_frame_id 2. Of the index: file_names 1, function_names 2, file_locations 3,
+// stack_frames 4.
 bool HloProgram::FrameIndex::Add(const WireField& index) {
   constexpr size_t kMost = kMostInstructions;
   Damage ignored;
@@ -248,8 +249,9 @@ const Row* AtId(const std::vector<Row>& rows, int64_t id) {
 HloFrame HloProgram::FrameIndex::At(const Frame& frame) const {
   const Location* const location = AtId(locations, frame.location);
   if (location == nullptr) return {};
-  const std::string_view *const file = AtId(files, location->file),
-                                *const function = AtId(functions, location->function);
+  const std::string_view *const file = AtId(files, location->file), *const function =
+                                                                        AtId(functions,
+                                                                             location->function);
   return {.file = file == nullptr ? std::string_view() : *file,
           .function = function == nullptr ? std::string_view() : *function,
           .line = location->line};

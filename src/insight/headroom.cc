@@ -296,8 +296,8 @@ absl::Status CheckPeak(const char* name, const std::optional<double>& peak, doub
                          kLeastPeak, " to ", most);
 }
 
-// What the kernels of a device reach, as its ops do: where an op has several, which of them does how
-// much of its work is not known.
+// What the kernels of a device reach, as its ops do: where an op has several, which of them does
+// how much of its work is not known.
 class KernelRates {
  public:
   explicit KernelRates(std::vector<DeviceHeadroom::Op> ops, const DeviceAnalysis& device)

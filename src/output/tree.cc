@@ -69,7 +69,8 @@ Grid TreeGrid(std::span<const TreeRow> rows, TreeBy by, WholePs whole_ps,
   grid.Number("count", &TreeRow::count);
   grid.Times("total", unit, &TreeRow::total_ps);
   grid.Times("self", unit, self_if(false));
-  grid.Times("idle", unit, self_if(true)).HideIf(!by_nesting || (!rows.empty() && !rows[0].line.empty()));
+  grid.Times("idle", unit, self_if(true))
+      .HideIf(!by_nesting || (!rows.empty() && !rows[0].line.empty()));
   grid.Times("child", unit, &TreeRow::child_ps).Drop(2);
   grid.Number(by_nesting ? "of root %" : "share %",
               [&](const TreeRow& row) {
@@ -101,9 +102,9 @@ std::vector<Section> TreeSections(const TreeReport& report, const OutputOptions&
       return KeyOf(row.device) == KeyOf(first.device) && row.line == first.line;
     };
     while (end < shown && is_of_line(rows[end])) ++end;
-    Section section = {
-        .title = names.Name(rows[begin].device),
-        .grid = TreeGrid(std::span(rows).subspan(begin, end - begin), report.by, whole_ps, options)};
+    Section section = {.title = names.Name(rows[begin].device),
+                       .grid = TreeGrid(std::span(rows).subspan(begin, end - begin), report.by,
+                                        whole_ps, options)};
     if (!rows[begin].line.empty()) {
       section.title.append(", line \"" + Printable(rows[begin].line) + "\"");
     }

@@ -259,10 +259,10 @@ class Meanings {
     const HloText hlo = ParseHloText(d.hlo_text);
     const bool is_done = hlo.opcode.ends_with("-done");
     const std::string_view start_op = is_done ? hlo.first_operand : std::string_view();
-    const auto key =
-        std::make_tuple(View(d.kernel), View(d.hlo_op), View(d.tf_op), View(d.scope),
-                        View(d.source), View(d.source_stack), View(start_op), View(d.memory_access), d.flops.value_or(-1),
-                        d.bytes_accessed.value_or(-1), static_cast<int>(category));
+    const auto key = std::make_tuple(View(d.kernel), View(d.hlo_op), View(d.tf_op), View(d.scope),
+                                     View(d.source), View(d.source_stack), View(start_op),
+                                     View(d.memory_access), d.flops.value_or(-1),
+                                     d.bytes_accessed.value_or(-1), static_cast<int>(category));
     const auto next = static_cast<uint32_t>(tables_.ops.size());
     const auto [found, inserted] = op_index_.try_emplace(key, next);
     if (inserted) {
@@ -308,11 +308,10 @@ class Meanings {
   absl::flat_hash_map<uint64_t, std::vector<const Entry*>> by_hash_;
   std::vector<const Entry*> recent_;  // by some bits of the hash
   EventNames names_;
-  absl::flat_hash_map<
-      std::tuple<absl::string_view, absl::string_view, absl::string_view, absl::string_view,
-                 absl::string_view, absl::string_view, absl::string_view, absl::string_view,
-                 int64_t, int64_t, int>,
-      uint32_t>
+  absl::flat_hash_map<std::tuple<absl::string_view, absl::string_view, absl::string_view,
+                                 absl::string_view, absl::string_view, absl::string_view,
+                                 absl::string_view, absl::string_view, int64_t, int64_t, int>,
+                      uint32_t>
       op_index_;
   absl::flat_hash_map<std::pair<std::string, std::optional<std::string>>, uint32_t> program_index_;
   absl::flat_hash_map<std::pair<std::string, std::string>, uint32_t> symbol_index_;

@@ -204,8 +204,7 @@ TEST(HbmBytes, CutAnywhereAreThoseOfWholeAccessesOrNothing) {
   for (size_t size = 0; size <= whole.size(); ++size) {
     const std::string cut = whole.substr(0, size);  // a buffer of its own
     const auto found = whole_at.find(size);
-    EXPECT_EQ(HbmBytes(cut),
-              found == whole_at.end() ? std::nullopt : std::optional(found->second))
+    EXPECT_EQ(HbmBytes(cut), found == whole_at.end() ? std::nullopt : std::optional(found->second))
         << size;
   }
   for (size_t at = 0; at < whole.size(); ++at) {

@@ -106,8 +106,10 @@ TEST(HloProgram, TellsOpsShapesCallsAndSources) {
   EXPECT_EQ(stack.frames[0].function, "<module>");
   EXPECT_EQ(stack.frames[1].function, "attention");
   EXPECT_EQ(stack.frames[1].line, 12);
-  EXPECT_EQ(program->SourceOf({.stack_frame = 1}).line, 6);
-  EXPECT_EQ(program->SourceOf({}).line, 0);
+  HloDetails other;
+  EXPECT_EQ(program->SourceOf(other).line, 0);
+  other.stack_frame = 1;
+  EXPECT_EQ(program->SourceOf(other).line, 6);
   const auto dot = ReadDetails(*program->FindId(7));
   EXPECT_THAT(dot->operands, ElementsAre(5, 6));
   EXPECT_THAT(dot->lhs_contracting, ElementsAre(1));

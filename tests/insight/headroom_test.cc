@@ -348,8 +348,15 @@ std::optional<double> SlowSize(const std::string& details) {
 
 TEST(Headroom, DetailsOfACopyMayBeCutOrDamagedAnywhere) {
   const std::string whole = "kind_src:pageable kind_dst:device size:40960 dest:1 size:7 async:1";
-  std::vector<std::string> all = {"size:", " size:5", "size:5 ", "size:0", "size:-4", "size:9x",
-                                  "size:99999999999999999999999", "xsize:5", "size: 5"};
+  std::vector<std::string> all = {"size:",
+                                  " size:5",
+                                  "size:5 ",
+                                  "size:0",
+                                  "size:-4",
+                                  "size:9x",
+                                  "size:99999999999999999999999",
+                                  "xsize:5",
+                                  "size: 5"};
   for (size_t size = 0; size <= whole.size(); ++size) all.push_back(whole.substr(0, size));
   for (size_t at = 0; at < whole.size(); ++at) {
     for (const char byte : {' ', ':', '9', '\xff', '\0'}) {
@@ -359,9 +366,8 @@ TEST(Headroom, DetailsOfACopyMayBeCutOrDamagedAnywhere) {
   }
   for (const std::string& details : all) {
     TraceBuilder t;
-    t.Gpu(0).Stream(1).Kernel({.name = "MemcpyH2D",
-                               .duration_ps = 1'000'000,
-                               .stats = {{"memcpy_details", details}}});
+    t.Gpu(0).Stream(1).Kernel(
+        {.name = "MemcpyH2D", .duration_ps = 1'000'000, .stats = {{"memcpy_details", details}}});
     EXPECT_EQ(OnlyRow(t).bytes, SlowSize(details)) << details;
   }
 }

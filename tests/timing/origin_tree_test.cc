@@ -91,8 +91,9 @@ struct Made {
 void AddProgram(const Made& made, int64_t program_id, TraceBuilder* t) {
   t->Plane("/host:metadata")
       .Line({})
-      .Event({.name = made.function,
-              .metadata_stats = {{"program_id", program_id}, {"Hlo Proto", RawBytes{made.Proto()}}}});
+      .Event(
+          {.name = made.function,
+           .metadata_stats = {{"program_id", program_id}, {"Hlo Proto", RawBytes{made.Proto()}}}});
 }
 
 // Each op of `main` runs once, op i for 10 + i ps.
@@ -211,13 +212,12 @@ TEST(TreeBySource, AFusionIsCountedOnceWithTheLinesOfAllThatIsInIt) {
 
 TEST(TreeBySource, AFusionThatSaysNothingIsWhereAllOfItIs) {
   TraceBuilder t;
-  const Made made = {
-      .main = {{.name = "f", .opcode = "fusion", .called = {2}}},
-      .others = {{{.name = "p", .opcode = "parameter", .op_name = "args[0]"},
-                  {.name = "x", .op_name = "jit(f)/layer/exp", .frame = 2},
-                  {.name = "y", .op_name = "jit(f)/layer/mul", .frame = 3},
-                  {.name = "z"}}},
-      .frames = Frames({0, 1, 1})};
+  const Made made = {.main = {{.name = "f", .opcode = "fusion", .called = {2}}},
+                     .others = {{{.name = "p", .opcode = "parameter", .op_name = "args[0]"},
+                                 {.name = "x", .op_name = "jit(f)/layer/exp", .frame = 2},
+                                 {.name = "y", .op_name = "jit(f)/layer/mul", .frame = 3},
+                                 {.name = "z"}}},
+                     .frames = Frames({0, 1, 1})};
   RunAll(made, &t);
   EXPECT_EQ(TreeOf(t, By(TreeBy::kSource)).at(FrameName(1)).self_ps, 10);
   EXPECT_EQ(TreeOf(t, By(TreeBy::kScope)).at("jit(f) > layer").self_ps, 10);
@@ -236,11 +236,11 @@ TEST(TreeBySource, ManyLinesAreCutAndThatIsSaid) {
 
 TEST(TreeBySource, FramesInACircleOrFromNowhereAreNamedAndEnd) {
   TraceBuilder t;
-  const auto rows = TreeOf(RunAll({.main = {{.name = "a", .frame = 1},    // 1 -> 2 -> 1
-                                            {.name = "b", .frame = 3},    // its parent is itself
-                                            {.name = "c", .frame = 99},   // there is none
+  const auto rows = TreeOf(RunAll({.main = {{.name = "a", .frame = 1},   // 1 -> 2 -> 1
+                                            {.name = "b", .frame = 3},   // its parent is itself
+                                            {.name = "c", .frame = 99},  // there is none
                                             {.name = "d", .frame = -5},
-                                            {.name = "e", .frame = 4}},   // a parent from nowhere
+                                            {.name = "e", .frame = 4}},  // a parent from nowhere
                                    .frames = Frames({2, 1, 3, 77})},
                                   &t),
                            By(TreeBy::kSource));
@@ -298,11 +298,8 @@ TEST(TreeByScope, TheProgramOfAnotherFunctionSaysNothing) {
   RunAll(made, &t);
   made.function = "jit_g";
   AddProgram(made, 2, &t);
-  t.Host().Thread("w").Thunk({.start_ps = 5000,
-                              .duration_ps = 7,
-                              .hlo_op = "a",
-                              .hlo_module = "jit_f",
-                              .program_id = 2});
+  t.Host().Thread("w").Thunk(
+      {.start_ps = 5000, .duration_ps = 7, .hlo_op = "a", .hlo_module = "jit_f", .program_id = 2});
   EXPECT_EQ(TreeOf(t, By(TreeBy::kScope)).at("(no scope)").total_ps, 7);
   const auto report = TryTree(t, By(TreeBy::kScope));
   EXPECT_EQ(report->diagnostics.at(0).code, "hlo_unusable");

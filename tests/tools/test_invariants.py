@@ -316,11 +316,11 @@ class DevicesAndKernels(Traces):
                 op = of_kernel[0]
                 for name in ("flops_per_s", "bytes_per_s"):
                     if op[name] is not None and op["total_ps"] == row["total_ps"]:
-                        self.assertAlmostEqual(row[name] / op[name], 1, 9, what)
+                        self.assertTrue(math.isclose(row[name], op[name], rel_tol=1e-9), what)
                         compared += 1
                 if op["roof_ps"] is not None:
-                    self.assertAlmostEqual(row["roof_share"] * row["total_ps"] / op["roof_ps"], 1,
-                                           9, what)
+                    roof_ps = row["roof_share"] * row["total_ps"]
+                    self.assertTrue(math.isclose(roof_ps, op["roof_ps"], rel_tol=1e-9), what)
         self.assertGreater(compared, 20)
 
     def test_trees_add_up(self):
