@@ -61,7 +61,7 @@ Grid TreeGrid(std::span<const TreeRow> rows, TreeBy by, WholePs whole_ps,
   };
   RowGrid grid(rows);
   const Unit unit = CommonUnit(grid.Values(&TreeRow::total_ps), options.unit);
-  grid.Name("name", 20, [&](const TreeRow& row) {
+  grid.Name("name", by_nesting ? 20 : 40, [&](const TreeRow& row) {
     const size_t depth = std::min<size_t>(row.depth, 12);  // deep paths keep room for their names
     const bool is_short = by == TreeBy::kSource && !options.wide;
     return std::string(2 * depth, ' ') + (is_short ? WithoutFolder(row.name) : row.name);
