@@ -53,9 +53,10 @@ using KernelRows = std::span<const KernelRow>;
 using KernelGrid = RowGrid<KernelRows>;
 
 // Not shown where no row knows it.
-void AddRate(const char* header, std::optional<double> KernelRow::*per_s, KernelGrid* grid) {
+void AddRate(const char* header, std::optional<double> KernelRow::*per_s, int drop,
+             KernelGrid* grid) {
   const auto rate = [per_s](const KernelRow& row) { return FormatRate(row.*per_s); };
-  grid->Number(header, rate).Drop(3).HideIfUnknown();
+  grid->Number(header, rate).Drop(drop).HideIfUnknown();
 }
 
 // Kernel to category, the columns of both tables; `all` adds the others. What gives way to
@@ -81,10 +82,10 @@ void AddNumbers(const KernelRows& rows, const OutputOptions& options, bool all, 
   }
   grid->Number("share %", [](const KernelRow& row) { return FormatPercent(row.share); });
   if (all) {
-    AddRate("FLOP/s", &KernelRow::flops_per_s, grid);
-    AddRate("B/s", &KernelRow::bytes_per_s, grid);
+    AddRate("FLOP/s", &KernelRow::flops_per_s, /*drop=*/2, grid);
+    AddRate("B/s", &KernelRow::bytes_per_s, /*drop=*/3, grid);
     grid->Number("roof %", [](const KernelRow& row) { return FormatPercent(row.roof_share); })
-        .Drop(3)
+        .Drop(1)
         .HideIfUnknown();
   }
   grid->Text("category", [](const KernelRow& row) { return CategoryName(row.category); })
