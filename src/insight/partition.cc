@@ -345,9 +345,10 @@ void PartitionSweep::CreditGap(const Piece& piece, const Gap& gap) {
   const int64_t shift_ps = SaturatingSub(gap.profile_end_ps, end_ps);
   const int64_t from_ps = SaturatingAdd(start_ps, shift_ps),
                 to_ps = SaturatingAdd(launch_ps, shift_ps);
+  int64_t* const busy_ps = known ? &owner.host_busy_ps : &owner.unknown_busy_ps;
   auto busy = std::ranges::upper_bound(host_busy_, from_ps, {}, &Interval::end_ps);
   for (; busy != host_busy_.end() && busy->start_ps < to_ps; ++busy) {
-    owner.host_busy_ps += std::min(busy->end_ps, to_ps) - std::max(busy->start_ps, from_ps);
+    *busy_ps += std::min(busy->end_ps, to_ps) - std::max(busy->start_ps, from_ps);
   }
 }
 

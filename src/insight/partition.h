@@ -129,8 +129,8 @@ struct OwnedTimes {
   Rank rank = kOther;
   int64_t busy_ps = 0;  // of its class, exposed
   int64_t idle_host_ps = 0, idle_launch_ps = 0, idle_unknown_ps = 0;
-  // Of idle_host_ps and idle_unknown_ps: that part in which the host was known to be busy.
-  int64_t host_busy_ps = 0;
+  // Of the first and the last: that part in which the host was known to be busy.
+  int64_t host_busy_ps = 0, unknown_busy_ps = 0;
   uint64_t count = 0, gaps = 0;  // executions; gaps that one of them ended
 };
 
