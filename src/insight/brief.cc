@@ -52,9 +52,7 @@ class Tally {
     count_ += count;
   }
   // Takes what others have of a device's time.
-  void Take(size_t device, int64_t ps) {
-    by_device_[device] -= std::min(ps, by_device_[device]);
-  }
+  void Take(size_t device, int64_t ps) { by_device_[device] -= std::min(ps, by_device_[device]); }
 
   int64_t total_ps() const {
     return std::accumulate(by_device_.begin(), by_device_.end(), int64_t{0}, SaturatingAdd);
@@ -106,9 +104,8 @@ class Briefer {
       const PartitionSweep& sweep = static_cast<const WhereWatch&>(*device.watcher).sweep();
       const WhereDevice& row = where.devices[devices_.size()];
       devices_.push_back({&device, &sweep, &row, {}});
-      report_.devices.push_back({.device = row.device,
-                                 .kind = row.kind,
-                                 .span_ps = row.time.span_ps.value_or(0)});
+      report_.devices.push_back(
+          {.device = row.device, .kind = row.kind, .span_ps = row.time.span_ps.value_or(0)});
       report_.span_ps = SaturatingAdd(report_.span_ps, report_.devices.back().span_ps);
     }
   }
@@ -171,11 +168,14 @@ class Briefer {
   const ProgramInfo* ProgramOf(const OfDevice& device, uint32_t program) const {
     return program == kNone ? nullptr : &device.analysis->tables->programs[program];
   }
+  static std::string OfFunction(std::string_view op, std::string_view function) {
+    return Cat(op, " of ", function);
+  }
   // "dot.1 of jit_f".
   std::string OpName(const OfDevice& device, const OwnedTimes& owner) const {
     const OpInfo& op = device.analysis->tables->ops[owner.op];
     const ProgramInfo* const program = ProgramOf(device, owner.program);
-    return program == nullptr ? op.kernel : Cat(op.kernel, " of ", program->function);
+    return program == nullptr ? op.kernel : OfFunction(op.kernel, program->function);
   }
   std::string FunctionName(const OfDevice& device, const OwnedTimes& owner) const {
     const ProgramInfo* const program = ProgramOf(device, owner.program);
@@ -202,7 +202,7 @@ class Briefer {
         .certainty = known ? Certainty::kUpperBound : Certainty::kCannotTell,
         .device = device,
         .function = slow.function,
-        .what = Cat(DeviceName(device), " computes ", slow.function, " ",
+        .what = Cat(DeviceName(device), " computes ", ShortName(slow.function), " ",
                     ShareText(slow.ratio - 1), " slower than its ", known ? "peers" : "only peer"),
         .command = FunctionCommand("functions", slow.function, {})};
     finding.evidence = Cat("over ", CountText(slow.runs, "run"), " on ", slow.peers + 1,
@@ -230,15 +230,14 @@ class Briefer {
         .code = "slowing_down",
         .certainty = Certainty::kUpperBound,
         .function = slowed.function,
-        .what = Cat(slowed.function, " got ", ShareText(slowed.ratio - 1), " slower",
+        .what = Cat(ShortName(slowed.function), " got ", ShareText(slowed.ratio - 1), " slower",
                     slowed.is_for_good ? "" : " for stretches"),
-        .command = FunctionCommand("functions", slowed.function,
-                                   {"--samples", "--format", "csv"})};
-    finding.evidence =
-        Cat(slowed.slow_runs, " of ", CountText(slowed.runs, "run"),
-            slowed.is_for_good ? Cat(", from run ", slowed.first_slow, " on") : "", ", ",
-            ChanceText(slowed.p_value), "; whether the clock was lowered, a log of "
-            "`xplane-time power record` tells (energy --power)");
+        .command = FunctionCommand("functions", slowed.function, {"--samples", "--format", "csv"})};
+    finding.evidence = Cat(slowed.slow_runs, " of ", CountText(slowed.runs, "run"),
+                           slowed.is_for_good ? Cat(", from run ", slowed.first_slow, " on") : "",
+                           ", ", ChanceText(slowed.p_value),
+                           "; whether the clock was lowered, a log of "
+                           "`xplane-time power record` tells (energy --power)");
     Add(std::move(finding), slowed.by_device);
   }
 
@@ -268,13 +267,13 @@ class Briefer {
     if (!IsWorthAWord(tally.by_device())) return;
     const Tally::Most most = tally.most();
     BriefFinding finding = {.code = code, .what = what, .command = Command("where")};
-    finding.evidence = Cat("mostly ", most.name, ", ", TimeText(AsDouble(most.ps)), " in ",
-                           most.count, PerStepText(tally, most.count));
+    finding.evidence = Cat("mostly ", ShortName(most.name), ", ", TimeText(AsDouble(most.ps)),
+                           " in ", most.count, PerStepText(tally, most.count));
     const BriefDevice& device = report_.devices[tally.device()];
     for (const WhereTransfer& each : where_.transfers) {
       if (!SameDevice(each.device, device.device) || each.category != category) continue;
       if (!each.bytes.has_value() || each.count == 0) break;
-      if (most.name != (each.function ? Cat(each.kernel, " of ", *each.function) : each.kernel)) {
+      if (most.name != (each.function ? OfFunction(each.kernel, *each.function) : each.kernel)) {
         continue;
       }
       Append(&finding.evidence, ", ", BytesText(AsDouble(*each.bytes) / AsDouble(each.count)),
@@ -308,7 +307,13 @@ class Briefer {
       hidden_ps += (copies ? time.copy_hidden_ps : time.collective_hidden_ps).value_or(0);
     }
     if (all_ps <= 0) return "";
-    return Cat("; ", ShareText(AsDouble(hidden_ps) / AsDouble(all_ps)), " of all such is hidden");
+    const std::string share =
+        hidden_ps == 0 ? "nothing" : ShareText(AsDouble(hidden_ps) / AsDouble(all_ps));
+    return category == Category::kCopy
+               ? Cat("; ", share, " of all copies is hidden behind other work")
+               : Cat("; ", share,
+                     " of all collectives is hidden behind compute; waiting for slower "
+                     "peers is inside");
   }
 
   // ---- idle
@@ -339,14 +344,19 @@ class Briefer {
     const Tally::Most most = tally.most();
     finding.evidence = CountText(tally.count(), "gap");
     if (tally.names() > 1) {
-      Append(&finding.evidence, ", mostly before ", most.name, " (", TimeText(AsDouble(most.ps)),
+      Append(&finding.evidence, ", ", MeanText(tally.total_ps(), tally.count()),
+             " each, mostly before ", ShortName(most.name), " (", TimeText(AsDouble(most.ps)),
              " in ", most.count, ")");
     } else {
-      Append(&finding.evidence, " before ", most.name, ", ",
-             TimeText(AsDouble(most.ps) / AsDouble(std::max(most.count, uint64_t{1}))), " each");
+      Append(&finding.evidence, " before ", ShortName(most.name), ", ",
+             MeanText(most.ps, most.count), " each");
     }
     if (tells_host) Append(&finding.evidence, LongestGapText(tally.device()));
     Add(std::move(finding), tally.by_device());
+  }
+
+  static std::string MeanText(int64_t ps, uint64_t count) {
+    return TimeText(AsDouble(ps) / AsDouble(std::max(count, uint64_t{1})));
   }
 
   std::string LongestGapText(size_t device) const {
@@ -354,7 +364,7 @@ class Briefer {
       if (!SameDevice(gap.device, report_.devices[device].device)) continue;
       if (!gap.host_event.has_value()) return "";
       return Cat("; in the longest, ", TimeText(AsDouble(gap.duration_ps)), ", the host was in ",
-                 *gap.host_event);
+                 ShortName(*gap.host_event));
     }
     return "";
   }
@@ -383,7 +393,7 @@ class Briefer {
     if (const std::string family = LargestFamily(); !family.empty()) {
       Append(&finding.evidence, "; ", family);
     } else {
-      Append(&finding.evidence, "; mostly before ", tally.most().name);
+      Append(&finding.evidence, "; mostly before ", ShortName(tally.most().name));
     }
     Add(std::move(finding), tally.by_device());
   }
@@ -401,8 +411,8 @@ class Briefer {
     for (const auto& [function, family] : families) {
       if (family.first.size() <= most) continue;
       most = family.first.size();
-      largest = Cat(function, " is ", most, " programs in ", CountText(family.second, "run"),
-                    ": do its shapes or static arguments change?");
+      largest = Cat(ShortName(function), " is ", most, " programs in ",
+                    CountText(family.second, "run"), ": do its shapes or static arguments change?");
     }
     return largest;
   }
@@ -441,7 +451,23 @@ class Briefer {
       op.roof_ps += *row.roof_ps;
       if (op.row == nullptr || row.total_ps > op.row->total_ps) op.row = &row;
     }
-    for (const auto& [key, op] : ops) AddRoof(op);
+    OfOp others = {.by_device = std::vector<int64_t>(devices_.size())};
+    size_t count = 0;
+    for (const auto& [key, op] : ops) {
+      if (op.roof_ps >= kNearRoof * AsDouble(op.total_ps)) continue;
+      if (IsWorthAWord(op.by_device)) {
+        AddRoof(op);
+        continue;
+      }
+      ++count;
+      for (size_t i = 0; i < devices_.size(); ++i) others.by_device[i] += op.by_device[i];
+      others.total_ps = SaturatingAdd(others.total_ps, op.total_ps);
+      others.roof_ps += op.roof_ps;
+      if (others.row == nullptr || op.row->recoverable_ps > others.row->recoverable_ps) {
+        others.row = op.row;
+      }
+    }
+    AddOtherRoofs(others, count);
     AddRoofUnknown(unknown, reasons);
   }
 
@@ -478,7 +504,7 @@ class Briefer {
     return {row.function.value_or(""), row.program_id.value_or(""), row.op};
   }
   static std::string NameOf(const HeadroomRow& row) {
-    return row.function.has_value() ? Cat(row.op, " of ", *row.function) : row.op;
+    return row.function.has_value() ? OfFunction(row.op, *row.function) : row.op;
   }
   std::optional<size_t> IndexOf(const DeviceRef& device) const {
     for (size_t i = 0; i < devices_.size(); ++i) {
@@ -488,14 +514,13 @@ class Briefer {
   }
 
   void AddRoof(const OfOp& op) {
-    if (op.roof_ps >= kNearRoof * AsDouble(op.total_ps) || !IsWorthAWord(op.by_device)) return;
     const HeadroomRow& row = *op.row;
-    BriefFinding finding = {.code = "below_roof",
-                            .certainty = Certainty::kUpperBound,
-                            .function = row.function,
-                            .what = Cat(NameOf(row), " at ",
-                                        ShareText(op.roof_ps / AsDouble(op.total_ps)),
-                                        " of its roof")};
+    BriefFinding finding = {
+        .code = "below_roof",
+        .certainty = Certainty::kUpperBound,
+        .function = row.function,
+        .what = Cat(ShortName(NameOf(row)), " at ", ShareText(op.roof_ps / AsDouble(op.total_ps)),
+                    " of its roof")};
     finding.evidence =
         Cat(TimeText(AsDouble(op.total_ps)), ", of which the peak needs ", TimeText(op.roof_ps));
     if (row.flops_share) Append(&finding.evidence, "; ", ShareText(*row.flops_share), " of FLOP/s");
@@ -510,17 +535,32 @@ class Briefer {
     Add(std::move(finding), op.by_device);
   }
 
+  // Those of which none gives much by itself.
+  void AddOtherRoofs(const OfOp& ops, size_t count) {
+    if (!IsWorthAWord(ops.by_device)) return;
+    BriefFinding finding = {
+        .code = "below_roof",
+        .certainty = Certainty::kUpperBound,
+        .what = Cat(count, " ops, none of which gives much, at ",
+                    ShareText(ops.roof_ps / AsDouble(ops.total_ps)), " of their roofs"),
+        .command = Command("headroom", {"--top", "20"})};
+    finding.evidence =
+        Cat(TimeText(AsDouble(ops.total_ps)), ", of which the peaks need ", TimeText(ops.roof_ps),
+            "; most gives ", ShortName(NameOf(*ops.row)), ", ", TimeText(*ops.row->recoverable_ps));
+    Add(std::move(finding), ops.by_device);
+  }
+
   void AddRoofUnknown(const Tally& tally, const std::map<NoRoof, int64_t>& reasons) {
     const double share = AsDouble(tally.total_ps()) / AsDouble(report_.span_ps);
     if (!(share >= kMuchUnknown)) return;
-    const auto most = std::ranges::max_element(
-        reasons, {}, [](const auto& each) { return each.second; });
+    const auto most =
+        std::ranges::max_element(reasons, {}, [](const auto& each) { return each.second; });
     report_.findings.push_back(
         {.code = "roof_unknown",
          .certainty = Certainty::kCannotTell,
          .what = Cat("how far ", ShareText(share), " of the time, that of ",
                      CountText(tally.names(), "op"), ", is from its roof"),
-         .evidence = Cat(WhyText(most->first), "; mostly ", tally.most().name, ", ",
+         .evidence = Cat(WhyText(most->first), "; mostly ", ShortName(tally.most().name), ", ",
                          TimeText(AsDouble(tally.most().ps))),
          .command = Command("headroom", {"--top", "10"})});
   }
@@ -558,7 +598,7 @@ class Briefer {
         .what = Cat(suspect == 1 ? "1 run lacks" : Cat(suspect, " runs lack"),
                     " kernels, and counts in no time of a function"),
         .evidence = Cat(worst->suspect_runs, " of ", CountText(worst->runs, "run"), " of ",
-                        worst->function,
+                        ShortName(worst->function),
                         "; the capture began or ended there, or events were lost"),
         .command = FunctionCommand("functions", worst->function, {"--samples"})};
     if (devices_.size() == 1) finding.device = report_.devices[0].device;
@@ -597,12 +637,11 @@ absl::StatusOr<BriefReport> FindBrief(const Trace& trace, const BriefOptions& op
     return insight::WhereWatch::MakeTellingOwners(context, compiles.Of(plane).intervals);
   };
   ASSIGN_OR_RETURN(Analysis analysis, AnalyzeAndWatch(trace, how, reading, make));
-  ASSIGN_OR_RETURN(const WhereReport where,
-                   insight::WhereOf(trace, analysis,
-                                    {.device = options.device, .threads = options.threads}));
+  ASSIGN_OR_RETURN(
+      const WhereReport where,
+      insight::WhereOf(trace, analysis, {.device = options.device, .threads = options.threads}));
   const HeadroomReport headroom = insight::HeadroomOf(trace, &analysis, of_headroom);
-  BriefReport report =
-      insight::Briefer(trace, options, compiles, analysis, where, headroom).Find();
+  BriefReport report = insight::Briefer(trace, options, compiles, analysis, where, headroom).Find();
   report.inputs = where.inputs;
   report.diagnostics = headroom.diagnostics;
   return report;

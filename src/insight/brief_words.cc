@@ -66,6 +66,18 @@ std::string ShareText(double share) {
   return Cat(digits, " %");
 }
 
+std::string ShortName(std::string_view name) {
+  constexpr size_t kMost = 60, kTail = 20;
+  if (name.size() <= kMost) return std::string(name);
+  const auto is_inside = [&](size_t at) {
+    return (static_cast<unsigned char>(name[at]) & 0xc0) == 0x80;
+  };
+  size_t head = kMost - kTail - 3, tail = name.size() - kTail;
+  while (head > 0 && is_inside(head)) --head;
+  while (tail < name.size() && is_inside(tail)) ++tail;
+  return Cat(name.substr(0, head), "...", name.substr(tail));
+}
+
 std::string CountText(uint64_t count, std::string_view what) {
   return Cat(count, " ", what, count == 1 ? "" : "s");
 }

@@ -18,6 +18,8 @@ std::string TimeText(double ps);
 std::string BytesText(double bytes);
 // Two digits, or "<1 %".
 std::string ShareText(double share);
+// At most 60 bytes: of a longer name its two ends, in whole characters.
+std::string ShortName(std::string_view name);
 // "1 gap", "3 gaps".
 std::string CountText(uint64_t count, std::string_view what);
 // A line for a shell (bash where a word has control characters or more than ASCII).

@@ -54,8 +54,8 @@ absl::Status ReadLine(const Trace& trace, uint32_t line, const std::vector<bool>
 
 bool IsCompileName(std::string_view name) {
   constexpr std::string_view kBegins[] = {
-      "backend_compile", "XlaCompile", "lower_sharding_computation", "lower_jaxpr_to",
-      "lower_xla_callable", "trace_to_jaxpr"};
+      "backend_compile", "XlaCompile",         "lower_sharding_computation",
+      "lower_jaxpr_to",  "lower_xla_callable", "trace_to_jaxpr"};
   const std::string_view what = WithoutPlace(name);
   return what.ends_with("::Compile") || std::ranges::any_of(kBegins, [&](std::string_view begin) {
            return what.starts_with(begin);

@@ -1,7 +1,8 @@
 // HostCompiles: when each host traced, lowered or compiled programs.
 //
 //   const HostCompiles compiles = HostCompiles::Read(trace, threads);
-//   compiles.Of(plane).intervals    // of the plane's host, on the profile clock: disjoint, in order
+//   compiles.Of(plane).intervals    // of the plane's host, on the profile clock: disjoint, in
+//   order
 //
 // Names that count: `backend_compile` and the like of jax, also as Python's tracer has them
 // ("$compiler.py:326 backend_compile"), `XlaCompile...`, and what ends in `::Compile`.

@@ -239,7 +239,7 @@ class PartitionSweep {
   std::span<const Interval> host_busy_;
   std::array<uint32_t, kRankCount> last_of_rank_ = {kNone, kNone, kNone, kNone};  // slots that run
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> owner_of_;         // op, program
-  std::vector<std::pair<uint32_t, uint32_t>> last_owner_of_op_;  // program, owner
+  std::vector<std::pair<uint32_t, uint32_t>> last_owner_of_op_;                   // program, owner
   std::vector<OwnedTimes> owners_;
 
   absl::flat_hash_map<std::tuple<Rank, uint32_t, uint32_t>, uint32_t> transfer_of_;

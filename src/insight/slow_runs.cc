@@ -49,8 +49,8 @@ struct Peers {
 void KeepAlike(const std::vector<uint64_t>& kernels, std::vector<RunTime>* runs) {
   std::map<uint64_t, size_t> counts;
   for (const uint64_t count : kernels) ++counts[count];
-  const auto modal = std::ranges::max_element(
-      counts, {}, [](const auto& each) { return each.second; });
+  const auto modal =
+      std::ranges::max_element(counts, {}, [](const auto& each) { return each.second; });
   size_t kept = 0;
   for (size_t i = 0; i < runs->size(); ++i) {
     if (kernels[i] == modal->first) (*runs)[kept++] = (*runs)[i];

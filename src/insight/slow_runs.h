@@ -26,8 +26,8 @@ struct Claims {
 };
 
 struct SlowDevice {
-  size_t device = 0;  // index
-  size_t peers = 0;   // 1: nobody can tell which of the two is slow
+  size_t device = 0;     // index
+  size_t peers = 0;      // 1: nobody can tell which of the two is slow
   std::string function;  // that gives most
   double ratio = 1, p_value = 1;
   uint64_t runs = 0;

@@ -131,8 +131,8 @@ std::optional<std::vector<PeerTest>> SlowerThanPeers(
   for (size_t device = 0; device < times_by_device.size(); ++device) {
     std::vector<double> log_ratios;
     for (size_t run = 0; run < times_by_device[device].size(); ++run) {
-      log_ratios.push_back(std::log(times_by_device[device][run] /
-                                    MedianOfOthers(times_by_device, device, run)));
+      log_ratios.push_back(
+          std::log(times_by_device[device][run] / MedianOfOthers(times_by_device, device, run)));
     }
     tests.push_back(TestOf(std::move(log_ratios)));
   }

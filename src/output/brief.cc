@@ -66,8 +66,7 @@ std::string AmountText(const BriefReport& report, const BriefFinding& finding) {
   if (finding.parts.size() != 1) {
     return absl::StrCat(text, " on ", CountText(finding.parts.size(), "device"));
   }
-  return absl::StrCat(text, " on ",
-                      DeviceNames(report.devices).Name(finding.parts[0].device));
+  return absl::StrCat(text, " on ", DeviceNames(report.devices).Name(finding.parts[0].device));
 }
 
 // Lines after the first behind `indent` spaces.
@@ -85,8 +84,7 @@ std::string Paragraph(std::string_view text, size_t indent, const OutputOptions&
 std::string FindingText(const BriefReport& report, const BriefFinding& finding, size_t number,
                         const OutputOptions& options) {
   const std::string mark = absl::StrCat(number, ". ");
-  const std::string what =
-      absl::StrCat(AmountText(report, finding), ": ", Printable(finding.what));
+  const std::string what = absl::StrCat(AmountText(report, finding), ": ", Printable(finding.what));
   const std::string evidence = Printable(finding.evidence), command = Printable(finding.command);
   if (options.format == Format::kMarkdown) {
     return absl::StrCat(mark, MarkdownCell(what), "  \n   ", MarkdownCell(evidence), "  \n   ",
