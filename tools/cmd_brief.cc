@@ -16,7 +16,7 @@ class Brief : public TraceCommand {
  public:
   explicit Brief(CLI::App* app) : TraceCommand(app, {.rows = false, .columns = false}) {
     const Heading own = Own();
-    own.Count("--limit", &size_.findings, "At most so many findings [5]");
+    own.Count("--limit,--top", &size_.findings, "At most so many findings [5]");
     own.Value("--bytes", &size_.bytes, "N",
               "At most so many bytes: findings that do not fit are left out, the last first",
               CLI::Range(size_t{output::kLeastBriefBytes}, size_t{1} << 30));

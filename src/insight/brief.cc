@@ -94,7 +94,11 @@ class Briefer {
  public:
   Briefer(const Trace& trace, const BriefOptions& options, const HostCompiles& compiles,
           const Analysis& analysis, const WhereReport& where, const HeadroomReport& headroom)
-      : trace_(trace), compiles_(compiles), where_(where), headroom_(headroom) {
+      : trace_(trace),
+        threads_(options.threads),
+        compiles_(compiles),
+        where_(where),
+        headroom_(headroom) {
     arguments_ = options.arguments;
     for (const TraceFile& file : trace.files) {
       if (options.arguments.empty()) arguments_.push_back(file.path);
@@ -190,7 +194,9 @@ class Briefer {
     SlowRuns slow = FindSlow(analyses);
     for (size_t i = 0; i < devices_.size(); ++i) devices_[i].claims = std::move(slow.claims[i]);
     for (const SlowDevice& each : slow.devices) AddSlowDevice(each);
-    if (slow.slowed.has_value()) AddSlowingDown(*slow.slowed);
+    if (slow.slowed.has_value() && IsWorthAWord(slow.slowed->by_device)) {
+      AddSlowingDown(*slow.slowed);
+    }
   }
 
   void AddSlowDevice(const SlowDevice& slow) {
@@ -225,7 +231,6 @@ class Briefer {
   }
 
   void AddSlowingDown(const SlowedDown& slowed) {
-    if (!IsWorthAWord(slowed.by_device)) return;
     BriefFinding finding = {
         .code = "slowing_down",
         .certainty = Certainty::kUpperBound,
@@ -235,10 +240,23 @@ class Briefer {
         .command = FunctionCommand("functions", slowed.function, {"--samples", "--format", "csv"})};
     finding.evidence = Cat(slowed.slow_runs, " of ", CountText(slowed.runs, "run"),
                            slowed.is_for_good ? Cat(", from run ", slowed.first_slow, " on") : "",
-                           ", ", ChanceText(slowed.p_value),
-                           "; whether the clock was lowered, a log of "
-                           "`xplane-time power record` tells (energy --power)");
+                           ", ", ChanceText(slowed.p_value), AlikeText(slowed),
+                           "; xplane-time power record beside the program has the clock");
     Add(std::move(finding), slowed.by_device);
+  }
+
+  // Whether a lowered clock may be it. Damage is told by others.
+  std::string AlikeText(const SlowedDown& slowed) const {
+    const auto compared = CompareKernels(trace_, slowed.marked, threads_);
+    if (!compared.ok() || !compared->has_value()) return "";
+    const KernelsAlike& alike = **compared;
+    const double slower = slowed.ratio - 1;
+    if (alike.least_ratio - 1 >= slower / 2 && alike.most_ratio - 1 <= slower * 2) {
+      return Cat("; all ", alike.kernels, " kernels alike, by ", ShareText(alike.least_ratio - 1),
+                 " to ", ShareText(alike.most_ratio - 1), ", as where a clock is lowered");
+    }
+    return Cat("; mostly ", ShortName(alike.slowest), ", by ", ShareText(alike.slowest_ratio - 1),
+               ", where a lowered clock would slow all kernels alike");
   }
 
   static std::string ChanceText(double p_value) {
@@ -352,6 +370,9 @@ class Briefer {
              MeanText(most.ps, most.count), " each");
     }
     if (tells_host) Append(&finding.evidence, LongestGapText(tally.device()));
+    if (RulesOf(devices_[tally.device()].row->kind).is_host) {
+      Append(&finding.evidence, "; on a CPU work may go on when its thunk is over");
+    }
     Add(std::move(finding), tally.by_device());
   }
 
@@ -606,6 +627,7 @@ class Briefer {
   }
 
   const Trace& trace_;
+  const int threads_;
   const HostCompiles& compiles_;
   const WhereReport& where_;
   const HeadroomReport& headroom_;

@@ -5,6 +5,7 @@ add_library(xplane_time_insight STATIC
   insight/headroom.cc
   insight/host_compiles.cc
   insight/idle_gaps.cc
+  insight/kernels_alike.cc
   insight/op_costs.cc
   insight/partition.cc
   insight/peaks.cc

@@ -19,6 +19,7 @@ constexpr size_t kMostRuns = 10'000;  // of a function that peers are compared b
 
 struct RunTime {
   uint64_t ordinal = 0;
+  uint32_t id = kNone;
   int64_t compute_ps = 0, collective_ps = 0;
 };
 
@@ -106,7 +107,8 @@ class SlowFinder {
       const RunState& run = sweep.runs()[sample.id];
       if (!run.extent.begun() || run.times[kComputePart] <= 0) continue;
       auto& [runs, kernels] = by_program[sample.program];
-      runs.push_back({sample.ordinal, run.times[kComputePart], run.times[kCollectiveExposed]});
+      runs.push_back(
+          {sample.ordinal, sample.id, run.times[kComputePart], run.times[kCollectiveExposed]});
       kernels.push_back(sample.kernels);
     }
     for (auto& [program, times] : by_program) {
@@ -234,6 +236,17 @@ class SlowFinder {
     found_.devices.push_back(std::move(slow));
   }
 
+  MarkedRuns Marked(const Series& series, const SlowedTest& test) const {
+    MarkedRuns marked = {
+        .device = devices_[series.device]->row.device, .program = series.program, .by_run = {}};
+    for (size_t i = 0; i < series.runs.size(); ++i) {
+      const uint32_t id = series.runs[i].id;
+      if (marked.by_run.size() <= id) marked.by_run.resize(id + 1, MarkedRuns::kOther);
+      marked.by_run[id] = test.slow[i] ? MarkedRuns::kSlow : MarkedRuns::kFast;
+    }
+    return marked;
+  }
+
   void AddSlowed(const Series& series, const SlowedTest& test, double p_value) {
     if (p_value > kFalseAlarms || test.ratio < kLeastRatio) return;
     int64_t ps = 0;
@@ -249,6 +262,7 @@ class SlowFinder {
       const auto beyond = static_cast<double>(series.runs[i].compute_ps) - test.fast_level;
       ps += static_cast<int64_t>(std::max(beyond, 0.0));
     }
+    slowed.marked = Marked(series, test);
     ClaimCompute(series, &ps);
     slowed.by_device[series.device] = ps;
     if (!found_.slowed.has_value()) {

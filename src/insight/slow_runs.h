@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "insight/kernels_alike.h"
 #include "timing/analysis.h"
 
 namespace xplane_time::insight {
@@ -42,6 +43,7 @@ struct SlowedDown {
   uint64_t runs = 0, slow_runs = 0, first_slow = 0;
   bool is_for_good = true;
   std::vector<int64_t> by_device;
+  MarkedRuns marked = {};  // of that function, on the device that gives most
 };
 
 struct SlowRuns {

@@ -91,7 +91,9 @@ std::string FindingText(const BriefReport& report, const BriefFinding& finding, 
                         MarkdownCode(command), "\n");
   }
   const std::string indent(mark.size(), ' ');
-  return absl::StrCat(mark, Paragraph(what, mark.size(), options), indent,
+  const char *const bold = options.color ? "\x1b[1m" : "", *const plain =
+                                                               options.color ? "\x1b[0m" : "";
+  return absl::StrCat(bold, mark, Paragraph(what, mark.size(), options), plain, indent,
                       Paragraph(evidence, mark.size(), options), indent, "see: ", command, "\n");
 }
 

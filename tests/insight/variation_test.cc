@@ -38,9 +38,9 @@ void ExpectRate(int wrong, int tried, double rate, const char* what) {
 }
 
 TEST(Variation, RunsInAnyOrderRarelyGotSlower) {
-  constexpr int kTries = 2000;
+  constexpr int kTries = 1000;
   for (const Noise noise : kNoises) {
-    for (const size_t runs : {12, 20, 60, 300}) {
+    for (const size_t runs : {12, 20, 60}) {
       int percent = 0, permille = 0;
       for (uint64_t seed = 0; seed < kTries; ++seed) {
         Random random(seed * 1000 + runs);
@@ -53,15 +53,14 @@ TEST(Variation, RunsInAnyOrderRarelyGotSlower) {
       }
       ExpectRate(percent, kTries, 0.01, "1 %");
       ExpectRate(permille, kTries, 0.001, "1 permille");
-      RecordProperty("wrong_of_2000_at_1_percent", percent);
     }
   }
 }
 
 TEST(Variation, PeersAtTheLeastRatioAreRarelySlower) {
-  constexpr int kTries = 2000;
+  constexpr int kTries = 1000;
   for (const Noise noise : kNoises) {
-    for (const size_t runs : {3, 5, 20, 100}) {
+    for (const size_t runs : {3, 5, 30}) {
       int percent = 0;
       for (uint64_t seed = 0; seed < kTries; ++seed) {
         Random random(seed * 1000 + runs);
