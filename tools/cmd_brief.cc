@@ -43,11 +43,10 @@ class Brief : public TraceCommand {
   }
 
  private:
-  // Of commands that show the same.
+  // For commands that show the same.
   std::vector<std::string> Arguments() const {
     std::vector<std::string> arguments = traces_;
     if (!find_.run.empty()) arguments.insert(arguments.end(), {"--run", find_.run});
-    if (!report_.device.empty()) arguments.insert(arguments.end(), {"--device", report_.device});
     return arguments;
   }
 

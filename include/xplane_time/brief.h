@@ -39,8 +39,8 @@ struct BriefOptions {
   std::atomic<uint64_t>* events_done = nullptr;
   // As in HeadroomOptions.
   std::optional<double> peak_flops_per_s = {}, peak_bytes_per_s = {};
-  // What commands in findings are given to find the same: traces and options, each a word. Empty:
-  // the paths of the files.
+  // What commands in findings are given to find the same traces, each a word. Empty: the paths of
+  // the files.
   std::vector<std::string> arguments = {};
 };
 

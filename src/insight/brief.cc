@@ -100,6 +100,7 @@ class Briefer {
         where_(where),
         headroom_(headroom) {
     arguments_ = options.arguments;
+    device_ = options.device;
     for (const TraceFile& file : trace.files) {
       if (options.arguments.empty()) arguments_.push_back(file.path);
     }
@@ -160,6 +161,7 @@ class Briefer {
   std::string Command(const char* command, const std::vector<std::string>& more = {}) const {
     std::vector<std::string> words = {command};
     words.insert(words.end(), arguments_.begin(), arguments_.end());
+    if (!device_.empty()) words.insert(words.end(), {"--device", device_});
     words.insert(words.end(), more.begin(), more.end());
     return CommandText(words);
   }
@@ -404,7 +406,7 @@ class Briefer {
     }
     BriefFinding finding = {.code = "recompilation",
                             .what = "idle while the host compiled",
-                            .command = Command("where")};
+                            .command = CompilesCommand()};
     if (compiles > 0) {
       finding.evidence = Cat(CountText(compiles, "program"), " compiled in the capture, in ");
     } else {
@@ -417,6 +419,14 @@ class Briefer {
       Append(&finding.evidence, "; mostly before ", ShortName(tally.most().name));
     }
     Add(std::move(finding), tally.by_device());
+  }
+
+  std::string CompilesCommand() const {
+    std::vector<std::string> words = {"events"};
+    words.insert(words.end(), arguments_.begin(), arguments_.end());
+    words.insert(words.end(),
+                 {"--device", "all", "--name", "backend_compile|XlaCompile|::Compile"});
+    return CommandText(words);
   }
 
   // The function that has most programs, where it has several.
@@ -632,6 +642,7 @@ class Briefer {
   const WhereReport& where_;
   const HeadroomReport& headroom_;
   std::vector<std::string> arguments_;
+  std::string device_;  // --device
   std::vector<OfDevice> devices_;
   BriefReport report_;
 };
