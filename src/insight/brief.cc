@@ -323,17 +323,18 @@ class Briefer {
     for (const OfDevice& device : devices_) {
       const TimeParts& time = device.row->time;
       const bool copies = category == Category::kCopy;
-      all_ps += (copies ? time.copy_ps : time.collective_ps).value_or(0);
-      hidden_ps += (copies ? time.copy_hidden_ps : time.collective_hidden_ps).value_or(0);
+      const auto& hidden = copies ? time.copy_hidden_ps : time.collective_hidden_ps;
+      all_ps = SaturatingAdd(all_ps, (copies ? time.copy_ps : time.collective_ps).value_or(0));
+      hidden_ps = SaturatingAdd(hidden_ps, hidden.value_or(0));
     }
     if (all_ps <= 0) return "";
     const std::string share =
-        hidden_ps == 0 ? "nothing" : ShareText(AsDouble(hidden_ps) / AsDouble(all_ps));
+        hidden_ps == 0 ? "none" : ShareText(AsDouble(hidden_ps) / AsDouble(all_ps));
     return category == Category::kCopy
-               ? Cat("; ", share, " of all copies is hidden behind other work")
+               ? Cat("; ", share, " of the copy time is hidden behind other work")
                : Cat("; ", share,
-                     " of all collectives is hidden behind compute; waiting for slower "
-                     "peers is inside");
+                     " of the collective time is hidden behind compute; waiting for slower peers "
+                     "is inside");
   }
 
   // ---- idle
@@ -402,7 +403,9 @@ class Briefer {
       if (!hosts.emplace(plane.file, plane.host).second) continue;
       const HostCompiles::OfHost& of_host = compiles_.Of(plane);
       compiles += of_host.compiles;
-      for (const Interval& each : of_host.intervals) compiling_ps += each.end_ps - each.start_ps;
+      for (const Interval& each : of_host.intervals) {
+        compiling_ps = SaturatingAdd(compiling_ps, each.end_ps - each.start_ps);
+      }
     }
     BriefFinding finding = {.code = "recompilation",
                             .what = "idle while the host compiled",
@@ -627,7 +630,7 @@ class Briefer {
         .certainty = Certainty::kCannotTell,
         .function = worst->function,
         .what = Cat(suspect == 1 ? "1 run lacks" : Cat(suspect, " runs lack"),
-                    " kernels, and counts in no time of a function"),
+                    " kernels: left out of the times of functions"),
         .evidence = Cat(worst->suspect_runs, " of ", CountText(worst->runs, "run"), " of ",
                         ShortName(worst->function),
                         "; the capture began or ended there, or events were lost"),

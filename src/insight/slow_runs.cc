@@ -222,7 +222,7 @@ class SlowFinder {
   }
 
   static int64_t Sum(const std::vector<int64_t>& times_ps) {
-    return std::accumulate(times_ps.begin(), times_ps.end(), int64_t{0});
+    return std::accumulate(times_ps.begin(), times_ps.end(), int64_t{0}, SaturatingAdd);
   }
 
   // A device is told of once; what is told is of the function that gives most.
