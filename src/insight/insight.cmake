@@ -1,7 +1,9 @@
 # Why it took so long: the exact partition of each device's time, and each op's roofline.
 add_library(xplane_time_insight STATIC
   insight/brief.cc
+  insight/brief_roofs.cc
   insight/brief_words.cc
+  insight/findings.cc
   insight/headroom.cc
   insight/host_compiles.cc
   insight/idle_gaps.cc
