@@ -221,17 +221,7 @@ class Briefer {
     if (!findings_.IsWorthAWord(tally.by_device())) return;
     BriefFinding finding = {.code = code, .what = what, .command = findings_.Command("where")};
     if (code == "idle") finding.certainty = Certainty::kUpperBound;
-    const Tally::Most most = tally.most();
-    finding.evidence = CountText(tally.count(), "gap");
-    if (tally.names() > 1) {
-      Append(&finding.evidence, ", ", MeanText(tally.total_ps(), tally.count()),
-             " each, mostly before ", ShortName(most.name), " (", TimeText(AsDouble(most.ps)),
-             " in ", most.count, ")");
-    } else {
-      Append(&finding.evidence, " before ", ShortName(most.name), ", ",
-             MeanText(most.ps, most.count), " each");
-    }
-    if (tells_host) Append(&finding.evidence, LongestGapText(tally.device()));
+    finding.evidence = tells_host ? GapsAndHostText(tally) : GapsText(tally, 0);
     if (RulesOf(devices_[tally.device()].row->kind).is_host) {
       Append(&finding.evidence, "; on a CPU work may go on when its thunk is over");
     }
@@ -242,14 +232,35 @@ class Briefer {
     return TimeText(AsDouble(ps) / AsDouble(std::max(count, uint64_t{1})));
   }
 
-  std::string LongestGapText(size_t device) const {
-    for (const WhereGap& gap : where_.gaps) {
-      if (!SameDevice(gap.device, findings_.RefOf(device))) continue;
-      if (!gap.host_event.has_value()) return "";
-      return Cat("; in the longest, ", TimeText(AsDouble(gap.duration_ps)), ", the host was in ",
-                 ShortName(*gap.host_event));
+  // "98 gaps, 278 us each, mostly before jit_f (22.7 ms in 23)"; but for the longest, which has
+  // `longest_ps`.
+  static std::string GapsText(const Tally& tally, int64_t longest_ps) {
+    const uint64_t count = tally.count() - (longest_ps > 0 ? 1 : 0);
+    const Tally::Most most = tally.most();
+    std::string text =
+        Cat(CountText(count, "gap"), ", ", MeanText(tally.total_ps() - longest_ps, count), " each");
+    if (tally.names() == 1) return Cat(text, ", before ", ShortName(most.name));
+    Append(&text, ", mostly before ", ShortName(most.name));
+    if (longest_ps > 0) return text;
+    return Cat(text, " (", TimeText(AsDouble(most.ps)), " in ", most.count, ")");
+  }
+
+  std::string GapsAndHostText(const Tally& tally) const {
+    const DeviceRef& device = findings_.RefOf(tally.device());
+    const auto longest = std::ranges::find_if(
+        where_.gaps, [&](const WhereGap& gap) { return SameDevice(gap.device, device); });
+    if (longest == where_.gaps.end() || !longest->host_event.has_value()) {
+      return GapsText(tally, 0);
     }
-    return "";
+    const int64_t ps = longest->idle_host_ps.value_or(longest->duration_ps);
+    const std::string host = ShortName(*longest->host_event);
+    // A mean says nothing where one gap is most of it.
+    if (tally.count() > 1 && ps >= tally.total_ps() / 2 && ps < tally.total_ps()) {
+      return Cat("one gap of ", TimeText(AsDouble(ps)), ", in which the host was in ", host,
+                 ", and ", GapsText(tally, ps));
+    }
+    return Cat(GapsText(tally, 0), "; in the longest, ", TimeText(AsDouble(ps)),
+               ", the host was in ", host);
   }
 
   void AddCompiling(const Tally& tally) {
