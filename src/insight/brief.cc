@@ -48,6 +48,7 @@ class Briefer {
     AddTransfers();
     AddIdle();
     AddSuspects();
+    AddManyPrograms();
   }
 
  private:
@@ -286,8 +287,8 @@ class Briefer {
       finding.evidence = "compiling in the capture took ";
     }
     Append(&finding.evidence, TimeText(AsDouble(compiling_ps)));
-    if (const std::string family = LargestFamily(); !family.empty()) {
-      Append(&finding.evidence, "; ", family);
+    if (const Family family = LargestFamily(); family.programs > 1) {
+      Append(&finding.evidence, "; ", family.Text());
     } else {
       Append(&finding.evidence, "; mostly before ", ShortName(tally.most().name));
     }
@@ -303,23 +304,47 @@ class Briefer {
     return CommandText(words);
   }
 
-  // The function that has most programs, where it has several.
-  std::string LargestFamily() const {
+  // The function that has most programs.
+  struct Family {
+    std::string function;
+    size_t programs = 1;
+    uint64_t runs = 0;
+
+    std::string Text() const {
+      return Cat(ShortName(function), " is ", programs, " programs in ", CountText(runs, "run"),
+                 ": do its shapes or static arguments change?");
+    }
+  };
+  Family LargestFamily() const {
     std::map<std::string, std::pair<std::set<std::string>, uint64_t>> families;  // programs, runs
     for (const WhereFunction& row : where_.functions) {
       auto& [programs, runs] = families[row.function];
       programs.insert(row.program_id.value_or(""));
       runs += row.runs;
     }
-    std::string largest;
-    size_t most = 1;
+    Family largest;
     for (const auto& [function, family] : families) {
-      if (family.first.size() <= most) continue;
-      most = family.first.size();
-      largest = Cat(ShortName(function), " is ", most, " programs in ",
-                    CountText(family.second, "run"), ": do its shapes or static arguments change?");
+      if (family.first.size() <= largest.programs) continue;
+      largest = {function, family.first.size(), family.second};
     }
     return largest;
+  }
+
+  // Without a host in the trace: whether programs may have been compiled in it.
+  void AddManyPrograms() {
+    constexpr size_t kMany = 4, kFewRuns = 2;
+    const bool has_host = std::ranges::any_of(trace_.lines, [&](const Line& line) {
+      return line.event_count > 0 && trace_.planes[line.plane].name.starts_with("/host:");
+    });
+    const Family family = LargestFamily();
+    if (has_host || family.programs < kMany) return;
+    if (family.runs > kFewRuns * family.programs * devices_.size()) return;
+    findings_.AddUnknown({.code = "recompilation",
+                          .certainty = Certainty::kCannotTell,
+                          .function = family.function,
+                          .what = "whether programs were compiled in the capture",
+                          .evidence = Cat("the trace has no host; ", family.Text()),
+                          .command = findings_.FunctionCommand("functions", family.function, {})});
   }
 
   // ---- what was left out

@@ -23,7 +23,13 @@ double MedianOfOthers(std::span<const std::vector<double>> times, size_t device,
 }
 
 PeerTest TestOf(std::vector<double> log_ratios) {
-  const stats::Centre centre = stats::HuberCentre(std::move(log_ratios));
+  // Of so few, some may be equal by chance: Huber's spread is then none.
+  constexpr size_t kFew = 10;
+  const auto n = static_cast<double>(log_ratios.size());
+  const stats::Centre centre =
+      log_ratios.size() < kFew
+          ? stats::Centre{stats::Mean(log_ratios), stats::Variance(log_ratios) / n, n - 1}
+          : stats::HuberCentre(std::move(log_ratios));
   PeerTest test = {.ratio = std::exp(centre.value)};
   const double beyond = centre.value - std::log(kLeastRatio);
   if (centre.variance > 0) {

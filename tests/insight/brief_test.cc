@@ -288,6 +288,25 @@ TEST(BriefRecall, ASuspectRun) {
   });
 }
 
+TEST(Brief, WithoutAHostNobodyCanTellWhetherProgramsWereCompiled) {
+  TraceBuilder t;
+  for (int64_t i = 0; i < 8; ++i) {
+    t.Gpu(0).Stream(1).Kernel({.name = "k",
+                               .start_ps = i * kUs,
+                               .duration_ps = kUs,
+                               .hlo_module = "jit_f",
+                               .program_id = 1 + i,
+                               .hlo_op = "k.1"});
+  }
+  const BriefReport report = BriefOf(t.Bytes());
+  const BriefFinding* const found = Find(report, "recompilation");
+  ASSERT_NE(found, nullptr) << Text(report);
+  EXPECT_EQ(found->recoverable_ps, std::nullopt);
+  EXPECT_THAT(found->evidence, HasSubstr("8 programs in 8 runs"));
+  t.Host().Thread("python").Event({.name = "work", .duration_ps = kUs});
+  EXPECT_EQ(Find(BriefOf(t.Bytes()), "recompilation"), nullptr);  // it would be there
+}
+
 TEST(Brief, OfTwoDevicesNobodyCanTellWhichIsSlow) {
   World world = {.devices = 2, .collective_ps = kUs / 10, .slow_device = 1.3};
   const BriefReport report = BriefOf(&world);
