@@ -103,6 +103,7 @@ class CommandLine {
 // The commands, by file: cmd_NAME.cc.
 void AddReport(CommandLine* line);
 void AddEvents(CommandLine* line);
+void AddBrief(CommandLine* line);
 void AddWhere(CommandLine* line);
 void AddHeadroom(CommandLine* line);
 void AddEnergy(CommandLine* line);

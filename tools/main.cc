@@ -17,7 +17,7 @@ namespace {
 int Main(int argc, char** argv) {
   CommandLine line;
   // In the order of the help.
-  for (const auto add : {AddReport, AddWhere, AddHeadroom, AddEvents, AddEnergy, AddDecisions,
+  for (const auto add : {AddReport, AddBrief, AddWhere, AddHeadroom, AddEvents, AddEnergy, AddDecisions,
                          AddTune, AddGrid, AddVerify, AddPower}) {
     add(&line);
   }

@@ -102,9 +102,11 @@ void TraceCommand::AddPrinting(const Takes& takes) {
                                      app_->get_name() == "report" ? "; csv: its functions" : ""));
   }
   printing_.AddPath(app_);
-  out.Count("--top", &how.top, "Only the first N rows");
-  out.Flag("--wide", &how.wide,
-           "Tables: every column, no name shortened, however wide the lines get");
+  if (takes.rows) {
+    out.Count("--top", &how.top, "Only the first N rows");
+    out.Flag("--wide", &how.wide,
+             "Tables: every column, no name shortened, however wide the lines get");
+  }
   if (takes.columns) {
     out.Value(
         "--columns", &columns_, "NAMES",

@@ -38,6 +38,7 @@ class TraceCommand : public Command {
     bool tolerance = false;
     bool runs = false;  // --metric, --trim, ...
     bool sort = false;
+    bool rows = true;  // --top, --wide
     bool columns = true;
     bool decides = false;  // more formats, no progress
   };

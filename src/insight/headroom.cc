@@ -9,6 +9,7 @@
 #include "hlo/program.h"
 #include "insight/op_costs.h"
 #include "insight/peaks.h"
+#include "insight/reports.h"
 #include "saturate.h"
 #include "status.h"
 #include "timing/analysis.h"
@@ -376,15 +377,24 @@ std::string_view NoRoofName(NoRoof reason) { return kNoRoofs[static_cast<size_t>
 
 absl::StatusOr<HeadroomReport> BuildHeadroom(const Trace& trace, const HeadroomOptions& options,
                                              const Diagnostics& reading) {
-  RETURN_IF_ERROR(CheckPeak("peak FLOPs", options.peak_flops_per_s, kMostPeakFlops));
-  RETURN_IF_ERROR(CheckPeak("peak bandwidth", options.peak_bytes_per_s, kMostPeakBytes));
+  RETURN_IF_ERROR(insight::CheckPeaks(options));
   ASSIGN_OR_RETURN(Analysis analysis, Analyze(trace, options.select, reading));
+  return insight::HeadroomOf(trace, &analysis, options);
+}
+
+absl::Status insight::CheckPeaks(const HeadroomOptions& options) {
+  RETURN_IF_ERROR(CheckPeak("peak FLOPs", options.peak_flops_per_s, kMostPeakFlops));
+  return CheckPeak("peak bandwidth", options.peak_bytes_per_s, kMostPeakBytes);
+}
+
+HeadroomReport insight::HeadroomOf(const Trace& trace, Analysis* analysis,
+                                   const HeadroomOptions& options) {
   HeadroomReport report;
   report.inputs = DescribeInputs(trace);
   report.capture = DescribeCapture(trace);
-  for (const DeviceAnalysis& device : analysis.devices) {
+  for (const DeviceAnalysis& device : analysis->devices) {
     if (device.row.executions == 0) continue;
-    DeviceHeadroom headroom(trace, options, device, &analysis.diagnostics);
+    DeviceHeadroom headroom(trace, options, device, &analysis->diagnostics);
     report.devices.push_back(headroom.AddTo(&report.ops));
   }
   std::stable_sort(report.ops.begin(), report.ops.end(),
@@ -393,7 +403,7 @@ absl::StatusOr<HeadroomReport> BuildHeadroom(const Trace& trace, const HeadroomO
                      return std::tuple(a.recoverable_ps.value_or(kUnknown), a.total_ps) >
                             std::tuple(b.recoverable_ps.value_or(kUnknown), b.total_ps);
                    });
-  report.diagnostics = DescribeDiagnostics(trace, analysis.diagnostics);
+  report.diagnostics = DescribeDiagnostics(trace, analysis->diagnostics);
   return report;
 }
 

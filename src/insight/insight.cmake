@@ -1,17 +1,25 @@
 # Why it took so long: the exact partition of each device's time, and each op's roofline.
 add_library(xplane_time_insight STATIC
+  insight/brief.cc
+  insight/brief_roofs.cc
+  insight/brief_words.cc
+  insight/findings.cc
   insight/headroom.cc
+  insight/host_compiles.cc
   insight/idle_gaps.cc
+  insight/kernels_alike.cc
   insight/op_costs.cc
   insight/partition.cc
   insight/peaks.cc
+  insight/slow_runs.cc
   insight/transfer_pairs.cc
+  insight/variation.cc
   insight/where.cc
   insight/where_watch.cc)
 target_link_libraries(xplane_time_insight
   PUBLIC xplane_time
   PRIVATE absl::flat_hash_map absl::flat_hash_set $<BUILD_INTERFACE:xplane_time_warnings>
-          xplane_time_json)
+          xplane_time_json xplane_time_stats)
 target_include_directories(xplane_time_insight
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)
 target_compile_features(xplane_time_insight PUBLIC cxx_std_20)

@@ -74,6 +74,7 @@ void PartitionSweep::LearnOps() {
     kernel_of_op_.push_back(kernel_ids_.try_emplace(op.kernel, next).first->second);
   }
   last_transfer_of_op_.resize(tables_->ops.size(), {kNone, kNone});
+  if (tells_owners_) last_owner_of_op_.resize(tables_->ops.size(), {kNone, kNone});
   last_run_of_.resize(tables_->programs.size(), kNone);
 }
 
@@ -89,6 +90,7 @@ void PartitionSweep::Add(std::span<const Piece> pieces) {
       first_ps_ = last_ps_ = idle_since_ps_ = activity_.since_ps = start_ps;
     }
     if (activity_.idle()) SettleGap(pieces.first(together));
+    Credit(start_ps);
     activity_.AdvanceTo(start_ps, &times_);
     for (const Piece& piece : pieces.first(together)) Start(piece);
     pieces = pieces.subspan(together);
@@ -114,10 +116,12 @@ void PartitionSweep::SettleGap(std::span<const Piece> group) {
     times_[kIdleHost] += launch_ps - start_ps;
     times_[kIdleLaunch] += end_ps - launch_ps;
   }
+  const Gap found = {{start_ps, end_ps}, launch_ps, group[0].profile_start_ps};
+  if (tells_owners_) CreditGap(group[0], found);
   const auto shorter = std::ranges::find_if(gaps_, [&](const Gap& gap) {
     return gap.interval.end_ps - gap.interval.start_ps < end_ps - start_ps;
   });
-  gaps_.insert(shorter, {{start_ps, end_ps}, launch_ps, group[0].profile_start_ps});
+  gaps_.insert(shorter, found);
   if (gaps_.size() > kMostGaps) gaps_.pop_back();
 }
 
@@ -135,16 +139,18 @@ void PartitionSweep::Start(const Piece& piece) {
                      .pair = piece.start_op != kNone ? transfer : kNone,
                      .rank = rank,
                      .on_stack = nests_,
-                     .ended = false};
+                     .ended = false,
+                     .owner = tells_owners_ ? OwnerOf(piece.op, piece.program) : kNone};
+  if (tells_owners_) ++owners_[open.owner].count;
   const uint32_t slot = Allocate(open);
   if (nests_) {
     std::vector<uint32_t>& stack = stacks_[piece.line];
-    if (!stack.empty()) SetRunning(open_[stack.back()], -1, start_ps);
+    if (!stack.empty()) SetRunning(stack.back(), -1, start_ps);
     stack.push_back(slot);
   }
   if (piece.run != kNone) BeginRun(piece);
   if (piece.step != kNone) BeginStep(piece.step, start_ps);
-  SetRunning(open, +1, start_ps);
+  SetRunning(slot, +1, start_ps);
   if (piece.done_op != kNone) {
     SetPairs(rank_of_op_[piece.done_op], TransferOf(piece.done_op, piece.program), piece.run, +1,
              start_ps);
@@ -183,6 +189,7 @@ void PartitionSweep::EndUntil(int64_t time_ps) {
   while (!ends_.empty() && ends_.top().end_ps <= time_ps) {
     const End end = ends_.top();
     ends_.pop();
+    Credit(end.end_ps);
     activity_.AdvanceTo(end.end_ps, &times_);
     EndOf(end.slot, end.end_ps);
     last_ps_ = end.end_ps;
@@ -194,22 +201,24 @@ void PartitionSweep::EndOf(uint32_t slot, int64_t time_ps) {
   const Open open = open_[slot];
   open_[slot].ended = true;
   if (!nests_) {
-    SetRunning(open, -1, time_ps);
+    SetRunning(slot, -1, time_ps);
     free_.push_back(slot);
   } else if (std::vector<uint32_t>& stack = stacks_[open.line]; stack.back() == slot) {
-    SetRunning(open, -1, time_ps);
+    SetRunning(slot, -1, time_ps);
     // Below it are what contains it, and what ended while it ran.
     while (!stack.empty() && open_[stack.back()].ended) {
       free_.push_back(stack.back());
       stack.pop_back();
     }
-    if (!stack.empty()) SetRunning(open_[stack.back()], +1, time_ps);
+    if (!stack.empty()) SetRunning(stack.back(), +1, time_ps);
   }
   Touch(open, time_ps);
   if (open.pair != kNone) SetPairs(open.rank, open.pair, open.run, -1, time_ps);
 }
 
-void PartitionSweep::SetRunning(const Open& open, int change, int64_t time_ps) {
+void PartitionSweep::SetRunning(uint32_t slot, int change, int64_t time_ps) {
+  if (tells_owners_) change > 0 ? Link(slot) : Unlink(slot);
+  const Open& open = open_[slot];
   const auto by = static_cast<uint32_t>(change);
   activity_.running[open.rank] += by;
   if (open.run != kNone) {
@@ -310,6 +319,61 @@ void PartitionSweep::Touch(const Open& open, int64_t time_ps) {
   Extent& extent = steps_.values()[open.step];
   extent.last_end_ps = time_ps;
   extent.at_last_end = times_;
+}
+
+// ---- owners
+
+// What runs up to `time_ps` does so since the last time that anything began or ended.
+void PartitionSweep::Credit(int64_t time_ps) {
+  if (!tells_owners_) return;
+  for (const uint32_t slot : last_of_rank_) {
+    if (slot == kNone) continue;
+    owners_[open_[slot].owner].busy_ps += time_ps - activity_.since_ps;
+    return;
+  }
+}
+
+void PartitionSweep::CreditGap(const Piece& piece, const Gap& gap) {
+  OwnedTimes& owner = owners_[OwnerOf(piece.op, piece.program)];
+  ++owner.gaps;
+  const auto [start_ps, end_ps] = gap.interval;
+  const bool known = gap.launch_ps != kNoTimePs;
+  const int64_t launch_ps = known ? gap.launch_ps : end_ps;
+  (known ? owner.idle_host_ps : owner.idle_unknown_ps) += launch_ps - start_ps;
+  owner.idle_launch_ps += end_ps - launch_ps;
+  // On the profile clock.
+  const int64_t shift_ps = SaturatingSub(gap.profile_end_ps, end_ps);
+  const int64_t from_ps = SaturatingAdd(start_ps, shift_ps),
+                to_ps = SaturatingAdd(launch_ps, shift_ps);
+  int64_t* const busy_ps = known ? &owner.host_busy_ps : &owner.unknown_busy_ps;
+  auto busy = std::ranges::upper_bound(host_busy_, from_ps, {}, &Interval::end_ps);
+  for (; busy != host_busy_.end() && busy->start_ps < to_ps; ++busy) {
+    *busy_ps += std::min(busy->end_ps, to_ps) - std::max(busy->start_ps, from_ps);
+  }
+}
+
+void PartitionSweep::Link(uint32_t slot) {
+  uint32_t& last = last_of_rank_[open_[slot].rank];
+  open_[slot].before = last;
+  open_[slot].after = kNone;
+  if (last != kNone) open_[last].after = slot;
+  last = slot;
+}
+
+void PartitionSweep::Unlink(uint32_t slot) {
+  const Open& open = open_[slot];
+  if (open.before != kNone) open_[open.before].after = open.after;
+  (open.after != kNone ? open_[open.after].before : last_of_rank_[open.rank]) = open.before;
+}
+
+uint32_t PartitionSweep::OwnerOf(uint32_t op, uint32_t program) {
+  auto& [last_program, owner] = last_owner_of_op_[op];
+  if (last_program == program && owner != kNone) return owner;
+  const auto next = static_cast<uint32_t>(owners_.size());
+  const auto [found, inserted] = owner_of_.try_emplace({op, program}, next);
+  if (inserted) owners_.push_back({.op = op, .program = program, .rank = rank_of_op_[op]});
+  last_program = program;
+  return owner = found->second;
 }
 
 uint32_t PartitionSweep::TransferOf(uint32_t op, uint32_t program) {

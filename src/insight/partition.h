@@ -14,7 +14,11 @@
 // brought up to date only when something of its own begins or ends, so that an execution costs the
 // same however much runs beside it: O(log of what runs at once).
 //
-// Memory: runs and steps (ScratchVector), kinds of transfers, what runs at once.
+// Where it is asked for (TellOwners), each picosecond also has one owner: an op of a program. Of
+// several of the highest class that run, the one that began, or went on, last; of a gap, the
+// longest of those that end it. So times of owners add up to those of the device.
+//
+// Memory: runs and steps (ScratchVector), kinds of transfers, owners, what runs at once.
 #pragma once
 
 #include <array>
@@ -119,6 +123,17 @@ struct TransferState {
   int64_t since_ps = 0, higher_since_ps = 0;
 };
 
+// What an op of a program has of the device's time: while it ran, and idle before it ran.
+struct OwnedTimes {
+  uint32_t op = kNone, program = kNone;
+  Rank rank = kOther;
+  int64_t busy_ps = 0;  // of its class, exposed
+  int64_t idle_host_ps = 0, idle_launch_ps = 0, idle_unknown_ps = 0;
+  // Of the first and the last: that part in which the host was known to be busy.
+  int64_t host_busy_ps = 0, unknown_busy_ps = 0;
+  uint64_t count = 0, gaps = 0;  // executions; gaps that one of them ended
+};
+
 struct Gap {
   Interval interval;
   int64_t launch_ps = kNoTimePs;  // within the gap; kNoTimePs: no launch is known
@@ -133,6 +148,13 @@ class PartitionSweep {
   PartitionSweep(std::shared_ptr<const ExecutionTables> tables, bool nests, size_t steps,
                  LaunchOf launch_of);
 
+  // Before the first execution. `host_busy`: when the host was known to be busy, on the profile
+  // clock: disjoint, in order; outlives the sweep.
+  void TellOwners(std::span<const Interval> host_busy) {
+    tells_owners_ = true;
+    host_busy_ = host_busy;
+  }
+
   // In order of start over all calls; those that start together come in one call.
   void Add(std::span<const Piece> pieces);
   void Finish();
@@ -145,6 +167,7 @@ class PartitionSweep {
   std::span<const Extent> steps() const { return steps_.values(); }        // likewise
   const std::vector<uint32_t>& step_order() const { return step_order_; }  // as they began
   const std::vector<TransferState>& transfers() const { return transfers_; }
+  const std::vector<OwnedTimes>& owners() const { return owners_; }
   const std::vector<Gap>& largest_gaps() const { return gaps_; }  // the largest first
 
  private:
@@ -153,6 +176,8 @@ class PartitionSweep {
     uint32_t run, step, line, transfer, pair;
     Rank rank;
     bool on_stack, ended;
+    uint32_t owner = kNone;
+    uint32_t before = kNone, after = kNone;  // of its rank, of those that run: slots
   };
   struct End {
     int64_t end_ps;
@@ -168,7 +193,12 @@ class PartitionSweep {
   void Start(const Piece& piece);
   void Count(const Piece& piece, TransferState* transfer) const;
   uint32_t Allocate(const Open& open);
-  void SetRunning(const Open& open, int change, int64_t time_ps);
+  void SetRunning(uint32_t slot, int change, int64_t time_ps);
+  void Credit(int64_t time_ps);
+  void CreditGap(const Piece& piece, const Gap& gap);
+  void Link(uint32_t slot);
+  void Unlink(uint32_t slot);
+  uint32_t OwnerOf(uint32_t op, uint32_t program);
   void SetPairs(Rank rank, uint32_t transfer, uint32_t run, int change, int64_t time_ps);
   RunState* RunOf(uint32_t run);
   void BringUp(RunState* run, int64_t time_ps);
@@ -204,6 +234,14 @@ class PartitionSweep {
   std::vector<Rank> rank_of_op_;
   std::vector<uint32_t> kernel_of_op_;
   absl::flat_hash_map<std::string, uint32_t> kernel_ids_;
+
+  bool tells_owners_ = false;
+  std::span<const Interval> host_busy_;
+  std::array<uint32_t, kRankCount> last_of_rank_ = {kNone, kNone, kNone, kNone};  // slots that run
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> owner_of_;         // op, program
+  std::vector<std::pair<uint32_t, uint32_t>> last_owner_of_op_;                   // program, owner
+  std::vector<OwnedTimes> owners_;
+
   absl::flat_hash_map<std::tuple<Rank, uint32_t, uint32_t>, uint32_t> transfer_of_;
   std::vector<std::pair<uint32_t, uint32_t>> last_transfer_of_op_;  // program, transfer
   std::vector<TransferState> transfers_;

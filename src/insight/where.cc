@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "insight/idle_gaps.h"
+#include "insight/reports.h"
 #include "insight/where_watch.h"
 #include "saturate.h"
 #include "status.h"
@@ -253,6 +254,19 @@ absl::Status AddGaps(const Trace& trace, const Analysis& analysis, const WhereOp
 }
 
 }  // namespace
+
+absl::StatusOr<WhereReport> WhereOf(const Trace& trace, const Analysis& analysis,
+                                    const WhereOptions& options) {
+  WhereReport report;
+  report.inputs = DescribeInputs(trace);
+  report.capture = DescribeCapture(trace);
+  Diagnostics diagnostics = analysis.diagnostics;
+  for (const DeviceAnalysis& device : analysis.devices) AddDevice(device, &report, &diagnostics);
+  RETURN_IF_ERROR(AddGaps(trace, analysis, options, &report));
+  report.diagnostics = DescribeDiagnostics(trace, diagnostics);
+  return report;
+}
+
 }  // namespace insight
 
 std::string_view StepSourceName(StepSource source) {
@@ -269,16 +283,7 @@ absl::StatusOr<WhereReport> FindWhere(const Trace& trace, const WhereOptions& op
   how.events_done = options.events_done;
   ASSIGN_OR_RETURN(const Analysis analysis,
                    AnalyzeAndWatch(trace, how, reading, insight::WhereWatch::Make));
-  WhereReport report;
-  report.inputs = DescribeInputs(trace);
-  report.capture = DescribeCapture(trace);
-  Diagnostics diagnostics = analysis.diagnostics;
-  for (const DeviceAnalysis& device : analysis.devices) {
-    insight::AddDevice(device, &report, &diagnostics);
-  }
-  RETURN_IF_ERROR(insight::AddGaps(trace, analysis, options, &report));
-  report.diagnostics = DescribeDiagnostics(trace, diagnostics);
-  return report;
+  return insight::WhereOf(trace, analysis, options);
 }
 
 }  // namespace xplane_time

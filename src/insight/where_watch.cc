@@ -72,6 +72,17 @@ uint32_t StepMarks::Around(int64_t time_ps) const {
 }
 
 absl::StatusOr<std::unique_ptr<ExecutionWatcher>> WhereWatch::Make(const WatchContext& context) {
+  return MakeWatch(context);
+}
+
+absl::StatusOr<std::unique_ptr<ExecutionWatcher>> WhereWatch::MakeTellingOwners(
+    const WatchContext& context, std::span<const Interval> host_busy) {
+  ASSIGN_OR_RETURN(std::unique_ptr<WhereWatch> watch, MakeWatch(context));
+  watch->sweep_->TellOwners(host_busy);
+  return watch;
+}
+
+absl::StatusOr<std::unique_ptr<WhereWatch>> WhereWatch::MakeWatch(const WatchContext& context) {
   const Trace& trace = context.trace;
   const Plane& plane = trace.planes[context.plane.plane];
   const bool launches = RulesOf(context.plane.kind).launch_id.has_value() &&
@@ -89,7 +100,7 @@ absl::StatusOr<std::unique_ptr<ExecutionWatcher>> WhereWatch::Make(const WatchCo
     }
     if (!known) evidence = nullptr;
   }
-  return std::unique_ptr<ExecutionWatcher>(
+  return std::unique_ptr<WhereWatch>(
       new WhereWatch(context, StepMarks(std::move(marks)), marked_by, evidence));
 }
 

@@ -36,6 +36,9 @@ class StepMarks {
 class WhereWatch : public ExecutionWatcher {
  public:
   static absl::StatusOr<std::unique_ptr<ExecutionWatcher>> Make(const WatchContext& context);
+  // The same, and the sweep tells owners. `host_busy`: as PartitionSweep has it.
+  static absl::StatusOr<std::unique_ptr<ExecutionWatcher>> MakeTellingOwners(
+      const WatchContext& context, std::span<const Interval> host_busy);
 
   absl::Status Add(std::span<const Execution> chunk) override;
   void Finish() override;
@@ -48,6 +51,7 @@ class WhereWatch : public ExecutionWatcher {
   uint64_t lone_dones() const { return pairs_ == nullptr ? 0 : pairs_->lone_dones(); }
 
  private:
+  static absl::StatusOr<std::unique_ptr<WhereWatch>> MakeWatch(const WatchContext& context);
   WhereWatch(const WatchContext& context, StepMarks marks, std::optional<StepSource> marked_by,
              const gpu_runs::HostEvidence* evidence);
   Piece PieceOf(const Execution& execution);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "output/output.h"
+#include "xplane_time/brief.h"
 #include "xplane_time/compare.h"
 #include "xplane_time/compat.h"
 #include "xplane_time/energy.h"
@@ -48,6 +49,17 @@ Output PlanesOutput(const PlanesReport& report, const OutputOptions& options, si
 
 // CSV has its ops.
 Output HeadroomOutput(const HeadroomReport& report, const OutputOptions& options);
+
+// How much of a brief is printed.
+struct BriefSize {
+  size_t findings = 5;
+  size_t bytes = SIZE_MAX;  // of the text; at least kLeastBriefBytes
+};
+inline constexpr size_t kLeastBriefBytes = 64;
+// In any of the formats that a report has; CSV has the findings. Errors: InvalidArgument: JSON or
+// CSV of no finding is larger.
+absl::StatusOr<std::string> BriefText(const BriefReport& report, const BriefSize& size,
+                                      const OutputOptions& options);
 
 // CSV has its kernels.
 // `csv`: the table that is CSV, of those of the JSON; empty: kernels, without a trace layers.

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "io/gzip.h"
+#include "xplane_time/brief.h"
 #include "xplane_time/headroom.h"
 #include "xplane_time/read.h"
 #include "xplane_time/where.h"
@@ -51,9 +52,17 @@ void CheckHeadroom(const HeadroomReport& report) {
   }
 }
 
+void CheckBrief(const BriefReport& report) {
+  for (const BriefDevice& device : report.devices) {
+    Require(device.recoverable_ps >= 0 && device.recoverable_ps <= device.span_ps,
+            "findings are disjoint");
+  }
+}
+
 void TryAll(const Trace& trace, const Diagnostics& reading) {
   for (const char* device : {"", "all"}) {
     if (auto where = FindWhere(trace, {.device = device}, reading); where.ok()) CheckWhere(*where);
+    if (auto brief = FindBrief(trace, {.device = device}, reading); brief.ok()) CheckBrief(*brief);
     HeadroomOptions options = {.peak_flops_per_s = 1e12, .peak_bytes_per_s = 1e12};
     options.select.device = device;
     if (auto report = BuildHeadroom(trace, options, reading); report.ok()) CheckHeadroom(*report);

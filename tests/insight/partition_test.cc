@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -161,6 +162,83 @@ TEST(PartitionTest, AnotherExecutionNeverLowersBusyTime) {
     const PartitionSweep after = Sweep(pieces, /*steps=*/3);
     ASSERT_GE(after.span_ps() - IdlePs(after.times()), before.span_ps() - IdlePs(before.times()))
         << seed;
+  }
+}
+
+// By op: while it ran as the highest class, and began last; and before it, where it ended a gap.
+struct SlowOwned {
+  int64_t busy_ps = 0, host_ps = 0, launch_ps = 0, unknown_ps = 0, host_busy_ps = 0;
+  friend bool operator==(const SlowOwned&, const SlowOwned&) = default;
+};
+using SlowOwners = std::array<SlowOwned, kRankCount>;
+
+SlowOwners FindSlowOwners(const std::vector<Piece>& pieces, const std::vector<Interval>& busy) {
+  SlowOwners owners = {};
+  int64_t last_ps = 0;
+  for (const Piece& piece : pieces) last_ps = std::max(last_ps, piece.interval.end_ps);
+  for (int64_t t = pieces[0].interval.start_ps; t < last_ps; ++t) {
+    const Piece* owner = nullptr;
+    const Piece* next = nullptr;
+    int64_t launch_ps = kNoTimePs;
+    for (const Piece& piece : pieces) {
+      const auto [start_ps, end_ps] = piece.interval;
+      if (start_ps <= t && t < end_ps && (owner == nullptr || piece.op <= owner->op)) {
+        owner = &piece;
+      }
+      if (start_ps > t && (next == nullptr || start_ps < next->interval.start_ps)) next = &piece;
+    }
+    if (owner != nullptr) {
+      ++owners[owner->op].busy_ps;
+      continue;
+    }
+    for (const Piece& piece : pieces) {
+      if (piece.interval.start_ps != next->interval.start_ps || piece.launch_id == 0) continue;
+      const int64_t of_piece_ps = piece.launch_id - 1;
+      launch_ps = launch_ps == kNoTimePs ? of_piece_ps : std::min(launch_ps, of_piece_ps);
+    }
+    SlowOwned& before = owners[next->op];
+    const bool known = launch_ps != kNoTimePs;
+    const bool launched = known && t >= launch_ps;
+    ++(!known ? before.unknown_ps : launched ? before.launch_ps : before.host_ps);
+    before.host_busy_ps += !launched && std::ranges::any_of(busy, [t](const Interval& each) {
+      return each.start_ps <= t && t < each.end_ps;
+    });
+  }
+  return owners;
+}
+
+TEST(PartitionTest, EachPicosecondHasOneOwner) {
+  for (uint32_t seed = 0; seed < 2000; ++seed) {
+    Random random(seed);
+    std::vector<Piece> pieces(static_cast<size_t>(1 + random.Below(12)));
+    for (Piece& piece : pieces) {
+      piece = RandomPiece(&random);
+      piece.profile_start_ps = piece.interval.start_ps;
+    }
+    Sort(&pieces);
+    std::vector<Interval> busy;
+    for (int i = 0; i < 3; ++i) {
+      const int64_t start_ps = random.Below(kEndPs);
+      busy.push_back({start_ps, start_ps + random.Below(10)});
+    }
+    busy = MergeIntervals(std::move(busy));
+    PartitionSweep sweep(Tables(), /*nests=*/false, 3, [](const Piece& piece) {
+      return piece.launch_id == 0 ? kNoTimePs : piece.launch_id - 1;
+    });
+    sweep.TellOwners(busy);
+    sweep.Add(pieces);
+    sweep.Finish();
+    SlowOwners found = {};
+    for (const OwnedTimes& owner : sweep.owners()) {
+      found[owner.op] = {owner.busy_ps, owner.idle_host_ps, owner.idle_launch_ps,
+                         owner.idle_unknown_ps, owner.host_busy_ps + owner.unknown_busy_ps};
+    }
+    ASSERT_EQ(found, FindSlowOwners(pieces, busy)) << seed;
+    int64_t sum_ps = 0;
+    for (const SlowOwned& each : found) {
+      sum_ps += each.busy_ps + each.host_ps + each.launch_ps + each.unknown_ps;
+    }
+    ASSERT_EQ(sum_ps, sweep.span_ps()) << seed;
   }
 }
 

@@ -19,7 +19,7 @@ from xspace import Plane, gpu, space, tpu
 
 FORMATS = ("table", "json", "csv", "markdown")
 DECISION_FORMATS = (*FORMATS, "junit", "benchmark", "bmf")
-TRACE_COMMANDS = ("report", "functions", "kernels", "tree", "where", "headroom", "planes")
+TRACE_COMMANDS = ("report", "functions", "kernels", "tree", "where", "headroom", "planes", "brief")
 TOOLS = ("ejkernel", "tune-jax", "xprof")
 # What the options of the commands on traces are tried with.
 SELECTION = ("--device all", "--device cpu", "--device GPU:0", "--threads 2")
@@ -41,6 +41,7 @@ OPTIONS = {
     "headroom": (*SELECTION, *FILTERS, *LAYOUT, "--unit us", "--columns roof,source",
                  "--peak-flops 1T --peak-bandwidth 20G"),
     "where": (*SELECTION, *LAYOUT, "--steps", "--unit us", "--columns span,idle"),
+    "brief": (*SELECTION, "--top 1", "--bytes 400", "--bytes 2500", "--color always"),
     "planes": (*SELECTION, *LAYOUT, "--stats", "--columns events"),
     "events": (*SELECTION, "--max-events 5", "--stat hlo_op --max-events 5", "--line XLA",
                "--name fusion --max-events 5", "--min-duration 100000 --max-events 5"),

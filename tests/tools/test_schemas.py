@@ -28,7 +28,7 @@ PRINTED_BY = {"tune-result": "tune", "power-run-summary": "power run", "power": 
               "power-datasets": "power datasets"}
 # Command: the schemas of its documents.
 COMMANDS = {"report": {"report", "compat"}, "planes": {"planes"}, "functions": {"functions"},
-            "kernels": {"kernels"}, "tree": {"tree"}, "where": {"where"}, "headroom": {"headroom"},
+            "kernels": {"kernels"}, "tree": {"tree"}, "brief": {"brief"}, "where": {"where"}, "headroom": {"headroom"},
             "events": {"events"},
             "energy": {"energy"}, "compare": {"compare"}, "pick": {"pick"}, "tune": {"tune-plan", "tune-result"},
             "tune replay": {"tune-result"}, "tune show": {"tune-result", "tune-sessions"},

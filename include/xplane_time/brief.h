@@ -1,0 +1,93 @@
+// Brief: what a trace says to a person in a hurry, or to a program that reads it.
+//
+//   auto report = FindBrief(*trace, {.device = "gpu"}, diagnostics);
+//   for (const BriefFinding& finding : report->findings) {
+//     finding.what            // "the device waited for its host"
+//     finding.recoverable_ps  // 3200000000: empty where nobody can tell
+//     finding.evidence        // "in 412 gaps, mostly before jit_step ..."
+//     finding.command         // "xplane-time where trace.xplane.pb --steps"
+//   }
+//   // FailedPrecondition: the selected devices executed nothing. InvalidArgument: a peak of 0.
+//
+// Findings are disjoint: of the exact partition of `where`, no picosecond of a device is in two. So
+// their times may be added, and never exceed the spans of the devices. Each is what could be had
+// back at most. Less than 1 % of that time is no finding. No findings: nothing was found.
+//
+// Statistical findings (slow_device, slowing_down) are together wrong in at most 1 % of traces
+// whose runs vary independently. Definitions: docs/brief.md.
+//
+// The report owns its strings. Thread-safe on const traces. Time and memory: of FindWhere.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "xplane_time/headroom.h"
+#include "xplane_time/report.h"
+#include "xplane_time/where.h"
+
+namespace xplane_time {
+
+struct BriefOptions {
+  std::string device;  // select.h
+  int threads = 1;     // this one included
+  std::atomic<uint64_t>* events_done = nullptr;
+  // As in HeadroomOptions.
+  std::optional<double> peak_flops_per_s = {}, peak_bytes_per_s = {};
+  // What commands in findings are given to find the same traces, each a word. Empty: the paths of
+  // the files.
+  std::vector<std::string> arguments = {};
+};
+
+enum class Certainty : uint8_t {
+  kSure,        // the time was spent so
+  kUpperBound,  // it was, as far as a model or a comparison tells
+  kCannotTell,  // of its time
+};
+std::string_view CertaintyName(Certainty certainty);
+
+// Of a finding, the time of one device.
+struct BriefPart {
+  DeviceRef device;
+  int64_t recoverable_ps = 0;
+};
+
+struct BriefFinding {
+  // exposed_collective, exposed_copy, host_bound, launch_gap, idle, below_roof, slow_device,
+  // slowing_down, recompilation, suspect_runs, roof_unknown
+  std::string_view code;
+  Certainty certainty = Certainty::kSure;
+  std::optional<DeviceRef> device = {};  // the only one, or the slow one
+  std::optional<std::string> function = {};
+  std::optional<int64_t> recoverable_ps = {};  // the sum of its parts; empty: cannot tell
+  std::optional<double> share = {};            // of BriefReport::span_ps
+  std::vector<BriefPart> parts = {};           // the devices whose time it is
+  std::string what = {}, evidence = {};
+  std::string command = {};  // for a shell
+};
+
+struct BriefDevice {
+  DeviceRef device;
+  DeviceKind kind = DeviceKind::kGpu;
+  int64_t span_ps = 0, recoverable_ps = 0;
+};
+
+struct BriefReport {
+  std::vector<InputRow> inputs;
+  std::vector<BriefDevice> devices;    // that executed something
+  int64_t span_ps = 0;                 // of all devices together, as is the next
+  int64_t recoverable_ps = 0;          // of all findings
+  std::vector<BriefFinding> findings;  // by recoverable_ps, descending; unknown last
+  std::vector<DiagnosticRow> diagnostics;
+};
+
+// `reading` holds what OpenTrace counted. Errors: as BuildReport; InvalidArgument (a peak).
+absl::StatusOr<BriefReport> FindBrief(const Trace& trace, const BriefOptions& options,
+                                      const Diagnostics& reading);
+
+}  // namespace xplane_time

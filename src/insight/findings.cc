@@ -1,0 +1,63 @@
+#include "insight/findings.h"
+
+namespace xplane_time::insight {
+namespace {
+
+// Of the time of all devices, or of one device: less is no finding.
+constexpr double kLeastShare = 0.01, kLeastShareOfOne = 0.05;
+
+}  // namespace
+
+FindingList::FindingList(const Trace& trace, const BriefOptions& options, const Analysis& analysis,
+                         const WhereReport& where)
+    : arguments_(options.arguments), device_(options.device) {
+  for (const TraceFile& file : trace.files) {
+    if (options.arguments.empty()) arguments_.push_back(file.path);
+  }
+  for (const DeviceAnalysis& device : analysis.devices) {
+    if (device.watcher == nullptr || device.row.executions == 0) continue;
+    const PartitionSweep& sweep = static_cast<const WhereWatch&>(*device.watcher).sweep();
+    const WhereDevice& row = where.devices[devices_.size()];
+    devices_.push_back({&device, &sweep, &row, {}});
+    report_.devices.push_back(
+        {.device = row.device, .kind = row.kind, .span_ps = row.time.span_ps.value_or(0)});
+    report_.span_ps = SaturatingAdd(report_.span_ps, report_.devices.back().span_ps);
+  }
+}
+
+bool FindingList::IsWorthAWord(const std::vector<int64_t>& by_device) const {
+  int64_t total_ps = 0;
+  bool much_of_one = false;
+  for (size_t i = 0; i < by_device.size(); ++i) {
+    total_ps = SaturatingAdd(total_ps, by_device[i]);
+    const double least_ps = kLeastShareOfOne * AsDouble(report_.devices[i].span_ps);
+    much_of_one |= by_device[i] > 0 && AsDouble(by_device[i]) >= least_ps;
+  }
+  if (total_ps <= 0) return false;
+  return much_of_one || AsDouble(total_ps) >= kLeastShare * AsDouble(report_.span_ps);
+}
+
+void FindingList::Add(BriefFinding finding, const std::vector<int64_t>& by_device) {
+  int64_t total_ps = 0;
+  for (size_t i = 0; i < by_device.size(); ++i) {
+    if (by_device[i] <= 0) continue;
+    finding.parts.push_back({report_.devices[i].device, by_device[i]});
+    report_.devices[i].recoverable_ps += by_device[i];
+    total_ps = SaturatingAdd(total_ps, by_device[i]);
+  }
+  finding.recoverable_ps = total_ps;
+  finding.share = AsDouble(total_ps) / AsDouble(report_.span_ps);
+  if (!finding.device.has_value() && finding.parts.size() == 1)
+    finding.device = finding.parts[0].device;
+  report_.recoverable_ps = SaturatingAdd(report_.recoverable_ps, total_ps);
+  report_.findings.push_back(std::move(finding));
+}
+
+BriefReport FindingList::Take() && {
+  std::ranges::stable_sort(report_.findings, std::greater(), [](const BriefFinding& finding) {
+    return finding.recoverable_ps.value_or(-1);
+  });
+  return std::move(report_);
+}
+
+}  // namespace xplane_time::insight

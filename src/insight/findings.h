@@ -1,0 +1,144 @@
+// FindingList: what findings share: the devices, whose time each finding takes, and the commands
+// that show the same.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "insight/brief_words.h"
+#include "insight/slow_runs.h"
+#include "insight/where_watch.h"
+#include "saturate.h"
+#include "status.h"
+#include "xplane_time/brief.h"
+
+namespace xplane_time::insight {
+
+double AsDouble(auto number) { return static_cast<double>(number); }
+
+// Whose time a finding takes, and how it is spread.
+class Tally {
+ public:
+  explicit Tally(size_t devices) : by_device_(devices) {}
+  void Add(size_t device, const std::string& name, int64_t ps, uint64_t count = 0) {
+    if (ps <= 0) return;
+    by_device_[device] = SaturatingAdd(by_device_[device], ps);
+    auto& [of_name_ps, of_name_count] = by_name_[name];
+    of_name_ps = SaturatingAdd(of_name_ps, ps);
+    of_name_count += count;
+    count_ += count;
+  }
+  // Takes what others have of a device's time.
+  void Take(size_t device, int64_t ps) { by_device_[device] -= std::min(ps, by_device_[device]); }
+
+  int64_t total_ps() const {
+    return std::accumulate(by_device_.begin(), by_device_.end(), int64_t{0}, SaturatingAdd);
+  }
+  const std::vector<int64_t>& by_device() const { return by_device_; }
+  uint64_t count() const { return count_; }
+  size_t names() const { return by_name_.size(); }
+  struct Most {
+    std::string name;
+    int64_t ps = 0;
+    uint64_t count = 0;
+  };
+  Most most() const {
+    Most most;
+    for (const auto& [name, of_name] : by_name_) {
+      if (of_name.first > most.ps) most = {name, of_name.first, of_name.second};
+    }
+    return most;
+  }
+  // The device with the largest part.
+  size_t device() const {
+    return static_cast<size_t>(std::ranges::max_element(by_device_) - by_device_.begin());
+  }
+
+ private:
+  std::vector<int64_t> by_device_;
+  std::map<std::string, std::pair<int64_t, uint64_t>> by_name_;
+  uint64_t count_ = 0;
+};
+
+struct OfDevice {
+  const DeviceAnalysis* analysis;
+  const PartitionSweep* sweep;
+  const WhereDevice* row;
+  Claims claims;
+};
+
+// "dot.1 of jit_f".
+inline std::string OfFunction(std::string_view op, std::string_view function) {
+  return Cat(op, " of ", function);
+}
+
+inline bool SameDevice(const DeviceRef& a, const DeviceRef& b) {
+  return a.input == b.input && a.plane == b.plane && a.ordinal == b.ordinal && a.host == b.host;
+}
+
+class FindingList {
+ public:
+  // Of an analysis whose watchers are WhereWatch, and what `where` says of it.
+  FindingList(const Trace& trace, const BriefOptions& options, const Analysis& analysis,
+              const WhereReport& where);
+
+  // Whether a finding that takes so much of each device is one.
+  bool IsWorthAWord(const std::vector<int64_t>& by_device) const;
+  // Fills what its time says, and adds it.
+  void Add(BriefFinding finding, const std::vector<int64_t>& by_device);
+  // Nobody can tell its time.
+  void AddUnknown(BriefFinding finding) { report_.findings.push_back(std::move(finding)); }
+  // The largest first.
+  BriefReport Take() &&;
+
+  std::vector<OfDevice>& devices() { return devices_; }
+  const std::vector<OfDevice>& devices() const { return devices_; }
+  const DeviceRef& RefOf(size_t device) const { return report_.devices[device].device; }
+  const std::vector<std::string>& arguments() const { return arguments_; }
+  int64_t span_ps() const { return report_.span_ps; }  // of all devices
+
+  std::string Command(const char* command, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words = {command};
+    words.insert(words.end(), arguments_.begin(), arguments_.end());
+    if (!device_.empty()) words.insert(words.end(), {"--device", device_});
+    words.insert(words.end(), more.begin(), more.end());
+    return CommandText(words);
+  }
+  std::string FunctionCommand(const char* command, const std::string& function,
+                              std::vector<std::string> more) const {
+    more.insert(more.begin(), {"--function", ExactName(function)});
+    return Command(command, more);
+  }
+
+  const ProgramInfo* ProgramOf(const OfDevice& device, uint32_t program) const {
+    return program == kNone ? nullptr : &device.analysis->tables->programs[program];
+  }
+  // "dot.1 of jit_f".
+  std::string OpName(const OfDevice& device, const OwnedTimes& owner) const {
+    const OpInfo& op = device.analysis->tables->ops[owner.op];
+    const ProgramInfo* const program = ProgramOf(device, owner.program);
+    return program == nullptr ? op.kernel : OfFunction(op.kernel, program->function);
+  }
+  std::string FunctionName(const OfDevice& device, const OwnedTimes& owner) const {
+    const ProgramInfo* const program = ProgramOf(device, owner.program);
+    return program == nullptr ? device.analysis->tables->ops[owner.op].kernel : program->function;
+  }
+
+ private:
+  std::vector<std::string> arguments_;
+  std::string device_;  // --device
+  std::vector<OfDevice> devices_;
+  BriefReport report_;
+};
+
+// below_roof and roof_unknown: what ops could give back of the compute time that slow devices and
+// runs leave.
+void AddRoofs(const HeadroomReport& headroom, FindingList* findings);
+
+}  // namespace xplane_time::insight

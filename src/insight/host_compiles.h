@@ -1,0 +1,40 @@
+// HostCompiles: when each host traced, lowered or compiled programs.
+//
+//   const HostCompiles compiles = HostCompiles::Read(trace, threads);
+//   compiles.Of(plane).intervals    // of the plane's host, on the profile clock: disjoint, in
+//   order
+//
+// Names that count: `backend_compile` and the like of jax, also as Python's tracer has them
+// ("$compiler.py:326 backend_compile"), `XlaCompile...`, and what ends in `::Compile`.
+// Lines are read only of hosts that have such a name; one that is damaged is left out.
+#pragma once
+
+#include <map>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "xplane_time/intervals.h"
+#include "xplane_time/trace.h"
+
+namespace xplane_time::insight {
+
+class HostCompiles {
+ public:
+  struct OfHost {
+    std::vector<Interval> intervals;
+    uint64_t compiles = 0;  // programs, as far as the names tell
+  };
+
+  static HostCompiles Read(const Trace& trace, int threads);
+
+  const OfHost& Of(const Plane& device) const;
+
+ private:
+  std::map<std::pair<uint32_t, std::string_view>, OfHost> hosts_;  // by file and host
+};
+
+// Whether a host event of this name is work of a compiler.
+bool IsCompileName(std::string_view name);
+
+}  // namespace xplane_time::insight

@@ -1,0 +1,99 @@
+#include "insight/kernels_alike.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "status.h"
+#include "timing/analysis.h"
+
+namespace xplane_time::insight {
+namespace {
+
+struct Times {
+  double count = 0, sum_ps = 0;
+  double mean_ps() const { return sum_ps / count; }
+};
+using OfKernel = std::array<Times, 3>;  // by mark
+
+class KernelWatch : public ExecutionWatcher {
+ public:
+  KernelWatch(const WatchContext& context, const MarkedRuns& runs)
+      : clock_(context.clock), tables_(context.tables), runs_(runs) {}
+
+  absl::Status Add(std::span<const Execution> chunk) override {
+    for (const Execution& each : chunk) {
+      if (each.program != runs_.program || each.run >= runs_.by_run.size()) continue;
+      if (tables_->ops[each.op].category != Category::kCompute) continue;
+      const bool on_device = clock_ == Clock::kDevice && each.has_device_clock();
+      const Interval interval = each.IntervalOn(on_device ? Clock::kDevice : Clock::kProfile);
+      Times& times = kernels[each.op][runs_.by_run[each.run]];
+      times.count += 1;
+      times.sum_ps += static_cast<double>(interval.end_ps - interval.start_ps);
+    }
+    return absl::OkStatus();
+  }
+
+  std::map<uint32_t, OfKernel> kernels;  // by op
+
+ private:
+  const Clock clock_;
+  const std::shared_ptr<const ExecutionTables> tables_;
+  const MarkedRuns& runs_;
+};
+
+std::optional<KernelsAlike> Compare(const ExecutionTables& tables,
+                                    const std::map<uint32_t, OfKernel>& kernels) {
+  constexpr double kLeastCount = 3, kTails = 0.05;
+  KernelsAlike alike;
+  std::vector<std::pair<double, double>> ratios;  // and time
+  double all_ps = 0, most_lost_ps = 0;
+  for (const auto& [op, times] : kernels) {
+    const Times &fast = times[MarkedRuns::kFast], &slow = times[MarkedRuns::kSlow];
+    if (std::min(fast.count, slow.count) < kLeastCount || fast.sum_ps <= 0) continue;
+    ratios.emplace_back(slow.mean_ps() / fast.mean_ps(), fast.sum_ps);
+    all_ps += fast.sum_ps;
+    const double lost_ps = slow.sum_ps - slow.count * fast.mean_ps();
+    if (lost_ps <= most_lost_ps) continue;
+    most_lost_ps = lost_ps;
+    alike.slowest = tables.ops[op].hlo_op.empty() ? tables.ops[op].kernel : tables.ops[op].hlo_op;
+    alike.slowest_ratio = ratios.back().first;
+  }
+  if (ratios.size() < 2) return std::nullopt;
+  alike.kernels = ratios.size();
+  std::ranges::sort(ratios);
+  double up_to_ps = 0;
+  alike.least_ratio = alike.most_ratio = ratios.front().first;
+  for (const auto& [ratio, ps] : ratios) {
+    if (up_to_ps <= kTails * all_ps) alike.least_ratio = ratio;
+    if (up_to_ps <= (1 - kTails) * all_ps) alike.most_ratio = ratio;
+    up_to_ps += ps;
+  }
+  return alike;
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<KernelsAlike>> CompareKernels(const Trace& trace,
+                                                           const MarkedRuns& runs, int threads) {
+  ReportOptions how;
+  how.device = runs.device.plane;
+  how.threads = threads;
+  const auto make =
+      [&](const WatchContext& context) -> absl::StatusOr<std::unique_ptr<ExecutionWatcher>> {
+    return std::make_unique<KernelWatch>(context, runs);
+  };
+  ASSIGN_OR_RETURN(const Analysis analysis, AnalyzeAndWatch(trace, how, {}, make));
+  for (const DeviceAnalysis& device : analysis.devices) {
+    const DeviceRef& ref = device.row.device;
+    const bool is_it = ref.input == runs.device.input && ref.plane == runs.device.plane &&
+                       ref.ordinal == runs.device.ordinal && ref.host == runs.device.host;
+    if (!is_it || device.watcher == nullptr) continue;
+    return Compare(*device.tables, static_cast<const KernelWatch&>(*device.watcher).kernels);
+  }
+  return std::nullopt;
+}
+
+}  // namespace xplane_time::insight

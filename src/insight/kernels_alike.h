@@ -1,0 +1,36 @@
+// KernelsAlike: whether runs that are slow are so in all their kernels alike, as where the clock
+// was lowered, or in some only, as where data differ.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "xplane_time/report.h"
+#include "xplane_time/trace.h"
+
+namespace xplane_time::insight {
+
+// Runs of one program on one device, as an analysis numbers them.
+struct MarkedRuns {
+  enum Mark : uint8_t { kOther, kFast, kSlow };
+  DeviceRef device;
+  uint32_t program = 0;
+  std::vector<Mark> by_run;
+};
+
+struct KernelsAlike {
+  size_t kernels = 0;
+  // Slow to fast, of nine tenths of the time: the least and the largest.
+  double least_ratio = 1, most_ratio = 1;
+  std::string slowest;  // the kernel that lost most time
+  double slowest_ratio = 1;
+};
+
+// Reads the device once more. Nothing where fewer than two kernels ran three times in both.
+absl::StatusOr<std::optional<KernelsAlike>> CompareKernels(const Trace& trace,
+                                                           const MarkedRuns& runs, int threads);
+
+}  // namespace xplane_time::insight

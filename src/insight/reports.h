@@ -1,0 +1,21 @@
+// What `where` and `headroom` say of one analysis, so that a trace is read once for both.
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "timing/analysis.h"
+#include "xplane_time/headroom.h"
+#include "xplane_time/where.h"
+
+namespace xplane_time::insight {
+
+// Of one whose watchers are WhereWatch. Reads the host where the options ask for it.
+absl::StatusOr<WhereReport> WhereOf(const Trace& trace, const Analysis& analysis,
+                                    const WhereOptions& options);
+
+// InvalidArgument: a peak that no device has.
+absl::Status CheckPeaks(const HeadroomOptions& options);
+// Of such options. Adds to the diagnostics of the analysis.
+HeadroomReport HeadroomOf(const Trace& trace, Analysis* analysis, const HeadroomOptions& options);
+
+}  // namespace xplane_time::insight

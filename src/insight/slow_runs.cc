@@ -1,0 +1,296 @@
+#include "insight/slow_runs.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "insight/variation.h"
+#include "insight/where_watch.h"
+#include "saturate.h"
+#include "stats/distributions.h"
+#include "stats/order_statistics.h"
+
+namespace xplane_time::insight {
+namespace {
+
+constexpr double kLeastShare = 0.01;  // of the device's time
+constexpr size_t kMostRuns = 10'000;  // of a function that peers are compared by
+
+struct RunTime {
+  uint64_t ordinal = 0;
+  uint32_t id = kNone;
+  int64_t compute_ps = 0, collective_ps = 0;
+};
+
+// The runs of one program on one device that may be compared, in their order.
+struct Series {
+  size_t device = 0;
+  uint32_t program = kNone;
+  std::vector<RunTime> runs;
+};
+
+// Of the same function on devices of one kind in one capture.
+struct Peers {
+  std::vector<const Series*> series;
+  std::vector<std::vector<RunTime>> runs;  // by series: those that all have
+  std::vector<PeerTest> tests;             // by series
+
+  // Of the others, at one run.
+  double MedianOfOthers(size_t at, size_t run) const {
+    std::vector<double> others;
+    for (size_t i = 0; i < runs.size(); ++i) {
+      if (i != at) others.push_back(static_cast<double>(runs[i][run].compute_ps));
+    }
+    return stats::Median(others);
+  }
+};
+
+// Runs with as many kernels as most have.
+void KeepAlike(const std::vector<uint64_t>& kernels, std::vector<RunTime>* runs) {
+  std::map<uint64_t, size_t> counts;
+  for (const uint64_t count : kernels) ++counts[count];
+  const auto modal =
+      std::ranges::max_element(counts, {}, [](const auto& each) { return each.second; });
+  size_t kept = 0;
+  for (size_t i = 0; i < runs->size(); ++i) {
+    if (kernels[i] == modal->first) (*runs)[kept++] = (*runs)[i];
+  }
+  runs->resize(kept);
+}
+
+class SlowFinder {
+ public:
+  explicit SlowFinder(std::span<const DeviceAnalysis* const> devices) : devices_(devices) {
+    found_.claims.resize(devices.size());
+    for (size_t i = 0; i < devices.size(); ++i) AddSeries(i);
+  }
+
+  SlowRuns Find() {
+    FindPeers();
+    std::vector<double> p_values;
+    for (const Peers& peers : peers_) {
+      for (const PeerTest& test : peers.tests) p_values.push_back(test.p_value);
+    }
+    std::vector<std::optional<SlowedTest>> slowed;
+    for (const Series& series : series_) {
+      slowed.push_back(GotSlower(Times(series.runs)));
+      if (slowed.back().has_value()) p_values.push_back(slowed.back()->p_value);
+    }
+    adjusted_ = stats::HolmAdjusted(p_values);
+    size_t next = 0;
+    for (const Peers& peers : peers_) AddSlowDevices(peers, &next);
+    for (size_t i = 0; i < series_.size(); ++i) {
+      if (slowed[i].has_value()) AddSlowed(series_[i], *slowed[i], adjusted_[next++]);
+    }
+    return std::move(found_);
+  }
+
+ private:
+  static const PartitionSweep& SweepOf(const DeviceAnalysis& device) {
+    return static_cast<const WhereWatch&>(*device.watcher).sweep();
+  }
+
+  static std::vector<double> Times(std::span<const RunTime> runs) {
+    std::vector<double> times;
+    for (const RunTime& run : runs) times.push_back(static_cast<double>(run.compute_ps));
+    return times;
+  }
+
+  void AddSeries(size_t index) {
+    const DeviceAnalysis& device = *devices_[index];
+    if (RulesOf(device.plane.kind).is_host) return;
+    const PartitionSweep& sweep = SweepOf(device);
+    std::map<uint32_t, std::pair<std::vector<RunTime>, std::vector<uint64_t>>> by_program;
+    for (const RunSample& sample : device.samples) {
+      if (sample.suspect || !sample.has_active || sample.id >= sweep.runs().size()) continue;
+      const RunState& run = sweep.runs()[sample.id];
+      if (!run.extent.begun() || run.times[kComputePart] <= 0) continue;
+      auto& [runs, kernels] = by_program[sample.program];
+      runs.push_back(
+          {sample.ordinal, sample.id, run.times[kComputePart], run.times[kCollectiveExposed]});
+      kernels.push_back(sample.kernels);
+    }
+    for (auto& [program, times] : by_program) {
+      int64_t compute_ps = 0;
+      for (const RunTime& run : times.first) compute_ps = SaturatingAdd(compute_ps, run.compute_ps);
+      const auto span_ps = static_cast<double>(sweep.span_ps());
+      if (static_cast<double>(compute_ps) < kLeastShare * span_ps) continue;
+      KeepAlike(times.second, &times.first);
+      series_.push_back({index, program, std::move(times.first)});
+    }
+  }
+
+  const std::string& FunctionOf(const Series& series) const {
+    return devices_[series.device]->tables->programs[series.program].function;
+  }
+
+  void FindPeers() {
+    // Ids of programs differ between devices, where each has a program of its own.
+    std::map<std::tuple<size_t, std::string>, size_t> namesakes;
+    for (const Series& each : series_) ++namesakes[{each.device, FunctionOf(each)}];
+    std::map<std::tuple<uint32_t, DeviceKind, std::string, std::string>, Peers> groups;
+    for (const Series& each : series_) {
+      const DeviceAnalysis& device = *devices_[each.device];
+      const ProgramInfo& program = device.tables->programs[each.program];
+      const bool several = namesakes[{each.device, program.function}] > 1;
+      groups[{device.capture, device.plane.kind, program.function,
+              several ? program.program_id.value_or("") : ""}]
+          .series.push_back(&each);
+    }
+    for (auto& [key, peers] : groups) {
+      if (peers.series.size() < 2) continue;
+      Align(&peers);
+      std::vector<std::vector<double>> times;
+      for (const std::vector<RunTime>& runs : peers.runs) times.push_back(Times(runs));
+      auto tests = SlowerThanPeers(times);
+      if (!tests.has_value()) continue;
+      peers.tests = std::move(*tests);
+      peers_.push_back(std::move(peers));
+    }
+  }
+
+  // Runs that all have.
+  static void Align(Peers* peers) {
+    std::map<uint64_t, size_t> having;
+    for (const Series* series : peers->series) {
+      for (const RunTime& run : series->runs) ++having[run.ordinal];
+    }
+    for (const Series* series : peers->series) {
+      std::vector<RunTime>& runs = peers->runs.emplace_back();
+      for (const RunTime& run : series->runs) {
+        if (having[run.ordinal] == peers->series.size() && runs.size() < kMostRuns) {
+          runs.push_back(run);
+        }
+      }
+    }
+  }
+
+  void AddSlowDevices(const Peers& peers, size_t* next) {
+    for (size_t at = 0; at < peers.tests.size(); ++at) {
+      const PeerTest& test = peers.tests[at];
+      const double p_value = adjusted_[(*next)++];
+      if (p_value > kFalseAlarms || test.ratio < kLeastRatio) continue;
+      const Series& own = *peers.series[at];
+      SlowDevice slow = {.device = own.device,
+                         .peers = peers.series.size() - 1,
+                         .function = FunctionOf(own),
+                         .ratio = test.ratio,
+                         .p_value = p_value,
+                         .runs = peers.runs[at].size(),
+                         .by_device = std::vector<int64_t>(devices_.size())};
+      if (slow.peers > 1) Claim(peers, at, &slow);
+      Merge(std::move(slow));
+    }
+  }
+
+  // What it took longer, and what others waited for that.
+  void Claim(const Peers& peers, size_t at, SlowDevice* slow) {
+    const std::vector<RunTime>& own = peers.runs[at];
+    for (size_t run = 0; run < own.size(); ++run) {
+      const auto others_ps = static_cast<int64_t>(peers.MedianOfOthers(at, run));
+      slow->by_device[slow->device] += std::max(own[run].compute_ps - others_ps, int64_t{0});
+      for (size_t other = 0; other < peers.runs.size(); ++other) {
+        const RunTime& time = peers.runs[other][run];
+        // Who comes last to a collective waits least.
+        const int64_t waits_ps = std::min(time.collective_ps - own[run].collective_ps,
+                                          own[run].compute_ps - time.compute_ps);
+        if (other == at || waits_ps <= 0) continue;
+        slow->by_device[peers.series[other]->device] += waits_ps;
+      }
+    }
+    ClaimCompute(*peers.series[at], &slow->by_device[slow->device]);
+    for (const Series* series : peers.series) {
+      if (series->device == slow->device) continue;
+      int64_t& ps = slow->by_device[series->device];
+      Claims& claims = found_.claims[series->device];
+      const int64_t all_ps = SweepOf(*devices_[series->device]).times()[kCollectiveExposed];
+      ps = std::min(ps, all_ps - claims.waits_ps);
+      claims.waits_ps += ps;
+    }
+  }
+
+  // As much of `ps` as nobody has claimed.
+  void ClaimCompute(const Series& series, int64_t* ps) {
+    int64_t compute_ps = 0;
+    for (const OwnedTimes& owner : SweepOf(*devices_[series.device]).owners()) {
+      if (owner.rank == kCompute && owner.program == series.program) compute_ps += owner.busy_ps;
+    }
+    int64_t& claimed_ps = found_.claims[series.device].compute_ps[series.program];
+    *ps = std::min(*ps, compute_ps - claimed_ps);
+    claimed_ps += *ps;
+  }
+
+  static int64_t Sum(const std::vector<int64_t>& times_ps) {
+    return std::accumulate(times_ps.begin(), times_ps.end(), int64_t{0}, SaturatingAdd);
+  }
+
+  // A device is told of once; what is told is of the function that gives most.
+  void Merge(SlowDevice slow) {
+    for (SlowDevice& known : found_.devices) {
+      if (known.device != slow.device) continue;
+      if (Sum(slow.by_device) > Sum(known.by_device)) std::swap(known, slow);
+      for (size_t i = 0; i < known.by_device.size(); ++i) known.by_device[i] += slow.by_device[i];
+      return;
+    }
+    found_.devices.push_back(std::move(slow));
+  }
+
+  MarkedRuns Marked(const Series& series, const SlowedTest& test) const {
+    MarkedRuns marked = {
+        .device = devices_[series.device]->row.device, .program = series.program, .by_run = {}};
+    for (size_t i = 0; i < series.runs.size(); ++i) {
+      const uint32_t id = series.runs[i].id;
+      if (marked.by_run.size() <= id) marked.by_run.resize(id + 1, MarkedRuns::kOther);
+      marked.by_run[id] = test.slow[i] ? MarkedRuns::kSlow : MarkedRuns::kFast;
+    }
+    return marked;
+  }
+
+  void AddSlowed(const Series& series, const SlowedTest& test, double p_value) {
+    if (p_value > kFalseAlarms || test.ratio < kLeastRatio) return;
+    int64_t ps = 0;
+    SlowedDown slowed = {.function = FunctionOf(series),
+                         .ratio = test.ratio,
+                         .p_value = p_value,
+                         .runs = series.runs.size(),
+                         .is_for_good = test.is_for_good,
+                         .by_device = std::vector<int64_t>(devices_.size())};
+    for (size_t i = 0; i < series.runs.size(); ++i) {
+      if (!test.slow[i]) continue;
+      if (slowed.slow_runs++ == 0) slowed.first_slow = series.runs[i].ordinal;
+      const auto beyond = static_cast<double>(series.runs[i].compute_ps) - test.fast_level;
+      ps += static_cast<int64_t>(std::max(beyond, 0.0));
+    }
+    slowed.marked = Marked(series, test);
+    ClaimCompute(series, &ps);
+    slowed.by_device[series.device] = ps;
+    if (!found_.slowed.has_value()) {
+      found_.slowed = std::move(slowed);
+      most_slowed_ps_ = ps;
+      return;
+    }
+    std::vector<int64_t>& all = found_.slowed->by_device;
+    all[series.device] += ps;
+    if (ps > most_slowed_ps_) {
+      slowed.by_device = std::move(all);
+      found_.slowed = std::move(slowed);
+      most_slowed_ps_ = ps;
+    }
+  }
+
+  const std::span<const DeviceAnalysis* const> devices_;
+  std::vector<Series> series_;
+  std::vector<Peers> peers_;
+  std::vector<double> adjusted_;
+  int64_t most_slowed_ps_ = 0;
+  SlowRuns found_;
+};
+
+}  // namespace
+
+SlowRuns FindSlow(std::span<const DeviceAnalysis* const> devices) {
+  return SlowFinder(devices).Find();
+}
+
+}  // namespace xplane_time::insight

@@ -1,0 +1,58 @@
+// SlowRuns: which devices compute slower than their peers, and which functions got slower, of all
+// that a trace has; and what of the devices' time that takes.
+//
+// A function is looked at where its compute is 1 % of the device's time or more; its runs, where
+// they are not suspect and execute as many kernels as most. A CPU's are not: thunks return before
+// their work is done. All tests of a trace together are wrong once in a hundred times (Holm).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "insight/kernels_alike.h"
+#include "timing/analysis.h"
+
+namespace xplane_time::insight {
+
+inline constexpr double kFalseAlarms = 0.01;  // of traces
+
+// What findings take of one device.
+struct Claims {
+  std::map<uint32_t, int64_t> compute_ps;  // by program
+  int64_t waits_ps = 0;                    // of its exposed collectives
+};
+
+struct SlowDevice {
+  size_t device = 0;     // index
+  size_t peers = 0;      // 1: nobody can tell which of the two is slow
+  std::string function;  // that gives most
+  double ratio = 1, p_value = 1;
+  uint64_t runs = 0;
+  // Of its own what it took longer than the median of its peers; of others, what they waited in
+  // collectives meanwhile.
+  std::vector<int64_t> by_device;
+};
+
+struct SlowedDown {
+  std::string function;  // that gives most
+  double ratio = 1, p_value = 1;
+  uint64_t runs = 0, slow_runs = 0, first_slow = 0;
+  bool is_for_good = true;
+  std::vector<int64_t> by_device;
+  MarkedRuns marked = {};  // of that function, on the device that gives most
+};
+
+struct SlowRuns {
+  std::vector<SlowDevice> devices;
+  std::optional<SlowedDown> slowed;
+  std::vector<Claims> claims;  // by device
+};
+
+// Of devices whose watchers are WhereWatch.
+SlowRuns FindSlow(std::span<const DeviceAnalysis* const> devices);
+
+}  // namespace xplane_time::insight

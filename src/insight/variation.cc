@@ -1,0 +1,156 @@
+#include "insight/variation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "stats/distributions.h"
+#include "stats/location.h"
+#include "stats/order_statistics.h"
+
+namespace xplane_time::insight {
+namespace {
+
+double MedianOf(std::vector<double> values) { return stats::Median(values); }
+
+// Of the others at one run.
+double MedianOfOthers(std::span<const std::vector<double>> times, size_t device, size_t run) {
+  std::vector<double> others;
+  for (size_t other = 0; other < times.size(); ++other) {
+    if (other != device) others.push_back(times[other][run]);
+  }
+  return MedianOf(std::move(others));
+}
+
+PeerTest TestOf(std::vector<double> log_ratios) {
+  // Of so few, some may be equal by chance: Huber's spread is then none.
+  constexpr size_t kFew = 10;
+  const auto n = static_cast<double>(log_ratios.size());
+  const stats::Centre centre =
+      log_ratios.size() < kFew
+          ? stats::Centre{stats::Mean(log_ratios), stats::Variance(log_ratios) / n, n - 1}
+          : stats::HuberCentre(std::move(log_ratios));
+  PeerTest test = {.ratio = std::exp(centre.value)};
+  const double beyond = centre.value - std::log(kLeastRatio);
+  if (centre.variance > 0) {
+    test.p_value = stats::StudentTail(beyond / std::sqrt(centre.variance), centre.df);
+  } else {
+    test.p_value = beyond > 0 ? 0 : 1;
+  }
+  return test;
+}
+
+// Ranks from 1, of equal values their mean.
+std::vector<double> RanksOf(std::span<const double> values) {
+  std::vector<size_t> order(values.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, {}, [&](size_t i) { return values[i]; });
+  std::vector<double> ranks(values.size());
+  for (size_t first = 0; first < order.size();) {
+    size_t end = first;
+    while (end < order.size() && values[order[end]] == values[order[first]]) ++end;
+    for (size_t i = first; i < end; ++i) ranks[order[i]] = static_cast<double>(first + end + 1) / 2;
+    first = end;
+  }
+  return ranks;
+}
+
+void FillLevels(std::span<const double> times, SlowedTest* test) {
+  std::vector<double> fast, slow;
+  for (size_t i = 0; i < times.size(); ++i) (test->slow[i] ? slow : fast).push_back(times[i]);
+  if (fast.empty() || slow.empty()) {
+    test->p_value = 1;
+    return;
+  }
+  test->fast_level = MedianOf(std::move(fast));
+  test->ratio = MedianOf(std::move(slow)) / test->fast_level;
+}
+
+// Pettitt (1979): where the ranks before are lowest against those after.
+SlowedTest Changed(std::span<const double> times) {
+  const auto n = static_cast<double>(times.size());
+  const std::vector<double> ranks = RanksOf(times);
+  double sum = 0, most = 0;
+  size_t change = 0;
+  for (size_t i = 0; i < times.size(); ++i) {
+    sum += (n + 1) / 2 - ranks[i];
+    if (sum > most) most = sum, change = i + 1;
+  }
+  SlowedTest test = {.slow = std::vector<bool>(times.size())};
+  std::fill(test.slow.begin() + static_cast<std::ptrdiff_t>(change), test.slow.end(), true);
+  // Of U = 2 * sum; ties make it smaller, and so the test stricter.
+  test.p_value = std::min(1.0, std::exp(-6 * (2 * most) * (2 * most) / (n * n * n + n * n)));
+  FillLevels(times, &test);
+  return test;
+}
+
+// The value from which on runs are slow: of all ways to part them in two, that with the least
+// squares within.
+double LevelBetween(std::span<const double> times) {
+  std::vector<double> sorted(times.begin(), times.end());
+  std::ranges::sort(sorted);
+  const double all = std::accumulate(sorted.begin(), sorted.end(), 0.0);
+  const auto n = static_cast<double>(sorted.size());
+  double below = 0, best = -1, level = sorted.back();
+  for (size_t i = 1; i < sorted.size(); ++i) {
+    below += sorted[i - 1];
+    const auto k = static_cast<double>(i);
+    const double between = below / k - (all - below) / (n - k);
+    const double squares = k * (n - k) * between * between;
+    if (sorted[i] > sorted[i - 1] && squares > best) best = squares, level = sorted[i];
+  }
+  return level;
+}
+
+// Fewer stretches of equal levels than chance would make.
+double StretchTail(const std::vector<bool>& slow, size_t first) {
+  double fast_count = 0, slow_count = 0, stretches = 1;
+  for (size_t i = first; i < slow.size(); ++i) {
+    (slow[i] ? slow_count : fast_count) += 1;
+    if (i > first && slow[i] != slow[i - 1]) stretches += 1;
+  }
+  constexpr double kLeast = 6;  // below, the normal distribution is none
+  if (fast_count < kLeast || slow_count < kLeast) return 1;
+  const double n = fast_count + slow_count, product = 2 * fast_count * slow_count;
+  const double mean = product / n + 1, variance = product * (product - n) / (n * n * (n - 1));
+  return stats::NormalTail((mean - stretches - 0.5) / std::sqrt(variance));
+}
+
+SlowedTest InStretches(std::span<const double> times) {
+  SlowedTest test = {.is_for_good = false, .slow = std::vector<bool>(times.size())};
+  const double level = LevelBetween(times);
+  for (size_t i = 0; i < times.size(); ++i) test.slow[i] = times[i] >= level;
+  size_t first = 0;
+  while (first < times.size() && test.slow[first]) ++first;
+  test.p_value = StretchTail(test.slow, first);
+  FillLevels(times, &test);
+  return test;
+}
+
+}  // namespace
+
+std::optional<std::vector<PeerTest>> SlowerThanPeers(
+    std::span<const std::vector<double>> times_by_device) {
+  constexpr size_t kLeast = 3;
+  if (times_by_device.size() < 2 || times_by_device[0].size() < kLeast) return std::nullopt;
+  std::vector<PeerTest> tests;
+  for (size_t device = 0; device < times_by_device.size(); ++device) {
+    std::vector<double> log_ratios;
+    for (size_t run = 0; run < times_by_device[device].size(); ++run) {
+      log_ratios.push_back(
+          std::log(times_by_device[device][run] / MedianOfOthers(times_by_device, device, run)));
+    }
+    tests.push_back(TestOf(std::move(log_ratios)));
+  }
+  return tests;
+}
+
+std::optional<SlowedTest> GotSlower(std::span<const double> times) {
+  if (times.size() < kLeastRuns) return std::nullopt;
+  SlowedTest changed = Changed(times), stretches = InStretches(times);
+  SlowedTest& better = stretches.p_value < changed.p_value ? stretches : changed;
+  better.p_value = std::min(1.0, 2 * better.p_value);
+  return std::move(better);
+}
+
+}  // namespace xplane_time::insight

@@ -1,0 +1,144 @@
+// Brief: findings as text of at most so many bytes. Whole findings are left out, the last first;
+// what is left out is counted.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "insight/brief_words.h"
+#include "output/results.h"
+#include "output/trace_views.h"
+#include "status.h"
+
+namespace xplane_time::output {
+namespace {
+
+using insight::CountText, insight::ShareText, insight::TimeText;
+using result::FieldSink, result::TableOf;
+
+using Findings = std::span<const BriefFinding>;
+
+void VisitRow(const BriefDevice& row, FieldSink* sink) {
+  result::VisitDevice(&row.device, sink);
+  sink->Field("kind", DeviceKindName(row.kind));
+  XPLANE_TIME_FIELDS(sink, row.span_ps, row.recoverable_ps);
+}
+
+void VisitPart(const BriefPart& row, FieldSink* sink) {
+  result::VisitDevice(&row.device, sink);
+  XPLANE_TIME_FIELDS(sink, row.recoverable_ps);
+}
+
+void VisitRow(const BriefFinding& row, FieldSink* sink) {
+  result::VisitDevice(row.device.has_value() ? &*row.device : nullptr, sink);
+  XPLANE_TIME_FIELDS(sink, row.code);
+  sink->Field("certainty", CertaintyName(row.certainty));
+  XPLANE_TIME_FIELDS(sink, row.function, row.recoverable_ps, row.share, row.what, row.evidence,
+                     row.command);
+  sink->Rows(TableOf("parts", std::span(row.parts), VisitPart));
+}
+
+double AsDouble(int64_t ps) { return static_cast<double>(ps); }
+
+// "GPU:0", "4 devices".
+std::string DevicesText(const std::vector<BriefDevice>& devices) {
+  if (devices.size() != 1) return CountText(devices.size(), "device");
+  return Printable(DeviceName(devices[0].device));
+}
+
+// What is in front of the findings.
+std::string HeadText(const BriefReport& report) {
+  const std::string all =
+      absl::StrCat(TimeText(AsDouble(report.span_ps)), " of ", DevicesText(report.devices));
+  if (report.recoverable_ps == 0) {
+    return absl::StrCat(all, ": nothing found that would give back 1 % of it");
+  }
+  const double share = AsDouble(report.recoverable_ps) / AsDouble(report.span_ps);
+  return absl::StrCat(all, ", of which ", TimeText(AsDouble(report.recoverable_ps)), " (",
+                      ShareText(share), ") could be had back at most");
+}
+
+// "3.2 ms of 15.8 ms (20 %), GPU:0".
+std::string AmountText(const BriefReport& report, const BriefFinding& finding) {
+  if (!finding.recoverable_ps.has_value()) return "cannot tell";
+  std::string text = absl::StrCat(TimeText(AsDouble(*finding.recoverable_ps)), " of ",
+                                  TimeText(AsDouble(report.span_ps)), " (",
+                                  ShareText(finding.share.value_or(0)), ")");
+  if (report.devices.size() < 2) return text;
+  if (finding.parts.size() != 1) {
+    return absl::StrCat(text, " on ", CountText(finding.parts.size(), "device"));
+  }
+  return absl::StrCat(text, " on ", DeviceNames(report.devices).Name(finding.parts[0].device));
+}
+
+// Lines after the first behind `indent` spaces.
+std::string Paragraph(std::string_view text, size_t indent, const OutputOptions& options) {
+  const size_t width = static_cast<size_t>(std::max(options.width, 40)) - indent;
+  std::string lines = Wrap(text, width, 0);
+  while (lines.ends_with('\n')) lines.pop_back();
+  const std::string line_end = "\n" + std::string(indent, ' ');
+  for (size_t at = lines.find('\n'); at != std::string::npos; at = lines.find('\n', at + 1)) {
+    lines.replace(at, 1, line_end);
+  }
+  return lines + "\n";
+}
+
+std::string FindingText(const BriefReport& report, const BriefFinding& finding, size_t number,
+                        const OutputOptions& options) {
+  const std::string mark = absl::StrCat(number, ". ");
+  const std::string what = absl::StrCat(AmountText(report, finding), ": ", Printable(finding.what));
+  const std::string evidence = Printable(finding.evidence), command = Printable(finding.command);
+  if (options.format == Format::kMarkdown) {
+    return absl::StrCat(mark, MarkdownCell(what), "  \n   ", MarkdownCell(evidence), "  \n   ",
+                        MarkdownCode(command), "\n");
+  }
+  const std::string indent(mark.size(), ' ');
+  const char *const bold = options.color ? "\x1b[1m" : "", *const plain =
+                                                               options.color ? "\x1b[0m" : "";
+  return absl::StrCat(bold, mark, Paragraph(what, mark.size(), options), plain, indent,
+                      Paragraph(evidence, mark.size(), options), indent, "see: ", command, "\n");
+}
+
+std::string PeopleText(const BriefReport& report, size_t shown, const OutputOptions& options) {
+  std::string text = Paragraph(HeadText(report), 0, options);
+  for (size_t i = 0; i < shown; ++i) {
+    absl::StrAppend(&text, "\n", FindingText(report, report.findings[i], i + 1, options));
+  }
+  if (const size_t more = report.findings.size() - shown; more > 0) {
+    absl::StrAppend(&text, "\n... ", CountText(more, shown == 0 ? "finding" : "more finding"),
+                    ": with --limit or --bytes\n");
+  }
+  return text;
+}
+
+std::string DataText(const BriefReport& report, size_t shown, const OutputOptions& options) {
+  const Findings findings = std::span(report.findings).first(shown);
+  const auto visit = [](const BriefFinding& row, FieldSink* sink) { VisitRow(row, sink); };
+  if (options.format == Format::kCsv) return CsvText(TableOf("", findings, visit));
+  result::Result result("xplane-time.brief.v1");
+  AddHead(report.inputs, nullptr, options.given, &result);
+  result.Say([&](FieldSink* sink) {
+    XPLANE_TIME_FIELDS(sink, report.span_ps, report.recoverable_ps);
+    sink->Field("left_out", report.findings.size() - shown);
+  });
+  result.Add(TableOf("findings", findings, visit));
+  result.Add(TableOf("devices", std::span(report.devices),
+                     [](const BriefDevice& row, FieldSink* sink) { VisitRow(row, sink); }));
+  return JsonText(result);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> BriefText(const BriefReport& report, const BriefSize& size,
+                                      const OutputOptions& options) {
+  size_t shown = std::min(report.findings.size(), size.findings);
+  const auto text_of = options.for_people() ? PeopleText : DataText;
+  std::string text = text_of(report, shown, options);
+  while (text.size() > size.bytes && shown > 0) text = text_of(report, --shown, options);
+  if (text.size() <= size.bytes) return text;
+  if (!options.for_people()) {
+    return InvalidArgument("--bytes ", size.bytes, ": without any finding it is ", text.size(),
+                           " bytes; give as many, or more");
+  }
+  return Cat(CountText(report.findings.size(), "finding"), ", and none of them fits\n");
+}
+
+}  // namespace xplane_time::output

@@ -1,0 +1,102 @@
+"""brief: its commands run, its times add up, and its size is bounded."""
+import shlex
+import subprocess
+import unittest
+
+from harness import BINARY, TESTDATA, EndToEndTest, environment, run
+from xspace import Plane, gpu, space, tpu
+
+SPMD = TESTDATA / "jax_cpu_spmd4.xplane.pb"
+
+
+class Brief(EndToEndTest):
+    def brief(self, *words):
+        return self.run_ok("brief", *words).text
+
+    def run_ok(self, *words):
+        done = run(*words, cwd=self.at)
+        self.assertEqual((done.code, done.message), (0, ""))
+        return done
+
+    def document(self, *words):
+        return self.run_ok("brief", *words, "--format", "json").json
+
+    def test_times_add_up(self):
+        for trace in sorted(TESTDATA.glob("*.xplane.pb")):
+            with self.subTest(trace=trace.name):
+                document = self.document(trace, "--limit", "100")
+                devices, findings = document["devices"], document["findings"]
+                known = [each["recoverable_ps"] for each in findings
+                         if each["recoverable_ps"] is not None]
+                self.assertEqual(known, sorted(known, reverse=True))
+                self.assertEqual(sum(known), document["recoverable_ps"])
+                self.assertEqual(sum(each["recoverable_ps"] for each in devices),
+                                 document["recoverable_ps"])
+                self.assertEqual(sum(each["span_ps"] for each in devices), document["span_ps"])
+                for each in devices:
+                    self.assertLessEqual(each["recoverable_ps"], each["span_ps"])
+                for each in findings:
+                    self.assertEqual(sum(part["recoverable_ps"] for part in each["parts"]),
+                                     each["recoverable_ps"] or 0)
+                    self.assertEqual(each["certainty"] == "cannot_tell",
+                                     each["recoverable_ps"] is None)
+
+    def test_every_command_runs_as_it_is(self):
+        name = "it's a $trace é.xplane.pb"
+        for trace in sorted(TESTDATA.glob("*.xplane.pb")):
+            (self.at / name).write_bytes(trace.read_bytes())
+            for device in ((), ("--device", "cpu")):
+                for each in self.document(name, *device, "--limit", "100")["findings"]:
+                    with self.subTest(command=each["command"]):
+                        env = environment(PATH=f"{BINARY.parent}:/usr/bin:/bin")
+                        done = subprocess.run(["bash", "-c", each["command"]], cwd=self.at, env=env,
+                                              capture_output=True, timeout=60)
+                        self.assertEqual((done.returncode, done.stderr), (0, b""))
+
+    def test_text_is_at_most_so_many_bytes(self):
+        whole = self.brief(SPMD)
+        self.assertEqual(whole.count("see: "), 2)
+        for size in range(64, len(whole.encode()) + 2, 37):
+            text = self.brief(SPMD, "--bytes", str(size))
+            self.assertLessEqual(len(text.encode()), size)
+            self.assertEqual(text.count("see: "), text.count("\n1. ") + text.count("\n2. "))
+        document = self.run_ok("brief", SPMD, "--format", "json").out
+        one = self.run_ok("brief", SPMD, "--format", "json", "--bytes", str(len(document) - 1))
+        self.assertLess(len(one.out), len(document))
+        self.assertEqual((len(one.json["findings"]), one.json["left_out"]), (1, 1))
+
+    def test_json_that_cannot_be_so_short_says_what_it_needs(self):
+        done = run("brief", SPMD, "--format", "json", "--bytes", "100")
+        self.assertEqual((done.code, done.out), (64, b""))
+        self.assertRegex(done.message, "^xplane-time: --bytes 100: .* give as many, or more\n$")
+        needed = done.message.split(" bytes;")[0].split()[-1]
+        self.assertEqual(self.document(SPMD, "--bytes", needed)["left_out"], 2)
+
+    def test_limit(self):
+        self.assertEqual(len(self.document(SPMD, "--limit", "1")["findings"]), 1)
+        self.assertIn("1 more finding", self.brief(SPMD, "--limit", "1"))
+        none = self.document(SPMD, "--limit", "0")
+        self.assertEqual((none["findings"], none["left_out"]), ([], 2))
+
+    def test_nothing_to_find_is_one_sentence(self):
+        device = Plane("/device:GPU:0")
+        line = device.line("Stream #1(Kernel)")
+        for at in range(20):
+            line.event("gemm", at * 1000, 1000)
+        (self.at / "busy.xplane.pb").write_bytes(space(device))
+        text = self.brief("busy.xplane.pb", "--device", "gpu")
+        self.assertEqual(text.splitlines()[0],
+                         "20.0 ns of GPU:0: nothing found that would give back 1 % of it")
+
+    def test_two_runs_of_a_directory_are_told_apart(self):
+        for host in ("one", "two"):
+            path = self.at / "run" / f"{host}.xplane.pb"
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(space(gpu(0), tpu(0), hostnames=[host]))
+        document = self.document("run")
+        self.assertEqual(len(document["devices"]), 4)
+        self.assertEqual({each["host"] for each in document["devices"]}, {"one", "two"})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,66 @@
+// brief: what there is to find, in a few sentences.
+#include <atomic>
+#include <utility>
+#include <vector>
+
+#include "output/results.h"
+#include "progress.h"
+#include "status.h"
+#include "trace_command.h"
+#include "xplane_time/brief.h"
+
+namespace xplane_time::tools {
+namespace {
+
+class Brief : public TraceCommand {
+ public:
+  explicit Brief(CLI::App* app) : TraceCommand(app, {.rows = false, .columns = false}) {
+    const Heading own = Own();
+    own.Count("--limit,--top", &size_.findings, "At most so many findings [5]");
+    own.Value("--bytes", &size_.bytes, "N",
+              "At most so many bytes: findings that do not fit are left out, the last first",
+              CLI::Range(size_t{output::kLeastBriefBytes}, size_t{1} << 30));
+  }
+
+  absl::StatusOr<int> Run() override {
+    ASSIGN_OR_RETURN(const Opened opened, Open());
+    printing_.how.given = GivenOptions(report_);
+    std::atomic<uint64_t> events_done{0};
+    absl::StatusOr<BriefReport> report;
+    {
+      const ReadingProgress progress(printing_, opened.trace.event_count, &events_done);
+      report = FindBrief(opened.trace,
+                         {.device = report_.device,
+                          .threads = report_.threads,
+                          .events_done = &events_done,
+                          .arguments = Arguments()},
+                         opened.diagnostics);
+    }
+    RETURN_IF_ERROR(report.status());
+    WarnOfLeftOut(report->diagnostics);
+    ASSIGN_OR_RETURN(const std::string text, output::BriefText(*report, size_, printing_.how));
+    return Print(text);
+  }
+
+ private:
+  // For commands that show the same.
+  std::vector<std::string> Arguments() const {
+    std::vector<std::string> arguments = traces_;
+    if (!find_.run.empty()) arguments.insert(arguments.end(), {"--run", find_.run});
+    return arguments;
+  }
+
+  output::BriefSize size_;
+};
+
+}  // namespace
+
+void AddBrief(CommandLine* line) {
+  line->Add<Brief>({"brief", "What to look at first: findings, what each could give back, and why",
+                    R"(  xplane-time brief trace.xplane.pb
+  xplane-time brief logdir --limit 3 --bytes 1000
+  xplane-time brief trace.xplane.pb --format json
+)"});
+}
+
+}  // namespace xplane_time::tools
