@@ -18,7 +18,7 @@ int Main(int argc, char** argv) {
   CommandLine line;
   // In the order of the help.
   for (const auto add : {AddReport, AddWhere, AddHeadroom, AddEvents, AddEnergy, AddDecisions,
-                         AddTune, AddGrid, AddVerify, AddPower}) {
+                         AddDiff, AddTune, AddGrid, AddVerify, AddPower}) {
     add(&line);
   }
   return line.Main(argc, argv);

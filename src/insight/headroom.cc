@@ -1,7 +1,6 @@
 #include "xplane_time/headroom.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -9,6 +8,7 @@
 
 #include "devices/device_kind.h"
 #include "hlo/program.h"
+#include "insight/compiled.h"
 #include "insight/op_costs.h"
 #include "insight/peaks.h"
 #include "saturate.h"
@@ -18,8 +18,7 @@
 namespace xplane_time {
 namespace {
 
-using insight::OpCost;
-using insight::OpCosts;
+using insight::Compiled, insight::OpCost, insight::OpCosts;
 
 constexpr double kPsPerSecond = 1e12;
 // Below that share of both peaks an op is bound by neither: the line that Nsight Compute draws.
@@ -33,69 +32,6 @@ constexpr const char* kBounds[] = {"memory", "compute", "neither"};
 constexpr const char* kNoRoofs[] = {"host",       "not_compute",        "pair",
                                     "no_program", "not_in_program",     "no_model",
                                     "no_peak",    "executions_unknown", "above_peak"};
-
-// "19", or a fingerprint beyond int64: as it is in the trace.
-std::optional<uint64_t> ProgramNumber(const std::optional<std::string>& id) {
-  if (!id.has_value()) return std::nullopt;
-  const char *const begin = id->data(), *const end = begin + id->size();
-  uint64_t number = 0;
-  if (const auto [at, error] = std::from_chars(begin, end, number);
-      error == std::errc() && at == end) {
-    return number;
-  }
-  int64_t negative = 0;
-  const auto [at, error] = std::from_chars(begin, end, negative);
-  const bool whole = error == std::errc() && at == end;
-  return whole ? std::optional(static_cast<uint64_t>(negative)) : std::nullopt;
-}
-
-// What the compiler says of the programs of one device; what is wrong with that is told once each.
-class Compiled {
- public:
-  Compiled(const Trace& trace, uint32_t plane, Diagnostics* diagnostics)
-      : plane_(plane), programs_(trace, trace.planes[plane]), diagnostics_(diagnostics) {}
-
-  struct Program {
-    const HloProgram* hlo = nullptr;
-    std::unique_ptr<OpCosts> costs;
-  };
-
-  // Null: nothing that can be used.
-  Program* Of(const ProgramInfo& info) {
-    const auto [place, is_new] = known_.try_emplace({info.function, info.program_id.value_or("")});
-    Program& program = place->second;
-    if (is_new) Find(info, &program);
-    return program.hlo == nullptr ? nullptr : &program;
-  }
-
- private:
-  void Find(const ProgramInfo& info, Program* program) {
-    const std::optional<uint64_t> number = ProgramNumber(info.program_id);
-    const HloPrograms::Found found =
-        number.has_value() ? programs_.Find(*number) : HloPrograms::Found{};
-    if (found.state == HloPrograms::State::kMissing) {
-      diagnostics_->Count(DiagnosticCode::kHloMissing, {.plane = plane_});
-    } else if (found.program == nullptr) {
-      const bool damaged = found.state == HloPrograms::State::kDamaged;
-      Tell(info, damaged ? "damaged" : "two that differ");
-    } else if (found.program->name() != info.function) {
-      Tell(info, Cat("of ", found.program->name()));
-    } else {
-      program->hlo = found.program;
-      program->costs = std::make_unique<OpCosts>(*found.program);
-    }
-  }
-  void Tell(const ProgramInfo& info, std::string_view why) {
-    diagnostics_->Note(DiagnosticCode::kHloUnusable,
-                       Cat(info.function, "(", info.program_id.value_or(""), "): ", why),
-                       {.plane = plane_});
-  }
-
-  const uint32_t plane_;
-  HloPrograms programs_;
-  Diagnostics* const diagnostics_;
-  std::map<std::pair<std::string, std::string>, Program> known_;
-};
 
 // The cells of one row.
 using Cells = std::vector<const KernelCell*>;
@@ -255,9 +191,9 @@ class DeviceHeadroom {
       row->reason = NoRoof::kNoProgram;
       return {};
     }
-    Compiled::Program* const compiled = compiled_.Of(tables_.programs[program]);
+    const HloProgram* const compiled = compiled_.Of(tables_.programs[program]);
     const HloInstruction* const instruction =
-        compiled == nullptr ? nullptr : compiled->hlo->Find(op.hlo_op);
+        compiled == nullptr ? nullptr : compiled->Find(op.hlo_op);
     if (instruction == nullptr) {
       row->reason = compiled == nullptr ? NoRoof::kNoProgram : NoRoof::kNotInProgram;
       return {};
@@ -268,7 +204,7 @@ class DeviceHeadroom {
         row->source = Cat(details->source_file, ":", details->source_line);
       }
     }
-    return compiled->costs->Of(*instruction);
+    return costs_.try_emplace(compiled, *compiled).first->second.Of(*instruction);
   }
 
   static void FillRates(HeadroomRow* row) {
@@ -341,6 +277,7 @@ class DeviceHeadroom {
   const ExecutionTables& tables_;
   const KindRules& rules_;
   Compiled compiled_;
+  std::map<const HloProgram*, OpCosts> costs_;
   HeadroomDevice row_;
 };
 

@@ -1,17 +1,23 @@
 # Why it took so long: the exact partition of each device's time, and each op's roofline.
 add_library(xplane_time_insight STATIC
+  insight/compiled.cc
+  insight/diff.cc
+  insight/diff_capture.cc
+  insight/diff_match.cc
+  insight/diff_sums.cc
   insight/headroom.cc
   insight/idle_gaps.cc
   insight/op_costs.cc
+  insight/op_traits.cc
   insight/partition.cc
   insight/peaks.cc
   insight/transfer_pairs.cc
   insight/where.cc
   insight/where_watch.cc)
 target_link_libraries(xplane_time_insight
-  PUBLIC xplane_time
+  PUBLIC xplane_time xplane_time_compare
   PRIVATE absl::flat_hash_map absl::flat_hash_set $<BUILD_INTERFACE:xplane_time_warnings>
-          xplane_time_json)
+          xplane_time_json xplane_time_stats)
 target_include_directories(xplane_time_insight
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)
 target_compile_features(xplane_time_insight PUBLIC cxx_std_20)

@@ -119,6 +119,16 @@ struct TransferState {
   int64_t since_ps = 0, higher_since_ps = 0;
 };
 
+// How long an execution ran itself, or a part of that: where nothing of a higher class ran, on the
+// device and among the executions of its own run.
+struct OwnTime {
+  uint32_t op = kNone, program = kNone, run = kNone;
+  uint32_t steps_begun = 0;
+  int64_t of_device_ps = 0, hidden_ps = 0;  // together: how long it ran itself
+  int64_t of_run_ps = 0;
+  uint32_t executions = 0;  // 1 in the first part of each
+};
+
 struct Gap {
   Interval interval;
   int64_t launch_ps = kNoTimePs;  // within the gap; kNoTimePs: no launch is known
@@ -133,6 +143,9 @@ class PartitionSweep {
   PartitionSweep(std::shared_ptr<const ExecutionTables> tables, bool nests, size_t steps,
                  LaunchOf launch_of);
 
+  // Before the first execution: keeps own_times(), 48 bytes an execution and change of what runs.
+  void KeepOwnTimes() { own_times_ = std::make_unique<ScratchVector<OwnTime>>(); }
+
   // In order of start over all calls; those that start together come in one call.
   void Add(std::span<const Piece> pieces);
   void Finish();
@@ -146,6 +159,10 @@ class PartitionSweep {
   const std::vector<uint32_t>& step_order() const { return step_order_; }  // as they began
   const std::vector<TransferState>& transfers() const { return transfers_; }
   const std::vector<Gap>& largest_gaps() const { return gaps_; }  // the largest first
+  // Of KeepOwnTimes. Those of a part of the axis, less what of them ran at once, are its busy time.
+  std::span<const OwnTime> own_times() const {
+    return std::as_const(*own_times_).values();
+  }
 
  private:
   struct Open {  // an execution that has not ended
@@ -153,6 +170,10 @@ class PartitionSweep {
     uint32_t run, step, line, transfer, pair;
     Rank rank;
     bool on_stack, ended;
+    // Of KeepOwnTimes.
+    uint32_t op, program;
+    bool runs = false, is_told = false;
+    int64_t since_ps = 0, higher_since_ps = 0, higher_of_run_since_ps = 0;
   };
   struct End {
     int64_t end_ps;
@@ -168,7 +189,9 @@ class PartitionSweep {
   void Start(const Piece& piece);
   void Count(const Piece& piece, TransferState* transfer) const;
   uint32_t Allocate(const Open& open);
-  void SetRunning(const Open& open, int change, int64_t time_ps);
+  void SetRunning(uint32_t slot, int change, int64_t time_ps);
+  void Resume(Open* open, int64_t time_ps);
+  void Tell(Open* open, int64_t time_ps);
   void SetPairs(Rank rank, uint32_t transfer, uint32_t run, int change, int64_t time_ps);
   RunState* RunOf(uint32_t run);
   void BringUp(RunState* run, int64_t time_ps);
@@ -179,6 +202,7 @@ class PartitionSweep {
   uint32_t TransferOf(uint32_t op, uint32_t program);
   uint32_t FindTransfer(uint32_t op, uint32_t program);
   int64_t HigherPs(Rank rank) const;
+  int64_t HigherOfRunPs(const Open& open);
 
   const std::shared_ptr<const ExecutionTables> tables_;
   const bool nests_;
@@ -207,6 +231,7 @@ class PartitionSweep {
   absl::flat_hash_map<std::tuple<Rank, uint32_t, uint32_t>, uint32_t> transfer_of_;
   std::vector<std::pair<uint32_t, uint32_t>> last_transfer_of_op_;  // program, transfer
   std::vector<TransferState> transfers_;
+  std::unique_ptr<ScratchVector<OwnTime>> own_times_;  // null: nobody asked
 };
 
 }  // namespace xplane_time::insight

@@ -6,6 +6,7 @@
 #include "output/output.h"
 #include "xplane_time/compare.h"
 #include "xplane_time/compat.h"
+#include "xplane_time/diff.h"
 #include "xplane_time/energy.h"
 #include "xplane_time/headroom.h"
 #include "xplane_time/pick.h"
@@ -49,6 +50,12 @@ Output PlanesOutput(const PlanesReport& report, const OutputOptions& options, si
 // CSV has its ops.
 Output HeadroomOutput(const HeadroomReport& report, const OutputOptions& options);
 
+// CSV has its rows.
+Output DiffOutput(const DiffReport& report, const OutputOptions& options);
+// Parts of its view, for others: what changed, the sum, functions; and that in one line.
+std::vector<Section> DiffSections(const DiffReport& report, const OutputOptions& options);
+std::string DiffHeadline(const DiffReport& report, Unit unit);
+
 // CSV has its kernels.
 // `csv`: the table that is CSV, of those of the JSON; empty: kernels, without a trace layers.
 Output EnergyOutput(const EnergyReport& report, const OutputOptions& options,
@@ -56,7 +63,8 @@ Output EnergyOutput(const EnergyReport& report, const OutputOptions& options,
 // Its timelines, as a picture.
 std::string EnergySvg(const EnergyReport& report);
 
-Output CompareOutput(const Comparison& comparison);
+// `why`: what changed, where that was asked for; null: it was not.
+Output CompareOutput(const Comparison& comparison, const DiffReport* why = nullptr);
 Output PickOutput(const PickResult& choice);
 
 // The numbers of earlier tools (compat.h), with their own names and units.
