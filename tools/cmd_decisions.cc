@@ -116,7 +116,7 @@ class CompareCommand : public DecisionCommand {
       absl::StatusOr<DiffReport> found = Why();
       if (found.ok()) why = *std::move(found);
       // The verdict stands without it.
-      if (!found.ok()) comparison.notes.push_back(Cat("why: ", Message(found.status())));
+      if (!found.ok()) comparison.notes.push_back(absl::StrCat("why: ", found.status().message()));
     }
     RETURN_IF_ERROR(
         Print(output::CompareOutput(comparison, why.has_value() ? &*why : nullptr)).status());
