@@ -72,8 +72,9 @@ bool IsTrivial(std::string_view opcode) {
   return std::ranges::find(kTrivial, opcode) != std::end(kTrivial);
 }
 
-std::string SourceOf(const HloDetails& details) {
-  return details.source_file.empty() ? "" : Cat(details.source_file, ":", details.source_line);
+std::string SourceOf(const HloProgram& program, const HloDetails& details) {
+  const HloFrame frame = program.SourceOf(details);
+  return frame.file.empty() ? "" : Cat(frame.file, ":", frame.line);
 }
 
 void AddLine(std::string line, OpTraits* traits) {
@@ -152,7 +153,7 @@ uint64_t TraitsReader::CalledContent(const HloDetails& details, OpTraits* traits
       content += Mixed(known.content, known.shape);
       content += CalledContent(known.details, traits, depth + 1);
       if (traits == nullptr) continue;
-      AddLine(SourceOf(known.details), traits);
+      AddLine(SourceOf(*program_, known.details), traits);
       if (IsTrivial(each.opcode) || known.details.op_name.empty()) continue;
       traits->inner.push_back(
           Mixed(HashOf(WithinFunction(known.details.op_name)), HashOf(each.opcode)));
@@ -168,7 +169,7 @@ void TraitsReader::Fill(const HloInstruction& instruction, OpTraits* traits) {
   traits->opcode = instruction.opcode;
   traits->shape = ShapeText(details.shape);
   if (!details.op_name.empty()) traits->op_name = details.op_name;
-  if (std::string source = SourceOf(details); !source.empty()) traits->source = std::move(source);
+  if (std::string source = SourceOf(*program_, details); !source.empty()) traits->source = std::move(source);
   AddLine(traits->source, traits);
   traits->shapes = known.shape;
   traits->content = known.content;

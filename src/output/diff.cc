@@ -263,10 +263,11 @@ Section RowSection(const DiffReport& report, const OutputOptions& options) {
   grid.Text("verdict", &Shown::verdict)
       .Drop(3)
       .HideIf(report.total.verdict == DiffVerdict::kNoVerdict);
-  grid.Name("source", kSourceWidth, &Shown::source).Drop(4).HideIfUnknown();
+  const bool one_function = report.functions.size() == 1;
+  grid.Name("source", kSourceWidth, &Shown::source).Drop(one_function ? 4 : 6).HideIfUnknown();
   grid.Name("function", kFunctionWidth, &Shown::function)
-      .Drop(6)
-      .HideIf(report.functions.size() == 1);
+      .Drop(4)
+      .HideIf(one_function);
   section.grid = std::move(grid).Take();
   return section;
 }
