@@ -143,7 +143,7 @@ PAIRS = [
     (ATTENTION, "return jnp.fft.fft(o, axis=-1).real", "return jnp.fft.fft(o, axis=1).real"),
     (ATTENTION, "q = q @ w", "q = (q @ w) @ w"),
     (NORM, "x = (x - m) * jax.lax.rsqrt(v + 1e-5) * g", "x = (x - m) * jax.lax.rsqrt(v + 1e-5) * jnp.exp(g)"),
-    (NORM, "    x = jax.lax.optimization_barrier(x)\n", ""),
+    (NORM, "m = x.mean(axis=-1, keepdims=True)", "m = x.max(axis=-1, keepdims=True)"),
     (NORM, "    y = jax.nn.gelu(y)\n", "    y = jax.lax.optimization_barrier(y * 2)\n    y = jax.nn.gelu(y)\n"),
     (NORM, "y = jax.nn.gelu(y)", "y = jax.nn.gelu(y, approximate=False)"),
     (NORM, "y = jax.nn.gelu(y)", "y = jax.nn.relu(y)"),
@@ -210,6 +210,19 @@ def differing(base, head, base_lines, head_lines):
 
 def touched(hlo, path, lines):
     """Names of the ops that are, or fuse, what has one of the source lines."""
+    def table(title):
+        """{id: the rest of its line}"""
+        found = re.search(rf"^{title}\n((?:\d+ .*\n)*)", hlo, re.MULTILINE)
+        return {int(at): text for at, text in re.findall(r"(\d+) (.*)\n", found.group(1))} if found else {}
+
+    def number(what, text):
+        return int(re.search(rf"{what}=(\d+)", text).group(1))
+
+    files, locations, frames = table("FileNames"), table("FileLocations"), table("StackFrames")
+    sources = {}
+    for frame, text in frames.items():
+        location = locations[number("file_location_id", text)]
+        sources[frame] = (files[number("file_name_id", location)].strip('"'), number(" line", location))
     computations, name = {}, None
     for line in hlo.splitlines():
         head = re.match(r"(?:ENTRY )?%?([\w.\-]+) (?:\(.*\) -> .*)?\{$", line.strip())
@@ -222,8 +235,11 @@ def touched(hlo, path, lines):
             computations[name].append((op.group(1), line))
 
     def within(line, depth=0):
-        source = re.search(r'source_file="([^"]*)" source_line=(\d+)', line)
-        if source and source.group(1) == str(path) and int(source.group(2)) in lines:
+        frame = re.search(r"stack_frame_id=(\d+)", line)
+        old = re.search(r'source_file="([^"]*)" source_line=(\d+)', line)
+        file, at = (sources.get(int(frame.group(1)), ("", 0)) if frame else
+                    (old.group(1), int(old.group(2))) if old else ("", 0))
+        if file == str(path) and at in lines:
             return True
         return depth < 5 and any(within(inner, depth + 1) for called in re.findall(r"(?:calls|to_apply)=%?([\w.\-]+)", line)
                                  for _, inner in computations.get(called, ()))
@@ -272,6 +288,7 @@ def main(binary, runs):
                    if set((row["base"] or {}).get("ops", ())) & in_base or set((row["head"] or {}).get("ops", ())) & in_head]
             rank = hit[0] + 1 if hit else None
             ranks.append(rank)
+            assert in_base or in_head, (i, old, new)
             if rank is not None and rank <= 3:
                 hits += 1
             else:

@@ -17,7 +17,7 @@ constexpr size_t kSides = 2;
 constexpr size_t kMostInGroup = 16, kMostWithKey = 2;
 // Pairs of a bucket that are scored; of a larger one each is with its neighbours.
 constexpr size_t kMostPairs = 4096, kNeighbours = 4;
-constexpr double kLeastScore = 0.45;
+constexpr double kLeastScore = 0.35;
 // A doubt remains: no score says that two are one.
 constexpr double kMostScore = 0.99;
 
