@@ -176,6 +176,8 @@ PAIRS = [
 # Flags of the program: the lines that they choose.
 CHOSEN = {"causal = ": "s = jnp.where", "remat = ": "l = jax.checkpoint", "dtype = ": "e = e.astype(dtype)",
           "unroll = ": "jax.lax.scan"}
+# What the compiler makes of a call, and leaves without its line.
+WITHOUT_LINE = {"cumsum": "reduce-window"}
 
 
 def lines_of(source, text):
@@ -208,8 +210,10 @@ def differing(base, head, base_lines, head_lines):
             {i for i in head_lines if of_head[i - 1] not in same_base})
 
 
-def touched(hlo, path, lines):
+def touched(hlo, path, lines, text):
     """Names of the ops that are, or fuse, what has one of the source lines."""
+    opcodes = [opcode for call, opcode in WITHOUT_LINE.items() if call in text]
+
     def table(title):
         """{id: the rest of its line}"""
         found = re.search(rf"^{title}\n((?:\d+ .*\n)*)", hlo, re.MULTILINE)
@@ -239,7 +243,7 @@ def touched(hlo, path, lines):
         old = re.search(r'source_file="([^"]*)" source_line=(\d+)', line)
         file, at = (sources.get(int(frame.group(1)), ("", 0)) if frame else
                     (old.group(1), int(old.group(2))) if old else ("", 0))
-        if file == str(path) and at in lines:
+        if file == str(path) and at in lines or any(f" {opcode}(" in line for opcode in opcodes):
             return True
         return depth < 5 and any(within(inner, depth + 1) for called in re.findall(r"(?:calls|to_apply)=%?([\w.\-]+)", line)
                                  for _, inner in computations.get(called, ()))
@@ -282,7 +286,8 @@ def main(binary, runs):
             base_path, base_hlo, base_traces = record(folder, f"base{i}", source, runs)
             head_path, head_hlo, head_traces = record(folder, f"head{i}", edited, runs)
             lines = differing(source, edited, lines_of(source, old), lines_of(edited, new))
-            in_base, in_head = touched(base_hlo, base_path, lines[0]), touched(head_hlo, head_path, lines[1])
+            in_base = touched(base_hlo, base_path, lines[0], old)
+            in_head = touched(head_hlo, head_path, lines[1], new)
             found = diff(binary, base_traces[0], head_traces[0])
             hit = [at for at, row in enumerate(found["rows"])
                    if set((row["base"] or {}).get("ops", ())) & in_base or set((row["head"] or {}).get("ops", ())) & in_head]

@@ -1,10 +1,9 @@
 // diff: what changed between two sides, kernel by kernel, as a sum that comes out.
-#include <atomic>
-#include <utility>
+#include <string>
 #include <vector>
 
 #include "output/results.h"
-#include "progress.h"
+#include "status.h"
 #include "trace_command.h"
 #include "xplane_time/diff.h"
 
@@ -13,7 +12,7 @@ namespace {
 
 class DiffCommand : public TraceCommand {
  public:
-  explicit DiffCommand(CLI::App* app) : TraceCommand(app, {.traces = false, .unit = true}) {
+  explicit DiffCommand(CLI::App* app) : TraceCommand(app, {.traces = false, .unit = true, .progress = false}) {
     sides_.AddTo(app, "each a trace (file, run or log directory)");
     const Heading own = Own(), select(app, kSelect), time(app, kTime), decision(app, kDecision);
     own.Taken<std::string>(
@@ -49,9 +48,7 @@ class DiffCommand : public TraceCommand {
   absl::StatusOr<int> Run() override {
     RETURN_IF_ERROR(CheckFilters());
     RecordOptions();
-    std::atomic<uint64_t> events_done{0};
     diff_.select = report_;
-    diff_.select.events_done = &events_done;
     diff_.find = find_;
     diff_.read = read_;
     diff_.read.leave_out_damaged_hosts = true;

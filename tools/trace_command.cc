@@ -136,7 +136,7 @@ void TraceCommand::AddPrinting(const Takes& takes) {
         "Tables: only these columns after the first, as median,runs; a wrong name lists them");
   }
   printing_.AddColor(app_);
-  if (!takes.decides) {
+  if (!takes.decides && takes.progress) {
     printing_.AddProgress(app_, "auto (long work on a terminal), always or never");
   }
   printing_.AddMessages(app_);

@@ -60,6 +60,7 @@ class TraceCommand : public Command {
     bool sort = false;
     bool columns = true;
     bool decides = false;  // more formats, no progress
+    bool progress = true;
   };
   TraceCommand(CLI::App* app, const Takes& takes);
   void AddTraces();

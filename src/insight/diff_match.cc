@@ -16,7 +16,7 @@ constexpr size_t kSides = 2;
 // Of a group, and of keys that tie fusions to each other: what is everywhere ties nothing.
 constexpr size_t kMostInGroup = 16, kMostWithKey = 2;
 // Pairs of a bucket that are scored; of a larger one each is with its neighbours.
-constexpr size_t kMostPairs = 4096, kNeighbours = 4;
+constexpr size_t kMostPairs = 1024, kNeighbours = 4;
 constexpr double kLeastScore = 0.35;
 // A doubt remains: no score says that two are one.
 constexpr double kMostScore = 0.99;

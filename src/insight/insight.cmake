@@ -16,7 +16,7 @@ add_library(xplane_time_insight STATIC
   insight/where_watch.cc)
 target_link_libraries(xplane_time_insight
   PUBLIC xplane_time xplane_time_compare
-  PRIVATE absl::flat_hash_map absl::flat_hash_set $<BUILD_INTERFACE:xplane_time_warnings>
+  PRIVATE absl::flat_hash_map absl::flat_hash_set absl::node_hash_map $<BUILD_INTERFACE:xplane_time_warnings>
           xplane_time_json xplane_time_stats)
 target_include_directories(xplane_time_insight
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)

@@ -11,7 +11,7 @@ namespace xplane_time::insight {
 namespace {
 
 constexpr int kMostNested = 8;
-constexpr size_t kMostLines = 64;
+constexpr size_t kMostLines = 64, kMostInner = 100'000;
 
 // xla.PrimitiveType.
 constexpr std::array<std::string_view, 34> kTypes = {
@@ -77,11 +77,19 @@ std::string SourceOf(const HloProgram& program, const HloDetails& details) {
   return frame.file.empty() ? "" : Cat(frame.file, ":", frame.line);
 }
 
-void AddLine(std::string line, OpTraits* traits) {
-  if (line.empty() || traits->lines.size() >= kMostLines) return;
-  if (std::ranges::find(traits->lines, line) == traits->lines.end()) {
-    traits->lines.push_back(std::move(line));
-  }
+void AddLine(std::string line, std::vector<std::string>* lines) {
+  if (line.empty() || lines->size() >= kMostLines) return;
+  if (std::ranges::find(*lines, line) == lines->end()) lines->push_back(std::move(line));
+}
+
+void SortOnce(std::vector<uint64_t>* hashes) {
+  std::ranges::sort(*hashes);
+  const auto repeated = std::ranges::unique(*hashes);
+  hashes->erase(repeated.begin(), repeated.end());
+}
+
+uint64_t InnerOf(std::string_view op_name, std::string_view opcode) {
+  return Mixed(HashOf(WithinFunction(op_name)), HashOf(opcode));
 }
 
 }  // namespace
@@ -128,72 +136,90 @@ TraitsReader::TraitsReader(const HloProgram* program) : program_(program) {}
 
 const TraitsReader::Known& TraitsReader::KnownOf(const HloInstruction& instruction) {
   const auto [place, is_new] = known_.try_emplace(&instruction);
-  if (!is_new) return place->second;
-  Known known;
+  Known& known = place->second;
+  if (!is_new) return known;
   known.content = AttributesOf(instruction);
   if (auto details = ReadDetails(instruction); details.has_value()) {
     known.details = *std::move(details);
     known.shape = HashOf(ShapeText(known.details.shape));
     known.is_sound = true;
   }
-  return known_[&instruction] = std::move(known);
+  return known;
 }
 
-// In no order: what is fused has none of its own.
-uint64_t TraitsReader::CalledContent(const HloDetails& details, OpTraits* traits, int depth) {
-  uint64_t content = 0;
-  if (depth > kMostNested) return content;
-  const std::vector<int64_t> called = details.called;
-  for (const int64_t id : called) {
-    const HloComputation* const computation = program_->FindComputation(id);
-    if (computation == nullptr) continue;
-    for (uint32_t i = 0; i < computation->count; ++i) {
-      const HloInstruction& each = program_->instructions()[computation->first + i];
-      const Known known = KnownOf(each);  // a copy: the map grows below
-      content += Mixed(known.content, known.shape);
-      content += CalledContent(known.details, traits, depth + 1);
-      if (traits == nullptr) continue;
-      AddLine(SourceOf(*program_, known.details), traits);
-      if (IsTrivial(each.opcode) || known.details.op_name.empty()) continue;
-      traits->inner.push_back(
-          Mixed(HashOf(WithinFunction(known.details.op_name)), HashOf(each.opcode)));
-    }
+// In no order: what is fused has none of its own. One that calls itself is nothing there.
+const TraitsReader::Called& TraitsReader::CalledOf(int64_t id, int depth) {
+  const auto [place, is_new] = called_.try_emplace(id);
+  Called& called = place->second;
+  const HloComputation* const computation = program_->FindComputation(id);
+  if (!is_new || computation == nullptr || depth > kMostNested) return called;
+  Called found;
+  for (uint32_t i = 0; i < computation->count; ++i) {
+    const HloInstruction& each = program_->instructions()[computation->first + i];
+    const Known& known = KnownOf(each);
+    const Called within = AllCalled(known.details, depth + 1);
+    found.content += Mixed(known.content, known.shape) + within.content;
+    found.inner.insert(found.inner.end(), within.inner.begin(), within.inner.end());
+    AddLine(SourceOf(*program_, known.details), &found.lines);
+    for (const std::string& line : within.lines) AddLine(line, &found.lines);
+    if (IsTrivial(each.opcode) || known.details.op_name.empty()) continue;
+    found.inner.push_back(InnerOf(known.details.op_name, each.opcode));
   }
-  return content;
+  SortOnce(&found.inner);
+  return called = std::move(found);
+}
+
+TraitsReader::Called TraitsReader::AllCalled(const HloDetails& details, int depth) {
+  Called all;
+  for (const int64_t id : details.called) {
+    const Called& each = CalledOf(id, depth);
+    all.content += each.content;
+    all.inner.insert(all.inner.end(), each.inner.begin(), each.inner.end());
+    for (const std::string& line : each.lines) AddLine(line, &all.lines);
+    if (all.inner.size() > kMostInner) break;
+  }
+  SortOnce(&all.inner);
+  return all;
 }
 
 void TraitsReader::Fill(const HloInstruction& instruction, OpTraits* traits) {
-  const Known known = KnownOf(instruction);
+  const Known& known = KnownOf(instruction);
   if (!known.is_sound) return;
   const HloDetails& details = known.details;
   traits->opcode = instruction.opcode;
   traits->shape = ShapeText(details.shape);
   if (!details.op_name.empty()) traits->op_name = details.op_name;
-  if (std::string source = SourceOf(*program_, details); !source.empty()) traits->source = std::move(source);
-  AddLine(traits->source, traits);
+  std::string source = SourceOf(*program_, details);
+  if (!source.empty()) traits->source = std::move(source);
+  AddLine(traits->source, &traits->lines);
   traits->shapes = known.shape;
   traits->content = known.content;
   if (!RunsBodies(instruction.opcode)) {
-    traits->content = Mixed(known.content, CalledContent(details, traits, 0));
+    Called called = AllCalled(details, 0);
+    traits->content = Mixed(known.content, called.content);
+    traits->inner = std::move(called.inner);
+    for (std::string& line : called.lines) AddLine(std::move(line), &traits->lines);
   }
+  FillContext(details, traits);
+  if (traits->inner.empty() && !traits->op_name.empty() && !IsTrivial(instruction.opcode)) {
+    traits->inner.push_back(InnerOf(traits->op_name, instruction.opcode));
+  }
+  traits->position = static_cast<uint32_t>(&instruction - program_->instructions().data());
+}
+
+void TraitsReader::FillContext(const HloDetails& details, OpTraits* traits) {
   traits->context = traits->content;
   for (const int64_t id : details.operands) {
     const HloInstruction* const operand = program_->FindId(id);
     if (operand == nullptr) continue;
-    const Known of_operand = KnownOf(*operand);
-    traits->shapes = Mixed(traits->shapes, of_operand.shape);
-    const bool whole = !RunsBodies(operand->opcode);
-    const uint64_t called = whole ? CalledContent(of_operand.details, nullptr, 0) : 0;
-    traits->context = Mixed(traits->context, Mixed(of_operand.content, called));
+    const Known& known = KnownOf(*operand);
+    traits->shapes = Mixed(traits->shapes, known.shape);
+    uint64_t called = 0;
+    if (!RunsBodies(operand->opcode)) {
+      for (const int64_t each : known.details.called) called += CalledOf(each, 0).content;
+    }
+    traits->context = Mixed(traits->context, Mixed(known.content, called));
   }
-  if (traits->inner.empty() && !traits->op_name.empty() && !IsTrivial(instruction.opcode)) {
-    traits->inner.push_back(
-        Mixed(HashOf(WithinFunction(traits->op_name)), HashOf(instruction.opcode)));
-  }
-  std::ranges::sort(traits->inner);
-  const auto repeated = std::ranges::unique(traits->inner);
-  traits->inner.erase(repeated.begin(), repeated.end());
-  traits->position = static_cast<uint32_t>(&instruction - program_->instructions().data());
 }
 
 OpTraits TraitsReader::Of(const OpInfo& op, uint32_t position) {
@@ -207,7 +233,7 @@ OpTraits TraitsReader::Of(const OpInfo& op, uint32_t position) {
   const HloInstruction* const instruction =
       program_ == nullptr || op.hlo_op.empty() ? nullptr : program_->Find(op.hlo_op);
   if (instruction != nullptr) Fill(*instruction, &traits);
-  if (traits.lines.empty()) AddLine(traits.source, &traits);
+  if (traits.lines.empty()) AddLine(traits.source, &traits.lines);
   return traits;
 }
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/node_hash_map.h"
 #include "devices/device_kind.h"
 #include "hlo/program.h"
 
@@ -55,12 +55,23 @@ class TraitsReader {
     HloDetails details;
     bool is_sound = false;
   };
+  // What a computation does, whatever calls it.
+  struct Called {
+    uint64_t content = 0;
+    std::vector<uint64_t> inner;
+    std::vector<std::string> lines;
+  };
   const Known& KnownOf(const HloInstruction& instruction);
-  uint64_t CalledContent(const HloDetails& details, OpTraits* traits, int depth);
+  const Called& CalledOf(int64_t computation, int depth);
+  // Of all that it calls.
+  Called AllCalled(const HloDetails& details, int depth);
   void Fill(const HloInstruction& instruction, OpTraits* traits);
+  void FillContext(const HloDetails& details, OpTraits* traits);
 
   const HloProgram* const program_;
-  absl::flat_hash_map<const HloInstruction*, Known> known_;
+  // Places stay where they are.
+  absl::node_hash_map<const HloInstruction*, Known> known_;
+  absl::node_hash_map<int64_t, Called> called_;
 };
 
 }  // namespace xplane_time::insight

@@ -251,17 +251,17 @@ Section RowSection(const DiffReport& report, const OutputOptions& options) {
   grid.Name("op", kOpWidth, &Shown::op);
   grid.Text("what", &Shown::what).HideIfSame();
   grid.Times("base", unit, &Shown::base_ps).Drop(2);
-  grid.Times("head", unit, &Shown::head_ps).Drop(1);
+  grid.Times("head", unit, &Shown::head_ps).Drop(2);
   Changes(unit, rows, &grid);
-  const auto interval = [&](const Shown& row) -> std::string {
-    if (!row.lo_ps.has_value()) return "-";
-    const TimeColumn ends = FormatTimes({row.lo_ps, row.hi_ps}, unit);
-    return absl::StrCat(*row.lo_ps > 0 ? "+" : "", ends.cells[0], " to ",
-                        *row.hi_ps > 0 ? "+" : "", ends.cells[1]);
-  };
-  grid.Number("interval", interval).Drop(5).HideIfUnknown();
-  grid.Text("verdict", &Shown::verdict)
+  grid.Times(options.unicode || options.format == Format::kMarkdown ? "±" : "+/-", unit,
+             [](const Shown& row) -> std::optional<double> {
+               if (!row.lo_ps.has_value()) return std::nullopt;
+               return (*row.hi_ps - *row.lo_ps) / 2;
+             })
       .Drop(3)
+      .HideIfUnknown();
+  grid.Text("verdict", &Shown::verdict)
+      .Drop(1)
       .HideIf(report.total.verdict == DiffVerdict::kNoVerdict);
   const bool one_function = report.functions.size() == 1;
   grid.Name("source", kSourceWidth, &Shown::source).Drop(one_function ? 4 : 6).HideIfUnknown();
