@@ -74,6 +74,8 @@ constexpr CodeInfo kCodes[] = {
     {kRoundedDurations, "rounded_durations", kWarning,
      "kernels whose median and standard deviation come from rounded durations (1 part in 256 or "
      "finer): there are too many different ones to keep"},
+    {kLoneDone, "lone_done", kInfo,
+     "-done ops whose -start is not in the trace: their transfers count from the -done on"},
     {kHloMissing, "hlo_missing", kInfo,
      "programs ran whose Hlo Proto is not in the trace: what their ops compute and move is "
      "unknown"},

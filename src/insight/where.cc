@@ -220,8 +220,10 @@ WhereDevice DeviceRowOf(const DeviceAnalysis& device) {
 }
 
 // Adds the rows of one device.
-void AddDevice(const DeviceAnalysis& device, WhereReport* report) {
+void AddDevice(const DeviceAnalysis& device, WhereReport* report, Diagnostics* diagnostics) {
   if (device.watcher == nullptr) return;
+  diagnostics->Count(DiagnosticCode::kLoneDone, {.plane = device.plane.plane},
+                     WatchOf(device).lone_dones());
   AddFunctions(device, &report->functions);
   if (device.row.executions == 0) return;
   WhereDevice& row = report->devices.emplace_back(DeviceRowOf(device));
@@ -270,9 +272,12 @@ absl::StatusOr<WhereReport> FindWhere(const Trace& trace, const WhereOptions& op
   WhereReport report;
   report.inputs = DescribeInputs(trace);
   report.capture = DescribeCapture(trace);
-  for (const DeviceAnalysis& device : analysis.devices) insight::AddDevice(device, &report);
+  Diagnostics diagnostics = analysis.diagnostics;
+  for (const DeviceAnalysis& device : analysis.devices) {
+    insight::AddDevice(device, &report, &diagnostics);
+  }
   RETURN_IF_ERROR(insight::AddGaps(trace, analysis, options, &report));
-  report.diagnostics = DescribeDiagnostics(trace, analysis.diagnostics);
+  report.diagnostics = DescribeDiagnostics(trace, diagnostics);
   return report;
 }
 
