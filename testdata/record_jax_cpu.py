@@ -19,6 +19,9 @@ Without names, all of them are recorded; DIR is this folder by default. Outputs
   async_body    a while loop whose matmuls are large enough for the thunk executor
                 to run the body asynchronously, and the like without a loop;
                 4 runs each
+  edit_baseN, edit_headN
+                the same step with tanh and with gelu, 10 runs each, N from 1 to 4: for
+                diff; into DIR/diff, in gzip
   mixture       three matmuls in groups of random length, with pauses, for 6 s: for the
                 energy of kernels; into DIR/energy
 
@@ -31,6 +34,8 @@ A second recording has other times: run answers_jax_cpu.py after it.
 """
 
 import argparse
+import functools
+import gzip
 import os
 import pathlib
 import re
@@ -56,8 +61,9 @@ SETTINGS = {
     "spmd4": {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "NPROC": "2"},
     "async_body": {"NPROC": "2"},
     "mixture": {"NPROC": "1"},
+    **{f"edit_{side}{take}": {"NPROC": "1"} for side in ("base", "head") for take in range(1, 5)},
 }
-FOLDERS = {"mixture": "energy"}
+FOLDERS = {"mixture": "energy"} | {name: "diff" for name in SETTINGS if name.startswith("edit_")}
 HOST_NAME = "testhost"
 MAX_HLO_PROTO_BYTES = 16 * 1024
 # An absolute path (at the start, or after a delimiter) up to its last slash.
@@ -238,7 +244,31 @@ def mixture() -> Workload:
     return run
 
 
+def edit(side: str) -> Workload:
+    """A step, and the same with one edit: another activation."""
+    import jax
+    import jax.numpy as jnp
+
+    activation = {"base": jnp.tanh, "head": jax.nn.gelu}[side]
+
+    @jax.jit
+    def train_step(x, w1, w2):
+        hidden = x @ w1
+        hidden = activation(hidden)
+        scores = jax.nn.softmax(hidden @ w2, axis=-1)
+        return jnp.sort(scores, axis=-1)
+
+    x, w1, w2 = (jnp.full((64, 64), 0.01 * i) for i in range(1, 4))
+
+    def run() -> None:
+        for _ in range(10):
+            train_step(x, w1, w2).block_until_ready()
+
+    return run
+
+
 WORKLOADS = {f.__name__: f for f in (variants, control_flow, spmd4, async_body, mixture)}
+WORKLOADS |= {name: functools.partial(edit, name[5:9]) for name in SETTINGS if name.startswith("edit_")}
 
 
 def record(name: str, log_dir: str) -> None:
@@ -308,8 +338,10 @@ def scrub_file(source: pathlib.Path, target: pathlib.Path) -> None:
     before = xplane_pb2.XSpace.FromString(source.read_bytes())
     after = xplane_pb2.XSpace.FromString(source.read_bytes())
     scrub(after)
-    target.write_bytes(after.SerializeToString(deterministic=True))
-    after = xplane_pb2.XSpace.FromString(target.read_bytes())
+    data = after.SerializeToString(deterministic=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(gzip.compress(data, mtime=0) if target.suffix == ".gz" else data)
+    after = xplane_pb2.XSpace.FromString(data)
     if shape(before) != shape(after):
         raise SystemExit(f"{target.name}: events lost while scrubbing")
     events = sum(row[2] for row in shape(after))
@@ -323,7 +355,9 @@ def record_in_subprocess(name: str, out: pathlib.Path) -> None:
         command = [sys.executable, __file__, "--worker", log_dir, name]
         subprocess.run(command, env=env, check=True)
         (source,) = pathlib.Path(log_dir).rglob("*.xplane.pb")
-        scrub_file(source, out / FOLDERS.get(name, "") / f"jax_cpu_{name}.xplane.pb")
+        folder = FOLDERS.get(name, "")
+        suffix = ".gz" if folder == "diff" else ""
+        scrub_file(source, out / folder / f"jax_cpu_{name}.xplane.pb{suffix}")
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 // compare: two sides, and an exit code that says whether the head is slower; pick: the fastest
 // variant, or that nobody can tell.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "status.h"
 #include "trace_command.h"
 #include "xplane_time/compare.h"
+#include "xplane_time/diff.h"
 #include "xplane_time/pick.h"
 #include "xplane_time/space.h"
 
@@ -59,14 +61,12 @@ bool AnyCpuTime(const MeasurementSet& side) {
 class CompareCommand : public DecisionCommand {
  public:
   explicit CompareCommand(CLI::App* app) : DecisionCommand(app, /*traces=*/false) {
-    app->add_option("SIDE", traces_,
-                    "BASE and HEAD: each a trace (file, run or log directory), Google Benchmark "
-                    "JSON, JSON of ours that was written with --samples, or of energies "
-                    "(--objective energy)");
+    sides_.AddTo(app,
+                 "each a trace (file, run or log directory), Google Benchmark JSON, JSON of ours "
+                 "that was written with --samples, or of energies (--objective energy)");
     const Heading own(app, kOwn), decision(app, kDecision);
-    own.Value("--base", &base_, "PATH...",
-              "Captures of the old program, each from a process of its own");
-    own.Value("--head", &head_, "PATH...", "Captures of the new one");
+    own.Flag("--why", &why_,
+             "After the verdict: which kernels changed, as xplane-time diff shows it; of traces");
     decision.Share("--min-effect", &compare_.min_effect, "Slowdowns up to this do not count [1%]");
     decision.Share("--max-mde", &compare_.max_mde,
                    "Too little data (12) where a larger slowdown could pass unseen [5%]");
@@ -86,11 +86,10 @@ class CompareCommand : public DecisionCommand {
   }
 
   absl::Status Check() override {
-    files_.ReadsTraces("SIDE", traces_, find_);
-    files_.ReadsTraces("--base", base_, find_);
-    files_.ReadsTraces("--head", head_, find_);
+    sides_.NameFiles(find_, &files_);
     files_.PrintsOutput(printing_.path);
-    if (!printing_.json_schema) RETURN_IF_ERROR(CheckSides());
+    if (!printing_.json_schema) RETURN_IF_ERROR(sides_.Check("compare"));
+    if (why_) RETURN_IF_ERROR(CheckWhy());
     if (!report_.by_variant) {
       RETURN_IF_ERROR(Refuse({"--id-pattern"}, "means nothing without --by-id"));
     }
@@ -103,11 +102,8 @@ class CompareCommand : public DecisionCommand {
     MeasureOptions measure = Measuring();
     measure.benchmark_time = benchmark_time_;
     compare_.objective = objective_;
-    const bool by_name = traces_.empty();
-    ASSIGN_OR_RETURN(const MeasurementSet base,
-                     ReadMeasurements(by_name ? base_ : std::vector{traces_[0]}, measure));
-    ASSIGN_OR_RETURN(const MeasurementSet head,
-                     ReadMeasurements(by_name ? head_ : std::vector{traces_[1]}, measure));
+    ASSIGN_OR_RETURN(const MeasurementSet base, ReadMeasurements(sides_.base(), measure));
+    ASSIGN_OR_RETURN(const MeasurementSet head, ReadMeasurements(sides_.head(), measure));
     if (benchmark_time_ == BenchmarkTime::kCpu && !AnyCpuTime(base) && !AnyCpuTime(head)) {
       return UsageError("--benchmark-time cpu is for Google Benchmark's JSON, and none is given");
     }
@@ -115,23 +111,34 @@ class CompareCommand : public DecisionCommand {
     for (const MeasurementSet* side : {&base, &head}) {
       comparison.notes.insert(comparison.notes.end(), side->notes.begin(), side->notes.end());
     }
-    RETURN_IF_ERROR(Print(output::CompareOutput(comparison)).status());
+    std::optional<DiffReport> why;
+    if (why_) {
+      absl::StatusOr<DiffReport> found = Why();
+      if (found.ok()) why = *std::move(found);
+      // The verdict stands without it.
+      if (!found.ok()) comparison.notes.push_back(absl::StrCat("why: ", found.status().message()));
+    }
+    RETURN_IF_ERROR(
+        Print(output::CompareOutput(comparison, why.has_value() ? &*why : nullptr)).status());
     return static_cast<int>(comparison.outcome);
   }
 
  private:
-  absl::Status CheckSides() const {
-    const bool by_name = !base_.empty() || !head_.empty();
-    if (by_name && !traces_.empty()) {
-      return UsageError("BASE HEAD, or --base and --head: not both");
+  absl::Status CheckWhy() const {
+    if (objective_ == Objective::kEnergy) {
+      return UsageError("--why tells of times, and --objective is energy");
     }
-    if (by_name ? !base_.empty() && !head_.empty() : traces_.size() == 2) return absl::OkStatus();
-    return UsageError("compare takes BASE and HEAD",
-                      traces_.size() > 2 ? "; several a side: --base P... --head P..." : "",
-                      "; see xplane-time compare --help");
+    return Refuse({"--kernel", "--scope", "--min-duration", "--max-events", "--clock", "--trim"},
+                  "cannot be had with --why, which has all that ran; leave one of them out");
   }
 
-  std::vector<std::string> base_, head_;
+  absl::StatusOr<DiffReport> Why() const {
+    return FindDiff(sides_.base(), sides_.head(),
+                    {.select = report_, .find = find_, .read = read_, .decision = compare_});
+  }
+
+  TwoSides sides_;
+  bool why_ = false;
   CompareOptions compare_;
   BenchmarkTime benchmark_time_ = BenchmarkTime::kReal;
 };
@@ -205,6 +212,7 @@ void AddDecisions(CommandLine* line) {
   line->Add<CompareCommand>({"compare", "Two sides: same, faster or slower, by exit code",
                              R"(  xplane-time compare --base base*.xplane.pb --head head*.xplane.pb
   xplane-time compare base.json head.json --offset-std 1% --format markdown
+  xplane-time compare base.xplane.pb head.xplane.pb --why --format markdown
   xplane-time compare --objective energy --base base*.json --head head*.json
 )"});
   line->Add<PickCommand>(

@@ -108,6 +108,7 @@ void AddWhere(CommandLine* line);
 void AddHeadroom(CommandLine* line);
 void AddEnergy(CommandLine* line);
 void AddDecisions(CommandLine* line);
+void AddDiff(CommandLine* line);
 void AddTune(CommandLine* line);
 void AddGrid(CommandLine* line);
 void AddPower(CommandLine* line);

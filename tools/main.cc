@@ -17,8 +17,8 @@ namespace {
 int Main(int argc, char** argv) {
   CommandLine line;
   // In the order of the help.
-  for (const auto add : {AddReport, AddBrief, AddWhere, AddHeadroom, AddEvents, AddEnergy, AddDecisions,
-                         AddTune, AddGrid, AddVerify, AddPower}) {
+  for (const auto add : {AddReport, AddBrief, AddWhere, AddHeadroom, AddEvents, AddEnergy,
+                         AddDecisions, AddDiff, AddTune, AddGrid, AddVerify, AddPower}) {
     add(&line);
   }
   return line.Main(argc, argv);

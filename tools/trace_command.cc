@@ -15,6 +15,31 @@ namespace xplane_time::tools {
 
 void Warn(const DiagnosticRow& row) { Tell(absl::StrCat(row.count, " x ", row.message)); }
 
+void TwoSides::AddTo(CLI::App* app, const std::string& what) {
+  app->add_option("SIDE", both_, "BASE and HEAD: " + what);
+  const Heading own(app, kOwn);
+  own.Value("--base", &base_, "PATH...",
+            "Captures of the old program, each from a process of its own");
+  own.Value("--head", &head_, "PATH...", "Captures of the new one");
+}
+
+void TwoSides::NameFiles(const FindOptions& find, FileRoles* files) const {
+  files->ReadsTraces("SIDE", both_, find);
+  files->ReadsTraces("--base", base_, find);
+  files->ReadsTraces("--head", head_, find);
+}
+
+absl::Status TwoSides::Check(std::string_view command) const {
+  const bool by_name = !base_.empty() || !head_.empty();
+  if (by_name && !both_.empty()) {
+    return UsageError("BASE HEAD, or --base and --head: not both");
+  }
+  if (by_name ? !base_.empty() && !head_.empty() : both_.size() == 2) return absl::OkStatus();
+  return UsageError(command, " takes BASE and HEAD",
+                    both_.size() > 2 ? "; several a side: --base P... --head P..." : "",
+                    "; see xplane-time ", command, " --help");
+}
+
 TraceCommand::TraceCommand(CLI::App* app, const Takes& takes) : Command(app) {
   report_.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   if (takes.traces) AddTraces();
@@ -113,7 +138,7 @@ void TraceCommand::AddPrinting(const Takes& takes) {
         "Tables: only these columns after the first, as median,runs; a wrong name lists them");
   }
   printing_.AddColor(app_);
-  if (!takes.decides) {
+  if (!takes.decides && takes.progress) {
     printing_.AddProgress(app_, "auto (long work on a terminal), always or never");
   }
   printing_.AddMessages(app_);

@@ -25,6 +25,26 @@ struct Opened {
 // A line on standard error.
 void Warn(const DiagnosticRow& row);
 
+// BASE and HEAD, or several of each by name.
+class TwoSides {
+ public:
+  // `what`: what each is.
+  void AddTo(CLI::App* app, const std::string& what);
+  void NameFiles(const FindOptions& find, FileRoles* files) const;
+  // Errors: InvalidArgument. `command`: that of the help.
+  absl::Status Check(std::string_view command) const;
+
+  std::vector<std::string> base() const {
+    return both_.empty() ? base_ : std::vector(both_.begin(), both_.begin() + 1);
+  }
+  std::vector<std::string> head() const {
+    return both_.empty() ? head_ : std::vector(both_.begin() + 1, both_.end());
+  }
+
+ private:
+  std::vector<std::string> both_, base_, head_;
+};
+
 class TraceCommand : public Command {
  public:
   absl::Status Check() override;
@@ -41,6 +61,7 @@ class TraceCommand : public Command {
     bool rows = true;  // --top, --wide
     bool columns = true;
     bool decides = false;  // more formats, no progress
+    bool progress = true;
   };
   TraceCommand(CLI::App* app, const Takes& takes);
   void AddTraces();

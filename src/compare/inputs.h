@@ -21,6 +21,9 @@ namespace xplane_time::compare {
 // Whether what a path holds, energies or times, is what is asked for. Errors: FailedPrecondition.
 absl::Status CheckObjective(const std::string& path, bool holds_energies, Objective objective);
 
+// The producer's name for a device's model, else what tells models apart; empty: not told.
+std::string ModelOf(const Plane& plane);
+
 // Whether the bytes begin a JSON object. A trace may begin with a line feed and a brace.
 bool LooksLikeJson(std::string_view content);
 // Google Benchmark's, or our own: a result with samples (of several captures it gives as many), a

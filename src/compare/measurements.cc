@@ -28,21 +28,6 @@ std::string NumberOf(const StatValue& value) {
   return std::string(value.text);
 }
 
-// The producer's name for the model, else what tells models apart; empty: not told.
-std::string ModelOf(const Plane& plane) {
-  const StatValue type = plane.FindStat("device_type_string");
-  if (type.type != StatType::kAbsent) return NumberOf(type);
-  std::string text;
-  constexpr std::pair<const char*, const char*> kParts[] = {
-      {"device_vendor", ""},     {"compute_cap_major", " capability "}, {"compute_cap_minor", "."},
-      {"core_count", " cores "}, {"memory_size", " memory "},           {"clock_rate", " clock "}};
-  for (const auto& [stat, label] : kParts) {
-    const StatValue value = plane.FindStat(stat);
-    if (value.type != StatType::kAbsent) absl::StrAppend(&text, label, NumberOf(value));
-  }
-  return text.starts_with(' ') ? text.substr(1) : text;
-}
-
 void AddFacts(const Trace& trace, const Report& report, Measurements* out) {
   std::set<std::string> kinds, models, hosts;
   for (const SampleRow& sample : report.samples) {
@@ -136,6 +121,20 @@ bool SameSeries(const Series& a, const Series& b) {
 }
 
 }  // namespace
+
+std::string ModelOf(const Plane& plane) {
+  const StatValue type = plane.FindStat("device_type_string");
+  if (type.type != StatType::kAbsent) return NumberOf(type);
+  std::string text;
+  constexpr std::pair<const char*, const char*> kParts[] = {
+      {"device_vendor", ""},     {"compute_cap_major", " capability "}, {"compute_cap_minor", "."},
+      {"core_count", " cores "}, {"memory_size", " memory "},           {"clock_rate", " clock "}};
+  for (const auto& [stat, label] : kParts) {
+    const StatValue value = plane.FindStat(stat);
+    if (value.type != StatType::kAbsent) absl::StrAppend(&text, label, NumberOf(value));
+  }
+  return text.starts_with(' ') ? text.substr(1) : text;
+}
 
 absl::Status CheckObjective(const std::string& path, bool holds_energies, Objective objective) {
   if (holds_energies == (objective == Objective::kEnergy)) return absl::OkStatus();

@@ -4,11 +4,16 @@ add_library(xplane_time_insight STATIC
   insight/brief_roofs.cc
   insight/brief_words.cc
   insight/findings.cc
+  insight/diff.cc
+  insight/diff_capture.cc
+  insight/diff_match.cc
+  insight/diff_sums.cc
   insight/headroom.cc
   insight/host_compiles.cc
   insight/idle_gaps.cc
   insight/kernels_alike.cc
   insight/op_costs.cc
+  insight/op_traits.cc
   insight/partition.cc
   insight/peaks.cc
   insight/slow_runs.cc
@@ -17,8 +22,9 @@ add_library(xplane_time_insight STATIC
   insight/where.cc
   insight/where_watch.cc)
 target_link_libraries(xplane_time_insight
-  PUBLIC xplane_time
-  PRIVATE absl::flat_hash_map absl::flat_hash_set $<BUILD_INTERFACE:xplane_time_warnings>
+  PUBLIC xplane_time xplane_time_compare
+  PRIVATE absl::flat_hash_map absl::flat_hash_set absl::node_hash_map
+          $<BUILD_INTERFACE:xplane_time_warnings>
           xplane_time_json xplane_time_stats)
 target_include_directories(xplane_time_insight
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)

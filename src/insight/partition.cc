@@ -1,6 +1,7 @@
 #include "insight/partition.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "saturate.h"
 
@@ -140,7 +141,9 @@ void PartitionSweep::Start(const Piece& piece) {
                      .rank = rank,
                      .on_stack = nests_,
                      .ended = false,
-                     .owner = tells_owners_ ? OwnerOf(piece.op, piece.program) : kNone};
+                     .owner = tells_owners_ ? OwnerOf(piece.op, piece.program) : kNone,
+                     .op = piece.op,
+                     .program = piece.program};
   if (tells_owners_) ++owners_[open.owner].count;
   const uint32_t slot = Allocate(open);
   if (nests_) {
@@ -218,7 +221,7 @@ void PartitionSweep::EndOf(uint32_t slot, int64_t time_ps) {
 
 void PartitionSweep::SetRunning(uint32_t slot, int change, int64_t time_ps) {
   if (tells_owners_) change > 0 ? Link(slot) : Unlink(slot);
-  const Open& open = open_[slot];
+  Open& open = open_[slot];
   const auto by = static_cast<uint32_t>(change);
   activity_.running[open.rank] += by;
   if (open.run != kNone) {
@@ -231,6 +234,37 @@ void PartitionSweep::SetRunning(uint32_t slot, int change, int64_t time_ps) {
     BringUp(&transfer, time_ps);
     transfer.running += by;
   }
+  if (own_times_ == nullptr) return;
+  if (change > 0) {
+    Resume(&open, time_ps);
+  } else {
+    Tell(&open, time_ps);
+  }
+}
+
+void PartitionSweep::Resume(Open* open, int64_t time_ps) {
+  open->runs = true;
+  open->since_ps = time_ps;
+  open->higher_since_ps = HigherPs(open->rank);
+  open->higher_of_run_since_ps = HigherOfRunPs(*open);
+}
+
+// The times of its run, if it is in one, are up to date.
+void PartitionSweep::Tell(Open* open, int64_t time_ps) {
+  const int64_t length_ps = time_ps - open->since_ps;
+  const int64_t hidden_ps = HigherPs(open->rank) - open->higher_since_ps;
+  const int64_t hidden_of_run_ps = HigherOfRunPs(*open) - open->higher_of_run_since_ps;
+  open->runs = false;
+  if (length_ps == 0 && open->is_told) return;
+  own_times_->push_back({.op = open->op,
+                         .program = open->program,
+                         .run = open->run,
+                         .steps_begun = static_cast<uint32_t>(step_order_.size()),
+                         .of_device_ps = length_ps - hidden_ps,
+                         .hidden_ps = hidden_ps,
+                         .of_run_ps = length_ps - hidden_of_run_ps,
+                         .executions = open->is_told ? 0u : 1u});
+  open->is_told = true;
 }
 
 void PartitionSweep::SetPairs(Rank rank, uint32_t transfer, uint32_t run, int change,
@@ -277,9 +311,20 @@ void PartitionSweep::BringUp(TransferState* transfer, int64_t time_ps) {
   if (transfer->running > 0) transfer->exposed_ps += length_ps - hidden_ps;
 }
 
+namespace {
+
+// Parts up to kOtherPart follow Rank.
+int64_t HigherIn(const PartTimes& times, Rank rank) {
+  return std::accumulate(times.begin(), times.begin() + rank, int64_t{0});
+}
+
+}  // namespace
+
 // How long something higher ran so far.
-int64_t PartitionSweep::HigherPs(Rank rank) const {
-  return times_[kComputePart] + (rank == kCopy ? times_[kCollectiveExposed] : 0);
+int64_t PartitionSweep::HigherPs(Rank rank) const { return HigherIn(times_, rank); }
+
+int64_t PartitionSweep::HigherOfRunPs(const Open& open) {
+  return open.run == kNone ? 0 : HigherIn(RunOf(open.run)->times, open.rank);
 }
 
 void PartitionSweep::BeginRun(const Piece& piece) {
@@ -302,6 +347,13 @@ void PartitionSweep::BeginStep(uint32_t step, int64_t time_ps) {
   const std::span<Extent> steps = steps_.values();
   Extent& extent = steps[step];
   if (extent.begun()) return;
+  for (Open& open : open_) {  // what is of the step before ends here
+    if (own_times_ == nullptr) break;
+    if (!open.runs) continue;
+    if (open.run != kNone) BringUp(RunOf(open.run), time_ps);
+    Tell(&open, time_ps);
+    Resume(&open, time_ps);
+  }
   extent.start_ps = extent.last_end_ps = time_ps;
   extent.at_start = extent.at_last_end = times_;
   if (!step_order_.empty()) {

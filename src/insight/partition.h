@@ -134,6 +134,16 @@ struct OwnedTimes {
   uint64_t count = 0, gaps = 0;  // executions; gaps that one of them ended
 };
 
+// How long an execution ran itself, or a part of that: where nothing of a higher class ran, on the
+// device and among the executions of its own run.
+struct OwnTime {
+  uint32_t op = kNone, program = kNone, run = kNone;
+  uint32_t steps_begun = 0;
+  int64_t of_device_ps = 0, hidden_ps = 0;  // together: how long it ran itself
+  int64_t of_run_ps = 0;
+  uint32_t executions = 0;  // 1 in the first part of each
+};
+
 struct Gap {
   Interval interval;
   int64_t launch_ps = kNoTimePs;  // within the gap; kNoTimePs: no launch is known
@@ -154,6 +164,8 @@ class PartitionSweep {
     tells_owners_ = true;
     host_busy_ = host_busy;
   }
+  // Before the first execution: keeps own_times(), 48 bytes an execution and change of what runs.
+  void KeepOwnTimes() { own_times_ = std::make_unique<ScratchVector<OwnTime>>(); }
 
   // In order of start over all calls; those that start together come in one call.
   void Add(std::span<const Piece> pieces);
@@ -169,6 +181,8 @@ class PartitionSweep {
   const std::vector<TransferState>& transfers() const { return transfers_; }
   const std::vector<OwnedTimes>& owners() const { return owners_; }
   const std::vector<Gap>& largest_gaps() const { return gaps_; }  // the largest first
+  // Of KeepOwnTimes. Those of a part of the axis, less what of them ran at once, are its busy time.
+  std::span<const OwnTime> own_times() const { return std::as_const(*own_times_).values(); }
 
  private:
   struct Open {  // an execution that has not ended
@@ -178,6 +192,10 @@ class PartitionSweep {
     bool on_stack, ended;
     uint32_t owner = kNone;
     uint32_t before = kNone, after = kNone;  // of its rank, of those that run: slots
+    // Of KeepOwnTimes.
+    uint32_t op, program;
+    bool runs = false, is_told = false;
+    int64_t since_ps = 0, higher_since_ps = 0, higher_of_run_since_ps = 0;
   };
   struct End {
     int64_t end_ps;
@@ -199,6 +217,8 @@ class PartitionSweep {
   void Link(uint32_t slot);
   void Unlink(uint32_t slot);
   uint32_t OwnerOf(uint32_t op, uint32_t program);
+  void Resume(Open* open, int64_t time_ps);
+  void Tell(Open* open, int64_t time_ps);
   void SetPairs(Rank rank, uint32_t transfer, uint32_t run, int change, int64_t time_ps);
   RunState* RunOf(uint32_t run);
   void BringUp(RunState* run, int64_t time_ps);
@@ -209,6 +229,7 @@ class PartitionSweep {
   uint32_t TransferOf(uint32_t op, uint32_t program);
   uint32_t FindTransfer(uint32_t op, uint32_t program);
   int64_t HigherPs(Rank rank) const;
+  int64_t HigherOfRunPs(const Open& open);
 
   const std::shared_ptr<const ExecutionTables> tables_;
   const bool nests_;
@@ -245,6 +266,7 @@ class PartitionSweep {
   absl::flat_hash_map<std::tuple<Rank, uint32_t, uint32_t>, uint32_t> transfer_of_;
   std::vector<std::pair<uint32_t, uint32_t>> last_transfer_of_op_;  // program, transfer
   std::vector<TransferState> transfers_;
+  std::unique_ptr<ScratchVector<OwnTime>> own_times_;  // null: nobody asked
 };
 
 }  // namespace xplane_time::insight

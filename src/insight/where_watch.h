@@ -42,7 +42,9 @@ class WhereWatch : public ExecutionWatcher {
 
   absl::Status Add(std::span<const Execution> chunk) override;
   void Finish() override;
-  // After it.
+  // Before the first execution.
+  void KeepOwnTimes() { sweep_->KeepOwnTimes(); }
+  // After Finish().
   const PartitionSweep& sweep() const { return *sweep_; }
   bool any_launch() const { return any_launch_; }
   // Empty where nothing marks steps: then functions may.

@@ -358,7 +358,7 @@ std::vector<InterchangeRow> InterchangeRows(const Comparison& comparison) {
 
 }  // namespace
 
-Output CompareOutput(const Comparison& comparison) {
+Output CompareOutput(const Comparison& comparison, const DiffReport* why) {
   Output out{.result = result::Result("xplane-time.compare.v1")};
   out.result.Say([&](FieldSink* sink) { VisitDecision(comparison, sink); });
   const auto visit = [objective = comparison.options.objective](const ComparedRow& row,
@@ -370,10 +370,19 @@ Output CompareOutput(const Comparison& comparison) {
     out.result.Add(TableOf("kernels", std::span(comparison.kernels), VisitKernel));
   }
   out.result.Say([&](FieldSink* sink) { sink->Texts("notes", comparison.notes); });
+  if (why != nullptr) {
+    out.result.Say([why](FieldSink* sink) { sink->Raw("why", JsonText(DiffOutput(*why, {}).result)); });
+  }
   out.result.csv = TableOf("", std::span(comparison.rows), visit);
-  out.view = [&](const OutputOptions& how) {
+  out.view = [&, why](const OutputOptions& how) {
     std::vector<Section> sections = {RowSection(comparison, how)};
-    if (!comparison.kernels.empty()) sections.push_back(KernelSection(comparison, how));
+    if (why != nullptr) {
+      std::vector<Section> parts = DiffSections(*why, how);
+      parts[0].title = absl::StrCat("why: ", DiffHeadline(*why, how.unit));
+      for (Section& part : parts) sections.push_back(std::move(part));
+    }
+    const bool kernels = !comparison.kernels.empty() && why == nullptr;
+    if (kernels) sections.push_back(KernelSection(comparison, how));
     return DecisionView(Explain(comparison), static_cast<int>(comparison.outcome),
                         std::move(sections), comparison.notes, how);
   };

@@ -7,6 +7,7 @@
 #include "xplane_time/brief.h"
 #include "xplane_time/compare.h"
 #include "xplane_time/compat.h"
+#include "xplane_time/diff.h"
 #include "xplane_time/energy.h"
 #include "xplane_time/headroom.h"
 #include "xplane_time/pick.h"
@@ -60,6 +61,11 @@ inline constexpr size_t kLeastBriefBytes = 64;
 // CSV of no finding is larger.
 absl::StatusOr<std::string> BriefText(const BriefReport& report, const BriefSize& size,
                                       const OutputOptions& options);
+// CSV has its rows.
+Output DiffOutput(const DiffReport& report, const OutputOptions& options);
+// Parts of its view, for others: what changed, the sum, functions; and that in one line.
+std::vector<Section> DiffSections(const DiffReport& report, const OutputOptions& options);
+std::string DiffHeadline(const DiffReport& report, Unit unit);
 
 // CSV has its kernels.
 // `csv`: the table that is CSV, of those of the JSON; empty: kernels, without a trace layers.
@@ -68,7 +74,8 @@ Output EnergyOutput(const EnergyReport& report, const OutputOptions& options,
 // Its timelines, as a picture.
 std::string EnergySvg(const EnergyReport& report);
 
-Output CompareOutput(const Comparison& comparison);
+// `why`: what changed, where that was asked for; null: it was not.
+Output CompareOutput(const Comparison& comparison, const DiffReport* why = nullptr);
 Output PickOutput(const PickResult& choice);
 
 // The numbers of earlier tools (compat.h), with their own names and units.

@@ -88,6 +88,12 @@ std::vector<std::string> NamesOf(std::string_view command) {
   energies.groups.emplace_back();
   HeadroomReport headroom;
   headroom.ops.emplace_back();
+  DiffReport diff;
+  diff.total.base.emplace();
+  diff.total.head.emplace();
+  diff.rows.push_back(diff.total);
+  diff.rows[0].delta_ps = 1;
+  diff.functions.resize(2);
   const auto names = [&](const Output& output) { return NamesIn(output.view(options)); };
   const bool samples = command == "samples";
   if (samples || command == "functions") {
@@ -98,6 +104,7 @@ std::vector<std::string> NamesOf(std::string_view command) {
   if (command == "tree") return names(TreeOutput({}, options));
   if (command == "planes") return names(PlanesOutput(planes, options));
   if (command == "headroom") return names(HeadroomOutput(headroom, options));
+  if (command == "diff") return names(DiffOutput(diff, options));
   if (command == "energy") return names(EnergyOutput(energies, options));
   if (command == "compare") return names(CompareOutput({}));
   if (command == "pick") return names(PickOutput({}));

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "insight/diff.h"
 #include "io/gzip.h"
 #include "xplane_time/brief.h"
 #include "xplane_time/headroom.h"
@@ -59,6 +60,20 @@ void CheckBrief(const BriefReport& report) {
   }
 }
 
+// Of a capture with itself.
+void CheckDiff(const Trace& trace, const DiffOptions& options, const Diagnostics& reading) {
+  const auto capture = insight::MeasureForDiff(trace, options, reading);
+  if (!capture.ok()) return;
+  const auto diff = insight::DiffOf({*capture}, {*capture}, options);
+  if (!diff.ok() || diff->base.total_ps >= INT64_MAX / 4) return;
+  int64_t sum_ps = 0;
+  for (const DiffRow& row : diff->rows) {
+    Require(row.delta_ps == 0, "nothing changed");
+    if (row.base.has_value()) sum_ps += row.base->total_ps;
+  }
+  Require(sum_ps == diff->base.total_ps, "rows add up to the total");
+}
+
 void TryAll(const Trace& trace, const Diagnostics& reading) {
   for (const char* device : {"", "all"}) {
     if (auto where = FindWhere(trace, {.device = device}, reading); where.ok()) CheckWhere(*where);
@@ -66,6 +81,9 @@ void TryAll(const Trace& trace, const Diagnostics& reading) {
     HeadroomOptions options = {.peak_flops_per_s = 1e12, .peak_bytes_per_s = 1e12};
     options.select.device = device;
     if (auto report = BuildHeadroom(trace, options, reading); report.ok()) CheckHeadroom(*report);
+    for (const DiffPer per : {DiffPer::kStep, DiffPer::kRun, DiffPer::kCapture}) {
+      CheckDiff(trace, {.select = options.select, .per = per}, reading);
+    }
   }
 }
 

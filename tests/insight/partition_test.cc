@@ -242,6 +242,58 @@ TEST(PartitionTest, EachPicosecondHasOneOwner) {
   }
 }
 
+// By op: of the device from a start to an end, and of the executions of a run among themselves.
+using OwnByOp = std::array<int64_t, kRankCount>;
+
+OwnByOp SlowOwn(const std::vector<Piece>& pieces, int64_t from_ps, int64_t to_ps) {
+  OwnByOp own = {};
+  for (int64_t t = from_ps; t < to_ps; ++t) {
+    OwnByOp running = {};
+    for (const Piece& piece : pieces) {
+      if (piece.interval.start_ps <= t && t < piece.interval.end_ps) ++running[piece.op];
+    }
+    const auto* const highest = std::ranges::find_if(running, [](int64_t n) { return n > 0; });
+    if (highest != running.end()) own[static_cast<size_t>(highest - running.begin())] += *highest;
+  }
+  return own;
+}
+
+TEST(PartitionTest, OwnTimesAreThoseOfTheHighestClass) {
+  for (uint32_t seed = 0; seed < 3000; ++seed) {
+    Random random(seed);
+    std::vector<Piece> pieces(static_cast<size_t>(1 + random.Below(12)));
+    for (Piece& piece : pieces) piece = RandomPiece(&random);
+    Sort(&pieces);
+    PartitionSweep sweep(Tables(), /*nests=*/false, 3, [](const Piece&) { return kNoTimePs; });
+    sweep.KeepOwnTimes();
+    sweep.Add(pieces);
+    sweep.Finish();
+
+    OwnByOp own = {}, in_steps = {};
+    std::array<OwnByOp, 3> of_run = {};
+    uint64_t executions = 0;
+    const size_t steps = sweep.step_order().size();
+    for (const OwnTime& time : sweep.own_times()) {
+      own[time.op] += time.of_device_ps;
+      of_run[time.run][time.op] += time.of_run_ps;
+      executions += time.executions;
+      if (time.steps_begun > 0 && time.steps_begun < steps) in_steps[time.op] += time.of_device_ps;
+      ASSERT_GE(time.hidden_ps, 0) << seed;
+    }
+    ASSERT_EQ(executions, pieces.size()) << seed;
+    ASSERT_EQ(own, SlowOwn(pieces, 0, 2 * kEndPs)) << seed;
+    const Extent &first = sweep.steps()[sweep.step_order().front()],
+                 &last = sweep.steps()[sweep.step_order().back()];
+    ASSERT_EQ(in_steps, SlowOwn(pieces, first.start_ps, last.start_ps)) << seed;
+    for (uint32_t run = 0; run < 3; ++run) {
+      std::vector<Piece> members;
+      std::ranges::copy_if(pieces, std::back_inserter(members),
+                           [run](const Piece& piece) { return piece.run == run; });
+      ASSERT_EQ(of_run[run], SlowOwn(members, 0, 2 * kEndPs)) << seed;
+    }
+  }
+}
+
 TEST(PartitionTest, WhatContainsOthersHasItsOwnTime) {
   // A `while` (other) around a collective.
   const std::vector<Piece> pieces = {Of(0, 10, kOther), Of(2, 5, kCollective)};

@@ -131,7 +131,7 @@ ENERGIES = {**{f"joules{i}": (FOUR_J, {}) for i in range(6)},
 
 
 def make_inputs(at):
-    for trace in TESTDATA.glob("*.xplane.pb"):
+    for trace in (*TESTDATA.glob("*.xplane.pb"), *TESTDATA.glob("diff/*.xplane.pb.gz")):
         shutil.copy(trace, at)
     files = {f"{name}.xplane.pb": content for name, content in made_traces().items()}
     files |= {name: text.encode() for name, text in SENSORS.items()}
@@ -209,6 +209,37 @@ def decisions_group():
                 yield f"{trace} --compat {tool} --format {form}"
 
 
+def diff_group():
+    edited = [" ".join(f"jax_cpu_edit_{side}{take}.xplane.pb.gz" for take in range(1, 5))
+              for side in ("base", "head")]
+    one = "jax_cpu_edit_base1.xplane.pb.gz jax_cpu_edit_head1.xplane.pb.gz"
+    for sides in (one, f"--base {edited[0]} --head {edited[1]}", "gpu.xplane.pb slower.xplane.pb",
+                  "gpu.xplane.pb gpu.xplane.pb", "gpu.xplane.pb tpu.xplane.pb",
+                  "evil.xplane.pb evil.xplane.pb", "run gpu.xplane.pb"):
+        for form in FORMATS:
+            yield f"diff {sides} --format {form}"
+        yield f"compare {sides} --why"
+    for option in ("--device cpu", "--top 2", "--wide", "--color always", "--unit ns", "--skip-runs 3",
+                   "--columns source,change", "--columns x", "--per run", "--per capture",
+                   "--per step", "--function step", "--function nothing", "--exclude train",
+                   "--offset-std 1%", "--paired", "--min-effect 50% --offset-std 0.1%",
+                   "--function step --per capture"):
+        for form in ("table", "json"):
+            yield f"diff {one} {option} --format {form}"
+    for form in DECISION_FORMATS:
+        yield f"compare {one} --why --format {form}"
+    for columns in (40, 60, 200):
+        yield f"COLUMNS={columns} diff {one}"
+    for line in ("diff", f"diff {one} gpu.xplane.pb", "diff gpu.xplane.pb --base gpu.xplane.pb",
+                 "diff gpu.json gpu.xplane.pb", "diff gpu.xplane.pb missing.xplane.pb",
+                 "diff gpu.xplane.pb nothing.xplane.pb", "diff gpu.xplane.pb damaged.xplane.pb",
+                 "diff gpu.xplane.pb empty.xplane.pb", "diff gpu.xplane.pb evil.xplane.pb",
+                 "diff jax_cpu_spmd4.xplane.pb jax_cpu_variants.xplane.pb",
+                 "compare gpu.json slower.json --why", "compare gpu.xplane.pb slower.xplane.pb --why --kernel k",
+                 "compare joules0.json joules1.json --objective energy --why"):
+        yield line
+
+
 def power_group():
     for log in ("power.jsonl", "cut.jsonl", "spoilt.jsonl"):
         for form in (*FORMATS, "openmetrics"):
@@ -243,19 +274,20 @@ def tune_group():
 
 
 def help_group():
-    for command in (*TRACE_COMMANDS, "events", "compare", "pick", "power", "power sources",
+    for command in (*TRACE_COMMANDS, "events", "compare", "diff", "pick", "power", "power sources",
                     "power record", "power replay", "power run", "power calibrate",
                     "power plan", "power clients", "power datasets", "tune", "tune show",
                     "tune export", "tune replay", "tune decide", "grid", "verify"):
         yield f"{command} --help"
     yield "--help"
-    for command in (*TRACE_COMMANDS, "events", "compare", "pick", "tune", "power", "power run",
+    for command in (*TRACE_COMMANDS, "events", "compare", "diff", "pick", "tune", "power", "power run",
                     "power calibrate", "power plan", "power clients", "power datasets", "grid",
                     "verify"):
         yield f"{command} --json-schema"
 
 
 GROUPS = {"traces": traces_group, "options": options_group, "decisions": decisions_group,
+          "diff": diff_group,
           "power": power_group, "tune": tune_group, "help": help_group}
 # What differs from run to run, and stands for itself.
 VARYING = ((re.compile(r'"(started_unix_s|recorded_unix_s)": ?\d+'), r'"\1":0'),
@@ -313,6 +345,9 @@ class Golden(EndToEndTest):
 
     def test_decisions(self):
         self.check("decisions")
+
+    def test_diff(self):
+        self.check("diff")
 
     def test_power(self):
         self.check("power")

@@ -7,7 +7,8 @@ import unittest
 from harness import BINARY, EndToEndTest, REPOSITORY, environment
 
 README = REPOSITORY / "README.md"
-PAGES = (README, *(REPOSITORY / "docs" / page for page in ("brief.md", "energy.md", "tree.md")))
+PAGES = (README, *(REPOSITORY / "docs" / page
+                   for page in ("brief.md", "diff.md", "energy.md", "tree.md")))
 NOT_RUN = ("./demo.sh", "./test.sh", "git ", "cmake ", "pip ")
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

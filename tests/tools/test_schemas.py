@@ -30,7 +30,7 @@ PRINTED_BY = {"tune-result": "tune", "power-run-summary": "power run", "power": 
 COMMANDS = {"report": {"report", "compat"}, "planes": {"planes"}, "functions": {"functions"},
             "kernels": {"kernels"}, "tree": {"tree"}, "brief": {"brief"}, "where": {"where"}, "headroom": {"headroom"},
             "events": {"events"},
-            "energy": {"energy"}, "compare": {"compare"}, "pick": {"pick"}, "tune": {"tune-plan", "tune-result"},
+            "energy": {"energy"}, "compare": {"compare"}, "diff": {"diff"}, "pick": {"pick"}, "tune": {"tune-plan", "tune-result"},
             "tune replay": {"tune-result"}, "tune show": {"tune-result", "tune-sessions"},
             "tune export": {"tune", "tuned"}, "grid": {"grid"}, "verify": {"verify"}, "power sources": {"power-sources"},
             "power record": {"power"}, "power replay": {"power"},

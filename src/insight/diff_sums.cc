@@ -1,0 +1,498 @@
+#include "insight/diff_sums.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <span>
+#include <tuple>
+#include <utility>
+
+#include "compare/differences.h"
+#include "saturate.h"
+#include "stats/distributions.h"
+#include "stats/location.h"
+
+namespace xplane_time::insight {
+namespace {
+
+using compare::Centre;
+using compare::Difference;
+
+constexpr size_t kSides = 2;
+// Rows that are less than that of the total are too many to be judged all together.
+constexpr double kSmallShare = 0.001;
+// As in compare: processes of one program differ by at least this much.
+constexpr double kLeastSpread = 0.001;
+// What chance may do where captures do not tell: to kernels that were not changed, and to waiting.
+// Beyond that it is three standard errors of what is seen within captures.
+constexpr double kUsualNoise = 0.1, kUsualWaitNoise = 0.5, kNoiseErrors = 3;
+
+// An amount of time of one side: of each program that it is in, by capture. Where units are not
+// runs there is one "program".
+struct Amount {
+  std::map<uint32_t, std::vector<int64_t>> times_ps;
+
+  void Add(uint32_t program, const std::vector<int64_t>& more_ps) {
+    std::vector<int64_t>& of = times_ps.try_emplace(program, more_ps.size(), 0).first->second;
+    for (size_t i = 0; i < of.size(); ++i) of[i] = SaturatingAdd(of[i], more_ps[i]);
+  }
+  void Add(const Amount& more) {
+    for (const auto& [program, of] : more.times_ps) Add(program, of);
+  }
+  int64_t total_ps() const {
+    int64_t sum_ps = 0;
+    for (const auto& [program, of] : times_ps) {
+      for (const int64_t each : of) sum_ps = SaturatingAdd(sum_ps, each);
+    }
+    return sum_ps;
+  }
+};
+
+// What is known of one side's units.
+class Units {
+ public:
+  Units(const Side& side, DiffPer per) : side_(side), by_run_(per == DiffPer::kRun) {}
+
+  uint32_t ScopeOf(uint32_t program) const { return by_run_ ? program : 0; }
+  size_t scopes() const { return by_run_ ? side_.programs.size() : 1; }
+  size_t captures() const { return side_.sources.size(); }
+  const std::vector<UnitTimes>& Of(uint32_t scope) const {
+    return by_run_ ? side_.programs[scope].times : side_.times;
+  }
+
+  // Over the captures that have units of it.
+  double Mean(const Amount& amount) const {
+    double sum = 0;
+    for (const auto& [scope, of] : amount.times_ps) {
+      double means = 0, captures = 0;
+      for (size_t c = 0; c < of.size(); ++c) {
+        const uint64_t units = Of(scope)[c].units;
+        if (units == 0) continue;
+        means += static_cast<double>(of[c]) / static_cast<double>(units);
+        captures += 1;
+      }
+      if (captures > 0) sum += means / captures;
+    }
+    return sum;
+  }
+
+  // Of each capture that has units of all that it is in; with their numbers.
+  std::vector<std::pair<size_t, double>> Values(const Amount& amount) const {
+    std::vector<std::pair<size_t, double>> values;
+    for (size_t c = 0; c < captures(); ++c) {
+      double value = 0;
+      bool known = true;
+      for (const auto& [scope, of] : amount.times_ps) {
+        const uint64_t units = Of(scope)[c].units;
+        known &= units > 0;
+        if (units > 0) value += static_cast<double>(of[c]) / static_cast<double>(units);
+      }
+      if (known) values.emplace_back(c, value);
+    }
+    return values;
+  }
+
+ private:
+  const Side& side_;
+  const bool by_run_;
+};
+
+// A row to be, with what its statistics need.
+struct Draft {
+  DiffRow row;
+  std::array<Amount, kSides> amounts;
+  // Of the mean of each capture, as far as its executions show; 0: unknown.
+  std::array<std::vector<Centre>, kSides> within;
+  std::array<double, kSides> counts = {};  // executions a unit
+};
+
+class Summing {
+ public:
+  Summing(const Side& base, const Side& head, DiffReport* report)
+      : sides_{&base, &head},
+        units_{Units(base, report->per), Units(head, report->per)},
+        report_(report) {}
+
+  void Run(const std::vector<OpMatch>& matches) {
+    for (const OpMatch& match : matches) AddKernels(match);
+    AddWaiting();
+    Draft total;
+    for (const Draft& draft : drafts_) {
+      for (size_t side = 0; side < kSides; ++side) {
+        total.amounts[side].Add(draft.amounts[side]);
+      }
+    }
+    for (size_t side = 0; side < kSides; ++side) PartOf(side, &total);
+    FinishDelta(&total);
+    drafts_.push_back(std::move(total));
+    Judge();
+    FillReport();
+  }
+
+ private:
+  std::optional<DiffPart>& PartOf(size_t side, Draft* draft) const {
+    std::optional<DiffPart>& part = side == 0 ? draft->row.base : draft->row.head;
+    if (!part.has_value()) part.emplace();
+    part->mean_ps = units_[side].Mean(draft->amounts[side]);
+    part->total_ps = draft->amounts[side].total_ps();
+    return part;
+  }
+
+  static void FinishDelta(Draft* draft) {
+    DiffRow& row = draft->row;
+    row.delta_ps = (row.head.has_value() ? row.head->mean_ps : 0) -
+                   (row.base.has_value() ? row.base->mean_ps : 0);
+  }
+
+  void AddKernels(const OpMatch& match) {
+    Draft draft;
+    draft.row.match = match.match;
+    draft.row.similarity = match.similarity;
+    for (size_t side = 0; side < kSides; ++side) {
+      const std::vector<uint32_t>& ops = side == 0 ? match.base : match.head;
+      if (!ops.empty()) AddSide(side, ops, &draft);
+    }
+    FinishDelta(&draft);
+    drafts_.push_back(std::move(draft));
+  }
+
+  void AddSide(size_t side, const std::vector<uint32_t>& ops, Draft* draft) {
+    const Units& units = units_[side];
+    Amount hidden, counts;
+    std::vector<double> variances(units.captures(), 0), dfs(units.captures(), 0);
+    const SideOp* longest = nullptr;
+    int64_t most_ps = -1;
+    for (const uint32_t at : ops) {
+      const SideOp& op = sides_[side]->ops[at];
+      const uint32_t scope = units.ScopeOf(op.program);
+      std::vector<int64_t> own_ps, hidden_ps, count;
+      int64_t sum_ps = 0;
+      for (size_t c = 0; c < op.times.size(); ++c) {
+        const OwnTimes& times = op.times[c];
+        own_ps.push_back(times.own_ps);
+        hidden_ps.push_back(times.hidden_ps);
+        count.push_back(static_cast<int64_t>(times.count));
+        sum_ps = SaturatingAdd(sum_ps, times.own_ps);
+        AddWithin(times, units.Of(scope)[c].units, &variances[c], &dfs[c]);
+      }
+      draft->amounts[side].Add(scope, own_ps);
+      hidden.Add(scope, hidden_ps);
+      counts.Add(scope, count);
+      if (sum_ps > most_ps) longest = &op;
+      most_ps = std::max(most_ps, sum_ps);
+    }
+    for (size_t c = 0; c < units.captures(); ++c) {
+      draft->within[side].push_back({.value = 0, .variance = variances[c], .df = dfs[c]});
+    }
+    DiffPart& part = *PartOf(side, draft);
+    Describe(*longest, ops, side, &part);
+    part.count = draft->counts[side] = units.Mean(counts);
+    const bool transfers =
+        part.category == Category::kCollective || part.category == Category::kCopy;
+    if (transfers) part.hidden_ps = units.Mean(hidden);
+  }
+
+  // Of the mean of a unit, as if executions were independent of each other.
+  static void AddWithin(const OwnTimes& times, uint64_t units, double* variance, double* df) {
+    if (times.count < 2 || units == 0) return;
+    const auto n = static_cast<double>(times.count), own = static_cast<double>(times.own_ps);
+    const double of_one = std::max(0.0, (times.squares - own * own / n) / (n - 1));
+    const auto of_units = static_cast<double>(units);
+    *variance += of_one * n / (of_units * of_units);
+    *df += n - 1;
+  }
+
+  void Describe(const SideOp& longest, const std::vector<uint32_t>& ops, size_t side,
+                DiffPart* part) const {
+    const OpTraits& traits = longest.traits;
+    const SideProgram& program = sides_[side]->programs[longest.program];
+    if (!program.function.empty()) part->function = program.function;
+    part->program_ids = program.program_ids;
+    part->kernel = traits.kernel;
+    part->op_name = traits.op_name;
+    part->source = traits.source;
+    part->opcode = traits.opcode;
+    part->shape = traits.shape;
+    part->category = traits.category;
+    for (const uint32_t at : ops) {
+      const OpTraits& each = sides_[side]->ops[at].traits;
+      part->ops.push_back(each.op.empty() ? each.kernel : each.op);
+      for (const std::string& line : each.lines) {
+        if (std::ranges::find(part->lines, line) == part->lines.end()) part->lines.push_back(line);
+      }
+    }
+  }
+
+  void AddWaiting() {
+    const bool launches = sides_[0]->any_launch && sides_[1]->any_launch;
+    const auto part = [](int64_t UnitTimes::*of) {
+      return [of](const UnitTimes& times, int64_t) { return times.*of; };
+    };
+    AddWait(DiffMatch::kOverlap,
+            [](const UnitTimes& times, int64_t own_ps) { return times.busy_ps - own_ps; });
+    AddWait(DiffMatch::kForeign, part(&UnitTimes::foreign_ps));
+    if (launches) {
+      AddWait(DiffMatch::kIdleHost, part(&UnitTimes::idle_host_ps));
+      AddWait(DiffMatch::kIdleLaunch, part(&UnitTimes::idle_launch_ps));
+      AddWait(DiffMatch::kIdleUnknown, part(&UnitTimes::idle_unknown_ps));
+    } else {
+      AddWait(DiffMatch::kIdle, [](const UnitTimes& times, int64_t) {
+        return times.idle_host_ps + times.idle_launch_ps + times.idle_unknown_ps;
+      });
+    }
+  }
+
+  // `time_of(units, own_ps)`: of a program in a capture, whose kernels together ran `own_ps`.
+  void AddWait(DiffMatch match, auto time_of) {
+    Draft draft;
+    draft.row.match = match;
+    for (size_t side = 0; side < kSides; ++side) {
+      const Units& units = units_[side];
+      for (uint32_t scope = 0; scope < units.scopes(); ++scope) {
+        std::vector<int64_t> times_ps;
+        for (size_t c = 0; c < units.captures(); ++c) {
+          times_ps.push_back(time_of(units.Of(scope)[c], OwnPs(side, scope, c)));
+        }
+        draft.amounts[side].Add(scope, times_ps);
+      }
+      PartOf(side, &draft);
+    }
+    FinishDelta(&draft);
+    const bool nothing = draft.row.base->total_ps == 0 && draft.row.head->total_ps == 0;
+    const bool told = match == DiffMatch::kIdle || match == DiffMatch::kIdleHost ||
+                      match == DiffMatch::kIdleLaunch;
+    if (!nothing || told) drafts_.push_back(std::move(draft));
+  }
+
+  int64_t OwnPs(size_t side, uint32_t scope, size_t capture) {
+    std::map<std::pair<uint32_t, size_t>, int64_t>& own_ps = own_ps_[side];
+    if (own_ps.empty()) {
+      for (const SideOp& op : sides_[side]->ops) {
+        for (size_t c = 0; c < op.times.size(); ++c) {
+          int64_t& sum_ps = own_ps[{units_[side].ScopeOf(op.program), c}];
+          sum_ps = SaturatingAdd(sum_ps, op.times[c].own_ps);
+        }
+      }
+    }
+    return own_ps[{scope, capture}];
+  }
+
+  // One centre a capture; of a row that is not on a side, nothing in each of its captures.
+  std::vector<Centre> CentresOf(const Draft& draft, size_t side,
+                                const std::set<size_t>* only) const {
+    std::vector<Centre> centres;
+    for (const auto& [capture, value] : units_[side].Values(draft.amounts[side])) {
+      if (only != nullptr && !only->contains(capture)) continue;
+      Centre centre = {.value = value, .variance = 0, .df = 0};
+      if (capture < draft.within[side].size()) {
+        centre.variance = draft.within[side][capture].variance;
+        centre.df = draft.within[side][capture].df;
+      }
+      centres.push_back(centre);
+    }
+    return centres;
+  }
+
+  std::optional<Difference> DifferenceOf(const Draft& draft) const {
+    const CompareOptions& decision = report_->decision;
+    std::array<std::vector<Centre>, kSides> centres;
+    if (decision.paired) {
+      std::set<size_t> both;
+      for (const auto& [capture, value] : units_[0].Values(draft.amounts[0])) both.insert(capture);
+      std::set<size_t> pairs;
+      for (const auto& [capture, value] : units_[1].Values(draft.amounts[1])) {
+        if (both.contains(capture)) pairs.insert(capture);
+      }
+      for (size_t side = 0; side < kSides; ++side) {
+        centres[side] = CentresOf(draft, side, &pairs);
+      }
+    } else {
+      for (size_t side = 0; side < kSides; ++side) {
+        centres[side] = CentresOf(draft, side, nullptr);
+      }
+    }
+    const auto &[base, head] = centres;
+    if (base.empty() || head.empty()) return std::nullopt;
+    const double level_ps = LevelOf(draft);
+    std::optional<double> offset_ps;
+    if (decision.offset_std.has_value()) offset_ps = *decision.offset_std * level_ps;
+    Difference difference = decision.paired
+                                ? compare::PairedDifference(base, head, offset_ps)
+                                : compare::UnpairedDifference(base, head, offset_ps);
+    const double floor_ps =
+        std::min(kLeastSpread, decision.offset_std.value_or(kLeastSpread)) * level_ps *
+        std::sqrt(1 / static_cast<double>(base.size()) + 1 / static_cast<double>(head.size()));
+    // A time is off by up to half a step of the clock, in all captures of a side alike.
+    const auto step_ps =
+        static_cast<double>(std::max(sides_[0]->clock_step_ps, sides_[1]->clock_step_ps));
+    const double executions = std::max(draft.counts[0], draft.counts[1]);
+    difference.resolution = step_ps * executions * std::sqrt(2.0 / 12);
+    difference.standard_error =
+        std::hypot(std::max(difference.standard_error, floor_ps), difference.resolution);
+    return difference;
+  }
+
+  static double LevelOf(const Draft& draft) {
+    const DiffRow& row = draft.row;
+    const double base_ps = row.base.has_value() ? std::abs(row.base->mean_ps) : 0;
+    const double head_ps = row.head.has_value() ? std::abs(row.head->mean_ps) : 0;
+    return (base_ps + head_ps) / 2;
+  }
+
+  // The last draft is the total.
+  void Judge() {
+    const double small_ps = kSmallShare * LevelOf(drafts_.back());
+    std::vector<std::pair<Draft*, Difference>> judged;
+    std::vector<double> p_values;
+    for (Draft& draft : drafts_) {
+      const std::optional<Difference> difference = DifferenceOf(draft);
+      if (!difference.has_value() || !(difference->df > 0)) continue;
+      if (LevelOf(draft) < small_ps) {
+        draft.row.verdict = DiffVerdict::kSmall;
+        continue;
+      }
+      double p = 1;
+      if (difference->standard_error > 0) {
+        const double t = std::abs(difference->estimate) / difference->standard_error;
+        p = std::min(1.0, 2 * stats::StudentTail(t, difference->df));
+      } else if (difference->estimate != 0) {
+        p = 0;
+      }
+      p_values.push_back(p);
+      judged.emplace_back(&draft, *difference);
+    }
+    const std::vector<double> adjusted = stats::HolmAdjusted(p_values);
+    const double tail =
+        (1 - report_->decision.confidence) / 2 / static_cast<double>(std::max<size_t>(1, judged.size()));
+    for (size_t i = 0; i < judged.size(); ++i) {
+      const auto& [draft, difference] = judged[i];
+      const double half_ps =
+          difference.standard_error == 0
+              ? 0
+              : stats::StudentQuantile(tail, difference.df) * difference.standard_error;
+      draft->row.lo_ps = difference.estimate - half_ps;
+      draft->row.hi_ps = difference.estimate + half_ps;
+      draft->row.p_value = adjusted[i];
+      draft->row.verdict = VerdictOf(draft->row);
+    }
+  }
+
+  DiffVerdict VerdictOf(const DiffRow& row) const {
+    const double base_ps = row.base.has_value() ? std::abs(row.base->mean_ps) : 0;
+    const double effect_ps = report_->decision.min_effect * base_ps;
+    if (*row.p_value > report_->decision.alpha) return DiffVerdict::kUnproven;
+    if (*row.lo_ps > effect_ps) return DiffVerdict::kMore;
+    if (*row.hi_ps < -effect_ps) return DiffVerdict::kLess;
+    return DiffVerdict::kUnproven;
+  }
+
+  // How much of a change may be chance. An op that was changed is worth telling in any case.
+  static double NoiseOf(const Draft& draft) {
+    const DiffRow& row = draft.row;
+    const bool changed = row.match != DiffMatch::kExact && !IsWaiting(row.match);
+    if (changed) return 0;
+    if (row.lo_ps.has_value()) return (*row.hi_ps - *row.lo_ps) / 2;
+    if (IsWaiting(row.match)) return 2 * kUsualWaitNoise * LevelOf(draft);
+    double variance = 0;
+    for (const std::vector<Centre>& side : draft.within) {
+      double sum = 0;
+      for (const Centre& each : side) sum += each.variance;
+      const auto captures = static_cast<double>(std::max<size_t>(1, side.size()));
+      variance += sum / (captures * captures);
+    }
+    return kUsualNoise * LevelOf(draft) + kNoiseErrors * std::sqrt(variance);
+  }
+
+  void FillReport() {
+    report_->total = std::move(drafts_.back().row);
+    drafts_.pop_back();
+    report_->base.total_ps = report_->total.base->total_ps;
+    report_->head.total_ps = report_->total.head->total_ps;
+    const double delta_ps = report_->total.delta_ps;
+    std::map<DiffMatch, DiffSum> sums;
+    for (Draft& draft : drafts_) {
+      DiffRow& row = draft.row;
+      row.noise_ps = NoiseOf(draft);
+      if (delta_ps != 0) row.share = row.delta_ps / delta_ps;
+      DiffSum& sum = sums.try_emplace(row.match, DiffSum{row.match, 0, {}, {}, 0}).first->second;
+      ++sum.rows;
+      if (row.base.has_value()) sum.base_ps = sum.base_ps.value_or(0) + row.base->mean_ps;
+      if (row.head.has_value()) sum.head_ps = sum.head_ps.value_or(0) + row.head->mean_ps;
+      sum.delta_ps += row.delta_ps;
+      report_->rows.push_back(std::move(row));
+    }
+    for (auto& [match, sum] : sums) report_->sums.push_back(sum);
+    const auto order = [](const DiffRow& row) {
+      const double beyond_ps = std::max(0.0, std::abs(row.delta_ps) - row.noise_ps);
+      const bool changed = row.match != DiffMatch::kExact && !IsWaiting(row.match);
+      return std::tuple(-beyond_ps, !changed, -std::abs(row.delta_ps));
+    };
+    std::ranges::stable_sort(report_->rows, {}, order);
+    FillMatchedShare();
+    if (report_->per == DiffPer::kRun) FillFunctions();
+    FillUnits();
+  }
+
+  void FillMatchedShare() {
+    double matched_ps = 0, all_ps = 0;
+    for (const DiffRow& row : report_->rows) {
+      if (IsWaiting(row.match)) continue;
+      const double both_ps = (row.base.has_value() ? row.base->mean_ps : 0) +
+                             (row.head.has_value() ? row.head->mean_ps : 0);
+      all_ps += both_ps;
+      if (row.match != DiffMatch::kNew && row.match != DiffMatch::kGone) matched_ps += both_ps;
+    }
+    if (all_ps > 0) report_->matched_share = matched_ps / all_ps;
+  }
+
+  void FillUnits() {
+    for (size_t side = 0; side < kSides; ++side) {
+      uint64_t& count = side == 0 ? report_->base.units : report_->head.units;
+      for (uint32_t scope = 0; scope < units_[side].scopes(); ++scope) {
+        for (const UnitTimes& of : units_[side].Of(scope)) count += of.units;
+      }
+    }
+  }
+
+  void FillFunctions() {
+    std::map<uint32_t, DiffFunction> functions;  // by block
+    for (size_t side = 0; side < kSides; ++side) {
+      for (uint32_t at = 0; at < sides_[side]->programs.size(); ++at) {
+        const SideProgram& program = sides_[side]->programs[at];
+        Amount span;
+        std::vector<int64_t> spans_ps;
+        uint64_t runs = 0;
+        for (const UnitTimes& of : program.times) {
+          spans_ps.push_back(of.span_ps);
+          runs += of.units;
+        }
+        if (runs == 0) continue;
+        span.Add(at, spans_ps);
+        DiffFunction& of = functions[program.block];
+        (side == 0 ? of.base : of.head) = program.function;
+        (side == 0 ? of.base_runs : of.head_runs) = runs;
+        (side == 0 ? of.base_suspect_runs : of.head_suspect_runs) = program.suspect_runs;
+        (side == 0 ? of.base_ps : of.head_ps) = units_[side].Mean(span);
+      }
+    }
+    for (auto& [block, of] : functions) report_->functions.push_back(std::move(of));
+    std::ranges::stable_sort(report_->functions, {}, [](const DiffFunction& of) {
+      return -std::abs(of.head_ps.value_or(0) - of.base_ps.value_or(0));
+    });
+  }
+
+  const std::array<const Side*, kSides> sides_;
+  const std::array<Units, kSides> units_;
+  DiffReport* const report_;
+  std::vector<Draft> drafts_;
+  std::array<std::map<std::pair<uint32_t, size_t>, int64_t>, kSides> own_ps_;
+};
+
+}  // namespace
+
+void FillSums(const Side& base, const Side& head, const std::vector<OpMatch>& matches,
+              DiffReport* report) {
+  Summing(base, head, report).Run(matches);
+}
+
+}  // namespace xplane_time::insight

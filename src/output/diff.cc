@@ -1,0 +1,386 @@
+// What changed between two sides, as a sum.
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "output/results.h"
+#include "output/trace_views.h"
+#include "result/rows.h"
+
+namespace xplane_time::output {
+namespace {
+
+using result::FieldSink, result::FieldValue, result::KnownText, result::TableOf;
+
+constexpr size_t kRows = 10;
+
+void VisitPart(std::string_view name, const std::optional<DiffPart>& part, FieldSink* sink) {
+  const DiffPart none;
+  const DiffPart& of = part.value_or(none);
+  const auto text = [](const std::string& value) { return KnownText(value); };
+  sink->BeginGroup(name, part.has_value());
+  sink->Field("ps", of.mean_ps);
+  sink->Field("total_ps", of.total_ps);
+  XPLANE_TIME_FIELDS(sink, of.hidden_ps, of.count, of.function);
+  sink->Texts("program_ids", of.program_ids);
+  sink->Field("op", text(of.ops.empty() ? "" : of.ops[0]));
+  sink->Texts("ops", of.ops);
+  XPLANE_TIME_FIELDS(sink, text(of.kernel));
+  sink->Field("category", KnownText(of.category ? CategoryName(*of.category) : ""));
+  XPLANE_TIME_FIELDS(sink, text(of.opcode), text(of.shape), text(of.op_name), text(of.source));
+  sink->Texts("lines", of.lines);
+  sink->EndGroup();
+}
+
+void VisitChange(const DiffRow& row, FieldSink* sink) {
+  XPLANE_TIME_FIELDS(sink, row.delta_ps);
+  sink->Interval("delta_ci_ps", row.lo_ps, row.hi_ps);
+  XPLANE_TIME_FIELDS(sink, row.p_value);
+  sink->Field("verdict", DiffVerdictName(row.verdict));
+}
+
+void VisitDiffRow(const DiffRow& row, FieldSink* sink) {
+  sink->Field("match", DiffMatchName(row.match));
+  XPLANE_TIME_FIELDS(sink, row.similarity, row.share);
+  VisitChange(row, sink);
+  XPLANE_TIME_FIELDS(sink, row.noise_ps);
+  VisitPart("base", row.base, sink);
+  VisitPart("head", row.head, sink);
+}
+
+void VisitSum(const DiffSum& sum, FieldSink* sink) {
+  sink->Field("match", DiffMatchName(sum.match));
+  XPLANE_TIME_FIELDS(sink, sum.rows, sum.base_ps, sum.head_ps, sum.delta_ps);
+}
+
+void VisitFunction(const DiffFunction& of, FieldSink* sink) {
+  XPLANE_TIME_FIELDS(sink, of.base, of.head, of.base_runs, of.head_runs, of.base_suspect_runs,
+                     of.head_suspect_runs, of.base_ps, of.head_ps);
+}
+
+void VisitSide(std::string_view name, const DiffSide& side, FieldSink* sink) {
+  sink->BeginGroup(name, true);
+  sink->Texts("sources", side.sources);
+  sink->Rows(TableOf("inputs", std::span(side.inputs)));
+  sink->Texts("devices", side.devices);
+  XPLANE_TIME_FIELDS(sink, side.units, side.total_ps);
+  sink->EndGroup();
+}
+
+// "a step", "a run of each function", "the capture".
+std::string UnitText(const DiffReport& report) {
+  if (report.per == DiffPer::kStep) return "a step";
+  if (report.per == DiffPer::kCapture) return "the capture";
+  return report.functions.size() == 1 ? "a run" : "a run of each function";
+}
+
+std::string SignedTime(double ps, Unit unit) {
+  if (ps == 0) return "no change";
+  return absl::StrCat(ps > 0 ? "+" : "-", FormatTime(std::abs(ps), unit));
+}
+
+bool NothingChanged(const DiffReport& report) {
+  return std::ranges::all_of(report.rows, [](const DiffRow& row) {
+    return row.delta_ps == 0 && (IsWaiting(row.match) || row.match == DiffMatch::kExact);
+  });
+}
+
+// "a step: 1.00 ms in base, 1.23 ms in head: +0.23 ms (+23 %), proved".
+std::string Headline(const DiffReport& report, Unit unit) {
+  if (NothingChanged(report)) {
+    return absl::StrCat("no difference: every kernel is the same and took the same time",
+                        report.same_capture ? "; it is one capture" : "");
+  }
+  const DiffRow& total = report.total;
+  const double base_ps = total.base->mean_ps, head_ps = total.head->mean_ps;
+  std::string text = absl::StrCat(UnitText(report), " takes ", FormatTime(head_ps, unit),
+                                  ", in base ", FormatTime(base_ps, unit), ": ",
+                                  SignedTime(total.delta_ps, unit));
+  if (base_ps > 0) absl::StrAppend(&text, " (", ChangeText(head_ps / base_ps), " %)");
+  switch (total.verdict) {
+    case DiffVerdict::kMore:
+    case DiffVerdict::kLess:
+      return text + ", proved";
+    case DiffVerdict::kUnproven:
+      return text + ", but chance explains it";
+    case DiffVerdict::kNoVerdict:
+    case DiffVerdict::kSmall:
+      break;
+  }
+  return text + "; no verdict";
+}
+
+// What a table has a line of.
+struct Shown {
+  std::string op, what;
+  std::optional<double> base_ps = {}, head_ps = {};
+  double delta_ps = 0;
+  std::optional<double> lo_ps = {}, hi_ps = {};
+  std::string verdict = {};
+  std::optional<std::string> function = {}, source = {};
+};
+
+std::string_view WaitingText(DiffMatch match) {
+  switch (match) {
+    case DiffMatch::kOverlap:
+      return "(at once, counted twice)";
+    case DiffMatch::kForeign:
+      return "(other functions ran)";
+    case DiffMatch::kIdleHost:
+      return "(idle: host was late)";
+    case DiffMatch::kIdleLaunch:
+      return "(idle: launched)";
+    case DiffMatch::kIdleUnknown:
+      return "(idle: unknown)";
+    default:
+      return "(idle)";
+  }
+}
+
+std::string_view SumText(DiffMatch match) {
+  switch (match) {
+    case DiffMatch::kExact:
+      return "the same ops";
+    case DiffMatch::kSimilar:
+      return "changed ops";
+    case DiffMatch::kGroup:
+      return "split or merged";
+    case DiffMatch::kNew:
+      return "new";
+    case DiffMatch::kGone:
+      return "gone";
+    default:
+      return WaitingText(match);
+  }
+}
+
+std::string NamesOf(const DiffPart& part) {
+  constexpr size_t kMost = 3;
+  const size_t count = std::min(part.ops.size(), kMost);
+  std::string text = absl::StrJoin(part.ops.begin(), part.ops.begin() + static_cast<ptrdiff_t>(count), " + ");
+  if (part.ops.size() > kMost) absl::StrAppend(&text, " + ", part.ops.size() - kMost, " more");
+  return text;
+}
+
+std::string OpText(const DiffRow& row, bool unicode) {
+  if (IsWaiting(row.match)) return std::string(WaitingText(row.match));
+  if (!row.base.has_value()) return NamesOf(*row.head);
+  if (!row.head.has_value()) return NamesOf(*row.base);
+  const std::string base = NamesOf(*row.base), head = NamesOf(*row.head);
+  return base == head ? head : absl::StrCat(base, unicode ? " → " : " -> ", head);
+}
+
+std::string WhatText(const DiffRow& row) {
+  if (row.match == DiffMatch::kSimilar) {
+    return absl::StrCat("like ", FormatFixed(*row.similarity * 100, 0), " %");
+  }
+  if (row.match == DiffMatch::kGroup) {
+    return absl::StrCat(row.base->ops.size(), " to ", row.head->ops.size());
+  }
+  if (row.match == DiffMatch::kNew) return "new";
+  return row.match == DiffMatch::kGone ? "gone" : "";
+}
+
+std::string VerdictText(const DiffRow& row) {
+  if (row.verdict == DiffVerdict::kNoVerdict) return "no verdict";
+  return std::string(DiffVerdictName(row.verdict));
+}
+
+std::optional<double> MeanOf(const std::optional<DiffPart>& part) {
+  return part.has_value() ? std::optional(part->mean_ps) : std::nullopt;
+}
+
+Shown ShownOf(const DiffRow& row, const OutputOptions& options) {
+  Shown shown = {.op = OpText(row, options.unicode || options.format == Format::kMarkdown),
+                 .what = WhatText(row),
+                 .base_ps = MeanOf(row.base),
+                 .head_ps = MeanOf(row.head),
+                 .delta_ps = row.delta_ps,
+                 .lo_ps = row.lo_ps,
+                 .hi_ps = row.hi_ps,
+                 .verdict = VerdictText(row)};
+  const std::optional<DiffPart>& part = row.head.has_value() ? row.head : row.base;
+  if (IsWaiting(row.match) || !part.has_value()) return shown;
+  shown.function = part->function;
+  const std::string& source = part->source;
+  if (!source.empty()) shown.source = source.substr(source.rfind('/') + 1);
+  return shown;
+}
+
+// The table adds up: what is left out is one line, the total the last.
+std::vector<Shown> ShownRows(const DiffReport& report, const OutputOptions& options) {
+  const size_t top = std::min(options.top.value_or(kRows), report.rows.size());
+  std::vector<Shown> shown;
+  for (size_t i = 0; i < top; ++i) shown.push_back(ShownOf(report.rows[i], options));
+  if (top < report.rows.size()) {
+    Shown rest = {.op = absl::StrCat("(", report.rows.size() - top, " more)"), .what = ""};
+    for (size_t i = top; i < report.rows.size(); ++i) {
+      const DiffRow& row = report.rows[i];
+      rest.base_ps = rest.base_ps.value_or(0) + MeanOf(row.base).value_or(0);
+      rest.head_ps = rest.head_ps.value_or(0) + MeanOf(row.head).value_or(0);
+      rest.delta_ps += row.delta_ps;
+    }
+    shown.push_back(std::move(rest));
+  }
+  Shown total = ShownOf(report.total, options);
+  total.op = "total";
+  shown.push_back(std::move(total));
+  return shown;
+}
+
+// In one unit, with their signs.
+template <typename Rows>
+Column& Changes(Unit unit, const Rows& rows, RowGrid<Rows>* grid) {
+  std::vector<std::optional<double>> values;
+  for (const auto& row : rows) values.push_back(row.delta_ps);
+  const TimeColumn times = FormatTimes(values, unit);
+  size_t at = 0;
+  return grid->Number(absl::StrCat("change ", std::string(times.unit)), [&](const auto& row) {
+    const std::string& cell = times.cells[at++];
+    return (row.delta_ps > 0 ? "+" : "") + cell;
+  });
+}
+
+Section RowSection(const DiffReport& report, const OutputOptions& options) {
+  constexpr size_t kOpWidth = 24, kFunctionWidth = 14, kSourceWidth = 14;
+  Section section = {.title = absl::StrCat("what changed, time of ", UnitText(report))};
+  const std::vector<Shown> rows = ShownRows(report, options);
+  RowGrid grid(rows);
+  const Unit unit = CommonUnit(grid.Values(&Shown::base_ps, &Shown::head_ps), options.unit);
+  grid.Name("op", kOpWidth, &Shown::op);
+  grid.Text("what", &Shown::what).HideIfSame();
+  grid.Times("base", unit, &Shown::base_ps).Drop(2);
+  grid.Times("head", unit, &Shown::head_ps).Drop(2);
+  Changes(unit, rows, &grid);
+  grid.Times(options.unicode || options.format == Format::kMarkdown ? "±" : "+/-", unit,
+             [](const Shown& row) -> std::optional<double> {
+               if (!row.lo_ps.has_value()) return std::nullopt;
+               return (*row.hi_ps - *row.lo_ps) / 2;
+             })
+      .Drop(3)
+      .HideIfUnknown();
+  grid.Text("verdict", &Shown::verdict)
+      .Drop(1)
+      .HideIf(report.total.verdict == DiffVerdict::kNoVerdict);
+  const bool one_function = report.functions.size() == 1;
+  grid.Name("source", kSourceWidth, &Shown::source).Drop(one_function ? 4 : 6).HideIfUnknown();
+  grid.Name("function", kFunctionWidth, &Shown::function)
+      .Drop(4)
+      .HideIf(one_function);
+  section.grid = std::move(grid).Take();
+  return section;
+}
+
+Section SumSection(const DiffReport& report, const OutputOptions& options) {
+  Section section = {.title = absl::StrCat("the sum, time of ", UnitText(report))};
+  std::vector<Shown> rows;
+  for (const DiffSum& sum : report.sums) {
+    rows.push_back({.op = std::string(SumText(sum.match)),
+                    .what = IsWaiting(sum.match) ? "" : std::to_string(sum.rows),
+                    .base_ps = sum.base_ps,
+                    .head_ps = sum.head_ps,
+                    .delta_ps = sum.delta_ps});
+  }
+  rows.push_back(ShownOf(report.total, options));
+  rows.back().op = "total";
+  RowGrid grid(rows);
+  const Unit unit = CommonUnit(grid.Values(&Shown::base_ps, &Shown::head_ps), options.unit);
+  grid.Text("part", &Shown::op);
+  grid.Number("rows", &Shown::what);
+  grid.Times("base", unit, &Shown::base_ps);
+  grid.Times("head", unit, &Shown::head_ps);
+  Changes(unit, rows, &grid);
+  section.grid = std::move(grid).Take();
+  return section;
+}
+
+Section FunctionSection(const DiffReport& report, const OutputOptions& options) {
+  Section section = {.title = "functions, a run"};
+  const auto rows = TopRows(report.functions, options.top.value_or(kRows), "functions",
+                            "with --top", &section.notes);
+  RowGrid grid(rows);
+  const Unit unit =
+      CommonUnit(grid.Values(&DiffFunction::base_ps, &DiffFunction::head_ps), options.unit);
+  grid.Name("function", 18, [](const DiffFunction& of) { return of.head ? of.head : of.base; });
+  grid.Number("runs base", &DiffFunction::base_runs).Drop(2);
+  grid.Number("runs head", &DiffFunction::head_runs).Drop(1);
+  grid.Times("base", unit, &DiffFunction::base_ps);
+  grid.Times("head", unit, &DiffFunction::head_ps);
+  grid.Number("change %", [](const DiffFunction& of) -> std::string {
+    if (of.base_ps.value_or(0) > 0 && of.head_ps) return ChangeText(*of.head_ps / *of.base_ps);
+    return of.head_ps ? "new" : "gone";
+  });
+  section.grid = std::move(grid).Take();
+  return section;
+}
+
+std::vector<std::string> Reasons(const DiffReport& report) {
+  std::vector<std::string> reasons;
+  const uint64_t base = report.base.sources.size(), head = report.head.sources.size();
+  if (report.total.verdict == DiffVerdict::kNoVerdict && !NothingChanged(report)) {
+    reasons.push_back(base == 1 && head == 1
+                          ? "No verdict: one capture a side does not show how much processes "
+                            "differ; several do: --base P... --head P..."
+                          : "No verdict: there are too few captures that have all functions.");
+  }
+  return reasons;
+}
+
+View DiffView(const DiffReport& report, const OutputOptions& options) {
+  View view;
+  view.lines.push_back({Headline(report, options.unit), Tone::kBold, ViewLine::kHeading});
+  for (std::string& reason : Reasons(report)) view.lines.push_back({std::move(reason)});
+  if (!NothingChanged(report)) view.sections = DiffSections(report, options);
+  view.diagnostics = DiagnosticLines(report.diagnostics, /*or_infos=*/false);
+  for (const std::string& note : report.notes) {
+    const bool table = options.format == Format::kTable;
+    view.remarks.push_back(
+        {(table ? "note: " : "") + Printable(note), Tone::kDim, ViewLine::kItem});
+  }
+  return view;
+}
+
+void VisitHead(const DiffReport& report, FieldSink* sink) {
+  sink->Field("per", DiffPerName(report.per));
+  XPLANE_TIME_FIELDS(sink, report.by_hlo, report.same_capture, report.matched_share);
+  VisitSide("base", report.base, sink);
+  VisitSide("head", report.head, sink);
+  sink->BeginGroup("decision", true);
+  const CompareOptions& decision = report.decision;
+  XPLANE_TIME_FIELDS(sink, decision.min_effect, decision.alpha, decision.confidence,
+                     decision.offset_std, decision.paired);
+  sink->EndGroup();
+  sink->BeginGroup("total", true);
+  sink->Field("base_ps", report.total.base->mean_ps);
+  sink->Field("head_ps", report.total.head->mean_ps);
+  VisitChange(report.total, sink);
+  sink->EndGroup();
+}
+
+}  // namespace
+
+std::vector<Section> DiffSections(const DiffReport& report, const OutputOptions& options) {
+  std::vector<Section> sections = {RowSection(report, options), SumSection(report, options)};
+  if (report.functions.size() > 1) sections.push_back(FunctionSection(report, options));
+  return sections;
+}
+
+std::string DiffHeadline(const DiffReport& report, Unit unit) { return Headline(report, unit); }
+
+Output DiffOutput(const DiffReport& report, const OutputOptions& options) {
+  const auto rows = Top(report.rows, options.top);
+  Output out{.result = result::Result("xplane-time.diff.v1")};
+  AddOptions(options.given, &out.result);
+  out.result.Say([&report](FieldSink* sink) { VisitHead(report, sink); });
+  out.result.Add(TableOf("sums", std::span(report.sums), VisitSum));
+  out.result.Add(TableOf("rows", rows, VisitDiffRow));
+  out.result.Add(TableOf("functions", std::span(report.functions), VisitFunction));
+  out.result.Say([&report](FieldSink* sink) { sink->Texts("notes", report.notes); });
+  out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
+  out.result.csv = TableOf("", rows, VisitDiffRow);
+  out.view = [&report](const OutputOptions& how) { return DiffView(report, how); };
+  return out;
+}
+
+}  // namespace xplane_time::output

@@ -1,0 +1,92 @@
+// diff: what changed between two sides, kernel by kernel, as a sum that comes out.
+#include <string>
+#include <vector>
+
+#include "output/results.h"
+#include "status.h"
+#include "trace_command.h"
+#include "xplane_time/diff.h"
+
+namespace xplane_time::tools {
+namespace {
+
+class DiffCommand : public TraceCommand {
+ public:
+  explicit DiffCommand(CLI::App* app) : TraceCommand(app, {.traces = false, .unit = true, .progress = false}) {
+    sides_.AddTo(app, "each a trace (file, run or log directory)");
+    const Heading own = Own(), select(app, kSelect), time(app, kTime), decision(app, kDecision);
+    own.Taken<std::string>(
+           "--per", [this](const std::string& name) { SetPer(name); }, "NAME",
+           "What is compared: step (marked ones), run (of each function) or capture [the first "
+           "that all captures have]")
+        ->check(CLI::IsMember(std::vector<std::string>{"step", "run", "capture"}));
+    select.Value("--function", &report_.function, "RE",
+                 "Only runs of functions that match (RE2, search)");
+    select.Value("--exclude", &report_.exclude, "RE", "Not functions that match");
+    select.Value("--prefix", &report_.prefix, "TEXT", "Only functions whose name starts so");
+    time.Count("--skip-runs", &report_.skip_runs,
+               "Leave out the first N runs of each function and device, or the first N steps");
+    CompareOptions& d = diff_.decision;
+    decision.Share("--min-effect", &d.min_effect,
+                   "Changes of a row up to this share of its time do not count [1%]");
+    decision.Share("--alpha", &d.alpha,
+                   "How often, over all rows together, a program that did not change may be said "
+                   "to have [0.1%]");
+    decision.Share("--offset-std", &d.offset_std,
+                   "How much processes differ (standard deviation), where it is known: then one "
+                   "capture a side can decide");
+    decision.Flag("--paired", &d.paired, "The i-th captures of both sides were taken side by side");
+  }
+
+  absl::Status Check() override {
+    sides_.NameFiles(find_, &files_);
+    files_.PrintsOutput(printing_.path);
+    if (!printing_.json_schema) RETURN_IF_ERROR(sides_.Check("diff"));
+    return CheckLayout();
+  }
+
+  absl::StatusOr<int> Run() override {
+    RETURN_IF_ERROR(CheckFilters());
+    RecordOptions();
+    diff_.select = report_;
+    diff_.find = find_;
+    diff_.read = read_;
+    diff_.read.leave_out_damaged_hosts = true;
+    absl::StatusOr<DiffReport> report = FindDiff(sides_.base(), sides_.head(), diff_);
+    RETURN_IF_ERROR(report.status());
+    WarnOfLeftOut(report->diagnostics);
+    return Print(output::DiffOutput(*report, printing_.how));
+  }
+
+ private:
+  void SetPer(const std::string& name) {
+    for (const DiffPer per : {DiffPer::kStep, DiffPer::kRun, DiffPer::kCapture}) {
+      if (DiffPerName(per) == name) diff_.per = per;
+    }
+  }
+
+  void RecordOptions() {
+    std::vector<GivenOption>& given = printing_.how.given;
+    given = GivenOptions(report_);
+    if (diff_.per.has_value()) given.push_back({"per", std::string(DiffPerName(*diff_.per))});
+    if (printing_.how.top.has_value()) {
+      given.push_back({"top", static_cast<int64_t>(*printing_.how.top)});
+    }
+  }
+
+  TwoSides sides_;
+  DiffOptions diff_;
+};
+
+}  // namespace
+
+void AddDiff(CommandLine* line) {
+  line->Add<DiffCommand>(
+      {"diff", "What changed between two sides, kernel by kernel, as a sum that comes out",
+       R"(  xplane-time diff base.xplane.pb head.xplane.pb
+  xplane-time diff base.xplane.pb head.xplane.pb --function jit_train --top 20
+  xplane-time diff --base base*.xplane.pb --head head*.xplane.pb --format markdown
+)"});
+}
+
+}  // namespace xplane_time::tools
