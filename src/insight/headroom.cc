@@ -18,7 +18,7 @@
 namespace xplane_time {
 namespace {
 
-using insight::Compiled, insight::OpCost, insight::OpCosts;
+using insight::OpCost, insight::OpCosts;
 
 constexpr double kPsPerSecond = 1e12;
 // Below that share of both peaks an op is bound by neither: the line that Nsight Compute draws.
