@@ -118,8 +118,10 @@ class Briefer {
     const KernelsAlike& alike = **compared;
     const double slower = slowed.ratio - 1;
     if (alike.least_ratio - 1 >= slower / 2 && alike.most_ratio - 1 <= slower * 2) {
-      return Cat("; all ", alike.kernels, " kernels alike, by ", ShareText(alike.least_ratio - 1),
-                 " to ", ShareText(alike.most_ratio - 1), ", as where a clock is lowered");
+      const std::string least = ShareText(alike.least_ratio - 1),
+                        most = ShareText(alike.most_ratio - 1);
+      return Cat("; all ", alike.kernels, " kernels alike, by ",
+                 least == most ? "" : least + " to ", most, ", as where a clock is lowered");
     }
     return Cat("; mostly ", ShortName(alike.slowest), ", by ", ShareText(alike.slowest_ratio - 1),
                ", where a lowered clock would slow all kernels alike");
@@ -248,8 +250,9 @@ class Briefer {
 
   std::string GapsAndHostText(const Tally& tally) const {
     const DeviceRef& device = findings_.RefOf(tally.device());
-    const auto longest = std::ranges::find_if(
-        where_.gaps, [&](const WhereGap& gap) { return SameDevice(gap.device, device); });
+    const auto longest = std::ranges::find_if(where_.gaps, [&](const WhereGap& gap) {
+      return SameDevice(gap.device, device) && !IsCompileName(gap.host_event.value_or(""));
+    });
     if (longest == where_.gaps.end() || !longest->host_event.has_value()) {
       return GapsText(tally, 0);
     }

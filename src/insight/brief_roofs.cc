@@ -171,8 +171,9 @@ class Roofs {
   static const char* WhyText(NoRoof reason) {
     switch (reason) {
       case NoRoof::kNoProgram:
-      case NoRoof::kNotInProgram:
         return "the trace has no Hlo Proto of them";
+      case NoRoof::kNotInProgram:
+        return "the Hlo Proto has no such ops";
       case NoRoof::kNoPeak:
         return "nothing says what the device is capable of (--peak-flops, --peak-bandwidth)";
       case NoRoof::kAbovePeak:

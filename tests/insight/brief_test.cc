@@ -274,7 +274,9 @@ TEST(Brief, AClockThatIsLoweredSlowsAllKernelsAlike) {
   World world = {.slow_from = 15, .slow_to = 30, .slow_runs = 1.3};
   BriefReport report = BriefOf(&world);
   ASSERT_NE(Find(report, "slowing_down"), nullptr) << Text(report);
-  EXPECT_THAT(Find(report, "slowing_down")->evidence, HasSubstr("all 2 kernels alike"));
+  EXPECT_EQ(Find(report, "slowing_down")->what, "jit_f got 30 % slower");
+  EXPECT_THAT(Find(report, "slowing_down")->evidence, HasSubstr("from run 15 on"));
+  EXPECT_THAT(Find(report, "slowing_down")->evidence, HasSubstr("all 2 kernels alike, by"));
   world.slow_runs = 2;
   world.slow_in_one = true;
   report = BriefOf(&world);

@@ -94,6 +94,7 @@ TEST(Variation, AChangeIsFoundWhereItIs) {
     EXPECT_LT(test->p_value, 0.001) << seed;
     EXPECT_NEAR(test->ratio, 1.15, 0.03) << seed;
     EXPECT_NEAR(test->fast_level, 100, 2) << seed;
+    EXPECT_TRUE(test->is_for_good) << seed;
   }
 }
 
@@ -108,6 +109,7 @@ TEST(Variation, StretchesAreFoundAndASlowBeginningIsNone) {
   const auto test = GotSlower(times);
   EXPECT_LT(test->p_value, 0.001);
   EXPECT_NEAR(test->ratio, 1.2, 0.03);
+  EXPECT_FALSE(test->is_for_good);
   EXPECT_GT(GotSlower(beginning)->p_value, 0.1);
 }
 
