@@ -130,8 +130,8 @@ class CaptureBuilder {
       if (sample.suspect) continue;
       counts_[sample.id] = true;
       const RunState& run = runs[sample.id];
-      of.runs.Add(TimesOf(1, run.extent.last_end_ps - run.extent.start_ps, run.times,
-                          run.foreign_ps));
+      of.runs.Add(
+          TimesOf(1, run.extent.last_end_ps - run.extent.start_ps, run.times, run.foreign_ps));
     }
   }
 
@@ -254,8 +254,7 @@ absl::StatusOr<DiffCapture> MeasureForDiff(const Trace& trace, const DiffOptions
   ASSIGN_OR_RETURN(Analysis analysis, AnalyzeAndWatch(trace, how, reading, watch));
   DiffCapture capture;
   capture.inputs = DescribeInputs(trace);
-  CaptureBuilder builder(trace, filters, options.select.skip_runs, &analysis.diagnostics,
-                         &capture);
+  CaptureBuilder builder(trace, filters, options.select.skip_runs, &analysis.diagnostics, &capture);
   for (const DeviceAnalysis& device : analysis.devices) builder.Add(device);
   builder.Finish();
   capture.diagnostics = DescribeDiagnostics(trace, analysis.diagnostics);

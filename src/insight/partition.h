@@ -160,9 +160,7 @@ class PartitionSweep {
   const std::vector<TransferState>& transfers() const { return transfers_; }
   const std::vector<Gap>& largest_gaps() const { return gaps_; }  // the largest first
   // Of KeepOwnTimes. Those of a part of the axis, less what of them ran at once, are its busy time.
-  std::span<const OwnTime> own_times() const {
-    return std::as_const(*own_times_).values();
-  }
+  std::span<const OwnTime> own_times() const { return std::as_const(*own_times_).values(); }
 
  private:
   struct Open {  // an execution that has not ended
