@@ -70,7 +70,8 @@ void NumberBlocks(Side* a, Side* b) {
 
 Side SideOf(const DiffCapture& capture, DiffPer per) {
   const auto at = static_cast<size_t>(per);
-  Side side = {.sources = {capture.source}, .programs = {}, .ops = {}, .times = {capture.times[at]}};
+  Side side = {
+      .sources = {capture.source}, .programs = {}, .ops = {}, .times = {capture.times[at]}};
   side.any_launch = capture.any_launch;
   side.clock_step_ps = capture.clock_step_ps;
   std::vector<uint32_t> number(capture.programs.size());
@@ -203,7 +204,8 @@ absl::StatusOr<DiffPer> ChoosePer(const Captures& base, const Captures& head,
   }
   if (per == DiffPer::kRun && !runs) {
     return FailedPrecondition(base[0].source, " and ", head[0].source,
-                              ": not all of them have runs of a function", filtered ? " that passes the filters" : "",
+                              ": not all of them have runs of a function",
+                              filtered ? " that passes the filters" : "",
                               "; xplane-time functions lists what each holds");
   }
   return per;
@@ -215,9 +217,9 @@ void NoteUnlike(const Captures& base, const Captures& head, std::vector<std::str
     const char* name;
     std::vector<std::string> DiffCapture::*values;
   };
-  for (const Fact& fact : {Fact{"device kind", &DiffCapture::kinds},
-                           Fact{"device model", &DiffCapture::models},
-                           Fact{"clock", &DiffCapture::clocks}}) {
+  for (const Fact& fact :
+       {Fact{"device kind", &DiffCapture::kinds}, Fact{"device model", &DiffCapture::models},
+        Fact{"clock", &DiffCapture::clocks}}) {
     const std::vector<std::string>&of_base = base[0].*fact.values, &of_head = head[0].*fact.values;
     if (of_base == of_head || of_base.empty() || of_head.empty()) continue;
     notes->push_back(Cat(fact.name, " is ", absl::StrJoin(of_base, " and "), " in base, ",
@@ -225,9 +227,9 @@ void NoteUnlike(const Captures& base, const Captures& head, std::vector<std::str
   }
   const size_t in_base = base[0].devices.size(), in_head = head[0].devices.size();
   if (in_base != in_head) {
-    notes->push_back(
-        Cat("base ran on ", in_base, in_base == 1 ? " device" : " devices", ", head on ", in_head,
-            ": values are those of one device, the mean; --device chooses some"));
+    notes->push_back(Cat("base ran on ", in_base, in_base == 1 ? " device" : " devices",
+                         ", head on ", in_head,
+                         ": values are those of one device, the mean; --device chooses some"));
   }
 }
 
@@ -241,9 +243,11 @@ void NoteHlo(const Captures& base, const Captures& head, DiffReport* report) {
   const bool in_base = OpsWithHlo(base) > 0, in_head = OpsWithHlo(head) > 0;
   report->by_hlo = in_base && in_head;
   if (report->by_hlo) return;
-  report->notes.push_back(
-      Cat("no Hlo Proto that fits in ", in_base ? "head" : in_head ? "base" : "either",
-          ": kernels are matched by their names and scopes, which say less"));
+  report->notes.push_back(Cat("no Hlo Proto that fits in ",
+                              in_base   ? "head"
+                              : in_head ? "base"
+                                        : "either",
+                              ": kernels are matched by their names and scopes, which say less"));
 }
 
 void NotePer(const Captures& base, const Captures& head, DiffReport* report) {
@@ -254,7 +258,8 @@ void NotePer(const Captures& base, const Captures& head, DiffReport* report) {
   }
   const bool one_has_steps = All(base, &DiffCapture::any_step) != All(head, &DiffCapture::any_step);
   if (report->per == DiffPer::kRun && one_has_steps) {
-    report->notes.emplace_back("only one side has marked steps: a run of each function is compared");
+    report->notes.emplace_back(
+        "only one side has marked steps: a run of each function is compared");
   }
 }
 
@@ -369,8 +374,7 @@ std::string_view DiffVerdictName(DiffVerdict verdict) {
 }
 
 absl::StatusOr<DiffReport> FindDiff(std::span<const std::string> base,
-                                    std::span<const std::string> head,
-                                    const DiffOptions& options) {
+                                    std::span<const std::string> head, const DiffOptions& options) {
   if (base.empty() || head.empty()) {
     return InvalidArgument("base and head need a capture each");
   }

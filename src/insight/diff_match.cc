@@ -192,9 +192,8 @@ class Matcher {
       taken_[side].assign(items_[side].size(), false);
       order_[side].resize(items_[side].size());
       std::iota(order_[side].begin(), order_[side].end(), uint32_t{0});
-      std::ranges::stable_sort(order_[side], {}, [&](uint32_t at) {
-        return items_[side][at].traits->position;
-      });
+      std::ranges::stable_sort(order_[side], {},
+                               [&](uint32_t at) { return items_[side][at].traits->position; });
     }
   }
 

@@ -311,14 +311,13 @@ class Summing {
         centres[side] = CentresOf(draft, side, nullptr);
       }
     }
-    const auto &[base, head] = centres;
+    const auto& [base, head] = centres;
     if (base.empty() || head.empty()) return std::nullopt;
     const double level_ps = LevelOf(draft);
     std::optional<double> offset_ps;
     if (decision.offset_std.has_value()) offset_ps = *decision.offset_std * level_ps;
-    Difference difference = decision.paired
-                                ? compare::PairedDifference(base, head, offset_ps)
-                                : compare::UnpairedDifference(base, head, offset_ps);
+    Difference difference = decision.paired ? compare::PairedDifference(base, head, offset_ps)
+                                            : compare::UnpairedDifference(base, head, offset_ps);
     const double floor_ps =
         std::min(kLeastSpread, decision.offset_std.value_or(kLeastSpread)) * level_ps *
         std::sqrt(1 / static_cast<double>(base.size()) + 1 / static_cast<double>(head.size()));
@@ -362,8 +361,8 @@ class Summing {
       judged.emplace_back(&draft, *difference);
     }
     const std::vector<double> adjusted = stats::HolmAdjusted(p_values);
-    const double tail =
-        (1 - report_->decision.confidence) / 2 / static_cast<double>(std::max<size_t>(1, judged.size()));
+    const double tail = (1 - report_->decision.confidence) / 2 /
+                        static_cast<double>(std::max<size_t>(1, judged.size()));
     for (size_t i = 0; i < judged.size(); ++i) {
       const auto& [draft, difference] = judged[i];
       const double half_ps =

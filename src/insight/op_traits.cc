@@ -15,11 +15,11 @@ constexpr size_t kMostLines = 64, kMostInner = 100'000;
 
 // xla.PrimitiveType.
 constexpr std::array<std::string_view, 34> kTypes = {
-    "?",    "pred", "s8",        "s16",      "s32",          "s64",          "u8",
-    "u16",  "u32",  "u64",       "f16",      "f32",          "f64",          "tuple",
-    "opaque", "c64", "bf16",     "token",    "c128",         "f8e5m2",       "f8e4m3fn",
-    "s4",   "u4",   "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e4m3fnuz", "s2",       "u2",
-    "f8e4m3", "f8e3m4", "s1",    "u1",       "f4e2m1fn",     "f8e8m0fnu"};
+    "?",          "pred",       "s8",   "s16",    "s32",      "s64",    "u8",     "u16",
+    "u32",        "u64",        "f16",  "f32",    "f64",      "tuple",  "opaque", "c64",
+    "bf16",       "token",      "c128", "f8e5m2", "f8e4m3fn", "s4",     "u4",     "f8e4m3b11fnuz",
+    "f8e5m2fnuz", "f8e4m3fnuz", "s2",   "u2",     "f8e4m3",   "f8e3m4", "s1",     "u1",
+    "f4e2m1fn",   "f8e8m0fnu"};
 
 std::string ShapeText(const HloShape& shape) {
   std::string text;
@@ -51,8 +51,8 @@ uint64_t AttributesOf(const HloInstruction& instruction) {
   Damage ignored;
   ReadMessage(instruction.message, 0, 0, &ignored, [&](const WireField& field) {
     if (!IsAttribute(field.number)) return true;
-    hash = Mixed(hash, Mixed(field.key(), field.type == WireType::kLength ? HashOf(field.bytes)
-                                                                          : field.bits));
+    hash = Mixed(hash, Mixed(field.key(),
+                             field.type == WireType::kLength ? HashOf(field.bytes) : field.bits));
     return true;
   });
   return hash;

@@ -371,7 +371,8 @@ Output CompareOutput(const Comparison& comparison, const DiffReport* why) {
   }
   out.result.Say([&](FieldSink* sink) { sink->Texts("notes", comparison.notes); });
   if (why != nullptr) {
-    out.result.Say([why](FieldSink* sink) { sink->Raw("why", JsonText(DiffOutput(*why, {}).result)); });
+    out.result.Say(
+        [why](FieldSink* sink) { sink->Raw("why", JsonText(DiffOutput(*why, {}).result)); });
   }
   out.result.csv = TableOf("", std::span(comparison.rows), visit);
   out.view = [&, why](const OutputOptions& how) {

@@ -94,9 +94,9 @@ std::string Headline(const DiffReport& report, Unit unit) {
   }
   const DiffRow& total = report.total;
   const double base_ps = total.base->mean_ps, head_ps = total.head->mean_ps;
-  std::string text = absl::StrCat(UnitText(report), " takes ", FormatTime(head_ps, unit),
-                                  ", in base ", FormatTime(base_ps, unit), ": ",
-                                  SignedTime(total.delta_ps, unit));
+  std::string text =
+      absl::StrCat(UnitText(report), " takes ", FormatTime(head_ps, unit), ", in base ",
+                   FormatTime(base_ps, unit), ": ", SignedTime(total.delta_ps, unit));
   if (base_ps > 0) absl::StrAppend(&text, " (", ChangeText(head_ps / base_ps), " %)");
   switch (total.verdict) {
     case DiffVerdict::kMore:
@@ -158,7 +158,8 @@ std::string_view SumText(DiffMatch match) {
 std::string NamesOf(const DiffPart& part) {
   constexpr size_t kMost = 3;
   const size_t count = std::min(part.ops.size(), kMost);
-  std::string text = absl::StrJoin(part.ops.begin(), part.ops.begin() + static_cast<ptrdiff_t>(count), " + ");
+  std::string text =
+      absl::StrJoin(part.ops.begin(), part.ops.begin() + static_cast<ptrdiff_t>(count), " + ");
   if (part.ops.size() > kMost) absl::StrAppend(&text, " + ", part.ops.size() - kMost, " more");
   return text;
 }
@@ -265,9 +266,7 @@ Section RowSection(const DiffReport& report, const OutputOptions& options) {
       .HideIf(report.total.verdict == DiffVerdict::kNoVerdict);
   const bool one_function = report.functions.size() == 1;
   grid.Name("source", kSourceWidth, &Shown::source).Drop(one_function ? 4 : 6).HideIfUnknown();
-  grid.Name("function", kFunctionWidth, &Shown::function)
-      .Drop(4)
-      .HideIf(one_function);
+  grid.Name("function", kFunctionWidth, &Shown::function).Drop(4).HideIf(one_function);
   section.grid = std::move(grid).Take();
   return section;
 }

@@ -101,9 +101,10 @@ TEST(DiffMatchTest, OfEqualOpsThoseWithoutAPartnerAreLeft) {
 TEST(DiffMatchTest, AnotherTypeOrAttributeIsSimilar) {
   OpTraits precise = Op("dot.1", "a/dot", 10);
   precise.content = precise.context = 3;
-  const Sides sides = {
-      .base = {Op("dot.1", "a/dot", 10), Op("dot.2", "b/dot", 11), Op("wrapped_tanh", "c/tanh", 12, "f32[8]", "tanh")},
-      .head = {precise, Op("dot.2", "b/dot", 11, "bf16[8,8]"), Op("wrapped_sine", "c/sin", 12, "f32[8]", "sine")}};
+  const Sides sides = {.base = {Op("dot.1", "a/dot", 10), Op("dot.2", "b/dot", 11),
+                                Op("wrapped_tanh", "c/tanh", 12, "f32[8]", "tanh")},
+                       .head = {precise, Op("dot.2", "b/dot", 11, "bf16[8,8]"),
+                                Op("wrapped_sine", "c/sin", 12, "f32[8]", "sine")}};
   const std::vector<OpMatch> matches = Matches(sides);
   EXPECT_EQ(Told(matches), (Strings{"similar 0-0", "similar 1-1", "similar 2-2"}));
   for (const OpMatch& match : matches) {
@@ -127,11 +128,10 @@ TEST(DiffMatchTest, FusionsThatSplitOrMergedAreOneGroup) {
 }
 
 TEST(DiffMatchTest, WhatIsInEveryFusionTiesNone) {
-  const Sides sides = {
-      .base = {Fusion("a", {"mul", "a1", "a2"}), Fusion("b", {"mul", "b1", "b2"}),
-               Fusion("c", {"mul", "c1", "c2"})},
-      .head = {Fusion("a", {"mul", "a1", "a3"}), Fusion("b", {"mul", "b1", "b3"}),
-               Fusion("c", {"mul", "c1", "c3"})}};
+  const Sides sides = {.base = {Fusion("a", {"mul", "a1", "a2"}), Fusion("b", {"mul", "b1", "b2"}),
+                                Fusion("c", {"mul", "c1", "c2"})},
+                       .head = {Fusion("a", {"mul", "a1", "a3"}), Fusion("b", {"mul", "b1", "b3"}),
+                                Fusion("c", {"mul", "c1", "c3"})}};
   EXPECT_EQ(Told(Matches(sides)), (Strings{"similar 0-0", "similar 1-1", "similar 2-2"}));
 }
 
@@ -161,7 +161,8 @@ TEST(DiffMatchTest, EachItemIsInOneMatchAndAsideWithItselfIsExact) {
         const std::string leaf(1, static_cast<char>('a' + random.Below(5)));
         if (random.OneIn(2)) {
           ops.push_back(Op("dot." + std::to_string(random.Below(9)), leaf,
-                           static_cast<int>(random.Below(4)), random.OneIn(3) ? "bf16[8]" : "f32[8]"));
+                           static_cast<int>(random.Below(4)),
+                           random.OneIn(3) ? "bf16[8]" : "f32[8]"));
         } else {
           ops.push_back(Fusion("fusion." + std::to_string(random.Below(9)),
                                {leaf, std::string(1, static_cast<char>('a' + random.Below(9)))}));

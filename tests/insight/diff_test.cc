@@ -1,4 +1,5 @@
-// Diffs that add up, of random traces, and how often they are wrong of programs that did not change.
+// Diffs that add up, of random traces, and how often they are wrong of programs that did not
+// change.
 #include "xplane_time/diff.h"
 
 #include <gmock/gmock.h>
@@ -20,8 +21,8 @@
 namespace xplane_time::testing {
 namespace {
 
-using ::testing::HasSubstr;
 using insight::DiffCapture;
+using ::testing::HasSubstr;
 
 constexpr DiffPer kAllPers[] = {DiffPer::kStep, DiffPer::kRun, DiffPer::kCapture};
 
@@ -58,16 +59,23 @@ void AddRandomProgram(Random* random, TraceBuilder* t) {
         const int64_t length_ps = 1000 * random->Below(6);
         auto& stream = random->OneIn(3) ? other : compute;
         if (!random->OneIn(5)) {
-          host.Launch({.start_ps = at_ps - 1000 * random->Below(8), .duration_ps = 100,
+          host.Launch({.start_ps = at_ps - 1000 * random->Below(8),
+                       .duration_ps = 100,
                        .correlation_id = id});
         }
-        stream.Kernel({.name = op, .start_ps = at_ps, .duration_ps = length_ps,
-                       .hlo_module = random->OneIn(9) ? "" : function, .program_id = 3,
-                       .hlo_op = op, .correlation_id = id++});
+        stream.Kernel({.name = op,
+                       .start_ps = at_ps,
+                       .duration_ps = length_ps,
+                       .hlo_module = random->OneIn(9) ? "" : function,
+                       .program_id = 3,
+                       .hlo_op = op,
+                       .correlation_id = id++});
         at_ps += 1000 * random->Below(7);
       }
     }
-    host.Event({.name = "step", .start_ps = begin_ps, .duration_ps = at_ps - begin_ps - 9000,
+    host.Event({.name = "step",
+                .start_ps = begin_ps,
+                .duration_ps = at_ps - begin_ps - 9000,
                 .stats = {{"step_num", step}}});
     at_ps += 20'000;
   }
@@ -147,8 +155,12 @@ TraceBuilder& OneRun(TraceBuilder* t, int64_t first_ps, const std::string& funct
   for (int i = 0; i < ops; ++i) {
     const int64_t length_ps = i == 0 ? first_ps : 100'000;
     const std::string op = std::string(1, static_cast<char>('a' + i));
-    stream.Kernel({.name = op, .start_ps = at_ps, .duration_ps = length_ps, .hlo_module = function,
-                   .program_id = 1, .hlo_op = op});
+    stream.Kernel({.name = op,
+                   .start_ps = at_ps,
+                   .duration_ps = length_ps,
+                   .hlo_module = function,
+                   .program_id = 1,
+                   .hlo_op = op});
     at_ps += length_ps;
   }
   return *t;
@@ -168,7 +180,8 @@ TEST(DiffTest, TheKernelThatChangedComesFirst) {
 
 TEST(DiffTest, WhatIsNewOrGoneIsOnOneSideOnly) {
   TraceBuilder base, head;
-  const auto report = Diffed(OneRun(&base, 100'000, "jit_f", 3), OneRun(&head, 100'000, "jit_f", 4));
+  const auto report =
+      Diffed(OneRun(&base, 100'000, "jit_f", 3), OneRun(&head, 100'000, "jit_f", 4));
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->rows.at(0).match, DiffMatch::kNew);
   EXPECT_FALSE(report->rows[0].base.has_value());
@@ -180,8 +193,13 @@ TEST(DiffTest, LaunchesOnOneSideOnlyAreNotSetAgainstNothing) {
   OneRun(&base, 100'000);
   auto host = OneRun(&head, 100'000).Host().Thread("python");
   auto stream = head.Gpu(0).Stream(1);
-  stream.Kernel({.name = "d", .start_ps = 500'000, .duration_ps = 1000, .hlo_module = "jit_f",
-                 .program_id = 1, .hlo_op = "d", .correlation_id = 7});
+  stream.Kernel({.name = "d",
+                 .start_ps = 500'000,
+                 .duration_ps = 1000,
+                 .hlo_module = "jit_f",
+                 .program_id = 1,
+                 .hlo_op = "d",
+                 .correlation_id = 7});
   host.Launch({.start_ps = 400'000, .duration_ps = 10, .correlation_id = 7});
   const auto report = Diffed(base, head, {.per = DiffPer::kCapture});
   ASSERT_TRUE(report.ok()) << report.status();
@@ -196,8 +214,12 @@ TEST(DiffTest, TwoModelsAreSaidToBeTwo) {
   TraceBuilder base, head;
   OneRun(&base, 100'000, "jit_train");
   auto stream = head.Gpu(0).Stream(1);
-  stream.Kernel({.name = "sort", .start_ps = 0, .duration_ps = 9000, .hlo_module = "jit_other",
-                 .program_id = 1, .hlo_op = "sort"});
+  stream.Kernel({.name = "sort",
+                 .start_ps = 0,
+                 .duration_ps = 9000,
+                 .hlo_module = "jit_other",
+                 .program_id = 1,
+                 .hlo_op = "sort"});
   const auto report = Diffed(base, head);
   ASSERT_TRUE(report.ok()) << report.status();
   const std::string notes = ::testing::PrintToString(report->notes);
@@ -212,8 +234,7 @@ TEST(DiffTest, TwoModelsAreSaidToBeTwo) {
 
 TEST(DiffTest, StepsThatAreNotThereAreAnError) {
   TraceBuilder base, head;
-  const auto report =
-      Diffed(OneRun(&base, 1000), OneRun(&head, 1000), {.per = DiffPer::kStep});
+  const auto report = Diffed(OneRun(&base, 1000), OneRun(&head, 1000), {.per = DiffPer::kStep});
   EXPECT_EQ(report.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(report.status().message(), HasSubstr("StepTraceAnnotation"));
 }
@@ -223,8 +244,12 @@ TEST(DiffTest, DevicesOfOtherNumberOrKindAreTold) {
   OneRun(&base, 1000);
   OneRun(&head, 1000);
   auto stream = head.Gpu(1).Stream(1);
-  stream.Kernel({.name = "a", .start_ps = 0, .duration_ps = 1000, .hlo_module = "jit_f",
-                 .program_id = 1, .hlo_op = "a"});
+  stream.Kernel({.name = "a",
+                 .start_ps = 0,
+                 .duration_ps = 1000,
+                 .hlo_module = "jit_f",
+                 .program_id = 1,
+                 .hlo_op = "a"});
   const auto report = Diffed(base, head);
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_THAT(::testing::PrintToString(report->notes), HasSubstr("head on 2"));
@@ -337,8 +362,8 @@ TEST(DiffTest, APlantedChangeIsFoundAndNothingElse) {
 
 TEST(DiffTest, OneCaptureASideGivesNoVerdict) {
   stats::MersenneRandom random(1);
-  const auto report = insight::DiffOf({Simulated("b", 0.02, 1, &random)},
-                                      {Simulated("h", 0.02, 2, &random)}, {});
+  const auto report =
+      insight::DiffOf({Simulated("b", 0.02, 1, &random)}, {Simulated("h", 0.02, 2, &random)}, {});
   ASSERT_TRUE(report.ok()) << report.status();
   for (const DiffRow& row : report->rows) {
     EXPECT_EQ(row.verdict, DiffVerdict::kNoVerdict);
@@ -349,7 +374,8 @@ TEST(DiffTest, OneCaptureASideGivesNoVerdict) {
 
 TEST(DiffTest, ACaptureGivenTwiceCountsOnce) {
   stats::MersenneRandom random(1);
-  const DiffCapture base = Simulated("b", 0.02, 1, &random), head = Simulated("h", 0.02, 1, &random);
+  const DiffCapture base = Simulated("b", 0.02, 1, &random),
+                    head = Simulated("h", 0.02, 1, &random);
   const auto report = insight::DiffOf({base, base}, {head}, {});
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->base.sources.size(), 1u);

@@ -115,9 +115,9 @@ TEST(OpTraitsTest, CallsThatMultiplyOrGoInCirclesEnd) {
   for (int64_t i = 0; i < kComputations; ++i) {
     const int64_t next = (i + 1) % kComputations;
     RawMessage computation;
-    computation.Message(2, Instruction("f." + std::to_string(i), "fusion",
-                                       static_cast<uint64_t>(1000 + i), {})
-                               .Bytes(38, Packed(std::vector<int64_t>(50, next))));
+    computation.Message(
+        2, Instruction("f." + std::to_string(i), "fusion", static_cast<uint64_t>(1000 + i), {})
+               .Bytes(38, Packed(std::vector<int64_t>(50, next))));
     module.Message(3, computation.Varint(5, static_cast<uint64_t>(i)));
   }
   const std::string program = RawMessage().Message(1, module).bytes();
