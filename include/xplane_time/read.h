@@ -148,7 +148,8 @@ struct EventBatch {
 struct EventChoice {
   std::span<const uint8_t> metadata = {};  // not 0: of this entry of event_metadata
   size_t stats = 0;                        // or: with one of its own of the first so many asked for
-  // Instead, not empty: overlaps one of these, which are in order and do not overlap.
+  // Instead, not empty: overlaps one of these, which are in order and do not overlap; of others
+  // only the times are looked at.
   std::span<const Interval> within = {};
   const LinePart* part = nullptr;  // null: the whole line
 };

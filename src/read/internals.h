@@ -214,9 +214,8 @@ class BatchLoop {
   }
   bool ChoosesByStat(uint64_t id) const { return ColumnOf(id) < choosing_stats_; }
   // Of any. Lines are mostly in order.
-  bool ChoosesByTime(uint64_t id, int64_t offset_ps, int64_t duration_ps) {
-    const bool small = static_cast<uint64_t>(offset_ps | duration_ps) < most_ps_;
-    if (!small || id >= metadata_of_id_.size() || metadata_of_id_[id] == kNoMetadata) return true;
+  bool ChoosesByTime(int64_t offset_ps, int64_t duration_ps) {
+    if (static_cast<uint64_t>(offset_ps | duration_ps) >= most_ps_) return true;
     const int64_t start_ps = line_start_ps_ + offset_ps, end_ps = start_ps + duration_ps;
     while (at_within_ < within_.size() && within_[at_within_].end_ps <= start_ps) ++at_within_;
     while (at_within_ > 0 && within_[at_within_ - 1].end_ps > start_ps) --at_within_;

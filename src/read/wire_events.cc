@@ -96,7 +96,12 @@ struct FastEvent {
     uint64_t word;
     std::memcpy(&word, p, sizeof word);
     // Not: a stat, a byte of size, an id of a byte.
-    if ((word & 0x80ff80ff) != 0x00080022) return FindStat(p, end, place);
+    if ((word & 0x80ff80ff) != 0x00080022) {
+      StatPlace found;  // so that *place need not be in memory
+      if (!FindStat(p, end, &found)) return false;
+      *place = found;
+      return true;
+    }
     const uint64_t size = (word >> 8) & 0x7f;
     *place = {(word >> 24) & 0x7f, p + 4, p + 2 + size};
     return size >= 2 && place->end <= end;
@@ -163,13 +168,7 @@ struct FastEvent {
     int64_t offset_ps = 0, duration_ps = 0;
     if (*p++ != 0x08 || !ReadWideVarint<How>(&p, &id)) return false;
     if (!ReadNumber(0x10, &p, &offset_ps) || !ReadNumber(0x18, &p, &duration_ps)) return false;
-    if (loop->ChoosesByTime(id, offset_ps, duration_ps)) return false;
-    while (p < end) {
-      StatPlace place;
-      if (!StatAt(p, end, &place)) return false;
-      p = place.end;
-    }
-    return p == end;
+    return p <= end && !loop->ChoosesByTime(offset_ps, duration_ps);
   }
   __attribute__((always_inline)) static inline bool Skips(All, const char* /*p*/,
                                                           const char* /*end*/, BatchLoop* /*loop*/) {

@@ -89,17 +89,6 @@ double InterpolatedQuantile(const Values& sorted, double share) {
   return Between(sorted[below], sorted[above], position - static_cast<double>(below));
 }
 
-// The same of values in any order, which it changes: those up to the two ranks come first.
-template <std::ranges::random_access_range Values>
-double QuantileOfUnsorted(Values& values, double share) {
-  const double position = share * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::ptrdiff_t>(position);
-  const auto low = values.begin() + below;
-  std::nth_element(values.begin(), low, values.end());
-  const auto high = low + 1 == values.end() ? low : std::min_element(low + 1, values.end());
-  return Between(*low, *high, position - static_cast<double>(below));
-}
-
 // The same, rounded as from the lower end whatever the share: off by a bit in the last place.
 inline double InterpolatedQuantileFromBelow(std::span<const double> sorted, double share) {
   const double position = share * static_cast<double>(sorted.size() - 1);

@@ -10,6 +10,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"
+#include "sort_parts.h"
 #include "stats/order_statistics.h"
 #include "stats/random.h"
 #include "timing/radix_sort.h"
@@ -51,6 +52,8 @@ const Replicates& DrawReplicates(size_t n, uint64_t seed) {
   if (drawn_n != n || drawn_seed != seed) {
     stats::BetaRandom random(seed);
     for (MedianDraw& draw : draws) draw = DrawMedian(n, random);
+    // Their order does not matter: so the medians nearly are in order.
+    std::ranges::sort(draws, {}, [](const MedianDraw& draw) { return draw.lower + draw.upper; });
     drawn_n = n;
     drawn_seed = seed;
   }
@@ -63,8 +66,9 @@ void BootstrapMedian(std::span<const int64_t> sorted, uint64_t seed, Summary& su
   std::transform(draws.begin(), draws.end(), medians.begin(), [&](const MedianDraw& draw) {
     return stats::Between(sorted[draw.lower], sorted[draw.upper], 0.5);
   });
-  summary.median_ci95_lo = stats::QuantileOfUnsorted(medians, 0.025);
-  summary.median_ci95_hi = stats::QuantileOfUnsorted(medians, 0.975);
+  SortNearly(medians, std::less<>());
+  summary.median_ci95_lo = stats::InterpolatedQuantile(medians, 0.025);
+  summary.median_ci95_hi = stats::InterpolatedQuantile(medians, 0.975);
 }
 
 std::vector<int64_t> Sorted(std::span<const int64_t> values) {

@@ -5,7 +5,7 @@
 namespace xplane_time {
 
 absl::Status PartsWatch::Add(std::span<const Execution> chunk) {
-  if (disordered || lacks_device_clock || chunk.empty()) return absl::OkStatus();
+  if (went_back_ || lacks_device_clock || chunk.empty()) return absl::OkStatus();
   for (size_t i = rank_of_op_.size(); i < tables_->ops.size(); ++i) {
     rank_of_op_.push_back(RankOfCategory(tables_->ops[i].category));
   }
@@ -19,8 +19,8 @@ absl::Status PartsWatch::Add(std::span<const Execution> chunk) {
   if (lacks_device_clock) return absl::OkStatus();
   SortNearly(pieces_, [](const Piece& a, const Piece& b) { return Before(a.interval, b.interval); });
   const int64_t start_ps = pieces_.front().interval.start_ps;
-  disordered = start_ps < last_start_ps_;
-  if (disordered) return absl::OkStatus();
+  went_back_ = start_ps < last_start_ps_;
+  if (went_back_) return absl::OkStatus();
   if (!first_ps_.has_value()) first_ps_ = start_ps;
   last_start_ps_ = pieces_.back().interval.start_ps;
   if (nests_) {
@@ -67,7 +67,7 @@ void PartsWatch::Finish() {
 }
 
 std::optional<DeviceParts> PartsWatch::parts() const {
-  if (!first_ps_.has_value()) return std::nullopt;
+  if (!first_ps_.has_value() || went_back_) return std::nullopt;
   const auto& times_ps = union_.times_ps();
   DeviceParts parts = {.span_ps = last_end_ps_ - *first_ps_,
                        .compute_ps = times_ps[0],

@@ -79,7 +79,8 @@ class PartsWatch : public ExecutionWatcher {
 
   absl::Status Add(std::span<const Execution> chunk) override;
   void Finish() override;
-  // After it; empty: nothing ran.
+  // After it; empty: nothing ran, or the device's clock went back and the executions did not come
+  // in one chunk. For this no device is read a second time.
   std::optional<DeviceParts> parts() const;
 
  private:
@@ -94,6 +95,7 @@ class PartsWatch : public ExecutionWatcher {
   const Clock clock_;
   std::vector<uint32_t> rank_of_op_;
   std::vector<Piece> pieces_;  // of the chunk
+  bool went_back_ = false;
   std::optional<int64_t> first_ps_;
   int64_t last_start_ps_ = kNoTimePs, last_end_ps_ = kNoTimePs;
   RankedUnion union_;
