@@ -13,7 +13,7 @@ namespace {
 
 using result::FieldSink, result::FunctionTable, result::TableOf;
 
-constexpr size_t kBarWidth = 20;
+constexpr size_t kBarWidth = 16;
 constexpr size_t kReportRows = 10;
 constexpr ptrdiff_t kReportLines = 46;  // two screens of 24 lines, with their prompts
 

@@ -15,7 +15,9 @@ absl::Status PartsWatch::Add(std::span<const Execution> chunk) {
     lacks_device_clock |= clock_ == Clock::kDevice && !execution.has_device_clock();
     pieces_[i] = {execution.IntervalOn(clock_), rank_of_op_[execution.op], execution.line};
     last_end_ps_ = std::max(last_end_ps_, pieces_[i].interval.end_ps);
+    one_line_ &= execution.line == chunk[0].line;
   }
+  one_line_ &= lines_.empty() || lines_.contains(chunk[0].line);
   if (lacks_device_clock) return absl::OkStatus();
   SortNearly(pieces_, [](const Piece& a, const Piece& b) { return Before(a.interval, b.interval); });
   const int64_t start_ps = pieces_.front().interval.start_ps;
@@ -23,12 +25,21 @@ absl::Status PartsWatch::Add(std::span<const Execution> chunk) {
   if (went_back_) return absl::OkStatus();
   if (!first_ps_.has_value()) first_ps_ = start_ps;
   last_start_ps_ = pieces_.back().interval.start_ps;
-  if (nests_) {
+  if (nests_ && one_line_) {
+    AddOwnOfOneLine();
+  } else if (nests_) {
     AddOwn();
   } else {
     for (const Piece& piece : pieces_) union_.Add(piece.rank, piece.interval);
   }
   return absl::OkStatus();
+}
+
+// Its parts are known in order.
+void PartsWatch::AddOwnOfOneLine() {
+  OwnIntervals& own = lines_[pieces_[0].line].own;
+  const auto add = [this](uint32_t rank, const Interval& part) { union_.Add(rank, part); };
+  for (const Piece& piece : pieces_) own.Add(piece.interval, piece.rank, add);
 }
 
 // What ran itself, up to where the next executions start.

@@ -89,13 +89,14 @@ class PartsWatch : public ExecutionWatcher {
     uint32_t rank, line;
   };
   void AddOwn();
+  void AddOwnOfOneLine();
 
   const std::shared_ptr<const ExecutionTables> tables_;
   const bool nests_;
   const Clock clock_;
   std::vector<uint32_t> rank_of_op_;
   std::vector<Piece> pieces_;  // of the chunk
-  bool went_back_ = false;
+  bool went_back_ = false, one_line_ = true;
   std::optional<int64_t> first_ps_;
   int64_t last_start_ps_ = kNoTimePs, last_end_ps_ = kNoTimePs;
   RankedUnion union_;
