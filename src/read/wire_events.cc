@@ -1,6 +1,7 @@
 // Events on the wire: the decoder of lines, and events as they are in the file.
 #include <algorithm>
 #include <bit>
+#include <type_traits>
 
 #include "read/file_events.h"
 #include "read/internals.h"
@@ -170,9 +171,24 @@ struct FastEvent {
     if (!ReadNumber(0x10, &p, &offset_ps) || !ReadNumber(0x18, &p, &duration_ps)) return false;
     return p <= end && !loop->ChoosesByTime(offset_ps, duration_ps);
   }
-  __attribute__((always_inline)) static inline bool Skips(All, const char* /*p*/,
-                                                          const char* /*end*/, BatchLoop* /*loop*/) {
-    return false;
+
+  // Past events that are not chosen, and counts them; to one that is, or needs care.
+  template <typename Choice>
+  __attribute__((always_inline)) static inline const char* PassOver(const char* at,
+                                                                    const char* safe_end,
+                                                                    BatchLoop* loop,
+                                                                    uint64_t* index) {
+    uint64_t passed = 0;
+    for (; at < safe_end && *at == kEventsTag; ++passed) {
+      __builtin_prefetch(at + kPrefetchBytes);
+      const char* p = at + 1;
+      uint64_t size;
+      if (!ReadWideVarint<How>(&p, &size) || p > safe_end) break;
+      if (size > static_cast<uint64_t>(safe_end - p) || !Skips(Choice(), p, p + size, loop)) break;
+      at = p + size;
+    }
+    *index += passed;
+    return at;
   }
 
   // A number that is there or not.
@@ -253,17 +269,16 @@ class WireLineDecoder final : public LineDecoder {
     uint64_t index = event_index_;
     const bool wants_stats = builder->wants_stats();
     BatchLoop loop(builder);
-    while (at < safe_end && *at == kEventsTag && !loop.full()) {
+    while (!loop.full()) {
+      if constexpr (!std::is_same_v<Choice, All>) {
+        at = FastEvent<How>::template PassOver<Choice>(at, safe_end, &loop, &index);
+      }
+      if (at >= safe_end || *at != kEventsTag) break;
       __builtin_prefetch(at + kPrefetchBytes);
       const char* p = at + 1;
       uint64_t size;
       if (!ReadWideVarint<How>(&p, &size) || p > safe_end) break;
       if (size > static_cast<uint64_t>(safe_end - p)) break;
-      if (FastEvent<How>::Skips(Choice(), p, p + size, &loop)) {
-        ++index;
-        at = p + size;
-        continue;
-      }
       if (!FastEvent<How>::Read(index, wants_stats, p, p + size, &loop)) {
         loop.ClearRow();
         break;
