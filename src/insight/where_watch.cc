@@ -150,7 +150,8 @@ absl::Status WhereWatch::Add(std::span<const Execution> chunk) {
     }
     pieces_.push_back(PieceOf(execution));
   }
-  SortNearly(pieces_, [](const Piece& a, const Piece& b) { return Before(a.interval, b.interval); });
+  SortNearly(pieces_,
+             [](const Piece& a, const Piece& b) { return Before(a.interval, b.interval); });
   disordered = pieces_.front().interval.start_ps < last_start_ps_;
   if (disordered) return absl::OkStatus();
   last_start_ps_ = pieces_.back().interval.start_ps;

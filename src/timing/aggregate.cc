@@ -144,7 +144,8 @@ void Moments::Add(int64_t value) {
     // n times (value - mean), exactly; it stays below 2^127.
     const Int128 distance = Int128{value} * static_cast<Int128>(n_) - sum_;
     const auto low = static_cast<int64_t>(distance);  // all of it, mostly, and faster
-    const double scaled = low == distance ? static_cast<double>(low) : static_cast<double>(distance);
+    const double scaled =
+        low == distance ? static_cast<double>(low) : static_cast<double>(distance);
     const double n = static_cast<double>(n_);
     m2_ += scaled / n * (scaled / (n + 1));
   }

@@ -19,7 +19,8 @@ absl::Status PartsWatch::Add(std::span<const Execution> chunk) {
   }
   one_line_ &= lines_.empty() || lines_.contains(chunk[0].line);
   if (lacks_device_clock) return absl::OkStatus();
-  SortNearly(pieces_, [](const Piece& a, const Piece& b) { return Before(a.interval, b.interval); });
+  SortNearly(pieces_,
+             [](const Piece& a, const Piece& b) { return Before(a.interval, b.interval); });
   const int64_t start_ps = pieces_.front().interval.start_ps;
   went_back_ = start_ps < last_start_ps_;
   if (went_back_) return absl::OkStatus();

@@ -17,8 +17,8 @@ using testing::Random;
 using testing::TraceBuilder;
 
 // Names of each category.
-const std::string kNames[] = {"fusion.1", "ncclDevKernel_AllReduce", "MemcpyD2D", "while.2",
-                              "all-reduce.3", "copy.4"};
+const std::string kNames[] = {
+    "fusion.1", "ncclDevKernel_AllReduce", "MemcpyD2D", "while.2", "all-reduce.3", "copy.4"};
 
 std::string AnyName(Random* random) { return kNames[random->Below(std::size(kNames))]; }
 

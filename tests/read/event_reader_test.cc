@@ -166,7 +166,8 @@ TEST_P(EventReaderTest, OnlyThoseThatAreChosen) {
     const Plane& plane = trace_.planes[trace_.lines[line].plane];
     for (size_t stats = 0; stats <= std::size(kStatNames); ++stats) {
       std::vector<uint8_t> marked;
-      for (size_t i = 0; i < plane.event_metadata.entries.size(); ++i) marked.push_back(random() % 2);
+      for (size_t i = 0; i < plane.event_metadata.entries.size(); ++i)
+        marked.push_back(random() % 2);
       diagnostics_ = {};
       EventReader events = MakeReader();
       const auto some = Joined(ReadLine(line, &events, {.metadata = marked, .stats = stats}));
