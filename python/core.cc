@@ -12,8 +12,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,9 +36,11 @@
 #include "result/rows.h"
 #include "status.h"
 #include "xplane_time/energy.h"
+#include "xplane_time/headroom.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"
 #include "xplane_time/version.h"
+#include "xplane_time/where.h"
 
 namespace nb = nanobind;
 
@@ -127,38 +131,70 @@ class PyReport {
   Report report_;
 };
 
-// Likewise of energies.
-class PyEnergyReport {
+// A command's result: its tables, its JSON, and what it shows people.
+class PyResult {
  public:
-  PyEnergyReport(EnergyReport report, const EnergyOptions& options)
-      : report_(std::move(report)), given_(GivenOptions(options.trace)) {
-    for (const auto& [ordinal, id] : options.map) {
-      given_.push_back({"map", absl::StrCat(ordinal, "=", id)});
-    }
-  }
+  // `print(report, how)`: its output, of a report that outlives it.
+  template <typename Report, typename Print>
+  PyResult(Report report, std::vector<GivenOption> given, Print print)
+      : given_(std::move(given)),
+        print_([report = std::make_shared<const Report>(std::move(report)),
+                print](const output::OutputOptions& how) { return print(*report, how); }) {}
 
-  PyTable Inputs() const { return PyTable(report_.inputs); }
-  PyTable Devices() const { return PyTable(report_.devices); }
-  PyTable Kernels() const { return Of("kernel", report_.kernels); }
-  PyTable Functions() const { return Of("function", report_.functions); }
-  PyTable Layers() const { return Of("layer", report_.layers); }
-  PyTable Sources() const { return Of("source", report_.sources); }
-  PyTable Groups() const { return PyTable(report_.groups); }
-  PyTable Findings() const { return PyTable(report_.findings); }
-  PyTable Diagnostics() const { return PyTable(report_.diagnostics); }
-  std::string Json() const {
-    const output::OutputOptions how = {.format = output::Format::kJson, .given = given_};
-    return output::Render(output::EnergyOutput(report_, how), how);
+  std::vector<std::string> TableNames() const {
+    std::vector<std::string> names;
+    for (const auto& part : print_({}).result.parts) {
+      const auto* const table = std::get_if<result::Table>(&part);
+      if (table != nullptr) names.push_back(table->name);
+    }
+    return names;
   }
-  std::string Svg() const { return output::EnergySvg(report_); }
+  PyTable TableOf(const std::string& name) const {
+    for (const auto& part : print_({}).result.parts) {
+      const auto* const table = std::get_if<result::Table>(&part);
+      if (table != nullptr && table->name == name) return PyTable(*table);
+    }
+    Throw(absl::NotFoundError("no table " + name));
+  }
+  std::string Json() const { return Text({.format = output::Format::kJson, .given = given_}); }
+  std::string Table(int width) const { return Text({.width = width}); }
+  std::string Markdown() const { return Text({.format = output::Format::kMarkdown}); }
 
  private:
-  static PyTable Of(const char* name, const std::vector<EnergyRow>& rows) {
-    return PyTable(result::EnergyTable("", name, rows));
+  std::string Text(const output::OutputOptions& how) const {
+    return output::Render(print_(how), how);
   }
 
-  EnergyReport report_;
   std::vector<GivenOption> given_;
+  std::function<output::Output(const output::OutputOptions&)> print_;
+};
+
+// And when what took its power.
+class PyEnergyReport : public PyResult {
+ public:
+  PyEnergyReport(EnergyReport report, const EnergyOptions& options)
+      : PyEnergyReport(std::make_shared<const EnergyReport>(std::move(report)), options) {}
+
+  std::string Svg() const { return output::EnergySvg(*report_); }
+
+ private:
+  using Pointer = std::shared_ptr<const EnergyReport>;
+  PyEnergyReport(const Pointer& report, const EnergyOptions& options)
+      : PyResult(report, Given(options),
+                 [](const Pointer& of, const output::OutputOptions& how) {
+                   return output::EnergyOutput(*of, how);
+                 }),
+        report_(report) {}
+
+  static std::vector<GivenOption> Given(const EnergyOptions& options) {
+    std::vector<GivenOption> given = GivenOptions(options.trace);
+    for (const auto& [ordinal, id] : options.map) {
+      given.push_back({"map", absl::StrCat(ordinal, "=", id)});
+    }
+    return given;
+  }
+
+  Pointer report_;
 };
 
 // A table, and the diagnostics of what it is from.
@@ -349,6 +385,39 @@ class PyTrace {
     return {std::move(report), options};
   }
 
+  PyResult Where(const Keywords& given) const {
+    ReportOptions options;
+    OptionReader reader(given);
+    reader.Text("device", &options.device);
+    reader.End();
+    const Trace& traced = trace();
+    return {WithoutGil([&] {
+              return FindWhere(traced, {.device = options.device, .threads = threads_}, reading_);
+            }),
+            GivenOptions(options), [](const WhereReport& report, const output::OutputOptions& how) {
+              return output::WhereOutput(report, how, /*steps=*/false);
+            }};
+  }
+
+  PyResult Headroom(const Keywords& given) const {
+    HeadroomOptions options;
+    OptionReader reader(given);
+    ReadReportOptions(&reader, &options.select);
+    reader.Read("peak_flops_per_s", "a number", &options.peak_flops_per_s);
+    reader.Read("peak_bytes_per_s", "a number", &options.peak_bytes_per_s);
+    reader.End();
+    options.select.threads = threads_;
+    std::vector<GivenOption> told = GivenOptions(options.select);
+    const auto tell = [&](const char* name, const std::optional<double>& peak) {
+      if (peak.has_value()) told.push_back({name, absl::StrCat(*peak)});
+    };
+    tell("peak_flops", options.peak_flops_per_s);
+    tell("peak_bandwidth", options.peak_bytes_per_s);
+    const Trace& traced = trace();
+    return {WithoutGil([&] { return BuildHeadroom(traced, options, reading_); }), std::move(told),
+            output::HeadroomOutput};
+  }
+
   PyTableAndDoubts BuildTree(const Keywords& given) const {
     TreeOptions options;
     options.select.threads = threads_;
@@ -357,6 +426,9 @@ class PyTrace {
     reader.Text("line", &options.line);
     reader.Text("name", &options.name);
     reader.Count("depth", &options.max_depth);
+    std::string by = "nesting";
+    reader.Text("by", &by);
+    options.by = ValueOf(ParseTreeBy(by));
     reader.End();
     const Trace& traced = trace();
     const TreeReport report =
@@ -454,21 +526,18 @@ NB_MODULE(_core, module) {
       .def("kernels", &PyReport::Kernels)
       .def("samples", &PyReport::Samples)
       .def("diagnostics", &PyReport::Diagnostics);
-  nb::class_<PyEnergyReport>(module, "EnergyReport")
-      .def("inputs", &PyEnergyReport::Inputs)
-      .def("devices", &PyEnergyReport::Devices)
-      .def("kernels", &PyEnergyReport::Kernels)
-      .def("functions", &PyEnergyReport::Functions)
-      .def("layers", &PyEnergyReport::Layers)
-      .def("sources", &PyEnergyReport::Sources)
-      .def("groups", &PyEnergyReport::Groups)
-      .def("findings", &PyEnergyReport::Findings)
-      .def("diagnostics", &PyEnergyReport::Diagnostics)
-      .def("json", &PyEnergyReport::Json)
-      .def("svg", &PyEnergyReport::Svg);
+  nb::class_<PyResult>(module, "Result")
+      .def_prop_ro("table_names", &PyResult::TableNames)
+      .def("table", &PyResult::TableOf, nb::arg("name"))
+      .def("json", &PyResult::Json)
+      .def("text", &PyResult::Table, nb::arg("width"))
+      .def("markdown", &PyResult::Markdown);
+  nb::class_<PyEnergyReport, PyResult>(module, "EnergyReport").def("svg", &PyEnergyReport::Svg);
   nb::class_<PyTrace>(module, "Trace")
       .def("report", &PyTrace::BuildReport, nb::arg("options"))
       .def("energy", &PyTrace::Energy, nb::arg("options"))
+      .def("where", &PyTrace::Where, nb::arg("options"))
+      .def("headroom", &PyTrace::Headroom, nb::arg("options"))
       .def("tree", &PyTrace::BuildTree, nb::arg("options"))
       .def("planes", &PyTrace::Planes, nb::arg("stats"))
       .def("events", &PyTrace::Events, nb::arg("options"))

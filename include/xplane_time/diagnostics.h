@@ -60,6 +60,7 @@ enum class DiagnosticCode : uint8_t {
   kPartialOverlap,          // events of one line overlap without one containing the other
   kAsynchronousBody,        // a CPU call/while whose body ends after it: no self time
   kRoundedDurations,        // kernels with more distinct durations than memory is meant for
+  kLoneDone,                // where.h: a -done whose -start is not in its run
   // What the compiler says (headroom.h).
   kHloMissing,        // a program that ran has no Hlo Proto
   kHloUnusable,       // it is damaged, of another program, or there are two

@@ -102,7 +102,7 @@ class Worlds(unittest.TestCase):
         self.assertTrue(report.devices["poor_fit"][0])
         [doubt] = report.kernels.doubts
         self.assertIn("a load that is not of what ran here", doubt)
-        self.assertIn("doubtful: ", repr(report))
+        self.assertIn("a load that is not of what ran here", repr(report))
 
     def test_layers_that_were_marked(self):
         trace, log, layers, truth = self.world("mix")

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,12 +27,14 @@ from xplane_time.errors import (
 from xplane_time.options import (
     EnergyOptions,
     FunctionOptions,
+    HeadroomOptions,
     KernelOptions,
     ReportOptions,
     SampleOptions,
     checked,
     documented,
 )
+from xplane_time.results import EnergyReport, HeadroomReport, Result, WhereReport, doubts_of
 from xplane_time.table import Table
 from xplane_time.tuned_table import TunedMatch, TunedTable, tuned
 
@@ -45,17 +46,21 @@ __all__ = [
     "EnergyReport",
     "Error",
     "FunctionOptions",
+    "HeadroomOptions",
+    "HeadroomReport",
     "InputError",
     "KernelOptions",
     "MissingInputError",
     "NothingFoundError",
     "Report",
     "ReportOptions",
+    "Result",
     "SampleOptions",
     "Table",
     "Trace",
     "TunedMatch",
     "TunedTable",
+    "WhereReport",
     "XplaneTimeWarning",
     "energy_of_layers",
     "open",
@@ -70,11 +75,6 @@ _LEFT_OUT, _WITHOUT_VALUE = "host_left_out", "stat_without_value"
 _FILTERS = ("function", "exclude", "prefix", "kernel", "scope")
 
 
-def _doubts(diagnostics: Table) -> tuple[str, ...]:
-    return tuple(f"{row['count']} x {row['message']}" for row in diagnostics
-                 if row["severity"] != "info")
-
-
 def _messages(diagnostics: Table, *codes: str) -> list[str]:
     return [row["message"] for row in diagnostics if row["code"] in codes]
 
@@ -86,7 +86,7 @@ class Report:
 
     def __init__(self, report: _core.Report) -> None:
         self._report = report
-        self._doubts = _doubts(self.diagnostics)
+        self._doubts = doubts_of(self.diagnostics)
 
     @property
     def inputs(self) -> Table:
@@ -132,77 +132,6 @@ class Report:
         doubts = [f"  {doubt}" for doubt in self._doubts]
         tables = "inputs, devices, functions, combined, variants, kernels, samples, diagnostics"
         return "\n".join([f"Report with tables {tables}", *doubts, f"functions: {self.functions!r}"])
-
-
-class EnergyReport:
-    """The energy of kernels and what they are of, as tables; unknown is None, with a `reason`.
-    Each has the report's `doubts`. Definitions: docs/energy.md."""
-
-    __slots__ = ("_doubts", "_report")
-
-    def __init__(self, report: _core.EnergyReport) -> None:
-        self._report = report
-        told = [row["message"] for row in self.findings if row["severity"] != "info"]
-        self._doubts = (*told, *_doubts(self.diagnostics))
-
-    @property
-    def inputs(self) -> Table:
-        """One row a file."""
-        return Table(self._report.inputs(), self._doubts)
-
-    @property
-    def devices(self) -> Table:
-        """One row a device: its sensor, and measured_j = active_j + idle_j + residual_j."""
-        return Table(self._report.devices(), self._doubts)
-
-    @property
-    def kernels(self) -> Table:
-        """One row a kernel, function and device: energy_j, its interval, mean_w."""
-        return Table(self._report.kernels(), self._doubts)
-
-    @property
-    def functions(self) -> Table:
-        """One row a function and device."""
-        return Table(self._report.functions(), self._doubts)
-
-    @property
-    def layers(self) -> Table:
-        """One row a name scope, or a layer that was marked."""
-        return Table(self._report.layers(), self._doubts)
-
-    @property
-    def sources(self) -> Table:
-        """One row a source line, where the trace has them."""
-        return Table(self._report.sources(), self._doubts)
-
-    @property
-    def groups(self) -> Table:
-        """One row a group of which only the sum is known: rows whose `group` is its number."""
-        return Table(self._report.groups(), self._doubts)
-
-    @property
-    def findings(self) -> Table:
-        """What is doubtful of the energies, with the way out."""
-        return Table(self._report.findings())
-
-    @property
-    def diagnostics(self) -> Table:
-        """What is doubtful or damaged in the trace, counted."""
-        return Table(self._report.diagnostics())
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON of the command line (schema xplane-time.energy.v1)."""
-        result: dict[str, Any] = json.loads(self._report.json())
-        return result
-
-    def svg(self) -> str:
-        """Power over time, and when layers ran, as a picture by itself."""
-        return self._report.svg()
-
-    def __repr__(self) -> str:
-        tables = "inputs, devices, kernels, functions, layers, sources, groups, findings, diagnostics"
-        shown = "kernels" if len(self.kernels) else "layers"
-        return f"EnergyReport with tables {tables}\n{shown}: {getattr(self, shown)!r}"
 
 
 class _Closed:
@@ -266,7 +195,7 @@ class Trace:
         """With its doubts; for a method that the user calls."""
         diagnostics = Table(made[1])
         self._warn_of_missing(diagnostics, 4)
-        return Table(made[0], _doubts(diagnostics))
+        return Table(made[0], doubts_of(diagnostics))
 
     def _warn_of_missing(self, diagnostics: Table, level: int) -> None:
         """Of what opening did not tell already."""
@@ -332,6 +261,22 @@ class Trace:
             _refuse_filters(given)
         return report
 
+    def where(self, *, device: str = "") -> WhereReport:
+        """What each device's time went to: work, exposed transfers, waiting. Errors: as report()."""
+        report = WhereReport(self._trace.where({"device": device}))
+        self._warn_of_missing(report.diagnostics, 3)
+        return report
+
+    @documented(HeadroomOptions)
+    def headroom(self, **options: Unpack[HeadroomOptions]) -> HeadroomReport:
+        """What each op's time could give back, by a roofline. Errors: as report()."""
+        given = checked("headroom", HeadroomOptions, options)
+        report = HeadroomReport(self._trace.headroom(given))
+        self._warn_of_missing(report.diagnostics, 3)
+        if not len(report.ops):
+            _refuse_filters(given)
+        return report
+
     def events(
         self,
         columns: Sequence[str] = (),
@@ -362,10 +307,15 @@ class Trace:
         line: str = "",
         name: str = "",
         depth: int = 0,
+        by: str = "nesting",
     ) -> Table:
-        """Nesting: functions with their kernels, or the events of lines that match `line`."""
+        """Nesting: functions with their kernels, or the events of lines that match `line`.
+
+        `by`: "scope" (name scopes of ops) or "source" (files and lines, under the calls around
+        them): the own time of each op, instead.
+        """
         return self._table(self._trace.tree({"device": device, "function": function, "line": line,
-                                             "name": name, "depth": depth}))
+                                             "name": name, "depth": depth, "by": by}))
 
     def __repr__(self) -> str:
         if isinstance(self._trace, _Closed):

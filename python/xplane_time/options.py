@@ -47,6 +47,13 @@ class KernelOptions(CountOptions, total=False):
     tolerance_ps: int
 
 
+class HeadroomOptions(CountOptions, total=False):
+    """And what the devices are capable of: of Trace.headroom."""
+
+    peak_flops_per_s: float
+    peak_bytes_per_s: float
+
+
 class SampleOptions(CountOptions, total=False):
     """And which runs: of Trace.samples."""
 
@@ -86,6 +93,9 @@ _MEANINGS = {
     "max_events": "only a device's first executions; the last run may be cut short",
     "clock": '"auto" (the device\'s own where there is one), "device" or "profile" ["auto"]',
     "tolerance_ps": "how far a nested event may stick out of its parent [0]",
+    "peak_flops_per_s": "FLOP/s that the devices are capable of [what the trace, or a table of "
+                        "GPUs, says]",
+    "peak_bytes_per_s": "bytes a second of their main memory [what the trace says]",
     "id_pattern": "functions that match are variants, the first group their id "
                   "[jit_autotune_fn_N and jit_tune_jax_fn_N]",
     "skip_runs": "the first runs of each function and device are left out, as warm-up [0]",

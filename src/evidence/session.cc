@@ -88,12 +88,8 @@ bool IsSame(const TuneResult::Row& a, const TuneResult::Row& b) {
 
 bool IsSame(const std::optional<Confirmation>& a, const std::optional<Confirmation>& b) {
   if (!a.has_value() || !b.has_value()) return a.has_value() == b.has_value();
-  const auto bound = [](const Confirmation& of, size_t end) {
-    return of.speedup_ci95.has_value() ? (*of.speedup_ci95)[end] : std::nullopt;
-  };
   return a->baseline == b->baseline && a->rounds == b->rounds && a->metric == b->metric &&
-         IsSame(a->speedup, b->speedup) && IsSame(bound(*a, 0), bound(*b, 0)) &&
-         IsSame(bound(*a, 1), bound(*b, 1));
+         IsSame(a->speedup, b->speedup) && IsSame(a->speedup_ci95, b->speedup_ci95);
 }
 
 std::vector<std::string> Differences(const TuneResult& stored, const TuneResult& replayed) {

@@ -221,8 +221,10 @@ WhereDevice DeviceRowOf(const DeviceAnalysis& device) {
 }
 
 // Adds the rows of one device.
-void AddDevice(const DeviceAnalysis& device, WhereReport* report) {
+void AddDevice(const DeviceAnalysis& device, WhereReport* report, Diagnostics* diagnostics) {
   if (device.watcher == nullptr) return;
+  diagnostics->Count(DiagnosticCode::kLoneDone, {.plane = device.plane.plane},
+                     WatchOf(device).lone_dones());
   AddFunctions(device, &report->functions);
   if (device.row.executions == 0) return;
   WhereDevice& row = report->devices.emplace_back(DeviceRowOf(device));
@@ -264,9 +266,10 @@ absl::StatusOr<WhereReport> FindWhere(const Trace& trace, const WhereOptions& op
   WhereReport report;
   report.inputs = DescribeInputs(trace);
   report.capture = DescribeCapture(trace);
+  Diagnostics diagnostics = analysis.diagnostics;
   std::vector<insight::HostGap> gaps;
   for (DeviceAnalysis& device : analysis.devices) {
-    insight::AddDevice(device, &report);
+    insight::AddDevice(device, &report, &diagnostics);
     insight::AddGaps(device, &report.gaps, &gaps);
     device = {};  // its runs may be many
   }
@@ -274,7 +277,7 @@ absl::StatusOr<WhereReport> FindWhere(const Trace& trace, const WhereOptions& op
   if (options.host_of_gaps && !gaps.empty()) {
     RETURN_IF_ERROR(insight::FindHostEvents(trace, std::move(gaps), options.threads));
   }
-  report.diagnostics = DescribeDiagnostics(trace, analysis.diagnostics);
+  report.diagnostics = DescribeDiagnostics(trace, diagnostics);
   return report;
 }
 

@@ -124,6 +124,68 @@ std::string OddEvents() {
   return t.Bytes();
 }
 
+// What says why: a program with a matrix product, a copy with its size, marked steps, peaks; and
+// on a TPU a transfer whose halves are apart.
+std::string Why() {
+  const std::string dims = "\x04\x04";
+  const RawMessage shape = RawMessage().Varint(2, 11).Bytes(3, dims);
+  const auto op = [&](std::string_view name, std::string_view opcode, uint64_t id) {
+    return RawMessage().Bytes(1, name).Bytes(2, opcode).Message(3, shape).Varint(35, id);
+  };
+  RawMessage dot = op("dot.1", "dot", 3);
+  dot.Bytes(36, "\x01\x02").Message(30, RawMessage().Bytes(1, "\x01").Bytes(2, std::string(1, 0)));
+  const RawMessage main = RawMessage()
+                              .Message(2, op("a", "parameter", 1))
+                              .Message(2, op("b", "parameter", 2))
+                              .Message(2, dot)
+                              .Varint(5, 1);
+  const RawMessage program =
+      RawMessage().Message(1, RawMessage().Bytes(1, "jit_f").Message(3, main));
+  TraceBuilder t;
+  t.Plane("/host:metadata")
+      .Line({})
+      .Event({.name = "jit_f", .metadata_stats = {{"Hlo Proto", RawBytes{program.bytes()}}}});
+  t.Gpu(0).Stat({"compute_cap_major", int64_t{9}}).Stat({"core_count", int64_t{132}});
+  t.Gpu(0).Stat({"memory_bandwidth", int64_t{3'350'000'000'000}});
+  t.Gpu(0).Line({.id = 9, .name = "Steps"}).Event({.name = "0", .duration_ps = 900'000});
+  auto host = t.Host().Thread("python");
+  host.Event({.name = "step", .duration_ps = 90'000, .stats = {{"step_num", int64_t{0}}}});
+  for (int64_t run = 0; run < 2; ++run) {
+    const int64_t at_ps = 100'000 + run * 400'000;
+    const auto launch = static_cast<uint64_t>(run + 1);
+    t.Gpu(0).Stream(1).Kernel({.name = "gemm",
+                               .start_ps = at_ps,
+                               .duration_ps = 100'000,
+                               .hlo_module = "jit_f",
+                               .program_id = 1,
+                               .hlo_op = "dot.1",
+                               .correlation_id = launch});
+    host.Launch({.start_ps = at_ps - 9000, .duration_ps = 50, .correlation_id = launch});
+    t.Gpu(0)
+        .Stream(2, "MemcpyH2D")
+        .Kernel({.name = "MemcpyH2D",
+                 .start_ps = at_ps + 50'000,
+                 .duration_ps = 90'000,
+                 .stats = {{"memcpy_details", "size:4096 async:1"}}});
+    t.Tpu(0).Module({.name = "jit_g", .program_id = 7, .start_ps = at_ps, .duration_ps = 90'000});
+  }
+  auto ops = t.Tpu(0).Line({.id = 3, .name = "XLA Ops"});
+  int64_t at_ps = 100'000;
+  for (const char* text : {"%copy-start.1 = f32[8]{0} copy-start(f32[8]{0} %p)",
+                           "%fusion.1 = f32[8]{0} fusion(f32[8]{0} %p)",
+                           "%copy-done.1 = f32[8]{0} copy-done(f32[8]{0} %copy-start.1)"}) {
+    // 64 bytes of HBM are read.
+    ops.Event({.name = text,
+               .display_name = std::string(text + 1, std::string_view(text).find(' ') - 1),
+               .start_ps = at_ps,
+               .duration_ps = 10'000,
+               .metadata_stats = {
+                   {"memory_access_breakdown", RawBytes{"\x0a\x06\x08\x01\x10\x01\x18\x40"}}}});
+    at_ps += 20'000;
+  }
+  return t.Bytes();
+}
+
 std::string Epoch() {
   TraceBuilder t;
   t.Gpu(0).Stream(1).Kernel({.name = "k", .start_ps = 7, .duration_ps = 3, .hlo_module = "jit_f"});
@@ -221,7 +283,8 @@ std::vector<NamedBytes> BuiltTraces() {
           {"appended_to_itself", gpu + gpu},
           {"stat_types", StatTypes()},
           {"odd_events", OddEvents()},
-          {"epoch", Epoch()}};
+          {"epoch", Epoch()},
+          {"why", Why()}};
 }
 
 std::vector<NamedBytes> RawTraces() {

@@ -1,0 +1,82 @@
+"""Where the time went and what could be had back, from Python."""
+import json
+import pathlib
+import subprocess
+import sys
+import unittest
+
+import xplane_time
+from test_package import command_json, flat
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+COMMAND = pathlib.Path(sys.executable).parent / "xplane-time"
+TRACE = REPOSITORY / "testdata/jax_cpu_spmd4.xplane.pb"
+
+
+class Insight(unittest.TestCase):
+    def setUp(self):
+        self.trace = xplane_time.open(TRACE)
+
+    def check(self, result, want):
+        """Against the JSON of the command."""
+        self.assertEqual(result.to_dict(), want)
+        tables = [name for name, value in want.items()
+                  if isinstance(value, list) and name in result.tables]
+        self.assertEqual(tables, list(result.tables))
+        for name, table in result.tables.items():
+            self.assertEqual(table.columns, getattr(result, name).columns)
+            self.assertEqual(len(table), len(want[name]))
+            for row, of_command in zip(table, map(flat, want[name])):
+                self.assertEqual(row, {key: of_command.get(key) for key in row})
+
+    def test_where_is_that_of_the_command(self):
+        for options, arguments in (({}, ()), ({"device": "cpu:1"}, ("--device", "cpu:1"))):
+            self.check(self.trace.where(**options), command_json("where", TRACE, *arguments))
+
+    def test_headroom_is_that_of_the_command(self):
+        self.check(self.trace.headroom(), command_json("headroom", TRACE))
+        filtered = self.trace.headroom(kernel="dot")
+        self.check(filtered, command_json("headroom", TRACE, "--kernel", "dot"))
+
+    def test_peaks_are_the_users(self):
+        report = self.trace.headroom(peak_flops_per_s=2e12, peak_bytes_per_s=1e11)
+        self.assertEqual(set(report.devices["peak_flops_per_s"]), {2e12})
+        self.assertEqual(set(report.devices["bytes_source"]), {"user"})
+
+    def test_people_see_what_the_command_shows(self):
+        where = self.trace.where()
+        self.assertIn("devices, shares of first start to last end", repr(where))
+        markdown = subprocess.run([COMMAND, "where", TRACE, "--format", "markdown"],
+                                  capture_output=True, text=True, check=True).stdout
+        self.assertEqual(where.to_markdown(), markdown)
+        self.assertEqual(where._repr_markdown_(), markdown)
+
+    def test_unknown_is_none(self):
+        self.assertEqual(set(self.trace.where().devices["idle_host_ps"]), {None})
+        ops = self.trace.headroom().ops
+        self.assertEqual(set(ops["recoverable_ps"]), {None})
+        self.assertNotIn(None, ops["reason"])
+
+    def test_what_is_not_there_is_an_error(self):
+        for call, error, words in (
+                (lambda: self.trace.where(device="tpu"), xplane_time.NothingFoundError, "TPU|tpu"),
+                (lambda: self.trace.headroom(kernel="none_such"), xplane_time.NothingFoundError,
+                 "nothing matches kernel='none_such'"),
+                (lambda: self.trace.headroom(peak_flops_per_s=0), xplane_time.ArgumentError,
+                 "peak"),
+                (lambda: self.trace.headroom(peak_flops_per_s="x"), xplane_time.ArgumentError,
+                 "a number is expected"),
+                (lambda: self.trace.headroom(peak=1), TypeError, "peak_flops_per_s")):
+            with self.assertRaisesRegex(error, words):
+                call()
+
+    def test_results_outlive_their_trace(self):
+        where = self.trace.where()
+        expected = json.dumps(where.to_dict())
+        self.trace.close()
+        del self.trace
+        self.assertEqual(json.dumps(where.to_dict()), expected)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,160 @@
+"""Results of commands: tables, the JSON of the command line, and what it shows people."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import Any
+
+from xplane_time import _core
+from xplane_time.table import Table
+
+
+def doubts_of(diagnostics: Table) -> tuple[str, ...]:
+    return tuple(f"{row['count']} x {row['message']}" for row in diagnostics
+                 if row["severity"] != "info")
+
+
+class Result:
+    """What a command found: tables, each with the `doubts`. Unknown is None.
+
+    print() and notebooks show what the command prints.
+    """
+
+    __slots__ = ("_doubts", "_result")
+
+    def __init__(self, result: _core.Result) -> None:
+        self._result = result
+        self._doubts = doubts_of(self.diagnostics)
+
+    def _table(self, name: str) -> Table:
+        return Table(self._result.table(name), self._doubts)
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """All of them by name, as in the JSON."""
+        return {name: self._table(name) for name in self._result.table_names}
+
+    @property
+    def inputs(self) -> Table:
+        """One row a file."""
+        return self._table("inputs")
+
+    @property
+    def diagnostics(self) -> Table:
+        """What is doubtful or damaged in the trace, counted."""
+        return Table(self._result.table("diagnostics"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of the command line; its `schema` says which."""
+        result: dict[str, Any] = json.loads(self._result.json())
+        return result
+
+    def to_markdown(self) -> str:
+        """The Markdown of the command line."""
+        return self._result.markdown()
+
+    def __repr__(self) -> str:
+        return self._result.text(shutil.get_terminal_size((100, 24)).columns).rstrip("\n")
+
+    def _repr_markdown_(self) -> str:
+        return self._result.markdown()
+
+
+class WhereReport(Result):
+    """What each device's time went to (docs/where.md)."""
+
+    __slots__ = ()
+
+    @property
+    def devices(self) -> Table:
+        """One row a device: the parts add up to span_ps, to the picosecond."""
+        return self._table("devices")
+
+    @property
+    def functions(self) -> Table:
+        """One row a function and device: its runs that are not suspect, together."""
+        return self._table("functions")
+
+    @property
+    def steps(self) -> Table:
+        """One row a step and device."""
+        return self._table("steps")
+
+    @property
+    def transfers(self) -> Table:
+        """One row a kind of collective or copy: exposed, hidden, in flight."""
+        return self._table("transfers")
+
+    @property
+    def gaps(self) -> Table:
+        """A device's three largest idle gaps, with what the host did."""
+        return self._table("gaps")
+
+
+class HeadroomReport(Result):
+    """What each op could give back, by a roofline (docs/headroom.md)."""
+
+    __slots__ = ()
+
+    @property
+    def devices(self) -> Table:
+        """One row a device: its peaks, and what share of its time has a roof."""
+        return self._table("devices")
+
+    @property
+    def ops(self) -> Table:
+        """One row an op, by recoverable_ps; what is unknown comes last, with its reason."""
+        return self._table("ops")
+
+
+class EnergyReport(Result):
+    """The energy of kernels and what they are of; unknown is None, with a `reason`.
+    Definitions: docs/energy.md."""
+
+    __slots__ = ()
+    _result: _core.EnergyReport
+
+    def __init__(self, result: _core.EnergyReport) -> None:
+        super().__init__(result)
+        told = [row["message"] for row in self.findings if row["severity"] != "info"]
+        self._doubts = (*told, *self._doubts)
+
+    @property
+    def devices(self) -> Table:
+        """One row a device: its sensor, and measured_j = active_j + idle_j + residual_j."""
+        return self._table("devices")
+
+    @property
+    def kernels(self) -> Table:
+        """One row a kernel, function and device: energy_j, its interval, mean_w."""
+        return self._table("kernels")
+
+    @property
+    def functions(self) -> Table:
+        """One row a function and device."""
+        return self._table("functions")
+
+    @property
+    def layers(self) -> Table:
+        """One row a name scope, or a layer that was marked."""
+        return self._table("layers")
+
+    @property
+    def sources(self) -> Table:
+        """One row a source line, where the trace has them."""
+        return self._table("sources")
+
+    @property
+    def groups(self) -> Table:
+        """One row a group of which only the sum is known: rows whose `group` is its number."""
+        return self._table("groups")
+
+    @property
+    def findings(self) -> Table:
+        """What is doubtful of the energies, with the way out."""
+        return Table(self._result.table("findings"))
+
+    def svg(self) -> str:
+        """Power over time, and when layers ran, as a picture by itself."""
+        return self._result.svg()

@@ -1,0 +1,324 @@
+// Where of whole traces: steps and what marks them, who a device waited for, transfers whose halves
+// are apart, and what the host did meanwhile. The sweep itself: partition_test.cc.
+#include "xplane_time/where.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/random.h"
+#include "tests/support/trace_builder.h"
+#include "xplane_time/read.h"
+
+namespace xplane_time::testing {
+namespace {
+
+using ::testing::ElementsAre;
+
+WhereReport Where(const TraceBuilder& t, WhereOptions options = {}) {
+  const std::string bytes = t.Bytes();
+  Diagnostics reading;
+  const auto trace = OpenTraceFromMemory(bytes, "t", {}, &reading);
+  EXPECT_TRUE(trace.ok()) << trace.status();
+  auto report = FindWhere(*trace, options, reading);
+  EXPECT_TRUE(report.ok()) << report.status();
+  return report.ok() ? *std::move(report) : WhereReport();
+}
+
+uint64_t CountOf(const WhereReport& report, std::string_view code) {
+  uint64_t count = 0;
+  for (const DiagnosticRow& row : report.diagnostics) count += row.code == code ? row.count : 0;
+  return count;
+}
+
+std::vector<std::pair<int64_t, int64_t>> StepSpans(const WhereReport& report) {
+  std::vector<std::pair<int64_t, int64_t>> spans;  // start, length
+  for (const WhereStep& step : report.steps) spans.emplace_back(step.start_ps, *step.time.span_ps);
+  return spans;
+}
+
+std::vector<std::string> StepNames(const WhereReport& report) {
+  std::vector<std::string> names;
+  for (const WhereStep& step : report.steps) names.push_back(step.name);
+  return names;
+}
+
+// Kernels of 10 ps, launched by the calls with their number.
+void Kernels(const std::vector<int64_t>& starts_ps, std::string_view module, TraceBuilder* t) {
+  auto stream = t->Gpu(0).Stream(1);
+  for (size_t i = 0; i < starts_ps.size(); ++i) {
+    stream.Kernel({.name = "k",
+                   .start_ps = starts_ps[i],
+                   .duration_ps = 10,
+                   .hlo_module = std::string(module),
+                   .program_id = 1,
+                   .hlo_op = "op",
+                   .correlation_id = i + 1});
+  }
+}
+
+void Launches(const std::vector<int64_t>& starts_ps, TraceBuilder* t) {
+  auto thread = t->Host().Thread("python");
+  for (size_t i = 0; i < starts_ps.size(); ++i) {
+    thread.Launch({.start_ps = starts_ps[i], .duration_ps = 1, .correlation_id = i + 1});
+  }
+}
+
+void MarkSteps(const std::vector<std::pair<int64_t, int64_t>>& spans_ps, TraceBuilder* t) {
+  auto thread = t->Host().Thread("main");
+  int64_t number = 7;
+  for (const auto& [start_ps, end_ps] : spans_ps) {
+    thread.Event({.name = "train",
+                  .start_ps = start_ps,
+                  .duration_ps = end_ps - start_ps,
+                  .stats = {{"step_num", number++}}});
+  }
+}
+
+// ---- steps -------------------------------------------------------------------------------------
+
+TEST(WhereSteps, OfALineAreThoseThatStartInside) {
+  TraceBuilder t;
+  Kernels({100, 120, 200, 300}, "jit_f", &t);
+  auto line = t.Gpu(0).Line({.id = 9, .name = "Steps"});
+  line.Event({.name = "4", .start_ps = 95, .duration_ps = 30});
+  line.Event({.name = "5", .start_ps = 150, .duration_ps = 20});  // nothing in it
+  line.Event({.name = "6", .start_ps = 200, .duration_ps = 5});
+  MarkSteps({{0, 1000}}, &t);  // the line comes first
+  const WhereReport report = Where(t);
+  EXPECT_EQ(report.devices.at(0).step_source, StepSource::kStepLine);
+  EXPECT_THAT(StepNames(report), ElementsAre("4", "6"));
+  EXPECT_THAT(StepSpans(report), ElementsAre(std::pair(100, 30), std::pair(200, 10)));
+  EXPECT_EQ(report.devices.at(0).steps_span_ps, 40);
+  EXPECT_EQ(report.devices.at(0).idle_in_steps_ps, 10);
+  EXPECT_EQ(report.devices.at(0).idle_between_steps_ps, 160);
+}
+
+TEST(WhereSteps, OfTheHostAreThoseThatWereLaunchedInside) {
+  TraceBuilder t;
+  Kernels({100, 210, 320}, "jit_f", &t);
+  Launches({50, 60, 160}, &t);  // the second starts when the next step has begun
+  MarkSteps({{40, 70}, {150, 400}}, &t);
+  const WhereReport report = Where(t);
+  EXPECT_EQ(report.devices.at(0).step_source, StepSource::kHostLaunch);
+  EXPECT_THAT(StepNames(report), ElementsAre("7", "8"));
+  EXPECT_THAT(StepSpans(report), ElementsAre(std::pair(100, 120), std::pair(320, 10)));
+}
+
+TEST(WhereSteps, WithoutLaunchesAreThoseThatStartInside) {
+  TraceBuilder t;
+  Kernels({100, 210, 320}, "jit_f", &t);
+  MarkSteps({{90, 150}, {200, 400}}, &t);
+  const WhereReport report = Where(t);
+  EXPECT_EQ(report.devices.at(0).step_source, StepSource::kHostTime);
+  EXPECT_THAT(StepSpans(report), ElementsAre(std::pair(100, 10), std::pair(210, 120)));
+}
+
+TEST(WhereSteps, WithoutMarksAreRunsOfTheFunctionThatTookLongest) {
+  TraceBuilder t;
+  auto tpu = t.Tpu(0);
+  for (int64_t i = 0; i < 3; ++i) {
+    tpu.Module({.name = "jit_step", .program_id = 5, .start_ps = i * 100, .duration_ps = 50});
+    tpu.Op({.name = "dot.1", .start_ps = i * 100 + 5, .duration_ps = 40});
+  }
+  tpu.Module({.name = "jit_eval", .program_id = 6, .start_ps = 60, .duration_ps = 30});
+  tpu.Op({.name = "dot.2", .start_ps = 60, .duration_ps = 30});
+  const WhereReport report = Where(t);
+  EXPECT_EQ(report.devices.at(0).step_source, StepSource::kFunction);
+  EXPECT_EQ(report.devices.at(0).step_function, "jit_step");
+  EXPECT_THAT(StepSpans(report),
+              ElementsAre(std::pair(5, 40), std::pair(105, 40), std::pair(205, 40)));
+}
+
+TEST(WhereSteps, OfATieOrASingleRunAreNone) {
+  TraceBuilder t;
+  auto tpu = t.Tpu(0);
+  for (int64_t i = 0; i < 4; ++i) {
+    const std::string name = i % 2 == 0 ? "jit_a" : "jit_b";
+    tpu.Module({.name = name, .program_id = 5, .start_ps = i * 100, .duration_ps = 50});
+    tpu.Op({.name = "dot." + name, .start_ps = i * 100, .duration_ps = 40});
+  }
+  const WhereReport report = Where(t);
+  EXPECT_EQ(report.devices.at(0).step_source, std::nullopt);
+  EXPECT_EQ(report.devices.at(0).steps, 0u);
+  EXPECT_EQ(report.devices.at(0).steps_span_ps, std::nullopt);
+  EXPECT_EQ(report.devices.at(0).idle_in_steps_ps, std::nullopt);
+  EXPECT_TRUE(report.steps.empty());
+}
+
+TEST(WhereSteps, ThatOverlapAreCutWhereTheNextBegins) {
+  TraceBuilder t;
+  Kernels({100, 120, 110}, "jit_f", &t);
+  Launches({50, 60, 170}, &t);
+  MarkSteps({{40, 70}, {160, 400}}, &t);  // what the second launched runs among the first's
+  const WhereReport report = Where(t);
+  EXPECT_THAT(StepSpans(report), ElementsAre(std::pair(100, 10), std::pair(110, 10)));
+}
+
+// ---- waiting -----------------------------------------------------------------------------------
+
+TEST(WhereIdle, EndsWithTheLaunchOfWhatComesNext) {
+  TraceBuilder t;
+  Kernels({100, 200, 300, 400}, "jit_f", &t);
+  Launches({20, 150, 250, 90}, &t);  // the last was launched before its gap began
+  const WhereReport report = Where(t);
+  const TimeParts& time = report.devices.at(0).time;
+  EXPECT_EQ(time.idle_ps, 270);
+  EXPECT_EQ(time.idle_host_ps, 40 + 40);
+  EXPECT_EQ(time.idle_launch_ps, 50 + 50 + 90);
+  EXPECT_EQ(time.idle_unknown_ps, 0);
+}
+
+TEST(WhereIdle, WithoutAnyLaunchIsUnknownAndNeverZero) {
+  TraceBuilder t;
+  Kernels({100, 200}, "jit_f", &t);
+  const WhereReport report = Where(t);
+  const TimeParts& time = report.devices.at(0).time;
+  EXPECT_EQ(time.idle_host_ps, std::nullopt);
+  EXPECT_EQ(time.idle_launch_ps, std::nullopt);
+  EXPECT_EQ(time.idle_unknown_ps, 90);
+  EXPECT_EQ(report.gaps.at(0).idle_host_ps, std::nullopt);
+}
+
+TEST(WhereIdle, AGapHasTheHostEventThatCoversMostOfItAndIsShortest) {
+  TraceBuilder t;
+  Kernels({100, 200, 500}, "jit_f", &t);
+  Launches({20, 190, 490}, &t);
+  auto host = t.Host().Thread("loader");
+  host.Event({.name = "whole program", .start_ps = 0, .duration_ps = 1000});
+  host.Event({.name = "next batch", .start_ps = 205, .duration_ps = 290});
+  host.Event({.name = "a part", .start_ps = 300, .duration_ps = 100});
+  t.Host().Thread("other").Event({.name = "decode", .start_ps = 105, .duration_ps = 200});
+  const WhereReport report = Where(t);
+  ASSERT_EQ(report.gaps.size(), 2u);
+  EXPECT_EQ(report.gaps[0].duration_ps, 290);
+  EXPECT_EQ(report.gaps[0].host_event, "whole program");  // covers it whole
+  EXPECT_EQ(report.gaps[1].duration_ps, 90);
+  EXPECT_EQ(report.gaps[1].host_event, "decode");
+  EXPECT_EQ(report.gaps[1].host_thread, "other");
+  const WhereReport without = Where(t, {.device = "", .host_of_gaps = false});
+  EXPECT_EQ(without.gaps.at(0).host_event, std::nullopt);
+}
+
+// ---- transfers whose halves are apart ----------------------------------------------------------
+
+struct TpuOp {
+  std::string name, operand;
+  int64_t start_ps, duration_ps;
+};
+
+void AddOps(const std::vector<TpuOp>& ops, TraceBuilder* t) {
+  auto line = t->Tpu(0).Line({.id = 3, .name = "XLA Ops"});
+  for (const TpuOp& op : ops) {
+    const std::string opcode = op.name.substr(0, op.name.find('.'));
+    line.Event(
+        {.name = "%" + op.name + " = f32[8]{0} " + opcode + "(f32[8]{0} %" + op.operand + ")",
+         .display_name = op.name,
+         .start_ps = op.start_ps,
+         .duration_ps = op.duration_ps});
+  }
+}
+
+TEST(WhereTransfers, AreInFlightFromStartToDone) {
+  TraceBuilder t;
+  t.Tpu(0).Module({.name = "jit_f", .program_id = 5, .start_ps = 0, .duration_ps = 100});
+  AddOps({{"copy-start.1", "p", 10, 2},
+          {"fusion.1", "p", 12, 30},
+          {"copy-done.1", "copy-start.1", 50, 5}},
+         &t);
+  const WhereReport report = Where(t);
+  const TimeParts& time = report.devices.at(0).time;
+  EXPECT_EQ(time.copy_ps, 45);
+  EXPECT_EQ(time.copy_hidden_ps, 30);
+  EXPECT_EQ(time.copy_exposed_ps, 7);
+  EXPECT_EQ(time.idle_ps, 8);
+  // A row each half; the pair's flight is the -done's.
+  ASSERT_EQ(report.transfers.size(), 2u);
+  EXPECT_EQ(report.transfers[0].kernel, "copy-done.1");
+  EXPECT_EQ(report.transfers[0].in_flight_ps, 45);
+  EXPECT_EQ(report.transfers[0].hidden_ps, 30);
+  EXPECT_EQ(report.transfers[1].in_flight_ps, 2);
+  EXPECT_EQ(CountOf(report, "lone_done"), 0u);
+}
+
+TEST(WhereTransfers, ADoneWithoutItsStartIsTold) {
+  TraceBuilder t;
+  t.Tpu(0).Module({.name = "jit_f", .program_id = 5, .start_ps = 0, .duration_ps = 40});
+  t.Tpu(0).Module({.name = "jit_f", .program_id = 5, .start_ps = 50, .duration_ps = 40});
+  AddOps({{"copy-start.1", "p", 10, 2},
+          {"copy-done.1", "copy-start.1", 20, 5},
+          {"copy-done.1", "copy-start.1", 30, 5},   // a second one for it
+          {"copy-done.1", "copy-start.1", 60, 5}},  // of another run
+         &t);
+  const WhereReport report = Where(t);
+  EXPECT_EQ(report.devices.at(0).time.copy_ps, 15 + 5 + 5);
+  EXPECT_EQ(CountOf(report, "lone_done"), 2u);
+}
+
+// One picosecond after the other. Runs are 100 ps long and do not overlap.
+std::pair<int64_t, int64_t> SlowCopies(const std::vector<TpuOp>& ops) {  // in flight, hidden
+  const auto copies = [](const TpuOp& op) { return op.name.starts_with("copy"); };
+  std::vector<std::pair<int64_t, int64_t>> flights;
+  std::vector<bool> taken(ops.size());
+  for (size_t i = 0; i < ops.size(); ++i) {
+    if (copies(ops[i])) {
+      flights.emplace_back(ops[i].start_ps, ops[i].start_ps + ops[i].duration_ps);
+    }
+    for (size_t j = i; j-- > 0 && ops[i].name.starts_with("copy-done");) {
+      const bool same_run = ops[j].start_ps / 100 == ops[i].start_ps / 100;
+      if (taken[j] || !same_run || ops[j].name != ops[i].operand) continue;
+      taken[j] = true;
+      flights.emplace_back(ops[j].start_ps, ops[i].start_ps + ops[i].duration_ps);
+      break;
+    }
+  }
+  int64_t in_flight_ps = 0, hidden_ps = 0;
+  for (int64_t at = 0; at < 400; ++at) {
+    const auto in = [at](int64_t start, int64_t end) { return start <= at && at < end; };
+    const bool flies =
+        std::ranges::any_of(flights, [&](const auto& of) { return in(of.first, of.second); });
+    const bool works = std::ranges::any_of(ops, [&](const TpuOp& op) {
+      return !copies(op) && in(op.start_ps, op.start_ps + op.duration_ps);
+    });
+    in_flight_ps += flies ? 1 : 0;
+    hidden_ps += flies && works ? 1 : 0;
+  }
+  return {in_flight_ps, hidden_ps};
+}
+
+TEST(WhereTransfers, RandomPairsAreThoseOfTheSlowSearch) {
+  for (uint32_t seed = 0; seed < 500; ++seed) {
+    Random random(seed);
+    std::vector<TpuOp> ops;
+    TraceBuilder t;
+    for (int64_t run = 0; run < 3; ++run) {
+      t.Tpu(0).Module(
+          {.name = "jit_f", .program_id = 5, .start_ps = run * 100, .duration_ps = 100});
+      int64_t at_ps = run * 100;
+      while ((at_ps += random.Below(12)) < run * 100 + 85) {
+        const std::string number = std::to_string(random.Below(2));
+        const int64_t kind = random.Below(3), duration_ps = 1 + random.Below(9);
+        ops.push_back(kind == 0 ? TpuOp{"copy-start." + number, "p", at_ps, duration_ps}
+                      : kind == 1
+                          ? TpuOp{"copy-done." + number, "copy-start." + number, at_ps, duration_ps}
+                          : TpuOp{"fusion." + number, "p", at_ps, duration_ps});
+        at_ps += duration_ps;
+      }
+    }
+    if (ops.empty()) continue;
+    AddOps(ops, &t);
+    const TimeParts& time = Where(t).devices.at(0).time;
+    const auto [in_flight_ps, hidden_ps] = SlowCopies(ops);
+    ASSERT_EQ(time.copy_ps, in_flight_ps) << seed;
+    ASSERT_EQ(time.copy_hidden_ps, hidden_ps) << seed;
+    ASSERT_LE(*time.copy_exposed_ps + *time.copy_hidden_ps, *time.copy_ps) << seed;
+  }
+}
+
+}  // namespace
+}  // namespace xplane_time::testing
