@@ -76,7 +76,10 @@ void ExpectSame(const TraceBuilder& t) {
   Diagnostics diagnostics;
   const auto trace = OpenTraceFromMemory(bytes, "trace", {}, &diagnostics);
   ASSERT_TRUE(trace.ok()) << trace.status();
-  const auto report = BuildReport(*trace, {.device = "all", .parts = true}, diagnostics);
+  ReportOptions options;
+  options.device = "all";
+  options.parts = true;
+  const auto report = BuildReport(*trace, options, diagnostics);
   ASSERT_TRUE(report.ok()) << report.status();
   const auto where = FindWhere(*trace, {.device = "all"}, diagnostics);
   ASSERT_TRUE(where.ok()) << where.status();
