@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,9 +28,15 @@ struct Around {
   std::string head, tail;
 };
 
+// The stats of a plane that move on, by metadata id; 0: it has none.
+struct MovingStats {
+  int64_t id = 0;               // correlation ids
+  int64_t device_start_ps = 0;  // on the device's own clock
+};
+
 struct LineParts {
   Around around;
-  int64_t id_stat = 0;  // the plane's stat that is a correlation id
+  MovingStats stats;
   google::protobuf::RepeatedPtrField<proto::XEvent> events;
   uint64_t bytes = 0;  // of the message, grown
 };
@@ -68,19 +75,23 @@ bool Moves(const proto::XEvent& event) {
   return event.data_case() != proto::XEvent::kNumOccurrences;
 }
 
-// The metadata id of correlation ids in a plane, or 0.
-int64_t IdStat(const proto::XPlane& plane) {
+// The metadata id of a stat in a plane, or 0.
+int64_t StatNamed(std::string_view name, const proto::XPlane& plane) {
   for (const auto& [id, metadata] : plane.stat_metadata()) {
-    if (metadata.name() == "correlation_id") return id;
+    if (metadata.name() == name) return id;
   }
   return 0;
 }
 
-// An event's correlation id, or null.
-proto::XStat* CorrelationId(int64_t id_stat, proto::XEvent* event) {
+MovingStats MovingStatsOf(const proto::XPlane& plane) {
+  return {StatNamed("correlation_id", plane), StatNamed("device_offset_ps", plane)};
+}
+
+// An event's stat that is a uint64, or null.
+proto::XStat* FindNumber(int64_t stat_id, proto::XEvent* event) {
   for (proto::XStat& stat : *event->mutable_stats()) {
-    const bool is_id = id_stat != 0 && stat.metadata_id() == id_stat;
-    if (is_id && stat.value_case() == proto::XStat::kUint64Value) return &stat;
+    const bool found = stat_id != 0 && stat.metadata_id() == stat_id;
+    if (found && stat.value_case() == proto::XStat::kUint64Value) return &stat;
   }
   return nullptr;
 }
@@ -89,11 +100,11 @@ proto::XStat* CorrelationId(int64_t id_stat, proto::XEvent* event) {
 uint64_t IdSpan(proto::XSpace* space) {
   uint64_t most = 0;
   for (proto::XPlane& plane : *space->mutable_planes()) {
-    const int64_t id_stat = IdStat(plane);
+    const int64_t id_stat = MovingStatsOf(plane).id;
     if (id_stat == 0) continue;
     for (proto::XLine& line : *plane.mutable_lines()) {
       for (proto::XEvent& event : *line.mutable_events()) {
-        const proto::XStat* id = CorrelationId(id_stat, &event);
+        const proto::XStat* id = FindNumber(id_stat, &event);
         if (id != nullptr) most = std::max(most, id->uint64_value());
       }
     }
@@ -130,25 +141,29 @@ absl::StatusOr<Growth> Plan(proto::XSpace* space, int64_t times) {
 }
 
 // Moves an event on by one repetition.
-void Advance(const Growth& growth, int64_t id_stat, proto::XEvent* event) {
+void Advance(const Growth& growth, const MovingStats& stats, proto::XEvent* event) {
   if (Moves(*event)) event->set_offset_ps(event->offset_ps() + growth.span_ps);
-  proto::XStat* id = CorrelationId(id_stat, event);
-  if (id != nullptr) id->set_uint64_value(id->uint64_value() + growth.id_span);
+  const auto move = [event](int64_t stat_id, uint64_t by) {
+    proto::XStat* stat = FindNumber(stat_id, event);
+    if (stat != nullptr) stat->set_uint64_value(stat->uint64_value() + by);
+  };
+  move(stats.id, growth.id_span);
+  move(stats.device_start_ps, static_cast<uint64_t>(growth.span_ps));
 }
 
 // Of all repetitions of an event, tags and lengths included.
-uint64_t EventsBytes(proto::XEvent event, const Growth& growth, int64_t id_stat) {
+uint64_t EventsBytes(proto::XEvent event, const Growth& growth, const MovingStats& stats) {
   uint64_t bytes = 0;
   for (int64_t i = 0; i < growth.times; ++i) {
-    if (i > 0) Advance(growth, id_stat, &event);
+    if (i > 0) Advance(growth, stats, &event);
     bytes += FieldBytes(event.ByteSizeLong());
   }
   return bytes;
 }
 
-LineParts Split(proto::XLine* line, const Growth& growth, int64_t id_stat) {
+LineParts Split(proto::XLine* line, const Growth& growth, const MovingStats& stats) {
   LineParts parts;
-  parts.id_stat = id_stat;
+  parts.stats = stats;
   parts.events.Swap(line->mutable_events());
   proto::XLine head;
   head.set_id(line->id());
@@ -160,16 +175,16 @@ LineParts Split(proto::XLine* line, const Growth& growth, int64_t id_stat) {
   parts.around = {Serialized(head), Serialized(*line)};
   parts.bytes = AroundBytes(parts.around);
   for (const proto::XEvent& event : parts.events) {
-    parts.bytes += EventsBytes(event, growth, id_stat);
+    parts.bytes += EventsBytes(event, growth, stats);
   }
   return parts;
 }
 
 PlaneParts Split(proto::XPlane* plane, const Growth& growth) {
   PlaneParts parts;
-  const int64_t id_stat = IdStat(*plane);
+  const MovingStats stats = MovingStatsOf(*plane);
   for (proto::XLine& line : *plane->mutable_lines()) {
-    parts.lines.push_back(Split(&line, growth, id_stat));
+    parts.lines.push_back(Split(&line, growth, stats));
   }
   plane->clear_lines();
   proto::XPlane head;
@@ -191,7 +206,7 @@ void WriteHeader(uint8_t tag, uint64_t bytes, CodedOutputStream* out) {
 void WriteEvents(const Growth& growth, LineParts* line, CodedOutputStream* out) {
   for (int64_t i = 0; i < growth.times && !out->HadError(); ++i) {
     for (proto::XEvent& event : line->events) {
-      if (i > 0) Advance(growth, line->id_stat, &event);
+      if (i > 0) Advance(growth, line->stats, &event);
       WriteHeader(kEventsTag, event.ByteSizeLong(), out);
       event.SerializeWithCachedSizes(out);
     }

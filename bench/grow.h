@@ -1,6 +1,6 @@
 // Grow: the same trace N times as long. Every line's events are repeated, each repetition
-// one span of the trace later and with correlation ids of its own; aggregated events and
-// all other stats are repeated as they are.
+// one span of the trace later, on the device's own clock too, and with correlation ids of its
+// own; aggregated events and all other stats are repeated as they are.
 //
 //   span = last end - first start over all events + 1 us; of ids: the largest + 1
 //

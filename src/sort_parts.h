@@ -1,4 +1,5 @@
 // SortParts: for what consists of a few ascending parts, as a few lines or threads leave it.
+// SortNearly: for what is in order, or a few places off.
 #pragma once
 
 #include <algorithm>
@@ -31,6 +32,24 @@ void SortParts(Entries&& entries, Before before) {
       merged.push_back(end);
     }
     bounds = std::move(merged);
+  }
+}
+
+// Stable. Where something is further off, all is sorted.
+template <typename Entries, typename Before>
+void SortNearly(Entries&& entries, Before before) {
+  constexpr size_t kMostSteps = 64;
+  for (size_t i = 1; i < entries.size(); ++i) {
+    if (!before(entries[i], entries[i - 1])) continue;
+    const auto entry = entries[i];
+    size_t at = i, steps = 0;
+    for (; at > 0 && steps < kMostSteps && before(entry, entries[at - 1]); --at, ++steps) {
+      entries[at] = entries[at - 1];
+    }
+    entries[at] = entry;
+    if (steps < kMostSteps) continue;
+    std::stable_sort(entries.begin(), entries.end(), before);
+    return;
   }
 }
 

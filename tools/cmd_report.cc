@@ -344,6 +344,7 @@ class ReportCommand : public CompatibleCommand {
 
   absl::StatusOr<std::string> Text(const Opened& opened) override {
     if (!tool_.empty()) return CompatibleCommand::Text(opened);
+    report_.parts = printing_.how.for_people();
     ASSIGN_OR_RETURN(Report report, MakeReport(opened));
     RETURN_IF_ERROR(output::OrderReport(printing_.how, output::SortKeys::kReport, &report));
     return output::Render(output::ReportOutput(report, printing_.how), printing_.how);

@@ -30,6 +30,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "xplane_time/diagnostics.h"
+#include "xplane_time/intervals.h"
 #include "xplane_time/trace.h"
 
 namespace xplane_time {
@@ -142,6 +143,17 @@ struct EventBatch {
   bool InMetadata(size_t column) const;
 };
 
+// The events of a line that somebody looks at; the default: all. Others may be left out of batches,
+// so far as nothing about them is unusual.
+struct EventChoice {
+  std::span<const uint8_t> metadata = {};  // not 0: of this entry of event_metadata
+  size_t stats = 0;                        // or: with one of its own of the first so many asked for
+  // Instead, not empty: overlaps one of these, which are in order and do not overlap; of others
+  // only the times are looked at.
+  std::span<const Interval> within = {};
+  const LinePart* part = nullptr;  // null: the whole line
+};
+
 class LineDecoder;
 
 // Decodes the events of lines, batch by batch. Only stats named in `stat_names` are
@@ -169,7 +181,8 @@ class EventReader {
   ~EventReader();
   EventReader(EventReader&&) noexcept;
 
-  void Start(uint32_t line);
+  // What `choice` refers to must outlive the reading of the line.
+  void Start(uint32_t line, const EventChoice& choice = {});
   // Empty at the line's end. Errors: DataLoss with file, plane, line, event and byte offset.
   absl::StatusOr<EventBatch> Next();
 
@@ -188,7 +201,7 @@ using BatchVisitor = absl::FunctionRef<absl::Status(const EventBatch&)>;
 // All batches of one line. Errors: of EventReader; whatever the visitor returns.
 absl::Status VisitEvents(const Trace& trace, uint32_t line,
                          std::span<const std::string_view> stat_names, Diagnostics* diagnostics,
-                         BatchVisitor visitor);
+                         BatchVisitor visitor, const EventChoice& choice = {});
 
 // "(event metadata 42)" where the metadata is missing; else the display name if set,
 // else the name.

@@ -82,6 +82,7 @@ struct ReportOptions {
   uint64_t skip_runs = 0;    // first runs of each function and device: warm-up
   bool samples = false;      // fill Report::samples
   bool by_variant = false;   // fill Report::variants
+  bool parts = false;        // fill DeviceRow::parts
   int64_t tolerance_ps = 0;  // how far a nested event may stick out (intervals.h)
   uint64_t seed = 1;         // of the bootstrap
   int threads = 1;           // this one included
@@ -129,6 +130,13 @@ struct DeviceRef {
 // "GPU:0" for "/device:GPU:0": of the plane, with the ordinal where its name has none.
 std::string DeviceName(const DeviceRef& device);
 
+// What a device did from its first start to its last end, as FindWhere has it (where.h).
+struct DeviceParts {
+  int64_t span_ps = 0, compute_ps = 0, collective_exposed_ps = 0, copy_exposed_ps = 0;
+  int64_t other_ps = 0, idle_ps = 0;
+  friend bool operator==(const DeviceParts&, const DeviceParts&) = default;
+};
+
 struct DeviceRow {
   DeviceRef device;
   DeviceKind kind = DeviceKind::kGpu;
@@ -136,6 +144,7 @@ struct DeviceRow {
   int64_t busy_ps = 0;  // union, profile clock
   int64_t sum_ps = 0;
   std::optional<int64_t> first_ps = {}, last_ps = {};
+  std::optional<DeviceParts> parts = {};  // where asked for, of a device that executed something
 };
 
 enum class RowStatus : uint8_t { kOk, kNoOps, kRunsUncertain, kDevicesUnmatched };

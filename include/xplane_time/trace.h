@@ -128,6 +128,12 @@ inline std::string_view ReferencedName(const MetadataTable<StatMetadata>& stats,
   return at == kNoMetadata ? std::string_view() : stats.entries[at].name;
 }
 
+// Consecutive events of a line.
+struct LinePart {
+  ByteRange bytes;
+  uint64_t first_event = 0;
+};
+
 struct Line {
   int64_t id = 0;
   int64_t display_id = 0;  // 0: none, `id` is shown
@@ -137,6 +143,8 @@ struct Line {
   uint32_t plane = 0;
   uint64_t event_count = 0;
   ByteRange bytes;  // of the XLine message
+  // One after the other they are the message. Of the same number whatever the threads.
+  std::vector<LinePart> parts;
 
   uint32_t timeline = 0;  // the plane's first line with this id, into Trace::lines
 

@@ -38,6 +38,10 @@ bool Claims(std::string_view name, std::optional<int64_t>* /*ordinal*/) {
 
 LineRole Role(std::string_view /*line*/) { return LineRole::kExecution; }
 
+constexpr std::string_view kEnd = "end: ";
+
+bool MarksCompletion(std::string_view name) { return name.starts_with(kEnd); }
+
 bool NamesBody(std::string_view op) {
   constexpr std::string_view kWithBody[] = {"call", "while", "cond"};
   return std::any_of(std::begin(kWithBody), std::end(kWithBody),
@@ -45,8 +49,7 @@ bool NamesBody(std::string_view op) {
 }
 
 void Interpret(const EventBatch& batch, size_t row, std::string_view name, Draft* draft) {
-  constexpr std::string_view kEnd = "end: ";
-  draft->is_completion = name.starts_with(kEnd);
+  draft->is_completion = MarksCompletion(name);
   draft->completes_body = draft->is_completion && NamesBody(name.substr(kEnd.size()));
   draft->is_execution = !draft->is_completion &&
                         batch.Stat(kHloOp, row).type != StatType::kAbsent &&
@@ -118,7 +121,8 @@ const KindRules kCpuRules = {.kind = DeviceKind::kCpu,
                              .role = Role,
                              .line_order = LineOrder::kNested,
                              .stats = kStats,
-                             .needed_stat = "hlo_op",
+                             .needed_stat = kStats[kHloOp].name,
+                             .marks_completion = MarksCompletion,
                              .is_host = true,
                              .interpret = Interpret,
                              .has_body = HasBody,

@@ -227,8 +227,10 @@ struct KindRules {
   LineOrder line_order = LineOrder::kAny;
   // Stats of execution events, those first that `interpret` looks at.
   std::span<const KindStat> stats = {};
-  // Without a stat of this name a plane has no executions; empty: it may have.
+  // Without a stat of this name, the first in `stats`, nothing is an execution; empty: it may be.
   std::string_view needed_stat = {};
+  // Of the name of an event that has it not: whether it may be a completion marker.
+  bool (*marks_completion)(std::string_view name) = nullptr;
   // Without a stat of this name no execution has the device's own clock, as with no name.
   std::string_view device_clock_stat = {};
   // In `numbers`: what its launch on the host has, too; how many bytes a copy moved.
@@ -278,6 +280,8 @@ bool IsHalfOfPair(std::string_view op);
 
 // Whether the plane's metadata names such a stat; none has no name.
 bool HasStat(const Plane& plane, std::string_view name);
+// By entry of the plane's event metadata: 1 where it has one of these stats.
+std::vector<uint8_t> EntriesWith(const Plane& plane, std::span<const std::string_view> stats);
 
 // From the opcode, from what else the trace says, from names; never from line names.
 Category Classify(const Draft& draft);

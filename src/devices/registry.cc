@@ -4,6 +4,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "devices/device_kind.h"
@@ -113,6 +114,20 @@ bool HasStat(const Plane& plane, std::string_view name) {
   const auto& entries = plane.stat_metadata.entries;
   return !name.empty() && std::any_of(entries.begin(), entries.end(),
                                       [&](const StatMetadata& stat) { return stat.name == name; });
+}
+
+std::vector<uint8_t> EntriesWith(const Plane& plane, std::span<const std::string_view> stats) {
+  absl::flat_hash_set<int64_t> ids;
+  for (const StatMetadata& stat : plane.stat_metadata.entries) {
+    if (std::ranges::count(stats, stat.name) > 0) ids.insert(stat.id);
+  }
+  std::vector<uint8_t> with;
+  for (const EventMetadata& entry : plane.event_metadata.entries) {
+    const auto own = std::span(plane.metadata_stats).subspan(entry.first_stat, entry.stat_count);
+    const auto wanted = [&](const Stat& stat) { return ids.contains(stat.metadata_id); };
+    with.push_back(std::ranges::any_of(own, wanted) ? 1 : 0);
+  }
+  return with;
 }
 
 bool IsHalfOfPair(std::string_view op) {

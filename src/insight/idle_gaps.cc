@@ -1,7 +1,7 @@
 #include "insight/idle_gaps.h"
 
 #include <algorithm>
-#include <set>
+#include <memory>
 
 #include "parallel.h"
 #include "status.h"
@@ -24,58 +24,73 @@ struct Covering {
 
 bool SameHost(const Plane& a, const Plane& b) { return a.file == b.file && a.host == b.host; }
 
-absl::Status ReadLine(const Trace& trace, uint32_t line, const std::vector<HostGap>& gaps,
+// A part of a line, and what is asked of it: gaps on its host, and the time that they are.
+struct HostPart {
+  struct Asked {
+    std::vector<size_t> gaps;
+    std::vector<Interval> within;  // merged
+  };
+  uint32_t line;
+  const LinePart* part;
+  std::shared_ptr<const Asked> asked;
+};
+
+absl::Status ReadPart(const Trace& trace, const HostPart& host, const std::vector<HostGap>& gaps,
                       std::vector<Covering>* found) {
-  const Plane& plane = trace.planes[trace.lines[line].plane];
-  std::vector<size_t> own;
-  for (size_t i = 0; i < gaps.size(); ++i) {
-    if (SameHost(plane, trace.planes[gaps[i].plane])) own.push_back(i);
-  }
   Diagnostics ignored;
-  return VisitEvents(trace, line, {}, &ignored, [&](const EventBatch& batch) {
+  const auto visit = [&](const EventBatch& batch) {
     for (size_t row = 0; row < batch.size(); ++row) {
       const int64_t start_ps = batch.start_ps[row], duration_ps = batch.duration_ps[row];
       if (start_ps == kNoTimePs) continue;
-      for (const size_t i : own) {
+      for (const size_t i : host.asked->gaps) {
         const Interval& gap = gaps[i].interval;
         const int64_t covered_ps =
             std::min(gap.end_ps, start_ps + duration_ps) - std::max(gap.start_ps, start_ps);
         if (covered_ps <= 0) continue;
-        const Covering covering = {covered_ps, duration_ps, line, batch.metadata[row],
+        const Covering covering = {covered_ps, duration_ps, host.line, batch.metadata[row],
                                    batch.metadata_id[row]};
         if ((*found)[i] < covering) (*found)[i] = covering;
       }
     }
     return absl::OkStatus();
-  });
+  };
+  return VisitEvents(trace, host.line, {}, &ignored, visit,
+                     {.within = host.asked->within, .part = host.part});
 }
 
 // Of the hosts that the gaps are on.
-std::vector<uint32_t> HostLines(const Trace& trace, const std::vector<HostGap>& gaps) {
-  std::vector<uint32_t> lines;
+std::vector<HostPart> HostParts(const Trace& trace, const std::vector<HostGap>& gaps) {
+  std::vector<HostPart> parts;
   for (const Plane& plane : trace.planes) {
-    const bool wanted =
-        plane.name.starts_with("/host:") && std::ranges::any_of(gaps, [&](const HostGap& gap) {
-          return SameHost(plane, trace.planes[gap.plane]);
-        });
-    for (uint32_t i = 0; wanted && i < plane.line_count; ++i) lines.push_back(plane.first_line + i);
+    if (!plane.name.starts_with("/host:")) continue;
+    auto asked = std::make_shared<HostPart::Asked>();
+    for (size_t i = 0; i < gaps.size(); ++i) {
+      if (!SameHost(plane, trace.planes[gaps[i].plane])) continue;
+      asked->gaps.push_back(i);
+      asked->within.push_back(gaps[i].interval);
+    }
+    if (asked->gaps.empty()) continue;
+    asked->within = MergeIntervals(std::move(asked->within));
+    for (uint32_t i = plane.first_line; i < plane.first_line + plane.line_count; ++i) {
+      for (const LinePart& part : trace.lines[i].parts) parts.push_back({i, &part, asked});
+    }
   }
-  return lines;
+  return parts;
 }
 
 }  // namespace
 
 absl::Status FindHostEvents(const Trace& trace, std::vector<HostGap> gaps, int threads) {
-  const std::vector<uint32_t> lines = HostLines(trace, gaps);
-  std::vector<std::vector<Covering>> found(lines.size(), std::vector<Covering>(gaps.size()));
-  std::vector<absl::Status> status(lines.size());
-  ParallelFor(lines.size(), threads,
-              [&](size_t i) { status[i] = ReadLine(trace, lines[i], gaps, &found[i]); });
-  for (const absl::Status& of_line : status) RETURN_IF_ERROR(of_line);
+  const std::vector<HostPart> parts = HostParts(trace, gaps);
+  std::vector<std::vector<Covering>> found(parts.size(), std::vector<Covering>(gaps.size()));
+  std::vector<absl::Status> status(parts.size());
+  ParallelFor(parts.size(), threads,
+              [&](size_t i) { status[i] = ReadPart(trace, parts[i], gaps, &found[i]); });
+  for (const absl::Status& of_part : status) RETURN_IF_ERROR(of_part);
   for (size_t i = 0; i < gaps.size(); ++i) {
     Covering best;
-    for (const std::vector<Covering>& of_line : found) {
-      if (best < of_line[i]) best = of_line[i];
+    for (const std::vector<Covering>& of_part : found) {
+      if (best < of_part[i]) best = of_part[i];
     }
     if (best.covered_ps == 0) continue;
     const Line& line = trace.lines[best.line];

@@ -12,20 +12,6 @@ constexpr size_t kMostGaps = 3;
 
 }  // namespace
 
-Rank RankOf(Category category) {
-  switch (category) {
-    case Category::kCompute:
-      return kCompute;
-    case Category::kCollective:
-      return kCollective;
-    case Category::kCopy:
-      return kCopy;
-    case Category::kOther:
-      break;
-  }
-  return kOther;
-}
-
 PartTimes operator-(const PartTimes& a, const PartTimes& b) {
   PartTimes difference;
   for (size_t part = 0; part < kPartCount; ++part) difference[part] = a[part] - b[part];
@@ -70,7 +56,7 @@ PartitionSweep::PartitionSweep(std::shared_ptr<const ExecutionTables> tables, bo
 void PartitionSweep::LearnOps() {
   for (size_t i = rank_of_op_.size(); i < tables_->ops.size(); ++i) {
     const OpInfo& op = tables_->ops[i];
-    rank_of_op_.push_back(RankOf(op.category));
+    rank_of_op_.push_back(static_cast<Rank>(RankOfCategory(op.category)));
     const auto next = static_cast<uint32_t>(kernel_ids_.size());
     kernel_of_op_.push_back(kernel_ids_.try_emplace(op.kernel, next).first->second);
   }

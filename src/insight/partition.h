@@ -36,13 +36,13 @@
 #include "absl/functional/function_ref.h"
 #include "devices/device_kind.h"
 #include "scratch.h"
+#include "timing/device_parts.h"
 #include "xplane_time/intervals.h"
 
 namespace xplane_time::insight {
 
-// Highest first.
+// As kCategoryRanks.
 enum Rank : uint8_t { kCompute, kCollective, kCopy, kOther, kRankCount };
-Rank RankOf(Category category);
 
 // Picoseconds of an interval, by what they were. The first four follow Rank; up to kIdleUnknown
 // they add up to the interval.

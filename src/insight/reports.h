@@ -9,9 +9,10 @@
 
 namespace xplane_time::insight {
 
-// Of one whose watchers are WhereWatch. Reads the host where the options ask for it.
-absl::StatusOr<WhereReport> WhereOf(const Trace& trace, const Analysis& analysis,
-                                    const WhereOptions& options);
+// Of one whose watchers are WhereWatch. Reads the host where the options ask for it. Lets go of
+// each device when it is done with it, unless `keeps_devices`.
+absl::StatusOr<WhereReport> WhereOf(const Trace& trace, Analysis* analysis,
+                                    const WhereOptions& options, bool keeps_devices);
 
 // InvalidArgument: a peak that no device has.
 absl::Status CheckPeaks(const HeadroomOptions& options);

@@ -148,6 +148,7 @@ void AddSteps(const DeviceAnalysis& device, WhereDevice* row, std::vector<WhereS
   const std::vector<Step> steps = StepsOf(device, row);
   row->steps = steps.size();
   if (steps.empty()) return;
+  rows->reserve(rows->size() + steps.size());
   int64_t span_ps = 0, idle_ps = 0;
   for (size_t i = 0; i < steps.size(); ++i) {
     const Extent& extent = *steps[i].extent;
@@ -233,36 +234,37 @@ void AddDevice(const DeviceAnalysis& device, WhereReport* report, Diagnostics* d
   AddTransfers(device, &report->transfers);
 }
 
-absl::Status AddGaps(const Trace& trace, const Analysis& analysis, const WhereOptions& options,
-                     WhereReport* report) {
-  std::vector<std::pair<const Gap*, uint32_t>> found;  // with their planes
-  for (const DeviceAnalysis& device : analysis.devices) {
-    if (device.watcher == nullptr) continue;
-    for (const Gap& gap : WatchOf(device).sweep().largest_gaps()) {
-      report->gaps.push_back(GapRow(device.row.device, gap));
-      found.emplace_back(&gap, device.plane.plane);
-    }
+// Adds the gaps of one device, and where its host is asked about each.
+void AddGaps(const DeviceAnalysis& device, std::vector<WhereGap>* rows,
+             std::vector<HostGap>* asked) {
+  if (device.watcher == nullptr) return;
+  for (const Gap& gap : WatchOf(device).sweep().largest_gaps()) {
+    const WhereGap& row = rows->emplace_back(GapRow(device.row.device, gap));
+    const int64_t end_ps = gap.profile_end_ps;
+    asked->push_back({.gap = nullptr,
+                      .plane = device.plane.plane,
+                      .interval = {SaturatingSub(end_ps, row.duration_ps), end_ps}});
   }
-  if (!options.host_of_gaps || found.empty()) return absl::OkStatus();
-  std::vector<HostGap> gaps;
-  for (size_t i = 0; i < found.size(); ++i) {
-    WhereGap* const row = &report->gaps[i];
-    const int64_t end_ps = found[i].first->profile_end_ps;
-    gaps.push_back({row, found[i].second, {SaturatingSub(end_ps, row->duration_ps), end_ps}});
-  }
-  return FindHostEvents(trace, std::move(gaps), options.threads);
 }
 
 }  // namespace
 
-absl::StatusOr<WhereReport> WhereOf(const Trace& trace, const Analysis& analysis,
-                                    const WhereOptions& options) {
+absl::StatusOr<WhereReport> WhereOf(const Trace& trace, Analysis* analysis,
+                                    const WhereOptions& options, bool keeps_devices) {
   WhereReport report;
   report.inputs = DescribeInputs(trace);
   report.capture = DescribeCapture(trace);
-  Diagnostics diagnostics = analysis.diagnostics;
-  for (const DeviceAnalysis& device : analysis.devices) AddDevice(device, &report, &diagnostics);
-  RETURN_IF_ERROR(AddGaps(trace, analysis, options, &report));
+  Diagnostics diagnostics = analysis->diagnostics;
+  std::vector<HostGap> gaps;
+  for (DeviceAnalysis& device : analysis->devices) {
+    AddDevice(device, &report, &diagnostics);
+    AddGaps(device, &report.gaps, &gaps);
+    if (!keeps_devices) device = {};  // its runs may be many
+  }
+  for (size_t i = 0; i < gaps.size(); ++i) gaps[i].gap = &report.gaps[i];
+  if (options.host_of_gaps && !gaps.empty()) {
+    RETURN_IF_ERROR(FindHostEvents(trace, std::move(gaps), options.threads));
+  }
   report.diagnostics = DescribeDiagnostics(trace, diagnostics);
   return report;
 }
@@ -281,9 +283,9 @@ absl::StatusOr<WhereReport> FindWhere(const Trace& trace, const WhereOptions& op
   how.device = options.device;
   how.threads = options.threads;
   how.events_done = options.events_done;
-  ASSIGN_OR_RETURN(const Analysis analysis,
+  ASSIGN_OR_RETURN(Analysis analysis,
                    AnalyzeAndWatch(trace, how, reading, insight::WhereWatch::Make));
-  return insight::WhereOf(trace, analysis, options);
+  return insight::WhereOf(trace, &analysis, options, /*keeps_devices=*/false);
 }
 
 }  // namespace xplane_time

@@ -161,10 +161,8 @@ absl::Status WhereWatch::Add(std::span<const Execution> chunk) {
     }
     pieces_.push_back(PieceOf(execution));
   }
-  SortParts(pieces_, [](const Piece& a, const Piece& b) {
-    return a.interval.start_ps != b.interval.start_ps ? a.interval.start_ps < b.interval.start_ps
-                                                      : a.interval.end_ps > b.interval.end_ps;
-  });
+  SortNearly(pieces_,
+             [](const Piece& a, const Piece& b) { return Before(a.interval, b.interval); });
   disordered = pieces_.front().interval.start_ps < last_start_ps_;
   if (disordered) return absl::OkStatus();
   last_start_ps_ = pieces_.back().interval.start_ps;

@@ -5,6 +5,9 @@
 //
 // CSV has one header row, then the same rows (RFC 4180, lines end in "\n"). Nested names are joined
 // by `_` (active_ps_mean, active_ps_median_ci95_lo), an unknown value is an empty cell.
+#include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -14,65 +17,123 @@
 namespace xplane_time::output {
 namespace {
 
-using json::Json;
 using result::FieldValue, result::Table;
 
-struct ToJson {
-  Json operator()(std::monostate) const { return nullptr; }
-  Json operator()(double value) const { return json::NumberOrNull(value); }
-  Json operator()(std::string_view text) const { return ValidUtf8(text); }
-  Json operator()(std::integral auto value) const { return value; }
+// A JSON string. Most need no escapes.
+void AppendText(std::string_view text, std::string* out) {
+  const bool plain = std::ranges::all_of(
+      text, [](char c) { return c >= ' ' && c < '\x7f' && c != '"' && c != '\\'; });
+  if (!plain) {
+    out->append(json::Dump(ValidUtf8(text)));
+    return;
+  }
+  out->push_back('"');
+  out->append(text);
+  out->push_back('"');
+}
+
+struct AppendJson {
+  std::string* out;
+  void operator()(std::monostate) const { out->append("null"); }
+  void operator()(bool value) const { out->append(value ? "true" : "false"); }
+  void operator()(double value) const { out->append(json::Dump(json::NumberOrNull(value))); }
+  void operator()(std::string_view text) const { AppendText(text, out); }
+  void operator()(std::integral auto value) const {
+    std::array<char, 24> digits;
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+    out->append(digits.data(), end);
+  }
 };
 
-// The fields of one object.
+// Appends the fields of an object, without its braces. What is in a field itself is on one line.
 class JsonSink : public result::FieldSink {
  public:
+  // What stands between fields, and behind their names.
+  struct Style {
+    std::string_view between, colon;
+  };
+  static constexpr Style kOneLine = {",", ":"}, kFieldALine = {",\n  ", ": "};
+
+  JsonSink(const Style& style, std::string* out) : style_(style), out_(out) {}
+
   void Field(std::string_view name, const FieldValue& value) override {
-    Set(name, std::visit(ToJson(), value));
+    if (Begin(name)) std::visit(AppendJson{out_}, value);
   }
   void BeginGroup(std::string_view name, bool known) override {
-    Json& group = object_[ValidUtf8(name)];
-    group = known ? Json::object() : Json();
-    at_ = known ? &group : &unknown_;
+    Begin(name);
+    out_->append(known ? "{" : "null");
+    known_ = known;
+    outside_ = std::exchange(style_, kOneLine);
+    first_ = true;
   }
-  void EndGroup() override { at_ = &object_; }
+  void EndGroup() override {
+    if (known_) out_->push_back('}');
+    known_ = true;
+    style_ = outside_;
+    first_ = false;
+  }
   void Interval(std::string_view name, std::optional<double> lo,
                 std::optional<double> hi) override {
     const bool known = lo && hi && std::isfinite(*lo) && std::isfinite(*hi);
-    Set(name, known ? Json::array({*lo, *hi}) : Json());
+    if (!known) return Field(name, FieldValue::Unknown(result::FieldType::kDouble));
+    Numbers(name, std::array{lo, hi});
   }
   void Texts(std::string_view name, std::span<const std::string> texts) override {
-    Json out = Json::array();
-    for (const std::string& text : texts) out.push_back(ValidUtf8(text));
-    Set(name, std::move(out));
+    List(name, texts.size(), [&](size_t i) { AppendText(texts[i], out_); });
   }
   void Numbers(std::string_view name, std::span<const std::optional<double>> numbers) override {
-    Json out = Json::array();
-    for (const std::optional<double>& number : numbers) out.push_back(json::OrNull(number));
-    Set(name, std::move(out));
+    List(name, numbers.size(),
+         [&](size_t i) { std::visit(AppendJson{out_}, FieldValue(numbers[i])); });
   }
   void Rows(const Table& table) override {
-    Json out = Json::array();
-    for (size_t row = 0; row < table.rows; ++row) out.push_back(OfRow(table, row));
-    Set(table.name, std::move(out));
+    List(table.name, table.rows, [&](size_t row) { AppendRow(table, row); });
+  }
+  // A row a line.
+  void LongRows(const Table& table) {
+    Begin(table.name);
+    out_->push_back('[');
+    for (size_t row = 0; row < table.rows; ++row) {
+      out_->append(row == 0 ? "\n    " : ",\n    ");
+      AppendRow(table, row);
+    }
+    out_->append(table.rows == 0 ? "]" : "\n  ]");
   }
   void Raw(std::string_view name, std::string_view text) override {
-    Json value = json::Parse(text);
-    Set(name, value.is_discarded() ? Json(ValidUtf8(text)) : std::move(value));
-  }
-
-  Json Take() { return std::move(object_); }
-  static Json OfRow(const Table& table, size_t row) {
-    JsonSink sink;
-    table.visit(row, &sink);
-    return sink.Take();
+    if (!Begin(name)) return;
+    const json::Json value = json::Parse(text);
+    if (value.is_discarded()) return AppendText(text, out_);
+    out_->append(json::Dump(value));
   }
 
  private:
-  void Set(std::string_view name, Json value) { (*at_)[ValidUtf8(name)] = std::move(value); }
+  // False inside of what is unknown.
+  bool Begin(std::string_view name) {
+    if (!known_) return false;
+    if (!first_) out_->append(style_.between);
+    first_ = false;
+    AppendText(name, out_);
+    out_->append(style_.colon);
+    return true;
+  }
+  void List(std::string_view name, size_t size, auto append) {
+    if (!Begin(name)) return;
+    out_->push_back('[');
+    for (size_t i = 0; i < size; ++i) {
+      if (i > 0) out_->push_back(',');
+      append(i);
+    }
+    out_->push_back(']');
+  }
+  void AppendRow(const Table& table, size_t row) {
+    out_->push_back('{');
+    JsonSink sink(kOneLine, out_);
+    table.visit(row, &sink);
+    out_->push_back('}');
+  }
 
-  Json object_ = Json::object(), unknown_ = Json::object();
-  Json* at_ = &object_;  // or the group that is open
+  Style style_, outside_ = kOneLine;  // of a group
+  std::string* const out_;
+  bool first_ = true, known_ = true;
 };
 
 struct AppendValue {
@@ -110,26 +171,17 @@ class CsvLine : public result::FlatSink {
 
 // Members in order, the rows of a table one a line.
 std::string JsonText(const result::Result& result) {
-  std::string text = "{\n  \"schema\": " + json::Dump(result.schema);
-  const auto named = [&text](std::string_view name) -> std::string& {
-    return text.append(",\n  ").append(json::Dump(name)).append(": ");
-  };
+  std::string text = "{\n  ";
+  JsonSink sink(JsonSink::kFieldALine, &text);
+  sink.Field("schema", result.schema);
   for (const auto& part : result.parts) {
     if (const auto* table = std::get_if<Table>(&part); table != nullptr) {
-      named(table->name).push_back('[');
-      for (size_t row = 0; row < table->rows; ++row) {
-        text.append(row == 0 ? "\n    " : ",\n    ");
-        text.append(json::Dump(JsonSink::OfRow(*table, row)));
-      }
-      text.append(table->rows == 0 ? "]" : "\n  ]");
+      sink.LongRows(*table);
     } else {
-      JsonSink sink;
       std::get<result::Members>(part)(&sink);
-      const Json object = sink.Take();
-      for (const auto& [name, value] : object.items()) named(name).append(json::Dump(value));
     }
   }
-  return text + "\n}\n";
+  return text.append("\n}\n");
 }
 
 std::string CsvText(const result::Table& table) {

@@ -13,7 +13,7 @@ namespace {
 
 using result::FieldSink, result::FunctionTable, result::TableOf;
 
-constexpr size_t kBarWidth = 20;
+constexpr size_t kBarWidth = 16;
 constexpr size_t kReportRows = 10;
 constexpr ptrdiff_t kReportLines = 46;  // two screens of 24 lines, with their prompts
 
@@ -77,6 +77,33 @@ std::string IdleNames(const std::vector<DeviceRow>& idle, const DeviceNames& nam
   return absl::StrJoin(parts, ", ");
 }
 
+// Shares of the device's own span.
+void AddParts(std::span<const DeviceRow> rows, RowGrid<std::span<const DeviceRow>>* grid) {
+  struct Part {
+    const char* header;
+    int64_t DeviceParts::*time_ps;
+    bool always;
+  };
+  constexpr Part kParts[] = {{"compute %", &DeviceParts::compute_ps, true},
+                             {"collective %", &DeviceParts::collective_exposed_ps, false},
+                             {"copy %", &DeviceParts::copy_exposed_ps, false},
+                             {"other %", &DeviceParts::other_ps, false},
+                             {"idle %", &DeviceParts::idle_ps, true}};
+  for (const Part& part : kParts) {
+    const auto share = [&](const DeviceRow& row) -> std::optional<double> {
+      if (!row.parts || row.parts->span_ps <= 0) return std::nullopt;
+      return static_cast<double>(*row.parts.*part.time_ps) /
+             static_cast<double>(row.parts->span_ps);
+    };
+    const bool none = std::ranges::all_of(rows, [&](const DeviceRow& row) {
+      return !share(row).has_value() || (*share(row) == 0 && !part.always);
+    });
+    grid->Number(part.header, [&](const DeviceRow& row) { return FormatPercent(share(row)); })
+        .Drop(part.always ? 1 : 2)
+        .HideIf(none);
+  }
+}
+
 // `utilization(row)`: empty where there is no window.
 Grid DeviceGrid(std::span<const DeviceRow> active, const DeviceNames& names, auto utilization,
                 const OutputOptions& options) {
@@ -86,9 +113,10 @@ Grid DeviceGrid(std::span<const DeviceRow> active, const DeviceNames& names, aut
   grid.Number("executions", &DeviceRow::executions);
   grid.Times("busy", options.unit, &DeviceRow::busy_ps);
   grid.Number("busy %", [&](const DeviceRow& row) { return FormatPercent(utilization(row)); });
+  AddParts(active, &grid);
   if (options.format == Format::kTable) {
     const auto bar = [&](const DeviceRow& row) { return Bar(utilization(row), options.unicode); };
-    grid.Text("", bar).Drop(1);
+    grid.Text("", bar).Drop(3);
   }
   return std::move(grid).Take();
 }
@@ -115,6 +143,9 @@ Section DeviceSection(const Report& report, const OutputOptions& options, size_t
   }
   if (!idle.empty()) section.notes.push_back("idle: " + IdleNames(idle, names));
   if (report.devices.empty()) section.notes.emplace_back("none");
+  if (std::ranges::any_of(shown, [](const DeviceRow& row) { return row.parts.has_value(); })) {
+    section.notes.emplace_back("compute to idle: of first start to last end; xplane-time where");
+  }
   return section;
 }
 

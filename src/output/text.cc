@@ -22,6 +22,8 @@ constexpr char kShownAsItIs[] =
     R"(\x{2060}-\x{206f}\x{d800}-\x{dfff}\x{feff}]*)";
 
 std::string Escape(re2::StringPiece text, bool keep_line_feeds) {
+  const auto plain = [](char c) { return c >= ' ' && c < '\x7f'; };
+  if (std::all_of(text.begin(), text.end(), plain)) return std::string(text);  // mostly
   static const RE2 shown_as_it_is(kShownAsItIs);
   std::string out;
   out.reserve(text.size());

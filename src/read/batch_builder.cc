@@ -57,9 +57,10 @@ BatchBuilder::BatchBuilder(const Trace& trace, std::span<const std::string_view>
       cells_(stat_names.size()),
       columns_(stat_names.size()) {}
 
-void BatchBuilder::StartLine(uint32_t line) {
+void BatchBuilder::StartLine(uint32_t line, const EventChoice& choice) {
   Clear();
   line_ = line;
+  choice_ = choice;
   const Line& at = trace_.lines[line];
   line_start_ps_ = ToAxisPs(at.timestamp_ns, trace_.base_ns, 0);
   if (plane_ == &trace_.planes[at.plane]) return;
@@ -216,9 +217,10 @@ EventReader::EventReader(const Trace& trace, std::span<const std::string_view> s
 EventReader::~EventReader() = default;
 EventReader::EventReader(EventReader&&) noexcept = default;
 
-void EventReader::Start(uint32_t line) {
-  builder_->StartLine(line);
-  decoder_ = trace_->source->Decode(*trace_, line);
+void EventReader::Start(uint32_t line, const EventChoice& choice) {
+  builder_->StartLine(line, choice);
+  const LinePart whole = {trace_->lines[line].bytes, 0};
+  decoder_ = trace_->source->Decode(*trace_, line, choice.part == nullptr ? whole : *choice.part);
 }
 
 absl::StatusOr<EventBatch> EventReader::Next() {
@@ -229,9 +231,9 @@ absl::StatusOr<EventBatch> EventReader::Next() {
 
 absl::Status VisitEvents(const Trace& trace, uint32_t line,
                          std::span<const std::string_view> stat_names, Diagnostics* diagnostics,
-                         BatchVisitor visitor) {
+                         BatchVisitor visitor, const EventChoice& choice) {
   EventReader events(trace, stat_names, diagnostics);
-  events.Start(line);
+  events.Start(line, choice);
   for (;;) {
     ASSIGN_OR_RETURN(auto batch, events.Next());
     if (batch.size() == 0) return absl::OkStatus();

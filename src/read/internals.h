@@ -112,8 +112,10 @@ class BatchBuilder {
                Diagnostics* diagnostics);
 
   // Of the events that follow. Keeps what lines of one plane share.
-  void StartLine(uint32_t line);
+  void StartLine(uint32_t line, const EventChoice& choice = {});
 
+  // Those that are not are left to the decoder.
+  const EventChoice& choice() const { return choice_; }
   bool wants_stats() const { return !stat_names_.empty(); }
   // The column of a stat, or kNoColumn. A stat name may have several ids. Where all stats
   // of the plane are asked for, those without a name have the column kNameless, so that
@@ -162,6 +164,7 @@ class BatchBuilder {
   Diagnostics* diagnostics_;
   const Plane* plane_ = nullptr;
   uint32_t line_ = 0;
+  EventChoice choice_;
   std::optional<int64_t> line_start_ps_;  // nothing: off the axis
 
   // Stat ids are small and dense in practice: a table, and a map for the others.
@@ -188,6 +191,9 @@ class BatchLoop {
         cells_(builder->cells_.data()),
         column_of_small_id_(builder->column_of_small_id_.data()),
         metadata_of_id_(builder->plane_->event_metadata.array()),
+        chosen_(builder->choice_.metadata),
+        within_(builder->choice_.within),
+        choosing_stats_(static_cast<uint32_t>(builder->choice_.stats)),
         row_(builder->size_),
         line_start_ps_(builder->line_start_ps_.value_or(0)) {
     const auto distance = static_cast<uint64_t>(std::abs(line_start_ps_));
@@ -199,6 +205,21 @@ class BatchLoop {
   uint32_t ColumnOf(uint64_t id) const {
     if (id < BatchBuilder::kSmallIds) return column_of_small_id_[id];
     return builder_->ColumnOf(static_cast<int64_t>(id));
+  }
+  // Of an event with this id and small times, whatever stats it has.
+  bool ChoosesById(uint64_t id) const {
+    if (id >= metadata_of_id_.size() || most_ps_ == 0) return true;
+    const uint32_t metadata = metadata_of_id_[id];
+    return metadata >= chosen_.size() || chosen_[metadata] != 0;
+  }
+  bool ChoosesByStat(uint64_t id) const { return ColumnOf(id) < choosing_stats_; }
+  // Of any. Lines are mostly in order.
+  bool ChoosesByTime(int64_t offset_ps, int64_t duration_ps) {
+    if (static_cast<uint64_t>(offset_ps | duration_ps) >= most_ps_) return true;
+    const int64_t start_ps = line_start_ps_ + offset_ps, end_ps = start_ps + duration_ps;
+    while (at_within_ < within_.size() && within_[at_within_].end_ps <= start_ps) ++at_within_;
+    while (at_within_ > 0 && within_[at_within_ - 1].end_ps > start_ps) --at_within_;
+    return at_within_ < within_.size() && within_[at_within_].start_ps < end_ps;
   }
   // Of a stat with a column, of equal ones the first.
   void SetNumber(uint32_t column, StatType type, uint64_t bits) {
@@ -249,6 +270,10 @@ class BatchLoop {
   const std::unique_ptr<BatchBuilder::Cells>* const cells_;
   const uint32_t* const column_of_small_id_;
   const std::span<const uint32_t> metadata_of_id_;
+  const std::span<const uint8_t> chosen_;
+  const std::span<const Interval> within_;
+  size_t at_within_ = 0;
+  const uint32_t choosing_stats_;
   size_t row_;
   const int64_t line_start_ps_;
   uint64_t most_ps_ = 0;  // below it offsets and durations are small
@@ -276,7 +301,9 @@ class EventSource {
   virtual absl::Status IndexPlane(uint32_t file, size_t message, Plane* plane, Trace* trace) = 0;
   // Fills the rest of the trace's lines, after all planes. Leaves the status of each.
   virtual std::vector<absl::Status> IndexLines(int threads, Trace* trace) const = 0;
-  virtual std::unique_ptr<LineDecoder> Decode(const Trace& trace, uint32_t line) const = 0;
+  // Of a part of it, or of the whole line.
+  virtual std::unique_ptr<LineDecoder> Decode(const Trace& trace, uint32_t line,
+                                              const LinePart& part) const = 0;
 
   std::string_view FileBytes(uint32_t file) const { return sources_[file].bytes; }
   std::string_view FileOf(const Trace& trace, const Line& line) const {
@@ -331,6 +358,7 @@ enum class VarintWay : uint8_t { kBest, kPortable };
 
 // `trace` outlives the decoder.
 std::unique_ptr<LineDecoder> MakeWireLineDecoder(const Trace& trace, uint32_t line,
+                                                 const LinePart& part,
                                                  VarintWay way = VarintWay::kBest);
 
 }  // namespace xplane_time

@@ -108,11 +108,13 @@ class ReferenceReader : public EventSource {
       line.name = from.name();
       line.display_name = from.display_name();
       line.event_count = static_cast<uint64_t>(from.events_size());
+      line.parts = {{line.bytes, 0}};
     }
     return {};
   }
 
-  std::unique_ptr<LineDecoder> Decode(const Trace& /*trace*/, uint32_t line) const override {
+  std::unique_ptr<LineDecoder> Decode(const Trace& /*trace*/, uint32_t line,
+                                      const LinePart& /*whole*/) const override {
     return std::make_unique<ParsedLine>(*lines_[line]);
   }
 

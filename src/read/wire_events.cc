@@ -1,5 +1,7 @@
 // Events on the wire: the decoder of lines, and events as they are in the file.
 #include <algorithm>
+#include <bit>
+#include <type_traits>
 
 #include "read/file_events.h"
 #include "read/internals.h"
@@ -33,6 +35,11 @@ constexpr std::array<StatType, 256> kNumberTypes = [] {
 }();
 
 inline StatType NumberType(char tag) { return kNumberTypes[static_cast<uint8_t>(tag)]; }
+
+// How events are chosen (EventChoice).
+struct All {};
+struct ById {};
+struct ByTime {};
 
 // The fast way: known fields in their usual encoding. False where something is unusual;
 // stats may then have been set. Reads up to kSlack bytes past `end`: three numbers.
@@ -85,37 +92,40 @@ struct FastEvent {
     return p <= place->end;
   }
 
+  __attribute__((always_inline)) static inline bool StatAt(const char* p, const char* end,
+                                                           StatPlace* place) {
+    uint64_t word;
+    std::memcpy(&word, p, sizeof word);
+    // Not: a stat, a byte of size, an id of a byte.
+    if ((word & 0x80ff80ff) != 0x00080022) {
+      StatPlace found;  // so that *place need not be in memory
+      if (!FindStat(p, end, &found)) return false;
+      *place = found;
+      return true;
+    }
+    const uint64_t size = (word >> 8) & 0x7f;
+    *place = {(word >> 24) & 0x7f, p + 4, p + 2 + size};
+    return size >= 2 && place->end <= end;
+  }
+
   // Stats up to `end`. Those that nobody asked for are skipped by length.
   __attribute__((always_inline)) static inline bool ReadStats(const char* p, const char* end,
                                                               BatchLoop* loop) {
     while (p < end) {
-      uint64_t word;
-      std::memcpy(&word, p, sizeof word);
-      if ((word & 0x80ff80ff) != 0x00080022) {  // not: a stat, a byte of size, an id of a byte
-        StatPlace place;
-        if (!FindStat(p, end, &place)) return false;
-        const uint32_t column = loop->ColumnOf(place.id);
-        if (column != BatchBuilder::kNoColumn &&
-            !ReadOddStat(place.value, place.end, column, loop)) {
-          return false;
-        }
-        p = place.end;
-        continue;
-      }
-      const uint64_t size = (word >> 8) & 0x7f;
-      const char* value = p + 4;
-      const char* stat_end = p + 2 + size;
-      if (size < 2 || stat_end > end) return false;
-      const uint32_t column = loop->ColumnOf((word >> 24) & 0x7f);
-      const StatType type = NumberType(static_cast<char>(word >> 32));
+      StatPlace place;
+      if (!StatAt(p, end, &place)) return false;
+      const uint32_t column = loop->ColumnOf(place.id);
+      const StatType type = NumberType(*place.value);
       uint64_t bits;
       if (column < BatchBuilder::kNameless && type != StatType::kAbsent &&
-          ReadVarintOf<How>(size - 3, value + 1, &bits)) {
+          ReadVarintOf<How>(static_cast<uint64_t>(place.end - place.value - 1), place.value + 1,
+                            &bits)) {
         loop->SetNumber(column, type, bits);
-      } else if (column != BatchBuilder::kNoColumn && !ReadOddStat(value, stat_end, column, loop)) {
+      } else if (column != BatchBuilder::kNoColumn &&
+                 !ReadOddStat(place.value, place.end, column, loop)) {
         return false;
       }
-      p = stat_end;
+      p = place.end;
     }
     return true;
   }
@@ -128,6 +138,57 @@ struct FastEvent {
       p += size;
     }
     return true;
+  }
+
+  // Past a number that is there or not; null where it is not small.
+  __attribute__((always_inline)) static inline const char* PassNumber(char tag, const char* p) {
+    if (*p != tag) return p;
+    uint64_t bytes;
+    std::memcpy(&bytes, p + 1, sizeof bytes);
+    const uint64_t ends = ~bytes & ~kVarintBits;
+    return ends == 0 ? nullptr : p + 2 + static_cast<size_t>(std::countr_zero(ends)) / 8;
+  }
+
+  // Whether the event is not chosen; false also where only decoding it tells that nothing about
+  // it is unusual.
+  __attribute__((always_inline)) static inline bool Skips(ById, const char* p, const char* end,
+                                                          BatchLoop* loop) {
+    uint64_t id;
+    if (*p++ != 0x08 || !ReadWideVarint<How>(&p, &id) || loop->ChoosesById(id)) return false;
+    if ((p = PassNumber(0x10, p)) == nullptr || (p = PassNumber(0x18, p)) == nullptr) return false;
+    while (p < end) {
+      StatPlace place;
+      if (!StatAt(p, end, &place) || loop->ChoosesByStat(place.id)) return false;
+      p = place.end;
+    }
+    return p == end;
+  }
+  __attribute__((always_inline)) static inline bool Skips(ByTime, const char* p, const char* end,
+                                                          BatchLoop* loop) {
+    uint64_t id;
+    int64_t offset_ps = 0, duration_ps = 0;
+    if (*p++ != 0x08 || !ReadWideVarint<How>(&p, &id)) return false;
+    if (!ReadNumber(0x10, &p, &offset_ps) || !ReadNumber(0x18, &p, &duration_ps)) return false;
+    return p <= end && !loop->ChoosesByTime(offset_ps, duration_ps);
+  }
+
+  // Past events that are not chosen, and counts them; to one that is, or needs care.
+  template <typename Choice>
+  __attribute__((always_inline)) static inline const char* PassOver(const char* at,
+                                                                    const char* safe_end,
+                                                                    BatchLoop* loop,
+                                                                    uint64_t* index) {
+    uint64_t passed = 0;
+    for (; at < safe_end && *at == kEventsTag; ++passed) {
+      __builtin_prefetch(at + kPrefetchBytes);
+      const char* p = at + 1;
+      uint64_t size;
+      if (!ReadWideVarint<How>(&p, &size) || p > safe_end) break;
+      if (size > static_cast<uint64_t>(safe_end - p) || !Skips(Choice(), p, p + size, loop)) break;
+      at = p + size;
+    }
+    *index += passed;
+    return at;
   }
 
   // A number that is there or not.
@@ -160,13 +221,14 @@ struct FastEvent {
 
 class WireLineDecoder final : public LineDecoder {
  public:
-  WireLineDecoder(const Trace& trace, uint32_t line, VarintWay way)
+  WireLineDecoder(const Trace& trace, uint32_t line, const LinePart& part, VarintWay way)
       : way_(way),
         trace_(trace),
         line_(trace.lines[line]),
         file_(trace.source->FileOf(trace, line_)),
-        at_(file_.data() + line_.bytes.offset),
-        end_(at_ + line_.bytes.size) {}
+        at_(file_.data() + part.bytes.offset),
+        end_(at_ + part.bytes.size),
+        event_index_(part.first_event) {}
 
   absl::Status Fill(BatchBuilder* builder) override {
     while (at_ != end_ && !builder->full()) {
@@ -193,6 +255,12 @@ class WireLineDecoder final : public LineDecoder {
 
   template <typename How>
   __attribute__((always_inline)) inline void FillWith(BatchBuilder* builder) {
+    if (!builder->choice().within.empty()) return FillWith<How, ByTime>(builder);
+    if (!builder->choice().metadata.empty()) return FillWith<How, ById>(builder);
+    FillWith<How, All>(builder);
+  }
+  template <typename How, typename Choice>
+  __attribute__((always_inline)) inline void FillWith(BatchBuilder* builder) {
     if (file_.size() <= FastEvent<How>::kSlack) return;
     // Copies: what is written could be these members, for all the compiler knows.
     const char* const safe_end =
@@ -201,7 +269,11 @@ class WireLineDecoder final : public LineDecoder {
     uint64_t index = event_index_;
     const bool wants_stats = builder->wants_stats();
     BatchLoop loop(builder);
-    while (at < safe_end && *at == kEventsTag && !loop.full()) {
+    while (!loop.full()) {
+      if constexpr (!std::is_same_v<Choice, All>) {
+        at = FastEvent<How>::template PassOver<Choice>(at, safe_end, &loop, &index);
+      }
+      if (at >= safe_end || *at != kEventsTag) break;
       __builtin_prefetch(at + kPrefetchBytes);
       const char* p = at + 1;
       uint64_t size;
@@ -247,13 +319,14 @@ class WireLineDecoder final : public LineDecoder {
   const std::string_view file_;
   const char* at_;
   const char* const end_;
-  uint64_t event_index_ = 0;
+  uint64_t event_index_;
 };
 
 }  // namespace
 
-std::unique_ptr<LineDecoder> MakeWireLineDecoder(const Trace& trace, uint32_t line, VarintWay way) {
-  return std::make_unique<WireLineDecoder>(trace, line, way);
+std::unique_ptr<LineDecoder> MakeWireLineDecoder(const Trace& trace, uint32_t line,
+                                                 const LinePart& part, VarintWay way) {
+  return std::make_unique<WireLineDecoder>(trace, line, part, way);
 }
 
 absl::Status VisitFileEvents(const Trace& trace, uint32_t line,

@@ -197,7 +197,9 @@ class LineIndexer {
         file_(file),
         line_(line),
         place_{file.data() + line->bytes.offset,
-               file.data() + line->bytes.offset + line->bytes.size, 0} {}
+               file.data() + line->bytes.offset + line->bytes.size, 0} {
+    line->parts = {{line->bytes, 0}};
+  }
 
   // Reads the header, and cuts what follows into pieces.
   absl::Status Begin(size_t piece_bytes, std::vector<Piece>* pieces) {
@@ -221,6 +223,7 @@ class LineIndexer {
     while (place_.at != place_.end) {
       while (!pieces.empty() && pieces[0].begin < place_.at) pieces = pieces.subspan(1);
       if (!pieces.empty() && pieces[0].begin == place_.at && pieces[0].reached.events > 0) {
+        if (place_.events > 0) BeginPart();
         place_.at = pieces[0].reached.at;
         place_.events += pieces[0].reached.events;
       } else if (!Hop(&place_)) {
@@ -228,13 +231,25 @@ class LineIndexer {
       }
     }
     line_->event_count = place_.events;
+    EndPart();
     return absl::OkStatus();
   }
 
  private:
+  // Where events so far are parts, the next one begins here.
+  void BeginPart() {
+    EndPart();
+    line_->parts.push_back({{Offset(), 0}, place_.events});
+  }
+  void EndPart() {
+    ByteRange& last = line_->parts.back().bytes;
+    last.size = Offset() - last.offset;
+  }
+  uint64_t Offset() const { return static_cast<uint64_t>(place_.at - file_.data()); }
+
   // Any field, of the line's header mostly.
   absl::Status ReadField() {
-    const auto offset = static_cast<uint64_t>(place_.at - file_.data());
+    const uint64_t offset = Offset();
     WireCursor cursor(std::string_view(place_.at, static_cast<size_t>(place_.end - place_.at)),
                       offset, 2);
     WireField field;
@@ -357,8 +372,9 @@ class WireReader : public EventSource {
                           {.threads = threads}, trace);
   }
 
-  std::unique_ptr<LineDecoder> Decode(const Trace& trace, uint32_t line) const override {
-    return MakeWireLineDecoder(trace, line);
+  std::unique_ptr<LineDecoder> Decode(const Trace& trace, uint32_t line,
+                                      const LinePart& part) const override {
+    return MakeWireLineDecoder(trace, line, part);
   }
 };
 

@@ -3,17 +3,13 @@
 #include <algorithm>
 #include <limits>
 
+#include "sort_parts.h"
 #include "stats/order_statistics.h"
 
 namespace xplane_time {
 namespace {
 
 int64_t Length(const Interval& interval) { return interval.end_ps - interval.start_ps; }
-
-// By start, then the longer one; as in intervals.h.
-bool Before(const Interval& a, const Interval& b) {
-  return a.start_ps != b.start_ps ? a.start_ps < b.start_ps : a.end_ps > b.end_ps;
-}
 
 constexpr size_t kMostOpenRuns = 256;
 constexpr size_t kMostOrders = 4096, kLongestOrder = 4096;
@@ -314,24 +310,11 @@ void DeviceMeter::SetIntervals(Chunk chunk) {
 // Run after run where runs are events, and in the order of the clock within a run. Rows are mostly
 // in order, or a few places off where starts are equal on the profile clock.
 void DeviceMeter::OrderByClock(Chunk chunk) {
-  constexpr size_t kMostSteps = 64;
   const bool by_run = rules_.runs_are_events();
-  const auto before = [&](uint32_t a, uint32_t b) {
+  SortNearly(order_, [&](uint32_t a, uint32_t b) {
     if (by_run && chunk[a].run != chunk[b].run) return chunk[a].run < chunk[b].run;
     return Before(intervals_[a], intervals_[b]);
-  };
-  for (size_t i = 1; i < order_.size(); ++i) {
-    const uint32_t row = order_[i];
-    if (!before(row, order_[i - 1])) continue;
-    size_t at = i, steps = 0;
-    for (; at > 0 && steps < kMostSteps && before(row, order_[at - 1]); --at, ++steps) {
-      order_[at] = order_[at - 1];
-    }
-    order_[at] = row;
-    if (steps < kMostSteps) continue;
-    std::stable_sort(order_.begin(), order_.end(), before);
-    return;
-  }
+  });
 }
 
 void DeviceMeter::AddRunByRun(Chunk chunk) {

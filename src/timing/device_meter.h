@@ -29,6 +29,11 @@
 
 namespace xplane_time {
 
+// By start, then the longer one; as in intervals.h.
+inline bool Before(const Interval& a, const Interval& b) {
+  return a.start_ps != b.start_ps ? a.start_ps < b.start_ps : a.end_ps > b.end_ps;
+}
+
 // The clock of each program's executions, and of those in no program. Nothing: they are
 // not measured (--clock device, and they have none).
 class ClockPlan {
@@ -117,12 +122,16 @@ class OwnIntervals {
  public:
   template <typename Emit>
   void Add(const Interval& event, uint32_t tag, Emit emit) {
-    Leave(event.start_ps, emit);
-    if (!open_.empty() && open_.back().from_ps < event.start_ps) {
-      emit(open_.back().tag, {open_.back().from_ps, event.start_ps});
-      open_.back().from_ps = event.start_ps;
-    }
+    SettleUntil(event.start_ps, emit);
     open_.push_back({event.start_ps, event.end_ps, tag});
+  }
+  // All parts up to where the next events start.
+  template <typename Emit>
+  void SettleUntil(int64_t time_ps, Emit emit) {
+    Leave(time_ps, emit);
+    if (open_.empty() || open_.back().from_ps >= time_ps) return;
+    emit(open_.back().tag, Interval{open_.back().from_ps, time_ps});
+    open_.back().from_ps = time_ps;
   }
   template <typename Emit>
   void Finish(Emit emit) {

@@ -328,7 +328,15 @@ ExecutionStream::ExecutionStream(const Trace& trace, const DevicePlane& device,
       meanings_(std::make_unique<Meanings>(trace, device, hlo_.get(), tables_.get())) {
   for (const KindStat& stat : rules_.stats) stat_names_.push_back(stat.name);
   const Plane& plane = trace.planes[device.plane];
-  if (!rules_.needed_stat.empty() && !HasStat(plane, rules_.needed_stat)) return;
+  if (!rules_.needed_stat.empty()) {
+    if (!HasStat(plane, rules_.needed_stat)) return;
+    worth_reading_ = EntriesWith(plane, std::span(&rules_.needed_stat, 1));
+    for (size_t i = 0; i < worth_reading_.size(); ++i) {
+      if (rules_.marks_completion(plane.event_metadata.entries[i].shown_name())) {
+        worth_reading_[i] = 1;
+      }
+    }
+  }
   for (uint32_t line = plane.first_line; line < plane.first_line + plane.line_count; ++line) {
     if (trace.lines[line].event_count == 0) continue;
     const LineRole role = rules_.role(trace.lines[line].name);
@@ -385,7 +393,7 @@ absl::Status ExecutionStream::ReadModules() {
 
 void ExecutionStream::Open(OpenLine* line) {
   line->events = std::make_unique<EventReader>(trace_, stat_names_, &line->diagnostics);
-  line->events->Start(line->line);
+  line->events->Start(line->line, {worth_reading_, /*stats=*/1});
 }
 
 absl::Status ExecutionStream::Fill(OpenLine* line) {
@@ -396,7 +404,10 @@ absl::Status ExecutionStream::Fill(OpenLine* line) {
   }
   meanings_->StartBatch(batch, LineRole::kExecution);
   Append(batch, line);
-  if (options_.events_done != nullptr) *options_.events_done += batch.size();
+  if (options_.events_done != nullptr) {
+    const uint64_t passed = batch.event.back() + 1;
+    *options_.events_done += passed - std::exchange(line->passed, passed);
+  }
   return absl::OkStatus();
 }
 

@@ -68,6 +68,7 @@ class ExecutionStream {
     Executions rows;                      // read; from `begin` on not yet handed over
     size_t begin = 0;
     int64_t last_start_ps = kNoTimePs;
+    uint64_t passed = 0;  // events
     bool unsorted = false;
     Diagnostics diagnostics;
     bool empty() const { return begin == rows.size(); }
@@ -91,6 +92,7 @@ class ExecutionStream {
   const KindRules& rules_;
   std::vector<std::string_view> stat_names_;
   std::vector<uint32_t> execution_lines_, run_lines_;
+  std::vector<uint8_t> worth_reading_;  // by event metadata; empty: all
   const std::shared_ptr<ExecutionTables> tables_ = std::make_shared<ExecutionTables>();
   const std::shared_ptr<HloPrograms> hlo_;
   const std::unique_ptr<Meanings> meanings_;

@@ -14,6 +14,7 @@
 #include "saturate.h"
 #include "status.h"
 #include "timing/analysis.h"
+#include "timing/device_parts.h"
 #include "xplane_time/read.h"
 
 namespace xplane_time {
@@ -254,7 +255,9 @@ std::vector<GivenOption> GivenOptions(const ReportOptions& options) {
 
 absl::StatusOr<Report> BuildReport(const Trace& trace, const ReportOptions& options,
                                    const Diagnostics& reading) {
-  ASSIGN_OR_RETURN(Analysis analysis, Analyze(trace, options, reading));
+  ASSIGN_OR_RETURN(Analysis analysis,
+                   options.parts ? AnalyzeAndWatch(trace, options, reading, PartsWatch::Make)
+                                 : Analyze(trace, options, reading));
   return ReportOf(trace, options, &analysis);
 }
 
@@ -263,7 +266,11 @@ Report ReportOf(const Trace& trace, const ReportOptions& options, Analysis* anal
   Report report;
   report.inputs = DescribeInputs(trace);
   report.capture = DescribeCapture(trace);
-  for (const DeviceAnalysis& device : analysis->devices) report.devices.push_back(device.row);
+  for (const DeviceAnalysis& device : analysis->devices) {
+    report.devices.push_back(device.row);
+    if (device.watcher == nullptr) continue;
+    report.devices.back().parts = static_cast<const PartsWatch&>(*device.watcher).parts();
+  }
   report.functions = FunctionRows(*analysis, options);
   report.combined = CombinedRows(analysis, options, /*by_variant=*/false);
   if (options.by_variant) {

@@ -292,6 +292,7 @@ std::optional<std::vector<RunSample>> Match(DeviceSamples* devices, Metric metri
 
 // All groups of a function (or variant), by device as they come.
 void Combine(std::span<const Group> groups, const ReportOptions& options, FunctionRow* row) {
+  if (groups.size() == 1) return SummarizeSamples(groups[0].samples, options, row);
   std::map<uint32_t, DeviceSamples> by_capture;
   const DeviceAnalysis* last = nullptr;
   for (const Group& group : groups) {

@@ -125,7 +125,7 @@ class Dumper {
     if (way_ == VarintWay::kBest) return VisitEvents(trace_, index, names, &diagnostics_, show);
     BatchBuilder builder(trace_, names, &diagnostics_);
     builder.StartLine(index);
-    const auto decoder = MakeWireLineDecoder(trace_, index, way_);
+    const auto decoder = MakeWireLineDecoder(trace_, index, {line.bytes, 0}, way_);
     for (;;) {
       builder.Clear();
       if (absl::Status status = decoder->Fill(&builder); !status.ok()) return status;

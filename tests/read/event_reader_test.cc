@@ -1,8 +1,10 @@
 // One EventReader for many lines: it gives what a fresh one gives for each.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,9 +38,9 @@ Row CopyRow(const EventBatch& batch, size_t at) {
   return row;
 }
 
-Batches ReadLine(uint32_t line, EventReader* events) {
+Batches ReadLine(uint32_t line, EventReader* events, const EventChoice& choice = {}) {
   Batches batches;
-  events->Start(line);
+  events->Start(line, choice);
   for (;;) {
     const absl::StatusOr<EventBatch> batch = events->Next();
     EXPECT_TRUE(batch.ok()) << batch.status();
@@ -129,6 +131,91 @@ TEST_P(EventReaderTest, ManyLinesOfTwoPlanes) {
     const auto line = static_cast<uint32_t>(round < 12 ? round % 2 * 6 + round / 2 : random() % 12);
     ASSERT_EQ(ReadLine(line, &events), fresh[line]) << "round " << round << ", line " << line;
   }
+}
+
+std::vector<Row> Joined(const Batches& batches) {
+  std::vector<Row> rows;
+  for (const std::vector<Row>& batch : batches) rows.insert(rows.end(), batch.begin(), batch.end());
+  return rows;
+}
+
+// Of `all` those that are chosen are there, and nothing else than is in `all`.
+void ExpectChosen(const std::vector<Row>& all, const std::vector<Row>& some, auto chosen) {
+  size_t at = 0;
+  for (const Row& row : all) {
+    if (at < some.size() && some[at].event == row.event) {
+      EXPECT_EQ(some[at++], row);
+    } else {
+      EXPECT_FALSE(chosen(row)) << "event " << row.event;
+    }
+  }
+  EXPECT_EQ(at, some.size());
+}
+
+TEST_P(EventReaderTest, OnlyThoseThatAreChosen) {
+  TraceBuilder t;
+  AddPlane("one", {"a", "b", "text"}, kOfMetadata, &t);
+  AddPlane("two", {"x", "text", "unasked", "y", "b", "a"}, {{"text", "other"}, {"a", 0.5}}, &t);
+  Open(t);
+  std::mt19937 random(5);
+  size_t passed_over = 0;
+  for (uint32_t line = 0; line < trace_.lines.size(); ++line) {
+    diagnostics_ = {};
+    const std::vector<Row> all = Joined(ReadFresh(line));
+    const auto of_all = diagnostics_.List();
+    const Plane& plane = trace_.planes[trace_.lines[line].plane];
+    for (size_t stats = 0; stats <= std::size(kStatNames); ++stats) {
+      std::vector<uint8_t> marked;
+      for (size_t i = 0; i < plane.event_metadata.entries.size(); ++i)
+        marked.push_back(random() % 2);
+      diagnostics_ = {};
+      EventReader events = MakeReader();
+      const auto some = Joined(ReadLine(line, &events, {.metadata = marked, .stats = stats}));
+      ExpectChosen(all, some, [&](const Row& row) {
+        const auto own = std::span(row.own).first(stats);
+        return row.metadata == kNoMetadata || marked[row.metadata] != 0 ||
+               std::ranges::any_of(own, [](const std::string& text) { return text != "absent"; });
+      });
+      passed_over += all.size() - some.size();
+      ASSERT_EQ(diagnostics_.List().size(), of_all.size());
+      for (size_t i = 0; i < of_all.size(); ++i) {
+        EXPECT_EQ(diagnostics_.List()[i].count, of_all[i].count);
+      }
+    }
+  }
+  EXPECT_EQ(passed_over > 0, GetParam() == Reader::kWire);
+}
+
+TEST_P(EventReaderTest, OnlyThoseThatOverlap) {
+  TraceBuilder t;
+  AddPlane("one", {"a", "b", "text"}, kOfMetadata, &t);
+  Open(t);
+  const std::vector<Interval> within = {{95, 130}, {131, 132}, {5000, 9000}, {12345, 12346}};
+  for (uint32_t line = 0; line < trace_.lines.size(); ++line) {
+    EventReader events = MakeReader();
+    const auto some = Joined(ReadLine(line, &events, {.within = within}));
+    ExpectChosen(Joined(ReadFresh(line)), some, [&](const Row& row) {
+      return std::ranges::any_of(within, [&](const Interval& each) {
+        return row.start_ps < each.end_ps && row.start_ps + row.duration_ps > each.start_ps;
+      });
+    });
+  }
+}
+
+TEST_P(EventReaderTest, PartByPart) {
+  TraceBuilder t;
+  std::mt19937 random(9);
+  LineBuilder line = t.Plane("one").Line({.id = 1, .name = "long"});
+  AddEvents(100 * kBatch, {}, &random, line);
+  Open(t);
+  EventReader events = MakeReader();
+  std::vector<Row> parts;
+  for (const LinePart& part : trace_.lines[0].parts) {
+    const auto rows = Joined(ReadLine(0, &events, {.part = &part}));
+    parts.insert(parts.end(), rows.begin(), rows.end());
+  }
+  EXPECT_EQ(parts, Joined(ReadFresh(0)));
+  EXPECT_EQ(trace_.lines[0].parts.size() > 1, GetParam() == Reader::kWire);
 }
 
 TEST_P(EventReaderTest, ALineTwice) {

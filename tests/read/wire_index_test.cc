@@ -35,6 +35,20 @@ Index IndexOf(const std::vector<std::string>& lines, const IndexOptions& options
 
 constexpr size_t kOnePiece = ~size_t{0} / 4;
 
+// One after the other they are the line, each with as many events as are between their numbers.
+void ExpectPartsOf(const std::string& bytes, const Line& line) {
+  uint64_t offset = line.bytes.offset, events = 0;
+  for (const LinePart& part : line.parts) {
+    EXPECT_EQ(part.bytes.offset, offset);
+    EXPECT_EQ(part.first_event, events);
+    const auto of_part = bytes.substr(offset - line.bytes.offset, part.bytes.size);
+    events += IndexOf({of_part}, {.piece_bytes = kOnePiece}).lines[0].event_count;
+    offset += part.bytes.size;
+  }
+  EXPECT_EQ(offset, line.bytes.offset + line.bytes.size);
+  EXPECT_EQ(events, line.event_count);
+}
+
 void ExpectSameForAnyPieces(const std::vector<std::string>& lines) {
   const Index expected = IndexOf(lines, {.piece_bytes = kOnePiece});
   for (const size_t piece_bytes : {1, 20, 100, 333, 5000}) {
@@ -48,6 +62,7 @@ void ExpectSameForAnyPieces(const std::vector<std::string>& lines) {
         EXPECT_EQ(index.lines[i].event_count, expected.lines[i].event_count);
         EXPECT_EQ(index.lines[i].id, expected.lines[i].id);
         EXPECT_EQ(index.lines[i].timestamp_ns, expected.lines[i].timestamp_ns);
+        ExpectPartsOf(lines[i], index.lines[i]);
       }
     }
   }

@@ -33,14 +33,19 @@ void Order(Executions* executions) {
   }
 }
 
-// A line of a host, and which of its plane's event metadata name module executions.
-struct HostLine {
+// A part of a host's lines, and what is known of its plane's event metadata.
+struct HostPart {
   uint32_t line;
-  std::shared_ptr<const std::vector<bool>> is_execution;
+  const LinePart* part;
+  struct Entries {
+    std::vector<uint8_t> is_execution, wanted;  // by entry
+  };
+  std::shared_ptr<const Entries> entries;
 };
 
-// What one line tells.
-struct LineEvidence {
+// What one part tells. Texts are views into the trace.
+struct PartEvidence {
+  using Executions = absl::flat_hash_map<absl::string_view, std::vector<HostEvidence::Execution>>;
   Executions outer, inner;  // by the event's name, by its stat
   LaunchTable launches;
   std::vector<HostEvidence::Step> steps;
@@ -56,11 +61,13 @@ void AddSteps(const EventBatch& batch, std::vector<HostEvidence::Step>* steps) {
   }
 }
 
-absl::Status ReadLine(const Trace& trace, const HostLine& host, LineEvidence* found) {
+absl::Status ReadPart(const Trace& trace, const HostPart& host, PartEvidence* found) {
   const Line& line = trace.lines[host.line];
   const Plane& plane = trace.planes[line.plane];
+  const EventChoice choice = {
+      .metadata = host.entries->wanted, .stats = std::size(kStats), .part = host.part};
   Diagnostics host_events;
-  return VisitEvents(trace, host.line, kStats, &host_events, [&](const EventBatch& batch) {
+  const auto visit = [&](const EventBatch& batch) {
     const auto any = [&](size_t column) {
       return !batch.stats[column].empty() || batch.InMetadata(column);
     };
@@ -72,42 +79,46 @@ absl::Status ReadLine(const Trace& trace, const HostLine& host, LineEvidence* fo
       if (start_ps == kNoTimePs || metadata == kNoMetadata) continue;
       const HostEvidence::Execution execution = {line.timeline,
                                                  {start_ps, start_ps + batch.duration_ps[row]}};
-      if ((*host.is_execution)[metadata]) {
+      if (host.entries->is_execution[metadata] != 0) {
         std::string_view name = plane.event_metadata.entries[metadata].name;
         name.remove_suffix(kModuleSuffix.size());
-        found->outer[std::string(name)].push_back(execution);
+        found->outer[Absl(name)].push_back(execution);
       } else if (any_module) {
         const StatValue module = batch.Stat(kModuleName, row);
-        if (!module.text.empty()) found->inner[std::string(module.text)].push_back(execution);
+        if (!module.text.empty()) found->inner[Absl(module.text)].push_back(execution);
       }
       const uint64_t id = any_id ? batch.Stat(kCorrelationId, row).bits : 0;
       if (id != 0) found->launches.Add(id, {start_ps, line.timeline});
     }
     return absl::OkStatus();
-  });
+  };
+  return VisitEvents(trace, host.line, kStats, &host_events, visit, choice);
 }
 
-void Append(const Executions& from, Executions* to) {
+void Append(const PartEvidence::Executions& from, Executions* to) {
   for (const auto& [module, list] : from) {
     auto& all = (*to)[module];
     all.insert(all.end(), list.begin(), list.end());
   }
 }
 
-std::vector<HostLine> HostLines(const Trace& trace, const Plane& own) {
-  std::vector<HostLine> lines;
+std::vector<HostPart> HostParts(const Trace& trace, const Plane& own) {
+  std::vector<HostPart> parts;
   for (const Plane& plane : trace.planes) {
     if (plane.file != own.file || plane.host != own.host) continue;
     if (!plane.name.starts_with("/host:")) continue;
-    auto is_execution = std::make_shared<std::vector<bool>>();
+    auto entries = std::make_shared<HostPart::Entries>();
+    entries->wanted = EntriesWith(plane, kStats);
     for (const EventMetadata& metadata : plane.event_metadata.entries) {
-      is_execution->push_back(metadata.name.ends_with(kModuleSuffix));
+      const bool is_execution = metadata.name.ends_with(kModuleSuffix);
+      if (is_execution) entries->wanted[entries->is_execution.size()] = 1;
+      entries->is_execution.push_back(is_execution ? 1 : 0);
     }
-    for (uint32_t i = 0; i < plane.line_count; ++i) {
-      lines.push_back({plane.first_line + i, is_execution});
+    for (uint32_t i = plane.first_line; i < plane.first_line + plane.line_count; ++i) {
+      for (const LinePart& part : trace.lines[i].parts) parts.push_back({i, &part, entries});
     }
   }
-  return lines;
+  return parts;
 }
 
 size_t CountGpus(const Trace& trace, const Plane& own) {
@@ -125,21 +136,21 @@ size_t CountGpus(const Trace& trace, const Plane& own) {
 }
 
 absl::StatusOr<HostEvidence> Collect(const Trace& trace, const Plane& own, int threads) {
-  const std::vector<HostLine> lines = HostLines(trace, own);
-  std::vector<LineEvidence> found(lines.size());
-  std::vector<absl::Status> status(lines.size());
-  ParallelFor(lines.size(), threads,
-              [&](size_t i) { status[i] = ReadLine(trace, lines[i], &found[i]); });
+  const std::vector<HostPart> parts = HostParts(trace, own);
+  std::vector<PartEvidence> found(parts.size());
+  std::vector<absl::Status> status(parts.size());
+  ParallelFor(parts.size(), threads,
+              [&](size_t i) { status[i] = ReadPart(trace, parts[i], &found[i]); });
   HostEvidence evidence;
   evidence.device_count = CountGpus(trace, own);
   Executions by_stat;
-  for (size_t i = 0; i < lines.size(); ++i) {
+  for (size_t i = 0; i < parts.size(); ++i) {
     RETURN_IF_ERROR(status[i]);
-    const LineEvidence line = std::exchange(found[i], {});
-    Append(line.outer, &evidence.executions);
-    Append(line.inner, &by_stat);
-    evidence.launches.AddAll(line.launches);
-    evidence.marked_steps.insert(evidence.marked_steps.end(), line.steps.begin(), line.steps.end());
+    const PartEvidence part = std::exchange(found[i], {});
+    Append(part.outer, &evidence.executions);
+    Append(part.inner, &by_stat);
+    evidence.launches.AddAll(part.launches);
+    evidence.marked_steps.insert(evidence.marked_steps.end(), part.steps.begin(), part.steps.end());
   }
   // Of the two events that mark an execution, the inner one is used where there is no
   // outer one.

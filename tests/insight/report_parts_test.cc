@@ -1,0 +1,146 @@
+// What a report says that a device did, and what `where` says: the same, of any trace.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/support/random.h"
+#include "tests/support/trace_builder.h"
+#include "xplane_time/read.h"
+#include "xplane_time/report.h"
+#include "xplane_time/where.h"
+
+namespace xplane_time {
+namespace {
+
+using testing::LineBuilder;
+using testing::Random;
+using testing::TraceBuilder;
+
+// Names of each category.
+const std::string kNames[] = {
+    "fusion.1", "ncclDevKernel_AllReduce", "MemcpyD2D", "while.2", "all-reduce.3", "copy.4"};
+
+std::string AnyName(Random* random) { return kNames[random->Below(std::size(kNames))]; }
+
+void AddGpu(Random* random, int64_t many, TraceBuilder* t) {
+  for (int64_t stream = 0; stream < 1 + random->Below(3); ++stream) {
+    LineBuilder line = t->Gpu(0).Stream(16 + stream);
+    int64_t start_ps = random->Below(20);
+    for (int64_t i = 0; i < many; ++i) {
+      line.Kernel({.name = AnyName(random), .start_ps = start_ps, .duration_ps = random->Below(9)});
+      start_ps += random->Below(6);
+    }
+  }
+}
+
+// Ops contain each other, or overlap; the device's clock runs beside the profile's, and back where
+// `goes_back`.
+void AddTpu(Random* random, int64_t many, bool goes_back, TraceBuilder* t) {
+  auto tpu = t->Tpu(1);
+  const bool device_clock = !random->OneIn(3);
+  const bool lacks = random->OneIn(4);
+  int64_t start_ps = 0;
+  for (int64_t i = 0; i < many; ++i) {
+    testing::OpSpec op = {.name = AnyName(random), .start_ps = start_ps};
+    op.duration_ps = random->OneIn(4) ? 5 + random->Below(20) : random->Below(4);
+    const bool back = goes_back && i == many / 2;
+    if (device_clock && !(lacks && random->OneIn(5))) {
+      op.device_offset_ps = 1000 + start_ps + random->Below(2) - (back ? 900 : 0);
+      op.device_duration_ps = op.duration_ps + random->Below(2);
+    }
+    tpu.Op(op);
+    start_ps += random->Below(6);
+  }
+  tpu.Module({.name = "jit_f", .program_id = 1, .start_ps = 0, .duration_ps = start_ps + 30});
+}
+
+void AddCpu(Random* random, int64_t many, TraceBuilder* t) {
+  for (int64_t thread = 0; thread < 1 + random->Below(4); ++thread) {
+    LineBuilder line = t->Host().Thread("thread " + std::to_string(thread));
+    int64_t start_ps = random->Below(10);
+    for (int64_t i = 0; i < many; ++i) {
+      line.Thunk({.start_ps = start_ps,
+                  .duration_ps = random->OneIn(4) ? 5 + random->Below(20) : random->Below(4),
+                  .hlo_op = AnyName(random),
+                  .hlo_module = "jit_f",
+                  .run_id = 1,
+                  .device_ordinal = random->Below(2)});
+      start_ps += random->Below(6);
+    }
+  }
+}
+
+// Rows of both are in the same order; where has none of a device that executed nothing.
+void ExpectSame(const TraceBuilder& t) {
+  const std::string bytes = t.Bytes();
+  Diagnostics diagnostics;
+  const auto trace = OpenTraceFromMemory(bytes, "trace", {}, &diagnostics);
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  ReportOptions options;
+  options.device = "all";
+  options.parts = true;
+  const auto report = BuildReport(*trace, options, diagnostics);
+  ASSERT_TRUE(report.ok()) << report.status();
+  const auto where = FindWhere(*trace, {.device = "all"}, diagnostics);
+  ASSERT_TRUE(where.ok()) << where.status();
+  size_t at = 0;
+  for (const DeviceRow& row : report->devices) {
+    if (row.executions == 0) {
+      EXPECT_FALSE(row.parts.has_value());
+      continue;
+    }
+    ASSERT_LT(at, where->devices.size());
+    const TimeParts& time = where->devices[at++].time;
+    ASSERT_TRUE(row.parts.has_value());
+    EXPECT_EQ(row.parts->span_ps, time.span_ps);
+    EXPECT_EQ(row.parts->compute_ps, time.compute_ps);
+    EXPECT_EQ(row.parts->collective_exposed_ps, time.collective_exposed_ps);
+    EXPECT_EQ(row.parts->copy_exposed_ps, time.copy_exposed_ps);
+    EXPECT_EQ(row.parts->other_ps, time.other_ps);
+    EXPECT_EQ(row.parts->idle_ps, time.idle_ps);
+  }
+  EXPECT_EQ(at, where->devices.size());
+}
+
+TEST(ReportParts, ShortTraces) {
+  for (uint32_t seed = 0; seed < 1500; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    TraceBuilder t;
+    const int64_t many = 1 + random.Below(12);
+    if (seed % 3 == 0) AddGpu(&random, many, &t);
+    if (seed % 3 == 1) AddTpu(&random, many, random.OneIn(3), &t);
+    if (seed % 3 == 2) AddCpu(&random, many, &t);
+    ExpectSame(t);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(ReportParts, MoreThanOneChunk) {
+  for (uint32_t seed = 0; seed < 9; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    TraceBuilder t;
+    constexpr int64_t kMany = 3000;
+    if (seed % 3 == 0) AddGpu(&random, kMany, &t);
+    if (seed % 3 == 1) AddTpu(&random, kMany, /*goes_back=*/false, &t);
+    if (seed % 3 == 2) AddCpu(&random, kMany, &t);
+    ExpectSame(t);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(ReportParts, NotAskedFor) {
+  TraceBuilder t;
+  t.Gpu(0).Stream(16).Kernel({.name = "k", .start_ps = 0, .duration_ps = 5});
+  const std::string bytes = t.Bytes();
+  Diagnostics diagnostics;
+  const auto trace = OpenTraceFromMemory(bytes, "trace", {}, &diagnostics);
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  const auto report = BuildReport(*trace, {}, diagnostics);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_FALSE(report->devices[0].parts.has_value());
+}
+
+}  // namespace
+}  // namespace xplane_time
