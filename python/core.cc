@@ -1,6 +1,7 @@
 // The module behind the Python package: traces, reports and tables. Its names are private;
 // python/xplane_time says what users see. The GIL is released while a trace is read.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -11,6 +12,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -35,6 +37,8 @@
 #include "output/results.h"
 #include "result/rows.h"
 #include "status.h"
+#include "xplane_time/brief.h"
+#include "xplane_time/diff.h"
 #include "xplane_time/energy.h"
 #include "xplane_time/headroom.h"
 #include "xplane_time/read.h"
@@ -263,6 +267,12 @@ void ReadPowerOptions(OptionReader* from, EnergyOptions* to) {
   to->timelines = true;  // for svg()
 }
 
+// Of HeadroomOptions or BriefOptions.
+void ReadPeaks(OptionReader* from, auto* to) {
+  from->Read("peak_flops_per_s", "a number", &to->peak_flops_per_s);
+  from->Read("peak_bytes_per_s", "a number", &to->peak_bytes_per_s);
+}
+
 // The bytes of a Python object, which cannot change its size meanwhile.
 class Buffer {
  public:
@@ -403,8 +413,7 @@ class PyTrace {
     HeadroomOptions options;
     OptionReader reader(given);
     ReadReportOptions(&reader, &options.select);
-    reader.Read("peak_flops_per_s", "a number", &options.peak_flops_per_s);
-    reader.Read("peak_bytes_per_s", "a number", &options.peak_bytes_per_s);
+    ReadPeaks(&reader, &options);
     reader.End();
     options.select.threads = threads_;
     std::vector<GivenOption> told = GivenOptions(options.select);
@@ -416,6 +425,22 @@ class PyTrace {
     const Trace& traced = trace();
     return {WithoutGil([&] { return BuildHeadroom(traced, options, reading_); }), std::move(told),
             output::HeadroomOutput};
+  }
+
+  PyResult Brief(const Keywords& given, size_t limit) const {
+    BriefOptions options;
+    options.threads = threads_;
+    ReportOptions told;
+    OptionReader reader(given);
+    reader.Text("device", &options.device);
+    ReadPeaks(&reader, &options);
+    reader.End();
+    told.device = options.device;
+    const Trace& traced = trace();
+    return {WithoutGil([&] { return FindBrief(traced, options, reading_); }), GivenOptions(told),
+            [limit](const BriefReport& report, const output::OutputOptions& how) {
+              return output::BriefOutput(report, limit, how);
+            }};
   }
 
   PyTableAndDoubts BuildTree(const Keywords& given) const {
@@ -507,6 +532,41 @@ PyEnergyReport EnergyOfLayers(const std::variant<std::string, std::vector<PyLaye
   return {std::move(report), options};
 }
 
+// Of two sides, each some paths as os.fsencode gives them.
+PyResult Diff(const std::array<std::vector<nb::bytes>, 2>& sides, const Keywords& given,
+              int threads) {
+  std::array<std::vector<std::string>, 2> paths;
+  for (size_t side = 0; side < sides.size(); ++side) {
+    for (const nb::bytes& path : sides[side]) paths[side].emplace_back(path.c_str(), path.size());
+  }
+  DiffOptions options;
+  options.read.leave_out_damaged_hosts = true;
+  std::string per;
+  OptionReader reader(given);
+  ReportOptions& select = options.select;
+  reader.Text("device", &select.device);
+  reader.Text("function", &select.function);
+  reader.Text("exclude", &select.exclude);
+  reader.Text("prefix", &select.prefix);
+  reader.Count("skip_runs", &select.skip_runs);
+  reader.Text("run", &options.find.run);
+  reader.Text("per", &per);
+  reader.Read("min_effect", "a number", &options.decision.min_effect);
+  reader.Read("alpha", "a number", &options.decision.alpha);
+  reader.Read("offset_std", "a number", &options.decision.offset_std);
+  reader.Read("paired", "bool", &options.decision.paired);
+  reader.End();
+  std::vector<GivenOption> told = GivenOptions(select);
+  if (!per.empty()) {
+    options.per = ValueOf(ParseDiffPer(per));
+    told.push_back({"per", per});
+  }
+  select.threads = threads;
+  options.read.threads = threads;
+  return {WithoutGil([&] { return FindDiff(paths[0], paths[1], options); }), std::move(told),
+          output::DiffOutput};
+}
+
 }  // namespace
 
 NB_MODULE(_core, module) {
@@ -538,6 +598,7 @@ NB_MODULE(_core, module) {
       .def("energy", &PyTrace::Energy, nb::arg("options"))
       .def("where", &PyTrace::Where, nb::arg("options"))
       .def("headroom", &PyTrace::Headroom, nb::arg("options"))
+      .def("brief", &PyTrace::Brief, nb::arg("options"), nb::arg("limit"))
       .def("tree", &PyTrace::BuildTree, nb::arg("options"))
       .def("planes", &PyTrace::Planes, nb::arg("stats"))
       .def("events", &PyTrace::Events, nb::arg("options"))
@@ -573,6 +634,7 @@ NB_MODULE(_core, module) {
              nb::arg("threads"), nb::arg("keep_identical_planes") = false);
   module.def("open_buffer", &PyTrace::OpenBuffer, nb::arg("buffer"), nb::arg("name"),
              nb::arg("threads"), nb::arg("keep_identical_planes") = false);
+  module.def("diff", &Diff, nb::arg("sides"), nb::arg("options"), nb::arg("threads"));
   module.def("energy_of_layers", &EnergyOfLayers, nb::arg("runs"), nb::arg("options"));
   module.def("ejkernel_variants", &EjkernelVariants, nb::arg("captures"));
   module.def("tune_jax_variants", &TuneJaxVariants, nb::arg("captures"));

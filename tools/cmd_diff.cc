@@ -16,11 +16,10 @@ class DiffCommand : public TraceCommand {
       : TraceCommand(app, {.traces = false, .unit = true, .progress = false}) {
     sides_.AddTo(app, "each a trace (file, run or log directory)");
     const Heading own = Own(), select(app, kSelect), time(app, kTime), decision(app, kDecision);
-    own.Taken<std::string>(
-           "--per", [this](const std::string& name) { SetPer(name); }, "NAME",
-           "What is compared: step (marked ones), run (of each function) or capture [the first "
-           "that all captures have]")
-        ->check(CLI::IsMember(std::vector<std::string>{"step", "run", "capture"}));
+    own.Parsed("--per", &diff_.per, "NAME",
+               "What is compared: step (marked ones), run (of each function) or capture [the first "
+               "that all captures have]",
+               ParseDiffPer);
     select.Value("--function", &report_.function, "RE",
                  "Only runs of functions that match (RE2, search)");
     select.Value("--exclude", &report_.exclude, "RE", "Not functions that match");
@@ -60,12 +59,6 @@ class DiffCommand : public TraceCommand {
   }
 
  private:
-  void SetPer(const std::string& name) {
-    for (const DiffPer per : {DiffPer::kStep, DiffPer::kRun, DiffPer::kCapture}) {
-      if (DiffPerName(per) == name) diff_.per = per;
-    }
-  }
-
   void RecordOptions() {
     std::vector<GivenOption>& given = printing_.how.given;
     given = GivenOptions(report_);

@@ -44,6 +44,8 @@ enum class DiffPer : uint8_t {
   kCapture,  // first start to last end
 };
 std::string_view DiffPerName(DiffPer per);
+// "step", "run", "capture". Errors: InvalidArgument.
+absl::StatusOr<DiffPer> ParseDiffPer(std::string_view text);
 
 struct DiffOptions {
   // device, function, exclude, prefix, skip_runs (of steps, too), threads, events_done; filters on

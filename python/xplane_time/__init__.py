@@ -25,6 +25,7 @@ from xplane_time.errors import (
     XplaneTimeWarning,
 )
 from xplane_time.options import (
+    DiffOptions,
     EnergyOptions,
     FunctionOptions,
     HeadroomOptions,
@@ -34,14 +35,25 @@ from xplane_time.options import (
     checked,
     documented,
 )
-from xplane_time.results import EnergyReport, HeadroomReport, Result, WhereReport, doubts_of
+from xplane_time.results import (
+    BriefReport,
+    DiffReport,
+    EnergyReport,
+    HeadroomReport,
+    Result,
+    WhereReport,
+    doubts_of,
+)
 from xplane_time.table import Table
 from xplane_time.tuned_table import TunedMatch, TunedTable, tuned
 
 __version__: str = _core.VERSION
 __all__ = [
     "ArgumentError",
+    "BriefReport",
     "DamagedTraceError",
+    "DiffOptions",
+    "DiffReport",
     "EnergyOptions",
     "EnergyReport",
     "Error",
@@ -62,6 +74,7 @@ __all__ = [
     "TunedTable",
     "WhereReport",
     "XplaneTimeWarning",
+    "diff",
     "energy_of_layers",
     "open",
     "tuned",
@@ -261,6 +274,18 @@ class Trace:
             _refuse_filters(given)
         return report
 
+    def brief(self, *, device: str = "", limit: int = 5, peak_flops_per_s: float | None = None,
+              peak_bytes_per_s: float | None = None) -> BriefReport:
+        """What to look at first: findings, what each could give back, and why.
+
+        `limit`: at most so many. The peaks: as of headroom(). Errors: as report().
+        """
+        peaks = {"peak_flops_per_s": peak_flops_per_s, "peak_bytes_per_s": peak_bytes_per_s}
+        given = {name: peak for name, peak in peaks.items() if peak is not None}
+        report = BriefReport(self._trace.brief({"device": device, **given}, limit))
+        self._warn_of_missing(report.diagnostics, 3)
+        return report
+
     def where(self, *, device: str = "") -> WhereReport:
         """What each device's time went to: work, exposed transfers, waiting. Errors: as report()."""
         report = WhereReport(self._trace.where({"device": device}))
@@ -373,6 +398,23 @@ def open(
     return trace
 
 
+@documented(DiffOptions)
+def diff(base: PathText | Iterable[PathText], head: PathText | Iterable[PathText],
+         **options: Unpack[DiffOptions]) -> DiffReport:
+    """What changed from `base` to `head`, kernel by kernel, as a sum that comes out.
+
+    Each side is a trace or several captures of one program, as paths; with enough of them rows have
+    intervals and verdicts. Errors: those of open(); NothingFoundError where nothing of both sides
+    can be set against each other.
+    """
+    given = checked("diff", DiffOptions, options)
+    sides = tuple([os.fsencode(path) for path in _paths(side)] for side in (base, head))
+    report = DiffReport(_core.diff(sides, given, len(os.sched_getaffinity(0))))
+    for message in _messages(report.diagnostics, _LEFT_OUT):
+        warnings.warn(message, XplaneTimeWarning, stacklevel=2)
+    return report
+
+
 def _opened(source: PathText | Buffer | IO[bytes] | Iterable[PathText], run: str,
             threads: int | None) -> _core.Trace:
     count = len(os.sched_getaffinity(0)) if threads is None else threads
@@ -387,6 +429,11 @@ def _opened(source: PathText | Buffer | IO[bytes] | Iterable[PathText], run: str
             raise ArgumentError("INVALID_ARGUMENT", "source: a file in text mode; open it with "
                                 'mode "rb", or give its path')
         return _core.open_buffer(content, "bytes", count)
+    return _core.open_paths([os.fsencode(path) for path in _paths(source)], run, count)
+
+
+def _paths(source: PathText | Buffer | IO[bytes] | Iterable[PathText]) -> list[str]:
+    """One or several. Errors: ArgumentError."""
     single = isinstance(source, (str, os.PathLike))
     paths = cast("Iterable[PathText]", [source] if single else source)
     try:
@@ -401,7 +448,7 @@ def _opened(source: PathText | Buffer | IO[bytes] | Iterable[PathText], run: str
                             "bytes of one trace")
     if any("\0" in text for text in texts):
         raise ArgumentError("INVALID_ARGUMENT", "source: a path with a zero byte")
-    return _core.open_paths([os.fsencode(text) for text in texts], run, count)
+    return texts
 
 
 def energy_of_layers(

@@ -54,6 +54,22 @@ class HeadroomOptions(CountOptions, total=False):
     peak_bytes_per_s: float
 
 
+class DiffOptions(TypedDict, total=False):
+    """What is compared, and how it is decided: of diff()."""
+
+    device: str
+    function: str
+    exclude: str
+    prefix: str
+    skip_runs: int
+    run: str
+    per: Literal["step", "run", "capture"]
+    min_effect: float
+    alpha: float
+    offset_std: float
+    paired: bool
+
+
 class SampleOptions(CountOptions, total=False):
     """And which runs: of Trace.samples."""
 
@@ -96,6 +112,15 @@ _MEANINGS = {
     "peak_flops_per_s": "FLOP/s that the devices are capable of [what the trace, or a table of "
                         "GPUs, says]",
     "peak_bytes_per_s": "bytes a second of their main memory [what the trace says]",
+    "run": "of log directories [the latest]",
+    "per": 'what is compared: "step", "run" (of each function) or "capture" [the first that all '
+           "captures have]",
+    "min_effect": "changes of a row up to this share of its time do not count [0.01]",
+    "alpha": "how often, over all rows together, a program that did not change may be said to have "
+             "[0.001]",
+    "offset_std": "how much processes differ (standard deviation), where it is known: then one "
+                  "capture a side can decide",
+    "paired": "the i-th captures of both sides were taken side by side [False]",
     "id_pattern": "functions that match are variants, the first group their id "
                   "[jit_autotune_fn_N and jit_tune_jax_fn_N]",
     "skip_runs": "the first runs of each function and device are left out, as warm-up [0]",

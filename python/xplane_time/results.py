@@ -36,11 +36,6 @@ class Result:
         return {name: self._table(name) for name in self._result.table_names}
 
     @property
-    def inputs(self) -> Table:
-        """One row a file."""
-        return self._table("inputs")
-
-    @property
     def diagnostics(self) -> Table:
         """What is doubtful or damaged in the trace, counted."""
         return Table(self._result.table("diagnostics"))
@@ -61,7 +56,18 @@ class Result:
         return self._result.markdown()
 
 
-class WhereReport(Result):
+class TraceResult(Result):
+    """Of one trace, or of several captures together."""
+
+    __slots__ = ()
+
+    @property
+    def inputs(self) -> Table:
+        """One row a file."""
+        return self._table("inputs")
+
+
+class WhereReport(TraceResult):
     """What each device's time went to (docs/where.md)."""
 
     __slots__ = ()
@@ -92,7 +98,7 @@ class WhereReport(Result):
         return self._table("gaps")
 
 
-class HeadroomReport(Result):
+class HeadroomReport(TraceResult):
     """What each op could give back, by a roofline (docs/headroom.md)."""
 
     __slots__ = ()
@@ -108,7 +114,45 @@ class HeadroomReport(Result):
         return self._table("ops")
 
 
-class EnergyReport(Result):
+class BriefReport(TraceResult):
+    """What to look at first (docs/brief.md)."""
+
+    __slots__ = ()
+
+    @property
+    def findings(self) -> Table:
+        """One row a finding, the largest first: what, evidence, recoverable_ps (None: nobody can
+        tell) and the command that shows it. No picosecond is in two of them."""
+        return self._table("findings")
+
+    @property
+    def devices(self) -> Table:
+        """One row a device: its span, and what all findings have of it."""
+        return self._table("devices")
+
+
+class DiffReport(Result):
+    """What changed between two sides, as a sum that comes out (docs/diff.md)."""
+
+    __slots__ = ()
+
+    @property
+    def rows(self) -> Table:
+        """One row a kernel, or what of both sides belongs together: the largest change first."""
+        return self._table("rows")
+
+    @property
+    def sums(self) -> Table:
+        """Rows of one kind together: exact, similar, new, gone, ..., and each kind of waiting."""
+        return self._table("sums")
+
+    @property
+    def functions(self) -> Table:
+        """One row a function: a run's span on both sides."""
+        return self._table("functions")
+
+
+class EnergyReport(TraceResult):
     """The energy of kernels and what they are of; unknown is None, with a `reason`.
     Definitions: docs/energy.md."""
 

@@ -356,9 +356,18 @@ absl::StatusOr<Captures> ReadSide(std::span<const std::string> paths, const Diff
 }  // namespace
 }  // namespace insight
 
-std::string_view DiffPerName(DiffPer per) {
-  constexpr std::string_view kNames[] = {"step", "run", "capture"};
-  return kNames[static_cast<size_t>(per)];
+namespace {
+constexpr std::string_view kPers[] = {"step", "run", "capture"};
+}  // namespace
+
+std::string_view DiffPerName(DiffPer per) { return kPers[static_cast<size_t>(per)]; }
+
+absl::StatusOr<DiffPer> ParseDiffPer(std::string_view text) {
+  const auto* const found = std::ranges::find(kPers, text);
+  if (found == std::end(kPers)) {
+    return InvalidArgument("per: step, run or capture, not '", text, "'");
+  }
+  return static_cast<DiffPer>(found - std::begin(kPers));
 }
 
 std::string_view DiffMatchName(DiffMatch match) {

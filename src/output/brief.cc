@@ -6,6 +6,7 @@
 #include "insight/brief_words.h"
 #include "output/results.h"
 #include "output/trace_views.h"
+#include "result/rows.h"
 #include "status.h"
 
 namespace xplane_time::output {
@@ -109,30 +110,37 @@ std::string PeopleText(const BriefReport& report, size_t shown, const OutputOpti
   return text;
 }
 
-std::string DataText(const BriefReport& report, size_t shown, const OutputOptions& options) {
+}  // namespace
+
+Output BriefOutput(const BriefReport& report, size_t most_findings, const OutputOptions& options) {
+  const size_t shown = std::min(report.findings.size(), most_findings);
   const Findings findings = std::span(report.findings).first(shown);
   const auto visit = [](const BriefFinding& row, FieldSink* sink) { VisitRow(row, sink); };
-  if (options.format == Format::kCsv) return CsvText(TableOf("", findings, visit));
-  result::Result result("xplane-time.brief.v1");
-  AddHead(report.inputs, nullptr, options.given, &result);
-  result.Say([&](FieldSink* sink) {
+  Output out{.result = result::Result("xplane-time.brief.v1")};
+  AddHead(report.inputs, nullptr, options.given, &out.result);
+  out.result.Say([&report, shown](FieldSink* sink) {
     XPLANE_TIME_FIELDS(sink, report.span_ps, report.recoverable_ps);
     sink->Field("left_out", report.findings.size() - shown);
   });
-  result.Add(TableOf("findings", findings, visit));
-  result.Add(TableOf("devices", std::span(report.devices),
-                     [](const BriefDevice& row, FieldSink* sink) { VisitRow(row, sink); }));
-  return JsonText(result);
+  out.result.Add(TableOf("findings", findings, visit));
+  out.result.Add(TableOf("devices", std::span(report.devices),
+                         [](const BriefDevice& row, FieldSink* sink) { VisitRow(row, sink); }));
+  out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
+  out.result.csv = TableOf("", findings, visit);
+  for (const Format format : {Format::kTable, Format::kMarkdown}) {
+    out.others[format] = [&report, shown, options] { return PeopleText(report, shown, options); };
+  }
+  return out;
 }
-
-}  // namespace
 
 absl::StatusOr<std::string> BriefText(const BriefReport& report, const BriefSize& size,
                                       const OutputOptions& options) {
+  const auto text_of = [&](size_t findings) {
+    return Render(BriefOutput(report, findings, options), options);
+  };
   size_t shown = std::min(report.findings.size(), size.findings);
-  const auto text_of = options.for_people() ? PeopleText : DataText;
-  std::string text = text_of(report, shown, options);
-  while (text.size() > size.bytes && shown > 0) text = text_of(report, --shown, options);
+  std::string text = text_of(shown);
+  while (text.size() > size.bytes && shown > 0) text = text_of(--shown);
   if (text.size() <= size.bytes) return text;
   if (!options.for_people()) {
     return InvalidArgument("--bytes ", size.bytes, ": without any finding it is ", text.size(),

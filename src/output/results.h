@@ -51,6 +51,8 @@ Output PlanesOutput(const PlanesReport& report, const OutputOptions& options, si
 // CSV has its ops.
 Output HeadroomOutput(const HeadroomReport& report, const OutputOptions& options);
 
+// Its first findings; CSV has them.
+Output BriefOutput(const BriefReport& report, size_t most_findings, const OutputOptions& options);
 // How much of a brief is printed.
 struct BriefSize {
   size_t findings = 5;
