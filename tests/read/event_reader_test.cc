@@ -206,7 +206,7 @@ TEST_P(EventReaderTest, PartByPart) {
   TraceBuilder t;
   std::mt19937 random(9);
   LineBuilder line = t.Plane("one").Line({.id = 1, .name = "long"});
-  AddEvents(100 * kBatch, {}, &random, line);
+  AddEvents(120 * kBatch, {}, &random, line);
   Open(t);
   EventReader events = MakeReader();
   std::vector<Row> parts;
