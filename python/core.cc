@@ -426,6 +426,9 @@ class PyTrace {
     reader.Text("line", &options.line);
     reader.Text("name", &options.name);
     reader.Count("depth", &options.max_depth);
+    std::string by = "nesting";
+    reader.Text("by", &by);
+    options.by = ValueOf(ParseTreeBy(by));
     reader.End();
     const Trace& traced = trace();
     const TreeReport report =

@@ -77,10 +77,10 @@ constexpr CodeInfo kCodes[] = {
     {kLoneDone, "lone_done", kInfo,
      "-done ops whose -start is not in the trace: their transfers count from the -done on"},
     {kHloMissing, "hlo_missing", kInfo,
-     "programs ran whose Hlo Proto is not in the trace: what their ops compute and move is "
+     "programs ran whose Hlo Proto is not in the trace: what the compiler says of their ops is "
      "unknown"},
     {kHloUnusable, "hlo_unusable", kWarning,
-     "the Hlo Proto of a program that ran cannot be used: what its ops compute and move is "
+     "the Hlo Proto of a program that ran cannot be used: what the compiler says of its ops is "
      "unknown"},
     {kUnbelievablePeak, "unbelievable_peak", kWarning,
      "a device's peak in the trace is one that no device has; left out, --peak-flops and "

@@ -16,6 +16,7 @@
 #include "timing/filters.h"
 #include "trace_command.h"
 #include "xplane_time/compat.h"
+#include "xplane_time/headroom.h"
 #include "xplane_time/report.h"
 
 namespace xplane_time::tools {
@@ -46,9 +47,10 @@ class TextCommand : public TraceCommand {
   using TraceCommand::TraceCommand;
   virtual absl::StatusOr<std::string> Text(const Opened& opened) = 0;
 
-  // BuildReport; filters that leave nothing are an error here.
-  absl::StatusOr<Report> MakeReport(const Opened& opened) const {
-    ASSIGN_OR_RETURN(Report report, BuildReport(opened.trace, report_, opened.diagnostics));
+  using BuildsReport = decltype(BuildReport);
+  // Filters that leave nothing are an error here.
+  absl::StatusOr<Report> MakeReport(const Opened& opened, BuildsReport* build = BuildReport) const {
+    ASSIGN_OR_RETURN(Report report, build(opened.trace, report_, opened.diagnostics));
     WarnOfLeftOut(report.diagnostics);
     const std::string filters = GivenFilters();
     if (!filters.empty() && report.functions.empty() && report.kernels.empty()) {
@@ -100,7 +102,7 @@ class Kernels : public TextCommand {
 
  protected:
   absl::StatusOr<std::string> Text(const Opened& opened) override {
-    ASSIGN_OR_RETURN(Report report, MakeReport(opened));
+    ASSIGN_OR_RETURN(Report report, MakeReport(opened, BuildReportWithRates));
     RETURN_IF_ERROR(output::OrderReport(printing_.how, output::SortKeys::kKernels, &report));
     return output::Render(output::KernelsOutput(report, printing_.how), printing_.how);
   }
@@ -117,6 +119,11 @@ class Tree : public TextCommand {
     const Heading own = Own();
     own.Value("--line", &tree_.line, "RE", "Nest the lines that match instead of functions");
     own.Value("--name", &tree_.name, "RE", "Only events that match");
+    own.OneOf(
+        "--by", &tree_.by, {"nesting", "scope", "source"},
+        "What is inside of what: nesting, scope (the own time of ops by name scope) or source "
+        "(by file and line, under the calls around it) [nesting]",
+        "WHAT");
     own.Value("--depth", &tree_.max_depth, "N", "Levels to show [all]", CLI::Range(1, 1000000));
   }
 
@@ -126,6 +133,13 @@ class Tree : public TextCommand {
     if (!tree_.line.empty()) given.push_back({"line", tree_.line});
     if (!tree_.name.empty()) given.push_back({"name", tree_.name});
     if (tree_.max_depth != 0) given.push_back({"depth", int64_t{tree_.max_depth}});
+    if (tree_.by == TreeBy::kScope) given.push_back({"by", "scope"});
+    if (tree_.by == TreeBy::kSource) given.push_back({"by", "source"});
+    if (tree_.by != TreeBy::kNesting && !printing_.json_schema) {
+      RETURN_IF_ERROR(Refuse({"--line", "--name"},
+                             "means nothing with --by, whose rows are of ops; --kernel and --scope "
+                             "choose among these"));
+    }
     if (tree_.line.empty() || printing_.json_schema) return absl::OkStatus();
     return Refuse(
         {"--function", "--exclude", "--prefix", "--kernel", "--scope", "--min-duration",
@@ -367,6 +381,8 @@ void AddReport(CommandLine* line) {
 )"});
   line->Add<Tree>({"tree", "Nesting of functions or lines: total, self, child time",
                    R"(  xplane-time tree trace.xplane.pb --function jit_train --depth 2
+  xplane-time tree trace.xplane.pb --by scope --depth 3
+  xplane-time tree trace.xplane.pb --by source --function jit_train
   xplane-time tree trace.xplane.pb --device cpu --line python --name Execute
 )"});
   line->Add<Compat>({.name = "compat",

@@ -131,4 +131,9 @@ struct HeadroomReport {
 absl::StatusOr<HeadroomReport> BuildHeadroom(const Trace& trace, const HeadroomOptions& options,
                                              const Diagnostics& reading);
 
+// BuildReport, with what its kernels reach: flops_per_s, bytes_per_s and roof_share. Time: of
+// BuildReport, and linear in the Hlo Protos of programs that ran.
+absl::StatusOr<Report> BuildReportWithRates(const Trace& trace, const ReportOptions& options,
+                                            const Diagnostics& reading);
+
 }  // namespace xplane_time

@@ -174,6 +174,9 @@ struct KernelRow {
   std::optional<int64_t> min_ps, max_ps;
   std::optional<double> share;                   // of the device's self time, all kernels
   std::optional<int64_t> flops, bytes_accessed;  // over all executions of the row
+  // Only of BuildReportWithRates (headroom.h): what it reaches, and the time that its device needs
+  // at its peak as a part of what it took (above 1: the figures or the peak are wrong).
+  std::optional<double> flops_per_s, bytes_per_s, roof_share;
 };
 
 struct SampleRow {
@@ -257,14 +260,27 @@ absl::StatusOr<PlanesReport> DescribePlanes(const Trace& trace, const PlanesOpti
 
 // ---- trees ------------------------------------------------------------------------------------
 
+// What a tree is of: what is nested in what, the name scopes of ops, or the lines of source that
+// they are from.
+enum class TreeBy : uint8_t { kNesting, kScope, kSource };
+// "nesting", "scope", "source". Errors: InvalidArgument.
+absl::StatusOr<TreeBy> ParseTreeBy(std::string_view text);
+
 struct TreeOptions {
   ReportOptions select;    // device, filters, clock, tolerance
   std::string line;        // RE2 on line names: these lines instead of functions; empty: functions
   std::string name;        // RE2: only children that match (the root always stays)
   uint32_t max_depth = 0;  // 0: no limit
+  // Not kNesting: `line` and `name` mean nothing, and `select.scope` also looks at what the Hlo
+  // Protos say.
+  TreeBy by = TreeBy::kNesting;
 };
 
 // One path of names from a root, summed over all its occurrences. Pre-order.
+//
+// By scope or source: `total_ps` is the own time of all executions in it, each counted once, and
+// `self_ps` that of those which end here, in no further scope or line. So the roots of a device add
+// up to the self time of its executions.
 struct TreeRow {
   DeviceRef device;
   std::string line;  // empty for a function's tree
@@ -275,17 +291,24 @@ struct TreeRow {
   int64_t total_ps = 0;
   // self + child = total; empty where a body ends after its parent.
   std::optional<int64_t> self_ps = {}, child_ps = {};
-  std::string status = {};  // "ok", "asynchronous"
+  // "ok"; "asynchronous", "aggregated": of executions that end here some have no known own time.
+  std::string status = {};
+  // By scope or source, of what ends here: "model.py:12"; of a fusion those of all that is in it.
+  std::vector<std::string> lines = {};
+  bool lines_cut = false;  // there are more
 };
 
 struct TreeReport {
   std::vector<InputRow> inputs;
+  TreeBy by = TreeBy::kNesting;
   std::vector<TreeRow> rows;
   std::vector<DiagnosticRow> diagnostics;
 };
 
 // A function's tree: the runs (span; self = gap) and the kernels nested in them.
-// A line's tree: its events. Errors: as BuildReport.
+// A line's tree: its events. By scope: "jit(f)", in it "layer", in it "dot_general". By source: the
+// stack of calls, "train.py:90 <module>", in it "model.py:12 attention". What has neither is in a
+// row of its own, "(no scope)" or "(no source)". Errors: as BuildReport.
 absl::StatusOr<TreeReport> BuildTree(const Trace& trace, const TreeOptions& options,
                                      const Diagnostics& reading);
 

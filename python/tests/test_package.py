@@ -41,6 +41,8 @@ def flat(row):
             out.update({f"{key}_{name}": part for name, part in flat(value).items()})
         elif key.endswith("ci95") and value is not None:
             out[f"{key}_lo"], out[f"{key}_hi"] = value
+        elif isinstance(value, list) and all(isinstance(part, str) for part in value):
+            out[key] = "; ".join(value) or None
         else:
             out[key] = value
     return out
@@ -87,6 +89,8 @@ class Tables(unittest.TestCase):
         self.assertEqual(len(trace.planes), lines)
         want = command_json("tree", VARIANTS, "--depth", "2")
         self.assert_rows(trace.tree(depth=2), want["rows"] if "rows" in want else want["tree"])
+        want = command_json("tree", VARIANTS, "--by", "source")
+        self.assert_rows(trace.tree(by="source"), want["tree"])
 
     def test_events(self):
         trace = xplane_time.open(VARIANTS)

@@ -307,10 +307,15 @@ class Trace:
         line: str = "",
         name: str = "",
         depth: int = 0,
+        by: str = "nesting",
     ) -> Table:
-        """Nesting: functions with their kernels, or the events of lines that match `line`."""
+        """Nesting: functions with their kernels, or the events of lines that match `line`.
+
+        `by`: "scope" (name scopes of ops) or "source" (files and lines, under the calls around
+        them): the own time of each op, instead.
+        """
         return self._table(self._trace.tree({"device": device, "function": function, "line": line,
-                                             "name": name, "depth": depth}))
+                                             "name": name, "depth": depth, "by": by}))
 
     def __repr__(self) -> str:
         if isinstance(self._trace, _Closed):

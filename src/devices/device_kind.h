@@ -45,6 +45,7 @@ struct OpInfo {
   std::string kernel;  // display name if set, else the name
   std::string hlo_op;
   std::string tf_op, scope, source;  // empty: unknown
+  std::string source_stack;          // the same, the outermost line first
   Category category = Category::kCompute;
   std::optional<int64_t> flops, bytes_accessed;  // of one execution
   // TPU: one half of a transfer that runs beside other ops; a -done names its -start.
@@ -140,7 +141,7 @@ std::string_view LineRoleName(LineRole role);
 
 // One event as its kind understands it; views into the trace.
 struct Draft {
-  std::string_view kernel, hlo_op, tf_op, scope, source;
+  std::string_view kernel, hlo_op, tf_op, scope, source, source_stack;
   std::string_view opcode;  // of hlo_op, from the capture's Hlo Protos; empty: unknown
   std::string_view hlo_category;
   bool is_copy = false;            // the trace says so (memcpy_details)

@@ -65,6 +65,7 @@ constexpr KindStat kStats[] = {
     {"hlo_op", StatUse::kMeaning, &Draft::hlo_op},
     {"name", StatUse::kMeaning, &Draft::scope},
     {"source", StatUse::kMeaning, &Draft::source},
+    {"source_stack", StatUse::kMeaning, &Draft::source_stack},
     {"flops", StatUse::kMeaning, nullptr, &Draft::flops},
     {"bytes_accessed", StatUse::kMeaning, nullptr, &Draft::bytes_accessed}};
 

@@ -28,6 +28,7 @@ constexpr KindStat kStats[] = {
     {"bytes_accessed", StatUse::kMeaning, nullptr, &Draft::bytes_accessed},
     {"tf_op", StatUse::kMeaning, &Draft::tf_op},
     {"source", StatUse::kMeaning, &Draft::source},
+    {"source_stack", StatUse::kMeaning, &Draft::source_stack},
     {"memory_access_breakdown", StatUse::kMeaning, &Draft::memory_access}};
 
 bool Claims(std::string_view name, std::optional<int64_t>* ordinal) {

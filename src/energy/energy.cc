@@ -19,6 +19,7 @@
 #include "saturate.h"
 #include "status.h"
 #include "timing/analysis.h"
+#include "timing/origins.h"
 
 namespace xplane_time {
 namespace {
@@ -63,10 +64,12 @@ CaptureSpan SpanOf(const Trace& trace, const DeviceAnalysis& device) {
   return span;
 }
 
-// A kernel of a device: its row, and the op that it is of. Or a layer that was marked.
+// A kernel of a device: its row, the op that it is of, and what that is from. Or a layer that was
+// marked.
 struct Kernel {
   KernelRow row = {};
   const OpInfo* op = nullptr;
+  Origin origin = {};
 };
 
 // When each of the rows ran, since the span began. Takes it from the device.
@@ -114,9 +117,13 @@ class DeviceEnergy {
     }
     std::vector<KernelOfCells> rows = KernelsOf(*analysis);
     busy_ = TakeBusy(span_, rows, analysis);
+    Diagnostics ignored;  // without Hlo Protos it is what the trace says
+    CompiledPrograms compiled(*analysis, &ignored);
+    Origins origins(&compiled);
     for (KernelOfCells& each : rows) {
-      const OpInfo& op = analysis->tables->ops[analysis->cells[each.cells[0]].op];
-      kernels_.push_back({std::move(each.row), &op});
+      const KernelCell& cell = analysis->cells[each.cells[0]];
+      const OpInfo& op = analysis->tables->ops[cell.op];
+      kernels_.push_back({std::move(each.row), &op, origins.Of(op, cell.program)});
     }
     Find(std::move(source));
     AddKernelRows();
@@ -481,7 +488,7 @@ class DeviceEnergy {
   void AddLayerRows() {
     AddNamedRows(
         [](const Kernel& kernel) {
-          const std::string& source = kernel.op->source;
+          const std::string& source = kernel.origin.source;
           return source.empty() ? std::nullopt : std::optional(source);
         },
         &report_->sources);
@@ -491,7 +498,7 @@ class DeviceEnergy {
 
   // By its name scope.
   std::optional<std::string> LayerOf(const Kernel& kernel) const {
-    const std::string& scope = kernel.op->scope.empty() ? kernel.op->tf_op : kernel.op->scope;
+    const std::string& scope = kernel.origin.scope;
     std::optional<std::string> layer =
         given_.layer.any() ? given_.layer.Capture(scope) : std::optional(scope);
     return layer.has_value() && layer->empty() ? std::nullopt : layer;

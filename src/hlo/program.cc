@@ -57,13 +57,14 @@ bool ReadShape(const WireField& message, size_t depth, size_t* shapes, HloShape*
   });
 }
 
-// OpMetadata: op_name 2, source_file 3, source_line 4.
+// OpMetadata: op_name 2, source_file 3, source_line 4, stack_frame_id 15.
 bool ReadMetadata(const WireField& message, HloDetails* details) {
   Damage ignored;
   return ReadMessage(message, 1, &ignored, [&](const WireField& field) {
     if (field.key() == Length(2)) details->op_name = field.bytes;
     if (field.key() == Length(3)) details->source_file = field.bytes;
     if (field.key() == Varint(4)) details->source_line = field.whole();
+    if (field.key() == Varint(15)) details->stack_frame = static_cast<int32_t>(field.bits);
     return true;
   });
 }
@@ -206,12 +207,84 @@ bool ReadComputation(const WireField& message, Damage* damage, HloComputation* c
 
 }  // namespace
 
-// HloProto: hlo_module 1. HloModuleProto: name 1, computations 3.
+// FileLocation: file_name_id 1, function_name_id 2, line 3. StackFrame: file_location_id 1,
+// parent_frame_id 2. Of the index: file_names 1, function_names 2, file_locations 3,
+// stack_frames 4.
+bool HloProgram::FrameIndex::Add(const WireField& index) {
+  constexpr size_t kMost = kMostInstructions;
+  Damage ignored;
+  // The numbers from 1 on of a message, each a part of it.
+  const auto read = [&](const WireField& message, std::initializer_list<int32_t*> parts) {
+    return ReadMessage(message, 3, &ignored, [&](const WireField& field) {
+      if (field.type != WireType::kVarint || field.number > parts.size()) return true;
+      *parts.begin()[field.number - 1] = static_cast<int32_t>(field.bits);
+      return true;
+    });
+  };
+  return ReadMessage(index, 2, &ignored, [&](const WireField& field) {
+    if (files.size() + functions.size() + locations.size() + frames.size() > kMost) return false;
+    if (field.key() == Length(1)) files.push_back(field.bytes);
+    if (field.key() == Length(2)) functions.push_back(field.bytes);
+    if (field.key() == Length(3)) {
+      Location& to = locations.emplace_back();
+      return read(field, {&to.file, &to.function, &to.line});
+    }
+    if (field.key() != Length(4)) return true;
+    Frame& to = frames.emplace_back();
+    return read(field, {&to.location, &to.parent});
+  });
+}
+
+namespace {
+
+// Of an id from 1 on; null: there is none.
+template <typename Row>
+const Row* AtId(const std::vector<Row>& rows, int64_t id) {
+  return id > 0 && static_cast<size_t>(id) <= rows.size() ? &rows[static_cast<size_t>(id) - 1]
+                                                          : nullptr;
+}
+
+}  // namespace
+
+HloFrame HloProgram::FrameIndex::At(const Frame& frame) const {
+  const Location* const location = AtId(locations, frame.location);
+  if (location == nullptr) return {};
+  const std::string_view *const file = AtId(files, location->file), *const function =
+                                                                        AtId(functions,
+                                                                             location->function);
+  return {.file = file == nullptr ? std::string_view() : *file,
+          .function = function == nullptr ? std::string_view() : *function,
+          .line = location->line};
+}
+
+HloStack HloProgram::StackOf(int64_t stack_frame) const {
+  HloStack stack;
+  for (int64_t id = stack_frame; id != 0;) {
+    const FrameIndex::Frame* const frame = AtId(frames_.frames, id);
+    stack.broken = frame == nullptr || stack.frames.size() == kMostFrames;
+    if (stack.broken) break;
+    stack.frames.push_back(frames_.At(*frame));
+    id = frame->parent;
+  }
+  if (stack.broken && !stack.frames.empty()) stack.frames.resize(1);
+  std::ranges::reverse(stack.frames);
+  return stack;
+}
+
+HloFrame HloProgram::SourceOf(const HloDetails& details) const {
+  if (!details.source_file.empty()) return {details.source_file, {}, details.source_line};
+  const FrameIndex::Frame* const frame = AtId(frames_.frames, details.stack_frame);
+  return frame == nullptr ? HloFrame() : frames_.At(*frame);
+}
+
+// HloProto: hlo_module 1. HloModuleProto: name 1, computations 3, stack_frame_index 17, without
+// which, or where it is damaged, there are no frames.
 absl::StatusOr<HloProgram> HloProgram::Read(std::string_view hlo_proto) {
   HloProgram program;
   Damage damage;
   const auto read_module = [&](const WireField& field) {
     if (field.key() == Length(1)) program.name_ = field.bytes;
+    if (field.key() == Length(17) && !program.frames_.Add(field)) program.frames_ = {};
     if (field.key() != Length(3)) return true;
     return ReadComputation(field, &damage, &program.computations_.emplace_back(),
                            &program.instructions_);

@@ -9,6 +9,7 @@
 //   const HloProgram* const program = programs.Find(19).program;   // null: see `state`
 //   const HloInstruction* const gemm = program->Find("custom-call.1");
 //   ReadDetails(*gemm)->custom_call_target                // "__cublas$gemm"
+//   program->SourceOf(*ReadDetails(*gemm))                // "model.py", "attention", 12
 //
 // All texts are views into the trace. The wire is walked with bounds checks (read/wire.h); of
 // fields that are not named here nothing is read, so that newer schemas do no harm. Time: linear.
@@ -26,6 +27,8 @@
 #include "xplane_time/trace.h"
 
 namespace xplane_time {
+
+struct WireField;
 
 // HloInstructionProto, as far as every one is read.
 struct HloInstruction {
@@ -57,12 +60,24 @@ struct HloDetails {
   std::string_view custom_call_target, backend_config;
   std::string_view op_name, source_file;
   int64_t source_line = 0;  // 0: unknown
+  int64_t stack_frame = 0;  // for HloProgram::StackOf; 0: none
   // Of a collective; 0: not told.
   int64_t replica_groups = 0, replicas_a_group = 0;
 };
 // Empty at damage, and where there are more operands, dimensions or tuple members than any
 // program has.
 std::optional<HloDetails> ReadDetails(const HloInstruction& instruction);
+
+// Where a line of source is; empty, 0: not told.
+struct HloFrame {
+  std::string_view file = {}, function = {};
+  int64_t line = 0;
+};
+struct HloStack {
+  std::vector<HloFrame> frames = {};  // the outermost first
+  // An id leads nowhere, or in a circle: all that is there is the innermost, where it is sound.
+  bool broken = false;
+};
 
 struct HloComputation {
   std::string_view name;
@@ -74,6 +89,7 @@ struct HloComputation {
 class HloProgram {
  public:
   static constexpr size_t kMostInstructions = size_t{1} << 22;
+  static constexpr size_t kMostFrames = 256;  // on each other; Python's are at most some tens
 
   // `hlo_proto` must outlive it. Errors: DataLoss (where, and what is damaged).
   static absl::StatusOr<HloProgram> Read(std::string_view hlo_proto);
@@ -87,11 +103,32 @@ class HloProgram {
   const HloInstruction* FindId(int64_t id) const;
   const HloComputation* FindComputation(int64_t id) const;
 
+  // The frames that end in `stack_frame`.
+  HloStack StackOf(int64_t stack_frame) const;
+  // The line itself: that of the details, else the innermost frame.
+  HloFrame SourceOf(const HloDetails& details) const;
+
  private:
+  // StackFrameIndexProto: ids are positions from 1 on; 0 is none.
+  struct FrameIndex {
+    struct Location {
+      int32_t file = 0, function = 0, line = 0;
+    };
+    struct Frame {
+      int32_t location = 0, parent = 0;
+    };
+    std::vector<std::string_view> files = {}, functions = {};
+    std::vector<Location> locations = {};
+    std::vector<Frame> frames = {};
+
+    bool Add(const WireField& index);  // false: it is damaged
+    HloFrame At(const Frame& frame) const;
+  };
   using IndexOf = absl::flat_hash_map<int64_t, uint32_t>;
   std::string_view name_;
   std::vector<HloInstruction> instructions_;  // by computation
   std::vector<HloComputation> computations_;
+  FrameIndex frames_;
   absl::flat_hash_map<absl::string_view, uint32_t> by_name_;
   IndexOf by_id_, computation_by_id_;
 };

@@ -1,9 +1,7 @@
 #include "xplane_time/headroom.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
-#include <memory>
 #include <tuple>
 #include <utility>
 
@@ -15,6 +13,7 @@
 #include "saturate.h"
 #include "status.h"
 #include "timing/analysis.h"
+#include "timing/origins.h"
 
 namespace xplane_time {
 namespace {
@@ -35,69 +34,6 @@ constexpr const char* kNoRoofs[] = {"host",       "not_compute",        "pair",
                                     "no_program", "not_in_program",     "no_model",
                                     "no_peak",    "executions_unknown", "above_peak"};
 
-// "19", or a fingerprint beyond int64: as it is in the trace.
-std::optional<uint64_t> ProgramNumber(const std::optional<std::string>& id) {
-  if (!id.has_value()) return std::nullopt;
-  const char *const begin = id->data(), *const end = begin + id->size();
-  uint64_t number = 0;
-  if (const auto [at, error] = std::from_chars(begin, end, number);
-      error == std::errc() && at == end) {
-    return number;
-  }
-  int64_t negative = 0;
-  const auto [at, error] = std::from_chars(begin, end, negative);
-  const bool whole = error == std::errc() && at == end;
-  return whole ? std::optional(static_cast<uint64_t>(negative)) : std::nullopt;
-}
-
-// What the compiler says of the programs of one device; what is wrong with that is told once each.
-class Compiled {
- public:
-  Compiled(const Trace& trace, uint32_t plane, Diagnostics* diagnostics)
-      : plane_(plane), programs_(trace, trace.planes[plane]), diagnostics_(diagnostics) {}
-
-  struct Program {
-    const HloProgram* hlo = nullptr;
-    std::unique_ptr<OpCosts> costs;
-  };
-
-  // Null: nothing that can be used.
-  Program* Of(const ProgramInfo& info) {
-    const auto [place, is_new] = known_.try_emplace({info.function, info.program_id.value_or("")});
-    Program& program = place->second;
-    if (is_new) Find(info, &program);
-    return program.hlo == nullptr ? nullptr : &program;
-  }
-
- private:
-  void Find(const ProgramInfo& info, Program* program) {
-    const std::optional<uint64_t> number = ProgramNumber(info.program_id);
-    const HloPrograms::Found found =
-        number.has_value() ? programs_.Find(*number) : HloPrograms::Found{};
-    if (found.state == HloPrograms::State::kMissing) {
-      diagnostics_->Count(DiagnosticCode::kHloMissing, {.plane = plane_});
-    } else if (found.program == nullptr) {
-      const bool damaged = found.state == HloPrograms::State::kDamaged;
-      Tell(info, damaged ? "damaged" : "two that differ");
-    } else if (found.program->name() != info.function) {
-      Tell(info, Cat("of ", found.program->name()));
-    } else {
-      program->hlo = found.program;
-      program->costs = std::make_unique<OpCosts>(*found.program);
-    }
-  }
-  void Tell(const ProgramInfo& info, std::string_view why) {
-    diagnostics_->Note(DiagnosticCode::kHloUnusable,
-                       Cat(info.function, "(", info.program_id.value_or(""), "): ", why),
-                       {.plane = plane_});
-  }
-
-  const uint32_t plane_;
-  HloPrograms programs_;
-  Diagnostics* const diagnostics_;
-  std::map<std::pair<std::string, std::string>, Program> known_;
-};
-
 // The cells of one row.
 using Cells = std::vector<const KernelCell*>;
 
@@ -108,7 +44,8 @@ class DeviceHeadroom {
       : device_(device),
         tables_(*device.tables),
         rules_(RulesOf(device.plane.kind)),
-        compiled_(trace, device.plane.plane, diagnostics) {
+        compiled_(device, diagnostics),
+        origins_(&compiled_) {
     row_.device = device.row.device;
     row_.kind = device.plane.kind;
     row_.self_ps = device.self_ps;
@@ -120,14 +57,28 @@ class DeviceHeadroom {
     TakePeaks(options);
   }
 
-  HeadroomDevice AddTo(std::vector<HeadroomRow>* rows) {
+  // Its ops, in no order that means anything.
+  struct Op {
+    HeadroomRow row;
+    Cells cells;
+  };
+  std::vector<Op> Ops() {
     std::map<std::pair<uint32_t, std::string_view>, Cells> ops;
     for (const KernelCell& cell : device_.cells) {
       if (cell.count == 0) continue;
       const OpInfo& op = tables_.ops[cell.op];
       ops[{cell.program, op.hlo_op.empty() ? op.kernel : op.hlo_op}].push_back(&cell);
     }
-    for (const auto& [key, cells] : ops) rows->push_back(RowOf(key.second, cells));
+    std::vector<Op> all;
+    for (auto& [key, cells] : ops) {
+      HeadroomRow row = RowOf(key.second, cells);
+      all.push_back({std::move(row), std::move(cells)});
+    }
+    return all;
+  }
+
+  HeadroomDevice AddTo(std::vector<HeadroomRow>* rows) {
+    for (Op& op : Ops()) rows->push_back(std::move(op.row));
     if (row_.self_ps > 0) {
       row_.roofed_share = static_cast<double>(row_.roofed_ps) / static_cast<double>(row_.self_ps);
     }
@@ -209,8 +160,9 @@ class DeviceHeadroom {
 
   // What is known of one execution, as the kind of device tells it.
   OpCost CostOf(const OpInfo& op, const Cells& cells, HeadroomRow* row) {
-    if (!op.tf_op.empty()) row->op_name = op.tf_op;
-    if (!op.source.empty()) row->source = op.source;
+    Origin origin = origins_.Of(op, cells[0]->program);
+    if (!origin.scope.empty()) row->op_name = std::move(origin.scope);
+    if (!origin.source.empty()) row->source = std::move(origin.source);
     if (IsPair(op)) {
       row->reason = NoRoof::kPair;
       return {};
@@ -256,20 +208,12 @@ class DeviceHeadroom {
       row->reason = NoRoof::kNoProgram;
       return {};
     }
-    Compiled::Program* const compiled = compiled_.Of(tables_.programs[program]);
-    const HloInstruction* const instruction =
-        compiled == nullptr ? nullptr : compiled->hlo->Find(op.hlo_op);
-    if (instruction == nullptr) {
-      row->reason = compiled == nullptr ? NoRoof::kNoProgram : NoRoof::kNotInProgram;
+    const CompiledPrograms::Found found = compiled_.Find(op, program);
+    if (found.instruction == nullptr) {
+      row->reason = found.program == nullptr ? NoRoof::kNoProgram : NoRoof::kNotInProgram;
       return {};
     }
-    if (const auto details = ReadDetails(*instruction); details.has_value()) {
-      if (!details->op_name.empty()) row->op_name = details->op_name;
-      if (!details->source_file.empty()) {
-        row->source = Cat(details->source_file, ":", details->source_line);
-      }
-    }
-    return compiled->costs->Of(*instruction);
+    return costs_.try_emplace(found.program, *found.program).first->second.Of(*found.instruction);
   }
 
   static void FillRates(HeadroomRow* row) {
@@ -341,7 +285,9 @@ class DeviceHeadroom {
   const DeviceAnalysis& device_;
   const ExecutionTables& tables_;
   const KindRules& rules_;
-  Compiled compiled_;
+  CompiledPrograms compiled_;
+  Origins origins_;
+  std::map<const HloProgram*, OpCosts> costs_;
   HeadroomDevice row_;
 };
 
@@ -350,6 +296,72 @@ absl::Status CheckPeak(const char* name, const std::optional<double>& peak, doub
   return InvalidArgument(name, " of ", *peak, " a second: no device is like that; give one from ",
                          kLeastPeak, " to ", most);
 }
+
+// What the kernels of a device reach, as its ops do: where an op has several, which of them does
+// how much of its work is not known.
+class KernelRates {
+ public:
+  explicit KernelRates(std::vector<DeviceHeadroom::Op> ops, const DeviceAnalysis& device)
+      : ops_(std::move(ops)), op_of_cell_(device.cells.size(), kNone), device_(device) {
+    for (uint32_t i = 0; i < ops_.size(); ++i) {
+      for (const KernelCell* cell : ops_[i].cells) op_of_cell_[IndexOf(cell)] = i;
+    }
+    for (const KernelCell& cell : device.cells) ++kernels_of_op_[KeyOf(cell)];
+  }
+
+  void Fill(KernelOfCells* kernel) const {
+    std::map<uint32_t, size_t> own;  // by op, how many of its kernels are in the row
+    for (const size_t cell : kernel->cells) ++own[op_of_cell_[cell]];
+    Sum flops, bytes, roof_ps;
+    for (const auto& [at, kernels] : own) {
+      const DeviceHeadroom::Op& op = ops_[at];
+      const bool whole = kernels == kernels_of_op_.at(KeyOf(*op.cells[0]));
+      const double times = whole ? static_cast<double>(op.row.executions.value_or(0)) : 0;
+      flops.Add(op.row.flops, times);
+      bytes.Add(op.row.bytes, times);
+      roof_ps.Add(op.row.roof_ps, times > 0 ? 1 : 0);
+    }
+    KernelRow* const row = &kernel->row;
+    if (row->total_ps <= 0) return;
+    const bool is_pair = ops_[own.begin()->first].row.reason == NoRoof::kPair;
+    const auto per_s = [&](const Sum& sum, const std::optional<int64_t>& told) {
+      const std::optional<double> all = sum.known ? std::optional(sum.of_all)
+                                        : told.has_value() && !is_pair
+                                            ? std::optional(static_cast<double>(*told))
+                                            : std::nullopt;
+      return all.has_value()
+                 ? std::optional(*all / static_cast<double>(row->total_ps) * kPsPerSecond)
+                 : std::nullopt;
+    };
+    row->flops_per_s = per_s(flops, row->flops);
+    row->bytes_per_s = per_s(bytes, row->bytes_accessed);
+    if (roof_ps.known) row->roof_share = roof_ps.of_all / static_cast<double>(row->total_ps);
+  }
+
+ private:
+  // Unknown as soon as a part is, or how often it is there (0).
+  struct Sum {
+    double of_all = 0;
+    bool known = true;
+    void Add(const std::optional<double>& each, double times) {
+      known &= each.has_value() && times > 0;
+      of_all += each.value_or(0) * times;
+    }
+  };
+  using OpKey = std::pair<uint32_t, std::string_view>;
+  OpKey KeyOf(const KernelCell& cell) const {
+    const OpInfo& op = device_.tables->ops[cell.op];
+    return {cell.program, op.hlo_op.empty() ? op.kernel : op.hlo_op};
+  }
+  size_t IndexOf(const KernelCell* cell) const {
+    return static_cast<size_t>(cell - device_.cells.data());
+  }
+
+  std::vector<DeviceHeadroom::Op> ops_;
+  std::vector<uint32_t> op_of_cell_;
+  const DeviceAnalysis& device_;
+  std::map<OpKey, size_t> kernels_of_op_;  // those that filters leave out, too
+};
 
 }  // namespace
 
@@ -393,6 +405,19 @@ HeadroomReport insight::HeadroomOf(const Trace& trace, Analysis* analysis,
                    });
   report.diagnostics = DescribeDiagnostics(trace, analysis->diagnostics);
   return report;
+}
+
+absl::StatusOr<Report> BuildReportWithRates(const Trace& trace, const ReportOptions& options,
+                                            const Diagnostics& reading) {
+  ASSIGN_OR_RETURN(Analysis analysis, Analyze(trace, options, reading));
+  Diagnostics ignored;  // it is headroom that says why there is none
+  return ReportOf(trace, options, &analysis,
+                  [&](const DeviceAnalysis& device, std::span<KernelOfCells> kernels) {
+                    if (kernels.empty()) return;
+                    DeviceHeadroom headroom(trace, {}, device, &ignored);
+                    const KernelRates rates(headroom.Ops(), device);
+                    for (KernelOfCells& kernel : kernels) rates.Fill(&kernel);
+                  });
 }
 
 }  // namespace xplane_time

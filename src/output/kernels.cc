@@ -2,7 +2,6 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "devices/device_kind.h"
 #include "output/results.h"
 #include "output/trace_views.h"
 
@@ -45,21 +44,19 @@ void AddTo(const KernelRow& row, KernelRow* merged) {
   merged->program_id.reset();
   merged->flops.reset();
   merged->bytes_accessed.reset();
+  merged->flops_per_s.reset();
+  merged->bytes_per_s.reset();
+  merged->roof_share.reset();
 }
 
 using KernelRows = std::span<const KernelRow>;
 using KernelGrid = RowGrid<KernelRows>;
 
-// What `amount` of a row's executions comes to a second; not shown where no row knows it.
-void AddRate(const char* header, std::optional<int64_t> KernelRow::*amount, KernelGrid* grid) {
-  constexpr double kPsPerSecond = 1e12;
-  const auto rate = [amount](const KernelRow& row) {
-    const bool known = row.*amount && row.total_ps > 0 && !IsHalfOfPair(row.kernel);
-    return FormatRate(known ? std::optional(static_cast<double>(*(row.*amount)) /
-                                            static_cast<double>(row.total_ps) * kPsPerSecond)
-                            : std::nullopt);
-  };
-  grid->Number(header, rate).Drop(3).HideIfUnknown();
+// Not shown where no row knows it.
+void AddRate(const char* header, std::optional<double> KernelRow::*per_s, int drop,
+             KernelGrid* grid) {
+  const auto rate = [per_s](const KernelRow& row) { return FormatRate(row.*per_s); };
+  grid->Number(header, rate).Drop(drop).HideIfUnknown();
 }
 
 // Kernel to category, the columns of both tables; `all` adds the others. What gives way to
@@ -85,8 +82,11 @@ void AddNumbers(const KernelRows& rows, const OutputOptions& options, bool all, 
   }
   grid->Number("share %", [](const KernelRow& row) { return FormatPercent(row.share); });
   if (all) {
-    AddRate("FLOP/s", &KernelRow::flops, grid);
-    AddRate("B/s", &KernelRow::bytes_accessed, grid);
+    AddRate("FLOP/s", &KernelRow::flops_per_s, /*drop=*/2, grid);
+    AddRate("B/s", &KernelRow::bytes_per_s, /*drop=*/3, grid);
+    grid->Number("roof %", [](const KernelRow& row) { return FormatPercent(row.roof_share); })
+        .Drop(1)
+        .HideIfUnknown();
   }
   grid->Text("category", [](const KernelRow& row) { return CategoryName(row.category); })
       .Drop(3)

@@ -1,5 +1,7 @@
 // Trees of executions.
+#include <map>
 
+#include "absl/strings/str_cat.h"
 #include "output/results.h"
 #include "output/trace_views.h"
 
@@ -8,9 +10,19 @@ namespace {
 
 using result::TableOf;
 
-// The total of the root above each row; 0 where the root is not known.
-std::vector<double> RootTotals(const std::vector<TreeRow>& rows) {
+// What each row is a part of: the total of the root above it, or, by scope or source, of all roots
+// of its device; 0 where that is not known.
+std::vector<double> WholeTotals(const TreeReport& report) {
+  const std::vector<TreeRow>& rows = report.rows;
   std::vector<double> totals(rows.size(), 0);
+  if (report.by != TreeBy::kNesting) {
+    std::map<DeviceKey, double> of_device;
+    for (const TreeRow& row : rows) {
+      if (row.depth == 0) of_device[KeyOf(row.device)] += static_cast<double>(row.total_ps);
+    }
+    for (size_t i = 0; i < rows.size(); ++i) totals[i] = of_device[KeyOf(rows[i].device)];
+    return totals;
+  }
   for (size_t i = 0; i < rows.size(); ++i) {
     const bool has_parent = rows[i].parent && *rows[i].parent < i;
     totals[i] = has_parent ? totals[*rows[i].parent] : static_cast<double>(rows[i].total_ps);
@@ -18,36 +30,60 @@ std::vector<double> RootTotals(const std::vector<TreeRow>& rows) {
   return totals;
 }
 
-// `root_ps(row)`: of the root above it.
-template <typename RootPs>
-Grid TreeGrid(std::span<const TreeRow> rows, RootPs root_ps, const OutputOptions& options) {
+// "/home/me/model.py:12 attention": "model.py:12 attention".
+std::string WithoutFolder(const std::string& line) {
+  const size_t slash = line.substr(0, line.find(' ')).rfind('/');
+  return slash == std::string::npos ? line : line.substr(slash + 1);
+}
+
+// The lines of a row, where its name does not say them all.
+std::string LinesText(const TreeRow& row, bool with_folders) {
+  const bool in_name = row.lines.size() == 1 && row.name.starts_with(row.lines[0]);
+  if (row.lines.empty() || in_name) return "";
+  std::string text;
+  for (const std::string& line : row.lines) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", with_folders ? line : WithoutFolder(line));
+  }
+  return row.lines_cut ? text + ", ..." : text;
+}
+
+// `whole_ps(row)`: what it is a part of.
+template <typename WholePs>
+Grid TreeGrid(std::span<const TreeRow> rows, TreeBy by, WholePs whole_ps,
+              const OutputOptions& options) {
   // Of a function's run self time is the time in which no kernel ran.
-  const auto self_if = [](bool of_run) {
-    return [of_run](const TreeRow& row) {
-      const bool is_run = row.depth == 0 && row.line.empty();
+  const bool by_nesting = by == TreeBy::kNesting;
+  const auto self_if = [by_nesting](bool of_run) {
+    return [of_run, by_nesting](const TreeRow& row) {
+      const bool is_run = by_nesting && row.depth == 0 && row.line.empty();
       return is_run == of_run ? row.self_ps : std::nullopt;
     };
   };
   RowGrid grid(rows);
   const Unit unit = CommonUnit(grid.Values(&TreeRow::total_ps), options.unit);
-  grid.Name("name", 20, [](const TreeRow& row) {
+  grid.Name("name", by_nesting ? 20 : 40, [&](const TreeRow& row) {
     const size_t depth = std::min<size_t>(row.depth, 12);  // deep paths keep room for their names
-    return std::string(2 * depth, ' ') + row.name;
+    const bool is_short = by == TreeBy::kSource && !options.wide;
+    return std::string(2 * depth, ' ') + (is_short ? WithoutFolder(row.name) : row.name);
   });
   grid.Number("count", &TreeRow::count);
   grid.Times("total", unit, &TreeRow::total_ps);
   grid.Times("self", unit, self_if(false));
-  grid.Times("idle", unit, self_if(true)).HideIf(!rows.empty() && !rows[0].line.empty());
+  grid.Times("idle", unit, self_if(true))
+      .HideIf(!by_nesting || (!rows.empty() && !rows[0].line.empty()));
   grid.Times("child", unit, &TreeRow::child_ps).Drop(2);
-  grid.Number("of root %",
+  grid.Number(by_nesting ? "of root %" : "share %",
               [&](const TreeRow& row) {
-                return root_ps(row) > 0
-                           ? FormatPercent(static_cast<double>(row.total_ps) / root_ps(row))
+                return whole_ps(row) > 0
+                           ? FormatPercent(static_cast<double>(row.total_ps) / whole_ps(row))
                            : "-";
               })
       .Drop(1);
   grid.Name("status", 0, [](const TreeRow& row) { return row.status == "ok" ? "" : row.status; })
       .HideIfSame(/*unless_known=*/true);
+  grid.Name("lines", 16, [&](const TreeRow& row) { return LinesText(row, options.wide); })
+      .Drop(3)
+      .HideIfSame();
   return std::move(grid).Take();
 }
 
@@ -55,9 +91,9 @@ Grid TreeGrid(std::span<const TreeRow> rows, RootPs root_ps, const OutputOptions
 std::vector<Section> TreeSections(const TreeReport& report, const OutputOptions& options) {
   const std::vector<TreeRow>& rows = report.rows;
   const size_t shown = std::min(rows.size(), options.top.value_or(rows.size()));
-  const std::vector<double> root_totals = RootTotals(rows);
-  const auto root_ps = [&](const TreeRow& row) {
-    return root_totals[static_cast<size_t>(&row - rows.data())];
+  const std::vector<double> totals = WholeTotals(report);
+  const auto whole_ps = [&](const TreeRow& row) {
+    return totals[static_cast<size_t>(&row - rows.data())];
   };
   const DeviceNames names(rows);
   std::vector<Section> sections;
@@ -66,16 +102,16 @@ std::vector<Section> TreeSections(const TreeReport& report, const OutputOptions&
       return KeyOf(row.device) == KeyOf(first.device) && row.line == first.line;
     };
     while (end < shown && is_of_line(rows[end])) ++end;
-    Section section = {
-        .title = names.Name(rows[begin].device),
-        .grid = TreeGrid(std::span(rows).subspan(begin, end - begin), root_ps, options)};
+    Section section = {.title = names.Name(rows[begin].device),
+                       .grid = TreeGrid(std::span(rows).subspan(begin, end - begin), report.by,
+                                        whole_ps, options)};
     if (!rows[begin].line.empty()) {
       section.title.append(", line \"" + Printable(rows[begin].line) + "\"");
     }
     sections.push_back(std::move(section));
   }
   if (sections.empty()) {
-    sections.push_back({.title = "tree", .grid = TreeGrid({}, root_ps, options)});
+    sections.push_back({.title = "tree", .grid = TreeGrid({}, report.by, whole_ps, options)});
   }
   if (rows.empty()) sections.back().notes = {"none"};
   NoteMore(rows.size(), shown, "rows", "without --top", &sections.back().notes);

@@ -73,6 +73,10 @@ class FieldSink {
                         std::optional<double> /*hi*/) {}
   // Lists and objects, which only JSON has.
   virtual void Texts(std::string_view, std::span<const std::string>) {}
+  // A list of a row: without lists a text, parted by "; ".
+  virtual void RowTexts(std::string_view name, std::span<const std::string> texts) {
+    Texts(name, texts);
+  }
   virtual void Numbers(std::string_view, std::span<const std::optional<double>>) {}
   virtual void Rows(const Table&) {}
   // A JSON text; one that is none is a string.
@@ -98,6 +102,11 @@ class FlatSink : public FieldSink {
     const bool known = lo && hi && std::isfinite(*lo) && std::isfinite(*hi);
     Field(std::string(name) + "_lo", known ? lo : std::nullopt);
     Field(std::string(name) + "_hi", known ? hi : std::nullopt);
+  }
+  void RowTexts(std::string_view name, std::span<const std::string> texts) final {
+    std::string joined;
+    for (const std::string& text : texts) joined.append(joined.empty() ? "" : "; ").append(text);
+    Field(name, KnownText(joined));
   }
 
  protected:

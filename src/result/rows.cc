@@ -140,7 +140,8 @@ void VisitRow(const KernelRow& row, FieldSink* sink) {
   XPLANE_TIME_FIELDS(sink, row.kernel, row.function, row.program_id, CategoryName(row.category),
                      row.scope, ClockName(row.clock), row.count, row.total_ps, row.self_ps,
                      row.mean_ps, row.median_ps, row.std_ps, row.min_ps, row.max_ps, row.share,
-                     row.flops, row.bytes_accessed);
+                     row.flops, row.bytes_accessed, row.flops_per_s, row.bytes_per_s,
+                     row.roof_share);
 }
 
 void VisitRow(const EnergyDevice& row, FieldSink* sink) {
@@ -203,6 +204,8 @@ void VisitRow(const TreeRow& row, FieldSink* sink) {
   VisitDevice(&row.device, sink);
   XPLANE_TIME_FIELDS(sink, KnownText(row.line), row.name, row.depth, row.parent, row.count,
                      row.total_ps, row.self_ps, row.child_ps, row.status);
+  sink->RowTexts("lines", row.lines);
+  sink->Field("lines_cut", row.lines_cut);
 }
 
 void VisitRow(const PlaneRow& row, FieldSink* sink) {

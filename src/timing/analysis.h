@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "hlo/program.h"
 #include "timing/device_meter.h"
 
 namespace xplane_time {
@@ -60,6 +63,7 @@ struct DeviceAnalysis {
   DevicePlane plane;
   uint32_t capture = 0;
   std::shared_ptr<const ExecutionTables> tables;
+  std::shared_ptr<HloPrograms> hlo;  // of its programs; the trace outlives them
   DeviceRow row;
   bool any_module = false;
   std::vector<RunSample> samples;  // of wanted programs, by (program, start)
@@ -94,13 +98,16 @@ absl::StatusOr<Analysis> AnalyzeAndWatch(const Trace& trace, const ReportOptions
 std::vector<FunctionRow> FunctionRows(const Analysis& analysis, const ReportOptions& options);
 std::vector<FunctionRow> CombinedRows(Analysis* analysis, const ReportOptions& options,
                                       bool by_variant);
-std::vector<KernelRow> KernelRows(const Analysis& analysis);
-// The same of one device, with the indices of the cells that each row is of.
+// One device's, with the indices of the cells that each row is of.
 struct KernelOfCells {
   KernelRow row;
   std::vector<size_t> cells;
 };
 std::vector<KernelOfCells> KernelsOf(const DeviceAnalysis& device);
+// What a report says. `complete` may add to the rows of each device's kernels.
+using CompleteKernels = std::function<void(const DeviceAnalysis&, std::span<KernelOfCells>)>;
+Report ReportOf(const Trace& trace, const ReportOptions& options, Analysis* analysis,
+                const CompleteKernels& complete = {});
 // Without those that `skip_runs` and `trim` leave out; suspect ones are marked.
 std::vector<SampleRow> SampleRows(const Analysis& analysis, const ReportOptions& options);
 

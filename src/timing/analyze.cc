@@ -247,6 +247,7 @@ class PlaneAnalyzer {
     DeviceAnalysis analysis;
     analysis.plane = plane_;
     analysis.tables = stream_.tables();
+    analysis.hlo = stream_.hlo();
     analysis.any_module = !stream_.modules().empty();
     analysis.clocks = clocks_;
     meter.Finish(stream_.completions(), diagnostics_);

@@ -541,7 +541,11 @@ void DeviceMeter::Finish(const Completions& completions, Diagnostics* diagnostic
     }
     ++asynchronous;
     self_ps = SaturatingSub(self_ps, Length(body.interval));
-    if (body.cell != kNone) cells[body.cell].self_ps = std::nullopt;
+    if (body.cell == kNone) continue;
+    KernelCell& cell = cells[body.cell];
+    cell.self_ps = std::nullopt;
+    ++cell.asynchronous;
+    cell.children_ps = SaturatingAdd(cell.children_ps, Length(body.interval));
   }
   for (KernelCell& cell : cells) {
     const DurationCounts::Sum sum = cell.durations.Total();
@@ -549,7 +553,8 @@ void DeviceMeter::Finish(const Completions& completions, Diagnostics* diagnostic
     cell.total_ps = SaturatingAdd(cell.total_ps, sum.total_ps);
     const bool saturated = sum.total_ps == std::numeric_limits<int64_t>::max();
     if (saturated) cell.self_ps = std::nullopt;  // what is left of it is not known
-    if (cell.self_ps.has_value()) cell.self_ps = SaturatingSub(sum.total_ps, cell.children_ps);
+    cell.known_self_ps = SaturatingSub(sum.total_ps, cell.children_ps);
+    if (cell.self_ps.has_value()) cell.self_ps = cell.known_self_ps;
     cell.min_ps = sum.min_ps;
     cell.max_ps = sum.max_ps;
   }

@@ -261,6 +261,8 @@ struct KernelCell {
   int64_t min_ps = 0, max_ps = 0;      // without those in aggregated events
   int64_t children_ps = 0;             // inside the executions
   std::optional<int64_t> self_ps = 0;  // after Finish(), where it is known
+  int64_t known_self_ps = 0;           // the same of those of which it is
+  uint64_t asynchronous = 0;           // those whose bodies end after them, of which it is not
   // Copies: what those moved together that tell it, and how many these are.
   int64_t copied_bytes = 0;
   uint64_t copies_told = 0;

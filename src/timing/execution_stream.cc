@@ -111,10 +111,10 @@ struct Meaning {
 // The meanings of one plane's events. Not thread-safe.
 class Meanings {
  public:
-  Meanings(const Trace& trace, const DevicePlane& device, ExecutionTables* tables)
+  Meanings(const Trace& trace, const DevicePlane& device, HloPrograms* hlo, ExecutionTables* tables)
       : plane_(trace.planes[device.plane]),
         rules_(RulesOf(device.kind)),
-        hlo_(trace, plane_),
+        hlo_(*hlo),
         tables_(*tables),
         recent_(kRecent),
         names_(plane_) {}
@@ -259,10 +259,10 @@ class Meanings {
     const HloText hlo = ParseHloText(d.hlo_text);
     const bool is_done = hlo.opcode.ends_with("-done");
     const std::string_view start_op = is_done ? hlo.first_operand : std::string_view();
-    const auto key =
-        std::make_tuple(View(d.kernel), View(d.hlo_op), View(d.tf_op), View(d.scope),
-                        View(d.source), View(start_op), View(d.memory_access), d.flops.value_or(-1),
-                        d.bytes_accessed.value_or(-1), static_cast<int>(category));
+    const auto key = std::make_tuple(View(d.kernel), View(d.hlo_op), View(d.tf_op), View(d.scope),
+                                     View(d.source), View(d.source_stack), View(start_op),
+                                     View(d.memory_access), d.flops.value_or(-1),
+                                     d.bytes_accessed.value_or(-1), static_cast<int>(category));
     const auto next = static_cast<uint32_t>(tables_.ops.size());
     const auto [found, inserted] = op_index_.try_emplace(key, next);
     if (inserted) {
@@ -271,6 +271,7 @@ class Meanings {
                 std::string(d.tf_op),
                 std::string(d.scope),
                 std::string(d.source),
+                std::string(d.source_stack),
                 category,
                 d.flops,
                 d.bytes_accessed,
@@ -296,7 +297,7 @@ class Meanings {
 
   const Plane& plane_;
   const KindRules& rules_;
-  HloPrograms hlo_;
+  HloPrograms& hlo_;
   ExecutionTables& tables_;
   LineRole role_ = LineRole::kExecution;
   std::vector<Own> own_stats_;  // of the batch
@@ -307,10 +308,10 @@ class Meanings {
   absl::flat_hash_map<uint64_t, std::vector<const Entry*>> by_hash_;
   std::vector<const Entry*> recent_;  // by some bits of the hash
   EventNames names_;
-  absl::flat_hash_map<
-      std::tuple<absl::string_view, absl::string_view, absl::string_view, absl::string_view,
-                 absl::string_view, absl::string_view, absl::string_view, int64_t, int64_t, int>,
-      uint32_t>
+  absl::flat_hash_map<std::tuple<absl::string_view, absl::string_view, absl::string_view,
+                                 absl::string_view, absl::string_view, absl::string_view,
+                                 absl::string_view, absl::string_view, int64_t, int64_t, int>,
+                      uint32_t>
       op_index_;
   absl::flat_hash_map<std::pair<std::string, std::optional<std::string>>, uint32_t> program_index_;
   absl::flat_hash_map<std::pair<std::string, std::string>, uint32_t> symbol_index_;
@@ -323,7 +324,8 @@ ExecutionStream::ExecutionStream(const Trace& trace, const DevicePlane& device,
       selection_(selection),
       options_(options),
       rules_(RulesOf(device.kind)),
-      meanings_(std::make_unique<Meanings>(trace, device, tables_.get())) {
+      hlo_(std::make_shared<HloPrograms>(trace, trace.planes[device.plane])),
+      meanings_(std::make_unique<Meanings>(trace, device, hlo_.get(), tables_.get())) {
   for (const KindStat& stat : rules_.stats) stat_names_.push_back(stat.name);
   const Plane& plane = trace.planes[device.plane];
   if (!rules_.needed_stat.empty() && !HasStat(plane, rules_.needed_stat)) return;

@@ -28,6 +28,7 @@
 
 namespace xplane_time {
 
+class HloPrograms;
 class Meanings;
 struct Meaning;
 
@@ -52,6 +53,8 @@ class ExecutionStream {
   bool needs_whole() const { return needs_whole_; }
 
   const std::shared_ptr<ExecutionTables>& tables() const { return tables_; }
+  // Of the plane's file and host.
+  const std::shared_ptr<HloPrograms>& hlo() const { return hlo_; }
   std::span<const ModuleEvent> modules() const { return modules_; }
   // Of everything since Start(); complete at the end.
   const std::vector<AggregatedExecution>& aggregated() const { return aggregated_; }
@@ -89,6 +92,7 @@ class ExecutionStream {
   std::vector<std::string_view> stat_names_;
   std::vector<uint32_t> execution_lines_, run_lines_;
   const std::shared_ptr<ExecutionTables> tables_ = std::make_shared<ExecutionTables>();
+  const std::shared_ptr<HloPrograms> hlo_;
   const std::unique_ptr<Meanings> meanings_;
 
   ChunkSize size_ = ChunkSize::kSmall;

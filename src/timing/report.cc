@@ -23,6 +23,7 @@ namespace {
 constexpr const char* kMetrics[] = {"active", "span", "sum"};
 constexpr const char* kClockChoices[] = {"auto", "device", "profile"};
 constexpr const char* kClocks[] = {"profile", "device"};
+constexpr const char* kTreesBy[] = {"nesting", "scope", "source"};
 constexpr const char* kCategories[] = {"compute", "copy", "collective", "other"};
 constexpr const char* kRowStatuses[] = {"ok", "no_ops", "runs_uncertain", "devices_unmatched"};
 
@@ -130,6 +131,10 @@ absl::StatusOr<Metric> ParseMetric(std::string_view text) {
 
 absl::StatusOr<ClockChoice> ParseClockChoice(std::string_view text) {
   return Parse<ClockChoice>(kClockChoices, text, "clock is auto, device or profile");
+}
+
+absl::StatusOr<TreeBy> ParseTreeBy(std::string_view text) {
+  return Parse<TreeBy>(kTreesBy, text, "a tree is by nesting, scope or source");
 }
 
 std::string_view ClockName(Clock clock) { return NameOf(kClocks, clock); }
@@ -250,18 +255,27 @@ std::vector<GivenOption> GivenOptions(const ReportOptions& options) {
 absl::StatusOr<Report> BuildReport(const Trace& trace, const ReportOptions& options,
                                    const Diagnostics& reading) {
   ASSIGN_OR_RETURN(Analysis analysis, Analyze(trace, options, reading));
+  return ReportOf(trace, options, &analysis);
+}
+
+Report ReportOf(const Trace& trace, const ReportOptions& options, Analysis* analysis,
+                const CompleteKernels& complete) {
   Report report;
   report.inputs = DescribeInputs(trace);
   report.capture = DescribeCapture(trace);
-  for (const DeviceAnalysis& device : analysis.devices) report.devices.push_back(device.row);
-  report.functions = FunctionRows(analysis, options);
-  report.combined = CombinedRows(&analysis, options, /*by_variant=*/false);
+  for (const DeviceAnalysis& device : analysis->devices) report.devices.push_back(device.row);
+  report.functions = FunctionRows(*analysis, options);
+  report.combined = CombinedRows(analysis, options, /*by_variant=*/false);
   if (options.by_variant) {
-    report.variants = CombinedRows(&analysis, options, /*by_variant=*/true);
+    report.variants = CombinedRows(analysis, options, /*by_variant=*/true);
   }
-  report.kernels = KernelRows(analysis);
-  if (options.samples) report.samples = SampleRows(analysis, options);
-  report.diagnostics = DescribeDiagnostics(trace, analysis.diagnostics);
+  for (const DeviceAnalysis& device : analysis->devices) {
+    std::vector<KernelOfCells> kernels = KernelsOf(device);
+    if (complete) complete(device, kernels);
+    for (KernelOfCells& kernel : kernels) report.kernels.push_back(std::move(kernel.row));
+  }
+  if (options.samples) report.samples = SampleRows(*analysis, options);
+  report.diagnostics = DescribeDiagnostics(trace, analysis->diagnostics);
   return report;
 }
 

@@ -474,12 +474,4 @@ std::vector<KernelOfCells> KernelsOf(const DeviceAnalysis& device) {
   return kernels;
 }
 
-std::vector<KernelRow> KernelRows(const Analysis& analysis) {
-  std::vector<KernelRow> rows;
-  for (const DeviceAnalysis& device : analysis.devices) {
-    for (KernelOfCells& kernel : KernelsOf(device)) rows.push_back(std::move(kernel.row));
-  }
-  return rows;
-}
-
 }  // namespace xplane_time

@@ -9,6 +9,7 @@
 #include "status.h"
 #include "timing/analysis.h"
 #include "timing/execution_stream.h"
+#include "timing/origins.h"
 
 namespace xplane_time {
 namespace {
@@ -17,7 +18,8 @@ namespace {
 struct Node {
   uint64_t count = 0;
   int64_t total_ps = 0, self_ps = 0;
-  uint64_t asynchronous = 0;
+  uint64_t asynchronous = 0, aggregated = 0;
+  SourceLines lines = {};
   std::map<std::string, Node, std::less<>> children;
 
   Node* Child(std::string_view name) {
@@ -80,6 +82,26 @@ class TreeBuilder {
     WriteChildren(top, device.row.device, /*line=*/"");
   }
 
+  // The tree of scopes or sources: the own time of an execution is in the path of its op.
+  void AddOrigins(const DeviceAnalysis& device, const NameFilter& scope) {
+    CompiledPrograms compiled(device, diagnostics_);
+    Origins origins(&compiled);
+    Node top;
+    uint64_t left_out = 0;
+    for (const KernelCell& cell : device.cells) {
+      if (cell.count == 0) continue;
+      const OpInfo& op = device.tables->ops[cell.op];
+      const Origin origin = origins.Of(op, cell.program);
+      if (IsFrom(origin, op, scope)) {
+        AddCell(cell, origin, &top);
+      } else {
+        left_out += cell.count;
+      }
+    }
+    diagnostics_->Count(DiagnosticCode::kLeftOutByFilter, {.plane = device.plane.plane}, left_out);
+    WriteChildren(top, device.row.device, /*line=*/"");
+  }
+
   // The tree of lines of one plane that are one.
   absl::Status AddLines(const Trace& trace, const std::vector<uint32_t>& lines) {
     const uint32_t plane_index = trace.lines[lines[0]].plane;
@@ -105,6 +127,33 @@ class TreeBuilder {
   }
 
  private:
+  // By its scope, or by a line.
+  static bool IsFrom(const Origin& origin, const OpInfo& op, const NameFilter& scope) {
+    const auto matches = [&scope](const std::string& text) {
+      return !text.empty() && scope.Matches(text);
+    };
+    return !scope.any() || matches(origin.scope) || matches(op.tf_op) || matches(origin.source) ||
+           std::ranges::any_of(origin.stack, matches) ||
+           std::ranges::any_of(origin.lines.lines, matches);
+  }
+
+  void AddCell(const KernelCell& cell, const Origin& origin, Node* top) const {
+    std::vector<std::string_view> path;
+    if (options_.by == TreeBy::kScope) path = ScopePath(origin.scope);
+    if (options_.by == TreeBy::kSource) path.assign(origin.stack.begin(), origin.stack.end());
+    if (path.empty()) path = {options_.by == TreeBy::kScope ? "(no scope)" : "(no source)"};
+    Node* node = top;
+    for (const std::string_view name : path) {
+      node = node->Child(name);
+      node->count += cell.count;
+      node->total_ps = SaturatingAdd(node->total_ps, cell.known_self_ps);
+    }
+    node->self_ps = SaturatingAdd(node->self_ps, cell.known_self_ps);
+    node->asynchronous += cell.asynchronous;
+    node->aggregated += cell.aggregated;
+    node->lines.Add(origin.lines);
+  }
+
   static bool IsAsynchronous(const DeviceAnalysis& device, const Execution& execution,
                              const OpInfo& op) {
     const auto has_body = RulesOf(device.plane.kind).has_body;
@@ -161,8 +210,12 @@ class TreeBuilder {
       row.parent = parent;
       row.count = child->count;
       row.total_ps = child->total_ps;
-      row.status = child->asynchronous > 0 ? "asynchronous" : "ok";
-      if (child->asynchronous == 0) {
+      row.status = child->asynchronous > 0 ? "asynchronous"
+                   : child->aggregated > 0 ? "aggregated"
+                                           : "ok";
+      row.lines = child->lines.lines;
+      row.lines_cut = child->lines.cut;
+      if (row.status == "ok") {
         row.self_ps = child->self_ps;
         row.child_ps = child->total_ps - child->self_ps;
       }
@@ -180,6 +233,11 @@ class TreeBuilder {
 
 // Where there are no rows, with the way out.
 absl::Status NothingToShow(const Trace& trace, const TreeOptions& options) {
+  if (options.by != TreeBy::kNesting) {
+    return FailedPrecondition(trace.files[0].path,
+                              ": nothing to show: no execution that the filters leave;"
+                              " xplane-time kernels lists what is there");
+  }
   std::string why = options.line.empty() ? "no function with runs" : "no line with events";
   if (!options.name.empty()) {
     why = options.line.empty() ? "no kernel of a function" : "no event of these lines";
@@ -210,6 +268,18 @@ absl::Status AddLineTrees(const Trace& trace, const TreeOptions& options, TreeBu
   return absl::OkStatus();
 }
 
+absl::Status AddOriginTrees(const Trace& trace, const TreeOptions& options,
+                            const Diagnostics& reading, TreeBuilder* trees,
+                            Diagnostics* diagnostics) {
+  ASSIGN_OR_RETURN(const NameFilter scope, NameFilter::Compile("--scope", options.select.scope));
+  ReportOptions select = options.select;
+  select.scope.clear();  // what it looks at may be in Hlo Protos only
+  ASSIGN_OR_RETURN(const Analysis analysis, Analyze(trace, select, reading));
+  *diagnostics = analysis.diagnostics;
+  for (const DeviceAnalysis& device : analysis.devices) trees->AddOrigins(device, scope);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<TreeReport> BuildTree(const Trace& trace, const TreeOptions& options,
@@ -219,7 +289,10 @@ absl::StatusOr<TreeReport> BuildTree(const Trace& trace, const TreeOptions& opti
   ASSIGN_OR_RETURN(const NameFilter name, NameFilter::Compile("--name", options.name));
   Diagnostics diagnostics = reading;
   TreeBuilder trees(options, name, &diagnostics, &report.rows);
-  if (options.line.empty()) {
+  report.by = options.by;
+  if (options.by != TreeBy::kNesting) {
+    RETURN_IF_ERROR(AddOriginTrees(trace, options, reading, &trees, &diagnostics));
+  } else if (options.line.empty()) {
     ASSIGN_OR_RETURN(const Analysis analysis,
                      Analyze(trace, options.select, reading, Keep::kExecutions));
     diagnostics = analysis.diagnostics;

@@ -38,6 +38,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       RequireInside(text, bytes);
     }
     (void)details->shape.Bytes();
+    const auto stack = program->StackOf(details->stack_frame);
+    if (stack.frames.size() > xplane_time::HloProgram::kMostFrames) std::abort();
+    const auto require_frame = [&](const xplane_time::HloFrame& frame) {
+      RequireInside(frame.file, bytes);
+      RequireInside(frame.function, bytes);
+    };
+    for (const auto& frame : stack.frames) require_frame(frame);
+    require_frame(program->SourceOf(*details));
   }
   return 0;
 }

@@ -62,6 +62,10 @@ void TryAll(const Trace& trace, const Diagnostics& reading) {
     options.select.id_pattern = "([0-9]+)";
     options.select.samples = options.select.by_variant = true;
     Try(trace, options, reading);
+    for (const TreeBy by : {TreeBy::kScope, TreeBy::kSource}) {
+      options.by = by;
+      if (auto tree = BuildTree(trace, options, reading); tree.ok()) CheckTree(*tree);
+    }
   }
   TreeOptions lines;
   lines.select.device = "all";

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hlo/program.h"
+#include "hlo/tpu_metadata.h"
 #include "tests/read/raw_message.h"
 #include "tests/support/trace_builder.h"
 #include "xplane_time/read.h"
@@ -169,6 +170,49 @@ TEST_F(Categories, OnAGpuTheKeyIsTheProgramAndKernelsOfLibrariesKeepTheirs) {
   for (const KernelRow& row : report->kernels) {
     EXPECT_EQ(CategoryName(row.category), row.kernel == "MemcpyD2H" ? "copy" : "collective")
         << row.kernel;
+  }
+}
+
+// ---- memory_access_breakdown -------------------------------------------------------------------
+
+RawMessage Access(int64_t space, int64_t bytes) {
+  return RawMessage().Varint(1, 1).Int(2, space).Int(3, bytes);
+}
+
+TEST(HbmBytes, AreThoseOfTheMainMemoryAndNothingWhereTheyMakeNoSense) {
+  EXPECT_EQ(HbmBytes(""), 0);
+  const auto of = [](const std::vector<RawMessage>& accesses) {
+    RawMessage all;
+    for (const RawMessage& each : accesses) all.Message(1, each);
+    return HbmBytes(all.bytes());
+  };
+  EXPECT_EQ(of({Access(1, 100), Access(2, 7), Access(1, 300)}), 400);
+  EXPECT_EQ(of({Access(1, -1)}), std::nullopt);
+  EXPECT_EQ(of({Access(2, -1)}), 0);
+  EXPECT_EQ(of({Access(1, INT64_MAX), Access(1, 1)}), std::nullopt);
+}
+
+TEST(HbmBytes, CutAnywhereAreThoseOfWholeAccessesOrNothing) {
+  const int64_t kBytes[] = {100, 70'000, 5'000'000'000};
+  std::string whole;
+  std::map<size_t, int64_t> whole_at = {{0, 0}};  // by size, the sum of all before
+  for (const int64_t bytes : kBytes) {
+    const int64_t before = whole_at.at(whole.size());
+    whole += RawMessage().Message(1, Access(1, bytes)).bytes();
+    whole_at[whole.size()] = before + bytes;
+  }
+  for (size_t size = 0; size <= whole.size(); ++size) {
+    const std::string cut = whole.substr(0, size);  // a buffer of its own
+    const auto found = whole_at.find(size);
+    EXPECT_EQ(HbmBytes(cut), found == whole_at.end() ? std::nullopt : std::optional(found->second))
+        << size;
+  }
+  for (size_t at = 0; at < whole.size(); ++at) {
+    for (int byte = 0; byte < 256; ++byte) {
+      std::string damaged = whole;
+      damaged[at] = static_cast<char>(byte);
+      EXPECT_GE(HbmBytes(damaged).value_or(0), 0);
+    }
   }
 }
 

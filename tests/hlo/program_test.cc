@@ -49,6 +49,7 @@ hlo::HloProto Example() {
   fusion.mutable_metadata()->set_op_name("jit(f)/dot_general");
   fusion.mutable_metadata()->set_source_file("model.py");
   fusion.mutable_metadata()->set_source_line(12);
+  fusion.mutable_metadata()->set_stack_frame_id(2);
   hlo::HloInstructionProto& gemm = *main.add_instructions();
   gemm.set_name("custom-call.1");
   gemm.set_opcode("custom-call");
@@ -66,6 +67,19 @@ hlo::HloProto Example() {
     hlo::ReplicaGroup& group = *reduce.add_replica_groups();
     group.add_replica_ids(replica);
     group.add_replica_ids(replica + 1);
+  }
+  hlo::StackFrameIndexProto& index = *module.mutable_stack_frame_index();
+  index.add_file_names("train.py");
+  index.add_file_names("model.py");
+  for (const char* name : {"<module>", "attention"}) {
+    index.add_function_names(name);
+    hlo::StackFrameIndexProto::FileLocation& location = *index.add_file_locations();
+    location.set_file_name_id(index.function_names_size());
+    location.set_function_name_id(index.function_names_size());
+    location.set_line(6 * index.function_names_size());
+    hlo::StackFrameIndexProto::StackFrame& frame = *index.add_stack_frames();
+    frame.set_file_location_id(index.stack_frames_size());
+    frame.set_parent_frame_id(index.stack_frames_size() - 1);
   }
   return proto;
 }
@@ -85,6 +99,17 @@ TEST(HloProgram, TellsOpsShapesCallsAndSources) {
   EXPECT_EQ(fusion->op_name, "jit(f)/dot_general");
   EXPECT_EQ(fusion->source_file, "model.py");
   EXPECT_EQ(fusion->source_line, 12);
+  const HloStack stack = program->StackOf(fusion->stack_frame);
+  ASSERT_EQ(stack.frames.size(), 2u);
+  EXPECT_FALSE(stack.broken);
+  EXPECT_EQ(stack.frames[0].file, "train.py");
+  EXPECT_EQ(stack.frames[0].function, "<module>");
+  EXPECT_EQ(stack.frames[1].function, "attention");
+  EXPECT_EQ(stack.frames[1].line, 12);
+  HloDetails other;
+  EXPECT_EQ(program->SourceOf(other).line, 0);
+  other.stack_frame = 1;
+  EXPECT_EQ(program->SourceOf(other).line, 6);
   const auto dot = ReadDetails(*program->FindId(7));
   EXPECT_THAT(dot->operands, ElementsAre(5, 6));
   EXPECT_THAT(dot->lhs_contracting, ElementsAre(1));
@@ -170,10 +195,41 @@ void ExpectSame(const hlo::HloInstructionProto& want, const HloInstruction& inst
   EXPECT_EQ(got->op_name, want.metadata().op_name());
   EXPECT_EQ(got->source_file, want.metadata().source_file());
   EXPECT_EQ(got->source_line, want.metadata().source_line());
+  EXPECT_EQ(got->stack_frame, want.metadata().stack_frame_id());
   const auto& list = want.collective_device_list();
   const int groups = list.has_iota_replica_group_list() ? 0 : list.replica_groups_size();
   EXPECT_EQ(got->replica_groups, list.iota_replica_group_list().num_replica_groups() + groups +
                                      want.replica_groups_size());
+}
+
+// Of an id from 1 on; empty where there is none.
+template <typename Names>
+std::string AtId(const Names& names, int32_t id) {
+  return id > 0 && id <= names.size() ? names[id - 1] : "";
+}
+
+// Each frame by itself: the stack that ends in it, walked up in the generated message.
+void ExpectSame(const hlo::StackFrameIndexProto& want, const HloProgram& got) {
+  for (int32_t id = 1; id <= want.stack_frames_size(); ++id) {
+    const HloStack stack = got.StackOf(id);
+    int32_t at = id;
+    for (size_t i = stack.frames.size(); i-- > 0;) {
+      ASSERT_TRUE(at > 0 && at <= want.stack_frames_size());
+      const int32_t location_id = want.stack_frames(at - 1).file_location_id();
+      const bool is_there = location_id > 0 && location_id <= want.file_locations_size();
+      const auto location = is_there ? want.file_locations(location_id - 1)
+                                     : hlo::StackFrameIndexProto::FileLocation();
+      EXPECT_EQ(stack.frames[i].file, AtId(want.file_names(), location.file_name_id()));
+      EXPECT_EQ(stack.frames[i].function, AtId(want.function_names(), location.function_name_id()));
+      EXPECT_EQ(stack.frames[i].line, location.line());
+      at = want.stack_frames(at - 1).parent_frame_id();
+    }
+    EXPECT_EQ(at != 0, stack.broken);
+  }
+  const int32_t past = want.stack_frames_size() + 1;
+  for (const int64_t id : {int64_t{past}, int64_t{-1}, int64_t{1} << 40}) {
+    EXPECT_TRUE(got.StackOf(id).broken);
+  }
 }
 
 void ExpectSame(std::string_view bytes) {
@@ -182,6 +238,7 @@ void ExpectSame(std::string_view bytes) {
   const auto got = HloProgram::Read(bytes);
   ASSERT_TRUE(got.ok()) << got.status();
   EXPECT_EQ(got->name(), want.hlo_module().name());
+  ExpectSame(want.hlo_module().stack_frame_index(), *got);
   size_t at = 0;
   for (const hlo::HloComputationProto& computation : want.hlo_module().computations()) {
     for (const hlo::HloInstructionProto& each : computation.instructions()) {
@@ -236,6 +293,27 @@ TEST(HloProgram, CutOrDamagedAnywhereItIsReadAsTheGeneratedParserDoesOrNamed) {
       if (const auto details = ReadDetails(each)) (void)details->shape.Bytes();
     }
   }
+}
+
+TEST(HloProgram, FramesInACircleAreBroken) {
+  RawMessage index;
+  for (const int64_t parent : {2, 1, 3}) index.Message(4, RawMessage().Int(2, parent));
+  const std::string bytes = RawMessage().Message(1, RawMessage().Message(17, index)).bytes();
+  const auto program = HloProgram::Read(bytes);
+  for (const int64_t id : {1, 2, 3}) {
+    EXPECT_TRUE(program->StackOf(id).broken);
+    EXPECT_EQ(program->StackOf(id).frames.size(), 1u);
+  }
+}
+
+TEST(HloProgram, ADamagedIndexOfFramesLeavesTheProgram) {
+  RawMessage module;
+  module.Bytes(1, "jit_f").Bytes(17, "\x22\x05");  // a frame that reaches past its end
+  const std::string bytes = RawMessage().Message(1, module).bytes();
+  const auto program = HloProgram::Read(bytes);
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_EQ(program->name(), "jit_f");
+  EXPECT_TRUE(program->StackOf(1).broken);
 }
 
 TEST(HloProgram, WhatClaimsMoreThanAnyProgramHasIsRefused) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -263,6 +264,46 @@ TEST(Headroom, CopiesAreCountedAndHaveNoRoof) {
   EXPECT_EQ(OnlyRow(t).bytes, std::nullopt);  // the size of one is not known
 }
 
+// The number of the first word that begins with "size:", where it is one above 0.
+std::optional<double> SlowSize(const std::string& details) {
+  std::istringstream words(details);
+  for (std::string word; std::getline(words, word, ' ');) {
+    if (word.compare(0, 5, "size:") != 0) continue;
+    const std::string digits = word.substr(5);
+    const bool whole = !digits.empty() && digits.size() < 19 &&
+                       digits.find_first_not_of("0123456789") == std::string::npos;
+    const double size = whole ? std::stod(digits) : 0;
+    return size > 0 ? std::optional(size) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+TEST(Headroom, DetailsOfACopyMayBeCutOrDamagedAnywhere) {
+  const std::string whole = "kind_src:pageable kind_dst:device size:40960 dest:1 size:7 async:1";
+  std::vector<std::string> all = {"size:",
+                                  " size:5",
+                                  "size:5 ",
+                                  "size:0",
+                                  "size:-4",
+                                  "size:9x",
+                                  "size:99999999999999999999999",
+                                  "xsize:5",
+                                  "size: 5"};
+  for (size_t size = 0; size <= whole.size(); ++size) all.push_back(whole.substr(0, size));
+  for (size_t at = 0; at < whole.size(); ++at) {
+    for (const char byte : {' ', ':', '9', '\xff', '\0'}) {
+      all.push_back(whole);
+      all.back()[at] = byte;
+    }
+  }
+  for (const std::string& details : all) {
+    TraceBuilder t;
+    t.Gpu(0).Stream(1).Kernel(
+        {.name = "MemcpyH2D", .duration_ps = 1'000'000, .stats = {{"memcpy_details", details}}});
+    EXPECT_EQ(OnlyRow(t).bytes, SlowSize(details)) << details;
+  }
+}
+
 TEST(Headroom, OnACpuFiguresAreKnownButNoRoofIs) {
   TraceBuilder t;
   t.Host().Thread("worker").Thunk({.start_ps = 0,
@@ -295,6 +336,77 @@ TEST(Headroom, KernelsThatAreNoMultiplesDoNotTellHowOftenAnOpRan) {
   EXPECT_EQ(row.executions, std::nullopt);
   EXPECT_EQ(row.flops_per_s, std::nullopt);
   EXPECT_EQ(row.reason, NoRoof::kExecutions);
+}
+
+// ---- kernels -----------------------------------------------------------------------------------
+
+std::vector<KernelRow> Kernels(const TraceBuilder& t, const ReportOptions& options = {}) {
+  const std::string bytes = t.Bytes();
+  Diagnostics reading;
+  const auto trace = OpenTraceFromMemory(bytes, "t", {}, &reading);
+  EXPECT_TRUE(trace.ok()) << trace.status();
+  const auto report = BuildReportWithRates(*trace, options, reading);
+  EXPECT_TRUE(report.ok()) << report.status();
+  return report->kernels;
+}
+
+void AddKernel(std::string name, std::string hlo_op, int64_t start_ps, TraceBuilder* t,
+               std::vector<StatSpec> stats = {}) {
+  t->Gpu(0).Stream(1).Kernel({.name = std::move(name),
+                              .start_ps = start_ps,
+                              .duration_ps = 1'000'000,
+                              .hlo_module = "jit_f",
+                              .program_id = 1,
+                              .hlo_op = std::move(hlo_op),
+                              .stats = std::move(stats)});
+}
+
+TEST(KernelRates, AreThoseThatHeadroomHas) {
+  const DotTrace t({}, DotProgram());
+  const HeadroomRow op = OnlyRow(t);
+  const KernelRow kernel = Kernels(t).at(0);
+  EXPECT_DOUBLE_EQ(*kernel.flops_per_s, *op.flops_per_s);
+  EXPECT_DOUBLE_EQ(*kernel.bytes_per_s, *op.bytes_per_s);
+  EXPECT_DOUBLE_EQ(*kernel.roof_share, *op.bytes_share);  // the side that binds
+  EXPECT_GT(*op.bytes_share, *op.flops_share);
+  EXPECT_EQ(kernel.flops, std::nullopt);  // which are the producer's
+}
+
+TEST(KernelRates, OfOneOfSeveralKernelsOfAnOpAreUnknown) {
+  DotTrace t({}, DotProgram());
+  AddKernel("reduce_kernel", "dot.1", 4'000'000, &t);
+  AddKernel("reduce_kernel", "dot.1", 6'000'000, &t);
+  for (const char* filter : {"", "gemm"}) {  // what is left out did its part, too
+    ReportOptions options;
+    options.kernel = filter;
+    for (const KernelRow& kernel : Kernels(t, options)) {
+      EXPECT_EQ(kernel.flops_per_s, std::nullopt) << kernel.kernel;
+      EXPECT_EQ(kernel.roof_share, std::nullopt) << kernel.kernel;
+    }
+  }
+}
+
+TEST(KernelRates, OfAKernelOfSeveralOpsAreOfAllOrUnknown) {
+  std::vector<RawMessage> main = Operands();
+  main.push_back(Dot(7));
+  RawMessage other = Op("dot.2", "dot", 8, Array(kBf16, {64, 32}), {1, 2});
+  main.push_back(other.Message(30, RawMessage().Bytes(1, Packed({1})).Bytes(2, Packed({0}))));
+  DotTrace t({}, Program({Computation(1, main)}));
+  AddKernel("gemm_kernel", "dot.2", 4'000'000, &t);
+  const KernelRow kernel = Kernels(t).at(0);
+  EXPECT_EQ(kernel.count, 3u);
+  EXPECT_DOUBLE_EQ(*kernel.flops_per_s, kDotFlops / 1e-6);
+  AddKernel("gemm_kernel", "unknown.1", 6'000'000, &t);
+  EXPECT_EQ(Kernels(t).at(0).flops_per_s, std::nullopt);
+}
+
+TEST(KernelRates, WithoutAModelAreTheProducers) {
+  TraceBuilder t;
+  AddKernel("k", "", 0, &t, {{"flops", int64_t{300}}, {"bytes_accessed", int64_t{20}}});
+  const KernelRow kernel = Kernels(t).at(0);
+  EXPECT_DOUBLE_EQ(*kernel.flops_per_s, 300 / 1e-6);
+  EXPECT_DOUBLE_EQ(*kernel.bytes_per_s, 20 / 1e-6);
+  EXPECT_EQ(kernel.roof_share, std::nullopt);
 }
 
 }  // namespace

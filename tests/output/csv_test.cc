@@ -77,6 +77,10 @@ void ExpectCell(const std::string& cell, const Json& value) {
     EXPECT_EQ(cell, "");
   } else if (value.is_string()) {
     EXPECT_EQ(cell, value.get<std::string>());
+  } else if (value.is_array()) {
+    std::string joined;
+    for (const Json& each : value) joined += (joined.empty() ? "" : "; ") + each.get<std::string>();
+    EXPECT_EQ(cell, joined);
   } else if (value.is_number_float()) {
     double number = 0;
     std::from_chars(cell.data(), cell.data() + cell.size(), number);

@@ -165,11 +165,12 @@ class Columns(EndToEndTest):
         seen = {name: set() for name in self.TABLES}
         for path in traces:
             for arguments in ((), ("functions",), ("functions", "--by-id"), ("kernels",),
-                              ("functions", "--samples"), ("tree",)):
+                              ("functions", "--samples"), ("tree",), ("tree", "--by", "scope"),
+                              ("tree", "--by", "source")):
                 command = (arguments[0], path, *arguments[1:]) if arguments else (path,)
                 for title, headers in self.headers(*command):
                     name = re.match(r"\w*", title)[0].replace("variants", "functions")
-                    name = "tree" if arguments == ("tree",) else name
+                    name = "tree" if arguments[:1] == ("tree",) else name
                     seen[name].update(headers)
         glossary = self.glossary()
         for name in self.TABLES:

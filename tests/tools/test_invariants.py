@@ -93,6 +93,8 @@ class Csv(Traces):
             self.assertEqual(cell, str(value), what)
         elif isinstance(value, float):
             self.assertEqual(float(cell), value, what)
+        elif isinstance(value, list):
+            self.assertEqual(cell, "; ".join(value), what)
         else:
             self.assertEqual(cell, value, what)
 
@@ -281,8 +283,49 @@ class DevicesAndKernels(Traces):
             self.assertTrue(row["min_ps"] <= row["median_ps"] <= row["max_ps"], what)
             self.assertTrue(row["min_ps"] <= row["mean_ps"] + EPSILON, what)
 
+    def test_trees_by_scope_and_source_have_the_self_time_of_all_kernels(self):
+        for by in ("scope", "source"):
+            for _, (_, path, *_), document in self.documents(commands=[("tree", "--by", by)]):
+                own = {}
+                for row in document["tree"]:
+                    if row["depth"] == 0:
+                        own.setdefault((row["input"], row["plane"], row["ordinal"]), [0, 0])
+                        own[row["input"], row["plane"], row["ordinal"]][0] += row["total_ps"]
+                        own[row["input"], row["plane"], row["ordinal"]][1] += row["count"]
+                kernels = self.run_json("kernels", path, "--device", "all")["kernels"]
+                for device, (total_ps, count) in own.items():
+                    of_device = [row for row in kernels
+                                 if (row["input"], row["plane"], row["ordinal"]) == device]
+                    self.assertEqual(count, sum(row["count"] for row in of_device), path)
+                    if all(row["self_ps"] is not None for row in of_device):
+                        self.assertEqual(total_ps, sum(row["self_ps"] for row in of_device), path)
+
+    def test_kernels_reach_what_headroom_says_of_their_ops(self):
+        compared = 0
+        for what, (_, path, *_), document in self.documents(commands=[("headroom",)]):
+            ops = {}
+            for op in document["ops"]:
+                key = tuple(op[name] for name in ("input", "plane", "ordinal", "function",
+                                                  "program_id", "kernel"))
+                ops.setdefault(key, []).append(op)
+            for row in self.run_json("kernels", path, "--device", "all")["kernels"]:
+                of_kernel = ops.get(tuple(row[name] for name in (
+                    "input", "plane", "ordinal", "function", "program_id", "kernel")), [])
+                if len(of_kernel) != 1 or of_kernel[0]["kernels"] != row["count"]:
+                    continue
+                op = of_kernel[0]
+                for name in ("flops_per_s", "bytes_per_s"):
+                    if op[name] is not None and op["total_ps"] == row["total_ps"]:
+                        self.assertTrue(math.isclose(row[name], op[name], rel_tol=1e-9), what)
+                        compared += 1
+                if op["roof_ps"] is not None:
+                    roof_ps = row["roof_share"] * row["total_ps"]
+                    self.assertTrue(math.isclose(roof_ps, op["roof_ps"], rel_tol=1e-9), what)
+        self.assertGreater(compared, 20)
+
     def test_trees_add_up(self):
-        commands = [("tree",), ("tree", "--line", "."), ("tree", "--depth", "2")]
+        commands = [("tree",), ("tree", "--line", "."), ("tree", "--depth", "2"),
+                    ("tree", "--by", "scope"), ("tree", "--by", "source")]
         for what, _, document in self.documents(commands=commands):
             rows = document["tree"]
             for at, row in enumerate(rows):

@@ -52,6 +52,10 @@ class Refused(OptionsTest):
         for option in ("--function", "--exclude", "--kernel", "--scope", "--prefix"):
             self.refused("tree", VARIANTS, "--line", "x", option, "a", names=(option, "--line"))
         self.refused("tree", VARIANTS, "--line", "x", "--clock", "profile")
+        for by in ("scope", "source"):
+            for option in ("--line", "--name"):
+                self.refused("tree", VARIANTS, "--by", by, option, "a", names=(option, "--by"))
+            self.refused("tree", VARIANTS, "--by", by, "--sort", "name", names=("--sort",))
         for form in ("json", "csv", "junit", "benchmark", "bmf"):
             self.refused("compare", VARIANTS, VARIANTS, "--top", "1", "--format", form,
                          names=("--top", "table"))

@@ -7,7 +7,7 @@ import unittest
 from harness import BINARY, EndToEndTest, REPOSITORY, environment
 
 README = REPOSITORY / "README.md"
-PAGES = (README, REPOSITORY / "docs/energy.md", REPOSITORY / "docs/brief.md")
+PAGES = (README, *(REPOSITORY / "docs" / f"{name}.md" for name in ("brief", "energy", "tree")))
 NOT_RUN = ("./demo.sh", "./test.sh", "git ", "cmake ", "pip ")
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

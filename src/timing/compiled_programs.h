@@ -1,0 +1,40 @@
+// CompiledPrograms: the Hlo Protos of the programs that one device ran.
+//
+//   CompiledPrograms compiled(device, &diagnostics);
+//   compiled.Of(cell.program)           // null: there is none that can be used
+//   compiled.Find(op, cell.program)     // {program, instruction}; null where it is unknown
+//
+// What is wrong with a program's is told once. Not thread-safe; the device's analysis outlives it.
+#pragma once
+
+#include <map>
+#include <string_view>
+
+#include "hlo/program.h"
+#include "timing/analysis.h"
+
+namespace xplane_time {
+
+class CompiledPrograms {
+ public:
+  CompiledPrograms(const DeviceAnalysis& device, Diagnostics* diagnostics)
+      : device_(device), diagnostics_(diagnostics) {}
+
+  const HloProgram* Of(uint32_t program);
+
+  struct Found {
+    const HloProgram* program = nullptr;
+    const HloInstruction* instruction = nullptr;
+  };
+  Found Find(const OpInfo& op, uint32_t program);
+
+ private:
+  const HloProgram* Search(const ProgramInfo& info);
+  void Tell(const ProgramInfo& info, std::string_view why);
+
+  const DeviceAnalysis& device_;
+  Diagnostics* const diagnostics_;
+  std::map<uint32_t, const HloProgram*> known_;
+};
+
+}  // namespace xplane_time

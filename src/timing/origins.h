@@ -1,0 +1,79 @@
+// Origins: the name scope and the lines of source that the ops of one device are from.
+//
+//   CompiledPrograms compiled(device, &diagnostics);
+//   Origins origins(&compiled);
+//   const Origin origin = origins.Of(op, program);
+//   origin.scope       // "jit(f)/layer/attention/dot_general"
+//   origin.source      // "model.py:12"
+//   origin.stack       // {"train.py:90 <module>", "model.py:12 attention"}
+//   origin.lines       // {"model.py:12", "model.py:14"}: of a fusion those of all that is in it
+//   ScopePath(origin.scope)   // {"jit(f)", "layer", "attention", "dot_general"}
+//
+// The scope is the trace's, else the Hlo Proto's op_name. The stack is that of the Hlo Proto, else
+// the trace's; without one it is the line itself. A fusion of which neither says anything is where
+// all of its instructions are: what their scopes and stacks begin with in common.
+// Not thread-safe.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "timing/compiled_programs.h"
+
+namespace xplane_time {
+
+// Different lines, in order of their appearance; the first so many.
+struct SourceLines {
+  static constexpr size_t kMost = 32;
+  std::vector<std::string> lines = {};
+  bool cut = false;  // there are more
+
+  void Add(std::string line);
+  void Add(const SourceLines& more);
+};
+
+struct Origin {
+  std::string scope, source;  // empty: unknown
+  // The outermost first; empty: unknown. The first is "(broken stack)" where ids of frames make no
+  // sense.
+  std::vector<std::string> stack = {};
+  SourceLines lines = {};
+};
+
+// The scopes of a name, the outermost first. A slash in brackets parts nothing, but where they do
+// not close: "jit(f)/transpose(jvp(a/b))/mul". At most 256 parts, the last with the rest.
+std::vector<std::string_view> ScopePath(std::string_view scope);
+
+class Origins {
+ public:
+  explicit Origins(CompiledPrograms* compiled) : compiled_(*compiled) {}  // which outlives it
+
+  Origin Of(const OpInfo& op, uint32_t program);
+
+ private:
+  // What the instructions of a fused computation have in common.
+  struct Inside {
+    SourceLines lines = {};
+    std::optional<std::vector<HloFrame>> stack = {};          // empty: none has one
+    std::optional<std::vector<std::string_view>> scope = {};  // likewise
+
+    void AddStack(const std::vector<HloFrame>& other);
+    void AddScope(const std::vector<std::string_view>& other);
+    void Add(const Inside& nested);
+  };
+  void AddCompiled(const CompiledPrograms::Found& found, Origin* origin);
+  Inside InsideOf(const HloProgram& program, const HloDetails& fusion);
+  void AddInstruction(const HloProgram& program, const HloInstruction& instruction, Inside* all);
+
+  static constexpr int kMostNested = 64;
+  CompiledPrograms& compiled_;
+  int nested_ = 0;
+  // By computation; empty: begun.
+  std::map<std::pair<const HloProgram*, int64_t>, std::optional<Inside>> inside_;
+};
+
+}  // namespace xplane_time
