@@ -98,7 +98,7 @@ TEST(Witness, ReadingNamesFileAndLine) {
 TEST(WitnessWriter, GoesOnWhateverByteItWasKilledAt) {
   const std::string text = TextOf(kSamples);
   for (size_t size = 0; size <= text.size(); ++size) {
-    const std::string path = "killed.jsonl";
+    const std::string path = ::testing::TempDir() + "killed.jsonl";
     std::ofstream(path, std::ios::binary) << text.substr(0, size);
     WitnessWriter writer(path);
     EXPECT_EQ(Append(&writer, kSamples), "") << size;
@@ -108,7 +108,7 @@ TEST(WitnessWriter, GoesOnWhateverByteItWasKilledAt) {
 }
 
 TEST(WitnessWriter, RefusesAFileThatHasSomethingElse) {
-  const std::string path = "changed.jsonl";
+  const std::string path = ::testing::TempDir() + "changed.jsonl";
   std::string text = TextOf(kSamples);
   text[text.find("t_ps") + 6] = '9';
   std::ofstream(path, std::ios::binary) << text;
