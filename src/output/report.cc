@@ -95,12 +95,12 @@ void AddParts(std::span<const DeviceRow> rows, RowGrid<std::span<const DeviceRow
       return static_cast<double>(*row.parts.*part.time_ps) /
              static_cast<double>(row.parts->span_ps);
     };
-    const bool none = std::ranges::all_of(rows, [&](const DeviceRow& row) {
-      return !share(row).has_value() || (*share(row) == 0 && !part.always);
-    });
+    std::optional<double> most;
+    for (const DeviceRow& row : rows) most = std::max(most, share(row));
+    constexpr double kMuch = 0.05;
     grid->Number(part.header, [&](const DeviceRow& row) { return FormatPercent(share(row)); })
-        .Drop(part.always ? 1 : 2)
-        .HideIf(none);
+        .Drop(part.always || most >= kMuch ? 1 : 2)
+        .HideIf(!most.has_value() || (*most == 0 && !part.always));
   }
 }
 
