@@ -128,6 +128,10 @@ class CompareCommand : public DecisionCommand {
     if (objective_ == Objective::kEnergy) {
       return UsageError("--why tells of times, and --objective is energy");
     }
+    const output::Format format = printing_.how.format;
+    if (!printing_.how.for_people() && format != output::Format::kJson) {
+      return UsageError("--why is in tables, Markdown and JSON; leave out --why or --format");
+    }
     return Refuse({"--kernel", "--scope", "--min-duration", "--max-events", "--clock", "--trim"},
                   "cannot be had with --why, which has all that ran; leave one of them out");
   }

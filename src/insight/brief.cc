@@ -228,7 +228,21 @@ class Briefer {
     if (RulesOf(devices_[tally.device()].row->kind).is_host) {
       Append(&finding.evidence, "; on a CPU work may go on when its thunk is over");
     }
+    if (tells_host) Append(&finding.evidence, BetweenStepsText());
     findings_.Add(std::move(finding), tally.by_device());
+  }
+
+  // Where that is much: what of all idle time is between steps that something marks.
+  std::string BetweenStepsText() const {
+    int64_t between_ps = 0, idle_ps = 0;
+    for (const WhereDevice& row : where_.devices) {
+      idle_ps = SaturatingAdd(idle_ps, row.time.idle_ps.value_or(0));
+      if (row.step_source == StepSource::kFunction) continue;
+      between_ps = SaturatingAdd(between_ps, row.idle_between_steps_ps.value_or(0));
+    }
+    if (between_ps < idle_ps / 4 || between_ps == 0) return "";
+    return Cat("; ", TimeText(AsDouble(between_ps)),
+               " of all idle time is before, between or after the marked steps");
   }
 
   static std::string MeanText(int64_t ps, uint64_t count) {

@@ -256,10 +256,13 @@ void NotePer(const Captures& base, const Captures& head, DiffReport* report) {
         "neither steps nor runs on both sides: whole captures are compared, and how much work each "
         "holds need not be the same");
   }
+  if (report->per == DiffPer::kRun) {
+    report->notes.emplace_back(
+        "runs are compared: idle time between them is left out; --per capture has it");
+  }
   const bool one_has_steps = All(base, &DiffCapture::any_step) != All(head, &DiffCapture::any_step);
   if (report->per == DiffPer::kRun && one_has_steps) {
-    report->notes.emplace_back(
-        "only one side has marked steps: a run of each function is compared");
+    report->notes.emplace_back("only one side has marked steps, so that steps are not compared");
   }
 }
 

@@ -107,6 +107,10 @@ std::string PeopleText(const BriefReport& report, size_t shown, const OutputOpti
     absl::StrAppend(&text, "\n... ", CountText(more, shown == 0 ? "finding" : "more finding"),
                     ": with --limit or --bytes\n");
   }
+  for (const DiagnosticLine& line : DiagnosticLines(report.diagnostics, /*or_infos=*/false)) {
+    if (line.severity == "error")
+      absl::StrAppend(&text, "\n", Paragraph("error: " + line.text, 0, options));
+  }
   return text;
 }
 

@@ -380,6 +380,8 @@ Output CompareOutput(const Comparison& comparison, const DiffReport* why) {
     if (why != nullptr) {
       std::vector<Section> parts = DiffSections(*why, how);
       parts[0].title = absl::StrCat("why: ", DiffHeadline(*why, how.unit));
+      parts[0].notes.emplace_back(
+          "why: means of spans, with the waiting inside; the verdict: what --metric says");
       for (Section& part : parts) sections.push_back(std::move(part));
     }
     const bool kernels = !comparison.kernels.empty() && why == nullptr;

@@ -141,10 +141,11 @@ Section DeviceSection(const Report& report, const OutputOptions& options, size_t
   if (lengths_ps.size() == 1) {
     section.title.append(" over " + FormatTime(lengths_ps.begin()->second, options.unit));
   }
-  if (!idle.empty()) section.notes.push_back("idle: " + IdleNames(idle, names));
+  if (!idle.empty()) section.notes.push_back("executed nothing: " + IdleNames(idle, names));
   if (report.devices.empty()) section.notes.emplace_back("none");
   if (std::ranges::any_of(shown, [](const DeviceRow& row) { return row.parts.has_value(); })) {
-    section.notes.emplace_back("compute to idle: of first start to last end; xplane-time where");
+    section.notes.emplace_back(
+        "compute % to idle %: of each device's first start to last end; more: xplane-time where");
   }
   return section;
 }

@@ -94,14 +94,35 @@ std::vector<std::string> NamesOf(std::string_view command) {
   diff.rows.push_back(diff.total);
   diff.rows[0].delta_ps = 1;
   diff.functions.resize(2);
-  const auto names = [&](const Output& output) { return NamesIn(output.view(options)); };
+  WhereReport where;
+  where.functions.emplace_back();
+  where.transfers.emplace_back();
+  where.gaps.emplace_back();
+  const auto names = [&](auto... outputs) {
+    View all;
+    const auto add = [&](const Output& output) {
+      for (Section& section : output.view(options).sections) {
+        all.sections.push_back(std::move(section));
+      }
+    };
+    (add(outputs), ...);
+    return NamesIn(all);
+  };
   const bool samples = command == "samples";
   if (samples || command == "functions") {
     return names(FunctionsOutput(report, options, /*by_id=*/false, samples));
   }
   if (command == "report") return names(ReportOutput(report, options));
   if (command == "kernels") return names(KernelsOutput(report, options));
-  if (command == "tree") return names(TreeOutput({}, options));
+  if (command == "tree") {
+    TreeReport by_scope;
+    by_scope.by = TreeBy::kScope;
+    return names(TreeOutput({}, options), TreeOutput(by_scope, options));
+  }
+  if (command == "where") {
+    return names(WhereOutput(where, options, /*steps=*/false),
+                 WhereOutput(where, options, /*steps=*/true));
+  }
   if (command == "planes") return names(PlanesOutput(planes, options));
   if (command == "headroom") return names(HeadroomOutput(headroom, options));
   if (command == "diff") return names(DiffOutput(diff, options));

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <set>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "output/results.h"
 #include "output/trace_views.h"
 #include "result/where_rows.h"
@@ -12,7 +14,7 @@ namespace {
 
 using result::TableOf;
 
-constexpr size_t kBarWidth = 24;
+constexpr size_t kBarWidth = 12;
 constexpr size_t kRows = 10;
 
 // What a bar is made of, in its order.
@@ -72,8 +74,8 @@ void AddParts(const auto& rows, const OutputOptions& options, auto* grid) {
   add("copy %", &TimeParts::copy_exposed_ps, 1);
   add("other %", &TimeParts::other_ps, 1);
   add("idle %", &TimeParts::idle_ps, 0);
-  add("host late %", &TimeParts::idle_host_ps, 3);
-  add("launch %", &TimeParts::idle_launch_ps, 4);
+  add("host late %", &TimeParts::idle_host_ps, 2);
+  add("launch %", &TimeParts::idle_launch_ps, 2);
   add("hidden collective %", &TimeParts::collective_hidden_ps, 6);
   add("hidden copy %", &TimeParts::copy_hidden_ps, 6);
 }
@@ -81,13 +83,41 @@ void AddParts(const auto& rows, const OutputOptions& options, auto* grid) {
 void AddBar(const OutputOptions& options, auto* grid) {
   if (options.format != Format::kTable) return;
   const auto bar = [&](const auto& row) { return Bar(row.time, options.unicode); };
-  grid->Text("", bar).Drop(2);
+  grid->Text("", bar).Drop(3);
 }
 
-std::string StepText(const WhereDevice& row) {
-  if (!row.step_source) return "-";
-  std::string text = std::to_string(row.steps) + " by ";
-  return text.append(row.step_function.value_or(std::string(StepSourceName(*row.step_source))));
+// What the steps of a device are: "runs of jit_step"; empty: it has none.
+std::string StepsAre(const WhereDevice& row) {
+  if (!row.step_source) return "";
+  switch (*row.step_source) {
+    case StepSource::kStepLine:
+      return "marked by the line Steps";
+    case StepSource::kHostLaunch:
+      return "launched within host events with a step_num";
+    case StepSource::kHostTime:
+      return "begun within host events with a step_num";
+    case StepSource::kFunction:
+      return "runs of " + Printable(row.step_function.value_or("")) +
+             ", for nothing marks steps in this trace";
+  }
+  return "";
+}
+
+// "GPU:4: 3 steps, marked by the line Steps; idle 4.99 ms in steps, 99.3 ms between them".
+void NoteSteps(std::span<const WhereDevice> rows, const DeviceNames& names, Unit unit,
+               std::vector<std::string>* notes) {
+  constexpr size_t kMost = 4;
+  size_t noted = 0;
+  for (const WhereDevice& row : rows) {
+    const bool marked = row.step_source && *row.step_source != StepSource::kFunction;
+    if (!marked || noted++ >= kMost) continue;
+    const auto time = [unit](const std::optional<int64_t>& ps) {
+      return ps ? FormatTime(static_cast<double>(*ps), unit) : std::string("-");
+    };
+    notes->push_back(absl::StrCat(names.Name(row.device), ": ", Counted(row.steps, "step"), ", ",
+                                  StepsAre(row), "; idle ", time(row.idle_in_steps_ps),
+                                  " in steps, ", time(row.idle_between_steps_ps), " between them"));
+  }
 }
 
 Section DeviceSection(const WhereReport& report, const OutputOptions& options) {
@@ -105,9 +135,9 @@ Section DeviceSection(const WhereReport& report, const OutputOptions& options) {
             })
       .HideIfSame()
       .Drop(5);
-  grid.Text("steps", StepText).HideIfUnknown().Drop(7);
   section.grid = std::move(grid).Take();
   if (options.format == Format::kTable) section.notes.push_back(BarLegend(options.unicode));
+  NoteSteps(rows, names, options.unit, &section.notes);
   const bool no_launches = std::ranges::any_of(report.devices, [](const WhereDevice& row) {
     return row.time.idle_ps && !row.time.idle_host_ps;
   });
@@ -120,6 +150,10 @@ Section DeviceSection(const WhereReport& report, const OutputOptions& options) {
 
 Section StepSection(const WhereReport& report, const OutputOptions& options) {
   Section section = {.title = "steps"};
+  std::set<std::string> kinds;
+  for (const WhereDevice& row : report.devices) kinds.insert(StepsAre(row));
+  kinds.erase("");
+  if (!kinds.empty()) section.title += ": " + absl::StrJoin(kinds, "; ");
   const auto rows = TopRows(report.steps, options.top, "steps", "without --top", &section.notes);
   const DeviceNames names(report.devices);
   RowGrid grid(rows);
@@ -158,7 +192,9 @@ Section FunctionSection(const WhereReport& report, const OutputOptions& options)
   grid.Id("program", 7, &WhereFunction::program_id).HideIf(!NeedsProgram(rows));
   grid.Name("device", 7, [&](const WhereFunction& row) { return names.Name(row.device); })
       .HideIf(names.count() < 2);
-  grid.Number("runs", &WhereFunction::runs);
+  grid.Number("runs", [](const WhereFunction& row) { return row.runs - row.suspect_runs; });
+  grid.Number("suspect", &WhereFunction::suspect_runs)
+      .HideIf(std::ranges::all_of(rows, [](const auto& row) { return row.suspect_runs == 0; }));
   AddParts(rows, options, &grid);
   const auto none = [](const WhereFunction& row) { return row.foreign_ps.value_or(0) == 0; };
   grid.Number("foreign %",

@@ -37,8 +37,8 @@ captured 2025-08-21 09:53:20 UTC, for 12.500 s
 
 devices over 9.456 ms
 device  kind  executions  busy ms  busy %
-GPU:0   gpu           54    3.475    36.8  ███████░░░░░░░░░░░░░
-idle: GPU:1-7
+GPU:0   gpu           54    3.475    36.8  ██████░░░░░░░░░░
+executed nothing: GPU:1-7
 
 functions, active time, profile clock
 function                program  runs  median us  95% CI  mean us  share %  note
