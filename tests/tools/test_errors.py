@@ -299,8 +299,8 @@ class Help(EndToEndTest):
                                   (("comapre", T, T), 66, "did you mean the command compare?"),
                                   (("kernls", T), 66, "did you mean the command kernels?"),
                                   (("kernels", T, "--skip-runs", "2"), 64,
-                                   "kernels has no such option, report, functions, compare, pick "
-                                   "have"),
+                                   "kernels has no such option, report, functions, compare, pick, "
+                                   "diff have"),
                                   ((T, "--zzz"), 64, "not expected: --zzz\n")):
             with self.subTest(words):
                 done = run(*words, cwd=self.at)
