@@ -103,6 +103,7 @@ struct InputRow {
   uint64_t bytes = 0;
   std::string host;  // empty: unknown
   uint32_t capture = 0;
+  int64_t base_ns = 0;  // times of this capture count from here (normalize.h)
 };
 
 struct DiagnosticRow {
@@ -115,7 +116,7 @@ struct DiagnosticRow {
 
 struct CaptureInfo {
   uint64_t planes = 0, lines = 0, events = 0;
-  int64_t base_ns = 0;
+  int64_t base_ns = 0;  // of the first capture; InputRow has each
   std::optional<uint64_t> start_unix_ns, stop_unix_ns;
   std::vector<std::string> hostnames, warnings, errors;
 };

@@ -172,6 +172,8 @@ struct TraceFile {
   std::string path;  // as given or found; "-" for standard input
   uint64_t bytes = 0;
   uint32_t capture = 0;  // files of one run directory share it
+  // Of its capture: subtracted from every line's timestamp; 0 for normalized captures (normalize.h).
+  int64_t base_ns = 0;
   std::vector<std::string_view> hostnames, errors, warnings;
   // From the `Task Environment` plane; Unix epoch.
   std::optional<uint64_t> profile_start_unix_ns = {}, profile_stop_unix_ns = {};
@@ -186,8 +188,6 @@ struct Trace {
   std::vector<Line> lines;
   uint64_t event_count = 0;
   uint32_t capture_count = 0;
-  // Subtracted from every line's timestamp; 0 for normalized captures (normalize.h).
-  int64_t base_ns = 0;
   bool leave_out_damaged_hosts = false;  // ReadOptions
   std::shared_ptr<const EventSource> source;
 

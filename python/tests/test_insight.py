@@ -38,6 +38,35 @@ class Insight(unittest.TestCase):
         filtered = self.trace.headroom(kernel="dot")
         self.check(filtered, command_json("headroom", TRACE, "--kernel", "dot"))
 
+    def test_brief_is_that_of_the_command(self):
+        for options, arguments in (({}, ()), ({"limit": 1}, ("--limit", "1")),
+                                   ({"device": "cpu:2"}, ("--device", "cpu:2"))):
+            brief, want = self.trace.brief(**options), command_json("brief", TRACE, *arguments)
+            self.assertEqual(brief.to_dict(), want)
+            self.assertEqual(brief.findings["what"], [row["what"] for row in want["findings"]])
+        self.assertIn("could be had back at most", repr(brief))
+        self.assertIn("1. ", brief.to_markdown())
+
+    def test_diff_is_that_of_the_command(self):
+        sides = [sorted((REPOSITORY / "testdata/diff").glob(f"*_{side}*.gz")) for side in ("base", "head")]
+        want = command_json("diff", "--base", *sides[0], "--head", *sides[1], "--per", "run")
+        diff = xplane_time.diff(*sides, per="run")
+        self.assertEqual(diff.to_dict(), want)
+        self.assertEqual(len(diff.rows), len(want["rows"]))
+        self.assertAlmostEqual(sum(diff.rows["delta_ps"]), want["total"]["delta_ps"], places=3)
+        self.assertIn("what changed", repr(diff))
+        itself = xplane_time.diff(str(sides[0][0]), sides[0][0])
+        self.assertEqual(set(itself.rows["delta_ps"]), {0})
+        for call, error, words in (
+                (lambda: xplane_time.diff(TRACE, "none.xplane.pb"), xplane_time.MissingInputError,
+                 "none.xplane.pb"),
+                (lambda: xplane_time.diff(TRACE, TRACE, per="day"), xplane_time.ArgumentError,
+                 "step, run or capture"),
+                (lambda: xplane_time.diff(TRACE, []), xplane_time.ArgumentError, "no path"),
+                (lambda: xplane_time.diff(TRACE, TRACE, kernel="x"), TypeError, "kernel")):
+            with self.assertRaisesRegex(error, words):
+                call()
+
     def test_peaks_are_the_users(self):
         report = self.trace.headroom(peak_flops_per_s=2e12, peak_bytes_per_s=1e11)
         self.assertEqual(set(report.devices["peak_flops_per_s"]), {2e12})

@@ -42,8 +42,8 @@ CaptureSpan SpanOf(const Trace& trace, const DeviceAnalysis& device) {
   CaptureSpan span = {device.row.first_ps.value_or(0), device.row.last_ps.value_or(0), {}};
   // Times of a saved capture count from its start, others from base_ns on the calendar's clock.
   std::optional<int64_t> origin_ns;
-  if (trace.base_ns != 0) {
-    origin_ns = trace.base_ns;
+  if (file.base_ns != 0) {
+    origin_ns = file.base_ns;
   } else if (file.profile_start_unix_ns.has_value()) {
     origin_ns = static_cast<int64_t>(*file.profile_start_unix_ns);
   }
@@ -119,7 +119,7 @@ class DeviceEnergy {
     busy_ = TakeBusy(span_, rows, analysis);
     Diagnostics ignored;  // without Hlo Protos it is what the trace says
     CompiledPrograms compiled(*analysis, &ignored);
-    Origins origins(&compiled);
+    Origins origins(&compiled, /*with_stacks=*/false);
     for (KernelOfCells& each : rows) {
       const KernelCell& cell = analysis->cells[each.cells[0]];
       const OpInfo& op = analysis->tables->ops[cell.op];

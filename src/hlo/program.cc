@@ -105,12 +105,12 @@ bool ReadDeviceList(const WireField& message, HloDetails* details) {
   });
 }
 
-// A field of HloInstructionProto that is not read in every one.
-bool ReadDetail(const WireField& field, HloDetails* details) {
-  size_t shapes = 0;
+// A field of HloInstructionProto that is not read in every one. `shapes`: how many there are so
+// far.
+bool ReadDetail(const WireField& field, size_t* shapes, HloDetails* details) {
   switch (field.key()) {
     case Length(3):
-      return ReadShape(field, 1, &shapes, &details->shape);
+      return ReadShape(field, 1, shapes, &details->shape);
     case Length(7):
       return ReadMetadata(field, details);
     case Length(28):
@@ -167,9 +167,10 @@ std::optional<int64_t> HloShape::Bytes() const {
 
 std::optional<HloDetails> ReadDetails(const HloInstruction& instruction) {
   HloDetails details;
+  size_t shapes = 0;
   Damage ignored;
   const bool sound = ReadMessage(instruction.message, 0, 0, &ignored, [&](const WireField& field) {
-    return ReadDetail(field, &details);
+    return ReadDetail(field, &shapes, &details);
   });
   return sound ? std::optional(std::move(details)) : std::nullopt;
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_join.h"
@@ -143,9 +144,25 @@ void Merge(Side more, Side* side) {
   Widen(captures + 1, &side->ops);
 }
 
+// What was in the order of `from`, in that of the captures.
+template <typename T>
+void PutBack(const std::vector<size_t>& from, std::vector<T>* values) {
+  std::vector<T> in_place(values->size());
+  for (size_t i = 0; i < from.size(); ++i) in_place[from[i]] = std::move((*values)[i]);
+  *values = std::move(in_place);
+}
+
+// Captures are matched one after the other: in an order that is not that of the command line.
 Side SideOf(const Captures& captures, DiffPer per) {
-  Side side = SideOf(captures[0], per);
-  for (size_t i = 1; i < captures.size(); ++i) Merge(SideOf(captures[i], per), &side);
+  std::vector<size_t> order(captures.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return captures[i].source; });
+  Side side = SideOf(captures[order[0]], per);
+  for (size_t i = 1; i < order.size(); ++i) Merge(SideOf(captures[order[i]], per), &side);
+  PutBack(order, &side.sources);
+  PutBack(order, &side.times);
+  for (SideProgram& program : side.programs) PutBack(order, &program.times);
+  for (SideOp& op : side.ops) PutBack(order, &op.times);
   return side;
 }
 
@@ -195,6 +212,11 @@ absl::StatusOr<DiffPer> ChoosePer(const Captures& base, const Captures& head,
                                                               : DiffPer::kCapture);
   if (filtered && per != DiffPer::kRun) {
     return InvalidArgument("filters on functions compare runs; leave them out, or say --per run");
+  }
+  if (select.skip_runs > 0 && per == DiffPer::kCapture) {
+    return FailedPrecondition(base[0].source, " and ", head[0].source, ": --skip-runs ",
+                              select.skip_runs,
+                              " leaves no runs or steps of some of them; give a smaller one");
   }
   if (per == DiffPer::kStep && !steps) {
     return FailedPrecondition(

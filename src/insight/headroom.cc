@@ -1,6 +1,7 @@
 #include "xplane_time/headroom.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -44,7 +45,7 @@ class DeviceHeadroom {
         tables_(*device.tables),
         rules_(RulesOf(device.plane.kind)),
         compiled_(device, diagnostics),
-        origins_(&compiled_) {
+        origins_(&compiled_, /*with_stacks=*/false) {
     row_.device = device.row.device;
     row_.kind = device.plane.kind;
     row_.self_ps = device.self_ps;
@@ -197,7 +198,8 @@ class DeviceHeadroom {
       told += cell->copies_told;
       count += cell->count;
     }
-    if (told != count || !row->executions.has_value()) return;
+    const bool too_many = bytes == std::numeric_limits<int64_t>::max();
+    if (told != count || too_many || !row->executions.has_value()) return;
     row->bytes = static_cast<double>(bytes) / static_cast<double>(*row->executions);
     row->bytes_source = FigureSource::kCounted;
   }

@@ -35,6 +35,7 @@ struct HostPart {
   std::shared_ptr<const Asked> asked;
 };
 
+// `found`: of the gaps that are asked for.
 absl::Status ReadPart(const Trace& trace, const HostPart& host, const std::vector<HostGap>& gaps,
                       std::vector<Covering>* found) {
   Diagnostics ignored;
@@ -42,8 +43,8 @@ absl::Status ReadPart(const Trace& trace, const HostPart& host, const std::vecto
     for (size_t row = 0; row < batch.size(); ++row) {
       const int64_t start_ps = batch.start_ps[row], duration_ps = batch.duration_ps[row];
       if (start_ps == kNoTimePs) continue;
-      for (const size_t i : host.asked->gaps) {
-        const Interval& gap = gaps[i].interval;
+      for (size_t i = 0; i < host.asked->gaps.size(); ++i) {
+        const Interval& gap = gaps[host.asked->gaps[i]].interval;
         const int64_t covered_ps =
             std::min(gap.end_ps, start_ps + duration_ps) - std::max(gap.start_ps, start_ps);
         if (covered_ps <= 0) continue;
@@ -82,16 +83,21 @@ std::vector<HostPart> HostParts(const Trace& trace, const std::vector<HostGap>& 
 
 absl::Status FindHostEvents(const Trace& trace, std::vector<HostGap> gaps, int threads) {
   const std::vector<HostPart> parts = HostParts(trace, gaps);
-  std::vector<std::vector<Covering>> found(parts.size(), std::vector<Covering>(gaps.size()));
+  std::vector<std::vector<Covering>> found(parts.size());
+  for (size_t i = 0; i < parts.size(); ++i) found[i].resize(parts[i].asked->gaps.size());
   std::vector<absl::Status> status(parts.size());
   ParallelFor(parts.size(), threads,
               [&](size_t i) { status[i] = ReadPart(trace, parts[i], gaps, &found[i]); });
   for (const absl::Status& of_part : status) RETURN_IF_ERROR(of_part);
-  for (size_t i = 0; i < gaps.size(); ++i) {
-    Covering best;
-    for (const std::vector<Covering>& of_part : found) {
-      if (best < of_part[i]) best = of_part[i];
+  std::vector<Covering> most(gaps.size());
+  for (size_t i = 0; i < parts.size(); ++i) {
+    for (size_t k = 0; k < found[i].size(); ++k) {
+      Covering& best = most[parts[i].asked->gaps[k]];
+      if (best < found[i][k]) best = found[i][k];
     }
+  }
+  for (size_t i = 0; i < gaps.size(); ++i) {
+    const Covering& best = most[i];
     if (best.covered_ps == 0) continue;
     const Line& line = trace.lines[best.line];
     gaps[i].gap->host_thread = std::string(line.shown_name());

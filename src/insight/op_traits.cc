@@ -11,7 +11,7 @@ namespace xplane_time::insight {
 namespace {
 
 constexpr int kMostNested = 8;
-constexpr size_t kMostLines = 64, kMostInner = 100'000;
+constexpr size_t kMostLines = 64, kMostLineBytes = 512, kMostInner = 4096;
 
 // xla.PrimitiveType.
 constexpr std::array<std::string_view, 34> kTypes = {
@@ -78,7 +78,7 @@ std::string SourceOf(const HloProgram& program, const HloDetails& details) {
 }
 
 void AddLine(std::string line, std::vector<std::string>* lines) {
-  if (line.empty() || lines->size() >= kMostLines) return;
+  if (line.empty() || line.size() > kMostLineBytes || lines->size() >= kMostLines) return;
   if (std::ranges::find(*lines, line) == lines->end()) lines->push_back(std::move(line));
 }
 
@@ -159,7 +159,9 @@ const TraitsReader::Called& TraitsReader::CalledOf(int64_t id, int depth) {
     const Known& known = KnownOf(each);
     const Called within = AllCalled(known.details, depth + 1);
     found.content += Mixed(known.content, known.shape) + within.content;
-    found.inner.insert(found.inner.end(), within.inner.begin(), within.inner.end());
+    if (found.inner.size() < kMostInner) {
+      found.inner.insert(found.inner.end(), within.inner.begin(), within.inner.end());
+    }
     AddLine(SourceOf(*program_, known.details), &found.lines);
     for (const std::string& line : within.lines) AddLine(line, &found.lines);
     if (IsTrivial(each.opcode) || known.details.op_name.empty()) continue;
@@ -174,9 +176,10 @@ TraitsReader::Called TraitsReader::AllCalled(const HloDetails& details, int dept
   for (const int64_t id : details.called) {
     const Called& each = CalledOf(id, depth);
     all.content += each.content;
-    all.inner.insert(all.inner.end(), each.inner.begin(), each.inner.end());
+    if (all.inner.size() < kMostInner) {
+      all.inner.insert(all.inner.end(), each.inner.begin(), each.inner.end());
+    }
     for (const std::string& line : each.lines) AddLine(line, &all.lines);
-    if (all.inner.size() > kMostInner) break;
   }
   SortOnce(&all.inner);
   return all;

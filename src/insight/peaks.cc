@@ -72,8 +72,10 @@ void FillGpu(const Plane& plane, const Generation& generation, bool* unbelievabl
   constexpr double kHzPerKhz = 1000;
   const auto cores = NumberOf(plane, "core_count"), clock_khz = NumberOf(plane, "clock_rate");
   if (cores.has_value() && clock_khz.has_value()) {
-    peaks->flops_per_s = Believable(*cores * *clock_khz * kHzPerKhz * generation.f16_flops,
-                                    kMostPeakFlops, unbelievable);
+    // Two that are negative make no peak.
+    const double clock_hz = std::max(*clock_khz, 0.0) * kHzPerKhz;
+    peaks->flops_per_s =
+        Believable(*cores * clock_hz * generation.f16_flops, kMostPeakFlops, unbelievable);
   }
   if (generation.f8) peaks->f8_flops_per_s = Times(peaks->flops_per_s, 2);
   peaks->has_bf16 = generation.bf16;

@@ -1,6 +1,7 @@
 #include "xplane_time/where.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "insight/idle_gaps.h"
@@ -175,7 +176,7 @@ WhereTransfer TransferRow(const DeviceAnalysis& device, const TransferState& sta
   row.exposed_ps = state.exposed_ps;
   row.hidden_ps = state.hidden_ps;
   row.in_flight_ps = state.in_flight_ps;
-  if (state.bytes_known) {
+  if (state.bytes_known && state.bytes < std::numeric_limits<int64_t>::max()) {
     row.bytes = state.bytes;
     row.bytes_source = state.bytes_modelled ? "modelled" : "counted";
   }

@@ -90,7 +90,9 @@ bool NothingChanged(const DiffReport& report) {
 std::string Headline(const DiffReport& report, Unit unit) {
   if (NothingChanged(report)) {
     return absl::StrCat("no difference: every kernel is the same and took the same time",
-                        report.same_capture ? "; it is one capture" : "");
+                        !report.same_capture              ? ""
+                        : report.base.sources.size() == 1 ? "; it is one capture"
+                                                          : "; they are the same captures");
   }
   const DiffRow& total = report.total;
   const double base_ps = total.base->mean_ps, head_ps = total.head->mean_ps;

@@ -62,7 +62,8 @@ void BatchBuilder::StartLine(uint32_t line, const EventChoice& choice) {
   line_ = line;
   choice_ = choice;
   const Line& at = trace_.lines[line];
-  line_start_ps_ = ToAxisPs(at.timestamp_ns, trace_.base_ns, 0);
+  base_ns_ = trace_.files[trace_.planes[at.plane].file].base_ns;
+  line_start_ps_ = ToAxisPs(at.timestamp_ns, base_ns_, 0);
   if (plane_ == &trace_.planes[at.plane]) return;
   plane_ = &trace_.planes[at.plane];
   if (wants_stats()) FindColumns();
@@ -168,7 +169,7 @@ void BatchBuilder::Add(uint64_t event, const RawEvent& raw) {
   if (raw.aggregated) {
     diagnostics_->Count(DiagnosticCode::kAggregatedEvent, where);
   } else {
-    start_ps = ToAxisPs(trace_.lines[line_].timestamp_ns, trace_.base_ns, raw.data);
+    start_ps = ToAxisPs(trace_.lines[line_].timestamp_ns, base_ns_, raw.data);
     const auto end_ps = start_ps.has_value() ? EndPs(*start_ps, raw.duration_ps) : std::nullopt;
     if (!end_ps.has_value() || *start_ps < -kAxisLimitPs || *end_ps > kAxisLimitPs) {
       diagnostics_->Count(DiagnosticCode::kTimeOverflow, where);

@@ -165,6 +165,7 @@ class BatchBuilder {
   const Plane* plane_ = nullptr;
   uint32_t line_ = 0;
   EventChoice choice_;
+  int64_t base_ns_ = 0;                   // of the line's file
   std::optional<int64_t> line_start_ps_;  // nothing: off the axis
 
   // Stat ids are small and dense in practice: a table, and a map for the others.

@@ -75,7 +75,7 @@ class Opener {
           ": no planes in this trace; is it an .xplane.pb file, and was anything profiled?");
     }
     RETURN_IF_ERROR(IndexLines());
-    trace_.base_ns = ChooseBaseNs(trace_.lines);
+    ChooseBases();
     trace_.source = std::move(source_);
     trace_.leave_out_damaged_hosts = options_.leave_out_damaged_hosts;
     return std::move(trace_);
@@ -96,6 +96,23 @@ class Opener {
       }
     }
     return absl::OkStatus();
+  }
+
+  // Of each capture its own: they may be years apart. Planes are in order of their captures.
+  void ChooseBases() {
+    const auto capture_of = [&](const Plane& plane) { return trace_.files[plane.file].capture; };
+    for (size_t at = 0, end = 0; at < trace_.planes.size(); at = end) {
+      const uint32_t capture = capture_of(trace_.planes[at]);
+      while (end < trace_.planes.size() && capture_of(trace_.planes[end]) == capture) ++end;
+      const Plane& last = trace_.planes[end - 1];
+      const uint32_t first_line = trace_.planes[at].first_line;
+      const int64_t base_ns =
+          ChooseBaseNs(std::span(trace_.lines)
+                           .subspan(first_line, last.first_line + last.line_count - first_line));
+      for (TraceFile& file : trace_.files) {
+        if (file.capture == capture) file.base_ns = base_ns;
+      }
+    }
   }
 
   bool SeenBefore(std::string_view bytes, const std::string& path) {

@@ -111,7 +111,7 @@ void VisitDevice(const DeviceRef* device, FieldSink* sink) {
 }
 
 void VisitRow(const InputRow& row, FieldSink* sink) {
-  XPLANE_TIME_FIELDS(sink, row.path, row.bytes, KnownText(row.host), row.capture);
+  XPLANE_TIME_FIELDS(sink, row.path, row.bytes, KnownText(row.host), row.capture, row.base_ns);
 }
 
 void VisitRow(const DeviceRow& row, FieldSink* sink) {

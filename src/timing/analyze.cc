@@ -396,7 +396,7 @@ absl::Status NothingExecuted(const Trace& trace, const Selection& selection,
 // Saved captures count from their host's own start: what to add to put the hosts of a
 // capture on one axis. 0 where the starts are unknown or the times are absolute already.
 int64_t HostShiftPs(const Trace& trace, uint32_t file) {
-  if (trace.base_ns != 0) return 0;
+  if (trace.files[file].base_ns != 0) return 0;
   uint64_t first_ns = std::numeric_limits<uint64_t>::max();
   for (const TraceFile& other : trace.files) {
     if (other.capture != trace.files[file].capture) continue;

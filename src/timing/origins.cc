@@ -145,7 +145,8 @@ void Origins::AddInstruction(const HloProgram& program, const HloInstruction& in
   const std::optional<HloDetails> details = ReadDetails(instruction);
   if (!details.has_value()) return;
   all->lines.Add(LineOf(program.SourceOf(*details)));
-  HloStack stack = program.StackOf(details->stack_frame);
+  HloStack stack;
+  if (with_stacks_) stack = program.StackOf(details->stack_frame);
   if (stack.frames.empty() && !details->source_file.empty()) {
     stack.frames.push_back(program.SourceOf(*details));
   }
@@ -180,7 +181,7 @@ void Origins::AddCompiled(const CompiledPrograms::Found& found, Origin* origin) 
   if (!details.has_value()) return;
   if (origin->scope.empty()) origin->scope = details->op_name;
   if (origin->source.empty()) origin->source = LineOf(found.program->SourceOf(*details));
-  origin->stack = NamesOf(found.program->StackOf(details->stack_frame));
+  if (with_stacks_) origin->stack = NamesOf(found.program->StackOf(details->stack_frame));
   origin->lines.Add(origin->source);
   if (found.instruction->opcode != "fusion") return;
   const Inside inside = InsideOf(*found.program, *details);
@@ -201,6 +202,10 @@ Origin Origins::Of(const OpInfo& op, uint32_t program) {
   if (const CompiledPrograms::Found found = compiled_.Find(op, program);
       found.instruction != nullptr) {
     AddCompiled(found, &origin);
+  }
+  if (!with_stacks_) {
+    origin.stack.clear();
+    return origin;
   }
   if (origin.stack.empty()) origin.stack = StackInStat(op.source_stack, op.source);
   if (origin.stack.empty() && !origin.source.empty()) origin.stack = {origin.source};

@@ -50,7 +50,9 @@ std::vector<std::string_view> ScopePath(std::string_view scope);
 
 class Origins {
  public:
-  explicit Origins(CompiledPrograms* compiled) : compiled_(*compiled) {}  // which outlives it
+  // `compiled` outlives it. Without stacks `Origin::stack` is empty.
+  Origins(CompiledPrograms* compiled, bool with_stacks)
+      : compiled_(*compiled), with_stacks_(with_stacks) {}
 
   Origin Of(const OpInfo& op, uint32_t program);
 
@@ -71,6 +73,7 @@ class Origins {
 
   static constexpr int kMostNested = 64;
   CompiledPrograms& compiled_;
+  const bool with_stacks_;
   int nested_ = 0;
   // By computation; empty: begun.
   std::map<std::pair<const HloProgram*, int64_t>, std::optional<Inside>> inside_;

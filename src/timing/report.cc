@@ -168,7 +168,7 @@ std::vector<InputRow> DescribeInputs(const Trace& trace) {
   std::vector<InputRow> rows;
   for (const TraceFile& file : trace.files) {
     const std::string host(file.hostnames.size() == 1 ? file.hostnames[0] : std::string_view());
-    rows.push_back({file.path, file.bytes, host, file.capture});
+    rows.push_back({file.path, file.bytes, host, file.capture, file.base_ns});
   }
   return rows;
 }
@@ -178,7 +178,7 @@ CaptureInfo DescribeCapture(const Trace& trace) {
   info.planes = trace.planes.size();
   info.lines = trace.lines.size();
   info.events = trace.event_count;
-  info.base_ns = trace.base_ns;
+  info.base_ns = trace.files[0].base_ns;
   for (const TraceFile& file : trace.files) {
     if (const auto start = file.profile_start_unix_ns; start.has_value()) {
       info.start_unix_ns = std::min(info.start_unix_ns.value_or(*start), *start);

@@ -85,7 +85,7 @@ class TreeBuilder {
   // The tree of scopes or sources: the own time of an execution is in the path of its op.
   void AddOrigins(const DeviceAnalysis& device, const NameFilter& scope) {
     CompiledPrograms compiled(device, diagnostics_);
-    Origins origins(&compiled);
+    Origins origins(&compiled, /*with_stacks=*/true);
     Node top;
     uint64_t left_out = 0;
     for (const KernelCell& cell : device.cells) {

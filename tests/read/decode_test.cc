@@ -34,7 +34,7 @@ class DecodeTest : public ::testing::TestWithParam<Reader> {
     auto trace = OpenTraceFromMemory(bytes, "trace", {.reader = GetParam()}, &decoded.diagnostics);
     EXPECT_TRUE(trace.ok()) << trace.status();
     if (!trace.ok()) return decoded;
-    decoded.base_ns = trace->base_ns;
+    decoded.base_ns = trace->files[0].base_ns;
     const std::vector<std::string_view> names = {stat};
     const auto copy = [&](const EventBatch& batch) {
       CopyBatch(trace->planes[0], batch, &decoded);

@@ -55,6 +55,35 @@ INSTANTIATE_TEST_SUITE_P(Readers, OpenTest, ::testing::Values(Reader::kWire, Rea
                            return tested.param == Reader::kWire ? "Wire" : "Protobuf";
                          });
 
+TEST_P(OpenTest, CapturesHaveAnAxisEachAndHostsOfOneShareIt) {
+  constexpr int64_t kEpochNs = 1'770'000'000'000'000'000;
+  const auto later = [](int64_t by_ns) {
+    TraceBuilder t;
+    t.Gpu(0).Stream(1).Kernel({.name = "k", .start_ps = 5, .duration_ps = 3});
+    return t.ShiftTimestamps(kEpochNs + by_ns).Bytes();
+  };
+  const TempDir dir;
+  const std::vector<Input> inputs = {{dir.Write("a.xplane.pb", HostTrace("alpha")), 0},
+                                     {dir.Write("b.xplane.pb", later(7)), 1},
+                                     {dir.Write("c.xplane.pb", later(0)), 1},
+                                     {dir.Write("d.xplane.pb", later(-900'000'000'000'000)), 2}};
+  const auto trace = OpenAll(inputs);
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  std::vector<int64_t> bases, starts_ps;
+  for (const TraceFile& file : trace->files) bases.push_back(file.base_ns);
+  EXPECT_EQ(bases, (std::vector<int64_t>{0, kEpochNs, kEpochNs, kEpochNs - 900'000'000'000'000}));
+  for (uint32_t line = 0; line < trace->lines.size(); ++line) {
+    const absl::Status read =
+        VisitEvents(*trace, line, {}, &diagnostics_, [&](const EventBatch& batch) {
+          starts_ps.insert(starts_ps.end(), batch.start_ps.begin(), batch.start_ps.end());
+          return absl::OkStatus();
+        });
+    EXPECT_TRUE(read.ok()) << read;
+  }
+  EXPECT_EQ(starts_ps, (std::vector<int64_t>{0, 7005, 5, 5}));
+  EXPECT_EQ(Count(DiagnosticCode::kTimeOverflow), 0u);
+}
+
 TEST_P(OpenTest, FilesOfOneRunKeepTheirHosts) {
   const TempDir dir;
   const std::vector<Input> inputs = {{dir.Write("a.xplane.pb", HostTrace("alpha")), 0},
