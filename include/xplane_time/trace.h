@@ -172,7 +172,8 @@ struct TraceFile {
   std::string path;  // as given or found; "-" for standard input
   uint64_t bytes = 0;
   uint32_t capture = 0;  // files of one run directory share it
-  // Of its capture: subtracted from every line's timestamp; 0 for normalized captures (normalize.h).
+  // Of its capture: subtracted from every line's timestamp; 0 for normalized captures
+  // (normalize.h).
   int64_t base_ns = 0;
   std::vector<std::string_view> hostnames, errors, warnings;
   // From the `Task Environment` plane; Unix epoch.

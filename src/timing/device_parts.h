@@ -1,5 +1,5 @@
-// What a device did from its first start to its last end: only its own DeviceParts, without the runs,
-// steps and transfers of `where`, so that a report can have them.
+// What a device did from its first start to its last end: only its own DeviceParts, without the
+// runs, steps and transfers of `where`, so that a report can have them.
 //
 //   compute      |-----|              |---|
 //   copy            |------|      |-|            an instant is that of the highest category that

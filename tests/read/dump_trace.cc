@@ -31,8 +31,8 @@ class Dumper {
       : trace_(trace), diagnostics_(reading), way_(way) {}
 
   absl::StatusOr<std::string> Dump() && {
-    out_ << "base_ns " << trace_.files[0].base_ns << " events " << trace_.event_count << " captures "
-         << trace_.capture_count << "\n";
+    out_ << "base_ns " << trace_.files[0].base_ns << " events " << trace_.event_count
+         << " captures " << trace_.capture_count << "\n";
     for (const TraceFile& file : trace_.files) File(file);
     for (const Plane& plane : trace_.planes) {
       if (absl::Status status = WholePlane(plane); !status.ok()) return status;
