@@ -114,7 +114,7 @@ TEST(ReportTables, WithoutRowsTheColumnsAreTheSame) {
   EXPECT_EQ(devices, "input,plane,ordinal,host,kind,executions,busy_ps,sum_ps,first_ps,last_ps\n");
   EXPECT_EQ(CsvOf(TableOf(std::vector<DiagnosticRow>())),
             "code,severity,count,message,plane,line,event,byte_offset\n");
-  EXPECT_EQ(CsvOf(TableOf(std::vector<InputRow>())), "path,bytes,host,capture\n");
+  EXPECT_EQ(CsvOf(TableOf(std::vector<InputRow>())), "path,bytes,host,capture,base_ns\n");
 }
 
 // The type of a column does not depend on whether anything in it is known.
