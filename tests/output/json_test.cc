@@ -175,7 +175,7 @@ TEST(JsonTest, OneRowALine) {
   EXPECT_EQ(text.substr(0, text.find("    {\"input\"")),
             "{\n  \"schema\": \"xplane-time.tree.v1\",\n  \"inputs\": [\n"
             "    {\"path\":\"run/node-1.xplane.pb\",\"bytes\":1234567,\"host\":\"node-1\","
-            "\"capture\":0}\n  ],\n  \"tree\": [\n");
+            "\"capture\":0,\"base_ns\":0}\n  ],\n  \"tree\": [\n");
   EXPECT_EQ(text.substr(text.size() - 24), ",\n  \"diagnostics\": []\n}\n");
 }
 
