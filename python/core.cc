@@ -371,8 +371,7 @@ class PyTrace {
     ReadReportOptions(&reader, &options);
     reader.End();
     const Trace& traced = trace();
-    return PyReport(
-        WithoutGil([&] { return xplane_time::BuildReport(traced, options, reading_); }));
+    return PyReport(WithoutGil([&] { return BuildReportWithRates(traced, options, reading_); }));
   }
 
   PyEnergyReport Energy(const Keywords& given) const {

@@ -35,8 +35,8 @@ class Insight(unittest.TestCase):
 
     def test_headroom_is_that_of_the_command(self):
         self.check(self.trace.headroom(), command_json("headroom", TRACE))
-        filtered = self.trace.headroom(kernel="dot")
-        self.check(filtered, command_json("headroom", TRACE, "--kernel", "dot"))
+        filtered = self.trace.headroom(kernel="all-gather")
+        self.check(filtered, command_json("headroom", TRACE, "--kernel", "all-gather"))
 
     def test_brief_is_that_of_the_command(self):
         for options, arguments in (({}, ()), ({"limit": 1}, ("--limit", "1")),
