@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "output/results.h"
-#include "progress.h"
 #include "status.h"
 #include "trace_command.h"
 #include "xplane_time/brief.h"
@@ -25,17 +24,14 @@ class Brief : public TraceCommand {
   absl::StatusOr<int> Run() override {
     ASSIGN_OR_RETURN(const Opened opened, Open());
     printing_.how.given = GivenOptions(report_);
-    std::atomic<uint64_t> events_done{0};
-    absl::StatusOr<BriefReport> report;
-    {
-      const ReadingProgress progress(printing_, opened.trace.event_count, &events_done);
-      report = FindBrief(opened.trace,
-                         {.device = report_.device,
-                          .threads = report_.threads,
-                          .events_done = &events_done,
-                          .arguments = Arguments()},
-                         opened.diagnostics);
-    }
+    const auto report = WithProgress(opened, [&](std::atomic<uint64_t>* events_done) {
+      return FindBrief(opened.trace,
+                       {.device = report_.device,
+                        .threads = report_.threads,
+                        .events_done = events_done,
+                        .arguments = Arguments()},
+                       opened.diagnostics);
+    });
     RETURN_IF_ERROR(report.status());
     WarnOfLeftOut(report->diagnostics);
     ASSIGN_OR_RETURN(const std::string text, output::BriefText(*report, size_, printing_.how));

@@ -73,11 +73,7 @@ class CompareCommand : public DecisionCommand {
     decision.Share("--alpha", &compare_.alpha,
                    "How often, over all functions together, a program that did not change may be "
                    "called faster or slower [0.1%]");
-    decision.Share("--offset-std", &compare_.offset_std,
-                   "How much processes differ (standard deviation), where it is known: then one "
-                   "capture a side can decide");
-    decision.Flag("--paired", &compare_.paired,
-                  "The i-th captures of both sides were taken side by side");
+    TwoSides::AddCaptures(decision, &compare_);
     decision.Flag("--allow-mismatch", &compare_.allow_mismatch,
                   "Compare what was measured on other devices or in another way, with a note");
     decision.Flag("--by-id", &report_.by_variant, "One row a variant id");

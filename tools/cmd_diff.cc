@@ -32,10 +32,7 @@ class DiffCommand : public TraceCommand {
     decision.Share("--alpha", &d.alpha,
                    "How often, over all rows together, a program that did not change may be said "
                    "to have [0.1%]");
-    decision.Share("--offset-std", &d.offset_std,
-                   "How much processes differ (standard deviation), where it is known: then one "
-                   "capture a side can decide");
-    decision.Flag("--paired", &d.paired, "The i-th captures of both sides were taken side by side");
+    TwoSides::AddCaptures(decision, &d);
   }
 
   absl::Status Check() override {

@@ -7,7 +7,6 @@
 #include "energy/goal.h"
 #include "output/results.h"
 #include "process.h"
-#include "progress.h"
 #include "status.h"
 #include "trace_command.h"
 #include "xplane_time/energy.h"
@@ -95,13 +94,10 @@ class Energy : public TraceCommand {
       return PrintAll(std::move(report));
     }
     ASSIGN_OR_RETURN(const Opened opened, Open());
-    std::atomic<uint64_t> events_done{0};
-    energy_.trace.events_done = &events_done;
-    absl::StatusOr<EnergyReport> report;
-    {
-      const ReadingProgress progress(printing_, opened.trace.event_count, &events_done);
-      report = AttributeEnergy(opened.trace, energy_, opened.diagnostics);
-    }
+    const auto report = WithProgress(opened, [&](std::atomic<uint64_t>* events_done) {
+      energy_.trace.events_done = events_done;
+      return AttributeEnergy(opened.trace, energy_, opened.diagnostics);
+    });
     RETURN_IF_ERROR(report.status());
     WarnOfLeftOut(report->diagnostics);
     if (const std::string filters = GivenFilters(); !filters.empty() && report->kernels.empty()) {

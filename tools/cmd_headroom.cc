@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "output/results.h"
-#include "progress.h"
 #include "status.h"
 #include "trace_command.h"
 #include "xplane_time/headroom.h"
@@ -48,14 +47,11 @@ class Headroom : public TraceCommand {
   absl::StatusOr<int> Run() override {
     ASSIGN_OR_RETURN(const Opened opened, Open());
     RecordOptions();
-    std::atomic<uint64_t> events_done{0};
     headroom_.select = report_;
-    headroom_.select.events_done = &events_done;
-    absl::StatusOr<HeadroomReport> report;
-    {
-      const ReadingProgress progress(printing_, opened.trace.event_count, &events_done);
-      report = BuildHeadroom(opened.trace, headroom_, opened.diagnostics);
-    }
+    const auto report = WithProgress(opened, [&](std::atomic<uint64_t>* events_done) {
+      headroom_.select.events_done = events_done;
+      return BuildHeadroom(opened.trace, headroom_, opened.diagnostics);
+    });
     RETURN_IF_ERROR(report.status());
     WarnOfLeftOut(report->diagnostics);
     if (const std::string filters = GivenFilters(); !filters.empty() && report->ops.empty()) {

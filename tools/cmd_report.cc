@@ -11,7 +11,6 @@
 #include "near_names.h"
 #include "output/results.h"
 #include "output/view.h"
-#include "progress.h"
 #include "status.h"
 #include "timing/filters.h"
 #include "trace_command.h"
@@ -32,15 +31,12 @@ class TextCommand : public TraceCommand {
     how.given.insert(how.given.begin(), given.begin(), given.end());  // before those of the command
     if (!how.sort.empty()) how.given.push_back({"sort", how.sort});
     if (how.top.has_value()) how.given.push_back({"top", static_cast<int64_t>(*how.top)});
-    std::atomic<uint64_t> events_done{0};
-    report_.events_done = &events_done;
-    absl::StatusOr<std::string> text;
-    {
-      const ReadingProgress progress(printing_, opened.trace.event_count, &events_done);
-      text = Text(opened);
-    }
-    RETURN_IF_ERROR(text.status());
-    return Print(*text);
+    ASSIGN_OR_RETURN(const std::string text,
+                     WithProgress(opened, [&](std::atomic<uint64_t>* events_done) {
+                       report_.events_done = events_done;
+                       return Text(opened);
+                     }));
+    return Print(text);
   }
 
  protected:

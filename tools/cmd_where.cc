@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "output/results.h"
-#include "progress.h"
 #include "trace_command.h"
 #include "xplane_time/where.h"
 
@@ -21,15 +20,12 @@ class Where : public TraceCommand {
     output::OutputOptions& how = printing_.how;
     how.given = GivenOptions(report_);
     if (how.top.has_value()) how.given.push_back({"top", static_cast<int64_t>(*how.top)});
-    std::atomic<uint64_t> events_done{0};
-    absl::StatusOr<WhereReport> report;
-    {
-      const ReadingProgress progress(printing_, opened.trace.event_count, &events_done);
-      report = FindWhere(
+    const auto report = WithProgress(opened, [&](std::atomic<uint64_t>* events_done) {
+      return FindWhere(
           opened.trace,
-          {.device = report_.device, .threads = report_.threads, .events_done = &events_done},
+          {.device = report_.device, .threads = report_.threads, .events_done = events_done},
           opened.diagnostics);
-    }
+    });
     RETURN_IF_ERROR(report.status());
     WarnOfLeftOut(report->diagnostics);
     return Print(output::WhereOutput(*report, how, steps_));

@@ -29,6 +29,14 @@ void TwoSides::NameFiles(const FindOptions& find, FileRoles* files) const {
   files->ReadsTraces("--head", head_, find);
 }
 
+void TwoSides::AddCaptures(const Heading& decision, CompareOptions* options) {
+  decision.Share("--offset-std", &options->offset_std,
+                 "How much processes differ (standard deviation), where it is known: then one "
+                 "capture a side can decide");
+  decision.Flag("--paired", &options->paired,
+                "The i-th captures of both sides were taken side by side");
+}
+
 absl::Status TwoSides::Check(std::string_view command) const {
   const bool by_name = !base_.empty() || !head_.empty();
   if (by_name && !both_.empty()) {

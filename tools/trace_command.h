@@ -2,12 +2,16 @@
 // command takes the groups that its constructor adds; nothing else says so.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "command.h"
+#include "progress.h"
+#include "xplane_time/compare.h"
 #include "xplane_time/diagnostics.h"
 #include "xplane_time/measurements.h"
 #include "xplane_time/read.h"
@@ -33,6 +37,8 @@ class TwoSides {
   void NameFiles(const FindOptions& find, FileRoles* files) const;
   // Errors: InvalidArgument. `command`: that of the help.
   absl::Status Check(std::string_view command) const;
+  // --offset-std and --paired: how the captures of both sides belong together.
+  static void AddCaptures(const Heading& decision, CompareOptions* options);
 
   std::vector<std::string> base() const {
     return both_.empty() ? base_ : std::vector(both_.begin(), both_.begin() + 1);
@@ -78,6 +84,13 @@ class TraceCommand : public Command {
   // Those of names, as they are on the line: "--function, --scope"; empty: none.
   std::string GivenFilters() const;
   absl::StatusOr<Opened> Open() const;
+  // What `read(&events_done)` finds; meanwhile it is shown how far that is.
+  template <typename Read>
+  auto WithProgress(const Opened& opened, Read read) const {
+    std::atomic<uint64_t> events_done{0};
+    const ReadingProgress progress(printing_, opened.trace.event_count, &events_done);
+    return read(&events_done);
+  }
   // Tells what formats without diagnostics do not: hosts that were left out.
   void WarnOfLeftOut(const std::vector<DiagnosticRow>& rows) const;
 

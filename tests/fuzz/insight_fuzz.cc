@@ -1,24 +1,14 @@
 // Whatever a reader accepts can be explained: no crash, no endless loop, and parts add up.
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <string_view>
 
 #include "insight/diff.h"
-#include "io/gzip.h"
+#include "tests/fuzz/on_trace.h"
 #include "xplane_time/brief.h"
 #include "xplane_time/headroom.h"
-#include "xplane_time/read.h"
 #include "xplane_time/where.h"
 
 namespace xplane_time {
 namespace {
-
-void Require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "does not hold: %s\n", what);
-  std::abort();
-}
 
 // Sums saturate where the times of a damaged trace do.
 bool IsSmall(const TimeParts& time) { return *time.span_ps < INT64_MAX / 4; }
@@ -91,10 +81,5 @@ void TryAll(const Trace& trace, const Diagnostics& reading) {
 }  // namespace xplane_time
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  if (xplane_time::LooksLikeGzip(bytes)) return 0;
-  xplane_time::Diagnostics reading;
-  auto trace = xplane_time::OpenTraceFromMemory(bytes, "trace", {}, &reading);
-  if (trace.ok()) xplane_time::TryAll(*trace, reading);
-  return 0;
+  return xplane_time::OnTrace(data, size, xplane_time::TryAll);
 }

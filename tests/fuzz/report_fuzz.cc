@@ -1,22 +1,12 @@
 // Whatever a reader accepts can be reported on: no crash, no overflow, no endless loop, and
 // the sums of report.h hold.
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <string_view>
 
-#include "io/gzip.h"
-#include "xplane_time/read.h"
+#include "tests/fuzz/on_trace.h"
 #include "xplane_time/report.h"
 
 namespace xplane_time {
 namespace {
-
-void Require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "does not hold: %s\n", what);
-  std::abort();
-}
 
 void CheckFunction(const FunctionRow& row) {
   const auto& values = row.span_ps;
@@ -81,10 +71,5 @@ void TryAll(const Trace& trace, const Diagnostics& reading) {
 }  // namespace xplane_time
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  if (xplane_time::LooksLikeGzip(bytes)) return 0;
-  xplane_time::Diagnostics reading;
-  auto trace = xplane_time::OpenTraceFromMemory(bytes, "trace", {}, &reading);
-  if (trace.ok()) xplane_time::TryAll(*trace, reading);
-  return 0;
+  return xplane_time::OnTrace(data, size, xplane_time::TryAll);
 }

@@ -1,0 +1,32 @@
+// What fuzz targets share that take whatever a reader accepts as a trace.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "io/gzip.h"
+#include "xplane_time/read.h"
+
+namespace xplane_time {
+
+inline void Require(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "does not hold: %s\n", what);
+  std::abort();
+}
+
+// `try_all(trace, reading)`, of bytes that are a trace.
+template <typename TryAll>
+int OnTrace(const uint8_t* data, size_t size, TryAll try_all) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  if (LooksLikeGzip(bytes)) return 0;
+  Diagnostics reading;
+  const auto trace = OpenTraceFromMemory(bytes, "trace", {}, &reading);
+  if (trace.ok()) try_all(*trace, reading);
+  return 0;
+}
+
+}  // namespace xplane_time
