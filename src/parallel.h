@@ -2,16 +2,43 @@
 // by task index, so nothing depends on the number of threads.
 #pragma once
 
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <exception>
 #include <mutex>
-#include <new>
-#include <system_error>
-#include <thread>
-#include <vector>
+
+#include "absl/functional/function_ref.h"
 
 namespace xplane_time {
+
+// A thread that begins on another processor than its creator where there is one. Left to itself it
+// may begin on the same one, and wait there until the system spreads its threads: some
+// milliseconds, in which the creator alone could have done the work. Once it runs it may move.
+class HelperThread {
+ public:
+  // The `index`-th of its creator. `work` does not throw, and outlives the thread.
+  HelperThread(size_t index, absl::FunctionRef<void()> work);
+  ~HelperThread();  // waits for it
+  HelperThread(const HelperThread&) = delete;
+  HelperThread& operator=(const HelperThread&) = delete;
+
+  // False: the system has no more threads.
+  bool runs() const { return runs_; }
+
+ private:
+  const absl::FunctionRef<void()> work_;
+  cpu_set_t allowed_;  // the creator's
+  bool knows_allowed_ = false, runs_ = false;
+  pthread_t thread_ = {};
+};
+
+// Calls `work` once on each of so many threads, this one included; on fewer where the system has
+// no more. `work` must be safe to call concurrently, and does not throw. Returns when all are done.
+void RunOnThreads(size_t threads, absl::FunctionRef<void()> work);
 
 // Calls task(0) ... task(count - 1), each once, on up to `threads` threads, this one
 // included; on fewer where the system has no more. `task` must be safe to call
@@ -31,17 +58,7 @@ void ParallelFor(size_t count, int threads, const Task& task) {
       if (thrown == nullptr) thrown = std::current_exception();
     }
   };
-  {
-    std::vector<std::jthread> helpers;
-    try {
-      for (size_t i = 1; i < count && i < static_cast<size_t>(threads); ++i) {
-        helpers.emplace_back(work);
-      }
-    } catch (const std::system_error&) {  // no more threads
-    } catch (const std::bad_alloc&) {
-    }
-    work();
-  }
+  RunOnThreads(std::min(count, static_cast<size_t>(std::max(threads, 1))), work);
   if (thrown != nullptr) std::rethrow_exception(thrown);
 }
 

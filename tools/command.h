@@ -79,11 +79,13 @@ class CommandLine {
   CommandLine();
 
   CLI::App* app() { return &app_; }
-  // A command that is an object of type T, made of its app and `arguments`.
+  // A command that is an object of type T, made of its app and `arguments` when it is needed:
+  // where the line chooses it, or to tell of its options.
   template <typename T, typename... Arguments>
   void Add(const CommandText& text, Arguments... arguments) {
     CLI::App* const app = AddApp(text);
-    commands_[app] = std::make_unique<T>(app, arguments...);
+    makers_[app] = [=] { return std::make_unique<T>(app, arguments...); };
+    app->preparse_callback([this, app](size_t /*left*/) { Make(app); });
   }
   // For a command without an object of its own: `chosen` tells its parent.
   CLI::App* AddApp(const CommandText& text, std::function<void()> chosen = {});
@@ -93,10 +95,16 @@ class CommandLine {
 
  private:
   absl::StatusOr<int> Parse(std::vector<std::string> arguments);
-  absl::Status AboutError(const CLI::ParseError& error, bool has_program) const;
+  // With its options and subcommands, from now on.
+  void Make(const CLI::App* app);
+  // None: there is no such command below `app`.
+  const CLI::App* CommandOf(const CLI::App& app, const std::string& name);
+  absl::Status TakeHelp(std::vector<std::string>* arguments);
+  absl::Status AboutError(const CLI::ParseError& error, bool has_program);
 
   CLI::App app_;
   std::map<const CLI::App*, CommandText> texts_;
+  std::map<const CLI::App*, std::function<std::unique_ptr<Command>()>> makers_;
   std::map<const CLI::App*, std::unique_ptr<Command>> commands_;
 };
 

@@ -78,13 +78,6 @@ const CLI::App* Chosen(const CLI::App* app) {
   return app;
 }
 
-// None: there is no such command below `app`.
-const CLI::App* CommandOf(const CLI::App& app, const std::string& name) {
-  const auto found =
-      app.get_subcommands([&](const CLI::App* each) { return each->check_name(name); });
-  return found.empty() ? nullptr : found[0];
-}
-
 std::vector<const CLI::App*> MainCommands(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App* each) { return each->get_group() == kMainGroup; });
 }
@@ -128,26 +121,6 @@ std::string AboutUnknown(const CLI::App& app) {
     if (!text.empty()) return text;
   }
   return "";
-}
-
-// "xplane-time help power run" means "xplane-time power run --help".
-absl::Status TakeHelp(const CLI::App& app, std::vector<std::string>* arguments) {
-  const CLI::App* at = &app;
-  std::vector<std::string> line;
-  for (size_t i = 1; i < arguments->size(); ++i) {
-    const std::string& name = arguments->at(i);
-    if (name == "--help" || name == "-h" || (i == 1 && name == "help")) break;
-    const CLI::App* const above = std::exchange(at, CommandOf(*at, name));
-    line.push_back(name);
-    if (at != nullptr) continue;
-    const std::vector<std::string> names = CommandNames(*above);
-    return UsageError("help ", absl::StrJoin(line, " "), ": no such command",
-                      DidYouMean(name, names), names.empty() ? "" : "; there are ",
-                      absl::StrJoin(names, ", "));
-  }
-  line.push_back("--help");
-  *arguments = std::move(line);
-  return absl::OkStatus();
 }
 
 // What is on the line does something there: it is neither empty nor before a subcommand that
@@ -226,12 +199,47 @@ CLI::App* CommandLine::AddApp(const CommandText& text, std::function<void()> cho
   return app;
 }
 
+void CommandLine::Make(const CLI::App* app) {
+  const auto maker = makers_.find(app);
+  if (maker == makers_.end() || commands_.contains(app)) return;
+  commands_[app] = maker->second();
+}
+
+const CLI::App* CommandLine::CommandOf(const CLI::App& app, const std::string& name) {
+  const auto found =
+      app.get_subcommands([&](const CLI::App* each) { return each->check_name(name); });
+  if (found.empty()) return nullptr;
+  Make(found[0]);
+  return found[0];
+}
+
+// "xplane-time help power run" means "xplane-time power run --help".
+absl::Status CommandLine::TakeHelp(std::vector<std::string>* arguments) {
+  const CLI::App* at = &app_;
+  std::vector<std::string> line;
+  for (size_t i = 1; i < arguments->size(); ++i) {
+    const std::string& name = arguments->at(i);
+    if (name == "--help" || name == "-h" || (i == 1 && name == "help")) break;
+    const CLI::App* const above = std::exchange(at, CommandOf(*at, name));
+    line.push_back(name);
+    if (at != nullptr) continue;
+    const std::vector<std::string> names = CommandNames(*above);
+    return UsageError("help ", absl::StrJoin(line, " "), ": no such command",
+                      DidYouMean(name, names), names.empty() ? "" : "; there are ",
+                      absl::StrJoin(names, ", "));
+  }
+  line.push_back("--help");
+  *arguments = std::move(line);
+  return absl::OkStatus();
+}
+
 // What CLI11 says, and what is meant most often.
-absl::Status CommandLine::AboutError(const CLI::ParseError& error, bool has_program) const {
+absl::Status CommandLine::AboutError(const CLI::ParseError& error, bool has_program) {
   std::string text = error.what();
   if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::ExtrasError)) {
     return UsageError(text);
   }
+  for (const CLI::App* each : MainCommands(app_)) Make(each);
   absl::StrAppend(&text, AboutUnknown(app_));
   for (const CLI::App* each = Chosen(&app_); each != &app_ && !has_program;
        each = each->get_parent()) {
@@ -253,7 +261,7 @@ absl::StatusOr<int> CommandLine::Parse(std::vector<std::string> arguments) {
   }
   const std::string first = arguments[0];
   if (first == "help") {
-    RETURN_IF_ERROR(TakeHelp(app_, &arguments));
+    RETURN_IF_ERROR(TakeHelp(&arguments));
   } else if (first != "--help" && first != "-h" && first != "--version" &&
              CommandOf(app_, first) == nullptr) {
     arguments.insert(arguments.begin(), "report");

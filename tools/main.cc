@@ -1,12 +1,17 @@
 // xplane-time: runs the command that the line names, and ends well whatever comes.
 #include <fcntl.h>
 #include <malloc.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <new>
+#include <thread>
 
 #include "command.h"
 #include "process.h"
@@ -51,6 +56,22 @@ void OnStop(int signal) {
   std::raise(signal);
 }
 
+// Columns of all sizes come and go. Giving them back in between costs page faults, and so do small
+// pages: the first part of the heap has large ones, where the system lends them.
+void KeepMemory() {
+  constexpr int kHeapBytes = 32 << 20;
+  mallopt(M_MMAP_THRESHOLD, kHeapBytes);
+  mallopt(M_TRIM_THRESHOLD, 2 * kHeapBytes);
+  mallopt(M_TOP_PAD, kHeapBytes);
+  // Other heaps have small pages: few of them, as long as threads seldom wait for each other.
+  mallopt(M_ARENA_MAX, std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 4));
+  void* volatile some = std::malloc(1 << 20);  // now the heap has them all
+  std::free(some);
+  const auto page_bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t end = reinterpret_cast<uintptr_t>(sbrk(0)) / page_bytes * page_bytes;
+  madvise(reinterpret_cast<void*>(end - kHeapBytes), kHeapBytes, MADV_HUGEPAGE);
+}
+
 int GuardedMain(int argc, char** argv) {
   KeepStandardStreams();
   // A closed pipe and a file size limit are write errors.
@@ -58,9 +79,7 @@ int GuardedMain(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGBUS, OnLostFile);
   OnStopSignals(OnStop);
-  // Columns of all sizes come and go: giving them back in between costs page faults.
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);
-  mallopt(M_TRIM_THRESHOLD, 64 << 20);
+  KeepMemory();
   try {
     return Main(argc, argv);
   } catch (const std::bad_alloc&) {

@@ -139,7 +139,13 @@ void Printing::AddFormat(CLI::App* app, const std::vector<std::string>& names,
   const std::string one_of = absl::StrCat("One of ", absl::StrJoin(names, ", "));
   Heading(app, kOut).Value("--format", &format, "NAME", help.empty() ? one_of : help,
                            CLI::IsMember(names));
-  app->preparse_callback([this, names](size_t) { formats = names; });
+  // Of several commands with these options, those of the one that the line chooses: it is being
+  // parsed now, or will be.
+  if (app->parsed()) {
+    formats = names;
+  } else {
+    app->preparse_callback([this, names](size_t) { formats = names; });
+  }
 }
 
 void Printing::AddPath(CLI::App* app) {

@@ -185,6 +185,9 @@ class EventReader {
   void Start(uint32_t line, const EventChoice& choice = {});
   // Empty at the line's end. Errors: DataLoss with file, plane, line, event and byte offset.
   absl::StatusOr<EventBatch> Next();
+  // With a choice by metadata, once the line is read: from the first start to the last end of all
+  // its events, chosen or not. Without any that has times it ends before it starts.
+  Interval extent() const;
 
  private:
   const Trace* trace_;

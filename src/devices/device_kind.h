@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -65,6 +66,13 @@ struct ExecutionTables {
   std::vector<OpInfo> ops;
   std::vector<ProgramInfo> programs;
   std::set<int64_t> ordinals;  // of the devices on a host, wanted or not; kNoOrdinal: not told
+
+  // Adds what comes after it.
+  void Append(ExecutionTables&& more) {
+    std::ranges::move(more.ops, std::back_inserter(ops));
+    std::ranges::move(more.programs, std::back_inserter(programs));
+    ordinals.merge(more.ordinals);
+  }
 };
 
 // An event of a run line (TPU), on the profile clock.
@@ -237,6 +245,8 @@ struct KindRules {
   std::optional<size_t> launch_id = {}, copied_bytes = {};
   // Whether flops and bytes of HBM are in the trace, op by op, as the compiler counts them.
   bool tells_costs = false;
+  // Whether the runs of such a plane's executions are told by what the host recorded. Null: no.
+  bool (*asks_host)(const Plane& plane) = nullptr;
   // The host itself: timed only where there is no accelerator, or when asked for. A plane
   // holds several devices, told apart by Draft::ordinal.
   bool is_host = false;
@@ -282,6 +292,9 @@ bool IsHalfOfPair(std::string_view op);
 bool HasStat(const Plane& plane, std::string_view name);
 // By entry of the plane's event metadata: 1 where it has one of these stats.
 std::vector<uint8_t> EntriesWith(const Plane& plane, std::span<const std::string_view> stats);
+// By entry: 1 where its events, whatever stats they have of their own, may be executions or
+// completion markers. Of a kind with a needed stat.
+std::vector<uint8_t> EntriesWorthReading(const Plane& plane, const KindRules& rules);
 
 // From the opcode, from what else the trace says, from names; never from line names.
 Category Classify(const Draft& draft);

@@ -88,6 +88,9 @@ void Interpret(const EventBatch& batch, size_t row, std::string_view /*name*/, D
   draft->is_copy = batch.Stat(kMemcpyDetails, row).type != StatType::kAbsent;
 }
 
+// Without programs there are no runs.
+bool AsksHost(const Plane& plane) { return HasStat(plane, "hlo_module"); }
+
 // ---- runs --------------------------------------------------------------------------------
 
 // Consecutive executions of one program with the same label.
@@ -107,6 +110,13 @@ void Extend(Segments* segments, int64_t label, uint64_t executions = 1) {
 
 // Numbers the labels from 0 in order of appearance; how many there are.
 int64_t Number(Segments* segments) {
+  // Mostly each run is one segment, and they come in order.
+  const auto not_next = [](const Segment& a, const Segment& b) { return a.label >= b.label; };
+  if (std::ranges::adjacent_find(*segments, not_next) == segments->end()) {
+    int64_t next = 0;
+    for (Segment& segment : *segments) segment.label = next++;
+    return next;
+  }
   absl::flat_hash_map<int64_t, int64_t> number;
   for (Segment& segment : *segments) {
     const auto next = static_cast<int64_t>(number.size());
@@ -249,6 +259,9 @@ struct Track {
   Segments by_scope = {}, by_launch = {};
   bool launched = false;       // by_launch holds runs
   bool by_likelihood = false;  // nothing else tells; until it is split
+  // Of its function on the host (null: none), and where the last launch was in them.
+  const std::vector<HostEvidence::Execution>* host_executions = nullptr;
+  size_t host_place = 0;
 
   Segments runs = {};  // the labels are ids of runs
   size_t at = 0;       // while assigning: the segment, and how much of it is taken
@@ -301,7 +314,7 @@ class GpuSplitter : public RunSplitter {
  public:
   explicit GpuSplitter(const SplitContext& context) : context_(context) {
     if (context.trace == nullptr) return;
-    may_have_programs_ = HasStat(context.trace->planes[context.plane], "hlo_module");
+    may_have_programs_ = AsksHost(context.trace->planes[context.plane]);
     scopes_ = ScopeRoots(*context.trace, context.plane);
   }
 
@@ -399,8 +412,12 @@ class GpuSplitter : public RunSplitter {
     if (evidence_ == nullptr) {
       ASSIGN_OR_RETURN(evidence_, context_.evidence());
     }
-    const std::optional<size_t> launched_by =
-        evidence_->ExecutionOf(FunctionOf(program), CorrelationOf(*execution), &launch_place_);
+    if (track.executions == 1) track.host_executions = evidence_->ExecutionsOf(FunctionOf(program));
+    std::optional<size_t> launched_by;
+    if (track.host_executions != nullptr) {
+      launched_by = evidence_->ExecutionAround(CorrelationOf(*execution), *track.host_executions,
+                                               &launch_place_, &track.host_place);
+    }
     const int64_t launch = launched_by.has_value() ? static_cast<int64_t>(*launched_by) : kNoLabel;
     Extend(&track.by_launch, launch);
     // Neither way may begin like this: the sequence is gathered in the same look.
@@ -536,6 +553,7 @@ const KindRules kGpuRules = {.kind = DeviceKind::kGpu,
                              .stats = gpu_runs::kStats,
                              .launch_id = Execution::kCorrelationId,
                              .copied_bytes = Execution::kCopiedBytes,
+                             .asks_host = gpu_runs::AsksHost,
                              .interpret = gpu_runs::Interpret,
                              .make_splitter = MakeSplitter<gpu_runs::GpuSplitter>};
 

@@ -1,10 +1,10 @@
 // What all device kinds share: the list of them, which planes are devices, and categories.
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "devices/device_kind.h"
@@ -21,7 +21,7 @@ constexpr std::array<const KindRules*, 4> kKinds = {&kGpuRules, &kTpuRules, &kCp
 bool ContainsAny(std::string_view text, std::span<const std::string_view> words) {
   return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
     const auto same = [](char a, char b) {
-      return (a == '_' ? '-' : std::tolower(static_cast<unsigned char>(a))) == b;
+      return (a == '_' ? '-' : absl::ascii_tolower(static_cast<unsigned char>(a))) == b;
     };
     return std::search(text.begin(), text.end(), word.begin(), word.end(), same) != text.end();
   });
@@ -128,6 +128,14 @@ std::vector<uint8_t> EntriesWith(const Plane& plane, std::span<const std::string
     with.push_back(std::ranges::any_of(own, wanted) ? 1 : 0);
   }
   return with;
+}
+
+std::vector<uint8_t> EntriesWorthReading(const Plane& plane, const KindRules& rules) {
+  std::vector<uint8_t> worth = EntriesWith(plane, std::span(&rules.needed_stat, 1));
+  for (size_t i = 0; i < worth.size(); ++i) {
+    if (rules.marks_completion(plane.event_metadata.entries[i].shown_name())) worth[i] = 1;
+  }
+  return worth;
 }
 
 bool IsHalfOfPair(std::string_view op) {

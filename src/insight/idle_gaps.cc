@@ -31,9 +31,31 @@ struct HostPart {
     std::vector<Interval> within;  // merged
   };
   uint32_t line;
-  const LinePart* part;
+  LinePart part;
   std::shared_ptr<const Asked> asked;
 };
+
+// Adds what may be in a gap, neighbours as one.
+void AddParts(const Trace& trace, uint32_t line, const gpu_runs::PartExtents& known,
+              const std::shared_ptr<const HostPart::Asked>& asked, std::vector<HostPart>* parts) {
+  constexpr uint64_t kEnoughBytes = uint64_t{1} << 20;
+  bool goes_on = false;
+  for (const LinePart& part : trace.lines[line].parts) {
+    const auto extent = known.find(&part);
+    if (extent != known.end() && std::ranges::none_of(asked->within, [&](const Interval& gap) {
+          return extent->second.start_ps < gap.end_ps && gap.start_ps < extent->second.end_ps;
+        })) {
+      goes_on = false;
+      continue;
+    }
+    if (goes_on) {
+      parts->back().part.bytes.size += part.bytes.size;
+    } else {
+      parts->push_back({line, part, asked});
+    }
+    goes_on = parts->back().part.bytes.size < kEnoughBytes;
+  }
+}
 
 // `found`: of the gaps that are asked for.
 absl::Status ReadPart(const Trace& trace, const HostPart& host, const std::vector<HostGap>& gaps,
@@ -56,11 +78,12 @@ absl::Status ReadPart(const Trace& trace, const HostPart& host, const std::vecto
     return absl::OkStatus();
   };
   return VisitEvents(trace, host.line, {}, &ignored, visit,
-                     {.within = host.asked->within, .part = host.part});
+                     {.within = host.asked->within, .part = &host.part});
 }
 
 // Of the hosts that the gaps are on.
-std::vector<HostPart> HostParts(const Trace& trace, const std::vector<HostGap>& gaps) {
+std::vector<HostPart> HostParts(const Trace& trace, const gpu_runs::PartExtents& known,
+                                const std::vector<HostGap>& gaps) {
   std::vector<HostPart> parts;
   for (const Plane& plane : trace.planes) {
     if (!plane.name.starts_with("/host:")) continue;
@@ -73,7 +96,7 @@ std::vector<HostPart> HostParts(const Trace& trace, const std::vector<HostGap>& 
     if (asked->gaps.empty()) continue;
     asked->within = MergeIntervals(std::move(asked->within));
     for (uint32_t i = plane.first_line; i < plane.first_line + plane.line_count; ++i) {
-      for (const LinePart& part : trace.lines[i].parts) parts.push_back({i, &part, asked});
+      AddParts(trace, i, known, asked, &parts);
     }
   }
   return parts;
@@ -81,8 +104,9 @@ std::vector<HostPart> HostParts(const Trace& trace, const std::vector<HostGap>& 
 
 }  // namespace
 
-absl::Status FindHostEvents(const Trace& trace, std::vector<HostGap> gaps, int threads) {
-  const std::vector<HostPart> parts = HostParts(trace, gaps);
+absl::Status FindHostEvents(const Trace& trace, const gpu_runs::PartExtents& known,
+                            std::vector<HostGap> gaps, int threads) {
+  const std::vector<HostPart> parts = HostParts(trace, known, gaps);
   std::vector<std::vector<Covering>> found(parts.size());
   for (size_t i = 0; i < parts.size(); ++i) found[i].resize(parts[i].asked->gaps.size());
   std::vector<absl::Status> status(parts.size());

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "devices/gpu_runs/host_evidence.h"
 #include "xplane_time/intervals.h"
 #include "xplane_time/trace.h"
 #include "xplane_time/where.h"
@@ -18,7 +19,8 @@ struct HostGap {
 };
 
 // Fills `host_thread` and `host_event`. Reads the host lines of the devices' hosts once, `threads`
-// at a time.
-absl::Status FindHostEvents(const Trace& trace, std::vector<HostGap> gaps, int threads);
+// at a time; without those parts of which it is known that no gap is in their extent.
+absl::Status FindHostEvents(const Trace& trace, const gpu_runs::PartExtents& known,
+                            std::vector<HostGap> gaps, int threads);
 
 }  // namespace xplane_time::insight

@@ -264,7 +264,8 @@ absl::StatusOr<WhereReport> WhereOf(const Trace& trace, Analysis* analysis,
   }
   for (size_t i = 0; i < gaps.size(); ++i) gaps[i].gap = &report.gaps[i];
   if (options.host_of_gaps && !gaps.empty()) {
-    RETURN_IF_ERROR(FindHostEvents(trace, std::move(gaps), options.threads));
+    RETURN_IF_ERROR(
+        FindHostEvents(trace, analysis->host_extents, std::move(gaps), options.threads));
   }
   report.diagnostics = DescribeDiagnostics(trace, diagnostics);
   return report;

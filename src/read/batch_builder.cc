@@ -60,13 +60,25 @@ BatchBuilder::BatchBuilder(const Trace& trace, std::span<const std::string_view>
 void BatchBuilder::StartLine(uint32_t line, const EventChoice& choice) {
   Clear();
   line_ = line;
+  const bool chosen_anew = plane_ != &trace_.planes[trace_.lines[line].plane] ||
+                           choice.metadata.data() != choice_.metadata.data();
   choice_ = choice;
+  extent_ = kNoExtent;
+  at_within_ = 0;
   const Line& at = trace_.lines[line];
   base_ns_ = trace_.files[trace_.planes[at.plane].file].base_ns;
   line_start_ps_ = ToAxisPs(at.timestamp_ns, base_ns_, 0);
-  if (plane_ == &trace_.planes[at.plane]) return;
-  plane_ = &trace_.planes[at.plane];
-  if (wants_stats()) FindColumns();
+  const bool same_plane = std::exchange(plane_, &trace_.planes[at.plane]) == plane_;
+  if (chosen_anew) FindChosenIds();
+  if (wants_stats() && !same_plane) FindColumns();
+}
+
+void BatchBuilder::FindChosenIds() {
+  chosen_ids_.clear();
+  if (choice_.metadata.empty()) return;
+  for (const uint32_t entry : plane_->event_metadata.array()) {
+    chosen_ids_.push_back(entry < choice_.metadata.size() ? choice_.metadata[entry] : 1);
+  }
 }
 
 void BatchBuilder::FindColumns() {
@@ -188,6 +200,11 @@ void BatchBuilder::Add(uint64_t event, const RawEvent& raw) {
 }
 
 EventBatch BatchBuilder::Batch() {
+  for (size_t row = 0; row < (choice_.metadata.empty() ? 0 : size_); ++row) {
+    if (rows_->start_ps[row] == kNoTimePs) continue;
+    extent_.start_ps = std::min(extent_.start_ps, rows_->start_ps[row]);
+    extent_.end_ps = std::max(extent_.end_ps, rows_->start_ps[row] + rows_->duration_ps[row]);
+  }
   for (size_t column = 0; column < columns_.size(); ++column) {
     if (cells_[column] == nullptr) continue;
     const Cells& cells = *cells_[column];
@@ -223,6 +240,8 @@ void EventReader::Start(uint32_t line, const EventChoice& choice) {
   const LinePart whole = {trace_->lines[line].bytes, 0};
   decoder_ = trace_->source->Decode(*trace_, line, choice.part == nullptr ? whole : *choice.part);
 }
+
+Interval EventReader::extent() const { return builder_->extent(); }
 
 absl::StatusOr<EventBatch> EventReader::Next() {
   builder_->Clear();

@@ -13,6 +13,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -134,6 +135,8 @@ class BatchBuilder {
 
   // What was added since the last batch; the one before becomes invalid.
   EventBatch Batch();
+  // Of all events since StartLine(), with a choice by metadata those not chosen, too.
+  Interval extent() const { return extent_; }
   void Clear();
 
   const StatValue& MetadataStat(size_t column, uint32_t metadata) const;
@@ -141,7 +144,10 @@ class BatchBuilder {
 
  private:
   friend class BatchLoop;
+  friend class PassLoop;
   static constexpr size_t kSmallIds = 4096;
+  static constexpr Interval kNoExtent = {std::numeric_limits<int64_t>::max(),
+                                         std::numeric_limits<int64_t>::min()};
 
   // One array a column, in one place.
   struct Rows {
@@ -155,6 +161,14 @@ class BatchBuilder {
     std::array<std::string_view, EventBatch::kBatchSize> text;
   };
 
+  // Below it offsets and durations are so small that no sum of them leaves the axis.
+  uint64_t most_ps() const {
+    constexpr uint64_t kSmallPs = uint64_t{1} << 60;
+    const bool small =
+        line_start_ps_.has_value() && static_cast<uint64_t>(std::abs(*line_start_ps_)) < kSmallPs;
+    return small ? kSmallPs : 0;
+  }
+  void FindChosenIds();
   void ClearCells(size_t begin, size_t end);
   void FindColumns();
   void AddCells(uint32_t column);
@@ -167,6 +181,8 @@ class BatchBuilder {
   EventChoice choice_;
   int64_t base_ns_ = 0;                   // of the line's file
   std::optional<int64_t> line_start_ps_;  // nothing: off the axis
+  std::vector<uint8_t> chosen_ids_;       // by id, as far as ids are small: EventChoice::metadata
+  size_t at_within_ = 0;                  // in EventChoice::within
 
   // Stat ids are small and dense in practice: a table, and a map for the others.
   uint32_t column_of_unknown_ = kNoColumn;
@@ -176,6 +192,7 @@ class BatchBuilder {
   mutable absl::flat_hash_map<uint32_t, std::vector<StatValue>> metadata_rows_;
   mutable std::vector<uint8_t> in_metadata_;  // by column: some entry has the stat
 
+  Interval extent_ = kNoExtent;
   size_t size_ = 0;
   std::unique_ptr<Rows> rows_;
   std::vector<std::unique_ptr<Cells>> cells_;  // by column; null: never set
@@ -192,35 +209,15 @@ class BatchLoop {
         cells_(builder->cells_.data()),
         column_of_small_id_(builder->column_of_small_id_.data()),
         metadata_of_id_(builder->plane_->event_metadata.array()),
-        chosen_(builder->choice_.metadata),
-        within_(builder->choice_.within),
-        choosing_stats_(static_cast<uint32_t>(builder->choice_.stats)),
         row_(builder->size_),
-        line_start_ps_(builder->line_start_ps_.value_or(0)) {
-    const auto distance = static_cast<uint64_t>(std::abs(line_start_ps_));
-    if (builder->line_start_ps_.has_value() && distance < kSmallPs) most_ps_ = kSmallPs;
-  }
+        line_start_ps_(builder->line_start_ps_.value_or(0)),
+        most_ps_(builder->most_ps()) {}
   void Finish() { builder_->size_ = row_; }
 
   bool full() const { return row_ == EventBatch::kBatchSize; }
   uint32_t ColumnOf(uint64_t id) const {
     if (id < BatchBuilder::kSmallIds) return column_of_small_id_[id];
     return builder_->ColumnOf(static_cast<int64_t>(id));
-  }
-  // Of an event with this id and small times, whatever stats it has.
-  bool ChoosesById(uint64_t id) const {
-    if (id >= metadata_of_id_.size() || most_ps_ == 0) return true;
-    const uint32_t metadata = metadata_of_id_[id];
-    return metadata >= chosen_.size() || chosen_[metadata] != 0;
-  }
-  bool ChoosesByStat(uint64_t id) const { return ColumnOf(id) < choosing_stats_; }
-  // Of any. Lines are mostly in order.
-  bool ChoosesByTime(int64_t offset_ps, int64_t duration_ps) {
-    if (static_cast<uint64_t>(offset_ps | duration_ps) >= most_ps_) return true;
-    const int64_t start_ps = line_start_ps_ + offset_ps, end_ps = start_ps + duration_ps;
-    while (at_within_ < within_.size() && within_[at_within_].end_ps <= start_ps) ++at_within_;
-    while (at_within_ > 0 && within_[at_within_ - 1].end_ps > start_ps) --at_within_;
-    return at_within_ < within_.size() && within_[at_within_].start_ps < end_ps;
   }
   // Of a stat with a column, of equal ones the first.
   void SetNumber(uint32_t column, StatType type, uint64_t bits) {
@@ -258,8 +255,6 @@ class BatchLoop {
   }
 
  private:
-  static constexpr uint64_t kSmallPs = uint64_t{1} << 60;
-
   void AddUnusual(uint64_t event, int64_t id, int64_t offset_ps, int64_t duration_ps) {
     Finish();
     builder_->Add(event, {.metadata_id = id, .data = offset_ps, .duration_ps = duration_ps});
@@ -271,13 +266,68 @@ class BatchLoop {
   const std::unique_ptr<BatchBuilder::Cells>* const cells_;
   const uint32_t* const column_of_small_id_;
   const std::span<const uint32_t> metadata_of_id_;
-  const std::span<const uint8_t> chosen_;
-  const std::span<const Interval> within_;
-  size_t at_within_ = 0;
-  const uint32_t choosing_stats_;
   size_t row_;
   const int64_t line_start_ps_;
-  uint64_t most_ps_ = 0;  // below it offsets and durations are small
+  const uint64_t most_ps_;
+};
+
+// Passes over events that are not chosen; a copy like BatchLoop's, and it rests as well.
+class PassLoop {
+ public:
+  explicit PassLoop(BatchBuilder* builder)
+      : builder_(builder),
+        chosen_(builder->chosen_ids_.data()),
+        chosen_size_(builder->chosen_ids_.size()),
+        column_of_small_id_(builder->column_of_small_id_.data()),
+        choosing_stats_(static_cast<uint32_t>(builder->choice_.stats)),
+        most_ps_(builder->most_ps()),
+        within_(builder->choice_.within),
+        at_within_(builder->at_within_) {}
+  void Finish() {
+    builder_->at_within_ = at_within_;
+    if (first_ps_ > last_ps_) return;
+    const int64_t line_start_ps = builder_->line_start_ps_.value_or(0);
+    Interval& extent = builder_->extent_;
+    extent.start_ps = std::min(extent.start_ps, line_start_ps + first_ps_);
+    extent.end_ps = std::max(extent.end_ps, line_start_ps + last_ps_);
+  }
+
+  // Of an event with this id, whatever stats it has.
+  bool ChoosesById(uint64_t id) const { return id >= chosen_size_ || chosen_[id] != 0; }
+  bool ChoosesByStat(uint64_t id) const {
+    const uint32_t column = id < BatchBuilder::kSmallIds
+                                ? column_of_small_id_[id]
+                                : builder_->ColumnOf(static_cast<int64_t>(id));
+    return column < choosing_stats_;
+  }
+  // Of any. Lines are mostly in order.
+  bool ChoosesByTime(int64_t offset_ps, int64_t duration_ps) {
+    if (static_cast<uint64_t>(offset_ps | duration_ps) >= most_ps_) return true;
+    const int64_t start_ps = builder_->line_start_ps_.value_or(0) + offset_ps;
+    const int64_t end_ps = start_ps + duration_ps;
+    while (at_within_ < within_.size() && within_[at_within_].end_ps <= start_ps) ++at_within_;
+    while (at_within_ > 0 && within_[at_within_ - 1].end_ps > start_ps) --at_within_;
+    return at_within_ < within_.size() && within_[at_within_].start_ps < end_ps;
+  }
+  // Where nothing about the times of an event that is not chosen is unusual, the extent has them.
+  bool PassBy(int64_t offset_ps, int64_t duration_ps) {
+    if (static_cast<uint64_t>(offset_ps | duration_ps) >= most_ps_) return false;
+    first_ps_ = std::min(first_ps_, offset_ps);
+    last_ps_ = std::max(last_ps_, offset_ps + duration_ps);
+    return true;
+  }
+
+ private:
+  BatchBuilder* const builder_;
+  const uint8_t* const chosen_;  // by id
+  const size_t chosen_size_;
+  const uint32_t* const column_of_small_id_;
+  const uint32_t choosing_stats_;
+  const uint64_t most_ps_;
+  const std::span<const Interval> within_;
+  size_t at_within_;
+  // Of those passed by: offsets.
+  int64_t first_ps_ = BatchBuilder::kNoExtent.start_ps, last_ps_ = BatchBuilder::kNoExtent.end_ps;
 };
 
 // Decodes the events of one line, some at a time.
@@ -335,7 +385,7 @@ using WireFiles = absl::FunctionRef<std::string_view(uint32_t plane)>;
 
 struct IndexOptions {
   int threads = 1;
-  size_t piece_bytes = size_t{1} << 20;
+  size_t piece_bytes = size_t{1} << 18;
 };
 
 // Fills the rest of the trace's lines, whose plane and bytes are set. Leaves the status of each.

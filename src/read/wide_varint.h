@@ -20,7 +20,12 @@ static_assert(std::endian::native == std::endian::little);
 
 inline constexpr uint64_t kVarintBits = 0x7f7f7f7f7f7f7f7f;
 
+// A way's Apart calls a function that is to have all registers for itself.
 struct GatherByShifts {
+  template <typename Function>
+  [[gnu::noinline]] static auto Apart(const Function& function) {
+    return function();
+  }
   static uint64_t Gather(uint64_t groups) {
     groups &= kVarintBits;
     groups = ((groups & 0x7f007f007f007f00) >> 1) | (groups & 0x007f007f007f007f);
@@ -33,6 +38,10 @@ struct GatherByShifts {
 // Callers are compiled for the same target.
 #define XPLANE_TIME_TARGET_BMI2 __attribute__((target("bmi,bmi2")))
 struct GatherByPext {
+  template <typename Function>
+  XPLANE_TIME_TARGET_BMI2 [[gnu::noinline]] static auto Apart(const Function& function) {
+    return function();
+  }
   XPLANE_TIME_TARGET_BMI2 static uint64_t Gather(uint64_t groups) {
     return _pext_u64(groups, kVarintBits);
   }
@@ -81,6 +90,19 @@ __attribute__((always_inline)) inline bool ReadWideVarint(const char** at, uint6
     return true;
   }
   return ReadLongVarint<How>(at, value);
+}
+
+// The same for one of one byte or two, in any mix: no branch could be foreseen.
+template <typename How>
+__attribute__((always_inline)) inline bool ReadShortVarint(const char** at, uint64_t* value) {
+  const uint64_t low = static_cast<uint8_t>((*at)[0]), high = static_cast<uint8_t>((*at)[1]);
+  const uint64_t two = low >> 7;
+  if ((two & (high >> 7)) != 0) [[unlikely]] {
+    return ReadLongVarint<How>(at, value);
+  }
+  *value = (low & 0x7f) | ((high & (0 - two)) << 7);
+  *at += 1 + two;
+  return true;
 }
 
 // Reads one that must have exactly `size` bytes, up to 8; false where it does not.

@@ -140,34 +140,26 @@ struct FastEvent {
     return true;
   }
 
-  // Past a number that is there or not; null where it is not small.
-  __attribute__((always_inline)) static inline const char* PassNumber(char tag, const char* p) {
-    if (*p != tag) return p;
-    uint64_t bytes;
-    std::memcpy(&bytes, p + 1, sizeof bytes);
-    const uint64_t ends = ~bytes & ~kVarintBits;
-    return ends == 0 ? nullptr : p + 2 + static_cast<size_t>(std::countr_zero(ends)) / 8;
-  }
-
   // Whether the event is not chosen; false also where only decoding it tells that nothing about
   // it is unusual.
   __attribute__((always_inline)) static inline bool Skips(ById, const char* p, const char* end,
-                                                          BatchLoop* loop) {
+                                                          PassLoop* loop) {
     uint64_t id;
-    if (*p++ != 0x08 || !ReadWideVarint<How>(&p, &id) || loop->ChoosesById(id)) return false;
-    if ((p = PassNumber(0x10, p)) == nullptr || (p = PassNumber(0x18, p)) == nullptr) return false;
+    int64_t offset_ps = 0, duration_ps = 0;
+    if (*p++ != 0x08 || !ReadShortVarint<How>(&p, &id) || loop->ChoosesById(id)) return false;
+    if (!ReadNumber(0x10, &p, &offset_ps) || !ReadNumber(0x18, &p, &duration_ps)) return false;
     while (p < end) {
       StatPlace place;
       if (!StatAt(p, end, &place) || loop->ChoosesByStat(place.id)) return false;
       p = place.end;
     }
-    return p == end;
+    return p == end && loop->PassBy(offset_ps, duration_ps);
   }
   __attribute__((always_inline)) static inline bool Skips(ByTime, const char* p, const char* end,
-                                                          BatchLoop* loop) {
+                                                          PassLoop* loop) {
     uint64_t id;
     int64_t offset_ps = 0, duration_ps = 0;
-    if (*p++ != 0x08 || !ReadWideVarint<How>(&p, &id)) return false;
+    if (*p++ != 0x08 || !ReadShortVarint<How>(&p, &id)) return false;
     if (!ReadNumber(0x10, &p, &offset_ps) || !ReadNumber(0x18, &p, &duration_ps)) return false;
     return p <= end && !loop->ChoosesByTime(offset_ps, duration_ps);
   }
@@ -176,17 +168,19 @@ struct FastEvent {
   template <typename Choice>
   __attribute__((always_inline)) static inline const char* PassOver(const char* at,
                                                                     const char* safe_end,
-                                                                    BatchLoop* loop,
+                                                                    BatchBuilder* builder,
                                                                     uint64_t* index) {
+    PassLoop loop(builder);
     uint64_t passed = 0;
     for (; at < safe_end && *at == kEventsTag; ++passed) {
       __builtin_prefetch(at + kPrefetchBytes);
       const char* p = at + 1;
       uint64_t size;
-      if (!ReadWideVarint<How>(&p, &size) || p > safe_end) break;
-      if (size > static_cast<uint64_t>(safe_end - p) || !Skips(Choice(), p, p + size, loop)) break;
+      if (!ReadShortVarint<How>(&p, &size) || p > safe_end) break;
+      if (size > static_cast<uint64_t>(safe_end - p) || !Skips(Choice(), p, p + size, &loop)) break;
       at = p + size;
     }
+    loop.Finish();
     *index += passed;
     return at;
   }
@@ -271,7 +265,9 @@ class WireLineDecoder final : public LineDecoder {
     BatchLoop loop(builder);
     while (!loop.full()) {
       if constexpr (!std::is_same_v<Choice, All>) {
-        at = FastEvent<How>::template PassOver<Choice>(at, safe_end, &loop, &index);
+        at = How::Apart([&]() __attribute__((always_inline)) {
+          return FastEvent<How>::template PassOver<Choice>(at, safe_end, builder, &index);
+        });
       }
       if (at >= safe_end || *at != kEventsTag) break;
       __builtin_prefetch(at + kPrefetchBytes);

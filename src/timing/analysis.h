@@ -10,6 +10,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "devices/gpu_runs/host_evidence.h"
 #include "hlo/program.h"
 #include "timing/device_meter.h"
 
@@ -81,6 +82,7 @@ struct DeviceAnalysis {
 struct Analysis {
   Filters filters;
   std::vector<DeviceAnalysis> devices;
+  gpu_runs::PartExtents host_extents;  // of host lines that were read
   Diagnostics diagnostics;
 };
 
@@ -96,8 +98,9 @@ absl::StatusOr<Analysis> AnalyzeAndWatch(const Trace& trace, const ReportOptions
 
 // Row builders.
 std::vector<FunctionRow> FunctionRows(const Analysis& analysis, const ReportOptions& options);
+// `functions`: FunctionRows of the same.
 std::vector<FunctionRow> CombinedRows(Analysis* analysis, const ReportOptions& options,
-                                      bool by_variant);
+                                      std::span<const FunctionRow> functions, bool by_variant);
 // One device's, with the indices of the cells that each row is of.
 struct KernelOfCells {
   KernelRow row;

@@ -25,6 +25,7 @@
 #include "status.h"
 #include "timing/analysis.h"
 #include "timing/execution_stream.h"
+#include "timing/read_ahead.h"
 #include "xplane_time/normalize.h"
 
 namespace xplane_time {
@@ -38,6 +39,7 @@ struct PlaneRequest {
   const Filters& filters;
   Keep keep;
   const MakeWatcher* make_watcher;  // null: nobody watches
+  gpu_runs::EvidenceStore* evidence;
 };
 
 // More than 1 % apart.
@@ -49,12 +51,14 @@ bool Disagree(int64_t profile_ps, int64_t device_ps) {
 
 class PlaneAnalyzer {
  public:
-  PlaneAnalyzer(const PlaneRequest& request, const DevicePlane& plane, EvidenceSource evidence,
+  // `reads_ahead`: on a thread more.
+  PlaneAnalyzer(const PlaneRequest& request, const DevicePlane& plane, bool reads_ahead,
                 Diagnostics* diagnostics)
       : request_(request),
         plane_(plane),
+        reads_ahead_(reads_ahead),
         rules_(RulesOf(plane.kind)),
-        evidence_(std::move(evidence)),
+        evidence_([&] { return request_.evidence->Of(plane_); }),
         diagnostics_(diagnostics),
         stream_(request.trace, plane, request.selection, request.options),
         clocks_(request.options.clock,
@@ -70,7 +74,11 @@ class PlaneAnalyzer {
   }
 
   absl::StatusOr<std::vector<DeviceAnalysis>> Analyze() {
-    RETURN_IF_ERROR(stream_.ReadModules());
+    if (rules_.is_host && request_.evidence->IsAskedFor(plane_)) {
+      ASSIGN_OR_RETURN(const gpu_runs::HostEvidence* const host, evidence_());
+      stream_.ReadOnly(host->with_host_executions);
+    }
+    RETURN_IF_ERROR(stream_.ReadModules(tables_.get()));
     for (bool counts = false; !counts;) {
       ASSIGN_OR_RETURN(counts, Pass());
       counts = counts && PlanHeld();
@@ -85,7 +93,7 @@ class PlaneAnalyzer {
   }
 
   // After Analyze().
-  const ExecutionTables& tables() const { return *stream_.tables(); }
+  const ExecutionTables& tables() const { return *tables_; }
 
  private:
   // One device of the plane within a pass.
@@ -105,7 +113,7 @@ class PlaneAnalyzer {
     if (device.splitter == nullptr) {
       device.splitter = rules_.make_splitter({.trace = &request_.trace,
                                               .plane = plane_.plane,
-                                              .tables = stream_.tables(),
+                                              .tables = tables_,
                                               .modules = stream_.modules(),
                                               .most_by_likelihood = MostByLikelihood(),
                                               .evidence = evidence_});
@@ -126,11 +134,11 @@ class PlaneAnalyzer {
 
   absl::Status StartMeasuring(Device* device) {
     device->meter =
-        std::make_unique<DeviceMeter>(plane_, stream_.tables(), stream_.modules(), meter_settings_);
+        std::make_unique<DeviceMeter>(plane_, tables_, stream_.modules(), meter_settings_);
     if (request_.make_watcher == nullptr) return absl::OkStatus();
     ASSIGN_OR_RETURN(device->watcher, (*request_.make_watcher)({.trace = request_.trace,
                                                                 .plane = plane_,
-                                                                .tables = stream_.tables(),
+                                                                .tables = tables_,
                                                                 .modules = stream_.modules(),
                                                                 .clock = watch_clock_,
                                                                 .evidence = evidence_}));
@@ -147,12 +155,14 @@ class PlaneAnalyzer {
   absl::Status ForEachChunk(absl::FunctionRef<absl::Status(Executions*)> visit) {
     if (whole_.has_value()) return visit(&*whole_);
     stream_.Start(size_);
-    Executions chunk;
+    ReadAhead chunks(&stream_, reads_ahead_ && size_ == ChunkSize::kSmall);
+    ExecutionChunk chunk;
     for (;;) {
-      RETURN_IF_ERROR(stream_.Next(&chunk));
-      if (chunk.empty()) return absl::OkStatus();
-      RETURN_IF_ERROR(visit(&chunk));
-      if (size_ == ChunkSize::kWhole) whole_ = std::move(chunk);
+      RETURN_IF_ERROR(chunks.Next(&chunk));
+      tables_->Append(std::move(chunk.fresh));
+      if (chunk.rows.empty()) return absl::OkStatus();
+      RETURN_IF_ERROR(visit(&chunk.rows));
+      if (size_ == ChunkSize::kWhole) whole_ = std::move(chunk.rows);
       if (whole_.has_value()) return absl::OkStatus();
     }
   }
@@ -231,7 +241,7 @@ class PlaneAnalyzer {
   }
 
   bool PlanHeld() {
-    std::vector<ClockPlan::Counts> all(stream_.tables()->programs.size() + 1);
+    std::vector<ClockPlan::Counts> all(tables_->programs.size() + 1);
     for (const auto& [ordinal, device] : devices_) {
       const std::vector<ClockPlan::Counts>& counts = device.meter->clock_counts;
       for (size_t place = 0; place < counts.size(); ++place) {
@@ -246,7 +256,7 @@ class PlaneAnalyzer {
     DeviceMeter& meter = *device->meter;
     DeviceAnalysis analysis;
     analysis.plane = plane_;
-    analysis.tables = stream_.tables();
+    analysis.tables = tables_;
     analysis.hlo = stream_.hlo();
     analysis.any_module = !stream_.modules().empty();
     analysis.clocks = clocks_;
@@ -363,10 +373,12 @@ class PlaneAnalyzer {
 
   const PlaneRequest& request_;
   const DevicePlane plane_;
+  const bool reads_ahead_;
   const KindRules& rules_;
   const EvidenceSource evidence_;
   Diagnostics* const diagnostics_;
   ExecutionStream stream_;
+  const std::shared_ptr<ExecutionTables> tables_ = std::make_shared<ExecutionTables>();
   ClockPlan clocks_;
   Clock watch_clock_;
   MeterSettings meter_settings_;
@@ -407,13 +419,21 @@ int64_t HostShiftPs(const Trace& trace, uint32_t file) {
   return later_ns < kAxisLimitPs / 1000 ? static_cast<int64_t>(later_ns) * 1000 : 0;
 }
 
-// For the balance of threads.
-std::vector<size_t> LongestFirst(const Trace& trace, const std::vector<DevicePlane>& planes) {
-  std::vector<size_t> order(planes.size());
+// For the balance of threads: of each plane, without what was read of hosts.
+std::vector<uint64_t> BytesToRead(const Trace& trace, const std::vector<DevicePlane>& planes,
+                                  const gpu_runs::EvidenceStore& evidence) {
+  std::vector<uint64_t> bytes;
+  for (const DevicePlane& plane : planes) {
+    const bool is_read = RulesOf(plane.kind).is_host && evidence.IsAskedFor(plane);
+    bytes.push_back(is_read ? 0 : trace.planes[plane.plane].bytes.size);
+  }
+  return bytes;
+}
+
+std::vector<size_t> LongestFirst(const std::vector<uint64_t>& bytes) {
+  std::vector<size_t> order(bytes.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return trace.planes[planes[a].plane].bytes.size > trace.planes[planes[b].plane].bytes.size;
-  });
+  std::ranges::stable_sort(order, std::greater<>(), [&](size_t i) { return bytes[i]; });
   return order;
 }
 
@@ -444,16 +464,25 @@ absl::StatusOr<Analysis> AnalyzeWith(const Trace& trace, const ReportOptions& op
   };
   std::vector<Result> results(selection.planes.size());
   gpu_runs::EvidenceStore evidence(trace, selection.planes, options.threads);
-  const PlaneRequest request = {trace, selection, options, analysis.filters, keep, make_watcher};
-  const std::vector<size_t> order = LongestFirst(trace, selection.planes);
+  const PlaneRequest request = {trace, selection,    options,  analysis.filters,
+                                keep,  make_watcher, &evidence};
+  // At once where it is asked for anyway: else threads would begin while others wait for them.
+  for (const DevicePlane& plane : selection.planes) {
+    if (evidence.IsAskedFor(plane)) evidence.Of(plane).IgnoreError();
+  }
+  const std::vector<uint64_t> bytes = BytesToRead(trace, selection.planes, evidence);
+  const uint64_t all_bytes = std::accumulate(bytes.begin(), bytes.end(), uint64_t{0});
+  const std::vector<size_t> order = LongestFirst(bytes);
   ParallelFor(results.size(), options.threads, [&](size_t task) {
     const size_t i = order[task];
-    const DevicePlane& plane = selection.planes[i];
-    PlaneAnalyzer analyzer(
-        request, plane, [&] { return evidence.Of(plane); }, &results[i].diagnostics);
+    // More than a thread's share: while one reads, another measures.
+    const bool reads_ahead = options.threads > 1 &&
+                             2 * bytes[i] * static_cast<uint64_t>(options.threads) > 3 * all_bytes;
+    PlaneAnalyzer analyzer(request, selection.planes[i], reads_ahead, &results[i].diagnostics);
     results[i].devices = analyzer.Analyze();
     results[i].ordinals = analyzer.tables().ordinals;
   });
+  analysis.host_extents = evidence.TakeExtents();
   const auto file_of = [&](size_t i) { return trace.planes[selection.planes[i].plane].file; };
   DamagedHosts damaged(trace);
   for (size_t i = 0; i < results.size(); ++i) {

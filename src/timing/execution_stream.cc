@@ -111,13 +111,15 @@ struct Meaning {
 // The meanings of one plane's events. Not thread-safe.
 class Meanings {
  public:
-  Meanings(const Trace& trace, const DevicePlane& device, HloPrograms* hlo, ExecutionTables* tables)
+  Meanings(const Trace& trace, const DevicePlane& device, HloPrograms* hlo)
       : plane_(trace.planes[device.plane]),
         rules_(RulesOf(device.kind)),
         hlo_(*hlo),
-        tables_(*tables),
         recent_(kRecent),
         names_(plane_) {}
+
+  // Entries of the tables since the last call.
+  ExecutionTables TakeFresh() { return std::exchange(fresh_, {}); }
 
   // For batches of execution events, or of runs.
   void StartBatch(const EventBatch& batch, LineRole role) {
@@ -246,7 +248,7 @@ class Meanings {
     meaning.completes_body = draft.completes_body;
     meaning.ordinal = draft.ordinal.value_or(kNoOrdinal);
     if (!draft.is_execution) return meaning;
-    tables_.ordinals.insert(meaning.ordinal);
+    fresh_.ordinals.insert(meaning.ordinal);
     draft.opcode = hlo_.OpcodeOf(draft.program_id, draft.hlo_op);
     meaning.op = OpOf(draft);
     // Else membership is by time.
@@ -263,7 +265,7 @@ class Meanings {
                                      View(d.source), View(d.source_stack), View(start_op),
                                      View(d.memory_access), d.flops.value_or(-1),
                                      d.bytes_accessed.value_or(-1), static_cast<int>(category));
-    const auto next = static_cast<uint32_t>(tables_.ops.size());
+    const auto next = static_cast<uint32_t>(op_index_.size());
     const auto [found, inserted] = op_index_.try_emplace(key, next);
     if (inserted) {
       OpInfo op{std::string(d.kernel),
@@ -280,7 +282,7 @@ class Meanings {
       if (!d.memory_access.empty()) op.hbm_bytes = HbmBytes(d.memory_access);
       const auto next_symbol = static_cast<uint32_t>(symbol_index_.size());
       op.symbol = symbol_index_.try_emplace({op.hlo_op, op.kernel}, next_symbol).first->second;
-      tables_.ops.push_back(std::move(op));
+      fresh_.ops.push_back(std::move(op));
     }
     return found->second;
   }
@@ -288,17 +290,17 @@ class Meanings {
   uint32_t ProgramOf(const Draft& d) {
     if (d.function.empty()) return kNone;
     ProgramInfo program{std::string(d.function), ProgramId(d.program_id)};
-    const auto next = static_cast<uint32_t>(tables_.programs.size());
+    const auto next = static_cast<uint32_t>(program_index_.size());
     const auto [found, inserted] =
         program_index_.try_emplace({program.function, program.program_id}, next);
-    if (inserted) tables_.programs.push_back(std::move(program));
+    if (inserted) fresh_.programs.push_back(std::move(program));
     return found->second;
   }
 
   const Plane& plane_;
   const KindRules& rules_;
   HloPrograms& hlo_;
-  ExecutionTables& tables_;
+  ExecutionTables fresh_;
   LineRole role_ = LineRole::kExecution;
   std::vector<Own> own_stats_;  // of the batch
   std::deque<Meaning> meanings_;
@@ -325,17 +327,12 @@ ExecutionStream::ExecutionStream(const Trace& trace, const DevicePlane& device,
       options_(options),
       rules_(RulesOf(device.kind)),
       hlo_(std::make_shared<HloPrograms>(trace, trace.planes[device.plane])),
-      meanings_(std::make_unique<Meanings>(trace, device, hlo_.get(), tables_.get())) {
+      meanings_(std::make_unique<Meanings>(trace, device, hlo_.get())) {
   for (const KindStat& stat : rules_.stats) stat_names_.push_back(stat.name);
   const Plane& plane = trace.planes[device.plane];
   if (!rules_.needed_stat.empty()) {
     if (!HasStat(plane, rules_.needed_stat)) return;
-    worth_reading_ = EntriesWith(plane, std::span(&rules_.needed_stat, 1));
-    for (size_t i = 0; i < worth_reading_.size(); ++i) {
-      if (rules_.marks_completion(plane.event_metadata.entries[i].shown_name())) {
-        worth_reading_[i] = 1;
-      }
-    }
+    worth_reading_ = EntriesWorthReading(plane, rules_);
   }
   for (uint32_t line = plane.first_line; line < plane.first_line + plane.line_count; ++line) {
     if (trace.lines[line].event_count == 0) continue;
@@ -368,7 +365,7 @@ Diagnostics ExecutionStream::diagnostics() const {
   return all;
 }
 
-absl::Status ExecutionStream::ReadModules() {
+absl::Status ExecutionStream::ReadModules(ExecutionTables* tables) {
   for (uint32_t line : run_lines_) {
     RETURN_IF_ERROR(
         VisitEvents(trace_, line, {}, &module_diagnostics_, [&](const EventBatch& batch) {
@@ -388,6 +385,7 @@ absl::Status ExecutionStream::ReadModules() {
   if (!std::is_sorted(modules_.begin(), modules_.end(), earlier)) {
     std::stable_sort(modules_.begin(), modules_.end(), earlier);
   }
+  tables->Append(meanings_->TakeFresh());
   return absl::OkStatus();
 }
 
@@ -480,10 +478,11 @@ void ExecutionStream::NoteUnsorted(uint64_t event, OpenLine* line) {
                           {.plane = device_.plane, .line = line->line, .event = event});
 }
 
-absl::Status ExecutionStream::Next(Executions* chunk) {
-  chunk->clear();
-  RETURN_IF_ERROR(size_ == ChunkSize::kWhole ? NextWhole(chunk) : NextSmall(chunk));
-  SortParts(*chunk, kBefore);
+absl::Status ExecutionStream::Next(ExecutionChunk* chunk) {
+  chunk->rows.clear();
+  RETURN_IF_ERROR(size_ == ChunkSize::kWhole ? NextWhole(&chunk->rows) : NextSmall(&chunk->rows));
+  chunk->fresh = meanings_->TakeFresh();
+  SortParts(chunk->rows, kBefore);
   return absl::OkStatus();
 }
 

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "devices/device_kind.h"
 #include "read/event_names.h"
@@ -37,22 +38,32 @@ enum class ChunkSize : uint8_t {
   kWhole,  // all at once
 };
 
+// Executions in order of start, and the ops and programs of the tables that they are the first of.
+struct ExecutionChunk {
+  Executions rows;
+  ExecutionTables fresh;
+};
+
+// Belongs to one thread, apart from its const members.
 class ExecutionStream {
  public:
   ExecutionStream(const Trace& trace, const DevicePlane& device, const Selection& selection,
                   const ReportOptions& options);
   ~ExecutionStream();
 
-  // Once, before Start().
-  absl::Status ReadModules();
+  // Before Start(), where it is known which lines may hold executions.
+  void ReadOnly(const absl::flat_hash_set<uint32_t>& lines) {
+    std::erase_if(execution_lines_, [&](uint32_t line) { return !lines.contains(line); });
+  }
+  // Once, before Start(); adds programs.
+  absl::Status ReadModules(ExecutionTables* tables);
   // From the beginning.
   void Start(ChunkSize size);
-  // The next executions; empty at the end, and where a line turns out not to be sorted:
-  // then start again with kWhole.
-  absl::Status Next(Executions* chunk);
+  // The next executions; none at the end, and where a line turns out not to be sorted: then start
+  // again with kWhole. What is fresh then belongs to aggregated().
+  absl::Status Next(ExecutionChunk* chunk);
   bool needs_whole() const { return needs_whole_; }
 
-  const std::shared_ptr<ExecutionTables>& tables() const { return tables_; }
   // Of the plane's file and host.
   const std::shared_ptr<HloPrograms>& hlo() const { return hlo_; }
   std::span<const ModuleEvent> modules() const { return modules_; }
@@ -93,7 +104,6 @@ class ExecutionStream {
   std::vector<std::string_view> stat_names_;
   std::vector<uint32_t> execution_lines_, run_lines_;
   std::vector<uint8_t> worth_reading_;  // by event metadata; empty: all
-  const std::shared_ptr<ExecutionTables> tables_ = std::make_shared<ExecutionTables>();
   const std::shared_ptr<HloPrograms> hlo_;
   const std::unique_ptr<Meanings> meanings_;
 

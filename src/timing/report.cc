@@ -272,9 +272,9 @@ Report ReportOf(const Trace& trace, const ReportOptions& options, Analysis* anal
     report.devices.back().parts = static_cast<const PartsWatch&>(*device.watcher).parts();
   }
   report.functions = FunctionRows(*analysis, options);
-  report.combined = CombinedRows(analysis, options, /*by_variant=*/false);
+  report.combined = CombinedRows(analysis, options, report.functions, /*by_variant=*/false);
   if (options.by_variant) {
-    report.variants = CombinedRows(analysis, options, /*by_variant=*/true);
+    report.variants = CombinedRows(analysis, options, report.functions, /*by_variant=*/true);
   }
   for (const DeviceAnalysis& device : analysis->devices) {
     std::vector<KernelOfCells> kernels = KernelsOf(device);

@@ -5,6 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
 #include "parallel.h"
 #include "saturate.h"
 #include "timing/analysis.h"
@@ -111,9 +113,10 @@ void SummarizeSamples(std::span<const RunSample> samples, const ReportOptions& o
     return values.empty() ? std::nullopt : std::optional(Summarize(values, options.seed));
   };
   row->active_ps = summary(active);
-  row->span_ps = summary(span);
+  // Of runs of one kernel each all three are the same.
+  row->span_ps = span == active ? row->active_ps : summary(span);
+  row->sum_ps = sum == active ? row->active_ps : summary(sum);
   row->gap_ps = summary(gap);
-  row->sum_ps = summary(sum);
 }
 
 // By device as they come, then by total of the metric, descending.
@@ -290,9 +293,8 @@ std::optional<std::vector<RunSample>> Match(DeviceSamples* devices, Metric metri
   return matched.has_value() ? matched : MatchSound(*devices, metric);
 }
 
-// All groups of a function (or variant), by device as they come.
+// All groups of a function (or variant), by device as they come: several.
 void Combine(std::span<const Group> groups, const ReportOptions& options, FunctionRow* row) {
-  if (groups.size() == 1) return SummarizeSamples(groups[0].samples, options, row);
   std::map<uint32_t, DeviceSamples> by_capture;
   const DeviceAnalysis* last = nullptr;
   for (const Group& group : groups) {
@@ -322,7 +324,7 @@ void Combine(std::span<const Group> groups, const ReportOptions& options, Functi
 }  // namespace
 
 std::vector<FunctionRow> CombinedRows(Analysis* analysis, const ReportOptions& options,
-                                      bool by_variant) {
+                                      std::span<const FunctionRow> functions, bool by_variant) {
   // By function (or variant), then by device as they come.
   std::map<std::string, std::vector<Group>> by_name;
   for (const Group& group : GroupsOf(*analysis)) {
@@ -330,16 +332,23 @@ std::vector<FunctionRow> CombinedRows(Analysis* analysis, const ReportOptions& o
     const auto name = by_variant ? analysis->filters.id.Capture(function) : std::optional(function);
     if (name.has_value()) by_name[*name].push_back(group);
   }
+  absl::flat_hash_map<absl::string_view, const FunctionRow*> row_of;
+  for (const FunctionRow& row : functions) row_of[row.function] = &row;
   std::vector<FunctionRow> rows;
-  std::vector<std::span<const Group>> groups;
+  std::vector<std::span<const Group>> groups;  // of rows that combine several
   for (const auto& [name, of_name] : by_name) {
-    groups.push_back(of_name);
-    FunctionRow& row = rows.emplace_back();
+    const bool alone = of_name.size() == 1;
+    groups.push_back(alone ? std::span<const Group>() : of_name);
+    FunctionRow& row =
+        rows.emplace_back(alone ? *row_of.at(FunctionOf(of_name[0])) : FunctionRow());
+    row.device.reset();
+    row.program_id.reset();
     row.function = FunctionOf(of_name[0]);
     row.variant_id = analysis->filters.id.Capture(row.function);
   }
-  ParallelFor(groups.size(), options.threads,
-              [&](size_t i) { Combine(groups[i], options, &rows[i]); });
+  ParallelFor(groups.size(), options.threads, [&](size_t i) {
+    if (!groups[i].empty()) Combine(groups[i], options, &rows[i]);
+  });
   for (const FunctionRow& row : rows) {
     if (by_variant || row.status != RowStatus::kDevicesUnmatched) continue;
     analysis->diagnostics.Note(DiagnosticCode::kDevicesUnmatched, row.function);

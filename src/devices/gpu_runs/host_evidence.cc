@@ -14,8 +14,7 @@ namespace xplane_time::gpu_runs {
 namespace {
 
 constexpr std::string_view kModuleSuffix = ":XLA GPU module";
-enum HostColumn : size_t { kCorrelationId, kModuleName, kStepNumber };
-constexpr std::string_view kStats[] = {"correlation_id", "module_name", "step_num"};
+enum HostColumn : size_t { kCorrelationId, kModuleName, kStepNumber, kOfHost };
 
 using Executions = HostEvidence::Executions;
 
@@ -33,22 +32,29 @@ void Order(Executions* executions) {
   }
 }
 
-// A part of a host's lines, and what is known of its plane's event metadata.
-struct HostPart {
-  uint32_t line;
-  const LinePart* part;
-  struct Entries {
-    std::vector<uint8_t> is_execution, wanted;  // by entry
-  };
-  std::shared_ptr<const Entries> entries;
+// What is looked for on the lines of a host's plane.
+struct Wanted {
+  // By HostColumn; the last one, that of executions of the host itself, may be missing.
+  std::vector<std::string_view> stats = {"correlation_id", "module_name", "step_num"};
+  // By entry of its event metadata.
+  std::vector<uint8_t> entries, is_execution, of_host;
 };
 
-// What one part tells. Texts are views into the trace.
+// Parts of a host's line.
+struct HostParts {
+  uint32_t line;
+  std::span<const LinePart> parts;
+  std::shared_ptr<const Wanted> wanted;
+};
+
+// What they tell. Texts are views into the trace.
 struct PartEvidence {
   using Executions = absl::flat_hash_map<absl::string_view, std::vector<HostEvidence::Execution>>;
   Executions outer, inner;  // by the event's name, by its stat
   LaunchTable launches;
   std::vector<HostEvidence::Step> steps;
+  std::vector<Interval> extents;  // by part
+  bool any_of_host = false;
 };
 
 void AddSteps(const EventBatch& batch, std::vector<HostEvidence::Step>* steps) {
@@ -61,38 +67,55 @@ void AddSteps(const EventBatch& batch, std::vector<HostEvidence::Step>* steps) {
   }
 }
 
-absl::Status ReadPart(const Trace& trace, const HostPart& host, PartEvidence* found) {
+void AddBatch(const Trace& trace, const HostParts& host, const EventBatch& batch,
+              PartEvidence* found) {
+  const Wanted& wanted = *host.wanted;
   const Line& line = trace.lines[host.line];
-  const Plane& plane = trace.planes[line.plane];
-  const EventChoice choice = {
-      .metadata = host.entries->wanted, .stats = std::size(kStats), .part = host.part};
-  Diagnostics host_events;
-  const auto visit = [&](const EventBatch& batch) {
-    const auto any = [&](size_t column) {
-      return !batch.stats[column].empty() || batch.InMetadata(column);
-    };
-    const bool any_id = any(kCorrelationId), any_module = any(kModuleName);
-    if (any(kStepNumber)) AddSteps(batch, &found->steps);
-    for (size_t row = 0; row < batch.size(); ++row) {
-      const uint32_t metadata = batch.metadata[row];
-      const int64_t start_ps = batch.start_ps[row];
-      if (start_ps == kNoTimePs || metadata == kNoMetadata) continue;
-      const HostEvidence::Execution execution = {line.timeline,
-                                                 {start_ps, start_ps + batch.duration_ps[row]}};
-      if (host.entries->is_execution[metadata] != 0) {
-        std::string_view name = plane.event_metadata.entries[metadata].name;
-        name.remove_suffix(kModuleSuffix.size());
-        found->outer[Absl(name)].push_back(execution);
-      } else if (any_module) {
-        const StatValue module = batch.Stat(kModuleName, row);
-        if (!module.text.empty()) found->inner[Absl(module.text)].push_back(execution);
-      }
-      const uint64_t id = any_id ? batch.Stat(kCorrelationId, row).bits : 0;
-      if (id != 0) found->launches.Add(id, {start_ps, line.timeline});
-    }
-    return absl::OkStatus();
+  const auto any = [&](size_t column) {
+    return !batch.stats[column].empty() || batch.InMetadata(column);
   };
-  return VisitEvents(trace, host.line, kStats, &host_events, visit, choice);
+  const bool any_id = any(kCorrelationId), any_module = any(kModuleName);
+  const bool any_of_host = batch.stats.size() > kOfHost && any(kOfHost);
+  if (any(kStepNumber)) AddSteps(batch, &found->steps);
+  for (size_t row = 0; row < batch.size(); ++row) {
+    const uint32_t metadata = batch.metadata[row];
+    const int64_t start_ps = batch.start_ps[row];
+    if (start_ps == kNoTimePs || metadata == kNoMetadata) continue;
+    const HostEvidence::Execution execution = {line.timeline,
+                                               {start_ps, start_ps + batch.duration_ps[row]}};
+    if (wanted.is_execution[metadata] != 0) {
+      std::string_view name = trace.planes[line.plane].event_metadata.entries[metadata].name;
+      name.remove_suffix(kModuleSuffix.size());
+      found->outer[Absl(name)].push_back(execution);
+    } else if (any_module) {
+      const StatValue module = batch.Stat(kModuleName, row);
+      if (!module.text.empty()) found->inner[Absl(module.text)].push_back(execution);
+    }
+    const uint64_t id = any_id ? batch.Stat(kCorrelationId, row).bits : 0;
+    if (id != 0) found->launches.Add(id, {start_ps, line.timeline});
+    // With a correlation id it is a launch for another device.
+    found->any_of_host |=
+        wanted.of_host[metadata] != 0 ||
+        (any_of_host && id == 0 && batch.Stat(kOfHost, row).type != StatType::kAbsent);
+  }
+}
+
+absl::Status ReadParts(const Trace& trace, const HostParts& host, PartEvidence* found) {
+  Diagnostics unusual;
+  EventReader events(trace, host.wanted->stats, &unusual);
+  for (const LinePart& part : host.parts) {
+    events.Start(
+        host.line,
+        {.metadata = host.wanted->entries, .stats = host.wanted->stats.size(), .part = &part});
+    for (;;) {
+      ASSIGN_OR_RETURN(const EventBatch batch, events.Next());
+      if (batch.size() == 0) break;
+      AddBatch(trace, host, batch, found);
+    }
+    if (!host.wanted->entries.empty()) found->extents.push_back(events.extent());
+  }
+  found->any_of_host |= !unusual.List().empty();
+  return absl::OkStatus();
 }
 
 void Append(const PartEvidence::Executions& from, Executions* to) {
@@ -102,23 +125,45 @@ void Append(const PartEvidence::Executions& from, Executions* to) {
   }
 }
 
-std::vector<HostPart> HostParts(const Trace& trace, const Plane& own) {
-  std::vector<HostPart> parts;
+std::shared_ptr<const Wanted> WantedOn(const Plane& plane) {
+  std::optional<int64_t> ignored;
+  const KindRules* kind = FindKindOfPlane(plane.name, &ignored);
+  auto wanted = std::make_shared<Wanted>();
+  const bool executes = kind != nullptr && !kind->needed_stat.empty();
+  if (executes) wanted->stats.push_back(kind->needed_stat);
+  wanted->entries = EntriesWith(plane, wanted->stats);
+  wanted->of_host.resize(wanted->entries.size());
+  if (executes) wanted->of_host = EntriesWorthReading(plane, *kind);
+  for (size_t i = 0; i < wanted->entries.size(); ++i) {
+    const bool is_execution = plane.event_metadata.entries[i].name.ends_with(kModuleSuffix);
+    wanted->is_execution.push_back(is_execution ? 1 : 0);
+    if (is_execution || wanted->of_host[i] != 0) wanted->entries[i] = 1;
+  }
+  return wanted;
+}
+
+// Parts that are read one after the other.
+std::vector<HostParts> PartsOfHost(const Trace& trace, const Plane& own) {
+  constexpr uint64_t kEnoughBytes = uint64_t{1} << 20;
+  std::vector<HostParts> host_parts;
   for (const Plane& plane : trace.planes) {
     if (plane.file != own.file || plane.host != own.host) continue;
     if (!plane.name.starts_with("/host:")) continue;
-    auto entries = std::make_shared<HostPart::Entries>();
-    entries->wanted = EntriesWith(plane, kStats);
-    for (const EventMetadata& metadata : plane.event_metadata.entries) {
-      const bool is_execution = metadata.name.ends_with(kModuleSuffix);
-      if (is_execution) entries->wanted[entries->is_execution.size()] = 1;
-      entries->is_execution.push_back(is_execution ? 1 : 0);
-    }
+    const std::shared_ptr<const Wanted> wanted = WantedOn(plane);
     for (uint32_t i = plane.first_line; i < plane.first_line + plane.line_count; ++i) {
-      for (const LinePart& part : trace.lines[i].parts) parts.push_back({i, &part, entries});
+      const std::span<const LinePart> parts = trace.lines[i].parts;
+      size_t first = 0;
+      uint64_t bytes = 0;
+      for (size_t end = 1; end <= parts.size(); ++end) {
+        bytes += parts[end - 1].bytes.size;
+        if (bytes < kEnoughBytes && end < parts.size()) continue;
+        host_parts.push_back({i, parts.subspan(first, end - first), wanted});
+        first = end;
+        bytes = 0;
+      }
     }
   }
-  return parts;
+  return host_parts;
 }
 
 size_t CountGpus(const Trace& trace, const Plane& own) {
@@ -136,11 +181,11 @@ size_t CountGpus(const Trace& trace, const Plane& own) {
 }
 
 absl::StatusOr<HostEvidence> Collect(const Trace& trace, const Plane& own, int threads) {
-  const std::vector<HostPart> parts = HostParts(trace, own);
+  const std::vector<HostParts> parts = PartsOfHost(trace, own);
   std::vector<PartEvidence> found(parts.size());
   std::vector<absl::Status> status(parts.size());
   ParallelFor(parts.size(), threads,
-              [&](size_t i) { status[i] = ReadPart(trace, parts[i], &found[i]); });
+              [&](size_t i) { status[i] = ReadParts(trace, parts[i], &found[i]); });
   HostEvidence evidence;
   evidence.device_count = CountGpus(trace, own);
   Executions by_stat;
@@ -151,6 +196,10 @@ absl::StatusOr<HostEvidence> Collect(const Trace& trace, const Plane& own, int t
     Append(part.inner, &by_stat);
     evidence.launches.AddAll(part.launches);
     evidence.marked_steps.insert(evidence.marked_steps.end(), part.steps.begin(), part.steps.end());
+    if (part.any_of_host) evidence.with_host_executions.insert(parts[i].line);
+    for (size_t k = 0; k < part.extents.size(); ++k) {
+      evidence.extents[&parts[i].parts[k]] = part.extents[k];
+    }
   }
   // Of the two events that mark an execution, the inner one is used where there is no
   // outer one.
@@ -161,6 +210,24 @@ absl::StatusOr<HostEvidence> Collect(const Trace& trace, const Plane& own, int t
 }
 
 }  // namespace
+
+// The first that is not `before`, as std::partition_point. Fast where it is near `place`.
+template <typename T, typename Before>
+size_t PartitionPointNear(size_t place, std::span<const T> values, const Before& before) {
+  // Strides that double, to either side of the place, and a search in between.
+  size_t low = std::min(place, values.size()), high = low, stride = 1;
+  while (low > 0 && !before(values[low - 1])) {
+    high = low - 1;
+    low -= std::min(low, std::exchange(stride, 2 * stride));
+  }
+  stride = 1;
+  while (high < values.size() && before(values[high])) {
+    low = high + 1;
+    high = std::min(values.size(), high + std::exchange(stride, 2 * stride));
+  }
+  const std::span<const T> between = values.subspan(low, high - low);
+  return low + static_cast<size_t>(std::ranges::partition_point(between, before) - between.begin());
+}
 
 template <typename Id>
 void LaunchList<Id>::Order() {
@@ -181,22 +248,8 @@ void LaunchList<Id>::Order() {
 template <typename Id>
 auto LaunchList<Id>::At(Id id, size_t* place) const -> const Entry* {
   const std::span<const Entry> entries = entries_.values();
-  const auto before = [&](const Entry& entry) { return entry.id < id; };
-  // Strides that double, to either side of the place, and a search in between.
-  size_t low = std::min(*place, entries.size()), high = low, stride = 1;
-  while (low > 0 && !before(entries[low - 1])) {
-    high = low - 1;
-    low -= std::min(low, std::exchange(stride, 2 * stride));
-  }
-  stride = 1;
-  while (high < entries.size() && before(entries[high])) {
-    low = high + 1;
-    high = std::min(entries.size(), high + std::exchange(stride, 2 * stride));
-  }
-  const auto at = static_cast<size_t>(
-      std::partition_point(entries.begin() + static_cast<std::ptrdiff_t>(low),
-                           entries.begin() + static_cast<std::ptrdiff_t>(high), before) -
-      entries.begin());
+  const size_t at =
+      PartitionPointNear(*place, entries, [&](const Entry& entry) { return entry.id < id; });
   *place = at;
   return at < entries.size() && entries[at].id == id ? &entries[at] : nullptr;
 }
@@ -217,23 +270,29 @@ std::optional<int64_t> LaunchList<Id>::EarliestStartPs(Id id, size_t* place) con
 template class LaunchList<uint32_t>;
 template class LaunchList<uint64_t>;
 
-std::optional<size_t> HostEvidence::ExecutionOf(const std::string& module, uint64_t correlation_id,
-                                                LaunchTable::Place* place) const {
-  const auto of_module = executions.find(module);
-  if (of_module == executions.end() || correlation_id == 0) return std::nullopt;
-  const std::optional<Launch> launch = launches.Find(correlation_id, place);
+const std::vector<HostEvidence::Execution>* HostEvidence::ExecutionsOf(
+    const std::string& module) const {
+  const auto found = executions.find(module);
+  return found == executions.end() ? nullptr : &found->second;
+}
+
+std::optional<size_t> HostEvidence::ExecutionAround(uint64_t correlation_id,
+                                                    const std::vector<Execution>& of_module,
+                                                    LaunchTable::Place* launch_place,
+                                                    size_t* place) const {
+  if (correlation_id == 0) return std::nullopt;
+  const std::optional<Launch> launch = launches.Find(correlation_id, launch_place);
   if (!launch.has_value()) return std::nullopt;
-  const std::vector<Execution>& list = of_module->second;
-  const auto begun = std::upper_bound(list.begin(), list.end(), launch->start_ps,
-                                      [](int64_t time_ps, const Execution& execution) {
-                                        return time_ps < execution.interval.start_ps;
-                                      });
+  const std::span<const Execution> list = of_module;
+  *place = PartitionPointNear(*place, list, [&](const Execution& execution) {
+    return execution.interval.start_ps <= launch->start_ps;
+  });
   // Past so many that are over before the launch, nothing is known: an execution that is
   // open for very long says little about what it contains.
   constexpr size_t kMostSteps = 1024;
   std::optional<size_t> found;
   size_t count = 0;
-  auto at = static_cast<size_t>(begun - list.begin());
+  size_t at = *place;
   for (size_t steps = 0; at > 0; ++steps) {
     if (steps == kMostSteps) return std::nullopt;
     const Execution& execution = list[--at];
@@ -249,7 +308,10 @@ std::optional<size_t> HostEvidence::ExecutionOf(const std::string& module, uint6
 EvidenceStore::EvidenceStore(const Trace& trace, const std::vector<DevicePlane>& devices,
                              int threads)
     : trace_(trace), threads_(threads) {
-  for (const DevicePlane& device : devices) hosts_[HostOf(device)];
+  for (const DevicePlane& device : devices) {
+    const auto asks = RulesOf(device.kind).asks_host;
+    hosts_[HostOf(device)].asked |= asks != nullptr && asks(trace.planes[device.plane]);
+  }
 }
 
 absl::StatusOr<const HostEvidence*> EvidenceStore::Of(const DevicePlane& device) {
@@ -261,6 +323,14 @@ absl::StatusOr<const HostEvidence*> EvidenceStore::Of(const DevicePlane& device)
   }
   if (!host.evidence->ok()) return host.evidence->status();
   return &**host.evidence;
+}
+
+PartExtents EvidenceStore::TakeExtents() {
+  PartExtents all;
+  for (auto& [key, host] : hosts_) {
+    if (host.evidence.has_value() && host.evidence->ok()) all.merge((*host.evidence)->extents);
+  }
+  return all;
 }
 
 ScopeRoots::ScopeRoots(const Trace& trace, uint32_t plane) {

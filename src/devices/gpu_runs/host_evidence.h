@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "scratch.h"
 #include "xplane_time/intervals.h"
@@ -101,6 +102,9 @@ class LaunchTable {
   LaunchList<uint64_t> wide_;
 };
 
+// When the events of parts of host lines were (EventReader::extent).
+using PartExtents = absl::flat_hash_map<const LinePart*, Interval>;
+
 struct HostEvidence {
   struct Execution {
     uint32_t line;
@@ -119,11 +123,18 @@ struct HostEvidence {
   Executions executions;           // by module, by start
   std::vector<Step> marked_steps;  // by line
   size_t device_count = 0;         // GPUs of that host that have events
+  // Of the lines themselves, so that nobody reads them again for nothing.
+  PartExtents extents;
+  absl::flat_hash_set<uint32_t> with_host_executions;  // lines that may hold those of the host
 
+  // Of a module; null: none.
+  const std::vector<Execution>* ExecutionsOf(const std::string& module) const;
   // Which of a module's executions launched the kernel with this id (0: none): of those around
-  // the launch the last to begin on the launch's line, else the only one on any line.
-  std::optional<size_t> ExecutionOf(const std::string& module, uint64_t correlation_id,
-                                    LaunchTable::Place* place) const;
+  // the launch the last to begin on the launch's line, else the only one on any line. Fast where
+  // both places are near those before.
+  std::optional<size_t> ExecutionAround(uint64_t correlation_id,
+                                        const std::vector<Execution>& of_module,
+                                        LaunchTable::Place* launch_place, size_t* place) const;
 };
 
 // The evidence of each host of some devices, read when it is first asked for. Thread-safe.
@@ -135,9 +146,14 @@ class EvidenceStore {
   // Of the host of one of the devices. Reads the host planes of that capture and host, lines
   // in parallel. What is wrong with host events is not told.
   absl::StatusOr<const HostEvidence*> Of(const DevicePlane& device);
+  // Whether some device of the same host asks for it in any case.
+  bool IsAskedFor(const DevicePlane& device) const { return hosts_.at(HostOf(device)).asked; }
+  // Of what was read. After the last Of().
+  PartExtents TakeExtents();
 
  private:
   struct Host {
+    bool asked = false;
     std::mutex mutex;
     std::optional<absl::StatusOr<HostEvidence>> evidence;
   };

@@ -1,0 +1,48 @@
+// ReadAhead: the chunks of a stream, read by a thread of their own while those before are measured.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "parallel.h"
+#include "timing/execution_stream.h"
+
+namespace xplane_time {
+
+class ReadAhead {
+ public:
+  // `stream` is started; it is the reader's until this ends. Not `ahead`, or where the system has
+  // no more threads: each chunk is read when it is asked for.
+  ReadAhead(ExecutionStream* stream, bool ahead);
+  ~ReadAhead();
+
+  // As that of the stream. Not again after an empty chunk or an error.
+  absl::Status Next(ExecutionChunk* chunk);
+
+ private:
+  static constexpr size_t kMostReady = 4;
+  void Read();
+  // Awake for a while: the other thread is mostly about to go on, and a thread that is woken up
+  // begins on the processor of the one that wakes it.
+  void Wait(std::unique_lock<std::mutex>* lock, absl::FunctionRef<bool()> over);
+  // False where nobody waits for more.
+  bool HandOver(ExecutionChunk* chunk, const absl::Status& status);
+
+  ExecutionStream* const stream_;
+  const std::function<void()> read_ = [this] { Read(); };
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<ExecutionChunk> ready_;
+  bool ended_ = false;    // the last one is ready, or an error, or what was thrown
+  bool stopped_ = false;  // nobody waits
+  absl::Status status_;
+  std::exception_ptr thrown_;
+  std::optional<HelperThread> thread_;
+};
+
+}  // namespace xplane_time
