@@ -205,6 +205,52 @@ TEST(WhereIdle, AGapHasTheHostEventThatCoversMostOfItAndIsShortest) {
   EXPECT_EQ(without.gaps.at(0).host_event, std::nullopt);
 }
 
+// Lines long enough to be cut into parts, most of which are nowhere near a gap.
+TEST(WhereIdle, GapsOfLongHostLines) {
+  for (uint32_t seed = 0; seed < 3; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    constexpr int64_t kEvents = 100'000, kApartPs = 10, kEndPs = kEvents * kApartPs;
+    const int64_t gaps_ps[] = {random.Below(kEndPs / 2), kEndPs - 1000 - random.Below(500)};
+    TraceBuilder t;
+    Kernels({1, gaps_ps[0], gaps_ps[0] + 400, gaps_ps[1], gaps_ps[1] + 300}, "jit_f", &t);
+    Launches({0, 1, 2, 3, 4}, &t);
+    struct HostEvent {
+      std::string name;
+      int64_t start_ps, duration_ps;
+    };
+    std::vector<HostEvent> events;
+    for (int64_t i = 0; i < kEvents; ++i) {
+      // Now and then far from where its neighbours are.
+      const int64_t at_ps = random.OneIn(5000) ? random.Below(kEndPs) : i * kApartPs;
+      events.push_back({"f" + std::to_string(i % 300), at_ps, random.Below(25)});
+    }
+    auto thread = t.Host().Thread("loop");
+    for (const HostEvent& event : events) {
+      thread.Event(
+          {.name = event.name, .start_ps = event.start_ps, .duration_ps = event.duration_ps});
+    }
+    ASSERT_GT(t.Bytes().size(), size_t{800'000});
+    for (const WhereGap& gap : Where(t).gaps) {
+      // The one that covers most of it, of several the shortest; else the first.
+      const HostEvent* best = nullptr;
+      const auto covered_ps = [&](const HostEvent& event) {
+        return std::min(gap.start_ps + gap.duration_ps, event.start_ps + event.duration_ps) -
+               std::max(gap.start_ps, event.start_ps);
+      };
+      for (const HostEvent& event : events) {
+        if (covered_ps(event) <= 0) continue;
+        if (best == nullptr || covered_ps(event) > covered_ps(*best) ||
+            (covered_ps(event) == covered_ps(*best) && event.duration_ps < best->duration_ps)) {
+          best = &event;
+        }
+      }
+      ASSERT_NE(best, nullptr);
+      EXPECT_EQ(gap.host_event, best->name) << gap.start_ps;
+    }
+  }
+}
+
 // ---- transfers whose halves are apart ----------------------------------------------------------
 
 struct TpuOp {

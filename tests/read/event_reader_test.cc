@@ -152,6 +152,17 @@ void ExpectChosen(const std::vector<Row>& all, const std::vector<Row>& some, aut
   EXPECT_EQ(at, some.size());
 }
 
+// From the first start to the last end of all that have times.
+Interval ExtentOf(const std::vector<Row>& rows) {
+  Interval extent = {std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()};
+  for (const Row& row : rows) {
+    if (row.start_ps == kNoTimePs) continue;
+    extent.start_ps = std::min(extent.start_ps, row.start_ps);
+    extent.end_ps = std::max(extent.end_ps, row.start_ps + row.duration_ps);
+  }
+  return extent;
+}
+
 TEST_P(EventReaderTest, OnlyThoseThatAreChosen) {
   TraceBuilder t;
   AddPlane("one", {"a", "b", "text"}, kOfMetadata, &t);
@@ -176,6 +187,7 @@ TEST_P(EventReaderTest, OnlyThoseThatAreChosen) {
         return row.metadata == kNoMetadata || marked[row.metadata] != 0 ||
                std::ranges::any_of(own, [](const std::string& text) { return text != "absent"; });
       });
+      EXPECT_EQ(events.extent(), ExtentOf(all));
       passed_over += all.size() - some.size();
       ASSERT_EQ(diagnostics_.List().size(), of_all.size());
       for (size_t i = 0; i < of_all.size(); ++i) {

@@ -225,5 +225,70 @@ TEST(StreamedCpu, RandomTraces) {
   }
 }
 
+// Beside a GPU whose launches are asked for, lines of the host are read once for both: nothing may
+// get lost for the CPU that is found where it is read alone.
+TEST(StreamedCpu, BesideAGpu) {
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    TraceBuilder t;
+    int64_t at_ps = kFirstPs;
+    for (int64_t i = 0; i < 60; ++i, at_ps += 100) {
+      const int64_t kind = random.Below(8), thread = random.Below(3);
+      LineBuilder line = Thread(thread + (kind < 5 ? 3 : 0), &t);
+      if (kind < 3) line.Event({.name = "f.py", .start_ps = at_ps, .duration_ps = 50});
+      if (kind == 3) line.ModuleExecution("jit_g", at_ps, 90);
+      if (kind == 4) {
+        const auto id = static_cast<uint64_t>(i + 1);
+        line.Launch({.start_ps = at_ps,
+                     .correlation_id = id,
+                     .hlo_module = "jit_g",
+                     .program_id = 2,
+                     .hlo_op = "op"});
+        t.Gpu(0).Stream(1).Kernel({.name = "k",
+                                   .start_ps = at_ps + 10,
+                                   .duration_ps = 20,
+                                   .hlo_module = "jit_g",
+                                   .program_id = 2,
+                                   .hlo_op = "op",
+                                   .correlation_id = id});
+      }
+      if (kind == 5) line.Thunk(Thunk(at_ps, 60, random.Below(3), i / 6));
+      if (kind == 6) AddMarker(at_ps, 7, line);
+      if (kind == 7) {
+        const bool told = random.OneIn(2);
+        line.Event({.name = told ? "of metadata" : "odd",
+                    .start_ps = at_ps,
+                    .duration_ps = told ? 30 : -1,
+                    .metadata_stats = told ? std::vector<StatSpec>{{"hlo_op", Ref{"m"}},
+                                                                   {"hlo_module", Ref{"jit_f"}}}
+                                           : std::vector<StatSpec>{}});
+      }
+    }
+    t.Gpu(0).Stream(1).Kernel({.name = "k",
+                               .start_ps = at_ps,
+                               .duration_ps = 20,
+                               .hlo_module = "jit_g",
+                               .program_id = 2,
+                               .hlo_op = "op"});
+    Thread(0, &t).Thunk(Thunk(at_ps, 60, 0, 100));
+    ReportOptions options;
+    options.device = "cpu";
+    const Report alone = ReportOf(t, options);
+    options.device = "all";
+    Report beside = ReportOf(t, options);
+    std::erase_if(beside.kernels,
+                  [](const KernelRow& row) { return row.device.plane != "/host:CPU"; });
+    ASSERT_EQ(beside.kernels.size(), alone.kernels.size());
+    for (size_t i = 0; i < alone.kernels.size(); ++i) {
+      EXPECT_EQ(beside.kernels[i].kernel, alone.kernels[i].kernel);
+      EXPECT_EQ(beside.kernels[i].count, alone.kernels[i].count);
+      EXPECT_EQ(beside.kernels[i].self_ps, alone.kernels[i].self_ps);
+    }
+    EXPECT_EQ(DiagnosticCount(beside, "negative_duration"),
+              DiagnosticCount(alone, "negative_duration"));
+  }
+}
+
 }  // namespace
 }  // namespace xplane_time::testing
