@@ -100,6 +100,7 @@ class CommandLine {
   // None: there is no such command below `app`.
   const CLI::App* CommandOf(const CLI::App& app, const std::string& name);
   absl::Status TakeHelp(std::vector<std::string>* arguments);
+  absl::Status CheckCommandIsFirst(const std::vector<std::string>& arguments);
   absl::Status AboutError(const CLI::ParseError& error, bool has_program);
 
   CLI::App app_;

@@ -2,6 +2,8 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #if defined(XPLANE_TIME_REFERENCE_READER)
 #include <google/protobuf/stubs/common.h>
@@ -249,6 +251,17 @@ absl::Status CommandLine::AboutError(const CLI::ParseError& error, bool has_prog
   return UsageError(text);
 }
 
+// Of a line without a command in front: "xplane-time TRACE where".
+absl::Status CommandLine::CheckCommandIsFirst(const std::vector<std::string>& arguments) {
+  for (const std::string& each : arguments) {
+    std::error_code ignored;
+    if (CommandOf(app_, each) == nullptr || std::filesystem::exists(each, ignored)) continue;
+    return UsageError(each, " is a command, and comes first: xplane-time ", each, " ",
+                      arguments[0]);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<int> CommandLine::Parse(std::vector<std::string> arguments) {
   if (arguments.empty()) {
     return UsageError(
@@ -264,6 +277,7 @@ absl::StatusOr<int> CommandLine::Parse(std::vector<std::string> arguments) {
     RETURN_IF_ERROR(TakeHelp(&arguments));
   } else if (first != "--help" && first != "-h" && first != "--version" &&
              CommandOf(app_, first) == nullptr) {
+    RETURN_IF_ERROR(CheckCommandIsFirst(arguments));
     arguments.insert(arguments.begin(), "report");
   }
   // What is after -- is a command, and none of our options.

@@ -82,6 +82,7 @@ struct BriefReport {
   std::vector<BriefDevice> devices;    // that executed something
   int64_t span_ps = 0;                 // of all devices together, as is the next
   int64_t recoverable_ps = 0;          // of all findings
+  int64_t near_roof_ps = 0;            // of ops above 60 % of their roofs, which are in none
   std::vector<BriefFinding> findings;  // by recoverable_ps, descending; unknown last
   std::vector<DiagnosticRow> diagnostics;
 };

@@ -153,8 +153,9 @@ class Briefer {
     if (!findings_.IsWorthAWord(tally.by_device())) return;
     const Tally::Most most = tally.most();
     BriefFinding finding = {.code = code, .what = what, .command = findings_.Command("where")};
-    finding.evidence = Cat("mostly ", ShortName(most.name), ", ", TimeText(AsDouble(most.ps)),
-                           " in ", most.count, PerStepText(tally, most.count));
+    finding.evidence =
+        Cat(tally.MostlyText(), " ", ShortName(most.name), ", ", TimeText(AsDouble(most.ps)),
+            " in ", most.count, PerStepText(tally, most.count));
     const DeviceRef& device = findings_.RefOf(tally.device());
     for (const WhereTransfer& each : where_.transfers) {
       if (!SameDevice(each.device, device) || each.category != category) continue;
@@ -249,15 +250,16 @@ class Briefer {
     return TimeText(AsDouble(ps) / AsDouble(std::max(count, uint64_t{1})));
   }
 
-  // "98 gaps, 278 us each, mostly before jit_f (22.7 ms in 23)"; but for the longest, which has
-  // `longest_ps`.
+  // "98 gaps, 278 us on average, mostly before jit_f (22.7 ms in 23)"; but for the longest, which
+  // has `longest_ps`.
   static std::string GapsText(const Tally& tally, int64_t longest_ps) {
     const uint64_t count = tally.count() - (longest_ps > 0 ? 1 : 0);
     const Tally::Most most = tally.most();
     std::string text =
-        Cat(CountText(count, "gap"), ", ", MeanText(tally.total_ps() - longest_ps, count), " each");
+        Cat(CountText(count, "gap"), ", ", MeanText(tally.total_ps() - longest_ps, count),
+            count > 1 ? " on average" : "");
     if (tally.names() == 1) return Cat(text, ", before ", ShortName(most.name));
-    Append(&text, ", mostly before ", ShortName(most.name));
+    Append(&text, ", ", tally.MostlyText(), " before ", ShortName(most.name));
     if (longest_ps > 0) return text;
     return Cat(text, " (", TimeText(AsDouble(most.ps)), " in ", most.count, ")");
   }
@@ -307,7 +309,7 @@ class Briefer {
     if (const Family family = LargestFamily(); family.programs > 1) {
       Append(&finding.evidence, "; ", family.Text());
     } else {
-      Append(&finding.evidence, "; mostly before ", ShortName(tally.most().name));
+      Append(&finding.evidence, "; ", tally.MostlyText(), " before ", ShortName(tally.most().name));
     }
     findings_.Add(std::move(finding), tally.by_device());
   }
@@ -369,8 +371,10 @@ class Briefer {
   void AddSuspects() {
     uint64_t suspect = 0, most = 0;
     const WhereFunction* worst = nullptr;
+    std::set<std::string_view> functions;
     for (const WhereFunction& row : where_.functions) {
       suspect += row.suspect_runs;
+      if (row.suspect_runs > 0) functions.insert(row.function);
       if (row.suspect_runs > most) most = row.suspect_runs, worst = &row;
     }
     if (worst == nullptr) return;
@@ -380,10 +384,14 @@ class Briefer {
         .function = worst->function,
         .what = Cat(suspect == 1 ? "1 run lacks" : Cat(suspect, " runs lack"),
                     " kernels: left out of the times of functions"),
-        .evidence = Cat(worst->suspect_runs, " of ", CountText(worst->runs, "run"), " of ",
+        .evidence = Cat(functions.size() > 1 ? Cat("of ", functions.size(), " functions, most: ")
+                                             : std::string(),
+                        worst->suspect_runs, " of ", CountText(worst->runs, "run"), " of ",
                         ShortName(worst->function),
-                        "; the capture began or ended there, or events were lost"),
-        .command = findings_.FunctionCommand("functions", worst->function, {"--samples"})};
+                        "; the capture began or ended there, or events were lost")};
+    finding.command = functions.size() > 1
+                          ? findings_.Command("functions", {"--samples"})
+                          : findings_.FunctionCommand("functions", worst->function, {"--samples"});
     if (devices_.size() == 1) finding.device = findings_.RefOf(0);
     findings_.AddUnknown(std::move(finding));
   }

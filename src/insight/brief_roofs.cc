@@ -1,4 +1,5 @@
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <tuple>
 
@@ -54,7 +55,11 @@ class Roofs {
     OfOp others = {.by_device = std::vector<int64_t>(findings_.devices().size())};
     size_t count = 0;
     for (const auto& [key, op] : ops) {
-      if (op.roof_ps >= kNearRoof * AsDouble(op.total_ps)) continue;
+      if (op.roof_ps >= kNearRoof * AsDouble(op.total_ps)) {
+        findings_.AddNearRoof(
+            std::accumulate(op.by_device.begin(), op.by_device.end(), int64_t{0}));
+        continue;
+      }
       if (findings_.IsWorthAWord(op.by_device)) {
         AddRoof(op);
         continue;
@@ -163,8 +168,8 @@ class Roofs {
          .certainty = Certainty::kCannotTell,
          .what = Cat("how far ", ShareText(share), " of the time, that of ",
                      CountText(tally.names(), "op"), ", is from its roof"),
-         .evidence = Cat(WhyText(most->first), "; mostly ", ShortName(tally.most().name), ", ",
-                         TimeText(AsDouble(tally.most().ps))),
+         .evidence = Cat(WhyText(most->first), "; ", tally.MostlyText(), " ",
+                         ShortName(tally.most().name), ", ", TimeText(AsDouble(tally.most().ps))),
          .command = findings_.Command("headroom", {"--top", "10"})});
   }
 

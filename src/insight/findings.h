@@ -55,6 +55,11 @@ class Tally {
     }
     return most;
   }
+  // What most() is of the total: "mostly", or "32 %".
+  std::string MostlyText() const {
+    const double share = static_cast<double>(most().ps) / static_cast<double>(total_ps());
+    return share > 0.5 ? "mostly" : ShareText(share);
+  }
   // The device with the largest part.
   size_t device() const {
     return static_cast<size_t>(std::ranges::max_element(by_device_) - by_device_.begin());
@@ -92,6 +97,8 @@ class FindingList {
   bool IsWorthAWord(const std::vector<int64_t>& by_device) const;
   // Fills what its time says, and adds it.
   void Add(BriefFinding finding, const std::vector<int64_t>& by_device);
+  // What ops near their roofs leave, which is no finding.
+  void AddNearRoof(int64_t ps) { report_.near_roof_ps = SaturatingAdd(report_.near_roof_ps, ps); }
   // Nobody can tell its time.
   void AddUnknown(BriefFinding finding) { report_.findings.push_back(std::move(finding)); }
   // The largest first.

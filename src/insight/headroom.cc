@@ -77,8 +77,13 @@ class DeviceHeadroom {
     return all;
   }
 
-  HeadroomDevice AddTo(std::vector<HeadroomRow>* rows) {
-    for (Op& op : Ops()) rows->push_back(std::move(op.row));
+  // `some`: not all of its ops are asked for, and shares are of the time of those that are.
+  HeadroomDevice AddTo(bool some, std::vector<HeadroomRow>* rows) {
+    if (some) row_.self_ps = 0;
+    for (Op& op : Ops()) {
+      if (some) row_.self_ps = SaturatingAdd(row_.self_ps, op.row.total_ps);
+      rows->push_back(std::move(op.row));
+    }
     if (row_.self_ps > 0) {
       row_.roofed_share = static_cast<double>(row_.roofed_ps) / static_cast<double>(row_.self_ps);
     }
@@ -393,10 +398,11 @@ HeadroomReport insight::HeadroomOf(const Trace& trace, Analysis* analysis,
   HeadroomReport report;
   report.inputs = DescribeInputs(trace);
   report.capture = DescribeCapture(trace);
+  const bool some = analysis->filters.any_function() || analysis->filters.any_op();
   for (const DeviceAnalysis& device : analysis->devices) {
     if (device.row.executions == 0) continue;
     DeviceHeadroom headroom(trace, options, device, &analysis->diagnostics);
-    report.devices.push_back(headroom.AddTo(&report.ops));
+    report.devices.push_back(headroom.AddTo(some, &report.ops));
   }
   std::stable_sort(report.ops.begin(), report.ops.end(),
                    [](const HeadroomRow& a, const HeadroomRow& b) {

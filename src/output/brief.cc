@@ -53,8 +53,9 @@ std::string HeadText(const BriefReport& report) {
     return absl::StrCat(all, ": nothing found that would give back 1 % of it");
   }
   const double share = AsDouble(report.recoverable_ps) / AsDouble(report.span_ps);
-  return absl::StrCat(all, ", of which ", TimeText(AsDouble(report.recoverable_ps)), " (",
-                      ShareText(share), ") could be had back at most");
+  return absl::StrCat(all, ". What follows could give back ",
+                      TimeText(AsDouble(report.recoverable_ps)), " (", ShareText(share),
+                      ") of it at most");
 }
 
 // "3.2 ms of 15.8 ms (20 %), GPU:0".
@@ -98,14 +99,24 @@ std::string FindingText(const BriefReport& report, const BriefFinding& finding, 
                       Paragraph(evidence, mark.size(), options), indent, "see: ", command, "\n");
 }
 
-std::string PeopleText(const BriefReport& report, size_t shown, const OutputOptions& options) {
+// `by_bytes`: no more of them fit.
+std::string PeopleText(const BriefReport& report, size_t shown, bool by_bytes,
+                       const OutputOptions& options) {
   std::string text = Paragraph(HeadText(report), 0, options);
   for (size_t i = 0; i < shown; ++i) {
     absl::StrAppend(&text, "\n", FindingText(report, report.findings[i], i + 1, options));
   }
   if (const size_t more = report.findings.size() - shown; more > 0) {
-    absl::StrAppend(&text, "\n... ", CountText(more, shown == 0 ? "finding" : "more finding"),
-                    ": with --limit or --bytes\n");
+    absl::StrAppend(&text, "\n... ", CountText(more, shown == 0 ? "finding" : "more finding"), ": ",
+                    by_bytes ? "more --bytes" : absl::StrCat("--limit ", report.findings.size()),
+                    "\n");
+  }
+  if (report.recoverable_ps > 0 && report.near_roof_ps > 0) {
+    absl::StrAppend(&text, "\n",
+                    Paragraph(absl::StrCat("Not in it: ", TimeText(AsDouble(report.near_roof_ps)),
+                                           " at most of ops above 60 % of their roofs (xplane-time "
+                                           "headroom)"),
+                              0, options));
   }
   for (const DiagnosticLine& line : DiagnosticLines(report.diagnostics, /*or_infos=*/false)) {
     if (line.severity == "error")
@@ -116,14 +127,15 @@ std::string PeopleText(const BriefReport& report, size_t shown, const OutputOpti
 
 }  // namespace
 
-Output BriefOutput(const BriefReport& report, size_t most_findings, const OutputOptions& options) {
+Output BriefOutput(const BriefReport& report, size_t most_findings, const OutputOptions& options,
+                   bool by_bytes) {
   const size_t shown = std::min(report.findings.size(), most_findings);
   const Findings findings = std::span(report.findings).first(shown);
   const auto visit = [](const BriefFinding& row, FieldSink* sink) { VisitRow(row, sink); };
   Output out{.result = result::Result("xplane-time.brief.v1")};
   AddHead(report.inputs, nullptr, options.given, &out.result);
   out.result.Say([&report, shown](FieldSink* sink) {
-    XPLANE_TIME_FIELDS(sink, report.span_ps, report.recoverable_ps);
+    XPLANE_TIME_FIELDS(sink, report.span_ps, report.recoverable_ps, report.near_roof_ps);
     sink->Field("left_out", report.findings.size() - shown);
   });
   out.result.Add(TableOf("findings", findings, visit));
@@ -132,17 +144,20 @@ Output BriefOutput(const BriefReport& report, size_t most_findings, const Output
   out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
   out.result.csv = TableOf("", findings, visit);
   for (const Format format : {Format::kTable, Format::kMarkdown}) {
-    out.others[format] = [&report, shown, options] { return PeopleText(report, shown, options); };
+    out.others[format] = [&report, shown, by_bytes, options] {
+      return PeopleText(report, shown, by_bytes, options);
+    };
   }
   return out;
 }
 
 absl::StatusOr<std::string> BriefText(const BriefReport& report, const BriefSize& size,
                                       const OutputOptions& options) {
+  const size_t most = std::min(report.findings.size(), size.findings);
   const auto text_of = [&](size_t findings) {
-    return Render(BriefOutput(report, findings, options), options);
+    return Render(BriefOutput(report, findings, options, /*by_bytes=*/findings < most), options);
   };
-  size_t shown = std::min(report.findings.size(), size.findings);
+  size_t shown = most;
   std::string text = text_of(shown);
   while (text.size() > size.bytes && shown > 0) text = text_of(--shown);
   if (text.size() <= size.bytes) return text;

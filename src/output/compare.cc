@@ -209,8 +209,7 @@ Explanation Explain(const Comparison& comparison) {
 
 Section RowSection(const Comparison& comparison, const OutputOptions& options) {
   Section section;
-  const auto rows =
-      TopRows(comparison.rows, options.top, "functions", "without --top", &section.notes);
+  const auto rows = TopRows(comparison.rows, options.top, "functions", kByTop, &section.notes);
   section.title = absl::StrCat("base: ", Counted(comparison.base_sources.size(), "capture"),
                                ", head: ", Counted(comparison.head_sources.size(), "capture"));
   const auto base = [](const ComparedRow& row) { return row.base.centre; };

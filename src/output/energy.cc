@@ -40,7 +40,7 @@ Section EnergySection(const char* title, const char* name, const std::vector<Ene
   Section section = {.title = title};
   // Of half a log, J/exec times count is not the energy.
   if (is_part) section.title += "; energy and busy are of what the log covers, count is of all";
-  const Rows rows = TopRows(all, options.top, title, "without --top", &section.notes);
+  const Rows rows = TopRows(all, options.top, title, kByTop, &section.notes);
   const DeviceNames names(rows);
   RowGrid grid(rows);
   grid.Name(name, 22, &EnergyRow::name);

@@ -222,12 +222,12 @@ Section FunctionSection(const std::vector<FunctionRow>& all, std::string_view wh
     return row.device ? names.Name(*row.device) : "";
   };
   return BuildSection({rows, device, SumOfTotals(all, options.metric)}, what, options,
-                      /*all=*/true, all.size(), "without --top");
+                      /*all=*/true, all.size(), kByTop);
 }
 
 Section SampleSection(const std::vector<SampleRow>& all, const OutputOptions& options) {
   Section section = {.title = "samples"};
-  const auto samples = TopRows(all, options.top, "runs", "without --top", &section.notes);
+  const auto samples = TopRows(all, options.top, "runs", kByTop, &section.notes);
   const DeviceNames names(samples);
   RowGrid grid(samples);
   grid.Name("function", 18, &SampleRow::function);

@@ -1,8 +1,10 @@
 // Headroom: what each op could give back.
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "output/results.h"
 #include "output/trace_views.h"
 #include "result/rows.h"
@@ -55,14 +57,14 @@ std::string PeakText(const char* what, const std::optional<double>& peak,
                       ")");
 }
 
-// "GPU:0: peak 1307 TFLOP/s (table), peak 5.32 TB/s (table); 97.1 % of its time has a roof, and
-// 1.6 ms of it could be had back".
+// "GPU:0: peak 1307 TFLOP/s (table), peak 5.32 TB/s (table); 97.1 % of its kernels' time has a
+// roof, and 1.6 ms of it could be had back at most".
 ViewLine DeviceLine(const HeadroomDevice& row, const DeviceNames& names, Unit unit) {
   std::string text =
       absl::StrCat(names.Name(row.device), ": ",
                    PeakText("FLOP/s", row.peaks.flops_per_s, row.peaks.flops_source), ", ",
                    PeakText("B/s", row.peaks.bytes_per_s, row.peaks.bytes_source), "; ",
-                   FormatPercent(row.roofed_share), " % of its time has a roof");
+                   FormatPercent(row.roofed_share), " % of its kernels' time has a roof");
   if (row.recoverable_ps.has_value()) {
     absl::StrAppend(&text, ", and ", FormatTime(*row.recoverable_ps, unit),
                     " of it could be had back at most");
@@ -70,13 +72,36 @@ ViewLine DeviceLine(const HeadroomDevice& row, const DeviceNames& names, Unit un
   return {.text = std::move(text), .as = ViewLine::kItem};
 }
 
-// What it is, where there is no roof: why.
+std::string ReasonText(NoRoof reason) {
+  std::string text(NoRoofName(reason));
+  std::ranges::replace(text, '_', ' ');
+  return text;
+}
+
+// What it is, where nothing can be said: why.
 std::string BoundOrReason(const HeadroomRow& row) {
-  if (row.bound.has_value()) return std::string(BoundName(*row.bound));
-  if (!row.reason.has_value()) return "-";
-  std::string reason(NoRoofName(*row.reason));
-  std::ranges::replace(reason, '_', ' ');
-  return "(" + reason + ")";
+  if (row.reason.has_value()) return "(" + ReasonText(*row.reason) + ")";
+  return row.bound.has_value() ? std::string(BoundName(*row.bound)) : "-";
+}
+
+// "52 ops without an answer, 304 s: pair 302 s, no program 2.1 s".
+void NoteUnanswered(Rows rows, Unit unit, std::vector<std::string>* notes) {
+  std::map<NoRoof, double> times_ps;
+  double all_ps = 0;
+  size_t ops = 0;
+  for (const HeadroomRow& row : rows) {
+    if (row.recoverable_ps.has_value() || !row.reason.has_value()) continue;
+    times_ps[*row.reason] += static_cast<double>(row.total_ps);
+    all_ps += static_cast<double>(row.total_ps);
+    ++ops;
+  }
+  if (ops == 0) return;
+  std::vector<std::string> reasons;
+  for (const auto& [reason, ps] : times_ps) {
+    reasons.push_back(ReasonText(reason) + " " + FormatTime(ps, unit));
+  }
+  notes->push_back(absl::StrCat(Counted(ops, "op"), " without an answer, ",
+                                FormatTime(all_ps, unit), ": ", absl::StrJoin(reasons, ", ")));
 }
 
 void AddShare(const char* header, std::optional<double> HeadroomRow::*rate,
@@ -86,28 +111,30 @@ void AddShare(const char* header, std::optional<double> HeadroomRow::*rate,
       .HideIfUnknown();
   grid->Number(absl::StrCat("% ", header),
                [share](const HeadroomRow& row) { return FormatPercent(row.*share); })
-      .Drop(2)
+      .Drop(3)
       .HideIfUnknown();
 }
 
 Section OpSection(const HeadroomReport& report, const OutputOptions& options) {
-  constexpr size_t kOpWidth = 24, kFunctionWidth = 14, kSourceWidth = 16;
+  constexpr size_t kOpWidth = 24, kFunctionWidth = 14, kSourceWidth = 16, kRows = 10;
   Section section = {.title = "ops, by what could be had back"};
   if (report.ops.empty()) section.notes.emplace_back("none");
-  const Rows rows = TopRows(report.ops, options.top, "ops", "without --top", &section.notes);
+  const Rows rows = TopRows(report.ops, options.top.value_or(kRows), "ops", kByTop, &section.notes);
+  NoteUnanswered(report.ops, options.unit, &section.notes);
   const DeviceNames names(rows);
   RowGrid grid(rows);
   const Unit unit = CommonUnit(grid.Values(&HeadroomRow::total_ps), options.unit);
   grid.Name("op", kOpWidth, &HeadroomRow::op);
   grid.Name("device", 7, [&](const HeadroomRow& row) { return names.Name(row.device); })
       .HideIf(names.count() < 2);
-  grid.Name("function", kFunctionWidth, &HeadroomRow::function).Drop(1).HideIfUnknown();
+  grid.Name("function", kFunctionWidth, &HeadroomRow::function).Drop(2).HideIfUnknown();
+  grid.Id("program", 7, &HeadroomRow::program_id).HideIf(!ProgramTellsApart(rows)).Drop(2);
   grid.Times("back", unit, &HeadroomRow::recoverable_ps);
   grid.Times("total", unit, &HeadroomRow::total_ps);
   grid.Times("roof", unit, &HeadroomRow::roof_ps).Drop(4).HideIfUnknown();
   AddShare("FLOP/s", &HeadroomRow::flops_per_s, &HeadroomRow::flops_share, &grid);
   AddShare("B/s", &HeadroomRow::bytes_per_s, &HeadroomRow::bytes_share, &grid);
-  grid.Text("bound", BoundOrReason).Drop(3);
+  grid.Text("bound", BoundOrReason).Drop(1);
   grid.Name("source", kSourceWidth, &HeadroomRow::source).Drop(6).HideIfUnknown();
   grid.Name("kernel", kOpWidth, &HeadroomRow::kernel).Drop(7).HideIf(true);
   section.grid = std::move(grid).Take();

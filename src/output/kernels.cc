@@ -107,13 +107,14 @@ void AddFunction(const KernelRows& rows, KernelGrid* grid) {
 Section KernelSection(const KernelRows& rows, size_t all, const OutputOptions& options) {
   Section section = {.title = "kernels"};
   if (all == 0) section.notes.emplace_back("none");
-  NoteMore(all, rows.size(), "kernels", "without --top", &section.notes);
+  NoteMore(all, rows.size(), "kernels", kByTop, &section.notes);
   const DeviceNames names(rows);
   KernelGrid grid(rows);
   AddNumbers(rows, options, /*all=*/true, &grid);
   grid.Name("device", 7, [&](const KernelRow& row) { return names.Name(row.device); })
       .HideIf(names.count() < 2);
   AddFunction(rows, &grid);
+  grid.Id("program", 7, &KernelRow::program_id).HideIf(!ProgramTellsApart(rows)).Drop(2);
   const Column& clock =
       grid.Text("clock", [](const KernelRow& row) { return ClockName(row.clock); })
           .Drop(8)

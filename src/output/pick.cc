@@ -150,8 +150,7 @@ Grid VariantGrid(std::span<const VariantRow> rows, bool of_energy, const OutputO
 
 Section VariantSection(const PickResult& choice, const OutputOptions& options) {
   Section section;
-  const auto rows =
-      TopRows(choice.variants, options.top, "variants", "without --top", &section.notes);
+  const auto rows = TopRows(choice.variants, options.top, "variants", kByTop, &section.notes);
   section.title = absl::StrCat(
       "variants", choice.metric.empty() ? "" : ", ", choice.metric,
       choice.metric.empty() ? ""

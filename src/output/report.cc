@@ -145,7 +145,8 @@ Section DeviceSection(const Report& report, const OutputOptions& options, size_t
   if (report.devices.empty()) section.notes.emplace_back("none");
   if (std::ranges::any_of(shown, [](const DeviceRow& row) { return row.parts.has_value(); })) {
     section.notes.emplace_back(
-        "compute % to idle %: of each device's first start to last end; more: xplane-time where");
+        "busy %: of all that time; compute % to idle %: of a device's own first start to last end; "
+        "more: xplane-time where");
   }
   return section;
 }
@@ -276,7 +277,7 @@ View PlanesView(const PlanesReport& report, const OutputOptions& options, size_t
   View view = {.lines = CaptureLines(report.inputs, report.capture, options),
                .sections = {LinesSection(report, options)},
                .diagnostics = DiagnosticLines(report.diagnostics, /*or_infos=*/false)};
-  NoteMore(all, report.planes.size(), "planes", "without --top", &view.sections[0].notes);
+  NoteMore(all, report.planes.size(), "planes", kByTop, &view.sections[0].notes);
   for (const PlaneRow& plane : report.planes) {
     if (!plane.stats.empty()) view.sections.push_back(StatsSection(plane));
   }

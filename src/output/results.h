@@ -51,8 +51,9 @@ Output PlanesOutput(const PlanesReport& report, const OutputOptions& options, si
 // CSV has its ops.
 Output HeadroomOutput(const HeadroomReport& report, const OutputOptions& options);
 
-// Its first findings; CSV has them.
-Output BriefOutput(const BriefReport& report, size_t most_findings, const OutputOptions& options);
+// Its first findings; CSV has them. `by_bytes`: because no more of them fit.
+Output BriefOutput(const BriefReport& report, size_t most_findings, const OutputOptions& options,
+                   bool by_bytes = false);
 // How much of a brief is printed.
 struct BriefSize {
   size_t findings = 5;

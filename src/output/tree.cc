@@ -114,7 +114,7 @@ std::vector<Section> TreeSections(const TreeReport& report, const OutputOptions&
     sections.push_back({.title = "tree", .grid = TreeGrid({}, report.by, whole_ps, options)});
   }
   if (rows.empty()) sections.back().notes = {"none"};
-  NoteMore(rows.size(), shown, "rows", "without --top", &sections.back().notes);
+  NoteMore(rows.size(), shown, "rows", kByTop, &sections.back().notes);
   return sections;
 }
 

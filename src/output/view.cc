@@ -16,7 +16,9 @@ std::string MoreNote(size_t hidden, std::string_view what, std::string_view wher
 
 void NoteMore(size_t all, size_t shown, std::string_view what, std::string_view where,
               std::vector<std::string>* notes) {
-  if (all > shown) notes->push_back(MoreNote(all - shown, what, where));
+  if (all <= shown) return;
+  const std::string by_top = std::string(kByTop) + " " + std::to_string(all);
+  notes->push_back(MoreNote(all - shown, what, where == kByTop ? by_top : where));
 }
 
 std::string IntervalText(const std::optional<double>& lo, const std::optional<double>& hi) {

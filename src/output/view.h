@@ -12,6 +12,8 @@
 
 #include <algorithm>
 #include <concepts>
+#include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <tuple>
@@ -22,6 +24,8 @@
 
 namespace xplane_time::output {
 
+// Where the others are: "--top 12".
+inline constexpr std::string_view kByTop = "--top";
 // Of executions, functions or kernels, "2 more kernels: xplane-time kernels".
 std::string MoreNote(size_t hidden, std::string_view what, std::string_view where);
 
@@ -72,6 +76,16 @@ class DeviceNames {
   std::set<std::string> hosts_;
   std::set<uint32_t> inputs_;
 };
+
+// Whether some function of a device is there with several programs: then these tell rows apart.
+bool ProgramTellsApart(const auto& rows) {
+  std::map<std::pair<DeviceKey, std::optional<std::string>>, std::optional<std::string>> programs;
+  return std::ranges::any_of(rows, [&](const auto& row) {
+    const auto [known, is_new] =
+        programs.try_emplace({KeyOf(row.device), row.function}, row.program_id);
+    return !is_new && known->second != row.program_id;
+  });
+}
 
 // Errors, warnings, then what the user's options left out ("note"); infos where there is nothing
 // else and `or_infos`.

@@ -76,6 +76,9 @@ void AddParts(const auto& rows, const OutputOptions& options, auto* grid) {
   add("idle %", &TimeParts::idle_ps, 0);
   add("host late %", &TimeParts::idle_host_ps, 2);
   add("launch %", &TimeParts::idle_launch_ps, 2);
+  const bool any_launch =
+      std::ranges::any_of(rows, [](const auto& row) { return row.time.idle_host_ps.has_value(); });
+  if (any_launch) add("unknown %", &TimeParts::idle_unknown_ps, 2);
   add("hidden collective %", &TimeParts::collective_hidden_ps, 6);
   add("hidden copy %", &TimeParts::copy_hidden_ps, 6);
 }
@@ -114,16 +117,33 @@ void NoteSteps(std::span<const WhereDevice> rows, const DeviceNames& names, Unit
     const auto time = [unit](const std::optional<int64_t>& ps) {
       return ps ? FormatTime(static_cast<double>(*ps), unit) : std::string("-");
     };
+    const bool one = row.steps == 1;
     notes->push_back(absl::StrCat(names.Name(row.device), ": ", Counted(row.steps, "step"), ", ",
                                   StepsAre(row), "; idle ", time(row.idle_in_steps_ps),
-                                  " in steps, ", time(row.idle_between_steps_ps), " between them"));
+                                  one ? " in it, " : " in steps, ", time(row.idle_between_steps_ps),
+                                  one ? " outside" : " between them"));
   }
+}
+
+void NoteNoLaunches(std::span<const WhereDevice> rows, const DeviceNames& names,
+                    std::vector<std::string>* notes) {
+  constexpr size_t kMost = 4;
+  std::vector<std::string> without;
+  for (const WhereDevice& row : rows) {
+    if (row.time.idle_ps && !row.time.idle_host_ps) without.push_back(names.Name(row.device));
+  }
+  if (without.empty()) return;
+  const std::string text =
+      "no launches in the trace tell whether an idle device waited for its host";
+  if (without.size() == rows.size()) return notes->push_back(text);
+  notes->push_back(absl::StrCat(
+      without.size() > kMost ? Counted(without.size(), "device") : absl::StrJoin(without, ", "),
+      ": ", text));
 }
 
 Section DeviceSection(const WhereReport& report, const OutputOptions& options) {
   Section section = {.title = "devices, shares of first start to last end"};
-  const auto rows =
-      TopRows(report.devices, options.top, "devices", "without --top", &section.notes);
+  const auto rows = TopRows(report.devices, options.top, "devices", kByTop, &section.notes);
   const DeviceNames names(report.devices);
   RowGrid grid(rows);
   grid.Name("device", 12, [&](const WhereDevice& row) { return names.Name(row.device); });
@@ -138,13 +158,7 @@ Section DeviceSection(const WhereReport& report, const OutputOptions& options) {
   section.grid = std::move(grid).Take();
   if (options.format == Format::kTable) section.notes.push_back(BarLegend(options.unicode));
   NoteSteps(rows, names, options.unit, &section.notes);
-  const bool no_launches = std::ranges::any_of(report.devices, [](const WhereDevice& row) {
-    return row.time.idle_ps && !row.time.idle_host_ps;
-  });
-  if (no_launches) {
-    section.notes.emplace_back(
-        "no launches in the trace tell whether an idle device waited for its host");
-  }
+  NoteNoLaunches(report.devices, names, &section.notes);
   return section;
 }
 
@@ -154,7 +168,7 @@ Section StepSection(const WhereReport& report, const OutputOptions& options) {
   for (const WhereDevice& row : report.devices) kinds.insert(StepsAre(row));
   kinds.erase("");
   if (!kinds.empty()) section.title += ": " + absl::StrJoin(kinds, "; ");
-  const auto rows = TopRows(report.steps, options.top, "steps", "without --top", &section.notes);
+  const auto rows = TopRows(report.steps, options.top, "steps", kByTop, &section.notes);
   const DeviceNames names(report.devices);
   RowGrid grid(rows);
   grid.Number("step", &WhereStep::step);
@@ -174,22 +188,14 @@ Section StepSection(const WhereReport& report, const OutputOptions& options) {
   return section;
 }
 
-// Whether some function is there more than once on a device: then the program tells them apart.
-bool NeedsProgram(std::span<const WhereFunction> rows) {
-  std::set<std::pair<DeviceKey, std::string_view>> seen;
-  return std::ranges::any_of(rows, [&](const WhereFunction& row) {
-    return !seen.emplace(KeyOf(row.device), row.function).second;
-  });
-}
-
 Section FunctionSection(const WhereReport& report, const OutputOptions& options) {
   Section section = {.title = "functions, shares of the spans of their runs"};
-  const auto rows = TopRows(report.functions, options.top.value_or(kRows), "functions",
-                            "with --top", &section.notes);
+  const auto rows =
+      TopRows(report.functions, options.top.value_or(kRows), "functions", kByTop, &section.notes);
   const DeviceNames names(report.devices);
   RowGrid grid(rows);
   grid.Name("function", 18, &WhereFunction::function);
-  grid.Id("program", 7, &WhereFunction::program_id).HideIf(!NeedsProgram(rows));
+  grid.Id("program", 7, &WhereFunction::program_id).HideIf(!ProgramTellsApart(rows));
   grid.Name("device", 7, [&](const WhereFunction& row) { return names.Name(row.device); })
       .HideIf(names.count() < 2);
   grid.Number("runs", [](const WhereFunction& row) { return row.runs - row.suspect_runs; });
@@ -210,7 +216,7 @@ Section FunctionSection(const WhereReport& report, const OutputOptions& options)
 Section TransferSection(const WhereReport& report, const OutputOptions& options) {
   Section section = {.title = "collectives and copies"};
   const auto rows =
-      TopRows(report.transfers, options.top.value_or(kRows), "kinds", "with --top", &section.notes);
+      TopRows(report.transfers, options.top.value_or(kRows), "kinds", kByTop, &section.notes);
   const DeviceNames names(report.devices);
   RowGrid grid(rows);
   grid.Name("kernel", 20, &WhereTransfer::kernel);

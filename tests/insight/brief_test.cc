@@ -514,7 +514,13 @@ TEST(Brief, NoTextIsLargerThanAllowedNorCutsAFinding) {
     const auto text = output::BriefText(report, {.findings = 100, .bytes = bytes}, {});
     ASSERT_TRUE(text.ok());
     ASSERT_LE(text->size(), bytes);
-    ASSERT_TRUE(std::ranges::count(whole, *text) == 1 ||
+    std::string like = *text;
+    const std::string by_bytes = ": more --bytes",
+                      by_limit = ": --limit " + std::to_string(report.findings.size());
+    if (const size_t at = like.find(by_bytes); at != std::string::npos) {
+      like.replace(at, by_bytes.size(), by_limit);
+    }
+    ASSERT_TRUE(std::ranges::count(whole, like) == 1 ||
                 text->find("none of them fits") != std::string::npos)
         << *text;
   }

@@ -195,7 +195,7 @@ jit_dot                   3     1.833        -  0.03300      100.0
   while                   3     1.800        -        -       98.2  asynchronous
     Cijk_A…1_WGM1.kd      3     1.700    1.700        -       92.7
 not shown, too wide: child ms
-... 1 more row: without --top
+... 1 more row: --top 4
 )");
 }
 

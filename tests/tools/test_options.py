@@ -142,11 +142,11 @@ class Samples(EndToEndTest):
                           self.run_ok(self.path, *options).text)
 
     def test_what_top_cuts_is_told(self):
-        told = {("functions", "--samples"): "... 46 more runs: without --top",
-                ("functions",): "... 6 more functions: without --top",
-                ("kernels",): "... 70 more kernels: without --top",
-                ("tree",): "... 78 more rows: without --top",
-                ("planes",): "... 1 more plane: without --top",
+        told = {("functions", "--samples"): "... 46 more runs: --top 48",
+                ("functions",): "... 6 more functions: --top 8",
+                ("kernels",): "... 70 more kernels: --top 72",
+                ("tree",): "... 78 more rows: --top 80",
+                ("planes",): "... 1 more plane: --top 3",
                 ("events", "--device", "all"): "... and perhaps more: without --top"}
         for command, note in told.items():
             for form in ("table", "markdown"):
