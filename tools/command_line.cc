@@ -157,8 +157,8 @@ absl::StatusOr<int> Command::Execute(std::vector<std::string> program) {
   const absl::Status chosen = printing_.ChooseFormat();
   RETURN_IF_ERROR(Check());
   RETURN_IF_ERROR(files_.CheckConflicts());
-  if (printing_.json_schema) return Print(output::JsonSchema(schema()));
   RETURN_IF_ERROR(chosen);
+  if (printing_.json_schema) return Print(output::JsonSchema(schema()));
   RETURN_IF_ERROR(files_.CheckResults());
   printing_.AdaptToTerminal();
   return Run();

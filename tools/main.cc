@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -62,6 +63,11 @@ void KeepMemory() {
   constexpr int kHeapBytes = 32 << 20;
   mallopt(M_MMAP_THRESHOLD, kHeapBytes);
   mallopt(M_TRIM_THRESHOLD, 2 * kHeapBytes);
+  for (const auto resource :
+       {RLIMIT_AS, RLIMIT_DATA}) {  // where memory is short, no more than needed
+    rlimit limit = {};
+    if (getrlimit(resource, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY) return;
+  }
   mallopt(M_TOP_PAD, kHeapBytes);
   // Other heaps have small pages: few of them, as long as threads seldom wait for each other.
   mallopt(M_ARENA_MAX, std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 4));
@@ -83,7 +89,7 @@ int GuardedMain(int argc, char** argv) {
   try {
     return Main(argc, argv);
   } catch (const std::bad_alloc&) {
-    std::fputs("xplane-time: out of memory; see --threads 1, or a machine with more\n", stderr);
+    std::fputs("xplane-time: out of memory; --threads 1 needs least\n", stderr);
     return kExitIo;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "xplane-time: a bug of ours: %s; please report it with the trace\n",

@@ -161,7 +161,8 @@ struct FastEvent {
     int64_t offset_ps = 0, duration_ps = 0;
     if (*p++ != 0x08 || !ReadShortVarint<How>(&p, &id)) return false;
     if (!ReadNumber(0x10, &p, &offset_ps) || !ReadNumber(0x18, &p, &duration_ps)) return false;
-    return p <= end && !loop->ChoosesByTime(offset_ps, duration_ps);
+    // Nothing but stats may follow: a time behind them would count.
+    return p <= end && !loop->ChoosesByTime(offset_ps, duration_ps) && SkipStats(p, end);
   }
 
   // Past events that are not chosen, and counts them; to one that is, or needs care.

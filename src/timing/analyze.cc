@@ -75,8 +75,8 @@ class PlaneAnalyzer {
 
   absl::StatusOr<std::vector<DeviceAnalysis>> Analyze() {
     if (rules_.is_host && request_.evidence->IsAskedFor(plane_)) {
-      ASSIGN_OR_RETURN(const gpu_runs::HostEvidence* const host, evidence_());
-      stream_.ReadOnly(host->with_host_executions);
+      // Else some host line is damaged, perhaps one that this plane does not need.
+      if (const auto host = evidence_(); host.ok()) stream_.ReadOnly((*host)->with_host_executions);
     }
     RETURN_IF_ERROR(stream_.ReadModules(tables_.get()));
     for (bool counts = false; !counts;) {

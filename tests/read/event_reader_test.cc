@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/read/dump_trace.h"
+#include "tests/read/raw_message.h"
 #include "tests/support/trace_builder.h"
 
 namespace xplane_time::testing {
@@ -53,8 +54,9 @@ Batches ReadLine(uint32_t line, EventReader* events, const EventChoice& choice =
 
 class EventReaderTest : public ::testing::TestWithParam<Reader> {
  protected:
-  void Open(const TraceBuilder& t) {
-    bytes_ = t.Bytes();
+  void Open(const TraceBuilder& t) { OpenBytes(t.Bytes()); }
+  void OpenBytes(std::string bytes) {
+    bytes_ = std::move(bytes);
     auto trace = OpenTraceFromMemory(bytes_, "trace", {.reader = GetParam()}, &diagnostics_);
     ASSERT_TRUE(trace.ok()) << trace.status();
     trace_ = *std::move(trace);
@@ -212,6 +214,52 @@ TEST_P(EventReaderTest, OnlyThoseThatOverlap) {
       });
     });
   }
+}
+
+// Fields in any order, some twice: whichever way an event is passed by, the times that count are
+// its last ones.
+TEST_P(EventReaderTest, ChosenWhateverTheOrderOfFields) {
+  std::mt19937 random(11);
+  RawMessage line;
+  for (int i = 0; i < 4000; ++i) {
+    std::vector<RawMessage> fields;
+    const auto times = [&](int most) {
+      return std::max(0, static_cast<int>(random() % 12) - 12 + most);
+    };
+    for (int n = 1 + times(2); n > 0; --n)
+      fields.push_back(RawMessage().Varint(1, 1 + random() % 2));
+    for (int n = 1 + times(2); n > 0; --n) fields.push_back(RawMessage().Varint(2, random() % 500));
+    for (int n = times(10); n > 0; --n) fields.push_back(RawMessage().Varint(3, random() % 50));
+    for (int n = times(4); n > 0; --n) {
+      fields.push_back(
+          RawMessage().Message(4, RawMessage().Varint(1, 1 + random() % 2).Varint(4, 7)));
+    }
+    if (random() % 3 == 0) std::ranges::shuffle(fields, random);
+    RawMessage event;
+    for (const RawMessage& field : fields) event.Raw(field.bytes());
+    line.Message(4, event);
+  }
+  const auto entry = [](uint64_t id, const char* name) {
+    return RawMessage().Varint(1, id).Message(2, RawMessage().Varint(1, id).Bytes(2, name));
+  };
+  RawMessage plane;
+  plane.Bytes(2, "one").Message(3, line);
+  plane.Message(4, entry(1, "event 1")).Message(4, entry(2, "event 2"));
+  plane.Message(5, entry(1, "a")).Message(5, entry(2, "unasked"));
+  OpenBytes(RawMessage().Message(1, plane).bytes());
+  const std::vector<Row> all = Joined(ReadFresh(0));
+  ASSERT_EQ(all.size(), 4000u);
+  const std::vector<Interval> within = {{90, 91}, {400, 420}};
+  EventReader events = MakeReader();
+  ExpectChosen(all, Joined(ReadLine(0, &events, {.within = within})), [&](const Row& row) {
+    return std::ranges::any_of(within, [&](const Interval& each) {
+      return row.start_ps < each.end_ps && row.start_ps + row.duration_ps > each.start_ps;
+    });
+  });
+  const std::vector<uint8_t> second = {0, 1};
+  ExpectChosen(all, Joined(ReadLine(0, &events, {.metadata = second, .stats = 1})),
+               [&](const Row& row) { return row.metadata == 1 || row.own[kA] != "absent"; });
+  EXPECT_EQ(events.extent(), ExtentOf(all));
 }
 
 TEST_P(EventReaderTest, PartByPart) {
