@@ -99,12 +99,11 @@ class Judge {
     const bool stated = decision_.offset_std.has_value(), paired = decision_.paired && !stated;
     const std::string unit(paired ? "pair of captures" : stated ? DiffPerName(per_) : "capture");
     const auto in = [&](uint64_t count) { return Cat(count == 0 ? "no " : "one ", unit); };
-    std::string where;
-    for (size_t side = 0; side < kSides && !paired; ++side) {
-      if (times[side] >= kLeastUnits) continue;
-      where += Cat(where.empty() ? "" : " and ", in(times[side]), " of ", kSideNames[side]);
+    std::string where = Cat(in(times[0]), paired ? "" : " a side");
+    if (times[0] != times[1]) {
+      const size_t side = times[0] < times[1] ? 0 : 1;
+      where = Cat(in(times[side]), " of ", kSideNames[side]);
     }
-    if (paired) where = in(times[0]);
     return Cat(draft.blocks.empty() ? "there is "
                : draft.of_kernels   ? "its function ran in "
                                     : "all functions ran in ",
