@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace xplane_time::insight {
 
@@ -37,18 +38,12 @@ double Units::Mean(const Amount& amount) const {
 }
 
 std::vector<uint64_t> Units::Measured(const Blocks& blocks) const {
-  std::vector<uint64_t> measured(captures(), 0);
-  for (size_t c = 0; c < captures(); ++c) {
-    if (blocks.empty()) measured[c] = side_.times[c].units;
-  }
-  bool first = true;
+  std::vector<uint64_t> measured(captures(), std::numeric_limits<uint64_t>::max());
+  for (size_t c = 0; blocks.empty() && c < captures(); ++c) measured[c] = side_.times[c].units;
   for (const uint32_t block : blocks) {
     const auto known = units_of_block_.find(block);
     if (known == units_of_block_.end()) return std::vector<uint64_t>(captures(), 0);
-    for (size_t c = 0; c < captures(); ++c) {
-      measured[c] = first ? known->second[c] : std::min(measured[c], known->second[c]);
-    }
-    first = false;
+    for (size_t c = 0; c < captures(); ++c) measured[c] = std::min(measured[c], known->second[c]);
   }
   return measured;
 }
