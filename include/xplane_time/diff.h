@@ -18,7 +18,8 @@
 // or merged are one row. Without an Hlo Proto only names and scopes tell.
 //
 // Intervals and verdicts: as compare.h has them (captures are the unit; `alpha` over all rows
-// together), of times and not of their logarithms. One capture a side: none.
+// together), of times and not of their logarithms. A row has them where its function ran in two
+// captures of each side (two runs or steps with offset_std); else it has a reason.
 //
 // A report owns its strings. Thread-safe for different calls. Time: of FindWhere for each capture,
 // and O(kernels log kernels).
@@ -75,7 +76,7 @@ std::string_view DiffMatchName(DiffMatch match);
 constexpr bool IsWaiting(DiffMatch match) { return match >= DiffMatch::kOverlap; }
 
 enum class DiffVerdict : uint8_t {
-  kNoVerdict,  // too few captures
+  kNoVerdict,  // not measured often enough: DiffRow::reason
   kUnproven,   // chance explains it
   kMore,       // more time, proved, by more than min_effect
   kLess,
@@ -104,9 +105,10 @@ struct DiffRow {
   std::optional<DiffPart> base, head;  // empty: it is not on this side
   double delta_ps = 0;
   std::optional<double> share;  // of the total's delta; empty: that is 0
-  // Simultaneous, of delta_ps; the p-value after Holm.
+  // Simultaneous, of delta_ps; the p-value after Holm. Empty: no verdict, or small.
   std::optional<double> lo_ps, hi_ps, p_value;
   DiffVerdict verdict = DiffVerdict::kNoVerdict;
+  std::string reason;   // why there is no verdict: "its function did not run there"
   double noise_ps = 0;  // how much of delta_ps may well be chance: rows are ordered by the rest
 };
 

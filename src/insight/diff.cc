@@ -196,6 +196,23 @@ void DropRepeated(Captures* side, std::vector<std::string>* notes) {
   *side = std::move(kept);
 }
 
+void NoteSame(const Captures& base, const Captures& head, DiffReport* report) {
+  std::string first;
+  size_t count = 0;
+  for (const DiffCapture& of_head : head) {
+    const auto twin = std::ranges::find_if(
+        base, [&](const DiffCapture& of_base) { return SameCapture(of_base, of_head); });
+    if (twin == base.end() || count++ > 0) continue;
+    first = twin->source == of_head.source
+                ? of_head.source
+                : Cat(of_head.source, ", which repeats ", twin->source, ",");
+  }
+  if (count == 0) return;
+  report->same_capture = true;
+  report->notes.push_back(Cat(first, count > 1 ? Cat(" and ", count - 1, " more are") : " is",
+                              " on both sides: what is set against itself does not change"));
+}
+
 bool All(const Captures& side, bool DiffCapture::*has) {
   return std::ranges::all_of(side, [has](const DiffCapture& each) { return each.*has; });
 }
@@ -321,10 +338,7 @@ absl::StatusOr<DiffReport> DiffOf(Captures base, Captures head, const DiffOption
     return InvalidArgument("paired captures come in pairs: ", base.size(), " in base, ",
                            head.size(), " in head");
   }
-  for (const DiffCapture& of_base : base) {
-    report.same_capture |= std::ranges::any_of(
-        head, [&](const DiffCapture& of_head) { return SameCapture(of_base, of_head); });
-  }
+  NoteSame(base, head, &report);
   NoteUnlike(base, head, &report.notes);
   NotePer(base, head, &report);
   NoteHlo(base, head, &report);

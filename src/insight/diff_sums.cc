@@ -2,109 +2,22 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
-#include <span>
 #include <tuple>
 #include <utility>
 
-#include "compare/differences.h"
+#include "insight/diff_amounts.h"
+#include "insight/diff_verdicts.h"
 #include "saturate.h"
-#include "stats/distributions.h"
 #include "stats/location.h"
 
 namespace xplane_time::insight {
 namespace {
 
-using compare::Centre;
-using compare::Difference;
+using stats::Centre;
 
-constexpr size_t kSides = 2;
-// Rows that are less than that of the total are too many to be judged all together.
-constexpr double kSmallShare = 0.001;
-// As in compare: processes of one program differ by at least this much.
-constexpr double kLeastSpread = 0.001;
 // What chance may do where captures do not tell: to kernels that were not changed, and to waiting.
 // Beyond that it is three standard errors of what is seen within captures.
 constexpr double kUsualNoise = 0.1, kUsualWaitNoise = 0.5, kNoiseErrors = 3;
-
-// An amount of time of one side: of each program that it is in, by capture. Where units are not
-// runs there is one "program".
-struct Amount {
-  std::map<uint32_t, std::vector<int64_t>> times_ps;
-
-  void Add(uint32_t program, const std::vector<int64_t>& more_ps) {
-    std::vector<int64_t>& of = times_ps.try_emplace(program, more_ps.size(), 0).first->second;
-    for (size_t i = 0; i < of.size(); ++i) of[i] = SaturatingAdd(of[i], more_ps[i]);
-  }
-  void Add(const Amount& more) {
-    for (const auto& [program, of] : more.times_ps) Add(program, of);
-  }
-  int64_t total_ps() const {
-    int64_t sum_ps = 0;
-    for (const auto& [program, of] : times_ps) {
-      for (const int64_t each : of) sum_ps = SaturatingAdd(sum_ps, each);
-    }
-    return sum_ps;
-  }
-};
-
-// What is known of one side's units.
-class Units {
- public:
-  Units(const Side& side, DiffPer per) : side_(side), by_run_(per == DiffPer::kRun) {}
-
-  uint32_t ScopeOf(uint32_t program) const { return by_run_ ? program : 0; }
-  size_t scopes() const { return by_run_ ? side_.programs.size() : 1; }
-  size_t captures() const { return side_.sources.size(); }
-  const std::vector<UnitTimes>& Of(uint32_t scope) const {
-    return by_run_ ? side_.programs[scope].times : side_.times;
-  }
-
-  // Over the captures that have units of it.
-  double Mean(const Amount& amount) const {
-    double sum = 0;
-    for (const auto& [scope, of] : amount.times_ps) {
-      double means = 0, captures = 0;
-      for (size_t c = 0; c < of.size(); ++c) {
-        const uint64_t units = Of(scope)[c].units;
-        if (units == 0) continue;
-        means += static_cast<double>(of[c]) / static_cast<double>(units);
-        captures += 1;
-      }
-      if (captures > 0) sum += means / captures;
-    }
-    return sum;
-  }
-
-  // Of each capture that has units of all that it is in; with their numbers.
-  std::vector<std::pair<size_t, double>> Values(const Amount& amount) const {
-    std::vector<std::pair<size_t, double>> values;
-    for (size_t c = 0; c < captures(); ++c) {
-      double value = 0;
-      bool known = true;
-      for (const auto& [scope, of] : amount.times_ps) {
-        const uint64_t units = Of(scope)[c].units;
-        known &= units > 0;
-        if (units > 0) value += static_cast<double>(of[c]) / static_cast<double>(units);
-      }
-      if (known) values.emplace_back(c, value);
-    }
-    return values;
-  }
-
- private:
-  const Side& side_;
-  const bool by_run_;
-};
-
-// A row to be, with what its statistics need.
-struct Draft {
-  DiffRow row;
-  std::array<Amount, kSides> amounts;
-  // Of the mean of each capture, as far as its executions show; 0: unknown.
-  std::array<std::vector<Centre>, kSides> within;
-  std::array<double, kSides> counts = {};  // executions a unit
-};
 
 class Summing {
  public:
@@ -117,6 +30,7 @@ class Summing {
     for (const OpMatch& match : matches) AddKernels(match);
     AddWaiting();
     Draft total;
+    total.blocks = AllBlocks();
     for (const Draft& draft : drafts_) {
       for (size_t side = 0; side < kSides; ++side) {
         total.amounts[side].Add(draft.amounts[side]);
@@ -125,7 +39,8 @@ class Summing {
     for (size_t side = 0; side < kSides; ++side) PartOf(side, &total);
     FinishDelta(&total);
     drafts_.push_back(std::move(total));
-    Judge();
+    JudgeDrafts(units_, *report_, std::max(sides_[0]->clock_step_ps, sides_[1]->clock_step_ps),
+                &drafts_);
     FillReport();
   }
 
@@ -144,8 +59,19 @@ class Summing {
                    (row.base.has_value() ? row.base->mean_ps : 0);
   }
 
+  // What is not of one function needs all of them, where units are runs.
+  Blocks AllBlocks() const {
+    Blocks blocks;
+    if (report_->per != DiffPer::kRun) return blocks;
+    for (const Side* side : sides_) {
+      for (const SideProgram& program : side->programs) blocks.insert(program.block);
+    }
+    return blocks;
+  }
+
   void AddKernels(const OpMatch& match) {
     Draft draft;
+    draft.of_kernels = true;
     draft.row.match = match.match;
     draft.row.similarity = match.similarity;
     for (size_t side = 0; side < kSides; ++side) {
@@ -165,6 +91,8 @@ class Summing {
     for (const uint32_t at : ops) {
       const SideOp& op = sides_[side]->ops[at];
       const uint32_t scope = units.ScopeOf(op.program);
+      const SideProgram& program = sides_[side]->programs[op.program];
+      if (!program.function.empty()) draft->blocks.insert(program.block);
       std::vector<int64_t> own_ps, hidden_ps, count;
       int64_t sum_ps = 0;
       for (size_t c = 0; c < op.times.size(); ++c) {
@@ -246,6 +174,7 @@ class Summing {
   void AddWait(DiffMatch match, auto time_of) {
     Draft draft;
     draft.row.match = match;
+    draft.blocks = AllBlocks();
     for (size_t side = 0; side < kSides; ++side) {
       const Units& units = units_[side];
       for (uint32_t scope = 0; scope < units.scopes(); ++scope) {
@@ -277,121 +206,13 @@ class Summing {
     return own_ps[{scope, capture}];
   }
 
-  // One centre a capture; of a row that is not on a side, nothing in each of its captures.
-  std::vector<Centre> CentresOf(const Draft& draft, size_t side,
-                                const std::set<size_t>* only) const {
-    std::vector<Centre> centres;
-    for (const auto& [capture, value] : units_[side].Values(draft.amounts[side])) {
-      if (only != nullptr && !only->contains(capture)) continue;
-      Centre centre = {.value = value, .variance = 0, .df = 0};
-      if (capture < draft.within[side].size()) {
-        centre.variance = draft.within[side][capture].variance;
-        centre.df = draft.within[side][capture].df;
-      }
-      centres.push_back(centre);
-    }
-    return centres;
-  }
-
-  std::optional<Difference> DifferenceOf(const Draft& draft) const {
-    const CompareOptions& decision = report_->decision;
-    std::array<std::vector<Centre>, kSides> centres;
-    if (decision.paired) {
-      std::set<size_t> both;
-      for (const auto& [capture, value] : units_[0].Values(draft.amounts[0])) both.insert(capture);
-      std::set<size_t> pairs;
-      for (const auto& [capture, value] : units_[1].Values(draft.amounts[1])) {
-        if (both.contains(capture)) pairs.insert(capture);
-      }
-      for (size_t side = 0; side < kSides; ++side) {
-        centres[side] = CentresOf(draft, side, &pairs);
-      }
-    } else {
-      for (size_t side = 0; side < kSides; ++side) {
-        centres[side] = CentresOf(draft, side, nullptr);
-      }
-    }
-    const auto& [base, head] = centres;
-    if (base.empty() || head.empty()) return std::nullopt;
-    const double level_ps = LevelOf(draft);
-    std::optional<double> offset_ps;
-    if (decision.offset_std.has_value()) offset_ps = *decision.offset_std * level_ps;
-    Difference difference = decision.paired ? compare::PairedDifference(base, head, offset_ps)
-                                            : compare::UnpairedDifference(base, head, offset_ps);
-    const double floor_ps =
-        std::min(kLeastSpread, decision.offset_std.value_or(kLeastSpread)) * level_ps *
-        std::sqrt(1 / static_cast<double>(base.size()) + 1 / static_cast<double>(head.size()));
-    // A time is off by up to half a step of the clock, in all captures of a side alike.
-    const auto step_ps =
-        static_cast<double>(std::max(sides_[0]->clock_step_ps, sides_[1]->clock_step_ps));
-    const double executions = std::max(draft.counts[0], draft.counts[1]);
-    difference.resolution = step_ps * executions * std::sqrt(2.0 / 12);
-    difference.standard_error =
-        std::hypot(std::max(difference.standard_error, floor_ps), difference.resolution);
-    return difference;
-  }
-
-  static double LevelOf(const Draft& draft) {
-    const DiffRow& row = draft.row;
-    const double base_ps = row.base.has_value() ? std::abs(row.base->mean_ps) : 0;
-    const double head_ps = row.head.has_value() ? std::abs(row.head->mean_ps) : 0;
-    return (base_ps + head_ps) / 2;
-  }
-
-  // The last draft is the total.
-  void Judge() {
-    const double small_ps = kSmallShare * LevelOf(drafts_.back());
-    std::vector<std::pair<Draft*, Difference>> judged;
-    std::vector<double> p_values;
-    for (Draft& draft : drafts_) {
-      const std::optional<Difference> difference = DifferenceOf(draft);
-      if (!difference.has_value() || !(difference->df > 0)) continue;
-      if (LevelOf(draft) < small_ps) {
-        draft.row.verdict = DiffVerdict::kSmall;
-        continue;
-      }
-      double p = 1;
-      if (difference->standard_error > 0) {
-        const double t = std::abs(difference->estimate) / difference->standard_error;
-        p = std::min(1.0, 2 * stats::StudentTail(t, difference->df));
-      } else if (difference->estimate != 0) {
-        p = 0;
-      }
-      p_values.push_back(p);
-      judged.emplace_back(&draft, *difference);
-    }
-    const std::vector<double> adjusted = stats::HolmAdjusted(p_values);
-    const double tail = (1 - report_->decision.confidence) / 2 /
-                        static_cast<double>(std::max<size_t>(1, judged.size()));
-    for (size_t i = 0; i < judged.size(); ++i) {
-      const auto& [draft, difference] = judged[i];
-      const double half_ps =
-          difference.standard_error == 0
-              ? 0
-              : stats::StudentQuantile(tail, difference.df) * difference.standard_error;
-      draft->row.lo_ps = difference.estimate - half_ps;
-      draft->row.hi_ps = difference.estimate + half_ps;
-      draft->row.p_value = adjusted[i];
-      draft->row.verdict = VerdictOf(draft->row);
-    }
-  }
-
-  DiffVerdict VerdictOf(const DiffRow& row) const {
-    const double base_ps = row.base.has_value() ? std::abs(row.base->mean_ps) : 0;
-    const double effect_ps = report_->decision.min_effect * base_ps;
-    if (*row.p_value > report_->decision.alpha) return DiffVerdict::kUnproven;
-    if (*row.lo_ps > effect_ps) return DiffVerdict::kMore;
-    if (*row.hi_ps < -effect_ps) return DiffVerdict::kLess;
-    return DiffVerdict::kUnproven;
-  }
-
   // How much of a change may be chance. An op that was changed is worth telling in any case.
   static double NoiseOf(const Draft& draft) {
     const DiffRow& row = draft.row;
     const bool changed = row.match != DiffMatch::kExact && !IsWaiting(row.match);
     if (changed) return 0;
     if (row.lo_ps.has_value()) return (*row.hi_ps - *row.lo_ps) / 2;
-    if (IsWaiting(row.match)) return 2 * kUsualWaitNoise * LevelOf(draft);
+    if (IsWaiting(row.match)) return 2 * kUsualWaitNoise * LevelOf(row);
     double variance = 0;
     for (const std::vector<Centre>& side : draft.within) {
       double sum = 0;
@@ -399,7 +220,7 @@ class Summing {
       const auto captures = static_cast<double>(std::max<size_t>(1, side.size()));
       variance += sum / (captures * captures);
     }
-    return kUsualNoise * LevelOf(draft) + kNoiseErrors * std::sqrt(variance);
+    return kUsualNoise * LevelOf(row) + kNoiseErrors * std::sqrt(variance);
   }
 
   void FillReport() {

@@ -5,9 +5,11 @@ add_library(xplane_time_insight STATIC
   insight/brief_words.cc
   insight/findings.cc
   insight/diff.cc
+  insight/diff_amounts.cc
   insight/diff_capture.cc
   insight/diff_match.cc
   insight/diff_sums.cc
+  insight/diff_verdicts.cc
   insight/headroom.cc
   insight/host_compiles.cc
   insight/idle_gaps.cc

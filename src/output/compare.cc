@@ -268,6 +268,7 @@ Section KernelSection(const Comparison& comparison, const OutputOptions& options
     return row.head_ps.has_value() ? "new" : "gone";
   });
   section.grid = std::move(grid).Take();
+  section.notes.emplace_back("kernels are matched by name only; --why matches what they compute");
   return section;
 }
 

@@ -38,6 +38,7 @@ void VisitChange(const DiffRow& row, FieldSink* sink) {
   sink->Interval("delta_ci_ps", row.lo_ps, row.hi_ps);
   XPLANE_TIME_FIELDS(sink, row.p_value);
   sink->Field("verdict", DiffVerdictName(row.verdict));
+  sink->Field("reason", KnownText(row.reason));
 }
 
 void VisitDiffRow(const DiffRow& row, FieldSink* sink) {
@@ -86,13 +87,18 @@ bool NothingChanged(const DiffReport& report) {
   });
 }
 
+// "both sides are the same file"; of equal captures that are no more than that: "the same capture".
+std::string SameText(const DiffReport& report) {
+  const bool files = report.base.sources == report.head.sources;
+  const bool one = std::max(report.base.inputs.size(), report.head.inputs.size()) == 1;
+  return absl::StrCat("both sides are the same ", files ? "file" : "capture", one ? "" : "s");
+}
+
 // "a step: 1.00 ms in base, 1.23 ms in head: +0.23 ms (+23 %), proved".
 std::string Headline(const DiffReport& report, Unit unit) {
   if (NothingChanged(report)) {
-    return absl::StrCat("no difference: every kernel is the same and took the same time",
-                        !report.same_capture              ? ""
-                        : report.base.sources.size() == 1 ? "; it is one capture"
-                                                          : "; they are the same captures");
+    if (report.same_capture) return absl::StrCat("no difference: ", SameText(report));
+    return "no difference: every kernel is the same and took the same time";
   }
   const DiffRow& total = report.total;
   const double base_ps = total.base->mean_ps, head_ps = total.head->mean_ps;
@@ -119,7 +125,7 @@ struct Shown {
   std::optional<double> base_ps = {}, head_ps = {};
   double delta_ps = 0;
   std::optional<double> lo_ps = {}, hi_ps = {};
-  std::string verdict = {};
+  std::string verdict = {}, reason = {};
   std::optional<std::string> function = {}, source = {};
 };
 
@@ -202,7 +208,8 @@ Shown ShownOf(const DiffRow& row, const OutputOptions& options) {
                  .delta_ps = row.delta_ps,
                  .lo_ps = row.lo_ps,
                  .hi_ps = row.hi_ps,
-                 .verdict = VerdictText(row)};
+                 .verdict = VerdictText(row),
+                 .reason = row.reason};
   const std::optional<DiffPart>& part = row.head.has_value() ? row.head : row.base;
   if (IsWaiting(row.match) || !part.has_value()) return shown;
   shown.function = part->function;
@@ -245,6 +252,35 @@ Column& Changes(Unit unit, const Rows& rows, RowGrid<Rows>* grid) {
   });
 }
 
+bool AnyVerdict(const DiffReport& report) {
+  const auto judged = [](const DiffRow& row) { return row.verdict != DiffVerdict::kNoVerdict; };
+  return judged(report.total) || std::ranges::any_of(report.rows, judged);
+}
+
+// "no verdict on jit_f, jit_g: its function did not run there"; what has no function by its name.
+std::vector<std::string> WhyNone(const std::vector<Shown>& rows) {
+  constexpr size_t kMost = 5;
+  std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;
+  for (const Shown& row : rows) {
+    if (row.reason.empty()) continue;
+    auto of = std::ranges::find(by_reason, row.reason, [](const auto& each) { return each.first; });
+    if (of == by_reason.end()) of = by_reason.insert(of, {row.reason, {}});
+    std::string name = row.function.value_or(row.op);
+    if (std::ranges::find(of->second, name) == of->second.end()) {
+      of->second.push_back(std::move(name));
+    }
+  }
+  std::vector<std::string> notes;
+  for (auto& [reason, names] : by_reason) {
+    const size_t more = names.size() - std::min(names.size(), kMost);
+    names.resize(names.size() - more);
+    notes.push_back(absl::StrCat("no verdict on ", Printable(absl::StrJoin(names, ", ")),
+                                 more > 0 ? absl::StrCat(" and ", more, " more") : "", ": ",
+                                 reason));
+  }
+  return notes;
+}
+
 Section RowSection(const DiffReport& report, const OutputOptions& options) {
   constexpr size_t kOpWidth = 24, kFunctionWidth = 14, kSourceWidth = 14;
   Section section = {.title = absl::StrCat("what changed, time of ", UnitText(report))};
@@ -263,9 +299,9 @@ Section RowSection(const DiffReport& report, const OutputOptions& options) {
              })
       .Drop(3)
       .HideIfUnknown();
-  grid.Text("verdict", &Shown::verdict)
-      .Drop(1)
-      .HideIf(report.total.verdict == DiffVerdict::kNoVerdict);
+  const bool judged = AnyVerdict(report) || options.wide;
+  grid.Text("verdict", &Shown::verdict).HideIf(!judged);
+  if (judged) section.notes = WhyNone(rows);
   const bool one_function = report.functions.size() == 1;
   grid.Name("source", kSourceWidth, &Shown::source).Drop(one_function ? 4 : 6).HideIfUnknown();
   grid.Name("function", kFunctionWidth, &Shown::function).Drop(4).HideIf(one_function);
@@ -317,15 +353,14 @@ Section FunctionSection(const DiffReport& report, const OutputOptions& options) 
 }
 
 std::vector<std::string> Reasons(const DiffReport& report) {
-  std::vector<std::string> reasons;
-  const uint64_t base = report.base.sources.size(), head = report.head.sources.size();
-  if (report.total.verdict == DiffVerdict::kNoVerdict && !NothingChanged(report)) {
-    reasons.push_back(base == 1 && head == 1
-                          ? "No verdict: one capture a side does not show how much processes "
-                            "differ; several do: --base P... --head P..."
-                          : "No verdict: there are too few captures that have all functions.");
+  if (report.total.verdict != DiffVerdict::kNoVerdict || NothingChanged(report)) return {};
+  if (report.base.sources.size() == 1 && report.head.sources.size() == 1) {
+    return {
+        "No verdict: one capture a side does not show how much processes differ; several do: "
+        "--base P... --head P..."};
   }
-  return reasons;
+  return {absl::StrCat("No verdict on the total: ", report.total.reason, ".",
+                       AnyVerdict(report) ? " Rows have their own." : "")};
 }
 
 View DiffView(const DiffReport& report, const OutputOptions& options) {

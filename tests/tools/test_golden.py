@@ -69,6 +69,20 @@ def made_traces():
             "run/two": space(gpu(0, function="jit_other"), hostnames=["two"])}
 
 
+def rare_traces():
+    """Three captures a side: a kernel is gone, and functions ran in one capture or on one side."""
+    def rare(function, kernel):
+        return gpu(1, function=function, program_id=9, kernels=(kernel,), runs=1)
+
+    base = [[gpu(0, duration_ps=10_000 + 37 * take)] for take in range(3)]
+    head = [[gpu(0, duration_ps=10_100 + 41 * take, kernels=("add.kd",))] for take in range(3)]
+    base[1] += [rare("jit_rare", "sort.kd")]
+    for take in head:
+        take += [rare("jit_rare", "scan.kd"), gpu(2, function="jit_new", kernels=("new.kd",))]
+    return {f"{name}{take}": space(*planes) for name, side in (("base", base), ("head", head))
+            for take, planes in enumerate(side)}
+
+
 def power_log(complete=True, noise=0):
     """20 s of a counter and of power, with windows, a gauge, an absent sensor and a gap."""
     second = 1_000_000_000
@@ -133,7 +147,7 @@ ENERGIES = {**{f"joules{i}": (FOUR_J, {}) for i in range(6)},
 def make_inputs(at):
     for trace in (*TESTDATA.glob("*.xplane.pb"), *TESTDATA.glob("diff/*.xplane.pb.gz")):
         shutil.copy(trace, at)
-    files = {f"{name}.xplane.pb": content for name, content in made_traces().items()}
+    files = {f"{name}.xplane.pb": content for name, content in (made_traces() | rare_traces()).items()}
     files |= {name: text.encode() for name, text in SENSORS.items()}
     files |= {"power.jsonl": power_log().encode(), "cut.jsonl": power_log(False, 3).encode()[:-9],
               "spoilt.jsonl": power_log().replace('"t": 10', '"t": x10', 3).encode()}
@@ -219,6 +233,9 @@ def diff_group():
         for form in FORMATS:
             yield f"diff {sides} --format {form}"
         yield f"compare {sides} --why"
+    rare = [" ".join(f"{side}{take}.xplane.pb" for take in range(3)) for side in ("base", "head")]
+    for option in ("", " --wide", " --paired", " --per capture", " --format json"):
+        yield f"diff --base {rare[0]} --head {rare[1]}{option}"
     for option in ("--device cpu", "--top 2", "--wide", "--color always", "--unit ns", "--skip-runs 3",
                    "--columns source,change", "--columns x", "--per run", "--per capture",
                    "--per step", "--function step", "--function nothing", "--exclude train",

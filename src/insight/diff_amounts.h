@@ -1,0 +1,88 @@
+// Amounts of time in the captures of one side of a diff, and what is known of its units.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "insight/diff_sums.h"
+#include "saturate.h"
+#include "stats/location.h"
+
+namespace xplane_time::insight {
+
+inline constexpr size_t kSides = 2;
+
+// An amount of time of one side: of each program that it is in, by capture. Where units are not
+// runs there is one "program".
+struct Amount {
+  std::map<uint32_t, std::vector<int64_t>> times_ps;
+
+  void Add(uint32_t program, const std::vector<int64_t>& more_ps) {
+    std::vector<int64_t>& of = times_ps.try_emplace(program, more_ps.size(), 0).first->second;
+    for (size_t i = 0; i < of.size(); ++i) of[i] = SaturatingAdd(of[i], more_ps[i]);
+  }
+  void Add(const Amount& more) {
+    for (const auto& [program, of] : more.times_ps) Add(program, of);
+  }
+  int64_t total_ps() const {
+    int64_t sum_ps = 0;
+    for (const auto& [program, of] : times_ps) {
+      for (const int64_t each : of) sum_ps = SaturatingAdd(sum_ps, each);
+    }
+    return sum_ps;
+  }
+};
+
+// Functions, by the blocks of their programs (SideProgram), which both sides share.
+using Blocks = std::set<uint32_t>;
+
+// What is known of one side's units. Refers to the side.
+class Units {
+ public:
+  Units(const Side& side, DiffPer per);
+
+  uint32_t ScopeOf(uint32_t program) const { return by_run_ ? program : 0; }
+  size_t scopes() const { return by_run_ ? side_.programs.size() : 1; }
+  size_t captures() const { return side_.sources.size(); }
+  const std::vector<UnitTimes>& Of(uint32_t scope) const {
+    return by_run_ ? side_.programs[scope].times : side_.times;
+  }
+
+  // Over the captures that have units of it.
+  double Mean(const Amount& amount) const;
+
+  // How many units each capture has in which all of `blocks` ran; of no blocks: has.
+  std::vector<uint64_t> Measured(const Blocks& blocks) const;
+
+  // Of each capture that has units of all that it is in; with their numbers. A step or a capture
+  // in which a function did not run took no time for it; a run that there was not took no time that
+  // anybody knows.
+  std::vector<std::pair<size_t, double>> Values(const Amount& amount, const Blocks& blocks) const;
+
+ private:
+  const Side& side_;
+  const bool by_run_;
+  std::map<uint32_t, std::vector<uint64_t>> units_of_block_;  // by capture
+};
+
+// A row to be, with what its statistics need.
+struct Draft {
+  DiffRow row;
+  std::array<Amount, kSides> amounts;
+  // The functions that have to run for the row to be measured. None: units are not runs, and it is
+  // of no function.
+  Blocks blocks = {};
+  bool of_kernels = false;  // not waiting, nor the total
+  // Of the mean of each capture, as far as its executions show; 0: unknown.
+  std::array<std::vector<stats::Centre>, kSides> within;
+  std::array<double, kSides> counts = {};  // executions a unit
+};
+
+// Half of both sides' means together.
+double LevelOf(const DiffRow& row);
+
+}  // namespace xplane_time::insight
