@@ -335,7 +335,7 @@ Section SumSection(const DiffReport& report, const OutputOptions& options) {
 Section FunctionSection(const DiffReport& report, const OutputOptions& options) {
   Section section = {.title = "functions, a run"};
   const auto rows = TopRows(report.functions, options.top.value_or(kRows), "functions",
-                            "with --top", &section.notes);
+                            kByTop, &section.notes);
   RowGrid grid(rows);
   const Unit unit =
       CommonUnit(grid.Values(&DiffFunction::base_ps, &DiffFunction::head_ps), options.unit);
