@@ -44,7 +44,7 @@ class Insight(unittest.TestCase):
             brief, want = self.trace.brief(**options), command_json("brief", TRACE, *arguments)
             self.assertEqual(brief.to_dict(), want)
             self.assertEqual(brief.findings["what"], [row["what"] for row in want["findings"]])
-        self.assertIn("could be had back at most", repr(brief))
+        self.assertIn("could give back", repr(brief))
         self.assertIn("1. ", brief.to_markdown())
 
     def test_diff_is_that_of_the_command(self):
