@@ -365,6 +365,14 @@ Diagnostics ExecutionStream::diagnostics() const {
   return all;
 }
 
+void ExecutionStream::ReadOnly(const absl::flat_hash_set<uint32_t>& lines) {
+  std::erase_if(execution_lines_, [&](uint32_t line) {
+    if (lines.contains(line)) return false;
+    if (options_.events_done != nullptr) *options_.events_done += trace_.lines[line].event_count;
+    return true;
+  });
+}
+
 absl::Status ExecutionStream::ReadModules(ExecutionTables* tables) {
   for (uint32_t line : run_lines_) {
     RETURN_IF_ERROR(

@@ -52,9 +52,7 @@ class ExecutionStream {
   ~ExecutionStream();
 
   // Before Start(), where it is known which lines may hold executions.
-  void ReadOnly(const absl::flat_hash_set<uint32_t>& lines) {
-    std::erase_if(execution_lines_, [&](uint32_t line) { return !lines.contains(line); });
-  }
+  void ReadOnly(const absl::flat_hash_set<uint32_t>& lines);
   // Once, before Start(); adds programs.
   absl::Status ReadModules(ExecutionTables* tables);
   // From the beginning.

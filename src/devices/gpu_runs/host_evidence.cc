@@ -166,6 +166,11 @@ std::vector<HostParts> PartsOfHost(const Trace& trace, const Plane& own) {
   return host_parts;
 }
 
+bool HasEvents(const Trace& trace, const Plane& plane) {
+  const auto lines = std::span(trace.lines).subspan(plane.first_line, plane.line_count);
+  return std::ranges::any_of(lines, [](const Line& line) { return line.event_count > 0; });
+}
+
 size_t CountGpus(const Trace& trace, const Plane& own) {
   size_t count = 0;
   for (const DevicePlane& other : FindDevicePlanes(trace)) {
@@ -173,9 +178,7 @@ size_t CountGpus(const Trace& trace, const Plane& own) {
     if (plane.file != own.file || plane.host != own.host || other.kind != DeviceKind::kGpu) {
       continue;
     }
-    const auto lines = std::span(trace.lines).subspan(plane.first_line, plane.line_count);
-    count += std::any_of(lines.begin(), lines.end(),
-                         [](const Line& line) { return line.event_count > 0; });
+    count += HasEvents(trace, plane) ? 1 : 0;
   }
   return count;
 }
@@ -310,7 +313,8 @@ EvidenceStore::EvidenceStore(const Trace& trace, const std::vector<DevicePlane>&
     : trace_(trace), threads_(threads) {
   for (const DevicePlane& device : devices) {
     const auto asks = RulesOf(device.kind).asks_host;
-    hosts_[HostOf(device)].asked |= asks != nullptr && asks(trace.planes[device.plane]);
+    const Plane& plane = trace.planes[device.plane];
+    hosts_[HostOf(device)].asked |= asks != nullptr && HasEvents(trace, plane) && asks(plane);
   }
 }
 
