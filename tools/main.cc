@@ -61,7 +61,7 @@ void OnStop(int signal) {
 // pages: the first part of the heap has large ones, where the system lends them.
 void KeepMemory() {
   constexpr int kHeapBytes = 32 << 20;
-  mallopt(M_MMAP_THRESHOLD, kHeapBytes);
+  mallopt(M_MMAP_THRESHOLD, kHeapBytes / 8);
   mallopt(M_TRIM_THRESHOLD, 2 * kHeapBytes);
   for (const auto resource :
        {RLIMIT_AS, RLIMIT_DATA}) {  // where memory is short, no more than needed

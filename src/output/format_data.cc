@@ -95,9 +95,10 @@ class JsonSink : public result::FieldSink {
     constexpr size_t kFewRows = 64;
     const size_t begin = out_->size();
     for (size_t row = 0; row < table.rows; ++row) {
-      // The others are about as long. A text that grows by and by is there twice at times.
+      // The others are about as long, or somewhat longer. A text that grows by and by is there
+      // twice at times; room that is not used costs nothing.
       if (row == kFewRows) {
-        out_->reserve(begin + (out_->size() - begin) * (table.rows / kFewRows + 1) * 9 / 8);
+        out_->reserve(begin + (out_->size() - begin) * (table.rows / kFewRows + 1) * 3 / 2);
       }
       out_->append(row == 0 ? "\n    " : ",\n    ");
       AppendRow(table, row);
@@ -187,7 +188,8 @@ std::string JsonText(const result::Result& result) {
       std::get<result::Members>(part)(&sink);
     }
   }
-  return text.append("\n}\n");
+  text.append("\n}\n");
+  return text;
 }
 
 std::string CsvText(const result::Table& table) {
