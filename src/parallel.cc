@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <chrono>
 #include <deque>
 
 namespace xplane_time {
@@ -20,7 +21,20 @@ cpu_set_t Other(const cpu_set_t& allowed, size_t index) {
   return one;
 }
 
+// Where this is a helper that stays where it began.
+struct Held {
+  const cpu_set_t* allowed = nullptr;  // later
+  std::chrono::steady_clock::time_point until;
+};
+thread_local Held held;
+
 }  // namespace
+
+void HelperThread::LetMove() {
+  if (held.allowed == nullptr || std::chrono::steady_clock::now() < held.until) return;
+  sched_setaffinity(0, sizeof *held.allowed, held.allowed);
+  held.allowed = nullptr;
+}
 
 HelperThread::HelperThread(size_t index, absl::FunctionRef<void()> work) : work_(work) {
   pthread_attr_t attributes;
@@ -33,7 +47,8 @@ HelperThread::HelperThread(size_t index, absl::FunctionRef<void()> work) : work_
   }
   const auto run = [](void* helper) -> void* {
     const HelperThread& self = *static_cast<HelperThread*>(helper);
-    if (self.knows_allowed_) sched_setaffinity(0, sizeof self.allowed_, &self.allowed_);
+    constexpr std::chrono::milliseconds kWhile(50);
+    if (self.knows_allowed_) held = {&self.allowed_, std::chrono::steady_clock::now() + kWhile};
     self.work_();
     return nullptr;
   };

@@ -17,7 +17,7 @@ namespace xplane_time {
 
 // A thread that begins on another processor than its creator where there is one. Left to itself it
 // may begin on the same one, and wait there until the system spreads its threads: some
-// milliseconds, in which the creator alone could have done the work. Once it runs it may move.
+// milliseconds, in which the creator alone could have done the work. For so long it stays there.
 class HelperThread {
  public:
   // The `index`-th of its creator. `work` does not throw, and outlives the thread.
@@ -25,6 +25,10 @@ class HelperThread {
   ~HelperThread();  // waits for it
   HelperThread(const HelperThread&) = delete;
   HelperThread& operator=(const HelperThread&) = delete;
+
+  // To be called by what a thread runs, now and then: from a while after its beginning on it may
+  // run on any processor. Does nothing on other threads.
+  static void LetMove();
 
   // False: the system has no more threads.
   bool runs() const { return runs_; }
@@ -51,7 +55,10 @@ void ParallelFor(size_t count, int threads, const Task& task) {
   std::exception_ptr thrown;
   const auto work = [&] {
     try {
-      for (size_t i = next++; i < count; i = next++) task(i);
+      for (size_t i = next++; i < count; i = next++) {
+        task(i);
+        HelperThread::LetMove();
+      }
     } catch (...) {
       next = count;
       const std::lock_guard<std::mutex> lock(mutex);

@@ -45,6 +45,7 @@ void ReadAhead::Read() {
       ExecutionChunk chunk;
       const absl::Status status = stream_->Next(&chunk);
       goes_on = HandOver(&chunk, status);
+      HelperThread::LetMove();
     }
   } catch (...) {
     const std::lock_guard<std::mutex> lock(mutex_);
