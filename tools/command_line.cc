@@ -251,9 +251,11 @@ absl::Status CommandLine::AboutError(const CLI::ParseError& error, bool has_prog
   return UsageError(text);
 }
 
-// Of a line without a command in front: "xplane-time TRACE where".
+// Of a line without a command in front: "xplane-time TRACE where". Behind the first option it may
+// be the value of one: "--function where".
 absl::Status CommandLine::CheckCommandIsFirst(const std::vector<std::string>& arguments) {
   for (const std::string& each : arguments) {
+    if (each.starts_with('-')) break;
     std::error_code ignored;
     if (CommandOf(app_, each) == nullptr || std::filesystem::exists(each, ignored)) continue;
     return UsageError(each, " is a command, and comes first: xplane-time ", each, " ",

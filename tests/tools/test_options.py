@@ -141,6 +141,15 @@ class Samples(EndToEndTest):
             self.assertIn("kernels, all devices and programs, all runs;",
                           self.run_ok(self.path, *options).text)
 
+    def test_a_command_comes_first_but_may_be_the_value_of_an_option(self):
+        refused = run(VARIANTS, "where")
+        self.assertEqual(refused.code, 64)
+        self.assertIn(f"where is a command, and comes first: xplane-time where {VARIANTS}",
+                      refused.message)
+        value = run(VARIANTS, "--function", "where")
+        self.assertNotIn("comes first", value.message)
+        self.assertIn("no execution matches --function", value.message)
+
     def test_what_top_cuts_is_told(self):
         told = {("functions", "--samples"): "... 46 more runs: --top 48",
                 ("functions",): "... 6 more functions: --top 8",
