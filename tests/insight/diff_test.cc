@@ -12,6 +12,7 @@
 
 #include "insight/diff.h"
 #include "stats/random.h"
+#include "tests/insight/captured.h"
 #include "tests/read/temp_dir.h"
 #include "tests/support/random.h"
 #include "tests/support/trace_builder.h"
@@ -25,18 +26,6 @@ using insight::DiffCapture;
 using ::testing::HasSubstr;
 
 constexpr DiffPer kAllPers[] = {DiffPer::kStep, DiffPer::kRun, DiffPer::kCapture};
-
-DiffCapture Captured(const TraceBuilder& t, const std::string& name,
-                     const DiffOptions& options = {}) {
-  const std::string bytes = t.Bytes();
-  Diagnostics reading;
-  const auto trace = OpenTraceFromMemory(bytes, name, {}, &reading);
-  EXPECT_TRUE(trace.ok()) << trace.status();
-  auto capture = insight::MeasureForDiff(*trace, options, reading);
-  EXPECT_TRUE(capture.ok()) << capture.status();
-  capture->source = name;
-  return *std::move(capture);
-}
 
 absl::StatusOr<DiffReport> Diffed(const TraceBuilder& base, const TraceBuilder& head,
                                   const DiffOptions& options = {}) {

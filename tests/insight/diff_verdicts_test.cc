@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "insight/diff.h"
+#include "tests/insight/captured.h"
 #include "tests/support/random.h"
 #include "tests/support/trace_builder.h"
 #include "xplane_time/diff.h"
@@ -64,14 +65,7 @@ DiffCapture Captured(const std::string& name, const std::vector<MadeStep>& steps
                 .stats = {{"step_num", step_num++}}});
     at_ps += 100'000;
   }
-  const std::string bytes = t.Bytes();
-  Diagnostics reading;
-  const auto trace = OpenTraceFromMemory(bytes, name, {}, &reading);
-  EXPECT_TRUE(trace.ok()) << trace.status();
-  auto capture = insight::MeasureForDiff(*trace, options, reading);
-  EXPECT_TRUE(capture.ok()) << capture.status();
-  capture->source = name;
-  return *std::move(capture);
+  return Captured(t, name, options);
 }
 
 const DiffPart& PartOf(const DiffRow& row) { return row.head.has_value() ? *row.head : *row.base; }
