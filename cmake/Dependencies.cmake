@@ -1,5 +1,6 @@
 # Debian 12 names; README says what each is for.
 find_package(Threads REQUIRED)
+set(ZLIB_USE_STATIC_LIBS ${XPLANE_TIME_STATIC_DEPENDENCIES})
 find_package(ZLIB REQUIRED)
 if(XPLANE_TIME_REFERENCE_READER)
   set(Protobuf_USE_STATIC_LIBS ${XPLANE_TIME_STATIC_DEPENDENCIES})
@@ -19,6 +20,9 @@ if(XPLANE_TIME_BUILD_TOOLS OR XPLANE_TIME_BUILD_TESTS OR XPLANE_TIME_BUILD_PYTHO
   find_package(simdjson REQUIRED)
 endif()
 if(XPLANE_TIME_BUILD_TOOLS OR XPLANE_TIME_BUILD_TESTS)
+  if(XPLANE_TIME_STATIC_DEPENDENCIES)
+    find_library(SQLite3_LIBRARY NAMES libsqlite3.a sqlite3)
+  endif()
   find_package(SQLite3 REQUIRED)
   find_package(CURL 7.85 REQUIRED)
 endif()

@@ -1,6 +1,6 @@
-# Programs carry Abseil, protobuf and re2 in them: resolving their names in some 30 shared
-# libraries takes longer than reading a small trace. Not for shared libraries of our own:
-# Debian does not build its archives for those.
+# Programs carry Abseil and re2 in them (Dependencies.cmake sees to the others): resolving their
+# names in some 30 shared libraries takes longer than reading a small trace. Not for shared
+# libraries of our own: Debian does not build its archives for those.
 function(xplane_time_prefer_archive target)
   get_target_property(location ${target} IMPORTED_LOCATION_NONE)
   string(REGEX REPLACE "\\.so[.0-9]*$" ".a" archive "${location}")

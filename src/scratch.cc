@@ -66,6 +66,7 @@ bool ScratchBytes::Map(int file, size_t used, size_t capacity) {
   } else if (used > 0) {
     std::memcpy(grown, data_.get(), used);
   }
+  if (file < 0) madvise(grown, capacity, MADV_HUGEPAGE);
   data_ = {static_cast<char*>(grown), ScratchRelease{capacity, file}};
   return true;
 }

@@ -10,7 +10,6 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -23,6 +22,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "growing_list.h"
 #include "xplane_time/diagnostics.h"
 #include "xplane_time/intervals.h"
 #include "xplane_time/normalize.h"
@@ -61,18 +61,13 @@ struct ProgramInfo {
   std::optional<std::string> program_id;
 };
 
-// What is known of a device's ops and programs; columns refer to both by index.
+// What is known of a device's ops and programs; columns refer to both by index. They grow while
+// executions are read, perhaps on another thread.
 struct ExecutionTables {
-  std::vector<OpInfo> ops;
-  std::vector<ProgramInfo> programs;
-  std::set<int64_t> ordinals;  // of the devices on a host, wanted or not; kNoOrdinal: not told
-
-  // Adds what comes after it.
-  void Append(ExecutionTables&& more) {
-    std::ranges::move(more.ops, std::back_inserter(ops));
-    std::ranges::move(more.programs, std::back_inserter(programs));
-    ordinals.merge(more.ordinals);
-  }
+  GrowingList<OpInfo> ops;
+  GrowingList<ProgramInfo> programs;
+  // When all is read: of the devices on a host, wanted or not; kNoOrdinal: not told.
+  std::set<int64_t> ordinals;
 };
 
 // An event of a run line (TPU), on the profile clock.

@@ -126,20 +126,25 @@ int64_t Number(Segments* segments) {
 }
 
 // A kernel without a launch of its own between two of one run belongs to that run.
-// False where one is between two runs, or at an end.
+// False where one is between two runs, or at an end: then the segments tell nothing.
 bool FillGaps(Segments* segments) {
-  Segments filled;
+  size_t filled = 0;
   for (size_t i = 0; i < segments->size(); ++i) {
     Segment segment = (*segments)[i];
+    const int64_t before = filled == 0 ? kNoLabel : (*segments)[filled - 1].label;
     if (segment.label == kNoLabel) {
-      const bool inside = !filled.empty() && i + 1 < segments->size() &&
-                          (*segments)[i + 1].label == filled.back().label;
+      const bool inside =
+          before != kNoLabel && i + 1 < segments->size() && (*segments)[i + 1].label == before;
       if (!inside) return false;
-      segment.label = filled.back().label;
+      segment.label = before;
     }
-    Extend(&filled, segment.label, segment.executions);
+    if (segment.label == before) {
+      (*segments)[filled - 1].executions += segment.executions;
+    } else {
+      (*segments)[filled++] = segment;
+    }
   }
-  *segments = std::move(filled);
+  segments->resize(filled);
   return true;
 }
 
@@ -219,32 +224,42 @@ struct EarlyRuns {
   std::vector<Run> runs;
   struct Program {
     bool by_scope = false;
-    absl::flat_hash_map<int64_t, uint32_t> run_of;  // by label
-    int64_t label = 0;                              // the last
-    uint32_t run = kNone;                           // its run
-    bool gap = false;                               // executions without a label came after it
+    absl::flat_hash_map<int64_t, uint32_t> run_of_scope;
+    std::vector<uint32_t> run_of_launch;  // labels are places in a list; kNone: none yet
+    int64_t label = 0;                    // the last
+    uint32_t run = kNone;                 // its run
+    bool gap = false;                     // executions without a label came after it
+
+    uint32_t& RunOf(int64_t its_label) {
+      if (by_scope) return run_of_scope.try_emplace(its_label, kNone).first->second;
+      const auto place = static_cast<size_t>(its_label);
+      if (place >= run_of_launch.size()) run_of_launch.resize(place + 1, kNone);
+      return run_of_launch[place];
+    }
   };
   std::vector<Program> programs;
 
-  // An execution of a program. No label: it belongs to the run before, if to any.
-  void Add(bool by_scope, std::optional<int64_t> label, Execution* execution) {
+  // An execution of a program. Not labelled: it belongs to the run before, if to any.
+  void Add(bool by_scope, bool labelled, int64_t label, Execution* execution) {
     if (!right) return;
     const uint32_t index = execution->program;
     if (index >= programs.size()) programs.resize(index + 1);
     Program& program = programs[index];
     const bool first = program.run == kNone;
     const bool changed = !first && program.by_scope != by_scope;
-    const bool between = label.has_value() && program.gap && label != program.label;
-    right = !changed && !between && (!first || label.has_value());
+    const bool between = labelled && program.gap && label != program.label;
+    right = !changed && !between && (!first || labelled);
     if (!right) return;
     program.by_scope = by_scope;
-    program.gap = !label.has_value();
-    if (label.has_value() && (first || label != program.label)) {
-      const auto next = static_cast<uint32_t>(runs.size());
-      const auto [found, inserted] = program.run_of.try_emplace(*label, next);
-      if (inserted) runs.push_back({.program = index});
-      program.label = *label;
-      program.run = found->second;
+    program.gap = !labelled;
+    if (labelled && (first || label != program.label)) {
+      program.label = label;
+      uint32_t& run = program.RunOf(label);
+      if (run == kNone) {
+        run = static_cast<uint32_t>(runs.size());
+        runs.push_back({.program = index});
+      }
+      program.run = run;
     }
     execution->run = program.run;
     runs[program.run].Cover(*execution);
@@ -263,29 +278,24 @@ struct Track {
   const std::vector<HostEvidence::Execution>* host_executions = nullptr;
   size_t host_place = 0;
 
-  Segments runs = {};  // the labels are ids of runs
+  Segments runs = {};  // where they are assigned: the labels are ids of runs
   size_t at = 0;       // while assigning: the segment, and how much of it is taken
   uint64_t taken = 0;
+
+  bool scoped() const { return !any_without_scope; }
 };
 
 // By the first way that applies.
 void Decide(Track* track) {
-  if (track->by_launch.empty()) return;  // a program of another pass
   track->launched = FillGaps(&track->by_launch);
-  if (!track->any_without_scope) {
-    track->runs = track->by_scope;
-  } else if (track->launched) {
-    track->runs = track->by_launch;
-  } else {
-    track->by_likelihood = true;
-  }
+  track->by_likelihood = !track->scoped() && !track->launched;
 }
 
 // What is known of one function on this device; the host does not tell programs apart.
 struct Tally {
   size_t runs = 0;
-  std::vector<size_t> launched;  // host executions
-  bool disagree = false;         // scopes and launches
+  std::vector<uint32_t> lines;  // of the host executions that launched them; some more than once
+  bool disagree = false;        // scopes and launches
 };
 
 // How often the host executed a function on this device, where that is not `runs`: its
@@ -295,8 +305,7 @@ std::optional<size_t> HostDisagrees(const Tally& tally,
                                     const std::vector<HostEvidence::Execution>& executions,
                                     size_t device_count) {
   if (tally.runs == executions.size()) return std::nullopt;
-  std::vector<uint32_t> lines;
-  for (const size_t i : tally.launched) lines.push_back(executions[i].line);
+  std::vector<uint32_t> lines = tally.lines;
   std::sort(lines.begin(), lines.end());
   if (lines.empty()) {
     const bool shared =
@@ -343,6 +352,7 @@ class GpuSplitter : public RunSplitter {
     last_program_ = kNone;
     uint64_t by_likelihood = 0;
     for (Track& track : tracks_) {
+      if (track.executions == 0) continue;  // a program of another pass
       if (looks_ == 1 && !track.by_likelihood) Decide(&track);
       if (track.by_likelihood) by_likelihood += track.executions;
     }
@@ -361,8 +371,12 @@ class GpuSplitter : public RunSplitter {
       track.by_likelihood = false;
     }
     if (likelihood_wanted_) return;
-    NumberRuns();
-    if (early_.right) runs_ = std::move(early_.runs);
+    if (early_.right) {
+      runs_ = std::exchange(early_, {}).runs;
+    } else {
+      NumberRuns();
+    }
+    TallyRuns();
   }
 
   void Assign(std::span<Execution> chunk) override {
@@ -408,7 +422,7 @@ class GpuSplitter : public RunSplitter {
     if (looks_ > 0 || track.by_likelihood) return absl::OkStatus();
     const int64_t scope = scopes_.Of(execution->numbers[Execution::kScopeId]);
     track.any_without_scope |= scope == 0;
-    if (!track.any_without_scope) Extend(&track.by_scope, scope);
+    if (track.scoped()) Extend(&track.by_scope, scope);
     if (evidence_ == nullptr) {
       ASSIGN_OR_RETURN(evidence_, context_.evidence());
     }
@@ -426,10 +440,8 @@ class GpuSplitter : public RunSplitter {
       track.by_likelihood = true;
       AddToSequence(*execution, &track);
     }
-    const bool by_scope = !track.any_without_scope;
-    std::optional<int64_t> label = by_scope ? scope : launch;
-    if (!by_scope && launch == kNoLabel) label = std::nullopt;
-    early_.Add(by_scope, label, execution);
+    const bool by_scope = track.scoped();
+    early_.Add(by_scope, by_scope || launch != kNoLabel, by_scope ? scope : launch, execution);
     return absl::OkStatus();
   }
 
@@ -450,11 +462,11 @@ class GpuSplitter : public RunSplitter {
 
   // How often the host executed the program's function, where that is its runs.
   std::optional<size_t> HostRuns(uint32_t program) const {
-    const std::vector<ProgramInfo>& programs = context_.tables->programs;
+    if (evidence_ == nullptr || evidence_->device_count != 1) return std::nullopt;
     const std::string& function = FunctionOf(program);
-    const auto same = std::count_if(programs.begin(), programs.end(),
-                                    [&](const ProgramInfo& p) { return p.function == function; });
-    if (evidence_ == nullptr || evidence_->device_count != 1 || same != 1) return std::nullopt;
+    for (uint32_t other = 0; other < context_.tables->programs.size(); ++other) {
+      if (other != program && FunctionOf(other) == function) return std::nullopt;
+    }
     const auto executions = evidence_->executions.find(function);
     if (executions == evidence_->executions.end()) return std::nullopt;
     return executions->second.size();
@@ -463,27 +475,36 @@ class GpuSplitter : public RunSplitter {
   void NumberRuns() {
     for (uint32_t program = 0; program < tracks_.size(); ++program) {
       Track& track = tracks_[program];
-      if (track.runs.empty()) continue;
+      if (track.executions == 0) continue;
+      if (track.runs.empty()) track.runs = track.scoped() ? track.by_scope : track.by_launch;
       const int64_t first = static_cast<int64_t>(runs_.size()), count = Number(&track.runs);
       for (Segment& segment : track.runs) segment.label += first;
       runs_.resize(static_cast<size_t>(first + count), {.program = program});
+    }
+  }
+
+  void TallyRuns() {
+    std::vector<size_t> count(tracks_.size());
+    for (const Run& run : runs_) ++count[run.program];
+    for (uint32_t program = 0; program < tracks_.size(); ++program) {
+      Track& track = tracks_[program];
+      if (track.executions == 0) continue;
       Tally& tally = tallies_[FunctionOf(program)];
-      tally.runs += static_cast<size_t>(count);
+      tally.runs += count[program];
       if (track.launched) {
         for (const Segment& segment : track.by_launch) {
-          tally.launched.push_back(static_cast<size_t>(segment.label));
+          const uint32_t line = (*track.host_executions)[static_cast<size_t>(segment.label)].line;
+          if (tally.lines.empty() || tally.lines.back() != line) tally.lines.push_back(line);
         }
       }
-      if (track.launched && !track.any_without_scope) {
+      if (track.launched && track.scoped()) {
         Number(&track.by_scope);
         Number(&track.by_launch);
         tally.disagree |= track.by_scope != track.by_launch;
       }
-      if (track.sequence.rivals.has_value()) {
-        doubtful_.emplace_back(program, static_cast<size_t>(count));
-      }
-      track.by_scope = {};
-      track.by_launch = {};
+      if (track.sequence.rivals.has_value()) doubtful_.emplace_back(program, count[program]);
+      track.by_scope = Segments();  // {} would keep their memory
+      track.by_launch = Segments();
     }
   }
 

@@ -434,12 +434,12 @@ class DeviceEnergy {
   // Nothing where it is not certain.
   static std::optional<uint64_t> RunsOf(const DeviceAnalysis& analysis, const EnergyRow& row) {
     const auto& programs = analysis.tables->programs;
-    const auto program = std::ranges::find_if(programs, [&](const ProgramInfo& each) {
-      return each.function == row.name && each.program_id == row.program_id;
-    });
-    const auto runs = std::ranges::equal_range(analysis.samples,
-                                               static_cast<uint32_t>(program - programs.begin()),
-                                               {}, &RunSample::program);
+    uint32_t program = 0;
+    while (program < programs.size() && (programs[program].function != row.name ||
+                                         programs[program].program_id != row.program_id)) {
+      ++program;
+    }
+    const auto runs = std::ranges::equal_range(analysis.samples, program, {}, &RunSample::program);
     const bool is_certain = !runs.empty() && std::ranges::none_of(runs, &RunSample::uncertain);
     return is_certain ? std::optional(static_cast<uint64_t>(runs.size())) : std::nullopt;
   }

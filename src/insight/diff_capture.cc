@@ -88,7 +88,7 @@ class CaptureBuilder {
 
   // Programs of one name are numbered by their first run; on all devices alike.
   void NumberPrograms() {
-    const std::vector<ProgramInfo>& programs = device_->tables->programs;
+    const auto& programs = device_->tables->programs;
     std::vector<int64_t> first_ps(programs.size(), std::numeric_limits<int64_t>::max());
     for (const RunSample& sample : device_->samples) {
       first_ps[sample.program] = std::min(first_ps[sample.program], sample.start_ps);

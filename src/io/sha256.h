@@ -7,13 +7,13 @@
 #include <string>
 #include <string_view>
 
-struct evp_md_ctx_st;
+struct SHA256state_st;
 
 namespace xplane_time::io {
 
 std::string Sha256Hex(std::string_view bytes);
 
-// Of bytes that come in pieces. Throws std::bad_alloc at first.
+// Of bytes that come in pieces.
 class Sha256 {
  public:
   Sha256();
@@ -22,7 +22,7 @@ class Sha256 {
   std::string Hex();  // of all; the end
 
  private:
-  const std::unique_ptr<evp_md_ctx_st, void (*)(evp_md_ctx_st*)> context_;
+  const std::unique_ptr<SHA256state_st> state_;
 };
 
 }  // namespace xplane_time::io

@@ -131,14 +131,36 @@ void MapPagesOf(std::string_view bytes) {
 #endif
 }
 
-// Takes pieces from `next` on until there are none.
-void HopThroughPieces(std::span<Piece> pieces, std::atomic<size_t>* next) {
+// Pieces for threads, each once. A thread begins with a stretch of its own: threads that map pages
+// close to each other wait for the same page table.
+class PieceQueue {
+ public:
+  PieceQueue(std::span<Piece> pieces, size_t threads)
+      : pieces_(pieces), stretch_(pieces.size() / threads + 1), next_(threads) {}
+
+  // Null: there are no more.
+  Piece* Take(size_t thread) {
+    for (size_t i = 0; i < next_.size(); ++i) {
+      const size_t of = (thread + i) % next_.size(), place = next_[of]++;
+      const size_t index = of * stretch_ + place;
+      if (place < stretch_ && index < pieces_.size()) return &pieces_[index];
+    }
+    return nullptr;
+  }
+
+ private:
+  const std::span<Piece> pieces_;
+  const size_t stretch_;
+  std::vector<std::atomic<size_t>> next_;  // in each stretch
+};
+
+// Takes pieces until there are none.
+void HopThroughPieces(size_t thread, PieceQueue* pieces) {
   std::array<HopPlace, kPiecesAtOnce> places = {};
   std::array<Piece*, kPiecesAtOnce> open = {};
   size_t open_count = 0;
   const auto take = [&](size_t i) {
-    const size_t index = (*next)++;
-    open[i] = index < pieces.size() ? &pieces[index] : nullptr;
+    open[i] = pieces->Take(thread);
     places[i] = open[i] != nullptr ? open[i]->reached : HopPlace{};
     if (open[i] == nullptr) return;
     ++open_count;
@@ -286,11 +308,10 @@ std::vector<absl::Status> IndexWireLines(const WireFiles& files, const IndexOpti
     status.push_back(indexers.back().Begin(options.piece_bytes, &pieces));
   }
   first_piece.push_back(pieces.size());
-  std::atomic<size_t> next{0};
   const size_t threads = std::min(pieces.size() / kPiecesAtOnce + 1,
                                   static_cast<size_t>(std::max(1, options.threads)));
-  ParallelFor(threads, options.threads,
-              [&](size_t /*thread*/) { HopThroughPieces(pieces, &next); });
+  PieceQueue queue(pieces, threads);
+  ParallelFor(threads, options.threads, [&](size_t thread) { HopThroughPieces(thread, &queue); });
   for (size_t i = 0; i < status.size(); ++i) {
     if (!status[i].ok()) continue;
     const size_t first = first_piece[i];

@@ -60,7 +60,7 @@ class PlaneAnalyzer {
         rules_(RulesOf(plane.kind)),
         evidence_([&] { return request_.evidence->Of(plane_); }),
         diagnostics_(diagnostics),
-        stream_(request.trace, plane, request.selection, request.options),
+        stream_(request.trace, plane, request.selection, request.options, tables_),
         clocks_(request.options.clock,
                 HasStat(request.trace.planes[plane.plane], rules_.device_clock_stat)),
         watch_clock_(HasStat(request.trace.planes[plane.plane], rules_.device_clock_stat)
@@ -78,7 +78,7 @@ class PlaneAnalyzer {
       // Else some host line is damaged, perhaps one that this plane does not need.
       if (const auto host = evidence_(); host.ok()) stream_.ReadOnly((*host)->with_host_executions);
     }
-    RETURN_IF_ERROR(stream_.ReadModules(tables_.get()));
+    RETURN_IF_ERROR(stream_.ReadModules());
     for (bool counts = false; !counts;) {
       ASSIGN_OR_RETURN(counts, Pass());
       counts = counts && PlanHeld();
@@ -146,57 +146,83 @@ class PlaneAnalyzer {
   }
 
   // Of executions that have their runs.
-  static absl::Status AddTo(Device* device, std::span<const Execution> chunk) {
-    device->meter->Add(chunk);
+  static absl::Status Watch(Device* device, std::span<const Execution> chunk) {
     return device->watcher == nullptr ? absl::OkStatus() : device->watcher->Add(chunk);
   }
 
-  // With kWhole the only chunk is read once for all passes.
-  absl::Status ForEachChunk(absl::FunctionRef<absl::Status(Executions*)> visit) {
-    if (whole_.has_value()) return visit(&*whole_);
+  // Each chunk is prepared where it is read, perhaps on another thread, before it is visited. With
+  // kWhole the only chunk is read once for all passes.
+  using ChunkFunction = absl::FunctionRef<absl::Status(ExecutionChunk*)>;
+  absl::Status ForEachChunk(ChunkFunction prepare, ChunkFunction visit) {
+    if (whole_.has_value()) {
+      RETURN_IF_ERROR(prepare(&*whole_));
+      return visit(&*whole_);
+    }
     stream_.Start(size_);
-    ReadAhead chunks(&stream_, reads_ahead_ && size_ == ChunkSize::kSmall);
+    const auto read = [&](ExecutionChunk* chunk) {
+      RETURN_IF_ERROR(stream_.Next(chunk));
+      return prepare(chunk);
+    };
+    ReadAhead chunks(read, reads_ahead_ && size_ == ChunkSize::kSmall);
     ExecutionChunk chunk;
     for (;;) {
       RETURN_IF_ERROR(chunks.Next(&chunk));
-      tables_->Append(std::move(chunk.fresh));
       if (chunk.rows.empty()) return absl::OkStatus();
-      RETURN_IF_ERROR(visit(&chunk.rows));
-      if (size_ == ChunkSize::kWhole) whole_ = std::move(chunk.rows);
+      RETURN_IF_ERROR(visit(&chunk));
+      if (size_ == ChunkSize::kWhole) whole_ = std::move(chunk);
       if (whole_.has_value()) return absl::OkStatus();
     }
   }
 
-  // Measures each device of the plane. On a host they are told apart by their ordinals.
-  absl::Status Measure(Executions* chunk) {
-    const auto ordinal_of = [&](const Execution& each) {
-      return rules_.is_host ? each.numbers[Execution::kDeviceOrdinal] : kNoOrdinal;
+  // Measures each device of a host; they are told apart by their ordinals.
+  absl::Status MeasureHost(Executions* chunk) {
+    const auto ordinal_of = [](const Execution& each) {
+      return each.numbers[Execution::kDeviceOrdinal];
     };
-    if (rules_.is_host) {
-      SortParts(*chunk, [&](const Execution& a, const Execution& b) {
-        return ordinal_of(a) < ordinal_of(b);
-      });
-    }
+    SortParts(*chunk, [&](const Execution& a, const Execution& b) {
+      return ordinal_of(a) < ordinal_of(b);
+    });
     for (std::span<Execution> rest = *chunk; !rest.empty();) {
       const int64_t ordinal = ordinal_of(rest[0]);
       const auto end = std::ranges::upper_bound(rest, ordinal, {}, ordinal_of);
       const std::span<Execution> rows(rest.begin(), end);
       ASSIGN_OR_RETURN(Device* const device, DeviceOf(DeviceOrdinal(ordinal)));
       device->splitter->Assign(rows);
-      RETURN_IF_ERROR(AddTo(device, rows));
+      device->meter->Add(rows);
+      RETURN_IF_ERROR(Watch(device, rows));
       rest = rest.subspan(rows.size());
     }
     return absl::OkStatus();
   }
 
+  // Measures the only device, once `split` has told what it can of each chunk's runs. It is
+  // measured where the chunk is read, if it is watched after that: so two threads have about as
+  // much to do.
+  absl::Status MeasureDevice(Device* device, ChunkFunction split) {
+    const auto measure = [&](ExecutionChunk* chunk) {
+      if (chunk->has_runs) device->meter->Add(chunk->rows);
+      return absl::OkStatus();
+    };
+    if (device->watcher == nullptr) return ForEachChunk(split, measure);
+    const auto split_and_measure = [&](ExecutionChunk* chunk) {
+      RETURN_IF_ERROR(split(chunk));
+      return measure(chunk);
+    };
+    return ForEachChunk(split_and_measure, [&](ExecutionChunk* chunk) {
+      return chunk->has_runs ? Watch(device, chunk->rows) : absl::OkStatus();
+    });
+  }
+
   // Looks as often as is wanted, and measures as well, as long as runs are known early. True
   // where nothing is left to measure; also where a line turned out not to be sorted.
   absl::StatusOr<bool> Look(Device* device) {
+    const auto look = [&](ExecutionChunk* chunk) {
+      RETURN_IF_ERROR(device->splitter->Look(chunk->rows));
+      chunk->has_runs = device->splitter->early_right();
+      return absl::OkStatus();
+    };
     while (device->splitter->WantsLook()) {
-      RETURN_IF_ERROR(ForEachChunk([&](Executions* chunk) {
-        RETURN_IF_ERROR(device->splitter->Look(*chunk));
-        return device->splitter->early_right() ? AddTo(device, *chunk) : absl::OkStatus();
-      }));
+      RETURN_IF_ERROR(MeasureDevice(device, look));
       if (stream_.needs_whole()) return true;
       device->splitter->EndLook();
       if (device->splitter->early_right()) return true;
@@ -208,13 +234,21 @@ class PlaneAnalyzer {
   // Looks and measures; true where the pass counts.
   absl::StatusOr<bool> Pass() {
     devices_.clear();
-    bool measured = false;
-    if (!rules_.is_host) {
+    if (rules_.is_host) {
+      RETURN_IF_ERROR(
+          ForEachChunk([](ExecutionChunk*) { return absl::OkStatus(); },
+                       [&](ExecutionChunk* chunk) { return MeasureHost(&chunk->rows); }));
+    } else {
       ASSIGN_OR_RETURN(Device* const device, DeviceOf(plane_.ordinal));
-      ASSIGN_OR_RETURN(measured, Look(device));
-    }
-    if (!measured) {
-      RETURN_IF_ERROR(ForEachChunk([&](Executions* chunk) { return Measure(chunk); }));
+      ASSIGN_OR_RETURN(const bool measured, Look(device));
+      const auto assign = [&](ExecutionChunk* chunk) {
+        device->splitter->Assign(chunk->rows);
+        chunk->has_runs = true;
+        return absl::OkStatus();
+      };
+      if (!measured) {
+        RETURN_IF_ERROR(MeasureDevice(device, assign));
+      }
     }
     bool counts = !stream_.needs_whole();
     if (counts) {
@@ -364,7 +398,7 @@ class PlaneAnalyzer {
   void KeepRows(std::optional<int64_t> ordinal, DeviceAnalysis* analysis) {
     analysis->completions = stream_.completions();
     if (!whole_.has_value()) return;
-    std::copy_if(whole_->begin(), whole_->end(), std::back_inserter(analysis->executions),
+    std::copy_if(whole_->rows.begin(), whole_->rows.end(), std::back_inserter(analysis->executions),
                  [&](const Execution& each) {
                    return !rules_.is_host ||
                           DeviceOrdinal(each.numbers[Execution::kDeviceOrdinal]) == ordinal;
@@ -377,13 +411,13 @@ class PlaneAnalyzer {
   const KindRules& rules_;
   const EvidenceSource evidence_;
   Diagnostics* const diagnostics_;
-  ExecutionStream stream_;
   const std::shared_ptr<ExecutionTables> tables_ = std::make_shared<ExecutionTables>();
+  ExecutionStream stream_;
   ClockPlan clocks_;
   Clock watch_clock_;
   MeterSettings meter_settings_;
   ChunkSize size_ = ChunkSize::kSmall;
-  std::optional<Executions> whole_;
+  std::optional<ExecutionChunk> whole_;
   std::map<std::optional<int64_t>, Device> devices_;  // by ordinal
 };
 
@@ -444,6 +478,7 @@ void Place(const Trace& trace, DeviceAnalysis* device) {
                         std::string(plane.host), plane.file};
   device->capture = trace.files[plane.file].capture;
   const int64_t shift_ps = HostShiftPs(trace, plane.file);
+  if (shift_ps == 0) return;
   for (RunSample& sample : device->samples) {
     sample.profile.start_ps += shift_ps;
     sample.profile.end_ps += shift_ps;

@@ -111,15 +111,14 @@ struct Meaning {
 // The meanings of one plane's events. Not thread-safe.
 class Meanings {
  public:
-  Meanings(const Trace& trace, const DevicePlane& device, HloPrograms* hlo)
+  Meanings(const Trace& trace, const DevicePlane& device, HloPrograms* hlo,
+           std::shared_ptr<ExecutionTables> tables)
       : plane_(trace.planes[device.plane]),
         rules_(RulesOf(device.kind)),
         hlo_(*hlo),
+        tables_(std::move(tables)),
         recent_(kRecent),
         names_(plane_) {}
-
-  // Entries of the tables since the last call.
-  ExecutionTables TakeFresh() { return std::exchange(fresh_, {}); }
 
   // For batches of execution events, or of runs.
   void StartBatch(const EventBatch& batch, LineRole role) {
@@ -248,7 +247,7 @@ class Meanings {
     meaning.completes_body = draft.completes_body;
     meaning.ordinal = draft.ordinal.value_or(kNoOrdinal);
     if (!draft.is_execution) return meaning;
-    fresh_.ordinals.insert(meaning.ordinal);
+    tables_->ordinals.insert(meaning.ordinal);
     draft.opcode = hlo_.OpcodeOf(draft.program_id, draft.hlo_op);
     meaning.op = OpOf(draft);
     // Else membership is by time.
@@ -282,7 +281,7 @@ class Meanings {
       if (!d.memory_access.empty()) op.hbm_bytes = HbmBytes(d.memory_access);
       const auto next_symbol = static_cast<uint32_t>(symbol_index_.size());
       op.symbol = symbol_index_.try_emplace({op.hlo_op, op.kernel}, next_symbol).first->second;
-      fresh_.ops.push_back(std::move(op));
+      tables_->ops.push_back(std::move(op));
     }
     return found->second;
   }
@@ -293,14 +292,14 @@ class Meanings {
     const auto next = static_cast<uint32_t>(program_index_.size());
     const auto [found, inserted] =
         program_index_.try_emplace({program.function, program.program_id}, next);
-    if (inserted) fresh_.programs.push_back(std::move(program));
+    if (inserted) tables_->programs.push_back(std::move(program));
     return found->second;
   }
 
   const Plane& plane_;
   const KindRules& rules_;
   HloPrograms& hlo_;
-  ExecutionTables fresh_;
+  const std::shared_ptr<ExecutionTables> tables_;
   LineRole role_ = LineRole::kExecution;
   std::vector<Own> own_stats_;  // of the batch
   std::deque<Meaning> meanings_;
@@ -320,14 +319,15 @@ class Meanings {
 };
 
 ExecutionStream::ExecutionStream(const Trace& trace, const DevicePlane& device,
-                                 const Selection& selection, const ReportOptions& options)
+                                 const Selection& selection, const ReportOptions& options,
+                                 std::shared_ptr<ExecutionTables> tables)
     : trace_(trace),
       device_(device),
       selection_(selection),
       options_(options),
       rules_(RulesOf(device.kind)),
       hlo_(std::make_shared<HloPrograms>(trace, trace.planes[device.plane])),
-      meanings_(std::make_unique<Meanings>(trace, device, hlo_.get())) {
+      meanings_(std::make_unique<Meanings>(trace, device, hlo_.get(), std::move(tables))) {
   for (const KindStat& stat : rules_.stats) stat_names_.push_back(stat.name);
   const Plane& plane = trace.planes[device.plane];
   if (!rules_.needed_stat.empty()) {
@@ -373,7 +373,7 @@ void ExecutionStream::ReadOnly(const absl::flat_hash_set<uint32_t>& lines) {
   });
 }
 
-absl::Status ExecutionStream::ReadModules(ExecutionTables* tables) {
+absl::Status ExecutionStream::ReadModules() {
   for (uint32_t line : run_lines_) {
     RETURN_IF_ERROR(
         VisitEvents(trace_, line, {}, &module_diagnostics_, [&](const EventBatch& batch) {
@@ -393,7 +393,6 @@ absl::Status ExecutionStream::ReadModules(ExecutionTables* tables) {
   if (!std::is_sorted(modules_.begin(), modules_.end(), earlier)) {
     std::stable_sort(modules_.begin(), modules_.end(), earlier);
   }
-  tables->Append(meanings_->TakeFresh());
   return absl::OkStatus();
 }
 
@@ -489,7 +488,6 @@ void ExecutionStream::NoteUnsorted(uint64_t event, OpenLine* line) {
 absl::Status ExecutionStream::Next(ExecutionChunk* chunk) {
   chunk->rows.clear();
   RETURN_IF_ERROR(size_ == ChunkSize::kWhole ? NextWhole(&chunk->rows) : NextSmall(&chunk->rows));
-  chunk->fresh = meanings_->TakeFresh();
   SortParts(chunk->rows, kBefore);
   return absl::OkStatus();
 }

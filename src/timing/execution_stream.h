@@ -38,27 +38,28 @@ enum class ChunkSize : uint8_t {
   kWhole,  // all at once
 };
 
-// Executions in order of start, and the ops and programs of the tables that they are the first of.
+// Executions in order of start.
 struct ExecutionChunk {
   Executions rows;
-  ExecutionTables fresh;
+  bool has_runs = false;  // those of the rows are known
 };
 
 // Belongs to one thread, apart from its const members.
 class ExecutionStream {
  public:
+  // Adds what it learns to `tables`.
   ExecutionStream(const Trace& trace, const DevicePlane& device, const Selection& selection,
-                  const ReportOptions& options);
+                  const ReportOptions& options, std::shared_ptr<ExecutionTables> tables);
   ~ExecutionStream();
 
   // Before Start(), where it is known which lines may hold executions.
   void ReadOnly(const absl::flat_hash_set<uint32_t>& lines);
-  // Once, before Start(); adds programs.
-  absl::Status ReadModules(ExecutionTables* tables);
+  // Once, before Start().
+  absl::Status ReadModules();
   // From the beginning.
   void Start(ChunkSize size);
   // The next executions; none at the end, and where a line turns out not to be sorted: then start
-  // again with kWhole. What is fresh then belongs to aggregated().
+  // again with kWhole.
   absl::Status Next(ExecutionChunk* chunk);
   bool needs_whole() const { return needs_whole_; }
 

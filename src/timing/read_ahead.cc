@@ -5,8 +5,8 @@
 
 namespace xplane_time {
 
-ReadAhead::ReadAhead(ExecutionStream* stream, bool ahead) : stream_(stream) {
-  if (ahead) thread_.emplace(0, read_);
+ReadAhead::ReadAhead(ReadChunk read, bool ahead) : read_(read) {
+  if (ahead) thread_.emplace(0, work_);
 }
 
 ReadAhead::~ReadAhead() {
@@ -16,7 +16,7 @@ ReadAhead::~ReadAhead() {
 }
 
 absl::Status ReadAhead::Next(ExecutionChunk* chunk) {
-  if (!thread_.has_value() || !thread_->runs()) return stream_->Next(chunk);
+  if (!thread_.has_value() || !thread_->runs()) return read_(chunk);
   std::unique_lock<std::mutex> lock(mutex_);
   Wait(&lock, [&] { return !ready_.empty() || ended_; });
   if (!ready_.empty()) {
@@ -39,11 +39,11 @@ void ReadAhead::Wait(std::unique_lock<std::mutex>* lock, absl::FunctionRef<bool(
   changed_.wait(*lock, over);
 }
 
-void ReadAhead::Read() {
+void ReadAhead::Work() {
   try {
     for (bool goes_on = true; goes_on;) {
       ExecutionChunk chunk;
-      const absl::Status status = stream_->Next(&chunk);
+      const absl::Status status = read_(&chunk);
       goes_on = HandOver(&chunk, status);
       HelperThread::LetMove();
     }

@@ -1,4 +1,4 @@
-// ReadAhead: the chunks of a stream, read by a thread of their own while those before are measured.
+// ReadAhead: chunks of executions, read by a thread of their own while those before are measured.
 #pragma once
 
 #include <condition_variable>
@@ -16,25 +16,27 @@ namespace xplane_time {
 
 class ReadAhead {
  public:
-  // `stream` is started; it is the reader's until this ends. Not `ahead`, or where the system has
-  // no more threads: each chunk is read when it is asked for.
-  ReadAhead(ExecutionStream* stream, bool ahead);
+  using ReadChunk = absl::FunctionRef<absl::Status(ExecutionChunk*)>;
+  // `read` makes each chunk out of the one before it or an empty one, the last without rows; it
+  // outlives this. Not `ahead`, or where the system has no more threads: each chunk is read when
+  // it is asked for.
+  ReadAhead(ReadChunk read, bool ahead);
   ~ReadAhead();
 
-  // As that of the stream. Not again after an empty chunk or an error.
+  // As `read`. Not again after an empty chunk or an error.
   absl::Status Next(ExecutionChunk* chunk);
 
  private:
   static constexpr size_t kMostReady = 4;
-  void Read();
+  void Work();
   // Awake for a while: the other thread is mostly about to go on, and a thread that is woken up
   // begins on the processor of the one that wakes it.
   void Wait(std::unique_lock<std::mutex>* lock, absl::FunctionRef<bool()> over);
   // False where nobody waits for more.
   bool HandOver(ExecutionChunk* chunk, const absl::Status& status);
 
-  ExecutionStream* const stream_;
-  const std::function<void()> read_ = [this] { Read(); };
+  const ReadChunk read_;
+  const std::function<void()> work_ = [this] { Work(); };
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<ExecutionChunk> ready_;

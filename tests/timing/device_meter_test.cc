@@ -12,7 +12,7 @@ TEST(DeviceMeterTest, TooManyDistinctDurationsAreRounded) {
   DevicePlane plane;
   plane.kind = DeviceKind::kGpu;
   auto tables = std::make_shared<ExecutionTables>();
-  tables->ops.emplace_back().kernel = "k";
+  tables->ops.push_back({}).kernel = "k";
   const auto filters = Filters::Compile({});
   ASSERT_TRUE(filters.ok());
   const ClockPlan clocks;

@@ -16,20 +16,23 @@ namespace {
 constexpr std::string_view kModuleSuffix = ":XLA GPU module";
 enum HostColumn : size_t { kCorrelationId, kModuleName, kStepNumber, kOfHost };
 
-using Executions = HostEvidence::Executions;
+using ExecutionList = std::vector<HostEvidence::Execution>;
 
-// Ordered by start, with the furthest end so far.
-void Order(Executions* executions) {
-  for (auto& [module, list] : *executions) {
-    std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) {
-      return a.interval.start_ps < b.interval.start_ps;
-    });
-    int64_t furthest = kNoTimePs;
-    for (HostEvidence::Execution& execution : list) {
-      furthest = std::max(furthest, execution.interval.end_ps);
-      execution.furthest_end_ps = furthest;
-    }
+// All of them by start, with the furthest end so far.
+ExecutionList Joined(std::span<const ExecutionList* const> lists) {
+  ExecutionList all;
+  size_t size = 0;
+  for (const ExecutionList* list : lists) size += list->size();
+  all.reserve(size);
+  for (const ExecutionList* list : lists) all.insert(all.end(), list->begin(), list->end());
+  SortParts(all,
+            [](const auto& a, const auto& b) { return a.interval.start_ps < b.interval.start_ps; });
+  int64_t furthest = kNoTimePs;
+  for (HostEvidence::Execution& execution : all) {
+    furthest = std::max(furthest, execution.interval.end_ps);
+    execution.furthest_end_ps = furthest;
   }
+  return all;
 }
 
 // What is looked for on the lines of a host's plane.
@@ -49,8 +52,8 @@ struct HostParts {
 
 // What they tell. Texts are views into the trace.
 struct PartEvidence {
-  using Executions = absl::flat_hash_map<absl::string_view, std::vector<HostEvidence::Execution>>;
-  Executions outer, inner;  // by the event's name, by its stat
+  using Executions = absl::flat_hash_map<absl::string_view, ExecutionList>;
+  Executions outer, inner;  // by the event's name; by its stat, where none is known by its name
   LaunchTable launches;
   std::vector<HostEvidence::Step> steps;
   std::vector<Interval> extents;  // by part
@@ -89,7 +92,8 @@ void AddBatch(const Trace& trace, const HostParts& host, const EventBatch& batch
       found->outer[Absl(name)].push_back(execution);
     } else if (any_module) {
       const StatValue module = batch.Stat(kModuleName, row);
-      if (!module.text.empty()) found->inner[Absl(module.text)].push_back(execution);
+      const absl::string_view name = Absl(module.text);
+      if (!name.empty() && !found->outer.contains(name)) found->inner[name].push_back(execution);
     }
     const uint64_t id = any_id ? batch.Stat(kCorrelationId, row).bits : 0;
     if (id != 0) found->launches.Add(id, {start_ps, line.timeline});
@@ -118,11 +122,17 @@ absl::Status ReadParts(const Trace& trace, const HostParts& host, PartEvidence* 
   return absl::OkStatus();
 }
 
-void Append(const PartEvidence::Executions& from, Executions* to) {
-  for (const auto& [module, list] : from) {
-    auto& all = (*to)[module];
-    all.insert(all.end(), list.begin(), list.end());
+// Of the two events that mark an execution, the inner one is used where there is no outer one.
+HostEvidence::Executions ExecutionsIn(std::span<const PartEvidence> parts) {
+  absl::flat_hash_map<absl::string_view, std::vector<const ExecutionList*>> outer, inner;
+  for (const PartEvidence& part : parts) {
+    for (const auto& [module, list] : part.outer) outer[module].push_back(&list);
+    for (const auto& [module, list] : part.inner) inner[module].push_back(&list);
   }
+  outer.merge(inner);
+  HostEvidence::Executions executions;
+  for (const auto& [module, lists] : outer) executions.try_emplace(module, Joined(lists));
+  return executions;
 }
 
 std::shared_ptr<const Wanted> WantedOn(const Plane& plane) {
@@ -189,14 +199,14 @@ absl::StatusOr<HostEvidence> Collect(const Trace& trace, const Plane& own, int t
   std::vector<absl::Status> status(parts.size());
   ParallelFor(parts.size(), threads,
               [&](size_t i) { status[i] = ReadParts(trace, parts[i], &found[i]); });
+  for (const absl::Status& each : status) {
+    RETURN_IF_ERROR(each);
+  }
   HostEvidence evidence;
   evidence.device_count = CountGpus(trace, own);
-  Executions by_stat;
+  evidence.executions = ExecutionsIn(found);
   for (size_t i = 0; i < parts.size(); ++i) {
-    RETURN_IF_ERROR(status[i]);
     const PartEvidence part = std::exchange(found[i], {});
-    Append(part.outer, &evidence.executions);
-    Append(part.inner, &by_stat);
     evidence.launches.AddAll(part.launches);
     evidence.marked_steps.insert(evidence.marked_steps.end(), part.steps.begin(), part.steps.end());
     if (part.any_of_host) evidence.with_host_executions.insert(parts[i].line);
@@ -204,10 +214,6 @@ absl::StatusOr<HostEvidence> Collect(const Trace& trace, const Plane& own, int t
       evidence.extents[&parts[i].parts[k]] = part.extents[k];
     }
   }
-  // Of the two events that mark an execution, the inner one is used where there is no
-  // outer one.
-  for (auto& [module, list] : by_stat) evidence.executions.try_emplace(module, std::move(list));
-  Order(&evidence.executions);
   evidence.launches.Finish();
   return evidence;
 }
