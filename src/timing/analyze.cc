@@ -150,20 +150,17 @@ class PlaneAnalyzer {
     return device->watcher == nullptr ? absl::OkStatus() : device->watcher->Add(chunk);
   }
 
-  // Each chunk is prepared where it is read, perhaps on another thread, before it is visited. With
-  // kWhole the only chunk is read once for all passes.
-  using ChunkFunction = absl::FunctionRef<absl::Status(ExecutionChunk*)>;
+  // Each chunk is prepared, perhaps on another thread, before it is visited. With kWhole the only
+  // chunk is read once for all passes.
+  using ChunkFunction = ReadAhead::ChunkFunction;
   absl::Status ForEachChunk(ChunkFunction prepare, ChunkFunction visit) {
     if (whole_.has_value()) {
       RETURN_IF_ERROR(prepare(&*whole_));
       return visit(&*whole_);
     }
     stream_.Start(size_);
-    const auto read = [&](ExecutionChunk* chunk) {
-      RETURN_IF_ERROR(stream_.Next(chunk));
-      return prepare(chunk);
-    };
-    ReadAhead chunks(read, reads_ahead_ && size_ == ChunkSize::kSmall);
+    const auto read = [&](ExecutionChunk* chunk) { return stream_.Next(chunk); };
+    ReadAhead chunks(read, prepare, reads_ahead_ && size_ == ChunkSize::kSmall);
     ExecutionChunk chunk;
     for (;;) {
       RETURN_IF_ERROR(chunks.Next(&chunk));
@@ -195,9 +192,8 @@ class PlaneAnalyzer {
     return absl::OkStatus();
   }
 
-  // Measures the only device, once `split` has told what it can of each chunk's runs. It is
-  // measured where the chunk is read, if it is watched after that: so two threads have about as
-  // much to do.
+  // Measures the only device, once `split` has told what it can of each chunk's runs. Where it is
+  // watched, too, that is what the chunk is prepared for.
   absl::Status MeasureDevice(Device* device, ChunkFunction split) {
     const auto measure = [&](ExecutionChunk* chunk) {
       if (chunk->has_runs) device->meter->Add(chunk->rows);
