@@ -34,7 +34,9 @@ class Brief : public TraceCommand {
     });
     RETURN_IF_ERROR(report.status());
     WarnOfLeftOut(report->diagnostics);
-    ASSIGN_OR_RETURN(const std::string text, output::BriefText(*report, size_, printing_.how));
+    ASSIGN_OR_RETURN(const std::string text,
+                     output::BriefText(*report, size_, printing_.how,
+                                       [&](const auto& output) { return Rendered(output); }));
     return Print(text);
   }
 

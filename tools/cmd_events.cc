@@ -14,7 +14,7 @@ namespace {
 
 class Events : public TraceCommand {
  public:
-  explicit Events(CLI::App* app) : TraceCommand(app, {.columns = false}) {
+  explicit Events(CLI::App* app) : TraceCommand(app, {.columns = false, .streams = true}) {
     const Heading own = Own();
     own.Value("--stat", &stat_columns_, "NAME", "Show this stat as a column (repeat for more)")
         ->allow_extra_args(false);

@@ -128,7 +128,7 @@ class GridCommand : public Command {
     out.Value("-o,--output", &folder_, "DIR",
               "The folder of csv/, figs/, witness/, results.json and witness.zip; made if need be");
     out.Flag("--resume", &resume_, "Go on where the last run of this folder ended");
-    printing_.AddFormat(app, {"table", "json", "csv", "markdown"});
+    printing_.AddFormat(app, kResultFormats);
     printing_.AddProgress(app, "auto (a terminal: live, else a log), always or never");
     printing_.AddMessages(app);
     options_.stopped = harness_.process.stopped = IsStopped;

@@ -180,7 +180,7 @@ class Power : public Command {
         ->needs(co2);
     out.Flag("--plot", &plot_, "With power over time");
     out.Value("--svg", &svg_path_, "FILE", "The same as a picture");
-    printing_.AddFormat(app, {"table", "json", "csv", "markdown", "openmetrics"});
+    printing_.AddFormat(app, {"table", "json", "csv", "markdown", "openmetrics", "sqlite"});
     printing_.AddPath(app);
   }
 
@@ -200,7 +200,7 @@ class Power : public Command {
   absl::StatusOr<int> PrintSummary(const std::string& log_path) const {
     ASSIGN_OR_RETURN(const PowerSummary summary, SummarizePowerLog(log_path, summary_));
     if (!svg_path_.empty()) RETURN_IF_ERROR(WriteText(svg_path_, output::PowerSvg(summary)));
-    std::string text = output::Render(output::PowerOutput(summary, carbon_), printing_.how);
+    ASSIGN_OR_RETURN(std::string text, Rendered(output::PowerOutput(summary, carbon_)));
     if (plot_) text += "\n" + output::PowerPlot(summary, printing_.how);
     return Print(text);
   }

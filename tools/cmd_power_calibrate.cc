@@ -69,7 +69,7 @@ class PowerCalibrate : public Command {
                "ready then [2]",
                Between(0, 100'000));
     load.Value("--log", &record_.log_path, "FILE", "Keep the readings there (docs/power-log.md)");
-    printing_.AddFormat(app, {"table", "json", "csv", "markdown"});
+    printing_.AddFormat(app, kResultFormats);
     printing_.AddPath(app);
     printing_.AddMessages(app);
   }

@@ -11,7 +11,7 @@ namespace {
 class PowerList : public Command {
  public:
   PowerList(CLI::App* app, output::Output (*list)()) : Command(app), list_(list) {
-    printing_.AddFormat(app, {"table", "json", "csv", "markdown"});
+    printing_.AddFormat(app, kResultFormats);
     printing_.AddPath(app);
     Heading(app, kOwn).Flag("--json-schema", &printing_.json_schema,
                             "Print the JSON Schema of this list");

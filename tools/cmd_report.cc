@@ -71,7 +71,7 @@ class Planes : public TextCommand {
     WarnOfLeftOut(report.diagnostics);
     const size_t all = report.planes.size();
     report.planes.resize(output::Top(report.planes, printing_.how.top).size());
-    return output::Render(output::PlanesOutput(report, printing_.how, all), printing_.how);
+    return Rendered(output::PlanesOutput(report, printing_.how, all));
   }
 
  private:
@@ -100,7 +100,7 @@ class Kernels : public TextCommand {
   absl::StatusOr<std::string> Text(const Opened& opened) override {
     ASSIGN_OR_RETURN(Report report, MakeReport(opened, BuildReportWithRates));
     RETURN_IF_ERROR(output::OrderReport(printing_.how, output::SortKeys::kKernels, &report));
-    return output::Render(output::KernelsOutput(report, printing_.how), printing_.how);
+    return Rendered(output::KernelsOutput(report, printing_.how));
   }
 
  private:
@@ -152,7 +152,7 @@ class Tree : public TextCommand {
     tree_.select = report_;
     ASSIGN_OR_RETURN(const TreeReport report, BuildTree(opened.trace, tree_, opened.diagnostics));
     WarnOfLeftOut(report.diagnostics);
-    return output::Render(output::TreeOutput(report, printing_.how), printing_.how);
+    return Rendered(output::TreeOutput(report, printing_.how));
   }
 
  private:
@@ -228,7 +228,7 @@ class CompatibleCommand : public TextCommand {
     }
     WarnOfLeftOut(DescribeDiagnostics(opened.trace, opened.diagnostics));
     ASSIGN_OR_RETURN(const compat::Answer answer, compat::AnswerAs(opened.trace, ask));
-    return output::Render(output::CompatOutput(answer, printing_.how), printing_.how);
+    return Rendered(output::CompatOutput(answer, printing_.how));
   }
 
   std::string tool_;  // empty: none
@@ -287,7 +287,7 @@ class Functions : public CompatibleCommand {
                              "means nothing with --samples, whose table has no variants; JSON and "
                              "CSV have them"));
     }
-    if (report_.samples && printing_.how.format != output::Format::kJson) {
+    if (report_.samples && !printing_.how.has_all()) {
       RETURN_IF_ERROR(Refuse(
           {"--sort"}, "means nothing with --samples, whose rows are in the order of their starts"));
       if (report_.trim.policy == Trim::Policy::kKeepAll) {
@@ -303,9 +303,8 @@ class Functions : public CompatibleCommand {
     if (!tool_.empty()) return CompatibleCommand::Text(opened);
     ASSIGN_OR_RETURN(Report report, MakeReport(opened));
     RETURN_IF_ERROR(output::OrderReport(printing_.how, output::SortKeys::kFunctions, &report));
-    return output::Render(
-        output::FunctionsOutput(report, printing_.how, report_.by_variant, report_.samples),
-        printing_.how);
+    return Rendered(
+        output::FunctionsOutput(report, printing_.how, report_.by_variant, report_.samples));
   }
 };
 
@@ -316,7 +315,7 @@ class ReportCommand : public CompatibleCommand {
       : CompatibleCommand(app,
                           {.executions = true, .tolerance = true, .runs = true, .sort = true}) {
     AddCompat();
-    Own().Flag("--samples", &report_.samples, "In JSON: one row a run as well");
+    Own().Flag("--samples", &report_.samples, "In JSON and SQLite: one row a run as well");
   }
 
   absl::StatusOr<int> Run() override {
@@ -332,10 +331,10 @@ class ReportCommand : public CompatibleCommand {
  protected:
   absl::Status CheckOwn() const override {
     RETURN_IF_ERROR(CheckMetricOfCsv());
-    if (printing_.how.format == output::Format::kJson) return absl::OkStatus();
-    return Refuse(
-        {"--samples"},
-        "is for --format json; xplane-time functions --samples shows runs as a table or CSV");
+    if (printing_.how.has_all()) return absl::OkStatus();
+    return Refuse({"--samples"},
+                  "is for --format json or sqlite; xplane-time functions --samples shows runs as a "
+                  "table or CSV");
   }
 
   absl::StatusOr<std::string> Text(const Opened& opened) override {
@@ -343,7 +342,7 @@ class ReportCommand : public CompatibleCommand {
     report_.parts = printing_.how.for_people();
     ASSIGN_OR_RETURN(Report report, MakeReport(opened));
     RETURN_IF_ERROR(output::OrderReport(printing_.how, output::SortKeys::kReport, &report));
-    return output::Render(output::ReportOutput(report, printing_.how), printing_.how);
+    return Rendered(output::ReportOutput(report, printing_.how));
   }
 
  private:

@@ -12,7 +12,7 @@ class VerifyCommand : public Command {
  public:
   explicit VerifyCommand(CLI::App* app) : Command(app) {
     app->add_option("BUNDLE", path_, "What grid or tune export --bundle wrote (docs/grid.md)");
-    printing_.AddFormat(app, {"table", "json", "csv", "markdown"});
+    printing_.AddFormat(app, kResultFormats);
     printing_.AddPath(app);
     printing_.AddColor(app);
     printing_.AddMessages(app);

@@ -51,9 +51,9 @@ class Command {
  protected:
   // To where -o says; returns exit code 0.
   absl::StatusOr<int> Print(std::string_view text) const;
-  absl::StatusOr<int> Print(const output::Output& output) const {
-    return Print(output::Render(output, printing_.how));
-  }
+  absl::StatusOr<int> Print(const output::Output& output) const;
+  // In the format that is asked for.
+  absl::StatusOr<std::string> Rendered(const output::Output& output) const;
   // InvalidArgument where one of them is on the line: "OPTION WHY".
   absl::Status Refuse(std::initializer_list<const char*> options, std::string_view why) const;
 

@@ -17,6 +17,7 @@
 #include "output/output.h"
 #include "output/text.h"
 #include "process.h"
+#include "sqlite/result_database.h"
 #include "status.h"
 #include "xplane_time/version.h"
 
@@ -167,6 +168,16 @@ absl::StatusOr<int> Command::Execute(std::vector<std::string> program) {
 absl::StatusOr<int> Command::Print(std::string_view text) const {
   RETURN_IF_ERROR(WriteText(printing_.path, text));
   return 0;
+}
+
+absl::StatusOr<int> Command::Print(const output::Output& output) const {
+  ASSIGN_OR_RETURN(const std::string text, Rendered(output));
+  return Print(text);
+}
+
+absl::StatusOr<std::string> Command::Rendered(const output::Output& output) const {
+  if (printing_.how.format == output::Format::kSqlite) return sqlite::DatabaseOf(output.result);
+  return output::Render(output, printing_.how);
 }
 
 absl::Status Command::Refuse(std::initializer_list<const char*> options,

@@ -48,7 +48,8 @@ constexpr NamedFormat kFormats[] = {{"json", ".json", Format::kJson},
                                     {"junit", ".xml", Format::kJunit},
                                     {"benchmark", "", Format::kBenchmark},
                                     {"bmf", "", Format::kBmf},
-                                    {"openmetrics", ".prom", Format::kOpenMetrics}};
+                                    {"openmetrics", ".prom", Format::kOpenMetrics},
+                                    {"sqlite", ".sqlite", Format::kSqlite}};
 
 // Of what others write: a table under such a name would be taken for it.
 constexpr std::string_view kOtherSuffixes[] = {
@@ -173,6 +174,9 @@ absl::Status Printing::ChooseFormat() {
   if (format.empty() && !formats.empty()) chosen = ChooseBySuffix();
   const auto known = std::ranges::find(kFormats, format, &NamedFormat::name);
   how.format = known == std::end(kFormats) ? Format::kTable : known->format;
+  if (how.format == Format::kSqlite && StreamOf(path) == STDOUT_FILENO && isatty(STDOUT_FILENO)) {
+    return InvalidArgument("--format sqlite is not for a terminal; give -o FILE.sqlite");
+  }
   return chosen;
 }
 

@@ -109,6 +109,10 @@ class Heading {
   std::string title_;
 };
 
+// The names of the formats that every finished result has.
+inline const std::vector<std::string> kResultFormats = {"table", "json", "csv", "markdown",
+                                                        "sqlite"};
+
 // Whether it is on the line.
 bool Given(const CLI::App& app, const char* option);
 

@@ -126,13 +126,18 @@ void TraceCommand::AddPrinting(const Takes& takes) {
               "Of times in tables: auto, ns, us, ms or s", "UNIT");
   }
   if (takes.decides) {
-    printing_.AddFormat(app_, {"table", "json", "csv", "markdown", "junit", "benchmark", "bmf"},
-                        "table, json, csv, markdown, junit (XML), benchmark (Google Benchmark "
-                        "JSON) or bmf (Bencher Metric Format) [table, or by the suffix of -o]");
-  } else {
+    printing_.AddFormat(
+        app_, {"table", "json", "csv", "markdown", "sqlite", "junit", "benchmark", "bmf"},
+        "table, json, csv, markdown, sqlite, junit (XML), benchmark (Google Benchmark JSON) or bmf "
+        "(Bencher Metric Format) [table, or by the suffix of -o]");
+  } else if (takes.streams) {
     printing_.AddFormat(app_, {"table", "json", "csv", "markdown"},
-                        absl::StrCat("table, json, csv or markdown [table, or by the suffix of -o]",
-                                     app_->get_name() == "report" ? "; csv: its functions" : ""));
+                        "table, json, csv or markdown [table, or by the suffix of -o]");
+  } else {
+    printing_.AddFormat(
+        app_, kResultFormats,
+        absl::StrCat("table, json, csv, markdown or sqlite [table, or by the suffix of -o]",
+                     app_->get_name() == "report" ? "; csv: its functions" : ""));
   }
   printing_.AddPath(app_);
   if (takes.rows) {

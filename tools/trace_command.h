@@ -68,6 +68,7 @@ class TraceCommand : public Command {
     bool columns = true;
     bool decides = false;  // more formats, no progress
     bool progress = true;
+    bool streams = false;  // rows that are nowhere all at once: fewer formats
   };
   TraceCommand(CLI::App* app, const Takes& takes);
   void AddTraces();

@@ -152,14 +152,17 @@ Output BriefOutput(const BriefReport& report, size_t most_findings, const Output
 }
 
 absl::StatusOr<std::string> BriefText(const BriefReport& report, const BriefSize& size,
-                                      const OutputOptions& options) {
+                                      const OutputOptions& options, const RenderOutput& render) {
   const size_t most = std::min(report.findings.size(), size.findings);
-  const auto text_of = [&](size_t findings) {
-    return Render(BriefOutput(report, findings, options, /*by_bytes=*/findings < most), options);
+  const auto text_of = [&](size_t findings) -> absl::StatusOr<std::string> {
+    const Output output = BriefOutput(report, findings, options, /*by_bytes=*/findings < most);
+    return render ? render(output) : Render(output, options);
   };
   size_t shown = most;
-  std::string text = text_of(shown);
-  while (text.size() > size.bytes && shown > 0) text = text_of(--shown);
+  ASSIGN_OR_RETURN(std::string text, text_of(shown));
+  while (text.size() > size.bytes && shown > 0) {
+    ASSIGN_OR_RETURN(text, text_of(--shown));
+  }
   if (text.size() <= size.bytes) return text;
   if (!options.for_people()) {
     return InvalidArgument("--bytes ", size.bytes, ": without any finding it is ", text.size(),

@@ -192,6 +192,13 @@ std::string JsonText(const result::Result& result) {
   return text;
 }
 
+std::string JsonValue(const result::Members& member) {
+  std::string text;
+  JsonSink sink({.between = ",", .colon = "\n"}, &text);  // no name has a line's end as it is
+  member(&sink);
+  return text.substr(text.find('\n') + 1);
+}
+
 std::string CsvText(const result::Table& table) {
   std::string out;
   const auto append = [&](size_t row, bool header) {

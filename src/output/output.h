@@ -32,6 +32,7 @@ enum class Format : uint8_t {
   kBenchmark,    // Google Benchmark JSON
   kBmf,          // Bencher Metric Format
   kOpenMetrics,  // of power
+  kSqlite,       // a file's bytes: sqlite/result_database.h
 };
 
 struct OutputOptions {
@@ -48,6 +49,8 @@ struct OutputOptions {
   bool unicode = true;                    // bars, ellipsis and signs beyond ASCII in tables
 
   bool for_people() const { return format == Format::kTable || format == Format::kMarkdown; }
+  // Every row of every table.
+  bool has_all() const { return format == Format::kJson || format == Format::kSqlite; }
 };
 
 // How a line is meant; a colour where there are colours.
@@ -93,6 +96,8 @@ std::string Render(const Output& output, const OutputOptions& options);
 // By themselves.
 std::string JsonText(const result::Result& result);
 std::string CsvText(const result::Table& table);
+// Of the only member that is said.
+std::string JsonValue(const result::Members& member);
 std::string TableText(const View& view, const OutputOptions& options);
 
 // The JSON Schema of a command's document; null: there is none of that name.

@@ -60,10 +60,13 @@ struct BriefSize {
   size_t bytes = SIZE_MAX;  // of the text; at least kLeastBriefBytes
 };
 inline constexpr size_t kLeastBriefBytes = 64;
-// In any of the formats that a report has; CSV has the findings. Errors: InvalidArgument: JSON or
-// CSV of no finding is larger.
+// In the format of `options`, in which `render` renders; CSV has the findings. Errors:
+// InvalidArgument: JSON or CSV of no finding is larger.
+using RenderOutput = std::function<absl::StatusOr<std::string>(const Output&)>;
 absl::StatusOr<std::string> BriefText(const BriefReport& report, const BriefSize& size,
-                                      const OutputOptions& options);
+                                      const OutputOptions& options,
+                                      const RenderOutput& render = {});  // {}: Render
+
 // CSV has its rows.
 Output DiffOutput(const DiffReport& report, const OutputOptions& options);
 // Parts of its view, for others: what changed, the sum, functions; and that in one line.

@@ -76,7 +76,7 @@ class OutputFile(EndToEndTest):
             with self.subTest(name):
                 refused = run(self.trace, "-o", name, cwd=self.at)
                 self.assertEqual((refused.code, (self.at / name).exists()), (64, False))
-                self.assertIn("; .json, .csv, .md are", refused.message)
+                self.assertIn("; .json, .csv, .md, .sqlite are", refused.message)
                 self.run_ok(self.trace, "-o", name, "--format", "table")
 
     def test_file_has_no_colour_unless_asked_for(self):

@@ -1,0 +1,250 @@
+#include "sqlite/result_database.h"
+
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <new>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "output/output.h"
+#include "status.h"
+
+namespace xplane_time::sqlite {
+namespace {
+
+using result::FieldType, result::FieldValue, result::Table;
+
+constexpr int kApplicationId = 0x58504c54;  // "XPLT"; file(1) and sqlite3 show it
+constexpr int kVersion = 1;
+
+template <auto kFunction>
+struct With {
+  template <typename T>
+  void operator()(T* handle) const {
+    kFunction(handle);
+  }
+};
+using Connection = std::unique_ptr<sqlite3, With<sqlite3_close_v2>>;
+using Statement = std::unique_ptr<sqlite3_stmt, With<sqlite3_finalize>>;
+
+std::string Quoted(std::string_view name) {
+  std::string quoted = "\"";
+  for (const char c : name) quoted.append(c == '"' ? 2 : 1, c);
+  return quoted + '"';
+}
+
+std::string_view TypeName(FieldType type) {
+  switch (type) {
+    case FieldType::kDouble:
+      return "REAL";
+    case FieldType::kText:
+      return "TEXT";
+    default:
+      return "INTEGER";
+  }
+}
+
+// The cells of a row; what only JSON has, as JSON.
+class RowSink : public result::FlatSink {
+ public:
+  void Texts(std::string_view name, std::span<const std::string> texts) override {
+    Json(name, [&](FieldSink* sink) { sink->Texts(name, texts); });
+  }
+  void Numbers(std::string_view name, std::span<const std::optional<double>> numbers) override {
+    Json(name, [&](FieldSink* sink) { sink->Numbers(name, numbers); });
+  }
+  void Rows(const Table& table) override {
+    Json(table.name, [&](FieldSink* sink) { sink->Rows(table); });
+  }
+  void Raw(std::string_view name, std::string_view text) override {
+    Json(name, [&](FieldSink* sink) { sink->Raw(name, text); });
+  }
+
+ private:
+  void Json(std::string_view name, const result::Members& member) {
+    Field(name, output::JsonValue(member));
+  }
+};
+
+struct Column {
+  std::string name;
+  FieldType type;
+  bool IsCalled(std::string_view prefix, std::string_view rest) const {
+    return name.size() == prefix.size() + rest.size() && name.starts_with(prefix) &&
+           name.ends_with(rest);
+  }
+};
+using Columns = std::vector<Column>;
+
+// Adds those of a row that are not there yet.
+class ColumnSink : public RowSink {
+ public:
+  explicit ColumnSink(Columns* columns) : columns_(columns) {}
+
+ protected:
+  void Cell(std::string_view prefix, std::string_view name, const FieldValue& value) override {
+    const bool is_known = std::ranges::any_of(
+        *columns_, [&](const Column& column) { return column.IsCalled(prefix, name); });
+    if (!is_known) columns_->push_back({Cat(prefix, name), value.type()});
+  }
+
+ private:
+  Columns* const columns_;
+};
+
+// Binds a row's cells to the columns.
+class BindSink : public RowSink {
+ public:
+  BindSink(const Columns& columns, sqlite3_stmt* statement)
+      : columns_(columns), statement_(statement) {}
+  int code = SQLITE_OK;
+
+ protected:
+  void Cell(std::string_view prefix, std::string_view name, const FieldValue& value) override {
+    // Mostly they come in order.
+    size_t place = next_;
+    if (place >= columns_.size() || !columns_[place].IsCalled(prefix, name)) {
+      place = static_cast<size_t>(
+          std::ranges::find_if(columns_,
+                               [&](const Column& each) { return each.IsCalled(prefix, name); }) -
+          columns_.begin());
+    }
+    next_ = place + 1;
+    column_ = static_cast<int>(next_);
+    const int bound = std::visit(
+        [this](const auto& known) { return Bind(known); },
+        static_cast<
+            const std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string_view>&>(
+            value));
+    if (code == SQLITE_OK) code = bound;
+  }
+
+ private:
+  int Bind(std::monostate) { return sqlite3_bind_null(statement_, column_); }
+  int Bind(bool value) { return sqlite3_bind_int(statement_, column_, value ? 1 : 0); }
+  int Bind(int64_t value) { return sqlite3_bind_int64(statement_, column_, value); }
+  int Bind(uint64_t value) {
+    if (value > std::numeric_limits<int64_t>::max()) return Bind(static_cast<double>(value));
+    return Bind(static_cast<int64_t>(value));
+  }
+  int Bind(double value) { return sqlite3_bind_double(statement_, column_, value); }
+  int Bind(std::string_view text) {
+    const std::string valid = output::ValidUtf8(text);
+    return sqlite3_bind_text64(statement_, column_, valid.data(), valid.size(), SQLITE_TRANSIENT,
+                               SQLITE_UTF8);
+  }
+
+  const Columns& columns_;
+  sqlite3_stmt* const statement_;
+  size_t next_ = 0;
+  int column_ = 0;  // from 1 on
+};
+
+class Writer {
+ public:
+  absl::Status Open() {
+    sqlite3* db = nullptr;
+    const int code = sqlite3_open_v2(
+        ":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
+    db_.reset(db);
+    RETURN_IF_ERROR(Check(code));
+    return Execute(
+        Cat("PRAGMA application_id = ", kApplicationId, "; PRAGMA user_version = ", kVersion));
+  }
+
+  absl::Status Add(const Table& table) {
+    // An empty row lacks what rows call as the data does (parameters of a variant).
+    Columns columns;
+    ColumnSink sink(&columns);
+    table.visit(table.rows, &sink);
+    if (table.rows > 0) table.visit(0, &sink);
+    if (columns.empty()) return absl::OkStatus();
+    const std::string name = Quoted(table.name);
+    const auto declare = [](std::string* out, const Column& column) {
+      absl::StrAppend(out, Quoted(column.name), " ", Absl(TypeName(column.type)));
+    };
+    RETURN_IF_ERROR(
+        Execute(Cat("CREATE TABLE ", name, " (", absl::StrJoin(columns, ", ", declare), ")")));
+    const std::vector<const char*> places(columns.size(), "?");
+    ASSIGN_OR_RETURN(const Statement insert, Prepare(Cat("INSERT INTO ", name, " VALUES (",
+                                                         absl::StrJoin(places, ","), ")")));
+    for (size_t row = 0; row < table.rows; ++row) {
+      sqlite3_clear_bindings(insert.get());
+      BindSink cells(columns, insert.get());
+      table.visit(row, &cells);
+      RETURN_IF_ERROR(Check(cells.code));
+      const int code = sqlite3_step(insert.get());
+      if (code != SQLITE_DONE) return Check(code);
+      sqlite3_reset(insert.get());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Execute(const std::string& sql) {
+    return Check(sqlite3_exec(db_.get(), sql.c_str(), nullptr, nullptr, nullptr));
+  }
+
+  absl::StatusOr<std::string> Bytes() {
+    sqlite3_int64 size = 0;
+    const std::unique_ptr<unsigned char, With<sqlite3_free>> bytes(
+        sqlite3_serialize(db_.get(), "main", &size, 0));
+    if (bytes == nullptr) throw std::bad_alloc();
+    return std::string(reinterpret_cast<const char*>(bytes.get()), static_cast<size_t>(size));
+  }
+
+ private:
+  absl::Status Check(int code) const {
+    if (code == SQLITE_OK) return absl::OkStatus();
+    if (code == SQLITE_NOMEM || db_ == nullptr) throw std::bad_alloc();
+    const bool too_large = code == SQLITE_TOOBIG || code == SQLITE_FULL;
+    const std::string message = Cat("SQLite: ", sqlite3_errmsg(db_.get()),
+                                    "; choose another format, as JSON, for this result");
+    return too_large ? absl::ResourceExhaustedError(message) : absl::InternalError(message);
+  }
+
+  absl::StatusOr<Statement> Prepare(const std::string& sql) {
+    sqlite3_stmt* statement = nullptr;
+    RETURN_IF_ERROR(Check(sqlite3_prepare_v3(db_.get(), sql.data(), static_cast<int>(sql.size()),
+                                             SQLITE_PREPARE_PERSISTENT, &statement, nullptr)));
+    return Statement(statement);
+  }
+
+  Connection db_;
+};
+
+// What is in no table.
+std::string DocumentOf(const result::Result& result) {
+  result::Result members(result.schema);
+  for (const auto& part : result.parts) {
+    if (const auto* each = std::get_if<result::Members>(&part)) members.Say(*each);
+  }
+  return output::JsonText(members);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> DatabaseOf(const result::Result& result) {
+  Writer writer;
+  RETURN_IF_ERROR(writer.Open());
+  RETURN_IF_ERROR(writer.Execute("BEGIN"));
+  const std::vector<std::string> document = {DocumentOf(result)};
+  RETURN_IF_ERROR(writer.Add(result::TableOf("document", std::span(document),
+                                             [&](const std::string& json, result::FieldSink* sink) {
+                                               sink->Field("schema", result.schema);
+                                               sink->Field("json", json);
+                                             })));
+  for (const auto& part : result.parts) {
+    if (const auto* table = std::get_if<Table>(&part)) RETURN_IF_ERROR(writer.Add(*table));
+  }
+  RETURN_IF_ERROR(writer.Execute("COMMIT"));
+  return writer.Bytes();
+}
+
+}  // namespace xplane_time::sqlite
