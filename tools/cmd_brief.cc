@@ -21,6 +21,12 @@ class Brief : public TraceCommand {
               CLI::Range(size_t{output::kLeastBriefBytes}, size_t{1} << 30));
   }
 
+  absl::Status Check() override {
+    RETURN_IF_ERROR(TraceCommand::Check());
+    return printing_.how.is_file() ? Refuse({"--bytes"}, "is for formats that are read as they are")
+                                   : absl::OkStatus();
+  }
+
   absl::StatusOr<int> Run() override {
     ASSIGN_OR_RETURN(const Opened opened, Open());
     printing_.how.given = GivenOptions(report_);

@@ -180,7 +180,7 @@ class Power : public Command {
         ->needs(co2);
     out.Flag("--plot", &plot_, "With power over time");
     out.Value("--svg", &svg_path_, "FILE", "The same as a picture");
-    printing_.AddFormat(app, {"table", "json", "csv", "markdown", "openmetrics", "sqlite"});
+    printing_.AddFormat(app, {"table", "json", "csv", "markdown", "openmetrics", "html", "sqlite"});
     printing_.AddPath(app);
   }
 

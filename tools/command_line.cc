@@ -15,6 +15,7 @@
 #include "command.h"
 #include "near_names.h"
 #include "output/output.h"
+#include "output/page/page.h"
 #include "output/text.h"
 #include "process.h"
 #include "sqlite/result_database.h"
@@ -177,6 +178,9 @@ absl::StatusOr<int> Command::Print(const output::Output& output) const {
 
 absl::StatusOr<std::string> Command::Rendered(const output::Output& output) const {
   if (printing_.how.format == output::Format::kSqlite) return sqlite::DatabaseOf(output.result);
+  if (printing_.how.format == output::Format::kHtml) {
+    return output::PageOf(output, printing_.how);
+  }
   return output::Render(output, printing_.how);
 }
 

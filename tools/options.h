@@ -110,8 +110,8 @@ class Heading {
 };
 
 // The names of the formats that every finished result has.
-inline const std::vector<std::string> kResultFormats = {"table", "json", "csv", "markdown",
-                                                        "sqlite"};
+inline const std::vector<std::string> kResultFormats = {"table",    "json", "csv",
+                                                        "markdown", "html", "sqlite"};
 
 // Whether it is on the line.
 bool Given(const CLI::App& app, const char* option);

@@ -127,8 +127,9 @@ void TraceCommand::AddPrinting(const Takes& takes) {
   }
   if (takes.decides) {
     printing_.AddFormat(
-        app_, {"table", "json", "csv", "markdown", "sqlite", "junit", "benchmark", "bmf"},
-        "table, json, csv, markdown, sqlite, junit (XML), benchmark (Google Benchmark JSON) or bmf "
+        app_, {"table", "json", "csv", "markdown", "html", "sqlite", "junit", "benchmark", "bmf"},
+        "table, json, csv, markdown, html, sqlite, junit (XML), benchmark (Google Benchmark JSON) "
+        "or bmf "
         "(Bencher Metric Format) [table, or by the suffix of -o]");
   } else if (takes.streams) {
     printing_.AddFormat(app_, {"table", "json", "csv", "markdown"},
@@ -136,7 +137,7 @@ void TraceCommand::AddPrinting(const Takes& takes) {
   } else {
     printing_.AddFormat(
         app_, kResultFormats,
-        absl::StrCat("table, json, csv, markdown or sqlite [table, or by the suffix of -o]",
+        absl::StrCat("table, json, csv, markdown, html or sqlite [table, or by the suffix of -o]",
                      app_->get_name() == "report" ? "; csv: its functions" : ""));
   }
   printing_.AddPath(app_);

@@ -208,7 +208,7 @@ Explanation Explain(const Comparison& comparison) {
 }
 
 Section RowSection(const Comparison& comparison, const OutputOptions& options) {
-  Section section;
+  Section section = {.table = "rows"};
   const auto rows = TopRows(comparison.rows, options.top, "functions", kByTop, &section.notes);
   section.title = absl::StrCat("base: ", Counted(comparison.base_sources.size(), "capture"),
                                ", head: ", Counted(comparison.head_sources.size(), "capture"));

@@ -283,7 +283,8 @@ std::vector<std::string> WhyNone(const std::vector<Shown>& rows) {
 
 Section RowSection(const DiffReport& report, const OutputOptions& options) {
   constexpr size_t kOpWidth = 24, kFunctionWidth = 14, kSourceWidth = 14;
-  Section section = {.title = absl::StrCat("what changed, time of ", UnitText(report))};
+  Section section = {.title = absl::StrCat("what changed, time of ", UnitText(report)),
+                     .table = "rows"};
   const std::vector<Shown> rows = ShownRows(report, options);
   RowGrid grid(rows);
   const Unit unit = CommonUnit(grid.Values(&Shown::base_ps, &Shown::head_ps), options.unit);
@@ -310,7 +311,7 @@ Section RowSection(const DiffReport& report, const OutputOptions& options) {
 }
 
 Section SumSection(const DiffReport& report, const OutputOptions& options) {
-  Section section = {.title = absl::StrCat("the sum, time of ", UnitText(report))};
+  Section section = {.title = absl::StrCat("the sum, time of ", UnitText(report)), .table = "sums"};
   std::vector<Shown> rows;
   for (const DiffSum& sum : report.sums) {
     rows.push_back({.op = std::string(SumText(sum.match)),
@@ -334,8 +335,8 @@ Section SumSection(const DiffReport& report, const OutputOptions& options) {
 
 Section FunctionSection(const DiffReport& report, const OutputOptions& options) {
   Section section = {.title = "functions, a run"};
-  const auto rows = TopRows(report.functions, options.top.value_or(kRows), "functions",
-                            kByTop, &section.notes);
+  const auto rows =
+      TopRows(report.functions, options.top.value_or(kRows), "functions", kByTop, &section.notes);
   RowGrid grid(rows);
   const Unit unit =
       CommonUnit(grid.Values(&DiffFunction::base_ps, &DiffFunction::head_ps), options.unit);

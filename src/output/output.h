@@ -33,6 +33,7 @@ enum class Format : uint8_t {
   kBmf,          // Bencher Metric Format
   kOpenMetrics,  // of power
   kSqlite,       // a file's bytes: sqlite/result_database.h
+  kHtml,         // page/page.h
 };
 
 struct OutputOptions {
@@ -48,9 +49,15 @@ struct OutputOptions {
   Metric metric = Metric::kActive;        // the time that function tables show
   bool unicode = true;                    // bars, ellipsis and signs beyond ASCII in tables
 
-  bool for_people() const { return format == Format::kTable || format == Format::kMarkdown; }
+  bool for_people() const {
+    return format == Format::kTable || format == Format::kMarkdown || format == Format::kHtml;
+  }
   // Every row of every table.
-  bool has_all() const { return format == Format::kJson || format == Format::kSqlite; }
+  bool has_all() const {
+    return format == Format::kJson || format == Format::kSqlite || format == Format::kHtml;
+  }
+  // Not read as it is.
+  bool is_file() const { return format == Format::kSqlite || format == Format::kHtml; }
 };
 
 // How a line is meant; a colour where there are colours.
@@ -68,6 +75,7 @@ struct Section {
   Grid grid = {};                       // no rows: the title and notes say why
   std::vector<std::string> notes = {};  // below the grid: what was left out
   bool is_titled_in_markdown = true;    // false: a heading above says it
+  std::string_view table = {};          // of the document, where the title's first word is another
 };
 
 struct DiagnosticLine {

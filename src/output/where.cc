@@ -214,7 +214,7 @@ Section FunctionSection(const WhereReport& report, const OutputOptions& options)
 }
 
 Section TransferSection(const WhereReport& report, const OutputOptions& options) {
-  Section section = {.title = "collectives and copies"};
+  Section section = {.title = "collectives and copies", .table = "transfers"};
   const auto rows =
       TopRows(report.transfers, options.top.value_or(kRows), "kinds", kByTop, &section.notes);
   const DeviceNames names(report.devices);
@@ -242,7 +242,7 @@ Section TransferSection(const WhereReport& report, const OutputOptions& options)
 }
 
 Section GapSection(const WhereReport& report, const OutputOptions& options) {
-  Section section = {.title = "largest idle gaps, and what the host did"};
+  Section section = {.title = "largest idle gaps, and what the host did", .table = "gaps"};
   const std::span<const WhereGap> rows = report.gaps;
   const DeviceNames names(report.devices);
   RowGrid grid(rows);

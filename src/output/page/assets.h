@@ -1,0 +1,10 @@
+// What every page has, as built in (page.cmake).
+#pragma once
+
+#include <string_view>
+
+namespace xplane_time::output {
+
+extern const std::string_view kPageStyle, kPageScript, kD3Script, kD3Licence;
+
+}  // namespace xplane_time::output

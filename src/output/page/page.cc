@@ -1,0 +1,226 @@
+#include "output/page/page.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <new>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "io/sha256.h"
+#include "output/page/assets.h"
+#include "output/view.h"
+#include "status.h"
+
+namespace xplane_time::output {
+namespace {
+
+// Rows of a table that is as long as it likes; the document has all of them.
+constexpr size_t kMostRows = 500;
+
+std::string Text(std::string_view text) { return XmlText(ValidUtf8(text)); }
+
+constexpr std::string_view kTones[] = {"plain", "dim", "bold", "good", "warning", "bad"};
+
+// The parts of a view as HTML; lines before the first section are the header's.
+class HtmlBody {
+ public:
+  void Add(const ViewLine& line) {
+    if (line.text.empty()) return EndList();
+    if (line.as == ViewLine::kHeading) {
+      Put("p", "verdict", line.text);
+    } else if (line.as == ViewLine::kItem) {
+      Item(kTones[static_cast<size_t>(line.tone)], line.text);
+    } else {
+      Put("p", kTones[static_cast<size_t>(line.tone)], line.text);
+    }
+  }
+
+  void Add(const DiagnosticLine& line) {
+    const bool is_doubt = line.severity == "warning" || line.severity == "error";
+    Put("p", is_doubt ? "doubt" : "note", absl::StrCat(line.severity, ": ", line.text));
+  }
+
+  void Add(const Section& section) {
+    EndList();
+    absl::StrAppend(&text_, "<section data-table=\"", Text(TableShownIn(section)), "\">\n");
+    if (!section.title.empty()) Put("h2", "", section.title);
+    if (section.grid.rows() > 0) AddTable(section.grid);
+    for (const std::string& note : section.notes) Put("p", "note", note);
+    text_.append("</section>\n");
+  }
+
+  // As it is in a terminal.
+  void AddText(std::string_view text) { Put("pre", "", text); }
+
+  std::string Take() && {
+    EndList();
+    return std::move(text_);
+  }
+
+ private:
+  // In the document: said, or the title's first word.
+  static std::string TableShownIn(const Section& section) {
+    if (!section.table.empty()) return std::string(section.table);
+    return section.title.substr(0, section.title.find_first_of(" ,;:"));
+  }
+
+  void Put(std::string_view element, std::string_view css_class, std::string_view text) {
+    EndList();
+    absl::StrAppend(&text_, "<", Absl(element));
+    if (!css_class.empty()) absl::StrAppend(&text_, " class=\"", Absl(css_class), "\"");
+    absl::StrAppend(&text_, ">", Text(text), "</", Absl(element), ">\n");
+  }
+
+  void Item(std::string_view css_class, std::string_view text) {
+    if (!in_list_) text_.append("<ul>\n");
+    in_list_ = true;
+    absl::StrAppend(&text_, "<li class=\"", Absl(css_class), "\">", Text(text), "</li>\n");
+  }
+
+  void EndList() {
+    if (in_list_) text_.append("</ul>\n");
+    in_list_ = false;
+  }
+
+  // Spaces in front, which HTML takes away, stay.
+  static std::string Indented(std::string_view cell) {
+    const size_t spaces = std::min(cell.find_first_not_of(' '), cell.size());
+    std::string text;
+    for (size_t i = 0; i < spaces; ++i) text.append("&nbsp;");
+    return text.append(Text(cell.substr(spaces)));
+  }
+
+  // Bars are left to charts: their columns have no header.
+  void AddTable(const Grid& grid) {
+    std::vector<const Column*> columns;
+    for (const Column& column : grid.columns) {
+      if (!column.hidden && !column.header.empty()) columns.push_back(&column);
+    }
+    const auto class_of = [](const Column& column) { return column.right ? "number" : "text"; };
+    text_.append("<table>\n<thead><tr>");
+    for (const Column* column : columns) {
+      absl::StrAppend(&text_, "<th scope=\"col\" class=\"", class_of(*column), "\">",
+                      Text(column->header), "</th>");
+    }
+    text_.append("</tr></thead>\n<tbody>\n");
+    const size_t shown = std::min(grid.rows(), kMostRows);
+    for (size_t row = 0; row < shown; ++row) {
+      text_.append("<tr>");
+      for (const Column* column : columns) {
+        absl::StrAppend(&text_, "<td class=\"", class_of(*column), "\">", Text(column->cells[row]),
+                        "</td>");
+      }
+      text_.append("</tr>\n");
+    }
+    text_.append("</tbody>\n</table>\n");
+    if (shown < grid.rows()) {
+      Put("p", "note", MoreNote(grid.rows() - shown, "rows", "--format json"));
+    }
+  }
+
+  std::string text_;
+  bool in_list_ = false;
+};
+
+// Raw deflate (RFC 1951).
+std::string Deflated(std::string_view bytes) {
+  z_stream stream = {};
+  constexpr int kRaw = -15, kMemoryLevel = 9;
+  if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kRaw, kMemoryLevel,
+                   Z_DEFAULT_STRATEGY) != Z_OK) {
+    throw std::bad_alloc();
+  }
+  std::string out;
+  std::array<char, 1 << 16> buffer;
+  int code = Z_OK;
+  while (code == Z_OK) {
+    if (stream.avail_in == 0) {
+      const size_t size = std::min<size_t>(bytes.size(), 1 << 30);
+      stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));  // NOLINT
+      stream.avail_in = static_cast<uInt>(size);
+      bytes.remove_prefix(size);
+    }
+    stream.next_out = reinterpret_cast<Bytef*>(buffer.data());
+    stream.avail_out = buffer.size();
+    code = deflate(&stream, bytes.empty() ? Z_FINISH : Z_NO_FLUSH);
+    out.append(buffer.data(), buffer.size() - stream.avail_out);
+  }
+  deflateEnd(&stream);
+  return out;
+}
+
+// As the policy names it.
+std::string HashOf(std::string_view text) {
+  const std::string digest = absl::HexStringToBytes(io::Sha256Hex(text));
+  return absl::StrCat("'sha256-", absl::Base64Escape(digest), "'");
+}
+
+// Finds the path of a row of inputs.
+class PathSink : public result::FlatSink {
+ public:
+  std::string path;
+
+ protected:
+  void Cell(std::string_view /*prefix*/, std::string_view name,
+            const result::FieldValue& value) override {
+    const auto* const text = std::get_if<std::string_view>(&value);
+    if (name == "path" && text != nullptr) path = *text;
+  }
+};
+
+// "xplane-time where: trace.xplane.pb and 2 more".
+std::string TitleOf(const Output& output) {
+  std::string kind = output.result.schema;  // xplane-time.KIND.v1
+  kind = kind.substr(0, kind.rfind('.'));
+  std::ranges::replace(kind, '.', ' ');
+  for (const auto& part : output.result.parts) {
+    const auto* const table = std::get_if<result::Table>(&part);
+    if (table == nullptr || table->name != "inputs" || table->rows == 0) continue;
+    PathSink first;
+    table->visit(0, &first);
+    const size_t more = table->rows - 1;
+    return absl::StrCat(kind, ": ", first.path,
+                        more == 0 ? "" : absl::StrCat(" and ", more, " more"));
+  }
+  return kind;
+}
+
+}  // namespace
+
+std::string PageOf(const Output& output, const OutputOptions& options) {
+  OutputOptions of_view = options;
+  of_view.format = Format::kMarkdown;
+  of_view.top = options.top.value_or(kMostRows);
+  const View view = output.view ? output.view(of_view) : View();
+  const std::string title = Text(TitleOf(output));
+  HtmlBody header, main;
+  for (const ViewLine& line : view.lines) header.Add(line);
+  for (const DiagnosticLine& line : view.diagnostics) header.Add(line);
+  for (const Section& section : view.sections) main.Add(section);
+  for (const ViewLine& line : view.remarks) main.Add(line);
+  if (const auto text = output.others.find(Format::kTable); text != output.others.end()) {
+    main.AddText(text->second());
+  }
+  const std::string data =
+      absl::Base64Escape(Deflated(absl::StrCat("{\"documents\":[", JsonText(output.result), "]}")));
+  const std::string_view style = kPageStyle, d3 = kD3Script, script = kPageScript;
+  return absl::StrCat(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src ",
+      HashOf(d3), " ", HashOf(script), "; style-src ", HashOf(style),
+      "; img-src data:; base-uri 'none'; form-action 'none'\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
+      title, "</title>\n<style>", Absl(style), "</style>\n</head>\n<body>\n<header>\n<h1>", title,
+      "</h1>\n", std::move(header).Take(), "</header>\n<main>\n", std::move(main).Take(),
+      "</main>\n<script type=\"application/octet-stream\" id=\"data\">", data, "</script>\n<!--\n",
+      Absl(kD3Licence), "-->\n<script>", Absl(d3), "</script>\n<script>", Absl(script),
+      "</script>\n</body>\n</html>\n");
+}
+
+}  // namespace xplane_time::output

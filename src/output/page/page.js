@@ -1,0 +1,2158 @@
+// The browser side of a report page: opens the data that the page carries, makes its tables
+// sortable and filterable, and draws charts in front of them.
+//
+// Enters: the page as written (see the contract below) and d3 5, loaded before this script.
+// Leaves: the same page, with controls and figures. Without this script it is complete, too.
+//
+// The page:
+//
+//   <html lang="en"> <body> <header> h1, inputs, verdicts and doubts </header> <main>
+//     <section data-table="kernels" data-document="0">      data-document: absent means 0
+//       <h2>kernels</h2> <p class="note">..</p>*
+//       <table> <thead><tr>
+//         <th scope="col" data-field="self_ps" class="number" data-kind="time" data-unit="us"
+//             data-decimals="2">self us</th> ..
+//       <tbody> <tr data-row="0"><td class="number">128.59</td> ..
+//   </main>
+//   script type="application/octet-stream" id="data": base64 of raw deflate
+//   script: d3;  script: this file (in which the end tag of a script must not be written)
+//
+// data-table names an array of the document, data-row the place in it, data-field a path in a
+// row ("active_ps.median"; "device" is made of plane and host). With data-row a column sorts by
+// the exact value, else by what the cell says. A table that the page shows in part is completed
+// from the document, if what we would write for the rows that are there is what is there.
+// data-kind is time (data-unit ns, us, ms or s, and data-decimals), share (a percentage of 1, with
+// one decimal unless data-decimals says otherwise), rate ("1.31 T"), number (data-decimals), count
+// or text; what is none of them has none. "-" is unknown.
+//
+// The data: {"documents": [RESULT, ..]}, each as --format json prints it. Times are integers of
+// picoseconds up to 2^63: those that a double would round stay text (ParseExact).
+//
+// Every text goes through textContent and every style through the CSSOM: the page's
+// Content-Security-Policy allows no inline style, no handler, no request.
+//
+// A timeline is a member of a document. All its times are whole ticks, so that trailing zeros
+// cost nothing; columns, and differences where they are small, since these compress best:
+//
+//   "timeline": {
+//     "tick_ps": 1000, "start": 0, "end": 4781497,        in ticks from the capture's start
+//     "names": ["fusion.1", ..],                          what took longest in all first
+//     "lanes": [{
+//       "name": "GPU:0 stream 16", "count": 123456,       events in the lane
+//       "bins": {"width": 4096,                           ticks; only bins in which events start
+//         "grain": 64,                see below; absent: 1
+//         "index": [3,1,1,..],        difference to the bin before (the first: to 0)
+//         "first": [17,..],           first start - start of the bin
+//         "span": [3900,..],          last end - first start; may go beyond the bin
+//         "idle": [210,..],           span - union of the executions
+//         "more": [11,..],            events - 1
+//         "name": [0,..]},            of the longest event
+//       "events": {"least": 900,      every event of at least so many ticks; 0: all of them
+//         "start": [20,..],           difference to the start before (the first: to 0)
+//         "duration": [950,..], "name": [0,..]}
+//     }]
+//   }
+//
+// C++ sends the finest level only; the coarser ones, each four times as wide, are sums that the
+// browser makes in milliseconds. A bin of one event is that event, exactly. In bins of several,
+// first, span and idle are whole grains (first rounded down, span and idle up): a 64th of the
+// width is finer than a pixel, and halves the bytes. Events of at least `least` ticks are listed
+// one by one. Where these are all (least: 0), bins need not be sent. With `least` as large as the
+// size of the page asks for, ten million events are some 400,000 bins and the longest events,
+// and what is not single says so. Measured in the page (base64 of deflate), of built GPU lanes:
+// 8 bytes an event, 5 a bin with grains; 2.7 million events, of which 490,000 bins and 200,000
+// single ones, are a page of 4.1 MB, ready after 1.2 to 1.7 s, and a step of zoom takes 2 to
+// 18 ms, on two processors that others use, too.
+'use strict';
+(() => {
+
+// ---------------------------------------------------------------- data
+
+// The document of the page, with integers beyond 2^53 as text.
+async function OpenData() {
+  const holder = document.getElementById('data');
+  if (!holder) return {documents: []};
+  const packed = atob(holder.textContent.replace(/\s+/g, ''));
+  const bytes = Uint8Array.from(packed, (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
+  return ParseExact(await new Response(stream).text());
+}
+
+// JSON.parse, but integers of 16 digits and more become strings. The slow way is taken only
+// where there is one.
+function ParseExact(text) {
+  if (!/[:,[]\s*-?\d{16,}\s*[,}\]]/.test(text)) return JSON.parse(text);
+  const token = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+  return JSON.parse(text.replace(token, (t) => /^-?\d{16,}$/.test(t) ? `"${t}"` : t));
+}
+
+// A double, or null where it is unknown.
+function Num(value) {
+  if (value === null || value === undefined || value === '') return null;
+  const number = Number(value);
+  return Number.isNaN(number) ? null : number;
+}
+
+// What a path ("active_ps.median") leads to in a row; undefined where it leads nowhere.
+function FieldOf(row, path) {
+  if (path === 'device' && row.device === undefined) return row.plane && DeviceName(row);
+  if (Object.prototype.hasOwnProperty.call(row, path)) return row[path];
+  let value = row;
+  for (const name of path.split('.')) {
+    if (value === null) return null;
+    if (typeof value !== 'object') return undefined;
+    value = value[name];
+  }
+  return value;
+}
+
+// "GPU:0" for "/device:GPU:0"; "CPU:0" for "/host:CPU".
+function DeviceName(row) {
+  const name = String(row.plane).replace(/^\/(device|host):/, '');
+  if (row.ordinal === null || row.ordinal === undefined || /:\d+$/.test(name)) return name;
+  return `${name}:${row.ordinal}`;
+}
+
+// Names of rows' devices, with host and input only where several are there.
+function DeviceNamer(rows) {
+  const several = (key) => new Set(rows.map((row) => row[key])).size > 1;
+  const hosts = several('host'), inputs = several('input');
+  return (row) => DeviceName(row) + (hosts && row.host ? ` on ${row.host}` : '') +
+                  (inputs ? ` of input ${row.input}` : '');
+}
+
+// ---------------------------------------------------------------- text
+
+const kScales = [
+  {unit: 'ns', ps: 1e3, most: 3}, {unit: 'us', ps: 1e6, most: 6},
+  {unit: 'ms', ps: 1e9, most: 9}, {unit: 's', ps: 1e12, most: 12},
+];
+
+// Four to five significant digits, as the tables have them.
+function Decimals(value, scale) {
+  const size = Math.abs(value);
+  let decimals = size >= 100000 ? 0 : size >= 1000 ? 1 : size >= 100 ? 2 : 3;
+  if (size > 0 && size < 1) decimals = 3 - Math.floor(Math.log10(size));
+  return Math.min(decimals, scale.most);
+}
+
+function ScaleOf(ps) {
+  const size = Math.abs(ps);
+  return [...kScales].reverse().find((scale) => size >= scale.ps) ||
+         kScales[size === 0 ? 1 : 0];
+}
+
+// As printf has it: a tie goes to the even digit, where toFixed goes up.
+function Fixed(value, decimals) {
+  const text = value.toFixed(decimals);
+  const rest = Math.abs(value) * 10 ** decimals % 1;
+  if (Math.abs(rest - 0.5) > 1e-6) return text;
+  const digits = value.toFixed(Math.min(100, decimals + 40));
+  const cut = digits.length - Math.min(40, 100 - decimals);
+  if (!/^50*$/.test(digits.slice(cut))) return text;
+  const kept = digits.slice(0, cut).replace(/\.$/, '');
+  return '02468'.includes(kept[kept.length - 1]) ? kept : text;
+}
+
+// "12.346 us"; unknown is said.
+function TimeText(value, plus = '') {
+  const ps = Num(value);
+  if (ps === null) return 'unknown';
+  const scale = ScaleOf(ps);
+  const digits = Fixed(ps / scale.ps, Decimals(ps / scale.ps, scale));
+  return `${ps > 0 ? plus : ''}${digits} ${scale.unit}`;
+}
+
+// Ticks of a time axis: one unit for all of them.
+function TimeTicks(domain) {
+  const scale = ScaleOf(Math.max(Math.abs(domain[0]), Math.abs(domain[1])));
+  const format = d3.format(',');
+  return (ps) => `${format(Number((ps / scale.ps).toPrecision(9)))} ${scale.unit}`;
+}
+
+function PercentText(share) {
+  return share === null ? 'unknown' : `${(share * 100).toFixed(1)} %`;
+}
+
+// "+6.69 %" for 1.0669.
+function ChangeText(ratio) {
+  const percent = (ratio - 1) * 100;
+  const size = Math.abs(percent);
+  const digits = size >= 1e6 ? percent.toExponential(1) : percent.toFixed(size >= 9.95 ? 1 : 2);
+  return `${percent > 0 ? '+' : ''}${digits} %`;
+}
+
+// "1.31 T", as the tables have rates.
+function RateText(value) {
+  if (value === null) return 'unknown';
+  if (value === 0) return '0';
+  const prefixes = ['', ' k', ' M', ' G', ' T', ' P', ' E'];
+  let at = 0;
+  for (; Math.abs(value) >= 999.5 && at + 1 < prefixes.length; ++at) value /= 1000;
+  const size = Math.abs(value);
+  return Fixed(value, size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2) + prefixes[at];
+}
+
+// The middle gives way, so that names that differ at their ends stay apart.
+function Shortened(text, most) {
+  const letters = Array.from(text);
+  if (letters.length <= most) return text;
+  const head = Math.ceil((most - 1) / 2), tail = most - 1 - head;
+  return letters.slice(0, head).join('') + '…' +
+         letters.slice(letters.length - tail).join('');
+}
+
+function Counted(count, what) {
+  return `${d3.format(',')(count)} ${what}${count === 1 ? '' : 's'}`;
+}
+
+// ---------------------------------------------------------------- elements
+
+function Element(name, options = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(options)) {
+    if (key === 'text') element.textContent = value;
+    else if (key.startsWith('on')) element.addEventListener(key.slice(2), value);
+    else if (value !== null && value !== undefined) element.setAttribute(key, value);
+  }
+  element.append(...children);
+  return element;
+}
+
+// ---------------------------------------------------------------- tables
+
+const kPageRows = 200;
+
+// What a cell sorts by: a number, a bigint-like text, or words; null is unknown.
+function CellValue(cell, isNumber) {
+  if (cell.dataset.value !== undefined) return cell.dataset.value;
+  const text = cell.textContent.trim();
+  if (!isNumber) return text === '-' ? null : text;
+  const match = /[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?/i.exec(text);
+  return match ? match[0].replace(/,/g, '') : null;
+}
+
+// Numbers by size, exactly where doubles are equal; words by language; unknown last both ways.
+function Compare(a, b, isNumber, direction) {
+  const noA = a === null || a === undefined, noB = b === null || b === undefined;
+  if (noA || noB) return noA - noB;
+  if (!isNumber) return direction * kCollator.compare(String(a), String(b));
+  const difference = Number(a) - Number(b);
+  if (difference !== 0 || typeof a !== 'string' || typeof b !== 'string') {
+    return direction * difference;
+  }
+  if (!/^-?\d+$/.test(a) || !/^-?\d+$/.test(b)) return 0;
+  const exact = BigInt(a) - BigInt(b);
+  return direction * (exact > 0n ? 1 : exact < 0n ? -1 : 0);
+}
+const kCollator = new Intl.Collator('en', {numeric: true});
+
+// The text of a field as the table's column writes it; null where we do not know how.
+function CellText(value, column) {
+  if (value === undefined || Array.isArray(value)) return null;
+  if (value === null) return '-';
+  if (typeof value === 'object') return null;
+  const decimals = column.decimals;
+  switch (column.kind) {
+    case 'time': {
+      const scale = kScales.find((s) => s.unit === column.unit);
+      if (!scale || !Number.isInteger(decimals)) return null;
+      return Fixed(Number(value) / scale.ps, decimals);
+    }
+    case 'share': return Fixed(Number(value) * 100, Number.isInteger(decimals) ? decimals : 1);
+    case 'number': return Number.isInteger(decimals) ? Fixed(Number(value), decimals) : null;
+    case 'rate': return RateText(Number(value));
+    case 'count':
+    case 'text': return String(value);
+    default: return null;
+  }
+}
+
+function ColumnsOf(table) {
+  return Array.from(table.tHead.rows[table.tHead.rows.length - 1].cells, (th) => ({
+    th,
+    label: th.textContent,
+    field: th.dataset.field,
+    kind: th.dataset.kind || (th.classList.contains('number') ? null : 'text'),
+    unit: th.dataset.unit,
+    decimals: th.dataset.decimals === undefined ? undefined : Number(th.dataset.decimals),
+    isNumber: th.classList.contains('number'),
+  }));
+}
+
+// Cells of a JSON row as text; null where one of them cannot be written.
+function RowTexts(row, columns) {
+  const texts = columns.map((column) =>
+    column.field === undefined ? null : CellText(FieldOf(row, column.field), column));
+  return texts.includes(null) ? null : texts;
+}
+
+// Rows of the table: {texts, values, tr}. values come from the document where data-row says so.
+function GivenRows(table, columns, rows) {
+  return Array.from(table.tBodies[0].rows, (tr) => {
+    const source = rows && tr.dataset.row !== undefined ? rows[Number(tr.dataset.row)] : null;
+    const cells = Array.from(tr.cells);
+    const values = cells.map((cell, i) => {
+      const column = columns[i] || {};
+      const exact = source && column.field ? FieldOf(source, column.field) : undefined;
+      const plain = exact === null || ['string', 'number'].includes(typeof exact);
+      return plain && cell.dataset.value === undefined ? exact
+                                                       : CellValue(cell, column.isNumber);
+    });
+    return {texts: cells.map((cell) => cell.textContent), values, tr, source};
+  });
+}
+
+// Rows of the document that the page left out. None, unless we write the given ones alike.
+function MissingRows(given, columns, rows) {
+  if (!rows || given.length >= rows.length || given.some((row) => !row.source)) return [];
+  const alike = given.every((row) => {
+    const texts = RowTexts(row.source, columns);
+    return texts !== null && texts.every((text, i) => text === row.texts[i]);
+  });
+  if (!alike) return [];
+  const there = new Set(given.map((row) => row.source));
+  const missing = [];
+  for (const source of rows) {
+    if (there.has(source)) continue;
+    const texts = RowTexts(source, columns);
+    if (texts === null) return [];
+    missing.push({texts, values: columns.map((c) => FieldOf(source, c.field)), tr: null, source});
+  }
+  return missing;
+}
+
+const kLongText = 90;
+
+// Long names take two lines until someone asks for more; paper has them whole.
+function Fold(cell) {
+  if (cell.textContent.length <= kLongText || cell.children.length) return;
+  const text = cell.textContent;
+  cell.replaceChildren(Element('span', {class: 'long', text, title: text}));
+}
+
+function RowElement(row, columns) {
+  if (row.tr) {
+    if (!row.folded) Array.from(row.tr.cells).forEach(Fold);
+    row.folded = true;
+    return row.tr;
+  }
+  row.tr = Element('tr');
+  row.texts.forEach((text, i) => {
+    row.tr.append(Element('td', {text, class: columns[i].isNumber ? 'number' : 'text'}));
+  });
+  Array.from(row.tr.cells).forEach(Fold);
+  return row.tr;
+}
+
+// One table with its controls. State: order, filter and how many rows are shown.
+class Table {
+  constructor(section, rows) {
+    this.section = section;
+    this.element = section.querySelector('table');
+    this.columns = ColumnsOf(this.element);
+    this.name = section.dataset.table;
+    const given = GivenRows(this.element, this.columns, rows);
+    this.rows = given.concat(MissingRows(given, this.columns, rows));
+    this.completed = this.rows.length > given.length;
+    this.shown = this.rows;
+    this.most = kPageRows;
+    this.sorted = null;  // {column, direction}
+    this.filter = '';
+    this.AddControls();
+    this.AddSorting();
+    this.Show();
+  }
+
+  AddControls() {
+    const id = `filter-${this.section.dataset.document || 0}-${this.name}`;
+    this.input = Element('input', {type: 'search', id, autocomplete: 'off', spellcheck: 'false'});
+    this.input.addEventListener('input', () => {
+      clearTimeout(this.timer);
+      this.timer = setTimeout(() => this.Filter(this.input.value),
+                              this.rows.length > 5000 ? 150 : 0);
+    });
+    this.count = Element('output', {class: 'count', for: id, 'aria-live': 'polite'});
+    const label = Element('label', {for: id, text: `Filter ${this.Title()}`});
+    this.controls = Element('div', {class: 'controls'}, label, this.input, this.count);
+    this.more = Element('button', {type: 'button', text: `${kPageRows} more rows`});
+    this.more.addEventListener('click', () => this.Grow(kPageRows));
+    this.all = Element('button', {type: 'button', text: 'All rows'});
+    this.all.addEventListener('click', () => this.Grow(Infinity));
+    this.growth = Element('div', {class: 'controls growth'}, this.more, this.all);
+    const scroll = Element('div', {
+      class: 'scroll', role: 'region', tabindex: '0', 'aria-label': `Table: ${this.Title()}`});
+    this.element.replaceWith(scroll);
+    scroll.append(this.element);
+    scroll.before(this.controls);
+    scroll.after(this.growth);
+    if (this.rows.length < 2) this.controls.hidden = true;
+    this.section.classList.add('live');
+    if (this.completed) this.section.classList.add('completed');
+  }
+
+  Title() {
+    const heading = this.section.querySelector('h2');
+    return heading ? heading.textContent : this.name;
+  }
+
+  AddSorting() {
+    this.columns.forEach((column, i) => {
+      const button = Element('button', {type: 'button', class: 'sort'});
+      button.append(...column.th.childNodes);
+      button.addEventListener('click', () => this.SortBy(i));
+      column.th.append(button);
+    });
+    this.element.tBodies[0].addEventListener('mouseover', (event) => this.SayExactly(event));
+    this.element.tBodies[0].addEventListener('click', (event) => {
+      const long = event.target.closest('.long');
+      if (long) long.classList.toggle('open');
+    });
+  }
+
+  // The picoseconds of a time, when pointed at.
+  SayExactly(event) {
+    const cell = event.target.closest('td');
+    if (!cell || cell.title) return;
+    const column = this.columns[cell.cellIndex];
+    if (!column || !column.field || !/_ps(\.|$)/.test(column.field)) return;
+    const row = this.shown.find((candidate) => candidate.tr === cell.parentNode);
+    const value = row && row.values[cell.cellIndex];
+    if (value !== null && value !== undefined) cell.title = `${value} ps`;
+  }
+
+  // Numbers begin with the largest, words with A; then the other way round.
+  SortBy(i) {
+    const first = this.columns[i].isNumber ? -1 : 1;
+    const again = this.sorted && this.sorted.column === i;
+    const direction = again ? -this.sorted.direction : first;
+    this.sorted = {column: i, direction};
+    const {isNumber} = this.columns[i];
+    this.rows = this.rows.slice().sort((a, b) =>
+      Compare(a.values[i], b.values[i], isNumber, direction));
+    for (const {th} of this.columns) th.removeAttribute('aria-sort');
+    this.columns[i].th.setAttribute('aria-sort', direction > 0 ? 'ascending' : 'descending');
+    this.Filter(this.filter);
+  }
+
+  Filter(text) {
+    this.filter = text;
+    const wanted = text.trim().toLowerCase();
+    this.shown = wanted === '' ? this.rows : this.rows.filter((row) =>
+      row.texts.some((cell) => cell.toLowerCase().includes(wanted)));
+    this.most = kPageRows;
+    this.Show();
+  }
+
+  Grow(rows) {
+    this.most = Math.min(this.shown.length, this.most + rows);
+    this.Show();
+  }
+
+  Show(most = this.most) {
+    const visible = this.shown.slice(0, most);
+    this.element.tBodies[0].replaceChildren(
+      ...visible.map((row) => RowElement(row, this.columns)));
+    const left = this.shown.length - visible.length;
+    this.growth.hidden = left === 0;
+    this.more.hidden = left <= kPageRows;
+    this.all.textContent = `All ${d3.format(',')(this.shown.length)} rows`;
+    const format = d3.format(',');
+    this.count.textContent = left === 0 && this.shown.length === this.rows.length
+      ? Counted(this.rows.length, 'row')
+      : `${format(visible.length)} of ${Counted(this.rows.length, 'row')}` +
+        (this.filter.trim() ? `, ${format(this.shown.length)} found` : '');
+  }
+}
+
+function MakeTables(documents) {
+  const tables = [];
+  for (const section of document.querySelectorAll('section[data-table]')) {
+    const table = section.querySelector('table');
+    if (!table || !table.tHead || !table.tBodies.length) continue;
+    const result = documents[Number(section.dataset.document || 0)] || {};
+    const rows = FieldOf(result, section.dataset.table);
+    tables.push(new Table(section, Array.isArray(rows) ? rows : null));
+  }
+  // Paper has no buttons: it gets every row.
+  addEventListener('beforeprint', () => tables.forEach((table) => table.Show(Infinity)));
+  addEventListener('afterprint', () => tables.forEach((table) => table.Show()));
+  return tables;
+}
+
+// ---------------------------------------------------------------- figures
+
+// One for all figures: what the pointer or the keyboard is at. Also read out.
+const tip = {
+  element: null,
+  Show(lines, x, y) {
+    if (!this.element) {
+      this.element = Element('div', {class: 'tip', role: 'status'});
+      document.body.append(this.element);
+    }
+    this.element.replaceChildren(...lines.map((text, i) =>
+      Element(i === 0 ? 'strong' : 'span', {text})));
+    this.element.hidden = false;
+    const {width, height} = this.element.getBoundingClientRect();
+    const left = Math.min(x + 14, document.documentElement.clientWidth - width - 8);
+    const top = y + 18 + height > innerHeight ? y - height - 10 : y + 18;
+    this.element.style.left = `${Math.max(4, left)}px`;
+    this.element.style.top = `${Math.max(4, top)}px`;
+  },
+  Hide() { if (this.element) this.element.hidden = true; },
+};
+
+// A figure: {name, title, finding, how, legend, draw(svg, width) -> height}. The finding, in
+// words, is the caption's first sentence and the picture's accessible name.
+class Figure {
+  constructor(spec) {
+    this.spec = spec;
+    this.element = Element('figure', {'data-figure': spec.name});
+    this.element.append(this.Caption());
+    if (spec.legend && spec.legend.length) this.element.append(Legend(spec.legend));
+    this.svg = d3.create('svg')
+        .attr('role', 'img').attr('aria-label', `${spec.title}: ${spec.finding}`)
+        .attr('tabindex', 0).attr('focusable', 'true');
+    this.element.append(this.svg.node());
+    this.at = -1;
+    this.Listen();
+  }
+
+  Caption() {
+    const {title, finding, how} = this.spec;
+    const caption = Element('figcaption', {}, Element('strong', {text: title}), ' ',
+                            Element('span', {class: 'finding', text: finding}));
+    if (how) caption.append(' ', Element('span', {class: 'how', text: how}));
+    return caption;
+  }
+
+  // Draws anew where the width has changed.
+  Draw() {
+    const width = Math.max(280, Math.floor(this.element.clientWidth) || 900);
+    if (width === this.width) return;
+    this.width = width;
+    this.svg.selectAll('*').remove();
+    AddHatch(this.svg);
+    const height = Math.ceil(this.spec.draw(this.svg, width));
+    this.svg.attr('viewBox', `0 0 ${width} ${height}`).attr('width', width)
+        .attr('height', height);
+    this.marks = this.svg.selectAll('.mark').nodes();
+    this.at = -1;
+  }
+
+  Listen() {
+    const node = this.svg.node();
+    node.addEventListener('pointermove', (event) => {
+      const mark = event.target.closest('.mark');
+      if (mark) this.Point(mark, event.clientX, event.clientY);
+      else this.Leave();
+    });
+    node.addEventListener('pointerleave', () => this.Leave());
+    node.addEventListener('blur', () => this.Leave());
+    node.addEventListener('keydown', (event) => this.Key(event));
+    node.addEventListener('click', (event) => this.Act(event.target.closest('.mark')));
+  }
+
+  // What a figure does when a mark is chosen, where it does anything.
+  Act(mark) {
+    if (!mark || !this.spec.act) return;
+    this.spec.act(d3.select(mark).datum());
+    this.Leave();
+    this.width = 0;
+    this.Draw();
+  }
+
+  Key(event) {
+    const steps = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1};
+    const last = this.marks.length - 1;
+    if (event.key === 'Escape') return this.Leave();
+    if (event.key === 'Enter') return this.Act(this.marks[this.at]);
+    if (event.key === 'Home') this.at = 0;
+    else if (event.key === 'End') this.at = last;
+    else if (event.key in steps) {
+      this.at = Math.min(last, Math.max(0, this.at + steps[event.key]));
+    } else return undefined;
+    event.preventDefault();
+    if (last < 0) return undefined;
+    const mark = this.marks[this.at];
+    const box = mark.getBoundingClientRect();
+    return this.Point(mark, box.left + box.width / 2, box.top + box.height / 2);
+  }
+
+  Point(mark, x, y) {
+    if (this.pointed && this.pointed !== mark) this.pointed.classList.remove('pointed');
+    this.pointed = mark;
+    mark.classList.add('pointed');
+    tip.Show(d3.select(mark).datum().tip, x, y);
+  }
+
+  Leave() {
+    if (this.pointed) this.pointed.classList.remove('pointed');
+    this.pointed = null;
+    tip.Hide();
+  }
+}
+
+function Legend(entries) {
+  const list = Element('ul', {class: 'legend'});
+  for (const {text, fill} of entries) {
+    const key = d3.create('svg').attr('width', 14).attr('height', 14).attr('aria-hidden', 'true');
+    AddHatch(key);
+    key.append('rect').attr('width', 14).attr('height', 14).call(Fill, fill);
+    list.append(Element('li', {}, key.node(), Element('span', {text})));
+  }
+  return list;
+}
+
+// What is unknown is hatched, never 0 and never a colour.
+let hatches = 0;
+function AddHatch(svg) {
+  const id = `hatch-${++hatches}`;
+  svg.node().hatch = id;
+  const pattern = svg.append('defs').append('pattern').attr('id', id)
+      .attr('width', 6).attr('height', 6).attr('patternUnits', 'userSpaceOnUse')
+      .attr('patternTransform', 'rotate(45)');
+  pattern.append('rect').attr('width', 6).attr('height', 6).attr('class', 'hatch-ground');
+  pattern.append('rect').attr('width', 2).attr('height', 6).attr('class', 'hatch-line');
+}
+
+// Colours are classes of the style sheet, which knows light and dark.
+function Fill(selection, fill) {
+  selection.each(function () {
+    const name = typeof fill === 'function' ? fill(d3.select(this).datum()) : fill;
+    const shape = d3.select(this).classed(`fill-${name}`, true).classed('shape', true);
+    if (name !== 'unknown') return;
+    const owner = this.ownerSVGElement;
+    shape.attr('fill', `url(#${owner.hatch})`);
+  });
+}
+
+// The left margin for names, and how many letters fit.
+function NameMargin(names, width) {
+  const longest = d3.max(names, (name) => Array.from(name).length) || 1;
+  const space = Math.min(longest * 6.9 + 12, Math.max(86, width * 0.32));
+  return {space, letters: Math.max(6, Math.floor((space - 12) / 6.9))};
+}
+
+function RowName(svg, name, margin, y, tipLines) {
+  const text = svg.append('text').attr('class', 'name').attr('x', margin.space - 8).attr('y', y)
+      .attr('dy', '0.35em').attr('text-anchor', 'end').text(Shortened(name, margin.letters));
+  if (tipLines) text.append('title').text(name);
+}
+
+function BottomAxis(svg, x, y, width, format) {
+  const ticks = Math.max(2, Math.floor((x.range()[1] - x.range()[0]) / 90));
+  const axis = d3.axisBottom(x).ticks(ticks).tickSizeOuter(0);
+  if (format) axis.tickFormat(format);
+  svg.append('g').attr('class', 'axis').attr('transform', `translate(0,${y})`).call(axis);
+}
+
+// Vertical lines behind the marks.
+function Grid(svg, x, top, bottom) {
+  const ticks = x.ticks(Math.max(2, Math.floor((x.range()[1] - x.range()[0]) / 90)));
+  svg.append('g').attr('class', 'grid').selectAll('line').data(ticks).enter().append('line')
+      .attr('x1', (v) => x(v)).attr('x2', (v) => x(v)).attr('y1', top).attr('y2', bottom);
+}
+
+// Horizontal bars. rows: {name, value, fill, tip, note}; value null is unknown.
+function DrawBars(svg, width, rows) {
+  const margin = NameMargin(rows.map((row) => row.name), width);
+  const step = 24, top = 4, right = 82, bottom = top + step * rows.length;
+  const x = d3.scaleLinear().domain([0, d3.max(rows, (row) => row.value) || 1])
+      .range([margin.space, width - right]);
+  Grid(svg, x, top, bottom);
+  rows.forEach((row, i) => {
+    const y = top + i * step;
+    RowName(svg, row.name, margin, y + step / 2, true);
+    const known = row.value !== null;
+    svg.append('rect').datum(row).attr('class', 'mark').attr('x', x.range()[0]).attr('y', y + 4)
+        .attr('width', known ? Math.max(1, x(row.value) - x(0)) : 40).attr('height', step - 8)
+        .attr('data-value', row.value).call(Fill, known ? row.fill : 'unknown');
+    svg.append('text').attr('class', 'value').attr('y', y + step / 2).attr('dy', '0.35em')
+        .attr('x', (known ? x(row.value) : x(0) + 40) + 6).text(row.note || TimeText(row.value));
+  });
+  BottomAxis(svg, x, bottom, width, TimeTicks(x.domain()));
+  return bottom + 26;
+}
+
+// Stacked bars. rows: {name, parts: [{key, text, value, fill}], total}; as shares of each total,
+// or as times on one axis.
+function DrawStacks(svg, width, rows, asShares) {
+  const margin = NameMargin(rows.map((row) => row.name), width);
+  const step = 28, top = 4, right = 82, bottom = top + step * rows.length;
+  const most = asShares ? 1 : d3.max(rows, (row) => row.total) || 1;
+  const x = d3.scaleLinear().domain([0, most]).range([margin.space, width - right]);
+  Grid(svg, x, top, bottom);
+  rows.forEach((row, i) => {
+    const y = top + i * step;
+    RowName(svg, row.name, margin, y + step / 2, true);
+    DrawStack(svg, row, x, y + 4, step - 8, asShares);
+    svg.append('text').attr('class', 'value').attr('y', y + step / 2).attr('dy', '0.35em')
+        .attr('x', x(asShares ? 1 : row.total || 0) + 6)
+        .text(row.total === null ? 'unknown' : TimeText(row.total));
+  });
+  BottomAxis(svg, x, bottom, width, asShares ? d3.format('.0%') : TimeTicks(x.domain()));
+  return bottom + 26;
+}
+
+function DrawStack(svg, row, x, y, height, asShares) {
+  if (row.total === null || row.parts.length === 0) {
+    svg.append('rect').datum({tip: [row.name, 'time unknown']}).attr('class', 'mark')
+        .attr('x', x(0)).attr('y', y).attr('width', x(x.domain()[1]) - x(0))
+        .attr('height', height).call(Fill, 'unknown');
+    return;
+  }
+  const scale = asShares ? 1 / (row.total || 1) : 1;
+  let before = 0;
+  for (const part of row.parts) {
+    const share = row.total ? part.value / row.total : 0;
+    const left = x(before * scale), right = x((before + part.value) * scale);
+    svg.append('rect').attr('class', 'mark').attr('x', left).attr('y', y)
+        .datum({tip: [row.name, `${part.text}: ${TimeText(part.value)}`, PercentText(share)]})
+        .attr('width', Math.max(0, right - left)).attr('height', height)
+        .attr('data-part', part.key).attr('data-value', part.value).call(Fill, part.fill);
+    if (right - left > 44) {
+      svg.append('text').attr('class', `inside on-${part.fill}`).attr('x', (left + right) / 2)
+          .attr('y', y + height / 2).attr('dy', '0.35em').text(`${Math.round(share * 100)} %`);
+    }
+    before += part.value;
+  }
+}
+
+// Rows whose names repeat get what tells them apart, as far as it does: the function, then the
+// program.
+function Distinct(rows) {
+  for (const more of ['of', 'program']) {
+    const count = d3.nest().key((row) => row.name).rollup((same) => same.length).object(rows);
+    for (const row of rows) {
+      if (count[row.name] > 1 && row[more]) row.name += ` · ${row[more]}`;
+    }
+  }
+  return rows;
+}
+
+// ---------------------------------------------------------------- views: where
+
+const kParts = [
+  {key: 'compute_ps', text: 'compute', fill: 'compute'},
+  {key: 'collective_exposed_ps', text: 'exposed collective', fill: 'collective'},
+  {key: 'copy_exposed_ps', text: 'exposed copy', fill: 'copy'},
+  {key: 'other_ps', text: 'other', fill: 'other'},
+  {key: 'foreign_ps', text: 'other functions', fill: 'foreign'},
+];
+const kIdleParts = [
+  {key: 'idle_host_ps', text: 'idle, host late', fill: 'idle-host'},
+  {key: 'idle_launch_ps', text: 'idle, launched', fill: 'idle-launch'},
+  {key: 'idle_unknown_ps', text: 'idle, cause unknown', fill: 'unknown'},
+];
+const kIdle = {key: 'idle_ps', text: 'idle', fill: 'idle'};
+const kBusy = {key: 'busy_ps', text: 'busy', fill: 'compute'};
+
+// The exact partition of a row's span: its parts add up to the total. Where launches are not
+// known (null), idle time is one part whose cause is unknown.
+function Partition(row) {
+  const total = Num(row.span_ps);
+  if (total === null || Num(row.compute_ps) === null) return {total: null, parts: []};
+  const taken = (part) => ({...part, value: Num(row[part.key])});
+  const parts = kParts.map(taken).filter((part) => part.value !== null);
+  const idle = kIdleParts.map(taken).filter((part) => part.value !== null);
+  if (idle.length === 0 && Num(row.idle_ps) !== null) idle.push(taken(kIdle));
+  return {total, parts: parts.concat(idle).filter((part) => part.value > 0)};
+}
+
+// Busy and not, of a report's device.
+function BusyPartition(row) {
+  if (row.compute_ps !== undefined) return Partition(row);
+  const first = Num(row.first_ps), last = Num(row.last_ps), busy = Num(row.busy_ps);
+  if (first === null || last === null) return {total: null, parts: []};
+  const total = last - first;
+  return {total, parts: [{...kBusy, value: busy}, {...kIdle, value: total - busy}]
+      .filter((part) => part.value > 0)};
+}
+
+function LegendOf(rows) {
+  const used = new Set(rows.flatMap((row) => row.parts.map((part) => part.key)));
+  return [kBusy, ...kParts, ...kIdleParts, kIdle].filter((part) => used.has(part.key));
+}
+
+// "TPU:0: 82.2 % exposed copy, 14.8 % idle, cause unknown, 2.6 % compute"
+function LargestParts(row) {
+  const parts = row.parts.filter((part) => part.value >= row.total * 5e-4)
+      .sort((a, b) => b.value - a.value).slice(0, 3);
+  return `${row.name}: ` + parts.map((part) =>
+    `${PercentText(part.value / (row.total || 1))} ${part.text}`).join('; ');
+}
+
+const kMostRows = 16;
+
+function PartitionView(name, title, rows, what) {
+  if (rows.length === 0) return null;
+  const shown = rows.slice(0, kMostRows);
+  const known = shown.filter((row) => row.total !== null);
+  const left = rows.length - shown.length;
+  const causes = known.some((row) => row.parts.some((part) => part.key === 'idle_unknown_ps'));
+  return {
+    name, title,
+    finding: (known.length ? LargestParts(known[0]) : `no ${what} has a known time`) + '.',
+    how: 'Shares of each one\'s first start to last end, which is at the right; the parts add up' +
+         ' exactly.' +
+         (causes ? ' Hatched: no launch is known, so why it was idle is unknown.' : '') +
+         (known.length < shown.length ? ' A bar that is all hatched has no known time.' : '') +
+         (left > 0 ? ` ${Counted(left, `more ${what}`)} in the table.` : ''),
+    legend: LegendOf(known),
+    draw: (svg, width) => DrawStacks(svg, width, shown, true),
+  };
+}
+
+function WhereDevices(result) {
+  const nameOf = DeviceNamer(result.devices);
+  const rows = result.devices.map((row) => ({name: nameOf(row), ...Partition(row)}));
+  return PartitionView('where-devices', 'Where each device\'s time went', rows, 'device');
+}
+
+function WhereFunctions(result) {
+  const nameOf = DeviceNamer(result.devices);
+  const several = result.devices.length > 1;
+  const rows = result.functions
+      .map((row) => ({name: row.function + (several ? ` ${nameOf(row)}` : ''), ...Partition(row)}))
+      .sort((a, b) => (b.total || 0) - (a.total || 0));
+  return PartitionView('where-functions', 'Where each function\'s time went', rows, 'function');
+}
+
+const kMostSteps = 300;  // columns of a device
+
+// Of each so many steps in a row the longest.
+function LongestOfEach(group, steps) {
+  if (group <= 1) return steps;
+  return d3.range(0, steps.length, group).map((at) =>
+    steps.slice(at, at + group).reduce((a, b) => (b.total || 0) > (a.total || 0) ? b : a));
+}
+
+// One small panel a device, one column a step.
+function WhereSteps(result) {
+  if (!result.steps || result.steps.length === 0) return null;
+  const nameOf = DeviceNamer(result.devices);
+  const all = d3.nest().key(nameOf).entries(result.steps);
+  const group = Math.ceil(d3.max(all, ({values}) => values.length) / kMostSteps);
+  const devices = all.slice(0, 8).map(({key, values}) => ({
+    name: key,
+    steps: LongestOfEach(group, values.map((row) =>
+      ({name: `${key}, step ${row.name}`, ...Partition(row)}))),
+  }));
+  const steps = devices.flatMap((device) => device.steps).filter((step) => step.total !== null);
+  if (steps.length === 0) return null;
+  const high = d3.max(steps, (step) => step.total);
+  const longest = steps.find((step) => step.total === high);
+  return {
+    name: 'where-steps', title: 'Each step',
+    finding: `${Counted(result.steps.length, 'step')}; the longest is ${longest.name}, ` +
+             `${TimeText(high)}.`,
+    how: 'In the order in which they began; a column\'s height is the step\'s time.' +
+         (group > 1 ? ` Of each ${group} steps the longest is drawn.` : '') +
+         (all.length > devices.length
+             ? ` ${Counted(all.length - devices.length, 'more device')} in the table.` : ''),
+    legend: LegendOf(steps),
+    draw: (svg, width) => DrawSteps(svg, width, devices, high),
+  };
+}
+
+function DrawSteps(svg, width, devices, high) {
+  const panel = 110, gap = 26, left = 70, top = 18;
+  devices.forEach((device, d) => {
+    const bottom = top + d * (panel + gap) + panel;
+    const right = Math.min(width - 8, left + 70 * device.steps.length);
+    const x = d3.scaleBand().domain(d3.range(device.steps.length)).range([left, right])
+        .paddingInner(device.steps.length > 120 ? 0 : 0.12);
+    const y = d3.scaleLinear().domain([0, high]).range([bottom, bottom - panel]);
+    svg.append('text').attr('class', 'panel').attr('x', left).attr('y', bottom - panel - 6)
+        .text(device.name);
+    svg.append('g').attr('class', 'axis').attr('transform', `translate(${left},0)`)
+        .call(d3.axisLeft(y).ticks(3).tickFormat(TimeTicks(y.domain())).tickSizeOuter(0));
+    device.steps.forEach((step, i) => {
+      let before = 0;
+      for (const part of step.parts) {
+        const from = y(before), to = y(before + part.value);
+        svg.append('rect').attr('class', 'mark').attr('x', x(i)).attr('y', to)
+            .datum({tip: [step.name, `${part.text}: ${TimeText(part.value)}`,
+                          `${PercentText(part.value / step.total)} of ${TimeText(step.total)}`]})
+            .attr('width', Math.max(0.5, x.bandwidth())).attr('height', Math.max(0, from - to))
+            .attr('data-part', part.key).attr('data-value', part.value).call(Fill, part.fill)
+            .classed('thin', x.bandwidth() < 5);
+        before += part.value;
+      }
+    });
+  });
+  return top + devices.length * (panel + gap) - gap + 8;
+}
+
+// ---------------------------------------------------------------- views: report
+
+function ReportDevices(result) {
+  const active = result.devices.filter((row) => row.executions !== 0);
+  if (active.length === 0) return null;
+  const nameOf = DeviceNamer(result.devices);
+  const rows = active.slice(0, 32).map((row) => ({name: nameOf(row), ...BusyPartition(row)}));
+  const known = rows.filter((row) => row.total !== null);
+  const quiet = result.devices.length - active.length;
+  return {
+    name: 'report-devices', title: 'Time of each device',
+    finding: (known.length ? `${LargestParts(known[0])}, of ${TimeText(known[0].total)}`
+                           : 'no device has a known time') + '.',
+    how: 'From the first start to the last end on the device.' +
+         (active.length > rows.length
+             ? ` ${Counted(active.length - rows.length, 'more device')} in the table.` : '') +
+         (quiet ? ` ${Counted(quiet, 'device')} executed nothing.` : ''),
+    legend: LegendOf(known),
+    draw: (svg, width) => DrawStacks(svg, width, rows, false),
+  };
+}
+
+// The runs of the functions that took longest: median, its interval, and the runs themselves
+// where the report has them.
+function ReportFunctions(result) {
+  const nameOf = DeviceNamer(result.functions);
+  const several = new Set(result.functions.map(nameOf)).size > 1;
+  const metric = `${(result.options && result.options.metric) || 'active'}_ps`;
+  const total = (row) => row[metric].mean * row[metric].n;
+  const known = result.functions.filter((row) => row[metric] && Num(row[metric].median) !== null);
+  const rows = known.sort((a, b) => total(b) - total(a)).slice(0, 12)
+      .map((row) => FunctionRow(row, several ? `${row.function} ${nameOf(row)}` : row.function,
+                                metric, result.samples || []));
+  if (rows.length === 0) return null;
+  const without = result.functions.length - known.length;
+  const first = rows[0];
+  const sampled = rows.some((row) => row.samples.length);
+  return {
+    name: 'report-functions', title: 'Runs of the functions that took longest',
+    finding: `${first.name}: median ${TimeText(first.median)}` +
+             (first.ci ? `, 95 % interval ${TimeText(first.ci[0])} to ${TimeText(first.ci[1])}`
+                       : ', interval unknown') +
+             `, ${Counted(first.runs, 'run')}.`,
+    how: 'Diamond: median; thick bar: its 95 % interval; line: shortest to longest run' +
+         (sampled ? '; dots: single runs, hollow where suspect; of many, how many were so long.'
+                  : '.') +
+         (known.length > rows.length
+             ? ` ${Counted(known.length - rows.length, 'more function')} in the table.` : '') +
+         (without ? ` ${Counted(without, 'function')} without a known time.` : '') +
+         (LogSpread(rows) ? ' The axis is logarithmic.' : ''),
+    draw: (svg, width) => DrawRuns(svg, width, rows),
+  };
+}
+
+function FunctionRow(row, name, metric, samples) {
+  const {median, min, max, n, median_ci95: ci} = row[metric];
+  const own = samples.filter((sample) =>
+    ['plane', 'host', 'input', 'function', 'program_id'].every((k) => sample[k] === row[k]) &&
+    Num(sample[metric]) !== null);
+  const known = Array.isArray(ci) && ci.every((end) => Num(end) !== null);
+  return {
+    name, median: Num(median), min: Num(min), max: Num(max), runs: n,
+    ci: known ? ci.map(Num) : null,
+    samples: own.map((s) => ({run: s.run, value: Num(s[metric]), suspect: s.suspect,
+                              exact: s[metric]})),
+    tip: [name, `median ${TimeText(median)}` +
+                (known ? `, 95 % ${TimeText(ci[0])} to ${TimeText(ci[1])}` : ', interval unknown'),
+          `${TimeText(min)} to ${TimeText(max)}, ${Counted(n, 'run')}`],
+  };
+}
+
+const LogSpread = (rows) =>
+  d3.min(rows, (row) => row.min) > 0 &&
+  d3.max(rows, (row) => row.max) / d3.min(rows, (row) => row.min) > 30;
+
+function DrawRuns(svg, width, rows) {
+  const margin = NameMargin(rows.map((row) => row.name), width);
+  const step = 30, top = 4, right = 20, bottom = top + step * rows.length;
+  const high = d3.max(rows, (row) => d3.max([row.max, ...row.samples.map((s) => s.value)]));
+  const low = d3.min(rows, (row) => d3.min([row.min, ...row.samples.map((s) => s.value)]));
+  const log = LogSpread(rows) && low > 0;
+  const x = (log ? d3.scaleLog().domain([low, high]).nice()
+                 : d3.scaleLinear().domain([0, high]).nice()).range([margin.space, width - right]);
+  Grid(svg, x, top, bottom);
+  rows.forEach((row, i) => DrawRunsRow(svg, row, x, top + i * step + step / 2, margin));
+  const format = TimeTicks(x.domain());
+  const wide = (x.range()[1] - x.range()[0]) / 90;
+  const crowded = log && x.ticks(wide).length > wide * 1.6;
+  BottomAxis(svg, x, bottom, width, (v) => crowded && !IsPowerOfTen(v) ? '' : format(v));
+  return bottom + 26;
+}
+
+const IsPowerOfTen = (v) => Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-9;
+
+function DrawRunsRow(svg, row, x, y, margin) {
+  RowName(svg, row.name, margin, y, true);
+  svg.append('line').attr('class', 'range').attr('x1', x(row.min)).attr('x2', x(row.max))
+      .attr('y1', y).attr('y2', y);
+  if (row.ci) {
+    svg.append('rect').datum(row).attr('class', 'mark').attr('x', x(row.ci[0])).attr('y', y - 5)
+        .attr('width', Math.max(2, x(row.ci[1]) - x(row.ci[0]))).attr('height', 10)
+        .attr('data-low', row.ci[0]).attr('data-high', row.ci[1]).call(Fill, 'interval');
+  }
+  if (row.samples.length > kMostDots) DrawRunsHistogram(svg, row, x, y);
+  else DrawRunsDots(svg, row, x, y);
+  svg.append('path').datum(row).attr('class', 'mark').attr('data-value', row.median)
+      .attr('d', d3.symbol().type(d3.symbolDiamond).size(70)())
+      .attr('transform', `translate(${x(row.median)},${y})`).call(Fill, 'median');
+}
+
+const kMostDots = 150;
+
+function DrawRunsDots(svg, row, x, y) {
+  row.samples.forEach((sample) => {
+    // Set apart by the run's number, so that the same page has the same dots.
+    const aside = ((sample.run * 7) % 11 - 5) * 1.6;
+    svg.append('circle').attr('cx', x(sample.value)).attr('cy', y + aside).attr('r', 2.6)
+        .datum({tip: [row.name, `run ${sample.run}: ${TimeText(sample.value)}`,
+                      `${sample.exact} ps${sample.suspect ? ', suspect' : ''}`]})
+        .attr('class', 'mark').attr('data-run', sample.run).attr('data-value', sample.exact)
+        .call(Fill, sample.suspect ? 'hollow' : 'sample');
+  });
+}
+
+// Of many runs how many took so long: bars of four pixels, the highest as high as the row.
+function DrawRunsHistogram(svg, row, x, y) {
+  const edges = d3.range(x.range()[0], x.range()[1], 4).map((at) => x.invert(at));
+  const bins = d3.histogram().value((sample) => sample.value).domain(x.domain())
+      .thresholds(edges)(row.samples).filter((bin) => bin.length);
+  const height = d3.scaleLinear().domain([0, d3.max(bins, (bin) => bin.length)]).range([0, 13]);
+  for (const bin of bins) {
+    svg.append('rect').attr('class', 'mark histogram').attr('x', x(bin.x0))
+        .attr('width', Math.max(1, x(bin.x1) - x(bin.x0))).attr('y', y - height(bin.length))
+        .attr('height', height(bin.length)).attr('data-count', bin.length)
+        .datum({tip: [row.name, `${Counted(bin.length, 'run')} of ${TimeText(bin.x0)} to ` +
+                                TimeText(bin.x1)]})
+        .call(Fill, 'sample');
+  }
+}
+
+function ReportKernels(result) {
+  const time = (row) => Num(row.self_ps) === null ? Num(row.total_ps) : Num(row.self_ps);
+  const sorted = result.kernels.slice().sort((a, b) => (time(b) || 0) - (time(a) || 0));
+  if (sorted.length === 0) return null;
+  const fills = {compute: 'compute', collective: 'collective', copy: 'copy'};
+  const rows = sorted.slice(0, 20).map((row) => ({
+    name: row.kernel, of: row.function, program: row.program_id, value: time(row),
+    fill: fills[row.category] || 'other',
+    tip: [row.kernel, `self ${TimeText(row.self_ps)}, total ${TimeText(row.total_ps)}`,
+          `${Counted(row.count, 'execution')}, ${PercentText(Num(row.share))} of self time`,
+          `${row.category || 'unknown category'}${row.function ? `, of ${row.function}` : ''}`],
+  }));
+  const first = sorted[0];
+  const used = new Set(rows.map((row) => row.fill));
+  return {
+    name: 'report-kernels', title: 'Kernels by self time',
+    finding: `${Shortened(first.kernel, 60)} took most: ${TimeText(time(first))}, ` +
+             `${PercentText(Num(first.share))} of the self time.`,
+    how: sorted.length > 20 ? `${Counted(sorted.length - 20, 'more kernel')} in the table.` : '',
+    legend: [...kParts].filter((part) => used.has(part.fill))
+        .map((part) => ({text: part.text.replace('exposed ', ''), fill: part.fill})),
+    draw: (svg, width) => DrawBars(svg, width, Distinct(rows)),
+  };
+}
+
+// ---------------------------------------------------------------- views: headroom
+
+function HeadroomOps(result) {
+  const nameOf = DeviceNamer(result.devices);
+  return result.ops.map((row) => {
+    const flops = Num(row.flops), bytes = Num(row.bytes), rate = Num(row.flops_per_s);
+    const device = nameOf(row);
+    return {
+      name: row.op, of: row.function, program: row.program_id, device, rate,
+      intensity: flops && bytes ? flops / bytes : null,
+      total: Num(row.total_ps), recoverable: Num(row.recoverable_ps), bound: row.bound,
+      share: d3.max([Num(row.flops_share), Num(row.bytes_share)]),
+      tip: [row.op, `${device}${row.function ? `, ${row.function}` : ''}`,
+            `${RateText(rate)} FLOP/s, ${RateText(Num(row.bytes_per_s))} B/s`,
+            `total ${TimeText(row.total_ps)}, to be had back ${TimeText(row.recoverable_ps)}`,
+            `bound: ${row.bound || 'unknown'}${row.reason ? `; ${row.reason}` : ''}`],
+    };
+  });
+}
+
+const kBoundFills = {memory: 'memory', compute: 'compute', neither: 'neither'};
+
+// Of the fills that are used.
+function BoundLegend(fills) {
+  return [{text: 'bound by memory', fill: 'memory'}, {text: 'bound by compute', fill: 'compute'},
+          {text: 'bound by neither', fill: 'neither'}, {text: 'bound unknown', fill: 'unknown'}]
+      .filter(({fill}) => fills.includes(fill));
+}
+
+function HeadroomRoofline(result) {
+  const ops = HeadroomOps(result);
+  const dots = ops.filter((op) => op.intensity > 0 && op.rate > 0)
+      .sort((a, b) => b.total - a.total).slice(0, 500);
+  if (dots.length === 0) return null;
+  const roofs = RoofsOf(result, dots);
+  const largest = dots[0];
+  const without = ops.length - dots.length;
+  return {
+    name: 'headroom-roofline', title: 'Roofline',
+    finding: `${largest.name} took longest, ${TimeText(largest.total)}, at ` +
+             `${RateText(largest.rate)} FLOP/s` + (largest.share === undefined
+               ? '; its share of a roof is unknown.'
+               : `, ${PercentText(largest.share)} of a roof.`),
+    how: 'One dot an op, its area by time. Lines: what the device is capable of.' +
+         (without ? ` ${Counted(without, 'op')} without FLOPs or bytes known: only in the table.`
+                  : ''),
+    legend: BoundLegend(dots.map((op) => kBoundFills[op.bound] || 'unknown')),
+    draw: (svg, width) => DrawRoofline(svg, width, dots, roofs),
+  };
+}
+
+// One roof for all devices with the same peaks.
+function RoofsOf(result, dots) {
+  const nameOf = DeviceNamer(result.devices);
+  const there = new Set(dots.map((op) => op.device));
+  const roofs = new Map();
+  for (const row of result.devices) {
+    const flops = Num(row.peak_flops_per_s), bytes = Num(row.peak_bytes_per_s);
+    if (!there.has(nameOf(row)) || (flops === null && bytes === null)) continue;
+    const key = `${flops} ${bytes}`;
+    if (!roofs.has(key)) roofs.set(key, {flops, bytes, devices: [], sources: row});
+    roofs.get(key).devices.push(nameOf(row));
+  }
+  return Array.from(roofs.values());
+}
+
+function RooflineScales(width, height, dots, roofs) {
+  const flops = roofs.map((roof) => roof.flops).filter((peak) => peak !== null);
+  const ridges = roofs.filter((roof) => roof.flops && roof.bytes)
+      .map((roof) => roof.flops / roof.bytes);
+  const pad = (extent, by) => [extent[0] / by, extent[1] * by];
+  const x = d3.scaleLog().range([64, width - 16])
+      .domain(pad(d3.extent([...dots.map((op) => op.intensity), ...ridges]), 4));
+  const y = d3.scaleLog().range([height - 44, 12])
+      .domain(pad(d3.extent([...dots.map((op) => op.rate), ...flops]), 4));
+  return {x, y};
+}
+
+function DrawRoofline(svg, width, dots, roofs) {
+  const height = Math.min(460, Math.max(300, width * 0.5));
+  const {x, y} = RooflineScales(width, height, dots, roofs);
+  DrawLogAxes(svg, x, y, width, height);
+  svg.append('clipPath').attr('id', `${svg.node().hatch}-clip`).append('rect')
+      .attr('x', x.range()[0]).attr('y', y.range()[1])
+      .attr('width', x.range()[1] - x.range()[0]).attr('height', y.range()[0] - y.range()[1]);
+  const inside = svg.append('g').attr('clip-path', `url(#${svg.node().hatch}-clip)`);
+  roofs.forEach((roof, i) => DrawRoof(svg, inside, roof, x, y, i));
+  const r = d3.scaleSqrt().domain([0, d3.max(dots, (op) => op.total) || 1]).range([3, 16]);
+  inside.selectAll('circle').data(dots).enter().append('circle').attr('class', 'mark dot')
+      .attr('cx', (op) => x(op.intensity)).attr('cy', (op) => y(op.rate))
+      .attr('r', (op) => r(op.total)).attr('data-op', (op) => op.name)
+      .attr('data-intensity', (op) => op.intensity).attr('data-rate', (op) => op.rate)
+      .call(Fill, (op) => kBoundFills[op.bound] || 'unknown');
+  return height;
+}
+
+function DrawLogAxes(svg, x, y, width, height) {
+  // Powers of ten; with few of them 2 and 5 times these, too.
+  const powers = (scale) => {
+    const [low, high] = scale.domain();
+    const all = d3.range(Math.floor(Math.log10(low)), Math.ceil(Math.log10(high)) + 1);
+    const every = Math.max(1, Math.ceil(all.length / 8));
+    return all.filter((p) => p % every === 0)
+        .flatMap((p) => (all.length > 4 ? [1] : [1, 2, 5]).map((digit) => digit * 10 ** p))
+        .filter((v) => v >= low && v <= high);
+  };
+  const text = (v) => v >= 1 ? RateText(v).replace(/\.00?(?= |$)/, '').replace(/\.0(?= |$)/, '')
+                             : String(Number(v.toPrecision(2)));
+  svg.append('g').attr('class', 'axis').attr('transform', `translate(0,${y.range()[0]})`)
+      .call(d3.axisBottom(x).tickValues(powers(x)).tickFormat(text).tickSizeOuter(0));
+  svg.append('g').attr('class', 'axis').attr('transform', `translate(${x.range()[0]},0)`)
+      .call(d3.axisLeft(y).tickValues(powers(y)).tickFormat(text).tickSizeOuter(0));
+  svg.append('text').attr('class', 'axis-title').attr('x', (x.range()[0] + x.range()[1]) / 2)
+      .attr('y', height - 6).attr('text-anchor', 'middle').text('intensity, FLOP a byte');
+  svg.append('text').attr('class', 'axis-title').attr('text-anchor', 'middle')
+      .attr('transform', `translate(13,${(y.range()[0] + y.range()[1]) / 2}) rotate(-90)`)
+      .text('FLOP/s');
+}
+
+function DrawRoof(svg, inside, roof, x, y, i) {
+  const [low, high] = x.domain();
+  const at = (intensity) => Math.min(roof.flops === null ? Infinity : roof.flops,
+                                     roof.bytes === null ? Infinity : roof.bytes * intensity);
+  const ridge = roof.flops && roof.bytes ? roof.flops / roof.bytes : low;
+  const points = [low, Math.min(high, Math.max(low, ridge)), high];
+  inside.append('path').attr('class', `roof roof-${i % 4}`)
+      .attr('d', d3.line().x((v) => x(v)).y((v) => y(at(v)))(points));
+  const device = roof.devices.length > 2 ? Counted(roof.devices.length, 'device')
+                                         : roof.devices.join(', ');
+  const label = svg.append('text').attr('class', 'roof-label').attr('text-anchor', 'end')
+      .attr('x', x.range()[1] - 4);
+  const flops = roof.flops === null ? '' : `${RateText(roof.flops)}FLOP/s`;
+  const bytes = roof.bytes === null ? '' : `${RateText(roof.bytes)}B/s`;
+  label.attr('y', y(at(high)) - 6 - 13 * i)
+      .text(`${device}: ${[flops, bytes].filter(Boolean).join(', ')}`);
+}
+
+function HeadroomRecoverable(result) {
+  const ops = HeadroomOps(result).filter((op) => op.recoverable !== null && op.recoverable > 0)
+      .sort((a, b) => b.recoverable - a.recoverable);
+  if (ops.length === 0) return null;
+  const several = new Set(ops.map((op) => op.device)).size > 1;
+  const rows = ops.slice(0, 20).map((op) => ({
+    name: several ? `${op.name} ${op.device}` : op.name, of: op.of, program: op.program,
+    value: op.recoverable, fill: kBoundFills[op.bound] || 'unknown', tip: op.tip}));
+  const sum = d3.sum(ops, (op) => op.recoverable);
+  return {
+    name: 'headroom-recoverable', title: 'What could be had back, at most',
+    finding: `${TimeText(sum)} in all; ${rows[0].name} ${TimeText(rows[0].value)}.`,
+    how: 'An upper bound: no kernel reaches its roof.' +
+         (ops.length > 20 ? ` ${Counted(ops.length - 20, 'more op')} in the table.` : ''),
+    legend: BoundLegend(rows.map((row) => row.fill)),
+    draw: (svg, width) => DrawBars(svg, width, Distinct(rows)),
+  };
+}
+
+// ---------------------------------------------------------------- views: diff
+
+const kMatches = {
+  overlap: '(overlap)', foreign: '(other functions)', idle: '(idle)', idle_host: '(idle, host)',
+  idle_launch: '(idle, launch)', idle_unknown: '(idle, unknown)',
+};
+
+function DiffName(row) {
+  const side = row.head || row.base;
+  const name = side ? side.op || side.kernel : kMatches[row.match] || row.match;
+  if (row.match === 'new' || row.match === 'gone') return `${name} (${row.match})`;
+  return kMatches[row.match] || name;
+}
+
+// Steps from the base's total to the head's, in the order of the result, which puts first what
+// is most beyond chance; those that do not fit are one.
+function DiffSteps(result) {
+  const rows = result.rows.map((row) => ({name: DiffName(row), delta: Num(row.delta_ps), row}))
+      .filter((row) => row.delta !== null && row.delta !== 0);
+  const base = Num(result.total.base_ps), head = Num(result.total.head_ps);
+  const shown = rows.slice(0, 18);
+  const steps = shown.map(({name, delta, row}) => ({
+    name, delta, of: (row.head || row.base || {}).function, tip: DiffTip(name, row),
+    proved: row.verdict === 'more' || row.verdict === 'less'}));
+  const rest = head - base - d3.sum(shown, (row) => row.delta);
+  const others = rows.length - shown.length;
+  if (others > 0) {
+    steps.push({name: `(${others} more)`, delta: rest,
+                tip: [`${others} more`, TimeText(rest, '+')]});
+  }
+  Distinct(steps);
+  let at = base;
+  for (const step of steps) { step.from = at; at += step.delta; step.to = at; }
+  return {base, head, steps};
+}
+
+function DiffTip(name, row) {
+  const side = (which) => row[which] ? TimeText(row[which].ps) : 'not there';
+  const ends = Array.isArray(row.delta_ci_ps) ? row.delta_ci_ps : null;
+  return [name, `${TimeText(row.delta_ps, '+')}: ${side('base')} to ${side('head')}`,
+          ends ? `interval ${TimeText(ends[0], '+')} to ${TimeText(ends[1], '+')}`
+               : 'interval unknown',
+          `${row.verdict.replace('_', ' ')}${row.reason ? `: ${row.reason}` : ''}`];
+}
+
+const kDiffVerdicts = {
+  no_verdict: 'no verdict', unproven: 'unproven, it may be chance', more: 'more, proved',
+  less: 'less, proved', small: 'too small to judge',
+};
+
+function DiffWaterfall(result) {
+  if (Num(result.total.base_ps) === null || Num(result.total.head_ps) === null) return null;
+  const {base, head, steps} = DiffSteps(result);
+  const change = base > 0 ? ` (${ChangeText(head / base)})` : '';
+  const first = steps.slice().sort((a, b) => Math.abs(b.delta) - Math.abs(a.delta))[0];
+  const axis = FromZero(base, head, steps) ? '' : 'The axis does not begin at 0. ';
+  return {
+    name: 'diff-waterfall', title: `From base to head, time of a ${result.per}`,
+    finding: `${TimeText(base)} to ${TimeText(head)}, ${TimeText(head - base, '+')}${change}; ` +
+             `${kDiffVerdicts[result.total.verdict] || result.total.verdict}` +
+             (first ? `. The largest change: ${first.name}, ${TimeText(first.delta, '+')}.` : '.'),
+    how: axis + (steps.some((step) => !step.proved) ? 'Pale: not proved.' : ''),
+    legend: [{text: 'more', fill: 'more'}, {text: 'less', fill: 'less'},
+             {text: 'total', fill: 'total'}],
+    draw: (svg, width) => DrawWaterfall(svg, width, base, head, steps),
+  };
+}
+
+const Levels = (base, head, steps) => [base, head, ...steps.map((step) => step.to)];
+
+// Changes that are small beside the totals would not be seen on an axis from 0.
+function FromZero(base, head, steps) {
+  const [low, high] = d3.extent(Levels(base, head, steps));
+  return high - low > 0.25 * high;
+}
+
+function DrawWaterfall(svg, width, base, head, steps) {
+  const [low, high] = d3.extent(Levels(base, head, steps));
+  const zero = FromZero(base, head, steps);
+  const pad = (high - low) * 0.15 || high * 0.05 || 1;
+  const margin = NameMargin([...steps.map((step) => step.name), 'base', 'head'], width);
+  const x = d3.scaleLinear().domain([zero ? 0 : low - pad, zero ? high : high + pad])
+      .range([margin.space, width - 92]);
+  const step = 24, top = 4, bottom = top + step * (steps.length + 2);
+  Grid(svg, x, top, bottom);
+  const total = (name, value, i) => {
+    const y = top + i * step;
+    RowName(svg, name, margin, y + step / 2, false);
+    const bar = svg.append('rect').datum({tip: [`${name}, total`, TimeText(value)]})
+        .attr('class', 'mark').attr('y', y + 4).attr('height', step - 8).attr('data-value', value);
+    if (zero) bar.attr('x', x(0)).attr('width', Math.max(1, x(value) - x(0)));
+    else bar.attr('x', x(value) - 3).attr('width', 6);
+    bar.call(Fill, 'total');
+    svg.append('text').attr('class', 'value').attr('x', x(value) + 8).attr('y', y + step / 2)
+        .attr('dy', '0.35em').text(TimeText(value));
+  };
+  total('base', base, 0);
+  steps.forEach((change, i) => DrawChange(svg, change, x, top + (i + 1) * step, step, margin));
+  total('head', head, steps.length + 1);
+  BottomAxis(svg, x, bottom, width, TimeTicks(x.domain()));
+  return bottom + 26;
+}
+
+function DrawChange(svg, change, x, y, step, margin) {
+  RowName(svg, change.name, margin, y + step / 2, true);
+  const left = Math.min(x(change.from), x(change.to));
+  const right = Math.max(x(change.from), x(change.to));
+  svg.append('line').attr('class', 'connect').attr('x1', x(change.from)).attr('y1', y - 4)
+      .attr('x2', x(change.from)).attr('y2', y + 4);
+  svg.append('rect').datum(change).attr('class', 'mark').attr('x', left).attr('y', y + 4)
+      .attr('width', Math.max(1.5, right - left)).attr('height', step - 8)
+      .attr('data-value', change.delta).call(Fill, change.delta > 0 ? 'more' : 'less')
+      .classed('pale', !change.proved);
+  svg.append('text').attr('class', 'value').attr('x', right + 6).attr('y', y + step / 2)
+      .attr('dy', '0.35em').text(TimeText(change.delta, '+'));
+}
+
+// ---------------------------------------------------------------- views: compare and pick
+
+const kVerdictFills = {
+  faster: 'less', less: 'less', slower: 'more', more: 'more', same: 'total', picked: 'less',
+  tied: 'total', tie: 'total',
+};
+
+// Ratios to 1 with their intervals, around a band of what counts as no difference.
+// rows: {name, ratio, ci, verdict, tip}.
+function DrawIntervals(svg, width, rows, band, title) {
+  const margin = NameMargin(rows.map((row) => row.name), width);
+  const words = width > 560 ? 120 : 12;
+  const step = 28, top = 4, bottom = top + step * rows.length;
+  const x = d3.scaleLinear().domain(IntervalDomain(rows, band))
+      .range([margin.space, width - words]);
+  svg.append('rect').attr('class', 'band').attr('y', top).attr('height', bottom - top)
+      .attr('x', x(-band)).attr('width', Math.max(1, x(band) - x(-band)));
+  Grid(svg, x, top, bottom);
+  svg.append('line').attr('class', 'zero').attr('x1', x(0)).attr('x2', x(0)).attr('y1', top)
+      .attr('y2', bottom);
+  rows.forEach((row, i) => {
+    const y = top + i * step + step / 2;
+    RowName(svg, row.name, margin, y, true);
+    DrawInterval(svg, row, x, y);
+    if (words > 100) {
+      svg.append('text').attr('class', 'value').attr('x', width - words + 10).attr('y', y)
+          .attr('dy', '0.35em').text(row.verdict.replace(/_/g, ' '));
+    }
+  });
+  BottomAxis(svg, x, bottom, width, (v) => ChangeText(1 + v).replace(/\.0+ /, ' '));
+  const side = (anchor, at, text) => svg.append('text').attr('class', 'axis-title')
+      .attr('x', at).attr('y', bottom + 40).attr('text-anchor', anchor).text(text);
+  if (x(0) > 70) side('end', x(0) - 8, `← ${title[0]}`);
+  side('start', x(0) + 8, `${title[1]} →`);
+  return bottom + 48;
+}
+
+// Wide enough for the ratios and most intervals; what goes far beyond ends in an arrow.
+function IntervalDomain(rows, band) {
+  const effects = rows.filter((row) => row.ratio !== null).map((row) => row.ratio - 1);
+  const size = Math.max(4 * band, ...effects.map((effect) => 3 * Math.abs(effect)));
+  const ends = rows.filter((row) => row.ci).flatMap((row) => row.ci.map((end) => end - 1))
+      .map((end) => Math.max(-Math.min(size, 1), Math.min(size, end)));
+  const [low, high] = d3.extent([...effects, ...ends, -2 * band, 2 * band]);
+  const pad = (high - low) * 0.04 || 0.01;
+  return [Math.max(Math.min(-1, low), low - pad), high + pad];
+}
+
+function DrawInterval(svg, row, x, y) {
+  if (row.ratio === null) {
+    svg.append('text').datum(row).attr('class', 'value mark').attr('x', x(0) + 8).attr('y', y)
+        .attr('dy', '0.35em').text('no ratio');
+    return;
+  }
+  const fill = kVerdictFills[row.verdict] || 'open';
+  const [low, high] = x.domain();
+  const inside = (v) => x(Math.min(high, Math.max(low, v)));
+  if (row.ci) {
+    const ends = row.ci.map((end) => end - 1);
+    svg.append('line').datum(row).attr('class', `mark whisker line-${fill}`).attr('y1', y)
+        .attr('y2', y).attr('x1', inside(ends[0])).attr('x2', inside(ends[1]))
+        .attr('data-low', row.ci[0]).attr('data-high', row.ci[1]);
+    ends.forEach((end, side) => {
+      const beyond = side === 0 ? end < low : end > high;
+      const at = inside(end), out = side === 0 ? -7 : 7;
+      svg.append('path').attr('class', `whisker line-${fill}`).attr('d', beyond
+        ? `M${at - out},${y - 5}L${at},${y}L${at - out},${y + 5}` : `M${at},${y - 5}V${y + 5}`);
+    });
+  }
+  svg.append('path').datum(row).attr('class', 'mark').attr('data-value', row.ratio)
+      .attr('d', d3.symbol().type(d3.symbolDiamond).size(row.ci ? 90 : 60)())
+      .attr('transform', `translate(${inside(row.ratio - 1)},${y})`)
+      .call(Fill, row.ci ? fill : 'hollow');
+}
+
+function RatioRow(row, name, extra) {
+  const ratio = Num(row.ratio);
+  const ci = Array.isArray(row.ratio_ci) && row.ratio_ci.every((end) => Num(end) !== null)
+    ? row.ratio_ci.map(Num) : null;
+  const verdict = row.verdict || row.status || 'unknown';
+  return {name, ratio, ci, verdict,
+          tip: [name, `${verdict.replace(/_/g, ' ')}${row.reason ? `: ${row.reason}` : ''}`,
+                ratio === null ? 'no ratio'
+                  : `${ChangeText(ratio)}, ` +
+                    (ci ? `interval ${ChangeText(ci[0])} to ${ChangeText(ci[1])}`
+                        : 'interval unknown'),
+                ...extra]};
+}
+
+function CompareIntervals(result) {
+  const several = new Set(result.rows.map((row) => row.device)).size > 1;
+  const programs = d3.nest().key((row) => `${row.device} ${row.function}`)
+      .rollup((rows) => rows.length).object(result.rows);
+  const energy = result.options.objective === 'energy';
+  const rows = result.rows.slice(0, 40).map((row) => RatioRow(
+    row, row.function + (programs[`${row.device} ${row.function}`] > 1 ? ` #${row.program}` : '') +
+         (several && row.device ? ` ${row.device}` : ''),
+    energy ? [] : [`${TimeText(row.base && row.base.centre_ps)} to ` +
+                   `${TimeText(row.head && row.head.centre_ps)}`]));
+  if (rows.length === 0) return null;
+  const band = Num(result.options.min_effect) || 0;
+  const left = result.rows.length - rows.length;
+  return {
+    name: 'compare-intervals', title: energy ? 'Energy of head beside base' : 'Head beside base',
+    finding: `${result.explanation}.`,
+    how: `Diamond: change; line: its interval; grey band: up to ${PercentText(band)}, which does` +
+         ' not count; an arrow: the interval goes on.' +
+         (rows.some((row) => row.ratio !== null && !row.ci)
+           ? ' Hollow: without an interval.' : '') +
+         (left ? ` ${Counted(left, 'more row')} in the table.` : ''),
+    draw: (svg, width) => DrawIntervals(
+      svg, width, rows, band, energy ? ['less energy', 'more'] : ['faster', 'slower']),
+  };
+}
+
+function PickIntervals(result) {
+  const rows = result.variants.slice(0, 40).map((row) => RatioRow(
+    row, `${row.variant_id}${row.function ? ` ${row.function}` : ''}`,
+    [`typical ${TimeText(row.centre_ps)}, ${Counted(row.samples, 'run')}`,
+     `probability to be the best: ${row.p_best === null ? 'unknown' : row.p_best}`]));
+  if (rows.length === 0) return null;
+  const band = Num(result.options.delta) || 0;
+  const left = result.variants.length - rows.length;
+  return {
+    name: 'pick-intervals', title: 'Variants beside the pick',
+    finding: `${result.explanation}.`,
+    how: `Diamond: how much slower than the pick; line: its interval; grey band: a tie, up to ` +
+         `${PercentText(band)}; an arrow: the interval goes on.` +
+         (left ? ` ${Counted(left, 'more variant')} in the table.` : ''),
+    draw: (svg, width) => DrawIntervals(svg, width, rows, band, ['faster', 'slower than the pick']),
+  };
+}
+
+// ---------------------------------------------------------------- views: tree
+
+const kMostNodes = 100000, kNodeHeight = 24;
+
+// Rows with `parent` as a hierarchy, under one root; several devices are a level of their own.
+function TreeOf(result) {
+  const rows = result.tree.slice(0, kMostNodes);
+  const nameOf = DeviceNamer(rows);
+  const devices = Array.from(new Set(rows.map(nameOf)));
+  const several = devices.length > 1;
+  const nodes = [{id: 'all', parent: '', name: 'all', self: 0}];
+  if (several) {
+    devices.forEach((name) => nodes.push({id: `d ${name}`, parent: 'all', name, self: 0}));
+  }
+  rows.forEach((row, i) => nodes.push({
+    id: String(i), name: row.name, row,
+    parent: row.parent !== null ? String(row.parent) : several ? `d ${nameOf(row)}` : 'all',
+    self: Num(row.self_ps) === null ? 0 : Num(row.self_ps)}));
+  return d3.stratify().id((node) => node.id).parentId((node) => node.parent)(nodes)
+      .sum((node) => node.self);
+}
+
+function TreeIcicle(result) {
+  if (!result.tree || result.tree.length === 0) return null;
+  const root = d3.partition()(TreeOf(result));
+  if (!(root.value > 0)) return null;
+  const unknown = result.tree.filter((row) => Num(row.self_ps) === null).length;
+  const left = result.tree.length - kMostNodes;
+  const largest = root.leaves().sort((a, b) => b.value - a.value)[0];
+  const view = {focus: root};
+  return {
+    name: 'tree-icicle', title: 'What is inside of what',
+    finding: `${TimeText(root.value)} in all; the largest part of its own is ` +
+             `${Shortened(largest.data.name, 60)}, ${TimeText(largest.value)}.`,
+    how: 'Width: own time, and that of what is below. Click, or Enter, shows a part alone; a' +
+         ' click on what is above leads back.' +
+         (unknown ? ` ${Counted(unknown, 'row')} of unknown own time: no width.` : '') +
+         (left > 0 ? ` ${Counted(left, 'more row')} in the table.` : ''),
+    draw: (svg, width) => DrawIcicle(svg, width, root, view.focus),
+    act: (node) => { view.focus = node === view.focus && node.parent ? node.parent : node; },
+  };
+}
+
+function NodeTip(node, root) {
+  const {row, name} = node.data;
+  return [name, `${TimeText(node.value)}, ${PercentText(node.value / root.value)} of all`,
+          ...(row ? [`own ${TimeText(row.self_ps)}, total ${TimeText(row.total_ps)}, ` +
+                     Counted(row.count, 'time')] : []),
+          ...(row && row.status !== 'ok' ? [row.status] : []),
+          ...(row && row.lines && row.lines.length ? [row.lines[0]] : [])];
+}
+
+// The parts of `focus`, and what is above it.
+function DrawIcicle(svg, width, root, focus) {
+  const x = d3.scaleLinear().domain([focus.x0, focus.x1]).range([1, width - 1]).clamp(true);
+  const shown = root.descendants().filter((node) => x(node.x1) - x(node.x0) >= 0.8);
+  const top = root.children || [];
+  for (const node of shown) {
+    const left = x(node.x0), wide = x(node.x1) - left, y = node.depth * kNodeHeight;
+    node.tip = NodeTip(node, root);
+    const trunk = node.ancestors().reverse().find((above) => top.includes(above));
+    const fill = trunk ? `name-${top.indexOf(trunk) % 6}` : 'idle';
+    svg.append('rect').datum(node).attr('class', 'mark node').attr('x', left).attr('y', y + 1)
+        .attr('width', wide).attr('height', kNodeHeight - 2).attr('data-value', node.value)
+        .call(Fill, fill);
+    const letters = Math.floor((wide - 8) / 7.4);
+    if (letters < 3) continue;
+    svg.append('text').attr('class', 'node-name').attr('x', left + 5)
+        .attr('y', y + kNodeHeight / 2).attr('dy', '0.35em')
+        .text(Shortened(node.data.name, letters));
+  }
+  return (d3.max(shown, (node) => node.depth) + 1) * kNodeHeight + 2;
+}
+
+// ---------------------------------------------------------------- timeline: data
+
+const kFanOut = 4;
+const kCoarsest = 512;  // bins of the coarsest level, about
+const kLaneHeight = 22, kAxisHeight = 26, kMostLanes = 300;
+
+// Differences become places.
+function RunningSum(differences) {
+  const places = new Float64Array(differences.length);
+  let at = 0;
+  for (let i = 0; i < differences.length; ++i) places[i] = at += differences[i];
+  return places;
+}
+
+// reach[i]: the latest end of items 0 to i, to find the first that is in view.
+function WithReach(items) {
+  items.reach = new Float64Array(items.end.length);
+  let reach = -Infinity;
+  for (let i = 0; i < items.end.length; ++i) {
+    reach = Math.max(reach, items.end[i]);
+    items.reach[i] = reach;
+  }
+  return items;
+}
+
+function DecodeEvents(events) {
+  if (!events) return null;
+  const start = RunningSum(events.start);
+  return WithReach({start, end: start.map((at, i) => at + events.duration[i]),
+                    name: Uint32Array.from(events.name), least: events.least || 0});
+}
+
+// The finest level: from the bins that were sent.
+function DecodeBins(bins) {
+  const index = RunningSum(bins.index);
+  const grain = (i) => bins.more[i] > 0 ? bins.grain || 1 : 1;
+  const start = index.map((place, i) => place * bins.width + bins.first[i] * grain(i));
+  const end = start.map((at, i) => at + bins.span[i] * grain(i));
+  return WithReach({
+    width: bins.width, index, start, end,
+    busy: Float64Array.from(bins.span, (span, i) => Math.max(0, span - bins.idle[i]) * grain(i)),
+    count: Uint32Array.from(bins.more, (more) => more + 1), name: Uint32Array.from(bins.name)});
+}
+
+// Bins `width` wide of finer items, which are sorted by start.
+function Merged(items, width, busyOf, countOf) {
+  const level = {width, index: [], start: [], end: [], busy: [], count: [], name: [], most: []};
+  let n = -1;
+  for (let i = 0; i < items.start.length; ++i) {
+    const index = Math.floor(items.start[i] / width);
+    const busy = busyOf(i);
+    if (n < 0 || level.index[n] !== index) {
+      ++n;
+      level.index.push(index); level.start.push(items.start[i]); level.end.push(items.end[i]);
+      level.busy.push(busy); level.count.push(countOf(i)); level.name.push(items.name[i]);
+      level.most.push(busy);
+      continue;
+    }
+    level.end[n] = Math.max(level.end[n], items.end[i]);
+    level.busy[n] += busy;
+    level.count[n] += countOf(i);
+    if (busy > level.most[n]) { level.most[n] = busy; level.name[n] = items.name[i]; }
+  }
+  // Executions that overlap would count twice.
+  level.busy = level.busy.map((busy, i) => Math.min(busy, level.end[i] - level.start[i]));
+  return WithReach(level);
+}
+
+// All levels of a lane, the finest first.
+function LevelsOf(lane, events, range) {
+  const levels = [];
+  if (lane.bins) levels.push(DecodeBins(lane.bins));
+  else if (events) {
+    levels.push(Merged(events, Math.max(1, Math.ceil(range / 65536)),
+                       (i) => events.end[i] - events.start[i], () => 1));
+  }
+  while (levels.length && range / levels[levels.length - 1].width > kCoarsest) {
+    const finer = levels[levels.length - 1];
+    levels.push(Merged(finer, finer.width * kFanOut, (i) => finer.busy[i], (i) => finer.count[i]));
+  }
+  return levels;
+}
+
+// The first item that ends after `from`.
+const FirstInView = (items, from) => d3.bisectRight(items.reach, from);
+
+// ---------------------------------------------------------------- timeline: view
+
+class Timeline {
+  constructor(data) {
+    this.data = data;
+    this.names = data.names || [];
+    this.tick = Num(data.tick_ps) || 1;
+    this.from = Num(data.start) || 0;
+    this.to = Math.max(this.from + 1, Num(data.end) || 0);
+    this.lanes = data.lanes.slice(0, kMostLanes).map((lane) => {
+      const events = DecodeEvents(lane.events);
+      return {name: lane.name, count: lane.count, events,
+              levels: LevelsOf(lane, events, this.to - this.from)};
+    });
+    this.found = null;  // ids of the names that the search found
+    this.cursor = null;  // {lane, start}: where the keyboard is
+    this.Build();
+  }
+
+  Build() {
+    const events = d3.sum(this.data.lanes, (lane) => lane.count);
+    const left = this.data.lanes.length - this.lanes.length;
+    const finding = `${Counted(events, 'event')} in ${Counted(this.data.lanes.length, 'lane')}` +
+                    ` over ${this.Time(this.to - this.from)}.`;
+    this.element = Element('figure', {'data-figure': 'timeline', class: 'timeline'},
+      Element('figcaption', {}, Element('strong', {text: 'Timeline'}), ' ',
+        Element('span', {class: 'finding', text: finding}), ' ',
+        Element('span', {class: 'how', text:
+          'Drag to move; wheel to zoom with Ctrl, or after a click. Keys: arrows, + and -, 0 for' +
+          ' all; Page Up and Page Down choose a lane, . and , go from event to event.' +
+          (left ? ` ${Counted(left, 'more lane')} not drawn.` : '')})));
+    this.element.append(this.Controls(), this.Keys());
+    this.canvas = Element('canvas', {
+      tabindex: '0', role: 'application', 'aria-roledescription': 'timeline',
+      'aria-label': `Timeline: ${finding}`});
+    this.element.append(this.canvas);
+    this.AddZoom();
+    this.canvas.addEventListener('pointermove', (event) => this.Hover(event));
+    this.canvas.addEventListener('pointerleave', () => tip.Hide());
+    this.canvas.addEventListener('blur', () => { this.cursor = null; this.Ask(); tip.Hide(); });
+    this.canvas.addEventListener('keydown', (event) => this.Key(event));
+  }
+
+  Controls() {
+    const id = `search-${Math.random().toString(36).slice(2, 8)}`;
+    this.input = Element('input', {type: 'search', id, autocomplete: 'off', spellcheck: 'false'});
+    this.input.addEventListener('input', () => this.Search(this.input.value));
+    this.input.addEventListener('keydown', (event) => {
+      if (event.key === 'Enter') this.Next(event.shiftKey ? -1 : 1);
+    });
+    this.said = Element('output', {class: 'count', for: id, 'aria-live': 'polite'});
+    const button = (text, label, act) =>
+      Element('button', {type: 'button', text, 'aria-label': label, onclick: act});
+    return Element('div', {class: 'controls'}, Element('label', {for: id, text: 'Search names'}),
+      this.input, button('‹', 'Previous found event', () => this.Next(-1)),
+      button('›', 'Next found event', () => this.Next(1)),
+      button('+', 'Zoom in', () => this.ZoomBy(2)), button('−', 'Zoom out', () => this.ZoomBy(0.5)),
+      button('All', 'Show everything', () => this.ShowAll()), this.said);
+  }
+
+  Keys() {
+    const entries = this.names.slice(0, 6).map((name, i) =>
+      ({text: Shortened(name, 32), fill: `name-${i}`}));
+    if (this.names.length > 6) entries.push({text: 'other names', fill: 'name-6'});
+    return Legend(entries);
+  }
+
+  Time(ticks, plus) { return TimeText(ticks * this.tick, plus); }
+  ExactPs(ticks) { return `${BigInt(Math.round(ticks)) * BigInt(this.tick)} ps`; }
+
+  AddZoom() {
+    this.zoom = d3.zoom()
+        .filter(() => this.Wanted(d3.event))
+        .on('zoom', () => { this.transform = d3.event.transform; this.Ask(); });
+    this.transform = d3.zoomIdentity;
+    d3.select(this.canvas).call(this.zoom).on('dblclick.zoom', null)
+        .on('dblclick', () => this.ZoomBy(3, d3.mouse(this.canvas)[0]))
+        .on('click.focus', () => this.canvas.focus({preventScroll: true}));
+  }
+
+  // The wheel and a single finger scroll the page, until the timeline was clicked.
+  Wanted(event) {
+    if (document.activeElement === this.canvas) return !event.button;
+    if (event.type === 'wheel') return event.ctrlKey;
+    return event.touches ? event.touches.length > 1 : !event.button;
+  }
+
+  // Fits the canvas to the page, and draws.
+  Draw() {
+    const width = Math.max(280, Math.floor(this.element.clientWidth) || 900);
+    if (width !== this.width) {
+      const view = this.width ? this.View() : null;
+      this.width = width;
+      this.left = Math.min(150, Math.max(70, width * 0.2));
+      this.height = kAxisHeight + kLaneHeight * this.lanes.length + 4;
+      const extent = [[this.left, 0], [width, this.height]];
+      this.zoom.extent(extent).translateExtent(extent)
+          .scaleExtent([1, Math.max(1, (this.to - this.from) / 10)]);
+      this.scale = d3.scaleLinear().domain([this.from, this.to]).range([this.left, width]);
+      if (view) this.Show(view[0], view[1]);
+      const ratio = devicePixelRatio || 1;
+      this.canvas.width = width * ratio;
+      this.canvas.height = this.height * ratio;
+      this.canvas.style.width = `${width}px`;
+      this.canvas.style.height = `${this.height}px`;
+      this.ratio = ratio;
+    }
+    this.Paint();
+  }
+
+  Ask() {
+    if (this.asked) return;
+    this.asked = true;
+    requestAnimationFrame(() => { this.asked = false; this.Paint(); });
+  }
+
+  X() { return this.transform.rescaleX(this.scale); }
+  View() { return this.X().domain(); }
+
+  // Shows these ticks.
+  Show(from, to) {
+    const k = (this.to - this.from) / Math.max(10, to - from);
+    const x = this.left - this.scale(from) * k;
+    d3.select(this.canvas).call(this.zoom.transform, d3.zoomIdentity.translate(x, 0).scale(k));
+  }
+
+  ShowAll() { d3.select(this.canvas).call(this.zoom.transform, d3.zoomIdentity); }
+
+  ZoomBy(factor, at = (this.left + this.width) / 2) {
+    d3.select(this.canvas).call(this.zoom.scaleBy, factor, [at, 0]);
+  }
+
+  Pan(share) {
+    const [from, to] = this.View();
+    const by = Math.min(this.to - to, Math.max(this.from - from, (to - from) * share));
+    this.Show(from + by, to + by);
+  }
+
+  // The level whose bins are at least two pixels wide; where that is the finest and there is
+  // room, single events, too.
+  LevelAt(lane, pixels) {
+    const at = lane.levels.findIndex((level) => level.width * pixels >= 2);
+    return at < 0 ? lane.levels.length - 1 : at;
+  }
+
+  ItemsAt(lane, pixels, from, to) {
+    const at = this.LevelAt(lane, pixels);
+    const shown = [];
+    const {events} = lane;
+    // At the finest level as many as can be painted; else where all of them are but a few.
+    const most = at === 0 ? 4 * this.width : events && events.least === 0 ? this.width : 0;
+    const room = events &&
+                 d3.bisectLeft(events.start, to) - FirstInView(events, from) <= most;
+    if (lane.levels.length && !(room && events.least === 0)) shown.push(lane.levels[at]);
+    if (room) shown.push(events);
+    return shown;
+  }
+
+  Paint() {
+    if (!this.width) return;
+    const began = performance.now();
+    const context = this.canvas.getContext('2d');
+    const style = getComputedStyle(this.element);
+    const color = (name) => style.getPropertyValue(`--${name}`).trim();
+    this.colors = {
+      names: d3.range(7).map((i) => color(`name-${i}`)), found: color('found'),
+      ink: color('ink'), soft: color('soft'), line: color('line'), ground: color('ground')};
+    context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    context.fillStyle = this.colors.ground;
+    context.fillRect(0, 0, this.width, this.height);
+    const x = this.X();
+    const [from, to] = x.domain();
+    this.PaintAxis(context, x);
+    this.lanes.forEach((lane, i) => this.PaintLane(context, lane, i, x, from, to));
+    Object.assign(this.canvas.dataset, {
+      from: Math.round(from), to: Math.round(to), ms: (performance.now() - began).toFixed(1)});
+  }
+
+  PaintAxis(context, x) {
+    const count = Math.max(2, Math.floor((this.width - this.left) / 120));
+    const ticks = x.ticks(count);
+    const scale = ScaleOf(Math.max(...x.domain().map(Math.abs)) * this.tick);
+    const step = ticks.length > 1 ? (ticks[1] - ticks[0]) * this.tick / scale.ps : 1;
+    const decimals = Math.min(scale.most, Math.max(0, Math.ceil(-Math.log10(step) - 1e-9)));
+    context.font = '12px system-ui, sans-serif';
+    context.textBaseline = 'middle';
+    context.textAlign = 'center';
+    for (const tick of ticks) {
+      const at = x(tick);
+      context.fillStyle = this.colors.line;
+      context.fillRect(Math.round(at), kAxisHeight - 4, 1, this.height);
+      context.fillStyle = this.colors.soft;
+      if (at > this.left + 24 && at < this.width - 40) {
+        const time = (tick * this.tick / scale.ps).toFixed(decimals);
+        context.fillText(`${time} ${scale.unit}`, at, 11);
+      }
+    }
+  }
+
+  PaintLane(context, lane, i, x, from, to) {
+    const top = kAxisHeight + i * kLaneHeight;
+    context.textAlign = 'left';
+    context.fillStyle = this.cursor && this.cursor.lane === i ? this.colors.ink : this.colors.soft;
+    context.fillText(Shortened(lane.name, Math.floor((this.left - 8) / 7.2)), 0,
+                     top + kLaneHeight / 2);
+    context.fillStyle = this.colors.line;
+    context.fillRect(this.left, top + kLaneHeight - 1, this.width - this.left, 1);
+    const pixels = x(1) - x(0);
+    lane.drawn = this.ItemsAt(lane, pixels, from, to);
+    context.save();
+    context.beginPath();
+    context.rect(this.left, top, this.width - this.left, kLaneHeight);
+    context.clip();
+    for (const items of lane.drawn) this.PaintItems(context, items, top, x, from, to);
+    context.restore();
+  }
+
+  ColorOf(name) {
+    if (this.found) return this.found.has(name) ? this.colors.found : this.colors.names[6];
+    return this.colors.names[Math.min(name, 6)];
+  }
+
+  // A bin: pale from its first start to its last end, and as high as it was busy. What is found
+  // comes last, so that nothing hides it.
+  PaintItems(context, items, top, x, from, to) {
+    const {start, end, name, busy, count} = items;
+    const height = kLaneHeight - 5;
+    const last = d3.bisectLeft(start, to);
+    const paint = (i) => {
+      const left = Math.max(x(start[i]), this.left - 4);
+      const width = Math.max(1, Math.min(x(end[i]), this.width + 4) - left);
+      context.fillStyle = this.ColorOf(name[i]);
+      const single = !count || count[i] === 1;
+      if (!single) {
+        context.globalAlpha = 0.28;
+        context.fillRect(left, top + 2, width, height);
+        context.globalAlpha = 1;
+      }
+      const share = single ? 1 : Math.max(0.12, busy[i] / Math.max(1, end[i] - start[i]));
+      context.fillRect(left, top + 2 + height * (1 - share), width, height * share);
+      if (single && width > 3) {
+        context.fillStyle = this.colors.ground;
+        context.fillRect(left + width - 0.6, top + 2, 0.6, height);
+      }
+      const more = single ? '' : ` +${count[i] - 1}`;
+      if (width > 46 && (single || share > 0.8)) {
+        this.PaintName(context, name[i], more, left, width, top);
+      }
+    };
+    const later = [];
+    for (let i = FirstInView(items, from); i < last; ++i) {
+      if (this.found && this.found.has(name[i])) later.push(i);
+      else paint(i);
+    }
+    later.forEach(paint);
+  }
+
+  PaintName(context, name, more, left, width, top) {
+    const fill = d3.rgb(context.fillStyle === this.colors.ground ? this.ColorOf(name)
+                                                                 : context.fillStyle);
+    context.fillStyle = Luminance(fill) > 0.18 ? '#000' : '#fff';
+    const letters = Math.max(2, Math.floor((width - 6) / 7) - more.length);
+    const text = Shortened(this.names[name] || '?', letters) + more;
+    context.fillText(text, Math.max(left, this.left) + 4, top + kLaneHeight / 2,
+                     Math.max(4, left + width - Math.max(left, this.left) - 6));
+  }
+
+  // What is at this place: {items, i}.
+  At(lane, tick, slack) {
+    for (const items of (lane.drawn || []).slice().reverse()) {
+      let i = d3.bisectRight(items.start, tick + slack) - 1;
+      for (let tries = 0; i >= 0 && tries < 64; --i, ++tries) {
+        if (items.end[i] + slack >= tick) return {items, i};
+        if (items.reach[i] + slack < tick) break;
+      }
+    }
+    return null;
+  }
+
+  Lines(lane, {items, i}) {
+    const {start, end, count, busy, name} = items;
+    const times = `start ${this.Time(start[i])}, ${this.ExactPs(start[i])}`;
+    if (!count || count[i] === 1) {
+      return [this.names[name[i]] || '?', lane.name, times,
+              `takes ${this.Time(end[i] - start[i])}, ${this.ExactPs(end[i] - start[i])}`];
+    }
+    return [Counted(count[i], 'event'), lane.name, times,
+            `to ${this.Time(end[i])}, busy ${this.Time(busy[i])}`,
+            `most of it: ${this.names[name[i]] || '?'}`,
+            items === lane.levels[0] && lane.events && lane.events.least > 0
+              ? `shorter than ${this.Time(lane.events.least)}: not listed one by one`
+              : 'zoom in to see more'];
+  }
+
+  Hover(event) {
+    if (event.buttons) return tip.Hide();
+    const box = this.canvas.getBoundingClientRect();
+    const lane = this.lanes[Math.floor((event.clientY - box.top - kAxisHeight) / kLaneHeight)];
+    const px = event.clientX - box.left;
+    if (!lane || px < this.left) return tip.Hide();
+    const x = this.X();
+    const at = this.At(lane, x.invert(px), 2 / (x(1) - x(0)));
+    if (!at) return tip.Hide();
+    return tip.Show(this.Lines(lane, at), event.clientX, event.clientY);
+  }
+
+  Key(event) {
+    const keys = {
+      ArrowLeft: () => this.Pan(-0.2), ArrowRight: () => this.Pan(0.2),
+      ArrowUp: () => this.ZoomBy(1.6), ArrowDown: () => this.ZoomBy(1 / 1.6),
+      '+': () => this.ZoomBy(2), '=': () => this.ZoomBy(2), '-': () => this.ZoomBy(0.5),
+      0: () => this.ShowAll(), Home: () => this.ShowAll(),
+      PageDown: () => this.MoveLane(1), PageUp: () => this.MoveLane(-1),
+      '.': () => this.MoveCursor(1), ',': () => this.MoveCursor(-1), Escape: () => tip.Hide(),
+    };
+    if (event.ctrlKey || event.metaKey || event.altKey || !keys[event.key]) return;
+    event.preventDefault();
+    keys[event.key]();
+  }
+
+  MoveLane(by) {
+    const lane = (this.cursor ? this.cursor.lane : by > 0 ? -1 : this.lanes.length) + by;
+    this.cursor = {lane: Math.min(this.lanes.length - 1, Math.max(0, lane)), start: -Infinity};
+    this.Paint();
+    this.MoveCursor(1);
+  }
+
+  // To the next thing that is drawn in the lane, and in view.
+  MoveCursor(by) {
+    if (!this.cursor) this.cursor = {lane: 0, start: -Infinity};
+    const lane = this.lanes[this.cursor.lane];
+    const items = lane && lane.drawn && lane.drawn[lane.drawn.length - 1];
+    if (!items || items.start.length === 0) return;
+    const [from] = this.View();
+    const known = Number.isFinite(this.cursor.start);
+    const next = !known ? FirstInView(items, from)
+      : by > 0 ? d3.bisectRight(items.start, this.cursor.start)
+               : d3.bisectLeft(items.start, this.cursor.start) - 1;
+    const i = Math.min(items.start.length - 1, Math.max(0, next));
+    this.cursor.start = items.start[i];
+    this.Reveal(items.start[i], items.end[i]);
+    this.PointAt(this.cursor.lane, {items, i});
+  }
+
+  // Moves the view so far that this is in it.
+  Reveal(start, end) {
+    const [from, to] = this.View();
+    if (start >= from && end <= to) return;
+    const size = to - from;
+    const left = Math.min(this.to - size, Math.max(this.from, start - size * 0.3));
+    this.Show(left, left + size);
+    this.Paint();
+  }
+
+  PointAt(laneIndex, at) {
+    const box = this.canvas.getBoundingClientRect();
+    const x = this.X();
+    const place = Math.max(this.left, Math.min(this.width, x(at.items.start[at.i])));
+    tip.Show(this.Lines(this.lanes[laneIndex], at), box.left + place,
+             box.top + kAxisHeight + (laneIndex + 0.6) * kLaneHeight);
+  }
+
+  Search(text) {
+    const wanted = text.trim().toLowerCase();
+    this.hits = null;
+    this.found = wanted === '' ? null : new Set(
+      d3.range(this.names.length).filter((i) => this.names[i].toLowerCase().includes(wanted)));
+    this.said.textContent = this.found ? Counted(this.found.size, 'name') + ' found' : '';
+    this.Ask();
+  }
+
+  // Every single event with a found name, by start: those listed, and bins of one. Where there
+  // are none, bins of which a found name is most.
+  Hits() {
+    if (this.hits) return this.hits;
+    this.hits = [];
+    const take = (laneIndex, items, wanted) => items.name.forEach((name, i) => {
+      if (this.found.has(name) && wanted(i)) {
+        this.hits.push({laneIndex, items, i, start: items.start[i]});
+      }
+    });
+    this.lanes.forEach(({events, levels: [finest]}, laneIndex) => {
+      const least = events ? events.least : Infinity;
+      if (events) take(laneIndex, events, () => true);
+      if (finest && least > 0) {
+        take(laneIndex, finest, (i) => finest.count[i] === 1 &&
+                                       finest.end[i] - finest.start[i] < least);
+      }
+    });
+    if (this.hits.length === 0) {
+      this.lanes.forEach(({levels: [finest]}, laneIndex) => {
+        if (finest) take(laneIndex, finest, () => true);
+      });
+    }
+    this.hits.sort((a, b) => a.start - b.start || a.laneIndex - b.laneIndex);
+    this.hit = -1;
+    return this.hits;
+  }
+
+  Next(by) {
+    if (!this.found || this.found.size === 0) return;
+    const hits = this.Hits();
+    if (hits.length === 0) { this.said.textContent = 'no event is listed'; return; }
+    this.hit = (this.hit + by + (this.hit < 0 && by < 0 ? 1 : 0) + hits.length) % hits.length;
+    const {laneIndex, items, i} = hits[this.hit];
+    const size = Math.max(40, (items.end[i] - items.start[i]) * 8);
+    const middle = (items.start[i] + items.end[i]) / 2;
+    this.Show(Math.max(this.from, middle - size / 2), Math.min(this.to, middle + size / 2));
+    this.Paint();
+    this.said.textContent = `${this.hit + 1} of ${d3.format(',')(hits.length)}`;
+    this.PointAt(laneIndex, {items, i});
+  }
+}
+
+function Luminance({r, g, b}) {
+  const part = (v) => v / 255 <= 0.03928 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4;
+  return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
+}
+
+// ---------------------------------------------------------------- the page
+
+// The views of each kind of result. make(result) returns a figure, or null where there is
+// nothing to draw; `before`: the table in front of which it goes.
+const kViews = {
+  'xplane-time.report.v1': [
+    {before: 'devices', make: ReportDevices},
+    {before: 'functions', make: ReportFunctions},
+    {before: 'kernels', make: ReportKernels},
+  ],
+  'xplane-time.where.v1': [
+    {before: 'devices', make: WhereDevices},
+    {before: 'functions', make: WhereFunctions},
+    {before: 'steps', make: WhereSteps},
+  ],
+  'xplane-time.headroom.v1': [
+    {before: 'ops', make: HeadroomRoofline},
+    {before: 'ops', make: HeadroomRecoverable},
+  ],
+  'xplane-time.diff.v1': [{before: 'rows', make: DiffWaterfall}],
+  'xplane-time.compare.v1': [{before: 'rows', make: CompareIntervals}],
+  'xplane-time.functions.v1': [{before: 'functions', make: ReportFunctions}],
+  'xplane-time.kernels.v1': [{before: 'kernels', make: ReportKernels}],
+  'xplane-time.tree.v1': [{before: 'tree', make: TreeIcicle}],
+  'xplane-time.pick.v1': [{before: 'variants', make: PickIntervals}],
+};
+
+// The table of this result; else another result's table of the same name.
+function SectionOf(index, table) {
+  const named = Array.from(document.querySelectorAll('section[data-table]'))
+      .filter((section) => section.dataset.table === table);
+  return named.find((section) => Number(section.dataset.document || 0) === index) || named[0];
+}
+
+// Figures of one result, in front of their tables.
+function MakeFigures(result, index, path = '') {
+  const main = document.querySelector('main') || document.body;
+  const figures = [];
+  for (const {before, make} of kViews[result.schema] || []) {
+    let figure;
+    try {
+      const spec = make(result);
+      if (!spec) continue;
+      figure = new Figure(spec);
+    } catch (error) {
+      main.prepend(Element('p', {class: 'note', text: `A chart is missing: ${error.message}`}));
+      continue;
+    }
+    const section = SectionOf(index, path + before);
+    if (section && section.parentNode) section.before(figure.element);
+    else main.append(figure.element);
+    figures.push(figure);
+  }
+  if (result.timeline && result.timeline.lanes && result.timeline.lanes.length) {
+    const timeline = new Timeline(result.timeline);
+    main.prepend(timeline.element);
+    figures.push(timeline);
+  }
+  if (result.why && result.why.schema) figures.push(...MakeFigures(result.why, index, 'why.'));
+  return figures;
+}
+
+function DrawWithThePage(figures) {
+  figures.forEach((figure) => figure.Draw());
+  const observer = new ResizeObserver(() => figures.forEach((figure) => figure.Draw()));
+  observer.observe(document.querySelector('main') || document.body);
+}
+
+// Light or dark: as the system says, until the button says otherwise. Paper is light.
+function AddTheme(figures) {
+  const root = document.documentElement;
+  const system = matchMedia('(prefers-color-scheme: dark)');
+  const isDark = () => root.dataset.theme ? root.dataset.theme === 'dark' : system.matches;
+  const button = Element('button', {type: 'button', class: 'theme'});
+  const repaint = () => {
+    button.textContent = isDark() ? 'Light' : 'Dark';
+    button.setAttribute('aria-label', isDark() ? 'Light colours' : 'Dark colours');
+    figures.forEach((figure) => figure.Paint && figure.Paint());
+  };
+  button.addEventListener('click', () => {
+    root.dataset.theme = isDark() ? 'light' : 'dark';
+    repaint();
+  });
+  system.addEventListener('change', repaint);
+  let before;
+  addEventListener('beforeprint', () => {
+    before = root.dataset.theme;
+    root.dataset.theme = 'light';
+    repaint();
+  });
+  addEventListener('afterprint', () => {
+    if (before) root.dataset.theme = before;
+    else delete root.dataset.theme;
+    repaint();
+  });
+  (document.querySelector('header') || document.body).append(button);
+  repaint();
+}
+
+async function Main() {
+  let documents = [];
+  try {
+    documents = (await OpenData()).documents;
+  } catch (error) {
+    (document.querySelector('main') || document.body).prepend(Element('p', {
+      class: 'note', text: `No charts: the page's data cannot be opened (${error.message}).`}));
+  }
+  MakeTables(documents);
+  // Where the time went says more of a device than busy or not.
+  if (documents.some((result) => result.schema === 'xplane-time.where.v1')) {
+    kViews['xplane-time.report.v1'] = kViews['xplane-time.report.v1']
+        .filter((view) => view.make !== ReportDevices);
+  }
+  const figures = documents.flatMap((result, index) => MakeFigures(result, index));
+  AddTheme(figures);
+  DrawWithThePage(figures);
+  document.documentElement.dataset.ready = 'true';
+}
+
+Main();
+})();
