@@ -113,8 +113,8 @@ class HtmlBody {
     for (size_t row = 0; row < shown; ++row) {
       text_.append("<tr>");
       for (const Column* column : columns) {
-        absl::StrAppend(&text_, "<td class=\"", class_of(*column), "\">", Text(column->cells[row]),
-                        "</td>");
+        absl::StrAppend(&text_, "<td class=\"", class_of(*column), "\">",
+                        Indented(column->cells[row]), "</td>");
       }
       text_.append("</tr>\n");
     }
