@@ -59,7 +59,9 @@ Outcome RunPlan(const Plan& plan, bool ahead) {
     EXPECT_FALSE(preparing.exchange(true));
     Pass(&of_prepare, plan.slow_prepare);
     const int64_t index = prepared++;
-    if (!chunk->rows.empty()) EXPECT_EQ(chunk->rows[0].start_ps, index);
+    if (!chunk->rows.empty()) {
+      EXPECT_EQ(chunk->rows[0].start_ps, index);
+    }
     chunk->has_runs = true;
     preparing = false;
     return Go(index == plan.prepare_fault_at ? plan.prepare_fault : Fault::kNone, "prepare");
