@@ -12,10 +12,12 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "io/sha256.h"
 #include "output/page/assets.h"
 #include "output/view.h"
 #include "status.h"
+#include "xplane_time/version.h"
 
 namespace xplane_time::output {
 namespace {
@@ -174,6 +176,33 @@ class PathSink : public result::FlatSink {
   }
 };
 
+// Finds what was compared: lists of paths called base, head or inputs, or sources in one of these.
+class SidesSink : public result::FieldSink {
+ public:
+  std::vector<ViewLine> lines;
+
+  void Field(std::string_view /*name*/, const result::FieldValue& /*value*/) override {}
+  void BeginGroup(std::string_view name, bool /*known*/) override { group_ = name; }
+  void EndGroup() override { group_.clear(); }
+  void Texts(std::string_view name, std::span<const std::string> texts) override {
+    const std::string side = group_.empty() ? std::string(name) : group_;
+    const bool is_side = side == "base" || side == "head" || side == "inputs";
+    if (!is_side || (!group_.empty() && name != "sources") || texts.empty()) return;
+    lines.push_back({absl::StrCat(side, ": ", absl::StrJoin(texts, ", ")), Tone::kDim});
+  }
+
+ private:
+  std::string group_;
+};
+
+std::vector<ViewLine> SidesOf(const result::Result& result) {
+  SidesSink sides;
+  for (const auto& part : result.parts) {
+    if (const auto* members = std::get_if<result::Members>(&part)) (*members)(&sides);
+  }
+  return sides.lines;
+}
+
 // "xplane-time where: trace.xplane.pb and 2 more".
 std::string TitleOf(const Output& output) {
   std::string kind = output.result.schema;  // xplane-time.KIND.v1
@@ -201,12 +230,16 @@ std::string PageOf(const Output& output, const OutputOptions& options) {
   const std::string title = Text(TitleOf(output));
   HtmlBody header, main;
   for (const ViewLine& line : view.lines) header.Add(line);
+  for (const ViewLine& line : SidesOf(output.result)) header.Add(line);
   for (const DiagnosticLine& line : view.diagnostics) header.Add(line);
   for (const Section& section : view.sections) main.Add(section);
   for (const ViewLine& line : view.remarks) main.Add(line);
   if (const auto text = output.others.find(Format::kTable); text != output.others.end()) {
     main.AddText(text->second());
   }
+  main.Add(ViewLine{"Made by xplane-time " XPLANE_TIME_VERSION_STRING
+                    "; times are defined in its README.",
+                    Tone::kDim});
   const std::string data =
       absl::Base64Escape(Deflated(absl::StrCat("{\"documents\":[", JsonText(output.result), "]}")));
   const std::string_view style = kPageStyle, d3 = kD3Script, script = kPageScript;

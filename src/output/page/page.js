@@ -222,6 +222,7 @@ function Element(name, options = {}, ...children) {
 // ---------------------------------------------------------------- tables
 
 const kPageRows = 200;
+const kFewRows = 6;  // of these, nobody searches one
 
 // What a cell sorts by: a number, a bigint-like text, or words; null is unknown.
 function CellValue(cell, isNumber) {
@@ -373,7 +374,7 @@ class Table {
                               this.rows.length > 5000 ? 150 : 0);
     });
     this.count = Element('output', {class: 'count', for: id, 'aria-live': 'polite'});
-    const label = Element('label', {for: id, text: `Filter ${this.Title()}`});
+    const label = Element('label', {for: id, text: 'Find in the table'});
     this.controls = Element('div', {class: 'controls'}, label, this.input, this.count);
     this.more = Element('button', {type: 'button', text: `${kPageRows} more rows`});
     this.more.addEventListener('click', () => this.Grow(kPageRows));
@@ -386,7 +387,7 @@ class Table {
     scroll.append(this.element);
     scroll.before(this.controls);
     scroll.after(this.growth);
-    if (this.rows.length < 2) this.controls.hidden = true;
+    if (this.rows.length < kFewRows) this.controls.hidden = true;
     this.section.classList.add('live');
     if (this.completed) this.section.classList.add('completed');
   }
@@ -783,6 +784,12 @@ function LargestParts(row) {
     `${PercentText(part.value / (row.total || 1))} ${part.text}`).join('; ');
 }
 
+// The row that did most, of which a headline speaks.
+function Busiest(rows) {
+  const busy = (row) => d3.sum(row.parts, (part) => /^idle/.test(part.key) ? 0 : part.value);
+  return rows.slice().sort((a, b) => busy(b) - busy(a))[0];
+}
+
 const kMostRows = 16;
 
 function PartitionView(name, title, rows, what) {
@@ -793,7 +800,7 @@ function PartitionView(name, title, rows, what) {
   const causes = known.some((row) => row.parts.some((part) => part.key === 'idle_unknown_ps'));
   return {
     name, title,
-    finding: (known.length ? LargestParts(known[0]) : `no ${what} has a known time`) + '.',
+    finding: (known.length ? LargestParts(Busiest(known)) : `no ${what} has a known time`) + '.',
     how: 'Shares of each one\'s first start to last end, which is at the right; the parts add up' +
          ' exactly.' +
          (causes ? ' Hatched: no launch is known, so why it was idle is unknown.' : '') +
@@ -814,9 +821,11 @@ function WhereFunctions(result) {
   const nameOf = DeviceNamer(result.devices);
   const several = result.devices.length > 1;
   const rows = result.functions
-      .map((row) => ({name: row.function + (several ? ` ${nameOf(row)}` : ''), ...Partition(row)}))
+      .map((row) => ({name: row.function + (several ? ` ${nameOf(row)}` : ''),
+                      program: row.program_id, ...Partition(row)}))
       .sort((a, b) => (b.total || 0) - (a.total || 0));
-  return PartitionView('where-functions', 'Where each function\'s time went', rows, 'function');
+  return PartitionView('where-functions', 'Where each function\'s time went', Distinct(rows),
+                       'function');
 }
 
 const kMostSteps = 300;  // columns of a device
@@ -894,10 +903,11 @@ function ReportDevices(result) {
   const rows = active.slice(0, 32).map((row) => ({name: nameOf(row), ...BusyPartition(row)}));
   const known = rows.filter((row) => row.total !== null);
   const quiet = result.devices.length - active.length;
+  const most = Busiest(known);
   return {
     name: 'report-devices', title: 'Time of each device',
-    finding: (known.length ? `${LargestParts(known[0])}, of ${TimeText(known[0].total)}`
-                           : 'no device has a known time') + '.',
+    finding: (most ? `${LargestParts(most)}, of ${TimeText(most.total)}`
+                   : 'no device has a known time') + '.',
     how: 'From the first start to the last end on the device.' +
          (active.length > rows.length
              ? ` ${Counted(active.length - rows.length, 'more device')} in the table.` : '') +
@@ -919,6 +929,7 @@ function ReportFunctions(result) {
       .map((row) => FunctionRow(row, several ? `${row.function} ${nameOf(row)}` : row.function,
                                 metric, result.samples || []));
   if (rows.length === 0) return null;
+  for (const row of Distinct(rows)) row.tip[0] = row.name;
   const without = result.functions.length - known.length;
   const first = rows[0];
   const sampled = rows.some((row) => row.samples.length);
@@ -928,7 +939,7 @@ function ReportFunctions(result) {
              (first.ci ? `, 95 % interval ${TimeText(first.ci[0])} to ${TimeText(first.ci[1])}`
                        : ', interval unknown') +
              `, ${Counted(first.runs, 'run')}.`,
-    how: 'Diamond: median; thick bar: its 95 % interval; line: shortest to longest run' +
+    how: 'The longest in all its runs first. Diamond: median; thick bar: its 95 % interval; line: shortest to longest run' +
          (sampled ? '; dots: single runs, hollow where suspect; of many, how many were so long.'
                   : '.') +
          (known.length > rows.length
@@ -946,7 +957,7 @@ function FunctionRow(row, name, metric, samples) {
     Num(sample[metric]) !== null);
   const known = Array.isArray(ci) && ci.every((end) => Num(end) !== null);
   return {
-    name, median: Num(median), min: Num(min), max: Num(max), runs: n,
+    name, program: row.program_id, median: Num(median), min: Num(min), max: Num(max), runs: n,
     ci: known ? ci.map(Num) : null,
     samples: own.map((s) => ({run: s.run, value: Num(s[metric]), suspect: s.suspect,
                               exact: s[metric]})),
@@ -1025,24 +1036,41 @@ function DrawRunsHistogram(svg, row, x, y) {
   }
 }
 
+// Each kernel of a program once, over all devices, as the table has it.
+function KernelsOfAllDevices(kernels) {
+  const own = (row) => Num(row.self_ps) === null ? Num(row.total_ps) : Num(row.self_ps);
+  const all = d3.sum(kernels, own);
+  return d3.nest()
+      .key((row) => JSON.stringify([row.kernel, row.function, row.program_id, row.category]))
+      .entries(kernels)
+      .map(({values}) => {
+        const self = d3.sum(values, own);
+        return {...values[0], self, share: all > 0 ? self / all : null,
+                total: d3.sum(values, (row) => Num(row.total_ps)),
+                count: d3.sum(values, (row) => Num(row.count)), devices: values.length};
+      })
+      .sort((a, b) => b.self - a.self);
+}
+
 function ReportKernels(result) {
-  const time = (row) => Num(row.self_ps) === null ? Num(row.total_ps) : Num(row.self_ps);
-  const sorted = result.kernels.slice().sort((a, b) => (time(b) || 0) - (time(a) || 0));
+  const sorted = KernelsOfAllDevices(result.kernels);
   if (sorted.length === 0) return null;
   const fills = {compute: 'compute', collective: 'collective', copy: 'copy'};
   const rows = sorted.slice(0, 20).map((row) => ({
-    name: row.kernel, of: row.function, program: row.program_id, value: time(row),
+    name: row.kernel, of: row.function, program: row.program_id, value: row.self,
     fill: fills[row.category] || 'other',
-    tip: [row.kernel, `self ${TimeText(row.self_ps)}, total ${TimeText(row.total_ps)}`,
-          `${Counted(row.count, 'execution')}, ${PercentText(Num(row.share))} of self time`,
+    tip: [row.kernel, `self ${TimeText(row.self)}, total ${TimeText(row.total)}` +
+                      (row.devices > 1 ? ` on ${row.devices} devices` : ''),
+          `${Counted(row.count, 'execution')}, ${PercentText(row.share)} of self time`,
           `${row.category || 'unknown category'}${row.function ? `, of ${row.function}` : ''}`],
   }));
   const first = sorted[0];
   const used = new Set(rows.map((row) => row.fill));
   return {
     name: 'report-kernels', title: 'Kernels by self time',
-    finding: `${Shortened(first.kernel, 60)} took most: ${TimeText(time(first))}, ` +
-             `${PercentText(Num(first.share))} of the self time.`,
+    finding: `${Shortened(first.kernel, 60)} took most: ${TimeText(first.self)}, ` +
+             `${PercentText(first.share)} of the self time` +
+             (first.devices > 1 ? ` of all devices.` : '.'),
     how: sorted.length > 20 ? `${Counted(sorted.length - 20, 'more kernel')} in the table.` : '',
     legend: [...kParts].filter((part) => used.has(part.fill))
         .map((part) => ({text: part.text.replace('exposed ', ''), fill: part.fill})),
@@ -2084,7 +2112,8 @@ function MakeFigures(result, index, path = '') {
       continue;
     }
     const section = SectionOf(index, path + before);
-    if (section && section.parentNode) section.before(figure.element);
+    const place = section || main.querySelector('section');
+    if (place) place.before(figure.element);
     else main.append(figure.element);
     figures.push(figure);
   }
