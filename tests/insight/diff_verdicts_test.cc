@@ -156,7 +156,7 @@ TEST(DiffVerdictsTest, AnIntervalMayBeHugeAndProvesNothing) {
   const auto report = insight::DiffOf({one("b0", 1000), one("b1", 9'000'000)},
                                       {one("h0", 2000), one("h1", 11'000'000)}, {});
   ASSERT_TRUE(report.ok()) << report.status();
-  const DiffRow& row = RowsOf(*report, "jit_f").at(0);
+  const DiffRow row = RowsOf(*report, "jit_f").at(0);
   EXPECT_EQ(row.verdict, DiffVerdict::kUnproven);
   EXPECT_EQ(row.delta_ps, 1'000'500);
   EXPECT_GT(*row.hi_ps - *row.lo_ps, 20 * 1'000'500.0);
