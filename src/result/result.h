@@ -90,11 +90,11 @@ class FlatSink : public FieldSink {
   void Field(std::string_view name, const FieldValue& value) final {
     Cell(prefix_, name, known_ ? value : FieldValue::Unknown(value.type()));
   }
-  void BeginGroup(std::string_view name, bool known) final {
+  void BeginGroup(std::string_view name, bool known) override {
     prefix_ = std::string(name) + "_";
     known_ = known;
   }
-  void EndGroup() final {
+  void EndGroup() override {
     prefix_.clear();
     known_ = true;
   }

@@ -51,9 +51,20 @@ std::string_view TypeName(FieldType type) {
   }
 }
 
-// The cells of a row; what only JSON has, as JSON.
+// The cells of a row; what only JSON has, as JSON. A group whose members differ from row to row
+// (the parameters of a variant) is one cell.
 class RowSink : public result::FlatSink {
  public:
+  void BeginGroup(std::string_view name, bool known) override {
+    FlatSink::BeginGroup(name, known);
+    group_ = name;
+  }
+  void EndGroup() override {
+    FlatSink::EndGroup();
+    if (!members_.empty()) AddObject();
+    group_.clear();
+    members_.clear();
+  }
   void Texts(std::string_view name, std::span<const std::string> texts) override {
     Json(name, [&](FieldSink* sink) { sink->Texts(name, texts); });
   }
@@ -64,13 +75,24 @@ class RowSink : public result::FlatSink {
     Json(table.name, [&](FieldSink* sink) { sink->Rows(table); });
   }
   void Raw(std::string_view name, std::string_view text) override {
-    Json(name, [&](FieldSink* sink) { sink->Raw(name, text); });
+    if (group_.empty()) return Json(name, [&](FieldSink* sink) { sink->Raw(name, text); });
+    members_.emplace_back(name, text);
   }
 
  private:
   void Json(std::string_view name, const result::Members& member) {
     Field(name, output::JsonValue(member));
   }
+  void AddObject() {
+    Json(group_, [&](FieldSink* sink) {
+      sink->BeginGroup(group_, true);
+      for (const auto& [name, text] : members_) sink->Raw(name, text);
+      sink->EndGroup();
+    });
+  }
+
+  std::string group_;                                         // empty: in none
+  std::vector<std::pair<std::string, std::string>> members_;  // names, JSON
 };
 
 struct Column {
@@ -105,6 +127,7 @@ class BindSink : public RowSink {
   BindSink(const Columns& columns, sqlite3_stmt* statement)
       : columns_(columns), statement_(statement) {}
   int code = SQLITE_OK;
+  bool all_known = true;
 
  protected:
   void Cell(std::string_view prefix, std::string_view name, const FieldValue& value) override {
@@ -116,6 +139,8 @@ class BindSink : public RowSink {
                                [&](const Column& each) { return each.IsCalled(prefix, name); }) -
           columns_.begin());
     }
+    all_known &= place < columns_.size();
+    if (!all_known) return;
     next_ = place + 1;
     column_ = static_cast<int>(next_);
     const int bound = std::visit(
@@ -160,31 +185,17 @@ class Writer {
   }
 
   absl::Status Add(const Table& table) {
-    // An empty row lacks what rows call as the data does (parameters of a variant).
     Columns columns;
     ColumnSink sink(&columns);
     table.visit(table.rows, &sink);
     if (table.rows > 0) table.visit(0, &sink);
-    if (columns.empty()) return absl::OkStatus();
-    const std::string name = Quoted(table.name);
-    const auto declare = [](std::string* out, const Column& column) {
-      absl::StrAppend(out, Quoted(column.name), " ", Absl(TypeName(column.type)));
-    };
-    RETURN_IF_ERROR(
-        Execute(Cat("CREATE TABLE ", name, " (", absl::StrJoin(columns, ", ", declare), ")")));
-    const std::vector<const char*> places(columns.size(), "?");
-    ASSIGN_OR_RETURN(const Statement insert, Prepare(Cat("INSERT INTO ", name, " VALUES (",
-                                                         absl::StrJoin(places, ","), ")")));
-    for (size_t row = 0; row < table.rows; ++row) {
-      sqlite3_clear_bindings(insert.get());
-      BindSink cells(columns, insert.get());
-      table.visit(row, &cells);
-      RETURN_IF_ERROR(Check(cells.code));
-      const int code = sqlite3_step(insert.get());
-      if (code != SQLITE_DONE) return Check(code);
-      sqlite3_reset(insert.get());
-    }
-    return absl::OkStatus();
+    ASSIGN_OR_RETURN(bool is_complete, Fill(table, columns));
+    if (is_complete) return absl::OkStatus();
+    // Some row has more than the first (the parameters of a variant).
+    for (size_t row = 0; row < table.rows; ++row) table.visit(row, &sink);
+    RETURN_IF_ERROR(Execute(Cat("DROP TABLE ", Quoted(table.name))));
+    ASSIGN_OR_RETURN(is_complete, Fill(table, columns));
+    return is_complete ? absl::OkStatus() : Internal("rows of ", table.name, " change");
   }
 
   absl::Status Execute(const std::string& sql) {
@@ -200,6 +211,31 @@ class Writer {
   }
 
  private:
+  // False where a row has a cell without a column.
+  absl::StatusOr<bool> Fill(const Table& table, const Columns& columns) {
+    if (columns.empty()) return true;
+    const std::string name = Quoted(table.name);
+    const auto declare = [](std::string* out, const Column& column) {
+      absl::StrAppend(out, Quoted(column.name), " ", Absl(TypeName(column.type)));
+    };
+    RETURN_IF_ERROR(
+        Execute(Cat("CREATE TABLE ", name, " (", absl::StrJoin(columns, ", ", declare), ")")));
+    const std::vector<const char*> places(columns.size(), "?");
+    ASSIGN_OR_RETURN(const Statement insert, Prepare(Cat("INSERT INTO ", name, " VALUES (",
+                                                         absl::StrJoin(places, ","), ")")));
+    for (size_t row = 0; row < table.rows; ++row) {
+      sqlite3_clear_bindings(insert.get());
+      BindSink cells(columns, insert.get());
+      table.visit(row, &cells);
+      if (!cells.all_known) return false;
+      RETURN_IF_ERROR(Check(cells.code));
+      const int code = sqlite3_step(insert.get());
+      if (code != SQLITE_DONE) return Check(code);
+      sqlite3_reset(insert.get());
+    }
+    return true;
+  }
+
   absl::Status Check(int code) const {
     if (code == SQLITE_OK) return absl::OkStatus();
     if (code == SQLITE_NOMEM || db_ == nullptr) throw std::bad_alloc();
