@@ -2,13 +2,12 @@
 import json
 import os
 import pathlib
-import pty
 import sqlite3
 import subprocess
 import tempfile
 import unittest
 
-from harness import BINARY, EndToEndTest, REPOSITORY, TESTDATA, environment, run
+from harness import BINARY, EndToEndTest, REPOSITORY, TESTDATA, environment, open_terminal, run
 from test_readme import BLOCK, commands
 from xspace import Plane, space
 
@@ -147,7 +146,7 @@ class Sqlite(EndToEndTest):
             self.assertEqual(found, (10_000, sum(1000 + i for i in range(10_000))))
 
     def test_not_for_a_terminal(self):
-        main, other = pty.openpty()
+        main, other = open_terminal()
         done = subprocess.run([BINARY, VARIANTS, "--format", "sqlite"], stdout=other,
                               stderr=subprocess.PIPE, env=environment(), timeout=30)
         os.close(other)
