@@ -129,8 +129,7 @@ void TraceCommand::AddPrinting(const Takes& takes) {
     printing_.AddFormat(
         app_, {"table", "json", "csv", "markdown", "html", "sqlite", "junit", "benchmark", "bmf"},
         "table, json, csv, markdown, html, sqlite, junit (XML), benchmark (Google Benchmark JSON) "
-        "or bmf "
-        "(Bencher Metric Format) [table, or by the suffix of -o]");
+        "or bmf (Bencher Metric Format) [table, or by the suffix of -o]");
   } else if (takes.streams) {
     printing_.AddFormat(app_, {"table", "json", "csv", "markdown"},
                         "table, json, csv or markdown [table, or by the suffix of -o]");

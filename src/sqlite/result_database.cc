@@ -142,7 +142,6 @@ class BindSink : public RowSink {
     all_known &= place < columns_.size();
     if (!all_known) return;
     next_ = place + 1;
-    column_ = static_cast<int>(next_);
     const int bound = std::visit(
         [this](const auto& known) { return Bind(known); },
         static_cast<
@@ -152,24 +151,25 @@ class BindSink : public RowSink {
   }
 
  private:
-  int Bind(std::monostate) { return sqlite3_bind_null(statement_, column_); }
-  int Bind(bool value) { return sqlite3_bind_int(statement_, column_, value ? 1 : 0); }
-  int Bind(int64_t value) { return sqlite3_bind_int64(statement_, column_, value); }
+  int Bind(std::monostate) { return sqlite3_bind_null(statement_, Place()); }
+  int Bind(bool value) { return sqlite3_bind_int(statement_, Place(), value ? 1 : 0); }
+  int Bind(int64_t value) { return sqlite3_bind_int64(statement_, Place(), value); }
   int Bind(uint64_t value) {
     if (value > std::numeric_limits<int64_t>::max()) return Bind(static_cast<double>(value));
     return Bind(static_cast<int64_t>(value));
   }
-  int Bind(double value) { return sqlite3_bind_double(statement_, column_, value); }
+  int Bind(double value) { return sqlite3_bind_double(statement_, Place(), value); }
   int Bind(std::string_view text) {
     const std::string valid = output::ValidUtf8(text);
-    return sqlite3_bind_text64(statement_, column_, valid.data(), valid.size(), SQLITE_TRANSIENT,
+    return sqlite3_bind_text64(statement_, Place(), valid.data(), valid.size(), SQLITE_TRANSIENT,
                                SQLITE_UTF8);
   }
 
+  int Place() const { return static_cast<int>(next_); }
+
   const Columns& columns_;
   sqlite3_stmt* const statement_;
-  size_t next_ = 0;
-  int column_ = 0;  // from 1 on
+  size_t next_ = 0;  // behind the column that is bound: SQLite counts them from 1 on
 };
 
 class Writer {
