@@ -342,7 +342,9 @@ class ReportCommand : public CompatibleCommand {
     report_.parts = printing_.how.for_people();
     ASSIGN_OR_RETURN(Report report, MakeReport(opened));
     RETURN_IF_ERROR(output::OrderReport(printing_.how, output::SortKeys::kReport, &report));
-    return Rendered(output::ReportOutput(report, printing_.how));
+    output::Output output = output::ReportOutput(report, printing_.how);
+    RETURN_IF_ERROR(AddTimeline(opened, &output));
+    return Rendered(output);
   }
 
  private:

@@ -28,7 +28,9 @@ class Where : public TraceCommand {
     });
     RETURN_IF_ERROR(report.status());
     WarnOfLeftOut(report->diagnostics);
-    return Print(output::WhereOutput(*report, how, steps_));
+    output::Output output = output::WhereOutput(*report, how, steps_);
+    RETURN_IF_ERROR(AddTimeline(opened, &output));
+    return Print(output);
   }
 
  private:

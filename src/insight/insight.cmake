@@ -19,6 +19,7 @@ add_library(xplane_time_insight STATIC
   insight/partition.cc
   insight/peaks.cc
   insight/slow_runs.cc
+  insight/timeline.cc
   insight/transfer_pairs.cc
   insight/variation.cc
   insight/where.cc

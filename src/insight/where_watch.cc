@@ -111,6 +111,7 @@ WhereWatch::WhereWatch(const WatchContext& context, StepMarks marks,
       marks_(std::move(marks)),
       marked_by_(marked_by),
       evidence_(evidence),
+      first_line_(context.trace.planes[context.plane.plane].first_line),
       sweep_(std::make_unique<PartitionSweep>(
           context.tables, rules_.line_order == LineOrder::kNested, marks_.size(),
           [this](const Piece& piece) { return LaunchPs(piece.launch_id); })) {
@@ -166,6 +167,7 @@ absl::Status WhereWatch::Add(std::span<const Execution> chunk) {
   disordered = pieces_.front().interval.start_ps < last_start_ps_;
   if (disordered) return absl::OkStatus();
   last_start_ps_ = pieces_.back().interval.start_ps;
+  if (keeps_lines_) AddToLines();
   if (pairs_ == nullptr) {
     sweep_->Add(pieces_);
     return absl::OkStatus();
@@ -174,6 +176,16 @@ absl::Status WhereWatch::Add(std::span<const Execution> chunk) {
   pairs_->Add(pieces_, &ready_);
   sweep_->Add(ready_);
   return absl::OkStatus();
+}
+
+void WhereWatch::AddToLines() {
+  for (const Piece& piece : pieces_) {
+    const size_t at = piece.line - first_line_;
+    if (at >= lines_.size()) lines_.resize(at + 1);
+    lines_[at].start_ps.push_back(piece.interval.start_ps);
+    lines_[at].duration_ps.push_back(piece.interval.end_ps - piece.interval.start_ps);
+    lines_[at].op.push_back(piece.op);
+  }
 }
 
 void WhereWatch::Finish() {

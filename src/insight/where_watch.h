@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,13 @@ class WhereWatch : public ExecutionWatcher {
   void Finish() override;
   // Before the first execution.
   void KeepOwnTimes() { sweep_->KeepOwnTimes(); }
+  void KeepLines() { keeps_lines_ = true; }
+  // What each line of the plane executed, where it is kept.
+  struct LineColumns {
+    std::vector<int64_t> start_ps, duration_ps;
+    std::vector<uint32_t> op;
+  };
+  std::span<const LineColumns> lines() const { return lines_; }
   // After Finish().
   const PartitionSweep& sweep() const { return *sweep_; }
   bool any_launch() const { return any_launch_; }
@@ -59,12 +67,16 @@ class WhereWatch : public ExecutionWatcher {
   Piece PieceOf(const Execution& execution);
   uint32_t StepOf(const Execution& execution);
   int64_t LaunchPs(int64_t launch_id);
+  void AddToLines();
 
   const KindRules& rules_;
   const Clock clock_;
   const StepMarks marks_;
   const std::optional<StepSource> marked_by_;
   const gpu_runs::HostEvidence* const evidence_;  // null: no launches
+  const uint32_t first_line_;
+  bool keeps_lines_ = false;
+  std::vector<LineColumns> lines_;
   gpu_runs::LaunchTable::Place place_;
   bool any_launch_ = false;
   int64_t last_start_ps_ = kNoTimePs;

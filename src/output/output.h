@@ -96,6 +96,8 @@ struct Output {
   result::Result result;
   std::function<View(const OutputOptions&)> view = {};  // of options.format, a table or Markdown
   std::map<Format, std::function<std::string()>> others = {};
+  // What a page carries beside the document, for its figures: JSON by name.
+  std::map<std::string, std::string> figures = {};
 };
 
 // A format that the result does not have is a table.

@@ -239,8 +239,9 @@ std::string PageOf(const Output& output, const OutputOptions& options) {
   main.Add(ViewLine{"Made by xplane-time " XPLANE_TIME_VERSION_STRING
                     "; times are defined in its README.",
                     Tone::kDim});
-  const std::string data =
-      absl::Base64Escape(Deflated(absl::StrCat("{\"documents\":[", JsonText(output.result), "]}")));
+  std::string data = absl::StrCat("{\"documents\":[", JsonText(output.result), "]");
+  for (const auto& [name, json] : output.figures) absl::StrAppend(&data, ",\"", name, "\":", json);
+  data.append("}");
   const std::string_view style = kPageStyle, d3 = kD3Script, script = kPageScript;
   return absl::StrCat(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -250,9 +251,9 @@ std::string PageOf(const Output& output, const OutputOptions& options) {
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
       title, "</title>\n<style>", Absl(style), "</style>\n</head>\n<body>\n<header>\n<h1>", title,
       "</h1>\n", std::move(header).Take(), "</header>\n<main>\n", std::move(main).Take(),
-      "</main>\n<script type=\"application/octet-stream\" id=\"data\">", data, "</script>\n<!--\n",
-      Absl(kD3Licence), "-->\n<script>", Absl(d3), "</script>\n<script>", Absl(script),
-      "</script>\n</body>\n</html>\n");
+      "</main>\n<script type=\"application/octet-stream\" id=\"data\">",
+      absl::Base64Escape(Deflated(data)), "</script>\n<!--\n", Absl(kD3Licence), "-->\n<script>",
+      Absl(d3), "</script>\n<script>", Absl(script), "</script>\n</body>\n</html>\n");
 }
 
 }  // namespace xplane_time::output

@@ -11,7 +11,9 @@ file(READ ${page}/d3_licence.txt d3_licence)
 configure_file(output/page/assets.cc.in ${PROJECT_BINARY_DIR}/generated/page_assets.cc @ONLY)
 add_library(xplane_time_page STATIC
   output/page/page.cc
+  output/page/timeline_data.cc
   ${PROJECT_BINARY_DIR}/generated/page_assets.cc)
 target_link_libraries(xplane_time_page
   PUBLIC xplane_time_output
-  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_trackers absl::strings ZLIB::ZLIB)
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json xplane_time_trackers
+          absl::strings ZLIB::ZLIB)

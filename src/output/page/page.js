@@ -25,20 +25,24 @@
 // one decimal unless data-decimals says otherwise), rate ("1.31 T"), number (data-decimals), count
 // or text; what is none of them has none. "-" is unknown.
 //
-// The data: {"documents": [RESULT, ..]}, each as --format json prints it. Times are integers of
-// picoseconds up to 2^63: those that a double would round stay text (ParseExact).
+// The data: {"documents": [RESULT, ..]}, each as --format json prints it, and beside them
+// "timeline" where there is one. Times are integers of picoseconds up to 2^63: those that a double
+// would round stay text (ParseExact).
 //
 // Every text goes through textContent and every style through the CSSOM: the page's
 // Content-Security-Policy allows no inline style, no handler, no request.
 //
-// A timeline is a member of a document. All its times are whole ticks, so that trailing zeros
-// cost nothing; columns, and differences where they are small, since these compress best:
+// A timeline (timeline_data.h). All its times are whole ticks, so that trailing zeros cost nothing;
+// columns, and differences where they are small, since these compress best:
 //
 //   "timeline": {
 //     "tick_ps": 1000, "start": 0, "end": 4781497,        in ticks from the capture's start
+//     "rounded": false,                                   true: times are rounded to ticks
+//     "lanes_left_out": 0,                                beyond those that are here
 //     "names": ["fusion.1", ..],                          what took longest in all first
 //     "lanes": [{
-//       "name": "GPU:0 stream 16", "count": 123456,       events in the lane
+//       "name": "GPU:0 Stream #16", "count": 123456,      events in the lane
+//       "of": "executions",                               or "steps", "runs"
 //       "bins": {"width": 4096,                           ticks; only bins in which events start
 //         "grain": 64,                see below; absent: 1
 //         "index": [3,1,1,..],        difference to the bin before (the first: to 0)
@@ -1562,7 +1566,7 @@ function DrawIcicle(svg, width, root, focus) {
 
 const kFanOut = 4;
 const kCoarsest = 512;  // bins of the coarsest level, about
-const kLaneHeight = 22, kAxisHeight = 26, kMostLanes = 300;
+const kLaneHeight = 22, kAxisHeight = 26;
 
 // Differences become places.
 function RunningSum(differences) {
@@ -1653,9 +1657,9 @@ class Timeline {
     this.tick = Num(data.tick_ps) || 1;
     this.from = Num(data.start) || 0;
     this.to = Math.max(this.from + 1, Num(data.end) || 0);
-    this.lanes = data.lanes.slice(0, kMostLanes).map((lane) => {
+    this.lanes = data.lanes.map((lane) => {
       const events = DecodeEvents(lane.events);
-      return {name: lane.name, count: lane.count, events,
+      return {name: lane.name, of: lane.of, count: lane.count, events,
               levels: LevelsOf(lane, events, this.to - this.from)};
     });
     this.found = null;  // ids of the names that the search found
@@ -1665,8 +1669,8 @@ class Timeline {
 
   Build() {
     const events = d3.sum(this.data.lanes, (lane) => lane.count);
-    const left = this.data.lanes.length - this.lanes.length;
-    const finding = `${Counted(events, 'event')} in ${Counted(this.data.lanes.length, 'lane')}` +
+    const left = this.data.lanes_left_out;
+    const finding = `${Counted(events, 'event')} in ${Counted(this.lanes.length, 'lane')}` +
                     ` over ${this.Time(this.to - this.from)}.`;
     this.element = Element('figure', {'data-figure': 'timeline', class: 'timeline'},
       Element('figcaption', {}, Element('strong', {text: 'Timeline'}), ' ',
@@ -1674,7 +1678,8 @@ class Timeline {
         Element('span', {class: 'how', text:
           'Drag to move; wheel to zoom with Ctrl, or after a click. Keys: arrows, + and -, 0 for' +
           ' all; Page Up and Page Down choose a lane, . and , go from event to event.' +
-          (left ? ` ${Counted(left, 'more lane')} not drawn.` : '')})));
+          (left ? ` ${Counted(left, 'more lane')} not drawn.` : '') +
+          (this.data.rounded ? ` Times are rounded to ${this.Time(1)}.` : '')})));
     this.element.append(this.Controls(), this.Keys());
     this.canvas = Element('canvas', {
       tabindex: '0', role: 'application', 'aria-roledescription': 'timeline',
@@ -1712,7 +1717,10 @@ class Timeline {
   }
 
   Time(ticks, plus) { return TimeText(ticks * this.tick, plus); }
-  ExactPs(ticks) { return `${BigInt(Math.round(ticks)) * BigInt(this.tick)} ps`; }
+  ExactPs(ticks) {
+    const about = this.data.rounded ? 'about ' : '';
+    return `${about}${BigInt(Math.round(ticks)) * BigInt(this.tick)} ps`;
+  }
 
   AddZoom() {
     this.zoom = d3.zoom()
@@ -1857,25 +1865,28 @@ class Timeline {
     context.beginPath();
     context.rect(this.left, top, this.width - this.left, kLaneHeight);
     context.clip();
-    for (const items of lane.drawn) this.PaintItems(context, items, top, x, from, to);
+    for (const items of lane.drawn) this.PaintItems(context, lane, items, top, x, from, to);
     context.restore();
   }
 
-  ColorOf(name) {
-    if (this.found) return this.found.has(name) ? this.colors.found : this.colors.names[6];
-    return this.colors.names[Math.min(name, 6)];
+  // Colours are of kernels; runs and steps take turns, so that each can be told from the next.
+  ColorOf(lane, name, i) {
+    const {names, found, line} = this.colors;
+    if (this.found) return this.found.has(name) ? found : names[6];
+    if (lane.of !== 'executions') return i % 2 ? names[6] : line;
+    return names[Math.min(name, 6)];
   }
 
   // A bin: pale from its first start to its last end, and as high as it was busy. What is found
   // comes last, so that nothing hides it.
-  PaintItems(context, items, top, x, from, to) {
+  PaintItems(context, lane, items, top, x, from, to) {
     const {start, end, name, busy, count} = items;
     const height = kLaneHeight - 5;
     const last = d3.bisectLeft(start, to);
     const paint = (i) => {
       const left = Math.max(x(start[i]), this.left - 4);
       const width = Math.max(1, Math.min(x(end[i]), this.width + 4) - left);
-      context.fillStyle = this.ColorOf(name[i]);
+      const fill = context.fillStyle = this.ColorOf(lane, name[i], i);
       const single = !count || count[i] === 1;
       if (!single) {
         context.globalAlpha = 0.28;
@@ -1890,7 +1901,7 @@ class Timeline {
       }
       const more = single ? '' : ` +${count[i] - 1}`;
       if (width > 46 && (single || share > 0.8)) {
-        this.PaintName(context, name[i], more, left, width, top);
+        this.PaintName(context, name[i], more, fill, left, width, top);
       }
     };
     const later = [];
@@ -1901,10 +1912,8 @@ class Timeline {
     later.forEach(paint);
   }
 
-  PaintName(context, name, more, left, width, top) {
-    const fill = d3.rgb(context.fillStyle === this.colors.ground ? this.ColorOf(name)
-                                                                 : context.fillStyle);
-    context.fillStyle = Luminance(fill) > 0.18 ? '#000' : '#fff';
+  PaintName(context, name, more, fill, left, width, top) {
+    context.fillStyle = Luminance(d3.rgb(fill)) > 0.18 ? '#000' : '#fff';
     const letters = Math.max(2, Math.floor((width - 6) / 7) - more.length);
     const text = Shortened(this.names[name] || '?', letters) + more;
     context.fillText(text, Math.max(left, this.left) + 4, top + kLaneHeight / 2,
@@ -2117,13 +2126,15 @@ function MakeFigures(result, index, path = '') {
     else main.append(figure.element);
     figures.push(figure);
   }
-  if (result.timeline && result.timeline.lanes && result.timeline.lanes.length) {
-    const timeline = new Timeline(result.timeline);
-    main.prepend(timeline.element);
-    figures.push(timeline);
-  }
   if (result.why && result.why.schema) figures.push(...MakeFigures(result.why, index, 'why.'));
   return figures;
+}
+
+// In front of all.
+function AddTimeline(data) {
+  const timeline = new Timeline(data);
+  (document.querySelector('main') || document.body).prepend(timeline.element);
+  return timeline;
 }
 
 function DrawWithThePage(figures) {
@@ -2164,9 +2175,9 @@ function AddTheme(figures) {
 }
 
 async function Main() {
-  let documents = [];
+  let documents = [], timeline;
   try {
-    documents = (await OpenData()).documents;
+    ({documents, timeline} = await OpenData());
   } catch (error) {
     (document.querySelector('main') || document.body).prepend(Element('p', {
       class: 'note', text: `No charts: the page's data cannot be opened (${error.message}).`}));
@@ -2178,6 +2189,7 @@ async function Main() {
         .filter((view) => view.make !== ReportDevices);
   }
   const figures = documents.flatMap((result, index) => MakeFigures(result, index));
+  if (timeline && timeline.lanes.length) figures.push(AddTimeline(timeline));
   AddTheme(figures);
   DrawWithThePage(figures);
   document.documentElement.dataset.ready = 'true';

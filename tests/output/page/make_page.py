@@ -163,7 +163,9 @@ def d3_text():
 def page(texts, title, most=200):
     """The page of these JSON texts, embedded as they are: no digit is lost."""
     results = [json.loads(text) for text in texts]
-    data = '{"documents":[' + ",".join(texts) + "]}"
+    timelines = [result["timeline"] for result in results if "timeline" in result]
+    data = '{"documents":[' + ",".join(texts) + "]" + "".join(
+        f',"timeline":{json.dumps(timeline)}' for timeline in timelines[:1]) + "}"
     deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = base64.b64encode(deflate.compress(data.encode()) + deflate.flush()).decode()
     css, script, d3 = (PAGE / "page.css").read_text(), (PAGE / "page.js").read_text(), d3_text()

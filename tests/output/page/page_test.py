@@ -109,7 +109,7 @@ def timeline_document(lanes, least):
     for number, events in enumerate(lanes):
         listed = [event for event in events if event[1] >= least]
         starts = [event[0] for event in listed]
-        lane = {"name": f"GPU:0 stream {number}", "count": len(events), "events": {
+        lane = {"name": f"GPU:0 stream {number}", "of": "executions", "count": len(events), "events": {
             "least": least, "start": [b - a for a, b in zip([0] + starts, starts)],
             "duration": [event[1] for event in listed], "name": [event[2] for event in listed]}}
         if least:
@@ -117,7 +117,8 @@ def timeline_document(lanes, least):
         result.append(lane)
     end = max(start + duration for events in lanes for start, duration, _ in events)
     return {"schema": "xplane-time.timeline", "timeline": {
-        "tick_ps": 1000, "start": 0, "end": end, "lanes": result,
+        "tick_ps": 1000, "rounded": False, "start": 0, "end": end, "lanes": result,
+        "lanes_left_out": 0,
         "names": [f"fusion_{i}" if i else HOSTILE for i in range(9)]}}
 
 
@@ -708,6 +709,39 @@ class ProgramsPages(unittest.TestCase):
                     self.assertEqual(page.evaluate(UNNAMED), [])
                     self.check_sorting(page)
                     page.close()
+
+    def test_events_of_the_timeline_are_those_of_the_trace(self):
+        """Each that the keyboard comes to has the start and duration that the JSON has."""
+        def json_of(command, name):
+            text = subprocess.run([BINARY, *command, VARIANTS, "--format", "json"], check=True,
+                                  stdout=subprocess.PIPE).stdout
+            return json.loads(text)[name]
+        known = {
+            "steps": {(s["start_ps"], s["span_ps"]) for s in json_of(["where"], "steps")},
+            "runs": {(r["start_ps"], r["span_ps"])
+                     for r in json_of(["functions", "--samples"], "samples")},
+            "": {(e["start_ps"], e["duration_ps"]) for e in
+                 json_of(["events", "--device", "cpu"], "events")}}
+        with tempfile.TemporaryDirectory() as folder, browser.Browser() as chromium:
+            path = pathlib.Path(folder) / "page.html"
+            subprocess.run([BINARY, VARIANTS, "-o", path], check=True)
+            page = chromium.open(path)
+            page.evaluate(f"{CANVAS}.focus()")
+            lanes = set()
+            for _ in range(5):
+                page.key("PageDown")
+                for _ in range(20):
+                    lines = page.evaluate("document.querySelector('.tip').innerText").split("\n")
+                    if "events" not in lines[0]:
+                        of = lines[1].rpartition(" ")[2]
+                        times = tuple(int(line.split(", ")[1].removesuffix(" ps"))
+                                      for line in lines[2:4])
+                        self.assertIn(times, known[of if of in known else ""])
+                        lanes.add(lines[1])
+                    page.key("+")
+                    page.key(".")
+            self.assertGreater(len(lanes), 2)
+            page.close()
 
     def check_sorting(self, page):
         """Every table by its first column of numbers, downwards."""

@@ -1,0 +1,175 @@
+#include "insight/timeline.h"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "insight/reports.h"
+#include "insight/where_watch.h"
+#include "saturate.h"
+#include "status.h"
+
+namespace xplane_time::insight {
+namespace {
+
+absl::StatusOr<std::unique_ptr<ExecutionWatcher>> MakeWatch(const WatchContext& context) {
+  ASSIGN_OR_RETURN(std::unique_ptr<ExecutionWatcher> watch, WhereWatch::Make(context));
+  static_cast<WhereWatch&>(*watch).KeepLines();
+  return watch;
+}
+
+// Ids of names, and how long what has them took in all.
+class Names {
+ public:
+  uint32_t IdOf(const std::string& name) {
+    const auto [known, is_new] = ids_.try_emplace(name, static_cast<uint32_t>(names_.size()));
+    if (is_new) names_.push_back(name);
+    return known->second;
+  }
+  void AddTime(uint32_t id, int64_t duration_ps) {
+    total_ps_.resize(names_.size());
+    total_ps_[id] = SaturatingAdd(total_ps_[id], duration_ps);
+  }
+
+  // The longest first; `lanes` follow.
+  std::vector<std::string> Ordered(std::vector<TimelineLane>* lanes) && {
+    total_ps_.resize(names_.size());
+    std::vector<uint32_t> order(names_.size()), place(names_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, std::greater(), [&](uint32_t id) { return total_ps_[id]; });
+    std::vector<std::string> ordered;
+    for (const uint32_t id : order) {
+      place[id] = static_cast<uint32_t>(ordered.size());
+      ordered.push_back(std::move(names_[id]));
+    }
+    for (TimelineLane& lane : *lanes) {
+      for (uint32_t& name : lane.name) name = place[name];
+    }
+    return ordered;
+  }
+
+ private:
+  absl::flat_hash_map<std::string, uint32_t> ids_;
+  std::vector<std::string> names_;
+  std::vector<int64_t> total_ps_;
+};
+
+// Puts a lane in order.
+void Sort(TimelineLane* lane) {
+  std::vector<uint32_t> order(lane->size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto comes_before = [&](uint32_t a, uint32_t b) {
+    if (lane->start_ps[a] != lane->start_ps[b]) return lane->start_ps[a] < lane->start_ps[b];
+    return lane->duration_ps[a] > lane->duration_ps[b];
+  };
+  if (std::ranges::is_sorted(order, comes_before)) return;
+  std::ranges::stable_sort(order, comes_before);
+  TimelineLane sorted{lane->device, lane->of, lane->line, lane->clock};
+  for (const uint32_t i : order) sorted.Add(lane->start_ps[i], lane->duration_ps[i], lane->name[i]);
+  *lane = std::move(sorted);
+}
+
+// Makes the lanes, device by device.
+class Builder {
+ public:
+  explicit Builder(const Trace& trace) : trace_(trace) {}
+
+  void AddSteps(const DeviceAnalysis& device, std::span<const WhereStep> steps) {
+    TimelineLane lane = LaneOf(device, TimelineLane::Of::kSteps);
+    for (const WhereStep& step : steps) {
+      lane.Add(step.start_ps, step.time.span_ps.value_or(0), names_.IdOf(step.name));
+    }
+    Keep(std::move(lane));
+  }
+
+  // A run whose program lacks the lane's clock is where the profile has it.
+  void AddRuns(const DeviceAnalysis& device) {
+    TimelineLane lane = LaneOf(device, TimelineLane::Of::kRuns);
+    for (const RunSample& run : device.samples) {
+      const std::string& function = device.tables->programs[run.program].function;
+      const uint32_t name = names_.IdOf(run.suspect ? function + " (suspect)" : function);
+      if (run.clock == lane.clock) {
+        lane.Add(run.start_ps, run.span_ps, name);
+      } else {
+        lane.Add(run.profile.start_ps, run.profile.end_ps - run.profile.start_ps, name);
+      }
+    }
+    Keep(std::move(lane));
+  }
+
+  void AddLines(const DeviceAnalysis& device) {
+    const std::span<const WhereWatch::LineColumns> lines =
+        static_cast<const WhereWatch&>(*device.watcher).lines();
+    std::vector<uint32_t> name_of;  // by op
+    for (size_t op = 0; op < device.tables->ops.size(); ++op) {
+      name_of.push_back(names_.IdOf(device.tables->ops[op].kernel));
+    }
+    for (size_t i = 0; i < lines.size(); ++i) {
+      TimelineLane lane = LaneOf(device, TimelineLane::Of::kExecutions);
+      const uint32_t first = trace_.planes[device.plane.plane].first_line;
+      lane.line = trace_.lines[first + i].shown_name();
+      lane.start_ps = lines[i].start_ps;
+      lane.duration_ps = lines[i].duration_ps;
+      for (size_t at = 0; at < lines[i].op.size(); ++at) {
+        lane.name.push_back(name_of[lines[i].op[at]]);
+        names_.AddTime(lane.name.back(), lane.duration_ps[at]);
+      }
+      Keep(std::move(lane));
+    }
+  }
+
+  Timeline Build() && {
+    Timeline timeline{.lanes = std::move(lanes_)};
+    timeline.names = std::move(names_).Ordered(&timeline.lanes);
+    return timeline;
+  }
+
+ private:
+  static TimelineLane LaneOf(const DeviceAnalysis& device, TimelineLane::Of of) {
+    return {.device = device.row.device, .of = of, .clock = device.watch_clock};
+  }
+
+  void Keep(TimelineLane lane) {
+    if (lane.size() == 0) return;
+    Sort(&lane);
+    lanes_.push_back(std::move(lane));
+  }
+
+  const Trace& trace_;
+  Names names_;
+  std::vector<TimelineLane> lanes_;
+};
+
+}  // namespace
+
+absl::StatusOr<Timeline> BuildTimeline(const Trace& trace, const WhereOptions& options,
+                                       const Diagnostics& reading) {
+  ReportOptions how;
+  how.device = options.device;
+  how.threads = options.threads;
+  how.events_done = options.events_done;
+  ASSIGN_OR_RETURN(Analysis analysis, AnalyzeAndWatch(trace, how, reading, MakeWatch));
+  WhereOptions of_steps = options;
+  of_steps.host_of_gaps = false;
+  ASSIGN_OR_RETURN(const WhereReport where,
+                   WhereOf(trace, &analysis, of_steps, /*keeps_devices=*/true));
+  Builder builder(trace);
+  std::span<const WhereStep> steps = where.steps;  // by device
+  auto row = where.devices.begin();                // of the devices that executed something
+  for (DeviceAnalysis& device : analysis.devices) {
+    if (device.watcher == nullptr) continue;
+    if (device.row.executions > 0) {
+      builder.AddSteps(device, steps.first(row->steps));
+      steps = steps.subspan(row->steps);
+      ++row;
+    }
+    builder.AddRuns(device);
+    builder.AddLines(device);
+    device = {};
+  }
+  return std::move(builder).Build();
+}
+
+}  // namespace xplane_time::insight

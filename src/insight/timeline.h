@@ -1,0 +1,56 @@
+// Timeline: what each device did when, as lanes, for those who draw it.
+//
+//   GPU:0  steps      |-------- 0 --------|------ 1 ------|
+//          runs       |-jit_f-|  |-jit_g-| |-jit_f-| ...
+//          Stream #1  |a||-b-|    |c||-d-| |a||-b-|
+//          Stream #2     |copy|      |copy|
+//
+// Enters: a trace. Leaves: every execution, run and step of the devices, whatever filters a report
+// has, on the clock that `where` takes for the device. Not here: aggregated events, which have no
+// place on the axis, and derived lines. Memory: 20 bytes an execution, beside what `where` needs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "xplane_time/diagnostics.h"
+#include "xplane_time/report.h"
+#include "xplane_time/trace.h"
+#include "xplane_time/where.h"
+
+namespace xplane_time::insight {
+
+// Columns of equal length, in order of start; of what starts together the longest first.
+struct TimelineLane {
+  enum class Of : uint8_t { kSteps, kRuns, kExecutions };
+
+  DeviceRef device;
+  Of of = Of::kExecutions;
+  std::string line = {};  // of executions
+  Clock clock = Clock::kProfile;
+  std::vector<int64_t> start_ps = {}, duration_ps = {};  // from the base of the capture
+  std::vector<uint32_t> name = {};                       // into Timeline::names
+
+  size_t size() const { return start_ps.size(); }
+  void Add(int64_t start, int64_t duration, uint32_t of_name) {
+    start_ps.push_back(start);
+    duration_ps.push_back(duration);
+    name.push_back(of_name);
+  }
+};
+
+struct Timeline {
+  // Of kernels, those first that took longest in all; then of functions and steps.
+  std::vector<std::string> names = {};
+  // By device: its steps, its runs, its lines as they are in the trace. None is empty.
+  std::vector<TimelineLane> lanes = {};
+};
+
+// `options`: of them the device and the threads. `reading` holds what OpenTrace counted. Errors: as
+// FindWhere.
+absl::StatusOr<Timeline> BuildTimeline(const Trace& trace, const WhereOptions& options,
+                                       const Diagnostics& reading);
+
+}  // namespace xplane_time::insight
