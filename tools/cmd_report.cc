@@ -175,7 +175,7 @@ class CompatibleCommand : public TextCommand {
         absl::StrCat("means nothing with ", Given(*app_, "--compat") ? "--" : "", "compat ", tool_);
     RETURN_IF_ERROR(Refuse(
         {"--function", "--exclude", "--scope", "--id-pattern", "--metric", "--clock", "--trim",
-         "--skip-runs", "--tolerance", "--sort", "--samples", "--by-id", "--reader"},
+         "--skip-runs", "--tolerance", "--sort", "--samples", "--by-id", "--plot", "--reader"},
         why));
     if (tool_ != "ejkernel") RETURN_IF_ERROR(Refuse({"--min-duration", "--max-events"}, why));
     return Refuse({tool_ == "xprof" ? "--prefix" : "--top", "--columns"}, why);
@@ -269,11 +269,15 @@ class Functions : public CompatibleCommand {
     const Heading own = Own();
     own.Flag("--samples", &report_.samples, "One row a run");
     own.Flag("--by-id", &report_.by_variant, "One row a variant id");
+    own.Flag("--plot", &plot_, "Tables: and a histogram of each function's runs");
   }
 
   absl::Status Check() override {
     if (report_.samples && report_.by_variant) {
       return UsageError("--samples and --by-id exclude each other");
+    }
+    if (plot_) {
+      RETURN_IF_ERROR(Refuse({"--samples", "--by-id"}, "means nothing with --plot"));
     }
     return CompatibleCommand::Check();
   }
@@ -282,6 +286,11 @@ class Functions : public CompatibleCommand {
   std::string columns_of() const override { return report_.samples ? "samples" : "functions"; }
 
   absl::Status CheckOwn() const override {
+    if (printing_.how.format == output::Format::kHtml) {
+      RETURN_IF_ERROR(Refuse({"--plot"}, "is for tables and Markdown; a page has a chart of runs"));
+    } else if (!printing_.how.for_people()) {
+      RETURN_IF_ERROR(Refuse({"--plot"}, "is for tables and Markdown; --samples has every run"));
+    }
     if (report_.samples && printing_.how.for_people()) {
       RETURN_IF_ERROR(Refuse({"--id-pattern"},
                              "means nothing with --samples, whose table has no variants; JSON and "
@@ -301,11 +310,18 @@ class Functions : public CompatibleCommand {
 
   absl::StatusOr<std::string> Text(const Opened& opened) override {
     if (!tool_.empty()) return CompatibleCommand::Text(opened);
+    const bool samples = report_.samples;
+    report_.samples |= plot_;
     ASSIGN_OR_RETURN(Report report, MakeReport(opened));
     RETURN_IF_ERROR(output::OrderReport(printing_.how, output::SortKeys::kFunctions, &report));
-    return Rendered(
-        output::FunctionsOutput(report, printing_.how, report_.by_variant, report_.samples));
+    output::Output output =
+        output::FunctionsOutput(report, printing_.how, report_.by_variant, samples);
+    if (plot_) output::AddDistributions(report, &output);
+    return Rendered(output);
   }
+
+ private:
+  bool plot_ = false;
 };
 
 // The whole of a trace.
@@ -371,6 +387,7 @@ void AddReport(CommandLine* line) {
                         R"(  xplane-time functions trace.xplane.pb --device gpu
   xplane-time functions trace.xplane.pb --by-id --format csv
   xplane-time functions trace.xplane.pb --function '^jit_step$' --samples
+  xplane-time functions trace.xplane.pb --plot
 )"});
   line->Add<Kernels>({"kernels", "One row a kernel or op and device",
                       R"(  xplane-time kernels trace.xplane.pb --top 20

@@ -40,6 +40,8 @@ Output ReportOutput(const Report& report, const OutputOptions& options);
 // one of them: samples before variants before functions.
 Output FunctionsOutput(const Report& report, const OutputOptions& options, bool by_id,
                        bool samples);
+// To the view of functions: a histogram of each one's runs, which the report has as samples.
+void AddDistributions(const Report& report, Output* output);
 Output KernelsOutput(const Report& report, const OutputOptions& options);
 Output TreeOutput(const TreeReport& report, const OutputOptions& options);
 // CSV has the devices, or, with `steps`, a row a step and device.

@@ -156,6 +156,12 @@ TEST(ReportTableTest, InfosOnlyWhereThereIsNothingElse) {
             std::string::npos);
 }
 
+std::string Plotted(const Report& report, const OutputOptions& options) {
+  Output output = FunctionsOutput(report, options, /*by_id=*/false, /*samples=*/false);
+  AddDistributions(report, &output);
+  return Render(output, options);
+}
+
 TEST(TablesTest, FitEveryWidth) {
   Report report = SmallReport();
   AddSamples(&report);
@@ -169,11 +175,47 @@ TEST(TablesTest, FitEveryWidth) {
       ExpectReadable(*RenderFunctions(report, options, false, false), width);
       ExpectReadable(*RenderFunctions(report, options, true, false), width);
       ExpectReadable(*RenderFunctions(report, options, false, true), width);
+      ExpectReadable(Plotted(report, options), width);
       ExpectReadable(*RenderKernels(report, options), width);
       ExpectReadable(RenderTree(SmallTree(), options), width);
       ExpectReadable(RenderPlanes(SmallPlanes(true), options), width);
     }
   }
+}
+
+// Runs of one function, each of so many us.
+Report ReportOfRuns(const std::vector<int64_t>& times_us) {
+  Report report;
+  report.functions = {MakeFunction("jit_f", Gpu(0), times_us.size(), 1e6)};
+  for (const int64_t time_us : times_us) {
+    SampleRow& run = report.samples.emplace_back();
+    run.device = Gpu(0);
+    run.function = "jit_f";
+    run.active_ps = time_us * 1'000'000;
+    run.span_ps = 2 * time_us * 1'000'000;
+  }
+  return report;
+}
+
+TEST(DistributionsTest, OfEachFunctionCountItsRuns) {
+  Report report = ReportOfRuns({10, 10, 10, 10, 12, 13, 40});
+  report.samples[5].suspect = true;
+  const std::string text = Plotted(report, {});
+  // In thirtieths of 10 to 40: all of the first, a fourth of them at 12, and at the end.
+  EXPECT_NE(text.find("jit_f        6    10.000  |█ ▂                          ▂|"),
+            std::string::npos)
+      << text;
+  const std::string of_span = Plotted(report, {.metric = Metric::kSpan, .unicode = false});
+  EXPECT_NE(of_span.find("20.000  |# :                          :|   80.000"), std::string::npos)
+      << of_span;
+}
+
+TEST(DistributionsTest, OfEqualRunsAndOfNone) {
+  Report report = ReportOfRuns({7, 7});
+  EXPECT_NE(Plotted(report, {}).find("|               █              |"), std::string::npos);
+  report.functions.push_back(MakeFunction("jit_none", Gpu(0), 0, 1e6));
+  EXPECT_NE(Plotted(report, {}).find("jit_none     0         -"), std::string::npos)
+      << Plotted(report, {});
 }
 
 TEST(TablesTest, EmptyReports) {

@@ -30,7 +30,7 @@ OPTIONS = {
     "report": (*SELECTION, *FILTERS, *LAYOUT, "--samples", "--skip-runs 1", "--trim iqr",
                "--metric span", "--sort name", "--unit ns", "--columns function,median",
                r"--id-pattern fn_(\d+)"),
-    "functions": (*SELECTION, *FILTERS, *LAYOUT, "--samples", "--by-id", "--skip-runs 1",
+    "functions": (*SELECTION, *FILTERS, *LAYOUT, "--samples", "--by-id", "--plot", "--skip-runs 1",
                   "--trim iqr", "--metric sum", "--sort runs", "--unit us",
                   "--columns runs,mean", r"--by-id --id-pattern fn_(\d+)"),
     "kernels": (*SELECTION, *FILTERS, *LAYOUT, "--within step", "--sort max", "--unit ms",
