@@ -15,3 +15,4 @@ add_library(xplane_time_page STATIC
 target_link_libraries(xplane_time_page
   PUBLIC xplane_time_output
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_trackers absl::strings ZLIB::ZLIB)
+set_target_properties(xplane_time_page PROPERTIES POSITION_INDEPENDENT_CODE ON)

@@ -102,14 +102,8 @@ class Browser:
 
 class Page:
     def __init__(self, browser, path, width=1200, height=900, dark=False, script=True):
-        self.browser, self.url = browser, pathlib.Path(path).resolve().as_uri()
-        self.problems, self.requests = [], []
         target = browser.call("Target.createTarget", url="about:blank")["targetId"]
-        self.target = target
-        self.session = browser.call("Target.attachToTarget", targetId=target,
-                                    flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.call(f"{domain}.enable")
+        self.attach(browser, target, pathlib.Path(path).resolve().as_uri())
         self.resize(width, height)
         self.prefer(dark)
         if not script:
@@ -118,6 +112,23 @@ class Page:
         ready = ("document.documentElement?.dataset.ready === 'true'" if script
                  else "document.readyState === 'complete'")
         self.wait(ready)
+
+    def attach(self, browser, target, url):
+        self.browser, self.target, self.url = browser, target, url
+        self.problems, self.requests = [], []
+        self.session = browser.call("Target.attachToTarget", targetId=target,
+                                    flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def frame(self):
+        """What an iframe of a sandbox shows, which is a page of its own, once it is ready."""
+        [target] = [each for each in self.browser.call("Target.getTargets")["targetInfos"]
+                    if each.get("parentId") == self.target]
+        frame = object.__new__(Page)
+        frame.attach(self.browser, target["targetId"], target["url"])
+        frame.wait("document.documentElement?.dataset.ready === 'true'")
+        return frame
 
     def resize(self, width, height):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
