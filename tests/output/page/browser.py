@@ -123,6 +123,7 @@ class Page:
 
     def frame(self):
         """What an iframe of a sandbox shows, which is a page of its own, once it is ready."""
+        self.wait("document.readyState === 'complete'")
         [target] = [each for each in self.browser.call("Target.getTargets")["targetInfos"]
                     if each.get("parentId") == self.target]
         frame = object.__new__(Page)
