@@ -153,7 +153,8 @@ class PyResult {
   std::string Markdown() const { return Text({.format = output::Format::kMarkdown}); }
   std::string Page() const {
     const output::OutputOptions how = {.format = output::Format::kHtml, .given = given_};
-    return output::PageOf(print_(how), how);
+    return WithoutGil(
+        [&]() -> absl::StatusOr<std::string> { return output::PageOf(print_(how), how); });
   }
   nb::bytes Database() const {
     const std::string bytes =
