@@ -126,6 +126,12 @@ class Sqlite(FilesTest):
         self.refused("if_exists: 'fail', 'replace' or 'append', not 'upsert'",
                      lambda: first.to_sqlite(self.path, "x", if_exists="upsert"))
 
+    def test_an_empty_file_is_none(self):
+        self.path.touch()  # as of tempfile
+        table = odd_events()
+        table.to_sqlite(self.path, "t")
+        self.assertEqual(len(rows_of(self.sqlite(), "t")), len(table))
+
     def test_other_columns_are_not_appended_to(self):
         trace = xplane_time.open(VARIANTS)
         trace.kernels().to_sqlite(self.path, "t")
