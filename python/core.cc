@@ -34,8 +34,10 @@
 #include "core_power.h"
 #include "core_status.h"
 #include "core_trackers.h"
+#include "output/page/page.h"
 #include "output/results.h"
 #include "result/rows.h"
+#include "sqlite/result_database.h"
 #include "status.h"
 #include "xplane_time/brief.h"
 #include "xplane_time/diff.h"
@@ -70,6 +72,14 @@ class PyTable {
     std::vector<std::string> names;
     for (const arrow::Column& column : table_->columns) names.push_back(column.name());
     return names;
+  }
+  // By Arrow's format: "l" for int64.
+  std::vector<std::string> column_formats() const {
+    std::vector<std::string> formats;
+    for (const arrow::Column& column : table_->columns) {
+      formats.emplace_back(1, static_cast<char>(column.type()));
+    }
+    return formats;
   }
 
   // Rows [begin, end) of a column as Python values; None where unknown.
@@ -113,29 +123,7 @@ class PyTable {
   TablePointer table_;
 };
 
-// A report's tables, made when they are asked for.
-class PyReport {
- public:
-  explicit PyReport(Report report) : report_(std::move(report)) {}
-
-  PyTable Inputs() const { return PyTable(report_.inputs); }
-  PyTable Devices() const { return PyTable(report_.devices); }
-  PyTable Functions() const { return Of(report_.functions, /*with_device=*/true); }
-  PyTable Combined() const { return Of(report_.combined, /*with_device=*/false); }
-  PyTable Variants() const { return Of(report_.variants, /*with_device=*/false); }
-  PyTable Kernels() const { return PyTable(report_.kernels); }
-  PyTable Samples() const { return PyTable(report_.samples); }
-  PyTable Diagnostics() const { return PyTable(report_.diagnostics); }
-
- private:
-  static PyTable Of(const std::vector<FunctionRow>& rows, bool with_device) {
-    return PyTable(result::FunctionTable("", std::span(rows), with_device));
-  }
-
-  Report report_;
-};
-
-// A command's result: its tables, its JSON, and what it shows people.
+// A command's result: its tables, its JSON, its files, and what it shows people.
 class PyResult {
  public:
   // `print(report, how)`: its output, of a report that outlives it.
@@ -147,30 +135,89 @@ class PyResult {
 
   std::vector<std::string> TableNames() const {
     std::vector<std::string> names;
-    for (const auto& part : print_({}).result.parts) {
+    for (const auto& part : print_(JsonOptions()).result.parts) {
       const auto* const table = std::get_if<result::Table>(&part);
       if (table != nullptr) names.push_back(table->name);
     }
     return names;
   }
   PyTable TableOf(const std::string& name) const {
-    for (const auto& part : print_({}).result.parts) {
+    for (const auto& part : print_(JsonOptions()).result.parts) {
       const auto* const table = std::get_if<result::Table>(&part);
       if (table != nullptr && table->name == name) return PyTable(*table);
     }
     Throw(absl::NotFoundError("no table " + name));
   }
-  std::string Json() const { return Text({.format = output::Format::kJson, .given = given_}); }
+  std::string Json() const { return Text(JsonOptions()); }
   std::string Table(int width) const { return Text({.width = width}); }
   std::string Markdown() const { return Text({.format = output::Format::kMarkdown}); }
+  std::string Page() const {
+    const output::OutputOptions how = {.format = output::Format::kHtml, .given = given_};
+    return WithoutGil(
+        [&]() -> absl::StatusOr<std::string> { return output::PageOf(print_(how), how); });
+  }
+  nb::bytes Database() const {
+    const std::string bytes =
+        WithoutGil([&] { return sqlite::DatabaseOf(print_(JsonOptions()).result); });
+    return nb::bytes(bytes.data(), bytes.size());
+  }
 
  private:
+  output::OutputOptions JsonOptions() const {
+    return {.format = output::Format::kJson, .given = given_};
+  }
   std::string Text(const output::OutputOptions& how) const {
     return output::Render(print_(how), how);
   }
 
   std::vector<GivenOption> given_;
   std::function<output::Output(const output::OutputOptions&)> print_;
+};
+
+// And a report's tables by themselves, made when they are asked for.
+class PyReport : public PyResult {
+ public:
+  PyReport(Report report, const ReportOptions& options)
+      : PyReport(std::make_shared<const Report>(std::move(report)), options) {}
+
+  PyTable Inputs() const { return PyTable(report_->inputs); }
+  PyTable Devices() const { return PyTable(report_->devices); }
+  PyTable Functions() const { return Of(report_->functions, /*with_device=*/true); }
+  PyTable Combined() const { return Of(report_->combined, /*with_device=*/false); }
+  PyTable Variants() const { return Of(report_->variants, /*with_device=*/false); }
+  PyTable Kernels() const { return PyTable(report_->kernels); }
+  PyTable Samples() const { return PyTable(report_->samples); }
+  PyTable Diagnostics() const { return PyTable(report_->diagnostics); }
+
+ private:
+  using Pointer = std::shared_ptr<const Report>;
+  PyReport(const Pointer& report, const ReportOptions& options)
+      : PyResult(report, GivenOptions(options),
+                 [metric = options.metric](const Pointer& of, const output::OutputOptions& how) {
+                   return Print(*of, metric, how);
+                 }),
+        report_(report) {}
+
+  // What people see is sorted by `metric`; the tables stay as they are.
+  static output::Output Print(const Report& report, Metric metric, output::OutputOptions how) {
+    if (!how.for_people()) return output::ReportOutput(report, how);
+    how.metric = metric;
+    const auto sorted = std::make_shared<Report>(report);
+    // Its only error is an unknown sort key.
+    output::OrderReport(how, output::SortKeys::kReport, sorted.get()).IgnoreError();
+    output::Output output = output::ReportOutput(*sorted, how);
+    output.view = [sorted, metric, view = std::move(output.view)](output::OutputOptions of) {
+      of.metric = metric;
+      return view(of);
+    };
+    return output;
+  }
+
+  static PyTable Of(const std::vector<FunctionRow>& rows, bool with_device) {
+    return PyTable(result::FunctionTable("", std::span(rows), with_device));
+  }
+
+  Pointer report_;
 };
 
 // And when what took its power.
@@ -256,6 +303,7 @@ void ReadReportOptions(OptionReader* from, ReportOptions* to) {
   from->Count("seed", &to->seed);
   from->Read("samples", "bool", &to->samples);
   from->Read("by_id", "bool", &to->by_variant);
+  from->Read("parts", "bool", &to->parts);
   to->metric = ValueOf(ParseMetric(metric));
   to->clock = ValueOf(ParseClockChoice(clock));
   to->trim = ValueOf(ParseTrim(trim));
@@ -371,7 +419,7 @@ class PyTrace {
     ReadReportOptions(&reader, &options);
     reader.End();
     const Trace& traced = trace();
-    return PyReport(WithoutGil([&] { return BuildReportWithRates(traced, options, reading_); }));
+    return {WithoutGil([&] { return BuildReportWithRates(traced, options, reading_); }), options};
   }
 
   PyEnergyReport Energy(const Keywords& given) const {
@@ -573,10 +621,19 @@ NB_MODULE(_core, module) {
   nb::class_<PyTable>(module, "Table")
       .def_prop_ro("row_count", &PyTable::row_count)
       .def_prop_ro("column_names", &PyTable::column_names)
+      .def_prop_ro("column_formats", &PyTable::column_formats)
       .def("values", &PyTable::Values, nb::arg("column"), nb::arg("begin"), nb::arg("end"))
       .def("stream", &PyTable::Stream, nb::arg("requested_schema").none())
       .def("schema", &PyTable::Schema);
-  nb::class_<PyReport>(module, "Report")
+  nb::class_<PyResult>(module, "Result")
+      .def_prop_ro("table_names", &PyResult::TableNames)
+      .def("table", &PyResult::TableOf, nb::arg("name"))
+      .def("json", &PyResult::Json)
+      .def("text", &PyResult::Table, nb::arg("width"))
+      .def("markdown", &PyResult::Markdown)
+      .def("page", &PyResult::Page)
+      .def("database", &PyResult::Database);
+  nb::class_<PyReport, PyResult>(module, "Report")
       .def("inputs", &PyReport::Inputs)
       .def("devices", &PyReport::Devices)
       .def("functions", &PyReport::Functions)
@@ -585,12 +642,6 @@ NB_MODULE(_core, module) {
       .def("kernels", &PyReport::Kernels)
       .def("samples", &PyReport::Samples)
       .def("diagnostics", &PyReport::Diagnostics);
-  nb::class_<PyResult>(module, "Result")
-      .def_prop_ro("table_names", &PyResult::TableNames)
-      .def("table", &PyResult::TableOf, nb::arg("name"))
-      .def("json", &PyResult::Json)
-      .def("text", &PyResult::Table, nb::arg("width"))
-      .def("markdown", &PyResult::Markdown);
   nb::class_<PyEnergyReport, PyResult>(module, "EnergyReport").def("svg", &PyEnergyReport::Svg);
   nb::class_<PyTrace>(module, "Trace")
       .def("report", &PyTrace::BuildReport, nb::arg("options"))

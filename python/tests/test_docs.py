@@ -8,8 +8,8 @@ After ```python comes what it printed, after a command in ```console its output:
     ```text example     something; names in it may be those of one version of jax
 
 Pages run in a directory of their own, in which `testdata` is that of the repository. What
-needs jax or torch is left out where it is not installed. Drawings, and the commands after them,
-are of tests/tools.
+needs jax, torch, duckdb or pyarrow is left out where it is not installed. Drawings, and the
+commands after them, are of tests/tools.
 """
 import contextlib
 import importlib.util
@@ -25,8 +25,9 @@ import unittest
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(python|text|console)(?: (measured|example))?\n(.*?)^```$",
                    re.MULTILINE | re.DOTALL)
-HAS_JAX = importlib.util.find_spec("jax") is not None
-HAS_TORCH = importlib.util.find_spec("torch") is not None
+MISSING = [module for module in ("jax", "torch", "duckdb", "pyarrow")
+           if importlib.util.find_spec(module) is None]
+HAS_JAX = "jax" not in MISSING
 
 
 def words(text):
@@ -79,8 +80,7 @@ class Pages(unittest.TestCase):
         for kind, how, text in BLOCK.findall(path.read_text()):
             how = how or None
             if kind == "python":
-                if any(re.search(rf"\b{module}\b", text) and not there
-                       for module, there in (("jax", HAS_JAX), ("torch", HAS_TORCH))):
+                if any(re.search(rf"\b{module}\b", text) for module in MISSING):
                     break  # and all that builds on it
                 printed = printed_by(text, names, path.name)
                 continue
@@ -105,7 +105,7 @@ class Pages(unittest.TestCase):
                 os.chdir(folder)
                 counts[path.name] = self.run_page(path)
                 os.chdir(before)
-        self.assertGreaterEqual(counts["python.md"], 6 if HAS_JAX else 5)
+        self.assertGreaterEqual(counts["python.md"], 5 if set(MISSING) - {"torch"} else 13)
         self.assertTrue(not HAS_JAX or counts["tutorial.md"] >= 8, counts)
 
 

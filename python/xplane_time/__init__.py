@@ -24,6 +24,7 @@ from xplane_time.errors import (
     NothingFoundError,
     XplaneTimeWarning,
 )
+from xplane_time.files import PathText
 from xplane_time.options import (
     DiffOptions,
     EnergyOptions,
@@ -40,6 +41,7 @@ from xplane_time.results import (
     DiffReport,
     EnergyReport,
     HeadroomReport,
+    Report,
     Result,
     WhereReport,
     doubts_of,
@@ -80,7 +82,6 @@ __all__ = [
     "tuned",
 ]
 
-PathText = Union[str, "os.PathLike[str]"]
 Buffer = Union[bytes, bytearray, memoryview]
 
 _LEFT_OUT, _WITHOUT_VALUE = "host_left_out", "stat_without_value"
@@ -90,61 +91,6 @@ _FILTERS = ("function", "exclude", "prefix", "kernel", "scope")
 
 def _messages(diagnostics: Table, *codes: str) -> list[str]:
     return [row["message"] for row in diagnostics if row["code"] in codes]
-
-
-class Report:
-    """What one pass over a trace found, as tables. Each has the report's `doubts`."""
-
-    __slots__ = ("_doubts", "_report")
-
-    def __init__(self, report: _core.Report) -> None:
-        self._report = report
-        self._doubts = doubts_of(self.diagnostics)
-
-    @property
-    def inputs(self) -> Table:
-        """One row a file."""
-        return Table(self._report.inputs(), self._doubts)
-
-    @property
-    def devices(self) -> Table:
-        """One row a device: executions, busy time."""
-        return Table(self._report.devices(), self._doubts)
-
-    @property
-    def functions(self) -> Table:
-        """One row a function and device; columns as in the CSV output."""
-        return Table(self._report.functions(), self._doubts)
-
-    @property
-    def combined(self) -> Table:
-        """One row a function: per run the slowest device, runs of all captures."""
-        return Table(self._report.combined(), self._doubts)
-
-    @property
-    def variants(self) -> Table:
-        """One row a variant id; empty without by_id=True."""
-        return Table(self._report.variants(), self._doubts)
-
-    @property
-    def kernels(self) -> Table:
-        """One row a kernel or op, function and device."""
-        return Table(self._report.kernels(), self._doubts)
-
-    @property
-    def samples(self) -> Table:
-        """One row a run; empty without samples=True."""
-        return Table(self._report.samples(), self._doubts)
-
-    @property
-    def diagnostics(self) -> Table:
-        """What is doubtful or damaged, counted."""
-        return Table(self._report.diagnostics())
-
-    def __repr__(self) -> str:
-        doubts = [f"  {doubt}" for doubt in self._doubts]
-        tables = "inputs, devices, functions, combined, variants, kernels, samples, diagnostics"
-        return "\n".join([f"Report with tables {tables}", *doubts, f"functions: {self.functions!r}"])
 
 
 class _Closed:
@@ -223,7 +169,8 @@ class Trace:
         Times of a function are in columns active_ps_*, span_ps_*, gap_ps_* and sum_ps_*.
         Errors: ArgumentError, DamagedTraceError, NothingFoundError.
         """
-        return self._report("report", ReportOptions, options)
+        # What only the page shows: where each device's time went.
+        return self._report("report", ReportOptions, options, parts=True)
 
     @documented(FunctionOptions)
     def functions(self, **options: Unpack[FunctionOptions]) -> Table:

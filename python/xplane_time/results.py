@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import html
 import json
+import pathlib
 import shutil
-from typing import Any
+import tempfile
+import webbrowser
+from typing import Any, Literal, overload
 
 from xplane_time import _core
+from xplane_time.files import HTML, SQLITE, PathText, new_file
 from xplane_time.table import Table
+
+
+_MOST_INLINE_BYTES = 2_000_000  # of a page in a notebook, which keeps it in its file
 
 
 def doubts_of(diagnostics: Table) -> tuple[str, ...]:
@@ -18,7 +26,7 @@ def doubts_of(diagnostics: Table) -> tuple[str, ...]:
 class Result:
     """What a command found: tables, each with the `doubts`. Unknown is None.
 
-    print() and notebooks show what the command prints.
+    print() shows what the command prints, a notebook the page of `-o report.html`.
     """
 
     __slots__ = ("_doubts", "_result")
@@ -49,8 +57,55 @@ class Result:
         """The Markdown of the command line."""
         return self._result.markdown()
 
-    def __repr__(self) -> str:
+    def to_sqlite(self, path: PathText, *,
+                  if_exists: Literal["fail", "replace"] = "fail") -> None:
+        """All tables as an SQLite database of their own, as of `-o report.sqlite`: docs/sqlite.md.
+
+        `if_exists`: of the file; what is no SQLite database is never replaced. Errors:
+        ArgumentError, OSError.
+        """
+        with new_file(path, SQLITE, if_exists) as file:
+            file.write_bytes(self._result.database())
+
+    @overload
+    def to_html(self, path: None = None) -> str: ...
+    @overload
+    def to_html(self, path: PathText) -> None: ...
+    def to_html(self, path: PathText | None = None) -> str | None:
+        """The page of `-o report.html`, which needs nothing else; or writes it, in the place of an
+        earlier page. Errors: ArgumentError, OSError."""
+        page = self._result.page()
+        if path is None:
+            return page
+        with new_file(path, HTML) as file:
+            file.write_text(page, "utf-8")
+        return None
+
+    def show(self) -> None:
+        """Opens the page in a browser, from a temporary file. Without one, prints the path."""
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="xplane-time-",
+                                         suffix=".html", delete=False) as file:
+            file.write(self.to_html())
+        if not webbrowser.open(pathlib.Path(file.name).as_uri()):
+            print(file.name)
+
+    def _text(self) -> str:
         return self._result.text(shutil.get_terminal_size((100, 24)).columns).rstrip("\n")
+
+    def __repr__(self) -> str:
+        return self._text()
+
+    def _repr_html_(self) -> str:
+        page = self.to_html()
+        # With no right but that to its own scripts.
+        frame = ('<iframe sandbox="allow-scripts" style="width: 100%; height: 40em; border: 0" '
+                 f'srcdoc="{html.escape(page)}"></iframe>\n'
+                 "<p>show() opens this page in a browser, print() shows it as text.</p>")
+        size = len(frame.encode())
+        if size <= _MOST_INLINE_BYTES:
+            return frame
+        return (f"<p>The page has {size / 1e6:.1f} MB, too much for a notebook: show() opens it in a "
+                f"browser.</p>\n<pre>{html.escape(self._text())}</pre>")
 
     def _repr_markdown_(self) -> str:
         return self._result.markdown()
@@ -65,6 +120,53 @@ class TraceResult(Result):
     def inputs(self) -> Table:
         """One row a file."""
         return self._table("inputs")
+
+
+class Report(TraceResult):
+    """What one pass over a trace found, as tables. Each has the report's `doubts`."""
+
+    __slots__ = ()
+    _result: _core.Report
+
+    def _table(self, name: str) -> Table:
+        """With all columns, where it has no row, too."""
+        table: _core.Table = getattr(self._result, name)()
+        return Table(table, self._doubts)
+
+    @property
+    def devices(self) -> Table:
+        """One row a device: executions, busy time."""
+        return self._table("devices")
+
+    @property
+    def functions(self) -> Table:
+        """One row a function and device; columns as in the CSV output."""
+        return self._table("functions")
+
+    @property
+    def combined(self) -> Table:
+        """One row a function: per run the slowest device, runs of all captures."""
+        return self._table("combined")
+
+    @property
+    def variants(self) -> Table:
+        """One row a variant id; empty without by_id=True."""
+        return self._table("variants")
+
+    @property
+    def kernels(self) -> Table:
+        """One row a kernel or op, function and device."""
+        return self._table("kernels")
+
+    @property
+    def samples(self) -> Table:
+        """One row a run; empty without samples=True."""
+        return self._table("samples")
+
+    def __repr__(self) -> str:
+        doubts = [f"  {doubt}" for doubt in self._doubts]
+        tables = "inputs, devices, functions, combined, variants, kernels, samples, diagnostics"
+        return "\n".join([f"Report with tables {tables}", *doubts, f"functions: {self.functions!r}"])
 
 
 class WhereReport(TraceResult):

@@ -7,11 +7,14 @@ import html
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, Union, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Union, overload
 
-from xplane_time import _core
+from xplane_time import _core, databases
+from xplane_time.databases import IfExists
+from xplane_time.files import PARQUET, PathText, new_file
 
 if TYPE_CHECKING:
+    import duckdb
     import pandas  # type: ignore[import-untyped, unused-ignore]
     import polars
     import pyarrow  # type: ignore[import-untyped, unused-ignore]
@@ -121,7 +124,7 @@ class Table:
         try:
             import pyarrow  # type: ignore[import-untyped, unused-ignore]
         except ModuleNotFoundError as error:
-            error.add_note("to_arrow() and to_pandas() need it: pip install pyarrow")
+            error.add_note("to_arrow(), to_pandas() and to_parquet() need it: pip install pyarrow")
             raise
         return pyarrow.table(self)
 
@@ -141,6 +144,37 @@ class Table:
         types = {pyarrow.int64(): pandas.Int64Dtype(), pyarrow.uint64(): pandas.UInt64Dtype(),
                  pyarrow.bool_(): pandas.BooleanDtype()}
         return arrow.to_pandas(types_mapper=types.get)
+
+    def to_parquet(self, path: PathText, *,
+                   if_exists: Literal["fail", "replace"] = "fail") -> None:
+        """As a Parquet file, whole or not at all (pip install pyarrow).
+
+        `if_exists`: of the file; what is no Parquet file is never replaced. Errors: ArgumentError,
+        OSError.
+        """
+        table = self.to_arrow()
+        import pyarrow.parquet  # type: ignore[import-untyped, unused-ignore]
+
+        with new_file(path, PARQUET, if_exists) as file:
+            pyarrow.parquet.write_table(table, file)
+
+    def to_sqlite(self, path: PathText, name: str, *, if_exists: IfExists = "fail") -> None:
+        """As the table `name` of an SQLite database, which is made where there is none.
+
+        `if_exists`: of the table; all rows are written or none. "append" needs columns of the same
+        names and types. Integers beyond 2^63 make their column TEXT. Errors: ArgumentError,
+        sqlite3.Error, OSError.
+        """
+        formats = dict(zip(self.columns, self._table.column_formats))
+        databases.to_sqlite(self, formats, path, name, if_exists)
+
+    def to_duckdb(self, target: PathText | duckdb.DuckDBPyConnection, name: str, *,
+                  if_exists: IfExists = "fail") -> None:
+        """As the table `name` of a DuckDB database: a path or a connection (pip install duckdb).
+
+        `if_exists`: as of to_sqlite(). Errors: ArgumentError, duckdb.Error, OSError.
+        """
+        databases.to_duckdb(self, target, name, if_exists)
 
     def _head(self) -> list[list[str]]:
         """Columns with their names and first values as text, telling ones first."""

@@ -416,7 +416,7 @@ HeadroomReport insight::HeadroomOf(const Trace& trace, Analysis* analysis,
 
 absl::StatusOr<Report> BuildReportWithRates(const Trace& trace, const ReportOptions& options,
                                             const Diagnostics& reading) {
-  ASSIGN_OR_RETURN(Analysis analysis, Analyze(trace, options, reading));
+  ASSIGN_OR_RETURN(Analysis analysis, AnalyzeForReport(trace, options, reading));
   Diagnostics ignored;  // it is headroom that says why there is none
   return ReportOf(trace, options, &analysis,
                   [&](const DeviceAnalysis& device, std::span<KernelOfCells> kernels) {

@@ -95,6 +95,9 @@ absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& option
 // The same with a watcher for each device.
 absl::StatusOr<Analysis> AnalyzeAndWatch(const Trace& trace, const ReportOptions& options,
                                          const Diagnostics& reading, MakeWatcher make_watcher);
+// For ReportOf: watched where the parts of devices are asked for.
+absl::StatusOr<Analysis> AnalyzeForReport(const Trace& trace, const ReportOptions& options,
+                                          const Diagnostics& reading);
 
 // Row builders.
 std::vector<FunctionRow> FunctionRows(const Analysis& analysis, const ReportOptions& options);

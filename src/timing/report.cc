@@ -253,11 +253,15 @@ std::vector<GivenOption> GivenOptions(const ReportOptions& options) {
   return given;
 }
 
+absl::StatusOr<Analysis> AnalyzeForReport(const Trace& trace, const ReportOptions& options,
+                                          const Diagnostics& reading) {
+  return options.parts ? AnalyzeAndWatch(trace, options, reading, PartsWatch::Make)
+                       : Analyze(trace, options, reading);
+}
+
 absl::StatusOr<Report> BuildReport(const Trace& trace, const ReportOptions& options,
                                    const Diagnostics& reading) {
-  ASSIGN_OR_RETURN(Analysis analysis,
-                   options.parts ? AnalyzeAndWatch(trace, options, reading, PartsWatch::Make)
-                                 : Analyze(trace, options, reading));
+  ASSIGN_OR_RETURN(Analysis analysis, AnalyzeForReport(trace, options, reading));
   return ReportOf(trace, options, &analysis);
 }
 

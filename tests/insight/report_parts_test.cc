@@ -5,6 +5,7 @@
 
 #include "tests/support/random.h"
 #include "tests/support/trace_builder.h"
+#include "xplane_time/headroom.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"
 #include "xplane_time/where.h"
@@ -81,6 +82,12 @@ void ExpectSame(const TraceBuilder& t) {
   options.parts = true;
   const auto report = BuildReport(*trace, options, diagnostics);
   ASSERT_TRUE(report.ok()) << report.status();
+  const auto with_rates = BuildReportWithRates(*trace, options, diagnostics);
+  ASSERT_TRUE(with_rates.ok()) << with_rates.status();
+  ASSERT_EQ(with_rates->devices.size(), report->devices.size());
+  for (size_t i = 0; i < report->devices.size(); ++i) {
+    EXPECT_EQ(with_rates->devices[i].parts, report->devices[i].parts);
+  }
   const auto where = FindWhere(*trace, {.device = "all"}, diagnostics);
   ASSERT_TRUE(where.ok()) << where.status();
   size_t at = 0;

@@ -17,3 +17,4 @@ target_link_libraries(xplane_time_page
   PUBLIC xplane_time_output
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json xplane_time_trackers
           absl::strings ZLIB::ZLIB)
+set_target_properties(xplane_time_page PROPERTIES POSITION_INDEPENDENT_CODE ON)

@@ -8,6 +8,7 @@
         page.requests      # what was asked for beyond the page itself
 """
 import base64
+import fcntl
 import json
 import os
 import pathlib
@@ -34,20 +35,17 @@ class Browser:
         self.profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         theirs_in, ours_out = os.pipe()
         ours_in, theirs_out = os.pipe()
-        # Chromium reads commands from 3 and writes answers to 4.
-        reads, writes = os.dup2(theirs_in, 103), os.dup2(theirs_out, 104)
-
-        def place():
-            os.dup2(reads, 3)
-            os.dup2(writes, 4)
-
+        # Chromium reads commands from 3 and writes answers to 4. A shell places them: Python code
+        # after a fork may hang where there are threads.
+        reads, writes = (fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (theirs_in, theirs_out))
+        place = ["bash", "-c", f'exec "$@" 3<&{reads} 4>&{writes}', "bash"]
         arguments = [find_chromium(), "--headless=new", "--no-sandbox", "--disable-gpu",
                      "--no-first-run", "--disable-background-networking", "--disable-sync",
                      "--disable-component-update", "--disable-dev-shm-usage", "--hide-scrollbars",
                      "--force-color-profile=srgb", "--remote-debugging-pipe",
                      f"--user-data-dir={self.profile.name}", "about:blank"]
         self.process = subprocess.Popen(
-            arguments, preexec_fn=place, pass_fds=(3, 4),
+            place + arguments, pass_fds=(reads, writes),
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for fd in (theirs_in, theirs_out, reads, writes):
             os.close(fd)
@@ -102,14 +100,8 @@ class Browser:
 
 class Page:
     def __init__(self, browser, path, width=1200, height=900, dark=False, script=True):
-        self.browser, self.url = browser, pathlib.Path(path).resolve().as_uri()
-        self.problems, self.requests = [], []
         target = browser.call("Target.createTarget", url="about:blank")["targetId"]
-        self.target = target
-        self.session = browser.call("Target.attachToTarget", targetId=target,
-                                    flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.call(f"{domain}.enable")
+        self.attach(browser, target, pathlib.Path(path).resolve().as_uri())
         self.resize(width, height)
         self.prefer(dark)
         if not script:
@@ -118,6 +110,24 @@ class Page:
         ready = ("document.documentElement?.dataset.ready === 'true'" if script
                  else "document.readyState === 'complete'")
         self.wait(ready)
+
+    def attach(self, browser, target, url):
+        self.browser, self.target, self.url = browser, target, url
+        self.problems, self.requests = [], []
+        self.session = browser.call("Target.attachToTarget", targetId=target,
+                                    flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def frame(self):
+        """What an iframe of a sandbox shows, which is a page of its own, once it is ready."""
+        self.wait("document.readyState === 'complete'")
+        [target] = [each for each in self.browser.call("Target.getTargets")["targetInfos"]
+                    if each.get("parentId") == self.target]
+        frame = object.__new__(Page)
+        frame.attach(self.browser, target["targetId"], target["url"])
+        frame.wait("document.documentElement?.dataset.ready === 'true'")
+        return frame
 
     def resize(self, width, height):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height,

@@ -1,0 +1,136 @@
+"""What a notebook shows of a result, and the page by itself; in Chromium where it is installed."""
+import contextlib
+import html
+import io
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import unittest.mock
+import urllib.parse
+
+import xplane_time
+from test_databases import FilesTest, results
+from test_package import REPOSITORY, VARIANTS
+
+sys.path.append(str(REPOSITORY / "tests/output/page"))
+import browser
+import xspace
+
+COMMAND = pathlib.Path(sys.executable).parent / "xplane-time"
+HOSTILE = "</iframe></script>\"'><img src=x onerror=\"document.title='owned'\">"
+
+
+def hostile_trace():
+    plane = xspace.gpu(0, function=f"jit_{HOSTILE}", kernels=(HOSTILE, b"not \xff text"))
+    return xplane_time.open(xspace.space(plane))
+
+
+def page_in(shown):
+    """What the frame of a cell's output shows."""
+    [frame] = re.findall(r'<iframe sandbox="allow-scripts" style="[^"]*" srcdoc="([^"]*)"></iframe>', shown)
+    return html.unescape(frame)
+
+
+class Page(FilesTest):
+    def test_it_is_that_of_the_command(self):
+        for number, (result, command) in enumerate(results()):
+            page = result.to_html()
+            self.assertTrue(page.startswith("<!DOCTYPE html>"))
+            if command is None or command[0] == "report":  # has the rates of kernels, too
+                continue
+            with self.subTest(command[0]):
+                path = self.at / f"{number}.html"
+                subprocess.run([COMMAND, *command, "-o", path], check=True, capture_output=True)
+                self.assertEqual(page, path.read_text("utf-8"))
+
+    def test_a_report_is_shown_as_the_command_shows_it(self):
+        report = xplane_time.open(VARIANTS).report(metric="span")
+        unsorted = report.functions["function"]
+        done = subprocess.run([COMMAND, VARIANTS, "--metric", "span", "--format", "markdown"],
+                              check=True, capture_output=True, text=True)
+        self.assertEqual(report.to_markdown(), done.stdout)
+        self.assertIn("<th scope=\"col\" class=\"number\">compute %</th>", report.to_html())
+        self.assertEqual(report.functions["function"], unsorted)
+        self.assertEqual(report.to_dict()["options"], {"metric": "span"})
+
+    def test_it_is_written_in_the_place_of_an_earlier_page_only(self):
+        report, path = xplane_time.open(VARIANTS).report(), self.at / "r.html"
+        for _ in range(2):
+            self.assertIsNone(report.to_html(path))
+            self.assertEqual(path.read_text("utf-8"), report.to_html())
+        path.write_text("notes")
+        self.refused("r.html: is there, and is no HTML page", lambda: report.to_html(path))
+        self.assertEqual(path.read_text(), "notes")
+
+    def test_show(self):
+        report = hostile_trace().report()
+        for opens in (True, False):
+            out = io.StringIO()
+            with (unittest.mock.patch("webbrowser.open", return_value=opens) as opened,
+                  unittest.mock.patch.object(tempfile, "tempdir", str(self.at)),
+                  contextlib.redirect_stdout(out)):
+                report.show()
+            [address], _ = opened.call_args
+            path = pathlib.Path(urllib.parse.unquote(urllib.parse.urlsplit(address).path))
+            self.assertEqual(path.read_text("utf-8"), report.to_html())
+            self.assertEqual(path.parent, self.at)
+            self.assertEqual(out.getvalue(), "" if opens else f"{path}\n")
+
+
+class Notebook(FilesTest):
+    def test_every_result_shows_its_page(self):
+        for result, _ in results():
+            with self.subTest(type(result).__name__):
+                self.assertEqual(page_in(result._repr_html_()), result.to_html())
+                self.assertEqual(result._repr_markdown_(), result.to_markdown())
+
+    def test_names_do_not_leave_the_frame(self):
+        for result in (hostile_trace().report(), hostile_trace().where()):
+            self.assertEqual(page_in(result._repr_html_()), result.to_html())
+            self.assertNotIn("<img", result._repr_html_())
+
+    def test_a_page_that_is_too_large_is_text(self):
+        report = hostile_trace().report()
+        size = len(report._repr_html_().encode())
+        for most, inline in ((size, True), (size - 1, False)):
+            with unittest.mock.patch("xplane_time.results._MOST_INLINE_BYTES", most):
+                shown = report._repr_html_()
+            self.assertEqual("<iframe" in shown, inline)
+        self.assertRegex(shown, r"^<p>The page has 0\.\d MB, too much for a notebook: show\(\) ")
+        self.assertIn("<pre>", shown)
+        self.assertIn("functions", shown)
+        self.assertNotIn("<img", shown)
+        self.assertLess(len(shown), 10_000)
+
+    @unittest.skipUnless(browser.find_chromium(), "no Chromium: apt-get install chromium")
+    def test_the_frame_runs_the_page_and_nothing_else(self):
+        trace = hostile_trace()
+        for name, result in (("report", trace.report(samples=True)), ("where", trace.where())):
+            path = self.at / f"{name}.html"
+            path.write_text("<!DOCTYPE html><html data-ready=\"true\"><title>cell</title>"
+                            f"<body>{result._repr_html_()}</body></html>", "utf-8")
+            with self.subTest(name), browser.Browser() as chromium:
+                cell = chromium.open(path)
+                frame = cell.frame()
+                self.assertGreater(frame.evaluate("document.querySelectorAll('figure').length"), 0)
+                self.assertEqual(frame.evaluate("self.origin"), "null")  # not that of the notebook
+                self.assertEqual(cell.evaluate("document.querySelectorAll('img').length"), 0)
+                self.assertEqual(cell.evaluate("document.title"), "cell")
+                self.assertNotEqual(frame.evaluate("document.title"), "owned")
+                frame.evaluate("document.querySelector('section th button').click()")
+                frame.evaluate("document.querySelector('header button').click()")
+                for each in (cell, frame):
+                    self.assertEqual(each.problems, [])
+                    self.assertEqual(each.requests, [])
+                # That they can be seen:
+                frame.evaluate("document.body.append(Object.assign(document.createElement('img'), "
+                               "{src: 'https://example.invalid/x'}))")
+                frame.wait("new Promise((r) => setTimeout(() => r(true), 200))")
+                self.assertRegex(str(frame.problems), "Content Security Policy")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,61 @@
+"""Files that are written: whole or not at all, and never in the place of a file of another kind."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, Union
+
+from xplane_time.errors import ArgumentError
+
+PathText = Union[str, "os.PathLike[str]"]
+
+
+class FileKind(NamedTuple):
+    name: str
+    magic: bytes
+    offset: int = 0
+
+
+PARQUET = FileKind("Parquet file", b"PAR1")
+SQLITE = FileKind("SQLite database", b"SQLite format 3\0")
+DUCKDB = FileKind("DuckDB database", b"DUCK", 8)
+HTML = FileKind("HTML page", b"<!DOCTYPE html>")
+
+
+def target_of(path: PathText, kind: FileKind) -> pathlib.Path:
+    """Where links lead: nothing yet, an empty file, or one of this kind.
+    Errors: ArgumentError where something else is there, such as a trace; OSError."""
+    target = pathlib.Path(path).resolve()
+    if target.is_file():
+        with target.open("rb") as file:
+            head = file.read(kind.offset + len(kind.magic))
+        fits = not head or head[kind.offset:] == kind.magic
+    else:
+        fits = not target.exists()
+    if not fits:
+        raise ArgumentError("INVALID_ARGUMENT",
+                            f"{path}: is there, and is no {kind.name}; choose another name")
+    return target
+
+
+@contextmanager
+def new_file(path: PathText, kind: FileKind, if_exists: str = "replace") -> Iterator[pathlib.Path]:
+    """A name for a file that takes the place of `path` at the end. `if_exists`: "fail" or "replace".
+    Errors: of target_of; ArgumentError."""
+    if if_exists not in ("fail", "replace"):
+        raise ArgumentError("INVALID_ARGUMENT",
+                            f"if_exists: 'fail' or 'replace', not {if_exists!r}")
+    target = target_of(path, kind)
+    if if_exists == "fail" and target.exists():
+        raise ArgumentError("INVALID_ARGUMENT", f"{path}: is there already; choose another name, or "
+                            "if_exists='replace'")
+    new = target.with_name(f"{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        yield new
+        new.replace(target)
+    finally:
+        new.unlink(missing_ok=True)
