@@ -34,7 +34,9 @@
 #include "core_power.h"
 #include "core_status.h"
 #include "core_trackers.h"
+#include "insight/timeline.h"
 #include "output/page/page.h"
+#include "output/page/timeline_data.h"
 #include "output/results.h"
 #include "result/rows.h"
 #include "sqlite/result_database.h"
@@ -151,10 +153,13 @@ class PyResult {
   std::string Json() const { return Text(JsonOptions()); }
   std::string Table(int width) const { return Text({.width = width}); }
   std::string Markdown() const { return Text({.format = output::Format::kMarkdown}); }
-  std::string Page() const {
+  std::string Page(std::map<std::string, std::string> figures) const {
     const output::OutputOptions how = {.format = output::Format::kHtml, .given = given_};
-    return WithoutGil(
-        [&]() -> absl::StatusOr<std::string> { return output::PageOf(print_(how), how); });
+    return WithoutGil([&]() -> absl::StatusOr<std::string> {
+      output::Output output = print_(how);
+      output.figures = std::move(figures);
+      return output::PageOf(output, how);
+    });
   }
   nb::bytes Database() const {
     const std::string bytes =
@@ -456,6 +461,17 @@ class PyTrace {
             }};
   }
 
+  // What a page draws of the devices.
+  std::string Timeline(const std::string& device) const {
+    const Trace& traced = trace();
+    return WithoutGil([&]() -> absl::StatusOr<std::string> {
+      ASSIGN_OR_RETURN(
+          insight::Timeline timeline,
+          insight::BuildTimeline(traced, {.device = device, .threads = threads_}, reading_));
+      return output::TimelineData(std::move(timeline));
+    });
+  }
+
   PyResult Headroom(const Keywords& given) const {
     HeadroomOptions options;
     OptionReader reader(given);
@@ -631,7 +647,7 @@ NB_MODULE(_core, module) {
       .def("json", &PyResult::Json)
       .def("text", &PyResult::Table, nb::arg("width"))
       .def("markdown", &PyResult::Markdown)
-      .def("page", &PyResult::Page)
+      .def("page", &PyResult::Page, nb::arg("figures"))
       .def("database", &PyResult::Database);
   nb::class_<PyReport, PyResult>(module, "Report")
       .def("inputs", &PyReport::Inputs)
@@ -645,6 +661,7 @@ NB_MODULE(_core, module) {
   nb::class_<PyEnergyReport, PyResult>(module, "EnergyReport").def("svg", &PyEnergyReport::Svg);
   nb::class_<PyTrace>(module, "Trace")
       .def("report", &PyTrace::BuildReport, nb::arg("options"))
+      .def("timeline", &PyTrace::Timeline, nb::arg("device"))
       .def("energy", &PyTrace::Energy, nb::arg("options"))
       .def("where", &PyTrace::Where, nb::arg("options"))
       .def("headroom", &PyTrace::Headroom, nb::arg("options"))

@@ -1,4 +1,5 @@
 """What a notebook shows of a result, and the page by itself; in Chromium where it is installed."""
+import base64
 import contextlib
 import html
 import io
@@ -10,6 +11,7 @@ import tempfile
 import unittest
 import unittest.mock
 import urllib.parse
+import zlib
 
 import xplane_time
 from test_databases import FilesTest, results
@@ -34,6 +36,12 @@ def page_in(shown):
     return html.unescape(frame)
 
 
+def data_of(page):
+    """What the page carries."""
+    [data] = re.findall(r'id="data">([^<]*)<', page)
+    return zlib.decompress(base64.b64decode(data), -15).decode()
+
+
 class Page(FilesTest):
     def test_it_is_that_of_the_command(self):
         for number, (result, command) in enumerate(results()):
@@ -55,6 +63,13 @@ class Page(FilesTest):
         self.assertIn("<th scope=\"col\" class=\"number\">compute %</th>", report.to_html())
         self.assertEqual(report.functions["function"], unsorted)
         self.assertEqual(report.to_dict()["options"], {"metric": "span"})
+
+    def test_it_has_a_timeline_while_the_trace_is_open(self):
+        trace = xplane_time.open(VARIANTS)
+        for result in (trace.report(), trace.where(device="cpu")):
+            self.assertIn('"timeline"', data_of(result.to_html()))
+        trace.close()
+        self.assertNotIn('"timeline"', data_of(result.to_html()))
 
     def test_it_is_written_in_the_place_of_an_earlier_page_only(self):
         report, path = xplane_time.open(VARIANTS).report(), self.at / "r.html"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import IO, Any, NoReturn, Union, Unpack, cast
 
@@ -199,11 +199,18 @@ class Trace:
     def _report(self, method: str, known: type, options: Mapping[str, object],
                 **more: object) -> Report:
         given = checked(method, known, options)
-        report = Report(self._trace.report({**given, **more}))
+        report = Report(self._trace.report({**given, **more}), self._figures(given.get("device")))
         self._warn_of_missing(report.diagnostics, 4)
         if not len(report.functions) and not len(report.kernels):
             _refuse_filters(given)
         return report
+
+    def _figures(self, device: object) -> Callable[[], dict[str, str]]:
+        """What pages draw of these devices, while the trace is open."""
+        def figures() -> dict[str, str]:
+            closed = isinstance(self._trace, _Closed)
+            return {} if closed else {"timeline": self._trace.timeline(str(device or ""))}
+        return figures
 
     @documented(EnergyOptions)
     def energy(self, power_log: PathText = "", **options: Unpack[EnergyOptions]) -> EnergyReport:
@@ -235,7 +242,7 @@ class Trace:
 
     def where(self, *, device: str = "") -> WhereReport:
         """What each device's time went to: work, exposed transfers, waiting. Errors: as report()."""
-        report = WhereReport(self._trace.where({"device": device}))
+        report = WhereReport(self._trace.where({"device": device}), self._figures(device))
         self._warn_of_missing(report.diagnostics, 3)
         return report
 

@@ -8,6 +8,7 @@ import pathlib
 import shutil
 import tempfile
 import webbrowser
+from collections.abc import Callable
 from typing import Any, Literal, overload
 
 from xplane_time import _core
@@ -29,10 +30,13 @@ class Result:
     print() shows what the command prints, a notebook the page of `-o report.html`.
     """
 
-    __slots__ = ("_doubts", "_result")
+    __slots__ = ("_doubts", "_figures", "_result")
 
-    def __init__(self, result: _core.Result) -> None:
+    def __init__(self, result: _core.Result,
+                 figures: Callable[[], dict[str, str]] = dict) -> None:
+        """`figures()`: what the page draws beside the result, as JSON."""
         self._result = result
+        self._figures = figures
         self._doubts = doubts_of(self.diagnostics)
 
     def _table(self, name: str) -> Table:
@@ -73,8 +77,8 @@ class Result:
     def to_html(self, path: PathText) -> None: ...
     def to_html(self, path: PathText | None = None) -> str | None:
         """The page of `-o report.html`, which needs nothing else; or writes it, in the place of an
-        earlier page. Errors: ArgumentError, OSError."""
-        page = self._result.page()
+        earlier page. With a timeline while its trace is open. Errors: ArgumentError, OSError."""
+        page = self._result.page(self._figures())
         if path is None:
             return page
         with new_file(path, HTML) as file:
