@@ -132,9 +132,9 @@ class HtmlBody {
 // Raw deflate (RFC 1951).
 std::string Deflated(std::string_view bytes) {
   z_stream stream = {};
-  constexpr int kRaw = -15, kMemoryLevel = 9;
-  if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kRaw, kMemoryLevel,
-                   Z_DEFAULT_STRATEGY) != Z_OK) {
+  // Of numbers, level 6 saves 2 % more and takes twice as long.
+  constexpr int kRaw = -15, kMemoryLevel = 9, kLevel = 3;
+  if (deflateInit2(&stream, kLevel, Z_DEFLATED, kRaw, kMemoryLevel, Z_DEFAULT_STRATEGY) != Z_OK) {
     throw std::bad_alloc();
   }
   std::string out;

@@ -1,7 +1,9 @@
 #include "output/page/timeline_data.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <charconv>
 #include <functional>
 #include <limits>
 #include <numeric>
@@ -73,7 +75,13 @@ Axis ToTicks(std::span<TimelineLane> lanes) {
 // Whole numbers of a column: "[3,1,1]".
 class Column {
  public:
-  void Add(int64_t value) { absl::StrAppend(&text_, text_.empty() ? "" : ",", value); }
+  void Add(int64_t value) {
+    std::array<char, 24> digits;
+    const auto end = std::to_chars(digits.data() + 1, digits.data() + digits.size(), value).ptr;
+    digits[0] = ',';
+    const size_t skipped = text_.empty() ? 1 : 0;
+    text_.append(digits.data() + skipped, end);
+  }
   // The difference to the one before, which of the first is 0.
   void AddStep(int64_t value) { Add(value - std::exchange(before_, value)); }
   void Put(const char* name, std::string* json) const {
