@@ -41,9 +41,13 @@ struct Axis {
 
 int64_t CommonTick(std::span<const TimelineLane> lanes) {
   int64_t tick_ps = 0;
+  const auto add = [&](int64_t time_ps) {
+    if (tick_ps == 0 || time_ps % tick_ps != 0) tick_ps = std::gcd(tick_ps, time_ps);
+  };
   for (const TimelineLane& lane : lanes) {
     for (size_t i = 0; i < lane.size() && tick_ps != 1; ++i) {
-      tick_ps = std::gcd(tick_ps, std::gcd(lane.start_ps[i], lane.duration_ps[i]));
+      add(lane.start_ps[i]);
+      add(lane.duration_ps[i]);
     }
   }
   return std::max<int64_t>(tick_ps, 1);
