@@ -57,6 +57,20 @@ std::string BarLegend(bool unicode) {
   return legend;
 }
 
+// Which of the parts that may give way took longest in these rows: it gives way last.
+std::optional<int64_t> TimeParts::*LongestOf(const auto& rows) {
+  std::optional<int64_t> TimeParts::*longest = nullptr;
+  double most_ps = -1;
+  for (const auto part :
+       {&TimeParts::collective_exposed_ps, &TimeParts::copy_exposed_ps, &TimeParts::other_ps}) {
+    double sum_ps = 0;
+    for (const auto& row : rows) sum_ps += static_cast<double>((row.time.*part).value_or(0));
+    if (sum_ps > most_ps) longest = part;
+    most_ps = std::max(most_ps, sum_ps);
+  }
+  return longest;
+}
+
 // Span and shares. `rows`: that have a TimeParts `time`.
 void AddParts(const auto& rows, const OutputOptions& options, auto* grid) {
   grid->Times("span", options.unit, [](const auto& row) { return row.time.span_ps; });
@@ -69,16 +83,18 @@ void AddParts(const auto& rows, const OutputOptions& options, auto* grid) {
         .Drop(drop)
         .HideIf(drop > 0 && std::ranges::all_of(rows, none));
   };
+  const auto longest = LongestOf(rows);
+  const auto order = [&](auto part) { return part == longest ? 1 : 2; };
   add("compute %", &TimeParts::compute_ps, 0);
-  add("collective %", &TimeParts::collective_exposed_ps, 1);
-  add("copy %", &TimeParts::copy_exposed_ps, 1);
-  add("other %", &TimeParts::other_ps, 1);
+  add("collective %", &TimeParts::collective_exposed_ps, order(&TimeParts::collective_exposed_ps));
+  add("copy %", &TimeParts::copy_exposed_ps, order(&TimeParts::copy_exposed_ps));
+  add("other %", &TimeParts::other_ps, order(&TimeParts::other_ps));
   add("idle %", &TimeParts::idle_ps, 0);
-  add("host late %", &TimeParts::idle_host_ps, 2);
-  add("launch %", &TimeParts::idle_launch_ps, 2);
+  add("host late %", &TimeParts::idle_host_ps, 3);
+  add("launch %", &TimeParts::idle_launch_ps, 3);
   const bool any_launch =
       std::ranges::any_of(rows, [](const auto& row) { return row.time.idle_host_ps.has_value(); });
-  if (any_launch) add("unknown %", &TimeParts::idle_unknown_ps, 2);
+  if (any_launch) add("unknown %", &TimeParts::idle_unknown_ps, 3);
   add("hidden collective %", &TimeParts::collective_hidden_ps, 6);
   add("hidden copy %", &TimeParts::copy_hidden_ps, 6);
 }
@@ -86,7 +102,7 @@ void AddParts(const auto& rows, const OutputOptions& options, auto* grid) {
 void AddBar(const OutputOptions& options, auto* grid) {
   if (options.format != Format::kTable) return;
   const auto bar = [&](const auto& row) { return Bar(row.time, options.unicode); };
-  grid->Text("", bar).Drop(3);
+  grid->Text("", bar).Drop(4);
 }
 
 // What the steps of a device are: "runs of jit_step"; empty: it has none.
@@ -207,7 +223,7 @@ Section FunctionSection(const WhereReport& report, const OutputOptions& options)
               [](const WhereFunction& row) {
                 return FormatPercent(Share(row.foreign_ps, row.time.span_ps));
               })
-      .Drop(2)
+      .Drop(3)
       .HideIf(std::ranges::all_of(rows, none));
   section.grid = std::move(grid).Take();
   return section;
