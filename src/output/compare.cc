@@ -65,7 +65,7 @@ Explanation ExplainTooLittle(const Comparison& comparison) {
           ? OfEnergy(comparison) ? "; more of them alone do not decide"
                                  : "; more than 1000 a side would decide"
           : *needed > fewest
-                ? absl::StrCat("; about ", *needed, base == head ? "" : " a side", " decide")
+                ? absl::StrCat("; about ", *needed, base == head ? "" : " a side", " would decide")
                 : "");
   out.reasons.push_back(
       absl::StrCat("In ", comparison.Count(FunctionVerdict::kTooLittleData), " of ",
@@ -238,10 +238,10 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
       .HideIfUnknown();
   section.grid = std::move(grid).Take();
   if (has_intervals) {
-    section.notes.push_back(absl::StrCat("interval: the lower ends of all rows together hold with ",
-                                         PercentText(0.5 + comparison.options.confidence / 2),
-                                         "; detects: the ", Rise(comparison),
-                                         " that would be proved 4 times in 5"));
+    section.notes.push_back(
+        absl::StrCat("interval: with ", PercentText(0.5 + comparison.options.confidence / 2),
+                     " confidence no row has changed less than its lower end says; detects: a ",
+                     Rise(comparison), " of so much would be proved 4 times in 5"));
   }
   NoteUncertain(rows, &section.notes);
   AddReasons(rows, &section);

@@ -238,7 +238,7 @@ class Compare(Decisions):
         done = run("compare", *base, *head)
         self.assertEqual(done.code, 12)
         self.assertIn("One capture a side", done.text)
-        self.assertRegex(done.text, r"\Ano verdict: 1 capture a side; about [0-9]+ decide\n")
+        self.assertRegex(done.text, r"\Ano verdict: 1 capture a side; about [0-9]+ would decide\n")
         self.assertRegex(done.text, r"jit_a +too little data +10\.[0-9.]+ +20\.[0-9.]+ +\+")
         self.assertEqual(run("compare", *base, *head, "--offset-std", "1%").code, 10)
 
@@ -289,7 +289,7 @@ class Compare(Decisions):
         done = self.compare(base, head)
         self.assertEqual(done.code, 12, done.text)
         self.assertIn("An interval that excludes 0 is no proof yet", done.text)
-        self.assertRegex(done.text, r"\Ano verdict: 2 captures a side; about [0-9]+ decide\n")
+        self.assertRegex(done.text, r"\Ano verdict: 2 captures a side; about [0-9]+ would decide\n")
 
     def test_paired_captures_without_a_pair_change_nothing_that_is_known(self):
         one, other = {"jit_a": 10_000_000}, {"jit_b": 10_000_000}
