@@ -327,8 +327,8 @@ const HloComputation* HloProgram::FindComputation(int64_t id) const {
 void HloPrograms::Search() {
   is_searched_ = true;
   for (const Plane& other : trace_.planes) {
-    const bool same_host = other.file == plane_.file && other.host == plane_.host;
-    if (same_host && other.name == "/host:metadata") AddPlane(other);
+    if (other.name != "/host:metadata") continue;  // of most, which may be ten thousand devices
+    if (other.file == plane_.file && other.host == plane_.host) AddPlane(other);
   }
 }
 

@@ -149,7 +149,6 @@ void AddSteps(const DeviceAnalysis& device, WhereDevice* row, std::vector<WhereS
   const std::vector<Step> steps = StepsOf(device, row);
   row->steps = steps.size();
   if (steps.empty()) return;
-  rows->reserve(rows->size() + steps.size());
   int64_t span_ps = 0, idle_ps = 0;
   for (size_t i = 0; i < steps.size(); ++i) {
     const Extent& extent = *steps[i].extent;

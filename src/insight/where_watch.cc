@@ -33,7 +33,7 @@ absl::StatusOr<std::vector<StepMark>> StepLine(const Trace& trace, const Plane& 
 // Whether the device's host has events with such a stat.
 bool HostHasStat(const Trace& trace, const Plane& own, std::string_view stat) {
   return std::ranges::any_of(trace.planes, [&](const Plane& plane) {
-    return plane.file == own.file && plane.host == own.host && plane.name.starts_with("/host:") &&
+    return plane.name.starts_with("/host:") && plane.file == own.file && plane.host == own.host &&
            HasStat(plane, stat);
   });
 }
