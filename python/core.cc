@@ -462,12 +462,16 @@ class PyTrace {
   }
 
   // What a page draws of the devices.
-  std::string Timeline(const std::string& device) const {
+  std::string Timeline(const Keywords& given) const {
+    ReportOptions options;
+    options.threads = threads_;
+    OptionReader reader(given);
+    ReadReportOptions(&reader, &options);
+    reader.End();
     const Trace& traced = trace();
     return WithoutGil([&]() -> absl::StatusOr<std::string> {
-      ASSIGN_OR_RETURN(
-          insight::Timeline timeline,
-          insight::BuildTimeline(traced, {.device = device, .threads = threads_}, reading_));
+      ASSIGN_OR_RETURN(insight::Timeline timeline,
+                       insight::BuildTimeline(traced, options, reading_));
       return output::TimelineData(std::move(timeline));
     });
   }
@@ -661,7 +665,7 @@ NB_MODULE(_core, module) {
   nb::class_<PyEnergyReport, PyResult>(module, "EnergyReport").def("svg", &PyEnergyReport::Svg);
   nb::class_<PyTrace>(module, "Trace")
       .def("report", &PyTrace::BuildReport, nb::arg("options"))
-      .def("timeline", &PyTrace::Timeline, nb::arg("device"))
+      .def("timeline", &PyTrace::Timeline, nb::arg("options"))
       .def("energy", &PyTrace::Energy, nb::arg("options"))
       .def("where", &PyTrace::Where, nb::arg("options"))
       .def("headroom", &PyTrace::Headroom, nb::arg("options"))

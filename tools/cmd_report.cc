@@ -6,9 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "insight/timeline.h"
 #include "near_names.h"
+#include "output/page/timeline_data.h"
 #include "output/results.h"
 #include "output/view.h"
 #include "status.h"
@@ -43,9 +46,9 @@ class TextCommand : public TraceCommand {
   using TraceCommand::TraceCommand;
   virtual absl::StatusOr<std::string> Text(const Opened& opened) = 0;
 
-  using BuildsReport = decltype(BuildReport);
+  using BuildsReport = absl::FunctionRef<decltype(BuildReport)>;
   // Filters that leave nothing are an error here.
-  absl::StatusOr<Report> MakeReport(const Opened& opened, BuildsReport* build = BuildReport) const {
+  absl::StatusOr<Report> MakeReport(const Opened& opened, BuildsReport build = BuildReport) const {
     ASSIGN_OR_RETURN(Report report, build(opened.trace, report_, opened.diagnostics));
     WarnOfLeftOut(report.diagnostics);
     const std::string filters = GivenFilters();
@@ -356,10 +359,20 @@ class ReportCommand : public CompatibleCommand {
   absl::StatusOr<std::string> Text(const Opened& opened) override {
     if (!tool_.empty()) return CompatibleCommand::Text(opened);
     report_.parts = printing_.how.for_people();
-    ASSIGN_OR_RETURN(Report report, MakeReport(opened));
+    const bool is_page = printing_.how.format == output::Format::kHtml;
+    insight::Timeline timeline;
+    const auto with_timeline = [&](const Trace& trace, const ReportOptions& options,
+                                   const Diagnostics& reading) -> absl::StatusOr<Report> {
+      ASSIGN_OR_RETURN(insight::ReportAndTimeline both,
+                       insight::BuildReportAndTimeline(trace, options, reading));
+      timeline = std::move(both.timeline);
+      return std::move(both.report);
+    };
+    ASSIGN_OR_RETURN(Report report,
+                     is_page ? MakeReport(opened, with_timeline) : MakeReport(opened));
     RETURN_IF_ERROR(output::OrderReport(printing_.how, output::SortKeys::kReport, &report));
     output::Output output = output::ReportOutput(report, printing_.how);
-    RETURN_IF_ERROR(AddTimeline(opened, &output));
+    if (is_page) output.figures["timeline"] = output::TimelineData(std::move(timeline));
     return Rendered(output);
   }
 

@@ -2,7 +2,10 @@
 #include <atomic>
 #include <utility>
 
+#include "insight/timeline.h"
+#include "output/page/timeline_data.h"
 #include "output/results.h"
+#include "status.h"
 #include "trace_command.h"
 #include "xplane_time/where.h"
 
@@ -20,16 +23,25 @@ class Where : public TraceCommand {
     output::OutputOptions& how = printing_.how;
     how.given = GivenOptions(report_);
     if (how.top.has_value()) how.given.push_back({"top", static_cast<int64_t>(*how.top)});
-    const auto report = WithProgress(opened, [&](std::atomic<uint64_t>* events_done) {
-      return FindWhere(
-          opened.trace,
-          {.device = report_.device, .threads = report_.threads, .events_done = events_done},
-          opened.diagnostics);
-    });
+    insight::Timeline timeline;
+    const bool is_page = how.format == output::Format::kHtml;
+    const auto report = WithProgress(
+        opened, [&](std::atomic<uint64_t>* events_done) -> absl::StatusOr<WhereReport> {
+          WhereOptions options;
+          options.device = report_.device;
+          options.threads = report_.threads;
+          options.events_done = events_done;
+          if (!is_page) return FindWhere(opened.trace, options, opened.diagnostics);
+          ASSIGN_OR_RETURN(
+              insight::WhereAndTimeline both,
+              insight::FindWhereAndTimeline(opened.trace, options, opened.diagnostics));
+          timeline = std::move(both.timeline);
+          return std::move(both.where);
+        });
     RETURN_IF_ERROR(report.status());
     WarnOfLeftOut(report->diagnostics);
     output::Output output = output::WhereOutput(*report, how, steps_);
-    RETURN_IF_ERROR(AddTimeline(opened, &output));
+    if (is_page) output.figures["timeline"] = output::TimelineData(std::move(timeline));
     return Print(output);
   }
 

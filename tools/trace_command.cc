@@ -6,8 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "insight/timeline.h"
-#include "output/page/timeline_data.h"
 #include "output/results.h"
 #include "process.h"
 #include "status.h"
@@ -206,16 +204,6 @@ absl::StatusOr<Opened> TraceCommand::Open() const {
   read.leave_out_damaged_hosts = true;
   ASSIGN_OR_RETURN(Trace trace, OpenTrace(inputs, read, &diagnostics));
   return Opened{std::move(trace), std::move(diagnostics)};
-}
-
-absl::Status TraceCommand::AddTimeline(const Opened& opened, output::Output* output) const {
-  if (printing_.how.format != output::Format::kHtml) return absl::OkStatus();
-  ASSIGN_OR_RETURN(
-      const insight::Timeline timeline,
-      insight::BuildTimeline(opened.trace, {.device = report_.device, .threads = report_.threads},
-                             opened.diagnostics));
-  output->figures["timeline"] = output::TimelineData(std::move(timeline));
-  return absl::OkStatus();
 }
 
 void TraceCommand::WarnOfLeftOut(const std::vector<DiagnosticRow>& rows) const {

@@ -92,8 +92,6 @@ class TraceCommand : public Command {
     const ReadingProgress progress(printing_, opened.trace.event_count, &events_done);
     return read(&events_done);
   }
-  // Where a page is asked for: what it draws beside the document.
-  absl::Status AddTimeline(const Opened& opened, output::Output* output) const;
   // Tells what formats without diagnostics do not: hosts that were left out.
   void WarnOfLeftOut(const std::vector<DiagnosticRow>& rows) const;
 

@@ -199,17 +199,17 @@ class Trace:
     def _report(self, method: str, known: type, options: Mapping[str, object],
                 **more: object) -> Report:
         given = checked(method, known, options)
-        report = Report(self._trace.report({**given, **more}), self._figures(given.get("device")))
+        report = Report(self._trace.report({**given, **more}), self._figures(given))
         self._warn_of_missing(report.diagnostics, 4)
         if not len(report.functions) and not len(report.kernels):
             _refuse_filters(given)
         return report
 
-    def _figures(self, device: object) -> Callable[[], dict[str, str]]:
-        """What pages draw of these devices, while the trace is open."""
+    def _figures(self, given: Mapping[str, object]) -> Callable[[], dict[str, str]]:
+        """What pages draw of the devices, while the trace is open."""
         def figures() -> dict[str, str]:
             closed = isinstance(self._trace, _Closed)
-            return {} if closed else {"timeline": self._trace.timeline(str(device or ""))}
+            return {} if closed else {"timeline": self._trace.timeline(dict(given))}
         return figures
 
     @documented(EnergyOptions)
@@ -242,7 +242,7 @@ class Trace:
 
     def where(self, *, device: str = "") -> WhereReport:
         """What each device's time went to: work, exposed transfers, waiting. Errors: as report()."""
-        report = WhereReport(self._trace.where({"device": device}), self._figures(device))
+        report = WhereReport(self._trace.where({"device": device}), self._figures({"device": device}))
         self._warn_of_missing(report.diagnostics, 3)
         return report
 

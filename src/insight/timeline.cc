@@ -142,23 +142,12 @@ class Builder {
   std::vector<TimelineLane> lanes_;
 };
 
-}  // namespace
-
-absl::StatusOr<Timeline> BuildTimeline(const Trace& trace, const WhereOptions& options,
-                                       const Diagnostics& reading) {
-  ReportOptions how;
-  how.device = options.device;
-  how.threads = options.threads;
-  how.events_done = options.events_done;
-  ASSIGN_OR_RETURN(Analysis analysis, AnalyzeAndWatch(trace, how, reading, MakeWatch));
-  WhereOptions of_steps = options;
-  of_steps.host_of_gaps = false;
-  ASSIGN_OR_RETURN(const WhereReport where,
-                   WhereOf(trace, &analysis, of_steps, /*keeps_devices=*/true));
+// Of an analysis with WhereWatches, which are gone then; `where` is of the same.
+Timeline TimelineOf(const Trace& trace, const WhereReport& where, Analysis* analysis) {
   Builder builder(trace);
   std::span<const WhereStep> steps = where.steps;  // by device
   auto row = where.devices.begin();                // of the devices that executed something
-  for (DeviceAnalysis& device : analysis.devices) {
+  for (DeviceAnalysis& device : analysis->devices) {
     if (device.watcher == nullptr) continue;
     if (device.row.executions > 0) {
       builder.AddSteps(device, steps.first(row->steps));
@@ -167,9 +156,65 @@ absl::StatusOr<Timeline> BuildTimeline(const Trace& trace, const WhereOptions& o
     }
     builder.AddRuns(device);
     builder.AddLines(device);
-    device = {};
+    device.watcher.reset();
   }
   return std::move(builder).Build();
+}
+
+// For steps and parts.
+WhereOptions WithoutHost(const ReportOptions& options) {
+  WhereOptions where;
+  where.threads = options.threads;
+  where.host_of_gaps = false;
+  return where;
+}
+
+std::optional<DeviceParts> PartsOf(const TimeParts& time) {
+  if (!time.span_ps.has_value()) return std::nullopt;
+  return DeviceParts{.span_ps = *time.span_ps,
+                     .compute_ps = *time.compute_ps,
+                     .collective_exposed_ps = *time.collective_exposed_ps,
+                     .copy_exposed_ps = *time.copy_exposed_ps,
+                     .other_ps = *time.other_ps,
+                     .idle_ps = *time.idle_ps};
+}
+
+}  // namespace
+
+absl::StatusOr<Timeline> BuildTimeline(const Trace& trace, const ReportOptions& options,
+                                       const Diagnostics& reading) {
+  ASSIGN_OR_RETURN(Analysis analysis, AnalyzeAndWatch(trace, options, reading, MakeWatch));
+  ASSIGN_OR_RETURN(const WhereReport where, WhereOf(trace, &analysis, WithoutHost(options), true));
+  return TimelineOf(trace, where, &analysis);
+}
+
+absl::StatusOr<ReportAndTimeline> BuildReportAndTimeline(const Trace& trace,
+                                                         const ReportOptions& options,
+                                                         const Diagnostics& reading) {
+  ASSIGN_OR_RETURN(Analysis analysis, AnalyzeAndWatch(trace, options, reading, MakeWatch));
+  ASSIGN_OR_RETURN(const WhereReport where, WhereOf(trace, &analysis, WithoutHost(options), true));
+  ReportAndTimeline both;
+  both.timeline = TimelineOf(trace, where, &analysis);
+  both.report = ReportOf(trace, options, &analysis);
+  auto row = where.devices.begin();
+  for (DeviceRow& device : both.report.devices) {
+    if (device.executions > 0) device.parts = PartsOf((row++)->time);
+  }
+  return both;
+}
+
+absl::StatusOr<WhereAndTimeline> FindWhereAndTimeline(const Trace& trace,
+                                                      const WhereOptions& options,
+                                                      const Diagnostics& reading) {
+  ReportOptions how;
+  how.device = options.device;
+  how.threads = options.threads;
+  how.events_done = options.events_done;
+  ASSIGN_OR_RETURN(Analysis analysis, AnalyzeAndWatch(trace, how, reading, MakeWatch));
+  WhereAndTimeline both;
+  ASSIGN_OR_RETURN(both.where, WhereOf(trace, &analysis, options, /*keeps_devices=*/true));
+  both.timeline = TimelineOf(trace, both.where, &analysis);
+  return both;
 }
 
 }  // namespace xplane_time::insight

@@ -5,9 +5,10 @@
 //          Stream #1  |a||-b-|    |c||-d-| |a||-b-|
 //          Stream #2     |copy|      |copy|
 //
-// Enters: a trace. Leaves: every execution, run and step of the devices, whatever filters a report
-// has, on the clock that `where` takes for the device. Not here: aggregated events, which have no
-// place on the axis, and derived lines. Memory: 20 bytes an execution, beside what `where` needs.
+// Enters: a trace. Leaves: every execution and step of the devices, and the runs of the functions
+// that a report's filters choose, on the clock that `where` takes for the device. Not here:
+// aggregated events, which have no place on the axis, and derived lines. Memory: 20 bytes an
+// execution, beside what `where` needs.
 #pragma once
 
 #include <cstdint>
@@ -48,9 +49,25 @@ struct Timeline {
   std::vector<TimelineLane> lanes = {};
 };
 
-// `options`: of them the device and the threads. `reading` holds what OpenTrace counted. Errors: as
-// FindWhere.
-absl::StatusOr<Timeline> BuildTimeline(const Trace& trace, const WhereOptions& options,
+// `reading` holds what OpenTrace counted. Errors: as BuildReport.
+absl::StatusOr<Timeline> BuildTimeline(const Trace& trace, const ReportOptions& options,
                                        const Diagnostics& reading);
+
+// The same from one pass over the trace with BuildReport, whose parts of devices are filled, or
+// with FindWhere.
+struct ReportAndTimeline {
+  Report report;
+  Timeline timeline;
+};
+absl::StatusOr<ReportAndTimeline> BuildReportAndTimeline(const Trace& trace,
+                                                         const ReportOptions& options,
+                                                         const Diagnostics& reading);
+struct WhereAndTimeline {
+  WhereReport where;
+  Timeline timeline;
+};
+absl::StatusOr<WhereAndTimeline> FindWhereAndTimeline(const Trace& trace,
+                                                      const WhereOptions& options,
+                                                      const Diagnostics& reading);
 
 }  // namespace xplane_time::insight

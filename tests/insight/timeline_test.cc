@@ -52,6 +52,18 @@ struct Seen {
   Report report;
 };
 
+// One pass says what two do.
+void ExpectSame(const ReportAndTimeline& both, const Seen& seen) {
+  EXPECT_EQ(LanesOf(both.timeline), LanesOf(seen.timeline));
+  ASSERT_EQ(both.report.devices.size(), seen.report.devices.size());
+  for (size_t i = 0; i < seen.report.devices.size(); ++i) {
+    EXPECT_EQ(both.report.devices[i].busy_ps, seen.report.devices[i].busy_ps);
+    EXPECT_EQ(both.report.devices[i].parts, seen.report.devices[i].parts);
+  }
+  EXPECT_EQ(both.report.functions.size(), seen.report.functions.size());
+  EXPECT_EQ(both.report.samples.size(), seen.report.samples.size());
+}
+
 Seen SeenOf(const TraceBuilder& t, int threads = 1) {
   const std::string bytes = t.Bytes();
   Diagnostics reading;
@@ -60,13 +72,19 @@ Seen SeenOf(const TraceBuilder& t, int threads = 1) {
   WhereOptions options;
   options.device = "all";
   options.threads = threads;
-  auto timeline = BuildTimeline(*trace, options, reading);
-  EXPECT_TRUE(timeline.ok()) << timeline.status();
   ReportOptions how;
   how.device = "all";
-  how.samples = true;
-  return {*std::move(timeline), *FindWhere(*trace, options, reading),
-          *BuildReport(*trace, how, reading)};
+  how.samples = how.parts = true;
+  how.threads = threads;
+  auto timeline = BuildTimeline(*trace, how, reading);
+  EXPECT_TRUE(timeline.ok()) << timeline.status();
+  Seen seen = {*std::move(timeline), *FindWhere(*trace, options, reading),
+               *BuildReport(*trace, how, reading)};
+  ExpectSame(*BuildReportAndTimeline(*trace, how, reading), seen);
+  const auto with_where = FindWhereAndTimeline(*trace, options, reading);
+  EXPECT_EQ(LanesOf(with_where->timeline), LanesOf(seen.timeline));
+  EXPECT_EQ(with_where->where.steps.size(), seen.where.steps.size());
+  return seen;
 }
 
 TEST(Timeline, HasStepsRunsAndLinesInThisOrder) {

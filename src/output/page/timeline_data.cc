@@ -29,8 +29,8 @@ constexpr int64_t kExact = int64_t{1} << 53;  // of JavaScript's numbers
 constexpr int64_t kGrains = 64;               // of a bin: finer than a pixel
 
 // How many executions are listed one by one, and how many bins there are, of `all`.
-size_t MostListed(size_t all) { return std::min<size_t>(150'000, 20'000 + all / 20); }
-size_t MostBins(size_t all) { return std::min<size_t>(500'000, 60'000 + all / 6); }
+size_t MostListed(size_t all) { return std::min<size_t>(150'000, 10'000 + all / 20); }
+size_t MostBins(size_t all) { return std::min<size_t>(500'000, 30'000 + all / 5); }
 
 // Times as whole ticks.
 struct Axis {
