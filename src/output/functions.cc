@@ -131,10 +131,11 @@ void AddTimes(const Listing& table, const OutputOptions& options, bool all, Func
     grid->Times("max", unit, of(&Summary::max)).Drop(5);
     grid->Times("total", options.unit, total).Drop(2);
   }
-  grid->Number("share %", [&](const FunctionRow& row) {
+  const auto share = [&](const FunctionRow& row) {
     const Number of_row = total(row);
-    return of_row && table.total_ps > 0 ? FormatPercent(*of_row / table.total_ps) : "-";
-  });
+    return of_row && table.total_ps > 0 ? Number(*of_row / table.total_ps) : std::nullopt;
+  };
+  grid->Number("share %", share, FormatPercent);
 }
 
 // The rows of `count`; how many are not shown, and `where` they are, is a note.
@@ -160,10 +161,10 @@ Section BuildSection(const Listing& table, std::string_view title, const OutputO
   grid.Number("runs", &FunctionRow::runs);
   AddTimes(table, options, all, &grid);
   if (all) {
-    const auto kernels = [](const FunctionRow& row) {
-      return row.kernels_per_run ? FormatFixed(*row.kernels_per_run, 1) : "-";
+    const auto one_decimal = [](const std::optional<double>& kernels) {
+      return kernels ? FormatFixed(*kernels, 1) : "-";
     };
-    grid.Number("kernels/run", kernels).Drop(6);
+    grid.Number("kernels/run", &FunctionRow::kernels_per_run, one_decimal).Drop(6);
   }
   // Clock and notes only where they tell something.
   grid.Text("clock", ClockText).HideIf(!clock.empty());

@@ -301,16 +301,15 @@ Grid ResultGrid(const TuneResult& result, const std::vector<Row>& rows,
         return row.typical_uj ? std::optional(*row.typical_uj * kJoule) : std::nullopt;
       };
       const JouleUnit unit = JouleUnitOf(grid.Values(joules));
-      grid.Number(absl::StrCat("energy ", unit.name),
-                  [&](const Row& row) { return unit.Cell(joules(row)); });
+      grid.Number(absl::StrCat("energy ", unit.name), joules,
+                  [unit](const std::optional<double>& of_row) { return unit.Cell(of_row); });
     }
     const auto runs = [](const Row& row) {
       return row.samples > 0 ? std::to_string(row.samples) : "-";
     };
     grid.Number("runs", runs).Drop(1);
   }
-  grid.Number(absl::StrCat(WordsOf(result.objective).column, " %"),
-              [](const Row& row) { return ChangeOrDash(row.ratio); });
+  grid.Number(absl::StrCat(WordsOf(result.objective).column, " %"), &Row::ratio, ChangeOrDash);
   const auto interval = [](const Row& row) {
     return row.ratio_ci ? IntervalText((*row.ratio_ci)[0], (*row.ratio_ci)[1]) : "-";
   };

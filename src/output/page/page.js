@@ -8,25 +8,24 @@
 //
 //   <html lang="en"> <body> <header> h1, inputs, verdicts and doubts </header> <main>
 //     <section data-table="kernels" data-document="0">      data-document: absent means 0
-//       <h2>kernels</h2> <p class="note">..</p>*
-//       <table> <thead><tr>
-//         <th scope="col" data-field="self_ps" class="number" data-kind="time" data-unit="us"
-//             data-decimals="2">self us</th> ..
-//       <tbody> <tr data-row="0"><td class="number">128.59</td> ..
+//       <h2>kernels</h2>
+//       <table> <thead><tr> <th scope="col" class="number">self us</th> ..
+//       <tbody> <tr><td class="number">128.59</td> ..
+//       <p class="note cut">500 more rows</p> <p class="note">..</p>*
 //   </main>
 //   script type="application/octet-stream" id="data": base64 of raw deflate
 //   script: d3;  script: this file (in which the end tag of a script must not be written)
 //
-// data-table names an array of the document, data-row the place in it, data-field a path in a
-// row ("active_ps.median"; "device" is made of plane and host). With data-row a column sorts by
-// the exact value, else by what the cell says. A table that the page shows in part is completed
-// from the document, if what we would write for the rows that are there is what is there.
-// data-kind is time (data-unit ns, us, ms or s, and data-decimals), share (a percentage of 1, with
-// one decimal unless data-decimals says otherwise), rate ("1.31 T"), number (data-decimals), count
-// or text; what is none of them has none. "-" is unknown.
+// data-table names the array of the document that the section is about: figures of it go in front of
+// it. "-" is unknown.
 //
-// The data: {"documents": [RESULT, ..]}, each as --format json prints it. Times are integers of
-// picoseconds up to 2^63: those that a double would round stay text (ParseExact).
+// The data: {"documents": [RESULT, ..], "tables": [TABLE, ..]}. A RESULT is as --format json prints
+// it. Times are integers of picoseconds up to 2^63: those that a double would round stay text
+// (ParseExact). A TABLE is of the page's tables in their order: {"columns": [{"unit": "ps",
+// "exact": ["128590123", ..], "first": [..], "rest": ["12.50", ..]}, ..]}, where exact is what the
+// cells of every row round ("": unknown; no list: they say it all), by which a column sorts; first
+// is what is shown of the cells of every row until a reader asks for more; and rest is the cells of
+// the rows that the HTML leaves out.
 //
 // Every text goes through textContent and every style through the CSSOM: the page's
 // Content-Security-Policy allows no inline style, no handler, no request.
@@ -71,7 +70,7 @@
 // The document of the page, with integers beyond 2^53 as text.
 async function OpenData() {
   const holder = document.getElementById('data');
-  if (!holder) return {documents: []};
+  if (!holder) return {documents: [], tables: []};
   const packed = atob(holder.textContent.replace(/\s+/g, ''));
   const bytes = Uint8Array.from(packed, (c) => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
@@ -91,19 +90,6 @@ function Num(value) {
   if (value === null || value === undefined || value === '') return null;
   const number = Number(value);
   return Number.isNaN(number) ? null : number;
-}
-
-// What a path ("active_ps.median") leads to in a row; undefined where it leads nowhere.
-function FieldOf(row, path) {
-  if (path === 'device' && row.device === undefined) return row.plane && DeviceName(row);
-  if (Object.prototype.hasOwnProperty.call(row, path)) return row[path];
-  let value = row;
-  for (const name of path.split('.')) {
-    if (value === null) return null;
-    if (typeof value !== 'object') return undefined;
-    value = value[name];
-  }
-  return value;
 }
 
 // "GPU:0" for "/device:GPU:0"; "CPU:0" for "/host:CPU".
@@ -224,10 +210,9 @@ function Element(name, options = {}, ...children) {
 const kPageRows = 200;
 const kFewRows = 6;  // of these, nobody searches one
 
-// What a cell sorts by: a number, a bigint-like text, or words; null is unknown.
+// What a cell says, to sort by: a number or words; null is unknown.
 function CellValue(cell, isNumber) {
-  if (cell.dataset.value !== undefined) return cell.dataset.value;
-  const text = cell.textContent.trim();
+  const text = cell.trim();
   if (!isNumber) return text === '-' ? null : text;
   const match = /[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?/i.exec(text);
   return match ? match[0].replace(/,/g, '') : null;
@@ -248,114 +233,59 @@ function Compare(a, b, isNumber, direction) {
 }
 const kCollator = new Intl.Collator('en', {numeric: true});
 
-// The text of a field as the table's column writes it; null where we do not know how.
-function CellText(value, column) {
-  if (value === undefined || Array.isArray(value)) return null;
-  if (value === null) return '-';
-  if (typeof value === 'object') return null;
-  const decimals = column.decimals;
-  switch (column.kind) {
-    case 'time': {
-      const scale = kScales.find((s) => s.unit === column.unit);
-      if (!scale || !Number.isInteger(decimals)) return null;
-      return Fixed(Number(value) / scale.ps, decimals);
-    }
-    case 'share': return Fixed(Number(value) * 100, Number.isInteger(decimals) ? decimals : 1);
-    case 'number': return Number.isInteger(decimals) ? Fixed(Number(value), decimals) : null;
-    case 'rate': return RateText(Number(value));
-    case 'count':
-    case 'text': return String(value);
-    default: return null;
-  }
+// Columns, with what the page's data tells of them: `told`, {unit, exact, first, rest} each.
+function ColumnsOf(table, told) {
+  return Array.from(table.tHead.rows[table.tHead.rows.length - 1].cells, (th, i) => ({
+    exact: [], first: [], rest: [], ...told[i], th, isNumber: th.classList.contains('number')}));
 }
 
-function ColumnsOf(table) {
-  return Array.from(table.tHead.rows[table.tHead.rows.length - 1].cells, (th) => ({
-    th,
-    label: th.textContent,
-    field: th.dataset.field,
-    kind: th.dataset.kind || (th.classList.contains('number') ? null : 'text'),
-    unit: th.dataset.unit,
-    decimals: th.dataset.decimals === undefined ? undefined : Number(th.dataset.decimals),
-    isNumber: th.classList.contains('number'),
-  }));
+// Rows of the table: {texts, values, at, tr}; tr is null where the HTML leaves a row out.
+function RowsOf(table, columns) {
+  const row = (texts, at, tr) => ({texts, at, tr, values: columns.map(({exact, isNumber}, i) =>
+    exact.length ? exact[at] || null : CellValue(texts[i], isNumber))});
+  const given = Array.from(table.tBodies[0].rows, (tr, at) =>
+    row(Array.from(tr.cells, (cell) => cell.textContent), at, tr));
+  return given.concat(d3.range(columns[0].rest.length).map((i) =>
+    row(columns.map((column) => Indented(column.rest[i])), given.length + i, null)));
 }
 
-// Cells of a JSON row as text; null where one of them cannot be written.
-function RowTexts(row, columns) {
-  const texts = columns.map((column) =>
-    column.field === undefined ? null : CellText(FieldOf(row, column.field), column));
-  return texts.includes(null) ? null : texts;
-}
+// Spaces in front stay.
+const Indented = (text) => text.replace(/^ +/, (spaces) => '\u00a0'.repeat(spaces.length));
 
-// Rows of the table: {texts, values, tr}. values come from the document where data-row says so.
-function GivenRows(table, columns, rows) {
-  return Array.from(table.tBodies[0].rows, (tr) => {
-    const source = rows && tr.dataset.row !== undefined ? rows[Number(tr.dataset.row)] : null;
-    const cells = Array.from(tr.cells);
-    const values = cells.map((cell, i) => {
-      const column = columns[i] || {};
-      const exact = source && column.field ? FieldOf(source, column.field) : undefined;
-      const plain = exact === null || ['string', 'number'].includes(typeof exact);
-      return plain && cell.dataset.value === undefined ? exact
-                                                       : CellValue(cell, column.isNumber);
-    });
-    return {texts: cells.map((cell) => cell.textContent), values, tr, source};
-  });
-}
-
-// Rows of the document that the page left out. None, unless we write the given ones alike.
-function MissingRows(given, columns, rows) {
-  if (!rows || given.length >= rows.length || given.some((row) => !row.source)) return [];
-  const alike = given.every((row) => {
-    const texts = RowTexts(row.source, columns);
-    return texts !== null && texts.every((text, i) => text === row.texts[i]);
-  });
-  if (!alike) return [];
-  const there = new Set(given.map((row) => row.source));
-  const missing = [];
-  for (const source of rows) {
-    if (there.has(source)) continue;
-    const texts = RowTexts(source, columns);
-    if (texts === null) return [];
-    missing.push({texts, values: columns.map((c) => FieldOf(source, c.field)), tr: null, source});
-  }
-  return missing;
-}
-
-const kLongText = 90;
-
-// Long names take two lines until someone asks for more; paper has them whole.
-function Fold(cell) {
-  if (cell.textContent.length <= kLongText || cell.children.length) return;
-  const text = cell.textContent;
-  cell.replaceChildren(Element('span', {class: 'long', text, title: text}));
+// A long text is shown whole where it is chosen, and on paper.
+function Fold(cell, text, short) {
+  cell.replaceChildren(Element(
+    'span', {class: 'long', role: 'button', tabindex: 0, 'aria-expanded': 'false',
+             'aria-label': text},
+    Element('span', {class: 'short', text: short}), Element('span', {class: 'whole', text})));
 }
 
 function RowElement(row, columns) {
-  if (row.tr) {
-    if (!row.folded) Array.from(row.tr.cells).forEach(Fold);
-    row.folded = true;
-    return row.tr;
+  if (!row.tr) {
+    row.tr = Element('tr');
+    row.texts.forEach((text, i) => {
+      row.tr.append(Element('td', {text, class: columns[i].isNumber ? 'number' : 'text'}));
+    });
   }
-  row.tr = Element('tr');
-  row.texts.forEach((text, i) => {
-    row.tr.append(Element('td', {text, class: columns[i].isNumber ? 'number' : 'text'}));
-  });
-  Array.from(row.tr.cells).forEach(Fold);
+  if (!row.folded) {
+    row.texts.forEach((text, i) => {
+      const short = Indented(columns[i].first[row.at] || text);
+      if (short !== text) Fold(row.tr.cells[i], text, short);
+    });
+  }
+  row.folded = true;
   return row.tr;
 }
 
 // One table with its controls. State: order, filter and how many rows are shown.
 class Table {
-  constructor(section, rows) {
-    this.section = section;
-    this.element = section.querySelector('table');
-    this.columns = ColumnsOf(this.element);
-    this.name = section.dataset.table;
-    const given = GivenRows(this.element, this.columns, rows);
-    this.rows = given.concat(MissingRows(given, this.columns, rows));
-    this.completed = this.rows.length > given.length;
+  constructor(element, index, told) {
+    this.section = element.closest('section');
+    this.element = element;
+    this.index = index;
+    this.columns = ColumnsOf(element, told);
+    this.rows = RowsOf(element, this.columns);
+    this.completed = this.columns[0].rest.length > 0;
     this.shown = this.rows;
     this.most = kPageRows;
     this.sorted = null;  // {column, direction}
@@ -366,7 +296,7 @@ class Table {
   }
 
   AddControls() {
-    const id = `filter-${this.section.dataset.document || 0}-${this.name}`;
+    const id = `filter-${this.index}`;
     this.input = Element('input', {type: 'search', id, autocomplete: 'off', spellcheck: 'false'});
     this.input.addEventListener('input', () => {
       clearTimeout(this.timer);
@@ -394,7 +324,7 @@ class Table {
 
   Title() {
     const heading = this.section.querySelector('h2');
-    return heading ? heading.textContent : this.name;
+    return heading ? heading.textContent : this.section.dataset.table;
   }
 
   AddSorting() {
@@ -404,22 +334,44 @@ class Table {
       button.addEventListener('click', () => this.SortBy(i));
       column.th.append(button);
     });
-    this.element.tBodies[0].addEventListener('mouseover', (event) => this.SayExactly(event));
-    this.element.tBodies[0].addEventListener('click', (event) => {
+    this.AddWhole(this.element.tBodies[0]);
+  }
+
+  // What a cell rounds, or shortens, when pointed at; a long text opens when chosen.
+  AddWhole(body) {
+    body.addEventListener('mouseover', (event) => this.SayExactly(event));
+    body.addEventListener('focusin', (event) => {
+      const box = event.target.getBoundingClientRect();
+      if (event.target.matches('.long')) this.SayLong(event.target, box.left, box.bottom - 10);
+    });
+    for (const gone of ['mouseout', 'focusout']) body.addEventListener(gone, () => tip.Hide());
+    const open = (event) => {
       const long = event.target.closest('.long');
-      if (long) long.classList.toggle('open');
+      if (!long || String(getSelection())) return;
+      long.setAttribute('aria-expanded', long.classList.toggle('open'));
+      tip.Hide();
+    };
+    body.addEventListener('click', open);
+    body.addEventListener('keydown', (event) => {
+      if (!['Enter', ' '].includes(event.key) || !event.target.matches('.long')) return;
+      event.preventDefault();
+      open(event);
     });
   }
 
-  // The picoseconds of a time, when pointed at.
+  SayLong(long, x, y) {
+    if (!long.classList.contains('open')) tip.Show([long.getAttribute('aria-label')], x, y);
+  }
+
   SayExactly(event) {
+    const long = event.target.closest('.long');
+    if (long) this.SayLong(long, event.clientX, event.clientY);
     const cell = event.target.closest('td');
-    if (!cell || cell.title) return;
-    const column = this.columns[cell.cellIndex];
-    if (!column || !column.field || !/_ps(\.|$)/.test(column.field)) return;
+    const column = cell && this.columns[cell.cellIndex];
+    if (!column || !column.unit || cell.title) return;
     const row = this.shown.find((candidate) => candidate.tr === cell.parentNode);
     const value = row && row.values[cell.cellIndex];
-    if (value !== null && value !== undefined) cell.title = `${value} ps`;
+    if (value !== null && value !== undefined) cell.title = `${value} ${column.unit}`;
   }
 
   // Numbers begin with the largest, words with A; then the other way round.
@@ -466,15 +418,10 @@ class Table {
   }
 }
 
-function MakeTables(documents) {
-  const tables = [];
-  for (const section of document.querySelectorAll('section[data-table]')) {
-    const table = section.querySelector('table');
-    if (!table || !table.tHead || !table.tBodies.length) continue;
-    const result = documents[Number(section.dataset.document || 0)] || {};
-    const rows = FieldOf(result, section.dataset.table);
-    tables.push(new Table(section, Array.isArray(rows) ? rows : null));
-  }
+// `told`: of each table of the page.
+function MakeTables(told) {
+  const tables = Array.from(document.querySelectorAll('section table'), (table, i) =>
+    new Table(table, i, told[i] ? told[i].columns : []));
   // Paper has no buttons: it gets every row.
   addEventListener('beforeprint', () => tables.forEach((table) => table.Show(Infinity)));
   addEventListener('afterprint', () => tables.forEach((table) => table.Show()));
@@ -2164,14 +2111,14 @@ function AddTheme(figures) {
 }
 
 async function Main() {
-  let documents = [];
+  let documents = [], tables = [];
   try {
-    documents = (await OpenData()).documents;
+    ({documents, tables = []} = await OpenData());
   } catch (error) {
     (document.querySelector('main') || document.body).prepend(Element('p', {
       class: 'note', text: `No charts: the page's data cannot be opened (${error.message}).`}));
   }
-  MakeTables(documents);
+  MakeTables(tables);
   // Where the time went says more of a device than busy or not.
   if (documents.some((result) => result.schema === 'xplane-time.where.v1')) {
     kViews['xplane-time.report.v1'] = kViews['xplane-time.report.v1']
