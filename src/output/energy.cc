@@ -127,6 +127,51 @@ Section GroupSection(const std::vector<EnergyGroup>& groups, const OutputOptions
   return section;
 }
 
+// Windows of a sensor, of many so many after each other as one; never over a gap.
+std::vector<EnergyTimeline::Window> Joined(std::vector<EnergyTimeline::Window> windows) {
+  constexpr size_t kMost = 2000;
+  std::ranges::sort(windows, {}, &EnergyTimeline::Window::from_s);
+  const size_t group = (windows.size() + kMost - 1) / kMost;
+  std::vector<EnergyTimeline::Window> joined;
+  size_t in_last = 0;
+  for (const EnergyTimeline::Window& each : windows) {
+    const bool follows = in_last > 0 && in_last < group &&
+                         each.from_s - joined.back().to_s <= each.to_s - each.from_s;
+    if (!follows) {
+      joined.push_back(each);
+      in_last = 1;
+      continue;
+    }
+    EnergyTimeline::Window& last = joined.back();
+    const double share = 1 / static_cast<double>(++in_last);
+    last.measured_w += (each.measured_w - last.measured_w) * share;
+    last.explained_w += (each.explained_w - last.explained_w) * share;
+    last.to_s = std::max(last.to_s, each.to_s);
+  }
+  return joined;
+}
+
+void VisitTimeline(const EnergyTimeline& timeline, result::FieldSink* sink) {
+  result::VisitDevice(&timeline.device, sink);
+  sink->Field("capture_s", timeline.capture_s);
+  const std::vector<EnergyTimeline::Window> windows = Joined(timeline.windows);
+  using Window = EnergyTimeline::Window;
+  for (const auto& [name, of] : {std::pair("from_s", &Window::from_s),
+                                 {"to_s", &Window::to_s},
+                                 {"measured_w", &Window::measured_w},
+                                 {"explained_w", &Window::explained_w}}) {
+    std::vector<std::optional<double>> values;
+    for (const Window& each : windows) values.emplace_back(each.*of);
+    sink->Numbers(name, values);
+  }
+  sink->Rows(TableOf("lanes", std::span(timeline.lanes),
+                     [](const EnergyTimeline::Lane& lane, result::FieldSink* of) {
+                       of->Field("name", lane.name);
+                       of->Numbers("busy", std::vector<std::optional<double>>(lane.busy.begin(),
+                                                                              lane.busy.end()));
+                     }));
+}
+
 View EnergyView(const EnergyReport& report, const OutputOptions& options) {
   View view;
   const bool is_part = std::ranges::any_of(
@@ -185,6 +230,7 @@ Output EnergyOutput(const EnergyReport& report, const OutputOptions& options,
   out.result.Add(TableOf("findings", std::span(report.findings)));
   out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
   out.view = [&report](const OutputOptions& how) { return EnergyView(report, how); };
+  out.drawn.push_back(TableOf("timelines", std::span(report.timelines), VisitTimeline));
   return out;
 }
 

@@ -11,6 +11,9 @@ namespace {
 
 using result::FunctionTable, result::TableOf;
 
+constexpr std::string_view kNoFunctions =
+    "none: no execution that counts belongs to a compiled function";
+
 std::string_view MetricText(Metric metric) {
   if (metric == Metric::kActive) return "active time";
   return metric == Metric::kSpan ? "span" : "sum of kernels";
@@ -146,7 +149,7 @@ Section BuildSection(const Listing& table, std::string_view title, const OutputO
   const std::string_view clock = CommonClock(table, options.metric);
   if (!clock.empty()) section.title.append(", ").append(clock).append(" clock");
   const bool several_devices = HaveSeveralDevices(table);
-  if (count == 0) section.notes.emplace_back("none");
+  if (count == 0) section.notes.emplace_back(kNoFunctions);
   const std::string device = table.rows.empty() ? "" : table.device(table.rows[0]);
   if (!several_devices && !device.empty()) {
     section.title.append(", " + device);
@@ -245,7 +248,7 @@ Section SampleSection(const std::vector<SampleRow>& all, const OutputOptions& op
   grid.Text("note", [](const SampleRow& row) { return row.suspect ? "suspect" : ""; })
       .HideIfSame(/*unless_known=*/true);
   section.grid = std::move(grid).Take();
-  if (all.empty()) section.notes.emplace_back("none");
+  if (all.empty()) section.notes.emplace_back(kNoFunctions);
   return section;
 }
 
@@ -261,7 +264,6 @@ Section OverviewSection(const Report& report, const OutputOptions& options, size
   table.rows = table.rows.first(std::min(all, most));
   Section section =
       BuildSection(table, "functions", options, /*all=*/false, all, "xplane-time functions");
-  if (all == 0) section.notes = {"none: no execution that counts belongs to a compiled function"};
   return section;
 }
 

@@ -118,7 +118,7 @@ Section SettingSection(const GridResult& of, const OutputOptions& options) {
   grid.Number("less KV %", &GridRow::kv_cache_reduction, FormatPercent).Drop(4).HideIfUnknown();
   grid.Number("coherence", &GridRow::coherence_delta, with_decimals(4)).Drop(5).HideIfUnknown();
   grid.Number("accuracy", &GridRow::accuracy, with_decimals(4)).Drop(3).HideIfUnknown();
-  Section section = {.grid = std::move(grid).Take()};
+  Section section = {.grid = std::move(grid).Take(), .table = "settings"};
   section.grid.columns.push_back({.header = "outcome", .cells = Outcomes(of)});
   section.notes.push_back(
       "less ... %: than the baseline has, negative is more; coherence: difference to it");

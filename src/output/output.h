@@ -94,6 +94,7 @@ struct View {
 
 struct Output {
   result::Result result;
+  std::vector<result::Table> drawn = {};  // in pages alone: what figures need beside the document
   std::function<View(const OutputOptions&)> view = {};  // of options.format, a table or Markdown
   std::map<Format, std::function<std::string()>> others = {};
 };

@@ -261,6 +261,23 @@ std::vector<ViewLine> SidesOf(const result::Result& result) {
   return sides.lines;
 }
 
+// As --format json prints it.
+std::string DocumentOf(const Output& output) {
+  const auto own = output.others.find(Format::kJson);
+  return own == output.others.end() ? JsonText(output.result) : own->second();
+}
+
+// What page.js opens.
+std::string DataOf(const Output& output, const HtmlBody& body) {
+  const std::string drawn = JsonValue([&output](FieldSink* sink) {
+    sink->BeginGroup("drawn", true);
+    for (const result::Table& table : output.drawn) sink->Rows(table);
+    sink->EndGroup();
+  });
+  return absl::StrCat("{\"documents\":[", DocumentOf(output), "],\"tables\":", body.TablesData(),
+                      ",\"drawn\":", drawn, "}");
+}
+
 // "xplane-time where: trace.xplane.pb and 2 more".
 std::string TitleOf(const Output& output) {
   std::string kind = output.result.schema;  // xplane-time.KIND.v1
@@ -298,8 +315,7 @@ std::string PageOf(const Output& output, const OutputOptions& options) {
   main.Add(ViewLine{"Made by xplane-time " XPLANE_TIME_VERSION_STRING
                     "; times are defined in its README.",
                     Tone::kDim});
-  const std::string data = absl::Base64Escape(Deflated(absl::StrCat(
-      "{\"documents\":[", JsonText(output.result), "],\"tables\":", main.TablesData(), "}")));
+  const std::string data = absl::Base64Escape(Deflated(DataOf(output, main)));
   const std::string_view style = kPageStyle, d3 = kD3Script, script = kPageScript;
   return absl::StrCat(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"

@@ -41,10 +41,10 @@ def d3_text():
     raise SystemExit("make_page.py: no d3: apt-get install node-d3")
 
 
-def page(texts, title):
+def page(texts, title, drawn="{}"):
     """The page of these JSON texts, embedded as they are: no digit is lost."""
     results = [json.loads(text) for text in texts]
-    data = '{"documents":[' + ",".join(texts) + "]}"
+    data = '{"documents":[' + ",".join(texts) + f'],"drawn":{drawn}}}'
     deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = base64.b64encode(deflate.compress(data.encode()) + deflate.flush()).decode()
     css, script, d3 = (PAGE / "page.css").read_text(), (PAGE / "page.js").read_text(), d3_text()

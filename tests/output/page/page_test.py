@@ -21,7 +21,8 @@ import browser
 import make_page
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "tools"))
+TOOLS = HERE.parents[1] / "tools"
+sys.path.insert(0, str(TOOLS))
 from xspace import Plane, Unsigned, space  # noqa: E402: of the tests of the program
 
 FIXTURES = HERE / "fixtures"
@@ -133,6 +134,31 @@ def many_samples():
     return report(samples=samples)
 
 
+def power():
+    """One sensor; of a part of its time nothing is known."""
+    mean = [50 + i % 7 for i in range(90)]
+    mean[30:40] = [None] * 10
+    series = {"source": "rapl", "device": "package-0", "domain": "package", "begin_ns": 7 * 10**12,
+              "column_ns": 8_000_000, "mean_w": mean,
+              "min_w": [w and w - 3 for w in mean], "max_w": [w and w + 5 for w in mean]}
+    window = {"name": "step", "begin_ns": 7 * 10**12 + 10**8, "end_ns": 7 * 10**12 + 3 * 10**8}
+    return {"schema": "xplane-time.power.v1", "series": [series], "windows": [window]}
+
+
+def tuning():
+    """Three variants, of which one is dropped; and how the race went."""
+    ids = ["a", "b", "c"]
+    stages = [{"runs": 3 * 2**i, "rounds": 2**i, "pick": "a", "variants": [
+        {"id": each, "ratio": None if each == "a" else 1 + 0.01 * ids.index(each),
+         "ratio_ci": None if each == "a" else [1 + 0.01 * ids.index(each) - 0.1 / 2**i,
+                                               1 + 0.01 * ids.index(each) + 0.1 / 2**i]}
+        for each in ids]} for i in range(6)]
+    rows = [{"id": each, "ratio": 1 + 0.01 * ids.index(each), "ratio_ci": None, "eliminated":
+             {"by": "a", "round": 8, "reason": "slower"} if each == "c" else None} for each in ids]
+    return ({"schema": "xplane-time.tune-result.v1", "pick": "a", "claim": "pick", "delta": 0.005,
+             "runs": 96, "variants": rows}, {"race": stages})
+
+
 def edges():
     """One event, and times at the ends of int64."""
     device = fixture("report")["devices"][0]
@@ -154,6 +180,8 @@ DOCUMENTS = {
     "samples": many_samples(),
     "many": many_devices(),
     "edges": edges(),
+    "power": power(),
+    "race": tuning()[0],
     "empty": report(devices=[], functions=[], combined=[], kernels=[], samples=[]),
 }
 
@@ -231,6 +259,32 @@ CLOSE_COLOURS = """(matrix) => {
   return close;
 }"""
 
+# Colours of shapes and of lines that stand out too little from the ground, by the style sheet: a
+# shape has an outline, a line has not.
+LOW_COLOURS = """(() => {
+  const style = getComputedStyle(document.documentElement);
+  const of = (name) => d3.rgb(style.getPropertyValue('--' + name).trim());
+  const ground = of('ground');
+  const over = (c) => d3.rgb(...['r', 'g', 'b'].map((k) =>
+    c[k] * c.opacity + ground[k] * (1 - c.opacity)));
+  const light = (c) => { const f = (v) => (v /= 255) <= 0.03928 ? v / 12.92
+    : ((v + 0.055) / 1.055) ** 2.4; return 0.2126 * f(c.r) + 0.7152 * f(c.g) + 0.0722 * f(c.b); };
+  const ratio = (c) => { const [x, y] = [light(over(c)), light(ground)].sort((p, q) => q - p);
+    return (x + 0.05) / (y + 0.05); };
+  const fills = ['blue', 'vermilion', 'green', 'purple', 'orange', 'sky', 'grey', 'pale']
+    .concat(d3.range(7).map((i) => 'name-' + i));
+  return fills.filter((name) => Math.max(ratio(of(name)), ratio(of('outline'))) < 3)
+    .concat(['blue', 'vermilion', 'grey', 'ink', 'soft', 'accent']
+      .filter((name) => ratio(of(name)) < 3));
+})()"""
+
+# Figures without words for whoever does not see them.
+WORDLESS = """Array.from(document.querySelectorAll('figure'), (figure) => {
+  const picture = figure.querySelector(':scope > svg, canvas');
+  return [figure.dataset.figure, picture.getAttribute('role'),
+          picture.getAttribute('aria-label') || '', figure.querySelector('figcaption')];
+}).filter(([, role, label, caption]) => !role || label.length < 20 || !caption)"""
+
 UNNAMED = """Array.from(document.querySelectorAll('button, input, canvas, figure > svg, [role]'))
   .filter((e) => !(e.getAttribute('aria-label') || e.textContent.trim() ||
                    (e.labels && e.labels.length) || ['status'].includes(e.getAttribute('role'))))
@@ -247,7 +301,8 @@ class PageTest(unittest.TestCase):
         cls.root = pathlib.Path(cls.kept or cls.folder.name)
         cls.root.mkdir(parents=True, exist_ok=True)
         for name, document in DOCUMENTS.items():
-            text = make_page.page([json.dumps(document)], f"xplane-time {name}")
+            drawn = json.dumps(tuning()[1] if name == "race" else {})
+            text = make_page.page([json.dumps(document)], f"xplane-time {name}", drawn)
             (cls.root / f"{name}.html").write_text(text)
         cls.browser = browser.Browser()
 
@@ -281,7 +336,9 @@ class PageTest(unittest.TestCase):
                     page.prefer(dark)
                     self.assertClean(page)
                     self.assertEqual(page.evaluate(LOW_CONTRAST), [])
+                    self.assertEqual(page.evaluate(LOW_COLOURS), [])
                     self.assertEqual(page.evaluate(UNNAMED), [])
+                    self.assertEqual(page.evaluate(WORDLESS), [])
                     if self.kept:
                         page.evaluate(TWO_FRAMES)
                         page.screenshot(self.root / f"{name}{'_dark' if dark else ''}.png")
@@ -293,6 +350,20 @@ class PageTest(unittest.TestCase):
                 if self.kept:
                     page.screenshot(self.root / f"{name}_phone.png")
             page.close()
+
+    def test_whoever_tabs_sees_where_they_are(self):
+        page = self.open("pick")
+        seen = set()
+        for _ in range(8):
+            page.key("Tab")
+            place, style, width = page.evaluate(
+                "(() => { const e = document.activeElement, s = getComputedStyle(e); "
+                "return [e.outerHTML.slice(0, 60), s.outlineStyle, parseFloat(s.outlineWidth)]; })()")
+            if not place.startswith("<body"):
+                self.assertNotEqual(style, "none", place)
+                self.assertGreaterEqual(width, 2, place)
+                seen.add(place)
+        self.assertGreaterEqual(len(seen), 2)
 
     def test_axe(self):
         source = axe_source()
@@ -317,8 +388,9 @@ class PageTest(unittest.TestCase):
         expected = {
             "report": ["report-devices", "report-functions", "report-kernels"],
             "where": ["where-devices", "where-functions", "where-steps"],
-            "headroom": ["headroom-roofline"],
-            "recoverable": ["headroom-roofline", "headroom-recoverable"],
+            "headroom": ["headroom-answered", "headroom-roofline"],
+            "recoverable": ["headroom-answered", "headroom-roofline", "headroom-recoverable"],
+            "power": ["power-series"], "race": ["tune-race"],
             "diff": ["diff-waterfall"], "compare": ["compare-intervals", "diff-waterfall"],
             "pick": ["pick-intervals"], "tree": ["tree-icicle"], "empty": [], "timeline": ["timeline"],
         }
@@ -395,9 +467,9 @@ class PageTest(unittest.TestCase):
         self.addCleanup(page.close)
         found = page.evaluate("Array.from(document.querySelectorAll('figure, section'), "
                               "(e) => e.dataset.figure || e.dataset.document + e.dataset.table)")
-        self.assertEqual(found[:4], ["0devices", "report-functions", "0functions", "0combined"])
+        self.assertEqual(found[:3], ["0devices", "0functions", "report-functions"])
         at = found.index("where-devices")
-        self.assertEqual(found[at + 1], "1devices")
+        self.assertEqual(found[at - 1], "1devices")
         self.assertClean(page)
 
     def test_parts_of_where_add_up_to_the_spans(self):
@@ -477,6 +549,40 @@ class PageTest(unittest.TestCase):
         page.key("Escape")
         self.assertTrue(page.evaluate("document.querySelector('.tip').hidden"))
 
+    def test_power_over_time_has_its_gap_and_equals_the_json(self):
+        page = self.open("power")
+        series, = DOCUMENTS["power"]["series"]
+        values = list(map(float, self.marks(page, "power-series", "rect.bin", "data-value")))
+        self.assertEqual(values, [w for w in series["mean_w"] if w is not None])
+        gaps = page.evaluate("Array.from(document.querySelectorAll('.gap'), "
+                             "(gap) => [gap.x.baseVal.value, gap.width.baseVal.value])")
+        self.assertEqual(len(gaps), 1)
+        bins = page.evaluate("Array.from(document.querySelectorAll('.bin'), "
+                             "(bin) => bin.x.baseVal.value)")
+        self.assertAlmostEqual(gaps[0][0] + gaps[0][1], bins[30], delta=0.1)
+        self.assertIn("11.1 % of the time nothing is known", page.evaluate(
+            "document.querySelector('figcaption').textContent"))
+        self.assertEqual(page.evaluate("document.querySelectorAll('svg .band').length"), 1)
+
+    def test_a_race_shows_estimates_until_a_variant_is_dropped(self):
+        page = self.open("race")
+        shown = {}
+        for variant, value in zip(self.marks(page, "tune-race", "circle", "data-variant"),
+                                  self.marks(page, "tune-race", "circle", "data-value")):
+            shown.setdefault(variant, []).append(float(value))
+        self.assertEqual(shown, {"a": [1] * 6, "b": [1.01] * 6, "c": [1.02] * 4})
+        text = page.evaluate("document.querySelector('figure').textContent")
+        self.assertIn("✕ c", text)
+        self.assertIn("1 of 3 variants dropped", text)
+
+    def test_headroom_says_what_has_no_answer(self):
+        page = self.open("recoverable")
+        result = DOCUMENTS["recoverable"]
+        values = map(int, self.marks(page, "headroom-answered", "rect.mark", "data-value"))
+        self.assertEqual(sum(values), sum(row["total_ps"] for row in result["ops"]))
+        self.assertIn("no answer", page.evaluate(
+            "document.querySelector('[data-figure=headroom-answered] .finding').textContent"))
+
     # The timeline.
 
     def search(self, page, text):
@@ -554,7 +660,7 @@ class PageTest(unittest.TestCase):
 
 
 TESTDATA = HERE.parents[2] / "testdata"
-BINARY = os.environ.get("XPLANE_TIME")
+BINARY = os.environ.get("XPLANE_TIME") and pathlib.Path(os.environ["XPLANE_TIME"]).resolve()
 VARIANTS, SIDES = TESTDATA / "jax_cpu_variants.xplane.pb", TESTDATA / "diff"
 SIDES_OF = ["--base", *sorted(SIDES.glob("*base*")), "--head", *sorted(SIDES.glob("*head*"))]
 # Commands, and the least figures of their pages.
@@ -565,7 +671,8 @@ COMMANDS = (
     (["functions", VARIANTS], 1), (["kernels", VARIANTS], 1), (["tree", VARIANTS], 1),
     (["brief", VARIANTS], 0), (["planes", VARIANTS], 0),
     (["energy", TESTDATA / "energy" / "jax_cpu_mixture.xplane.pb", "--power",
-      TESTDATA / "energy" / "replayed.power.jsonl"], 0))
+      TESTDATA / "energy" / "replayed.power.jsonl"], 3),
+    (["power", "replay", TESTDATA / "energy" / "replayed.power.jsonl"], 1))
 
 
 LETTERS = "".join(f"{i:03}" for i in range(60))  # of a name, 180
@@ -748,6 +855,39 @@ class ProgramsPages(unittest.TestCase):
         page.key("Enter")
         self.assertEqual(page.evaluate(f"{long}.innerText"), LONG)
         self.assertEqual(page.evaluate(f"{long}.ariaExpanded"), "true")
+
+    def harness(self, *command):
+        """What a command with the harness that runs nothing prints."""
+        space = {"schema": "xplane-time.space.v1", "name": "fake",
+                 "variants": [{"id": f"v{cost}", "params": {"cost": cost}}
+                              for cost in (100, 130, 160)]}
+        (self.root / "space.json").write_text(json.dumps(space))
+        done = subprocess.run(
+            [BINARY, *command[:1], "space.json", *command[1:], "--quiet", "--", sys.executable,
+             TOOLS / "fake_harness.py", "harness.log"],
+            cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def figure(self, page, name):
+        self.assertEqual((page.problems, page.requests), ([], []))
+        return page.evaluate(f"document.querySelector('[data-figure={name}]').textContent")
+
+    def test_the_race_of_a_tuning(self):
+        self.harness("tune", "--store", "tune.db")
+        page = self.open(["tune", "show", "1", "--store", self.root / "tune.db"])
+        text = self.figure(page, "tune-race")
+        for variant in ("v100", "✕ v130", "✕ v160"):
+            self.assertIn(variant, text)
+        self.assertEqual(self.column(page, "variant")[0], "v100")
+
+    def test_the_settings_of_a_grid(self):
+        (self.root / "page.html").write_bytes(
+            self.harness("grid", "--samples", "12", "-o", "grid", "--format", "html"))
+        page = self.browser.open(self.root / "page.html")
+        self.addCleanup(page.close)
+        self.assertIn("v100 has the least median", self.figure(page, "grid-settings"))
+        self.assertEqual(len(self.column(page, "setting")), 3)
 
     def test_paper_gets_every_row_and_no_controls(self):
         page = self.open(self.many)
