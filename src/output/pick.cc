@@ -243,7 +243,7 @@ Output PickOutput(const PickResult& choice) {
   out.result.Add(TableOf("variants", rows, [of_energy](const VariantRow& row, FieldSink* sink) {
     VisitWithParams(row, of_energy, sink);
   }));
-  out.result.Say([&](FieldSink* sink) {
+  out.result.Say([&choice, of_energy](FieldSink* sink) {
     if (of_energy) sink->Texts("doubts", choice.doubts);
     sink->Texts("notes", choice.notes);
   });
