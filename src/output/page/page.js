@@ -1767,10 +1767,11 @@ function TuneRace(result) {
       const ratio = row.id === stage.pick ? 1 : Num(row.ratio);
       if (ratio === null) continue;
       if (!standing.has(row.id)) standing.set(row.id, []);
-      standing.get(row.id).push({runs: stage.runs, ratio, ci: row.ratio_ci, tip: [
-        row.id, row.id === stage.pick ? 'leads' : `${ChangeText(ratio)} beside ${stage.pick}` +
-          (row.ratio_ci ? `, interval ${ChangeText(row.ratio_ci[0])} to ` +
-                          ChangeText(row.ratio_ci[1]) : ', interval unknown'),
+      const leads = row.id === stage.pick, ci = leads ? null : row.ratio_ci;
+      const interval = ci ? `interval ${ChangeText(ci[0])} to ${ChangeText(ci[1])}`
+                          : 'interval unknown';
+      standing.get(row.id).push({runs: stage.runs, ratio, ci, tip: [
+        row.id, leads ? 'leads' : `${ChangeText(ratio)} beside ${stage.pick}, ${interval}`,
         `after ${Counted(stage.runs, 'run')}, ${Counted(stage.rounds, 'round')}`]});
     }
   }
@@ -1804,7 +1805,7 @@ function Racing(points, row, race) {
 }
 
 function DrawRace(svg, width, rows, band, race) {
-  const height = 260, top = 12, right = width - 90;
+  const height = 260, top = 12, right = width - 112;
   const x = d3.scaleLog().domain([race[0].runs || 1, race[race.length - 1].runs])
       .range([kLeftOfPanel, right]);
   const ratios = rows.flatMap((row) => row.points.map((point) => point.ratio));
@@ -1826,10 +1827,9 @@ function DrawRace(svg, width, rows, band, race) {
 }
 
 function DrawRacer(svg, {id, points, picked}, fill, x, y) {
-  const known = points.filter((point) => Array.isArray(point.ci) &&
-                                         point.ci.every((end) => Num(end) !== null));
   svg.append('path').attr('class', `interval fill-${fill} line-${fill}`).attr('d', d3.area()
-      .x((point) => x(point.runs)).y0((point) => y(point.ci[0])).y1((point) => y(point.ci[1]))(known));
+      .defined((point) => point.ci).x((point) => x(point.runs))
+      .y0((point) => y(point.ci[0])).y1((point) => y(point.ci[1]))(points));
   const line = d3.line().x((point) => x(point.runs)).y((point) => y(point.ratio))(points);
   for (const stroke of ['under', `line-${fill}`]) {
     svg.append('path').attr('class', `racer ${stroke}`).classed('picked', picked).attr('d', line);
