@@ -369,7 +369,7 @@ class PageTest(unittest.TestCase):
         source = axe_source()
         if source is None:
             self.skipTest("no axe-core: pip install axe-core-python")
-        for name in ("hostile", "unknown", "compare", "pick", "timeline"):
+        for name in ("hostile", "unknown", "compare", "pick", "timeline", "power", "race"):
             with self.subTest(page=name):
                 page = self.open(name, dark=name == "unknown")
                 page.evaluate(source + ";1")
