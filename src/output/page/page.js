@@ -1820,7 +1820,7 @@ function DrawRace(svg, width, rows, band, race) {
   svg.append('g').attr('class', 'axis').attr('transform', `translate(${kLeftOfPanel},0)`)
       .call(d3.axisLeft(y).ticks(6).tickSizeOuter(0)
           .tickFormat((v) => ChangeText(v).replace(/\.0+ /, ' ')));
-  BottomAxis(svg, x, top + height, width, d3.format(','));
+  BottomAxis(svg, x, top + height, width, x.tickFormat((right - kLeftOfPanel) / 60, ','));
   svg.append('text').attr('class', 'axis-title').attr('text-anchor', 'middle')
       .attr('x', (kLeftOfPanel + right) / 2).attr('y', top + height + 36).text('runs of all variants');
   return top + height + 46;
