@@ -153,11 +153,11 @@ class PyResult {
   std::string Json() const { return Text(JsonOptions()); }
   std::string Table(int width) const { return Text({.width = width}); }
   std::string Markdown() const { return Text({.format = output::Format::kMarkdown}); }
-  std::string Page(std::map<std::string, std::string> figures) const {
+  std::string Page(std::string timeline) const {
     const output::OutputOptions how = {.format = output::Format::kHtml, .given = given_};
     return WithoutGil([&]() -> absl::StatusOr<std::string> {
       output::Output output = print_(how);
-      output.figures = std::move(figures);
+      output.timeline = std::move(timeline);
       return output::PageOf(output, how);
     });
   }
@@ -651,7 +651,7 @@ NB_MODULE(_core, module) {
       .def("json", &PyResult::Json)
       .def("text", &PyResult::Table, nb::arg("width"))
       .def("markdown", &PyResult::Markdown)
-      .def("page", &PyResult::Page, nb::arg("figures"))
+      .def("page", &PyResult::Page, nb::arg("timeline"))
       .def("database", &PyResult::Database);
   nb::class_<PyReport, PyResult>(module, "Report")
       .def("inputs", &PyReport::Inputs)

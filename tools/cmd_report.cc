@@ -372,7 +372,7 @@ class ReportCommand : public CompatibleCommand {
                      is_page ? MakeReport(opened, with_timeline) : MakeReport(opened));
     RETURN_IF_ERROR(output::OrderReport(printing_.how, output::SortKeys::kReport, &report));
     output::Output output = output::ReportOutput(report, printing_.how);
-    if (is_page) output.figures["timeline"] = output::TimelineData(std::move(timeline));
+    if (is_page) output.timeline = output::TimelineData(std::move(timeline));
     return Rendered(output);
   }
 

@@ -240,8 +240,9 @@ class TuneCommand : public Command {
     AddAction(line, &TuneCommand::Show,
               {"show", "Sessions of a store, or one of them",
                "  xplane-time tune show\n"
-               "  xplane-time tune show 3 --store other.db -o result.json\n"},
-              kShown);
+               "  xplane-time tune show 3 --store other.db -o result.json\n"
+               "  xplane-time tune show 3 -o race.html\n"},
+              {"table", "json", "markdown", "html"});
     AddAction(line, &TuneCommand::Export,
               {"export", "A session's samples, or the tuned table",
                "  xplane-time tune export 3 -o samples.csv\n"
@@ -486,7 +487,32 @@ class TuneCommand : public Command {
           store.path(), ": session ", session.id, " has no verdict yet, after ", session.rounds,
           session.rounds == 1 ? " round" : " rounds", "; tune --resume goes on");
     }
-    return Print(output::TuningOutput(*session.verdict_json));
+    std::vector<TuneResult> race;
+    if (printing_.how.format == output::Format::kHtml) {
+      ASSIGN_OR_RETURN(race, RaceOf(store, session.id));
+    }
+    return Print(output::TuningOutput(*session.verdict_json, race));
+  }
+
+  // What would have been decided after fewer runs, more by a fifth each time; nothing where no
+  // round decided.
+  static absl::StatusOr<std::vector<TuneResult>> RaceOf(const TuneStore& store, int64_t session) {
+    ASSIGN_OR_RETURN(const RecordedSession recorded, ReadSession(store, session));
+    std::vector<TuneResult> race;
+    const auto all = Replay(recorded, "{}");
+    if (absl::IsFailedPrecondition(all.status())) return race;
+    RETURN_IF_ERROR(all.status());
+    const int64_t runs = all->verdict.runs;
+    for (int64_t at = static_cast<int64_t>(all->variants.size()); at < runs;
+         at = std::max(at + 1, at * 6 / 5)) {
+      const std::string budget = absl::StrCat("{\"budget\":{\"runs\":", at, "}}");
+      ASSIGN_OR_RETURN(const TuneOutcome outcome, Replay(recorded, budget));
+      if (race.empty() || outcome.verdict.runs > race.back().runs) {
+        race.push_back(ResultOf(outcome));
+      }
+    }
+    race.push_back(ResultOf(*all));
+    return race;
   }
 
   absl::StatusOr<int> ExportTuned(const TuneStore& store) const {

@@ -41,7 +41,7 @@ class Where : public TraceCommand {
     RETURN_IF_ERROR(report.status());
     WarnOfLeftOut(report->diagnostics);
     output::Output output = output::WhereOutput(*report, how, steps_);
-    if (is_page) output.figures["timeline"] = output::TimelineData(std::move(timeline));
+    if (is_page) output.timeline = output::TimelineData(std::move(timeline));
     return Print(output);
   }
 

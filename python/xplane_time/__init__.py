@@ -199,18 +199,18 @@ class Trace:
     def _report(self, method: str, known: type, options: Mapping[str, object],
                 **more: object) -> Report:
         given = checked(method, known, options)
-        report = Report(self._trace.report({**given, **more}), self._figures(given))
+        report = Report(self._trace.report({**given, **more}), self._timeline(given))
         self._warn_of_missing(report.diagnostics, 4)
         if not len(report.functions) and not len(report.kernels):
             _refuse_filters(given)
         return report
 
-    def _figures(self, given: Mapping[str, object]) -> Callable[[], dict[str, str]]:
+    def _timeline(self, given: Mapping[str, object]) -> Callable[[], str]:
         """What pages draw of the devices, while the trace is open."""
-        def figures() -> dict[str, str]:
+        def timeline() -> str:
             closed = isinstance(self._trace, _Closed)
-            return {} if closed else {"timeline": self._trace.timeline(dict(given))}
-        return figures
+            return "" if closed else self._trace.timeline(dict(given))
+        return timeline
 
     @documented(EnergyOptions)
     def energy(self, power_log: PathText = "", **options: Unpack[EnergyOptions]) -> EnergyReport:
@@ -242,7 +242,7 @@ class Trace:
 
     def where(self, *, device: str = "") -> WhereReport:
         """What each device's time went to: work, exposed transfers, waiting. Errors: as report()."""
-        report = WhereReport(self._trace.where({"device": device}), self._figures({"device": device}))
+        report = WhereReport(self._trace.where({"device": device}), self._timeline({"device": device}))
         self._warn_of_missing(report.diagnostics, 3)
         return report
 

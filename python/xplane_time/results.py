@@ -30,13 +30,12 @@ class Result:
     print() shows what the command prints, a notebook the page of `-o report.html`.
     """
 
-    __slots__ = ("_doubts", "_figures", "_result")
+    __slots__ = ("_doubts", "_result", "_timeline")
 
-    def __init__(self, result: _core.Result,
-                 figures: Callable[[], dict[str, str]] = dict) -> None:
-        """`figures()`: what the page draws beside the result, as JSON."""
+    def __init__(self, result: _core.Result, timeline: Callable[[], str] = str) -> None:
+        """`timeline()`: what the page draws beside the result, as JSON; empty: nothing."""
         self._result = result
-        self._figures = figures
+        self._timeline = timeline
         self._doubts = doubts_of(self.diagnostics)
 
     def _table(self, name: str) -> Table:
@@ -78,7 +77,7 @@ class Result:
     def to_html(self, path: PathText | None = None) -> str | None:
         """The page of `-o report.html`, which needs nothing else; or writes it, in the place of an
         earlier page. With a timeline while its trace is open. Errors: ArgumentError, OSError."""
-        page = self._result.page(self._figures())
+        page = self._result.page(self._timeline())
         if path is None:
             return page
         with new_file(path, HTML) as file:

@@ -219,8 +219,8 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
   const auto side = [&](const std::string& header, auto get) -> Column& {
     if (!OfEnergy(comparison)) return grid.Times(header, CommonUnit(values, options.unit), get);
     const JouleUnit unit = JouleUnitOf(values);
-    return grid.Number(absl::StrCat(header, " ", unit.name),
-                       [&](const ComparedRow& row) { return unit.Cell(get(row)); });
+    return grid.Number(absl::StrCat(header, " ", unit.name), get,
+                       [unit](const std::optional<double>& joules) { return unit.Cell(joules); });
   };
   grid.Name("function", 20, [](const ComparedRow& row) {
     return row.program > 0 ? absl::StrCat(row.function, " #", row.program + 1) : row.function;
@@ -229,7 +229,7 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
   grid.Text("verdict", [&](const ComparedRow& row) { return VerdictText(comparison, row); });
   side("base", base).Drop(2);
   side("head", head).Drop(1);
-  grid.Number("change %", [](const ComparedRow& row) { return ChangeOrDash(row.ratio); });
+  grid.Number("change %", &ComparedRow::ratio, ChangeOrDash);
   const auto interval = [](const ComparedRow& row) { return IntervalText(row.lo, row.hi); };
   const bool has_intervals = !grid.Number("interval %", interval).HideIfUnknown().hidden;
   grid.Number("detects %",

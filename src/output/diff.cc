@@ -242,14 +242,11 @@ std::vector<Shown> ShownRows(const DiffReport& report, const OutputOptions& opti
 // In one unit, with their signs.
 template <typename Rows>
 Column& Changes(Unit unit, const Rows& rows, RowGrid<Rows>* grid) {
-  std::vector<std::optional<double>> values;
-  for (const auto& row : rows) values.push_back(row.delta_ps);
-  const TimeColumn times = FormatTimes(values, unit);
-  size_t at = 0;
-  return grid->Number(absl::StrCat("change ", std::string(times.unit)), [&](const auto& row) {
-    const std::string& cell = times.cells[at++];
-    return (row.delta_ps > 0 ? "+" : "") + cell;
-  });
+  Column& column = grid->Times("change", unit, [](const auto& row) { return row.delta_ps; });
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].delta_ps > 0) column.cells[i].insert(0, "+");
+  }
+  return column;
 }
 
 bool AnyVerdict(const DiffReport& report) {

@@ -19,6 +19,11 @@ std::optional<double> ValueOf(const std::optional<Joules>& joules) {
   return joules ? std::optional(joules->value) : std::nullopt;
 }
 
+template <typename Row>
+auto Of(std::optional<Joules> Row::*joules) {
+  return [joules](const Row& row) { return ValueOf(row.*joules); };
+}
+
 // Half of the interval as a share.
 std::string ErrorText(const std::optional<Joules>& joules, bool unicode) {
   if (!joules || !joules->ci95 || joules->value <= 0) return "-";
@@ -49,17 +54,15 @@ Section EnergySection(const char* title, const char* name, const std::vector<Ene
   grid.Id("variant", 0, &EnergyRow::variant_id).Drop(3).HideIfUnknown();
   grid.Number("count", &EnergyRow::count).Drop(1);
   grid.Times("busy", options.unit, &EnergyRow::busy_ps).Drop(2);
-  grid.Number("energy J", [](const EnergyRow& row) { return Figure(ValueOf(row.energy_j)); });
+  grid.Number("energy J", Of(&EnergyRow::energy_j), Figure);
   grid.Number("95% CI",
               [&](const EnergyRow& row) { return ErrorText(row.energy_j, options.unicode); });
-  grid.Number("share %", [](const EnergyRow& row) { return FormatPercent(row.share); });
-  grid.Number("mean W", [](const EnergyRow& row) { return Figure(row.mean_w); });
+  grid.Number("share %", &EnergyRow::share, FormatPercent);
+  grid.Number("mean W", &EnergyRow::mean_w, Figure);
   const JouleUnit unit = JouleUnitOf(grid.Values(&EnergyRow::per_execution_j));
-  grid.Number(std::string(unit.name) + "/exec",
-              [unit](const EnergyRow& row) { return unit.Cell(row.per_execution_j); });
-  grid.Number("active J", [](const EnergyRow& row) { return Figure(ValueOf(row.active_j)); })
-      .Drop(4)
-      .HideIfUnknown();
+  grid.Number(std::string(unit.name) + "/exec", &EnergyRow::per_execution_j,
+              [unit](const std::optional<double>& joules) { return unit.Cell(joules); });
+  grid.Number("active J", Of(&EnergyRow::active_j), Figure).Drop(4).HideIfUnknown();
   // What tells kernels of one name apart stays.
   std::set<std::string_view> kernels;
   for (const EnergyRow& row : rows) kernels.insert(row.name);
@@ -75,15 +78,12 @@ Section DeviceSection(const EnergyReport& report, const OutputOptions& options) 
   Section section = {.title = "devices; measured = active + idle + residual"};
   const auto& rows = report.devices;
   const DeviceNames names(rows);
-  const auto number = [](std::optional<double> EnergyDevice::*of) {
-    return [of](const EnergyDevice& row) { return Figure(row.*of); };
-  };
   // Where nothing tells idle from active, both are known to lie anywhere.
   const auto joules = [](std::optional<Joules> EnergyDevice::*of) {
     return [of](const EnergyDevice& row) {
       const std::optional<Joules>& known = row.*of;
       const bool is_wide = known && (*known->ci95)[1] - (*known->ci95)[0] > *row.measured_j / 2;
-      return is_wide ? "-" : Figure(ValueOf(known));
+      return is_wide ? std::nullopt : ValueOf(known);
     };
   };
   const auto ps = [](std::optional<int64_t> EnergyDevice::*of) {
@@ -93,20 +93,19 @@ Section DeviceSection(const EnergyReport& report, const OutputOptions& options) 
   };
   RowGrid grid(rows);
   grid.Name("device", 7, [&](const EnergyDevice& row) { return names.Name(row.device); });
-  grid.Number("measured J", number(&EnergyDevice::measured_j));
-  grid.Number("active J", joules(&EnergyDevice::active_j));
+  grid.Number("measured J", &EnergyDevice::measured_j, Figure);
+  grid.Number("active J", joules(&EnergyDevice::active_j), Figure);
   grid.Number("95% CI",
               [&](const EnergyDevice& row) { return ErrorText(row.active_j, options.unicode); })
       .Drop(2)
       .HideIfUnknown();
-  grid.Number("idle J", joules(&EnergyDevice::idle_j));
+  grid.Number("idle J", joules(&EnergyDevice::idle_j), Figure);
   grid.Number("residual J", [](const EnergyDevice& row) {
     const bool is_none = row.residual_j && std::abs(*row.residual_j) < 1e-6 * *row.measured_j;
     return is_none ? "0" : Figure(row.residual_j);
   });
   grid.Number("windows", &EnergyDevice::windows).Drop(2);
-  grid.Number("covered %", [](const EnergyDevice& row) { return FormatPercent(row.coverage); })
-      .Drop(3);
+  grid.Number("covered %", &EnergyDevice::coverage, FormatPercent).Drop(3);
   grid.Times("period", options.unit, ps(&EnergyDevice::period_ns)).Drop(5);
   grid.Times("lag", options.unit, ps(&EnergyDevice::lag_ns)).Drop(4);
   grid.Times("window", options.unit, ps(&EnergyDevice::window_ns)).Drop(6).HideIfUnknown();
@@ -119,13 +118,58 @@ Section GroupSection(const std::vector<EnergyGroup>& groups, const OutputOptions
   Section section = {.title = "groups: only the sum is known"};
   RowGrid grid(groups);
   grid.Number("group", &EnergyGroup::group);
-  grid.Number("energy J", [](const EnergyGroup& row) { return Figure(ValueOf(row.energy_j)); });
+  grid.Number("energy J", Of(&EnergyGroup::energy_j), Figure);
   grid.Number("95% CI",
               [&](const EnergyGroup& row) { return ErrorText(row.energy_j, options.unicode); });
   grid.Name("kernels", 40, [](const EnergyGroup& row) { return absl::StrJoin(row.kernels, ", "); })
       .words = true;
   section.grid = std::move(grid).Take();
   return section;
+}
+
+// Windows of a sensor, of many so many after each other as one; never over a gap.
+std::vector<EnergyTimeline::Window> Joined(std::vector<EnergyTimeline::Window> windows) {
+  constexpr size_t kMost = 2000;
+  std::ranges::sort(windows, {}, &EnergyTimeline::Window::from_s);
+  const size_t group = (windows.size() + kMost - 1) / kMost;
+  std::vector<EnergyTimeline::Window> joined;
+  size_t in_last = 0;
+  for (const EnergyTimeline::Window& each : windows) {
+    const bool follows = in_last > 0 && in_last < group &&
+                         each.from_s - joined.back().to_s <= each.to_s - each.from_s;
+    if (!follows) {
+      joined.push_back(each);
+      in_last = 1;
+      continue;
+    }
+    EnergyTimeline::Window& last = joined.back();
+    const double share = 1 / static_cast<double>(++in_last);
+    last.measured_w += (each.measured_w - last.measured_w) * share;
+    last.explained_w += (each.explained_w - last.explained_w) * share;
+    last.to_s = std::max(last.to_s, each.to_s);
+  }
+  return joined;
+}
+
+void VisitTimeline(const EnergyTimeline& timeline, result::FieldSink* sink) {
+  result::VisitDevice(&timeline.device, sink);
+  sink->Field("capture_s", timeline.capture_s);
+  const std::vector<EnergyTimeline::Window> windows = Joined(timeline.windows);
+  using Window = EnergyTimeline::Window;
+  for (const auto& [name, of] : {std::pair("from_s", &Window::from_s),
+                                 {"to_s", &Window::to_s},
+                                 {"measured_w", &Window::measured_w},
+                                 {"explained_w", &Window::explained_w}}) {
+    std::vector<std::optional<double>> values;
+    for (const Window& each : windows) values.emplace_back(each.*of);
+    sink->Numbers(name, values);
+  }
+  sink->Rows(TableOf("lanes", std::span(timeline.lanes),
+                     [](const EnergyTimeline::Lane& lane, result::FieldSink* of) {
+                       of->Field("name", lane.name);
+                       of->Numbers("busy", std::vector<std::optional<double>>(lane.busy.begin(),
+                                                                              lane.busy.end()));
+                     }));
 }
 
 View EnergyView(const EnergyReport& report, const OutputOptions& options) {
@@ -186,6 +230,7 @@ Output EnergyOutput(const EnergyReport& report, const OutputOptions& options,
   out.result.Add(TableOf("findings", std::span(report.findings)));
   out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
   out.view = [&report](const OutputOptions& how) { return EnergyView(report, how); };
+  out.drawn.push_back(TableOf("timelines", std::span(report.timelines), VisitTimeline));
   return out;
 }
 

@@ -11,6 +11,9 @@ namespace {
 
 using result::FunctionTable, result::TableOf;
 
+constexpr std::string_view kNoFunctions =
+    "none: no execution that counts belongs to a compiled function";
+
 std::string_view MetricText(Metric metric) {
   if (metric == Metric::kActive) return "active time";
   return metric == Metric::kSpan ? "span" : "sum of kernels";
@@ -131,10 +134,11 @@ void AddTimes(const Listing& table, const OutputOptions& options, bool all, Func
     grid->Times("max", unit, of(&Summary::max)).Drop(5);
     grid->Times("total", options.unit, total).Drop(2);
   }
-  grid->Number("share %", [&](const FunctionRow& row) {
+  const auto share = [&](const FunctionRow& row) {
     const Number of_row = total(row);
-    return of_row && table.total_ps > 0 ? FormatPercent(*of_row / table.total_ps) : "-";
-  });
+    return of_row && table.total_ps > 0 ? Number(*of_row / table.total_ps) : std::nullopt;
+  };
+  grid->Number("share %", share, FormatPercent);
 }
 
 // The rows of `count`; how many are not shown, and `where` they are, is a note.
@@ -145,7 +149,7 @@ Section BuildSection(const Listing& table, std::string_view title, const OutputO
   const std::string_view clock = CommonClock(table, options.metric);
   if (!clock.empty()) section.title.append(", ").append(clock).append(" clock");
   const bool several_devices = HaveSeveralDevices(table);
-  if (count == 0) section.notes.emplace_back("none");
+  if (count == 0) section.notes.emplace_back(kNoFunctions);
   const std::string device = table.rows.empty() ? "" : table.device(table.rows[0]);
   if (!several_devices && !device.empty()) {
     section.title.append(", " + device);
@@ -160,10 +164,10 @@ Section BuildSection(const Listing& table, std::string_view title, const OutputO
   grid.Number("runs", &FunctionRow::runs);
   AddTimes(table, options, all, &grid);
   if (all) {
-    const auto kernels = [](const FunctionRow& row) {
-      return row.kernels_per_run ? FormatFixed(*row.kernels_per_run, 1) : "-";
+    const auto one_decimal = [](const std::optional<double>& kernels) {
+      return kernels ? FormatFixed(*kernels, 1) : "-";
     };
-    grid.Number("kernels/run", kernels).Drop(6);
+    grid.Number("kernels/run", &FunctionRow::kernels_per_run, one_decimal).Drop(6);
   }
   // Clock and notes only where they tell something.
   grid.Text("clock", ClockText).HideIf(!clock.empty());
@@ -244,7 +248,7 @@ Section SampleSection(const std::vector<SampleRow>& all, const OutputOptions& op
   grid.Text("note", [](const SampleRow& row) { return row.suspect ? "suspect" : ""; })
       .HideIfSame(/*unless_known=*/true);
   section.grid = std::move(grid).Take();
-  if (all.empty()) section.notes.emplace_back("none");
+  if (all.empty()) section.notes.emplace_back(kNoFunctions);
   return section;
 }
 
@@ -260,7 +264,6 @@ Section OverviewSection(const Report& report, const OutputOptions& options, size
   table.rows = table.rows.first(std::min(all, most));
   Section section =
       BuildSection(table, "functions", options, /*all=*/false, all, "xplane-time functions");
-  if (all == 0) section.notes = {"none: no execution that counts belongs to a compiled function"};
   return section;
 }
 

@@ -123,7 +123,8 @@ size_t CommonColumns(const Alike& alike, bool at_end) {
   return DisplayWidth(at_end ? first.substr(first.size() - common) : first.substr(0, common));
 }
 
-// Shortens, and keeps apart what differs.
+}  // namespace
+
 std::vector<std::string> FitCells(const Column& column, size_t width, std::string_view ellipsis,
                                   bool* numbered) {
   std::vector<std::string> shown;
@@ -154,8 +155,6 @@ std::vector<std::string> FitCells(const Column& column, size_t width, std::strin
   }
   return shown;
 }
-
-}  // namespace
 
 size_t WidestOf(const std::vector<std::string>& cells) {
   size_t widest = 0;

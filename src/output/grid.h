@@ -18,6 +18,8 @@
 #include <string_view>
 #include <vector>
 
+#include "result/result.h"
+
 namespace xplane_time::output {
 
 // In columns of the screen.
@@ -32,6 +34,9 @@ struct Column {
   int drop = 0;           // 0: stays
   bool hidden = false;    // says nothing new: shown only where it is asked for
   std::vector<std::string> cells = {};
+  // What the cells round, of every row and in a unit of their own; empty: they say it all.
+  std::vector<result::FieldValue> exact = {};
+  std::string_view exact_unit = {};
 
   Column& Drop(int order) {
     drop = order;
@@ -56,6 +61,11 @@ struct Grid {
   std::vector<Column> columns;
   size_t rows() const { return columns.empty() ? 0 : columns[0].cells.size(); }
 };
+
+// A column's cells, shortened to a width; what differs is kept apart where the column is flexible.
+// `numbered` becomes true where numbers had to.
+std::vector<std::string> FitCells(const Column& column, size_t width, std::string_view ellipsis,
+                                  bool* numbered);
 
 struct GridText {
   std::vector<std::string> lines;    // the header first; no trailing spaces

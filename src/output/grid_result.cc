@@ -76,11 +76,6 @@ void SayRun(const evidence::GridRun& run, FieldSink* sink) {
   sink->Raw("harness", json::Dump(json::ToJson(run.harness)));
 }
 
-std::string Percent(const std::optional<double>& share) {
-  constexpr double kPercent = 100;
-  return share.has_value() ? FormatFixed(*share * kPercent, 1) : "-";
-}
-
 std::vector<std::string> Outcomes(const GridResult& of) {
   std::vector<std::string> outcomes;
   for (size_t i = 0; i < of.rows.size(); ++i) {
@@ -101,16 +96,13 @@ Section SettingSection(const GridResult& of, const OutputOptions& options) {
       return us.has_value() ? std::optional(*us * kPsPerUs) : std::nullopt;
     };
   };
-  const auto number = [](auto member, int decimals) {
-    return [member, decimals](const GridRow& row) {
-      return (row.*member).has_value() ? FormatFixed(*(row.*member), decimals) : "-";
+  const auto with_decimals = [](int decimals) {
+    return [decimals](const std::optional<double>& value) {
+      return value.has_value() ? FormatFixed(*value, decimals) : "-";
     };
   };
   const auto median = ps(&GridRow::median_latency_us), p95 = ps(&GridRow::p95_latency_us),
              p99 = ps(&GridRow::p99_latency_us);
-  const auto percent = [](auto member) {
-    return [member](const GridRow& row) { return Percent(row.*member); };
-  };
   const auto has_all = [&](const GridRow& row) { return row.n == of.run.samples; };
   RowGrid grid(of.rows);
   const Unit unit = CommonUnit(grid.Values(median, p95, p99), options.unit);
@@ -120,13 +112,13 @@ Section SettingSection(const GridResult& of, const OutputOptions& options) {
   grid.Times("median", unit, median).HideIfUnknown();
   grid.Times("p95", unit, p95).Drop(1).HideIfUnknown();
   grid.Times("p99", unit, p99).Drop(8).HideIfUnknown();
-  grid.Number("energy uJ", number(&GridRow::energy_uj, 1)).Drop(7).HideIfUnknown();
-  grid.Number("less energy %", percent(&GridRow::energy_reduction)).Drop(2).HideIfUnknown();
-  grid.Number("less memory %", percent(&GridRow::peak_mem_reduction)).Drop(6).HideIfUnknown();
-  grid.Number("less KV %", percent(&GridRow::kv_cache_reduction)).Drop(4).HideIfUnknown();
-  grid.Number("coherence", number(&GridRow::coherence_delta, 4)).Drop(5).HideIfUnknown();
-  grid.Number("accuracy", number(&GridRow::accuracy, 4)).Drop(3).HideIfUnknown();
-  Section section = {.grid = std::move(grid).Take()};
+  grid.Number("energy uJ", &GridRow::energy_uj, with_decimals(1)).Drop(7).HideIfUnknown();
+  grid.Number("less energy %", &GridRow::energy_reduction, FormatPercent).Drop(2).HideIfUnknown();
+  grid.Number("less memory %", &GridRow::peak_mem_reduction, FormatPercent).Drop(6).HideIfUnknown();
+  grid.Number("less KV %", &GridRow::kv_cache_reduction, FormatPercent).Drop(4).HideIfUnknown();
+  grid.Number("coherence", &GridRow::coherence_delta, with_decimals(4)).Drop(5).HideIfUnknown();
+  grid.Number("accuracy", &GridRow::accuracy, with_decimals(4)).Drop(3).HideIfUnknown();
+  Section section = {.grid = std::move(grid).Take(), .table = "settings"};
   section.grid.columns.push_back({.header = "outcome", .cells = Outcomes(of)});
   section.notes.push_back(
       "less ... %: than the baseline has, negative is more; coherence: difference to it");

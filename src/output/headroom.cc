@@ -106,13 +106,8 @@ void NoteUnanswered(Rows rows, Unit unit, std::vector<std::string>* notes) {
 
 void AddShare(const char* header, std::optional<double> HeadroomRow::*rate,
               std::optional<double> HeadroomRow::*share, RowGrid<Rows>* grid) {
-  grid->Number(header, [rate](const HeadroomRow& row) { return FormatRate(row.*rate); })
-      .Drop(5)
-      .HideIfUnknown();
-  grid->Number(absl::StrCat("% ", header),
-               [share](const HeadroomRow& row) { return FormatPercent(row.*share); })
-      .Drop(3)
-      .HideIfUnknown();
+  grid->Number(header, rate, FormatRate).Drop(5).HideIfUnknown();
+  grid->Number(absl::StrCat("% ", header), share, FormatPercent).Drop(3).HideIfUnknown();
 }
 
 Section OpSection(const HeadroomReport& report, const OutputOptions& options) {

@@ -55,8 +55,7 @@ using KernelGrid = RowGrid<KernelRows>;
 // Not shown where no row knows it.
 void AddRate(const char* header, std::optional<double> KernelRow::*per_s, int drop,
              KernelGrid* grid) {
-  const auto rate = [per_s](const KernelRow& row) { return FormatRate(row.*per_s); };
-  grid->Number(header, rate).Drop(drop).HideIfUnknown();
+  grid->Number(header, per_s, FormatRate).Drop(drop).HideIfUnknown();
 }
 
 // Kernel to category, the columns of both tables; `all` adds the others. What gives way to
@@ -80,13 +79,11 @@ void AddNumbers(const KernelRows& rows, const OutputOptions& options, bool all, 
     grid->Times("min", of_one, &KernelRow::min_ps).Drop(6);
     grid->Times("max", of_one, &KernelRow::max_ps).Drop(7);
   }
-  grid->Number("share %", [](const KernelRow& row) { return FormatPercent(row.share); });
+  grid->Number("share %", &KernelRow::share, FormatPercent);
   if (all) {
     AddRate("FLOP/s", &KernelRow::flops_per_s, /*drop=*/2, grid);
     AddRate("B/s", &KernelRow::bytes_per_s, /*drop=*/3, grid);
-    grid->Number("roof %", [](const KernelRow& row) { return FormatPercent(row.roof_share); })
-        .Drop(1)
-        .HideIfUnknown();
+    grid->Number("roof %", &KernelRow::roof_share, FormatPercent).Drop(1).HideIfUnknown();
   }
   grid->Text("category", [](const KernelRow& row) { return CategoryName(row.category); })
       .Drop(3)

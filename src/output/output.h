@@ -94,10 +94,11 @@ struct View {
 
 struct Output {
   result::Result result;
+  // In pages alone: what figures need beside the document.
+  std::vector<result::Table> drawn = {};
+  std::string timeline = {};  // JSON (page/timeline_data.h); empty: none
   std::function<View(const OutputOptions&)> view = {};  // of options.format, a table or Markdown
   std::map<Format, std::function<std::string()>> others = {};
-  // What a page carries beside the document, for its figures: JSON by name.
-  std::map<std::string, std::string> figures = {};
 };
 
 // A format that the result does not have is a table.

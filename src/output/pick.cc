@@ -126,25 +126,24 @@ Grid VariantGrid(std::span<const VariantRow> rows, bool of_energy, const OutputO
   if (of_energy) {
     const JouleUnit unit = JouleUnitOf(grid.Values(&VariantRow::centre));
     grid.Number("captures", &VariantRow::samples).Drop(3);
-    grid.Number(absl::StrCat("typical ", unit.name),
-                [&](const VariantRow& row) { return unit.Cell(row.centre); });
+    grid.Number(absl::StrCat("typical ", unit.name), &VariantRow::centre,
+                [&](const std::optional<double>& joules) { return unit.Cell(joules); });
   } else {
     const Unit unit = CommonUnit(grid.Values(&VariantRow::centre, &VariantRow::p95), options.unit);
     grid.Number("runs", &VariantRow::samples).Drop(3);
     grid.Times("typical", unit, &VariantRow::centre);
     grid.Times("p95", unit, &VariantRow::p95).Drop(4);
   }
-  grid.Number(of_energy ? "more %" : "slower %",
-              [](const VariantRow& row) { return ChangeOrDash(row.ratio); });
+  grid.Number(of_energy ? "more %" : "slower %", &VariantRow::ratio, ChangeOrDash);
   const auto interval = [](const VariantRow& row) {
     const bool is_pick = row.status == "picked" || row.status == "leads";
     return is_pick ? "-" : IntervalText(row.lo, row.hi);
   };
   grid.Number("interval %", interval).Drop(1);
-  const auto p_best = [](const VariantRow& row) {
-    return row.p_best ? FormatFixed(*row.p_best, 3) : "-";
+  const auto three_decimals = [](const std::optional<double>& p) {
+    return p ? FormatFixed(*p, 3) : "-";
   };
-  grid.Number("P(best)", p_best).Drop(2).HideIfUnknown();
+  grid.Number("P(best)", &VariantRow::p_best, three_decimals).Drop(2).HideIfUnknown();
   return std::move(grid).Take();
 }
 

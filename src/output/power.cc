@@ -25,11 +25,6 @@ std::string Number(const std::optional<double>& value) {
   return FormatFixed(*value, size >= 1000 ? 0 : size >= 100 ? 1 : size >= 1 ? 2 : 4);
 }
 
-// A column of what `get` gives of a row.
-auto Numbers(auto get) {
-  return [get](const auto& row) { return Number(std::invoke(get, row)); };
-}
-
 // What is not 0 does not look like it.
 std::string EnergyText(const std::optional<double>& energy_j) {
   const std::string text = Number(energy_j);
@@ -152,15 +147,16 @@ Grid EnergyGrid(const std::vector<EnergyLine>& lines) {
   RowGrid grid(lines);
   grid.Name("window", kNameWidth, [](const auto& line) { return WindowName(line.window); });
   grid.Name("sensor", kDomainWidth, &EnergyLine::sensor);
-  grid.Number("s", [](const auto& line) {
-    return Number(static_cast<double>(line.window.end_ns - line.window.begin_ns) / kNsPerS);
-  });
-  grid.Number("energy J", [](const auto& line) { return EnergyText(line.energy_j); });
+  const auto seconds = [](const EnergyLine& line) {
+    return static_cast<double>(line.window.end_ns - line.window.begin_ns) / kNsPerS;
+  };
+  grid.Number("s", seconds, Number);
+  grid.Number("energy J", &EnergyLine::energy_j, EnergyText);
   grid.Number("bounds J", &EnergyLine::bounds);
-  grid.Number("mean W", Numbers(&EnergyLine::mean_w)).Drop(2);
-  grid.Number("peak W", Numbers(&EnergyLine::peak_w)).Drop(3);
-  grid.Number("covered %", [](const auto& line) { return FormatPercent(line.coverage); });
-  grid.Number("above idle J", Numbers(&EnergyLine::active_j)).Drop(1).HideIfUnknown();
+  grid.Number("mean W", &EnergyLine::mean_w, Number).Drop(2);
+  grid.Number("peak W", &EnergyLine::peak_w, Number).Drop(3);
+  grid.Number("covered %", &EnergyLine::coverage, FormatPercent);
+  grid.Number("above idle J", &EnergyLine::active_j, Number).Drop(1).HideIfUnknown();
   grid.Text("remark", &EnergyLine::remark).HideIfSame(/*unless_known=*/true);
   return std::move(grid).Take();
 }
@@ -196,11 +192,11 @@ Section RepeatSection(const PowerSummary& summary, size_t most) {
     return row.known == row.windows ? absl::StrCat(row.windows)
                                     : absl::StrCat(row.known, " of ", row.windows);
   });
-  grid.Number("mean J", Numbers(&Row::mean_j));
-  grid.Number("std J", Numbers(&Row::std_j));
-  grid.Number("above idle", Numbers(&Row::mean_active_j)).Drop(2).HideIfUnknown();
-  grid.Number("mean s", Numbers(&Row::mean_s));
-  grid.Number("std s", Numbers(&Row::std_s)).Drop(1);
+  grid.Number("mean J", &Row::mean_j, Number);
+  grid.Number("std J", &Row::std_j, Number);
+  grid.Number("above idle", &Row::mean_active_j, Number).Drop(2).HideIfUnknown();
+  grid.Number("mean s", &Row::mean_s, Number);
+  grid.Number("std s", &Row::std_s, Number).Drop(1);
   section.grid = std::move(grid).Take();
   return section;
 }
@@ -219,8 +215,10 @@ Section CarbonSection(const PowerSummary& summary, const CarbonModel& carbon, si
   }
   RowGrid grid(rows);
   grid.Name("window", kNameWidth, [](const auto& row) { return WindowName(*row.first); });
-  grid.Number("Wh", [](const auto& row) { return ThreeDigits(row.second.kwh * kWhPerKwh); });
-  grid.Number("CO2e g", [](const auto& row) { return ThreeDigits(row.second.co2e_g); });
+  grid.Number(
+      "Wh", [](const auto& row) { return row.second.kwh * kWhPerKwh; }, ThreeDigits);
+  grid.Number(
+      "CO2e g", [](const auto& row) { return row.second.co2e_g; }, ThreeDigits);
   return {.title = absl::StrCat("modelled, ", Number(carbon.g_per_kwh), " g CO2e/kWh, PUE ",
                                 Number(carbon.pue)),
           .grid = std::move(grid).Take()};
@@ -301,18 +299,18 @@ Section GaugeSection(const PowerSummary& summary) {
 Section ReaderSection(const PowerSummary& summary) {
   using Row = ReaderQuality;
   const auto in = [](double ns_per_unit, auto of) {
-    return Numbers([=](const Row& row) -> std::optional<double> {
+    return [=](const Row& row) -> std::optional<double> {
       const auto ns = AsDouble(std::optional(row.*of));
       return ns ? std::optional(*ns / ns_per_unit) : std::nullopt;
-    });
+    };
   };
   RowGrid grid(summary.readers);
   grid.Name("source", 0, &Row::source);
-  grid.Number("reads/s", [](const Row& row) { return FormatFixed(row.effective_hz, 2); });
+  grid.Number("reads/s", &Row::effective_hz, [](double hz) { return FormatFixed(hz, 2); });
   grid.Number("missed", &Row::missed);
-  grid.Number("longest gap ms", in(1e6, &Row::longest_gap_ns));
-  grid.Number("read p50 us", in(1e3, &Row::latency_p50_ns));
-  grid.Number("p99 us", in(1e3, &Row::latency_p99_ns));
+  grid.Number("longest gap ms", in(1e6, &Row::longest_gap_ns), Number);
+  grid.Number("read p50 us", in(1e3, &Row::latency_p50_ns), Number);
+  grid.Number("p99 us", in(1e3, &Row::latency_p99_ns), Number);
   return {.title = "readers", .grid = std::move(grid).Take()};
 }
 

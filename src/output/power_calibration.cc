@@ -69,7 +69,9 @@ View CalibrationView(const SensorCalibrations& calibrations) {
   grid.Number("lag ms", [](const auto& row) { return TimeText(row.found.lag_s); });
   grid.Number("idle W", [](const auto& row) { return WattText(row.found.idle_w); }).Drop(2);
   grid.Number("load W", [](const auto& row) { return WattText(row.found.load_w); }).Drop(2);
-  grid.Number("noise %", [](const auto& row) { return FormatPercent(row.found.noise); }).Drop(1);
+  grid.Number(
+          "noise %", [](const auto& row) { return row.found.noise; }, FormatPercent)
+      .Drop(1);
   grid.Text("unknown", [](const SensorCalibration& row) { return row.found.reason; })
       .HideIfSame(/*unless_known=*/true);
   Section section = {.title = "sensors, +- 95 %", .grid = std::move(grid).Take()};

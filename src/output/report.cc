@@ -98,7 +98,7 @@ void AddParts(std::span<const DeviceRow> rows, RowGrid<std::span<const DeviceRow
     std::optional<double> most;
     for (const DeviceRow& row : rows) most = std::max(most, share(row));
     constexpr double kMuch = 0.05;
-    grid->Number(part.header, [&](const DeviceRow& row) { return FormatPercent(share(row)); })
+    grid->Number(part.header, share, FormatPercent)
         .Drop(part.always || most >= kMuch ? 1 : 2)
         .HideIf(!most.has_value() || (*most == 0 && !part.always));
   }
@@ -112,7 +112,7 @@ Grid DeviceGrid(std::span<const DeviceRow> active, const DeviceNames& names, aut
   grid.Text("kind", [](const DeviceRow& row) { return DeviceKindName(row.kind); });
   grid.Number("executions", &DeviceRow::executions);
   grid.Times("busy", options.unit, &DeviceRow::busy_ps);
-  grid.Number("busy %", [&](const DeviceRow& row) { return FormatPercent(utilization(row)); });
+  grid.Number("busy %", utilization, FormatPercent);
   AddParts(active, &grid);
   if (options.format == Format::kTable) {
     const auto bar = [&](const DeviceRow& row) { return Bar(utilization(row), options.unicode); };

@@ -72,13 +72,11 @@ Grid TreeGrid(std::span<const TreeRow> rows, TreeBy by, WholePs whole_ps,
   grid.Times("idle", unit, self_if(true))
       .HideIf(!by_nesting || (!rows.empty() && !rows[0].line.empty()));
   grid.Times("child", unit, &TreeRow::child_ps).Drop(2);
-  grid.Number(by_nesting ? "of root %" : "share %",
-              [&](const TreeRow& row) {
-                return whole_ps(row) > 0
-                           ? FormatPercent(static_cast<double>(row.total_ps) / whole_ps(row))
-                           : "-";
-              })
-      .Drop(1);
+  const auto share = [&](const TreeRow& row) {
+    const double whole = whole_ps(row);
+    return whole > 0 ? std::optional(static_cast<double>(row.total_ps) / whole) : std::nullopt;
+  };
+  grid.Number(by_nesting ? "of root %" : "share %", share, FormatPercent).Drop(1);
   grid.Name("status", 0, [](const TreeRow& row) { return row.status == "ok" ? "" : row.status; })
       .HideIfSame(/*unless_known=*/true);
   grid.Name("lines", 16, [&](const TreeRow& row) { return LinesText(row, options.wide); })

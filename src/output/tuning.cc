@@ -301,16 +301,15 @@ Grid ResultGrid(const TuneResult& result, const std::vector<Row>& rows,
         return row.typical_uj ? std::optional(*row.typical_uj * kJoule) : std::nullopt;
       };
       const JouleUnit unit = JouleUnitOf(grid.Values(joules));
-      grid.Number(absl::StrCat("energy ", unit.name),
-                  [&](const Row& row) { return unit.Cell(joules(row)); });
+      grid.Number(absl::StrCat("energy ", unit.name), joules,
+                  [unit](const std::optional<double>& of_row) { return unit.Cell(of_row); });
     }
     const auto runs = [](const Row& row) {
       return row.samples > 0 ? std::to_string(row.samples) : "-";
     };
     grid.Number("runs", runs).Drop(1);
   }
-  grid.Number(absl::StrCat(WordsOf(result.objective).column, " %"),
-              [](const Row& row) { return ChangeOrDash(row.ratio); });
+  grid.Number(absl::StrCat(WordsOf(result.objective).column, " %"), &Row::ratio, ChangeOrDash);
   const auto interval = [](const Row& row) {
     return row.ratio_ci ? IntervalText((*row.ratio_ci)[0], (*row.ratio_ci)[1]) : "-";
   };
@@ -356,7 +355,7 @@ Section VariantSection(const TuneResult& result, const OutputOptions& options) {
   std::vector<Json> params;
   for (const Row& row : rows) params.push_back(row.params);
   const std::string column = WordsOf(result.objective).column;
-  Section section = {.grid = ResultGrid(result, rows, options)};
+  Section section = {.grid = ResultGrid(result, rows, options), .table = "variants"};
   AddParameters(params, options, &section);
   section.notes.push_back(
       absl::StrCat(column, " %: how much ", column == "time" ? "slower" : "more",
@@ -429,9 +428,20 @@ View PlanView(const TunePlan& plan, const OutputOptions& options) {
   return view;
 }
 
+// Where the race was after some runs.
+void VisitStage(const TuneResult& stage, result::FieldSink* sink) {
+  XPLANE_TIME_FIELDS(sink, stage.runs, stage.rounds, stage.pick);
+  sink->Rows(result::TableOf(
+      "variants", std::span(stage.variants), [](const Row& row, result::FieldSink* of) {
+        const auto ci = row.ratio_ci.value_or(std::array<std::optional<double>, 2>());
+        XPLANE_TIME_FIELDS(of, row.id, row.ratio);
+        of->Interval("ratio_ci", ci[0], ci[1]);
+      }));
+}
+
 }  // namespace
 
-Output TuningOutput(std::string_view json) {
+Output TuningOutput(std::string_view json, std::span<const TuneResult> race) {
   Output out{.result = result::Result("xplane-time.tune-result.v1")};
   out.others[Format::kJson] = [json] { return absl::StrCat(Absl(json), "\n"); };
   out.view = [result = ReadTuneResult(json)](const OutputOptions& how) -> View {
@@ -439,6 +449,7 @@ Output TuningOutput(std::string_view json) {
     return DecisionView({WhatWasDecided(*result), Reasons(*result)}, ExitCode(result->claim),
                         {VariantSection(*result, how)}, /*notes=*/{}, how);
   };
+  out.drawn.push_back(result::TableOf("race", race, VisitStage));
   return out;
 }
 

@@ -11,8 +11,9 @@
 namespace xplane_time::output {
 
 // What was decided and why, what to do for more, and a row a variant. Of a result as it is stored
-// (outcome_json.h), which may be one that cannot be read.
-Output TuningOutput(std::string_view json);
+// (outcome_json.h), which may be one that cannot be read. `race`: what would have been decided
+// after fewer runs, for pages.
+Output TuningOutput(std::string_view json, std::span<const TuneResult> race = {});
 
 // What a tuning would run.
 struct TunePlan {

@@ -6,7 +6,7 @@
 //
 //   RowGrid grid(rows);                                       // std::vector<KernelRow>
 //   grid.Name("kernel", 26, &KernelRow::kernel);
-//   grid.Number("share %", [](const KernelRow& row) { return FormatPercent(row.share); });
+//   grid.Number("share %", &KernelRow::share, FormatPercent);
 //   grid.Times("mean", unit, &KernelRow::mean_ps).Drop(2);
 #pragma once
 
@@ -145,11 +145,24 @@ class RowGrid {
     column.right = true;
     return column;
   }
+  // What `get` gets as `format` writes it, which rounds.
+  Column& Number(std::string header, auto get, auto format) {
+    Column& column = Add(std::move(header));
+    for (const auto& row : rows_) {
+      const auto& value = std::invoke(get, row);
+      column.cells.push_back(format(value));
+      column.exact.emplace_back(value);
+    }
+    column.right = true;
+    return column;
+  }
   // Picoseconds, perhaps unknown; the header gets the unit: "median us".
   Column& Times(const std::string& header, Unit unit, auto get) {
     TimeColumn times = FormatTimes(Values(get), unit);
     Column& column = Add(header + " " + std::string(times.unit));
     column.cells = std::move(times.cells);
+    for (const auto& row : rows_) column.exact.emplace_back(std::invoke(get, row));
+    column.exact_unit = "ps";
     column.right = true;
     return column;
   }

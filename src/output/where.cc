@@ -76,10 +76,8 @@ void AddParts(const auto& rows, const OutputOptions& options, auto* grid) {
   grid->Times("span", options.unit, [](const auto& row) { return row.time.span_ps; });
   const auto add = [&](std::string header, auto part, int drop) {
     const auto none = [&](const auto& row) { return (row.time.*part).value_or(0) == 0; };
-    grid->Number(std::move(header),
-                 [part](const auto& row) {
-                   return FormatPercent(Share(row.time.*part, row.time.span_ps));
-                 })
+    const auto share = [part](const auto& row) { return Share(row.time.*part, row.time.span_ps); };
+    grid->Number(std::move(header), share, FormatPercent)
         .Drop(drop)
         .HideIf(drop > 0 && std::ranges::all_of(rows, none));
   };
@@ -219,12 +217,10 @@ Section FunctionSection(const WhereReport& report, const OutputOptions& options)
       .HideIf(std::ranges::all_of(rows, [](const auto& row) { return row.suspect_runs == 0; }));
   AddParts(rows, options, &grid);
   const auto none = [](const WhereFunction& row) { return row.foreign_ps.value_or(0) == 0; };
-  grid.Number("foreign %",
-              [](const WhereFunction& row) {
-                return FormatPercent(Share(row.foreign_ps, row.time.span_ps));
-              })
-      .Drop(3)
-      .HideIf(std::ranges::all_of(rows, none));
+  const auto foreign = [](const WhereFunction& row) {
+    return Share(row.foreign_ps, row.time.span_ps);
+  };
+  grid.Number("foreign %", foreign, FormatPercent).Drop(3).HideIf(std::ranges::all_of(rows, none));
   section.grid = std::move(grid).Take();
   return section;
 }
@@ -243,12 +239,10 @@ Section TransferSection(const WhereReport& report, const OutputOptions& options)
   grid.Times("exposed", unit, &WhereTransfer::exposed_ps);
   grid.Times("hidden", unit, &WhereTransfer::hidden_ps);
   grid.Times("in flight", unit, &WhereTransfer::in_flight_ps).Drop(1);
-  grid.Number("bytes",
-              [](const WhereTransfer& row) {
-                return row.bytes ? FormatBytes(static_cast<uint64_t>(*row.bytes)) : "-";
-              })
-      .HideIfUnknown()
-      .Drop(2);
+  const auto with_unit = [](const auto& bytes) {
+    return bytes ? FormatBytes(static_cast<uint64_t>(*bytes)) : "-";
+  };
+  grid.Number("bytes", &WhereTransfer::bytes, with_unit).HideIfUnknown().Drop(2);
   grid.Text("category", [](const WhereTransfer& row) { return CategoryName(row.category); })
       .HideIfSame()
       .Drop(3);

@@ -219,10 +219,11 @@ TEST(DistributionsTest, OfEqualRunsAndOfNone) {
 }
 
 TEST(TablesTest, EmptyReports) {
-  EXPECT_EQ(*RenderFunctions(Report(), {}, false, false), "functions, active time\nnone\n");
+  const std::string none = "none: no execution that counts belongs to a compiled function\n";
+  EXPECT_EQ(*RenderFunctions(Report(), {}, false, false), "functions, active time\n" + none);
   EXPECT_EQ(*RenderFunctions(Report(), {}, true, false),
             "variants, active time\nnone: no function name matches --id-pattern\n");
-  EXPECT_EQ(*RenderFunctions(Report(), {}, false, true), "samples\nnone\n");
+  EXPECT_EQ(*RenderFunctions(Report(), {}, false, true), "samples\n" + none);
   EXPECT_EQ(*RenderKernels(Report(), {}), "kernels\nnone\n");
   EXPECT_EQ(RenderTree(TreeReport(), {}), "tree\nnone\n");
   EXPECT_EQ(RenderPlanes(PlanesReport(), {}),

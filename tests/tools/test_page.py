@@ -145,8 +145,35 @@ class Page(EndToEndTest):
             self.assertEqual(len(page.tables["kernels"]), 501)
             self.assertIn("500 more rows", text)
             self.assertEqual(len(document_in(page)["documents"][0]["kernels"]), 1000)
+            table, = document_in(page)["tables"]
+            rows = run("kernels", path, "--format", "json").json["kernels"]
+            heads = [head.split(" ")[0] for head in page.tables["kernels"][0]]
+            totals = table["columns"][heads.index("total")]
+            self.assertEqual(totals["unit"], "ps")
+            self.assertEqual(sorted(map(int, totals["exact"])),
+                             sorted(row["total_ps"] for row in rows))
+            names = table["columns"][heads.index("kernel")]
+            shown = [row[0] for row in page.tables["kernels"][1:]] + names["rest"]
+            self.assertEqual(set(shown), {row["kernel"] for row in rows})
+            self.assertEqual(len(names["rest"]), 500)
             _, page = self.page_of(["kernels", path, "--top", "7"], folder)
             self.assertEqual(len(page.tables["kernels"]), 8)
+
+    def test_a_name_of_a_megabyte_is_whole_in_the_document_only(self):
+        plane = Plane("/device:GPU:0")
+        names = ["k" * 500_000 + end + "k" * 500_000 for end in ("left", "right")]
+        for i, name in enumerate(names):
+            plane.line("Stream #1").event(name, 1000 * i, 900)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "long.xplane.pb"
+            path.write_bytes(space(plane))
+            text, page = self.page_of(["kernels", path], folder)
+        self.assertLess(len(text.encode()) - data_bytes(page), MOST_BYTES)
+        self.assertEqual({row["kernel"] for row in document_in(page)["documents"][0]["kernels"]},
+                         set(names))
+        shown = {row[0] for row in page.tables["kernels"][1:]}
+        self.assertEqual([any(end in name for name in shown) for end in ("left", "right")],
+                         [True, True])
 
 
 if __name__ == "__main__":

@@ -371,7 +371,7 @@ class Stored(TuneTest):
             self.assertIn("schema", json.loads((self.at / "y.json").read_text()))
             refused = self.run_tune(*action, "-o", "y.csv")
             self.assertEqual(refused.code, 64)
-            self.assertIn("nothing here is written as .csv; .json is", refused.message)
+            self.assertIn("nothing here is written as .csv; .json", refused.message)
         failed = [row for row in self.rounds() if row["status"] == "compile_error"]
         self.assertEqual([(row["slot"], row["t_ps"]) for row in failed], [("", "")])
 

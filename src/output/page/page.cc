@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <new>
+#include <span>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -21,10 +23,59 @@
 namespace xplane_time::output {
 namespace {
 
-// Rows of a table that is as long as it likes; the document has all of them.
+using result::FieldSink, result::TableOf;
+
+// Rows of a table in the HTML; the page's data has the others.
 constexpr size_t kMostRows = 500;
+// Letters of a cell: the document has whole names, and one of megabytes is not there twice.
+constexpr size_t kMostLetters = 500;
+// Of these, until a reader asks for more: of a name, and of a number or hash.
+constexpr size_t kFirstLetters = 96, kFirstDigits = 9;
 
 std::string Text(std::string_view text) { return XmlText(ValidUtf8(text)); }
+
+// A column that is in the HTML.
+struct ShownColumn {
+  const Column* column;
+  std::vector<std::string> cells;
+};
+using ShownColumns = std::vector<ShownColumn>;
+
+std::vector<std::string> CellsWithin(size_t letters, const Column& column) {
+  bool numbered = false;
+  return WidestOf(column.cells) <= letters ? column.cells
+                                           : FitCells(column, letters, "…", &numbered);
+}
+
+std::string ExactText(const result::FieldValue& value) {
+  std::string text;
+  if (const auto* const number = std::get_if<double>(&value)) AppendCsvNumber(*number, &text);
+  if (const auto* const number = std::get_if<int64_t>(&value)) AppendCsvNumber(*number, &text);
+  if (const auto* const number = std::get_if<uint64_t>(&value)) AppendCsvNumber(*number, &text);
+  return text;
+}
+
+// What is shown first of cells that are longer; empty: all of them.
+std::vector<std::string> FirstShown(const Column& column) {
+  const size_t letters = column.right ? kFirstDigits : kFirstLetters;
+  const bool may_be_short = column.flex_width > 0 && !column.words;
+  if (!may_be_short || WidestOf(column.cells) <= letters) return {};
+  return CellsWithin(letters, column);
+}
+
+void VisitColumn(const ShownColumn& shown, FieldSink* sink) {
+  const Column& column = *shown.column;
+  sink->Field("unit", result::KnownText(column.exact_unit));
+  std::vector<std::string> exact;
+  for (const result::FieldValue& value : column.exact) exact.push_back(ExactText(value));
+  sink->Texts("exact", exact);
+  sink->Texts("first", FirstShown(column));
+  sink->Texts("rest", std::span(shown.cells).subspan(std::min(shown.cells.size(), kMostRows)));
+}
+
+void VisitTable(const ShownColumns& columns, FieldSink* sink) {
+  sink->Rows(TableOf("columns", std::span(columns), VisitColumn));
+}
 
 constexpr std::string_view kTones[] = {"plain", "dim", "bold", "good", "warning", "bad"};
 
@@ -58,6 +109,12 @@ class HtmlBody {
 
   // As it is in a terminal.
   void AddText(std::string_view text) { Put("pre", "", text); }
+
+  // What their cells round, and the rows that are not in the HTML: JSON.
+  std::string TablesData() const {
+    return JsonValue(
+        [this](FieldSink* sink) { sink->Rows(TableOf("tables", std::span(tables_), VisitTable)); });
+  }
 
   std::string Take() && {
     EndList();
@@ -99,33 +156,35 @@ class HtmlBody {
 
   // Bars are left to charts: their columns have no header.
   void AddTable(const Grid& grid) {
-    std::vector<const Column*> columns;
+    ShownColumns& columns = tables_.emplace_back();
     for (const Column& column : grid.columns) {
-      if (!column.hidden && !column.header.empty()) columns.push_back(&column);
+      if (column.hidden || column.header.empty()) continue;
+      columns.push_back({&column, CellsWithin(kMostLetters, column)});
     }
     const auto class_of = [](const Column& column) { return column.right ? "number" : "text"; };
     text_.append("<table>\n<thead><tr>");
-    for (const Column* column : columns) {
-      absl::StrAppend(&text_, "<th scope=\"col\" class=\"", class_of(*column), "\">",
-                      Text(column->header), "</th>");
+    for (const ShownColumn& shown : columns) {
+      absl::StrAppend(&text_, "<th scope=\"col\" class=\"", class_of(*shown.column), "\">",
+                      Text(shown.column->header), "</th>");
     }
     text_.append("</tr></thead>\n<tbody>\n");
-    const size_t shown = std::min(grid.rows(), kMostRows);
-    for (size_t row = 0; row < shown; ++row) {
+    const size_t rows = std::min(grid.rows(), kMostRows);
+    for (size_t row = 0; row < rows; ++row) {
       text_.append("<tr>");
-      for (const Column* column : columns) {
-        absl::StrAppend(&text_, "<td class=\"", class_of(*column), "\">",
-                        Indented(column->cells[row]), "</td>");
+      for (const ShownColumn& shown : columns) {
+        absl::StrAppend(&text_, "<td class=\"", class_of(*shown.column), "\">",
+                        Indented(shown.cells[row]), "</td>");
       }
       text_.append("</tr>\n");
     }
     text_.append("</tbody>\n</table>\n");
-    if (shown < grid.rows()) {
-      Put("p", "note", MoreNote(grid.rows() - shown, "rows", "--format json"));
+    if (rows < grid.rows()) {
+      Put("p", "note cut", MoreNote(grid.rows() - rows, "rows", "--format json"));
     }
   }
 
   std::string text_;
+  std::vector<ShownColumns> tables_;  // of grids that outlive this
   bool in_list_ = false;
 };
 
@@ -202,6 +261,24 @@ std::vector<ViewLine> SidesOf(const result::Result& result) {
   return sides.lines;
 }
 
+// As --format json prints it.
+std::string DocumentOf(const Output& output) {
+  const auto own = output.others.find(Format::kJson);
+  return own == output.others.end() ? JsonText(output.result) : own->second();
+}
+
+// What page.js opens.
+std::string DataOf(const Output& output, const HtmlBody& body) {
+  const std::string drawn = JsonValue([&output](FieldSink* sink) {
+    sink->BeginGroup("drawn", true);
+    for (const result::Table& table : output.drawn) sink->Rows(table);
+    sink->EndGroup();
+  });
+  return absl::StrCat("{\"documents\":[", DocumentOf(output), "],\"tables\":", body.TablesData(),
+                      ",\"drawn\":", drawn,
+                      output.timeline.empty() ? "" : ",\"timeline\":", output.timeline, "}");
+}
+
 // "xplane-time where: trace.xplane.pb and 2 more".
 std::string TitleOf(const Output& output) {
   std::string kind = output.result.schema;  // xplane-time.KIND.v1
@@ -224,7 +301,7 @@ std::string TitleOf(const Output& output) {
 std::string PageOf(const Output& output, const OutputOptions& options) {
   OutputOptions of_view = options;
   of_view.format = Format::kMarkdown;
-  of_view.top = options.top.value_or(kMostRows);
+  of_view.top = options.top.value_or(std::numeric_limits<size_t>::max());
   const View view = output.view ? output.view(of_view) : View();
   const std::string title = Text(TitleOf(output));
   HtmlBody header, main;
@@ -239,9 +316,7 @@ std::string PageOf(const Output& output, const OutputOptions& options) {
   main.Add(ViewLine{"Made by xplane-time " XPLANE_TIME_VERSION_STRING
                     "; times are defined in its README.",
                     Tone::kDim});
-  std::string data = absl::StrCat("{\"documents\":[", JsonText(output.result), "]");
-  for (const auto& [name, json] : output.figures) absl::StrAppend(&data, ",\"", name, "\":", json);
-  data.append("}");
+  const std::string data = absl::Base64Escape(Deflated(DataOf(output, main)));
   const std::string_view style = kPageStyle, d3 = kD3Script, script = kPageScript;
   return absl::StrCat(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -252,7 +327,7 @@ std::string PageOf(const Output& output, const OutputOptions& options) {
       title, "</title>\n<style>", Absl(style), "</style>\n</head>\n<body>\n<header>\n<h1>", title,
       "</h1>\n", std::move(header).Take(), "</header>\n<main>\n", std::move(main).Take(),
       "</main>\n<script type=\"application/octet-stream\" id=\"data\">",
-      absl::Base64Escape(Deflated(data)), "</script>\n<!--\n", Absl(kD3Licence), "-->\n<script>",
+      data, "</script>\n<!--\n", Absl(kD3Licence), "-->\n<script>",
       Absl(d3), "</script>\n<script>", Absl(script), "</script>\n</body>\n</html>\n");
 }
 

@@ -8,26 +8,25 @@
 //
 //   <html lang="en"> <body> <header> h1, inputs, verdicts and doubts </header> <main>
 //     <section data-table="kernels" data-document="0">      data-document: absent means 0
-//       <h2>kernels</h2> <p class="note">..</p>*
-//       <table> <thead><tr>
-//         <th scope="col" data-field="self_ps" class="number" data-kind="time" data-unit="us"
-//             data-decimals="2">self us</th> ..
-//       <tbody> <tr data-row="0"><td class="number">128.59</td> ..
+//       <h2>kernels</h2>
+//       <table> <thead><tr> <th scope="col" class="number">self us</th> ..
+//       <tbody> <tr><td class="number">128.59</td> ..
+//       <p class="note cut">500 more rows</p> <p class="note">..</p>*
 //   </main>
 //   script type="application/octet-stream" id="data": base64 of raw deflate
 //   script: d3;  script: this file (in which the end tag of a script must not be written)
 //
-// data-table names an array of the document, data-row the place in it, data-field a path in a
-// row ("active_ps.median"; "device" is made of plane and host). With data-row a column sorts by
-// the exact value, else by what the cell says. A table that the page shows in part is completed
-// from the document, if what we would write for the rows that are there is what is there.
-// data-kind is time (data-unit ns, us, ms or s, and data-decimals), share (a percentage of 1, with
-// one decimal unless data-decimals says otherwise), rate ("1.31 T"), number (data-decimals), count
-// or text; what is none of them has none. "-" is unknown.
+// data-table names the array of the document that the section is about: figures of it go under its
+// heading. "-" is unknown.
 //
-// The data: {"documents": [RESULT, ..]}, each as --format json prints it, and beside them
-// "timeline" where there is one. Times are integers of picoseconds up to 2^63: those that a double
-// would round stay text (ParseExact).
+// The data: {"documents": [RESULT, ..], "tables": [TABLE, ..]}. A RESULT is as --format json prints
+// it. Times are integers of picoseconds up to 2^63: those that a double would round stay text
+// (ParseExact). A TABLE is of the page's tables in their order: {"columns": [{"unit": "ps",
+// "exact": ["128590123", ..], "first": [..], "rest": ["12.50", ..]}, ..]}, where exact is what the
+// cells of every row round ("": unknown; no list: they say it all), by which a column sorts; first
+// is what is shown of the cells of every row until a reader asks for more; and rest is the cells of
+// the rows that the HTML leaves out. "drawn": {NAME: [..]} is what figures need beside the first
+// document, as its member `drawn`: timelines of energy, the race of a tuning. "timeline": see below.
 //
 // Every text goes through textContent and every style through the CSSOM: the page's
 // Content-Security-Policy allows no inline style, no handler, no request.
@@ -75,7 +74,7 @@
 // The document of the page, with integers beyond 2^53 as text.
 async function OpenData() {
   const holder = document.getElementById('data');
-  if (!holder) return {documents: []};
+  if (!holder) return {documents: [], tables: []};
   const packed = atob(holder.textContent.replace(/\s+/g, ''));
   const bytes = Uint8Array.from(packed, (c) => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
@@ -95,19 +94,6 @@ function Num(value) {
   if (value === null || value === undefined || value === '') return null;
   const number = Number(value);
   return Number.isNaN(number) ? null : number;
-}
-
-// What a path ("active_ps.median") leads to in a row; undefined where it leads nowhere.
-function FieldOf(row, path) {
-  if (path === 'device' && row.device === undefined) return row.plane && DeviceName(row);
-  if (Object.prototype.hasOwnProperty.call(row, path)) return row[path];
-  let value = row;
-  for (const name of path.split('.')) {
-    if (value === null) return null;
-    if (typeof value !== 'object') return undefined;
-    value = value[name];
-  }
-  return value;
 }
 
 // "GPU:0" for "/device:GPU:0"; "CPU:0" for "/host:CPU".
@@ -158,18 +144,26 @@ function Fixed(value, decimals) {
   return '02468'.includes(kept[kept.length - 1]) ? kept : text;
 }
 
-// "12.346 us"; unknown is said.
-function TimeText(value, plus = '') {
+// The unit of the table's column that begins so; none: there is no such column.
+function ScaleOfColumn(header) {
+  const units = Array.from(document.querySelectorAll('th'), (th) => th.textContent)
+      .filter((text) => text.startsWith(`${header} `)).map((text) => text.split(' ').pop());
+  return kScales.find((scale) => units.includes(scale.unit));
+}
+
+// "12.346 us"; unknown is said. `of`: in this unit.
+function TimeText(value, plus = '', of = undefined) {
   const ps = Num(value);
   if (ps === null) return 'unknown';
-  const scale = ScaleOf(ps);
-  const digits = Fixed(ps / scale.ps, Decimals(ps / scale.ps, scale));
+  const scale = of || ScaleOf(ps);
+  const decimals = Decimals(ps / scale.ps, scale);
+  const digits = Fixed(ps / scale.ps, of ? Math.min(3, decimals) : decimals);
   return `${ps > 0 ? plus : ''}${digits} ${scale.unit}`;
 }
 
 // Ticks of a time axis: one unit for all of them.
-function TimeTicks(domain) {
-  const scale = ScaleOf(Math.max(Math.abs(domain[0]), Math.abs(domain[1])));
+function TimeTicks(domain, of = undefined) {
+  const scale = of || ScaleOf(Math.max(Math.abs(domain[0]), Math.abs(domain[1])));
   const format = d3.format(',');
   return (ps) => `${format(Number((ps / scale.ps).toPrecision(9)))} ${scale.unit}`;
 }
@@ -228,10 +222,9 @@ function Element(name, options = {}, ...children) {
 const kPageRows = 200;
 const kFewRows = 6;  // of these, nobody searches one
 
-// What a cell sorts by: a number, a bigint-like text, or words; null is unknown.
+// What a cell says, to sort by: a number or words; null is unknown.
 function CellValue(cell, isNumber) {
-  if (cell.dataset.value !== undefined) return cell.dataset.value;
-  const text = cell.textContent.trim();
+  const text = cell.trim();
   if (!isNumber) return text === '-' ? null : text;
   const match = /[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?/i.exec(text);
   return match ? match[0].replace(/,/g, '') : null;
@@ -252,114 +245,59 @@ function Compare(a, b, isNumber, direction) {
 }
 const kCollator = new Intl.Collator('en', {numeric: true});
 
-// The text of a field as the table's column writes it; null where we do not know how.
-function CellText(value, column) {
-  if (value === undefined || Array.isArray(value)) return null;
-  if (value === null) return '-';
-  if (typeof value === 'object') return null;
-  const decimals = column.decimals;
-  switch (column.kind) {
-    case 'time': {
-      const scale = kScales.find((s) => s.unit === column.unit);
-      if (!scale || !Number.isInteger(decimals)) return null;
-      return Fixed(Number(value) / scale.ps, decimals);
-    }
-    case 'share': return Fixed(Number(value) * 100, Number.isInteger(decimals) ? decimals : 1);
-    case 'number': return Number.isInteger(decimals) ? Fixed(Number(value), decimals) : null;
-    case 'rate': return RateText(Number(value));
-    case 'count':
-    case 'text': return String(value);
-    default: return null;
-  }
+// Columns, with what the page's data tells of them: `told`, {unit, exact, first, rest} each.
+function ColumnsOf(table, told) {
+  return Array.from(table.tHead.rows[table.tHead.rows.length - 1].cells, (th, i) => ({
+    exact: [], first: [], rest: [], ...told[i], th, isNumber: th.classList.contains('number')}));
 }
 
-function ColumnsOf(table) {
-  return Array.from(table.tHead.rows[table.tHead.rows.length - 1].cells, (th) => ({
-    th,
-    label: th.textContent,
-    field: th.dataset.field,
-    kind: th.dataset.kind || (th.classList.contains('number') ? null : 'text'),
-    unit: th.dataset.unit,
-    decimals: th.dataset.decimals === undefined ? undefined : Number(th.dataset.decimals),
-    isNumber: th.classList.contains('number'),
-  }));
+// Rows of the table: {texts, values, at, tr}; tr is null where the HTML leaves a row out.
+function RowsOf(table, columns) {
+  const row = (texts, at, tr) => ({texts, at, tr, values: columns.map(({exact, isNumber}, i) =>
+    exact.length ? exact[at] || null : CellValue(texts[i], isNumber))});
+  const given = Array.from(table.tBodies[0].rows, (tr, at) =>
+    row(Array.from(tr.cells, (cell) => cell.textContent), at, tr));
+  return given.concat(d3.range(columns[0].rest.length).map((i) =>
+    row(columns.map((column) => Indented(column.rest[i])), given.length + i, null)));
 }
 
-// Cells of a JSON row as text; null where one of them cannot be written.
-function RowTexts(row, columns) {
-  const texts = columns.map((column) =>
-    column.field === undefined ? null : CellText(FieldOf(row, column.field), column));
-  return texts.includes(null) ? null : texts;
-}
+// Spaces in front stay.
+const Indented = (text) => text.replace(/^ +/, (spaces) => '\u00a0'.repeat(spaces.length));
 
-// Rows of the table: {texts, values, tr}. values come from the document where data-row says so.
-function GivenRows(table, columns, rows) {
-  return Array.from(table.tBodies[0].rows, (tr) => {
-    const source = rows && tr.dataset.row !== undefined ? rows[Number(tr.dataset.row)] : null;
-    const cells = Array.from(tr.cells);
-    const values = cells.map((cell, i) => {
-      const column = columns[i] || {};
-      const exact = source && column.field ? FieldOf(source, column.field) : undefined;
-      const plain = exact === null || ['string', 'number'].includes(typeof exact);
-      return plain && cell.dataset.value === undefined ? exact
-                                                       : CellValue(cell, column.isNumber);
-    });
-    return {texts: cells.map((cell) => cell.textContent), values, tr, source};
-  });
-}
-
-// Rows of the document that the page left out. None, unless we write the given ones alike.
-function MissingRows(given, columns, rows) {
-  if (!rows || given.length >= rows.length || given.some((row) => !row.source)) return [];
-  const alike = given.every((row) => {
-    const texts = RowTexts(row.source, columns);
-    return texts !== null && texts.every((text, i) => text === row.texts[i]);
-  });
-  if (!alike) return [];
-  const there = new Set(given.map((row) => row.source));
-  const missing = [];
-  for (const source of rows) {
-    if (there.has(source)) continue;
-    const texts = RowTexts(source, columns);
-    if (texts === null) return [];
-    missing.push({texts, values: columns.map((c) => FieldOf(source, c.field)), tr: null, source});
-  }
-  return missing;
-}
-
-const kLongText = 90;
-
-// Long names take two lines until someone asks for more; paper has them whole.
-function Fold(cell) {
-  if (cell.textContent.length <= kLongText || cell.children.length) return;
-  const text = cell.textContent;
-  cell.replaceChildren(Element('span', {class: 'long', text, title: text}));
+// A long text is shown whole where it is chosen, and on paper.
+function Fold(cell, text, short) {
+  cell.replaceChildren(Element(
+    'span', {class: 'long', role: 'button', tabindex: 0, 'aria-expanded': 'false',
+             'aria-label': text},
+    Element('span', {class: 'short', text: short}), Element('span', {class: 'whole', text})));
 }
 
 function RowElement(row, columns) {
-  if (row.tr) {
-    if (!row.folded) Array.from(row.tr.cells).forEach(Fold);
-    row.folded = true;
-    return row.tr;
+  if (!row.tr) {
+    row.tr = Element('tr');
+    row.texts.forEach((text, i) => {
+      row.tr.append(Element('td', {text, class: columns[i].isNumber ? 'number' : 'text'}));
+    });
   }
-  row.tr = Element('tr');
-  row.texts.forEach((text, i) => {
-    row.tr.append(Element('td', {text, class: columns[i].isNumber ? 'number' : 'text'}));
-  });
-  Array.from(row.tr.cells).forEach(Fold);
+  if (!row.folded) {
+    row.texts.forEach((text, i) => {
+      const short = Indented(columns[i].first[row.at] || text);
+      if (short !== text) Fold(row.tr.cells[i], text, short);
+    });
+  }
+  row.folded = true;
   return row.tr;
 }
 
 // One table with its controls. State: order, filter and how many rows are shown.
 class Table {
-  constructor(section, rows) {
-    this.section = section;
-    this.element = section.querySelector('table');
-    this.columns = ColumnsOf(this.element);
-    this.name = section.dataset.table;
-    const given = GivenRows(this.element, this.columns, rows);
-    this.rows = given.concat(MissingRows(given, this.columns, rows));
-    this.completed = this.rows.length > given.length;
+  constructor(element, index, told) {
+    this.section = element.closest('section');
+    this.element = element;
+    this.index = index;
+    this.columns = ColumnsOf(element, told);
+    this.rows = RowsOf(element, this.columns);
+    this.completed = this.columns[0].rest.length > 0;
     this.shown = this.rows;
     this.most = kPageRows;
     this.sorted = null;  // {column, direction}
@@ -370,7 +308,7 @@ class Table {
   }
 
   AddControls() {
-    const id = `filter-${this.section.dataset.document || 0}-${this.name}`;
+    const id = `filter-${this.index}`;
     this.input = Element('input', {type: 'search', id, autocomplete: 'off', spellcheck: 'false'});
     this.input.addEventListener('input', () => {
       clearTimeout(this.timer);
@@ -398,7 +336,7 @@ class Table {
 
   Title() {
     const heading = this.section.querySelector('h2');
-    return heading ? heading.textContent : this.name;
+    return heading ? heading.textContent : this.section.dataset.table;
   }
 
   AddSorting() {
@@ -408,22 +346,44 @@ class Table {
       button.addEventListener('click', () => this.SortBy(i));
       column.th.append(button);
     });
-    this.element.tBodies[0].addEventListener('mouseover', (event) => this.SayExactly(event));
-    this.element.tBodies[0].addEventListener('click', (event) => {
+    this.AddWhole(this.element.tBodies[0]);
+  }
+
+  // What a cell rounds, or shortens, when pointed at; a long text opens when chosen.
+  AddWhole(body) {
+    body.addEventListener('mouseover', (event) => this.SayExactly(event));
+    body.addEventListener('focusin', (event) => {
+      const box = event.target.getBoundingClientRect();
+      if (event.target.matches('.long')) this.SayLong(event.target, box.left, box.bottom - 10);
+    });
+    for (const gone of ['mouseout', 'focusout']) body.addEventListener(gone, () => tip.Hide());
+    const open = (event) => {
       const long = event.target.closest('.long');
-      if (long) long.classList.toggle('open');
+      if (!long || String(getSelection())) return;
+      long.setAttribute('aria-expanded', long.classList.toggle('open'));
+      tip.Hide();
+    };
+    body.addEventListener('click', open);
+    body.addEventListener('keydown', (event) => {
+      if (!['Enter', ' '].includes(event.key) || !event.target.matches('.long')) return;
+      event.preventDefault();
+      open(event);
     });
   }
 
-  // The picoseconds of a time, when pointed at.
+  SayLong(long, x, y) {
+    if (!long.classList.contains('open')) tip.Show([long.getAttribute('aria-label')], x, y);
+  }
+
   SayExactly(event) {
+    const long = event.target.closest('.long');
+    if (long) this.SayLong(long, event.clientX, event.clientY);
     const cell = event.target.closest('td');
-    if (!cell || cell.title) return;
-    const column = this.columns[cell.cellIndex];
-    if (!column || !column.field || !/_ps(\.|$)/.test(column.field)) return;
+    const column = cell && this.columns[cell.cellIndex];
+    if (!column || !column.unit || cell.title) return;
     const row = this.shown.find((candidate) => candidate.tr === cell.parentNode);
     const value = row && row.values[cell.cellIndex];
-    if (value !== null && value !== undefined) cell.title = `${value} ps`;
+    if (value !== null && value !== undefined) cell.title = `${value} ${column.unit}`;
   }
 
   // Numbers begin with the largest, words with A; then the other way round.
@@ -470,15 +430,10 @@ class Table {
   }
 }
 
-function MakeTables(documents) {
-  const tables = [];
-  for (const section of document.querySelectorAll('section[data-table]')) {
-    const table = section.querySelector('table');
-    if (!table || !table.tHead || !table.tBodies.length) continue;
-    const result = documents[Number(section.dataset.document || 0)] || {};
-    const rows = FieldOf(result, section.dataset.table);
-    tables.push(new Table(section, Array.isArray(rows) ? rows : null));
-  }
+// `told`: of each table of the page.
+function MakeTables(told) {
+  const tables = Array.from(document.querySelectorAll('section table'), (table, i) =>
+    new Table(table, i, told[i] ? told[i].columns : []));
   // Paper has no buttons: it gets every row.
   addEventListener('beforeprint', () => tables.forEach((table) => table.Show(Infinity)));
   addEventListener('afterprint', () => tables.forEach((table) => table.Show()));
@@ -659,12 +614,12 @@ function Grid(svg, x, top, bottom) {
       .attr('x1', (v) => x(v)).attr('x2', (v) => x(v)).attr('y1', top).attr('y2', bottom);
 }
 
-// Horizontal bars. rows: {name, value, fill, tip, note}; value null is unknown.
-function DrawBars(svg, width, rows) {
+// Horizontal bars. rows: {name, value, fill, tip, note, ci}; value null is unknown.
+function DrawBars(svg, width, rows, format) {
   const margin = NameMargin(rows.map((row) => row.name), width);
   const step = 24, top = 4, right = 82, bottom = top + step * rows.length;
-  const x = d3.scaleLinear().domain([0, d3.max(rows, (row) => row.value) || 1])
-      .range([margin.space, width - right]);
+  const ends = rows.map((row) => Math.max(row.value || 0, row.ci ? row.ci[1] : 0));
+  const x = d3.scaleLinear().domain([0, d3.max(ends) || 1]).range([margin.space, width - right]);
   Grid(svg, x, top, bottom);
   rows.forEach((row, i) => {
     const y = top + i * step;
@@ -674,9 +629,13 @@ function DrawBars(svg, width, rows) {
         .attr('width', known ? Math.max(1, x(row.value) - x(0)) : 40).attr('height', step - 8)
         .attr('data-value', row.value).call(Fill, known ? row.fill : 'unknown');
     svg.append('text').attr('class', 'value').attr('y', y + step / 2).attr('dy', '0.35em')
-        .attr('x', (known ? x(row.value) : x(0) + 40) + 6).text(row.note || TimeText(row.value));
+        .attr('x', (known ? x(ends[i]) : x(0) + 40) + 6).text(row.note || TimeText(row.value));
+    if (row.ci) {
+      svg.append('line').attr('class', 'range').attr('y1', y + step / 2).attr('y2', y + step / 2)
+          .attr('x1', x(Math.max(0, row.ci[0]))).attr('x2', x(row.ci[1]));
+    }
   });
-  BottomAxis(svg, x, bottom, width, TimeTicks(x.domain()));
+  BottomAxis(svg, x, bottom, width, format || TimeTicks(x.domain()));
   return bottom + 26;
 }
 
@@ -1111,6 +1070,30 @@ function BoundLegend(fills) {
       .filter(({fill}) => fills.includes(fill));
 }
 
+// The ops' time by device: that has a roof, and that has none by its reason.
+function HeadroomAnswered(result) {
+  const nameOf = DeviceNamer(result.devices);
+  const sums = new Map(result.devices.map((row) => [nameOf(row), new Map()]));
+  for (const row of result.ops) {
+    const of = sums.get(nameOf(row)), why = row.reason || '';
+    if (of) of.set(why, (of.get(why) || 0) + Num(row.total_ps));
+  }
+  const rows = Array.from(sums, ([name, of]) => ({name, total: d3.sum(Array.from(of.values())),
+    parts: Array.from(of, ([why, value]) => ({
+      key: why || 'roof', value, fill: why ? 'unknown' : 'compute',
+      text: why ? `no answer: ${why.replace(/_/g, ' ')}` : 'has a roof'}))
+        .sort((a, b) => (b.key === 'roof') - (a.key === 'roof') || b.value - a.value)}))
+      .filter((row) => row.total > 0).slice(0, kMostRows);
+  if (rows.every((row) => row.parts.every((part) => part.key === 'roof'))) return null;
+  return {
+    name: 'headroom-answered', title: 'Time that has an answer, and that has none',
+    finding: `${LargestParts(Busiest(rows))}.`,
+    how: 'Of all ops. What has no roof is hatched: what could be had back of it is unknown, not 0.',
+    legend: [{text: 'has a roof', fill: 'compute'}, {text: 'no answer', fill: 'unknown'}],
+    draw: (svg, width) => DrawStacks(svg, width, rows, true),
+  };
+}
+
 function HeadroomRoofline(result) {
   const ops = HeadroomOps(result);
   const dots = ops.filter((op) => op.intensity > 0 && op.rate > 0)
@@ -1291,18 +1274,21 @@ const kDiffVerdicts = {
 function DiffWaterfall(result) {
   if (Num(result.total.base_ps) === null || Num(result.total.head_ps) === null) return null;
   const {base, head, steps} = DiffSteps(result);
+  const scale = ScaleOfColumn('change');
   const change = base > 0 ? ` (${ChangeText(head / base)})` : '';
   const first = steps.slice().sort((a, b) => Math.abs(b.delta) - Math.abs(a.delta))[0];
   const axis = FromZero(base, head, steps) ? '' : 'The axis does not begin at 0. ';
   return {
     name: 'diff-waterfall', title: `From base to head, time of a ${result.per}`,
-    finding: `${TimeText(base)} to ${TimeText(head)}, ${TimeText(head - base, '+')}${change}; ` +
+    finding: `${TimeText(base, '', scale)} to ${TimeText(head, '', scale)}, ` +
+             `${TimeText(head - base, '+', scale)}${change}; ` +
              `${kDiffVerdicts[result.total.verdict] || result.total.verdict}` +
-             (first ? `. The largest change: ${first.name}, ${TimeText(first.delta, '+')}.` : '.'),
+             (first ? `. The largest change: ${first.name}, ${TimeText(first.delta, '+', scale)}.`
+                    : '.'),
     how: axis + (steps.some((step) => !step.proved) ? 'Pale: not proved.' : ''),
     legend: [{text: 'more', fill: 'more'}, {text: 'less', fill: 'less'},
              {text: 'total', fill: 'total'}],
-    draw: (svg, width) => DrawWaterfall(svg, width, base, head, steps),
+    draw: (svg, width) => DrawWaterfall(svg, width, base, head, steps, scale),
   };
 }
 
@@ -1314,7 +1300,7 @@ function FromZero(base, head, steps) {
   return high - low > 0.25 * high;
 }
 
-function DrawWaterfall(svg, width, base, head, steps) {
+function DrawWaterfall(svg, width, base, head, steps, scale) {
   const [low, high] = d3.extent(Levels(base, head, steps));
   const zero = FromZero(base, head, steps);
   const pad = (high - low) * 0.15 || high * 0.05 || 1;
@@ -1326,22 +1312,23 @@ function DrawWaterfall(svg, width, base, head, steps) {
   const total = (name, value, i) => {
     const y = top + i * step;
     RowName(svg, name, margin, y + step / 2, false);
-    const bar = svg.append('rect').datum({tip: [`${name}, total`, TimeText(value)]})
+    const bar = svg.append('rect').datum({tip: [`${name}, total`, TimeText(value, '', scale)]})
         .attr('class', 'mark').attr('y', y + 4).attr('height', step - 8).attr('data-value', value);
     if (zero) bar.attr('x', x(0)).attr('width', Math.max(1, x(value) - x(0)));
     else bar.attr('x', x(value) - 3).attr('width', 6);
     bar.call(Fill, 'total');
     svg.append('text').attr('class', 'value').attr('x', x(value) + 8).attr('y', y + step / 2)
-        .attr('dy', '0.35em').text(TimeText(value));
+        .attr('dy', '0.35em').text(TimeText(value, '', scale));
   };
   total('base', base, 0);
-  steps.forEach((change, i) => DrawChange(svg, change, x, top + (i + 1) * step, step, margin));
+  steps.forEach((change, i) =>
+    DrawChange(svg, change, x, top + (i + 1) * step, step, margin, scale));
   total('head', head, steps.length + 1);
-  BottomAxis(svg, x, bottom, width, TimeTicks(x.domain()));
+  BottomAxis(svg, x, bottom, width, TimeTicks(x.domain(), scale));
   return bottom + 26;
 }
 
-function DrawChange(svg, change, x, y, step, margin) {
+function DrawChange(svg, change, x, y, step, margin, scale) {
   RowName(svg, change.name, margin, y + step / 2, true);
   const left = Math.min(x(change.from), x(change.to));
   const right = Math.max(x(change.from), x(change.to));
@@ -1352,7 +1339,7 @@ function DrawChange(svg, change, x, y, step, margin) {
       .attr('data-value', change.delta).call(Fill, change.delta > 0 ? 'more' : 'less')
       .classed('pale', !change.proved);
   svg.append('text').attr('class', 'value').attr('x', right + 6).attr('y', y + step / 2)
-      .attr('dy', '0.35em').text(TimeText(change.delta, '+'));
+      .attr('dy', '0.35em').text(TimeText(change.delta, '+', scale));
 }
 
 // ---------------------------------------------------------------- views: compare and pick
@@ -1522,7 +1509,8 @@ function TreeIcicle(result) {
     name: 'tree-icicle', title: 'What is inside of what',
     finding: `${TimeText(root.value)} in all; the largest part of its own is ` +
              `${Shortened(largest.data.name, 60)}, ${TimeText(largest.value)}.`,
-    how: 'Width: own time, and that of what is below. Click, or Enter, shows a part alone; a' +
+    how: 'Width: own time, and that of what is below. Programs of one function are' +
+         ' one. Click, or Enter, shows a part alone; a' +
          ' click on what is above leads back.' +
          (unknown ? ` ${Counted(unknown, 'row')} of unknown own time: no width.` : '') +
          (left > 0 ? ` ${Counted(left, 'more row')} in the table.` : ''),
@@ -1560,6 +1548,340 @@ function DrawIcicle(svg, width, root, focus) {
         .text(Shortened(node.data.name, letters));
   }
   return (d3.max(shown, (node) => node.depth) + 1) * kNodeHeight + 2;
+}
+
+// ---------------------------------------------------------------- views: power and energy
+
+const kMostPanels = 8, kPanelHeight = 110, kLeftOfPanel = 62;
+
+// "12.3 W": three digits that count, as tables of energy have them.
+function FigureText(value, unit) {
+  if (value === null) return 'unknown';
+  const size = Math.abs(value);
+  const decimals = size === 0 || size >= 1e5 ? 0
+    : Math.min(9, Math.max(0, 2 - Math.floor(Math.log10(size))));
+  return `${Fixed(value, decimals)} ${unit}`;
+}
+
+const SecondsText = (s) => TimeText(s * 1e12);
+
+// Panels of power over time, one below the other, on one axis. panels: {name, bins: [{from, to,
+// mean, least, most, more}], bands: [{from, to, name}], lanes: [{name, from, to, share}]}, times in
+// seconds; mean null is a gap.
+function DrawPanels(svg, width, panels, end) {
+  const x = d3.scaleLinear().domain([0, end]).range([kLeftOfPanel, width - 12]);
+  let top = 22;
+  for (const panel of panels) {
+    const bottom = top + kPanelHeight;
+    const y = d3.scaleLinear().domain([0, panel.high || 1]).nice().range([bottom, top]);
+    svg.append('text').attr('class', 'panel').attr('x', kLeftOfPanel).attr('y', top - 7)
+        .text(Shortened(panel.name, Math.floor(width / 9)));
+    for (const band of panel.bands || []) {
+      svg.append('rect').attr('class', 'band').attr('x', x(band.from)).attr('y', top)
+          .attr('width', Math.max(1, x(band.to) - x(band.from))).attr('height', kPanelHeight);
+    }
+    DrawPower(svg, panel, x, y);
+    svg.append('g').attr('class', 'axis').attr('transform', `translate(${kLeftOfPanel},0)`)
+        .call(d3.axisLeft(y).ticks(4).tickFormat((v) => `${v} W`).tickSizeOuter(0));
+    top = DrawLanes(svg, panel.lanes || [], x, bottom + 4) + 34;
+  }
+  BottomAxis(svg, x, top - 34, width, (s) => TimeTicks([0, end * 1e12])(s * 1e12));
+  return top;
+}
+
+// Bins of which nothing is known, those that touch as one.
+function GapsOf(bins) {
+  const gaps = [];
+  for (const bin of bins.filter(({mean}) => mean === null)) {
+    const last = gaps[gaps.length - 1];
+    if (last && bin.from - last.to < (bin.to - bin.from) / 2) last.to = bin.to;
+    else gaps.push({...bin});
+  }
+  return gaps;
+}
+
+// The gaps, the least to the most of each bin, their mean, and what a model explains of it.
+function DrawPower(svg, {name, bins}, x, y) {
+  const [bottom, top] = y.range();
+  for (const bin of GapsOf(bins)) {
+    svg.append('rect').datum({tip: [name, 'not known', `${SecondsText(bin.from)} to ` +
+                                                       SecondsText(bin.to)]})
+        .attr('class', 'mark gap').attr('x', x(bin.from)).attr('y', top)
+        .attr('width', Math.max(1, x(bin.to) - x(bin.from))).attr('height', bottom - top)
+        .call(Fill, 'unknown');
+  }
+  const middle = (bin) => x((bin.from + bin.to) / 2), known = (value) => (bin) => bin.mean !== null &&
+    bin[value] !== undefined;
+  const line = (value) => d3.line().defined(known(value)).x(middle).y((bin) => y(bin[value]))(bins);
+  if (bins.some(known('most'))) {
+    svg.append('path').attr('class', 'spread').attr('d', d3.area().defined(known('most')).x(middle)
+        .y0((bin) => y(bin.least)).y1((bin) => y(bin.most))(bins));
+  }
+  svg.append('path').attr('class', 'power').attr('d', line('mean'));
+  if (bins.some(known('model'))) {
+    svg.append('path').attr('class', 'power model').attr('d', line('model'));
+  }
+  svg.append('g').selectAll('rect').data(bins.filter(known('mean')).map((bin) => ({...bin, tip: [
+    name, `${FigureText(bin.mean, 'W')} in the mean` +
+          (bin.most === undefined ? '' : `, ${FigureText(bin.least, 'W')} to ` +
+                                         FigureText(bin.most, 'W')) +
+          (bin.model === undefined ? '' : `, ${FigureText(bin.model, 'W')} explained`),
+    `${SecondsText(bin.from)} to ${SecondsText(bin.to)}`]}))).enter().append('rect')
+      .attr('class', 'mark bin').attr('x', (bin) => x(bin.from)).attr('y', top)
+      .attr('width', (bin) => Math.max(0.5, x(bin.to) - x(bin.from)))
+      .attr('height', bottom - top).attr('data-value', (bin) => bin.mean);
+}
+
+// What ran, under the power: the darker, the more of the time.
+function DrawLanes(svg, lanes, x, top) {
+  lanes.forEach((lane, i) => {
+    const y = top + i * 30;
+    svg.append('text').attr('class', 'value').attr('x', kLeftOfPanel).attr('y', y + 11)
+        .text(Shortened(lane.name, Math.floor((x.range()[1] - kLeftOfPanel) / 7)));
+    for (const part of lane.parts) {
+      svg.append('rect').datum({tip: [lane.name, `ran ${PercentText(part.share)} of the time`,
+                                      `${SecondsText(part.from)} to ${SecondsText(part.to)}`]})
+          .attr('class', 'mark').attr('x', x(part.from)).attr('y', y + 14)
+          .attr('width', Math.max(0.5, x(part.to) - x(part.from))).attr('height', 11)
+          .call(Fill, `name-${i % 6}`).classed('thin', true)
+          .style('fill-opacity', 0.25 + 0.75 * Math.min(1, part.share));
+    }
+  });
+  return top + lanes.length * 30;
+}
+
+const kPowerLegend = [{text: 'mean', fill: 'blue'}, {text: 'gap: not known', fill: 'unknown'}];
+
+function PowerSeries(result) {
+  const all = (result.series || []).filter((row) => row.mean_w.some((w) => w !== null));
+  if (all.length === 0) return null;
+  const start = d3.min(all, (row) => Num(row.begin_ns));
+  const s = (ns) => (ns - start) / 1e9;
+  const ends = all.map((row) => Num(row.begin_ns) + row.column_ns * row.mean_w.length);
+  const bands = result.windows.filter((row) => row.name !== null).slice(0, 40)
+      .map((row) => ({from: s(row.begin_ns), to: s(row.end_ns)}));
+  const high = d3.nest().key((row) => row.domain).rollup((rows) =>
+    d3.max(rows, (row) => d3.max(row.max_w))).object(all);
+  const panels = all.slice(0, kMostPanels).map((row) => ({
+    name: [row.source, row.device, row.domain].filter((part) => part).join(' '),
+    high: high[row.domain], bands, bins: row.mean_w.map((mean, i) => ({
+      mean, least: row.min_w[i], most: row.max_w[i],
+      from: s(Num(row.begin_ns) + i * row.column_ns),
+      to: s(Num(row.begin_ns) + (i + 1) * row.column_ns)}))}));
+  const peak = d3.max(all, (row) => d3.max(row.max_w));
+  const gaps = d3.sum(panels, ({bins}) => bins.filter((bin) => bin.mean === null).length) /
+               d3.sum(panels, ({bins}) => bins.length);
+  return {
+    name: 'power-series', title: 'Power over time',
+    finding: `at most ${FigureText(peak, 'W')}; ${gaps > 0 ? `of ${PercentText(gaps)} of the time ` +
+             'nothing is known.' : 'no gap.'}`,
+    how: 'Line: mean; pale: least to most; hatched: nothing is known.' +
+         (bands.length ? ' Grey: windows that have a name.' : '') +
+         (all.length > panels.length
+             ? ` ${Counted(all.length - panels.length, 'more sensor')} in the data.` : ''),
+    legend: gaps > 0 ? kPowerLegend : [],
+    draw: (svg, width) => DrawPanels(svg, width, panels, s(d3.max(ends))),
+  };
+}
+
+// Runs of columns in which something ran as much.
+function LaneParts(busy, column) {
+  const parts = [], level = (share) => share < 1e-6 ? 0 : Math.max(1, Math.round(share * 10));
+  busy.forEach((share, i) => {
+    const last = parts[parts.length - 1];
+    if (last && last.level === level(share)) last.to = (i + 1) * column;
+    else parts.push({level: level(share), share, from: i * column, to: (i + 1) * column});
+  });
+  return parts.filter((part) => part.level > 0);
+}
+
+function TimelineBins({from_s: from, to_s: to, measured_w: mean, explained_w: model, capture_s}) {
+  const bins = [], least = capture_s * 1e-4;  // what rounding leaves, and nobody sees
+  let known = 0;
+  from.forEach((begin, i) => {
+    if (begin - known > least) bins.push({from: known, to: begin, mean: null});
+    bins.push({from: begin, to: to[i], mean: mean[i], model: model[i]});
+    known = Math.max(known, to[i]);
+  });
+  if (capture_s - known > least) bins.push({from: known, to: capture_s, mean: null});
+  return bins;
+}
+
+function EnergyTimelines(result) {
+  const all = (result.drawn && result.drawn.timelines || []).filter((row) => row.from_s.length);
+  if (all.length === 0) return null;
+  const nameOf = DeviceNamer(all);
+  const panels = all.slice(0, kMostPanels).map((row) => ({
+    name: nameOf(row), bins: TimelineBins(row),
+    high: d3.max([...row.measured_w, ...row.explained_w]),
+    lanes: row.lanes.slice(0, 6).map((lane) => ({
+      name: lane.name, parts: LaneParts(lane.busy, row.capture_s / lane.busy.length)}))}));
+  const lanes = d3.max(all, (row) => row.lanes.length);
+  return {
+    name: 'energy-timeline', title: 'Power, and what ran',
+    finding: panels.map(({name, high}) => `${name}: at most ${FigureText(high, 'W')}`).join('; ') +
+             '.',
+    how: 'Line: measured; dashed: explained by what ran; hatched: not covered. Below: what ran,' +
+         ' the darker, the more of the time.' +
+         (lanes > 6 ? ' The six that ran longest.' : '') +
+         (all.length > panels.length
+             ? ` ${Counted(all.length - panels.length, 'more device')} are not drawn.` : ''),
+    draw: (svg, width) => DrawPanels(svg, width, panels, d3.max(all, (row) => row.capture_s)),
+  };
+}
+
+const EnergyBars = (table, name) => (result) => {
+  const sorted = result[table].filter((row) => Num(row.energy_j) !== null)
+      .sort((a, b) => b.energy_j - a.energy_j);
+  const nameOf = DeviceNamer(result[table]);
+  const several = new Set(result[table].map(nameOf)).size > 1;
+  const rows = sorted.slice(0, 20).map((row) => ({
+    name: row[name] + (several ? ` ${nameOf(row)}` : ''), of: row.function,
+    program: row.program_id, value: row.energy_j, ci: row.energy_j_ci95, fill: 'compute',
+    note: FigureText(row.energy_j, 'J'),
+    tip: [row[name], FigureText(row.energy_j, 'J') + (row.energy_j_ci95
+      ? `, 95 % ${FigureText(row.energy_j_ci95[0], 'J')} to ` +
+        FigureText(row.energy_j_ci95[1], 'J') : ', interval unknown'),
+          `${FigureText(row.mean_w, 'W')} in the mean, ${Counted(row.count, 'execution')}`]}));
+  if (rows.length === 0) return null;
+  const unknown = result[table].length - sorted.length;
+  return {
+    name: `energy-${table}`, title: `Energy by ${name}`,
+    finding: `${Shortened(rows[0].name, 60)} took most: ${rows[0].note}` +
+             (Num(sorted[0].share) === null ? '.' : `, ${PercentText(sorted[0].share)}.`),
+    how: 'Line: the 95 % interval.' +
+         (sorted.length > 20 ? ` ${Counted(sorted.length - 20, `more ${name}`)} in the table.` : '') +
+         (unknown ? ` ${Counted(unknown, name)} without a known energy.` : ''),
+    draw: (svg, width) => DrawBars(svg, width, Distinct(rows), (v) => `${v} J`),
+  };
+};
+
+// ---------------------------------------------------------------- views: tuning and grids
+
+const kMostRacers = 12;
+
+// How each variant stood after so many runs, beside whichever was the pick then.
+function TuneRace(result) {
+  const race = result.drawn && result.drawn.race || [];
+  if (race.length < 2 || !result.pick) return null;
+  const standing = new Map();
+  for (const stage of race) {
+    for (const row of stage.variants) {
+      const ratio = row.id === stage.pick ? 1 : Num(row.ratio);
+      if (ratio === null) continue;
+      if (!standing.has(row.id)) standing.set(row.id, []);
+      const leads = row.id === stage.pick, ci = leads ? null : row.ratio_ci;
+      const interval = ci ? `interval ${ChangeText(ci[0])} to ${ChangeText(ci[1])}`
+                          : 'interval unknown';
+      standing.get(row.id).push({runs: stage.runs, ratio, ci, tip: [
+        row.id, leads ? 'leads' : `${ChangeText(ratio)} beside ${stage.pick}, ${interval}`,
+        `after ${Counted(stage.runs, 'run')}, ${Counted(stage.rounds, 'round')}`]});
+    }
+  }
+  const rows = result.variants.filter((row) => standing.has(row.id))
+      .sort((a, b) => (b.id === result.pick) - (a.id === result.pick) ||
+                      (Num(a.ratio) || Infinity) - (Num(b.ratio) || Infinity))
+      .slice(0, kMostRacers)
+      .map((row) => ({id: row.id, points: Racing(standing.get(row.id), row, race), out:
+        row.eliminated, picked: row.id === result.pick}));
+  const left = standing.size - rows.length, band = Num(result.delta) || 0;
+  const dropped = rows.filter((row) => row.out).length;
+  return {
+    name: 'tune-race', title: 'The race',
+    finding: `${result.pick} after ${Counted(result.runs, 'run')}: ${result.claim}; ` +
+             `${dropped} of ${Counted(rows.length, 'variant')} dropped.`,
+    how: 'Line: how much more than the pick of that time; pale: its interval; grey band: a tie,' +
+         ` up to ${PercentText(band)}; cross: dropped.` +
+         (left > 0 ? ` ${Counted(left, 'more variant')} in the table.` : ''),
+    legend: rows.slice(0, 6).map((row, i) => ({text: row.id, fill: `name-${i}`}))
+        .concat(rows.length > 6 ? [{text: 'others', fill: 'name-6'}] : []),
+    draw: (svg, width) => DrawRace(svg, width, rows, band, race),
+  };
+}
+
+// Until it was dropped.
+function Racing(points, row, race) {
+  if (!row.eliminated) return points;
+  const end = race.find((stage) => stage.rounds >= row.eliminated.round);
+  const kept = points.filter((point) => !end || point.runs <= end.runs);
+  return kept.length ? kept : points.slice(0, 1);
+}
+
+function DrawRace(svg, width, rows, band, race) {
+  const height = 260, top = 12, right = width - 112;
+  const x = d3.scaleLog().domain([race[0].runs || 1, race[race.length - 1].runs])
+      .range([kLeftOfPanel, right]);
+  const ratios = rows.flatMap((row) => row.points.map((point) => point.ratio));
+  const low = Math.min(1 - 2 * band, d3.min(ratios)), high = Math.max(1 + 2 * band, d3.max(ratios));
+  const pad = (high - low) * 0.08;
+  const y = d3.scaleLinear().domain([low - pad, high + pad]).range([top + height, top]).clamp(true);
+  svg.append('rect').attr('class', 'band').attr('x', kLeftOfPanel).attr('y', y(1 + band))
+      .attr('width', right - kLeftOfPanel).attr('height', Math.max(1, y(1 - band) - y(1 + band)));
+  rows.slice().reverse().forEach((row, i) =>
+    DrawRacer(svg, row, `name-${Math.min(6, rows.length - 1 - i)}`, x, y));
+  NameRacers(svg, rows, x, y);
+  svg.append('g').attr('class', 'axis').attr('transform', `translate(${kLeftOfPanel},0)`)
+      .call(d3.axisLeft(y).ticks(6).tickSizeOuter(0)
+          .tickFormat((v) => ChangeText(v).replace(/\.0+ /, ' ')));
+  BottomAxis(svg, x, top + height, width, x.tickFormat((right - kLeftOfPanel) / 60, ','));
+  svg.append('text').attr('class', 'axis-title').attr('text-anchor', 'middle')
+      .attr('x', (kLeftOfPanel + right) / 2).attr('y', top + height + 36).text('runs of all variants');
+  return top + height + 46;
+}
+
+function DrawRacer(svg, {id, points, picked}, fill, x, y) {
+  svg.append('path').attr('class', `interval fill-${fill} line-${fill}`).attr('d', d3.area()
+      .defined((point) => point.ci).x((point) => x(point.runs))
+      .y0((point) => y(point.ci[0])).y1((point) => y(point.ci[1]))(points));
+  const line = d3.line().x((point) => x(point.runs)).y((point) => y(point.ratio))(points);
+  for (const stroke of ['under', `line-${fill}`]) {
+    svg.append('path').attr('class', `racer ${stroke}`).classed('picked', picked).attr('d', line);
+  }
+  for (const point of points) {
+    svg.append('circle').datum(point).attr('class', 'mark').attr('cx', x(point.runs))
+        .attr('cy', y(point.ratio)).attr('r', 2.5).attr('data-value', point.ratio)
+        .attr('data-variant', id).call(Fill, fill);
+  }
+}
+
+// At the ends of their lines, below each other where they would overlap.
+function NameRacers(svg, rows, x, y) {
+  const taken = [];
+  for (const {id, points, out} of rows) {
+    const last = points[points.length - 1], left = x(last.runs) + 8;
+    let at = y(last.ratio);
+    while (taken.some(([l, t]) => Math.abs(l - left) < 76 && Math.abs(t - at) < 13)) at -= 1;
+    taken.push([left, at]);
+    svg.append('text').attr('class', 'value').attr('x', left).attr('y', at).attr('dy', '0.35em')
+        .text((out ? '✕ ' : '') + Shortened(id, 10));
+  }
+}
+
+// The settings of a grid: the median of each with its interval.
+function GridSettings(result) {
+  const known = result.settings.filter((row) => Num(row.median_latency_us) !== null);
+  const rows = known.slice(0, 40).map((row) => {
+    const ci = (row.median_latency_us_ci95 || []).map((us) => us * 1e6);
+    const median = row.median_latency_us * 1e6;
+    return {name: row.setting, median, min: ci.length ? ci[0] : median,
+            max: Num(row.p95_latency_us) === null ? median : row.p95_latency_us * 1e6,
+            ci: ci.length ? ci : null, samples: [],
+            tip: [row.setting, `median ${TimeText(median)}` + (ci.length
+              ? `, 95 % ${TimeText(ci[0])} to ${TimeText(ci[1])}` : ', interval unknown'),
+                  `p95 ${TimeText(Num(row.p95_latency_us) && row.p95_latency_us * 1e6)}, ` +
+                  Counted(row.n, 'sample')]};
+  });
+  if (rows.length === 0) return null;
+  const best = rows.slice().sort((a, b) => a.median - b.median)[0];
+  const left = result.settings.length - rows.length;
+  return {
+    name: 'grid-settings', title: 'Latency of each setting',
+    finding: `${best.name} has the least median: ${TimeText(best.median)}.`,
+    how: 'Diamond: median; thick bar: its 95 % interval; line: to the 95 % quantile.' +
+         (left > 0 ? ` ${Counted(left, 'more setting')} in the table.` : '') +
+         (LogSpread(rows) ? ' The axis is logarithmic.' : ''),
+    draw: (svg, width) => DrawRuns(svg, width, rows),
+  };
 }
 
 // ---------------------------------------------------------------- timeline: data
@@ -2088,6 +2410,7 @@ const kViews = {
     {before: 'steps', make: WhereSteps},
   ],
   'xplane-time.headroom.v1': [
+    {before: 'ops', make: HeadroomAnswered},
     {before: 'ops', make: HeadroomRoofline},
     {before: 'ops', make: HeadroomRecoverable},
   ],
@@ -2096,17 +2419,41 @@ const kViews = {
   'xplane-time.functions.v1': [{before: 'functions', make: ReportFunctions}],
   'xplane-time.kernels.v1': [{before: 'kernels', make: ReportKernels}],
   'xplane-time.tree.v1': [{before: 'tree', make: TreeIcicle}],
+  'xplane-time.power.v1': [{before: 'energy', make: PowerSeries}],
+  'xplane-time.energy.v1': [
+    {before: 'devices', make: EnergyTimelines},
+    {before: 'kernels', make: EnergyBars('kernels', 'kernel')},
+    {before: 'layers', make: EnergyBars('layers', 'layer')},
+  ],
+  'xplane-time.tune-result.v1': [{before: 'variants', make: TuneRace}],
+  'xplane-time.grid.v1': [{before: 'settings', make: GridSettings}],
   'xplane-time.pick.v1': [{before: 'variants', make: PickIntervals}],
 };
 
-// The table of this result; else another result's table of the same name.
-function SectionOf(index, table) {
+// The tables of this result; else those of another result that are called so.
+function SectionsOf(index, table) {
   const named = Array.from(document.querySelectorAll('section[data-table]'))
       .filter((section) => section.dataset.table === table);
-  return named.find((section) => Number(section.dataset.document || 0) === index) || named[0];
+  const own = named.filter((section) => Number(section.dataset.document || 0) === index);
+  return own.length ? own : named;
 }
 
-// Figures of one result, in front of their tables.
+// Under the heading of its table; of several tables in front of them all.
+function Place(figure, sections, main) {
+  const [first] = sections;
+  if (!first) {
+    const any = main.querySelector('section');
+    if (any) any.before(figure);
+    else main.append(figure);
+  } else if (sections.length > 1 || !first.querySelector('h2')) {
+    first.before(figure);
+  } else {
+    const next = Array.from(first.children).find((child) => !child.matches('h2, figure'));
+    first.insertBefore(figure, next || null);
+  }
+}
+
+// Figures of one result, beside their tables.
 function MakeFigures(result, index, path = '') {
   const main = document.querySelector('main') || document.body;
   const figures = [];
@@ -2120,10 +2467,9 @@ function MakeFigures(result, index, path = '') {
       main.prepend(Element('p', {class: 'note', text: `A chart is missing: ${error.message}`}));
       continue;
     }
-    const section = SectionOf(index, path + before);
-    const place = section || main.querySelector('section');
-    if (place) place.before(figure.element);
-    else main.append(figure.element);
+    const own = SectionsOf(index, path + before);
+    // What is in another result comes after it.
+    Place(figure.element, own.length || !path ? own : SectionsOf(index, before).slice(-1), main);
     figures.push(figure);
   }
   if (result.why && result.why.schema) figures.push(...MakeFigures(result.why, index, 'why.'));
@@ -2175,14 +2521,16 @@ function AddTheme(figures) {
 }
 
 async function Main() {
-  let documents = [], timeline;
+  let documents = [], tables = [], timeline;
   try {
-    ({documents, timeline} = await OpenData());
+    let drawn;
+    ({documents, tables = [], drawn = {}, timeline} = await OpenData());
+    if (documents.length) documents[0].drawn = drawn;
   } catch (error) {
     (document.querySelector('main') || document.body).prepend(Element('p', {
       class: 'note', text: `No charts: the page's data cannot be opened (${error.message}).`}));
   }
-  MakeTables(documents);
+  MakeTables(tables);
   // Where the time went says more of a device than busy or not.
   if (documents.some((result) => result.schema === 'xplane-time.where.v1')) {
     kViews['xplane-time.report.v1'] = kViews['xplane-time.report.v1']

@@ -13,6 +13,7 @@ import os
 import pathlib
 import random
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -20,6 +21,10 @@ import browser
 import make_page
 
 HERE = pathlib.Path(__file__).resolve().parent
+TOOLS = HERE.parents[1] / "tools"
+sys.path.insert(0, str(TOOLS))
+from xspace import Plane, Unsigned, space  # noqa: E402: of the tests of the program
+
 FIXTURES = HERE / "fixtures"
 HOSTILE = "</script><img src=x onerror=\"document.title='owned'\">"
 CANVAS = "document.querySelector('canvas')"
@@ -45,13 +50,6 @@ def hostile_report():
     samples = [{**row, "function": HOSTILE} for row in base["samples"][:4]]
     return report(kernels=[kernel(kernel=HOSTILE, function="\u202eevil " + HOSTILE)],
                   functions=functions, samples=samples)
-
-
-def long_report():
-    """450 kernels; times of which many lie between two last digits, and one is unknown."""
-    rows = [kernel(kernel=f"k{i}", count=i, self_ps=None if i == 7 else 1_062_500 * (i + 1),
-                   total_ps=1_062_500 * (i + 1)) for i in range(450)]
-    return report(kernels=rows)
 
 
 def recoverable_headroom():
@@ -137,6 +135,31 @@ def many_samples():
     return report(samples=samples)
 
 
+def power():
+    """One sensor; of a part of its time nothing is known."""
+    mean = [50 + i % 7 for i in range(90)]
+    mean[30:40] = [None] * 10
+    series = {"source": "rapl", "device": "package-0", "domain": "package", "begin_ns": 7 * 10**12,
+              "column_ns": 8_000_000, "mean_w": mean,
+              "min_w": [w and w - 3 for w in mean], "max_w": [w and w + 5 for w in mean]}
+    window = {"name": "step", "begin_ns": 7 * 10**12 + 10**8, "end_ns": 7 * 10**12 + 3 * 10**8}
+    return {"schema": "xplane-time.power.v1", "series": [series], "windows": [window]}
+
+
+def tuning():
+    """Three variants, of which one is dropped; and how the race went."""
+    ids = ["a", "b", "c"]
+    stages = [{"runs": 3 * 2**i, "rounds": 2**i, "pick": "a", "variants": [
+        {"id": each, "ratio": None if each == "a" else 1 + 0.01 * ids.index(each),
+         "ratio_ci": None if each == "a" else [1 + 0.01 * ids.index(each) - 0.1 / 2**i,
+                                               1 + 0.01 * ids.index(each) + 0.1 / 2**i]}
+        for each in ids]} for i in range(6)]
+    rows = [{"id": each, "ratio": 1 + 0.01 * ids.index(each), "ratio_ci": None, "eliminated":
+             {"by": "a", "round": 8, "reason": "slower"} if each == "c" else None} for each in ids]
+    return ({"schema": "xplane-time.tune-result.v1", "pick": "a", "claim": "pick", "delta": 0.005,
+             "runs": 96, "variants": rows}, {"race": stages})
+
+
 def edges():
     """One event, and times at the ends of int64."""
     device = fixture("report")["devices"][0]
@@ -148,20 +171,18 @@ def edges():
 
 
 LANES = timeline_events()
-EXACT = [{"name": f"n{i}", "big_ps": value} for i, value in enumerate(
-    [2**62 + 1, 2**62 + 3, 2**62 + 2, None, 2**62, 5])]
 DOCUMENTS = {
     **{path.stem: fixture(path.stem) for path in sorted(FIXTURES.glob("*.json"))},
     "hostile": hostile_report(),
-    "long": long_report(),
     "recoverable": recoverable_headroom(),
     "unknown": unknown_where(),
     "timeline": timeline_document(LANES, 5000),
     "timeline_all": timeline_document(LANES, 0),
-    "exact": {"schema": "xplane-time.exact", "rows": EXACT},
     "samples": many_samples(),
     "many": many_devices(),
     "edges": edges(),
+    "power": power(),
+    "race": tuning()[0],
     "empty": report(devices=[], functions=[], combined=[], kernels=[], samples=[]),
 }
 
@@ -239,6 +260,32 @@ CLOSE_COLOURS = """(matrix) => {
   return close;
 }"""
 
+# Colours of shapes and of lines that stand out too little from the ground, by the style sheet: a
+# shape has an outline, a line has not.
+LOW_COLOURS = """(() => {
+  const style = getComputedStyle(document.documentElement);
+  const of = (name) => d3.rgb(style.getPropertyValue('--' + name).trim());
+  const ground = of('ground');
+  const over = (c) => d3.rgb(...['r', 'g', 'b'].map((k) =>
+    c[k] * c.opacity + ground[k] * (1 - c.opacity)));
+  const light = (c) => { const f = (v) => (v /= 255) <= 0.03928 ? v / 12.92
+    : ((v + 0.055) / 1.055) ** 2.4; return 0.2126 * f(c.r) + 0.7152 * f(c.g) + 0.0722 * f(c.b); };
+  const ratio = (c) => { const [x, y] = [light(over(c)), light(ground)].sort((p, q) => q - p);
+    return (x + 0.05) / (y + 0.05); };
+  const fills = ['blue', 'vermilion', 'green', 'purple', 'orange', 'sky', 'grey', 'pale']
+    .concat(d3.range(7).map((i) => 'name-' + i));
+  return fills.filter((name) => Math.max(ratio(of(name)), ratio(of('outline'))) < 3)
+    .concat(['blue', 'vermilion', 'grey', 'ink', 'soft', 'accent']
+      .filter((name) => ratio(of(name)) < 3));
+})()"""
+
+# Figures without words for whoever does not see them.
+WORDLESS = """Array.from(document.querySelectorAll('figure'), (figure) => {
+  const picture = figure.querySelector(':scope > svg, canvas');
+  return [figure.dataset.figure, picture.getAttribute('role'),
+          picture.getAttribute('aria-label') || '', figure.querySelector('figcaption')];
+}).filter(([, role, label, caption]) => !role || label.length < 20 || !caption)"""
+
 UNNAMED = """Array.from(document.querySelectorAll('button, input, canvas, figure > svg, [role]'))
   .filter((e) => !(e.getAttribute('aria-label') || e.textContent.trim() ||
                    (e.labels && e.labels.length) || ['status'].includes(e.getAttribute('role'))))
@@ -255,7 +302,8 @@ class PageTest(unittest.TestCase):
         cls.root = pathlib.Path(cls.kept or cls.folder.name)
         cls.root.mkdir(parents=True, exist_ok=True)
         for name, document in DOCUMENTS.items():
-            text = make_page.page([json.dumps(document)], f"xplane-time {name}", most=200)
+            drawn = json.dumps(tuning()[1] if name == "race" else {})
+            text = make_page.page([json.dumps(document)], f"xplane-time {name}", drawn)
             (cls.root / f"{name}.html").write_text(text)
         cls.browser = browser.Browser()
 
@@ -274,20 +322,6 @@ class PageTest(unittest.TestCase):
         self.assertEqual(page.problems, [])
         self.assertEqual(page.requests, [])
 
-    def column(self, page, table, place):
-        return page.evaluate(
-            f"Array.from(document.querySelectorAll('section[data-table={table}] tbody tr'), "
-            f"(tr) => tr.cells[{place}].textContent)")
-
-    def place(self, page, table, field):
-        return page.evaluate(
-            f"document.querySelector('section[data-table={table}] th[data-field=\"{field}\"]')"
-            ".cellIndex")
-
-    def sort(self, page, table, field):
-        page.evaluate(f"document.querySelector('section[data-table={table}] "
-                      f"th[data-field=\"{field}\"] button').click()")
-
     def marks(self, page, figure, selector, attribute):
         return page.evaluate(
             f"Array.from(document.querySelectorAll('[data-figure={figure}] {selector}'), "
@@ -303,7 +337,9 @@ class PageTest(unittest.TestCase):
                     page.prefer(dark)
                     self.assertClean(page)
                     self.assertEqual(page.evaluate(LOW_CONTRAST), [])
+                    self.assertEqual(page.evaluate(LOW_COLOURS), [])
                     self.assertEqual(page.evaluate(UNNAMED), [])
+                    self.assertEqual(page.evaluate(WORDLESS), [])
                     if self.kept:
                         page.evaluate(TWO_FRAMES)
                         page.screenshot(self.root / f"{name}{'_dark' if dark else ''}.png")
@@ -316,11 +352,25 @@ class PageTest(unittest.TestCase):
                     page.screenshot(self.root / f"{name}_phone.png")
             page.close()
 
+    def test_whoever_tabs_sees_where_they_are(self):
+        page = self.open("pick")
+        seen = set()
+        for _ in range(8):
+            page.key("Tab")
+            place, style, width = page.evaluate(
+                "(() => { const e = document.activeElement, s = getComputedStyle(e); "
+                "return [e.outerHTML.slice(0, 60), s.outlineStyle, parseFloat(s.outlineWidth)]; })()")
+            if not place.startswith("<body"):
+                self.assertNotEqual(style, "none", place)
+                self.assertGreaterEqual(width, 2, place)
+                seen.add(place)
+        self.assertGreaterEqual(len(seen), 2)
+
     def test_axe(self):
         source = axe_source()
         if source is None:
             self.skipTest("no axe-core: pip install axe-core-python")
-        for name in ("hostile", "unknown", "compare", "pick", "timeline"):
+        for name in ("hostile", "unknown", "compare", "pick", "timeline", "power", "race"):
             with self.subTest(page=name):
                 page = self.open(name, dark=name == "unknown")
                 page.evaluate(source + ";1")
@@ -339,8 +389,9 @@ class PageTest(unittest.TestCase):
         expected = {
             "report": ["report-devices", "report-functions", "report-kernels"],
             "where": ["where-devices", "where-functions", "where-steps"],
-            "headroom": ["headroom-roofline"],
-            "recoverable": ["headroom-roofline", "headroom-recoverable"],
+            "headroom": ["headroom-answered", "headroom-roofline"],
+            "recoverable": ["headroom-answered", "headroom-roofline", "headroom-recoverable"],
+            "power": ["power-series"], "race": ["tune-race"],
             "diff": ["diff-waterfall"], "compare": ["compare-intervals", "diff-waterfall"],
             "pick": ["pick-intervals"], "tree": ["tree-icicle"], "empty": [], "timeline": ["timeline"],
         }
@@ -353,111 +404,13 @@ class PageTest(unittest.TestCase):
                 self.assertEqual(page.evaluate("document.querySelectorAll('main > .note').length"),
                                  0)
 
-    # Tables.
-
-    def test_a_click_sorts_numbers_and_the_next_turns_them_round(self):
-        page = self.open("report")
-        rows = fixture("report")["kernels"]
-        place = self.place(page, "kernels", "kernel")
-        order = sorted(rows, key=lambda row: -row["max_ps"])
-        self.sort(page, "kernels", "max_ps")
-        self.assertEqual(self.column(page, "kernels", place), [row["kernel"] for row in order])
-        state = "document.querySelector('th[data-field=max_ps]').getAttribute('aria-sort')"
-        self.assertEqual(page.evaluate(state), "descending")
-        self.sort(page, "kernels", "max_ps")
-        self.assertEqual(self.column(page, "kernels", place)[0], order[-1]["kernel"])
-        self.assertEqual(page.evaluate(state), "ascending")
-        self.sort(page, "kernels", "kernel")
-        self.assertEqual(page.evaluate("document.querySelectorAll('[aria-sort]').length"), 1)
-        self.assertClean(page)
-
-    def test_the_keyboard_sorts(self):
-        page = self.open("pick")
-        page.evaluate("document.querySelector('th[data-field=ratio] button').focus()")
-        page.key("Enter")
-        self.assertEqual(self.column(page, "variants", 0)[0], "7")
-
-    def test_integers_beyond_doubles_sort_and_show_exactly(self):
-        page = self.open("exact")
-        self.sort(page, "rows", "big_ps")
-        self.assertEqual(self.column(page, "rows", 0), ["n1", "n2", "n0", "n4", "n5", "n3"])
-        self.sort(page, "rows", "big_ps")  # unknown is last both ways
-        self.assertEqual(self.column(page, "rows", 0), ["n5", "n4", "n0", "n2", "n1", "n3"])
-        title = page.evaluate(
-            "(() => { const cell = document.querySelectorAll('tbody tr')[4].cells[1]; "
-            "cell.dispatchEvent(new MouseEvent('mouseover', {bubbles: true})); "
-            "return cell.title; })()")
-        self.assertEqual(title, f"{2**62 + 3} ps")
-
-    def filter(self, page, table, text):
-        page.evaluate(f"document.querySelector('section[data-table={table}] input').focus()")
-        page.call("Input.insertText", text=text)
-        page.wait(f"document.querySelector('section[data-table={table}] output').textContent"
-                  ".includes('found')")
-
-    def test_a_filter_finds(self):
-        page = self.open("report")
-        self.filter(page, "kernels", "WRAPPED_tanh")
-        found = self.column(page, "kernels", 0)
-        expected = [row["kernel"] for row in fixture("report")["kernels"]
-                    if "wrapped_tanh" in row["kernel"]]
-        self.assertEqual(found, expected)
-        said = page.evaluate("document.querySelector('section[data-table=kernels] output').value")
-        self.assertEqual(said, f"{len(expected)} of 72 rows, {len(expected)} found")
-
-    def test_a_long_table_grows_and_what_the_page_left_out_is_written_alike(self):
-        page = self.open("long")
-        self.assertEqual(len(self.column(page, "kernels", 0)), 200)
-        self.assertEqual(page.evaluate("getComputedStyle(document.querySelector('.cut')).display"),
-                         "none")
-        page.evaluate("document.querySelectorAll('.growth button')[0].click()")
-        grow = "Array.from(document.querySelectorAll('section[data-table=kernels] .growth button'))"
-        page.evaluate(f"{grow}[0].click()")
-        self.assertEqual(len(self.column(page, "kernels", 0)), 400)
-        page.evaluate(f"{grow}[1].click()")
-        rows = DOCUMENTS["long"]["kernels"]
-        for column in make_page.columns_of(rows):
-            place = self.place(page, "kernels", column["field"])
-            texts = [make_page.cell(make_page.field(row, column["field"]), column) for row in rows]
-            # The mock chooses units by all rows.
-            self.assertEqual(self.column(page, "kernels", place), texts, column["field"])
-
-    def test_paper_gets_every_row_and_no_controls(self):
-        page = self.open("long")
-        page.call("Emulation.setEmulatedMedia", media="print")
-        page.evaluate("dispatchEvent(new Event('beforeprint'))")
-        self.assertEqual(len(self.column(page, "kernels", 0)), 450)
-        self.assertEqual(page.evaluate("Array.from(document.querySelectorAll('.controls, .theme'))"
-                                       ".filter((e) => e.getClientRects().length).length"), 0)
-        page.evaluate("dispatchEvent(new Event('afterprint'))")
-        self.assertEqual(len(self.column(page, "kernels", 0)), 200)
-
     def test_prints(self):
         self.assertTrue(self.open("pick", dark=True).pdf().startswith(b"%PDF"))
-
-    def test_nothing_is_lost_without_scripts(self):
-        page = self.open("report", script=False)
-        rows = fixture("report")["kernels"]
-        self.assertEqual(self.column(page, "kernels", 0), [row["kernel"] for row in rows])
-        self.assertEqual(page.evaluate("document.querySelectorAll('button, figure').length"), 0)
-
-    def test_data_that_cannot_be_opened_leaves_the_tables(self):
-        text = (self.root / "report.html").read_text()
-        start = text.index(' id="data">') + len(' id="data">')
-        broken = self.root / "broken.html"
-        broken.write_text(text[:start] + "AAAA" + text[text.index("</script>", start):])
-        page = self.browser.open(broken)
-        self.addCleanup(page.close)
-        self.assertIn("cannot be opened",
-                      page.evaluate("document.querySelector('main > .note').textContent"))
-        self.sort(page, "kernels", "max_ps")
-        self.assertEqual(len(self.column(page, "kernels", 0)), 72)
 
     def test_a_hostile_name_stays_text(self):
         page = self.open("hostile")
         self.assertEqual(page.evaluate("document.querySelectorAll('img').length"), 0)
         self.assertEqual(page.evaluate("document.title"), "xplane-time hostile")
-        self.assertEqual(self.column(page, "kernels", 0), [HOSTILE])
         self.assertIn(HOSTILE[:20], page.evaluate(
             "document.querySelector('[data-figure=report-kernels]').textContent"))
         self.assertClean(page)
@@ -515,9 +468,9 @@ class PageTest(unittest.TestCase):
         self.addCleanup(page.close)
         found = page.evaluate("Array.from(document.querySelectorAll('figure, section'), "
                               "(e) => e.dataset.figure || e.dataset.document + e.dataset.table)")
-        self.assertEqual(found[:4], ["0devices", "report-functions", "0functions", "0combined"])
+        self.assertEqual(found[:3], ["0devices", "0functions", "report-functions"])
         at = found.index("where-devices")
-        self.assertEqual(found[at + 1], "1devices")
+        self.assertEqual(found[at - 1], "1devices")
         self.assertClean(page)
 
     def test_parts_of_where_add_up_to_the_spans(self):
@@ -597,6 +550,40 @@ class PageTest(unittest.TestCase):
         page.key("Escape")
         self.assertTrue(page.evaluate("document.querySelector('.tip').hidden"))
 
+    def test_power_over_time_has_its_gap_and_equals_the_json(self):
+        page = self.open("power")
+        series, = DOCUMENTS["power"]["series"]
+        values = list(map(float, self.marks(page, "power-series", "rect.bin", "data-value")))
+        self.assertEqual(values, [w for w in series["mean_w"] if w is not None])
+        gaps = page.evaluate("Array.from(document.querySelectorAll('.gap'), "
+                             "(gap) => [gap.x.baseVal.value, gap.width.baseVal.value])")
+        self.assertEqual(len(gaps), 1)
+        bins = page.evaluate("Array.from(document.querySelectorAll('.bin'), "
+                             "(bin) => bin.x.baseVal.value)")
+        self.assertAlmostEqual(gaps[0][0] + gaps[0][1], bins[30], delta=0.1)
+        self.assertIn("11.1 % of the time nothing is known", page.evaluate(
+            "document.querySelector('figcaption').textContent"))
+        self.assertEqual(page.evaluate("document.querySelectorAll('svg .band').length"), 1)
+
+    def test_a_race_shows_estimates_until_a_variant_is_dropped(self):
+        page = self.open("race")
+        shown = {}
+        for variant, value in zip(self.marks(page, "tune-race", "circle", "data-variant"),
+                                  self.marks(page, "tune-race", "circle", "data-value")):
+            shown.setdefault(variant, []).append(float(value))
+        self.assertEqual(shown, {"a": [1] * 6, "b": [1.01] * 6, "c": [1.02] * 4})
+        text = page.evaluate("document.querySelector('figure').textContent")
+        self.assertIn("✕ c", text)
+        self.assertIn("1 of 3 variants dropped", text)
+
+    def test_headroom_says_what_has_no_answer(self):
+        page = self.open("recoverable")
+        result = DOCUMENTS["recoverable"]
+        values = map(int, self.marks(page, "headroom-answered", "rect.mark", "data-value"))
+        self.assertEqual(sum(values), sum(row["total_ps"] for row in result["ops"]))
+        self.assertIn("no answer", page.evaluate(
+            "document.querySelector('[data-figure=headroom-answered] .finding').textContent"))
+
     # The timeline.
 
     def search(self, page, text):
@@ -674,7 +661,7 @@ class PageTest(unittest.TestCase):
 
 
 TESTDATA = HERE.parents[2] / "testdata"
-BINARY = os.environ.get("XPLANE_TIME")
+BINARY = os.environ.get("XPLANE_TIME") and pathlib.Path(os.environ["XPLANE_TIME"]).resolve()
 VARIANTS, SIDES = TESTDATA / "jax_cpu_variants.xplane.pb", TESTDATA / "diff"
 SIDES_OF = ["--base", *sorted(SIDES.glob("*base*")), "--head", *sorted(SIDES.glob("*head*"))]
 # Commands, and the least figures of their pages.
@@ -685,7 +672,27 @@ COMMANDS = (
     (["functions", VARIANTS], 1), (["kernels", VARIANTS], 1), (["tree", VARIANTS], 1),
     (["brief", VARIANTS], 0), (["planes", VARIANTS], 0),
     (["energy", TESTDATA / "energy" / "jax_cpu_mixture.xplane.pb", "--power",
-      TESTDATA / "energy" / "replayed.power.jsonl"], 0))
+      TESTDATA / "energy" / "replayed.power.jsonl"], 3),
+    (["power", "replay", TESTDATA / "energy" / "replayed.power.jsonl"], 1))
+
+
+LETTERS = "".join(f"{i:03}" for i in range(60))  # of a name, 180
+LONG = "long_" + LETTERS
+ALIKE = [LETTERS[:90] + middle + LETTERS[90:] for middle in ("left", "right")]
+PROGRAM = 12345678901234567890
+
+
+def many_kernels():
+    """1000 kernels; of some the times differ beyond what a cell, or a double, shows."""
+    plane = Plane("/device:GPU:0")
+    line = plane.line("Stream #1", timestamp_ns=0)
+    names = [f"k{i}" for i in range(996)] + [HOSTILE, LONG, *ALIKE]
+    at = 0
+    for i, name in enumerate(names):
+        duration = 2**53 + [2, 1, 3][i] if i < 3 else 1_062_500 * (i + 1)
+        line.event(name, at, duration, hlo_module="jit_f", program_id=Unsigned(PROGRAM + i % 2))
+        at += duration + 1000
+    return space(plane)
 
 
 @unittest.skipUnless(browser.find_chromium(), "no Chromium: apt-get install chromium")
@@ -693,22 +700,70 @@ COMMANDS = (
 class ProgramsPages(unittest.TestCase):
     """What the program itself writes."""
 
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.root = pathlib.Path(cls.folder.name)
+        (cls.root / "many.xplane.pb").write_bytes(many_kernels())
+        cls.many = ["kernels", cls.root / "many.xplane.pb"]
+        cls.browser = browser.Browser()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.__exit__()
+        cls.folder.cleanup()
+
+    def run_program(self, *command):
+        return subprocess.run([BINARY, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def open(self, command, **options):
+        path = self.root / "page.html"
+        self.run_program(*command, "-o", path)
+        page = self.browser.open(path, **options)
+        self.addCleanup(page.close)
+        return page
+
+    def kernels(self, command):
+        return json.loads(self.run_program(*command, "--format", "json").stdout)["kernels"]
+
+    def markdown(self, command):
+        """The rows of its only table."""
+        text = self.run_program(*command, "--format", "markdown").stdout.decode()
+        rows = [line.strip("|").split(" | ") for line in text.splitlines() if line[:1] == "|"]
+        return [[cell.strip().strip("`") for cell in row] for row in rows[2:]]
+
+    def place(self, page, header):
+        return page.evaluate(
+            "Array.from(document.querySelectorAll('th'), (th) => th.textContent)"
+            f".findIndex((text) => text.startsWith({json.dumps(header)}))")
+
+    def column(self, page, header):
+        """Of a cell that is shortened, what is shown."""
+        return page.evaluate(
+            "Array.from(document.querySelectorAll('tbody tr'), (tr) => { "
+            f"const cell = tr.cells[{self.place(page, header)}]; "
+            "return (cell.querySelector('.short') || cell).textContent; })")
+
+    def sort(self, page, header):
+        page.evaluate(
+            f"document.querySelectorAll('th')[{self.place(page, header)}]"
+            ".querySelector('button').click()")
+
+    def grow(self, page, which):
+        page.evaluate(f"document.querySelectorAll('.growth button')[{which}].click()")
+
     def test_every_page_opens_has_its_figures_and_sorts(self):
-        with tempfile.TemporaryDirectory() as folder, browser.Browser() as chromium:
-            path = pathlib.Path(folder) / "page.html"
-            for command, figures in COMMANDS:
-                with self.subTest(command=" ".join(map(str, command[:2]))):
-                    subprocess.run([BINARY, *command, "-o", path], stderr=subprocess.PIPE)
-                    page = chromium.open(path)
-                    self.addCleanup(page.close)
-                    page.evaluate(TWO_FRAMES)
-                    self.assertEqual((page.problems, page.requests), ([], []))
-                    self.assertGreaterEqual(page.evaluate(
-                        "document.querySelectorAll('figure').length"), figures)
-                    self.assertEqual(page.evaluate(LOW_CONTRAST), [])
-                    self.assertEqual(page.evaluate(UNNAMED), [])
-                    self.check_sorting(page)
-                    page.close()
+        for command, figures in COMMANDS:
+            with self.subTest(command=" ".join(map(str, command[:2]))):
+                page = self.open(command)
+                page.evaluate(TWO_FRAMES)
+                self.assertEqual((page.problems, page.requests), ([], []))
+                self.assertGreaterEqual(page.evaluate(
+                    "document.querySelectorAll('figure').length"), figures)
+                self.assertEqual(page.evaluate(LOW_CONTRAST), [])
+                self.assertEqual(page.evaluate(UNNAMED), [])
+                self.check_sorting(page)
+                page.close()
 
     def test_events_of_the_timeline_are_those_of_the_trace(self):
         """Each that the keyboard comes to has the start and duration that the JSON has."""
@@ -754,6 +809,157 @@ class ProgramsPages(unittest.TestCase):
         })"""):
             known = [number for number in numbers if number is not None]
             self.assertIn(known, (sorted(known), sorted(known, reverse=True)))
+
+    def test_a_click_sorts_by_exact_times_and_the_next_turns_them_round(self):
+        page = self.open(["kernels", VARIANTS])
+        state = "Array.from(document.querySelectorAll('[aria-sort]'), (th) => th.ariaSort)"
+        times = {}
+        for row in self.kernels(["kernels", VARIANTS]):
+            times.setdefault(row["kernel"], set()).add(row["max_ps"])
+        self.sort(page, "max")
+        self.assertEqual(page.evaluate(state), ["descending"])
+        names = self.column(page, "kernel")
+        self.assertIn(max(t for of in times.values() for t in of), times[names[0]])
+        self.sort(page, "max")
+        self.assertEqual(page.evaluate(state), ["ascending"])
+        self.assertIn(min(t for of in times.values() for t in of),
+                      times[self.column(page, "kernel")[0]])
+        self.sort(page, "kernel")
+        self.assertEqual(page.evaluate(state), ["ascending"])
+
+    def test_the_keyboard_sorts(self):
+        page = self.open(["pick", VARIANTS])
+        place = self.place(page, "slower")
+        page.evaluate(f"document.querySelectorAll('th')[{place}].querySelector('button').focus()")
+        page.key("Enter")
+        self.assertEqual(self.column(page, "variant")[0], "7")
+
+    def test_times_beyond_doubles_sort_and_show_exactly(self):
+        page = self.open(self.many)
+        self.sort(page, "total")
+        self.assertEqual(self.column(page, "kernel")[:3], ["k2", "k0", "k1"])
+        self.assertEqual(len(set(self.column(page, "total")[:3])), 1)
+        title = page.evaluate(
+            "(() => { const cell = document.querySelector('tbody tr').cells"
+            f"[{self.place(page, 'total')}]; "
+            "cell.dispatchEvent(new MouseEvent('mouseover', {bubbles: true})); "
+            "return cell.title; })()")
+        self.assertEqual(title, f"{2**53 + 3} ps")
+
+    def test_a_filter_finds(self):
+        page = self.open(["kernels", VARIANTS])
+        page.evaluate("document.querySelector('section input').focus()")
+        page.call("Input.insertText", text="WRAPPED_tanh")
+        page.wait("document.querySelector('section output').textContent.includes('found')")
+        expected = [row[0] for row in self.markdown(["kernels", VARIANTS])
+                    if "wrapped_tanh" in row[0]]
+        self.assertEqual(self.column(page, "kernel"), expected)
+        self.assertEqual(page.evaluate("document.querySelector('section output').value"),
+                         f"{len(expected)} of 72 rows, {len(expected)} found")
+
+    def test_a_long_table_grows_to_all_rows_as_they_are_elsewhere(self):
+        page = self.open(self.many)
+        self.assertEqual(len(self.column(page, "kernel")), 200)
+        self.assertEqual(page.evaluate("getComputedStyle(document.querySelector('.cut')).display"),
+                         "none")
+        self.grow(page, 0)
+        self.assertEqual(len(self.column(page, "kernel")), 400)
+        self.grow(page, 1)
+        rows = self.markdown(self.many)
+        self.assertEqual(len(rows), 1000)
+        for place, header in enumerate(("kernel", "count", "total", "mean")):
+            wanted = [row[place] for row in rows]
+            shown = self.column(page, header)
+            self.assertEqual([a for a, b in zip(shown, wanted) if "…" not in a],
+                             [b for a, b in zip(shown, wanted) if "…" not in a])
+
+    def test_a_long_name_gives_way_in_its_middle_and_is_whole_when_chosen(self):
+        page = self.open(self.many)
+        page.evaluate("document.querySelector('section input').focus()")
+        page.call("Input.insertText", text=LETTERS[:12])
+        page.wait("document.querySelectorAll('tbody tr').length === 3")
+        shown = self.column(page, "kernel")
+        self.assertEqual(len(set(shown)), 3)
+        for name, part in ((LONG, LONG[:20]), (ALIKE[0], "left"), (ALIKE[1], "right")):
+            short, = [each for each in shown if part in each]
+            self.assertTrue(len(short) < 100 and short.endswith(name[-20:]), short)
+        long = f"document.querySelector('.long[aria-label=\"{LONG}\"]')"
+        page.evaluate(f"{long}.focus()")
+        self.assertEqual(page.evaluate("document.querySelector('.tip').innerText"), LONG)
+        page.key("Enter")
+        self.assertEqual(page.evaluate(f"{long}.innerText"), LONG)
+        self.assertEqual(page.evaluate(f"{long}.ariaExpanded"), "true")
+
+    def harness(self, *command):
+        """What a command with the harness that runs nothing prints."""
+        space = {"schema": "xplane-time.space.v1", "name": "fake",
+                 "variants": [{"id": f"v{cost}", "params": {"cost": cost}}
+                              for cost in (100, 130, 160)]}
+        (self.root / "space.json").write_text(json.dumps(space))
+        done = subprocess.run(
+            [BINARY, *command[:1], "space.json", *command[1:], "--quiet", "--", sys.executable,
+             TOOLS / "fake_harness.py", "harness.log"],
+            cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def figure(self, page, name):
+        self.assertEqual((page.problems, page.requests), ([], []))
+        return page.evaluate(f"document.querySelector('[data-figure={name}]').textContent")
+
+    def test_the_race_of_a_tuning(self):
+        self.harness("tune", "--store", "tune.db")
+        page = self.open(["tune", "show", "1", "--store", self.root / "tune.db"])
+        text = self.figure(page, "tune-race")
+        for variant in ("v100", "✕ v130", "✕ v160"):
+            self.assertIn(variant, text)
+        self.assertEqual(self.column(page, "variant")[0], "v100")
+
+    def test_the_settings_of_a_grid(self):
+        (self.root / "page.html").write_bytes(
+            self.harness("grid", "--samples", "12", "-o", "grid", "--format", "html"))
+        page = self.browser.open(self.root / "page.html")
+        self.addCleanup(page.close)
+        self.assertIn("v100 has the least median", self.figure(page, "grid-settings"))
+        self.assertEqual(len(self.column(page, "setting")), 3)
+
+    def test_paper_gets_every_row_and_no_controls(self):
+        page = self.open(self.many)
+        page.call("Emulation.setEmulatedMedia", media="print")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        self.assertEqual(len(self.column(page, "kernel")), 1000)
+        self.assertEqual(page.evaluate("Array.from(document.querySelectorAll('.controls, .theme'))"
+                                       ".filter((e) => e.getClientRects().length).length"), 0)
+        self.assertEqual(page.evaluate(
+            f"document.querySelector('.long[aria-label=\"{LONG}\"]').innerText"), LONG)
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        self.assertEqual(len(self.column(page, "kernel")), 200)
+
+    def test_nothing_is_lost_without_scripts(self):
+        page = self.open(["kernels", VARIANTS], script=False)
+        self.assertEqual(self.column(page, "kernel"),
+                         [row[0] for row in self.markdown(["kernels", VARIANTS])])
+        self.assertEqual(page.evaluate("document.querySelectorAll('button, figure').length"), 0)
+
+    def test_data_that_cannot_be_opened_leaves_the_tables(self):
+        self.open(["kernels", VARIANTS])
+        text = (self.root / "page.html").read_text()
+        start = text.index(' id="data">') + len(' id="data">')
+        broken = self.root / "broken.html"
+        broken.write_text(text[:start] + "AAAA" + text[text.index("</script>", start):])
+        page = self.browser.open(broken)
+        self.addCleanup(page.close)
+        self.assertIn("cannot be opened",
+                      page.evaluate("document.querySelector('main > .note').textContent"))
+        self.sort(page, "max")
+        self.assertEqual(len(self.column(page, "kernel")), 72)
+
+    def test_a_hostile_name_stays_text(self):
+        page = self.open(self.many)
+        self.grow(page, 1)
+        self.assertIn(HOSTILE, self.column(page, "kernel"))
+        self.assertEqual(page.evaluate("document.querySelectorAll('img').length"), 0)
+        self.assertEqual(page.problems, [])
 
 
 if __name__ == "__main__":
