@@ -10,9 +10,11 @@
 
 #include "absl/status/statusor.h"
 #include "command.h"
+#include "insight/timeline.h"
 #include "progress.h"
 #include "xplane_time/compare.h"
 #include "xplane_time/diagnostics.h"
+#include "xplane_time/energy.h"
 #include "xplane_time/measurements.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"
@@ -69,6 +71,7 @@ class TraceCommand : public Command {
     bool decides = false;  // more formats, no progress
     bool progress = true;
     bool streams = false;  // rows that are nowhere all at once: fewer formats
+    bool perfetto = false;
   };
   TraceCommand(CLI::App* app, const Takes& takes);
   void AddTraces();
@@ -94,6 +97,12 @@ class TraceCommand : public Command {
   }
   // Where a page is asked for: what it draws beside the document.
   absl::Status AddTimeline(const Opened& opened, output::Output* output) const;
+  bool prints_perfetto() const { return printing_.how.format == output::Format::kPerfetto; }
+  // As a Perfetto trace, to where -o says; `energy`: none where power is no subject. Returns exit
+  // code 0.
+  absl::StatusOr<int> PrintPerfetto(const Opened& opened, const EnergyReport* energy) const;
+  absl::StatusOr<int> PrintPerfetto(insight::Timeline timeline, const EnergyReport* energy,
+                                    std::span<const InputRow> inputs) const;
   // Tells what formats without diagnostics do not: hosts that were left out.
   void WarnOfLeftOut(const std::vector<DiagnosticRow>& rows) const;
 
@@ -103,6 +112,9 @@ class TraceCommand : public Command {
   ReportOptions report_;
 
  private:
+  absl::StatusOr<insight::Timeline> TimelineOf(const Opened& opened,
+                                               std::atomic<uint64_t>* events_done) const;
+
   void AddReading();
   void AddFilters();
   void AddTime(const Takes& takes);
