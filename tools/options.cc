@@ -55,9 +55,10 @@ constexpr NamedFormat kFormats[] = {{"json", ".json", Format::kJson},
 
 // Of what others write: a table under such a name would be taken for it.
 constexpr std::string_view kOtherSuffixes[] = {
-    ".arrow",   ".feather", ".gz",  ".htm", ".jsonl", ".markdown", ".ndjson",
-    ".parquet", ".pdf",     ".png", ".svg", ".tex",   ".tsv",      ".xls",
-    ".xlsx",    ".yaml",    ".yml", ".zip", ".zst"};
+    ".arrow",    ".feather", ".gz",      ".htm", ".jsonl",
+    ".markdown", ".ndjson",  ".parquet", ".pdf", ".perfetto-trace",
+    ".png",      ".svg",     ".tex",     ".tsv", ".xls",
+    ".xlsx",     ".yaml",    ".yml",     ".zip", ".zst"};
 
 std::string_view Environment(const char* name) {
   const char* value = std::getenv(name);
