@@ -111,14 +111,12 @@ class Writer {
   // No time is below 0.
   void MoveOrigin() {
     int64_t first_ns = 0;
-    for (const TimelineLane& lane : timeline_.lanes) {
-      if (lane.size() > 0) first_ns = std::min(first_ns, NsOf(lane.start_ps[0]));
-    }
+    const auto take = [&](int64_t ns) { first_ns = std::min(first_ns, ns); };
+    for (const TimelineLane& lane : timeline_.lanes) take(NsOf(lane.start_ps[0]));
     for (size_t i = 0; energy_ != nullptr && i < energy_->timelines.size(); ++i) {
       const EnergyTimeline& power = energy_->timelines[i];
-      first_ns = std::min(first_ns, NsOf(power.start_ps));
-      for (const auto& each : power.windows)
-        first_ns = std::min(first_ns, NsOf(power, each.from_s));
+      take(NsOf(power.start_ps));
+      for (const auto& each : power.windows) take(NsOf(power, each.from_s));
     }
     origin_ns_ = first_ns;
   }
@@ -129,22 +127,34 @@ class Writer {
 
   void AddDevice(const DeviceContent& content, const output::DeviceNames& names, uint64_t root,
                  int32_t rank) {
-    std::string description = Cat("Plane ", content.device.plane, ".");
-    if (!content.lanes.empty()) {
-      Append(&description, " Times are of the ", ClockName(content.lanes[0]->clock), " clock.");
-    }
-    if (content.energy != nullptr && !content.energy->reason.empty()) {
-      Append(&description, " Power unknown: ", content.energy->message, ".");
-    } else if (content.energy != nullptr) {
-      Append(&description, " Power of ", content.energy->sensor, ", on the profile clock.");
-    }
     group_ = out_.AddTrack({.name = names.Name(content.device),
-                            .description = std::move(description),
+                            .description = DescriptionOf(content),
                             .parent = root,
                             .rank = rank});
     rank_ = 0;
     if (content.power != nullptr) AddPower(*content.power);
     for (const TimelineLane* lane : content.lanes) AddLane(*lane);
+  }
+
+  // Which plane and clock, and what is known of its power.
+  std::string DescriptionOf(const DeviceContent& content) const {
+    std::string text = Cat("Plane ", content.device.plane, ".");
+    const bool is_captured = energy_ == nullptr || energy_->capture.has_value();
+    if (!is_captured) {
+      text += " Times count from the first layer.";
+    } else if (!content.lanes.empty()) {
+      Append(&text, " Times are of the ", ClockName(content.lanes[0]->clock), " clock.");
+    }
+    if (content.energy == nullptr) return text;
+    if (!content.energy->reason.empty()) {
+      Append(&text, " Power unknown: ", content.energy->message, ".");
+    } else if (content.power == nullptr) {
+      text += " Power was stated, not measured: it has no curve.";
+    } else {
+      Append(&text, " Power of ", content.energy->sensor,
+             is_captured ? ", by the profile clock." : ".");
+    }
+    return text;
   }
 
   // ---- Lanes

@@ -37,7 +37,7 @@ struct Track {
   uint64_t parent = 0;        // 0: none
   int32_t rank = 0;           // among those of its parent
   std::string unit = {};      // of a counter; empty: it has slices
-  uint64_t drawn_as_one = 0;  // with all of this number; 0: by itself
+  uint64_t drawn_as_one = 0;  // with all of its parent that have the number; 0: alone
 };
 
 struct SliceBegin {
@@ -49,6 +49,7 @@ struct SliceBegin {
 
 class TraceWriter {
  public:
+  // `names`: of slices. Both outlive it.
   TraceWriter(std::span<const std::string> names, Sink sink);
 
   // Returns its number. Those of a parent are in order of rank.

@@ -254,6 +254,7 @@ TEST(TimelineTrace, OfRandomTimelinesHasEveryEvent) {
 
 EnergyReport PowerOf(std::vector<EnergyTimeline::Window> windows) {
   EnergyReport report;
+  report.capture.emplace();
   EnergyDevice& device = report.devices.emplace_back();
   device.device = LaneOf(0, Of::kRuns).device;
   device.sensor = "nvml GPU-1 gpu energy_uj";
@@ -300,7 +301,7 @@ TEST(TimelineTrace, HasPowerAsCountersAndItsGapsAsSlices) {
   using Gap = std::pair<int64_t, int64_t>;
   EXPECT_THAT(gaps, ElementsAre(Gap(0, 1000), Gap(3000, 4000), Gap(6000, 8000), Gap(9000, 10'000)));
   EXPECT_THAT(At(tracks, "t/GPU:0").description,
-              HasSubstr("Power of nvml GPU-1 gpu energy_uj, on the profile clock."));
+              HasSubstr("Power of nvml GPU-1 gpu energy_uj, by the profile clock."));
 }
 
 TEST(TimelineTrace, SaysWhyPowerIsUnknown) {
@@ -312,6 +313,21 @@ TEST(TimelineTrace, SaysWhyPowerIsUnknown) {
   EXPECT_THAT(At(tracks, "t/GPU:0").description,
               HasSubstr("Power unknown: the log has no sensor of it."));
   EXPECT_THAT(tracks, SizeIs(2));
+  none.devices[0].reason = "";
+  EXPECT_THAT(At(TracksIn({}, &none), "t/GPU:0").description,
+              HasSubstr("Power was stated, not measured: it has no curve."));
+}
+
+TEST(TimelineTrace, OfMarkedLayersSaysWhatTimesCountFrom) {
+  EnergyReport power = PowerOf({{0, 10, 100, 100}});
+  power.capture.reset();
+  power.timelines[0].start_ps = 0;
+  Timeline timeline{.names = {"a"}};
+  timeline.lanes = {LaneOf(0, Of::kExecutions, "layers")};
+  timeline.lanes[0].Add(0, 1000, 0);
+  EXPECT_EQ(At(TracksIn(timeline, &power), "t/GPU:0").description,
+            "Plane /device:GPU:0. Times count from the first layer. Power of nvml GPU-1 gpu "
+            "energy_uj.");
 }
 
 // From the first window on all is known; a capture that begins before the base moves the rest.
