@@ -14,9 +14,30 @@
 namespace xplane_time::tools {
 namespace {
 
+// Since the first of them began.
+insight::Timeline TimelineOfLayers(const LayerRuns& layers, const DeviceRef& device) {
+  std::vector<LayerRun> runs = layers.runs;
+  std::ranges::sort(runs, {},
+                    [](const LayerRun& run) { return std::pair(run.start_ns, -run.end_ns); });
+  insight::Timeline timeline;
+  insight::TimelineLane& lane = timeline.lanes.emplace_back();
+  lane.device = device;
+  lane.line = "layers";
+  std::map<std::string, uint32_t> names;
+  for (const LayerRun& run : runs) {
+    const auto [name, is_new] =
+        names.try_emplace(run.layer, static_cast<uint32_t>(timeline.names.size()));
+    if (is_new) timeline.names.push_back(run.layer);
+    constexpr int64_t kPsPerNs = 1000;
+    lane.Add((run.start_ns - runs[0].start_ns) * kPsPerNs, (run.end_ns - run.start_ns) * kPsPerNs,
+             name->second);
+  }
+  return timeline;
+}
+
 class Energy : public TraceCommand {
  public:
-  explicit Energy(CLI::App* app) : TraceCommand(app, {.executions = true}) {
+  explicit Energy(CLI::App* app) : TraceCommand(app, {.executions = true, .perfetto = true}) {
     // Sensors know the profile's clock only, and all that ran draws power.
     for (const char* option : {"--clock", "--min-duration", "--max-events"}) {
       app->remove_option(app->get_option(option));
@@ -55,7 +76,8 @@ class Energy : public TraceCommand {
     RETURN_IF_ERROR(CheckLayers());
     if (!plan_.empty()) files_.Reads("--plan", plan_);
     if (!svg_path_.empty()) files_.Prints("--svg", svg_path_);
-    energy_.timelines = !svg_path_.empty() || printing_.how.format == output::Format::kHtml;
+    energy_.timelines = !svg_path_.empty() || printing_.how.format == output::Format::kHtml ||
+                        prints_perfetto();
     if (energy_.power_log.empty() && traces_.empty()) {
       return UsageError("--power LOG is missing; xplane-time power record writes one");
     }
@@ -91,7 +113,7 @@ class Energy : public TraceCommand {
     energy_.trace = report_;
     if (traces_.empty()) {
       ASSIGN_OR_RETURN(EnergyReport report, AttributeLayers(energy_));
-      return PrintAll(std::move(report));
+      return PrintAll(std::move(report), nullptr);
     }
     ASSIGN_OR_RETURN(const Opened opened, Open());
     const auto report = WithProgress(opened, [&](std::atomic<uint64_t>* events_done) {
@@ -104,11 +126,12 @@ class Energy : public TraceCommand {
       return FailedPrecondition(report->inputs[0].path, ": no execution matches ", filters,
                                 "; run without filters to see what is there");
     }
-    return PrintAll(*std::move(report));
+    return PrintAll(*std::move(report), &opened);
   }
 
  private:
-  absl::StatusOr<int> PrintAll(EnergyReport report) {
+  // `opened`: none without a trace.
+  absl::StatusOr<int> PrintAll(EnergyReport report, const Opened* opened) {
     bool is_reached = true;
     if (!plan_.empty()) {
       const energy::Verdict verdict = energy::Judge(goal_, report);
@@ -119,7 +142,14 @@ class Energy : public TraceCommand {
       finding.message = verdict.message;
     }
     if (!svg_path_.empty()) RETURN_IF_ERROR(WriteText(svg_path_, output::EnergySvg(report)));
-    RETURN_IF_ERROR(Print(output::EnergyOutput(report, printing_.how, table_)).status());
+    if (!prints_perfetto()) {
+      RETURN_IF_ERROR(Print(output::EnergyOutput(report, printing_.how, table_)).status());
+    } else if (opened != nullptr) {
+      RETURN_IF_ERROR(PrintPerfetto(*opened, &report).status());
+    } else {
+      insight::Timeline timeline = TimelineOfLayers(energy_.layers, report.devices[0].device);
+      RETURN_IF_ERROR(PrintPerfetto(std::move(timeline), &report, report.inputs).status());
+    }
     return is_reached ? 0 : kExitTooLittle;
   }
 

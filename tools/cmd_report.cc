@@ -29,6 +29,10 @@ class TextCommand : public TraceCommand {
  public:
   absl::StatusOr<int> Run() override {
     ASSIGN_OR_RETURN(const Opened opened, Open());
+    if (prints_perfetto()) {
+      WarnOfLeftOut(DescribeDiagnostics(opened.trace, opened.diagnostics));
+      return PrintPerfetto(opened, nullptr);
+    }
     output::OutputOptions& how = printing_.how;
     const std::vector<GivenOption> given = GivenOptions(report_);
     how.given.insert(how.given.begin(), given.begin(), given.end());  // before those of the command
@@ -172,6 +176,9 @@ class CompatibleCommand : public TextCommand {
   absl::Status Check() override {
     RETURN_IF_ERROR(TextCommand::Check());
     if (tool_.empty()) return printing_.json_schema ? absl::OkStatus() : CheckOwn();
+    if (prints_perfetto()) {
+      return Refuse({"--compat"}, "has numbers, and --format perfetto has events");
+    }
     read_.keep_identical_planes = true;
     // What the tools have not, or not all of them.
     const std::string why =
@@ -331,8 +338,9 @@ class Functions : public CompatibleCommand {
 class ReportCommand : public CompatibleCommand {
  public:
   explicit ReportCommand(CLI::App* app)
-      : CompatibleCommand(app,
-                          {.executions = true, .tolerance = true, .runs = true, .sort = true}) {
+      : CompatibleCommand(
+            app,
+            {.executions = true, .tolerance = true, .runs = true, .sort = true, .perfetto = true}) {
     AddCompat();
     Own().Flag("--samples", &report_.samples, "In JSON and SQLite: one row a run as well");
   }

@@ -50,13 +50,15 @@ constexpr NamedFormat kFormats[] = {{"json", ".json", Format::kJson},
                                     {"bmf", "", Format::kBmf},
                                     {"openmetrics", ".prom", Format::kOpenMetrics},
                                     {"html", ".html", Format::kHtml},
-                                    {"sqlite", ".sqlite", Format::kSqlite}};
+                                    {"sqlite", ".sqlite", Format::kSqlite},
+                                    {"perfetto", ".pftrace", Format::kPerfetto}};
 
 // Of what others write: a table under such a name would be taken for it.
 constexpr std::string_view kOtherSuffixes[] = {
-    ".arrow",   ".feather", ".gz",  ".htm", ".jsonl", ".markdown", ".ndjson",
-    ".parquet", ".pdf",     ".png", ".svg", ".tex",   ".tsv",      ".xls",
-    ".xlsx",    ".yaml",    ".yml", ".zip", ".zst"};
+    ".arrow",    ".feather", ".gz",      ".htm", ".jsonl",
+    ".markdown", ".ndjson",  ".parquet", ".pdf", ".perfetto-trace",
+    ".png",      ".svg",     ".tex",     ".tsv", ".xls",
+    ".xlsx",     ".yaml",    ".yml",     ".zip", ".zst"};
 
 std::string_view Environment(const char* name) {
   const char* value = std::getenv(name);
@@ -176,7 +178,8 @@ absl::Status Printing::ChooseFormat() {
   const auto known = std::ranges::find(kFormats, format, &NamedFormat::name);
   how.format = known == std::end(kFormats) ? Format::kTable : known->format;
   if (how.is_file() && StreamOf(path) == STDOUT_FILENO && isatty(STDOUT_FILENO) == 1) {
-    return InvalidArgument("--format ", format, " is not for a terminal; give -o FILE.", format);
+    return InvalidArgument("--format ", format, " is not for a terminal; give -o FILE",
+                           known->suffix);
   }
   return chosen;
 }

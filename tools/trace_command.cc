@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "output/results.h"
+#include "perfetto/timeline_trace.h"
 #include "process.h"
 #include "status.h"
 #include "timing/filters.h"
@@ -134,9 +135,14 @@ void TraceCommand::AddPrinting(const Takes& takes) {
     printing_.AddFormat(app_, {"table", "json", "csv", "markdown"},
                         "table, json, csv or markdown [table, or by the suffix of -o]");
   } else {
+    std::vector<std::string> formats = kResultFormats;
+    if (takes.perfetto) formats.emplace_back("perfetto");
     printing_.AddFormat(
-        app_, kResultFormats,
-        absl::StrCat("table, json, csv, markdown, html or sqlite [table, or by the suffix of -o]",
+        app_, formats,
+        absl::StrCat("table, json, csv, markdown, html",
+                     takes.perfetto ? ", sqlite or perfetto (every event, as a Perfetto trace)"
+                                    : " or sqlite",
+                     " [table, or by the suffix of -o]",
                      app_->get_name() == "report" ? "; csv: its functions" : ""));
   }
   printing_.AddPath(app_);
@@ -178,6 +184,13 @@ absl::Status TraceCommand::CheckLayout() {
                            "is for tables and Markdown; the other formats have every field"));
     RETURN_IF_ERROR(Refuse({"--unit"}, "is for tables and Markdown; the other formats have ps"));
   }
+  if (prints_perfetto()) {
+    RETURN_IF_ERROR(
+        Refuse({"--function", "--exclude", "--kernel", "--scope", "--prefix", "--min-duration",
+                "--max-events", "--id-pattern", "--clock", "--tolerance", "--metric", "--trim",
+                "--skip-runs", "--sort", "--top", "--layer-re"},
+               "means nothing with --format perfetto, which has every event as it is"));
+  }
   if (!Given(*app_, "--columns")) return absl::OkStatus();
   ASSIGN_OR_RETURN(printing_.how.columns, output::ParseColumns(columns_of(), columns_));
   return absl::OkStatus();
@@ -204,6 +217,32 @@ absl::StatusOr<Opened> TraceCommand::Open() const {
   read.leave_out_damaged_hosts = true;
   ASSIGN_OR_RETURN(Trace trace, OpenTrace(inputs, read, &diagnostics));
   return Opened{std::move(trace), std::move(diagnostics)};
+}
+
+absl::StatusOr<int> TraceCommand::PrintPerfetto(const Opened& opened,
+                                                const EnergyReport* energy) const {
+  ASSIGN_OR_RETURN(insight::Timeline timeline,
+                   WithProgress(opened, [&](std::atomic<uint64_t>* events_done) {
+                     ReportOptions options;
+                     options.device = report_.device;
+                     options.threads = report_.threads;
+                     options.events_done = events_done;
+                     return insight::BuildTimeline(opened.trace, options, opened.diagnostics);
+                   }));
+  return PrintPerfetto(std::move(timeline), energy, DescribeInputs(opened.trace));
+}
+
+absl::StatusOr<int> TraceCommand::PrintPerfetto(insight::Timeline timeline,
+                                                const EnergyReport* energy,
+                                                std::span<const InputRow> inputs) const {
+  ASSIGN_OR_RETURN(OutputFile out, OutputFile::Open(printing_.path));
+  absl::Status status =
+      perfetto::WriteTrace(std::move(timeline), energy, inputs,
+                           [&](std::string_view bytes) { return out.Write(bytes); });
+  if (status.ok()) status = out.Commit();
+  if (absl::IsAborted(status)) return 0;  // a closed pipe
+  RETURN_IF_ERROR(status);
+  return 0;
 }
 
 void TraceCommand::WarnOfLeftOut(const std::vector<DiagnosticRow>& rows) const {

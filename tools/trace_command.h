@@ -10,9 +10,11 @@
 
 #include "absl/status/statusor.h"
 #include "command.h"
+#include "insight/timeline.h"
 #include "progress.h"
 #include "xplane_time/compare.h"
 #include "xplane_time/diagnostics.h"
+#include "xplane_time/energy.h"
 #include "xplane_time/measurements.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"
@@ -69,6 +71,7 @@ class TraceCommand : public Command {
     bool decides = false;  // more formats, no progress
     bool progress = true;
     bool streams = false;  // rows that are nowhere all at once: fewer formats
+    bool perfetto = false;
   };
   TraceCommand(CLI::App* app, const Takes& takes);
   void AddTraces();
@@ -92,6 +95,12 @@ class TraceCommand : public Command {
     const ReadingProgress progress(printing_, opened.trace.event_count, &events_done);
     return read(&events_done);
   }
+  bool prints_perfetto() const { return printing_.how.format == output::Format::kPerfetto; }
+  // As a Perfetto trace, to where -o says; `energy`: none where power is no subject. Returns exit
+  // code 0.
+  absl::StatusOr<int> PrintPerfetto(const Opened& opened, const EnergyReport* energy) const;
+  absl::StatusOr<int> PrintPerfetto(insight::Timeline timeline, const EnergyReport* energy,
+                                    std::span<const InputRow> inputs) const;
   // Tells what formats without diagnostics do not: hosts that were left out.
   void WarnOfLeftOut(const std::vector<DiagnosticRow>& rows) const;
 

@@ -152,6 +152,7 @@ struct EnergyTimeline {
     std::vector<double> busy;  // by column: the share of its time that it ran
   };
   DeviceRef device;
+  int64_t start_ps = 0;  // of the capture, on the axis of the profile's clock
   double capture_s = 0;
   std::vector<Window> windows;
   std::vector<Lane> lanes;  // layers, else kernels: those that ran longest, at most 12

@@ -624,6 +624,7 @@ class DeviceEnergy {
     if (!given_.options.timelines || !found_.reason.empty() || is_stated_) return;
     EnergyTimeline& timeline = report_->timelines.emplace_back();
     timeline.device = device_.device;
+    timeline.start_ps = span_.from_ps;
     timeline.capture_s = CaptureS();
     const energy::Fit& fit = found_.fit;
     for (Eigen::Index n = 0; n < fit.energy_j.size(); ++n) {

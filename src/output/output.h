@@ -34,6 +34,7 @@ enum class Format : uint8_t {
   kOpenMetrics,  // of power
   kSqlite,       // a file's bytes: sqlite/result_database.h
   kHtml,         // page/page.h
+  kPerfetto,     // of timelines: perfetto/timeline_trace.h
 };
 
 struct OutputOptions {
@@ -57,7 +58,9 @@ struct OutputOptions {
     return format == Format::kJson || format == Format::kSqlite || format == Format::kHtml;
   }
   // Not read as it is.
-  bool is_file() const { return format == Format::kSqlite || format == Format::kHtml; }
+  bool is_file() const {
+    return format == Format::kSqlite || format == Format::kHtml || format == Format::kPerfetto;
+  }
 };
 
 // How a line is meant; a colour where there are colours.

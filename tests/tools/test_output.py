@@ -72,11 +72,12 @@ class OutputFile(EndToEndTest):
                 self.assertEqual((self.at / name).read_bytes(),
                                  self.run_ok(self.trace, "--format", form).out)
             (self.at / name).unlink()
-        for name in ("o.xml", "o.XML", "o.prom", "o.htm", "o.parquet", "o.json.gz"):
+        for name in ("o.xml", "o.XML", "o.prom", "o.htm", "o.parquet", "o.json.gz",
+                     "o.perfetto-trace"):
             with self.subTest(name):
                 refused = run(self.trace, "-o", name, cwd=self.at)
                 self.assertEqual((refused.code, (self.at / name).exists()), (64, False))
-                self.assertIn("; .json, .csv, .md, .html, .sqlite are", refused.message)
+                self.assertIn("; .json, .csv, .md, .html, .sqlite, .pftrace are", refused.message)
                 self.run_ok(self.trace, "-o", name, "--format", "table")
 
     def test_file_has_no_colour_unless_asked_for(self):

@@ -1,0 +1,78 @@
+#include "perfetto/nesting.h"
+
+#include <limits>
+#include <set>
+#include <utility>
+
+namespace xplane_time::perfetto {
+namespace {
+
+struct Track {
+  std::vector<int64_t> open;  // ends, the innermost last
+  std::vector<uint32_t> places;
+
+  void CloseUntil(int64_t ns) {
+    while (!open.empty() && open.back() <= ns) open.pop_back();
+  }
+  int64_t room_until_ns() const {
+    return open.empty() ? std::numeric_limits<int64_t>::max() : open.back();
+  }
+  bool has_level() const { return open.size() < kMostLevels; }
+  void Add(int64_t end_ns, uint32_t place) {
+    open.push_back(end_ns);
+    places.push_back(place);
+  }
+};
+
+// Tracks behind the first.
+class Further {
+ public:
+  void Add(const Span& span, uint32_t place) {
+    while (!by_room_.empty() && by_room_.begin()->first <= span.start_ns) {
+      const size_t ended = by_room_.begin()->second;
+      by_room_.erase(by_room_.begin());
+      tracks_[ended].CloseUntil(span.start_ns);
+      by_room_.emplace(tracks_[ended].room_until_ns(), ended);
+    }
+    auto fits = by_room_.lower_bound({span.end_ns, 0});
+    while (fits != by_room_.end() && !tracks_[fits->second].has_level()) ++fits;
+    size_t track = tracks_.size();
+    if (fits == by_room_.end()) {
+      tracks_.emplace_back();
+    } else {
+      track = fits->second;
+      by_room_.erase(fits);
+    }
+    tracks_[track].Add(span.end_ns, place);
+    by_room_.emplace(span.end_ns, track);
+  }
+
+  std::vector<Track>& tracks() { return tracks_; }
+
+ private:
+  std::vector<Track> tracks_;
+  std::set<std::pair<int64_t, size_t>> by_room_;  // until when it has room
+};
+
+}  // namespace
+
+std::vector<std::vector<uint32_t>> TracksOf(size_t count,
+                                            absl::FunctionRef<Span(uint32_t)> span_of) {
+  Track first;
+  Further further;
+  for (uint32_t place = 0; place < count; ++place) {
+    const Span span = span_of(place);
+    first.CloseUntil(span.start_ns);
+    if (first.has_level() && first.room_until_ns() >= span.end_ns) {
+      first.Add(span.end_ns, place);
+    } else {
+      further.Add(span, place);
+    }
+  }
+  std::vector<std::vector<uint32_t>> tracks;
+  tracks.push_back(std::move(first.places));
+  for (Track& each : further.tracks()) tracks.push_back(std::move(each.places));
+  return tracks;
+}
+
+}  // namespace xplane_time::perfetto
