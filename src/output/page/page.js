@@ -40,7 +40,8 @@
 //     "lanes_left_out": 0,                                beyond those that are here
 //     "names": ["fusion.1", ..],                          what took longest in all first
 //     "lanes": [{
-//       "name": "GPU:0 Stream #16", "count": 123456,      events in the lane
+//       "device": "GPU:0", "name": "Stream #16",
+//       "count": 123456,                                  events in the lane
 //       "of": "executions",                               or "steps", "runs"
 //       "bins": {"width": 4096,                           ticks; only bins in which events start
 //         "grain": 64,                see below; absent: 1
@@ -1673,10 +1674,10 @@ function PowerSeries(result) {
                d3.sum(panels, ({bins}) => bins.length);
   return {
     name: 'power-series', title: 'Power over time',
-    finding: `at most ${FigureText(peak, 'W')}; ${gaps > 0 ? `of ${PercentText(gaps)} of the time ` +
+    finding: `single readings up to ${FigureText(peak, 'W')}; ${gaps > 0 ? `of ${PercentText(gaps)} of the time ` +
              'nothing is known.' : 'no gap.'}`,
-    how: 'Line: mean; pale: least to most; hatched: nothing is known.' +
-         (bands.length ? ' Grey: windows that have a name.' : '') +
+    how: 'Line: mean; pale: least to most; hatched: nothing is known. The peak in the table is a' +
+         ' mean over ten updates of the sensor.' + (bands.length ? ' Grey: windows that have a name.' : '') +
          (all.length > panels.length
              ? ` ${Counted(all.length - panels.length, 'more sensor')} in the data.` : ''),
     legend: gaps > 0 ? kPowerLegend : [],
@@ -1979,9 +1980,11 @@ class Timeline {
     this.tick = Num(data.tick_ps) || 1;
     this.from = Num(data.start) || 0;
     this.to = Math.max(this.from + 1, Num(data.end) || 0);
-    this.lanes = data.lanes.map((lane) => {
+    this.lanes = data.lanes.map((lane, i) => {
       const events = DecodeEvents(lane.events);
-      return {name: lane.name, of: lane.of, count: lane.count, events,
+      const above = i > 0 && data.lanes[i - 1].device === lane.device;
+      const name = `${lane.device} ${lane.name}`;
+      return {name, label: above ? lane.name : name, of: lane.of, count: lane.count, events,
               levels: LevelsOf(lane, events, this.to - this.from)};
     });
     this.found = null;  // ids of the names that the search found
@@ -2177,7 +2180,7 @@ class Timeline {
     const top = kAxisHeight + i * kLaneHeight;
     context.textAlign = 'left';
     context.fillStyle = this.cursor && this.cursor.lane === i ? this.colors.ink : this.colors.soft;
-    context.fillText(Shortened(lane.name, Math.floor((this.left - 8) / 7.2)), 0,
+    context.fillText(Shortened(lane.label, Math.floor((this.left - 8) / 6.6)), 0,
                      top + kLaneHeight / 2);
     context.fillStyle = this.colors.line;
     context.fillRect(this.left, top + kLaneHeight - 1, this.width - this.left, 1);
@@ -2438,12 +2441,13 @@ function SectionsOf(index, table) {
   return own.length ? own : named;
 }
 
-// Under the heading of its table; of several tables in front of them all.
+// Under the heading of its table; of several tables in front of them all; of none behind the first
+// of the page.
 function Place(figure, sections, main) {
   const [first] = sections;
   if (!first) {
     const any = main.querySelector('section');
-    if (any) any.before(figure);
+    if (any) any.after(figure);
     else main.append(figure);
   } else if (sections.length > 1 || !first.querySelector('h2')) {
     first.before(figure);

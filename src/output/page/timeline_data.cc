@@ -247,11 +247,9 @@ std::string Quoted(std::string_view name) {
 
 constexpr std::string_view kKinds[] = {"steps", "runs", "executions"};
 
-std::string LaneName(const TimelineLane& lane, const DeviceNames& names) {
-  const bool of_line = lane.of == TimelineLane::Of::kExecutions;
-  return absl::StrCat(
-      names.Name(lane.device), " ",
-      of_line ? absl::string_view(lane.line) : Absl(kKinds[static_cast<size_t>(lane.of)]));
+std::string LaneName(const TimelineLane& lane) {
+  if (lane.of == TimelineLane::Of::kExecutions) return lane.line;
+  return std::string(kKinds[static_cast<size_t>(lane.of)]);
 }
 
 }  // namespace
@@ -271,8 +269,9 @@ std::string TimelineData(Timeline timeline) {
   }
   json.append("],\"lanes\":[");
   for (size_t i = 0; i < shown; ++i) {
-    absl::StrAppend(&json, i == 0 ? "" : ",", "{\"name\":", Quoted(LaneName(lanes[i], names)),
-                    ",\"of\":\"", Absl(kKinds[static_cast<size_t>(lanes[i].of)]),
+    absl::StrAppend(&json, i == 0 ? "" : ",", "{\"device\":", Quoted(names.Name(lanes[i].device)),
+                    ",\"name\":", Quoted(LaneName(lanes[i])), ",\"of\":\"",
+                    Absl(kKinds[static_cast<size_t>(lanes[i].of)]),
                     "\",\"count\":", lanes[i].size());
     if (!detail.whole[i]) PutBins(lanes[i], detail.bin_bits, &json);
     PutEvents(lanes[i], detail.whole[i] ? 0 : detail.least, &json);

@@ -107,7 +107,7 @@ def timeline_document(lanes, least):
     for number, events in enumerate(lanes):
         listed = [event for event in events if event[1] >= least]
         starts = [event[0] for event in listed]
-        lane = {"name": f"GPU:0 stream {number}", "of": "executions", "count": len(events), "events": {
+        lane = {"device": "GPU:0", "name": f"stream {number}", "of": "executions", "count": len(events), "events": {
             "least": least, "start": [b - a for a, b in zip([0] + starts, starts)],
             "duration": [event[1] for event in listed], "name": [event[2] for event in listed]}}
         if least:
