@@ -21,7 +21,7 @@ import browser  # noqa: E402
 
 OUTPUTS = {"report, JSON": ["-o", "r.json"], "page": ["-o", "r.html"],
            "runs, JSON": ["--samples", "-o", "s.json"],
-           "runs, SQLite": ["--samples", "-o", "s.sqlite"]}
+           "runs, SQLite": ["--samples", "-o", "s.sqlite"], "Perfetto": ["-o", "r.pftrace"]}
 CANVAS = "document.querySelector('.timeline canvas')"
 PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 
