@@ -181,6 +181,11 @@ std::optional<DeviceParts> PartsOf(const TimeParts& time) {
 
 }  // namespace
 
+std::string_view TimelineLane::name_of_lane() const {
+  if (of == Of::kSteps) return "steps";
+  return of == Of::kRuns ? std::string_view("runs") : line;
+}
+
 absl::StatusOr<Timeline> BuildTimeline(const Trace& trace, const ReportOptions& options,
                                        const Diagnostics& reading) {
   ASSIGN_OR_RETURN(Analysis analysis, AnalyzeAndWatch(trace, options, reading, MakeWatch));

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -34,6 +35,8 @@ struct TimelineLane {
   std::vector<int64_t> start_ps = {}, duration_ps = {};  // from the base of the capture
   std::vector<uint32_t> name = {};                       // into Timeline::names
 
+  // "steps", "runs" or the line's.
+  std::string_view name_of_lane() const;
   size_t size() const { return start_ps.size(); }
   void Add(int64_t start, int64_t duration, uint32_t of_name) {
     start_ps.push_back(start);

@@ -51,18 +51,6 @@ std::vector<std::vector<DeviceContent>> ContentOf(const Timeline& timeline,
   return inputs;
 }
 
-std::string LaneName(const TimelineLane& lane) {
-  switch (lane.of) {
-    case TimelineLane::Of::kSteps:
-      return "steps";
-    case TimelineLane::Of::kRuns:
-      return "runs";
-    case TimelineLane::Of::kExecutions:
-      return lane.line;
-  }
-  return "";
-}
-
 // The part of an axis on which no window is.
 std::vector<Span> GapsOf(std::span<const Span> windows, const Span& capture) {
   // Less is a rest of rounding.
@@ -162,7 +150,7 @@ class Writer {
   void AddLane(const TimelineLane& lane) {
     const std::vector<std::vector<uint32_t>> tracks =
         TracksOf(lane.size(), [&](uint32_t i) { return SpanOf(lane, i); });
-    const Track track = {.name = LaneName(lane),
+    const Track track = {.name = std::string(lane.name_of_lane()),
                          .parent = group_,
                          .rank = ++rank_,
                          .drawn_as_one = tracks.size() > 1 ? static_cast<uint64_t>(rank_) : 0};

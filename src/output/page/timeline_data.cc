@@ -247,11 +247,6 @@ std::string Quoted(std::string_view name) {
 
 constexpr std::string_view kKinds[] = {"steps", "runs", "executions"};
 
-std::string LaneName(const TimelineLane& lane) {
-  if (lane.of == TimelineLane::Of::kExecutions) return lane.line;
-  return std::string(kKinds[static_cast<size_t>(lane.of)]);
-}
-
 }  // namespace
 
 std::string TimelineData(Timeline timeline) {
@@ -270,7 +265,7 @@ std::string TimelineData(Timeline timeline) {
   json.append("],\"lanes\":[");
   for (size_t i = 0; i < shown; ++i) {
     absl::StrAppend(&json, i == 0 ? "" : ",", "{\"device\":", Quoted(names.Name(lanes[i].device)),
-                    ",\"name\":", Quoted(LaneName(lanes[i])), ",\"of\":\"",
+                    ",\"name\":", Quoted(lanes[i].name_of_lane()), ",\"of\":\"",
                     Absl(kKinds[static_cast<size_t>(lanes[i].of)]),
                     "\",\"count\":", lanes[i].size());
     if (!detail.whole[i]) PutBins(lanes[i], detail.bin_bits, &json);
