@@ -144,6 +144,10 @@ class GridCommand : public Command {
     if (program_.empty()) {
       return UsageError("no harness given: xplane-time grid SPACE -o DIR -- HARNESS...");
     }
+    if (folder_.ends_with(".html")) {
+      return UsageError("-o ", folder_, ": -o names a folder; the page: -o DIR --format html > ",
+                        folder_);
+    }
     if (folder_.empty() || folder_ == "-") {
       return UsageError(
           "no folder given: -o DIR says where the tables, figures and the witness go");

@@ -14,6 +14,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "io/sha256.h"
 #include "output/page/assets.h"
 #include "output/view.h"
@@ -279,6 +280,17 @@ std::string DataOf(const Output& output, const HtmlBody& body) {
                       output.timeline.empty() ? "" : ",\"timeline\":", output.timeline, "}");
 }
 
+// "with --function step, --top 3": what chose the rows; empty: nothing did.
+std::string GivenLine(const OutputOptions& options) {
+  std::vector<std::string> given;
+  for (const GivenOption& each : options.given) {
+    const auto text = [](const auto& value) { return absl::StrCat(value); };
+    given.push_back(absl::StrCat("--", absl::StrReplaceAll(each.name, {{"_", "-"}}), " ",
+                                 std::visit(text, each.value)));
+  }
+  return given.empty() ? "" : absl::StrCat("with ", absl::StrJoin(given, ", "));
+}
+
 // "xplane-time where: trace.xplane.pb and 2 more".
 std::string TitleOf(const Output& output) {
   std::string kind = output.result.schema;  // xplane-time.KIND.v1
@@ -307,6 +319,7 @@ std::string PageOf(const Output& output, const OutputOptions& options) {
   HtmlBody header, main;
   for (const ViewLine& line : view.lines) header.Add(line);
   for (const ViewLine& line : SidesOf(output.result)) header.Add(line);
+  header.Add(ViewLine{GivenLine(options), Tone::kDim});
   for (const DiagnosticLine& line : view.diagnostics) header.Add(line);
   for (const Section& section : view.sections) main.Add(section);
   for (const ViewLine& line : view.remarks) main.Add(line);
@@ -326,9 +339,9 @@ std::string PageOf(const Output& output, const OutputOptions& options) {
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
       title, "</title>\n<style>", Absl(style), "</style>\n</head>\n<body>\n<header>\n<h1>", title,
       "</h1>\n", std::move(header).Take(), "</header>\n<main>\n", std::move(main).Take(),
-      "</main>\n<script type=\"application/octet-stream\" id=\"data\">",
-      data, "</script>\n<!--\n", Absl(kD3Licence), "-->\n<script>",
-      Absl(d3), "</script>\n<script>", Absl(script), "</script>\n</body>\n</html>\n");
+      "</main>\n<script type=\"application/octet-stream\" id=\"data\">", data, "</script>\n<!--\n",
+      Absl(kD3Licence), "-->\n<script>", Absl(d3), "</script>\n<script>", Absl(script),
+      "</script>\n</body>\n</html>\n");
 }
 
 }  // namespace xplane_time::output

@@ -193,6 +193,8 @@ function RateText(value) {
 }
 
 // The middle gives way, so that names that differ at their ends stay apart.
+const kFigureFont = '12px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
+
 function Shortened(text, most) {
   const letters = Array.from(text);
   if (letters.length <= most) return text;
@@ -588,16 +590,30 @@ function Fill(selection, fill) {
   });
 }
 
-// The left margin for names, and how many letters fit.
+// How wide a text is in figures, in pixels.
+const ruler = document.createElement('canvas').getContext('2d');
+function WidthOf(text) {
+  ruler.font = kFigureFont;
+  return ruler.measureText(text).width;
+}
+
+// Shortened to at most so many pixels.
+function FittedText(text, space) {
+  let letters = Math.max(1, Math.ceil(space / 4));
+  let shown = Shortened(text, letters);
+  while (letters > 6 && WidthOf(shown) > space) shown = Shortened(text, --letters);
+  return shown;
+}
+
+// The left margin for names.
 function NameMargin(names, width) {
-  const longest = d3.max(names, (name) => Array.from(name).length) || 1;
-  const space = Math.min(longest * 6.9 + 12, Math.max(86, width * 0.32));
-  return {space, letters: Math.max(6, Math.floor((space - 12) / 6.9))};
+  const longest = d3.max(names, (name) => WidthOf(Shortened(name, 80))) || 1;
+  return {space: Math.min(longest + 14, Math.max(86, width * 0.32))};
 }
 
 function RowName(svg, name, margin, y, tipLines) {
   const text = svg.append('text').attr('class', 'name').attr('x', margin.space - 8).attr('y', y)
-      .attr('dy', '0.35em').attr('text-anchor', 'end').text(Shortened(name, margin.letters));
+      .attr('dy', '0.35em').attr('text-anchor', 'end').text(FittedText(name, margin.space - 10));
   if (tipLines) text.append('title').text(name);
 }
 
@@ -756,7 +772,7 @@ function Busiest(rows) {
 
 const kMostRows = 16;
 
-function PartitionView(name, title, rows, what) {
+function PartitionView(name, title, rows, what, of) {
   if (rows.length === 0) return null;
   const shown = rows.slice(0, kMostRows);
   const known = shown.filter((row) => row.total !== null);
@@ -765,8 +781,7 @@ function PartitionView(name, title, rows, what) {
   return {
     name, title,
     finding: (known.length ? LargestParts(Busiest(known)) : `no ${what} has a known time`) + '.',
-    how: 'Shares of each one\'s first start to last end, which is at the right; the parts add up' +
-         ' exactly.' +
+    how: `Shares of ${of}, at the right; the parts add up exactly.` +
          (causes ? ' Hatched: no launch is known, so why it was idle is unknown.' : '') +
          (known.length < shown.length ? ' A bar that is all hatched has no known time.' : '') +
          (left > 0 ? ` ${Counted(left, `more ${what}`)} in the table.` : ''),
@@ -778,7 +793,8 @@ function PartitionView(name, title, rows, what) {
 function WhereDevices(result) {
   const nameOf = DeviceNamer(result.devices);
   const rows = result.devices.map((row) => ({name: nameOf(row), ...Partition(row)}));
-  return PartitionView('where-devices', 'Where each device\'s time went', rows, 'device');
+  return PartitionView('where-devices', 'Where each device\'s time went', rows, 'device',
+                       'each one\'s first start to last end');
 }
 
 function WhereFunctions(result) {
@@ -789,7 +805,7 @@ function WhereFunctions(result) {
                       program: row.program_id, ...Partition(row)}))
       .sort((a, b) => (b.total || 0) - (a.total || 0));
   return PartitionView('where-functions', 'Where each function\'s time went', Distinct(rows),
-                       'function');
+                       'function', 'the spans of its runs together');
 }
 
 const kMostSteps = 300;  // columns of a device
@@ -903,11 +919,12 @@ function ReportFunctions(result) {
              (first.ci ? `, 95 % interval ${TimeText(first.ci[0])} to ${TimeText(first.ci[1])}`
                        : ', interval unknown') +
              `, ${Counted(first.runs, 'run')}.`,
-    how: 'The longest in all its runs first. Diamond: median; thick bar: its 95 % interval; line: shortest to longest run' +
-         (sampled ? '; dots: single runs, hollow where suspect; of many, how many were so long.'
+    how: 'First what took longest, all runs together. Diamond: median; thick bar: its 95 % interval;' +
+         ' line: shortest to longest run' +
+         (sampled ? '; dots: single runs, hollow where suspect; of many runs a histogram.'
                   : '.') +
          (known.length > rows.length
-             ? ` ${Counted(known.length - rows.length, 'more function')} in the table.` : '') +
+             ? ` ${Counted(known.length - rows.length, 'more row')} not drawn.` : '') +
          (without ? ` ${Counted(without, 'function')} without a known time.` : '') +
          (LogSpread(rows) ? ' The axis is logarithmic.' : ''),
     draw: (svg, width) => DrawRuns(svg, width, rows),
@@ -1000,24 +1017,33 @@ function DrawRunsHistogram(svg, row, x, y) {
   }
 }
 
-// Each kernel of a program once, over all devices, as the table has it.
-function KernelsOfAllDevices(kernels) {
+// Each kernel of a function once, over all devices and, as in a report's table, programs. Shares
+// are of all self time of the devices, whatever rows are here.
+function KernelsOfAllDevices(kernels, programs) {
   const own = (row) => Num(row.self_ps) === null ? Num(row.total_ps) : Num(row.self_ps);
-  const all = d3.sum(kernels, own);
+  const whole = d3.nest().key((row) => JSON.stringify([row.plane, row.ordinal, row.host, row.input]))
+      .rollup((rows) => {
+        const known = rows.filter((row) => Num(row.share) > 0);
+        const largest = known.sort((a, b) => b.share - a.share)[0];
+        return largest ? own(largest) / largest.share : d3.sum(rows, own);
+      }).entries(kernels);
+  const all = d3.sum(whole, ({value}) => value);
   return d3.nest()
-      .key((row) => JSON.stringify([row.kernel, row.function, row.program_id, row.category]))
+      .key((row) => JSON.stringify([row.kernel, row.function, programs ? row.program_id : null]))
       .entries(kernels)
       .map(({values}) => {
         const self = d3.sum(values, own);
         return {...values[0], self, share: all > 0 ? self / all : null,
+                program_id: programs ? values[0].program_id : null,
                 total: d3.sum(values, (row) => Num(row.total_ps)),
-                count: d3.sum(values, (row) => Num(row.count)), devices: values.length};
+                count: d3.sum(values, (row) => Num(row.count)),
+                devices: new Set(values.map(DeviceName)).size};
       })
       .sort((a, b) => b.self - a.self);
 }
 
 function ReportKernels(result) {
-  const sorted = KernelsOfAllDevices(result.kernels);
+  const sorted = KernelsOfAllDevices(result.kernels, result.schema !== 'xplane-time.report.v1');
   if (sorted.length === 0) return null;
   const fills = {compute: 'compute', collective: 'collective', copy: 'copy'};
   const rows = sorted.slice(0, 20).map((row) => ({
@@ -1035,7 +1061,7 @@ function ReportKernels(result) {
     finding: `${Shortened(first.kernel, 60)} took most: ${TimeText(first.self)}, ` +
              `${PercentText(first.share)} of the self time` +
              (first.devices > 1 ? ` of all devices.` : '.'),
-    how: sorted.length > 20 ? `${Counted(sorted.length - 20, 'more kernel')} in the table.` : '',
+    how: sorted.length > 20 ? `${Counted(sorted.length - 20, 'more kernel')} not drawn.` : '',
     legend: [...kParts].filter((part) => used.has(part.fill))
         .map((part) => ({text: part.text.replace('exposed ', ''), fill: part.fill})),
     draw: (svg, width) => DrawBars(svg, width, Distinct(rows)),
@@ -1633,7 +1659,7 @@ function DrawPower(svg, {name, bins}, x, y) {
       .attr('height', bottom - top).attr('data-value', (bin) => bin.mean);
 }
 
-// What ran, under the power: the darker, the more of the time.
+// What ran, under the power: the fuller the colour, the more of the time.
 function DrawLanes(svg, lanes, x, top) {
   lanes.forEach((lane, i) => {
     const y = top + i * 30;
@@ -1723,7 +1749,7 @@ function EnergyTimelines(result) {
     finding: panels.map(({name, high}) => `${name}: at most ${FigureText(high, 'W')}`).join('; ') +
              '.',
     how: 'Line: measured; dashed: explained by what ran; hatched: not covered. Below: what ran,' +
-         ' the darker, the more of the time.' +
+         ' the fuller the colour, the more of the time.' +
          (lanes > 6 ? ' The six that ran longest.' : '') +
          (all.length > panels.length
              ? ` ${Counted(all.length - panels.length, 'more device')} are not drawn.` : ''),
@@ -1783,8 +1809,9 @@ function TuneRace(result) {
       .sort((a, b) => (b.id === result.pick) - (a.id === result.pick) ||
                       (Num(a.ratio) || Infinity) - (Num(b.ratio) || Infinity))
       .slice(0, kMostRacers)
-      .map((row) => ({id: row.id, points: Racing(standing.get(row.id), row, race), out:
-        row.eliminated, picked: row.id === result.pick}));
+      .map((row) => ({id: row.id, name: RacerName(row), out: row.eliminated,
+                      points: Racing(standing.get(row.id), row, race),
+                      picked: row.id === result.pick}));
   const left = standing.size - rows.length, band = Num(result.delta) || 0;
   const dropped = rows.filter((row) => row.out).length;
   return {
@@ -1793,8 +1820,9 @@ function TuneRace(result) {
              `${dropped} of ${Counted(rows.length, 'variant')} dropped.`,
     how: 'Line: how much more than the pick of that time; pale: its interval; grey band: a tie,' +
          ` up to ${PercentText(band)}; cross: dropped.` +
+         (WideRace(rows) ? ' The axis is logarithmic.' : '') +
          (left > 0 ? ` ${Counted(left, 'more variant')} in the table.` : ''),
-    legend: rows.slice(0, 6).map((row, i) => ({text: row.id, fill: `name-${i}`}))
+    legend: rows.slice(0, 6).map((row, i) => ({text: row.name, fill: `name-${i}`}))
         .concat(rows.length > 6 ? [{text: 'others', fill: 'name-6'}] : []),
     draw: (svg, width) => DrawRace(svg, width, rows, band, race),
   };
@@ -1814,15 +1842,17 @@ function DrawRace(svg, width, rows, band, race) {
       .range([kLeftOfPanel, right]);
   const ratios = rows.flatMap((row) => row.points.map((point) => point.ratio));
   const low = Math.min(1 - 2 * band, d3.min(ratios)), high = Math.max(1 + 2 * band, d3.max(ratios));
-  const pad = (high - low) * 0.08;
-  const y = d3.scaleLinear().domain([low - pad, high + pad]).range([top + height, top]).clamp(true);
+  const y = WideRace(rows)
+    ? d3.scaleLog().domain([low / 1.05, high * 1.15])
+    : d3.scaleLinear().domain([low - (high - low) * 0.08, high + (high - low) * 0.08]);
+  y.range([top + height, top]).clamp(true);
   svg.append('rect').attr('class', 'band').attr('x', kLeftOfPanel).attr('y', y(1 + band))
       .attr('width', right - kLeftOfPanel).attr('height', Math.max(1, y(1 - band) - y(1 + band)));
   rows.slice().reverse().forEach((row, i) =>
     DrawRacer(svg, row, `name-${Math.min(6, rows.length - 1 - i)}`, x, y));
   NameRacers(svg, rows, x, y);
   svg.append('g').attr('class', 'axis').attr('transform', `translate(${kLeftOfPanel},0)`)
-      .call(d3.axisLeft(y).ticks(6).tickSizeOuter(0)
+      .call(d3.axisLeft(y).tickValues(RaceTicks(y)).tickSizeOuter(0)
           .tickFormat((v) => ChangeText(v).replace(/\.0+ /, ' ')));
   BottomAxis(svg, x, top + height, width, x.tickFormat((right - kLeftOfPanel) / 60, ','));
   svg.append('text').attr('class', 'axis-title').attr('text-anchor', 'middle')
@@ -1830,10 +1860,29 @@ function DrawRace(svg, width, rows, band, race) {
   return top + height + 46;
 }
 
+// Where some variant is so slow that the others would be one line.
+const WideRace = (rows) =>
+  d3.max(rows, (row) => d3.max(row.points, (point) => point.ratio)) > 2.5;
+
+// On a logarithmic axis doublings at the most, and few of them.
+function RaceTicks(y) {
+  const [low, high] = y.domain();
+  if (!y.base) return y.ticks(6);
+  const powers = d3.range(Math.ceil(Math.log2(low)), Math.floor(Math.log2(high)) + 1);
+  const step = Math.ceil(powers.length / 7);
+  return powers.filter((power) => power % step === 0).map((power) => 2 ** power);
+}
+
+// An id that is a hash says nothing: then its parameters, where they are short.
+function RacerName(row) {
+  const text = Object.entries(row.params || {}).map(([name, value]) => `${name}=${value}`).join(' ');
+  return /^[0-9a-f]{8,}$/.test(row.id) && text && text.length <= 24 ? text : row.id;
+}
+
 function DrawRacer(svg, {id, points, picked}, fill, x, y) {
   svg.append('path').attr('class', `interval fill-${fill} line-${fill}`).attr('d', d3.area()
       .defined((point) => point.ci).x((point) => x(point.runs))
-      .y0((point) => y(point.ci[0])).y1((point) => y(point.ci[1]))(points));
+      .y0((point) => y(Math.max(point.ci[0], y.domain()[0]))).y1((point) => y(point.ci[1]))(points));
   const line = d3.line().x((point) => x(point.runs)).y((point) => y(point.ratio))(points);
   for (const stroke of ['under', `line-${fill}`]) {
     svg.append('path').attr('class', `racer ${stroke}`).classed('picked', picked).attr('d', line);
@@ -1848,13 +1897,13 @@ function DrawRacer(svg, {id, points, picked}, fill, x, y) {
 // At the ends of their lines, below each other where they would overlap.
 function NameRacers(svg, rows, x, y) {
   const taken = [];
-  for (const {id, points, out} of rows) {
+  for (const {name, points, out} of rows) {
     const last = points[points.length - 1], left = x(last.runs) + 8;
     let at = y(last.ratio);
     while (taken.some(([l, t]) => Math.abs(l - left) < 76 && Math.abs(t - at) < 13)) at -= 1;
     taken.push([left, at]);
     svg.append('text').attr('class', 'value').attr('x', left).attr('y', at).attr('dy', '0.35em')
-        .text((out ? '✕ ' : '') + Shortened(id, 10));
+        .text(FittedText((out ? '✕ ' : '') + name, 100));
   }
 }
 
@@ -2070,7 +2119,8 @@ class Timeline {
     if (width !== this.width) {
       const view = this.width ? this.View() : null;
       this.width = width;
-      this.left = Math.min(150, Math.max(70, width * 0.2));
+      const longest = d3.max(this.lanes, (lane) => WidthOf(Shortened(lane.label, 60))) + 12;
+      this.left = Math.min(Math.max(70, longest), Math.max(110, width * 0.25));
       this.height = kAxisHeight + kLaneHeight * this.lanes.length + 4;
       const extent = [[this.left, 0], [width, this.height]];
       this.zoom.extent(extent).translateExtent(extent)
@@ -2161,7 +2211,7 @@ class Timeline {
     const scale = ScaleOf(Math.max(...x.domain().map(Math.abs)) * this.tick);
     const step = ticks.length > 1 ? (ticks[1] - ticks[0]) * this.tick / scale.ps : 1;
     const decimals = Math.min(scale.most, Math.max(0, Math.ceil(-Math.log10(step) - 1e-9)));
-    context.font = '12px system-ui, sans-serif';
+    context.font = kFigureFont;
     context.textBaseline = 'middle';
     context.textAlign = 'center';
     for (const tick of ticks) {
@@ -2180,7 +2230,7 @@ class Timeline {
     const top = kAxisHeight + i * kLaneHeight;
     context.textAlign = 'left';
     context.fillStyle = this.cursor && this.cursor.lane === i ? this.colors.ink : this.colors.soft;
-    context.fillText(Shortened(lane.label, Math.floor((this.left - 8) / 6.6)), 0,
+    context.fillText(FittedText(lane.label, this.left - 8), 0,
                      top + kLaneHeight / 2);
     context.fillStyle = this.colors.line;
     context.fillRect(this.left, top + kLaneHeight - 1, this.width - this.left, 1);
