@@ -15,6 +15,7 @@
 #include "io/descriptor.h"
 #include "io/gzip.h"
 #include "io/whole_file.h"
+#include "kineto/transcode.h"
 #include "re2/re2.h"
 #include "read/internals.h"
 #include "scratch.h"
@@ -46,7 +47,7 @@ absl::Status SpoolPipe(int pipe, int spool, const std::string& name, uint64_t ma
   }
   SpaceGuard guard(name, most_bytes);
   std::vector<char> buffer(size_t{1} << 18);
-  bool is_gzip = false;
+  bool is_gzip = false, is_json = false;
   for (uint64_t total = 0;;) {
     const ssize_t filled = io::ReadFull(pipe, buffer.data(), buffer.size());
     if (filled < 0) return io::IoError(name, "cannot read");
@@ -61,8 +62,14 @@ absl::Status SpoolPipe(int pipe, int spool, const std::string& name, uint64_t ma
     if (is_first) is_gzip = LooksLikeGzip(bytes);
     absl::Status status;
     // A stream that ends here is looked at as a whole.
-    if (is_first && is_gzip && !is_last) status = guard.Add(InflatedHead(bytes));
-    if (!is_gzip && !(is_first && is_last)) status = guard.Add(bytes);
+    if (is_first && !is_last) {
+      const std::string inflated = is_gzip ? InflatedHead(bytes) : "";
+      const std::string_view head = is_gzip ? inflated : bytes;
+      is_json = kineto::LooksLikeJson(head);
+      status = is_json ? kineto::CheckHead(head, name) : guard.Add(head);
+    } else if (!is_first && !is_gzip && !is_json) {
+      status = guard.Add(bytes);
+    }
     if (status.ok() && !io::WriteAll(spool, bytes)) status = SpoolError("cannot write");
     if (!status.ok() || is_last) return status;
   }
@@ -96,6 +103,19 @@ absl::StatusOr<Source> Plain(Source source, const std::string& name, const ReadO
   return Map(spool, name);
 }
 
+// A source as an XSpace: inflated, and written anew where it is JSON.
+absl::StatusOr<Source> Space(Source source, const std::string& name, const ReadOptions& options) {
+  ASSIGN_OR_RETURN(Source plain, Plain(std::move(source), name, options));
+  if (!kineto::LooksLikeJson(plain.bytes)) return plain;
+  Source written;
+  ASSIGN_OR_RETURN(const kineto::Space space,
+                   kineto::Transcode(plain.bytes, name, &written.diagnostics));
+  written.bytes = std::string_view(space.bytes->data(), space.size);
+  written.mapping = space.bytes;
+  written.json_bytes = plain.bytes.size();
+  return written;
+}
+
 }  // namespace
 
 absl::StatusOr<Source> OpenSource(const std::string& path, const ReadOptions& options) {
@@ -113,12 +133,12 @@ absl::StatusOr<Source> OpenSource(const std::string& path, const ReadOptions& op
     file = std::move(spool);
   }
   ASSIGN_OR_RETURN(Source source, Map(file, name));
-  return Plain(std::move(source), name, options);
+  return Space(std::move(source), name, options);
 }
 
 absl::StatusOr<Source> SourceInMemory(std::string_view bytes, const std::string& name,
                                       const ReadOptions& options) {
-  return Plain({bytes}, name, options);
+  return Space({bytes}, name, options);
 }
 
 // FindInputs: what the arguments of the command line stand for.
