@@ -455,6 +455,10 @@ bool LooksLikeJson(std::string_view bytes) {
   return first == '{' || first == '[';
 }
 
+bool LooksLikeTrace(std::string_view head) {
+  return LooksLikeJson(head) && head.find("\"traceEvents\"") != head.npos;
+}
+
 absl::StatusOr<Space> Transcode(std::string_view json, const std::string& name,
                                 Diagnostics* diagnostics) {
   Transcoder transcoder(json, name, diagnostics);

@@ -26,6 +26,9 @@ namespace xplane_time::kineto {
 // Whether the content begins like JSON.
 bool LooksLikeJson(std::string_view bytes);
 
+// Whether this may be the beginning of such a trace, of several files of JSON.
+bool LooksLikeTrace(std::string_view head);
+
 // Errors: DataLoss with the byte offset: damaged, cut off, or JSON that is no such trace. What is
 // wrong with single events is counted in `diagnostics`, with the byte offset alone.
 absl::StatusOr<Space> Transcode(std::string_view json, const std::string& name,

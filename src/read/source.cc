@@ -144,6 +144,7 @@ absl::StatusOr<Source> SourceInMemory(std::string_view bytes, const std::string&
 // FindInputs: what the arguments of the command line stand for.
 //
 //   <log directory>/plugins/profile/<run>/<host>.xplane.pb
+//   <directory>/<rank>.pt.trace.json
 
 namespace {
 
@@ -159,6 +160,7 @@ absl::Status RiegeliError(const std::string& path) {
 struct Listing {
   std::vector<std::string> traces;  // sorted
   std::vector<std::string> riegeli;
+  std::vector<std::string> json;  // of them some may be traces
   std::vector<fs::path> directories;
 };
 
@@ -179,12 +181,15 @@ absl::StatusOr<Listing> List(const fs::path& directory) {
       listing.traces.push_back(it->path().string());
     } else if (name.ends_with(".xplane.riegeli")) {
       listing.riegeli.push_back(it->path().string());
+    } else if (name.ends_with(".json") || name.ends_with(".json.gz")) {
+      listing.json.push_back(it->path().string());
     }
   }
   if (error) {
     return PermissionDenied(directory.string(), ": cannot list: ", error.message());
   }
   std::sort(listing.traces.begin(), listing.traces.end());
+  std::sort(listing.json.begin(), listing.json.end());
   return listing;
 }
 
@@ -206,19 +211,32 @@ absl::StatusOr<std::map<std::string, Listing>> Runs(const fs::path& directory) {
   return runs;
 }
 
+// Those that Kineto wrote: what else is in JSON lies beside traces as well.
+std::vector<std::string> KinetoFiles(std::vector<std::string> files) {
+  constexpr size_t kHeadBytes = size_t{1} << 16;
+  std::erase_if(files, [](const std::string& path) {
+    const std::string head = io::ReadFile(path, kHeadBytes).value_or("");
+    return !kineto::LooksLikeTrace(LooksLikeGzip(head) ? InflatedHead(head) : head);
+  });
+  return files;
+}
+
 absl::StatusOr<std::vector<std::string>> DirectoryFiles(const fs::path& directory,
                                                         const std::string& wanted_run) {
   ASSIGN_OR_RETURN(auto listing, List(directory));
   if (wanted_run.empty() && !listing.traces.empty()) return listing.traces;
   ASSIGN_OR_RETURN(auto runs, Runs(directory));
   if (runs.empty()) {
+    auto ranks = KinetoFiles(listing.json);
+    if (wanted_run.empty() && !ranks.empty()) return ranks;
     if (!listing.riegeli.empty()) return RiegeliError(listing.riegeli[0]);
     if (!listing.traces.empty()) {
       return NotFound(directory.string(), ": is a run itself, so that --run ", wanted_run,
                       " means nothing; leave it out");
     }
     return NotFound(directory.string(),
-                    ": no .xplane.pb here and no runs under plugins/profile; give the "
+                    ": no .xplane.pb or trace of PyTorch here and no runs under "
+                    "plugins/profile; give the "
                     "directory that was passed to the profiler");
   }
   const auto run = wanted_run.empty() ? std::prev(runs.end()) : runs.find(wanted_run);
