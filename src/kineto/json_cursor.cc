@@ -150,7 +150,9 @@ bool JsonCursor::ReadRestOfText(const char* first, const char* at, std::string_v
 // A number, true, false, null, and what other writers make of numbers.
 bool JsonCursor::ReadWord(JsonValue* value) {
   const char* const first = at_;
-  while (at_ != end_ && kIsInWord[static_cast<uint8_t>(*at_)]) ++at_;
+  const char* at = first;
+  while (at != end_ && kIsInWord[static_cast<uint8_t>(*at)]) ++at;
+  at_ = at;
   value->raw = {first, static_cast<size_t>(at_ - first)};
   const char begin = *first == '-' && at_ - first > 1 ? first[1] : *first;
   if (at_ != first && begin >= '0' && begin <= '9') {

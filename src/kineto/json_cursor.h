@@ -48,7 +48,11 @@ class JsonCursor {
   bool ran_out() const { return ran_out_; }
 
   // Any value; of an object or an array all of it.
-  bool ReadValue(JsonValue* value) { return ReadValueAt(value, 0); }
+  bool ReadValue(JsonValue* value) {
+    if (Peek() != '"') return ReadValueAt(value, 0);
+    value->type = JsonType::kText;
+    return ReadText(&value->raw);
+  }
   // Calls on_member(key) before each value, which that has to read. False where it is.
   template <typename OnMember>
   bool ReadObject(OnMember on_member);
@@ -89,11 +93,10 @@ class JsonCursor {
 };
 
 inline char JsonCursor::Peek() {
-  while (at_ != end_ && static_cast<unsigned char>(*at_) <= ' ') {
-    if (*at_ != ' ' && *at_ != '\n' && *at_ != '\r' && *at_ != '\t') break;
-    ++at_;
-  }
-  return at_ == end_ ? '\0' : *at_;
+  const char* at = at_;  // members would be written at each step
+  while (at != end_ && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')) ++at;
+  at_ = at;
+  return at == end_ ? '\0' : *at;
 }
 
 // The next quote or backslash; the end.

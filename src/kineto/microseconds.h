@@ -13,6 +13,6 @@ namespace xplane_time::kineto {
 // An exponent is allowed. What is beyond any axis is kFarPs, or minus it. Nothing: not a number.
 std::optional<absl::int128> MicrosecondsToPs(std::string_view text);
 
-inline constexpr absl::int128 kFarPs = absl::MakeInt128(int64_t{1} << 40, 0);  // 2^104
+inline constexpr absl::int128 kFarPs = absl::MakeInt128(int64_t{1} << 16, 0);  // 2^80
 
 }  // namespace xplane_time::kineto

@@ -269,7 +269,11 @@ absl::Status Transcoder::Read() {
 bool Transcoder::ReadRootMember(std::string_view key) {
   if (key == "traceEvents") return ReadEvents();
   JsonValue& value = root_.emplace_back(key, JsonValue()).second;
-  return ReadTolerantly([&] { return cursor_.ReadValue(&value); });
+  return ReadTolerantly([&] {
+    if (!cursor_.ReadValue(&value)) return false;
+    const char next = cursor_.Peek();
+    return next == ',' || next == '}' || cursor_.Fail("a comma or } is expected");
+  });
 }
 
 bool Transcoder::ReadEvents() {
