@@ -456,7 +456,13 @@ Space Transcoder::Write() {
 bool LooksLikeJson(std::string_view bytes) {
   if (bytes.starts_with(kByteOrderMark)) bytes.remove_prefix(kByteOrderMark.size());
   const char first = JsonCursor(bytes).Peek();
-  return first == '{' || first == '[';
+  // An XSpace may begin with a line feed and a bracket, too, but has the tags of fields soon.
+  constexpr size_t kHeadBytes = 32;
+  const auto is_tag = [](char c) {
+    return c >= 0 && c < ' ' && c != '\n' && c != '\r' && c != '\t';
+  };
+  return (first == '{' || first == '[') &&
+         std::ranges::none_of(bytes.substr(0, kHeadBytes), is_tag);
 }
 
 bool LooksLikeTrace(std::string_view head) {

@@ -234,6 +234,19 @@ TEST_F(KinetoTest, ManyEventsGoThroughTheScratchFile) {
   EXPECT_EQ(found.back(), "/device:GPU:0 | Stream #2 | e | 119998000000 | 1000000");
 }
 
+// The first byte of an XSpace is a line feed, the second the length of its first plane.
+TEST(KinetoHead, APlaneOfTheLengthOfABracketIsNoJson) {
+  for (const char length : {'{', '['}) {
+    std::string plane = "\x12";
+    plane += static_cast<char>(length - 2);
+    plane += "/device:GPU:0" + std::string(static_cast<size_t>(length) - 15, ' ');
+    const std::string space = "\n" + std::string(1, length) + plane;
+    Diagnostics diagnostics;
+    EXPECT_FALSE(kineto::LooksLikeJson(space));
+    EXPECT_TRUE(OpenTraceFromMemory(space, "t", {}, &diagnostics).ok());
+  }
+}
+
 TEST(KinetoHead, TellsWhatCannotBecomeATrace) {
   const std::string whole = File({Event("kernel", "0", "7", "1", "1")});
   for (size_t size = 0; size <= whole.size(); ++size) {
