@@ -40,6 +40,11 @@ constexpr CodeInfo kCodes[] = {
     {kHostLeftOut, "host_left_out", kError,
      "a file of a run is damaged and was left out, so that this is a part of the run"},
     {kStatWithoutValue, "stat_without_value", kWarning, "no selected event has a stat"},
+    {kIrregularJson, "irregular_json", kWarning,
+     "places that are no valid JSON (bytes that are no UTF-8, control characters, NaN, a quote "
+     "inside a text) were read as they were meant"},
+    {kIncompleteEvent, "incomplete_event", kError,
+     "events without a name, or whose beginning or duration is no number, were skipped"},
     {kIdleAccelerator, "idle_accelerator", kInfo, "accelerators that executed nothing"},
     {kLeftOutByMinDuration, "left_out_by_min_duration", kWarning,
      "executions shorter than --min-duration were left out"},

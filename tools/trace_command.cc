@@ -59,9 +59,11 @@ TraceCommand::TraceCommand(CLI::App* app, const Takes& takes) : Command(app) {
 }
 
 void TraceCommand::AddTraces() {
-  app_->add_option("TRACE", traces_,
-                   ".xplane.pb or .xspace.pb file (also .gz), run directory, log directory, or - "
-                   "for standard input; several are repeated captures of the same thing");
+  app_->add_option(
+      "TRACE", traces_,
+      ".xplane.pb, .xspace.pb or PyTorch .pt.trace.json file (also .gz), run directory, "
+      "log directory, or - for standard input; several are repeated captures of the "
+      "same thing");
 }
 
 void TraceCommand::AddReading() {

@@ -41,6 +41,8 @@ enum class DiagnosticCode : uint8_t {
   kFilesApart,            // files of one folder were recorded one after the other
   kHostLeftOut,           // a file of a run is damaged: the others are read
   kStatWithoutValue,      // a stat was asked for that no selected event has
+  kIrregularJson,         // Kineto: no JSON, and read all the same
+  kIncompleteEvent,       // Kineto: event skipped: no name, no beginning or no duration
   // Selection and options.
   kIdleAccelerator,  // an accelerator plane that executed nothing
   kLeftOutByMinDuration,

@@ -9,8 +9,8 @@
 //   auto trace = OpenTrace(*inputs, {}, &diagnostics);
 //   if (!trace.ok()) ...   // NotFound, DataLoss ("... at byte 5127"), InvalidArgument
 //
-// Formats are recognized by content: XSpace protobuf, the same in gzip. Anything
-// else is refused with what it looks like and a way out.
+// Formats are recognized by content: XSpace protobuf, JSON of Kineto (PyTorch), and
+// both in gzip. Anything else is refused with what it looks like and a way out.
 //
 // A damaged file (wire damage, lengths past the end, more than 100 nested groups)
 // is a DataLoss status that names file and byte offset. A damaged event (negative

@@ -46,6 +46,9 @@ absl::Status LineDamage(const Trace& trace, const Line& line, const Damage& dama
 struct Source {
   std::string_view bytes;
   std::shared_ptr<void> mapping = {};  // what `bytes` are in; null: the caller's memory
+  // Of a trace in JSON, from which `bytes` were made: its own size, and what is wrong with it.
+  std::optional<uint64_t> json_bytes = {};
+  Diagnostics diagnostics = {};
 };
 
 // Opens a file, or standard input for "-", and inflates gzip. Errors: NotFound, PermissionDenied,

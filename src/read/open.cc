@@ -58,13 +58,17 @@ class Opener {
     ASSIGN_OR_RETURN(auto scan, ScanSpace(bytes, path));
     const auto file = static_cast<uint32_t>(trace_.files.size());
     trace_.files.push_back({.path = path,
-                            .bytes = bytes.size(),
+                            .bytes = source.json_bytes.value_or(bytes.size()),
                             .capture = capture,
                             .hostnames = scan.hostnames,
                             .errors = scan.errors,
                             .warnings = scan.warnings});
     RETURN_IF_ERROR(source_->AddFile(source, path));
     NoteProducerMessages(file);
+    for (const Diagnostic& each : source.diagnostics.List()) {
+      diagnostics_->Count(each.code, {.file = file, .byte_offset = each.first.byte_offset},
+                          each.count);
+    }
     return AddPlanes(file, scan);
   }
 

@@ -15,6 +15,7 @@
 #include "io/descriptor.h"
 #include "io/gzip.h"
 #include "io/whole_file.h"
+#include "kineto/transcode.h"
 #include "re2/re2.h"
 #include "read/internals.h"
 #include "scratch.h"
@@ -46,7 +47,7 @@ absl::Status SpoolPipe(int pipe, int spool, const std::string& name, uint64_t ma
   }
   SpaceGuard guard(name, most_bytes);
   std::vector<char> buffer(size_t{1} << 18);
-  bool is_gzip = false;
+  bool is_gzip = false, is_json = false;
   for (uint64_t total = 0;;) {
     const ssize_t filled = io::ReadFull(pipe, buffer.data(), buffer.size());
     if (filled < 0) return io::IoError(name, "cannot read");
@@ -61,8 +62,14 @@ absl::Status SpoolPipe(int pipe, int spool, const std::string& name, uint64_t ma
     if (is_first) is_gzip = LooksLikeGzip(bytes);
     absl::Status status;
     // A stream that ends here is looked at as a whole.
-    if (is_first && is_gzip && !is_last) status = guard.Add(InflatedHead(bytes));
-    if (!is_gzip && !(is_first && is_last)) status = guard.Add(bytes);
+    if (is_first && !is_last) {
+      const std::string inflated = is_gzip ? InflatedHead(bytes) : "";
+      const std::string_view head = is_gzip ? inflated : bytes;
+      is_json = kineto::LooksLikeJson(head);
+      status = is_json ? kineto::CheckHead(head, name) : guard.Add(head);
+    } else if (!is_first && !is_gzip && !is_json) {
+      status = guard.Add(bytes);
+    }
     if (status.ok() && !io::WriteAll(spool, bytes)) status = SpoolError("cannot write");
     if (!status.ok() || is_last) return status;
   }
@@ -96,6 +103,19 @@ absl::StatusOr<Source> Plain(Source source, const std::string& name, const ReadO
   return Map(spool, name);
 }
 
+// A source as an XSpace: inflated, and written anew where it is JSON.
+absl::StatusOr<Source> Space(Source source, const std::string& name, const ReadOptions& options) {
+  ASSIGN_OR_RETURN(Source plain, Plain(std::move(source), name, options));
+  if (!kineto::LooksLikeJson(plain.bytes)) return plain;
+  Source written;
+  ASSIGN_OR_RETURN(const kineto::Space space,
+                   kineto::Transcode(plain.bytes, name, &written.diagnostics));
+  written.bytes = std::string_view(space.bytes->data(), space.size);
+  written.mapping = space.bytes;
+  written.json_bytes = plain.bytes.size();
+  return written;
+}
+
 }  // namespace
 
 absl::StatusOr<Source> OpenSource(const std::string& path, const ReadOptions& options) {
@@ -113,17 +133,18 @@ absl::StatusOr<Source> OpenSource(const std::string& path, const ReadOptions& op
     file = std::move(spool);
   }
   ASSIGN_OR_RETURN(Source source, Map(file, name));
-  return Plain(std::move(source), name, options);
+  return Space(std::move(source), name, options);
 }
 
 absl::StatusOr<Source> SourceInMemory(std::string_view bytes, const std::string& name,
                                       const ReadOptions& options) {
-  return Plain({bytes}, name, options);
+  return Space({bytes}, name, options);
 }
 
 // FindInputs: what the arguments of the command line stand for.
 //
 //   <log directory>/plugins/profile/<run>/<host>.xplane.pb
+//   <directory>/<rank>.pt.trace.json
 
 namespace {
 
@@ -139,6 +160,7 @@ absl::Status RiegeliError(const std::string& path) {
 struct Listing {
   std::vector<std::string> traces;  // sorted
   std::vector<std::string> riegeli;
+  std::vector<std::string> json;  // of them some may be traces
   std::vector<fs::path> directories;
 };
 
@@ -159,12 +181,15 @@ absl::StatusOr<Listing> List(const fs::path& directory) {
       listing.traces.push_back(it->path().string());
     } else if (name.ends_with(".xplane.riegeli")) {
       listing.riegeli.push_back(it->path().string());
+    } else if (name.ends_with(".json") || name.ends_with(".json.gz")) {
+      listing.json.push_back(it->path().string());
     }
   }
   if (error) {
     return PermissionDenied(directory.string(), ": cannot list: ", error.message());
   }
   std::sort(listing.traces.begin(), listing.traces.end());
+  std::sort(listing.json.begin(), listing.json.end());
   return listing;
 }
 
@@ -186,19 +211,32 @@ absl::StatusOr<std::map<std::string, Listing>> Runs(const fs::path& directory) {
   return runs;
 }
 
+// Those that Kineto wrote: what else is in JSON lies beside traces as well.
+std::vector<std::string> KinetoFiles(std::vector<std::string> files) {
+  constexpr size_t kHeadBytes = size_t{1} << 16;
+  std::erase_if(files, [](const std::string& path) {
+    const std::string head = io::ReadFile(path, kHeadBytes).value_or("");
+    return !kineto::LooksLikeTrace(LooksLikeGzip(head) ? InflatedHead(head) : head);
+  });
+  return files;
+}
+
 absl::StatusOr<std::vector<std::string>> DirectoryFiles(const fs::path& directory,
                                                         const std::string& wanted_run) {
   ASSIGN_OR_RETURN(auto listing, List(directory));
   if (wanted_run.empty() && !listing.traces.empty()) return listing.traces;
   ASSIGN_OR_RETURN(auto runs, Runs(directory));
   if (runs.empty()) {
+    auto ranks = KinetoFiles(listing.json);
+    if (wanted_run.empty() && !ranks.empty()) return ranks;
     if (!listing.riegeli.empty()) return RiegeliError(listing.riegeli[0]);
     if (!listing.traces.empty()) {
       return NotFound(directory.string(), ": is a run itself, so that --run ", wanted_run,
                       " means nothing; leave it out");
     }
     return NotFound(directory.string(),
-                    ": no .xplane.pb here and no runs under plugins/profile; give the "
+                    ": no .xplane.pb or trace of PyTorch here and no runs under "
+                    "plugins/profile; give the "
                     "directory that was passed to the profiler");
   }
   const auto run = wanted_run.empty() ? std::prev(runs.end()) : runs.find(wanted_run);

@@ -23,21 +23,6 @@ bool IsText(std::string_view bytes) {
   });
 }
 
-// What text in JSON looks like; empty: it is something else.
-std::string_view LooksLikeJson(std::string_view bytes) {
-  std::string_view rest = bytes.substr(0, size_t{1} << 16);
-  if (rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3);
-  rest.remove_prefix(std::min(rest.find_first_not_of(" \t\r\n"), rest.size()));
-  if (!rest.starts_with('{') && !rest.starts_with('[')) return "";
-  if (!IsText(rest.substr(0, 512))) return "";
-  if (rest.find("\"traceEvents\"") != std::string_view::npos ||
-      rest.find("\"schemaVersion\"") != std::string_view::npos) {
-    return "it looks like a Kineto (PyTorch) or Chrome trace in JSON, and only XPlane traces are "
-           "read; give the .xplane.pb beside it";
-  }
-  return "it looks like JSON (trace.json?); give the .xplane.pb beside it";
-}
-
 // What a file that is no trace looks like, with the way out; empty: no idea.
 std::string_view LooksLike(std::string_view bytes) {
   static constexpr std::pair<std::string_view, std::string_view> kBeginnings[] = {
@@ -54,7 +39,6 @@ std::string_view LooksLike(std::string_view bytes) {
   for (const auto& [beginning, meaning] : kBeginnings) {
     if (bytes.starts_with(beginning)) return meaning;
   }
-  if (const std::string_view json = LooksLikeJson(bytes); !json.empty()) return json;
   return IsText(bytes.substr(0, 512)) ? "it looks like text" : "";
 }
 

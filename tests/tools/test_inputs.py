@@ -97,7 +97,7 @@ class EndlessPipes(EndToEndTest):
         self.check("cat /dev/zero", "damaged trace: a field number of 0 (byte 0)")
         self.check("yes", text)
         self.check("yes 'a line of a log'", text)
-        self.check("""yes '{"traceEvents": ['""", "not an XPlane trace: it looks like a Kineto")
+        self.check("""yes '{"traceEvents": ['""", "damaged Kineto trace: more than 1024 levels")
         self.check("cat good /dev/zero", f"damaged trace: a field number of 0 (byte {len(good)})")
         self.check("{ cat good; yes ' '; }", "damaged trace")
         self.check("{ cat good; yes; }", "damaged trace")

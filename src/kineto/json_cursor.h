@@ -1,0 +1,176 @@
+// JSON as profilers write it, read from front to back without an index of it.
+//
+// What JSON forbids and traces have is read, and noted by irregular(): bytes that are no UTF-8,
+// control characters in text, NaN and Infinity, and, where careful, a quote in a text
+// that nobody escaped. Values are views of the file; nothing is converted.
+//
+//   JsonCursor cursor(bytes);
+//   cursor.ReadObject([&](std::string_view key) { return cursor.ReadValue(&value); });
+//   if (cursor.error() != nullptr) ...  // at cursor.offset()
+#pragma once
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace xplane_time::kineto {
+
+enum class JsonType : uint8_t { kNothing, kText, kNumber, kWord, kObject, kArray };
+
+struct JsonValue {
+  JsonType type = JsonType::kNothing;
+  // Of a text what is between its quotes, of anything else all of it.
+  std::string_view raw;
+};
+
+// A text, its escapes resolved; what is no UTF-8 becomes U+FFFD.
+std::string TextOf(std::string_view raw);
+// Whether TextOf() would change it.
+bool IsPlainText(std::string_view raw);
+bool IsUtf8(std::string_view bytes);
+
+class JsonCursor {
+ public:
+  explicit JsonCursor(std::string_view bytes)
+      : begin_(bytes.data()), at_(begin_), end_(begin_ + bytes.size()) {}
+
+  // The next character that is no space; 0: the end.
+  char Peek();
+  uint64_t offset() const { return static_cast<uint64_t>(at_ - begin_); }
+  std::string_view rest() const { return {at_, static_cast<size_t>(end_ - at_)}; }
+  const char* error() const { return error_; }
+  // The error is that the bytes end.
+  bool ran_out() const { return ran_out_; }
+
+  // Any value; of an object or an array all of it.
+  bool ReadValue(JsonValue* value) {
+    if (Peek() != '"') return ReadValueAt(value, 0);
+    value->type = JsonType::kText;
+    return ReadText(&value->raw);
+  }
+  // Calls on_member(key) before each value, which that has to read. False where it is.
+  template <typename OnMember>
+  bool ReadObject(OnMember on_member);
+  // Calls on_element() before each.
+  template <typename OnElement>
+  bool ReadArray(OnElement on_element);
+  // The end of the document.
+  bool ReadEnd();
+
+  // A quote ends a text only where the text can end.
+  void set_careful(bool careful) { careful_ = careful; }
+  // What is read next begins here, and nothing was wrong so far.
+  void ReturnTo(uint64_t offset);
+  // Since the last ReturnTo() or ForgetIrregular().
+  bool irregular() const { return irregular_; }
+  bool any_not_ascii() const { return not_ascii_; }
+  void ForgetIrregular() { irregular_ = not_ascii_ = false; }
+
+  bool Fail(const char* error);
+
+ private:
+  static constexpr size_t kMostLevels = 1024;
+
+  bool ReadValueAt(JsonValue* value, size_t level);
+  bool ReadText(std::string_view* raw);
+  bool ReadRestOfText(const char* first, const char* at, std::string_view* raw);
+  bool SkipLevel(size_t level, char close);
+  bool ReadWord(JsonValue* value);
+  const char* FindTextEnd(const char* at);
+  bool CanEndText(const char* quote) const;
+  bool Take(char c, const char* otherwise);
+
+  const char* begin_;
+  const char* at_;
+  const char* end_;
+  const char* error_ = nullptr;
+  bool ran_out_ = false, careful_ = false, irregular_ = false, not_ascii_ = false;
+};
+
+inline char JsonCursor::Peek() {
+  const char* at = at_;  // members would be written at each step
+  while (at != end_ && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')) ++at;
+  at_ = at;
+  return at == end_ ? '\0' : *at;
+}
+
+// The next quote or backslash; the end.
+inline const char* JsonCursor::FindTextEnd(const char* at) {
+  const char* const end = end_;
+#if defined(__SSE2__)
+  constexpr ptrdiff_t kAtOnce = 16;
+  while (end - at >= kAtOnce) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+    const __m128i controls = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1f)), bytes);
+    const __m128i ends = _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')),
+                                      _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\')));
+    if (_mm_movemask_epi8(bytes) != 0) not_ascii_ = true;
+    const int found = _mm_movemask_epi8(_mm_or_si128(ends, controls));
+    if (found == 0) {
+      at += kAtOnce;
+      continue;
+    }
+    at += __builtin_ctz(static_cast<unsigned>(found));
+    if (static_cast<unsigned char>(*at) >= ' ') return at;
+    irregular_ = true;
+    ++at;
+  }
+#endif
+  for (; at != end && *at != '"' && *at != '\\'; ++at) {
+    irregular_ |= static_cast<unsigned char>(*at) < ' ';
+    not_ascii_ |= *at < 0;
+  }
+  return at;
+}
+
+// At a quote.
+inline bool JsonCursor::ReadText(std::string_view* raw) {
+  const char* const first = at_ + 1;
+  const char* const at = FindTextEnd(first);
+  if (at == end_ || *at != '"' || careful_) return ReadRestOfText(first, at, raw);
+  *raw = {first, static_cast<size_t>(at - first)};
+  at_ = at + 1;
+  return true;
+}
+
+inline bool JsonCursor::Take(char c, const char* otherwise) {
+  if (Peek() != c) return Fail(otherwise);
+  ++at_;
+  return true;
+}
+
+template <typename OnMember>
+bool JsonCursor::ReadObject(OnMember on_member) {
+  if (!Take('{', "an object is expected")) return false;
+  if (Peek() == '}') return ++at_, true;
+  for (;;) {
+    std::string_view key;
+    if (Peek() != '"') return Fail("a name in quotes is expected");
+    if (!ReadText(&key) || !Take(':', "a colon is expected")) return false;
+    if (!on_member(key)) return false;
+    const char c = Peek();
+    if (c != ',' && c != '}') return Fail("a comma or } is expected");
+    ++at_;
+    if (c == '}') return true;
+  }
+}
+
+template <typename OnElement>
+bool JsonCursor::ReadArray(OnElement on_element) {
+  if (!Take('[', "an array is expected")) return false;
+  if (Peek() == ']') return ++at_, true;
+  for (;;) {
+    if (!on_element()) return false;
+    const char c = Peek();
+    if (c != ',' && c != ']') return Fail("a comma or ] is expected");
+    ++at_;
+    if (c == ']') return true;
+  }
+}
+
+}  // namespace xplane_time::kineto
