@@ -455,14 +455,20 @@ Space Transcoder::Write() {
 
 bool LooksLikeJson(std::string_view bytes) {
   if (bytes.starts_with(kByteOrderMark)) bytes.remove_prefix(kByteOrderMark.size());
-  const char first = JsonCursor(bytes).Peek();
+  JsonCursor cursor(bytes);
+  const char first = cursor.Peek();
+  if (first != '{' && first != '[') return false;
   // An XSpace may begin with a line feed and a bracket, too, but has the tags of fields soon.
   constexpr size_t kHeadBytes = 32;
   const auto is_tag = [](char c) {
     return c >= 0 && c < ' ' && c != '\n' && c != '\r' && c != '\t';
   };
-  return (first == '{' || first == '[') &&
-         std::ranges::none_of(bytes.substr(0, kHeadBytes), is_tag);
+  if (std::ranges::any_of(bytes.substr(0, kHeadBytes), is_tag)) return false;
+  // A bracket is the tag of a group, and then another follows.
+  cursor.ReturnTo(cursor.offset() + 1);
+  const char next = cursor.Peek();
+  const std::string_view begins = first == '{' ? "\"}" : "{[]\"-0123456789tfnNI";
+  return next == '\0' || begins.find(next) != begins.npos;
 }
 
 bool LooksLikeTrace(std::string_view head) {
