@@ -356,6 +356,7 @@ class GpuSplitter : public RunSplitter {
       if (looks_ == 1 && !track.by_likelihood) Decide(&track);
       if (track.by_likelihood) by_likelihood += track.executions;
     }
+    const ProgramCounts programs = by_likelihood > 0 ? CountPrograms() : ProgramCounts();
     for (uint32_t program = 0; program < tracks_.size(); ++program) {
       Track& track = tracks_[program];
       if (!track.by_likelihood) continue;
@@ -367,7 +368,8 @@ class GpuSplitter : public RunSplitter {
       likelihood_wanted_ |= track.sequence.symbols.empty();
       if (track.sequence.symbols.empty()) continue;
       const bool all = track.sequence.runs == 0;
-      track.sequence.Split(/*last=*/true, all ? HostRuns(program) : std::nullopt, &track.runs);
+      track.sequence.Split(/*last=*/true, all ? HostRuns(program, programs) : std::nullopt,
+                           &track.runs);
       track.by_likelihood = false;
     }
     if (likelihood_wanted_) return;
@@ -404,6 +406,16 @@ class GpuSplitter : public RunSplitter {
  private:
   const std::string& FunctionOf(uint32_t program) const {
     return context_.tables->programs[program].function;
+  }
+
+  // By function.
+  using ProgramCounts = absl::flat_hash_map<std::string_view, size_t>;
+  ProgramCounts CountPrograms() const {
+    ProgramCounts counts;
+    for (uint32_t program = 0; program < context_.tables->programs.size(); ++program) {
+      ++counts[FunctionOf(program)];
+    }
+    return counts;
   }
 
   static uint64_t CorrelationOf(const Execution& execution) {
@@ -461,12 +473,10 @@ class GpuSplitter : public RunSplitter {
   }
 
   // How often the host executed the program's function, where that is its runs.
-  std::optional<size_t> HostRuns(uint32_t program) const {
+  std::optional<size_t> HostRuns(uint32_t program, const ProgramCounts& programs) const {
     if (evidence_ == nullptr || evidence_->device_count != 1) return std::nullopt;
     const std::string& function = FunctionOf(program);
-    for (uint32_t other = 0; other < context_.tables->programs.size(); ++other) {
-      if (other != program && FunctionOf(other) == function) return std::nullopt;
-    }
+    if (programs.at(function) > 1) return std::nullopt;
     const auto executions = evidence_->executions.find(function);
     if (executions == evidence_->executions.end()) return std::nullopt;
     return executions->second.size();

@@ -150,7 +150,10 @@ void TraceWriter::TellName(uint32_t name) {
     out_.AddMessage(kInternedData, [&] {
       out_.AddMessage(interned::kEventNames, [&] {
         out_.AddVarint(interned::kIid, uint64_t{name} + 1);
-        out_.AddText(interned::kName, output::ValidUtf8(names_[name]));
+        // It is told on every track.
+        constexpr size_t kMostLetters = 300;
+        out_.AddText(interned::kName,
+                     output::ShortenMiddle(output::ValidUtf8(names_[name]), kMostLetters, "…"));
       });
     });
     out_.AddVarint(kSequenceFlags, kNeedsIncrementalState);

@@ -23,10 +23,11 @@ namespace {
 using insight::Timeline;
 using insight::TimelineLane;
 
-constexpr size_t kMostLanes = 300;            // a page draws no more
-constexpr size_t kAllListed = 60'000;         // of so many executions each is listed
-constexpr int64_t kExact = int64_t{1} << 53;  // of JavaScript's numbers
-constexpr int64_t kGrains = 64;               // of a bin: finer than a pixel
+constexpr size_t kMostLanes = 300;     // a page draws no more
+constexpr size_t kAllListed = 60'000;  // of so many executions each is listed
+// Longer numbers are text in the page, as doubles do not hold all of them.
+constexpr int64_t kExact = 1'000'000'000'000'000;
+constexpr int64_t kGrains = 64;  // of a bin: finer than a pixel
 
 // How many executions are listed one by one, and how many bins there are, of `all`.
 size_t MostListed(size_t all) { return std::min<size_t>(150'000, 10'000 + all / 20); }
