@@ -55,12 +55,10 @@ constexpr NamedFormat kFormats[] = {{"json", ".json", Format::kJson},
 
 // Of what others write: a table under such a name would be taken for it.
 constexpr std::string_view kOtherSuffixes[] = {
-    ".arrow",   ".db",      ".db3",   ".duckdb",   ".feather",
-    ".gz",      ".htm",     ".jsonl", ".markdown", ".ndjson",
-    ".parquet", ".pb",      ".pdf",   ".perfetto", ".perfetto-trace",
-    ".png",     ".sqlite3", ".svg",   ".tex",      ".trace",
-    ".tsv",     ".xls",     ".xlsx",  ".yaml",     ".yml",
-    ".zip",     ".zst"};
+    ".arrow", ".db",       ".db3",    ".duckdb",  ".feather", ".gz",       ".htm",
+    ".jsonl", ".markdown", ".ndjson", ".parquet", ".pdf",     ".perfetto", ".perfetto-trace",
+    ".png",   ".sqlite3",  ".svg",    ".tex",     ".trace",   ".tsv",      ".xls",
+    ".xlsx",  ".yaml",     ".yml",    ".zip",     ".zst"};
 
 std::string_view Environment(const char* name) {
   const char* value = std::getenv(name);
