@@ -104,12 +104,13 @@ function DeviceName(row) {
   return `${name}:${row.ordinal}`;
 }
 
-// Names of rows' devices, with host and input only where several are there.
+// Names of rows' devices as tables have them: with the host where several are there, else with the
+// input.
 function DeviceNamer(rows) {
   const several = (key) => new Set(rows.map((row) => row[key])).size > 1;
-  const hosts = several('host'), inputs = several('input');
-  return (row) => DeviceName(row) + (hosts && row.host ? ` on ${row.host}` : '') +
-                  (inputs ? ` of input ${row.input}` : '');
+  const hosts = several('host'), inputs = !hosts && several('input');
+  return (row) => DeviceName(row) + (hosts && row.host ? `@${row.host}` : '') +
+                  (inputs ? ` #${row.input + 1}` : '');
 }
 
 // ---------------------------------------------------------------- text
