@@ -100,21 +100,20 @@ class Builder {
   }
 
   void AddLines(const DeviceAnalysis& device) {
-    const std::span<const WhereWatch::LineColumns> lines =
-        static_cast<const WhereWatch&>(*device.watcher).lines();
     std::vector<uint32_t> name_of;  // by op
     for (size_t op = 0; op < device.tables->ops.size(); ++op) {
       name_of.push_back(names_.IdOf(device.tables->ops[op].kernel));
     }
-    for (size_t i = 0; i < lines.size(); ++i) {
+    uint32_t line = trace_.planes[device.plane.plane].first_line;
+    for (WhereWatch::LineColumns& columns : static_cast<WhereWatch&>(*device.watcher).TakeLines()) {
       TimelineLane lane = LaneOf(device, TimelineLane::Of::kExecutions);
-      const uint32_t first = trace_.planes[device.plane.plane].first_line;
-      lane.line = trace_.lines[first + i].shown_name();
-      lane.start_ps = lines[i].start_ps;
-      lane.duration_ps = lines[i].duration_ps;
-      for (size_t at = 0; at < lines[i].op.size(); ++at) {
-        lane.name.push_back(name_of[lines[i].op[at]]);
-        names_.AddTime(lane.name.back(), lane.duration_ps[at]);
+      lane.line = trace_.lines[line++].shown_name();
+      lane.start_ps = std::move(columns.start_ps);
+      lane.duration_ps = std::move(columns.duration_ps);
+      lane.name = std::move(columns.op);
+      for (size_t at = 0; at < lane.size(); ++at) {
+        lane.name[at] = name_of[lane.name[at]];
+        names_.AddTime(lane.name[at], lane.duration_ps[at]);
       }
       Keep(std::move(lane));
     }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "devices/gpu_runs/host_evidence.h"
@@ -51,7 +52,7 @@ class WhereWatch : public ExecutionWatcher {
     std::vector<int64_t> start_ps, duration_ps;
     std::vector<uint32_t> op;
   };
-  std::span<const LineColumns> lines() const { return lines_; }
+  std::vector<LineColumns> TakeLines() { return std::move(lines_); }
   // After Finish().
   const PartitionSweep& sweep() const { return *sweep_; }
   bool any_launch() const { return any_launch_; }
