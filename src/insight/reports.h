@@ -9,6 +9,9 @@
 
 namespace xplane_time::insight {
 
+// With such watchers, of everything on the devices.
+absl::StatusOr<Analysis> AnalyzeForWhere(const Trace& trace, const WhereOptions& options,
+                                         const Diagnostics& reading, MakeWatcher make_watcher);
 // Of one whose watchers are WhereWatch. Reads the host where the options ask for it. Lets go of
 // each device when it is done with it, unless `keeps_devices`.
 absl::StatusOr<WhereReport> WhereOf(const Trace& trace, Analysis* analysis,

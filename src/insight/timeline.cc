@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <ranges>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -58,13 +59,13 @@ class Names {
 
 // Puts a lane in order.
 void Sort(TimelineLane* lane) {
-  std::vector<uint32_t> order(lane->size());
-  std::iota(order.begin(), order.end(), 0);
+  const auto places = std::views::iota(uint32_t{0}, static_cast<uint32_t>(lane->size()));
   const auto comes_before = [&](uint32_t a, uint32_t b) {
     if (lane->start_ps[a] != lane->start_ps[b]) return lane->start_ps[a] < lane->start_ps[b];
     return lane->duration_ps[a] > lane->duration_ps[b];
   };
-  if (std::ranges::is_sorted(order, comes_before)) return;
+  if (std::ranges::is_sorted(places, comes_before)) return;
+  std::vector<uint32_t> order(places.begin(), places.end());
   std::ranges::stable_sort(order, comes_before);
   TimelineLane sorted{lane->device, lane->of, lane->line, lane->clock};
   for (const uint32_t i : order) sorted.Add(lane->start_ps[i], lane->duration_ps[i], lane->name[i]);
@@ -210,11 +211,7 @@ absl::StatusOr<ReportAndTimeline> BuildReportAndTimeline(const Trace& trace,
 absl::StatusOr<WhereAndTimeline> FindWhereAndTimeline(const Trace& trace,
                                                       const WhereOptions& options,
                                                       const Diagnostics& reading) {
-  ReportOptions how;
-  how.device = options.device;
-  how.threads = options.threads;
-  how.events_done = options.events_done;
-  ASSIGN_OR_RETURN(Analysis analysis, AnalyzeAndWatch(trace, how, reading, MakeWatch));
+  ASSIGN_OR_RETURN(Analysis analysis, AnalyzeForWhere(trace, options, reading, MakeWatch));
   WhereAndTimeline both;
   ASSIGN_OR_RETURN(both.where, WhereOf(trace, &analysis, options, /*keeps_devices=*/true));
   both.timeline = TimelineOf(trace, both.where, &analysis);

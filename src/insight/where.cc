@@ -249,6 +249,15 @@ void AddGaps(const DeviceAnalysis& device, std::vector<WhereGap>* rows,
 
 }  // namespace
 
+absl::StatusOr<Analysis> AnalyzeForWhere(const Trace& trace, const WhereOptions& options,
+                                         const Diagnostics& reading, MakeWatcher make_watcher) {
+  ReportOptions how;
+  how.device = options.device;
+  how.threads = options.threads;
+  how.events_done = options.events_done;
+  return AnalyzeAndWatch(trace, how, reading, make_watcher);
+}
+
 absl::StatusOr<WhereReport> WhereOf(const Trace& trace, Analysis* analysis,
                                     const WhereOptions& options, bool keeps_devices) {
   WhereReport report;
@@ -280,12 +289,8 @@ std::string_view StepSourceName(StepSource source) {
 
 absl::StatusOr<WhereReport> FindWhere(const Trace& trace, const WhereOptions& options,
                                       const Diagnostics& reading) {
-  ReportOptions how;
-  how.device = options.device;
-  how.threads = options.threads;
-  how.events_done = options.events_done;
   ASSIGN_OR_RETURN(Analysis analysis,
-                   AnalyzeAndWatch(trace, how, reading, insight::WhereWatch::Make));
+                   insight::AnalyzeForWhere(trace, options, reading, insight::WhereWatch::Make));
   return insight::WhereOf(trace, &analysis, options, /*keeps_devices=*/false);
 }
 
