@@ -67,7 +67,8 @@ int Measure(const char* path) {
   absl::Status status;
   const double transcode_s = LeastSeconds([&] {
     xplane_time::Diagnostics untold;
-    const auto space = xplane_time::kineto::Transcode({json.data(), json.size()}, path, &untold);
+    const auto space =
+        xplane_time::kineto::Transcode({json.data(), json.size()}, path, /*threads=*/1, &untold);
     status = space.status();
     written = space.ok() ? space->size : 0;
   });

@@ -52,6 +52,11 @@ constexpr CodeInfo kCodes[] = {
      "executions past --max-events were left out"},
     {kLeftOutByFilter, "left_out_by_filter", kInfo,
      "executions that no filter matched were left out"},
+    {kWithoutLaunch, "without_launch", kInfo,
+     "executions whose launch is not in the trace (launched before it began, mostly): in devices "
+     "and kernels, in no function"},
+    {kTooDeepRange, "too_deep_range", kWarning,
+     "annotations inside of more than 512 others: their runs have no executions"},
     {kKernelWithoutFunction, "kernel_without_function", kWarning,
      "kernels inside the span of a run name no function: their annotation was lost, and the run "
      "may be short of them"},

@@ -122,11 +122,11 @@ class Tree : public TextCommand {
     const Heading own = Own();
     own.Value("--line", &tree_.line, "RE", "Nest the lines that match instead of functions");
     own.Value("--name", &tree_.name, "RE", "Only events that match");
-    own.OneOf(
-        "--by", &tree_.by, {"nesting", "scope", "source"},
-        "What is inside of what: nesting, scope (the own time of ops by name scope) or source "
-        "(by file and line, under the calls around it) [nesting]",
-        "WHAT");
+    own.OneOf("--by", &tree_.by, {"nesting", "scope", "source", "module"},
+              "What is inside of what: nesting, scope (the own time of ops by name scope), source "
+              "(by file and line, under the calls around it) or module (by nn.Module, of PyTorch) "
+              "[nesting]",
+              "WHAT");
     own.Value("--depth", &tree_.max_depth, "N", "Levels to show [all]", CLI::Range(1, 1000000));
   }
 
@@ -138,6 +138,7 @@ class Tree : public TextCommand {
     if (tree_.max_depth != 0) given.push_back({"depth", int64_t{tree_.max_depth}});
     if (tree_.by == TreeBy::kScope) given.push_back({"by", "scope"});
     if (tree_.by == TreeBy::kSource) given.push_back({"by", "source"});
+    if (tree_.by == TreeBy::kModule) given.push_back({"by", "module"});
     if (tree_.by != TreeBy::kNesting && !printing_.json_schema) {
       RETURN_IF_ERROR(Refuse({"--line", "--name"},
                              "means nothing with --by, whose rows are of ops; --kernel and --scope "

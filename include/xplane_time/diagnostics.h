@@ -49,6 +49,8 @@ enum class DiagnosticCode : uint8_t {
   kLeftOutByMaxEvents,
   kLeftOutByFilter,
   // Timing.
+  kWithoutLaunch,           // an execution, where others are launched in ranges of host time
+  kTooDeepRange,            // of host time
   kKernelWithoutFunction,   // inside a run's span: its annotation was lost
   kExecutionOutsideModule,  // a TPU op in no module event
   kSuspectRun,              // a run that lacks kernels: left out of the statistics

@@ -151,7 +151,8 @@ struct DeviceRow {
 enum class RowStatus : uint8_t { kOk, kNoOps, kRunsUncertain, kDevicesUnmatched };
 std::string_view RowStatusName(RowStatus status);
 
-// A function on one device; combined over devices (`device` empty); or a variant.
+// A function on one device; combined over devices (`device` empty); or a variant. Without a device
+// among functions: a range of host time from which nothing was launched that was executed.
 struct FunctionRow {
   std::optional<DeviceRef> device;
   std::string function;
@@ -164,6 +165,9 @@ struct FunctionRow {
   std::optional<double> kernels_per_run;  // mean over the runs that count
   std::optional<Summary> active_ps, span_ps, gap_ps, sum_ps;
   RowStatus status = RowStatus::kOk;
+  // Of host time: what it executed is in other rows, too. Runs that executed nothing are dropped.
+  bool is_range = false;
+  uint64_t empty_runs = 0;
 
   const std::optional<Summary>& metric(Metric which) const;
 };
@@ -272,7 +276,7 @@ absl::StatusOr<PlanesReport> DescribePlanes(const Trace& trace, const PlanesOpti
 
 // What a tree is of: what is nested in what, the name scopes of ops, or the lines of source that
 // they are from.
-enum class TreeBy : uint8_t { kNesting, kScope, kSource };
+enum class TreeBy : uint8_t { kNesting, kScope, kSource, kModule };
 // "nesting", "scope", "source". Errors: InvalidArgument.
 absl::StatusOr<TreeBy> ParseTreeBy(std::string_view text);
 
@@ -288,7 +292,7 @@ struct TreeOptions {
 
 // One path of names from a root, summed over all its occurrences. Pre-order.
 //
-// By scope or source: `total_ps` is the own time of all executions in it, each counted once, and
+// By scope, source or module (of PyTorch, around the launch): `total_ps` is the own time of all executions in it, each counted once, and
 // `self_ps` that of those which end here, in no further scope or line. So the roots of a device add
 // up to the self time of its executions.
 struct TreeRow {

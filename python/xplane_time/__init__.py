@@ -290,8 +290,8 @@ class Trace:
     ) -> Table:
         """Nesting: functions with their kernels, or the events of lines that match `line`.
 
-        `by`: "scope" (name scopes of ops) or "source" (files and lines, under the calls around
-        them): the own time of each op, instead.
+        `by`: "scope" (name scopes of ops), "source" (files and lines, under the calls around
+        them) or "module" (of PyTorch, around the launch): the own time of each op, instead.
         """
         return self._table(self._trace.tree({"device": device, "function": function, "line": line,
                                              "name": name, "depth": depth, "by": by}))

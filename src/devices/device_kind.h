@@ -147,6 +147,7 @@ struct Draft {
   std::string_view kernel, hlo_op, tf_op, scope, source, source_stack;
   std::string_view opcode;  // of hlo_op, from the capture's Hlo Protos; empty: unknown
   std::string_view hlo_category;
+  std::string_view collective;     // which, where the trace says that it is one
   bool is_copy = false;            // the trace says so (memcpy_details)
   std::string_view hlo_text;       // TPU: the op's metadata name
   std::string_view memory_access;  // TPU: memory_access_breakdown
@@ -242,6 +243,8 @@ struct KindRules {
   bool tells_costs = false;
   // Whether the runs of such a plane's executions are told by what the host recorded. Null: no.
   bool (*asks_host)(const Plane& plane) = nullptr;
+  // With a stat of this name ranges of the host's time are runs of a plane's executions, too.
+  std::string_view in_ranges_stat = {};
   // The host itself: timed only where there is no accelerator, or when asked for. A plane
   // holds several devices, told apart by Draft::ordinal.
   bool is_host = false;

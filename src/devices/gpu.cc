@@ -15,6 +15,9 @@
 //   Host Threads/1    |launch 7|  |launch 8|         |launch 9| |launch 10|
 //   Stream #16             |--7--| |-8-|                  |--9--| |-10-|
 //
+// Where the host marked ranges of its time, what is launched in each is a run, too
+// (gpu_runs/host_ranges.h, timing/range_runs.h): those nest, so an execution is in several.
+//
 // 1 and 2 take one look, and mostly no pass more (EarlyRuns). 3 takes a second look where
 // the first kernel of a program promised 1 or 2. Runs are uncertain where the host counted
 // others, where 1 and 2 disagree, and where another split is about as likely.
@@ -66,6 +69,7 @@ constexpr KindStat kStats[] = {
     {"name", StatUse::kMeaning, &Draft::scope},
     {"source", StatUse::kMeaning, &Draft::source},
     {"source_stack", StatUse::kMeaning, &Draft::source_stack},
+    {"Collective name", StatUse::kMeaning, &Draft::collective},
     {"flops", StatUse::kMeaning, nullptr, &Draft::flops},
     {"bytes_accessed", StatUse::kMeaning, nullptr, &Draft::bytes_accessed}};
 
@@ -88,8 +92,10 @@ void Interpret(const EventBatch& batch, size_t row, std::string_view /*name*/, D
   draft->is_copy = batch.Stat(kMemcpyDetails, row).type != StatType::kAbsent;
 }
 
-// Without programs there are no runs.
-bool AsksHost(const Plane& plane) { return HasStat(plane, "hlo_module"); }
+bool HasPrograms(const Plane& plane) { return HasStat(plane, "hlo_module"); }
+
+// Without programs and ranges of host time there are no runs.
+bool AsksHost(const Plane& plane) { return HasPrograms(plane) || HasStat(plane, kInRangesStat); }
 
 // ---- runs --------------------------------------------------------------------------------
 
@@ -323,7 +329,7 @@ class GpuSplitter : public RunSplitter {
  public:
   explicit GpuSplitter(const SplitContext& context) : context_(context) {
     if (context.trace == nullptr) return;
-    may_have_programs_ = AsksHost(context.trace->planes[context.plane]);
+    may_have_programs_ = HasPrograms(context.trace->planes[context.plane]);
     scopes_ = ScopeRoots(*context.trace, context.plane);
   }
 
@@ -585,6 +591,7 @@ const KindRules kGpuRules = {.kind = DeviceKind::kGpu,
                              .launch_id = Execution::kCorrelationId,
                              .copied_bytes = Execution::kCopiedBytes,
                              .asks_host = gpu_runs::AsksHost,
+                             .in_ranges_stat = gpu_runs::kInRangesStat,
                              .interpret = gpu_runs::Interpret,
                              .make_splitter = MakeSplitter<gpu_runs::GpuSplitter>};
 

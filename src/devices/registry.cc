@@ -32,6 +32,7 @@ constexpr std::string_view kCollectiveLibraries[] = {"nccl", "rccl", "nvshmem"};
 constexpr std::string_view kCollectives[] = {
     "all-reduce", "all-gather",    "all-to-all", "reduce-scatter", "allreduce", "allgather",
     "alltoall",   "reducescatter", "collective", "psum",           "send-done", "recv-done"};
+constexpr std::string_view kOfOneDevice[] = {"cutlass"};
 constexpr std::string_view kCopyOps[] = {"copy", "copy-start", "copy-done"};
 constexpr std::string_view kCopies[] = {"memcpy",        "memset",     "copydevicetodevice",
                                         "copyhost",      "copybuffer", "fillbuffer",
@@ -62,8 +63,12 @@ std::optional<Category> OfOpcode(std::string_view opcode) {
 }
 
 bool NamesCollective(const Draft& draft, std::string_view op) {
-  return ContainsAny(draft.hlo_category, kCollectives) || ContainsAny(op, kCollectives) ||
-         ContainsAny(draft.kernel, kCollectives) || IsOp(op, kCollectivePrimitives);
+  // cutlass::gemm::collective is what the threads of a block do together.
+  const auto names = [](std::string_view name) {
+    return ContainsAny(name, kCollectives) && !ContainsAny(name, kOfOneDevice);
+  };
+  return !draft.collective.empty() || ContainsAny(draft.hlo_category, kCollectives) || names(op) ||
+         names(draft.kernel) || IsOp(op, kCollectivePrimitives);
 }
 
 bool NamesControl(const Draft& draft, std::string_view op) {

@@ -122,10 +122,10 @@ WhereWatch::WhereWatch(const WatchContext& context, StepMarks marks,
 
 int64_t WhereWatch::LaunchPs(int64_t launch_id) {
   if (evidence_ == nullptr || launch_id == 0) return kNoTimePs;
-  const std::optional<int64_t> start_ps =
-      evidence_->launches.EarliestStartPs(static_cast<uint64_t>(launch_id), &place_);
-  any_launch_ |= start_ps.has_value();
-  return start_ps.value_or(kNoTimePs);
+  const std::optional<gpu_runs::Launch> launch =
+      evidence_->launches.FindFirst(static_cast<uint64_t>(launch_id), &place_);
+  any_launch_ |= launch.has_value();
+  return launch.has_value() ? launch->start_ps : kNoTimePs;
 }
 
 uint32_t WhereWatch::StepOf(const Execution& execution) {

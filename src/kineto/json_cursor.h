@@ -59,6 +59,13 @@ class JsonCursor {
   // Calls on_element() before each.
   template <typename OnElement>
   bool ReadArray(OnElement on_element);
+  // The same step by step: after '{' or '[' is entered, `more` says whether there is another
+  // member or element, whose value is to be read next.
+  bool Enter(char open) {
+    return Take(open, open == '{' ? "an object is expected" : "an array is expected");
+  }
+  bool NextMember(bool is_first, std::string_view* key, bool* more);
+  bool NextElement(bool is_first, bool* more);
   // The end of the document.
   bool ReadEnd();
 
@@ -144,33 +151,49 @@ inline bool JsonCursor::Take(char c, const char* otherwise) {
   return true;
 }
 
+inline bool JsonCursor::NextMember(bool is_first, std::string_view* key, bool* more) {
+  char c = Peek();
+  *more = c != '}';
+  if (!*more) return ++at_, true;
+  if (!is_first) {
+    if (c != ',') return Fail("a comma or } is expected");
+    ++at_;
+    c = Peek();
+  }
+  if (c != '"') return Fail("a name in quotes is expected");
+  return ReadText(key) && Take(':', "a colon is expected");
+}
+
+inline bool JsonCursor::NextElement(bool is_first, bool* more) {
+  const char c = Peek();
+  *more = c != ']';
+  if (!*more) return ++at_, true;
+  if (is_first) return true;
+  if (c != ',') return Fail("a comma or ] is expected");
+  return ++at_, true;
+}
+
 template <typename OnMember>
 bool JsonCursor::ReadObject(OnMember on_member) {
-  if (!Take('{', "an object is expected")) return false;
-  if (Peek() == '}') return ++at_, true;
-  for (;;) {
-    std::string_view key;
-    if (Peek() != '"') return Fail("a name in quotes is expected");
-    if (!ReadText(&key) || !Take(':', "a colon is expected")) return false;
+  if (!Enter('{')) return false;
+  std::string_view key;
+  bool more = true;
+  for (bool is_first = true; NextMember(is_first, &key, &more); is_first = false) {
+    if (!more) return true;
     if (!on_member(key)) return false;
-    const char c = Peek();
-    if (c != ',' && c != '}') return Fail("a comma or } is expected");
-    ++at_;
-    if (c == '}') return true;
   }
+  return false;
 }
 
 template <typename OnElement>
 bool JsonCursor::ReadArray(OnElement on_element) {
-  if (!Take('[', "an array is expected")) return false;
-  if (Peek() == ']') return ++at_, true;
-  for (;;) {
+  if (!Enter('[')) return false;
+  bool more = true;
+  for (bool is_first = true; NextElement(is_first, &more); is_first = false) {
+    if (!more) return true;
     if (!on_element()) return false;
-    const char c = Peek();
-    if (c != ',' && c != ']') return Fail("a comma or ] is expected");
-    ++at_;
-    if (c == ']') return true;
   }
+  return false;
 }
 
 }  // namespace xplane_time::kineto

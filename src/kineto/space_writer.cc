@@ -12,7 +12,7 @@ constexpr uint32_t kPlanes = 1, kHostnames = 4;
 constexpr uint32_t kPlaneName = 2, kLines = 3, kEventMetadata = 4, kStatMetadata = 5;
 constexpr uint32_t kLineId = 1, kLineName = 2, kTimestampNs = 3, kEvents = 4, kDisplayId = 10;
 constexpr uint32_t kKey = 1, kValue = 2;
-constexpr uint32_t kId = 1, kName = 2, kStatsOfMetadata = 5;
+constexpr uint32_t kId = 1, kName = 2;
 
 void PutEntry(uint32_t field, uint64_t id, const WireBytes& value, WireBytes* out) {
   WireBytes entry;
@@ -68,13 +68,12 @@ LineWriter* PlaneWriter::AddLine() {
   return lines_.back();
 }
 
-uint64_t PlaneWriter::AddEventMetadata(std::string_view name, std::string_view stat,
-                                       std::string_view value) {
+uint64_t PlaneWriter::AddEventMetadata(std::string_view name, const WireBytes& stats) {
   const uint64_t id = ++event_ids_;
   WireBytes metadata;
   metadata.Number(kId, id);
   metadata.Bytes(kName, name);
-  if (!value.empty()) metadata.ReferenceStat(kStatsOfMetadata, StatId(stat), StatId(value));
+  metadata.Append(stats.bytes());
   PutEntry(kEventMetadata, id, metadata, &metadata_);
   return id;
 }

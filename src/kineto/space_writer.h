@@ -2,9 +2,9 @@
 //
 //   PlaneWriter plane("/device:GPU:0", &spill);
 //   LineWriter* line = plane.AddLine();
-//   EventWriter event;
-//   event.Begin(plane.NameId("gemm", ...), offset_ps, duration_ps);
-//   event.Integer(plane.StatId("stream"), 7);
+//   WireBytes event, no_stats;
+//   event.Number(1, plane.AddEventMetadata("gemm", no_stats));
+//   event.IntegerStat(4, plane.StatId("stream"), 7);
 //   line->Add(event.bytes());
 //
 // Events wait in memory, line by line, and where they are many in a scratch file.
@@ -23,6 +23,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "scratch.h"
+#include "status.h"
 
 namespace xplane_time::kineto {
 
@@ -39,8 +40,12 @@ class WireBytes {
   }
   void Bytes(uint32_t field, std::string_view value) {
     Header(field, value.size());
-    std::memcpy(Room(value.size()), value.data(), value.size());
-    size_ += value.size();
+    Append(value);
+  }
+  // Whole fields.
+  void Append(std::string_view fields) {
+    std::memcpy(Room(fields.size()), fields.data(), fields.size());
+    size_ += fields.size();
   }
   // Of a field whose bytes are elsewhere.
   void Header(uint32_t field, uint64_t size) {
@@ -54,9 +59,6 @@ class WireBytes {
   }
   void UnsignedStat(uint32_t field, uint64_t id, uint64_t value) {
     NumberStat(field, id, 3, value);
-  }
-  void ReferenceStat(uint32_t field, uint64_t id, uint64_t value) {
-    NumberStat(field, id, 7, value);
   }
   void DoubleStat(uint32_t field, uint64_t id, double value);
   void TextStat(uint32_t field, uint64_t id, std::string_view text);
@@ -148,17 +150,20 @@ class PlaneWriter {
  public:
   PlaneWriter(std::string name, Spill* spill) : name_(std::move(name)), spill_(spill) {}
 
+  void SetName(std::string name) { name_ = std::move(name); }
   LineWriter* AddLine();
-  // A new entry of the event metadata, with a reference as its stat.
-  uint64_t AddEventMetadata(std::string_view name, std::string_view stat, std::string_view value);
+  // A new entry of the event metadata. `stats`: as fields kMetadataStats.
+  uint64_t AddEventMetadata(std::string_view name, const WireBytes& stats);
+  static constexpr uint32_t kMetadataStats = 5;
   uint64_t StatId(std::string_view name);
+  bool HasStat(std::string_view name) const { return stat_ids_.contains(Absl(name)); }
   // Stats of the plane itself: field kStats.
   WireBytes& stats() { return stats_; }
   static constexpr uint32_t kStats = 6;
 
  private:
   friend class SpaceWriter;
-  const std::string name_;
+  std::string name_;
   Spill* const spill_;
   std::vector<LineWriter*> lines_;
   WireBytes metadata_, stats_;

@@ -12,8 +12,11 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "devices/gpu_runs/host_ranges.h"
+#include "kineto/event_walk.h"
 #include "kineto/json_cursor.h"
 #include "kineto/microseconds.h"
+#include "read_ahead.h"
 #include "saturate.h"
 #include "status.h"
 #include "xplane_time/normalize.h"
@@ -21,17 +24,22 @@
 namespace xplane_time::kineto {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+using gpu_runs::kInRangesStat, gpu_runs::kModuleStat, gpu_runs::kProcessRangeStat,
+    gpu_runs::kThreadRangeStat;
 
-enum class Group : uint8_t { kExecution, kOnDevice, kLaunch, kHost };
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+constexpr std::string_view kCalls = "python_function";
+
+enum class Group : uint8_t { kKernel, kCopy, kOnDevice, kLaunch, kHost };
+bool IsExecution(Group group) { return group == Group::kKernel || group == Group::kCopy; }
 
 // Capitals: as of 2021.
-constexpr std::pair<std::string_view, Group> kGroups[] = {{"kernel", Group::kExecution},
-                                                          {"gpu_memcpy", Group::kExecution},
-                                                          {"gpu_memset", Group::kExecution},
-                                                          {"Kernel", Group::kExecution},
-                                                          {"Memcpy", Group::kExecution},
-                                                          {"Memset", Group::kExecution},
+constexpr std::pair<std::string_view, Group> kGroups[] = {{"kernel", Group::kKernel},
+                                                          {"gpu_memcpy", Group::kCopy},
+                                                          {"gpu_memset", Group::kCopy},
+                                                          {"Kernel", Group::kKernel},
+                                                          {"Memcpy", Group::kCopy},
+                                                          {"Memset", Group::kCopy},
                                                           {"gpu_user_annotation", Group::kOnDevice},
                                                           {"cuda_sync", Group::kOnDevice},
                                                           {"cuda_event", Group::kOnDevice},
@@ -82,22 +90,6 @@ void Describe(std::string_view name, const JsonValue& value, PlaneWriter* plane)
   PutStat(PlaneWriter::kStats, plane->StatId(name), value, &plane->stats());
 }
 
-using Members = std::vector<std::pair<std::string_view, JsonValue>>;
-
-// Of an object; the last of equal ones counts.
-JsonValue Find(const Members& members, std::string_view key) {
-  const auto found = std::find_if(members.rbegin(), members.rend(),
-                                  [key](const auto& member) { return member.first == key; });
-  return found == members.rend() ? JsonValue() : found->second;
-}
-
-bool ReadMembers(JsonCursor* cursor, Members* members) {
-  members->clear();
-  return cursor->ReadObject([&](std::string_view key) {
-    return cursor->ReadValue(&members->emplace_back(key, JsonValue()).second);
-  });
-}
-
 // Of an object that was read before.
 Members MembersOf(std::string_view object) {
   JsonCursor cursor(object);
@@ -107,57 +99,69 @@ Members MembersOf(std::string_view object) {
   return members;
 }
 
-struct Event {
-  JsonValue ph, cat, name, pid, tid, ts, dur;
-  Members args;
-
-  void Clear() {
-    ph = cat = name = pid = tid = ts = dur = {};
-    args.clear();
-  }
-  JsonValue* Find(std::string_view key) {
-    switch (key.size()) {
-      case 2:
-        return key == "ph" ? &ph : key == "ts" ? &ts : nullptr;
-      case 3:
-        return key == "cat"   ? &cat
-               : key == "pid" ? &pid
-               : key == "tid" ? &tid
-               : key == "dur" ? &dur
-                              : nullptr;
-      case 4:
-        return key == "name" ? &name : nullptr;
-      default:
-        return nullptr;
-    }
-  }
-};
-
 // Of a time; nothing: it is none.
 std::optional<absl::int128> PsOf(const JsonValue& value) {
   const bool may_be = value.type == JsonType::kNumber || value.type == JsonType::kText;
   return may_be ? MicrosecondsToPs(value.raw) : std::nullopt;
 }
 
+// What a range of host time is, the launches in which are a run of a function.
+struct RangeName {
+  std::string_view function = {};  // empty: it is none
+  std::string_view module = {};    // of an nn.Module
+  bool of_process = false;         // launches from all threads are in it
+  std::optional<int64_t> step = {};
+};
+
+RangeName RangeOf(std::string_view category, std::string_view name) {
+  constexpr std::string_view kStep = "ProfilerStep", kModule = "nn.Module: ";
+  const bool annotates = category == "user_annotation";
+  // As of 2021 the category of annotations is that of ops.
+  if ((annotates || category == "Operator") && name.starts_with(kStep) &&
+      name.substr(kStep.size()).starts_with('#')) {
+    return {.function = kStep,
+            .of_process = true,
+            .step = Whole<int64_t>(name.substr(kStep.size() + 1))};
+  }
+  if (annotates) return {.function = name};
+  if (category != kCalls || !name.starts_with(kModule)) return {};
+  return {.function = name, .module = name.substr(kModule.size())};
+}
+
 // The events of one category on one plane: their names, and the names of their stats.
 struct Kind {
   PlaneWriter* plane;
   std::string_view category;
+  Group group;
   absl::flat_hash_map<absl::string_view, uint64_t> names = {};  // as in the file
   // Args as they are mostly: in the order of the event before.
   std::vector<std::pair<std::string_view, uint64_t>> args = {};
 
   uint64_t NameId(std::string_view raw) {
     const auto [found, is_new] = names.try_emplace(Absl(raw), 0);
-    if (is_new) found->second = plane->AddEventMetadata(Text(raw), "category", Text(category));
+    if (!is_new) return found->second;
+    const std::string name = Text(raw);
+    WireBytes stats;
+    const auto put_text = [&](std::string_view stat, std::string_view text) {
+      if (!text.empty()) {
+        stats.TextStat(PlaneWriter::kMetadataStats, plane->StatId(stat), text);
+      }
+    };
+    put_text("category", Text(category));
+    const RangeName range = RangeOf(category, name);
+    put_text(range.of_process ? kProcessRangeStat : kThreadRangeStat, range.function);
+    put_text(kModuleStat, range.module);
+    if (range.step.has_value()) {
+      stats.IntegerStat(PlaneWriter::kMetadataStats, plane->StatId("step_num"), *range.step);
+    }
+    found->second = plane->AddEventMetadata(name, stats);
     return found->second;
   }
   uint64_t StatId(size_t place, std::string_view key) {
     if (place >= args.size()) args.resize(place + 1);
     auto& [name, id] = args[place];
     if (id != 0 && name == key) return id;
-    const Group group = GroupOf(category);
-    const bool joins = group == Group::kExecution || group == Group::kLaunch;
+    const bool joins = IsExecution(group) || group == Group::kLaunch;
     id = plane->StatId(joins && key == "correlation" ? "correlation_id" : Text(key));
     name = key;
     return id;
@@ -168,143 +172,61 @@ struct Kind {
 struct Track {
   LineWriter* line;
   Kind* kind;
+  uint64_t* events_of_process;  // null: on a device
 };
 
 class Transcoder {
  public:
-  Transcoder(std::string_view json, std::string name, Diagnostics* diagnostics)
-      : json_(json), name_(std::move(name)), cursor_(json), diagnostics_(diagnostics) {}
+  explicit Transcoder(Diagnostics* diagnostics) : diagnostics_(diagnostics) {}
 
-  absl::Status Read();
-  // The file ends in the middle.
-  bool ran_out() const { return cursor_.ran_out(); }
-  Space Write();
+  void Add(const EventChunk& chunk) {
+    for (const Event& event : chunk.rows) AddEvent(event, chunk.ArgsOf(event));
+  }
+  uint64_t events() const { return events_; }
+  // With what the file says of all of them.
+  Space Write(const EventWalk& file);
 
  private:
-  // Once more, carefully, where it is no JSON; notes what is irregular. False at damage.
-  template <typename ReadPart>
-  bool ReadTolerantly(ReadPart read);
-  bool ReadRootMember(std::string_view key);
-  bool ReadEvents();
-  bool ReadEvent();
+  struct Process {
+    PlaneWriter plane;
+    uint64_t events = 0;
+  };
 
-  void AddEvent(uint64_t byte_offset);
+  void AddEvent(const Event& event, std::span<const Member> args);
   // On the lines; nothing: off the axis.
   std::optional<int64_t> OffsetPs(absl::int128 start_ps);
-  const Track& TrackOfEvent();
-  Track MakeTrack();
+  const Track& TrackOf(const Event& event);
+  Track MakeTrack(const Event& event);
+  Process& ProcessOf(std::string_view pid) {
+    return processes_.try_emplace(pid, Process{PlaneWriter("", &spill_)}).first->second;
+  }
   LineWriter* LineOf(PlaneWriter* plane, std::string_view group, std::string_view tid);
-  void NameThread();
 
-  void DescribeDevices();
-  void DescribeRun();
-  void NameHostLines();
+  void DescribeDevices(const Members& root);
+  void DescribeRun(const Members& root);
+  void NameHosts(const EventWalk& file);
 
-  const std::string_view json_;
-  const std::string name_;
-  JsonCursor cursor_;
   Diagnostics* const diagnostics_;
-  bool any_trace_events_ = false;
   uint64_t events_ = 0;
-
-  Event event_;
   WireBytes bytes_;
   std::optional<int64_t> begin_us_;  // of all lines, without the base
 
   Spill spill_;
-  PlaneWriter host_{"/host:CPU", &spill_};
-  std::map<int64_t, PlaneWriter> devices_;  // by ordinal
+  std::map<std::string_view, Process> processes_;  // by pid
+  PlaneWriter* host_ = nullptr;                    // of one of them, at the end
+  std::map<int64_t, PlaneWriter> devices_;         // by ordinal
   std::map<std::pair<PlaneWriter*, std::string_view>, Kind> kinds_;
   std::map<std::tuple<PlaneWriter*, std::string_view, std::string_view>, LineWriter*> lines_;
   using TrackKey = std::tuple<absl::string_view, absl::string_view, absl::string_view>;
-  absl::flat_hash_map<TrackKey, Track> tracks_;                  // by category, process and thread
-  using Thread = std::pair<std::string_view, std::string_view>;  // pid, tid
-  std::map<Thread, std::string_view> thread_names_;
-  Members root_;  // but the events
+  absl::flat_hash_map<TrackKey, Track> tracks_;  // by category, process and thread
 };
 
-template <typename ReadPart>
-bool Transcoder::ReadTolerantly(ReadPart read) {
-  cursor_.Peek();
-  const uint64_t begin = cursor_.offset();
-  cursor_.ForgetIrregular();
-  if (!read()) {
-    const JsonCursor damaged = cursor_;
-    cursor_.ReturnTo(begin);
-    cursor_.set_careful(true);
-    const bool ok = !damaged.ran_out() && read();
-    cursor_.set_careful(false);
-    if (!ok) cursor_ = damaged;
-    if (!ok) return false;
-  }
-  const std::string_view bytes = json_.substr(begin, cursor_.offset() - begin);
-  if (cursor_.irregular() || (cursor_.any_not_ascii() && !IsUtf8(bytes))) {
-    diagnostics_->Count(DiagnosticCode::kIrregularJson, {.byte_offset = begin});
-  }
-  return true;
-}
-
-absl::Status Transcoder::Read() {
-  if (json_.starts_with(kByteOrderMark)) cursor_.ReturnTo(kByteOrderMark.size());
-  const bool is_array = cursor_.Peek() == '[';
-  const bool read =
-      is_array ? ReadEvents()
-               : cursor_.ReadObject([&](std::string_view key) { return ReadRootMember(key); });
-  if (!read || !cursor_.ReadEnd()) {
-    return DataLoss(name_, ": damaged Kineto trace: ", cursor_.error(), " (byte ", cursor_.offset(),
-                    "); record it again, or copy it again without conversion");
-  }
-  if (!any_trace_events_) {
-    return DataLoss(name_, ": JSON without \"traceEvents\" (byte ", cursor_.offset(),
-                    "), so no trace of Kineto (PyTorch); give what torch.profiler wrote, or the ",
-                    ".xplane.pb beside it");
-  }
-  if (events_ == 0) {
-    return DataLoss(name_, ": a trace in JSON without any event that has a beginning and a ",
-                    "duration (byte ", cursor_.offset(), "); was anything profiled?");
-  }
-  return absl::OkStatus();
-}
-
-bool Transcoder::ReadRootMember(std::string_view key) {
-  if (key == "traceEvents") return ReadEvents();
-  JsonValue& value = root_.emplace_back(key, JsonValue()).second;
-  return ReadTolerantly([&] {
-    if (!cursor_.ReadValue(&value)) return false;
-    const char next = cursor_.Peek();
-    return next == ',' || next == '}' || cursor_.Fail("a comma or } is expected");
-  });
-}
-
-bool Transcoder::ReadEvents() {
-  any_trace_events_ = true;
-  return cursor_.ReadArray([&] {
-    cursor_.Peek();
-    const uint64_t begin = cursor_.offset();
-    if (!ReadTolerantly([&] { return ReadEvent(); })) return false;
-    if (event_.ph.raw == "X") AddEvent(begin);
-    if (event_.ph.raw == "M" && event_.name.raw == "thread_name") NameThread();
-    return true;
-  });
-}
-
-bool Transcoder::ReadEvent() {
-  event_.Clear();
-  JsonValue ignored;
-  if (cursor_.Peek() != '{') return cursor_.ReadValue(&ignored);
-  return cursor_.ReadObject([&](std::string_view key) {
-    if (key == "args" && cursor_.Peek() == '{') return ReadMembers(&cursor_, &event_.args);
-    JsonValue* const part = event_.Find(key);
-    return cursor_.ReadValue(part == nullptr ? &ignored : part);
-  });
-}
-
-void Transcoder::AddEvent(uint64_t byte_offset) {
+void Transcoder::AddEvent(const Event& event, std::span<const Member> args) {
   const auto skip = [&](DiagnosticCode code) {
-    diagnostics_->Count(code, {.byte_offset = byte_offset});
+    diagnostics_->Count(code, {.byte_offset = event.byte_offset});
   };
-  const auto start_ps = PsOf(event_.ts), duration_ps = PsOf(event_.dur);
-  if (event_.name.type != JsonType::kText || !start_ps.has_value() || !duration_ps.has_value()) {
+  const auto start_ps = PsOf(event.ts), duration_ps = PsOf(event.dur);
+  if (event.name.type != JsonType::kText || !start_ps.has_value() || !duration_ps.has_value()) {
     return skip(DiagnosticCode::kIncompleteEvent);
   }
   if (*duration_ps < 0) return skip(DiagnosticCode::kNegativeDuration);
@@ -313,16 +235,21 @@ void Transcoder::AddEvent(uint64_t byte_offset) {
     return skip(DiagnosticCode::kTimeOverflow);
   }
   constexpr uint32_t kMetadataId = 1, kOffsetPs = 2, kDurationPs = 3, kStats = 4;
-  const Track& track = TrackOfEvent();
+  const Track& track = TrackOf(event);
   bytes_.Clear();
-  bytes_.Number(kMetadataId, track.kind->NameId(event_.name.raw));
+  bytes_.Number(kMetadataId, track.kind->NameId(event.name.raw));
   bytes_.Number(kOffsetPs, static_cast<uint64_t>(*offset_ps));
   bytes_.Number(kDurationPs, static_cast<uint64_t>(*duration_ps));
   size_t place = 0;
-  for (const auto& [key, value] : event_.args) {
+  for (const auto& [key, value] : args) {
     PutStat(kStats, track.kind->StatId(place++, key), value, &bytes_);
   }
+  if (track.kind->group == Group::kCopy) {
+    const uint64_t id = track.kind->plane->StatId("memcpy_details");
+    bytes_.TextStat(kStats, id, Cat("size:", Find(args, "bytes").raw));
+  }
   track.line->Add(bytes_.bytes());
+  if (track.events_of_process != nullptr) ++*track.events_of_process;
   ++events_;
 }
 
@@ -343,35 +270,40 @@ std::optional<int64_t> Transcoder::OffsetPs(absl::int128 start_ps) {
   return static_cast<int64_t>(offset_ps);
 }
 
-const Track& Transcoder::TrackOfEvent() {
-  const TrackKey key = {Absl(event_.cat.raw), Absl(event_.pid.raw), Absl(event_.tid.raw)};
+const Track& Transcoder::TrackOf(const Event& event) {
+  const TrackKey key = {Absl(event.cat.raw), Absl(event.pid.raw), Absl(event.tid.raw)};
   const auto found = tracks_.find(key);
-  return found != tracks_.end() ? found->second : tracks_.emplace(key, MakeTrack()).first->second;
+  return found != tracks_.end() ? found->second
+                                : tracks_.emplace(key, MakeTrack(event)).first->second;
 }
 
-Track Transcoder::MakeTrack() {
-  const std::string_view category = event_.cat.raw;
+Track Transcoder::MakeTrack(const Event& event) {
+  const std::string_view category = event.cat.raw;
   const Group group = GroupOf(category);
-  const bool is_execution = group == Group::kExecution;
-  const auto ordinal = Whole<int64_t>(event_.pid.raw);
+  const bool is_execution = IsExecution(group);
+  const auto ordinal = Whole<int64_t>(event.pid.raw);
   const bool on_device = (is_execution || group == Group::kOnDevice) && ordinal.value_or(-1) >= 0;
-  PlaneWriter* plane = &host_;
+  PlaneWriter* plane = nullptr;
+  LineWriter* line = nullptr;
+  uint64_t* events_of_process = nullptr;
   if (on_device) {
     const std::string name = Cat("/device:GPU:", *ordinal);
     plane = &devices_.try_emplace(*ordinal, name, &spill_).first->second;
-  }
-  LineWriter* line = nullptr;
-  if (on_device) {
-    std::string_view stream = event_.tid.raw;
+    std::string_view stream = event.tid.raw;
     constexpr std::string_view kStream2021 = "stream ";
     if (stream.starts_with(kStream2021)) stream.remove_prefix(kStream2021.size());
     line = LineOf(plane, is_execution ? "" : category, stream);
     line->SetName(Cat(is_execution ? "Stream" : Text(category), " #", Text(stream)));
   } else {
-    line = LineOf(plane, event_.pid.raw, event_.tid.raw);
+    Process& process = ProcessOf(event.pid.raw);
+    plane = &process.plane;
+    // Annotations straddle the calls of Python that open and close them: these nest by themselves.
+    const bool calls = category == kCalls && Whole<int64_t>(event.tid.raw).value_or(0) != 0;
+    line = LineOf(plane, calls ? kCalls : "", event.tid.raw);
+    events_of_process = &process.events;
   }
-  Kind& kind = kinds_.try_emplace({plane, category}, Kind{plane, category}).first->second;
-  return {line, &kind};
+  Kind& kind = kinds_.try_emplace({plane, category}, Kind{plane, category, group}).first->second;
+  return {line, &kind, events_of_process};
 }
 
 LineWriter* Transcoder::LineOf(PlaneWriter* plane, std::string_view group, std::string_view tid) {
@@ -382,24 +314,29 @@ LineWriter* Transcoder::LineOf(PlaneWriter* plane, std::string_view group, std::
   return line;
 }
 
-void Transcoder::NameThread() {
-  const JsonValue name = Find(event_.args, "name");
-  if (name.type != JsonType::kText || name.raw.empty()) return;
-  thread_names_[{event_.pid.raw, event_.tid.raw}] = name.raw;
-}
-
-void Transcoder::NameHostLines() {
-  for (const auto& [key, line] : lines_) {
-    const auto& [plane, pid, tid] = key;
-    if (plane != &host_) continue;
-    const auto named = thread_names_.find({pid, tid});
-    line->SetName(named != thread_names_.end() ? Text(named->second)
-                                               : Cat("pid ", Text(pid), " tid ", Text(tid)));
+// The process with the most events is the host.
+void Transcoder::NameHosts(const EventWalk& file) {
+  if (processes_.empty()) ProcessOf("");
+  const auto main = std::ranges::max_element(
+      processes_, {}, [](const auto& process) { return process.second.events; });
+  for (auto& [pid, process] : processes_) {
+    const bool is_main = pid == main->first;
+    process.plane.SetName(is_main ? "/host:CPU" : Cat("/host:CPU [", Text(pid), "]"));
+    if (is_main) host_ = &process.plane;
+    const auto first = lines_.lower_bound({&process.plane, "", ""});
+    for (auto at = first; at != lines_.end() && std::get<0>(at->first) == &process.plane; ++at) {
+      const auto& [plane, group, tid] = at->first;
+      const auto named = file.thread_names().find({pid, tid});
+      const std::string name = named != file.thread_names().end()
+                                   ? Text(named->second)
+                                   : Cat("pid ", Text(pid), " tid ", Text(tid));
+      at->second->SetName(group == kCalls ? Cat(name, " (python)") : name);
+    }
   }
 }
 
 // What the profiler says of a device, under the names by which XPlane knows it, too.
-void Transcoder::DescribeDevices() {
+void Transcoder::DescribeDevices(const Members& root) {
   using Renamed = std::pair<std::string_view, std::string_view>;
   constexpr Renamed kKnown[] = {{"name", "device_type_string"},
                                 {"computeMajor", "compute_cap_major"},
@@ -407,7 +344,7 @@ void Transcoder::DescribeDevices() {
                                 {"numSms", "core_count"},
                                 {"totalGlobalMem", "memory_size"}};
   constexpr Renamed kVendors[] = {{"NVIDIA", "Nvidia"}, {"AMD", "AMD"}};
-  JsonCursor cursor(Find(root_, "deviceProperties").raw);
+  JsonCursor cursor(Find(root, "deviceProperties").raw);
   cursor.set_careful(true);
   Members properties;
   cursor.ReadArray([&] {
@@ -427,26 +364,37 @@ void Transcoder::DescribeDevices() {
   });
 }
 
-void Transcoder::DescribeRun() {
-  for (const auto& [key, value] : root_) {
-    if (key != "deviceProperties" && key != "distributedInfo") Describe(Text(key), value, &host_);
+void Transcoder::DescribeRun(const Members& root) {
+  for (const auto& [key, value] : root) {
+    if (key != "deviceProperties" && key != "distributedInfo") Describe(Text(key), value, host_);
   }
-  for (const auto& [key, value] : MembersOf(Find(root_, "distributedInfo").raw)) {
-    Describe(Text(key), value, &host_);
+  for (const auto& [key, value] : MembersOf(Find(root, "distributedInfo").raw)) {
+    Describe(Text(key), value, host_);
     if (key != "rank" && key != "world_size") continue;
     for (auto& [ordinal, plane] : devices_) Describe(key, value, &plane);
   }
 }
 
-Space Transcoder::Write() {
-  NameHostLines();
-  DescribeDevices();
-  DescribeRun();
-  const auto base_ns = Whole<int64_t>(Find(root_, "baseTimeNanoseconds").raw);
+Space Transcoder::Write(const EventWalk& file) {
+  const Members& root = file.root();
+  NameHosts(file);
+  DescribeDevices(root);
+  DescribeRun(root);
+  const auto base_ns = Whole<int64_t>(Find(root, "baseTimeNanoseconds").raw);
   std::vector<PlaneWriter*> planes;
-  for (auto& [ordinal, plane] : devices_) planes.push_back(&plane);
-  planes.push_back(&host_);
-  const JsonValue host = Find(root_, "host_name");
+  const bool any_range = std::ranges::any_of(processes_, [](const auto& process) {
+    const PlaneWriter& plane = process.second.plane;
+    return plane.HasStat(kThreadRangeStat) || plane.HasStat(kProcessRangeStat);
+  });
+  for (auto& [ordinal, plane] : devices_) {
+    if (any_range) plane.StatId(kInRangesStat);
+    planes.push_back(&plane);
+  }
+  planes.push_back(host_);
+  for (auto& [pid, process] : processes_) {
+    if (&process.plane != host_) planes.push_back(&process.plane);
+  }
+  const JsonValue host = Find(root, "host_name");
   return WriteSpace(planes, spill_, SaturatingAdd(*begin_us_ * 1000, base_ns.value_or(0)),
                     host.type == JsonType::kText ? Text(host.raw) : "");
 }
@@ -475,18 +423,36 @@ bool LooksLikeTrace(std::string_view head) {
   return LooksLikeJson(head) && head.find("\"traceEvents\"") != head.npos;
 }
 
-absl::StatusOr<Space> Transcode(std::string_view json, const std::string& name,
+absl::StatusOr<Space> Transcode(std::string_view json, const std::string& name, int threads,
                                 Diagnostics* diagnostics) {
-  Transcoder transcoder(json, name, diagnostics);
-  RETURN_IF_ERROR(transcoder.Read());
-  return transcoder.Write();
+  EventWalk file(json, name);
+  Transcoder transcoder(diagnostics);
+  const auto read = [&](EventChunk* chunk) { return file.Next(chunk); };
+  const auto leave = [](EventChunk*) { return absl::OkStatus(); };
+  {
+    ReadAhead<EventChunk> chunks(read, leave, /*ahead=*/threads > 1);
+    EventChunk chunk;
+    do {
+      RETURN_IF_ERROR(chunks.Next(&chunk));
+      transcoder.Add(chunk);
+    } while (!chunk.rows.empty());
+  }
+  if (transcoder.events() == 0) {
+    return DataLoss(name, ": a trace in JSON without any event that has a beginning and a ",
+                    "duration (byte ", file.size(), "); was anything profiled?");
+  }
+  diagnostics->Merge(file.diagnostics());
+  return transcoder.Write(file);
 }
 
 absl::Status CheckHead(std::string_view head, const std::string& name) {
-  Diagnostics untold;
-  Transcoder transcoder(head, name, &untold);
-  const absl::Status status = transcoder.Read();
-  return transcoder.ran_out() ? absl::OkStatus() : status;
+  EventWalk file(head, name);
+  EventChunk chunk;
+  do {
+    const absl::Status status = file.Next(&chunk);
+    if (!status.ok()) return file.ran_out() ? absl::OkStatus() : status;
+  } while (!chunk.rows.empty());
+  return absl::OkStatus();
 }
 
 }  // namespace xplane_time::kineto

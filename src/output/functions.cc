@@ -27,6 +27,7 @@ std::optional<std::string_view> ClockText(const FunctionRow& row) {
 struct Remark {
   std::string_view sign, meaning;
   uint64_t (*count)(const FunctionRow& row);  // 0: does not apply
+  bool tells_count = false;
 };
 
 constexpr Remark kRemarks[] = {
@@ -35,11 +36,15 @@ constexpr Remark kRemarks[] = {
     {"u", "runs do not match across devices",
      [](const FunctionRow& row) -> uint64_t { return row.status == RowStatus::kDevicesUnmatched; }},
     {"o", "no ops, only spans are known",
-     [](const FunctionRow& row) -> uint64_t { return row.status == RowStatus::kNoOps; }},
+     [](const FunctionRow& row) -> uint64_t {
+       return row.status == RowStatus::kNoOps && !row.is_range;
+     }},
+    {"e", "runs in which nothing was launched that was executed",
+     [](const FunctionRow& row) { return row.empty_runs; }, true},
     {"s", "suspect runs, left out, of shares too",
-     [](const FunctionRow& row) { return row.suspect_runs; }},
+     [](const FunctionRow& row) { return row.suspect_runs; }, true},
     {"d", "samples dropped, of shares too",
-     [](const FunctionRow& row) { return row.dropped_samples; }},
+     [](const FunctionRow& row) { return row.dropped_samples - row.empty_runs; }, true},
 };
 
 // "? 2s"
@@ -49,7 +54,7 @@ std::string NoteText(const FunctionRow& row) {
     const uint64_t count = remark.count(row);
     if (count == 0) continue;
     if (!note.empty()) note.push_back(' ');
-    if (remark.sign == "s" || remark.sign == "d") note.append(std::to_string(count));
+    if (remark.tells_count) note.append(std::to_string(count));
     note.append(remark.sign);
   }
   return note;
@@ -135,10 +140,11 @@ void AddTimes(const Listing& table, const OutputOptions& options, bool all, Func
     grid->Times("total", options.unit, total).Drop(2);
   }
   const auto share = [&](const FunctionRow& row) {
-    const Number of_row = total(row);
+    const Number of_row = row.is_range ? std::nullopt : total(row);
     return of_row && table.total_ps > 0 ? Number(*of_row / table.total_ps) : std::nullopt;
   };
-  grid->Number("share %", share, FormatPercent);
+  grid->Number("share %", share, FormatPercent)
+      .HideIf(std::ranges::any_of(table.rows, &FunctionRow::is_range));
 }
 
 // The rows of `count`; how many are not shown, and `where` they are, is a note.
@@ -180,7 +186,9 @@ Section BuildSection(const Listing& table, std::string_view title, const OutputO
 
 double SumOfTotals(std::span<const FunctionRow> rows, Metric metric) {
   double sum = 0;
-  for (const FunctionRow& row : rows) sum += TotalPs(row, metric).value_or(0);
+  for (const FunctionRow& row : rows) {
+    if (!row.is_range) sum += TotalPs(row, metric).value_or(0);
+  }
   return sum;
 }
 
@@ -269,15 +277,15 @@ Section OverviewSection(const Report& report, const OutputOptions& options, size
 
 void AddFunctions(const Report& report, bool with_variants, const OutputOptions& options,
                   result::Result* result) {
-  const auto add = [&](std::string name, const std::vector<FunctionRow>& rows) {
+  const auto add = [&](std::string name, const std::vector<FunctionRow>& rows, bool by_device) {
     result->Add(TableOf(std::move(name), Top(rows, options.top),
-                        [](const FunctionRow& row, result::FieldSink* sink) {
-                          VisitRow(row, /*with_device=*/row.device.has_value(), sink);
+                        [by_device](const FunctionRow& row, result::FieldSink* sink) {
+                          VisitRow(row, by_device || row.device.has_value(), sink);
                         }));
   };
-  add("functions", report.functions);
-  add("combined", report.combined);
-  if (with_variants) add("variants", report.variants);
+  add("functions", report.functions, /*by_device=*/true);
+  add("combined", report.combined, /*by_device=*/false);
+  if (with_variants) add("variants", report.variants, /*by_device=*/false);
 }
 
 Output FunctionsOutput(const Report& report, const OutputOptions& options, bool by_id,

@@ -21,10 +21,17 @@ constexpr char kShownAsItIs[] =
     R"([^\x{00}-\x{1f}\x{7f}-\x{9f}\x{61c}\x{200b}\x{200e}\x{200f}\x{2028}-\x{202e})"
     R"(\x{2060}-\x{206f}\x{d800}-\x{dfff}\x{feff}]*)";
 
-std::string Escape(re2::StringPiece text, bool keep_line_feeds) {
+const RE2& ShownAsItIs() {
+  static const RE2 shown_as_it_is(kShownAsItIs);
+  return shown_as_it_is;
+}
+
+// All of valid UTF-8.
+constexpr char kCharacters[] = R"([^\x{d800}-\x{dfff}]*)";
+
+std::string Escape(re2::StringPiece text, const RE2& shown_as_it_is, bool keep_line_feeds) {
   const auto plain = [](char c) { return c >= ' ' && c < '\x7f'; };
   if (std::all_of(text.begin(), text.end(), plain)) return std::string(text);  // mostly
-  static const RE2 shown_as_it_is(kShownAsItIs);
   std::string out;
   out.reserve(text.size());
   for (re2::StringPiece shown; !text.empty(); text.remove_prefix(1)) {
@@ -136,9 +143,18 @@ std::pair<double, size_t> Scaled(double value, double most, size_t units) {
 
 }  // namespace
 
-std::string ValidUtf8(std::string_view text) { return Escape(text, /*keep_line_feeds=*/true); }
+std::string ExactUtf8(std::string_view text) {
+  static const RE2 characters(kCharacters);
+  return Escape(text, characters, /*keep_line_feeds=*/true);
+}
 
-std::string Printable(std::string_view text) { return Escape(text, /*keep_line_feeds=*/false); }
+std::string ValidUtf8(std::string_view text) {
+  return Escape(text, ShownAsItIs(), /*keep_line_feeds=*/true);
+}
+
+std::string Printable(std::string_view text) {
+  return Escape(text, ShownAsItIs(), /*keep_line_feeds=*/false);
+}
 
 std::string PrintableLines(std::string_view text, size_t indent) {
   while (text.ends_with('\n')) text.remove_suffix(1);

@@ -29,6 +29,9 @@ namespace xplane_time::output {
 // are not seen (U+202E) become \xNN (four characters a byte), \r or \t; line feeds stay.
 std::string ValidUtf8(std::string_view text);
 
+// For formats that can say any character, as JSON: invalid bytes alone become \xNN.
+std::string ExactUtf8(std::string_view text);
+
 // The same, and line feeds become \n (two characters).
 std::string Printable(std::string_view text);
 

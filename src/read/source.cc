@@ -109,7 +109,7 @@ absl::StatusOr<Source> Space(Source source, const std::string& name, const ReadO
   if (!kineto::LooksLikeJson(plain.bytes)) return plain;
   Source written;
   ASSIGN_OR_RETURN(const kineto::Space space,
-                   kineto::Transcode(plain.bytes, name, &written.diagnostics));
+                   kineto::Transcode(plain.bytes, name, options.threads, &written.diagnostics));
   written.bytes = std::string_view(space.bytes->data(), space.size);
   written.mapping = space.bytes;
   written.json_bytes = plain.bytes.size();

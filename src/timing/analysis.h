@@ -68,6 +68,9 @@ struct DeviceAnalysis {
   DeviceRow row;
   bool any_module = false;
   std::vector<RunSample> samples;  // of wanted programs, by (program, start)
+  // The same of ranges of host time (range_runs.h): executions are in several, or in none. With
+  // one that executed something there are all of its function, in the host's order.
+  std::vector<RunSample> ranges;
   std::vector<KernelCell> cells;
   int64_t self_ps = 0;  // of all executions
   ClockPlan clocks;
@@ -82,7 +85,8 @@ struct DeviceAnalysis {
 struct Analysis {
   Filters filters;
   std::vector<DeviceAnalysis> devices;
-  gpu_runs::PartExtents host_extents;  // of host lines that were read
+  std::vector<FunctionRow> without_executions;  // on any device
+  gpu_runs::PartExtents host_extents;           // of host lines that were read
   Diagnostics diagnostics;
 };
 

@@ -25,7 +25,8 @@
 #include "status.h"
 #include "timing/analysis.h"
 #include "timing/execution_stream.h"
-#include "timing/read_ahead.h"
+#include "timing/range_runs.h"
+#include "read_ahead.h"
 #include "xplane_time/normalize.h"
 
 namespace xplane_time {
@@ -100,7 +101,13 @@ class PlaneAnalyzer {
   struct Device {
     std::unique_ptr<RunSplitter> splitter;
     std::unique_ptr<DeviceMeter> meter;
+    std::unique_ptr<RangeRuns> ranges;          // null: of a host without any
     std::unique_ptr<ExecutionWatcher> watcher;  // null: none
+
+    void Measure(std::span<const Execution> rows) {
+      meter->Add(rows);
+      if (ranges != nullptr) ranges->Add(rows);
+    }
   };
 
   std::optional<int64_t> DeviceOrdinal(int64_t of_execution) const {
@@ -135,6 +142,12 @@ class PlaneAnalyzer {
   absl::Status StartMeasuring(Device* device) {
     device->meter =
         std::make_unique<DeviceMeter>(plane_, tables_, stream_.modules(), meter_settings_);
+    if (!rules_.in_ranges_stat.empty() &&
+        HasStat(request_.trace.planes[plane_.plane], rules_.in_ranges_stat)) {
+      ASSIGN_OR_RETURN(const gpu_runs::HostEvidence* const evidence, evidence_());
+      device->ranges = std::make_unique<RangeRuns>(request_.trace, *evidence, rules_, *tables_,
+                                                   request_.filters);
+    }
     if (request_.make_watcher == nullptr) return absl::OkStatus();
     ASSIGN_OR_RETURN(device->watcher, (*request_.make_watcher)({.trace = request_.trace,
                                                                 .plane = plane_,
@@ -152,7 +165,7 @@ class PlaneAnalyzer {
 
   // Each chunk is prepared, perhaps on another thread, before it is visited. With kWhole the only
   // chunk is read once for all passes.
-  using ChunkFunction = ReadAhead::ChunkFunction;
+  using ChunkFunction = ReadAhead<ExecutionChunk>::ChunkFunction;
   absl::Status ForEachChunk(ChunkFunction prepare, ChunkFunction visit) {
     if (whole_.has_value()) {
       RETURN_IF_ERROR(prepare(&*whole_));
@@ -160,7 +173,7 @@ class PlaneAnalyzer {
     }
     stream_.Start(size_);
     const auto read = [&](ExecutionChunk* chunk) { return stream_.Next(chunk); };
-    ReadAhead chunks(read, prepare, reads_ahead_ && size_ == ChunkSize::kSmall);
+    ReadAhead<ExecutionChunk> chunks(read, prepare, reads_ahead_ && size_ == ChunkSize::kSmall);
     ExecutionChunk chunk;
     for (;;) {
       RETURN_IF_ERROR(chunks.Next(&chunk));
@@ -185,7 +198,7 @@ class PlaneAnalyzer {
       const std::span<Execution> rows(rest.begin(), end);
       ASSIGN_OR_RETURN(Device* const device, DeviceOf(DeviceOrdinal(ordinal)));
       device->splitter->Assign(rows);
-      device->meter->Add(rows);
+      device->Measure(rows);
       RETURN_IF_ERROR(Watch(device, rows));
       rest = rest.subspan(rows.size());
     }
@@ -196,7 +209,7 @@ class PlaneAnalyzer {
   // watched, too, that is what the chunk is prepared for.
   absl::Status MeasureDevice(Device* device, ChunkFunction split) {
     const auto measure = [&](ExecutionChunk* chunk) {
-      if (chunk->has_runs) device->meter->Add(chunk->rows);
+      if (chunk->has_runs) device->Measure(chunk->rows);
       return absl::OkStatus();
     };
     if (device->watcher == nullptr) return ForEachChunk(split, measure);
@@ -294,6 +307,7 @@ class PlaneAnalyzer {
     const std::vector<Run> runs = device->splitter->Finish(diagnostics_);
     clocks_.Report(meter.clock_counts, plane_, diagnostics_);
     MakeSamples(runs, &meter, &analysis);
+    if (device->ranges != nullptr) AddRanges(*device->ranges, &analysis);
     CountLostAnnotations(meter, runs);
     analysis.row = meter.totals;
     analysis.row.kind = plane_.kind;
@@ -349,6 +363,52 @@ class PlaneAnalyzer {
     }
   }
 
+  // By function, each range that counts.
+  void AddRanges(const RangeRuns& found, DeviceAnalysis* device) {
+    diagnostics_->Count(DiagnosticCode::kWithoutLaunch, Here(), found.without_launch());
+    diagnostics_->Count(DiagnosticCode::kTooDeepRange, Here(), found.ranges().too_deep());
+    const std::span<const gpu_runs::HostRanges::Range> ranges = found.ranges().ranges();
+    std::vector<std::vector<uint32_t>> of_name(found.ranges().names().size());
+    for (uint32_t i = 0; i < ranges.size(); ++i) of_name[ranges[i].name].push_back(i);
+    for (size_t name = 0; name < of_name.size(); ++name) {
+      const std::string& function = found.ranges().names()[name].function;
+      if (!request_.filters.WantsFunction(function)) continue;
+      std::ranges::stable_sort(of_name[name], {},
+                               [&](uint32_t i) { return ranges[i].interval.start_ps; });
+      AddRangesOf(function, of_name[name], found, device);
+    }
+  }
+
+  void AddRangesOf(const std::string& function, std::span<const uint32_t> ranges,
+                   const RangeRuns& found, DeviceAnalysis* device) {
+    const auto times = [&](uint32_t range) -> const RunTimes& { return found.runs()[range].times; };
+    if (std::ranges::none_of(ranges, [&](uint32_t i) { return times(i).kernels > 0; })) return;
+    const auto program = static_cast<uint32_t>(tables_->programs.size());
+    tables_->programs.push_back({.function = function, .program_id = std::nullopt});
+    uint64_t ordinal = 0;
+    for (const uint32_t range : ranges) {
+      const bool has_active = times(range).kernels > 0;
+      if (!has_active && (times(range).executions > 0 || request_.filters.any_op())) continue;
+      Run run = {.program = program, .profile = found.runs()[range].profile};
+      if (!has_active) run.profile = found.ranges().ranges()[range].interval;
+      RunSample sample = {run};
+      if (has_active) Fill(times(range), Clock::kProfile, &sample);
+      sample.ordinal = ordinal++;
+      sample.skipped = sample.ordinal < request_.options.skip_runs;
+      device->ranges.push_back(sample);
+    }
+  }
+
+  static void Fill(const RunTimes& times, Clock clock, RunSample* sample) {
+    sample->clock = clock;
+    sample->has_active = true;
+    sample->kernels = times.kernels;
+    sample->start_ps = times.start_ps;
+    sample->span_ps = times.end_ps - times.start_ps;
+    sample->active_ps = times.active_ps;
+    sample->sum_ps = times.sum_ps;
+  }
+
   RunSample SampleOf(const Run& run, const RunTimes& times, Clock clock) {
     RunSample sample = {run};
     if (times.kernels == 0) {
@@ -357,13 +417,7 @@ class PlaneAnalyzer {
       sample.span_ps = run.profile.end_ps - run.profile.start_ps;
       return sample;
     }
-    sample.clock = clock;
-    sample.has_active = true;
-    sample.kernels = times.kernels;
-    sample.start_ps = times.start_ps;
-    sample.span_ps = times.end_ps - times.start_ps;
-    sample.active_ps = times.active_ps;
-    sample.sum_ps = times.sum_ps;
+    Fill(times, clock, &sample);
     if (clock == Clock::kDevice && times.kernels == times.executions &&
         Disagree(run.profile.end_ps - run.profile.start_ps, sample.span_ps)) {
       diagnostics_->Count(DiagnosticCode::kClocksDisagree, Here());
@@ -481,6 +535,59 @@ void Place(const Trace& trace, DeviceAnalysis* device) {
   }
 }
 
+// Functions of ranges that are not told of on any device: nothing was executed in them. Of hosts
+// all devices of which were looked at.
+class WithoutExecutions {
+ public:
+  WithoutExecutions(const Trace& trace, gpu_runs::EvidenceStore* evidence)
+      : trace_(trace), evidence_(*evidence) {}
+
+  void Add(const DeviceAnalysis& device) {
+    const Plane& plane = trace_.planes[device.plane.plane];
+    const std::string_view stat = RulesOf(device.plane.kind).in_ranges_stat;
+    if (stat.empty() || !HasStat(plane, stat) || device.row.executions == 0) return;
+    const auto evidence = evidence_.Of(device.plane);
+    if (!evidence.ok()) return;
+    Host& host = hosts_[{plane.file, plane.host}];
+    host.evidence = *evidence;
+    ++host.devices;
+    for (const RunSample& sample : device.ranges) {
+      host.told.insert(device.tables->programs[sample.program].function);
+    }
+  }
+
+  std::vector<FunctionRow> Rows(const Filters& filters) const {
+    std::vector<FunctionRow> rows;
+    for (const auto& [key, host] : hosts_) {
+      if (host.devices < host.evidence->device_count) continue;
+      std::map<std::string_view, uint64_t> runs;
+      for (const auto& range : host.evidence->ranges.ranges()) {
+        const std::string& function = host.evidence->ranges.names()[range.name].function;
+        if (!host.told.contains(function) && filters.WantsFunction(function)) ++runs[function];
+      }
+      for (const auto& [function, count] : runs) {
+        FunctionRow& row = rows.emplace_back();
+        row.function = function;
+        row.variant_id = filters.id.Capture(function);
+        row.runs = row.dropped_samples = row.empty_runs = count;
+        row.status = RowStatus::kNoOps;
+        row.is_range = true;
+      }
+    }
+    return rows;
+  }
+
+ private:
+  struct Host {
+    const gpu_runs::HostEvidence* evidence = nullptr;
+    size_t devices = 0;
+    std::set<std::string> told;
+  };
+  const Trace& trace_;
+  gpu_runs::EvidenceStore& evidence_;
+  std::map<std::pair<uint32_t, std::string_view>, Host> hosts_;
+};
+
 absl::StatusOr<Analysis> AnalyzeWith(const Trace& trace, const ReportOptions& options,
                                      const Diagnostics& reading, Keep keep,
                                      const MakeWatcher* make_watcher) {
@@ -536,10 +643,13 @@ absl::StatusOr<Analysis> AnalyzeWith(const Trace& trace, const ReportOptions& op
     RETURN_IF_ERROR(damaged.First());
     return NothingExecuted(trace, selection, analysis.diagnostics);
   }
+  WithoutExecutions without(trace, &evidence);
   for (const DeviceAnalysis& device : analysis.devices) {
+    without.Add(device);
     if (!Empty(device)) continue;
     analysis.diagnostics.Count(DiagnosticCode::kIdleAccelerator, {.plane = device.plane.plane});
   }
+  if (!analysis.filters.any_op()) analysis.without_executions = without.Rows(analysis.filters);
   return analysis;
 }
 

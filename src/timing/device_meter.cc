@@ -356,19 +356,7 @@ void DeviceMeter::AddToRun(Chunk chunk, Rows rows, uint32_t run) {
   symbols->resize(at + rows.size());
   for (const uint32_t row : rows) {
     (*symbols)[at++] = symbol_of_op_[chunk[row].op];
-    if (op_wanted_[chunk[row].op] == 0) continue;
-    const Interval interval = intervals_[row];
-    if (times.kernels++ == 0) {
-      times.start_ps = times.covered_to_ps = interval.start_ps;
-      times.end_ps = interval.end_ps;
-    }
-    times.end_ps = std::max(times.end_ps, interval.end_ps);
-    times.sum_ps = SaturatingAdd(times.sum_ps, Length(interval));
-    const int64_t from_ps = std::max(interval.start_ps, times.covered_to_ps);
-    if (interval.end_ps > from_ps) {
-      times.active_ps += interval.end_ps - from_ps;
-      times.covered_to_ps = interval.end_ps;
-    }
+    if (op_wanted_[chunk[row].op] != 0) times.Add(intervals_[row]);
   }
   runs[run] = times;
 }

@@ -258,6 +258,21 @@ struct RunTimes {
   uint64_t executions = 0;  // unwanted ones too
   int64_t covered_to_ps = 0;
   Interval last = kBeforeAny;  // on its clock
+
+  // A wanted execution; they come in order of start.
+  void Add(const Interval& interval) {
+    if (kernels++ == 0) {
+      start_ps = covered_to_ps = interval.start_ps;
+      end_ps = interval.end_ps;
+    }
+    end_ps = std::max(end_ps, interval.end_ps);
+    sum_ps = SaturatingAdd(sum_ps, interval.end_ps - interval.start_ps);
+    const int64_t from_ps = std::max(interval.start_ps, covered_to_ps);
+    if (interval.end_ps > from_ps) {
+      active_ps += interval.end_ps - from_ps;
+      covered_to_ps = interval.end_ps;
+    }
+  }
 };
 
 // The wanted executions of one op in one program.

@@ -24,7 +24,7 @@ namespace {
 constexpr const char* kMetrics[] = {"active", "span", "sum"};
 constexpr const char* kClockChoices[] = {"auto", "device", "profile"};
 constexpr const char* kClocks[] = {"profile", "device"};
-constexpr const char* kTreesBy[] = {"nesting", "scope", "source"};
+constexpr const char* kTreesBy[] = {"nesting", "scope", "source", "module"};
 constexpr const char* kCategories[] = {"compute", "copy", "collective", "other"};
 constexpr const char* kRowStatuses[] = {"ok", "no_ops", "runs_uncertain", "devices_unmatched"};
 
@@ -135,7 +135,7 @@ absl::StatusOr<ClockChoice> ParseClockChoice(std::string_view text) {
 }
 
 absl::StatusOr<TreeBy> ParseTreeBy(std::string_view text) {
-  return Parse<TreeBy>(kTreesBy, text, "a tree is by nesting, scope or source");
+  return Parse<TreeBy>(kTreesBy, text, "a tree is by nesting, scope, source or module");
 }
 
 std::string_view ClockName(Clock clock) { return NameOf(kClocks, clock); }

@@ -18,19 +18,26 @@ namespace {
 struct Group {
   const DeviceAnalysis* device;
   std::span<const RunSample> samples;
+  bool are_ranges;
 };
+
+void AddGroups(const DeviceAnalysis& device, std::span<const RunSample> samples, bool are_ranges,
+               std::vector<Group>* groups) {
+  for (size_t first = 0; first < samples.size();) {
+    const uint32_t program = samples[first].program;
+    size_t end = first;
+    while (end < samples.size() && samples[end].program == program) ++end;
+    groups->push_back({&device, samples.subspan(first, end - first), are_ranges});
+    first = end;
+  }
+}
 
 // By device as they come.
 std::vector<Group> GroupsOf(const Analysis& analysis) {
   std::vector<Group> groups;
   for (const DeviceAnalysis& device : analysis.devices) {
-    for (size_t first = 0; first < device.samples.size();) {
-      const uint32_t program = device.samples[first].program;
-      size_t end = first;
-      while (end < device.samples.size() && device.samples[end].program == program) ++end;
-      groups.push_back({&device, std::span(device.samples).subspan(first, end - first)});
-      first = end;
-    }
+    AddGroups(device, device.samples, /*are_ranges=*/false, &groups);
+    AddGroups(device, device.ranges, /*are_ranges=*/true, &groups);
   }
   return groups;
 }
@@ -133,6 +140,11 @@ std::vector<FunctionRow> FunctionRows(const Analysis& analysis, const ReportOpti
   std::vector<FunctionRow> rows(groups.size());
   ParallelFor(groups.size(), options.threads, [&](size_t i) {
     Identify(analysis, groups[i], &rows[i]);
+    rows[i].is_range = groups[i].are_ranges;
+    if (rows[i].is_range) {
+      rows[i].empty_runs = static_cast<uint64_t>(
+          std::ranges::count(groups[i].samples, false, &RunSample::has_active));
+    }
     SummarizeSamples(groups[i].samples, options, &rows[i]);
   });
   for (size_t first_row = 0, end = 0; first_row < rows.size(); first_row = end) {
@@ -146,6 +158,7 @@ std::vector<FunctionRow> FunctionRows(const Analysis& analysis, const ReportOpti
           return std::pair(a.function, a.program_id) < std::pair(b.function, b.program_id);
         });
   }
+  rows.insert(rows.end(), analysis.without_executions.begin(), analysis.without_executions.end());
   return rows;
 }
 
@@ -158,6 +171,7 @@ std::vector<SampleRow> SampleRows(const Analysis& analysis, const ReportOptions&
     for (size_t i = 0; i < uses.size(); ++i) {
       const RunSample& sample = group.samples[i];
       if (uses[i] == Use::kTrimmed || sample.skipped) continue;
+      if (group.are_ranges && !sample.has_active) continue;  // it has no time
       row.run = sample.ordinal;
       row.start_ps = sample.start_ps;
       row.span_ps = sample.span_ps;
@@ -300,7 +314,9 @@ void Combine(std::span<const Group> groups, const ReportOptions& options, Functi
   for (const Group& group : groups) {
     DeviceSamples& devices = by_capture[group.device->capture];
     if (std::exchange(last, group.device) != group.device) devices.emplace_back();
-    for (const RunSample& sample : group.samples) devices.back().push_back(&sample);
+    for (const RunSample& sample : group.samples) {
+      if (!group.are_ranges || sample.has_active) devices.back().push_back(&sample);
+    }
   }
   std::vector<RunSample> pooled;
   bool all_matched = true;
@@ -344,6 +360,7 @@ std::vector<FunctionRow> CombinedRows(Analysis* analysis, const ReportOptions& o
     row.device.reset();
     row.program_id.reset();
     row.function = FunctionOf(of_name[0]);
+    row.is_range = of_name[0].are_ranges;
     row.variant_id = analysis->filters.id.Capture(row.function);
   }
   ParallelFor(groups.size(), options.threads, [&](size_t i) {

@@ -9,6 +9,7 @@
 #include "status.h"
 #include "timing/analysis.h"
 #include "timing/execution_stream.h"
+#include "timing/module_paths.h"
 #include "timing/origins.h"
 
 namespace xplane_time {
@@ -99,6 +100,28 @@ class TreeBuilder {
       }
     }
     diagnostics_->Count(DiagnosticCode::kLeftOutByFilter, {.plane = device.plane.plane}, left_out);
+    WriteChildren(top, device.row.device, /*line=*/"");
+  }
+
+  // The tree of modules; and what no launch tells of.
+  void AddModules(const DeviceAnalysis& device) {
+    const auto& modules = static_cast<const ModulePaths&>(*device.watcher);
+    Node top;
+    const auto add = [&](std::span<const std::string_view> path, const ModulePaths::Sum& sum) {
+      Node* node = &top;
+      for (const std::string_view name : path) {
+        node = node->Child(name);
+        node->count += sum.count;
+        node->total_ps = SaturatingAdd(node->total_ps, sum.total_ps);
+      }
+      node->self_ps = SaturatingAdd(node->self_ps, sum.total_ps);
+    };
+    modules.ForEach([&](std::span<const std::string_view> path, const ModulePaths::Sum& sum) {
+      constexpr std::string_view kNone[] = {"(no module)"};
+      add(path.empty() ? kNone : path, sum);
+    });
+    constexpr std::string_view kUnlaunched[] = {"(launch not in the trace)"};
+    if (modules.without_launch().count > 0) add(kUnlaunched, modules.without_launch());
     WriteChildren(top, device.row.device, /*line=*/"");
   }
 
@@ -280,6 +303,19 @@ absl::Status AddOriginTrees(const Trace& trace, const TreeOptions& options,
   return absl::OkStatus();
 }
 
+absl::Status AddModuleTrees(const Trace& trace, const TreeOptions& options,
+                            const Diagnostics& reading, TreeBuilder* trees,
+                            Diagnostics* diagnostics) {
+  ASSIGN_OR_RETURN(const Filters filters, Filters::Compile(options.select));
+  const auto make = [&](const WatchContext& context) {
+    return ModulePaths::Make(context, filters);
+  };
+  ASSIGN_OR_RETURN(const Analysis analysis, AnalyzeAndWatch(trace, options.select, reading, make));
+  *diagnostics = analysis.diagnostics;
+  for (const DeviceAnalysis& device : analysis.devices) trees->AddModules(device);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<TreeReport> BuildTree(const Trace& trace, const TreeOptions& options,
@@ -290,7 +326,9 @@ absl::StatusOr<TreeReport> BuildTree(const Trace& trace, const TreeOptions& opti
   Diagnostics diagnostics = reading;
   TreeBuilder trees(options, name, &diagnostics, &report.rows);
   report.by = options.by;
-  if (options.by != TreeBy::kNesting) {
+  if (options.by == TreeBy::kModule) {
+    RETURN_IF_ERROR(AddModuleTrees(trace, options, reading, &trees, &diagnostics));
+  } else if (options.by != TreeBy::kNesting) {
     RETURN_IF_ERROR(AddOriginTrees(trace, options, reading, &trees, &diagnostics));
   } else if (options.line.empty()) {
     ASSIGN_OR_RETURN(const Analysis analysis,

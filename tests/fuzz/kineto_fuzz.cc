@@ -30,7 +30,7 @@ bool SimdjsonFindsEvents(std::string_view json) {
 
 void Check(std::string_view json) {
   Diagnostics diagnostics;
-  const auto space = kineto::Transcode(json, "fuzz", &diagnostics);
+  const auto space = kineto::Transcode(json, "fuzz", /*threads=*/1, &diagnostics);
   if (!space.ok()) {
     Require(absl::IsDataLoss(space.status()), "DataLoss");
     const bool nothing = testing::Says(space.status(), "was anything profiled?");

@@ -98,8 +98,8 @@ TEST_F(KinetoTest, DevicesAreToldByCategory) {
                    "/device:GPU:1 | cuda_sync #7 | e | 90000000 | 1000000 | cuda_sync",
                    "/host:CPU | pid 1 tid 1 | e | 5000000 | 20000000 | cpu_op",
                    "/host:CPU | pid 1 tid 1 | e | 10000000 | 5000000 | cuda_runtime",
-                   "/host:CPU | pid Spans tid 7 | e | 2000000 | 1000000 | kernel",
-                   "/host:CPU | pid -1 tid 0 | e | 3000000 | 1000000 | overhead"}));
+                   "/host:CPU [-1] | pid -1 tid 0 | e | 3000000 | 1000000 | overhead",
+                   "/host:CPU [Spans] | pid Spans tid 7 | e | 2000000 | 1000000 | kernel"}));
 }
 
 TEST_F(KinetoTest, ArgsAreStats) {

@@ -2,6 +2,8 @@
 import gzip
 import json
 import math
+import random
+import statistics
 import unittest
 
 from harness import SHARED_TRACES, EndToEndTest, run
@@ -76,6 +78,174 @@ class Kineto(EndToEndTest):
             self.assertIn(why, done.message)
 
 
+def union_ps(executions):
+    total = reached = 0
+    for start, end in sorted(executions):
+        total += max(0, end - max(start, reached))
+        reached = max(reached, end)
+    return total
+
+
+def runs_by_hand(events):
+    """{function: [(device, executions of each run as (start, end))]}, as docs/kineto.md defines them; slow."""
+    launches = {}
+    for each in sorted((e for e in events if e["cat"] in ("cuda_runtime", "cuda_driver")), key=lambda e: e["ts"]):
+        launches.setdefault(each["args"].get("correlation"), each)
+    launches.pop(0, None)
+    launches.pop(None, None)
+    runs = {}
+    for each in events:
+        is_step = each["name"].startswith("ProfilerStep#")
+        is_module = each["cat"] == "python_function" and each["name"].startswith("nn.Module: ")
+        if each["cat"] != "user_annotation" and not is_module:
+            continue
+        found = {}
+        for kernel in (e for e in events if e["cat"] in ("kernel", "gpu_memcpy")):
+            launch = launches.get(kernel["args"].get("correlation"))
+            if launch and each["ts"] <= launch["ts"] < each["ts"] + each["dur"] and each["pid"] == launch["pid"] and (
+                    is_step or each["tid"] == launch["tid"]):
+                found.setdefault(kernel["pid"], []).append((kernel["ts"], kernel["ts"] + kernel["dur"]))
+        runs.setdefault("ProfilerStep" if is_step else each["name"], []).append(found)
+    return runs
+
+
+def random_trace(draw):
+    """Ranges that nest, straddle and are empty, on two threads of each of two processes; launches with and without."""
+    events = []
+    for _ in range(draw.randrange(1, 12)):
+        kind = draw.choice(["user_annotation", "user_annotation", "python_function", "cpu_op"])
+        name = {"python_function": f"nn.Module: L_{draw.randrange(2)}",
+                "user_annotation": draw.choice([f"ProfilerStep#{draw.randrange(3)}", "forward", "backward"])}.get(kind, "op")
+        events.append(event(kind, draw.choice([41, 42]), draw.choice([51, 52]), draw.randrange(30), draw.randrange(20), name))
+    for correlation in range(draw.randrange(1, 20)):
+        for _ in range(draw.choice([0, 1, 1, 1, 2])):
+            events.append(event(draw.choice(["cuda_runtime", "cuda_driver"]), draw.choice([41, 42]), draw.choice([51, 52]),
+                                draw.randrange(50) + len(events) / 100, 1, "launch", correlation=correlation))
+        for _ in range(draw.choice([0, 1, 1, 3])):
+            events.append(event(draw.choice(["kernel", "gpu_memcpy"]), draw.choice([0, 0, 1]), draw.choice([7, 8]),
+                                draw.randrange(100), draw.randrange(9), "k", correlation=correlation))
+    draw.shuffle(events)
+    return events
+
+
+class Functions(EndToEndTest):
+    """Steps, annotations and modules."""
+
+    def rows(self, events):
+        report = self.run_json(self.write("a.json", trace(events)), "--samples")
+        return report, {(row["plane"], row["function"]): row for row in report["functions"]}
+
+    def test_random_ones(self):
+        draw = random.Random(22)
+        told = empty = 0
+        for _ in range(200):
+            events = random_trace(draw)
+            devices = {e["pid"] for e in events if e["cat"] in ("kernel", "gpu_memcpy")}
+            if not devices:
+                continue
+            _, rows = self.rows(events)
+            wanted = {}
+            for function, runs in runs_by_hand(events).items():
+                on = {device for run in runs for device in run}
+                for device in on:
+                    wanted[f"/device:GPU:{device}", function] = (
+                        len(runs), sum(len(run.get(device, ())) for run in runs),
+                        sorted(union_ps(run[device]) * 1_000_000 for run in runs if device in run))
+                if not on:
+                    wanted[None, function] = (len(runs), 0, [])
+                told, empty = told + len(on), empty + (not on)
+            got = {}
+            for (plane, function), row in rows.items():
+                active = row["active_ps"]
+                got[plane, function] = (row["runs"], row["kernels_total"],
+                                        [active["n"], active["min"], active["median"], active["max"]] if active else [])
+            for key, (runs, kernels, times) in wanted.items():
+                if times:
+                    times = [len(times), times[0], statistics.median(times), times[-1]]
+                self.assertEqual(got.get(key), (runs, kernels, times), (key, events))
+            self.assertEqual(set(got), set(wanted))
+        self.assertGreater(told, 200)
+        self.assertGreater(empty, 50)
+
+    def test_what_has_no_launch_is_told(self):
+        report, rows = self.rows([event("user_annotation", 4, 4, 0, 9, "a"), *EVENTS])
+        self.assertEqual({row["code"]: row["count"] for row in report["diagnostics"]}.get("without_launch"), 1)
+        self.assertEqual(rows[None, "a"]["runs"], 1)
+        self.assertIsNone(rows[None, "a"]["active_ps"])
+        text = run("functions", "a.json", cwd=self.at).text
+        self.assertRegex(text, r"a +1 .* 1e\n")
+        self.assertIn("nothing was launched", text)
+
+    def test_filters_choose_functions_and_kernels(self):
+        self.write("a.json", trace([event("user_annotation", 42, 43, 0, 9, "a"), event("user_annotation", 42, 43, 0, 9, "b"),
+                                    *EVENTS]))
+        names = {row["function"] for row in self.run_json("functions", "a.json", "--function", "^a$")["functions"]}
+        self.assertEqual(names, {"a"})
+        self.assertEqual(self.run_json("functions", "a.json", "--kernel", "Memcpy")["functions"], [])
+
+    def test_skipped_runs_are_dropped_not_empty(self):
+        self.write("a.json", trace([event("user_annotation", 42, 43, 0, 9, "a"), event("user_annotation", 42, 43, 20, 9, "a"),
+                                    event("cuda_runtime", 42, 43, 21, 2, "launch", correlation=9),
+                                    event("kernel", 0, 7, 60, 3, correlation=9), *EVENTS]))
+        row, = self.run_json("functions", "a.json", "--skip-runs", "1")["functions"]
+        self.assertEqual((row["runs"], row["dropped_samples"], row["active_ps"]["mean"]), (2, 1, 3_000_000))
+
+    def test_ranks_are_combined_run_by_run(self):
+        for rank, late in enumerate((0, 4)):
+            self.write(f"run/rank{rank}.pt.trace.json", trace([
+                event("user_annotation", 42, 43, 0, 9, "ProfilerStep#1"), event("user_annotation", 42, 43, 20, 9, "ProfilerStep#2"),
+                event("cuda_runtime", 42, 43, 1, 2, "launch", correlation=1),
+                event("cuda_runtime", 42, 43, 21, 2, "launch", correlation=2),
+                event("kernel", rank, 7, 10, 5 + late, correlation=1), event("kernel", rank, 7, 30, 9 - late, correlation=2)]))
+        combined, = self.run_json("run")["combined"]
+        self.assertEqual((combined["function"], combined["runs"], combined["status"]), ("ProfilerStep", 2, "ok"))
+        self.assertEqual((combined["active_ps"]["min"], combined["active_ps"]["max"]), (9_000_000, 9_000_000))
+
+    def test_tree_by_module(self):
+        self.write("a.json", trace([
+            event("python_function", 42, 43, 0, 50, "nn.Module: Net_0"), event("python_function", 42, 43, 5, 9, "nn.Module: Linear_0"),
+            event("python_function", 42, 43, 6, 2, "torch/nn.py(1): relu"), event("user_annotation", 42, 43, 4, 4, "forward"),
+            *(event("cuda_runtime", 42, tid, ts, 1, "launch", correlation=i)
+              for i, (tid, ts) in enumerate([(43, 6), (43, 13), (43, 14), (44, 7), (43, 60)], 1)),
+            *(event("kernel", 0, 7, 100 + 10 * i, i, "k", correlation=i) for i in range(1, 7))]))
+        rows = self.run_json("tree", "a.json", "--by", "module")["tree"]
+        found = {}
+        for row in rows:
+            above = found[row["parent"]][0] + "/" if row["parent"] is not None else ""
+            found[len(found)] = (above + row["name"], row["count"], row["total_ps"] // 1_000_000, row["self_ps"] // 1_000_000)
+        self.assertEqual(sorted(found.values()), [("(launch not in the trace)", 1, 6, 6), ("(no module)", 2, 9, 9),
+                                                  ("Net_0", 3, 6, 3), ("Net_0/Linear_0", 2, 3, 3)])
+        rows = self.run_json("tree", "a.json", "--by", "module", "--function", "^forward$")["tree"]
+        self.assertEqual([(row["name"], row["count"]) for row in rows], [("Net_0", 1), ("Linear_0", 1)])
+        done = run("tree", self.write("b.json", trace()), "--by", "module", cwd=self.at)
+        self.assertEqual(done.code, 65)
+        self.assertIn("no nn.Modules", done.message)
+
+    def test_calls_of_python_nest_apart(self):
+        self.write("a.json", trace([event("user_annotation", 42, 43, 5, 10, "forward"), event("cpu_op", 42, 43, 6, 3, "aten::mm"),
+                                    event("python_function", 42, 43, 0, 8, "train.py(1): step"), *EVENTS[1:]]))
+        rows = self.run_json("tree", "a.json", "--device", "all", "--line", "tid 43")["tree"]
+        self.assertEqual([(row["line"], row["name"], row["depth"], row["self_ps"]) for row in rows], [
+            ("pid 42 tid 43", "forward", 0, 7_000_000), ("pid 42 tid 43", "aten::mm", 1, 3_000_000),
+            ("pid 42 tid 43 (python)", "train.py(1): step", 0, 8_000_000)])
+
+    def test_where_has_its_steps_and_copies(self):
+        self.write("a.json", trace([event("user_annotation", 42, 43, 0, 9, "ProfilerStep#4"),
+                                    event("user_annotation", 42, 43, 20, 9, "ProfilerStep#5"),
+                                    event("cuda_runtime", 42, 99, 1, 2, "launch", correlation=1),
+                                    event("cuda_runtime", 42, 43, 21, 2, "launch", correlation=2),
+                                    event("kernel", 0, 7, 10, 5, correlation=1),
+                                    event("kernel", 0, 8, 30, 4, "k2", correlation=2, **{"Collective name": "allreduce"}),
+                                    event("kernel", 0, 8, 36, 4, "cutlass::gemm::collective::CollectiveMma", correlation=2),
+                                    event("gpu_memcpy", 0, 9, 50, 1, "CopyDeviceToHost", correlation=2, bytes=512)]))
+        where = self.run_json("where", "a.json", "--steps")
+        self.assertEqual([(row["name"], row["start_ps"], row["span_ps"]) for row in where["steps"]],
+                         [("4", 10_000_000, 5_000_000), ("5", 30_000_000, 21_000_000)])
+        device, = where["devices"]
+        self.assertEqual((device["compute_ps"], device["collective_ps"], device["copy_ps"]), (9_000_000, 4_000_000, 1_000_000))
+        self.assertEqual([(row["kernel"], row["bytes"]) for row in where["transfers"] if row["bytes"]], [("CopyDeviceToHost", 512)])
+
+
 @unittest.skipUnless(KINETO.is_dir(), "no shared traces here")
 class KnownAnswers(EndToEndTest):
     """Devices, kernels and events as somebody else computed them."""
@@ -95,10 +265,42 @@ class KnownAnswers(EndToEndTest):
                                  row[name] + 1000 * want["base_ns"])
         kernels = {(row["plane"], row["kernel"]): row for row in report["kernels"]}
         for row in want["kernels"]:
-            if any(character < " " for character in row["kernel"]):
-                continue  # shown escaped
             for name in ("count", "total_ps", "min_ps", "max_ps"):
                 self.same(kernels[row["plane"], row["kernel"]][name], row[name])
+        functions = {(row["plane"], row["function"]): row for row in report["functions"]}
+        for row in want["functions"] + want["modules"]:
+            mine = functions[row["plane"], row["function"]]
+            self.assertEqual(mine["runs"], row["runs"], row["function"])
+            if row["active_ps"] is None:
+                self.assertIsNone(mine["active_ps"])
+                continue
+            self.assertEqual(mine["kernels_total"], row["kernels_total"])
+            for name in ("n", "mean", "std", "min", "max", "median"):
+                self.same(mine["active_ps"][name], row["active_ps"][name])
+        self.check_modules(path, want)
+
+    def check_modules(self, path, want):
+        if not want["paths"] or len(want["paths"]) < want["paths_known"]:
+            return
+        found, names = {}, []
+        for row in self.run_json("tree", path, "--by", "module")["tree"]:
+            names[row["depth"]:] = [row["name"]]
+            found[row["plane"], "/".join(names)] = row
+        for row in want["paths"]:
+            mine = found[row["plane"], row["path"] or "(no module)"]
+            self.same(mine["self_ps"], row["sum_ps"])
+
+    def test_combined(self):
+        want = json.loads((KINETO / "answers" / "combined" / "recsys.json").read_text())
+        for name in want["traces"]:
+            self.write(f"run/{name}", (KINETO / name).read_bytes())
+        report = self.run_json("run")
+        rows = {row["function"]: row for row in report["combined"]}
+        for row in want["combined"]:
+            mine = rows[row["function"]]
+            self.assertEqual(mine["status"], row["status"], row["function"])
+            for name, value in (row["active_ps"] or {}).items():
+                self.same(mine["active_ps"][name], value)
 
     def test_answers(self):
         checked = 0

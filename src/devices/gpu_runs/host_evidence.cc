@@ -41,6 +41,11 @@ struct Wanted {
   std::vector<std::string_view> stats = {"correlation_id", "module_name", "step_num"};
   // By entry of its event metadata.
   std::vector<uint8_t> entries, is_execution, of_host;
+  struct RangeEntry {
+    bool of_process = false;
+    std::string_view function = {}, module = {};  // no function: it is none
+  };
+  std::vector<RangeEntry> ranges;  // empty: none is
 };
 
 // Parts of a host's line.
@@ -56,6 +61,11 @@ struct PartEvidence {
   Executions outer, inner;  // by the event's name; by its stat, where none is known by its name
   LaunchTable launches;
   std::vector<HostEvidence::Step> steps;
+  struct Range {
+    uint32_t entry;
+    Interval interval;
+  };
+  std::vector<Range> ranges;
   std::vector<Interval> extents;  // by part
   bool any_of_host = false;
 };
@@ -86,6 +96,9 @@ void AddBatch(const Trace& trace, const HostParts& host, const EventBatch& batch
     if (start_ps == kNoTimePs || metadata == kNoMetadata) continue;
     const HostEvidence::Execution execution = {line.timeline,
                                                {start_ps, start_ps + batch.duration_ps[row]}};
+    if (!wanted.ranges.empty() && !wanted.ranges[metadata].function.empty()) {
+      found->ranges.push_back({metadata, execution.interval});
+    }
     if (wanted.is_execution[metadata] != 0) {
       std::string_view name = trace.planes[line.plane].event_metadata.entries[metadata].name;
       name.remove_suffix(kModuleSuffix.size());
@@ -135,6 +148,28 @@ HostEvidence::Executions ExecutionsIn(std::span<const PartEvidence> parts) {
   return executions;
 }
 
+// Which names of a plane are those of ranges; empty: none is.
+std::vector<Wanted::RangeEntry> RangeEntries(const Plane& plane) {
+  if (!HasStat(plane, kThreadRangeStat) && !HasStat(plane, kProcessRangeStat)) return {};
+  absl::flat_hash_map<int64_t, std::string_view> stat_names;
+  for (const StatMetadata& stat : plane.stat_metadata.entries) stat_names[stat.id] = stat.name;
+  std::vector<Wanted::RangeEntry> ranges;
+  for (const EventMetadata& entry : plane.event_metadata.entries) {
+    Wanted::RangeEntry& range = ranges.emplace_back();
+    for (const Stat& stat :
+         std::span(plane.metadata_stats).subspan(entry.first_stat, entry.stat_count)) {
+      const auto name = stat_names.find(stat.metadata_id);
+      if (name == stat_names.end()) continue;
+      if (name->second == kModuleStat) range.module = stat.value.text;
+      range.of_process |= name->second == kProcessRangeStat;
+      if (name->second == kThreadRangeStat || name->second == kProcessRangeStat) {
+        range.function = stat.value.text;
+      }
+    }
+  }
+  return ranges;
+}
+
 std::shared_ptr<const Wanted> WantedOn(const Plane& plane) {
   std::optional<int64_t> ignored;
   const KindRules* kind = FindKindOfPlane(plane.name, &ignored);
@@ -142,12 +177,14 @@ std::shared_ptr<const Wanted> WantedOn(const Plane& plane) {
   const bool executes = kind != nullptr && !kind->needed_stat.empty();
   if (executes) wanted->stats.push_back(kind->needed_stat);
   wanted->entries = EntriesWith(plane, wanted->stats);
+  wanted->ranges = RangeEntries(plane);
   wanted->of_host.resize(wanted->entries.size());
   if (executes) wanted->of_host = EntriesWorthReading(plane, *kind);
   for (size_t i = 0; i < wanted->entries.size(); ++i) {
     const bool is_execution = plane.event_metadata.entries[i].name.ends_with(kModuleSuffix);
     wanted->is_execution.push_back(is_execution ? 1 : 0);
-    if (is_execution || wanted->of_host[i] != 0) wanted->entries[i] = 1;
+    const bool is_range = !wanted->ranges.empty() && !wanted->ranges[i].function.empty();
+    if (is_execution || is_range || wanted->of_host[i] != 0) wanted->entries[i] = 1;
   }
   return wanted;
 }
@@ -193,6 +230,35 @@ size_t CountGpus(const Trace& trace, const Plane& own) {
   return count;
 }
 
+absl::flat_hash_map<uint32_t, uint32_t> ThreadsOf(const Trace& trace,
+                                                  std::span<const HostParts> hosts) {
+  absl::flat_hash_map<uint32_t, uint32_t> threads;
+  absl::flat_hash_map<std::pair<uint32_t, int64_t>, uint32_t> first;
+  for (const HostParts& host : hosts) {
+    const Line& line = trace.lines[host.line];
+    if (host.wanted->ranges.empty() || line.display_id == 0) continue;
+    threads[line.timeline] =
+        first.try_emplace({line.plane, line.display_id}, line.timeline).first->second;
+  }
+  return threads;
+}
+
+void AddRanges(const Trace& trace, const HostParts& host,
+               std::span<const PartEvidence::Range> found, HostEvidence* evidence) {
+  HostRanges* const ranges = &evidence->ranges;
+  const Line& line = trace.lines[host.line];
+  absl::flat_hash_map<uint32_t, uint32_t> names;  // by entry
+  for (const PartEvidence::Range& each : found) {
+    const Wanted::RangeEntry& entry = host.wanted->ranges[each.entry];
+    const auto [name, is_new] = names.try_emplace(each.entry, 0);
+    if (is_new) {
+      name->second = ranges->NameId({std::string(entry.function), std::string(entry.module)});
+    }
+    const uint32_t owner = entry.of_process ? line.plane : evidence->ThreadOf(line.timeline);
+    ranges->Add({{entry.of_process, owner}, name->second, each.interval});
+  }
+}
+
 absl::StatusOr<HostEvidence> Collect(const Trace& trace, const Plane& own, int threads) {
   const std::vector<HostParts> parts = PartsOfHost(trace, own);
   std::vector<PartEvidence> found(parts.size());
@@ -205,9 +271,11 @@ absl::StatusOr<HostEvidence> Collect(const Trace& trace, const Plane& own, int t
   HostEvidence evidence;
   evidence.device_count = CountGpus(trace, own);
   evidence.executions = ExecutionsIn(found);
+  evidence.threads = ThreadsOf(trace, parts);
   for (size_t i = 0; i < parts.size(); ++i) {
     const PartEvidence part = std::exchange(found[i], {});
     evidence.launches.AddAll(part.launches);
+    AddRanges(trace, parts[i], part.ranges, &evidence);
     evidence.marked_steps.insert(evidence.marked_steps.end(), part.steps.begin(), part.steps.end());
     if (part.any_of_host) evidence.with_host_executions.insert(parts[i].line);
     for (size_t k = 0; k < part.extents.size(); ++k) {
@@ -215,6 +283,7 @@ absl::StatusOr<HostEvidence> Collect(const Trace& trace, const Plane& own, int t
     }
   }
   evidence.launches.Finish();
+  evidence.ranges.Order();
   return evidence;
 }
 
@@ -246,7 +315,8 @@ void LaunchList<Id>::Order() {
   for (const Entry& entry : entries) {
     if (count > 0 && entries[count - 1].id == entry.id) {
       Entry& first = entries[count - 1];
-      first = {std::min(first.start_ps, entry.start_ps), first.id, kAmbiguous};
+      if (entry.start_ps < first.start_ps) first = entry;
+      first.line |= kShared;
     } else {
       entries[count++] = entry;
     }
@@ -264,16 +334,17 @@ auto LaunchList<Id>::At(Id id, size_t* place) const -> const Entry* {
 }
 
 template <typename Id>
-std::optional<Launch> LaunchList<Id>::Find(Id id, size_t* place) const {
+std::optional<Launch> LaunchList<Id>::FindOnly(Id id, size_t* place) const {
   const Entry* const entry = At(id, place);
-  if (entry == nullptr || entry->line == kAmbiguous) return std::nullopt;
+  if (entry == nullptr || (entry->line & kShared) != 0) return std::nullopt;
   return Launch{entry->start_ps, entry->line};
 }
 
 template <typename Id>
-std::optional<int64_t> LaunchList<Id>::EarliestStartPs(Id id, size_t* place) const {
+std::optional<Launch> LaunchList<Id>::FindFirst(Id id, size_t* place) const {
   const Entry* const entry = At(id, place);
-  return entry == nullptr ? std::nullopt : std::optional(entry->start_ps);
+  if (entry == nullptr) return std::nullopt;
+  return Launch{entry->start_ps, entry->line & ~kShared};
 }
 
 template class LaunchList<uint32_t>;
@@ -290,7 +361,7 @@ std::optional<size_t> HostEvidence::ExecutionAround(uint64_t correlation_id,
                                                     LaunchTable::Place* launch_place,
                                                     size_t* place) const {
   if (correlation_id == 0) return std::nullopt;
-  const std::optional<Launch> launch = launches.Find(correlation_id, launch_place);
+  const std::optional<Launch> launch = launches.FindOnly(correlation_id, launch_place);
   if (!launch.has_value()) return std::nullopt;
   const std::span<const Execution> list = of_module;
   *place = PartitionPointNear(*place, list, [&](const Execution& execution) {
@@ -312,6 +383,19 @@ std::optional<size_t> HostEvidence::ExecutionAround(uint64_t correlation_id,
     ++count;
   }
   return count == 1 ? found : std::nullopt;
+}
+
+void LaunchRanges::Find(int64_t correlation_id) {
+  last_id_ = correlation_id;
+  found_ = false;
+  ranges_.clear();
+  if (correlation_id == 0) return;
+  const auto launch = evidence_.launches.FindFirst(static_cast<uint64_t>(correlation_id), &place_);
+  if (!launch.has_value()) return;
+  found_ = true;
+  const auto add = [&](uint32_t range) { ranges_.push_back(range); };
+  evidence_.ranges.ForEachAround({false, evidence_.ThreadOf(launch->line)}, launch->start_ps, add);
+  evidence_.ranges.ForEachAround({true, trace_.lines[launch->line].plane}, launch->start_ps, add);
 }
 
 EvidenceStore::EvidenceStore(const Trace& trace, const std::vector<DevicePlane>& devices,

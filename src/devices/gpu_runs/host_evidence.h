@@ -1,5 +1,5 @@
 // What the host recorded about the GPU programs of one host: launches by correlation id, the
-// events that execute a module, and annotation scopes.
+// events that execute a module, ranges that launches are in, and annotation scopes.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
+#include "devices/gpu_runs/host_ranges.h"
 #include "scratch.h"
 #include "xplane_time/intervals.h"
 #include "xplane_time/select.h"
@@ -39,20 +40,19 @@ class LaunchList {
   // After the last Add().
   void Order();
   bool empty() const { return entries_.empty(); }
-  std::optional<Launch> Find(Id id, size_t* place) const;
-  // Of all with this id.
-  std::optional<int64_t> EarliestStartPs(Id id, size_t* place) const;
+  std::optional<Launch> FindOnly(Id id, size_t* place) const;
+  std::optional<Launch> FindFirst(Id id, size_t* place) const;
 
  private:
   struct Entry {
     int64_t start_ps;
     Id id;
-    uint32_t line;  // or kAmbiguous
+    uint32_t line;
   };
   const Entry* At(Id id, size_t* place) const;
-  static constexpr uint32_t kAmbiguous = ~uint32_t{0};  // several launches share the id
+  static constexpr uint32_t kShared = uint32_t{1} << 31;  // in `line`: several have the id
 
-  ScratchVector<Entry> entries_;  // after Order(): by id, each once, with the earliest start
+  ScratchVector<Entry> entries_;  // after Order(): by id, of each the first to begin
 };
 
 // Launches by correlation id. 16 bytes each (24 where ids do not fit 32 bits), in a scratch
@@ -82,16 +82,16 @@ class LaunchTable {
   };
   // The only launch with this id; nothing where there is none, or several. Fast where ids
   // are near those asked for before.
-  std::optional<Launch> Find(uint64_t correlation_id, Place* place) const {
+  std::optional<Launch> FindOnly(uint64_t correlation_id, Place* place) const {
     return correlation_id <= kMostNarrow
-               ? narrow_.Find(static_cast<uint32_t>(correlation_id), &place->narrow)
-               : wide_.Find(correlation_id, &place->wide);
+               ? narrow_.FindOnly(static_cast<uint32_t>(correlation_id), &place->narrow)
+               : wide_.FindOnly(correlation_id, &place->wide);
   }
-  // When the first of those with this id began; nothing where there is none.
-  std::optional<int64_t> EarliestStartPs(uint64_t correlation_id, Place* place) const {
+  // The first to begin of those with this id.
+  std::optional<Launch> FindFirst(uint64_t correlation_id, Place* place) const {
     return correlation_id <= kMostNarrow
-               ? narrow_.EarliestStartPs(static_cast<uint32_t>(correlation_id), &place->narrow)
-               : wide_.EarliestStartPs(correlation_id, &place->wide);
+               ? narrow_.FindFirst(static_cast<uint32_t>(correlation_id), &place->narrow)
+               : wide_.FindFirst(correlation_id, &place->wide);
   }
   bool empty() const { return narrow_.empty() && wide_.empty(); }
 
@@ -122,11 +122,18 @@ struct HostEvidence {
   LaunchTable launches;
   Executions executions;           // by module, by start
   std::vector<Step> marked_steps;  // by line
-  size_t device_count = 0;         // GPUs of that host that have events
+  HostRanges ranges;               // of threads by ThreadOf(line)
+  absl::flat_hash_map<uint32_t, uint32_t> threads;
+  size_t device_count = 0;  // GPUs of that host that have events
   // Of the lines themselves, so that nobody reads them again for nothing.
   PartExtents extents;
   absl::flat_hash_set<uint32_t> with_host_executions;  // lines that may hold those of the host
 
+  // Lines with one display_id are one thread: the first of them. Of a host with ranges.
+  uint32_t ThreadOf(uint32_t line) const {
+    const auto found = threads.find(line);
+    return found == threads.end() ? line : found->second;
+  }
   // Of a module; null: none.
   const std::vector<Execution>* ExecutionsOf(const std::string& module) const;
   // Which of a module's executions launched the kernel with this id (0: none): of those around
@@ -135,6 +142,32 @@ struct HostEvidence {
   std::optional<size_t> ExecutionAround(uint64_t correlation_id,
                                         const std::vector<Execution>& of_module,
                                         LaunchTable::Place* launch_place, size_t* place) const;
+};
+
+// Ranges of the launches of a host, asked for one after the other. `trace` and `evidence` must
+// outlive it.
+class LaunchRanges {
+ public:
+  LaunchRanges(const Trace& trace, const HostEvidence& evidence)
+      : trace_(trace), evidence_(evidence) {}
+
+  // Those that the first launch with this id is in: of its thread, the last to begin first, then
+  // of its process. Null: there is no such launch, as with 0. Valid until the next call.
+  const std::vector<uint32_t>* Of(int64_t correlation_id) {
+    // Of a graph, many executions have one launch.
+    if (correlation_id != last_id_) Find(correlation_id);
+    return found_ ? &ranges_ : nullptr;
+  }
+
+ private:
+  void Find(int64_t correlation_id);
+
+  const Trace& trace_;
+  const HostEvidence& evidence_;
+  int64_t last_id_ = 0;
+  bool found_ = false;
+  std::vector<uint32_t> ranges_;
+  LaunchTable::Place place_;
 };
 
 // The evidence of each host of some devices, read when it is first asked for. Thread-safe.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <optional>
@@ -39,8 +40,15 @@ TEST(LaunchTableTest, FindsWhatIsThereOnce) {
     LaunchTable::Place place;
     for (int ask = 0; ask < 200; ++ask) {
       const uint64_t id = first + random() % (ids + 3);
-      const std::optional<Launch> found = table.Find(id, &place);
+      const std::optional<Launch> found = table.FindOnly(id, &place);
+      const std::optional<Launch> first = table.FindFirst(id, &place);
       const auto at = expected.find(id);
+      ASSERT_EQ(first.has_value(), at != expected.end()) << id;
+      if (first.has_value()) {
+        const auto earliest = std::ranges::min_element(at->second, {}, &Launch::start_ps);
+        EXPECT_EQ(first->start_ps, earliest->start_ps) << id;
+        EXPECT_EQ(first->line, earliest->line) << id;
+      }
       if (at == expected.end() || at->second.size() > 1) {
         EXPECT_FALSE(found.has_value()) << id;
       } else {
@@ -60,7 +68,7 @@ TEST(LaunchTableTest, IdsInAnyOrder) {
   table.Finish();
   LaunchTable::Place place;
   for (uint64_t i = 0; i < kIds; ++i) {
-    const std::optional<Launch> found = table.Find(i * 5003 % kIds, &place);
+    const std::optional<Launch> found = table.FindOnly(i * 5003 % kIds, &place);
     ASSERT_TRUE(found.has_value());
     EXPECT_EQ(found->start_ps, static_cast<int64_t>(i));
   }

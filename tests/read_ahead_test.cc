@@ -1,4 +1,4 @@
-#include "timing/read_ahead.h"
+#include "read_ahead.h"
 
 #include <gtest/gtest.h>
 
@@ -11,6 +11,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "timing/execution_stream.h"
 
 namespace xplane_time {
 namespace {
@@ -68,7 +70,7 @@ Outcome RunPlan(const Plan& plan, bool ahead) {
   };
   Outcome outcome;
   try {
-    ReadAhead chunks(read_one, prepare, ahead);
+    ReadAhead<ExecutionChunk> chunks(read_one, prepare, ahead);
     ExecutionChunk chunk;
     for (;;) {
       const absl::Status status = chunks.Next(&chunk);

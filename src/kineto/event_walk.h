@@ -1,0 +1,89 @@
+// EventWalk: the events of a Kineto trace, in the order of the file, some hundreds at a time.
+//
+//   {"deviceProperties": [...], "traceEvents": [{"ph": "X", "cat": "kernel", ...}, ...], ...}
+//
+// Events are the complete ones (ph X). Values are views of the JSON, not converted yet.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "kineto/json_cursor.h"
+#include "xplane_time/diagnostics.h"
+
+namespace xplane_time::kineto {
+
+using Member = std::pair<std::string_view, JsonValue>;
+using Members = std::vector<Member>;
+
+// Of an object; the last of equal ones counts.
+JsonValue Find(std::span<const Member> members, std::string_view key);
+// Adds those of an object.
+bool ReadMembers(JsonCursor* cursor, Members* members);
+
+struct Event {
+  JsonValue cat, name, pid, tid, ts, dur;
+  uint64_t byte_offset = 0;
+  size_t first_arg = 0, arg_count = 0;
+};
+
+struct EventChunk {
+  std::vector<Event> rows;
+  Members args;  // of all of them
+
+  std::span<const Member> ArgsOf(const Event& event) const {
+    return std::span(args).subspan(event.first_arg, event.arg_count);
+  }
+};
+
+class EventWalk {
+ public:
+  // `json` outlives it, and what it gives.
+  EventWalk(std::string_view json, std::string name)
+      : json_(json), name_(std::move(name)), cursor_(json) {}
+
+  // The next events; none at the end. Errors: DataLoss with the byte offset.
+  absl::Status Next(EventChunk* chunk);
+  // The file ends in the middle.
+  bool ran_out() const { return cursor_.ran_out(); }
+
+  // After the end.
+  uint64_t size() const { return cursor_.offset(); }
+  const Members& root() const { return root_; }                  // but the events
+  using Thread = std::pair<std::string_view, std::string_view>;  // pid, tid
+  const std::map<Thread, std::string_view>& thread_names() const { return thread_names_; }
+  const Diagnostics& diagnostics() const { return diagnostics_; }
+
+ private:
+  enum class State : uint8_t { kBegin, kRoot, kEvents, kEnd };
+
+  // False at damage.
+  bool Step(EventChunk* chunk);
+  bool Begin();
+  bool StepInRoot();
+  bool StepInEvents(EventChunk* chunk);
+  bool ReadEvent(EventChunk* chunk, Event* event, std::string_view* phase);
+  // Once more, carefully, where it is no JSON; notes what is irregular.
+  template <typename ReadPart>
+  bool ReadTolerantly(ReadPart read);
+  void NameThread(const Event& event, std::span<const Member> args);
+
+  const std::string_view json_;
+  const std::string name_;
+  JsonCursor cursor_;
+  Diagnostics diagnostics_;
+  State state_ = State::kBegin;
+  bool is_array_ = false, first_member_ = true, first_event_ = true, any_trace_events_ = false;
+  size_t most_args_ = 0;  // of a chunk so far
+  Members root_;
+  std::map<Thread, std::string_view> thread_names_;
+};
+
+}  // namespace xplane_time::kineto

@@ -1,0 +1,188 @@
+// ReadAhead: chunks of rows, read by a thread of their own while those before are used.
+//
+//   reader    read 0 | read 1 | prepare 1 | read 2 | ...
+//   caller           | prepare 0, use it  | use 1  | prepare 2, use it ...
+//
+// A chunk is prepared between the two: by the caller where it waits, by the reader where the caller
+// is busy. So both have about as much to do.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "parallel.h"
+#include "status.h"
+
+namespace xplane_time {
+
+// A chunk has `rows`.
+template <typename Chunk>
+class ReadAhead {
+ public:
+  using ChunkFunction = absl::FunctionRef<absl::Status(Chunk*)>;
+  // `read` makes one chunk after the other, the last without rows. `prepare` is called for each,
+  // in order, one at a time. Both outlive this. Not `ahead`, or where the system has no more
+  // threads: each chunk is read and prepared when it is asked for.
+  ReadAhead(ChunkFunction read, ChunkFunction prepare, bool ahead)
+      : read_(read), prepare_(prepare) {
+    if (ahead) thread_.emplace(0, work_);
+  }
+  ~ReadAhead() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopped_ = true;
+    changed_.notify_all();
+  }
+
+  // The next chunk, prepared. Not again after an empty chunk or an error.
+  absl::Status Next(Chunk* chunk);
+
+ private:
+  static constexpr size_t kMostReady = 4;
+  using Lock = std::unique_lock<std::mutex>;
+  void Work();
+  void ReadAll();
+  bool MayPrepare() const { return !preparing_ && !waits_ && !unprepared_.empty(); }
+  // The first of those that are not prepared; the lock is open meanwhile.
+  absl::Status Prepare(Lock* lock, Chunk* chunk);
+  void PrepareForCaller(Lock* lock);
+  void End(const absl::Status& status);
+  // Awake for a while: the other thread is mostly about to go on, and a thread that is woken up
+  // begins on the processor of the one that wakes it.
+  void Wait(Lock* lock, absl::FunctionRef<bool()> over);
+
+  const ChunkFunction read_, prepare_;
+  const std::function<void()> work_ = [this] { Work(); };
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Chunk> prepared_, unprepared_;  // in order
+  bool preparing_ = false;                   // one that is in neither
+  bool waits_ = false;                       // the caller, for a chunk
+  bool ended_ = false;                       // all are there, or an error, or what was thrown
+  bool stopped_ = false;                     // nobody asks for more
+  absl::Status status_;
+  std::exception_ptr thrown_;
+  std::optional<HelperThread> thread_;
+};
+
+template <typename Chunk>
+absl::Status ReadAhead<Chunk>::Next(Chunk* chunk) {
+  if (!thread_.has_value() || !thread_->runs()) {
+    RETURN_IF_ERROR(read_(chunk));
+    return prepare_(chunk);
+  }
+  Lock lock(mutex_);
+  waits_ = true;
+  Wait(&lock,
+       [&] { return !prepared_.empty() || (!preparing_ && (!unprepared_.empty() || ended_)); });
+  waits_ = false;
+  if (!prepared_.empty()) {
+    *chunk = std::move(prepared_.front());
+    prepared_.pop_front();
+    changed_.notify_all();
+    return absl::OkStatus();
+  }
+  if (!unprepared_.empty()) return Prepare(&lock, chunk);
+  if (thrown_ != nullptr) std::rethrow_exception(thrown_);
+  return status_;
+}
+
+template <typename Chunk>
+absl::Status ReadAhead<Chunk>::Prepare(Lock* lock, Chunk* chunk) {
+  *chunk = std::move(unprepared_.front());
+  unprepared_.pop_front();
+  preparing_ = true;
+  changed_.notify_all();
+  const auto done = [&](bool is_right) {
+    lock->lock();
+    preparing_ = false;
+    if (!is_right) {  // nothing comes after it
+      unprepared_.clear();
+      stopped_ = true;
+    }
+    changed_.notify_all();
+  };
+  lock->unlock();
+  try {
+    absl::Status status = prepare_(chunk);
+    done(status.ok());
+    return status;
+  } catch (...) {
+    done(false);
+    thrown_ = std::current_exception();  // before anybody sees that there is nothing left
+    throw;
+  }
+}
+
+template <typename Chunk>
+void ReadAhead<Chunk>::Wait(Lock* lock, absl::FunctionRef<bool()> over) {
+  constexpr int kMostYields = 1000;
+  for (int yields = 0; yields < kMostYields && !over(); ++yields) {
+    lock->unlock();
+    std::this_thread::yield();
+    lock->lock();
+  }
+  changed_.wait(*lock, over);
+}
+
+template <typename Chunk>
+void ReadAhead<Chunk>::Work() {
+  try {
+    ReadAll();
+  } catch (...) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    thrown_ = std::current_exception();
+    End(absl::OkStatus());
+  }
+}
+
+template <typename Chunk>
+void ReadAhead<Chunk>::End(const absl::Status& status) {
+  status_ = status;
+  ended_ = true;
+  changed_.notify_all();
+}
+
+template <typename Chunk>
+void ReadAhead<Chunk>::ReadAll() {
+  Lock lock(mutex_);
+  const auto full = [&] { return prepared_.size() + unprepared_.size() >= kMostReady; };
+  while (!stopped_ && !(ended_ && unprepared_.empty())) {
+    if (MayPrepare()) {
+      PrepareForCaller(&lock);
+    } else if (ended_ || full()) {
+      Wait(&lock,
+           [&] { return stopped_ || MayPrepare() || (ended_ ? unprepared_.empty() : !full()); });
+    }
+    if (stopped_ || ended_ || full()) continue;
+    lock.unlock();
+    Chunk chunk;
+    const absl::Status status = read_(&chunk);
+    HelperThread::LetMove();
+    lock.lock();
+    const bool is_last = !status.ok() || chunk.rows.empty();
+    if (status.ok()) unprepared_.push_back(std::move(chunk));
+    if (is_last) End(status);
+    changed_.notify_all();
+  }
+}
+
+template <typename Chunk>
+void ReadAhead<Chunk>::PrepareForCaller(Lock* lock) {
+  Chunk chunk;
+  const absl::Status status = Prepare(lock, &chunk);
+  if (status.ok()) {
+    prepared_.push_back(std::move(chunk));
+  } else {
+    End(status);
+  }
+}
+
+}  // namespace xplane_time

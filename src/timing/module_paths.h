@@ -1,0 +1,63 @@
+// ModulePaths: the time of a device by the nn.Modules in which it was launched.
+//
+//   Net_0                 |--------------------|
+//   Linear_0                |------|
+//   launches                   ^ Net_0/Linear_0     ^ in none
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "timing/analysis.h"
+
+namespace xplane_time {
+
+class ModulePaths : public ExecutionWatcher {
+ public:
+  // `filters` outlives it: executions count that were launched in a function that it wants. Errors:
+  // FailedPrecondition where the host has no nn.Modules.
+  static absl::StatusOr<std::unique_ptr<ExecutionWatcher>> Make(const WatchContext& context,
+                                                                const Filters& filters);
+
+  absl::Status Add(std::span<const Execution> chunk) override;
+
+  struct Sum {
+    uint64_t count = 0;
+    int64_t total_ps = 0;
+  };
+  // Calls visit(names from the outermost module on, sum) for each path; none: in no module.
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    std::vector<std::string_view> names;
+    for (const auto& [path, sum] : sums_) {
+      names.clear();
+      for (const uint32_t name : path) names.push_back(ranges_.names()[name].module);
+      visit(names, sum);
+    }
+  }
+  // Of executions without a launch in the trace.
+  const Sum& without_launch() const { return without_launch_; }
+
+ private:
+  ModulePaths(const WatchContext& context, const gpu_runs::HostEvidence& evidence,
+              const Filters& filters);
+  bool Wants(const std::vector<uint32_t>* ranges) const;
+  Sum* SumOf(const std::vector<uint32_t>& ranges);
+
+  const std::shared_ptr<const ExecutionTables> tables_;
+  const Filters& filters_;
+  const size_t launch_id_;
+  const gpu_runs::HostRanges& ranges_;
+  gpu_runs::LaunchRanges launch_ranges_;
+  std::vector<uint8_t> wanted_;                           // by name of a range
+  absl::flat_hash_map<std::vector<uint32_t>, Sum> sums_;  // by names
+  std::vector<uint32_t> path_;
+  Sum without_launch_;
+};
+
+}  // namespace xplane_time

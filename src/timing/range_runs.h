@@ -1,0 +1,52 @@
+// RangeRuns: what a device executed in each range of its host's time (gpu_runs/host_ranges.h).
+//
+//   host     |------ step 0 ------|------ step 1 ------|
+//              launch 1   launch 2   launch 3
+//   device                 |--1--| |-2-|   |--3--|          step 0: 1 and 2; step 1: 3
+//
+// A range is a run of its function on each device, with executions or without. Memory: the ranges.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "devices/gpu_runs/host_evidence.h"
+#include "timing/device_meter.h"
+
+namespace xplane_time {
+
+class RangeRuns {
+ public:
+  // Of a kind with a launch_id. What is passed must outlive this.
+  RangeRuns(const Trace& trace, const gpu_runs::HostEvidence& evidence, const KindRules& rules,
+            const ExecutionTables& tables, const Filters& filters);
+
+  // In order of start.
+  void Add(std::span<const Execution> chunk);
+
+  struct OneRun {
+    Interval profile = {0, Run::kUnset};  // of its executions
+    RunTimes times;                       // of those that are wanted
+  };
+  // By range.
+  std::span<const OneRun> runs() const { return runs_; }
+  const gpu_runs::HostRanges& ranges() const { return evidence_.ranges; }
+  uint64_t without_launch() const { return without_launch_; }
+
+ private:
+  bool Wants(uint32_t op);
+
+  const gpu_runs::HostEvidence& evidence_;
+  gpu_runs::LaunchRanges launch_ranges_;
+  const size_t launch_id_;
+  const ExecutionTables& tables_;
+  const Filters& filters_;
+
+  std::vector<OneRun> runs_;
+  std::vector<uint8_t> op_wanted_;
+  uint64_t without_launch_ = 0;
+};
+
+}  // namespace xplane_time
