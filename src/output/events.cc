@@ -73,7 +73,7 @@ struct AppendValue {
       const std::string_view quote = json ? "\"" : "";
       out->append(quote).append(text).append(quote);
     } else if (json) {
-      out->append(json::Dump(ExactUtf8(text)));
+      out->append(json::Dump(JsonUtf8(text)));
     } else {
       AppendCsvCell(ValidUtf8(text), out);
     }

@@ -24,7 +24,7 @@ void AppendText(std::string_view text, std::string* out) {
   const bool plain = std::ranges::all_of(
       text, [](char c) { return c >= ' ' && c < '\x7f' && c != '"' && c != '\\'; });
   if (!plain) {
-    out->append(json::Dump(ExactUtf8(text)));
+    out->append(json::Dump(JsonUtf8(text)));
     return;
   }
   out->push_back('"');

@@ -26,8 +26,10 @@ const RE2& ShownAsItIs() {
   return shown_as_it_is;
 }
 
-// All of valid UTF-8.
-constexpr char kCharacters[] = R"([^\x{d800}-\x{dfff}]*)";
+// The same and C0.
+constexpr char kInJson[] =
+    R"([^\x{7f}-\x{9f}\x{61c}\x{200b}\x{200e}\x{200f}\x{2028}-\x{202e}\x{2060}-\x{206f})"
+    R"(\x{d800}-\x{dfff}\x{feff}]*)";
 
 std::string Escape(re2::StringPiece text, const RE2& shown_as_it_is, bool keep_line_feeds) {
   const auto plain = [](char c) { return c >= ' ' && c < '\x7f'; };
@@ -143,9 +145,9 @@ std::pair<double, size_t> Scaled(double value, double most, size_t units) {
 
 }  // namespace
 
-std::string ExactUtf8(std::string_view text) {
-  static const RE2 characters(kCharacters);
-  return Escape(text, characters, /*keep_line_feeds=*/true);
+std::string JsonUtf8(std::string_view text) {
+  static const RE2 in_json(kInJson);
+  return Escape(text, in_json, /*keep_line_feeds=*/true);
 }
 
 std::string ValidUtf8(std::string_view text) {

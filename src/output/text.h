@@ -29,8 +29,8 @@ namespace xplane_time::output {
 // are not seen (U+202E) become \xNN (four characters a byte), \r or \t; line feeds stay.
 std::string ValidUtf8(std::string_view text);
 
-// For formats that can say any character, as JSON: invalid bytes alone become \xNN.
-std::string ExactUtf8(std::string_view text);
+// The same for a string of JSON, where C0 stays: JSON has escapes of its own for it.
+std::string JsonUtf8(std::string_view text);
 
 // The same, and line feeds become \n (two characters).
 std::string Printable(std::string_view text);

@@ -307,8 +307,20 @@ std::optional<std::vector<RunSample>> Match(DeviceSamples* devices, Metric metri
   return matched.has_value() ? matched : MatchSound(*devices, metric);
 }
 
-// All groups of a function (or variant), by device as they come: several.
-void Combine(std::span<const Group> groups, const ReportOptions& options, FunctionRow* row) {
+// By capture: how many devices have runs that are ranges of host time.
+using RangeDevices = std::map<uint32_t, size_t>;
+
+RangeDevices CountRangeDevices(const Analysis& analysis) {
+  RangeDevices count;
+  for (const DeviceAnalysis& device : analysis.devices) {
+    if (!device.ranges.empty()) ++count[device.capture];
+  }
+  return count;
+}
+
+// All groups of a function (or variant), by device as they come.
+void Combine(std::span<const Group> groups, const RangeDevices& range_devices,
+             const ReportOptions& options, FunctionRow* row) {
   std::map<uint32_t, DeviceSamples> by_capture;
   const DeviceAnalysis* last = nullptr;
   for (const Group& group : groups) {
@@ -324,7 +336,9 @@ void Combine(std::span<const Group> groups, const ReportOptions& options, Functi
   for (auto& [capture, devices] : by_capture) {
     for (const Samples& samples : devices) most_runs = std::max(most_runs, samples.size());
     auto matched = Match(&devices, options.metric);
-    all_matched &= matched.has_value();
+    // A rank on which nothing was executed in the range has no k-th run.
+    const bool everywhere = !groups[0].are_ranges || devices.size() == range_devices.at(capture);
+    all_matched &= everywhere && matched.has_value();
     if (!matched.has_value()) continue;
     if (pooled.empty()) {
       pooled = *std::move(matched);
@@ -352,8 +366,12 @@ std::vector<FunctionRow> CombinedRows(Analysis* analysis, const ReportOptions& o
   for (const FunctionRow& row : functions) row_of[row.function] = &row;
   std::vector<FunctionRow> rows;
   std::vector<std::span<const Group>> groups;  // of rows that combine several
+  const RangeDevices range_devices = CountRangeDevices(*analysis);
+  const bool several_devices =
+      range_devices.size() > 1 || (!range_devices.empty() && range_devices.begin()->second > 1);
   for (const auto& [name, of_name] : by_name) {
-    const bool alone = of_name.size() == 1;
+    const bool elsewhere = of_name[0].are_ranges && several_devices;
+    const bool alone = of_name.size() == 1 && !elsewhere;
     groups.push_back(alone ? std::span<const Group>() : of_name);
     FunctionRow& row =
         rows.emplace_back(alone ? *row_of.at(FunctionOf(of_name[0])) : FunctionRow());
@@ -364,7 +382,7 @@ std::vector<FunctionRow> CombinedRows(Analysis* analysis, const ReportOptions& o
     row.variant_id = analysis->filters.id.Capture(row.function);
   }
   ParallelFor(groups.size(), options.threads, [&](size_t i) {
-    if (!groups[i].empty()) Combine(groups[i], options, &rows[i]);
+    if (!groups[i].empty()) Combine(groups[i], range_devices, options, &rows[i]);
   });
   for (const FunctionRow& row : rows) {
     if (by_variant || row.status != RowStatus::kDevicesUnmatched) continue;

@@ -76,7 +76,7 @@ void ExpectCell(const std::string& cell, const Json& value) {
   if (value.is_null()) {
     EXPECT_EQ(cell, "");
   } else if (value.is_string()) {
-    EXPECT_EQ(cell, value.get<std::string>());
+    EXPECT_EQ(cell, ValidUtf8(value.get<std::string>()));
   } else if (value.is_array()) {
     std::string joined;
     for (const Json& each : value) joined += (joined.empty() ? "" : "; ") + each.get<std::string>();

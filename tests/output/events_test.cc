@@ -52,7 +52,7 @@ TEST(EventWriterTest, Json) {
             "\"name\":\"kernel\",\"start_ps\":123456,\"duration_ps\":789,\"occurrences\":1,"
             "\"stats\":{\"correlation_id\":7,\"note,s\":null}},\n"
             "{\"input\":0,\"host\":null,\"plane\":\"/device:GPU:0\",\"line\":\"Stream #17\","
-            "\"name\":\"odd\\\\xff\\\"q\\\",|\\n\\\\x1b[2J<T> µ\",\"start_ps\":null,"
+            "\"name\":\"odd\\\\xff\\\"q\\\",|\\n\\u001b[2J<T> µ\",\"start_ps\":null,"
             "\"duration_ps\":789000,\"occurrences\":5,"
             "\"stats\":{\"correlation_id\":\"18446744073709551615\",\"note,s\":\"a\\\"b\"}}\n]}\n");
 }
@@ -172,7 +172,7 @@ TEST(EventWriterTest, EveryByteInANameReadsBack) {
       writer.End();
       const auto json = nlohmann::json::parse(out, nullptr, /*allow_exceptions=*/false);
       ASSERT_FALSE(json.is_discarded()) << out;
-      EXPECT_EQ(json["events"][0]["name"].get<std::string>(), ValidUtf8(name));
+      EXPECT_EQ(json["events"][0]["name"].get<std::string>(), JsonUtf8(name));
     }
   }
 }

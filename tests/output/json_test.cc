@@ -167,7 +167,7 @@ TEST(JsonTest, NeverNanOrInfinity) {
 
 TEST(JsonTest, NamesKeepTheirCharacters) {
   const Json json = Parsed(*RenderKernels(SmallReport(), kJson));
-  EXPECT_EQ(json["kernels"][2]["kernel"], "odd\\xff\"q\",|\n\\x1b[2J<T> µ");
+  EXPECT_EQ(json["kernels"][2]["kernel"], "odd\\xff\"q\",|\n\x1b[2J<T> µ");
 }
 
 TEST(JsonTest, OneRowALine) {

@@ -30,6 +30,12 @@ TEST(ValidUtf8Test, EscapesWhatIsNotUtf8) {
   for (const auto& c : kCases) EXPECT_EQ(ValidUtf8(c.bytes), c.shown);
 }
 
+TEST(JsonUtf8Test, KeepsWhatJsonCanSay) {
+  EXPECT_EQ(JsonUtf8("a\n\t\r\x1b\x01 µ"), "a\n\t\r\x1b\x01 µ");
+  EXPECT_EQ(JsonUtf8("\xed\xa0\x80\x01\xff"), "\\xed\\xa0\\x80\x01\\xff");
+  EXPECT_EQ(JsonUtf8("\x7f\u202e"), "\\x7f\\xe2\\x80\\xae");
+}
+
 TEST(PrintableTest, LeavesNoControlCharacter) {
   EXPECT_EQ(Printable("a\nb\tc\rd"), "a\\nb\\tc\\rd");
   EXPECT_EQ(Printable("\x1b[2J"), "\\x1b[2J");

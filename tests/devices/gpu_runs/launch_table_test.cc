@@ -41,13 +41,13 @@ TEST(LaunchTableTest, FindsWhatIsThereOnce) {
     for (int ask = 0; ask < 200; ++ask) {
       const uint64_t id = first + random() % (ids + 3);
       const std::optional<Launch> found = table.FindOnly(id, &place);
-      const std::optional<Launch> first = table.FindFirst(id, &place);
+      const std::optional<Launch> of_all = table.FindFirst(id, &place);
       const auto at = expected.find(id);
-      ASSERT_EQ(first.has_value(), at != expected.end()) << id;
-      if (first.has_value()) {
+      ASSERT_EQ(of_all.has_value(), at != expected.end()) << id;
+      if (of_all.has_value()) {
         const auto earliest = std::ranges::min_element(at->second, {}, &Launch::start_ps);
-        EXPECT_EQ(first->start_ps, earliest->start_ps) << id;
-        EXPECT_EQ(first->line, earliest->line) << id;
+        EXPECT_EQ(of_all->start_ps, earliest->start_ps) << id;
+        EXPECT_EQ(of_all->line, earliest->line) << id;
       }
       if (at == expected.end() || at->second.size() > 1) {
         EXPECT_FALSE(found.has_value()) << id;
