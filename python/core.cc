@@ -506,12 +506,12 @@ class PyTrace {
     insight::Timeline timeline =
         WithoutGil([&] { return insight::BuildTimeline(traced, options, reading_); });
     const std::vector<InputRow> inputs = DescribeInputs(traced);
-    const absl::Status written = perfetto::WriteTrace(
-        std::move(timeline), energy == nullptr ? nullptr : &energy->report(), inputs,
-        [&](std::string_view bytes) {
-          write(nb::bytes(bytes.data(), bytes.size()));
-          return absl::OkStatus();
-        });
+    const absl::Status written =
+        perfetto::WriteTrace(std::move(timeline), energy == nullptr ? nullptr : &energy->report(),
+                             inputs, [&](std::string_view bytes) {
+                               write(nb::bytes(bytes.data(), bytes.size()));
+                               return absl::OkStatus();
+                             });
     if (!written.ok()) Throw(written);
   }
 

@@ -141,7 +141,7 @@ class EnergyChart {
     };
     line(Chart::kLeft, kMeasured, "measured");
     line(Chart::kLeft + 110, kExplained, "explained by what ran");
-    chart_.Key(Chart::kLeft + 280, y, "fill=\"url(#gap)\"", "not covered");
+    chart_.Key(Chart::kLeft + 280, y, "fill=\"url(#gap)\"", "not covered, gap");
     chart_.Text(Chart::kLeft + 400, y, "start", "lanes: the darker, the more of the time it ran");
   }
 

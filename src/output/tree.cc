@@ -102,11 +102,10 @@ std::vector<Section> TreeSections(const TreeReport& report, const OutputOptions&
       return KeyOf(row.device) == KeyOf(first.device) && row.line == first.line;
     };
     while (end < shown && is_of_line(rows[end])) ++end;
-    Section section = {
-        .title = names.Name(rows[begin].device),
-        .grid = TreeGrid(std::span(rows).subspan(begin, end - begin), report.by, whole_ps, unit,
-                         options),
-        .table = "tree"};
+    Section section = {.title = names.Name(rows[begin].device),
+                       .grid = TreeGrid(std::span(rows).subspan(begin, end - begin), report.by,
+                                        whole_ps, unit, options),
+                       .table = "tree"};
     if (!rows[begin].line.empty()) {
       section.title.append(", line \"" + Printable(rows[begin].line) + "\"");
     }

@@ -26,8 +26,7 @@ class TimeSink : public result::FlatSink {
 
  protected:
   void Cell(std::string_view prefix, std::string_view name, const FieldValue& value) override {
-    const size_t at =
-        static_cast<size_t>(std::ranges::find(kTimes, name) - std::begin(kTimes));
+    const size_t at = static_cast<size_t>(std::ranges::find(kTimes, name) - std::begin(kTimes));
     if (!prefix.empty() || at >= which) return;
     which = at;
     ps.reset();
@@ -102,10 +101,10 @@ result::Result Shortened(result::Result result, const std::vector<KeptRows>& kep
   return result;
 }
 
-void Shorten(const std::vector<KeptRows>& kept, const std::string& table, size_t most,
+bool Shorten(const std::vector<KeptRows>& kept, const std::string& table, size_t most,
              Section* section) {
   const size_t all = section->grid.rows();
-  if (all <= most) return;
+  if (all <= most) return false;
   const auto found = std::ranges::find(kept, table, &KeptRows::table);
   KeptRows of_grid{.table = "rows", .all = all, .rows = std::vector<size_t>(most)};
   std::iota(of_grid.rows.begin(), of_grid.rows.end(), 0);
@@ -115,6 +114,7 @@ void Shorten(const std::vector<KeptRows>& kept, const std::string& table, size_t
     Pick(of_grid.rows, &column.exact);
   }
   section->notes.push_back(of_grid.Words());
+  return true;
 }
 
 }  // namespace xplane_time::output

@@ -27,8 +27,9 @@ std::vector<KeptRows> KeptRowsOf(const result::Result& result, size_t most);
 // The same result with these rows.
 result::Result Shortened(result::Result result, const std::vector<KeptRows>& kept);
 
-// A section about `table` has the same rows, or where its rows are others, the first `most`.
-void Shorten(const std::vector<KeptRows>& kept, const std::string& table, size_t most,
+// A section about `table` has the same rows, or where its rows are others, the first `most`; a note
+// says so. False: it was not too long.
+bool Shorten(const std::vector<KeptRows>& kept, const std::string& table, size_t most,
              Section* section);
 
 }  // namespace xplane_time::output

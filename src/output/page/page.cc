@@ -6,6 +6,7 @@
 #include <array>
 #include <limits>
 #include <new>
+#include <set>
 #include <span>
 #include <string_view>
 #include <variant>
@@ -120,6 +121,7 @@ class HtmlBody {
   // To copy into a shell.
   void AddCommand(std::string_view line) {
     if (line.empty()) return;
+    EndList();
     absl::StrAppend(&text_, "<p class=\"dim\">again: <code>", Text(line), "</code></p>\n");
   }
 
@@ -288,8 +290,8 @@ std::string DataOf(const Output& output, const std::vector<KeptRows>& kept, cons
     absl::StrAppend(text, "\"", each.table, "\":{\"all\":", each.all, ",\"rows\":[",
                     absl::StrJoin(each.rows, ","), "]}");
   };
-  return absl::StrCat("{\"documents\":[", DocumentOf(output, kept), "],\"tables\":",
-                      body.TablesData(), ",\"drawn\":", drawn, ",\"kept\":{",
+  return absl::StrCat("{\"documents\":[", DocumentOf(output, kept),
+                      "],\"tables\":", body.TablesData(), ",\"drawn\":", drawn, ",\"kept\":{",
                       absl::StrJoin(kept, ",", add_kept), "}",
                       output.timeline.empty() ? "" : ",\"timeline\":", output.timeline, "}");
 }
@@ -333,8 +335,10 @@ std::string PageOf(const Output& output, const OutputOptions& options) {
   of_view.top = options.top.value_or(std::numeric_limits<size_t>::max());
   View view = output.view ? output.view(of_view) : View();
   const std::vector<KeptRows> kept = KeptRowsOf(output.result, kMostKept);
+  std::set<std::string> told;
   for (Section& section : view.sections) {
-    Shorten(kept, TableOfSection(section), kMostKept, &section);
+    const std::string table = TableOfSection(section);
+    if (Shorten(kept, table, kMostKept, &section)) told.insert(table);
   }
   const std::string title = Text(TitleOf(output));
   HtmlBody header, main;
@@ -345,6 +349,10 @@ std::string PageOf(const Output& output, const OutputOptions& options) {
   for (const DiagnosticLine& line : view.diagnostics) header.Add(line);
   for (const Section& section : view.sections) main.Add(section);
   for (const ViewLine& line : view.remarks) main.Add(line);
+  for (const KeptRows& each : kept) {
+    if (told.contains(each.table)) continue;
+    main.Add(ViewLine{absl::StrCat("The page's data has ", each.Words(), "."), Tone::kDim});
+  }
   if (const auto text = output.others.find(Format::kTable); text != output.others.end()) {
     main.AddText(text->second());
   }

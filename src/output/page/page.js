@@ -42,7 +42,7 @@
 //     "lanes_left_out": 0,                                beyond those that are here
 //     "names": ["fusion.1", ..],                          what took longest in all first
 //     "lanes": [{
-//       "device": "GPU:0", "name": "Stream #16",
+//       "device": "GPU:0", "name": "Stream #16", "clock": "profile",
 //       "count": 123456,                                  events in the lane
 //       "of": "executions",                               or "steps", "runs"
 //       "bins": {"width": 4096,                           ticks; only bins in which events start
@@ -500,8 +500,9 @@ const tip = {
   Hide() { if (this.element) this.element.hidden = true; },
 };
 
-// A figure: {name, title, finding, how, legend, draw(svg, width) -> height}. The finding, in
-// words, is the caption's first sentence and the picture's accessible name.
+// A figure: {name, title, finding, how, legend, draw(svg, width) -> height}; `whole`: of all rows,
+// whatever the page has of them. The finding, in words, is the caption's first sentence and the
+// picture's accessible name.
 class Figure {
   constructor(spec) {
     this.spec = spec;
@@ -779,7 +780,6 @@ function Partition(row) {
 
 // Busy and not, of a report's device.
 function BusyPartition(row) {
-  if (row.compute_ps !== undefined) return Partition(row);
   const first = Num(row.first_ps), last = Num(row.last_ps), busy = Num(row.busy_ps);
   if (first === null || last === null) return {total: null, parts: []};
   const total = last - first;
@@ -830,7 +830,7 @@ function WhereDevices(result) {
   const nameOf = DeviceNamer(result.devices);
   const rows = result.devices.map((row) => ({name: nameOf(row), ...Partition(row)}));
   return PartitionView('where-devices', 'Where each device\'s time went', rows, 'device',
-                       'each one\'s first start to last end');
+                       'each one\'s own first start to last end');
 }
 
 function WhereFunctions(result) {
@@ -844,25 +844,16 @@ function WhereFunctions(result) {
                        'function', 'the spans of its runs together');
 }
 
-const kMostSteps = 300;  // columns of a device
-
-// Of each so many steps in a row the longest.
-function LongestOfEach(group, steps) {
-  if (group <= 1) return steps;
-  return d3.range(0, steps.length, group).map((at) =>
-    steps.slice(at, at + group).reduce((a, b) => (b.total || 0) > (a.total || 0) ? b : a));
-}
-
-// One small panel a device, one column a step.
+// One small panel a device, one column a step; of many steps those that C++ chose.
 function WhereSteps(result) {
   if (!result.steps || result.steps.length === 0) return null;
   const nameOf = DeviceNamer(result.devices);
-  const all = d3.nest().key(nameOf).entries(result.steps);
-  const group = Math.ceil(d3.max(all, ({values}) => values.length) / kMostSteps);
+  const count = (Kept(result, 'steps') || {all: result.steps.length}).all;
+  const drawn = result.drawn && result.drawn.steps || result.steps;
+  const all = d3.nest().key(nameOf).entries(drawn);
   const devices = all.slice(0, 8).map(({key, values}) => ({
     name: key,
-    steps: LongestOfEach(group, values.map((row) =>
-      ({name: `${key}, step ${row.name}`, ...Partition(row)}))),
+    steps: values.map((row) => ({name: `${key}, step ${row.name}`, ...Partition(row)})),
   }));
   const steps = devices.flatMap((device) => device.steps).filter((step) => step.total !== null);
   if (steps.length === 0) return null;
@@ -870,11 +861,11 @@ function WhereSteps(result) {
   const longest = steps.find((step) => step.total === high);
   return {
     name: 'where-steps', title: 'Each step',
-    finding: `${Counted((Kept(result, 'steps') || {all: result.steps.length}).all, 'step')}; ` +
-             `the longest is ${longest.name}, ` +
+    whole: true,
+    finding: `${Counted(count, 'step')}; the longest is ${longest.name}, ` +
              `${TimeText(high)}.`,
     how: 'In the order in which they began; a column\'s height is the step\'s time.' +
-         (group > 1 ? ` Of each ${group} steps the longest is drawn.` : '') +
+         (count > drawn.length ? ' Of each few in a row the longest is drawn.' : '') +
          (all.length > devices.length
              ? ` ${Counted(all.length - devices.length, 'more device')} in the table.` : ''),
     legend: LegendOf(steps),
@@ -925,7 +916,8 @@ function ReportDevices(result) {
     name: 'report-devices', title: 'Time of each device',
     finding: (most ? LargestParts(most) + (most.total ? `, of ${TimeText(most.total)}` : '')
                    : 'no device has a known time') + '.',
-    how: 'From the first start to the last end on the device.' +
+    how: 'Of each device\'s own first start to last end; busy % in the table is of the time of all' +
+         ' devices together.' +
          (active.length > rows.length
              ? ` ${Counted(active.length - rows.length, 'more device')} in the table.` : '') +
          (quiet ? ` ${Counted(quiet, 'device')} executed nothing.` : ''),
@@ -937,14 +929,14 @@ function ReportDevices(result) {
 // The runs of the functions that took longest: median, its interval, and the runs themselves
 // where the report has them.
 function ReportFunctions(result) {
-  const nameOf = DeviceNamer(result.functions);
+  const nameOf = DeviceNamer(result.functions), drawn = result.drawn && result.drawn.samples;
   const several = new Set(result.functions.map(nameOf)).size > 1;
   const metric = `${(result.options && result.options.metric) || 'active'}_ps`;
   const total = (row) => row[metric].mean * row[metric].n;
   const known = result.functions.filter((row) => row[metric] && Num(row[metric].median) !== null);
   const rows = known.sort((a, b) => total(b) - total(a)).slice(0, 12)
       .map((row) => FunctionRow(row, several ? `${row.function} ${nameOf(row)}` : row.function,
-                                metric, result.samples || [], Kept(result, 'samples')));
+                                metric, drawn || result.samples || []));
   if (rows.length === 0) return null;
   for (const row of Distinct(rows)) row.tip[0] = row.name;
   const without = result.functions.length - known.length;
@@ -962,25 +954,23 @@ function ReportFunctions(result) {
                   : '.') +
          (known.length > rows.length
              ? ` ${Counted(known.length - rows.length, 'more row')} not drawn.` : '') +
-         (rows.some((row) => row.cut) ? ' Runs of which the page has not all have no dots.' : '') +
+         (sampled && drawn ? ' Of many runs each few-th is drawn.' : '') +
          (without ? ` ${Counted(without, 'function')} without a known time.` : '') +
          (LogSpread(rows) ? ' The axis is logarithmic.' : ''),
     draw: (svg, width) => DrawRuns(svg, width, rows),
   };
 }
 
-function FunctionRow(row, name, metric, samples, kept) {
+function FunctionRow(row, name, metric, samples) {
   const {median, min, max, n, median_ci95: ci} = row[metric];
   const own = samples.filter((sample) =>
     ['plane', 'host', 'input', 'function', 'program_id'].every((k) => sample[k] === row[k]) &&
     Num(sample[metric]) !== null);
   const known = Array.isArray(ci) && ci.every((end) => Num(end) !== null);
-  // A part of the runs, the longest, would look as if it were their distribution.
-  const cut = kept && own.filter((sample) => !sample.suspect).length < n;
   return {
-    name, cut, program: row.program_id, median: Num(median), min: Num(min), max: Num(max), runs: n,
+    name, program: row.program_id, median: Num(median), min: Num(min), max: Num(max), runs: n,
     ci: known ? ci.map(Num) : null,
-    samples: (cut ? [] : own).map((s) => ({run: s.run, value: Num(s[metric]), suspect: s.suspect,
+    samples: own.map((s) => ({run: s.run, value: Num(s[metric]), suspect: s.suspect,
                               exact: s[metric]})),
     tip: [name, `median ${TimeText(median)}` +
                 (known ? `, 95 % ${TimeText(ci[0])} to ${TimeText(ci[1])}` : ', interval unknown'),
@@ -1792,7 +1782,7 @@ function EnergyTimelines(result) {
     name: 'energy-timeline', title: 'Power, and what ran',
     finding: panels.map(({name, high}) => `${name}: at most ${FigureText(high, 'W')}`).join('; ') +
              '.',
-    how: 'Line: measured; dashed: explained by what ran; hatched: not covered. Below: what ran,' +
+    how: 'Line: measured; dashed: explained by what ran; hatched: not covered, or a gap. Below: what ran,' +
          ' the fuller the colour, the more of the time.' +
          (lanes > 6 ? ' The six that ran longest.' : '') +
          (all.length > panels.length
@@ -2088,8 +2078,10 @@ class Timeline {
   Build() {
     const events = d3.sum(this.data.lanes, (lane) => lane.count);
     const left = this.data.lanes_left_out;
+    const clocks = Array.from(new Set(this.data.lanes.map((lane) => lane.clock))).filter(Boolean);
     const finding = `${Counted(events, 'event')} in ${Counted(this.lanes.length, 'lane')}` +
-                    ` over ${this.Time(this.to - this.from)}.`;
+                    ` over ${this.Time(this.to - this.from)}` +
+                    (clocks.length ? `, by the ${clocks.join(' or ')} clock` : '') + '.';
     this.element = Element('figure', {'data-figure': 'timeline', class: 'timeline'},
       Element('figcaption', {}, Element('strong', {text: 'Timeline'}), ' ',
         Element('span', {class: 'finding', text: finding}), ' ',
@@ -2562,7 +2554,7 @@ function MakeFigures(result, index, path = '') {
       const spec = make(result);
       if (!spec) continue;
       const kept = Kept(result, before);
-      if (kept) {
+      if (kept && !spec.whole) {
         spec.how += ` Of ${d3.format(',')(kept.rows.length)} of ${Counted(kept.all, 'row')}, all that ` +
                     'the page has.';
       }
