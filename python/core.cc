@@ -498,7 +498,7 @@ class PyTrace {
 
   // Of the devices; with the power of `energy`, where that is given. Piece by piece to `write`.
   void Perfetto(const std::string& device, const PyEnergyReport* energy,
-                const nb::typed<nb::callable, void, nb::bytes>& write) const {
+                const nb::typed<nb::callable, nb::object(nb::bytes)>& write) const {
     ReportOptions options;
     options.threads = threads_;
     options.device = device;
