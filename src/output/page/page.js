@@ -1137,7 +1137,7 @@ function HeadroomAnswered(result) {
   }
   const rows = Array.from(sums, ([name, of]) => ({name, total: d3.sum(Array.from(of.values())),
     parts: Array.from(of, ([why, value]) => ({
-      key: why || 'roof', value, fill: why ? 'unknown' : 'compute',
+      key: why || 'roof', value, fill: why ? 'unknown' : 'busy',
       text: why ? `no answer: ${why.replace(/_/g, ' ')}` : 'has a roof'}))
         .sort((a, b) => (b.key === 'roof') - (a.key === 'roof') || b.value - a.value)}))
       .filter((row) => row.total > 0).slice(0, kMostRows);
@@ -1146,7 +1146,7 @@ function HeadroomAnswered(result) {
     name: 'headroom-answered', title: 'Time that has an answer, and that has none',
     finding: `${LargestParts(Busiest(rows))}.`,
     how: 'Of all ops. What has no roof is hatched: what could be had back of it is unknown, not 0.',
-    legend: [{text: 'has a roof', fill: 'compute'}, {text: 'no answer', fill: 'unknown'}],
+    legend: [{text: 'has a roof', fill: 'busy'}, {text: 'no answer', fill: 'unknown'}],
     draw: (svg, width) => DrawStacks(svg, width, rows, true),
   };
 }
