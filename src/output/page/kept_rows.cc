@@ -108,13 +108,14 @@ bool Shorten(const std::vector<KeptRows>& kept, const std::string& table, size_t
   const auto found = std::ranges::find(kept, table, &KeptRows::table);
   KeptRows of_grid{.table = "rows", .all = all, .rows = std::vector<size_t>(most)};
   std::iota(of_grid.rows.begin(), of_grid.rows.end(), 0);
-  if (found != kept.end() && found->all == all) of_grid = *found;
+  const bool is_of_table = found != kept.end() && found->all == all;
+  if (is_of_table) of_grid = *found;
   for (Column& column : section->grid.columns) {
     Pick(of_grid.rows, &column.cells);
     Pick(of_grid.rows, &column.exact);
   }
   section->notes.push_back(of_grid.Words());
-  return true;
+  return is_of_table;
 }
 
 }  // namespace xplane_time::output

@@ -28,7 +28,7 @@ std::vector<KeptRows> KeptRowsOf(const result::Result& result, size_t most);
 result::Result Shortened(result::Result result, const std::vector<KeptRows>& kept);
 
 // A section about `table` has the same rows, or where its rows are others, the first `most`; a note
-// says so. False: it was not too long.
+// says so. False: it does not say it of the table.
 bool Shorten(const std::vector<KeptRows>& kept, const std::string& table, size_t most,
              Section* section);
 
