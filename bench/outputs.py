@@ -3,8 +3,8 @@
 
     bench/outputs.py TRACE... [--bin build] [--rounds 7] [--threads 2]
 
-Prints Markdown, a table a trace: the report as JSON first, then each output, round by round. "beyond"
-is the median less that of the report. A page is opened in headless Chromium, where that is
+Prints Markdown, a table a trace, each output, round by round. "beyond" is the median less that of the
+same result as JSON. A page is opened in headless Chromium, where that is
 installed: its first paint, when all of it is ready, and the slowest of 24 steps of zoom.
 """
 import argparse
@@ -19,20 +19,25 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tests/output/page"))
 import browser  # noqa: E402
 
-OUTPUTS = {"report, JSON": ["-o", "r.json"], "page": ["-o", "r.html"],
-           "runs, JSON": ["--samples", "-o", "s.json"],
-           "runs, SQLite": ["--samples", "-o", "s.sqlite"], "Perfetto": ["-o", "r.pftrace"]}
+OUTPUTS = {"report, JSON": ["report", "-o", "r.json"], "page": ["report", "-o", "r.html"],
+           "runs, JSON": ["report", "--samples", "-o", "s.json"],
+           "runs, SQLite": ["report", "--samples", "-o", "s.sqlite"],
+           "runs, page": ["functions", "--samples", "-o", "s.html"],
+           "where, JSON": ["where", "-o", "w.json"], "where, page": ["where", "-o", "w.html"],
+           "Perfetto": ["report", "-o", "r.pftrace"]}
+BASES = {"page": "report, JSON", "runs, SQLite": "runs, JSON", "runs, page": "runs, JSON",
+         "where, page": "where, JSON", "Perfetto": "report, JSON"}
 CANVAS = "document.querySelector('.timeline canvas')"
 PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 
 
-def measured(command, folder, rounds):
+def measured(program, trace, folder, rounds):
     """Wall seconds of each output, by name."""
     seconds = {name: [] for name in OUTPUTS}
     for _ in range(rounds):
         for name, more in OUTPUTS.items():
             began = time.monotonic()
-            subprocess.run([*command, *more], cwd=folder, check=True, stderr=subprocess.PIPE)
+            subprocess.run([program, more[0], *trace, *more[1:]], cwd=folder, check=True, stderr=subprocess.PIPE)
             seconds[name].append(time.monotonic() - began)
     return seconds
 
@@ -70,15 +75,13 @@ def rows_in(path):
 
 def describe(trace, options):
     with tempfile.TemporaryDirectory() as folder:
-        command = [options.bin / "tools/xplane-time", trace.resolve(), "--device", "all",
-                   "--threads", str(options.threads)]
-        seconds = measured(command, folder, options.rounds)
-        base = {"page": "report, JSON", "Perfetto": "report, JSON", "runs, SQLite": "runs, JSON"}
+        given = [trace.resolve(), "--device", "all", "--threads", str(options.threads)]
+        seconds = measured(options.bin / "tools/xplane-time", given, folder, options.rounds)
         print(f"\n{trace.name}, {trace.stat().st_size / 1e6:.1f} MB\n")
         print("| output | median s | range s | beyond s | MB |\n| --- | ---: | ---: | ---: | ---: |")
         for name, times in seconds.items():
             median = statistics.median(times)
-            beyond = median - statistics.median(seconds[base[name]]) if name in base else None
+            beyond = median - statistics.median(seconds[BASES[name]]) if name in BASES else None
             size = (pathlib.Path(folder) / OUTPUTS[name][-1]).stat().st_size
             print(f"| {name} | {median:.3f} | {min(times):.3f} to {max(times):.3f} | "
                   f"{'' if beyond is None else f'{beyond:.3f}'} | {size / 1e6:.2f} |")

@@ -38,6 +38,7 @@
 #include "output/page/page.h"
 #include "output/page/timeline_data.h"
 #include "output/results.h"
+#include "perfetto/timeline_trace.h"
 #include "result/rows.h"
 #include "sqlite/result_database.h"
 #include "status.h"
@@ -167,6 +168,9 @@ class PyResult {
     return nb::bytes(bytes.data(), bytes.size());
   }
 
+ protected:
+  std::vector<GivenOption> given_;
+
  private:
   output::OutputOptions JsonOptions() const {
     return {.format = output::Format::kJson, .given = given_};
@@ -175,7 +179,6 @@ class PyResult {
     return output::Render(print_(how), how);
   }
 
-  std::vector<GivenOption> given_;
   std::function<output::Output(const output::OutputOptions&)> print_;
 };
 
@@ -194,23 +197,38 @@ class PyReport : public PyResult {
   PyTable Samples() const { return PyTable(report_->samples); }
   PyTable Diagnostics() const { return PyTable(report_->diagnostics); }
 
+  // A part of it by itself, as the command of this name has it: "functions", "samples", "kernels".
+  PyResult Part(const std::string& command) const {
+    return {report_, given_,
+            [command, metric = metric_](const Pointer& of, const output::OutputOptions& how) {
+              return Sorted(*of, metric, how, [&](const Report& report, const auto& options) {
+                if (command == "kernels") return output::KernelsOutput(report, options);
+                return output::FunctionsOutput(report, options, !report.variants.empty(),
+                                               /*samples=*/command == "samples");
+              });
+            }};
+  }
+
  private:
   using Pointer = std::shared_ptr<const Report>;
   PyReport(const Pointer& report, const ReportOptions& options)
       : PyResult(report, GivenOptions(options),
                  [metric = options.metric](const Pointer& of, const output::OutputOptions& how) {
-                   return Print(*of, metric, how);
+                   return Sorted(*of, metric, how, output::ReportOutput);
                  }),
-        report_(report) {}
+        report_(report),
+        metric_(options.metric) {}
 
   // What people see is sorted by `metric`; the tables stay as they are.
-  static output::Output Print(const Report& report, Metric metric, output::OutputOptions how) {
-    if (!how.for_people()) return output::ReportOutput(report, how);
+  template <typename Print>
+  static output::Output Sorted(const Report& report, Metric metric, output::OutputOptions how,
+                               Print print) {
+    if (!how.for_people()) return print(report, how);
     how.metric = metric;
     const auto sorted = std::make_shared<Report>(report);
     // Its only error is an unknown sort key.
     output::OrderReport(how, output::SortKeys::kReport, sorted.get()).IgnoreError();
-    output::Output output = output::ReportOutput(*sorted, how);
+    output::Output output = print(*sorted, how);
     output.view = [sorted, metric, view = std::move(output.view)](output::OutputOptions of) {
       of.metric = metric;
       return view(of);
@@ -223,6 +241,7 @@ class PyReport : public PyResult {
   }
 
   Pointer report_;
+  Metric metric_;
 };
 
 // And when what took its power.
@@ -232,6 +251,7 @@ class PyEnergyReport : public PyResult {
       : PyEnergyReport(std::make_shared<const EnergyReport>(std::move(report)), options) {}
 
   std::string Svg() const { return output::EnergySvg(*report_); }
+  const EnergyReport& report() const { return *report_; }
 
  private:
   using Pointer = std::shared_ptr<const EnergyReport>;
@@ -476,6 +496,25 @@ class PyTrace {
     });
   }
 
+  // Of the devices; with the power of `energy`, where that is given. Piece by piece to `write`.
+  void Perfetto(const std::string& device, const PyEnergyReport* energy,
+                const nb::typed<nb::callable, nb::object(nb::bytes)>& write) const {
+    ReportOptions options;
+    options.threads = threads_;
+    options.device = device;
+    const Trace& traced = trace();
+    insight::Timeline timeline =
+        WithoutGil([&] { return insight::BuildTimeline(traced, options, reading_); });
+    const std::vector<InputRow> inputs = DescribeInputs(traced);
+    const absl::Status written =
+        perfetto::WriteTrace(std::move(timeline), energy == nullptr ? nullptr : &energy->report(),
+                             inputs, [&](std::string_view bytes) {
+                               write(nb::bytes(bytes.data(), bytes.size()));
+                               return absl::OkStatus();
+                             });
+    if (!written.ok()) Throw(written);
+  }
+
   PyResult Headroom(const Keywords& given) const {
     HeadroomOptions options;
     OptionReader reader(given);
@@ -510,7 +549,7 @@ class PyTrace {
             }};
   }
 
-  PyTableAndDoubts BuildTree(const Keywords& given) const {
+  PyResult BuildTree(const Keywords& given) const {
     TreeOptions options;
     options.select.threads = threads_;
     OptionReader reader(given);
@@ -523,9 +562,16 @@ class PyTrace {
     options.by = ValueOf(ParseTreeBy(by));
     reader.End();
     const Trace& traced = trace();
-    const TreeReport report =
-        WithoutGil([&] { return xplane_time::BuildTree(traced, options, reading_); });
-    return {PyTable(report.rows), PyTable(report.diagnostics)};
+    std::vector<GivenOption> told = GivenOptions(options.select);
+    const auto tell = [&](const char* name, const std::string& value) {
+      if (!value.empty()) told.push_back({name, value});
+    };
+    tell("line", options.line);
+    tell("name", options.name);
+    tell("by", by == "nesting" ? "" : by);
+    if (options.max_depth > 0) told.push_back({"depth", static_cast<int64_t>(options.max_depth)});
+    return {WithoutGil([&] { return xplane_time::BuildTree(traced, options, reading_); }),
+            std::move(told), output::TreeOutput};
   }
 
   PyTableAndDoubts Planes(bool stats) const {
@@ -661,11 +707,14 @@ NB_MODULE(_core, module) {
       .def("variants", &PyReport::Variants)
       .def("kernels", &PyReport::Kernels)
       .def("samples", &PyReport::Samples)
-      .def("diagnostics", &PyReport::Diagnostics);
+      .def("diagnostics", &PyReport::Diagnostics)
+      .def("part", &PyReport::Part, nb::arg("command"));
   nb::class_<PyEnergyReport, PyResult>(module, "EnergyReport").def("svg", &PyEnergyReport::Svg);
   nb::class_<PyTrace>(module, "Trace")
       .def("report", &PyTrace::BuildReport, nb::arg("options"))
       .def("timeline", &PyTrace::Timeline, nb::arg("options"))
+      .def("perfetto", &PyTrace::Perfetto, nb::arg("device"), nb::arg("energy").none(),
+           nb::arg("write"))
       .def("energy", &PyTrace::Energy, nb::arg("options"))
       .def("where", &PyTrace::Where, nb::arg("options"))
       .def("headroom", &PyTrace::Headroom, nb::arg("options"))

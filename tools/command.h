@@ -45,8 +45,9 @@ class Command {
   // Of what --json-schema prints.
   virtual std::string schema() const { return app_->get_name(); }
 
-  // All of it. `program`: what is after --.
-  absl::StatusOr<int> Execute(std::vector<std::string> program);
+  // All of it. `line`: the arguments; `program`: what is after --.
+  absl::StatusOr<int> Execute(const std::vector<std::string>& line,
+                              std::vector<std::string> program);
 
  protected:
   // To where -o says; returns exit code 0.

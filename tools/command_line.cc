@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "command.h"
+#include "insight/brief_words.h"
 #include "near_names.h"
 #include "output/output.h"
 #include "output/page/page.h"
@@ -154,7 +155,9 @@ std::vector<std::string> CommandNames(const CLI::App& app) {
   return names;
 }
 
-absl::StatusOr<int> Command::Execute(std::vector<std::string> program) {
+absl::StatusOr<int> Command::Execute(const std::vector<std::string>& line,
+                                     std::vector<std::string> program) {
+  printing_.how.command = insight::CommandText(line);
   program_ = std::move(program);
   const absl::Status chosen = printing_.ChooseFormat();
   RETURN_IF_ERROR(Check());
@@ -284,6 +287,7 @@ absl::StatusOr<int> CommandLine::Parse(std::vector<std::string> arguments) {
     return UsageError(
         "no TRACE given. Usage: xplane-time [COMMAND] TRACE... [OPTIONS]; see xplane-time --help");
   }
+  const std::vector<std::string> line = arguments;
   // "xplane-time TRACE ..." means "xplane-time report TRACE ...".
   if (arguments.size() > 1 && arguments[1] == "help") {  // "power help run"
     const CLI::App* const app = CommandOf(app_, arguments[0]);
@@ -323,7 +327,7 @@ absl::StatusOr<int> CommandLine::Parse(std::vector<std::string> arguments) {
   const CLI::App* app = Chosen(&app_);
   RETURN_IF_ERROR(CheckOptions(*app));
   while (!commands_.contains(app)) app = app->get_parent();
-  return commands_.at(app)->Execute(std::move(program));
+  return commands_.at(app)->Execute(line, std::move(program));
 }
 
 int CommandLine::Main(int argc, char** argv) {

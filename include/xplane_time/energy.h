@@ -154,7 +154,7 @@ struct EnergyTimeline {
   DeviceRef device;
   int64_t start_ps = 0;  // of the capture, on the axis of the profile's clock
   double capture_s = 0;
-  std::vector<Window> windows;
+  std::vector<Window> windows;  // without gaps: those of more than three times the usual length
   std::vector<Lane> lanes;  // layers, else kernels: those that ran longest, at most 12
 };
 

@@ -3,6 +3,7 @@ import base64
 import contextlib
 import html
 import io
+import json
 import pathlib
 import re
 import subprocess
@@ -36,6 +37,11 @@ def page_in(shown):
     return html.unescape(frame)
 
 
+def without_options(page):
+    """The command says its line, Python what it was given."""
+    return re.sub('<p class="dim">(again|with).*</p>\n', "", page)
+
+
 def data_of(page):
     """What the page carries."""
     [data] = re.findall(r'id="data">([^<]*)<', page)
@@ -52,7 +58,53 @@ class Page(FilesTest):
             with self.subTest(command[0]):
                 path = self.at / f"{number}.html"
                 subprocess.run([COMMAND, *command, "-o", path], check=True, capture_output=True)
-                self.assertEqual(page, path.read_text("utf-8"))
+                self.assertEqual(without_options(page), without_options(path.read_text("utf-8")))
+
+    def test_tables_of_commands_have_the_page_of_the_command(self):
+        trace = xplane_time.open(VARIANTS)
+        for table, command in ((trace.functions(), ["functions"]), (trace.kernels(), ["kernels"]),
+                               (trace.samples(), ["functions", "--samples"]),
+                               (trace.tree(by="scope"), ["tree", "--by", "scope"])):
+            with self.subTest(command):
+                path = self.at / "page.html"
+                table.to_html(path)
+                page = path.read_text("utf-8")
+                self.assertEqual(page, table.to_html())
+                made = subprocess.run([COMMAND, *command, VARIANTS, "--format", "html"], check=True,
+                                      capture_output=True, text=True).stdout
+                expected, = json.loads(data_of(made))["documents"]
+                got, = json.loads(data_of(page))["documents"]
+                self.assertEqual(got["schema"], expected["schema"])
+                name = command[0] if "--samples" not in command else "samples"
+                self.assertEqual(len(got[name]), len(expected[name]))
+                self.assertEqual(re.findall("<h2>.*</h2>", page), re.findall("<h2>.*</h2>", made))
+
+    def test_errors_name_the_file_that_was_asked_for(self):
+        report, path = xplane_time.open(VARIANTS).report(), self.at / "no" / "such" / "file"
+        for write in (report.to_html, report.to_sqlite, report.to_perfetto, report.kernels.to_parquet):
+            with self.subTest(write.__name__), self.assertRaises(FileNotFoundError) as raised:
+                write(path)
+            self.assertEqual(raised.exception.filename, str(path))
+            self.assertNotIn(".tmp", str(raised.exception))
+
+    def test_a_timeline_for_perfetto_is_that_of_the_command(self):
+        log = REPOSITORY / "testdata/energy/replayed.power.jsonl"
+        mixture = REPOSITORY / "testdata/energy/jax_cpu_mixture.xplane.pb"
+        trace, measured = xplane_time.open(VARIANTS), xplane_time.open(str(mixture))
+        for result, command in ((trace.report(), [VARIANTS]),
+                                (measured.energy(log), ["energy", mixture, "--power", log])):
+            with self.subTest(type(result).__name__):
+                path, expected = self.at / "x.pftrace", self.at / "expected.pftrace"
+                for _ in range(2):
+                    result.to_perfetto(path)
+                subprocess.run([COMMAND, *command, "-o", expected], check=True, capture_output=True)
+                self.assertEqual(path.read_bytes(), expected.read_bytes())
+        path.write_text("notes")
+        self.refused("x.pftrace: is there, and is no Perfetto trace", lambda: result.to_perfetto(path))
+        report = trace.report()
+        trace.close()
+        self.refused("this trace is closed", lambda: report.to_perfetto(self.at / "late.pftrace"))
+        self.assertFalse((self.at / "late.pftrace").exists())
 
     def test_a_report_is_shown_as_the_command_shows_it(self):
         report = xplane_time.open(VARIANTS).report(metric="span")

@@ -43,6 +43,7 @@ from xplane_time.results import (
     HeadroomReport,
     Report,
     Result,
+    TableWithPage,
     WhereReport,
     doubts_of,
 )
@@ -71,6 +72,7 @@ __all__ = [
     "Result",
     "SampleOptions",
     "Table",
+    "TableWithPage",
     "Trace",
     "TunedMatch",
     "TunedTable",
@@ -173,7 +175,7 @@ class Trace:
         return self._report("report", ReportOptions, options, parts=True)
 
     @documented(FunctionOptions)
-    def functions(self, **options: Unpack[FunctionOptions]) -> Table:
+    def functions(self, **options: Unpack[FunctionOptions]) -> TableWithPage:
         """One row a function and device; with `by_id` one a variant id.
 
         Warns (XplaneTimeWarning) where the trace does not tell how a function splits into
@@ -182,24 +184,26 @@ class Trace:
         report = self._report("functions", FunctionOptions, options)
         table = report.variants if options.get("by_id") else report.functions
         _warn_of_uncertain(table, report)
-        return table
+        return report.part("functions", table)
 
     @documented(SampleOptions)
-    def samples(self, **options: Unpack[SampleOptions]) -> Table:
+    def samples(self, **options: Unpack[SampleOptions]) -> TableWithPage:
         """One row a run of each function and device. Warnings and errors: as functions()."""
         report = self._report("samples", SampleOptions, options, samples=True)
         _warn_of_uncertain(report.functions, report)
-        return report.samples
+        return report.part("samples", report.samples)
 
     @documented(KernelOptions)
-    def kernels(self, **options: Unpack[KernelOptions]) -> Table:
+    def kernels(self, **options: Unpack[KernelOptions]) -> TableWithPage:
         """One row a kernel or op, function and device. Errors: as report()."""
-        return self._report("kernels", KernelOptions, options).kernels
+        report = self._report("kernels", KernelOptions, options)
+        return report.part("kernels", report.kernels)
 
     def _report(self, method: str, known: type, options: Mapping[str, object],
                 **more: object) -> Report:
         given = checked(method, known, options)
-        report = Report(self._trace.report({**given, **more}), self._timeline(given))
+        report = Report(self._trace.report({**given, **more}), self._timeline(given),
+                        self._perfetto(given))
         self._warn_of_missing(report.diagnostics, 4)
         if not len(report.functions) and not len(report.kernels):
             _refuse_filters(given)
@@ -212,6 +216,12 @@ class Trace:
             return "" if closed else self._trace.timeline(dict(given))
         return timeline
 
+    def _perfetto(self, given: Mapping[str, object],
+                  energy: _core.EnergyReport | None = None) -> Callable[..., None]:
+        """Writes the devices' timeline, while the trace is open."""
+        device = str(given.get("device", ""))
+        return lambda write: self._trace.perfetto(device, energy, write)
+
     @documented(EnergyOptions)
     def energy(self, power_log: PathText = "", **options: Unpack[EnergyOptions]) -> EnergyReport:
         """The energy of kernels, functions and layers, from a log of `power record`.
@@ -222,7 +232,8 @@ class Trace:
         """
         given = checked("energy", EnergyOptions, options)
         given["layers"] = _path(given.get("layers", ""))
-        report = EnergyReport(self._trace.energy({"power_log": _path(power_log), **given}))
+        made = self._trace.energy({"power_log": _path(power_log), **given})
+        report = EnergyReport(made, self._perfetto(given, made))
         self._warn_of_missing(report.diagnostics, 3)
         if not len(report.kernels):
             _refuse_filters(given)
@@ -287,14 +298,16 @@ class Trace:
         name: str = "",
         depth: int = 0,
         by: str = "nesting",
-    ) -> Table:
+    ) -> TableWithPage:
         """Nesting: functions with their kernels, or the events of lines that match `line`.
 
         `by`: "scope" (name scopes of ops), "source" (files and lines, under the calls around
         them) or "module" (of PyTorch, around the launch): the own time of each op, instead.
         """
-        return self._table(self._trace.tree({"device": device, "function": function, "line": line,
-                                             "name": name, "depth": depth, "by": by}))
+        result = self._trace.tree({"device": device, "function": function, "line": line,
+                                   "name": name, "depth": depth, "by": by})
+        table = self._table((result.table("tree"), result.table("diagnostics")))
+        return TableWithPage(table, result)
 
     def __repr__(self) -> str:
         if isinstance(self._trace, _Closed):

@@ -24,6 +24,7 @@ PARQUET = FileKind("Parquet file", b"PAR1")
 SQLITE = FileKind("SQLite database", b"SQLite format 3\0")
 DUCKDB = FileKind("DuckDB database", b"DUCK", 8)
 HTML = FileKind("HTML page", b"<!DOCTYPE html>")
+PERFETTO = FileKind("Perfetto trace", b"\n")
 
 
 def target_of(path: PathText, kind: FileKind) -> pathlib.Path:
@@ -45,7 +46,7 @@ def target_of(path: PathText, kind: FileKind) -> pathlib.Path:
 @contextmanager
 def new_file(path: PathText, kind: FileKind, if_exists: str = "replace") -> Iterator[pathlib.Path]:
     """A name for a file that takes the place of `path` at the end. `if_exists`: "fail" or "replace".
-    Errors: of target_of; ArgumentError."""
+    Errors: of target_of; ArgumentError; OSError, which name `path`."""
     if if_exists not in ("fail", "replace"):
         raise ArgumentError("INVALID_ARGUMENT",
                             f"if_exists: 'fail' or 'replace', not {if_exists!r}")
@@ -57,5 +58,9 @@ def new_file(path: PathText, kind: FileKind, if_exists: str = "replace") -> Iter
     try:
         yield new
         new.replace(target)
+    except OSError as error:
+        if error.filename is not None:
+            error.filename, error.filename2 = os.fspath(path), None
+        raise
     finally:
         new.unlink(missing_ok=True)

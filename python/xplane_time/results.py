@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import html
 import json
-import pathlib
 import shutil
-import tempfile
-import webbrowser
 from collections.abc import Callable
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 from xplane_time import _core
-from xplane_time.files import HTML, SQLITE, PathText, new_file
+from xplane_time.errors import ArgumentError
+from xplane_time.files import PERFETTO, SQLITE, PathText, new_file
+from xplane_time.pages import HasPage
 from xplane_time.table import Table
 
 
@@ -24,7 +23,7 @@ def doubts_of(diagnostics: Table) -> tuple[str, ...]:
                  if row["severity"] != "info")
 
 
-class Result:
+class Result(HasPage):
     """What a command found: tables, each with the `doubts`. Unknown is None.
 
     print() shows what the command prints, a notebook the page of `-o report.html`.
@@ -70,27 +69,8 @@ class Result:
         with new_file(path, SQLITE, if_exists) as file:
             file.write_bytes(self._result.database())
 
-    @overload
-    def to_html(self, path: None = None) -> str: ...
-    @overload
-    def to_html(self, path: PathText) -> None: ...
-    def to_html(self, path: PathText | None = None) -> str | None:
-        """The page of `-o report.html`, which needs nothing else; or writes it, in the place of an
-        earlier page. With a timeline while its trace is open. Errors: ArgumentError, OSError."""
-        page = self._result.page(self._timeline())
-        if path is None:
-            return page
-        with new_file(path, HTML) as file:
-            file.write_text(page, "utf-8")
-        return None
-
-    def show(self) -> None:
-        """Opens the page in a browser, from a temporary file. Without one, prints the path."""
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="xplane-time-",
-                                         suffix=".html", delete=False) as file:
-            file.write(self.to_html())
-        if not webbrowser.open(pathlib.Path(file.name).as_uri()):
-            print(file.name)
+    def _page(self) -> str:
+        return self._result.page(self._timeline())
 
     def _text(self) -> str:
         return self._result.text(shutil.get_terminal_size((100, 24)).columns).rstrip("\n")
@@ -114,6 +94,32 @@ class Result:
         return self._result.markdown()
 
 
+class TableWithPage(HasPage, Table):
+    """A table of a trace, and the page that the command of its name makes."""
+
+    __slots__ = ("_made",)
+
+    def __init__(self, table: Table, result: _core.Result) -> None:
+        super().__init__(table._table, table.doubts)
+        self._made = result
+
+    def _page(self) -> str:
+        return self._made.page("")
+
+
+# Writes a timeline, piece by piece, to a function.
+Perfetto = Callable[[Callable[[bytes], object]], None]
+
+
+def write_perfetto(perfetto: Perfetto | None, path: PathText) -> None:
+    """In the place of an earlier one. Errors: ArgumentError, OSError."""
+    if perfetto is None:
+        raise ArgumentError("INVALID_ARGUMENT", "to_perfetto() needs the trace's events, and this "
+                            "was made without a trace")
+    with new_file(path, PERFETTO) as new, new.open("wb") as file:
+        perfetto(file.write)
+
+
 class TraceResult(Result):
     """Of one trace, or of several captures together."""
 
@@ -128,8 +134,22 @@ class TraceResult(Result):
 class Report(TraceResult):
     """What one pass over a trace found, as tables. Each has the report's `doubts`."""
 
-    __slots__ = ()
+    __slots__ = ("_perfetto",)
     _result: _core.Report
+
+    def __init__(self, result: _core.Report, timeline: Callable[[], str],
+                 perfetto: Perfetto) -> None:
+        super().__init__(result, timeline)
+        self._perfetto = perfetto
+
+    def to_perfetto(self, path: PathText) -> None:
+        """Writes every execution, run and step for ui.perfetto.dev, as `-o run.pftrace` does
+        (docs/perfetto.md), while its trace is open. Errors: ArgumentError, OSError."""
+        write_perfetto(self._perfetto, path)
+
+    def part(self, command: str, table: Table) -> TableWithPage:
+        """A table of it, with the page of this command."""
+        return TableWithPage(table, self._result.part(command))
 
     def _table(self, name: str) -> Table:
         """With all columns, where it has no row, too."""
@@ -261,11 +281,12 @@ class EnergyReport(TraceResult):
     """The energy of kernels and what they are of; unknown is None, with a `reason`.
     Definitions: docs/energy.md."""
 
-    __slots__ = ()
+    __slots__ = ("_perfetto",)
     _result: _core.EnergyReport
 
-    def __init__(self, result: _core.EnergyReport) -> None:
+    def __init__(self, result: _core.EnergyReport, perfetto: Perfetto | None = None) -> None:
         super().__init__(result)
+        self._perfetto = perfetto
         told = [row["message"] for row in self.findings if row["severity"] != "info"]
         self._doubts = (*told, *self._doubts)
 
@@ -303,6 +324,10 @@ class EnergyReport(TraceResult):
     def findings(self) -> Table:
         """What is doubtful of the energies, with the way out."""
         return Table(self._result.table("findings"))
+
+    def to_perfetto(self, path: PathText) -> None:
+        """As of a report, with power over time. Errors: ArgumentError, OSError."""
+        write_perfetto(self._perfetto, path)
 
     def svg(self) -> str:
         """Power over time, and when layers ran, as a picture by itself."""

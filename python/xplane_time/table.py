@@ -155,7 +155,7 @@ class Table:
         table = self.to_arrow()
         import pyarrow.parquet  # type: ignore[import-untyped, unused-ignore]
 
-        with new_file(path, PARQUET, if_exists) as file:
+        with new_file(path, PARQUET, if_exists) as new, new.open("wb") as file:
             pyarrow.parquet.write_table(table, file)
 
     def to_sqlite(self, path: PathText, name: str, *, if_exists: IfExists = "fail") -> None:

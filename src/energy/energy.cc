@@ -14,9 +14,11 @@
 #include "energy/layers.h"
 #include "energy/sensors.h"
 #include "energy/trace_counters.h"
+#include "power/energy.h"
 #include "power/sources.h"
 #include "re2/re2.h"
 #include "saturate.h"
+#include "stats/order_statistics.h"
 #include "status.h"
 #include "timing/analysis.h"
 #include "timing/origins.h"
@@ -627,8 +629,14 @@ class DeviceEnergy {
     timeline.start_ps = span_.from_ps;
     timeline.capture_s = CaptureS();
     const energy::Fit& fit = found_.fit;
+    std::vector<double> lengths_s;
+    for (Eigen::Index n = 0; n < fit.energy_j.size(); ++n) {
+      lengths_s.push_back(fit.to_s[n] - fit.from_s[n]);
+    }
+    const double most_s = lengths_s.empty() ? 0 : power::kGapPeriods * stats::Median(lengths_s);
     for (Eigen::Index n = 0; n < fit.energy_j.size(); ++n) {
       const double length_s = fit.to_s[n] - fit.from_s[n];
+      if (length_s > most_s) continue;  // when in it the energy was used is not known
       timeline.windows.push_back({fit.from_s[n], fit.to_s[n], fit.energy_j[n] / length_s,
                                   (fit.energy_j[n] - fit.residual_j[n]) / length_s});
     }

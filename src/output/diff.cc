@@ -280,7 +280,8 @@ std::vector<std::string> WhyNone(const std::vector<Shown>& rows) {
 
 Section RowSection(const DiffReport& report, const OutputOptions& options) {
   constexpr size_t kOpWidth = 24, kFunctionWidth = 14, kSourceWidth = 14;
-  Section section = {.title = absl::StrCat("what changed, time of ", UnitText(report)),
+  Section section = {.title = absl::StrCat("what changed, time of ", UnitText(report),
+                                           ", most beyond chance first"),
                      .table = "rows"};
   const std::vector<Shown> rows = ShownRows(report, options);
   RowGrid grid(rows);

@@ -64,40 +64,47 @@ class EnergyChart {
     return y;
   }
 
-  // Where no window of the sensor is.
-  void DrawGaps(const EnergyTimeline& timeline, double top) {
+  // Whether no window of the sensor is there: so much that it is seen.
+  bool IsGap(double from_s, double to_s) const {
     constexpr double kLeastPixels = 1;
-    std::vector<EnergyTimeline::Window> windows = timeline.windows;
-    std::ranges::sort(windows, {}, &EnergyTimeline::Window::from_s);
-    windows.push_back({timeline.capture_s, timeline.capture_s});
+    return chart_.X(to_s) - chart_.X(from_s) > kLeastPixels;
+  }
+
+  // Hatches what lies between `windows`, which are in order.
+  void DrawGaps(const std::vector<EnergyTimeline::Window>& windows, double capture_s, double top) {
     double known_s = 0;
+    const auto look_until = [&](double s) {
+      if (!IsGap(known_s, s)) return;
+      const double x = chart_.X(known_s);
+      chart_.Rect(x, top, chart_.X(s) - x, Chart::kPanel, "fill=\"url(#gap)\"");
+    };
     for (const auto& each : windows) {
-      const double x = chart_.X(known_s), width = chart_.X(each.from_s) - x;
-      if (width > kLeastPixels) {
-        chart_.Rect(x, top, width, Chart::kPanel, "fill=\"url(#gap)\"");
-      }
+      look_until(each.from_s);
       known_s = std::max(known_s, each.to_s);
     }
+    look_until(capture_s);
   }
 
   void DrawPower(const EnergyTimeline& timeline, double top) {
-    DrawGaps(timeline, top);
+    std::vector<EnergyTimeline::Window> windows = timeline.windows;
+    std::ranges::sort(windows, {}, &EnergyTimeline::Window::from_s);
+    DrawGaps(windows, timeline.capture_s, top);
     double most_w = 1e-3;
-    for (const auto& each : timeline.windows) {
+    for (const auto& each : windows) {
       most_w = std::max({most_w, each.measured_w, each.explained_w});
     }
     const double per_watt = chart_.PowerAxis(top, most_w), bottom = top + Chart::kPanel;
     const auto draw = [&](double EnergyTimeline::Window::*watts, std::string_view color,
                           const char* more) {
       std::string path;
-      double last_s = -1;
-      for (const auto& each : timeline.windows) {
+      double known_s = 0;
+      for (const auto& each : windows) {
         // Windows that overlap or leave time out are drawn at their middle.
-        const double at_s = (each.from_s + each.to_s) / 2, length_s = each.to_s - each.from_s;
-        const bool follows = last_s >= 0 && at_s - last_s < 3 * std::max(length_s, 0.1);
+        const double at_s = (each.from_s + each.to_s) / 2;
+        const bool follows = !path.empty() && !IsGap(known_s, each.from_s);
         const double y = bottom - std::max(0.0, each.*watts) * per_watt;
         absl::StrAppendFormat(&path, "%c%.1f %.1f", follows ? 'L' : 'M', chart_.X(at_s), y);
-        last_s = at_s;
+        known_s = std::max(known_s, each.to_s);
       }
       chart_.Put(R"(<path d="%s" fill="none" stroke="%s" %s/>)", path, color, more);
     };
@@ -134,7 +141,7 @@ class EnergyChart {
     };
     line(Chart::kLeft, kMeasured, "measured");
     line(Chart::kLeft + 110, kExplained, "explained by what ran");
-    chart_.Key(Chart::kLeft + 280, y, "fill=\"url(#gap)\"", "not covered");
+    chart_.Key(Chart::kLeft + 280, y, "fill=\"url(#gap)\"", "not covered, gap");
     chart_.Text(Chart::kLeft + 400, y, "start", "lanes: the darker, the more of the time it ran");
   }
 

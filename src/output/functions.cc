@@ -2,6 +2,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "output/results.h"
 #include "output/trace_views.h"
@@ -260,7 +261,29 @@ Section SampleSection(const std::vector<SampleRow>& all, const OutputOptions& op
   return section;
 }
 
+// What a figure draws of the functions' runs: where they are many some, evenly spaced.
+std::vector<SampleRow> SomeRuns(std::span<const SampleRow> samples) {
+  constexpr uint64_t kAbout = 10'000;
+  const auto key_of = [](const SampleRow& row) {
+    return std::tuple(output::KeyOf(row.device), row.function, row.program_id);
+  };
+  std::map<decltype(key_of(samples[0])), uint64_t> counts;
+  for (const SampleRow& row : samples) ++counts[key_of(row)];
+  const uint64_t most = kAbout / (counts.size() + 1) + 1;  // of a function
+  std::vector<SampleRow> some;
+  for (const SampleRow& row : samples) {
+    if (row.run % ((counts[key_of(row)] + most - 1) / most) == 0) some.push_back(row);
+  }
+  return some;
+}
+
 }  // namespace
+
+void AddRunsDrawn(std::span<const SampleRow> samples, const OutputOptions& options, Output* out) {
+  if (options.format != Format::kHtml) return;
+  std::vector<SampleRow> some = SomeRuns(samples);
+  if (some.size() < samples.size()) out->drawn.push_back(TableOf("samples", std::move(some)));
+}
 
 Section OverviewSection(const Report& report, const OutputOptions& options, size_t most) {
   const DeviceNames names(report.functions);
@@ -293,7 +316,10 @@ Output FunctionsOutput(const Report& report, const OutputOptions& options, bool 
   Output out{.result = result::Result("xplane-time.functions.v1")};
   AddHead(report.inputs, &report.capture, options.given, &out.result);
   AddFunctions(report, /*with_variants=*/by_id, options, &out.result);
-  if (samples) out.result.Add(TableOf("samples", Top(report.samples, options.top)));
+  if (samples) {
+    out.result.Add(TableOf("samples", Top(report.samples, options.top)));
+    AddRunsDrawn(Top(report.samples, options.top), options, &out);
+  }
   out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
   const auto rows = Top(by_id ? report.variants : report.functions, options.top);
   const bool with_device = rows.empty() || std::ranges::any_of(rows, [](const FunctionRow& row) {

@@ -40,6 +40,7 @@ enum class Format : uint8_t {
 struct OutputOptions {
   Format format = Format::kTable;
   std::vector<GivenOption> given = {};  // JSON records them
+  std::string command = {};             // a line for a shell, which pages say; empty: there is none
   std::optional<size_t> top = {};       // rows to keep; tables of `report` default to 10
   std::string sort = {};                // a key of trace_views.h; empty: total, descending
   Unit unit = Unit::kAuto;

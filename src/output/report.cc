@@ -323,6 +323,7 @@ Output ReportOutput(const Report& report, const OutputOptions& options) {
                &out.result);
   out.result.Add(TableOf("kernels", Top(report.kernels, options.top)));
   if (!report.samples.empty()) out.result.Add(TableOf("samples", std::span(report.samples)));
+  AddRunsDrawn(report.samples, options, &out);
   out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
   out.result.csv = FunctionTable("", Top(report.functions, options.top), /*with_device=*/true);
   out.view = [&report](const OutputOptions& how) { return ReportView(report, how); };

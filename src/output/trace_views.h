@@ -33,6 +33,8 @@ void AddHead(const std::vector<InputRow>& inputs, const CaptureInfo* capture,
 // functions.cc: the members `functions`, `combined` and, where asked for, `variants`.
 void AddFunctions(const Report& report, bool with_variants, const OutputOptions& options,
                   result::Result* result);
+// functions.cc: for a page's figure, where these are many.
+void AddRunsDrawn(std::span<const SampleRow> samples, const OutputOptions& options, Output* out);
 // functions.cc, for the report: combined rows where several devices ran functions, and the rows of
 // each device for functions that have no combined time. Rows past `most` are told of in a note.
 Section OverviewSection(const Report& report, const OutputOptions& options, size_t most);

@@ -47,9 +47,9 @@ std::string LinesText(const TreeRow& row, bool with_folders) {
   return row.lines_cut ? text + ", ..." : text;
 }
 
-// `whole_ps(row)`: what it is a part of.
+// `whole_ps(row)`: what it is a part of. Times are in `unit`.
 template <typename WholePs>
-Grid TreeGrid(std::span<const TreeRow> rows, TreeBy by, WholePs whole_ps,
+Grid TreeGrid(std::span<const TreeRow> rows, TreeBy by, WholePs whole_ps, Unit unit,
               const OutputOptions& options) {
   // Of a function's run self time is the time in which no kernel ran.
   const bool by_nesting = by == TreeBy::kNesting;
@@ -60,7 +60,6 @@ Grid TreeGrid(std::span<const TreeRow> rows, TreeBy by, WholePs whole_ps,
     };
   };
   RowGrid grid(rows);
-  const Unit unit = CommonUnit(grid.Values(&TreeRow::total_ps), options.unit);
   grid.Name("name", by_nesting ? 20 : 40, [&](const TreeRow& row) {
     const size_t depth = std::min<size_t>(row.depth, 12);  // deep paths keep room for their names
     const bool is_short = by == TreeBy::kSource && !options.wide;
@@ -94,23 +93,26 @@ std::vector<Section> TreeSections(const TreeReport& report, const OutputOptions&
     return totals[static_cast<size_t>(&row - rows.data())];
   };
   const DeviceNames names(rows);
+  // One for all devices.
+  const std::span<const TreeRow> all_shown = std::span(rows).first(shown);
+  const Unit unit = CommonUnit(RowGrid(all_shown).Values(&TreeRow::total_ps), options.unit);
   std::vector<Section> sections;
   for (size_t begin = 0, end = 0; begin < shown; begin = end) {
     const auto is_of_line = [&first = rows[begin]](const TreeRow& row) {
       return KeyOf(row.device) == KeyOf(first.device) && row.line == first.line;
     };
     while (end < shown && is_of_line(rows[end])) ++end;
-    Section section = {
-        .title = names.Name(rows[begin].device),
-        .grid = TreeGrid(std::span(rows).subspan(begin, end - begin), report.by, whole_ps, options),
-        .table = "tree"};
+    Section section = {.title = names.Name(rows[begin].device),
+                       .grid = TreeGrid(std::span(rows).subspan(begin, end - begin), report.by,
+                                        whole_ps, unit, options),
+                       .table = "tree"};
     if (!rows[begin].line.empty()) {
       section.title.append(", line \"" + Printable(rows[begin].line) + "\"");
     }
     sections.push_back(std::move(section));
   }
   if (sections.empty()) {
-    sections.push_back({.title = "tree", .grid = TreeGrid({}, report.by, whole_ps, options)});
+    sections.push_back({.title = "tree", .grid = TreeGrid({}, report.by, whole_ps, unit, options)});
   }
   if (rows.empty()) sections.back().notes = {"none"};
   NoteMore(rows.size(), shown, "rows", kByTop, &sections.back().notes);

@@ -1,6 +1,7 @@
 // Where each device's time went: a bar a device and step, functions, transfers, the largest gaps.
 #include <array>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -268,6 +269,25 @@ Section GapSection(const WhereReport& report, const OutputOptions& options) {
   return section;
 }
 
+// What a figure draws of steps that are many: of each so many in a row of a device the longest.
+std::vector<WhereStep> StepColumns(std::span<const WhereStep> steps) {
+  constexpr size_t kMostColumns = 300;  // of a device
+  std::map<DeviceKey, size_t> counts, before;
+  for (const WhereStep& row : steps) ++counts[KeyOf(row.device)];
+  size_t most = 0;
+  for (const auto& [device, count] : counts) most = std::max(most, count);
+  const size_t group = (most + kMostColumns - 1) / kMostColumns;
+  std::vector<WhereStep> columns;
+  for (const WhereStep& row : steps) {
+    if (before[KeyOf(row.device)]++ % group == 0) {
+      columns.push_back(row);
+    } else if (row.time.span_ps > columns.back().time.span_ps) {
+      columns.back() = row;
+    }
+  }
+  return columns;
+}
+
 View WhereView(const WhereReport& report, bool steps, const OutputOptions& how) {
   View view;
   view.sections.push_back(DeviceSection(report, how));
@@ -295,6 +315,11 @@ Output WhereOutput(const WhereReport& report, const OutputOptions& options, bool
   out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
   out.result.csv = steps ? TableOf("", Top(report.steps, options.top))
                          : TableOf("", Top(report.devices, options.top));
+  if (options.format == Format::kHtml) {
+    const auto all = Top(report.steps, options.top);
+    std::vector<WhereStep> columns = StepColumns(all);
+    if (columns.size() < all.size()) out.drawn.push_back(TableOf("steps", std::move(columns)));
+  }
   out.view = [&report, steps](const OutputOptions& how) { return WhereView(report, steps, how); };
   return out;
 }

@@ -28,30 +28,38 @@ struct Track {
 class Further {
  public:
   void Add(const Span& span, uint32_t place) {
-    while (!by_room_.empty() && by_room_.begin()->first <= span.start_ns) {
-      const size_t ended = by_room_.begin()->second;
-      by_room_.erase(by_room_.begin());
-      tracks_[ended].CloseUntil(span.start_ns);
-      by_room_.emplace(tracks_[ended].room_until_ns(), ended);
-    }
-    auto fits = by_room_.lower_bound({span.end_ns, 0});
-    while (fits != by_room_.end() && !tracks_[fits->second].has_level()) ++fits;
+    for (ByRoom* each : {&with_level_, &full_}) CloseUntil(span.start_ns, each);
+    const auto fits = with_level_.lower_bound({span.end_ns, 0});
     size_t track = tracks_.size();
-    if (fits == by_room_.end()) {
+    if (fits == with_level_.end()) {
       tracks_.emplace_back();
     } else {
       track = fits->second;
-      by_room_.erase(fits);
+      with_level_.erase(fits);
     }
     tracks_[track].Add(span.end_ns, place);
-    by_room_.emplace(span.end_ns, track);
+    Keep(track);
   }
 
   std::vector<Track>& tracks() { return tracks_; }
 
  private:
+  using ByRoom = std::set<std::pair<int64_t, size_t>>;  // until when a track has room
+
+  void Keep(size_t track) {
+    ByRoom* const to = tracks_[track].has_level() ? &with_level_ : &full_;
+    to->emplace(tracks_[track].room_until_ns(), track);
+  }
+  void CloseUntil(int64_t ns, ByRoom* of) {
+    while (!of->empty() && of->begin()->first <= ns) {
+      const size_t ended = of->extract(of->begin()).value().second;
+      tracks_[ended].CloseUntil(ns);
+      Keep(ended);
+    }
+  }
+
   std::vector<Track> tracks_;
-  std::set<std::pair<int64_t, size_t>> by_room_;  // until when it has room
+  ByRoom with_level_, full_;  // what is full is not looked at again and again
 };
 
 }  // namespace

@@ -84,6 +84,14 @@ TEST(Nesting, OfRandomSpansHasEachOnceAndNoneThatOverlapsInPart) {
   }
 }
 
+// Where full tracks are looked at again and again, this takes minutes.
+TEST(Nesting, OfManyLevelsIsFast) {
+  constexpr size_t kSpans = 3'000'000;
+  const auto tracks = TracksOf(kSpans, [](uint32_t) { return Span{0, 10}; });
+  EXPECT_THAT(tracks, SizeIs(kSpans / kMostLevels + 1));
+  EXPECT_THAT(tracks.back(), SizeIs(kSpans % kMostLevels));
+}
+
 // A staircase: each overlaps all that are open. Without an order by room this takes minutes.
 TEST(Nesting, OfAStaircaseIsFast) {
   constexpr int64_t kSpans = 300'000, kLength = 100'000;

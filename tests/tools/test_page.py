@@ -1,10 +1,12 @@
 """-o FILE.html: one page, as it is without a browser. What a browser makes of it: tests/output/page."""
 import base64
 import hashlib
+import html
 import html.parser
 import json
 import pathlib
 import re
+import shlex
 import tempfile
 import unittest
 import zlib
@@ -158,6 +160,36 @@ class Page(EndToEndTest):
             self.assertEqual(len(names["rest"]), 500)
             _, page = self.page_of(["kernels", path, "--top", "7"], folder)
             self.assertEqual(len(page.tables["kernels"]), 8)
+
+    def test_a_list_that_is_too_long_keeps_the_longest_and_says_so(self):
+        plane = Plane("/device:GPU:0")
+        line = plane.line("Stream #1")
+        for i in range(10_100):
+            line.event(f"kernel_{i}", 20_000 * i, 900 + i)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "many.xplane.pb"
+            path.write_bytes(space(plane))
+            text, page = self.page_of(["kernels", path], folder)
+            data, all_rows = document_in(page), run("kernels", path, "--format", "json").json["kernels"]
+        self.assertIn("10,000 of 10,100 kernels, the longest; all are in --format json", text)
+        document, = data["documents"]
+        self.assertEqual(len(all_rows), 10_100)
+        self.assertEqual(document["kernels"], [row for row in all_rows if row["total_ps"] >= 1000])
+        self.assertEqual([all_rows[at] for at in data["kept"]["kernels"]["rows"]], document["kernels"])
+        self.assertEqual(data["kept"]["kernels"]["all"], 10_100)
+        for column in data["tables"][0]["columns"]:
+            if column["unit"] == "ps":
+                self.assertEqual(len(column["exact"]), 10_000)
+
+    def test_it_says_how_to_make_it_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "it's.html"
+            done = run("kernels", VARIANTS, "--kernel", "ynn|dot", "--top=3", "-o", path)
+            self.assertEqual(done.code, 0)
+            code = path.read_text().partition("<code>")[2].partition("</code>")[0]
+        self.assertEqual(shlex.split(html.unescape(code)),
+                         ["xplane-time", "kernels", str(VARIANTS), "--kernel", "ynn|dot", "--top=3",
+                          "-o", str(path)])
 
     def test_a_name_of_a_megabyte_is_whole_in_the_document_only(self):
         plane = Plane("/device:GPU:0")

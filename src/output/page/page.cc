@@ -6,6 +6,7 @@
 #include <array>
 #include <limits>
 #include <new>
+#include <set>
 #include <span>
 #include <string_view>
 #include <variant>
@@ -17,6 +18,7 @@
 #include "absl/strings/str_replace.h"
 #include "io/sha256.h"
 #include "output/page/assets.h"
+#include "output/page/kept_rows.h"
 #include "output/view.h"
 #include "status.h"
 #include "xplane_time/version.h"
@@ -28,6 +30,8 @@ using result::FieldSink, result::TableOf;
 
 // Rows of a table in the HTML; the page's data has the others.
 constexpr size_t kMostRows = 500;
+// Of any list; its document and table with this many are 1 MB at the most.
+constexpr size_t kMostKept = 10'000;
 // Letters of a cell: the document has whole names, and one of megabytes is not there twice.
 constexpr size_t kMostLetters = 500;
 // Of these, until a reader asks for more: of a name, and of a number or hash.
@@ -78,6 +82,12 @@ void VisitTable(const ShownColumns& columns, FieldSink* sink) {
   sink->Rows(TableOf("columns", std::span(columns), VisitColumn));
 }
 
+// In the document: said, or the title's first word.
+std::string TableOfSection(const Section& section) {
+  if (!section.table.empty()) return std::string(section.table);
+  return section.title.substr(0, section.title.find_first_of(" ,;:"));
+}
+
 constexpr std::string_view kTones[] = {"plain", "dim", "bold", "good", "warning", "bad"};
 
 // The parts of a view as HTML; lines before the first section are the header's.
@@ -101,11 +111,18 @@ class HtmlBody {
 
   void Add(const Section& section) {
     EndList();
-    absl::StrAppend(&text_, "<section data-table=\"", Text(TableShownIn(section)), "\">\n");
+    absl::StrAppend(&text_, "<section data-table=\"", Text(TableOfSection(section)), "\">\n");
     if (!section.title.empty()) Put("h2", "", section.title);
     if (section.grid.rows() > 0) AddTable(section.grid);
     for (const std::string& note : section.notes) Put("p", "note", note);
     text_.append("</section>\n");
+  }
+
+  // To copy into a shell.
+  void AddCommand(std::string_view line) {
+    if (line.empty()) return;
+    EndList();
+    absl::StrAppend(&text_, "<p class=\"dim\">again: <code>", Text(line), "</code></p>\n");
   }
 
   // As it is in a terminal.
@@ -123,12 +140,6 @@ class HtmlBody {
   }
 
  private:
-  // In the document: said, or the title's first word.
-  static std::string TableShownIn(const Section& section) {
-    if (!section.table.empty()) return std::string(section.table);
-    return section.title.substr(0, section.title.find_first_of(" ,;:"));
-  }
-
   void Put(std::string_view element, std::string_view css_class, std::string_view text) {
     EndList();
     absl::StrAppend(&text_, "<", Absl(element));
@@ -262,25 +273,30 @@ std::vector<ViewLine> SidesOf(const result::Result& result) {
   return sides.lines;
 }
 
-// As --format json prints it.
-std::string DocumentOf(const Output& output) {
+// As --format json prints it, but for what is too long.
+std::string DocumentOf(const Output& output, const std::vector<KeptRows>& kept) {
   const auto own = output.others.find(Format::kJson);
-  return own == output.others.end() ? JsonText(output.result) : own->second();
+  return own == output.others.end() ? JsonText(Shortened(output.result, kept)) : own->second();
 }
 
 // What page.js opens.
-std::string DataOf(const Output& output, const HtmlBody& body) {
+std::string DataOf(const Output& output, const std::vector<KeptRows>& kept, const HtmlBody& body) {
   const std::string drawn = JsonValue([&output](FieldSink* sink) {
     sink->BeginGroup("drawn", true);
     for (const result::Table& table : output.drawn) sink->Rows(table);
     sink->EndGroup();
   });
-  return absl::StrCat("{\"documents\":[", DocumentOf(output), "],\"tables\":", body.TablesData(),
-                      ",\"drawn\":", drawn,
+  const auto add_kept = [](std::string* text, const KeptRows& each) {
+    absl::StrAppend(text, "\"", each.table, "\":{\"all\":", each.all, ",\"rows\":[",
+                    absl::StrJoin(each.rows, ","), "]}");
+  };
+  return absl::StrCat("{\"documents\":[", DocumentOf(output, kept),
+                      "],\"tables\":", body.TablesData(), ",\"drawn\":", drawn, ",\"kept\":{",
+                      absl::StrJoin(kept, ",", add_kept), "}",
                       output.timeline.empty() ? "" : ",\"timeline\":", output.timeline, "}");
 }
 
-// "with --function step, --top 3": what chose the rows; empty: nothing did.
+// "with --function step, --top 3": what chose the rows, where no command line did.
 std::string GivenLine(const OutputOptions& options) {
   std::vector<std::string> given;
   for (const GivenOption& each : options.given) {
@@ -293,9 +309,12 @@ std::string GivenLine(const OutputOptions& options) {
 
 // "xplane-time where: trace.xplane.pb and 2 more".
 std::string TitleOf(const Output& output) {
-  std::string kind = output.result.schema;  // xplane-time.KIND.v1
-  kind = kind.substr(0, kind.rfind('.'));
+  const std::string& schema = output.result.schema;  // xplane-time.KIND.v1, KIND may be tune-result
+  const size_t dot = schema.find('.');
+  std::string kind = schema.substr(dot, schema.rfind('.') - dot);
   std::ranges::replace(kind, '.', ' ');
+  std::ranges::replace(kind, '-', ' ');
+  kind.insert(0, schema, 0, dot);
   for (const auto& part : output.result.parts) {
     const auto* const table = std::get_if<result::Table>(&part);
     if (table == nullptr || table->name != "inputs" || table->rows == 0) continue;
@@ -314,22 +333,33 @@ std::string PageOf(const Output& output, const OutputOptions& options) {
   OutputOptions of_view = options;
   of_view.format = Format::kMarkdown;
   of_view.top = options.top.value_or(std::numeric_limits<size_t>::max());
-  const View view = output.view ? output.view(of_view) : View();
+  View view = output.view ? output.view(of_view) : View();
+  const std::vector<KeptRows> kept = KeptRowsOf(output.result, kMostKept);
+  std::set<std::string> told;
+  for (Section& section : view.sections) {
+    const std::string table = TableOfSection(section);
+    if (Shorten(kept, table, kMostKept, &section)) told.insert(table);
+  }
   const std::string title = Text(TitleOf(output));
   HtmlBody header, main;
   for (const ViewLine& line : view.lines) header.Add(line);
   for (const ViewLine& line : SidesOf(output.result)) header.Add(line);
-  header.Add(ViewLine{GivenLine(options), Tone::kDim});
+  if (options.command.empty()) header.Add(ViewLine{GivenLine(options), Tone::kDim});
+  header.AddCommand(options.command);
   for (const DiagnosticLine& line : view.diagnostics) header.Add(line);
   for (const Section& section : view.sections) main.Add(section);
   for (const ViewLine& line : view.remarks) main.Add(line);
+  for (const KeptRows& each : kept) {
+    if (told.contains(each.table)) continue;
+    main.Add(ViewLine{absl::StrCat("The page's data has ", each.Words(), "."), Tone::kDim});
+  }
   if (const auto text = output.others.find(Format::kTable); text != output.others.end()) {
     main.AddText(text->second());
   }
   main.Add(ViewLine{"Made by xplane-time " XPLANE_TIME_VERSION_STRING
                     "; times are defined in its README.",
                     Tone::kDim});
-  const std::string data = absl::Base64Escape(Deflated(DataOf(output, main)));
+  const std::string data = absl::Base64Escape(Deflated(DataOf(output, kept, main)));
   const std::string_view style = kPageStyle, d3 = kD3Script, script = kPageScript;
   return absl::StrCat(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"

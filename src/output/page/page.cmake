@@ -10,6 +10,7 @@ file(READ ${XPLANE_TIME_D3} d3_script)
 file(READ ${page}/d3_licence.txt d3_licence)
 configure_file(output/page/assets.cc.in ${PROJECT_BINARY_DIR}/generated/page_assets.cc @ONLY)
 add_library(xplane_time_page STATIC
+  output/page/kept_rows.cc
   output/page/page.cc
   output/page/timeline_data.cc
   ${PROJECT_BINARY_DIR}/generated/page_assets.cc)

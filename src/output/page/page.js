@@ -26,7 +26,9 @@
 // cells of every row round ("": unknown; no list: they say it all), by which a column sorts; first
 // is what is shown of the cells of every row until a reader asks for more; and rest is the cells of
 // the rows that the HTML leaves out. "drawn": {NAME: [..]} is what figures need beside the first
-// document, as its member `drawn`: timelines of energy, the race of a tuning. "timeline": see below.
+// document, as its member `drawn`: timelines of energy, the race of a tuning. "kept": {NAME: {"all":
+// 160000, "rows": [..]}} is of the first document's lists that are too long for a page: how many rows
+// there are, and which of them it has. "timeline": see below.
 //
 // Every text goes through textContent and every style through the CSSOM: the page's
 // Content-Security-Policy allows no inline style, no handler, no request.
@@ -40,7 +42,7 @@
 //     "lanes_left_out": 0,                                beyond those that are here
 //     "names": ["fusion.1", ..],                          what took longest in all first
 //     "lanes": [{
-//       "device": "GPU:0", "name": "Stream #16",
+//       "device": "GPU:0", "name": "Stream #16", "clock": "profile",
 //       "count": 123456,                                  events in the lane
 //       "of": "executions",                               or "steps", "runs"
 //       "bins": {"width": 4096,                           ticks; only bins in which events start
@@ -103,6 +105,9 @@ function DeviceName(row) {
   if (row.ordinal === null || row.ordinal === undefined || /:\d+$/.test(name)) return name;
   return `${name}:${row.ordinal}`;
 }
+
+// Of a list that is too long for the page: {all, rows}, how many there are, and which it has.
+const Kept = (result, name) => result.kept && result.kept[name];
 
 // Names of rows' devices as tables have them: with the host where several are there, else with the
 // input.
@@ -204,6 +209,21 @@ function Shortened(text, most) {
          letters.slice(letters.length - tail).join('');
 }
 
+// Each name as `shorten` makes it; of those that look alike then, what comes after what they share.
+function Apart(names, shorten) {
+  const shown = new Map(names.map((name) => [name, shorten(name)]));
+  const alike = d3.nest().key((name) => shown.get(name)).entries(Array.from(shown.keys()));
+  for (const {values} of alike.filter((each) => each.values.length > 1)) {
+    const [one, ...others] = values;
+    let at = 0;
+    while (others.every((name) => name[at] === one[at])) ++at;
+    for (const name of values) {
+      shown.set(name, shorten(`${name.slice(0, 4)}…${name.slice(Math.max(0, at - 3))}`));
+    }
+  }
+  return (name) => shown.get(name);
+}
+
 function Counted(count, what) {
   return `${d3.format(',')(count)} ${what}${count === 1 ? '' : 's'}`;
 }
@@ -225,6 +245,7 @@ function Element(name, options = {}, ...children) {
 
 const kPageRows = 200;
 const kFewRows = 6;  // of these, nobody searches one
+const kPaperWidth = 1030;  // A4 across, less its margins, in pixels
 
 // What a cell says, to sort by: a number or words; null is unknown.
 function CellValue(cell, isNumber) {
@@ -418,6 +439,16 @@ class Table {
     this.Show();
   }
 
+  // Paper has no buttons: it gets every row, in letters so small that all columns fit.
+  Print() {
+    this.Show(Infinity);
+    const {classList, style} = this.element;
+    classList.add('paper');
+    style.width = 'min-content';
+    style.fontSize = `${7 * Math.min(1, kPaperWidth / this.element.offsetWidth)}pt`;
+    style.width = '';
+  }
+
   Show(most = this.most) {
     const visible = this.shown.slice(0, most);
     this.element.tBodies[0].replaceChildren(
@@ -438,9 +469,12 @@ class Table {
 function MakeTables(told) {
   const tables = Array.from(document.querySelectorAll('section table'), (table, i) =>
     new Table(table, i, told[i] ? told[i].columns : []));
-  // Paper has no buttons: it gets every row.
-  addEventListener('beforeprint', () => tables.forEach((table) => table.Show(Infinity)));
-  addEventListener('afterprint', () => tables.forEach((table) => table.Show()));
+  addEventListener('beforeprint', () => tables.forEach((table) => table.Print()));
+  addEventListener('afterprint', () => tables.forEach((table) => {
+    table.element.classList.remove('paper');
+    table.element.style.fontSize = '';
+    table.Show();
+  }));
   return tables;
 }
 
@@ -466,8 +500,9 @@ const tip = {
   Hide() { if (this.element) this.element.hidden = true; },
 };
 
-// A figure: {name, title, finding, how, legend, draw(svg, width) -> height}. The finding, in
-// words, is the caption's first sentence and the picture's accessible name.
+// A figure: {name, title, finding, how, legend, draw(svg, width) -> height}; `whole`: of all rows,
+// whatever the page has of them. The finding, in words, is the caption's first sentence and the
+// picture's accessible name.
 class Figure {
   constructor(spec) {
     this.spec = spec;
@@ -606,15 +641,16 @@ function FittedText(text, space) {
   return shown;
 }
 
-// The left margin for names.
+// The left margin for names, and what is shown of each.
 function NameMargin(names, width) {
   const longest = d3.max(names, (name) => WidthOf(Shortened(name, 80))) || 1;
-  return {space: Math.min(longest + 14, Math.max(86, width * 0.32))};
+  const space = Math.min(longest + 14, Math.max(86, width * 0.32));
+  return {space, shown: Apart(names, (name) => FittedText(name, space - 10))};
 }
 
 function RowName(svg, name, margin, y, tipLines) {
   const text = svg.append('text').attr('class', 'name').attr('x', margin.space - 8).attr('y', y)
-      .attr('dy', '0.35em').attr('text-anchor', 'end').text(FittedText(name, margin.space - 10));
+      .attr('dy', '0.35em').attr('text-anchor', 'end').text(margin.shown(name));
   if (tipLines) text.append('title').text(name);
 }
 
@@ -728,7 +764,7 @@ const kIdleParts = [
   {key: 'idle_unknown_ps', text: 'idle, cause unknown', fill: 'unknown'},
 ];
 const kIdle = {key: 'idle_ps', text: 'idle', fill: 'idle'};
-const kBusy = {key: 'busy_ps', text: 'busy', fill: 'compute'};
+const kBusy = {key: 'busy_ps', text: 'busy', fill: 'busy'};
 
 // The exact partition of a row's span: its parts add up to the total. Where launches are not
 // known (null), idle time is one part whose cause is unknown.
@@ -744,7 +780,6 @@ function Partition(row) {
 
 // Busy and not, of a report's device.
 function BusyPartition(row) {
-  if (row.compute_ps !== undefined) return Partition(row);
   const first = Num(row.first_ps), last = Num(row.last_ps), busy = Num(row.busy_ps);
   if (first === null || last === null) return {total: null, parts: []};
   const total = last - first;
@@ -761,8 +796,8 @@ function LegendOf(rows) {
 function LargestParts(row) {
   const parts = row.parts.filter((part) => part.value >= row.total * 5e-4)
       .sort((a, b) => b.value - a.value).slice(0, 3);
-  return `${row.name}: ` + parts.map((part) =>
-    `${PercentText(part.value / (row.total || 1))} ${part.text}`).join('; ');
+  return `${row.name}: ` + (parts.map((part) =>
+    `${PercentText(part.value / row.total)} ${part.text}`).join('; ') || 'nothing took any time');
 }
 
 // The row that did most, of which a headline speaks.
@@ -795,7 +830,7 @@ function WhereDevices(result) {
   const nameOf = DeviceNamer(result.devices);
   const rows = result.devices.map((row) => ({name: nameOf(row), ...Partition(row)}));
   return PartitionView('where-devices', 'Where each device\'s time went', rows, 'device',
-                       'each one\'s first start to last end');
+                       'each one\'s own first start to last end');
 }
 
 function WhereFunctions(result) {
@@ -809,25 +844,16 @@ function WhereFunctions(result) {
                        'function', 'the spans of its runs together');
 }
 
-const kMostSteps = 300;  // columns of a device
-
-// Of each so many steps in a row the longest.
-function LongestOfEach(group, steps) {
-  if (group <= 1) return steps;
-  return d3.range(0, steps.length, group).map((at) =>
-    steps.slice(at, at + group).reduce((a, b) => (b.total || 0) > (a.total || 0) ? b : a));
-}
-
-// One small panel a device, one column a step.
+// One small panel a device, one column a step; of many steps those that C++ chose.
 function WhereSteps(result) {
   if (!result.steps || result.steps.length === 0) return null;
   const nameOf = DeviceNamer(result.devices);
-  const all = d3.nest().key(nameOf).entries(result.steps);
-  const group = Math.ceil(d3.max(all, ({values}) => values.length) / kMostSteps);
+  const count = (Kept(result, 'steps') || {all: result.steps.length}).all;
+  const drawn = result.drawn && result.drawn.steps || result.steps;
+  const all = d3.nest().key(nameOf).entries(drawn);
   const devices = all.slice(0, 8).map(({key, values}) => ({
     name: key,
-    steps: LongestOfEach(group, values.map((row) =>
-      ({name: `${key}, step ${row.name}`, ...Partition(row)}))),
+    steps: values.map((row) => ({name: `${key}, step ${row.name}`, ...Partition(row)})),
   }));
   const steps = devices.flatMap((device) => device.steps).filter((step) => step.total !== null);
   if (steps.length === 0) return null;
@@ -835,10 +861,11 @@ function WhereSteps(result) {
   const longest = steps.find((step) => step.total === high);
   return {
     name: 'where-steps', title: 'Each step',
-    finding: `${Counted(result.steps.length, 'step')}; the longest is ${longest.name}, ` +
+    whole: true,
+    finding: `${Counted(count, 'step')}; the longest is ${longest.name}, ` +
              `${TimeText(high)}.`,
     how: 'In the order in which they began; a column\'s height is the step\'s time.' +
-         (group > 1 ? ` Of each ${group} steps the longest is drawn.` : '') +
+         (count > drawn.length ? ' Of each few in a row the longest is drawn.' : '') +
          (all.length > devices.length
              ? ` ${Counted(all.length - devices.length, 'more device')} in the table.` : ''),
     legend: LegendOf(steps),
@@ -887,9 +914,10 @@ function ReportDevices(result) {
   const most = Busiest(known);
   return {
     name: 'report-devices', title: 'Time of each device',
-    finding: (most ? `${LargestParts(most)}, of ${TimeText(most.total)}`
+    finding: (most ? LargestParts(most) + (most.total ? `, of ${TimeText(most.total)}` : '')
                    : 'no device has a known time') + '.',
-    how: 'From the first start to the last end on the device.' +
+    how: 'Of each device\'s own first start to last end; busy % in the table is of the time of all' +
+         ' devices together.' +
          (active.length > rows.length
              ? ` ${Counted(active.length - rows.length, 'more device')} in the table.` : '') +
          (quiet ? ` ${Counted(quiet, 'device')} executed nothing.` : ''),
@@ -901,14 +929,14 @@ function ReportDevices(result) {
 // The runs of the functions that took longest: median, its interval, and the runs themselves
 // where the report has them.
 function ReportFunctions(result) {
-  const nameOf = DeviceNamer(result.functions);
+  const nameOf = DeviceNamer(result.functions), drawn = result.drawn && result.drawn.samples;
   const several = new Set(result.functions.map(nameOf)).size > 1;
   const metric = `${(result.options && result.options.metric) || 'active'}_ps`;
   const total = (row) => row[metric].mean * row[metric].n;
   const known = result.functions.filter((row) => row[metric] && Num(row[metric].median) !== null);
   const rows = known.sort((a, b) => total(b) - total(a)).slice(0, 12)
       .map((row) => FunctionRow(row, several ? `${row.function} ${nameOf(row)}` : row.function,
-                                metric, result.samples || []));
+                                metric, drawn || result.samples || []));
   if (rows.length === 0) return null;
   for (const row of Distinct(rows)) row.tip[0] = row.name;
   const without = result.functions.length - known.length;
@@ -926,6 +954,7 @@ function ReportFunctions(result) {
                   : '.') +
          (known.length > rows.length
              ? ` ${Counted(known.length - rows.length, 'more row')} not drawn.` : '') +
+         (sampled && drawn ? ' Of many runs each few-th is drawn.' : '') +
          (without ? ` ${Counted(without, 'function')} without a known time.` : '') +
          (LogSpread(rows) ? ' The axis is logarithmic.' : ''),
     draw: (svg, width) => DrawRuns(svg, width, rows),
@@ -1108,7 +1137,7 @@ function HeadroomAnswered(result) {
   }
   const rows = Array.from(sums, ([name, of]) => ({name, total: d3.sum(Array.from(of.values())),
     parts: Array.from(of, ([why, value]) => ({
-      key: why || 'roof', value, fill: why ? 'unknown' : 'compute',
+      key: why || 'roof', value, fill: why ? 'unknown' : 'busy',
       text: why ? `no answer: ${why.replace(/_/g, ' ')}` : 'has a roof'}))
         .sort((a, b) => (b.key === 'roof') - (a.key === 'roof') || b.value - a.value)}))
       .filter((row) => row.total > 0).slice(0, kMostRows);
@@ -1117,7 +1146,7 @@ function HeadroomAnswered(result) {
     name: 'headroom-answered', title: 'Time that has an answer, and that has none',
     finding: `${LargestParts(Busiest(rows))}.`,
     how: 'Of all ops. What has no roof is hatched: what could be had back of it is unknown, not 0.',
-    legend: [{text: 'has a roof', fill: 'compute'}, {text: 'no answer', fill: 'unknown'}],
+    legend: [{text: 'has a roof', fill: 'busy'}, {text: 'no answer', fill: 'unknown'}],
     draw: (svg, width) => DrawStacks(svg, width, rows, true),
   };
 }
@@ -1313,7 +1342,7 @@ function DiffWaterfall(result) {
              `${kDiffVerdicts[result.total.verdict] || result.total.verdict}` +
              (first ? `. The largest change: ${first.name}, ${TimeText(first.delta, '+', scale)}.`
                     : '.'),
-    how: axis + (steps.some((step) => !step.proved) ? 'Pale: not proved.' : ''),
+    how: axis + 'What is most beyond chance first. ' + (steps.some((step) => !step.proved) ? 'Pale: not proved.' : ''),
     legend: [{text: 'more', fill: 'more'}, {text: 'less', fill: 'less'},
              {text: 'total', fill: 'total'}],
     draw: (svg, width) => DrawWaterfall(svg, width, base, head, steps, scale),
@@ -1381,8 +1410,8 @@ const kVerdictFills = {
 // rows: {name, ratio, ci, verdict, tip}.
 function DrawIntervals(svg, width, rows, band, title) {
   const margin = NameMargin(rows.map((row) => row.name), width);
-  const words = width > 560 ? 120 : 12;
-  const step = 28, top = 4, bottom = top + step * rows.length;
+  const narrow = width <= 560, words = narrow ? 12 : 120;  // verdicts: behind, or below the name
+  const step = narrow ? 42 : 28, top = 4, bottom = top + step * rows.length;
   const x = d3.scaleLinear().domain(IntervalDomain(rows, band))
       .range([margin.space, width - words]);
   svg.append('rect').attr('class', 'band').attr('y', top).attr('height', bottom - top)
@@ -1392,12 +1421,11 @@ function DrawIntervals(svg, width, rows, band, title) {
       .attr('y2', bottom);
   rows.forEach((row, i) => {
     const y = top + i * step + step / 2;
-    RowName(svg, row.name, margin, y, true);
+    RowName(svg, row.name, margin, narrow ? y - 8 : y, true);
     DrawInterval(svg, row, x, y);
-    if (words > 100) {
-      svg.append('text').attr('class', 'value').attr('x', width - words + 10).attr('y', y)
-          .attr('dy', '0.35em').text(row.verdict.replace(/_/g, ' '));
-    }
+    svg.append('text').attr('class', 'value').attr('text-anchor', narrow ? 'end' : 'start')
+        .attr('x', narrow ? margin.space - 8 : width - words + 10).attr('y', narrow ? y + 8 : y)
+        .attr('dy', '0.35em').text(row.verdict.replace(/_/g, ' '));
   });
   BottomAxis(svg, x, bottom, width, (v) => ChangeText(1 + v).replace(/\.0+ /, ' '));
   const side = (anchor, at, text) => svg.append('text').attr('class', 'axis-title')
@@ -1505,11 +1533,16 @@ function PickIntervals(result) {
 
 // ---------------------------------------------------------------- views: tree
 
-const kMostNodes = 100000, kNodeHeight = 24;
+const kNodeHeight = 24;
 
-// Rows with `parent` as a hierarchy, under one root; several devices are a level of their own.
+// Rows with `parent` as a hierarchy, under one root; several devices are a level of their own. Time
+// of rows that the page has not is as if it were of the row above them.
 function TreeOf(result) {
-  const rows = result.tree.slice(0, kMostNodes);
+  const rows = result.tree, kept = Kept(result, 'tree'), below = {};
+  if (kept) {
+    for (const row of rows) below[row.parent] = (below[row.parent] || 0) + Num(row.total_ps);
+  }
+  const own = (row, id) => kept ? Math.max(0, Num(row.total_ps) - (below[id] || 0)) : Num(row.self_ps);
   const nameOf = DeviceNamer(rows);
   const devices = Array.from(new Set(rows.map(nameOf)));
   const several = devices.length > 1;
@@ -1517,10 +1550,12 @@ function TreeOf(result) {
   if (several) {
     devices.forEach((name) => nodes.push({id: `d ${name}`, parent: 'all', name, self: 0}));
   }
-  rows.forEach((row, i) => nodes.push({
-    id: String(i), name: row.name, row,
-    parent: row.parent !== null ? String(row.parent) : several ? `d ${nameOf(row)}` : 'all',
-    self: Num(row.self_ps) === null ? 0 : Num(row.self_ps)}));
+  rows.forEach((row, i) => {
+    const id = kept ? kept.rows[i] : i;
+    nodes.push({
+      id: String(id), name: row.name, row, self: own(row, id) || 0,
+      parent: row.parent !== null ? String(row.parent) : several ? `d ${nameOf(row)}` : 'all'});
+  });
   return d3.stratify().id((node) => node.id).parentId((node) => node.parent)(nodes)
       .sum((node) => node.self);
 }
@@ -1530,7 +1565,6 @@ function TreeIcicle(result) {
   const root = d3.partition()(TreeOf(result));
   if (!(root.value > 0)) return null;
   const unknown = result.tree.filter((row) => Num(row.self_ps) === null).length;
-  const left = result.tree.length - kMostNodes;
   const largest = root.leaves().sort((a, b) => b.value - a.value)[0];
   const view = {focus: root};
   return {
@@ -1540,8 +1574,7 @@ function TreeIcicle(result) {
     how: 'Width: own time, and that of what is below. Programs of one function are' +
          ' one. Click, or Enter, shows a part alone; a' +
          ' click on what is above leads back.' +
-         (unknown ? ` ${Counted(unknown, 'row')} of unknown own time: no width.` : '') +
-         (left > 0 ? ` ${Counted(left, 'more row')} in the table.` : ''),
+         (unknown ? ` ${Counted(unknown, 'row')} of unknown own time: no width.` : ''),
     draw: (svg, width) => DrawIcicle(svg, width, root, view.focus),
     act: (node) => { view.focus = node === view.focus && node.parent ? node.parent : node; },
   };
@@ -1749,7 +1782,7 @@ function EnergyTimelines(result) {
     name: 'energy-timeline', title: 'Power, and what ran',
     finding: panels.map(({name, high}) => `${name}: at most ${FigureText(high, 'W')}`).join('; ') +
              '.',
-    how: 'Line: measured; dashed: explained by what ran; hatched: not covered. Below: what ran,' +
+    how: 'Line: measured; dashed: explained by what ran; hatched: not covered, or a gap. Below: what ran,' +
          ' the fuller the colour, the more of the time.' +
          (lanes > 6 ? ' The six that ran longest.' : '') +
          (all.length > panels.length
@@ -2018,8 +2051,8 @@ function LevelsOf(lane, events, range) {
   return levels;
 }
 
-// The first item that ends after `from`.
-const FirstInView = (items, from) => d3.bisectRight(items.reach, from);
+// The first item that ends at `from` or later: one may take no time.
+const FirstInView = (items, from) => d3.bisectLeft(items.reach, from);
 
 // ---------------------------------------------------------------- timeline: view
 
@@ -2045,8 +2078,10 @@ class Timeline {
   Build() {
     const events = d3.sum(this.data.lanes, (lane) => lane.count);
     const left = this.data.lanes_left_out;
+    const clocks = Array.from(new Set(this.data.lanes.map((lane) => lane.clock))).filter(Boolean);
     const finding = `${Counted(events, 'event')} in ${Counted(this.lanes.length, 'lane')}` +
-                    ` over ${this.Time(this.to - this.from)}.`;
+                    ` over ${this.Time(this.to - this.from)}` +
+                    (clocks.length ? `, by the ${clocks.join(' or ')} clock` : '') + '.';
     this.element = Element('figure', {'data-figure': 'timeline', class: 'timeline'},
       Element('figcaption', {}, Element('strong', {text: 'Timeline'}), ' ',
         Element('span', {class: 'finding', text: finding}), ' ',
@@ -2085,8 +2120,8 @@ class Timeline {
   }
 
   Keys() {
-    const entries = this.names.slice(0, 6).map((name, i) =>
-      ({text: Shortened(name, 32), fill: `name-${i}`}));
+    const first = this.names.slice(0, 6), shown = Apart(first, (name) => Shortened(name, 32));
+    const entries = first.map((name, i) => ({text: shown(name), fill: `name-${i}`}));
     if (this.names.length > 6) entries.push({text: 'other names', fill: 'name-6'});
     return Legend(entries);
   }
@@ -2122,6 +2157,8 @@ class Timeline {
       this.width = width;
       const longest = d3.max(this.lanes, (lane) => WidthOf(Shortened(lane.label, 60))) + 12;
       this.left = Math.min(Math.max(70, longest), Math.max(110, width * 0.25));
+      this.shown = Apart(this.lanes.map((lane) => lane.label),
+                         (label) => FittedText(label, this.left - 8));
       this.height = kAxisHeight + kLaneHeight * this.lanes.length + 4;
       const extent = [[this.left, 0], [width, this.height]];
       this.zoom.extent(extent).translateExtent(extent)
@@ -2231,8 +2268,7 @@ class Timeline {
     const top = kAxisHeight + i * kLaneHeight;
     context.textAlign = 'left';
     context.fillStyle = this.cursor && this.cursor.lane === i ? this.colors.ink : this.colors.soft;
-    context.fillText(FittedText(lane.label, this.left - 8), 0,
-                     top + kLaneHeight / 2);
+    context.fillText(this.shown(lane.label), 0, top + kLaneHeight / 2);
     context.fillStyle = this.colors.line;
     context.fillRect(this.left, top + kLaneHeight - 1, this.width - this.left, 1);
     const pixels = x(1) - x(0);
@@ -2258,9 +2294,9 @@ class Timeline {
   PaintItems(context, lane, items, top, x, from, to) {
     const {start, end, name, busy, count} = items;
     const height = kLaneHeight - 5;
-    const last = d3.bisectLeft(start, to);
+    const last = d3.bisectRight(start, to);
     const paint = (i) => {
-      const left = Math.max(x(start[i]), this.left - 4);
+      const left = Math.min(Math.max(x(start[i]), this.left - 4), this.width - 1);
       const width = Math.max(1, Math.min(x(end[i]), this.width + 4) - left);
       const fill = context.fillStyle = this.ColorOf(lane, name[i], i);
       const single = !count || count[i] === 1;
@@ -2517,6 +2553,11 @@ function MakeFigures(result, index, path = '') {
     try {
       const spec = make(result);
       if (!spec) continue;
+      const kept = Kept(result, before);
+      if (kept && !spec.whole) {
+        spec.how += ` Of ${d3.format(',')(kept.rows.length)} of ${Counted(kept.all, 'row')}, all that ` +
+                    'the page has.';
+      }
       figure = new Figure(spec);
     } catch (error) {
       main.prepend(Element('p', {class: 'note', text: `A chart is missing: ${error.message}`}));
@@ -2578,9 +2619,9 @@ function AddTheme(figures) {
 async function Main() {
   let documents = [], tables = [], timeline;
   try {
-    let drawn;
-    ({documents, tables = [], drawn = {}, timeline} = await OpenData());
-    if (documents.length) documents[0].drawn = drawn;
+    let drawn, kept;
+    ({documents, tables = [], drawn = {}, kept = {}, timeline} = await OpenData());
+    if (documents.length) Object.assign(documents[0], {drawn, kept});
   } catch (error) {
     (document.querySelector('main') || document.body).prepend(Element('p', {
       class: 'note', text: `No charts: the page's data cannot be opened (${error.message}).`}));

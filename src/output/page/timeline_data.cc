@@ -267,8 +267,8 @@ std::string TimelineData(Timeline timeline) {
   for (size_t i = 0; i < shown; ++i) {
     absl::StrAppend(&json, i == 0 ? "" : ",", "{\"device\":", Quoted(names.Name(lanes[i].device)),
                     ",\"name\":", Quoted(lanes[i].name_of_lane()), ",\"of\":\"",
-                    Absl(kKinds[static_cast<size_t>(lanes[i].of)]),
-                    "\",\"count\":", lanes[i].size());
+                    Absl(kKinds[static_cast<size_t>(lanes[i].of)]), "\",\"clock\":\"",
+                    Absl(ClockName(lanes[i].clock)), "\",\"count\":", lanes[i].size());
     if (!detail.whole[i]) PutBins(lanes[i], detail.bin_bits, &json);
     PutEvents(lanes[i], detail.whole[i] ? 0 : detail.least, &json);
     json.append("}");

@@ -907,6 +907,90 @@ class ProgramsPages(unittest.TestCase):
         self.assertEqual((page.problems, page.requests), ([], []))
         return page.evaluate(f"document.querySelector('[data-figure={name}]').textContent")
 
+    def test_gaps_of_power_are_hatched_beside_what_ran(self):
+        log = (TESTDATA / "energy/replayed.power.jsonl").read_text().splitlines(keepends=True)
+        first = json.loads(log[0])["t"]
+        (self.root / "gap.jsonl").write_text("".join(
+            line for line in log if not 2e9 < json.loads(line)["t"] - first < 2.6e9))
+        for command, figure in (
+                (["energy", TESTDATA / "energy/jax_cpu_mixture.xplane.pb", "--power"],
+                 "energy-timeline"), (["power", "replay"], "power-series")):
+            page = self.open([*command, self.root / "gap.jsonl"])
+            widths = page.evaluate(
+                f"Array.from(document.querySelectorAll('[data-figure={figure}] .gap'), "
+                "(gap) => Number(gap.getAttribute('width')))")
+            wide = [width for width in widths if 50 < width < 150]  # 0.6 of 6 s
+            self.assertEqual(len(wide), 1, (figure, widths))
+            page.close()
+
+    def test_figures_are_of_all_steps_and_runs_where_lists_are_cut(self):
+        plane, count = Plane("/device:GPU:0"), 10_500
+        line = plane.line("Stream #1", timestamp_ns=0)
+        for i in range(count):
+            duration = 10_000_000 + i % 100 + (5_000_000 if i == 77 else 0)
+            line.event("k", 20_000_000 * i, duration, hlo_module="jit_f", program_id=Unsigned(1))
+        (self.root / "steps.xplane.pb").write_bytes(space(plane))
+        page = self.open(["where", self.root / "steps.xplane.pb"])
+        text = self.figure(page, "where-steps")
+        self.assertIn("10,500 steps; the longest is GPU:0, step 77, 15.000 us.", text)
+        columns = page.evaluate("document.querySelectorAll('[data-figure=where-steps] .mark').length")
+        self.assertEqual(columns, 300)  # 35 steps each
+        words = "10,000 of 10,500 steps, the longest; all are in --format json"
+        self.assertIn(f"The page's data has {words}.", page.evaluate("document.body.innerText"))
+        page.close()
+        page = self.open(["where", "--steps", self.root / "steps.xplane.pb"])
+        self.assertIn(words, page.evaluate("document.querySelector('[data-table=steps]').innerText"))
+        self.assertIn("of 10,000 rows", page.evaluate("document.querySelector('[data-table=steps] .count').innerText"))
+        page.close()
+        page = self.open(["report", "--samples", self.root / "steps.xplane.pb"])
+        self.assertIn("10,500 runs", self.figure(page, "report-functions"))
+        drawn = page.evaluate("d3.sum(document.querySelectorAll('.histogram'), (e) => e.dataset.count)")
+        self.assertEqual(drawn, 3500)  # each third
+        page.close()
+
+    def test_events_that_take_no_time_are_seen(self):
+        for count, words in ((1, "GPU:0: nothing took any time."), (3, "GPU:0: 100.0 % idle")):
+            plane = Plane("/device:GPU:0")
+            line = plane.line("Stream #1", timestamp_ns=0)
+            for i in range(count):
+                line.event(f"k{i}", 1000 * i, 0)
+            (self.root / "zero.xplane.pb").write_bytes(space(plane))
+            page = self.open([self.root / "zero.xplane.pb"])
+            self.assertIn(words, self.figure(page, "report-devices"))
+            coloured = page.evaluate(f"""(() => {{
+              const {{width, height}} = {CANVAS}, context = {CANVAS}.getContext('2d');
+              const row = context.getImageData(0, height - 14, width, 1).data;
+              return d3.range(width).filter((x) => d3.deviation(row.slice(4 * x, 4 * x + 3)) > 15); }})()""")
+            apart = [at for at, before in zip(coloured, [-2, *coloured]) if at - before > 1]
+            self.assertEqual(len(apart), count, coloured)
+            page.close()
+
+    def test_names_that_differ_in_their_middle_are_told_apart(self):
+        plane = Plane("/device:GPU:0")
+        line = plane.line("Stream #1", timestamp_ns=0)
+        for i, name in enumerate(ALIKE):
+            line.event(name, 1_000_000 * i, 1_000_000 - i)
+        (self.root / "alike.xplane.pb").write_bytes(space(plane))
+        page = self.open([self.root / "alike.xplane.pb"])
+        for selector in (".timeline .legend span", "[data-figure=report-kernels] .name"):
+            shown = page.evaluate(f"Array.from(document.querySelectorAll('{selector}'), "
+                                  "(e) => e.firstChild.textContent)")
+            self.assertEqual(len(set(shown)), 2, shown)
+
+    def test_a_narrow_page_has_its_verdicts(self):
+        page = self.open(["compare", *SIDES_OF], width=400)
+        words = page.evaluate("Array.from(document.querySelectorAll('[data-figure=compare-intervals] "
+                              "svg .value'), (e) => [e.textContent, e.getBoundingClientRect().left])")
+        self.assertIn("too little data", [text for text, _ in words])
+        self.assertTrue(all(left >= 0 for _, left in words), words)
+
+    def test_wide_tables_fit_the_paper(self):
+        page = self.open(["kernels", VARIANTS, "--wide"])
+        page.call("Emulation.setEmulatedMedia", media="print")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        self.assertLess(page.evaluate("document.querySelector('table').style.width = 'min-content',"
+                                      "document.querySelector('table').offsetWidth"), 1035)
+
     def test_the_race_of_a_tuning(self):
         self.harness("tune", "--store", "tune.db")
         page = self.open(["tune", "show", "1", "--store", self.root / "tune.db"])
