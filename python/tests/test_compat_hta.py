@@ -124,6 +124,7 @@ def synthetic(seed):
             stream = choose.choice([0, 7, 7, 20, "7", "x", -1, -2])
             events.append(kernel(ts, dur, choose.choice(names), correlation, stream,
                                  choose.choice(["kernel", "gpu_memcpy", "cuda_sync"])))
+            events[-1]["pid"] = choose.choice([0, 0, 1])
         elif kind < 0.85:
             events.append(launch(ts, correlation, choose.choice(["cuda_runtime", "cuda_driver"])))
         else:
@@ -271,12 +272,17 @@ class Differences(unittest.TestCase):
     def test_the_last_step_and_what_has_no_launch(self):
         events = [step(0, 0, 100), step(1, 100, 100_000), launch(10, 1), launch(110, 2),
                   kernel(20, 5, "gemm", 1), kernel(120, 7, "gemm", 2), kernel(1, 2, "gemm", 99)]
-        for with_last, kernels in ((False, 5), (True, 12)):
-            theirs, ours = self.both(events, with_last)
-            self.assertEqual(breakdown(theirs)[1]["sum (us)"].sum(), kernels)
-            self.assertEqual(ours.get_gpu_kernel_breakdown()[1][0]["sum (us)"], kernels)
+        for with_last, sum_us in ((False, 5), (True, 12)):
+            self.check_sum(events, sum_us, with_last)
         rows = xplane_time.open(pathlib.Path(self.folder, "trace.json")).kernels()
         self.assertEqual([(row["count"], row["total_ps"]) for row in rows], [(3, 14 * PS)])
+        self.check_sum([*events, launch(11, 1, "cuda_driver")], 10)  # of two launches
+        self.check_sum(events[1:], 14)  # one step
+
+    def check_sum(self, events, sum_us, with_last=False):
+        theirs, ours = self.both(events, with_last)
+        self.assertEqual(breakdown(theirs)[1]["sum (us)"].sum(), sum_us)
+        self.assertEqual(ours.get_gpu_kernel_breakdown()[1][0]["sum (us)"], sum_us)
 
     def test_an_operator_with_a_stream_counts(self):
         events = [step(0, 0, 100), step(1, 100, 100), launch(10, 1), kernel(20, 5, "triton_mm", 1),
@@ -312,21 +318,25 @@ class Differences(unittest.TestCase):
         ours = (sum(row["count"] for row in rows), sum(row["total_ps"] for row in rows) / PS)
         self.assertEqual([*kernel_us, ours], [(5500, 318_168), (6875, 390_237), (7747, 449_763)])
 
+    @unittest.skipUnless(KINETO.is_dir(), "no shared traces here")
+    def test_recorded_in_nanoseconds(self):
         mi300 = self.with_far_ids(KINETO / "mi300_resnet_ddp.json.gz")
-        theirs = analyzed({0: mi300})
+        theirs, ours = analyzed({0: mi300}), hta.TraceAnalysis({0: mi300})
         rounded = records(theirs.get_temporal_breakdown(visualize=False))[0]
-        exact = hta.TraceAnalysis({0: mi300}).get_temporal_breakdown()[0]
+        exact = ours.get_temporal_breakdown()[0]
         self.assertEqual([round(row["kernel_time(us)"] - row["idle_time(us)"], 3) for row in (rounded, exact)],
                          [54_976, 56_234.067])
+        self.assertEqual(self.kernel_us(theirs), self.kernel_us(analyzed({0: mi300}, True)))
         frame = theirs.t.get_trace(0)
         of_device = frame[frame["stream"].ne(-1)]
-        self.assertEqual(of_device["iteration"].notna().sum(), 12)
-        self.assertEqual(len(of_device), 2685)
+        self.assertEqual((of_device["iteration"].notna().sum(), len(of_device)), (12, 2685))
         with unrounded():
-            types = {row["kernel_type"]: row["sum"] for row in records(breakdown(analyzed({0: mi300}))[0])}
-        ours = hta.TraceAnalysis({0: mi300}).get_gpu_kernel_breakdown()[0]
-        exact = {row["kernel_type"]: row["sum"] for row in ours}
-        self.assertEqual((types["COMPUTATION"], exact["COMPUTATION"]), (6876, 7316.921))
+            theirs = analyzed({0: mi300})
+        types = [{row["kernel_type"]: row["sum"] for row in rows} for rows in (
+            records(breakdown(theirs)[0]), ours.get_gpu_kernel_breakdown()[0])]
+        self.assertEqual([row["COMPUTATION"] for row in types], [6876, 7316.921])
+        for name, time_us in records(theirs.get_temporal_breakdown(visualize=False))[0].items():
+            self.assertAlmostEqual(time_us, exact[name], delta=0.002)
 
     def kernel_us(self, analyzer):
         frame = analyzer.t.get_trace(0)
