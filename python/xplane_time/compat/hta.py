@@ -54,8 +54,8 @@ class TraceAnalysis:
     them all of `trace_dir`, which is also where relative names are.
 
     With one ProfilerStep, or none, all kernels count. With more, over all ranks, those launched
-    before the last one begins; `include_last_profiler_step`: before it ends. Errors: ArgumentError,
-    NothingFoundError, those of xplane_time.open().
+    before the last one begins; `include_last_profiler_step`: at any time, after it, too. Errors:
+    ArgumentError, NothingFoundError, those of xplane_time.open().
     """
 
     def __init__(self, trace_files: Mapping[int, PathText] | Sequence[PathText] | None = None,
@@ -175,15 +175,14 @@ def _counted(events: list[_Event], steps: set[str], with_last: bool) -> list[_Ke
     if len(steps) < 2:
         return [event.kernel for event in events if event.stream != _NONE]
     host = [event for event in events if not event.on_device]
-    of_steps = [event.kernel for event in host if event.kernel.name in steps]
-    if not of_steps:
+    starts_ps = [event.kernel.start_ps for event in host if event.kernel.name in steps]
+    if not starts_ps:
         return []
-    if with_last:
-        end_ps = max(step.end_ps for step in of_steps)
-        host = [event for event in host if event.kernel.start_ps <= end_ps]
-    else:
-        start_ps = max(step.start_ps for step in of_steps)
-        host = [event for event in host if event.kernel.start_ps < start_ps]
+    # With the last one, the original asks whether they start before its end: they from the first
+    # event on, the end by the clock of the trace, which is later than all of them.
+    if not with_last:
+        last_ps = max(starts_ps)
+        host = [event for event in host if event.kernel.start_ps < last_ps]
     launches = collections.Counter(event.correlation for event in host)
     counted = [event.kernel for event in host if event.stream != _NONE]
     for event in events:
