@@ -353,6 +353,8 @@ class Differences(unittest.TestCase):
         frame = theirs.t.get_trace(0)
         of_device = frame[frame["stream"].ne(-1)]
         self.assertEqual((of_device["iteration"].notna().sum(), len(of_device)), (12, 2685))
+        steps = xplane_time.open(mi300).samples(function="^ProfilerStep$")
+        self.assertEqual(steps["kernels"], [895] * 3)
         with unrounded():
             theirs = analyzed({0: mi300})
         types = [{row["kernel_type"]: row["sum"] for row in rows} for rows in (
