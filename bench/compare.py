@@ -5,8 +5,9 @@
     bench/compare.py --scaling [TRACE...]
 
 Without TRACE, a TPU- and a GPU-shaped one of about 80 and 190 MB are made. PYTHON is an
-interpreter with jax, tune-jax or xprof installed. Every row is run once a round; times are
-medians, memory is the highest peak. Exit status 1 where a row of ours fails.
+interpreter with jax, tune-jax, xprof or HolisticTraceAnalysis installed, which reads traces of
+PyTorch (.json, .json.gz), as only it does. Every row is run once a round; times are medians, memory is
+the highest peak. Exit status 1 where a row of ours fails.
 """
 import argparse
 import json
@@ -44,6 +45,13 @@ data = reader.parse_profile_from_bytes(pathlib.Path(sys.argv[1]).read_bytes())
 find = lambda kind: reader.find_device_plane_ids(data, kind)
 for plane in find("tpu") or find("device:gpu") or find("cpu"):
     print(len(reader.get_events_from_plane(data, plane, prefix_filter="jit_")))
+"""
+HTA = """
+import sys
+from hta.trace_analysis import TraceAnalysis
+analysis = TraceAnalysis({0: sys.argv[1]}, "/")
+analysis.get_gpu_kernel_breakdown(visualize=False)
+analysis.get_temporal_breakdown(visualize=False)
 """
 
 
@@ -168,8 +176,12 @@ def has(python, module):
     return done.returncode == 0
 
 
-def peer_rows(python):
-    """Functions from a trace to a row, for whatever is installed."""
+def is_kineto(trace):
+    return ".json" in trace.suffixes
+
+
+def peer_rows(python, kineto):
+    """Functions from a trace to a row, for whatever is installed that reads such a trace."""
     rows, missing = [], []
 
     def add(there, name, command):
@@ -177,6 +189,11 @@ def peer_rows(python):
             rows.append(lambda trace: Row(name, [*command(str(trace))], maps_file=False))
         else:
             missing.append(name)
+
+    if kineto:
+        add(has(python, "hta.trace_analysis"), "HolisticTraceAnalysis",
+            lambda trace: (python, "-c", HTA, os.path.abspath(trace)))
+        return rows, missing
 
     xprof = shutil.which("xprof", path=str(pathlib.Path(python).parent))
     add(has(python, "jax.profiler"), "ProfileData loop (jax)",
@@ -190,11 +207,13 @@ def peer_rows(python):
 
 def our_rows(tools, trace):
     events = tools.events(trace)
+    parser = [] if is_kineto(trace) else [
+        Row("generated parser, parse only", [tools.parse_only, str(trace)], ours=True)]
     return [Row("xplane-time, 1 thread", tools.report(trace, 1), ours=True),
             Row("xplane-time, 2 threads", tools.report(trace, 2), ours=True),
             Row("xplane-time events --format csv", events, ours=True,
                 output_bytes=output_size(events)),
-            Row("generated parser, parse only", [tools.parse_only, str(trace)], ours=True),
+            *parser,
             Row("plain read of the bytes", [tools.parse_only, "--read", str(trace)], ours=True)]
 
 
@@ -242,9 +261,10 @@ def print_machine(tools):
 
 
 def compare(tools, traces, arguments):
-    peers, missing = peer_rows(arguments.peers) if arguments.peers else ([], [])
-    failed = False
+    missing, failed = {}, False
     for trace in traces:
+        peers, lacking = peer_rows(arguments.peers, is_kineto(trace)) if arguments.peers else ([], [])
+        missing.update(dict.fromkeys(lacking))
         file_bytes = trace.stat().st_size  # output_size() below also warms the page cache
         rows = our_rows(tools, trace) + [peer(trace) for peer in peers]
         rounds_of(rows, arguments)

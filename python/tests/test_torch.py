@@ -1,4 +1,4 @@
-"""LayerPowerProfiler: with modules that are made up, and with PyTorch where it is.
+"""xplane_time.torch: with modules that are made up, and with PyTorch where it is.
 
 PyTorch is Debian's (python3-torch, CPU); python/tests/run.sh finds it. Sensors are files that are
 made up, powers that are stated, and the scripted NVML of tests/power.
@@ -26,7 +26,7 @@ from unittest import mock
 import test_docs
 import xplane_time
 from xplane_time import power
-from xplane_time.torch import LayerPowerProfiler
+from xplane_time.torch import CaptureError, LayerPowerProfiler, capture, profile
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 FAKE_NVML = REPOSITORY / "build" / "tests" / "libfake_nvml.so"
@@ -770,6 +770,95 @@ def tiny_language_model():
     return Model(), tokenizer
 
 
+class FakeTorch:
+    """A torch whose GPU runs a kernel in every call, 10 us each; its profiler writes Kineto's JSON."""
+
+    __version__ = "9.9"
+
+    def __init__(self, on_gpu=True):
+        self.on_gpu, self.events, self.now_us, self.active, self.with_stack = on_gpu, [], 100, None, None
+        self.cuda = types.SimpleNamespace(is_available=lambda: on_gpu, is_initialized=lambda: True,
+                                          current_device=lambda: 0, synchronize=self.synchronize)
+        self.profiler = types.SimpleNamespace(profile=self.profile, record_function=self.record_function)
+        self.synchronized_us = []
+
+    def synchronize(self, device):
+        self.synchronized_us.append(self.now_us)
+
+    def profile(self, with_stack):
+        self.with_stack = with_stack
+        return types.SimpleNamespace(start=self.start, stop=self.stop, export_chrome_trace=self.export)
+
+    def start(self):
+        if self.active:
+            raise RuntimeError("Profiler is already enabled")
+        self.active, self.events = True, []
+
+    def stop(self):
+        self.active = False
+
+    def export(self, path):
+        pathlib.Path(path).write_text(json.dumps({"traceEvents": self.events}))
+
+    def add(self, cat, pid, name, ts, dur, **args):
+        self.events.append({"ph": "X", "cat": cat, "pid": pid, "tid": 7, "name": name, "ts": ts,
+                            "dur": dur, "args": args})
+
+    @contextlib.contextmanager
+    def record_function(self, name):
+        begin_us = self.now_us
+        yield
+        self.add("user_annotation", 1, name, begin_us, self.now_us - begin_us)
+
+    def model(self, x, scale=1):
+        self.now_us += 50
+        self.add("cuda_runtime", 1, "cudaLaunchKernel", self.now_us - 49, 2, correlation=self.now_us)
+        if self.on_gpu:
+            self.add("kernel", 0, f"gemm_{x * scale}", self.now_us - 30, 10, correlation=self.now_us, stream=7)
+        if x == "fails":
+            raise ZeroDivisionError
+
+
+class Captures(unittest.TestCase):
+    def setUp(self):
+        self.torch = FakeTorch()
+        self.enterContext(mock.patch.dict(sys.modules, torch=self.torch))
+
+    def test_kernels_of_each_call(self):
+        for inputs, kernel in ((2, "gemm_2"), ((2, 3), "gemm_6"), ({"x": 2, "scale": 4}, "gemm_8")):
+            found = profile(self.torch.model, inputs, repeats=3, warmup=2)
+            rows = [(row["kernel"], row["count"], row["total_ps"]) for row in found.trace.kernels()]
+            self.assertEqual(rows, [(kernel, 3, 30_000_000)])
+            self.assertEqual(found.by_function, {"ProfilerStep": [10_000_000] * 3})
+            self.assertEqual(found.trace.events(["name"], device="all", name="ProfilerStep")["name"],
+                             ["ProfilerStep#0", "ProfilerStep#1", "ProfilerStep#2"])
+
+    def test_the_gpu_is_waited_for_before_and_after(self):
+        profile(self.torch.model, 1, repeats=3, warmup=2)
+        self.assertEqual(self.torch.synchronized_us, [200, 350])
+
+    def test_python_frames(self):
+        for asked in (False, True):
+            profile(self.torch.model, 1, python_frames=asked)
+            self.assertEqual(self.torch.with_stack, asked)
+
+    def test_nothing_ran_on_a_gpu(self):
+        self.torch.on_gpu = False
+        with self.assertRaisesRegex(xplane_time.NothingFoundError, r"torch 9\.9; .* capture\(\) has what ran"):
+            profile(self.torch.model, 1)
+
+    def test_what_fails(self):
+        with self.assertRaises(ZeroDivisionError):
+            profile(self.torch.model, "fails", warmup=0)
+        self.assertFalse(self.torch.active)
+        self.torch.active = True
+        with self.assertRaisesRegex(CaptureError, "already enabled; one trace at a time"):
+            capture(lambda: None)
+        for counts in ({"repeats": 0}, {"warmup": -1}, {"repeats": 1.5}):
+            with self.assertRaises(xplane_time.ArgumentError):
+                profile(self.torch.model, 1, **counts)
+
+
 @unittest.skipUnless(HAS_TORCH, "no torch: apt-get install python3-torch")
 class Torch(World):
     def setUp(self):
@@ -864,6 +953,19 @@ class Torch(World):
         model = torch.nn.Sequential(layer, torch.nn.ReLU(), layer)
         results = LayerPowerProfiler(model, sources="constant:1").profile(torch.randn(2, 4))
         self.assertEqual([row.layer_name for row in results], ["0", "1", "0"])
+
+    def test_a_capture_of_the_cpu(self):
+        torch = self.names["torch"]
+        model, x = torch.nn.Linear(4, 4), torch.randn(2, 4)
+        content = capture(lambda: [model(x) for _ in range(3)])
+        trace = xplane_time.open(content)
+        self.assertEqual(set(trace.planes["plane"]), {"/host:CPU"})
+        events = trace.events(["name", "duration_ps"], device="all")
+        durations_ps = [row["duration_ps"] for row in events if row["name"] == "aten::addmm"]
+        self.assertEqual(len(durations_ps), 3)
+        self.assertGreater(max(durations_ps), 0)
+        with self.assertRaisesRegex(xplane_time.NothingFoundError, r"capture\(\) has what ran"):
+            profile(model, x)
 
 
 if __name__ == "__main__":

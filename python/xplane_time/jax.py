@@ -27,9 +27,8 @@ from typing import Any, Literal
 
 import jax as _typed_jax
 
-import xplane_time
-from xplane_time.errors import ArgumentError, Error, NothingFoundError
-from xplane_time.table import Table
+from xplane_time.captures import CaptureError, Profile, check_counts, read_profile
+from xplane_time.errors import ArgumentError, NothingFoundError
 
 __all__ = ["CaptureError", "Profile", "Timing", "capture", "profile", "time_variants"]
 
@@ -38,16 +37,6 @@ jax: Any = _typed_jax  # some of its functions have no types
 # Names of variants: autotune_fn_INDEX_CALL, so that nobody else's are taken for them.
 _NAME = "autotune_fn_"
 _calls = itertools.count(1)
-
-
-class CaptureError(Error):
-    """The profiler gave no trace."""
-
-    def __init__(self, message: str, code: str = "UNAVAILABLE") -> None:
-        super().__init__(code, message)
-
-    def __reduce__(self) -> tuple[type[Error], tuple[str, str]]:
-        return type(self), (self.message, self.code)
 
 
 def _session_class() -> Any:
@@ -147,47 +136,13 @@ def capture(closure: Callable[[], object], *, python_frames: bool = False) -> by
     return content
 
 
-@dataclasses.dataclass(frozen=True)
-class Profile:
-    """A capture and what was found in it. Times are in picoseconds."""
-
-    trace: xplane_time.Trace
-    samples: Table  # one row a run
-    # Functions whose runs the trace does not tell apart, or did not run equally often in each
-    # call: something that ran before was still running, or is not waited for.
-    uncertain: frozenset[str]
-
-    @property
-    def by_function(self) -> dict[str, list[int]]:
-        """Active times of the runs of each function. Suspect runs are left out, and
-        `uncertain` functions."""
-        return self._times("function")
-
-    @property
-    def by_variant(self) -> dict[str, list[int]]:
-        """The same by variant id (xplane_time.Trace.report: id_pattern)."""
-        return self._times("variant_id")
-
-    def _times(self, key: str) -> dict[str, list[int]]:
-        times: dict[str, list[int]] = {}
-        for row in self.samples:
-            known = row["active_ps"] is not None and row[key] is not None
-            if known and not row["suspect"] and row["function"] not in self.uncertain:
-                times.setdefault(row[key], []).append(row["active_ps"])
-        return times
-
-
 def _read(content: bytes, device: str | None, **options: Any) -> Profile:
-    trace = xplane_time.open(content)
     try:
-        report = trace.report(device=jax.default_backend() if device is None else device,
-                              samples=True, **options)
+        return read_profile(content, device=jax.default_backend() if device is None else device,
+                            **options)
     except NothingFoundError as error:
         raise NothingFoundError(error.code, f"{error.message} (jax {jax.__version__}; on the CPU "
                                 "jax before 0.7.2 may record no executions)") from None
-    uncertain = frozenset(row["function"] for row in report.functions
-                          if row["status"] == "runs_uncertain")
-    return Profile(trace, report.samples, uncertain)
 
 
 def profile(
@@ -202,7 +157,7 @@ def profile(
     `device`: as in xplane_time.Trace.report; jax's default backend where none is given.
     Errors: CaptureError, NothingFoundError (nothing ran on that device), ArgumentError.
     """
-    _check_counts(repeats=repeats, warmup=warmup)
+    check_counts(repeats=repeats, warmup=warmup)
     for _ in range(warmup):
         jax.block_until_ready(closure())
     try:
@@ -264,7 +219,7 @@ def time_variants(
     Errors: ArgumentError (no variants), CaptureError, NothingFoundError (a variant that is
     not in the trace), and whatever compiling or running a variant raises.
     """
-    _check_counts(repeats=repeats, warmup=warmup)
+    check_counts(repeats=repeats, warmup=warmup)
     if not isinstance(variants, Mapping) or not variants:
         raise ArgumentError("INVALID_ARGUMENT", "variants: callables by their ids are needed, as "
                             f"{{'a': f, 'b': g}}, not {type(variants).__name__} of "
@@ -297,13 +252,6 @@ def time_variants(
     for key, original in aliases.items():
         samples[key] = list(samples[original])
     return Timing({key: samples[key] for key in variants}, clock, aliases)
-
-
-def _check_counts(**counts: int) -> None:
-    for name, count in counts.items():
-        least = 0 if name == "warmup" else 1
-        if not isinstance(count, int) or count < least:
-            raise ArgumentError("INVALID_ARGUMENT", f"{name}: at least {least}, not {count!r}")
 
 
 def _compiled(

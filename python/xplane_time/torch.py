@@ -1,11 +1,13 @@
-"""Time, power and energy of a PyTorch model's layers.
+"""Captures of PyTorch models, and time, power and energy of their layers.
 
 >>> from xplane_time.torch import LayerPowerProfiler
 >>> profiler = LayerPowerProfiler(model)                   # doctest: +SKIP
 >>> profiler.profile(inputs)                               # doctest: +SKIP
 >>> profiler.print_summary()                               # doctest: +SKIP
 
-The names are those of GPUPP. A layer is a module without children; the GPU is waited for before
+capture() and profile() are what xplane_time.jax has under these names.
+
+The names of LayerPowerProfiler are those of GPUPP. A layer is a module without children; the GPU is waited for before
 each mark. Powers are read beside the run by xplane_time.power: what is not known is None, never 0,
 and an empty cell. A layer that is shorter than the sensor's window has the power of its neighbours:
 print_summary() says how many are, and estimator="attribution" tells them apart, by a regression
@@ -34,12 +36,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 from xplane_time import EnergyReport, _core, energy_of_layers, power
+from xplane_time.captures import CaptureError, Profile
+from xplane_time.captures_torch import call_with, capture, profile, synchronizer
 from xplane_time.errors import ArgumentError, NothingFoundError, XplaneTimeWarning
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped, unused-ignore]
 
-__all__ = ["LayerMetrics", "LayerPowerProfiler"]
+__all__ = ["CaptureError", "LayerMetrics", "LayerPowerProfiler", "Profile", "capture", "profile"]
 
 PathText = Union[str, "os.PathLike[str]"]
 
@@ -201,7 +205,7 @@ class LayerPowerProfiler:
         ones. Without gradients, and in evaluation mode, which is undone."""
         if num_runs < 1:
             raise ArgumentError("INVALID_ARGUMENT", f"num_runs: 1 or more, not {num_runs}")
-        run = functools.partial(_call, self.model, inputs)
+        run = functools.partial(call_with, self.model, inputs)
         return self._profile(run, num_runs, run if warmup else None)
 
     def profile_generation(self, inputs: Any, max_new_tokens: int = 50, warmup: bool = True,
@@ -211,7 +215,7 @@ class LayerPowerProfiler:
         if generate is None:
             raise ArgumentError("INVALID_ARGUMENT", f"{type(self.model).__name__} has no "
                                 "generate(); profile() takes models that are called")
-        run = functools.partial(_call, generate, inputs, **generate_kwargs)
+        run = functools.partial(call_with, generate, inputs, **generate_kwargs)
         first = functools.partial(run, max_new_tokens=min(2, max_new_tokens))
         return self._profile(functools.partial(run, max_new_tokens=max_new_tokens), 1,
                              first if warmup else None)
@@ -354,7 +358,7 @@ class LayerPowerProfiler:
                 timeline = _Timeline(pauses=self._attributes)
                 if warm_up is not None:
                     warm_up()
-                synchronize = _synchronizer(self.model)
+                synchronize = synchronizer(self.model)
                 with _hooks(self.model, synchronize, timeline):
                     synchronize()
                     timeline.count(_WARM_UP)
@@ -457,15 +461,6 @@ class LayerPowerProfiler:
             self._to_tell.append(message)
 
 
-def _call(function: Callable[..., object], inputs: Any, **options: Any) -> None:
-    if isinstance(inputs, Mapping):
-        function(**inputs, **options)
-    elif isinstance(inputs, (tuple, list)):
-        function(*inputs, **options)
-    else:
-        function(inputs, **options)
-
-
 @contextlib.contextmanager
 def _inference(model: Any) -> Iterator[None]:
     modes = [(module, module.training) for _, module in model.named_modules()]
@@ -477,22 +472,6 @@ def _inference(model: Any) -> Iterator[None]:
     finally:
         for module, training in modes:
             module.training = training
-
-
-def _synchronizer(model: Any) -> Callable[[], None]:
-    """Waits for the GPUs that the model is on; for none without CUDA."""
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_available():
-        return lambda: None
-    devices = {each.device for each in model.parameters() if each.device.type == "cuda"}
-    if not devices and torch.cuda.is_initialized():
-        devices = {torch.cuda.current_device()}
-
-    def synchronize() -> None:
-        for device in devices:
-            torch.cuda.synchronize(device)
-
-    return synchronize
 
 
 @contextlib.contextmanager

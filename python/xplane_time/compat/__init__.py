@@ -2,7 +2,8 @@
 
 `ejkernel`, `tune_jax` and `xprof` have the names, arguments and return values of the
 originals (ejkernel 0.0.80.3, tune-jax 0.8.3, xprof 2.24.2), read traces at our speed, and
-need neither of these packages. docs/migrating.md says where they differ from our own times.
+need none of these packages. So does `hta` (HolisticTraceAnalysis 0.5.0), for traces of PyTorch, in
+rows for frames, and without rounding. docs/migrating.md says where they differ from our own times.
 """
 
 from __future__ import annotations

@@ -1,0 +1,68 @@
+"""What captures of a framework's profiler have in common (xplane_time.jax, xplane_time.torch)."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import xplane_time
+from xplane_time.errors import ArgumentError, Error
+from xplane_time.table import Table
+
+__all__ = ["CaptureError", "Profile", "check_counts", "read_profile"]
+
+
+class CaptureError(Error):
+    """The profiler gave no trace."""
+
+    def __init__(self, message: str, code: str = "UNAVAILABLE") -> None:
+        super().__init__(code, message)
+
+    def __reduce__(self) -> tuple[type[Error], tuple[str, str]]:
+        return type(self), (self.message, self.code)
+
+
+@dataclasses.dataclass(frozen=True)
+class Profile:
+    """A capture and what was found in it. Times are in picoseconds."""
+
+    trace: xplane_time.Trace
+    samples: Table  # one row a run
+    # Functions whose runs the trace does not tell apart, or did not run equally often in each
+    # call: something that ran before was still running, or is not waited for.
+    uncertain: frozenset[str]
+
+    @property
+    def by_function(self) -> dict[str, list[int]]:
+        """Active times of the runs of each function. Suspect runs are left out, and
+        `uncertain` functions."""
+        return self._times("function")
+
+    @property
+    def by_variant(self) -> dict[str, list[int]]:
+        """The same by variant id (xplane_time.Trace.report: id_pattern)."""
+        return self._times("variant_id")
+
+    def _times(self, key: str) -> dict[str, list[int]]:
+        times: dict[str, list[int]] = {}
+        for row in self.samples:
+            known = row["active_ps"] is not None and row[key] is not None
+            if known and not row["suspect"] and row["function"] not in self.uncertain:
+                times.setdefault(row[key], []).append(row["active_ps"])
+        return times
+
+
+def read_profile(content: bytes, **options: Any) -> Profile:
+    """`options`: those of Trace.report()."""
+    trace = xplane_time.open(content)
+    report = trace.report(samples=True, **options)
+    uncertain = frozenset(row["function"] for row in report.functions
+                          if row["status"] == "runs_uncertain")
+    return Profile(trace, report.samples, uncertain)
+
+
+def check_counts(**counts: int) -> None:
+    for name, count in counts.items():
+        least = 0 if name == "warmup" else 1
+        if not isinstance(count, int) or count < least:
+            raise ArgumentError("INVALID_ARGUMENT", f"{name}: at least {least}, not {count!r}")

@@ -1,0 +1,101 @@
+"""PyTorch models in torch.profiler: what of xplane_time.torch is about traces."""
+
+from __future__ import annotations
+
+import importlib
+import pathlib
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from xplane_time.captures import CaptureError, Profile, check_counts, read_profile
+from xplane_time.errors import NothingFoundError
+
+__all__ = ["call_with", "capture", "profile", "synchronizer"]
+
+
+def call_with(function: Callable[..., object], inputs: Any, **options: Any) -> None:
+    """A dict is keyword arguments, a tuple or list are positional ones."""
+    if isinstance(inputs, Mapping):
+        function(**inputs, **options)
+    elif isinstance(inputs, (tuple, list)):
+        function(*inputs, **options)
+    else:
+        function(inputs, **options)
+
+
+def synchronizer(model: Any) -> Callable[[], None]:
+    """Waits for the GPUs that the model is on; for none without CUDA."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return lambda: None
+    parameters = model.parameters() if hasattr(model, "parameters") else ()
+    devices = {each.device for each in parameters if each.device.type == "cuda"}
+    if not devices and torch.cuda.is_initialized():
+        devices = {torch.cuda.current_device()}
+
+    def synchronize() -> None:
+        for device in devices:
+            torch.cuda.synchronize(device)
+
+    return synchronize
+
+
+def capture(closure: Callable[[], object], *, python_frames: bool = False) -> bytes:
+    """Profiles one call with torch.profiler; the bytes of its trace (xplane_time.open() takes them).
+
+    The closure waits for the GPUs that it uses: torch.cuda.synchronize(). `python_frames`: with
+    the calls of Python and of modules; the host is slower then. Errors: CaptureError, and whatever
+    the closure raises.
+    """
+    profiler = importlib.import_module("torch").profiler.profile(with_stack=python_frames)
+    try:
+        profiler.start()
+    except Exception as error:
+        raise CaptureError(f"torch cannot profile now: {error}; one trace at a time: end the other "
+                           "one first") from error
+    try:
+        closure()
+    finally:
+        profiler.stop()
+    with tempfile.TemporaryDirectory(prefix="xplane_time_") as folder:
+        path = pathlib.Path(folder, "capture.pt.trace.json")
+        profiler.export_chrome_trace(str(path))
+        return path.read_bytes()
+
+
+def profile(
+    model: Callable[..., object],
+    inputs: Any = (),
+    *,
+    repeats: int = 5,
+    warmup: int = 1,
+    device: str = "gpu",
+    python_frames: bool = False,
+) -> Profile:
+    """Calls `model` `warmup` times, then `repeats` times in one capture, as ProfilerStep#0, #1, ...
+
+    `inputs`: a dict is keyword arguments, a tuple or list are positional ones. Mode and gradients
+    are as they are. `device`: as in xplane_time.Trace.report. `python_frames`: as of capture();
+    modules are functions then. Errors: CaptureError, NothingFoundError (nothing ran on that
+    device), ArgumentError, and whatever the model raises.
+    """
+    check_counts(repeats=repeats, warmup=warmup)
+    torch = importlib.import_module("torch")
+    for _ in range(warmup):
+        call_with(model, inputs)
+    synchronize = synchronizer(model)
+    synchronize()
+
+    def run() -> None:
+        for number in range(repeats):
+            with torch.profiler.record_function(f"ProfilerStep#{number}"):
+                call_with(model, inputs)
+        synchronize()
+
+    try:
+        return read_profile(capture(run, python_frames=python_frames), device=device)
+    except NothingFoundError as error:
+        raise NothingFoundError(error.code, f"{error.message} (torch {torch.__version__}; where the "
+                                "model is on the CPU, capture() has what ran there)") from None
