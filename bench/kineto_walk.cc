@@ -70,7 +70,7 @@ int Measure(const char* path) {
     const auto space =
         xplane_time::kineto::Transcode({json.data(), json.size()}, path, /*threads=*/1, &untold);
     status = space.status();
-    written = space.ok() ? space->size : 0;
+    written = space.ok() ? space->bytes.size() : 0;
   });
   if (!status.ok()) {
     std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());

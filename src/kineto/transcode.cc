@@ -18,6 +18,7 @@
 #include "kineto/microseconds.h"
 #include "read_ahead.h"
 #include "saturate.h"
+#include "scratch.h"
 #include "status.h"
 #include "xplane_time/normalize.h"
 
@@ -66,22 +67,22 @@ std::optional<Number> Whole(std::string_view text) {
 std::string Text(std::string_view raw) { return IsPlainText(raw) ? std::string(raw) : TextOf(raw); }
 
 // As a stat of whatever `out` writes; null and NaN are none.
-void PutStat(uint32_t field, uint64_t id, const JsonValue& value, WireBytes* out) {
+void PutStat(uint32_t field, uint64_t id, const JsonValue& value, WireWriter* out) {
   if (value.type == JsonType::kWord) {
     const bool is_true = value.raw == "true";
-    if (is_true || value.raw == "false") out->IntegerStat(field, id, is_true ? 1 : 0);
+    if (is_true || value.raw == "false") AddIntegerStat(field, id, is_true ? 1 : 0, out);
   } else if (value.type != JsonType::kNumber) {
-    if (IsPlainText(value.raw)) return out->TextStat(field, id, value.raw);
-    out->TextStat(field, id, TextOf(value.raw));
+    if (IsPlainText(value.raw)) return AddTextStat(field, id, value.raw, out);
+    AddTextStat(field, id, TextOf(value.raw), out);
   } else if (const auto whole = Whole<int64_t>(value.raw); whole.has_value()) {
-    out->IntegerStat(field, id, *whole);
+    AddIntegerStat(field, id, *whole, out);
   } else if (const auto large = Whole<uint64_t>(value.raw); large.has_value()) {
-    out->UnsignedStat(field, id, *large);
+    AddUnsignedStat(field, id, *large, out);
   } else {
     const bool has_point = value.raw.find_first_of(".eE") != value.raw.npos;
     const auto number = has_point ? Whole<double>(value.raw) : std::nullopt;
-    if (number.has_value()) return out->DoubleStat(field, id, *number);
-    out->TextStat(field, id, value.raw);  // an integer of more than 64 bits
+    if (number.has_value()) return AddDoubleStat(field, id, *number, out);
+    AddTextStat(field, id, value.raw, out);  // an integer of more than 64 bits
   }
 }
 
@@ -141,10 +142,10 @@ struct Kind {
     const auto [found, is_new] = names.try_emplace(Absl(raw), 0);
     if (!is_new) return found->second;
     const std::string name = Text(raw);
-    WireBytes stats;
+    WireWriter stats;
     const auto put_text = [&](std::string_view stat, std::string_view text) {
       if (!text.empty()) {
-        stats.TextStat(PlaneWriter::kMetadataStats, plane->StatId(stat), text);
+        AddTextStat(PlaneWriter::kMetadataStats, plane->StatId(stat), text, &stats);
       }
     };
     put_text("category", Text(category));
@@ -152,7 +153,7 @@ struct Kind {
     put_text(range.of_process ? kProcessRangeStat : kThreadRangeStat, range.function);
     put_text(kModuleStat, range.module);
     if (range.step.has_value()) {
-      stats.IntegerStat(PlaneWriter::kMetadataStats, plane->StatId("step_num"), *range.step);
+      AddIntegerStat(PlaneWriter::kMetadataStats, plane->StatId("step_num"), *range.step, &stats);
     }
     found->second = plane->AddEventMetadata(name, stats);
     return found->second;
@@ -208,7 +209,7 @@ class Transcoder {
 
   Diagnostics* const diagnostics_;
   uint64_t events_ = 0;
-  WireBytes bytes_;
+  WireWriter bytes_;
   std::optional<int64_t> begin_us_;  // of all lines, without the base
 
   Spill spill_;
@@ -237,16 +238,16 @@ void Transcoder::AddEvent(const Event& event, std::span<const Member> args) {
   constexpr uint32_t kMetadataId = 1, kOffsetPs = 2, kDurationPs = 3, kStats = 4;
   const Track& track = TrackOf(event);
   bytes_.Clear();
-  bytes_.Number(kMetadataId, track.kind->NameId(event.name.raw));
-  bytes_.Number(kOffsetPs, static_cast<uint64_t>(*offset_ps));
-  bytes_.Number(kDurationPs, static_cast<uint64_t>(*duration_ps));
+  bytes_.AddVarint(kMetadataId, track.kind->NameId(event.name.raw));
+  bytes_.AddVarint(kOffsetPs, static_cast<uint64_t>(*offset_ps));
+  bytes_.AddVarint(kDurationPs, static_cast<uint64_t>(*duration_ps));
   size_t place = 0;
   for (const auto& [key, value] : args) {
     PutStat(kStats, track.kind->StatId(place++, key), value, &bytes_);
   }
   if (track.kind->group == Group::kCopy) {
     const uint64_t id = track.kind->plane->StatId("memcpy_details");
-    bytes_.TextStat(kStats, id, Cat("size:", Find(args, "bytes").raw));
+    AddTextStat(kStats, id, Cat("size:", Find(args, "bytes").raw), &bytes_);
   }
   track.line->Add(bytes_.bytes());
   if (track.events_of_process != nullptr) ++*track.events_of_process;
@@ -395,7 +396,7 @@ Space Transcoder::Write(const EventWalk& file) {
     if (&process.plane != host_) planes.push_back(&process.plane);
   }
   const JsonValue host = Find(root, "host_name");
-  return WriteSpace(planes, spill_, SaturatingAdd(*begin_us_ * 1000, base_ns.value_or(0)),
+  return WriteSpace(planes, &spill_, SaturatingAdd(*begin_us_ * 1000, base_ns.value_or(0)),
                     host.type == JsonType::kText ? Text(host.raw) : "");
 }
 
@@ -442,7 +443,10 @@ absl::StatusOr<Space> Transcode(std::string_view json, const std::string& name, 
                     "duration (byte ", file.size(), "); was anything profiled?");
   }
   diagnostics->Merge(file.diagnostics());
-  return transcoder.Write(file);
+  Space space = transcoder.Write(file);
+  if (space.owner != nullptr) return space;
+  return Unavailable(name, ": a temporary file in ", ScratchFolder(),
+                     " cannot be read back; set TMPDIR to another place");
 }
 
 absl::Status CheckHead(std::string_view head, const std::string& name) {

@@ -25,7 +25,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "perfetto/wire_writer.h"
+#include "read/wire_writer.h"
 
 namespace xplane_time::perfetto {
 

@@ -108,10 +108,10 @@ absl::StatusOr<Source> Space(Source source, const std::string& name, const ReadO
   ASSIGN_OR_RETURN(Source plain, Plain(std::move(source), name, options));
   if (!kineto::LooksLikeJson(plain.bytes)) return plain;
   Source written;
-  ASSIGN_OR_RETURN(const kineto::Space space,
+  ASSIGN_OR_RETURN(kineto::Space space,
                    kineto::Transcode(plain.bytes, name, options.threads, &written.diagnostics));
-  written.bytes = std::string_view(space.bytes->data(), space.size);
-  written.mapping = space.bytes;
+  written.bytes = space.bytes;
+  written.mapping = std::move(space.owner);
   written.json_bytes = plain.bytes.size();
   return written;
 }

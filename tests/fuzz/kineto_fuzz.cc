@@ -37,7 +37,7 @@ void Check(std::string_view json) {
     Require(nothing || !SimdjsonFindsEvents(json), "what simdjson reads is read");
     return;
   }
-  const std::string difference = testing::DisagreementOn({space->bytes->data(), space->size});
+  const std::string difference = testing::DisagreementOn(space->bytes);
   if (!difference.empty()) std::fprintf(stderr, "%s\n", difference.c_str());
   Require(difference.empty(), "both readers read it alike");
   Require(kineto::CheckHead(json, "fuzz").ok(), "a whole trace is the beginning of one");

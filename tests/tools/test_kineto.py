@@ -4,9 +4,11 @@ import json
 import math
 import random
 import statistics
+import subprocess
+import sys
 import unittest
 
-from harness import SHARED_TRACES, EndToEndTest, run
+from harness import SHARED_TRACES, TESTDATA, EndToEndTest, run
 
 KINETO = SHARED_TRACES / "kineto"
 
@@ -126,6 +128,12 @@ def random_trace(draw):
                                 draw.randrange(100), draw.randrange(9), "k", correlation=correlation))
     draw.shuffle(events)
     return events
+
+
+class MadeTrace(EndToEndTest):
+    def test_is_what_its_script_makes(self):
+        made = subprocess.run([sys.executable, TESTDATA / "make_kineto.py"], check=True, capture_output=True).stdout
+        self.assertEqual(made, (TESTDATA / "kineto_training.json").read_bytes())
 
 
 class Functions(EndToEndTest):
