@@ -3,8 +3,9 @@
 # build of its own; ccache finds its objects in the first one.
 packages_for_building=(g++ ccache cmake ninja-build pkg-config protobuf-compiler libprotobuf-dev
                        libabsl-dev libre2-dev libcli11-dev nlohmann-json3-dev zlib1g-dev libsqlite3-dev
-                       libssl-dev libsimdjson-dev libeigen3-dev libcurl4-openssl-dev node-d3)
-packages_for_testing=(libbenchmark-dev libgtest-dev libgmock-dev python3 python3-jsonschema python3-dev python3-venv)
+                       libssl-dev libeigen3-dev libcurl4-openssl-dev node-d3)
+packages_for_testing=(libbenchmark-dev libgtest-dev libgmock-dev libsimdjson-dev python3
+                      python3-jsonschema python3-dev python3-venv)
 
 install_missing() {
   local missing=() package

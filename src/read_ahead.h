@@ -123,7 +123,7 @@ absl::Status ReadAhead<Chunk>::Prepare(Lock* lock, Chunk* chunk) {
 
 template <typename Chunk>
 void ReadAhead<Chunk>::Wait(Lock* lock, absl::FunctionRef<bool()> over) {
-  constexpr int kMostYields = 1000;
+  constexpr int kMostYields = 200;
   for (int yields = 0; yields < kMostYields && !over(); ++yields) {
     lock->unlock();
     std::this_thread::yield();

@@ -8,7 +8,7 @@ namespace xplane_time::kineto {
 namespace {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-constexpr size_t kChunkEvents = 128;
+constexpr size_t kChunkEvents = 2048;
 
 // Where a member of an event goes; null: nobody asks for it.
 JsonValue* PartOf(Event* event, std::string_view key) {
@@ -57,7 +57,7 @@ bool EventWalk::ReadTolerantly(ReadPart read) {
     if (!ok) return false;
   }
   const std::string_view bytes = json_.substr(begin, cursor_.offset() - begin);
-  if (cursor_.irregular() || (cursor_.any_not_ascii() && !IsUtf8(bytes))) {
+  if (cursor_.irregular() || (cursor_.any_not_ascii() && !json::IsUtf8(bytes))) {
     diagnostics_.Count(DiagnosticCode::kIrregularJson, {.byte_offset = begin});
   }
   return true;
@@ -127,8 +127,12 @@ bool EventWalk::StepInEvents(EventChunk* chunk) {
   const uint64_t begin = cursor_.offset();
   const size_t first_arg = chunk->args.size();
   std::string_view phase;
+  bool again = false;
   const auto read = [&] {
-    chunk->args.resize(first_arg);
+    if (std::exchange(again, true)) {
+      event = Event();
+      chunk->args.resize(first_arg);
+    }
     return ReadEvent(chunk, &event, &phase);
   };
   if (!ReadTolerantly(read)) return false;
@@ -141,22 +145,48 @@ bool EventWalk::StepInEvents(EventChunk* chunk) {
 }
 
 bool EventWalk::ReadEvent(EventChunk* chunk, Event* event, std::string_view* phase) {
-  *event = {};
   JsonValue ignored, ph;
   if (cursor_.Peek() != '{') return cursor_.ReadValue(&ignored);
-  const bool read = cursor_.ReadObject([&](std::string_view key) {
-    if (key == "args" && cursor_.Peek() == '{') {
+  if (!cursor_.Enter('{')) return false;
+  std::string_view key;
+  bool more = true;
+  for (size_t place = 0;; ++place) {
+    if (!cursor_.NextMemberLike(place, &shape_, &key, &more)) return false;
+    if (!more) return true;
+    if (key == "ph") {
+      if (!cursor_.ReadValue(&ph)) return false;
+      *phase = ph.raw;
+      if (ph.raw != "X" && ph.raw != "M") return cursor_.SkipRestOfObject();
+    } else if (key == "args" && cursor_.Peek() == '{') {
       event->first_arg = chunk->args.size();
-      if (!ReadMembers(&cursor_, &chunk->args)) return false;
+      if (!ReadArgs(event->cat.raw, &chunk->args)) return false;
       event->arg_count = chunk->args.size() - event->first_arg;
-      return true;
+    } else {
+      JsonValue* const part = PartOf(event, key);
+      if (!cursor_.ReadValue(part == nullptr ? &ignored : part)) return false;
     }
-    if (key == "ph") return cursor_.ReadValue(&ph);
-    JsonValue* const part = PartOf(event, key);
-    return cursor_.ReadValue(part == nullptr ? &ignored : part);
-  });
-  *phase = ph.raw;
-  return read;
+  }
+}
+
+bool EventWalk::ReadArgs(std::string_view category, Members* args) {
+  JsonShape* const shape = ShapeOf(category);
+  if (!cursor_.Enter('{')) return false;
+  std::string_view key;
+  bool more = true;
+  for (size_t place = 0; cursor_.NextMemberLike(place, shape, &key, &more); ++place) {
+    if (!more) return true;
+    if (!cursor_.ReadValue(&args->emplace_back(key, JsonValue()).second)) return false;
+  }
+  return false;
+}
+
+// There are few; of any more, one.
+JsonShape* EventWalk::ShapeOf(std::string_view category) {
+  constexpr size_t kMostCategories = 16;
+  auto found = std::ranges::find(shapes_of_args_, category, &ArgsShape::first);
+  if (found != shapes_of_args_.end()) return &found->second;
+  if (shapes_of_args_.size() == kMostCategories) return &shapes_of_args_.back().second;
+  return &shapes_of_args_.emplace_back(category, JsonShape()).second;
 }
 
 void EventWalk::NameThread(const Event& event, std::span<const Member> args) {

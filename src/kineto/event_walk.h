@@ -15,10 +15,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "kineto/json_cursor.h"
+#include "json/json_cursor.h"
 #include "xplane_time/diagnostics.h"
 
 namespace xplane_time::kineto {
+
+using json::JsonCursor, json::JsonShape, json::JsonType, json::JsonValue;
 
 using Member = std::pair<std::string_view, JsonValue>;
 using Members = std::vector<Member>;
@@ -29,6 +31,8 @@ JsonValue Find(std::span<const Member> members, std::string_view key);
 bool ReadMembers(JsonCursor* cursor, Members* members);
 
 struct Event {
+  Event() {}  // not filled with zeros before, as an aggregate is
+
   JsonValue cat, name, pid, tid, ts, dur;
   uint64_t byte_offset = 0;
   size_t first_arg = 0, arg_count = 0;
@@ -73,6 +77,8 @@ class EventWalk {
   // Once more, carefully, where it is no JSON; notes what is irregular.
   template <typename ReadPart>
   bool ReadTolerantly(ReadPart read);
+  bool ReadArgs(std::string_view category, Members* args);
+  JsonShape* ShapeOf(std::string_view category);
   void NameThread(const Event& event, std::span<const Member> args);
 
   const std::string_view json_;
@@ -81,6 +87,9 @@ class EventWalk {
   Diagnostics diagnostics_;
   State state_ = State::kBegin;
   bool is_array_ = false, first_member_ = true, first_event_ = true, any_trace_events_ = false;
+  JsonShape shape_;                                          // of events
+  using ArgsShape = std::pair<std::string_view, JsonShape>;  // of those of a category
+  std::vector<ArgsShape> shapes_of_args_;
   size_t most_args_ = 0;  // of a chunk so far
   Members root_;
   std::map<Thread, std::string_view> thread_names_;

@@ -148,7 +148,7 @@ class SpaceWriter {
 
   Spill& spill_;
   const int64_t timestamp_ns_;
-  ScratchLog out_{size_t{16} << 20};
+  ScratchLog out_{kInMemory};
 };
 
 Space WriteSpace(const std::vector<PlaneWriter*>& planes, Spill* spill, int64_t timestamp_ns,

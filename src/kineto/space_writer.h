@@ -33,6 +33,9 @@ void AddUnsignedStat(uint32_t field, uint64_t id, uint64_t value, WireWriter* ou
 void AddDoubleStat(uint32_t field, uint64_t id, double value, WireWriter* out);
 void AddTextStat(uint32_t field, uint64_t id, std::string_view text, WireWriter* out);
 
+// More of what waits, and of what is written, is in files.
+inline constexpr size_t kInMemory = size_t{4} << 20;
+
 // Where the events of all lines wait.
 class Spill;
 
@@ -82,7 +85,7 @@ class Spill {
 
   std::deque<LineWriter> lines_;
   size_t most_waiting_ = kMostOfLine;  // bytes, in each line
-  ScratchLog bytes_{kMostOfAll};
+  ScratchLog bytes_{kInMemory};
 };
 
 class PlaneWriter {

@@ -13,8 +13,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "devices/gpu_runs/host_ranges.h"
+#include "json/json_cursor.h"
 #include "kineto/event_walk.h"
-#include "kineto/json_cursor.h"
 #include "kineto/microseconds.h"
 #include "read_ahead.h"
 #include "saturate.h"
@@ -64,7 +64,9 @@ std::optional<Number> Whole(std::string_view text) {
   return error == std::errc() && rest == end ? std::optional(number) : std::nullopt;
 }
 
-std::string Text(std::string_view raw) { return IsPlainText(raw) ? std::string(raw) : TextOf(raw); }
+std::string Text(std::string_view raw) {
+  return json::IsPlainText(raw) ? std::string(raw) : json::Unescaped(raw);
+}
 
 // As a stat of whatever `out` writes; null and NaN are none.
 void PutStat(uint32_t field, uint64_t id, const JsonValue& value, WireWriter* out) {
@@ -72,8 +74,8 @@ void PutStat(uint32_t field, uint64_t id, const JsonValue& value, WireWriter* ou
     const bool is_true = value.raw == "true";
     if (is_true || value.raw == "false") AddIntegerStat(field, id, is_true ? 1 : 0, out);
   } else if (value.type != JsonType::kNumber) {
-    if (IsPlainText(value.raw)) return AddTextStat(field, id, value.raw, out);
-    AddTextStat(field, id, TextOf(value.raw), out);
+    if (json::IsPlainText(value.raw)) return AddTextStat(field, id, value.raw, out);
+    AddTextStat(field, id, json::Unescaped(value.raw), out);
   } else if (const auto whole = Whole<int64_t>(value.raw); whole.has_value()) {
     AddIntegerStat(field, id, *whole, out);
   } else if (const auto large = Whole<uint64_t>(value.raw); large.has_value()) {

@@ -39,10 +39,10 @@ namespace xplane_time::power {
 // LogLines: the lines of a file, one after the other, gzip or plain, in bounded memory.
 //
 // Enters: a path ("-" is standard input) or bytes. Leaves: each line without its line feed,
-// with its number and place. At least kPadding bytes after a line may be read. A line longer
-// than kLongest is skipped and leaves as empty text with `too_long`; one longer than kMostSkipped,
-// as of /dev/zero through a pipe, ends the lines. A gzip stream that ends early, is damaged or
-// inflates to too much ends them too; `damage` says so. Not thread-safe.
+// with its number and place. A line longer than kLongest is skipped and leaves as empty text with
+// `too_long`; one longer than kMostSkipped, as of /dev/zero through a pipe, ends the lines. A gzip
+// stream that ends early, is damaged or inflates to too much ends them too; `damage` says so. Not
+// thread-safe.
 
 struct LogLine {
   std::string_view text;  // until the next call of Next
@@ -54,7 +54,6 @@ struct LogLine {
 
 class LogLines : private std::streambuf {
  public:
-  static constexpr size_t kPadding = 64;
   static constexpr size_t kLongest = size_t{1} << 22, kMostSkipped = size_t{1} << 26;
 
   // The next bytes; none: the end. `damage`: why it is early.
@@ -77,7 +76,7 @@ class LogLines : private std::streambuf {
   const std::function<Chunk()> next_;
   std::istream stream_{this};
   Chunk now_;
-  std::unique_ptr<char[]> text_;  // of the last line, and kPadding
+  std::unique_ptr<char[]> text_;  // of the last line
   uint64_t number_ = 0, byte_ = 0;
   std::string damage_;
 };

@@ -1,12 +1,12 @@
 #include "power/log.h"
 
 #include <fcntl.h>
-#include <simdjson.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <future>
 #include <memory>
 #include <utility>
@@ -16,6 +16,7 @@
 #include "io/gzip.h"
 #include "io/whole_file.h"
 #include "json/field.h"
+#include "json/json_cursor.h"
 #include "power/inventory.h"
 #include "status.h"
 #include "xplane_time/read.h"
@@ -23,10 +24,9 @@
 namespace xplane_time::power {
 namespace {
 
-namespace dom = simdjson::dom;
-using json::Field, json::Json, json::kNeeded;
+using json::Field, json::Json, json::JsonCursor, json::JsonType, json::JsonValue, json::kNeeded;
 
-constexpr size_t kMostLevels = 1024;  // simdjson's
+constexpr size_t kMostLevels = 1024;
 
 constexpr std::string_view kSchema = "xplane-time.power-log.v1";
 constexpr std::string_view kSchemaFamily = "xplane-time.power-log.";
@@ -111,19 +111,14 @@ class JsonLog : public LogParser {
 
   std::string_view Read(const LogLine& line) override {
     if (line.too_long) return "longer than 4 MiB";
-    dom::object object;
-    // What follows the line in the buffer is the padding that the parser may read.
-    if (parser_.parse(line.text.data(), line.text.size(), /*realloc_if_needed=*/false)
-            .get(object) != simdjson::SUCCESS) {
-      return "no JSON object";
-    }
+    JsonValue t, source, readings;
+    if (!ReadParts(line.text, &t, &source, &readings)) return "no JSON object";
     int64_t t_ns = 0;
-    if (object["t"].get(t_ns) != simdjson::SUCCESS || t_ns < 0 || t_ns >= kLatestNs) {
+    if (!ReadWhole(t, &t_ns) || t_ns < 0 || t_ns >= kLatestNs) {
       return "no time `t` in nanoseconds";
     }
-    dom::element readings;
-    if (object["r"].get(readings) == simdjson::SUCCESS && !readings.is_null()) {
-      return ReadReadings(t_ns, object, readings) ? "" : "readings that are none";
+    if (readings.type != JsonType::kNothing && !IsNull(readings)) {
+      return ReadReadings(t_ns, source, readings) ? "" : "readings that are none";
     }
     const Json other = json::Parse(line.text, kMostLevels);
     if (!other.is_object()) return "no JSON object";
@@ -133,36 +128,61 @@ class JsonLog : public LogParser {
   }
 
  private:
-  bool ReadReadings(int64_t t_ns, const dom::object& object, dom::element readings) {
+  // Of equal members the first counts. False: the line is no object of JSON.
+  static bool ReadParts(std::string_view line, JsonValue* t, JsonValue* source,
+                        JsonValue* readings) {
+    JsonCursor cursor(line);
+    const bool is_object = cursor.ReadObject([&](std::string_view key) {
+      JsonValue* const part = key == "t"   ? t
+                              : key == "s" ? source
+                              : key == "r" ? readings
+                                           : nullptr;
+      JsonValue ignored;
+      const bool asked = part != nullptr && part->type == JsonType::kNothing;
+      return cursor.ReadValue(asked ? part : &ignored);
+    });
+    return is_object && cursor.ReadEnd() && !cursor.irregular() &&
+           (!cursor.any_not_ascii() || json::IsUtf8(line));
+  }
+
+  static bool IsNull(const JsonValue& value) {
+    return value.type == JsonType::kWord && value.raw == "null";
+  }
+
+  static bool ReadWhole(const JsonValue& value, int64_t* number) {
+    if (value.type != JsonType::kNumber) return false;
+    const char* const end = value.raw.data() + value.raw.size();
+    const auto [rest, error] = std::from_chars(value.raw.data(), end, *number);
+    return error == std::errc() && rest == end;
+  }
+
+  bool ReadReadings(int64_t t_ns, const JsonValue& source, const JsonValue& readings) {
     int64_t s = 0;
-    dom::array array;
-    if (object["s"].get(s) != simdjson::SUCCESS || s < 0 || static_cast<size_t>(s) >= sources_ ||
-        readings.get(array) != simdjson::SUCCESS) {
-      return false;
-    }
+    if (!ReadWhole(source, &s) || s < 0 || static_cast<size_t>(s) >= sources_) return false;
     readings_.clear();
-    for (const dom::element element : array) {
-      if (!ReadReading(t_ns, element)) return false;
-    }
+    JsonCursor cursor(readings.raw);
+    if (!cursor.ReadArray([&] { return ReadReading(t_ns, &cursor); })) return false;
     sink_->Readings(static_cast<size_t>(s), t_ns, readings_);
     return true;
   }
 
   // [channel, start - t, duration, value, reason, sampled - t]
-  bool ReadReading(int64_t t_ns, dom::element element) {
+  bool ReadReading(int64_t t_ns, JsonCursor* cursor) {
     enum Place : size_t { kChannel, kStart, kDuration, kValue, kReason, kSampled, kPlaces };
-    dom::array array;
-    if (element.get(array) != simdjson::SUCCESS) return false;
     std::array<int64_t, kPlaces> numbers = {};
     std::array<bool, kPlaces> known = {};
-    std::string_view reason;
+    std::string reason;
     size_t count = 0;
-    for (const dom::element each : array) {
+    const bool is_array = cursor->ReadArray([&] {
       const size_t at = count++;
-      if (at >= kPlaces || (at >= kValue && each.is_null())) continue;
-      known[at] = (at == kReason ? each.get(reason) : each.get(numbers[at])) == simdjson::SUCCESS;
-      if (!known[at]) return false;
-    }
+      JsonValue value;
+      if (!cursor->ReadValue(&value)) return false;
+      if (at >= kPlaces || (at >= kValue && IsNull(value))) return true;
+      if (at == kReason && value.type == JsonType::kText) reason = json::Unescaped(value.raw);
+      known[at] = at == kReason ? value.type == JsonType::kText : ReadWhole(value, &numbers[at]);
+      return known[at];
+    });
+    if (!is_array) return false;
     if (count <= kValue || !std::ranges::all_of(numbers, InRange)) return false;
     const int64_t before_ns = t_ns + numbers[kStart], after_ns = before_ns + numbers[kDuration];
     const int64_t sampled_ns = t_ns + numbers[kSampled];
@@ -241,7 +261,6 @@ class JsonLog : public LogParser {
 
   LogSink* const sink_;
   LogEnd* const end_;
-  dom::parser parser_{LogLines::kLongest};
   size_t channels_ = 0, sources_ = 0;
   absl::flat_hash_map<std::string, uint32_t> gauges_;  // the caller's, and their channels
   std::vector<Reading> readings_;
@@ -369,8 +388,7 @@ absl::StatusOr<LogEnd> ReadPowerLogText(std::string_view text, const std::string
 }
 
 LogLines::LogLines(std::function<Chunk()> next)
-    : next_(std::move(next)),
-      text_(std::make_unique_for_overwrite<char[]>(kLongest + 1 + kPadding)) {}
+    : next_(std::move(next)), text_(std::make_unique_for_overwrite<char[]>(kLongest + 1)) {}
 
 absl::StatusOr<std::unique_ptr<LogLines>> LogLines::Open(const std::string& path) {
   io::Descriptor file(path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC));

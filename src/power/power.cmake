@@ -23,6 +23,6 @@ target_include_directories(xplane_time_power
 target_link_libraries(xplane_time_power
   PUBLIC xplane_time xplane_time_stats absl::status absl::statusor absl::strings absl::int128
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> absl::flat_hash_map absl::str_format absl::time
-          xplane_time_json xplane_time_stats PkgConfig::re2 simdjson::simdjson Threads::Threads ${CMAKE_DL_LIBS})
+          xplane_time_json xplane_time_stats PkgConfig::re2 Threads::Threads ${CMAKE_DL_LIBS})
 target_compile_features(xplane_time_power PUBLIC cxx_std_20)
 set_target_properties(xplane_time_power PROPERTIES POSITION_INDEPENDENT_CODE ON)

@@ -1,6 +1,5 @@
 #include "workload/text_records.h"
 
-#include <simdjson.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include "io/sha256.h"
 #include "io/whole_file.h"
 #include "json/field.h"
+#include "json/json_cursor.h"
 #include "stats/random.h"
 #include "status.h"
 
@@ -285,7 +285,7 @@ std::string ParseJsonRow(std::string_view row, std::vector<std::string>* /*colum
 
 std::string ParseCsvRow(std::string_view row, std::vector<std::string>* columns, Json* object) {
   if (row.ends_with('\r')) row.remove_suffix(1);
-  if (!simdjson::validate_utf8(row.data(), row.size())) return "it is not UTF-8";
+  if (!json::IsUtf8(row)) return "it is not UTF-8";
   std::vector<std::string> cells;
   if (std::string wrong = ParseCells(row, &cells); !wrong.empty()) return wrong;
   if (columns->empty()) {

@@ -13,7 +13,7 @@ add_library(xplane_time_power_run STATIC
 target_link_libraries(xplane_time_power_run
   PUBLIC xplane_time_power
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json
-          xplane_time_harness xplane_time_trackers PkgConfig::re2 simdjson::simdjson)
+          xplane_time_harness xplane_time_trackers PkgConfig::re2)
 set_target_properties(xplane_time_power_run PROPERTIES POSITION_INDEPENDENT_CODE ON)
 # Clients by name. libcurl is loaded when a model server is asked; here are its headers.
 add_library(xplane_time_clients STATIC

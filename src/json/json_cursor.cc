@@ -1,10 +1,10 @@
-#include "kineto/json_cursor.h"
+#include "json/json_cursor.h"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 
-namespace xplane_time::kineto {
+namespace xplane_time::json {
 namespace {
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
@@ -93,7 +93,7 @@ bool IsPlainText(std::string_view raw) {
   return std::all_of(raw.begin(), raw.end(), [](char c) { return c >= 0 && c != '\\'; });
 }
 
-std::string TextOf(std::string_view raw) {
+std::string Unescaped(std::string_view raw) {
   std::string out;
   out.reserve(raw.size());
   while (!raw.empty()) {
@@ -193,4 +193,4 @@ bool JsonCursor::ReadEnd() {
   return Peek() == '\0' && at_ == end_ ? true : Fail("more than one document");
 }
 
-}  // namespace xplane_time::kineto
+}  // namespace xplane_time::json

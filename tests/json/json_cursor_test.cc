@@ -1,5 +1,5 @@
 // The cursor accepts what simdjson accepts, and of what JSON forbids no more than it says.
-#include "kineto/json_cursor.h"
+#include "json/json_cursor.h"
 
 #include <gtest/gtest.h>
 #include <simdjson.h>
@@ -9,7 +9,7 @@
 
 #include "tests/support/random.h"
 
-namespace xplane_time::kineto {
+namespace xplane_time::json {
 namespace {
 
 struct Outcome {
@@ -35,7 +35,7 @@ std::string FirstText(std::string_view json, bool careful = false) {
   JsonValue value;
   EXPECT_TRUE(cursor.ReadValue(&value)) << json;
   EXPECT_EQ(value.type, JsonType::kText);
-  return TextOf(value.raw);
+  return Unescaped(value.raw);
 }
 
 TEST(JsonCursor, AcceptsWhatSimdjsonAccepts) {
@@ -114,4 +114,4 @@ TEST(JsonCursor, AQuoteThatNobodyEscaped) {
 }
 
 }  // namespace
-}  // namespace xplane_time::kineto
+}  // namespace xplane_time::json

@@ -17,22 +17,36 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
-namespace xplane_time::kineto {
+namespace xplane_time::json {
 
 enum class JsonType : uint8_t { kNothing, kText, kNumber, kWord, kObject, kArray };
 
 struct JsonValue {
+  JsonValue() {}
+  JsonValue(JsonType its_type, std::string_view its_raw) : type(its_type), raw(its_raw) {}
+
   JsonType type = JsonType::kNothing;
   // Of a text what is between its quotes, of anything else all of it.
   std::string_view raw;
 };
 
 // A text, its escapes resolved; what is no UTF-8 becomes U+FFFD.
-std::string TextOf(std::string_view raw);
-// Whether TextOf() would change it.
+std::string Unescaped(std::string_view raw);
+// Whether Unescaped() would change it.
 bool IsPlainText(std::string_view raw);
 bool IsUtf8(std::string_view bytes);
+
+// What stands between the values of objects that are written alike, member by member: where that
+// comes again, byte for byte, nobody needs to read it. Views of the file.
+struct JsonShape {
+  struct Gap {
+    std::string_view bytes, key;
+  };
+  static constexpr size_t kMostGaps = 64;
+  std::vector<Gap> gaps;
+};
 
 class JsonCursor {
  public:
@@ -66,6 +80,11 @@ class JsonCursor {
   }
   bool NextMember(bool is_first, std::string_view* key, bool* more);
   bool NextElement(bool is_first, bool* more);
+  // The `place`-th member of an object that is like others. The next value begins right here.
+  bool NextMemberLike(size_t place, JsonShape* shape, std::string_view* key, bool* more);
+  // Behind a member: what is left of the object, as far as its braces and texts. What else is wrong
+  // in it is not noticed.
+  bool SkipRestOfObject();
   // The end of the document.
   bool ReadEnd();
 
@@ -83,12 +102,14 @@ class JsonCursor {
  private:
   static constexpr size_t kMostLevels = 1024;
 
+  void SkipSpace();
   bool ReadValueAt(JsonValue* value, size_t level);
   bool ReadText(std::string_view* raw);
   bool ReadRestOfText(const char* first, const char* at, std::string_view* raw);
   bool SkipLevel(size_t level, char close);
   bool ReadWord(JsonValue* value);
   const char* FindTextEnd(const char* at);
+  const char* FindTextOrBrace(const char* at) const;
   bool CanEndText(const char* quote) const;
   bool Take(char c, const char* otherwise);
 
@@ -100,10 +121,33 @@ class JsonCursor {
 };
 
 inline char JsonCursor::Peek() {
+  // Mostly there is none, or one.
+  if (at_ != end_ && *at_ > ' ') return *at_;
+  if (end_ - at_ > 1 && *at_ == ' ' && at_[1] > ' ') return *++at_;
+  SkipSpace();
+  return at_ == end_ ? '\0' : *at_;
+}
+
+inline void JsonCursor::SkipSpace() {
+  const auto is_space = [](char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; };
   const char* at = at_;  // members would be written at each step
-  while (at != end_ && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')) ++at;
+#if defined(__SSE2__)
+  constexpr ptrdiff_t kAtOnce = 16;
+  while (end_ - at >= kAtOnce) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+    const auto are = [&bytes](char c) { return _mm_cmpeq_epi8(bytes, _mm_set1_epi8(c)); };
+    const __m128i spaces =
+        _mm_or_si128(_mm_or_si128(are(' '), are('\n')), _mm_or_si128(are('\r'), are('\t')));
+    const auto others = static_cast<unsigned>(_mm_movemask_epi8(spaces)) ^ 0xffffU;
+    if (others != 0) {
+      at_ = at + __builtin_ctz(others);
+      return;
+    }
+    at += kAtOnce;
+  }
+#endif
+  while (at != end_ && is_space(*at)) ++at;
   at_ = at;
-  return at == end_ ? '\0' : *at;
 }
 
 // The next quote or backslash; the end.
@@ -164,6 +208,28 @@ inline bool JsonCursor::NextMember(bool is_first, std::string_view* key, bool* m
   return ReadText(key) && Take(':', "a colon is expected");
 }
 
+inline bool JsonCursor::NextMemberLike(size_t place, JsonShape* shape, std::string_view* key,
+                                       bool* more) {
+  if (place < shape->gaps.size()) {
+    const JsonShape::Gap& gap = shape->gaps[place];
+    if (rest().starts_with(gap.bytes)) {
+      at_ += gap.bytes.size();
+      *key = gap.key;
+      *more = true;
+      return true;
+    }
+  }
+  const char* const begin = at_;
+  if (!NextMember(place == 0, key, more)) return false;
+  if (!*more) return true;
+  Peek();
+  if (careful_ || irregular_ || not_ascii_) return true;
+  if (place > shape->gaps.size() || place >= JsonShape::kMostGaps) return true;
+  if (place == shape->gaps.size()) shape->gaps.emplace_back();
+  shape->gaps[place] = {{begin, static_cast<size_t>(at_ - begin)}, *key};
+  return true;
+}
+
 inline bool JsonCursor::NextElement(bool is_first, bool* more) {
   const char c = Peek();
   *more = c != ']';
@@ -171,6 +237,39 @@ inline bool JsonCursor::NextElement(bool is_first, bool* more) {
   if (is_first) return true;
   if (c != ',') return Fail("a comma or ] is expected");
   return ++at_, true;
+}
+
+inline bool JsonCursor::SkipRestOfObject() {
+  for (size_t open = 1;; ++at_) {
+    at_ = FindTextOrBrace(at_);
+    if (at_ == end_) return Fail("a comma or } is expected");
+    if (*at_ == '"') {
+      std::string_view ignored;
+      if (!ReadText(&ignored)) return false;
+      --at_;
+    } else if (*at_ == '{') {
+      ++open;
+    } else if (--open == 0) {
+      return ++at_, true;
+    }
+  }
+}
+
+// The next quote or brace; the end.
+inline const char* JsonCursor::FindTextOrBrace(const char* at) const {
+#if defined(__SSE2__)
+  constexpr ptrdiff_t kAtOnce = 16;
+  for (; end_ - at >= kAtOnce; at += kAtOnce) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+    const __m128i found = _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')),
+                                       _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('{')),
+                                                    _mm_cmpeq_epi8(bytes, _mm_set1_epi8('}'))));
+    const int mask = _mm_movemask_epi8(found);
+    if (mask != 0) return at + __builtin_ctz(static_cast<unsigned>(mask));
+  }
+#endif
+  while (at != end_ && *at != '"' && *at != '{' && *at != '}') ++at;
+  return at;
 }
 
 template <typename OnMember>
@@ -196,4 +295,4 @@ bool JsonCursor::ReadArray(OnElement on_element) {
   return false;
 }
 
-}  // namespace xplane_time::kineto
+}  // namespace xplane_time::json
