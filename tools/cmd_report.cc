@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "output/page/timeline_data.h"
 #include "output/results.h"
 #include "output/view.h"
+#include "parallel.h"
 #include "status.h"
 #include "timing/filters.h"
 #include "trace_command.h"
@@ -24,11 +27,22 @@
 namespace xplane_time::tools {
 namespace {
 
+// Closes a trace on a thread of its own, while what it told is written.
+class TraceClosing {
+ public:
+  explicit TraceClosing(Trace trace) : trace_(std::move(trace)) {}
+
+ private:
+  Trace trace_;
+  const std::function<void()> close_ = [this] { trace_ = Trace(); };
+  HelperThread thread_{0, close_};
+};
+
 // Reads a trace, and prints one text.
 class TextCommand : public TraceCommand {
  public:
   absl::StatusOr<int> Run() override {
-    ASSIGN_OR_RETURN(const Opened opened, Open());
+    ASSIGN_OR_RETURN(Opened opened, Open());
     if (prints_perfetto()) {
       WarnOfLeftOut(DescribeDiagnostics(opened.trace, opened.diagnostics));
       return PrintPerfetto(opened, nullptr);
@@ -41,19 +55,20 @@ class TextCommand : public TraceCommand {
     ASSIGN_OR_RETURN(const std::string text,
                      WithProgress(opened, [&](std::atomic<uint64_t>* events_done) {
                        report_.events_done = events_done;
-                       return Text(opened);
+                       return Text(&opened);
                      }));
     return Print(text);
   }
 
  protected:
   using TraceCommand::TraceCommand;
-  virtual absl::StatusOr<std::string> Text(const Opened& opened) = 0;
+  virtual absl::StatusOr<std::string> Text(Opened* opened) = 0;
 
   using BuildsReport = absl::FunctionRef<decltype(BuildReport)>;
   // Filters that leave nothing are an error here.
-  absl::StatusOr<Report> MakeReport(const Opened& opened, BuildsReport build = BuildReport) const {
-    ASSIGN_OR_RETURN(Report report, build(opened.trace, report_, opened.diagnostics));
+  absl::StatusOr<Report> MakeReport(Opened* opened, BuildsReport build = BuildReport) {
+    ASSIGN_OR_RETURN(Report report, build(opened->trace, report_, opened->diagnostics));
+    if (report_.threads > 1) closing_.emplace(std::move(opened->trace));
     WarnOfLeftOut(report.diagnostics);
     const std::string filters = GivenFilters();
     if (!filters.empty() && report.functions.empty() && report.kernels.empty()) {
@@ -62,6 +77,9 @@ class TextCommand : public TraceCommand {
     }
     return report;
   }
+
+ private:
+  std::optional<TraceClosing> closing_;
 };
 
 class Planes : public TextCommand {
@@ -71,10 +89,10 @@ class Planes : public TextCommand {
   }
 
  protected:
-  absl::StatusOr<std::string> Text(const Opened& opened) override {
+  absl::StatusOr<std::string> Text(Opened* opened) override {
     ASSIGN_OR_RETURN(
         PlanesReport report,
-        DescribePlanes(opened.trace, {report_.device, with_stats_}, opened.diagnostics));
+        DescribePlanes(opened->trace, {report_.device, with_stats_}, opened->diagnostics));
     WarnOfLeftOut(report.diagnostics);
     const size_t all = report.planes.size();
     report.planes.resize(output::Top(report.planes, printing_.how.top).size());
@@ -104,7 +122,7 @@ class Kernels : public TextCommand {
   }
 
  protected:
-  absl::StatusOr<std::string> Text(const Opened& opened) override {
+  absl::StatusOr<std::string> Text(Opened* opened) override {
     ASSIGN_OR_RETURN(Report report, MakeReport(opened, BuildReportWithRates));
     RETURN_IF_ERROR(output::OrderReport(printing_.how, output::SortKeys::kKernels, &report));
     return Rendered(output::KernelsOutput(report, printing_.how));
@@ -152,13 +170,13 @@ class Tree : public TextCommand {
   }
 
  protected:
-  absl::StatusOr<std::string> Text(const Opened& opened) override {
+  absl::StatusOr<std::string> Text(Opened* opened) override {
     const std::string& sort = printing_.how.sort;
     if (!sort.empty() && sort != "total") {
       return UsageError("--sort " + sort + ": a tree is ordered by total only");
     }
     tree_.select = report_;
-    ASSIGN_OR_RETURN(const TreeReport report, BuildTree(opened.trace, tree_, opened.diagnostics));
+    ASSIGN_OR_RETURN(const TreeReport report, BuildTree(opened->trace, tree_, opened->diagnostics));
     WarnOfLeftOut(report.diagnostics);
     return Rendered(output::TreeOutput(report, printing_.how));
   }
@@ -220,7 +238,7 @@ class CompatibleCommand : public TextCommand {
   }
 
   // As the tool has it.
-  absl::StatusOr<std::string> Text(const Opened& opened) override {
+  absl::StatusOr<std::string> Text(Opened* opened) override {
     compat::AnswerOptions ask = {.tool = tool_ == "ejkernel"   ? compat::Tool::kEjkernel
                                          : tool_ == "tune-jax" ? compat::Tool::kTuneJax
                                                                : compat::Tool::kXprof,
@@ -237,8 +255,8 @@ class CompatibleCommand : public TextCommand {
       const compat::NameTest test = [&](std::string_view name) { return kernel.Matches(name); };
       ask.ejkernel.children = ask.tune_jax.children = ask.xprof.names = test;
     }
-    WarnOfLeftOut(DescribeDiagnostics(opened.trace, opened.diagnostics));
-    ASSIGN_OR_RETURN(const compat::Answer answer, compat::AnswerAs(opened.trace, ask));
+    WarnOfLeftOut(DescribeDiagnostics(opened->trace, opened->diagnostics));
+    ASSIGN_OR_RETURN(const compat::Answer answer, compat::AnswerAs(opened->trace, ask));
     return Rendered(output::CompatOutput(answer, printing_.how));
   }
 
@@ -319,7 +337,7 @@ class Functions : public CompatibleCommand {
     return CheckMetricOfCsv();
   }
 
-  absl::StatusOr<std::string> Text(const Opened& opened) override {
+  absl::StatusOr<std::string> Text(Opened* opened) override {
     if (!tool_.empty()) return CompatibleCommand::Text(opened);
     const bool samples = report_.samples;
     report_.samples |= plot_;
@@ -365,7 +383,7 @@ class ReportCommand : public CompatibleCommand {
                   "table or CSV");
   }
 
-  absl::StatusOr<std::string> Text(const Opened& opened) override {
+  absl::StatusOr<std::string> Text(Opened* opened) override {
     if (!tool_.empty()) return CompatibleCommand::Text(opened);
     report_.parts = printing_.how.for_people();
     const bool is_page = printing_.how.format == output::Format::kHtml;
