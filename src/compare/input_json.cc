@@ -2,6 +2,7 @@
 // Anybody may have written them.
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iterator>
 #include <map>
 #include <set>
@@ -9,7 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compare/inputs.h"
+#include "io/whole_file.h"
 #include "json/described.h"
+#include "kineto/transcode.h"
 #include "re2/re2.h"
 #include "status.h"
 
@@ -531,6 +534,14 @@ bool LooksLikeJson(std::string_view content) {
   // A trace may begin with the bytes "\n{": the tag and the length of its first plane.
   const size_t next = content.find_first_not_of(kSpace, first + 1);
   return next != std::string_view::npos && (content[next] == '"' || content[next] == '}');
+}
+
+bool IsJsonOfMeasurements(const std::string& path) {
+  constexpr size_t kHeadBytes = size_t{1} << 16;
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;
+  const std::string head = io::ReadFile(path, kHeadBytes).value_or("");
+  return LooksLikeJson(head) && !kineto::LooksLikeTrace(head);
 }
 
 absl::StatusOr<std::vector<Measurements>> FromJson(const std::string& path,

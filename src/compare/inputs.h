@@ -26,6 +26,8 @@ std::string ModelOf(const Plane& plane);
 
 // Whether the bytes begin a JSON object. A trace may begin with a line feed and a brace.
 bool LooksLikeJson(std::string_view content);
+// Whether a regular file begins so, and is no trace of PyTorch.
+bool IsJsonOfMeasurements(const std::string& path);
 // Google Benchmark's, or our own: a result with samples (of several captures it gives as many), a
 // result of energies, or a tuning session, whose variants are functions and whose ratios within
 // rounds are not used: two sides have no rounds in common.

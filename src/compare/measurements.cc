@@ -68,13 +68,6 @@ absl::StatusOr<Measurements> FromTrace(const std::string& path, const MeasureOpt
   return out;
 }
 
-// The beginning of a regular file; empty for anything else.
-std::string Beginning(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return "";
-  return io::ReadFile(path, 64).value_or("");
-}
-
 // A folder is the hosts of one run, or a log directory. Its captures may have been meant.
 std::optional<std::string> FolderNote(const std::string& path) {
   std::error_code error;
@@ -99,7 +92,7 @@ std::optional<std::string> FolderNote(const std::string& path) {
 
 absl::StatusOr<std::vector<Measurements>> ReadOne(const std::string& path,
                                                   const MeasureOptions& options) {
-  if (LooksLikeJson(Beginning(path))) {
+  if (IsJsonOfMeasurements(path)) {
     if (!options.find.run.empty() || options.read.reader != Reader::kWire) {
       return InvalidArgument(path, ": ", options.find.run.empty() ? "--reader" : "--run",
                              " is for traces, and this is JSON; leave it out");

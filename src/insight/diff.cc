@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -11,7 +10,6 @@
 #include "compare/inputs.h"
 #include "insight/diff_match.h"
 #include "insight/diff_sums.h"
-#include "io/whole_file.h"
 #include "status.h"
 
 namespace xplane_time {
@@ -370,9 +368,7 @@ absl::StatusOr<DiffReport> DiffOf(Captures base, Captures head, const DiffOption
 namespace {
 
 absl::StatusOr<DiffCapture> ReadCapture(const std::string& path, const DiffOptions& options) {
-  std::error_code error;
-  if (std::filesystem::is_regular_file(path, error) &&
-      compare::LooksLikeJson(io::ReadFile(path, 64).value_or(""))) {
+  if (compare::IsJsonOfMeasurements(path)) {
     return FailedPrecondition(path, ": is JSON, which does not hold what each kernel took; give ",
                               "the trace");
   }

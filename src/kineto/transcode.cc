@@ -423,7 +423,9 @@ bool LooksLikeJson(std::string_view bytes) {
 }
 
 bool LooksLikeTrace(std::string_view head) {
-  return LooksLikeJson(head) && head.find("\"traceEvents\"") != head.npos;
+  // What comes before the events may be long.
+  const auto has = [head](std::string_view key) { return head.find(key) != head.npos; };
+  return LooksLikeJson(head) && (has("\"traceEvents\"") || has("\"deviceProperties\""));
 }
 
 absl::StatusOr<Space> Transcode(std::string_view json, const std::string& name, int threads,

@@ -21,12 +21,12 @@
 #include "devices/gpu_runs/host_evidence.h"
 #include "parallel.h"
 #include "read/damaged_hosts.h"
+#include "read_ahead.h"
 #include "sort_parts.h"
 #include "status.h"
 #include "timing/analysis.h"
 #include "timing/execution_stream.h"
 #include "timing/range_runs.h"
-#include "read_ahead.h"
 #include "xplane_time/normalize.h"
 
 namespace xplane_time {
@@ -68,6 +68,7 @@ class PlaneAnalyzer {
                          ? Clock::kDevice
                          : Clock::kProfile),
         meter_settings_{&request.filters, &clocks_, request.options.tolerance_ps} {
+    meter_settings_.functions_are_ranges = HasRanges();
     meter_settings_.keeps_intervals = request.keep == Keep::kIntervals;
     if (meter_settings_.keeps_intervals) meter_settings_.most_duration_bytes = kFewDurationBytes;
     const bool whole = request.keep == Keep::kExecutions || request.options.tolerance_ps > 0;
@@ -105,8 +106,9 @@ class PlaneAnalyzer {
     std::unique_ptr<ExecutionWatcher> watcher;  // null: none
 
     void Measure(std::span<const Execution> rows) {
-      meter->Add(rows);
-      if (ranges != nullptr) ranges->Add(rows);
+      if (ranges == nullptr) return meter->Add(rows);
+      ranges->Add(rows);
+      meter->Add(rows, ranges->in_function());
     }
   };
 
@@ -139,11 +141,14 @@ class PlaneAnalyzer {
     return request_.keep == Keep::kIntervals ? kMany : std::numeric_limits<uint64_t>::max();
   }
 
+  bool HasRanges() const {
+    return HasStat(request_.trace.planes[plane_.plane], rules_.in_ranges_stat);
+  }
+
   absl::Status StartMeasuring(Device* device) {
     device->meter =
         std::make_unique<DeviceMeter>(plane_, tables_, stream_.modules(), meter_settings_);
-    if (!rules_.in_ranges_stat.empty() &&
-        HasStat(request_.trace.planes[plane_.plane], rules_.in_ranges_stat)) {
+    if (HasRanges()) {
       ASSIGN_OR_RETURN(const gpu_runs::HostEvidence* const evidence, evidence_());
       device->ranges = std::make_unique<RangeRuns>(request_.trace, *evidence, rules_, *tables_,
                                                    request_.filters);

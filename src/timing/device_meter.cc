@@ -215,8 +215,9 @@ void DeviceMeter::LearnOps() {
   clock_counts.resize(tables_->programs.size() + 1);
 }
 
-void DeviceMeter::Add(Chunk chunk) {
+void DeviceMeter::Add(Chunk chunk, std::span<const uint8_t> in_function) {
   if (chunk.empty()) return;
+  in_function_ = in_function;
   LearnOps();
   AddOnProfileClock(chunk);
   if (rules_.line_order == LineOrder::kQueued) WatchStreams(chunk);
@@ -371,7 +372,7 @@ uint32_t DeviceMeter::FindCell(uint32_t op, uint32_t program) {
     if (kept_bits_ != 0) added.durations.Round(kept_bits_);
     const Filters& filters = *settings_.filters;
     added.wanted = op_wanted_[op] != 0 &&
-                   (program == kNone ? !filters.any_function()
+                   (program == kNone ? !filters.any_function() || settings_.functions_are_ranges
                                      : filters.WantsFunction(tables_->programs[program].function));
   }
   last_cell_of_op_[op] = {program, found->second};
@@ -385,8 +386,9 @@ void DeviceMeter::AddToKernels(Chunk chunk, Rows rows) {
     own_ps = SaturatingAdd(own_ps, length_ps);
     const uint32_t index = CellOf(chunk[row].op, chunk[row].program);
     KernelCell& cell = cells[index];
-    tags_[row] = cell.wanted ? index : kNone;
-    if (cell.wanted) {
+    const bool wanted = cell.wanted && (in_function_.empty() || in_function_[row] != 0);
+    tags_[row] = wanted ? index : kNone;
+    if (wanted) {
       cell.durations.Add(length_ps);
     } else {
       ++left_out_;

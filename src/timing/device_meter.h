@@ -302,6 +302,7 @@ struct MeterSettings {
   int64_t tolerance_ps = 0;  // above 0: the device must come as one chunk
   size_t most_duration_bytes = kMostDurationBytes;
   bool keeps_intervals = false;
+  bool functions_are_ranges = false;  // of what is in no program (timing/range_runs.h)
 };
 
 class DeviceMeter {
@@ -310,9 +311,10 @@ class DeviceMeter {
   DeviceMeter(const DevicePlane& plane, std::shared_ptr<const ExecutionTables> tables,
               std::span<const ModuleEvent> modules, const MeterSettings& settings);
 
-  // `run` and `program` are assigned.
+  // `run` and `program` are assigned. Not empty, of each: whether it is in a function that is
+  // wanted, where that does not depend on its program.
   using Chunk = std::span<const Execution>;
-  void Add(Chunk chunk);
+  void Add(Chunk chunk, std::span<const uint8_t> in_function = {});
   void AddAggregated(const AggregatedExecution& execution);
   void Finish(const Completions& completions, Diagnostics* diagnostics);
 
@@ -413,7 +415,8 @@ class DeviceMeter {
   std::vector<Interval> intervals_;
   std::vector<Clock> clocks_;
   std::vector<uint32_t> order_;  // without those of programs that are not measured
-  std::vector<uint64_t> tags_;   // the cell (or kNone), and above it a pending body
+  std::span<const uint8_t> in_function_;
+  std::vector<uint64_t> tags_;  // the cell (or kNone), and above it a pending body
   Interval last_in_no_run_ = kBeforeAny;
 
   uint64_t chunks_ = 0;

@@ -11,7 +11,11 @@ RangeRuns::RangeRuns(const Trace& trace, const gpu_runs::HostEvidence& evidence,
       launch_id_(*rules.launch_id),
       tables_(tables),
       filters_(filters),
-      runs_(evidence.ranges.ranges().size()) {}
+      runs_(evidence.ranges.ranges().size()) {
+  for (const auto& name : ranges().names()) {
+    name_wanted_.push_back(filters.WantsFunction(name.function) ? 1 : 0);
+  }
+}
 
 bool RangeRuns::Wants(uint32_t op) {
   while (op_wanted_.size() <= op) {
@@ -20,9 +24,17 @@ bool RangeRuns::Wants(uint32_t op) {
   return op_wanted_[op] != 0;
 }
 
+bool RangeRuns::AnyWanted(const std::vector<uint32_t>* in) const {
+  return in != nullptr && std::ranges::any_of(*in, [&](uint32_t range) {
+           return name_wanted_[ranges().ranges()[range].name] != 0;
+         });
+}
+
 void RangeRuns::Add(std::span<const Execution> chunk) {
+  in_function_.clear();
   for (const Execution& execution : chunk) {
     const std::vector<uint32_t>* const ranges = launch_ranges_.Of(execution.numbers[launch_id_]);
+    if (filters_.any_function()) in_function_.push_back(AnyWanted(ranges) ? 1 : 0);
     if (ranges == nullptr) {
       ++without_launch_;
       continue;

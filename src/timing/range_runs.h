@@ -25,6 +25,8 @@ class RangeRuns {
 
   // In order of start.
   void Add(std::span<const Execution> chunk);
+  // Of the last chunk, where filters choose among functions: whether each is in one that is wanted.
+  std::span<const uint8_t> in_function() const { return in_function_; }
 
   struct OneRun {
     Interval profile = {0, Run::kUnset};  // of its executions
@@ -37,6 +39,7 @@ class RangeRuns {
 
  private:
   bool Wants(uint32_t op);
+  bool AnyWanted(const std::vector<uint32_t>* ranges) const;
 
   const gpu_runs::HostEvidence& evidence_;
   gpu_runs::LaunchRanges launch_ranges_;
@@ -45,7 +48,8 @@ class RangeRuns {
   const Filters& filters_;
 
   std::vector<OneRun> runs_;
-  std::vector<uint8_t> op_wanted_;
+  std::vector<uint8_t> op_wanted_, name_wanted_;
+  std::vector<uint8_t> in_function_;
   uint64_t without_launch_ = 0;
 };
 

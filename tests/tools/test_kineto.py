@@ -191,6 +191,35 @@ class Functions(EndToEndTest):
         self.assertEqual(names, {"a"})
         self.assertEqual(self.run_json("functions", "a.json", "--kernel", "Memcpy")["functions"], [])
 
+    def test_kernels_within_a_function_are_those_launched_in_it(self):
+        self.write("a.json", trace([
+            event("user_annotation", 42, 43, 0, 9, "a"), event("user_annotation", 42, 43, 20, 9, "b"),
+            event("cuda_runtime", 42, 43, 21, 2, "launch", correlation=9), event("kernel", 0, 7, 60, 3, "gemm", correlation=9),
+            *EVENTS]))
+        for within, rows in {"^a$": [("gemm", 2, 9_250_000)], "^b$": [("gemm", 1, 3_000_000)], "a|b": [("gemm", 3, 12_250_000)]}.items():
+            found = self.run_json("kernels", "a.json", "--within", within)
+            self.assertEqual([(row["kernel"], row["count"], row["total_ps"]) for row in found["kernels"]], rows, within)
+            self.assertEqual([row["function"] for row in found["kernels"]], [None])
+        left_out = {row["code"]: row["count"] for row in found["diagnostics"]}["left_out_by_filter"]
+        self.assertEqual(left_out, 1)
+
+    def test_two_sides(self):
+        def capture(slower):
+            events = [event("kernel", 0, 7, 5, 2, "unlaunched")]
+            for step in range(8):
+                at = 100 * step
+                events += [event("user_annotation", 42, 43, at, 50, f"ProfilerStep#{step}"),
+                           event("cuda_runtime", 42, 43, at + 1, 2, "launch", correlation=step + 1),
+                           event("kernel", 0, 7, at + 10, 20 + slower + step % 3 / 10, "gemm", correlation=step + 1)]
+            return trace(events)
+        self.write("base.json", capture(0))
+        self.write("head.json.gz", gzip.compress(capture(5)))
+        verdict = run("compare", "base.json", "head.json.gz", "--format", "json", cwd=self.at).json
+        self.assertEqual([row["function"] for row in verdict["rows"]], ["ProfilerStep"])
+        changed = self.run_json("diff", "base.json", "head.json.gz")
+        row, = [row for row in changed["rows"] if row["head"] and row["head"].get("kernel") == "gemm"]
+        self.assertGreater(row["delta_ps"], 0)
+
     def test_skipped_runs_are_dropped_not_empty(self):
         self.write("a.json", trace([event("user_annotation", 42, 43, 0, 9, "a"), event("user_annotation", 42, 43, 20, 9, "a"),
                                     event("cuda_runtime", 42, 43, 21, 2, "launch", correlation=9),

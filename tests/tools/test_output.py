@@ -232,9 +232,9 @@ class Names(EndToEndTest):
                 self.assertIn(done.code, (64, 65, 66, 73))
                 self.assertNotRegex(done.message[:-1], r"[\x00-\x1f\x7f-\x9f]")
 
-    def test_json_shows_names_escaped(self):
+    def test_json_has_control_characters_in_its_own_escapes(self):
         kernels = self.run_json("kernels", "evil.xplane.pb")["kernels"]
-        shown = r'k\x1b[31mred\x07\r\t\x7f\xc2\x9b2J|`,"<b>&*'
+        shown = 'k\x1b[31mred\x07\r\t\\x7f\\xc2\\x9b2J|`,"<b>&*'
         self.assertEqual({row["kernel"] for row in kernels}, {shown, r"k\xff\xfe\xc3("})
         self.assertEqual({row["function"] for row in kernels}, {shown, r"jit_\xff"})
 

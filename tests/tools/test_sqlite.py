@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import sqlite3
 import subprocess
 import tempfile
@@ -48,6 +49,13 @@ def flat(row):
     return cells
 
 
+def shown(value):
+    """A text of JSON as tables have it: control characters but line feeds escaped."""
+    short = {"\t": "\\t", "\r": "\\r"}
+    escape = lambda found: short.get(found[0], f"\\x{ord(found[0]):02x}")
+    return re.sub(r"[\x00-\x09\x0b-\x1f]", escape, value) if isinstance(value, str) else value
+
+
 class Sqlite(EndToEndTest):
     def check_cell(self, cells, name, value):
         if value is None:  # a group or an interval that is unknown has cells of other names
@@ -61,7 +69,7 @@ class Sqlite(EndToEndTest):
         elif isinstance(value, list):
             self.assertEqual(cells[name] or "", "; ".join(value))
         else:
-            self.assertEqual(cells[name], value)
+            self.assertEqual(cells[name], shown(value))
 
     def check_same(self, document, database):
         tables = {name for name, in database.execute("SELECT name FROM sqlite_master")}
