@@ -97,10 +97,12 @@ bool NeedsProgram(const Listing& table) {
   });
 }
 
+// But those of which nothing was executed on any.
 bool HaveSeveralDevices(const Listing& table) {
-  return std::ranges::any_of(table.rows, [&](const FunctionRow& row) {
-    return table.device(row) != table.device(table.rows[0]);
-  });
+  std::set<std::string> names;
+  for (const FunctionRow& row : table.rows) names.insert(table.device(row));
+  names.erase("");
+  return names.size() > 1;
 }
 
 // The clock of every row that has the metric; empty where they differ.

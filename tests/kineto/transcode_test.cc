@@ -256,5 +256,30 @@ TEST(KinetoHead, TellsWhatCannotBecomeATrace) {
   EXPECT_FALSE(kineto::CheckHead(std::string(2000, '['), "pipe").ok());
 }
 
+// More than a few chunks of them; what is damaged is so in the last.
+TEST(TranscodeTest, ThreadsMakeNoDifference) {
+  std::vector<std::string> events;
+  for (int i = 0; i < 9000; ++i) {
+    const std::string number = std::to_string(i);
+    const bool is_kernel = i % 3 == 0;
+    events.push_back(Event(is_kernel ? "kernel" : "cuda_runtime", is_kernel ? "0" : "42", "7",
+                           number, i % 500 == 0 ? "-1" : "2",
+                           R"(, "args": {"correlation": )" + number + R"(, "grid": [1, 2]})"));
+  }
+  const std::string json = File(events, R"("baseTimeNanoseconds": 12, )");
+  for (const size_t size : {json.size(), json.size() - 1, json.size() - 200}) {
+    const std::string_view part = std::string_view(json).substr(0, size);
+    Diagnostics of_one, of_two;
+    const auto one = kineto::Transcode(part, "t", /*threads=*/1, &of_one);
+    const auto two = kineto::Transcode(part, "t", /*threads=*/2, &of_two);
+    ASSERT_EQ(one.status(), two.status());
+    ASSERT_EQ(one.ok(), size == json.size());
+    if (!one.ok()) continue;
+    EXPECT_TRUE(one->bytes == two->bytes);
+    EXPECT_EQ(of_one.count(DiagnosticCode::kNegativeDuration), 18u);
+    EXPECT_EQ(of_two.count(DiagnosticCode::kNegativeDuration), 18u);
+  }
+}
+
 }  // namespace
 }  // namespace xplane_time::testing

@@ -112,7 +112,8 @@ const Kept = (result, name) => result.kept && result.kept[name];
 // Names of rows' devices as tables have them: with the host where several are there, else with the
 // input.
 function DeviceNamer(rows) {
-  const several = (key) => new Set(rows.map((row) => row[key])).size > 1;
+  const told = rows.filter((row) => row.plane);
+  const several = (key) => new Set(told.map((row) => row[key])).size > 1;
   const hosts = several('host'), inputs = !hosts && several('input');
   return (row) => DeviceName(row) + (hosts && row.host ? `@${row.host}` : '') +
                   (inputs ? ` #${row.input + 1}` : '');
@@ -930,7 +931,7 @@ function ReportDevices(result) {
 // where the report has them.
 function ReportFunctions(result) {
   const nameOf = DeviceNamer(result.functions), drawn = result.drawn && result.drawn.samples;
-  const several = new Set(result.functions.map(nameOf)).size > 1;
+  const several = new Set(result.functions.filter((row) => row.plane).map(nameOf)).size > 1;
   const metric = `${(result.options && result.options.metric) || 'active'}_ps`;
   const total = (row) => row[metric].mean * row[metric].n;
   const known = result.functions.filter((row) => row[metric] && Num(row[metric].median) !== null);
