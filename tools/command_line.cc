@@ -198,7 +198,7 @@ absl::Status Command::Refuse(std::initializer_list<const char*> options,
 CommandLine::CommandLine() {
   app_.name("xplane-time");
   app_.formatter(std::make_shared<NarrowFormatter>());
-  app_.description("Kernel and function times from XPlane traces (.xplane.pb).");
+  app_.description("Kernel and function times from traces of JAX, TensorFlow and PyTorch.");
   app_.footer(
       "TRACE without a command means report. Every command: xplane-time help COMMAND.\n"
       "Exit codes: 0 done; decisions: 10 slower, 11 cannot tell, 12 too little data,\n"

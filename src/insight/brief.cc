@@ -266,13 +266,15 @@ class Briefer {
 
   std::string GapsAndHostText(const Tally& tally) const {
     const DeviceRef& device = findings_.RefOf(tally.device());
-    const auto longest = std::ranges::find_if(where_.gaps, [&](const WhereGap& gap) {
-      return SameDevice(gap.device, device) && !IsCompileName(gap.host_event.value_or(""));
-    });
-    if (longest == where_.gaps.end() || !longest->host_event.has_value()) {
-      return GapsText(tally, 0);
-    }
-    const int64_t ps = longest->idle_host_ps.value_or(longest->duration_ps);
+    // A long gap may be one between launch and start.
+    const auto part_ps = [&](const WhereGap& gap) {
+      const bool is_its =
+          SameDevice(gap.device, device) && !IsCompileName(gap.host_event.value_or(""));
+      return is_its ? gap.idle_host_ps.value_or(gap.duration_ps) : 0;
+    };
+    const auto longest = std::ranges::max_element(where_.gaps, {}, part_ps);
+    const int64_t ps = longest == where_.gaps.end() ? 0 : part_ps(*longest);
+    if (ps == 0 || !longest->host_event.has_value()) return GapsText(tally, 0);
     const std::string host = ShortName(*longest->host_event);
     // A mean says nothing where one gap is most of it.
     if (tally.count() > 1 && ps >= tally.total_ps() / 2 && ps < tally.total_ps()) {

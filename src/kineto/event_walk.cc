@@ -36,12 +36,6 @@ JsonValue Find(std::span<const Member> members, std::string_view key) {
   return found == members.rend() ? JsonValue() : found->second;
 }
 
-bool ReadMembers(JsonCursor* cursor, Members* members) {
-  return cursor->ReadObject([&](std::string_view key) {
-    return cursor->ReadValue(&members->emplace_back(key, JsonValue()).second);
-  });
-}
-
 template <typename ReadPart>
 bool EventWalk::ReadTolerantly(ReadPart read) {
   cursor_.Peek();

@@ -27,8 +27,6 @@ using Members = std::vector<Member>;
 
 // Of an object; the last of equal ones counts.
 JsonValue Find(std::span<const Member> members, std::string_view key);
-// Adds those of an object.
-bool ReadMembers(JsonCursor* cursor, Members* members);
 
 struct Event {
   Event() {}  // not filled with zeros before, as an aggregate is

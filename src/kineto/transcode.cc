@@ -46,14 +46,15 @@ constexpr std::pair<std::string_view, Group> kGroups[] = {{"kernel", Group::kKer
                                                           {"cuda_event", Group::kOnDevice},
                                                           {"graph_event_node", Group::kOnDevice},
                                                           {"graph_host_node", Group::kOnDevice},
-                                                          {"cuda_runtime", Group::kLaunch},
-                                                          {"cuda_driver", Group::kLaunch},
                                                           {"Runtime", Group::kLaunch}};
 
 Group GroupOf(std::string_view category) {
   const auto* const found =
       std::ranges::find(kGroups, category, &std::pair<std::string_view, Group>::first);
-  return found == std::end(kGroups) ? Group::kHost : found->second;
+  if (found != std::end(kGroups)) return found->second;
+  // cuda_runtime, cuda_driver, xpu_runtime, privateuse1_driver, ...
+  const bool launches = category.ends_with("_runtime") || category.ends_with("_driver");
+  return launches ? Group::kLaunch : Group::kHost;
 }
 
 template <typename Number>
@@ -91,6 +92,13 @@ void PutStat(uint32_t field, uint64_t id, const JsonValue& value, WireWriter* ou
 // A stat of a plane.
 void Describe(std::string_view name, const JsonValue& value, PlaneWriter* plane) {
   PutStat(PlaneWriter::kStats, plane->StatId(name), value, &plane->stats());
+}
+
+bool ReadMembers(JsonCursor* cursor, Members* members) {
+  members->clear();
+  return cursor->ReadObject([&](std::string_view key) {
+    return cursor->ReadValue(&members->emplace_back(key, JsonValue()).second);
+  });
 }
 
 // Of an object that was read before.

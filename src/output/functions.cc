@@ -40,7 +40,7 @@ constexpr Remark kRemarks[] = {
      [](const FunctionRow& row) -> uint64_t {
        return row.status == RowStatus::kNoOps && !row.is_range;
      }},
-    {"e", "runs in which nothing was launched that was executed",
+    {"e", "runs without an execution: none was launched by their thread meanwhile",
      [](const FunctionRow& row) { return row.empty_runs; }, true},
     {"s", "suspect runs, left out, of shares too",
      [](const FunctionRow& row) { return row.suspect_runs; }, true},

@@ -21,7 +21,7 @@ absl::StatusOr<std::unique_ptr<ExecutionWatcher>> ModulePaths::Make(const WatchC
   if (!any) {
     return FailedPrecondition(context.trace.files[plane.file].path, ": ", plane.name,
                               ": the trace tells no nn.Modules; record it with torch.profiler and "
-                              "with_modules=True or with_stack=True, or use --by scope");
+                              "with_modules=True or with_stack=True");
   }
   return std::unique_ptr<ExecutionWatcher>(new ModulePaths(context, *evidence, filters));
 }
@@ -65,6 +65,14 @@ absl::Status ModulePaths::Add(std::span<const Execution> chunk) {
     sum->total_ps = SaturatingAdd(sum->total_ps, execution.duration_ps);
   }
   return absl::OkStatus();
+}
+
+void ModulePaths::Finish() {
+  for (const auto& [names, sum] : sums_) {
+    std::vector<std::string> path;
+    for (const uint32_t name : names) path.push_back(ranges_.names()[name].module);
+    sums_by_path_[path] = sum;
+  }
 }
 
 }  // namespace xplane_time

@@ -6,10 +6,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -25,21 +25,14 @@ class ModulePaths : public ExecutionWatcher {
                                                                 const Filters& filters);
 
   absl::Status Add(std::span<const Execution> chunk) override;
+  void Finish() override;
 
   struct Sum {
     uint64_t count = 0;
     int64_t total_ps = 0;
   };
-  // Calls visit(names from the outermost module on, sum) for each path; none: in no module.
-  template <typename Visit>
-  void ForEach(Visit visit) const {
-    std::vector<std::string_view> names;
-    for (const auto& [path, sum] : sums_) {
-      names.clear();
-      for (const uint32_t name : path) names.push_back(ranges_.names()[name].module);
-      visit(names, sum);
-    }
-  }
+  // By path, from the outermost module on; an empty one: in no module.
+  const std::map<std::vector<std::string>, Sum>& sums() const { return sums_by_path_; }
   // Of executions without a launch in the trace.
   const Sum& without_launch() const { return without_launch_; }
 
@@ -52,11 +45,12 @@ class ModulePaths : public ExecutionWatcher {
   const std::shared_ptr<const ExecutionTables> tables_;
   const Filters& filters_;
   const size_t launch_id_;
-  const gpu_runs::HostRanges& ranges_;
+  const gpu_runs::HostRanges& ranges_;  // until Finish()
   gpu_runs::LaunchRanges launch_ranges_;
   std::vector<uint8_t> wanted_;                           // by name of a range
   absl::flat_hash_map<std::vector<uint32_t>, Sum> sums_;  // by names
   std::vector<uint32_t> path_;
+  std::map<std::vector<std::string>, Sum> sums_by_path_;  // after Finish()
   Sum without_launch_;
 };
 

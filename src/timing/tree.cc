@@ -107,21 +107,21 @@ class TreeBuilder {
   void AddModules(const DeviceAnalysis& device) {
     const auto& modules = static_cast<const ModulePaths&>(*device.watcher);
     Node top;
-    const auto add = [&](std::span<const std::string_view> path, const ModulePaths::Sum& sum) {
+    const auto add = [&](const std::vector<std::string>& path, const ModulePaths::Sum& sum) {
       Node* node = &top;
-      for (const std::string_view name : path) {
+      for (const std::string& name : path) {
         node = node->Child(name);
         node->count += sum.count;
         node->total_ps = SaturatingAdd(node->total_ps, sum.total_ps);
       }
       node->self_ps = SaturatingAdd(node->self_ps, sum.total_ps);
     };
-    modules.ForEach([&](std::span<const std::string_view> path, const ModulePaths::Sum& sum) {
-      constexpr std::string_view kNone[] = {"(no module)"};
-      add(path.empty() ? kNone : path, sum);
-    });
-    constexpr std::string_view kUnlaunched[] = {"(launch not in the trace)"};
-    if (modules.without_launch().count > 0) add(kUnlaunched, modules.without_launch());
+    for (const auto& [path, sum] : modules.sums()) {
+      add(path.empty() ? std::vector<std::string>{"(no module)"} : path, sum);
+    }
+    if (modules.without_launch().count > 0) {
+      add({"(launch not in the trace)"}, modules.without_launch());
+    }
     WriteChildren(top, device.row.device, /*line=*/"");
   }
 
@@ -266,10 +266,16 @@ absl::Status NothingToShow(const Trace& trace, const TreeOptions& options) {
     why = options.line.empty() ? "no kernel of a function" : "no event of these lines";
     absl::StrAppend(&why, " matches --name ", options.name);
   }
-  return FailedPrecondition(
-      trace.files[0].path, ": nothing to show: ", why,
-      options.line.empty() ? "; --line PATTERN nests the events of lines, and" : ";",
-      " xplane-time planes lists what is there");
+  const bool has_ranges = std::ranges::any_of(
+      trace.planes, [](const Plane& plane) { return HasStat(plane, gpu_runs::kInRangesStat); });
+  std::string_view instead = ";";
+  if (options.line.empty()) {
+    instead = has_ranges ? "; --by module has the nn.Modules, --line PATTERN nests the events of "
+                           "lines, and"
+                         : "; --line PATTERN nests the events of lines, and";
+  }
+  return FailedPrecondition(trace.files[0].path, ": nothing to show: ", why, instead,
+                            " xplane-time planes lists what is there");
 }
 
 absl::Status AddLineTrees(const Trace& trace, const TreeOptions& options, TreeBuilder* trees,

@@ -188,6 +188,16 @@ TEST_F(KinetoTest, ThreadsDevicesAndTheRunAreDescribed) {
   EXPECT_EQ(trace->lines[host.first_line].display_id, 6);
 }
 
+TEST_F(KinetoTest, EachDeviceHasItsOwnProperties) {
+  const auto trace = Open(File(
+      {Event("kernel", "0", "7", "1", "1"), Event("kernel", "1", "7", "1", "1")},
+      R"("deviceProperties": [{"id": 0, "name": "A", "warpSize": 32}, {"id": 1, "name": "B"}],)"));
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  EXPECT_EQ(trace->planes[0].FindStat("device_type_string").text, "A");
+  EXPECT_EQ(trace->planes[1].FindStat("device_type_string").text, "B");
+  EXPECT_EQ(trace->planes[1].FindStat("warpSize").type, StatType::kAbsent);
+}
+
 TEST_F(KinetoTest, AnyWayOfGivingIt) {
   const std::string event = Event("kernel", "0", "7", "1", "1");
   const Lines want = {"/device:GPU:0 | Stream #7 | e | 1000000 | 1000000"};
