@@ -9,14 +9,17 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
-// In numbers and in words.
-constexpr std::array<bool, 256> kIsInWord = [] {
-  std::array<bool, 256> is_in = {};
-  for (const char c : std::string_view("0123456789.-+abcdefghijklmnopqrstuvwxyz"
-                                       "ABCDEFGHIJKLMNOPQRSTUVWXYZ")) {
-    is_in[static_cast<uint8_t>(c)] = true;
+// What a character may be part of.
+constexpr uint8_t kOfNumber = 1, kOfWord = 2;
+constexpr std::array<uint8_t, 256> kPartOf = [] {
+  std::array<uint8_t, 256> part_of = {};
+  for (const char c : std::string_view("abcdfghijklmnopqrstuvwxyzABCDFGHIJKLMNOPQRSTUVWXYZ")) {
+    part_of[static_cast<uint8_t>(c)] = kOfWord;
   }
-  return is_in;
+  for (const char c : std::string_view("0123456789.-+eE")) {
+    part_of[static_cast<uint8_t>(c)] = kOfNumber;
+  }
+  return part_of;
 }();
 
 void AppendCodePoint(uint32_t code, std::string* out) {
@@ -151,12 +154,16 @@ bool JsonCursor::ReadRestOfText(const char* first, const char* at, std::string_v
 bool JsonCursor::ReadWord(JsonValue* value) {
   const char* const first = at_;
   const char* at = first;
-  while (at != end_ && kIsInWord[static_cast<uint8_t>(*at)]) ++at;
+  uint8_t parts = 0;
+  for (uint8_t part = 0; at != end_ && (part = kPartOf[static_cast<uint8_t>(*at)]) != 0; ++at) {
+    parts |= part;
+  }
   at_ = at;
   value->raw = {first, static_cast<size_t>(at_ - first)};
   const char begin = *first == '-' && at_ - first > 1 ? first[1] : *first;
   if (at_ != first && begin >= '0' && begin <= '9') {
     value->type = JsonType::kNumber;
+    irregular_ |= (parts & kOfWord) != 0;
     return true;
   }
   value->type = JsonType::kWord;

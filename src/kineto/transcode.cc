@@ -69,6 +69,16 @@ std::string Text(std::string_view raw) {
   return json::IsPlainText(raw) ? std::string(raw) : json::Unescaped(raw);
 }
 
+// Of a number or a text of any form. Nothing: it has a fraction, or is too large.
+std::optional<int64_t> WholeOf(const JsonValue& value) {
+  if (value.type != JsonType::kNumber && value.type != JsonType::kText) return std::nullopt;
+  if (const auto plain = Whole<int64_t>(value.raw); plain.has_value()) return plain;
+  constexpr int64_t kParts = 1'000'000;  // picoseconds of a microsecond: decimals are read so
+  const absl::int128 parts = MicrosecondsToPs(value.raw).value_or(1);
+  const bool is_whole = parts % kParts == 0 && parts < kFarPs && parts > -kFarPs;
+  return is_whole ? std::optional(static_cast<int64_t>(parts / kParts)) : std::nullopt;
+}
+
 // As a stat of whatever `out` writes; null and NaN are none.
 void PutStat(uint32_t field, uint64_t id, const JsonValue& value, WireWriter* out) {
   if (value.type == JsonType::kWord) {
@@ -87,6 +97,15 @@ void PutStat(uint32_t field, uint64_t id, const JsonValue& value, WireWriter* ou
     if (number.has_value()) return AddDoubleStat(field, id, *number, out);
     AddTextStat(field, id, value.raw, out);  // an integer of more than 64 bits
   }
+}
+
+// A whole number, whatever its form ("7", 7.0, 7e0): of ids that are compared.
+JsonValue AsWhole(const JsonValue& value, std::string* text) {
+  if (value.type == JsonType::kNumber && Whole<int64_t>(value.raw).has_value()) return value;
+  const std::optional<int64_t> whole = WholeOf(value);
+  if (!whole.has_value()) return value;
+  *text = Cat(*whole);
+  return {JsonType::kNumber, *text};
 }
 
 // A stat of a plane.
@@ -168,12 +187,12 @@ struct Kind {
     found->second = plane->AddEventMetadata(name, stats);
     return found->second;
   }
+  bool joins() const { return IsExecution(group) || group == Group::kLaunch; }
   uint64_t StatId(size_t place, std::string_view key) {
     if (place >= args.size()) args.resize(place + 1);
     auto& [name, id] = args[place];
     if (id != 0 && name == key) return id;
-    const bool joins = IsExecution(group) || group == Group::kLaunch;
-    id = plane->StatId(joins && key == "correlation" ? "correlation_id" : Text(key));
+    id = plane->StatId(joins() && key == "correlation" ? "correlation_id" : Text(key));
     name = key;
     return id;
   }
@@ -195,7 +214,7 @@ class Transcoder {
   }
   uint64_t events() const { return events_; }
   // With what the file says of all of them.
-  Space Write(const EventWalk& file);
+  Space Write(const EventWalk& file, int64_t base_ns);
 
  private:
   struct Process {
@@ -220,6 +239,7 @@ class Transcoder {
   Diagnostics* const diagnostics_;
   uint64_t events_ = 0;
   WireWriter bytes_;
+  std::string id_text_;
   std::optional<int64_t> begin_us_;  // of all lines, without the base
 
   Spill spill_;
@@ -253,7 +273,9 @@ void Transcoder::AddEvent(const Event& event, std::span<const Member> args) {
   bytes_.AddVarint(kDurationPs, static_cast<uint64_t>(*duration_ps));
   size_t place = 0;
   for (const auto& [key, value] : args) {
-    PutStat(kStats, track.kind->StatId(place++, key), value, &bytes_);
+    const uint64_t id = track.kind->StatId(place++, key);
+    const bool joins = key == "correlation" && track.kind->joins();
+    PutStat(kStats, id, joins ? AsWhole(value, &id_text_) : value, &bytes_);
   }
   if (track.kind->group == Group::kCopy) {
     const uint64_t id = track.kind->plane->StatId("memcpy_details");
@@ -386,12 +408,11 @@ void Transcoder::DescribeRun(const Members& root) {
   }
 }
 
-Space Transcoder::Write(const EventWalk& file) {
+Space Transcoder::Write(const EventWalk& file, int64_t base_ns) {
   const Members& root = file.root();
   NameHosts(file);
   DescribeDevices(root);
   DescribeRun(root);
-  const auto base_ns = Whole<int64_t>(Find(root, "baseTimeNanoseconds").raw);
   std::vector<PlaneWriter*> planes;
   const bool any_range = std::ranges::any_of(processes_, [](const auto& process) {
     const PlaneWriter& plane = process.second.plane;
@@ -406,7 +427,7 @@ Space Transcoder::Write(const EventWalk& file) {
     if (&process.plane != host_) planes.push_back(&process.plane);
   }
   const JsonValue host = Find(root, "host_name");
-  return WriteSpace(planes, &spill_, SaturatingAdd(*begin_us_ * 1000, base_ns.value_or(0)),
+  return WriteSpace(planes, &spill_, SaturatingAdd(*begin_us_ * 1000, base_ns),
                     host.type == JsonType::kText ? Text(host.raw) : "");
 }
 
@@ -454,8 +475,16 @@ absl::StatusOr<Space> Transcode(std::string_view json, const std::string& name, 
     return DataLoss(name, ": a trace in JSON without any event that has a beginning and a ",
                     "duration (byte ", file.size(), "); was anything profiled?");
   }
+  const JsonValue base = Find(file.root(), "baseTimeNanoseconds");
+  const bool has_base = base.type != JsonType::kNothing && base.raw != "null";
+  const std::optional<int64_t> base_ns = has_base ? WholeOf(base) : 0;
+  if (!base_ns.has_value()) {
+    return DataLoss(name, ": baseTimeNanoseconds is ", base.raw.substr(0, 64), " (byte ",
+                    base.raw.data() - json.data(), "), no whole number of nanoseconds: nobody ",
+                    "knows when this was; mend it, or leave it out");
+  }
   diagnostics->Merge(file.diagnostics());
-  Space space = transcoder.Write(file);
+  Space space = transcoder.Write(file, *base_ns);
   if (space.owner != nullptr) return space;
   return Unavailable(name, ": a temporary file in ", ScratchFolder(),
                      " cannot be read back; set TMPDIR to another place");

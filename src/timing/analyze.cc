@@ -489,8 +489,12 @@ absl::Status NothingExecuted(const Trace& trace, const Selection& selection,
   }
   const std::string asked =
       selection.text.empty() ? "the accelerators (the default)" : "--device " + selection.text;
+  std::string skipped;
+  for (const DiagnosticRow& row : DescribeDiagnostics(trace, diagnostics)) {
+    if (row.severity == "error") Append(&skipped, "; ", row.count, " x ", row.message);
+  }
   return FailedPrecondition(trace.files[0].path, ": ", asked,
-                            " executed nothing; there are: ", ListPlanes(trace),
+                            " executed nothing; there are: ", ListPlanes(trace), skipped,
                             "; choose with --device, or --device all");
 }
 

@@ -71,7 +71,9 @@ void ModulePaths::Finish() {
   for (const auto& [names, sum] : sums_) {
     std::vector<std::string> path;
     for (const uint32_t name : names) path.push_back(ranges_.names()[name].module);
-    sums_by_path_[path] = sum;
+    Sum& of_path = sums_by_path_[path];
+    of_path.count += sum.count;
+    of_path.total_ps = SaturatingAdd(of_path.total_ps, sum.total_ps);
   }
 }
 

@@ -198,6 +198,7 @@ class TreeBuilder {
     const Nesting nesting = Nest(intervals, options_.select.tolerance_ps);
     diagnostics_->Count(DiagnosticCode::kPartialOverlap, where, nesting.partial_overlaps);
     std::vector<Node*> node(events.size(), nullptr);
+    std::vector<uint32_t> depth(events.size(), 0);
     // With a tolerance a parent may come after its child in the order.
     for (const uint32_t start : nesting.order) {
       std::vector<uint32_t> path;
@@ -208,12 +209,20 @@ class TreeBuilder {
         const uint32_t i = path.back();
         const uint32_t parent = nesting.parent[i];
         Node* above = parent == kNoParent ? root : node[parent];
+        depth[i] = parent == kNoParent ? 0 : depth[parent] + 1;
+        if (depth[i] >= kMostLevels) {  // its time is what is in the row above
+          node[i] = above;
+          continue;
+        }
         node[i] = above->Child(events[i]->name);
         node[i]->Add(intervals[i].end_ps - intervals[i].start_ps, nesting.self_ps[i]);
         node[i]->asynchronous += events[i]->asynchronous ? 1 : 0;
       }
     }
   }
+
+  // More are no tree that anybody reads, and the stack has an end.
+  static constexpr uint32_t kMostLevels = 4096;
 
   // By total, descending.
   void WriteChildren(const Node& node, const DeviceRef& device, const std::string& line,

@@ -291,6 +291,37 @@ class Functions(EndToEndTest):
         self.assertEqual(done.code, 65)
         self.assertIn("no nn.Modules", done.message)
 
+    def test_very_deep_nests_have_an_end(self):
+        deep = 60_000
+        self.write("a.json", trace([event("user_annotation", 42, 43, i, 2 * deep - 2 * i, f"r{i}") for i in range(deep)]))
+        rows = self.run_json("tree", "a.json", "--line", ".", "--device", "all")["tree"]
+        self.assertEqual(len(rows), 4096)
+        self.assertEqual((rows[-1]["depth"], rows[-1]["self_ps"], rows[-1]["child_ps"] > 0), (4095, 2_000_000, True))
+
+    def test_ids_in_other_forms(self):
+        for given in (1, 1.0, "1", 1e0):
+            with self.subTest(given):
+                _, rows = self.rows([event("user_annotation", 42, 43, 0, 9, "a"),
+                                     event("cuda_runtime", 42, 43, 1, 2, "launch", correlation=given),
+                                     event("kernel", 0, 7, 10, 5, correlation=1 if given == "1" else given)])
+                self.assertEqual(rows["/device:GPU:0", "a"]["kernels_total"], 1)
+
+    def test_a_base_that_is_none_is_refused(self):
+        for base in ("soon", 1.5, [], {"a": 1}):
+            done = run(self.write("a.json", trace(baseTimeNanoseconds=base)), cwd=self.at)
+            self.assertEqual(done.code, 65, base)
+            self.assertIn("no whole number of nanoseconds", done.message)
+        for base, base_ns in ((None, 0), (1_756_000_000 * 10**9, 1_756_000_000 * 10**9), ("1756000000000000000", 1_756_000_000 * 10**9)):
+            report = self.run_json(self.write("a.json", trace(baseTimeNanoseconds=base)))
+            self.assertEqual(report["capture"]["base_ns"], base_ns, base)
+
+    def test_why_nothing_was_executed_is_told(self):
+        done = run(self.write("a.json", trace([EVENTS[0], event("kernel", 0, 7, "soon", 1), event("kernel", 0, 7, 1, -1)])),
+                   cwd=self.at)
+        self.assertEqual(done.code, 65)
+        self.assertIn("1 x events without a name, or whose beginning or duration is no number, were skipped", done.message)
+        self.assertIn("1 x events with a negative duration", done.message)
+
     def test_calls_of_python_nest_apart(self):
         self.write("a.json", trace([event("user_annotation", 42, 43, 5, 10, "forward"), event("cpu_op", 42, 43, 6, 3, "aten::mm"),
                                     event("python_function", 42, 43, 0, 8, "train.py(1): step"), *EVENTS[1:]]))

@@ -4,6 +4,8 @@
 #include <span>
 #include <tuple>
 
+#include "xplane_time/read.h"
+
 namespace xplane_time::gpu_runs {
 
 uint32_t HostRanges::NameId(const Name& name) {
@@ -18,36 +20,58 @@ void HostRanges::Order() {
     return std::tuple(range.owner, range.interval.start_ps, -range.interval.end_ps);
   };
   std::ranges::stable_sort(ranges_, {}, key);
-  std::vector<uint32_t> open;
+  std::vector<Open> open;
+  int64_t first_end_ps = kNoTimePs;  // at the earliest, of those that are open
+  const auto end_ps = [&](const Open& each) { return ranges_[each.range].interval.end_ps; };
   for (uint32_t i = 0; i < ranges_.size(); ++i) {
     const Range& range = ranges_[i];
+    const int64_t start_ps = range.interval.start_ps;
     const auto [own, is_first] = own_.try_emplace(range.owner, Own{i, i});
     own->second.end = i + 1;
     if (is_first) open.clear();
     // Later ones begin no earlier.
-    while (!open.empty() && ranges_[open.back()].interval.end_ps <= range.interval.start_ps) {
-      open.pop_back();
+    while (!open.empty() && end_ps(open.back()) <= start_ps) open.pop_back();
+    if (open.empty()) first_end_ps = range.interval.end_ps;
+    if (open.size() >= kMostOpen && start_ps >= first_end_ps) {
+      std::erase_if(open, [&](const Open& each) { return end_ps(each) <= start_ps; });
+      first_end_ps = end_ps(*std::ranges::min_element(open, {}, end_ps));
     }
-    const bool too_deep = open.size() == kMostDepth;
-    around_.push_back({open.empty() ? kNoRange : open.back(), too_deep});
-    if (too_deep) {
+    if (!open.empty() && links_[open.back().link].length >= kMostLinks) LinkAnew(start_ps, &open);
+    const uint32_t next = open.empty() ? kNone : open.back().link;
+    if (open.size() >= kMostOpen) {
       ++too_deep_;
-    } else {
-      open.push_back(i);
+      link_of_.push_back(next);
+      continue;
     }
+    open.push_back({i, AddLink(i, next)});
+    link_of_.push_back(open.back().link);
+    first_end_ps = std::min(first_end_ps, range.interval.end_ps);
   }
+}
+
+uint32_t HostRanges::AddLink(uint32_t range, uint32_t next) {
+  links_.push_back({range, next, next == kNone ? 1 : links_[next].length + 1});
+  return static_cast<uint32_t>(links_.size()) - 1;
+}
+
+// A chain without those that are over.
+void HostRanges::LinkAnew(int64_t time_ps, std::vector<Open>* open) {
+  std::erase_if(*open,
+                [&](const Open& each) { return ranges_[each.range].interval.end_ps <= time_ps; });
+  uint32_t link = kNone;
+  for (Open& each : *open) each.link = link = AddLink(each.range, link);
 }
 
 uint32_t HostRanges::LastBegun(const Owner& owner, int64_t time_ps) const {
   const auto own = own_.find(owner);
-  if (own == own_.end()) return kNoRange;
+  if (own == own_.end()) return kNone;
   const std::span<const Range> ranges =
       std::span(ranges_).subspan(own->second.begin, own->second.end - own->second.begin);
   const auto after = std::ranges::upper_bound(
       ranges, time_ps, {},
       [](const Range& range) -> const int64_t& { return range.interval.start_ps; });
   const auto begun = static_cast<uint32_t>(after - ranges.begin());
-  return begun == 0 ? kNoRange : own->second.begin + begun - 1;
+  return begun == 0 ? kNone : own->second.begin + begun - 1;
 }
 
 }  // namespace xplane_time::gpu_runs

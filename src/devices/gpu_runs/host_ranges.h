@@ -68,29 +68,35 @@ class HostRanges {
   // first.
   template <typename Visit>
   void ForEachAround(const Owner& owner, int64_t time_ps, Visit visit) const {
-    for (uint32_t at = LastBegun(owner, time_ps); at != kNoRange; at = around_[at].range) {
-      if (ranges_[at].interval.end_ps > time_ps && !around_[at].too_deep) visit(at);
+    const uint32_t last = LastBegun(owner, time_ps);
+    for (uint32_t at = last == kNone ? kNone : link_of_[last]; at != kNone; at = links_[at].next) {
+      if (ranges_[links_[at].range].interval.end_ps > time_ps) visit(links_[at].range);
     }
   }
 
  private:
-  static constexpr uint32_t kNoRange = ~uint32_t{0};
-  // So that what a launch costs is bounded.
-  static constexpr uint32_t kMostDepth = 512;
+  static constexpr uint32_t kNone = ~uint32_t{0};
+  // So that what a launch costs is bounded: of ranges that are open, and of links.
+  static constexpr uint32_t kMostOpen = 512, kMostLinks = 2 * kMostOpen;
 
-  uint32_t LastBegun(const Owner& owner, int64_t time_ps) const;
-
-  // The last to begin before a range of those that are open where it begins: all that are open
-  // at a time are on the way from the last that began by then.
-  struct Around {
-    uint32_t range;
-    bool too_deep;
+  // Of a chain: all that are open at a time are in the chain of the last that began by then, and
+  // some that are over.
+  struct Link {
+    uint32_t range, next, length;
   };
+  struct Open {
+    uint32_t range, link;
+  };
+  uint32_t LastBegun(const Owner& owner, int64_t time_ps) const;
+  uint32_t AddLink(uint32_t range, uint32_t next);
+  void LinkAnew(int64_t time_ps, std::vector<Open>* open);
+
   struct Own {
     uint32_t begin, end;
   };
   std::vector<Range> ranges_;
-  std::vector<Around> around_;  // after Order()
+  std::vector<Link> links_;        // after Order()
+  std::vector<uint32_t> link_of_;  // by range: where its chain begins
   std::vector<Name> names_;
   absl::flat_hash_map<std::pair<std::string, std::string>, uint32_t> ids_;
   absl::flat_hash_map<Owner, Own> own_;

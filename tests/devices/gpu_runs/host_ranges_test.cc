@@ -92,6 +92,36 @@ TEST(HostRangesTest, TheInnermostOfVeryManyAreLeftOut) {
   EXPECT_EQ(found.front(), uint32_t{kMost - 1});
 }
 
+// Each straddles the next; one that lasts is around all.
+TEST(HostRangesTest, ThoseThatAreOverDoNotCount) {
+  constexpr int64_t kMany = 5000;
+  for (const bool is_in_one : {false, true}) {
+    HostRanges ranges;
+    if (is_in_one) ranges.Add({{false, 0}, 0, {-1, 20 * kMany}});
+    for (int64_t i = 0; i < kMany; ++i) ranges.Add({{false, 0}, 0, {10 * i, 10 * i + 15}});
+    ranges.Order();
+    EXPECT_EQ(ranges.too_deep(), 0u);
+    for (int64_t time_ps = 0; time_ps < 10 * kMany; time_ps += 7) {
+      const HostRanges::Owner owner = {false, 0};
+      const size_t expected = (is_in_one ? 1u : 0u) + (time_ps >= 10 && time_ps % 10 < 5 ? 2u : 1u);
+      ASSERT_EQ(Around(ranges, owner, time_ps).size(), expected) << time_ps;
+    }
+  }
+}
+
+// As many as may be open, one ending whenever one begins: found as by hand.
+TEST(HostRangesTest, ManyThatStraddle) {
+  constexpr int64_t kMany = 3000, kOpen = 500;
+  HostRanges ranges;
+  for (int64_t i = 0; i < kMany; ++i) ranges.Add({{false, 0}, 0, {i, i + kOpen}});
+  ranges.Order();
+  EXPECT_EQ(ranges.too_deep(), 0u);
+  for (int64_t time_ps = 0; time_ps < kMany + kOpen; time_ps += 37) {
+    const HostRanges::Owner owner = {false, 0};
+    ASSERT_EQ(Around(ranges, owner, time_ps), AroundByHand(ranges, owner, time_ps)) << time_ps;
+  }
+}
+
 TEST(HostRangesTest, NamesAreKeptOnce) {
   HostRanges ranges;
   EXPECT_EQ(ranges.NameId({"forward"}), 0u);
