@@ -330,6 +330,35 @@ class Functions(EndToEndTest):
             ("pid 42 tid 43", "forward", 0, 7_000_000), ("pid 42 tid 43", "aten::mm", 1, 3_000_000),
             ("pid 42 tid 43 (python)", "train.py(1): step", 0, 8_000_000)])
 
+    def test_energy_with_a_power_log(self):
+        """A counter of energy on the clock of the trace: 400 W, 200 W, and 80 W where nothing runs."""
+        base_ns, begin_ns, period_ns, idle_w = 1_756_000_000 * 10**9, 7 * 10**12, 10**7, 80
+        draw, events, runs, at = random.Random(3), [], [], 0.0
+        for _ in range(40):
+            for name, watts in (("gemm", 400), ("softmax", 200)):
+                dur = draw.uniform(20e3, 60e3)
+                events.append(event("kernel", 0, 7, round(at, 3), round(dur, 3), name))
+                runs.append((at, at + dur, watts))
+                at += dur + draw.uniform(5e3, 20e3)
+
+        def energy_uj(us):
+            over_idle = sum((watts - idle_w) * max(0, min(us, end) - start) for start, end, watts in runs)
+            return int(idle_w * (us + 1e6) + over_idle)
+
+        channel = {"source": "nvml", "device": "GPU-1", "domain": "gpu", "quantity": "energy_uj", "kind": "cumulative",
+                   "slow": False, "in_total": True}
+        header = {"schema": "xplane-time.power-log.v1", "t": begin_ns, "machine": {}, "periods_ns": {"nvml": period_ns},
+                  "clocks": {"monotonic_ns": begin_ns, "realtime_ns": base_ns - 10**9, "boottime_ns": begin_ns},
+                  "devices": [{"id": "GPU-1", "source": "nvml", "index": 0, "ordinal": 0}], "channels": [channel]}
+        readings = [{"t": begin_ns + n * period_ns, "s": 0, "r": [[0, 0, 20000, energy_uj(n * 1e4 - 1e6)]]}
+                    for n in range(int(at / 1e4) + 200)]
+        self.write("p.jsonl", "".join(json.dumps(line) + "\n" for line in (header, *readings)))
+        self.write("a.json", trace(events, baseTimeNanoseconds=base_ns))
+        rows = {row["kernel"]: row for row in self.run_json("energy", "a.json", "--power", "p.jsonl")["kernels"]}
+        for name, watts in (("gemm", 400), ("softmax", 200)):
+            true_j = sum((end - start) * watts for start, end, each in runs if each == watts) / 1e6
+            self.assertAlmostEqual(rows[name]["energy_j"], true_j, delta=0.05 * true_j)
+
     def test_where_has_its_steps_and_copies(self):
         self.write("a.json", trace([event("user_annotation", 42, 43, 0, 9, "ProfilerStep#4"),
                                     event("user_annotation", 42, 43, 20, 9, "ProfilerStep#5"),
