@@ -39,7 +39,7 @@ struct GatherByShifts {
 #define XPLANE_TIME_TARGET_BMI2 __attribute__((target("bmi,bmi2")))
 struct GatherByPext {
   template <typename Function>
-  XPLANE_TIME_TARGET_BMI2 [[gnu::noinline]] static auto Apart(const Function& function) {
+  [[gnu::noinline]] XPLANE_TIME_TARGET_BMI2 static auto Apart(const Function& function) {
     return function();
   }
   XPLANE_TIME_TARGET_BMI2 static uint64_t Gather(uint64_t groups) {
