@@ -57,7 +57,7 @@ void PartsWatch::AddOwn() {
   }
   pieces_.clear();
   for (auto& [line_id, line] : lines_) {
-    line.own.SettleUntil(last_start_ps_, [&](uint32_t rank, const Interval& own) {
+    line.own.SettleUntil(last_start_ps_, [&, &line = line](uint32_t rank, const Interval& own) {
       line.parts.push_back({own, rank, 0});
     });
     pieces_.insert(pieces_.end(), line.parts.begin(), line.parts.end());
