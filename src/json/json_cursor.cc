@@ -152,6 +152,7 @@ bool JsonCursor::ReadRestOfText(const char* first, const char* at, std::string_v
 
 // A number, true, false, null, and what other writers make of numbers.
 bool JsonCursor::ReadWord(JsonValue* value) {
+  if (at_ == end_) return Fail("a value is expected");
   const char* const first = at_;
   const char* at = first;
   uint8_t parts = 0;

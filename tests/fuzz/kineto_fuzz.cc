@@ -34,7 +34,8 @@ void Check(std::string_view json) {
   if (!space.ok()) {
     Require(absl::IsDataLoss(space.status()), "DataLoss");
     const bool nothing = testing::Says(space.status(), "was anything profiled?");
-    Require(nothing || !SimdjsonFindsEvents(json), "what simdjson reads is read");
+    const bool no_base = testing::Says(space.status(), "no whole number of nanoseconds");
+    Require(nothing || no_base || !SimdjsonFindsEvents(json), "what simdjson reads is read");
     return;
   }
   const std::string difference = testing::DisagreementOn(space->bytes);
