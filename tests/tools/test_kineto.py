@@ -89,13 +89,17 @@ def union_ps(executions):
     return total
 
 
-def runs_by_hand(events):
-    """{function: [(device, executions of each run as (start, end))]}, as docs/kineto.md defines them; slow."""
+def launches_by_hand(events):
+    """The first to begin of each correlation; 0 and none are none."""
     launches = {}
     for each in sorted((e for e in events if e["cat"] in LAUNCHES), key=lambda e: e["ts"]):
         launches.setdefault(each["args"].get("correlation"), each)
-    launches.pop(0, None)
-    launches.pop(None, None)
+    return {correlation: each for correlation, each in launches.items() if correlation}
+
+
+def runs_by_hand(events):
+    """{function: [(device, executions of each run as (start, end))]}, as docs/kineto.md defines them; slow."""
+    launches = launches_by_hand(events)
     runs = {}
     for each in events:
         is_step = each["name"].startswith("ProfilerStep#")
@@ -114,10 +118,7 @@ def runs_by_hand(events):
 
 def paths_by_hand(events):
     """{(device, path of modules): executions}; without a launch in no path."""
-    launches = {}
-    for each in sorted((e for e in events if e["cat"] in LAUNCHES), key=lambda e: e["ts"]):
-        launches.setdefault(each["args"].get("correlation"), each)
-    launches.pop(0, None)
+    launches = launches_by_hand(events)
     found = {}
     for kernel in (e for e in events if e["cat"] in ("kernel", "gpu_memcpy")):
         launch = launches.get(kernel["args"].get("correlation"))
