@@ -554,7 +554,7 @@ class WithoutExecutions {
   void Add(const DeviceAnalysis& device) {
     const Plane& plane = trace_.planes[device.plane.plane];
     const std::string_view stat = RulesOf(device.plane.kind).in_ranges_stat;
-    if (stat.empty() || !HasStat(plane, stat) || device.row.executions == 0) return;
+    if (!HasStat(plane, stat) || device.row.executions == 0) return;
     const auto evidence = evidence_.Of(device.plane);
     if (!evidence.ok()) return;
     Host& host = hosts_[{plane.file, plane.host}];

@@ -12,7 +12,7 @@ absl::StatusOr<std::unique_ptr<ExecutionWatcher>> ModulePaths::Make(const WatchC
   const Plane& plane = context.trace.planes[context.plane.plane];
   const KindRules& rules = RulesOf(context.plane.kind);
   const gpu_runs::HostEvidence* evidence = nullptr;
-  if (!rules.in_ranges_stat.empty() && HasStat(plane, rules.in_ranges_stat)) {
+  if (HasStat(plane, rules.in_ranges_stat)) {
     ASSIGN_OR_RETURN(evidence, context.evidence());
   }
   const bool any = evidence != nullptr &&

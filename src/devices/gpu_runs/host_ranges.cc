@@ -32,11 +32,12 @@ void HostRanges::Order() {
     // Later ones begin no earlier.
     while (!open.empty() && end_ps(open.back()) <= start_ps) open.pop_back();
     if (open.empty()) first_end_ps = range.interval.end_ps;
-    if (open.size() >= kMostOpen && start_ps >= first_end_ps) {
+    const bool is_long = !open.empty() && links_[open.back().link].length >= kMostLinks;
+    if (is_long || (open.size() >= kMostOpen && start_ps >= first_end_ps)) {
       std::erase_if(open, [&](const Open& each) { return end_ps(each) <= start_ps; });
       first_end_ps = end_ps(*std::ranges::min_element(open, {}, end_ps));
     }
-    if (!open.empty() && links_[open.back().link].length >= kMostLinks) LinkAnew(start_ps, &open);
+    if (is_long) LinkAnew(&open);
     const uint32_t next = open.empty() ? kNone : open.back().link;
     if (open.size() >= kMostOpen) {
       ++too_deep_;
@@ -54,10 +55,8 @@ uint32_t HostRanges::AddLink(uint32_t range, uint32_t next) {
   return static_cast<uint32_t>(links_.size()) - 1;
 }
 
-// A chain without those that are over.
-void HostRanges::LinkAnew(int64_t time_ps, std::vector<Open>* open) {
-  std::erase_if(*open,
-                [&](const Open& each) { return ranges_[each.range].interval.end_ps <= time_ps; });
+// A chain of what is open alone.
+void HostRanges::LinkAnew(std::vector<Open>* open) {
   uint32_t link = kNone;
   for (Open& each : *open) each.link = link = AddLink(each.range, link);
 }

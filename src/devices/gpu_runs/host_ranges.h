@@ -89,7 +89,7 @@ class HostRanges {
   };
   uint32_t LastBegun(const Owner& owner, int64_t time_ps) const;
   uint32_t AddLink(uint32_t range, uint32_t next);
-  void LinkAnew(int64_t time_ps, std::vector<Open>* open);
+  void LinkAnew(std::vector<Open>* open);
 
   struct Own {
     uint32_t begin, end;
