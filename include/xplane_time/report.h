@@ -292,9 +292,9 @@ struct TreeOptions {
 
 // One path of names from a root, summed over all its occurrences. Pre-order.
 //
-// By scope, source or module (of PyTorch, around the launch): `total_ps` is the own time of all executions in it, each counted once, and
-// `self_ps` that of those which end here, in no further scope or line. So the roots of a device add
-// up to the self time of its executions.
+// By scope, source or module (of PyTorch, around the launch): `total_ps` is the own time of all
+// executions in it, each counted once, and `self_ps` that of those which end here, in no further
+// scope, line or module. So the roots of a device add up to the self time of its executions.
 struct TreeRow {
   DeviceRef device;
   std::string line;  // empty for a function's tree
