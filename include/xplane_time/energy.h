@@ -155,7 +155,7 @@ struct EnergyTimeline {
   int64_t start_ps = 0;  // of the capture, on the axis of the profile's clock
   double capture_s = 0;
   std::vector<Window> windows;  // without gaps: those of more than three times the usual length
-  std::vector<Lane> lanes;  // layers, else kernels: those that ran longest, at most 12
+  std::vector<Lane> lanes;      // layers, else kernels: those that ran longest, at most 12
 };
 
 struct EnergyFinding {
@@ -180,8 +180,8 @@ struct EnergyReport {
 };
 
 // Errors: of BuildReport and of reading a power log; FailedPrecondition, where no device has a
-// number, with the reason, or where marked layers are of another time than the trace. Some 60 bytes an execution; 10 million executions of 1,000 kernels
-// against 10,000 windows take seconds.
+// number, with the reason, or where marked layers are of another time than the trace. Some 60 bytes
+// an execution; 10 million executions of 1,000 kernels against 10,000 windows take seconds.
 absl::StatusOr<EnergyReport> AttributeEnergy(const Trace& trace, const EnergyOptions& options,
                                              const Diagnostics& reading);
 

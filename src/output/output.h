@@ -100,7 +100,7 @@ struct Output {
   result::Result result;
   // In pages alone: what figures need beside the document.
   std::vector<result::Table> drawn = {};
-  std::string timeline = {};  // JSON (page/timeline_data.h); empty: none
+  std::string timeline = {};                            // JSON (page/timeline_data.h); empty: none
   std::function<View(const OutputOptions&)> view = {};  // of options.format, a table or Markdown
   std::map<Format, std::function<std::string()>> others = {};
 };
