@@ -2,6 +2,7 @@
 // "/virtualdevice:...". Their events are taken as executions; nothing is known about
 // functions and runs.
 #include "devices/device_kind.h"
+#include "devices/power_counters.h"
 
 namespace xplane_time {
 namespace {
@@ -12,7 +13,7 @@ bool Claims(std::string_view name, std::optional<int64_t>* /*ordinal*/) {
 }
 
 LineRole Role(std::string_view line) {
-  return line == "_counters_" ? LineRole::kCounter : LineRole::kExecution;
+  return line == kCountersLine ? LineRole::kCounter : LineRole::kExecution;
 }
 
 }  // namespace

@@ -32,6 +32,7 @@
 #include "devices/device_kind.h"
 #include "devices/gpu_runs/host_evidence.h"
 #include "devices/gpu_runs/likeliest_runs.h"
+#include "devices/power_counters.h"
 #include "status.h"
 
 namespace xplane_time {
@@ -80,7 +81,7 @@ bool Claims(std::string_view name, std::optional<int64_t>* ordinal) {
 
 LineRole Role(std::string_view line) {
   if (line.starts_with("Stream #")) return LineRole::kExecution;
-  if (line == "_counters_") return LineRole::kCounter;
+  if (line == kCountersLine) return LineRole::kCounter;
   return LineRole::kDerived;
 }
 

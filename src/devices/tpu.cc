@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "devices/device_kind.h"
+#include "devices/power_counters.h"
 #include "hlo/tpu_metadata.h"
 
 namespace xplane_time {
@@ -45,7 +46,7 @@ LineRole Role(std::string_view line) {
   if (line == "XLA Ops" || line == "Sparse Core Ops") return LineRole::kExecution;
   if (line == "XLA Modules" || line == "Sparse Core Modules") return LineRole::kRun;
   if (line.find("Async") != std::string_view::npos) return LineRole::kAsync;
-  if (line == "_counters_") return LineRole::kCounter;
+  if (line == kCountersLine) return LineRole::kCounter;
   return LineRole::kDerived;
 }
 

@@ -10,13 +10,12 @@
 
 #include "absl/strings/str_join.h"
 #include "devices/device_kind.h"
+#include "devices/power_counters.h"
 #include "status.h"
 #include "xplane_time/read.h"
 
 namespace xplane_time::energy {
 namespace {
-
-constexpr std::string_view kPower = "power_mw", kEnergySuffix = "_energy_nj";
 
 // What is no whole number that fits is not known.
 std::optional<int64_t> WholeOf(const StatValue& value) {
@@ -32,7 +31,7 @@ std::optional<int64_t> WholeOf(const StatValue& value) {
 std::set<std::string_view> NamesOf(const Plane& plane) {
   std::set<std::string_view> names;
   for (const EventMetadata& entry : plane.event_metadata.entries) {
-    if (entry.name == kPower || entry.name.ends_with(kEnergySuffix)) names.insert(entry.name);
+    if (IsPowerCounter(entry.name)) names.insert(entry.name);
   }
   return names;
 }
@@ -115,8 +114,8 @@ absl::StatusOr<TraceCounter> CounterOf(const Trace& trace, const DevicePlane& de
   if (asked != map.end()) {
     std::erase_if(wanted,
                   [&](const std::string& name) { return !name.starts_with(asked->second); });
-  } else if (names.contains(kPower)) {
-    wanted = {std::string(kPower)};
+  } else if (names.contains(kPowerCounter)) {
+    wanted = {std::string(kPowerCounter)};
   }
   if (wanted.size() != 1) {
     found.reason = wanted.empty() ? "no_sensor" : "several_sensors";
@@ -128,7 +127,7 @@ absl::StatusOr<TraceCounter> CounterOf(const Trace& trace, const DevicePlane& de
                   absl::StrJoin(wanted, ", "));
     return found;
   }
-  const bool is_energy = wanted[0] != kPower;
+  const bool is_energy = wanted[0] != kPowerCounter;
   ASSIGN_OR_RETURN(std::vector<CounterSample> samples, SamplesOf(trace, device, wanted[0]));
   if (is_energy) {
     std::optional<CountedSamples> counted = CountedFrom(std::move(samples));

@@ -131,7 +131,8 @@ bool EventWalk::StepInEvents(EventChunk* chunk) {
   };
   if (!ReadTolerantly(read)) return false;
   event.byte_offset = begin;
-  if (phase == "X") return true;
+  event.is_counter = phase == "C";
+  if (phase == "X" || event.is_counter) return true;
   if (phase == "M" && event.name.raw == "thread_name") NameThread(event, chunk->ArgsOf(event));
   chunk->args.resize(first_arg);
   chunk->rows.pop_back();
@@ -150,7 +151,8 @@ bool EventWalk::ReadEvent(EventChunk* chunk, Event* event, std::string_view* pha
     if (key == "ph") {
       if (!cursor_.ReadValue(&ph)) return false;
       *phase = ph.raw;
-      if (ph.raw != "X" && ph.raw != "M") return cursor_.SkipRestOfObject();
+      const bool is_read = ph.raw == "X" || ph.raw == "M" || ph.raw == "C";
+      if (!is_read) return cursor_.SkipRestOfObject();
     } else if (key == "args" && cursor_.Peek() == '{') {
       event->first_arg = chunk->args.size();
       if (!ReadArgs(event->cat.raw, &chunk->args)) return false;

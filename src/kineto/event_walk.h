@@ -2,7 +2,8 @@
 //
 //   {"deviceProperties": [...], "traceEvents": [{"ph": "X", "cat": "kernel", ...}, ...], ...}
 //
-// Events are the complete ones (ph X). Values are views of the JSON, not converted yet.
+// Events are the complete ones (ph X), and readings of counters (ph C). Values are views of the
+// JSON, not converted yet.
 #pragma once
 
 #include <cstddef>
@@ -33,6 +34,7 @@ struct Event {
 
   JsonValue cat, name, pid, tid, ts, dur;
   uint64_t byte_offset = 0;
+  bool is_counter = false;  // no duration; what it counts is in its args
   size_t first_arg = 0, arg_count = 0;
 };
 

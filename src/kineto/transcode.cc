@@ -13,6 +13,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "devices/gpu_runs/host_ranges.h"
+#include "devices/power_counters.h"
 #include "json/json_cursor.h"
 #include "kineto/event_walk.h"
 #include "kineto/microseconds.h"
@@ -30,6 +31,7 @@ using gpu_runs::kInRangesStat, gpu_runs::kModuleStat, gpu_runs::kProcessRangeSta
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::string_view kCalls = "python_function";
+constexpr uint32_t kMetadataId = 1, kOffsetPs = 2, kDurationPs = 3, kStats = 4;  // of an XEvent
 
 enum class Group : uint8_t { kKernel, kCopy, kOnDevice, kLaunch, kHost };
 bool IsExecution(Group group) { return group == Group::kKernel || group == Group::kCopy; }
@@ -135,6 +137,15 @@ std::optional<absl::int128> PsOf(const JsonValue& value) {
   return may_be ? MicrosecondsToPs(value.raw) : std::nullopt;
 }
 
+// "GPU 0 Counters", as the process of a counter.
+std::optional<int64_t> DeviceOfCounters(std::string_view pid) {
+  constexpr std::string_view kBegin = "GPU ", kEnd = " Counters";
+  if (!pid.starts_with(kBegin) || !pid.ends_with(kEnd)) return std::nullopt;
+  pid.remove_prefix(kBegin.size());
+  const auto ordinal = Whole<int64_t>(pid.substr(0, pid.size() - kEnd.size()));
+  return ordinal.value_or(-1) >= 0 ? ordinal : std::nullopt;
+}
+
 // What a range of host time is, the launches in which are a run of a function.
 struct RangeName {
   std::string_view function = {};  // empty: it is none
@@ -210,7 +221,10 @@ class Transcoder {
   explicit Transcoder(Diagnostics* diagnostics) : diagnostics_(diagnostics) {}
 
   void Add(const EventChunk& chunk) {
-    for (const Event& event : chunk.rows) AddEvent(event, chunk.ArgsOf(event));
+    for (const Event& event : chunk.rows) {
+      event.is_counter ? AddCounter(event, chunk.ArgsOf(event))
+                       : AddEvent(event, chunk.ArgsOf(event));
+    }
   }
   uint64_t events() const { return events_; }
   // With what the file says of all of them.
@@ -223,12 +237,17 @@ class Transcoder {
   };
 
   void AddEvent(const Event& event, std::span<const Member> args);
+  // Of a device's power, on the line that XPlane has for it; others are left out.
+  void AddCounter(const Event& event, std::span<const Member> args);
   // On the lines; nothing: off the axis.
   std::optional<int64_t> OffsetPs(absl::int128 start_ps);
   const Track& TrackOf(const Event& event);
   Track MakeTrack(const Event& event);
   Process& ProcessOf(std::string_view pid) {
     return processes_.try_emplace(pid, Process{PlaneWriter("", &spill_)}).first->second;
+  }
+  PlaneWriter* PlaneOf(int64_t ordinal) {
+    return &devices_.try_emplace(ordinal, Cat("/device:GPU:", ordinal), &spill_).first->second;
   }
   LineWriter* LineOf(PlaneWriter* plane, std::string_view group, std::string_view tid);
 
@@ -248,6 +267,7 @@ class Transcoder {
   std::map<int64_t, PlaneWriter> devices_;         // by ordinal
   std::map<std::pair<PlaneWriter*, std::string_view>, Kind> kinds_;
   std::map<std::tuple<PlaneWriter*, std::string_view, std::string_view>, LineWriter*> lines_;
+  std::map<std::pair<PlaneWriter*, std::string_view>, uint64_t> counters_;  // entries, by name
   using TrackKey = std::tuple<absl::string_view, absl::string_view, absl::string_view>;
   absl::flat_hash_map<TrackKey, Track> tracks_;  // by category, process and thread
 };
@@ -265,7 +285,6 @@ void Transcoder::AddEvent(const Event& event, std::span<const Member> args) {
   if (!offset_ps.has_value() || *duration_ps > kAxisLimitPs) {
     return skip(DiagnosticCode::kTimeOverflow);
   }
-  constexpr uint32_t kMetadataId = 1, kOffsetPs = 2, kDurationPs = 3, kStats = 4;
   const Track& track = TrackOf(event);
   bytes_.Clear();
   bytes_.AddVarint(kMetadataId, track.kind->NameId(event.name.raw));
@@ -284,6 +303,30 @@ void Transcoder::AddEvent(const Event& event, std::span<const Member> args) {
   track.line->Add(bytes_.bytes());
   if (track.events_of_process != nullptr) ++*track.events_of_process;
   ++events_;
+}
+
+void Transcoder::AddCounter(const Event& event, std::span<const Member> args) {
+  const std::string_view name = event.name.raw;
+  const auto ordinal = DeviceOfCounters(event.pid.raw);
+  if (!ordinal.has_value() || !IsPowerCounter(name)) return;
+  const auto value = std::ranges::find(args, JsonType::kNumber,
+                                       [](const Member& member) { return member.second.type; });
+  const auto start_ps = PsOf(event.ts);
+  const auto offset_ps = start_ps.has_value() ? OffsetPs(*start_ps) : std::nullopt;
+  if (value == args.end() || !offset_ps.has_value()) {
+    return diagnostics_->Count(DiagnosticCode::kIncompleteEvent,
+                               {.byte_offset = event.byte_offset});
+  }
+  PlaneWriter* const plane = PlaneOf(*ordinal);
+  LineWriter* const line = LineOf(plane, kCountersLine, "");
+  line->SetName(kCountersLine);
+  uint64_t& id = counters_[{plane, name}];
+  if (id == 0) id = plane->AddEventMetadata(name, WireWriter());
+  bytes_.Clear();
+  bytes_.AddVarint(kMetadataId, id);
+  bytes_.AddVarint(kOffsetPs, static_cast<uint64_t>(*offset_ps));
+  PutStat(kStats, plane->StatId(name), value->second, &bytes_);
+  line->Add(bytes_.bytes());
 }
 
 std::optional<int64_t> Transcoder::OffsetPs(absl::int128 start_ps) {
@@ -320,8 +363,7 @@ Track Transcoder::MakeTrack(const Event& event) {
   LineWriter* line = nullptr;
   uint64_t* events_of_process = nullptr;
   if (on_device) {
-    const std::string name = Cat("/device:GPU:", *ordinal);
-    plane = &devices_.try_emplace(*ordinal, name, &spill_).first->second;
+    plane = PlaneOf(*ordinal);
     std::string_view stream = event.tid.raw;
     constexpr std::string_view kStream2021 = "stream ";
     if (stream.starts_with(kStream2021)) stream.remove_prefix(kStream2021.size());

@@ -173,7 +173,7 @@ TEST(Resolve, APeriodicLoopGivesNoNumbers) {
 // Polls are every half period, nearly: many grids fit, and two updates may seem to be one. Of a
 // mean of a second, shorter windows fit worse, and are fewer watts for it.
 TEST(Attribution, TheSumOfAPeriodicLoopIsInItsInterval) {
-  constexpr uint64_t kWorlds = 40;
+  constexpr uint64_t kWorlds = 20;
   for (const PowerSensor sensor :
        {PowerSensor::kCounter, PowerSensor::kQuarter, PowerSensor::kSecond}) {
     size_t inside = 0;

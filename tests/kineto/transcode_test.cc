@@ -125,6 +125,29 @@ TEST_F(KinetoTest, ArgsAreStats) {
              "/device:GPU:0 | cuda_sync #7 | e | 1000000 | 1000000 | int64 5"}));
 }
 
+TEST_F(KinetoTest, PowerCountersOfDevicesAreOnTheirLine) {
+  const auto counter = [](std::string name, std::string pid, std::string ts, std::string args) {
+    return R"({"ph": "C", "name": ")" + name + R"(", "pid": ")" + pid + R"(", "ts": )" + ts +
+           R"(, "args": {)" + args + "}}";
+  };
+  EXPECT_EQ(
+      Events(File({Event("kernel", "0", "7", "1", "1"),
+                   counter("power_mw", "GPU 0 Counters", "3.5", R"("unit": "mW", "": 350.5)"),
+                   counter("power_mw", "GPU 0 Counters", "4", R"("power_mw": 7)"),
+                   counter("chip_energy_nj", "GPU 1 Counters", "5", R"("": 2)"),
+                   counter("power", "GPU 0 Counters", "5", R"("": 350)"),
+                   counter("power_mw", "GPU x Counters", "6", R"("": 1)"),
+                   counter("power_mw", "0", "6", R"("": 1)"),
+                   counter("power_mw", "GPU 0 Counters", "null", R"("": 1)"),
+                   counter("power_mw", "GPU 0 Counters", "9", "")}),
+             {"power_mw", "chip_energy_nj"}),
+      (Lines{"/device:GPU:0 | Stream #7 | e | 1000000 | 1000000",
+             "/device:GPU:0 | _counters_ | power_mw | 3500000 | 0 | double 4644873677400178688",
+             "/device:GPU:0 | _counters_ | power_mw | 4000000 | 0 | int64 7",
+             "/device:GPU:1 | _counters_ | chip_energy_nj | 5000000 | 0 | int64 2"}));
+  EXPECT_EQ(Count(DiagnosticCode::kIncompleteEvent), 2U);
+}
+
 TEST_F(KinetoTest, TimesAreExactWhereverTheBaseIs) {
   const std::string event = Event("kernel", "0", "7", "4458676522690.655", "10.001");
   const Lines want = {"/device:GPU:0 | Stream #7 | e | 1716423322522690655000 | 10001000"};

@@ -17,6 +17,10 @@ def event(cat, pid, tid, ts, dur, name="k", **args):
     return {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}
 
 
+def counter(pid, ts, name, **args):
+    return {"ph": "C", "name": name, "pid": pid, "ts": ts, "args": args}
+
+
 LAUNCHES = ("cuda_runtime", "cuda_driver", "xpu_runtime")
 EVENTS = [event("cuda_runtime", 42, 43, 1, 2, "cudaLaunchKernel", correlation=1),
           event("kernel", 0, 7, 10, 5, "gemm", correlation=1, grid=[2, 1, 1]),
@@ -331,7 +335,7 @@ class Functions(EndToEndTest):
             ("pid 42 tid 43", "forward", 0, 7_000_000), ("pid 42 tid 43", "aten::mm", 1, 3_000_000),
             ("pid 42 tid 43 (python)", "train.py(1): step", 0, 8_000_000)])
 
-    def test_energy_with_a_power_log(self):
+    def test_energy_of_a_power_log_and_of_the_traces_counters(self):
         """A counter of energy on the clock of the trace: 400 W, 200 W, and 80 W where nothing runs."""
         base_ns, begin_ns, period_ns, idle_w = 1_756_000_000 * 10**9, 7 * 10**12, 10**7, 80
         draw, events, runs, at = random.Random(3), [], [], 0.0
@@ -355,10 +359,15 @@ class Functions(EndToEndTest):
                     for n in range(int(at / 1e4) + 200)]
         self.write("p.jsonl", "".join(json.dumps(line) + "\n" for line in (header, *readings)))
         self.write("a.json", trace(events, baseTimeNanoseconds=base_ns))
-        rows = {row["kernel"]: row for row in self.run_json("energy", "a.json", "--power", "p.jsonl")["kernels"]}
-        for name, watts in (("gemm", 400), ("softmax", 200)):
-            true_j = sum((end - start) * watts for start, end, each in runs if each == watts) / 1e6
-            self.assertAlmostEqual(rows[name]["energy_j"], true_j, delta=0.05 * true_j)
+        taken = [energy_uj(n * 1e4) - energy_uj((n - 1) * 1e4) for n in range(1, int(at / 1e4))]
+        counters = [counter("GPU 0 Counters", (n + 1) * 1e4, "chip_energy_nj", **{"": uj * 1000})
+                    for n, uj in enumerate(taken)]
+        self.write("b.json", trace(events + counters, baseTimeNanoseconds=base_ns))
+        for command in (("a.json", "--power", "p.jsonl"), ("b.json",)):
+            rows = {row["kernel"]: row for row in self.run_json("energy", *command)["kernels"]}
+            for name, watts in (("gemm", 400), ("softmax", 200)):
+                true_j = sum((end - start) * watts for start, end, each in runs if each == watts) / 1e6
+                self.assertAlmostEqual(rows[name]["energy_j"], true_j, delta=0.05 * true_j)
 
     def test_where_has_its_steps_and_copies(self):
         self.write("a.json", trace([event("user_annotation", 42, 43, 0, 9, "ProfilerStep#4"),
