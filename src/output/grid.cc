@@ -123,18 +123,36 @@ size_t CommonColumns(const Alike& alike, bool at_end) {
   return DisplayWidth(at_end ? first.substr(first.size() - common) : first.substr(0, common));
 }
 
+// Where a name is too wide: of C++ functions, what tells most. Those that only differ in the rest
+// stay whole.
+std::vector<std::string> BareWhereTooWide(const std::vector<std::string>& cells, size_t width) {
+  std::vector<std::string> bare;
+  for (const std::string& cell : cells) {
+    bare.emplace_back(DisplayWidth(cell) > width ? BareFunction(cell) : cell);
+  }
+  for (const Alike& alike : ShownAlike(cells, bare)) {
+    for (const auto& [text, rows] : alike) {
+      for (size_t row : rows) bare[row] = text;
+    }
+  }
+  return bare;
+}
+
 }  // namespace
 
 std::vector<std::string> FitCells(const Column& column, size_t width, std::string_view ellipsis,
                                   bool* numbered) {
   std::vector<std::string> shown;
-  for (const std::string& cell : column.cells) {
+  const bool are_names = column.flex_width != 0 && !column.words;
+  const std::vector<std::string> cells =
+      are_names ? BareWhereTooWide(column.cells, width) : column.cells;
+  for (const std::string& cell : cells) {
     shown.push_back(column.words ? ShortenWords(cell, width, ellipsis)
                                  : ShortenMiddle(cell, width, ellipsis));
   }
-  if (column.flex_width == 0 || column.words) return shown;
+  if (!are_names) return shown;
   for (const bool at_end : {false, true}) {
-    for (const Alike& alike : ShownAlike(column.cells, shown)) {
+    for (const Alike& alike : ShownAlike(cells, shown)) {
       const size_t common = CommonColumns(alike, at_end);
       for (const auto& [text, rows] : alike) {
         const size_t at = at_end ? DisplayWidth(text) - common : common;
@@ -142,8 +160,8 @@ std::vector<std::string> FitCells(const Column& column, size_t width, std::strin
       }
     }
   }
-  for (const Alike& alike : ShownAlike(column.cells, shown)) {
-    size_t number = 0;
+  size_t number = 0;  // of all groups: shorter, they may be alike
+  for (const Alike& alike : ShownAlike(cells, shown)) {
     for (const auto& [text, rows] : alike) {
       const std::string suffix = "#" + std::to_string(++number);
       if (suffix.size() + kLeastName > width) break;

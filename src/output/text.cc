@@ -223,6 +223,22 @@ std::string ShortenAround(std::string_view text, size_t width, std::string_view 
   return out.append(LastColumns(text, tail));
 }
 
+std::string_view BareFunction(std::string_view text) {
+  constexpr std::string_view kOpening = "<([{", kClosing = ">)]}";
+  if (!text.ends_with(')')) return text;
+  size_t depth = 0, begin = 0, parameters = 0;  // of what is at depth 0: the last name, and list
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (depth == 0 && text[i] == '(') parameters = i;
+    if (depth == 0 && (text[i] == ' ' || text.substr(i).starts_with("::"))) {
+      begin = i + (text[i] == ' ' ? 1 : 2);
+    }
+    if (kOpening.find(text[i]) != kOpening.npos) ++depth;
+    if (kClosing.find(text[i]) != kClosing.npos && depth-- == 0) return text;
+  }
+  if (depth != 0 || parameters <= begin) return text;
+  return text.substr(begin, parameters - begin);
+}
+
 std::string ShortenWords(std::string_view text, size_t width, std::string_view ellipsis) {
   if (DisplayWidth(text) <= width) return std::string(text);
   const std::vector<absl::string_view> words =

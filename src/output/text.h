@@ -61,6 +61,11 @@ std::string ShortenAround(std::string_view text, size_t width, std::string_view 
 //   ShortenWords("m=64 n=128 k=32", 11, "…")   "m=64 … k=32"
 std::string ShortenWords(std::string_view text, size_t width, std::string_view ellipsis);
 
+// A C++ function without namespaces, return type and parameters, which tell the least of it.
+//   BareFunction("void at::copy<float, 4>(float*, int)")   "copy<float, 4>"
+// Any other text as it is.
+std::string_view BareFunction(std::string_view text);
+
 // The text in at most `width` columns a line, broken at spaces; every line after the
 // first begins with `indent` spaces. Longer words are cut.
 std::string Wrap(std::string_view text, size_t width, size_t indent);

@@ -90,6 +90,22 @@ TEST(PrintableTest, LeavesNothingThatTurnsOrHidesText) {
   EXPECT_EQ(Printable("\u202f\u2030\u2010\u2070"), "\u202f\u2030\u2010\u2070");  // beside them
 }
 
+TEST(BareFunctionTest, IsTheNameAndItsTemplateArguments) {
+  const std::pair<const char*, const char*> kBare[] = {
+      {"void at::copy<float, 4>(float*, int)", "copy<float, 4>"},
+      {"ncclKernel_SendRecv(ncclDevComm*, unsigned long)", "ncclKernel_SendRecv"},
+      {"void at::native::(anonymous namespace)::cat<a::B, (C)1>(int (*)(a::B), (anonymous "
+       "namespace)::D<1>)",
+       "cat<a::B, (C)1>"},
+      {"k<int>()", "k<int>"}};
+  for (const auto& [text, bare] : kBare) EXPECT_EQ(BareFunction(text), bare);
+  for (const char* other :
+       {"", ")", "()", "a)b(", "Memset (Device)", "a::(b)", "f(x) const", "f<(x)", "fusion.1",
+        "Memcpy HtoD (Pinned -> Device)", "operator<(int)"}) {
+    EXPECT_EQ(BareFunction(other), other);
+  }
+}
+
 TEST(ShortenAroundTest, KeepsThreeParts) {
   EXPECT_EQ(ShortenAround("0123456789abcdefghij", 20, "…", 9), "0123456789abcdefghij");
   EXPECT_EQ(ShortenAround("0123456789abcdefghij", 10, "…", 9), "01…789a…ij");
