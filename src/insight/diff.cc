@@ -243,7 +243,9 @@ absl::StatusOr<DiffPer> ChoosePer(const Captures& base, const Captures& head,
     return FailedPrecondition(base[0].source, " and ", head[0].source,
                               ": not all of them have runs of a function",
                               filtered ? " that passes the filters" : "",
-                              "; xplane-time functions lists what each holds");
+                              "; xplane-time functions lists what each holds. What began within "
+                              "a range of the host (an annotation, a module) is no run here: "
+                              "compare its steps, or with xplane-time compare --function");
   }
   return per;
 }

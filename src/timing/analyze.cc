@@ -493,9 +493,14 @@ absl::Status NothingExecuted(const Trace& trace, const Selection& selection,
   for (const DiagnosticRow& row : DescribeDiagnostics(trace, diagnostics)) {
     if (row.severity == "error") Append(&skipped, "; ", row.count, " x ", row.message);
   }
-  return FailedPrecondition(trace.files[0].path, ": ", asked,
-                            " executed nothing; there are: ", ListPlanes(trace), skipped,
-                            "; choose with --device, or --device all");
+  const bool is_host_alone = std::ranges::all_of(
+      FindDevicePlanes(trace), [](const DevicePlane& each) { return RulesOf(each.kind).is_host; });
+  return FailedPrecondition(
+      trace.files[0].path, ": ", asked, " executed nothing; there are: ", ListPlanes(trace),
+      skipped,
+      is_host_alone ? "; was the device profiled, too? What a host did, xplane-time events lists "
+                      "with --device cpu"
+                    : "; choose with --device, or --device all");
 }
 
 // Saved captures count from their host's own start: what to add to put the hosts of a
