@@ -119,6 +119,7 @@ void AddHeadroom(CommandLine* line);
 void AddEnergy(CommandLine* line);
 void AddDecisions(CommandLine* line);
 void AddDiff(CommandLine* line);
+void AddFleet(CommandLine* line);
 void AddTune(CommandLine* line);
 void AddGrid(CommandLine* line);
 void AddPower(CommandLine* line);

@@ -166,10 +166,14 @@ void Printing::AddProgress(CLI::App* app, const std::string& help) {
   Heading(app, kOut).OneOf("--progress", &progress, kWhens, help, "WHEN");
 }
 
+void Printing::AddQuiet(CLI::App* app) {
+  Heading(app, kOut).Flag("--quiet", &quiet, "Errors only on standard error");
+}
+
 void Printing::AddMessages(CLI::App* app) {
-  const Heading out(app, kOut);
-  out.Flag("--quiet", &quiet, "Errors only on standard error");
-  out.Flag("--json-schema", &json_schema, "Print the JSON Schema of this command's output");
+  AddQuiet(app);
+  Heading(app, kOut).Flag("--json-schema", &json_schema,
+                          "Print the JSON Schema of this command's output");
 }
 
 absl::Status Printing::ChooseFormat() {

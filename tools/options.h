@@ -133,6 +133,7 @@ struct Printing {
   void AddPath(CLI::App* app);
   void AddColor(CLI::App* app);
   void AddProgress(CLI::App* app, const std::string& help);
+  void AddQuiet(CLI::App* app);
   void AddMessages(CLI::App* app);  // --quiet, --json-schema
   // Where --format is not given: what the suffix of -o asks for. Errors: InvalidArgument, where the
   // command has no such format.

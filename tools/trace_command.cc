@@ -128,7 +128,9 @@ void TraceCommand::AddPrinting(const Takes& takes) {
     out.OneOf("--unit", &how.unit, {"auto", "ns", "us", "ms", "s"},
               "Of times in tables: auto, ns, us, ms or s", "UNIT");
   }
-  if (takes.decides) {
+  if (!takes.formats) {
+    // What it writes is no result.
+  } else if (takes.decides) {
     printing_.AddFormat(
         app_, {"table", "json", "csv", "markdown", "html", "sqlite", "junit", "benchmark", "bmf"},
         "table, json, csv, markdown, html, sqlite, junit (XML), benchmark (Google Benchmark JSON) "
@@ -158,11 +160,11 @@ void TraceCommand::AddPrinting(const Takes& takes) {
         "--columns", &columns_, "NAMES",
         "Tables: only these columns after the first, as median,runs; a wrong name lists them");
   }
-  printing_.AddColor(app_);
+  if (takes.formats) printing_.AddColor(app_);
   if (!takes.decides && takes.progress) {
     printing_.AddProgress(app_, "auto (long work on a terminal), always or never");
   }
-  printing_.AddMessages(app_);
+  takes.formats ? printing_.AddMessages(app_) : printing_.AddQuiet(app_);
 }
 
 // ---- Checks

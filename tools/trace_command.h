@@ -72,6 +72,7 @@ class TraceCommand : public Command {
     bool progress = true;
     bool streams = false;  // rows that are nowhere all at once: fewer formats
     bool perfetto = false;
+    bool formats = true;  // else a file of its own kind
   };
   TraceCommand(CLI::App* app, const Takes& takes);
   void AddTraces();

@@ -23,7 +23,8 @@ add_library(xplane_time_output STATIC ${views} ${PROJECT_BINARY_DIR}/generated/s
 target_include_directories(xplane_time_output
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)
 target_link_libraries(xplane_time_output
-  PUBLIC xplane_time xplane_time_compare xplane_time_energy xplane_time_insight xplane_time_power
+  PUBLIC xplane_time xplane_time_compare xplane_time_energy xplane_time_fleet
+         xplane_time_insight xplane_time_power
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json absl::str_format absl::time
           PkgConfig::re2)
 # The same results as columns in memory, for other languages and libraries.

@@ -9,6 +9,7 @@
 #include "xplane_time/compat.h"
 #include "xplane_time/diff.h"
 #include "xplane_time/energy.h"
+#include "xplane_time/fleet.h"
 #include "xplane_time/headroom.h"
 #include "xplane_time/pick.h"
 #include "xplane_time/power.h"
@@ -74,6 +75,9 @@ Output DiffOutput(const DiffReport& report, const OutputOptions& options);
 // Parts of its view, for others: what changed, the sum, functions; and that in one line.
 std::vector<Section> DiffSections(const DiffReport& report, const OutputOptions& options);
 std::string DiffHeadline(const DiffReport& report, Unit unit);
+
+// `csv`: the table that is CSV, of those of the JSON; empty: devices.
+Output FleetOutput(const FleetReport& report, std::string_view csv = "");
 
 // CSV has its kernels.
 // `csv`: the table that is CSV, of those of the JSON; empty: kernels, without a trace layers.

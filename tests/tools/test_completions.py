@@ -7,7 +7,7 @@ import unittest
 from harness import BINARY, REPOSITORY, EndToEndTest, environment
 
 FOLDER = REPOSITORY / "tools" / "completions"
-COMMANDS = {"report", "planes", "functions", "kernels", "tree", "brief", "where", "headroom", "events", "energy", "compare", "diff", "pick",
+COMMANDS = {"report", "planes", "functions", "kernels", "tree", "brief", "where", "headroom", "events", "energy", "compare", "diff", "fleet", "merge", "pick", "summarize",
             "tune", "grid", "verify", "power", "compat", "help"}
 BASH = """source "$1"; COMP_WORDS=(xplane-time "${@:2}"); COMP_CWORD=$(($# - 1))
 _xplane_time xplane-time; printf '%s\\n' "${COMPREPLY[@]}" """

@@ -257,6 +257,23 @@ def diff_group():
         yield line
 
 
+def fleet_group():
+    hosts = " ".join(f"{side}{take}.xplane.pb" for side in ("base", "head") for take in range(3))
+    for inputs in (hosts, "gpu.xplane.pb tpu.xplane.pb evil.xplane.pb", "run damaged.xplane.pb",
+                   "nothing.xplane.pb damaged.xplane.pb", "jax_cpu_spmd4.xplane.pb"):
+        yield f"fleet {inputs}"
+    for form in FORMATS:
+        yield f"fleet gpu.xplane.pb tpu.xplane.pb evil.xplane.pb --format {form}"
+    for option in ("--by host", "--by device", "--by none", "--by rank", "--top 2", "--wide", "--unit ns",
+                   "--alpha 5%", "--min-effect 10%", "--device gpu:0", "--table functions",
+                   "--quiet"):
+        yield f"fleet {hosts} {option}"
+    for table in ("functions", "kernels", "steps", "collectives", "outliers", "captures", "failures"):
+        yield f"fleet {hosts} nothing.xplane.pb --format csv --table {table}"
+    for columns in (40, 60, 200):
+        yield f"COLUMNS={columns} fleet {hosts}"
+
+
 def power_group():
     for log in ("power.jsonl", "cut.jsonl", "spoilt.jsonl"):
         for form in (*FORMATS, "openmetrics"):
@@ -291,20 +308,20 @@ def tune_group():
 
 
 def help_group():
-    for command in (*TRACE_COMMANDS, "events", "compare", "diff", "pick", "power", "power sources",
+    for command in (*TRACE_COMMANDS, "events", "compare", "diff", "pick", "fleet", "summarize", "merge", "power", "power sources",
                     "power record", "power replay", "power run", "power calibrate",
                     "power plan", "power clients", "power datasets", "tune", "tune show",
                     "tune export", "tune replay", "tune decide", "grid", "verify"):
         yield f"{command} --help"
     yield "--help"
-    for command in (*TRACE_COMMANDS, "events", "compare", "diff", "pick", "tune", "power", "power run",
+    for command in (*TRACE_COMMANDS, "events", "compare", "diff", "pick", "fleet", "tune", "power", "power run",
                     "power calibrate", "power plan", "power clients", "power datasets", "grid",
                     "verify"):
         yield f"{command} --json-schema"
 
 
 GROUPS = {"traces": traces_group, "options": options_group, "decisions": decisions_group,
-          "diff": diff_group,
+          "diff": diff_group, "fleet": fleet_group,
           "power": power_group, "tune": tune_group, "help": help_group}
 # What differs from run to run, and stands for itself.
 VARYING = ((re.compile(r'"(started_unix_s|recorded_unix_s)": ?\d+'), r'"\1":0'),

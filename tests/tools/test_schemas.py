@@ -30,14 +30,15 @@ PRINTED_BY = {"tune-result": "tune", "power-run-summary": "power run", "power": 
 COMMANDS = {"report": {"report", "compat"}, "planes": {"planes"}, "functions": {"functions"},
             "kernels": {"kernels"}, "tree": {"tree"}, "brief": {"brief"}, "where": {"where"}, "headroom": {"headroom"},
             "events": {"events"},
-            "energy": {"energy"}, "compare": {"compare"}, "diff": {"diff"}, "pick": {"pick"}, "tune": {"tune-plan", "tune-result"},
+            "energy": {"energy"}, "compare": {"compare"}, "diff": {"diff"}, "fleet": {"fleet"}, "pick": {"pick"}, "tune": {"tune-plan", "tune-result"},
             "tune replay": {"tune-result"}, "tune show": {"tune-result", "tune-sessions"},
             "tune export": {"tune", "tuned"}, "grid": {"grid"}, "verify": {"verify"}, "power sources": {"power-sources"},
             "power record": {"power"}, "power replay": {"power"},
             "power run": {"power-run-summary"}, "power calibrate": {"power-calibration"},
             "power plan": {"power-plan"}, "power clients": {"power-clients"},
             "power datasets": {"power-datasets"}}
-WITHOUT = {"power": "its subcommands print", "tune decide": "messages of a protocol"}
+WITHOUT = {"power": "its subcommands print", "summarize": "a file of its own kind",
+           "merge": "the same", "tune decide": "messages of a protocol"}
 
 
 def schemas():

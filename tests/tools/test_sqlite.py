@@ -22,7 +22,7 @@ COMMANDS = (
     ["report", VARIANTS, "--compat", "tune-jax"],
     ["energy", TESTDATA / "energy" / "jax_cpu_mixture.xplane.pb", "--power",
      TESTDATA / "energy" / "replayed.power.jsonl"],
-    ["compare", VARIANTS, VARIANTS], ["pick", VARIANTS],
+    ["compare", VARIANTS, VARIANTS], ["pick", VARIANTS], ["fleet", VARIANTS, TESTDATA / "kineto_training.json"],
     ["diff", "--base", *sorted(DIFF.glob("*base*")), "--head", *sorted(DIFF.glob("*head*"))],
     ["power", "clients"], ["power", "datasets"])
 

@@ -1,0 +1,262 @@
+// Sums of rows, and rows that have the same key.
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <ranges>
+
+#include "absl/container/flat_hash_map.h"
+#include "fleet/rows.h"
+#include "stats/order_statistics.h"
+#include "status.h"
+
+namespace xplane_time {
+
+uint16_t DurationHistogram::NumberOf(int64_t duration_ps) {
+  const auto value = static_cast<uint64_t>(std::max<int64_t>(duration_ps, 0));
+  const int shift = std::max(static_cast<int>(std::bit_width(value)) - 7, 0);
+  return static_cast<uint16_t>(64 * shift + static_cast<int>(value >> shift));
+}
+
+int64_t DurationHistogram::FirstOf(uint16_t number) {
+  const int shift = std::max(number / 64 - 1, 0);
+  return (int64_t{number} - 64 * shift) << shift;
+}
+
+void DurationHistogram::Add(uint16_t number, uint64_t times) {
+  if (times == 0) return;
+  const auto at = std::ranges::lower_bound(buckets_, number, {}, &Bucket::number);
+  if (at == buckets_.end() || at->number != number) {
+    buckets_.insert(at, {number, times});
+  } else {
+    at->count = fleet::Sum(at->count, times);
+  }
+}
+
+void DurationHistogram::Merge(const DurationHistogram& other) {
+  std::vector<Bucket> merged;
+  merged.reserve(buckets_.size() + other.buckets_.size());
+  auto mine = buckets_.begin();
+  for (const Bucket& its : other.buckets_) {
+    while (mine != buckets_.end() && mine->number < its.number) merged.push_back(*mine++);
+    merged.push_back(its);
+    if (mine == buckets_.end() || mine->number != its.number) continue;
+    merged.back().count = fleet::Sum(its.count, (mine++)->count);
+  }
+  merged.insert(merged.end(), mine, buckets_.end());
+  buckets_ = std::move(merged);
+}
+
+uint64_t DurationHistogram::count() const {
+  uint64_t count = 0;
+  for (const Bucket& each : buckets_) count = fleet::Sum(count, each.count);
+  return count;
+}
+
+std::optional<int64_t> DurationHistogram::QuantilePs(double share) const {
+  if (buckets_.empty()) return std::nullopt;
+  uint64_t left = stats::NearestRank(count(), share);
+  auto at = buckets_.begin();
+  while (left >= at->count && at + 1 != buckets_.end()) left -= (at++)->count;
+  const int64_t first = FirstOf(at->number);
+  return first + (at->number < 128 ? 0 : (int64_t{1} << (at->number / 64 - 1)) / 2);
+}
+
+void TimeSum::Add(int64_t duration_ps, uint64_t times) {
+  if (times == 0) return;
+  count = fleet::Sum(count, times);
+  total_ps = fleet::Sum(total_ps, Int128{std::max<int64_t>(duration_ps, 0)} * times);
+  min_ps = std::min(min_ps.value_or(duration_ps), duration_ps);
+  max_ps = std::max(max_ps.value_or(duration_ps), duration_ps);
+  durations.Add(DurationHistogram::NumberOf(duration_ps), times);
+}
+
+void TimeSum::Merge(const TimeSum& other) {
+  count = fleet::Sum(count, other.count);
+  total_ps = fleet::Sum(total_ps, other.total_ps);
+  if (other.min_ps.has_value()) min_ps = std::min(min_ps.value_or(*other.min_ps), *other.min_ps);
+  if (other.max_ps.has_value()) max_ps = std::max(max_ps.value_or(*other.max_ps), *other.max_ps);
+  durations.Merge(other.durations);
+}
+
+std::optional<double> TimeSum::MeanPs() const {
+  if (count == 0) return std::nullopt;
+  return static_cast<double>(total_ps) / static_cast<double>(count);
+}
+
+std::optional<int64_t> TimeSum::QuantilePs(double share) const {
+  const std::optional<int64_t> middle_ps = durations.QuantilePs(share);
+  if (!middle_ps.has_value() || !min_ps.has_value() || !max_ps.has_value()) return middle_ps;
+  return std::clamp(*middle_ps, *min_ps, *max_ps);
+}
+
+constexpr std::string_view kByNothing = "none";
+
+absl::StatusOr<FleetBy> ParseFleetBy(std::string_view text) {
+  FleetBy by = {.host = false, .device = false};
+  if (text == kByNothing) return by;
+  if (text.empty()) return InvalidArgument("say host, device, host,device or none");
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+    bool* const part = word == "host" ? &by.host : word == "device" ? &by.device : nullptr;
+    if (part == nullptr) {
+      return InvalidArgument("'", word, "' is nothing that rows are kept apart by; there are host ",
+                             "and device, parted by a comma, or none");
+    }
+    *part = true;
+  }
+  return by;
+}
+
+std::string FleetByName(const FleetBy& by) {
+  if (!by.host && !by.device) return std::string(kByNothing);
+  return std::string(by.host ? "host" : "") + (by.host && by.device ? "," : "") +
+         (by.device ? "device" : "");
+}
+
+namespace {
+
+// Rows of one kind, by key, while their names have the ids of the merger.
+template <typename Row>
+class RowSet {
+ public:
+  void Add(Row row) {
+    const auto [found, is_new] = places_.try_emplace(fleet::KeyOf(row), rows_.size());
+    if (is_new) {
+      rows_.push_back(std::move(row));
+    } else {
+      fleet::MergeInto(&rows_[found->second], row);
+    }
+  }
+  // With other ids, and sorted.
+  std::vector<Row> Take(const std::vector<NameId>& ids) {
+    for (Row& row : rows_) {
+      fleet::ForEachName(&row, [&](NameId* id) { *id = ids[*id]; });
+      if constexpr (requires { row.centres_ps; }) std::ranges::sort(row.centres_ps);
+    }
+    std::ranges::sort(rows_, {}, [](const Row& row) { return fleet::KeyOf(row); });
+    return std::move(rows_);
+  }
+  std::vector<Row>& rows() { return rows_; }
+
+ private:
+  using Key = decltype(fleet::KeyOf(std::declval<const Row&>()));
+  absl::flat_hash_map<Key, size_t> places_;
+  std::vector<Row> rows_;
+};
+
+}  // namespace
+
+class FleetMerger::Rows {
+ public:
+  explicit Rows(const FleetBy& by) { sums.by = by; }
+
+  NameId IdOf(const std::string& name) {
+    const auto [found, is_new] = ids.try_emplace(name, static_cast<NameId>(sums.names.size()));
+    if (is_new) sums.names.push_back(name);
+    return found->second;
+  }
+  // `to` is of another summary, whose names have these ids here.
+  template <typename Row>
+  void AddAll(const std::vector<Row>& from, const std::vector<NameId>& ids_here,
+              RowSet<Row>* to) const {
+    for (Row row : from) {
+      fleet::ForEachName(&row, [&](NameId* id) { *id = ids_here[*id]; });
+      if (!sums.by.host) row.host = 0;
+      if (!sums.by.device) row.device = 0;
+      to->Add(std::move(row));
+    }
+  }
+
+  FleetSummary sums;  // but for the rows
+  bool any = false;
+  std::string first;  // a path of what came first
+  absl::flat_hash_map<std::string, NameId> ids = {{"", 0}};
+  RowSet<FleetDevice> devices;
+  RowSet<FleetFunction> functions;
+  RowSet<FleetKernel> kernels;
+  RowSet<FleetSteps> steps;
+  RowSet<FleetCollective> collectives;
+};
+
+FleetMerger::FleetMerger(const FleetBy& by) : rows_(std::make_unique<Rows>(by)) {}
+FleetMerger::~FleetMerger() = default;
+FleetMerger::FleetMerger(FleetMerger&&) noexcept = default;
+FleetMerger& FleetMerger::operator=(FleetMerger&&) noexcept = default;
+
+absl::Status FleetMerger::Add(const FleetSummary& summary) {
+  FleetSummary& sums = rows_->sums;
+  if ((sums.by.host && !summary.by.host) || (sums.by.device && !summary.by.device)) {
+    return FailedPrecondition("its rows are kept apart by '", FleetByName(summary.by),
+                              "' alone, not by '", FleetByName(sums.by),
+                              "'; merge with --by, or summarize it again");
+  }
+  // Of files alone that could not be read nothing was measured.
+  if (!summary.captures.empty()) {
+    if (rows_->any && summary.options != sums.options) {
+      return FailedPrecondition("was measured with other options than ", rows_->first, ": ",
+                                fleet::OptionsText(summary.options), " and not ",
+                                fleet::OptionsText(sums.options), "; summarize one of them again");
+    }
+    if (!std::exchange(rows_->any, true)) {
+      sums.options = summary.options;
+      rows_->first = summary.captures[0].path;
+    }
+  }
+  for (const FleetCapture& each : summary.captures) sums.captures.push_back(each);
+  for (const FleetFailure& each : summary.failures) sums.failures.push_back(each);
+  for (const auto& [code, count] : summary.diagnostics) {
+    uint64_t& sum = sums.diagnostics[code];
+    sum = fleet::Sum(sum, count);
+  }
+  std::vector<NameId> ids;
+  ids.reserve(summary.names.size());
+  for (const std::string& name : summary.names) ids.push_back(rows_->IdOf(name));
+  rows_->AddAll(summary.devices, ids, &rows_->devices);
+  rows_->AddAll(summary.functions, ids, &rows_->functions);
+  rows_->AddAll(summary.kernels, ids, &rows_->kernels);
+  rows_->AddAll(summary.steps, ids, &rows_->steps);
+  rows_->AddAll(summary.collectives, ids, &rows_->collectives);
+  return absl::OkStatus();
+}
+
+void FleetMerger::AddFailure(FleetFailure failure) {
+  rows_->sums.failures.push_back(std::move(failure));
+}
+
+FleetSummary FleetMerger::Take() {
+  Rows& rows = *rows_;
+  FleetSummary sums = std::move(rows.sums);
+  std::ranges::sort(sums.captures);
+  std::ranges::sort(sums.failures);
+  // Names that no row has any more are left out.
+  std::vector<bool> is_used(sums.names.size());
+  std::vector<NameId> order, ids(sums.names.size());
+  const auto use = [&](auto* set) {
+    for (auto& row : set->rows()) {
+      fleet::ForEachName(&row, [&](const NameId* id) { is_used[*id] = true; });
+    }
+  };
+  is_used[0] = true;
+  use(&rows.devices), use(&rows.functions), use(&rows.kernels), use(&rows.steps);
+  use(&rows.collectives);
+  for (NameId id = 0; id < sums.names.size(); ++id) {
+    if (is_used[id]) order.push_back(id);
+  }
+  std::ranges::sort(order, {}, [&](NameId id) -> const std::string& { return sums.names[id]; });
+  std::vector<std::string> names;
+  for (const NameId id : order) {
+    ids[id] = static_cast<NameId>(names.size());
+    names.push_back(std::move(sums.names[id]));
+  }
+  sums.names = std::move(names);
+  sums.devices = rows.devices.Take(ids);
+  sums.functions = rows.functions.Take(ids);
+  sums.kernels = rows.kernels.Take(ids);
+  sums.steps = rows.steps.Take(ids);
+  sums.collectives = rows.collectives.Take(ids);
+  *this = FleetMerger(sums.by);
+  return sums;
+}
+
+}  // namespace xplane_time

@@ -1,0 +1,196 @@
+// Who is slower than the others of its model.
+//
+//   host 7     --x--                 x: mean of the logs of its captures' centres
+//   others   x xx xxx x              typical: those that no test for outliers rejects
+//
+//   typical  generalized ESD (Rosner 1983) at alpha: of n units at most n / 4 are outliers
+//   spread   of units: that of the typical ones; of captures within a unit: pooled over all
+//   row      d = x - mean of the typical others, t with their degrees of freedom
+//   proof    d = 0 rejected by Holm over all rows of the fleet, and d itself beyond min_effect; the
+//            interval is simultaneous (Bonferroni over all rows)
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include "stats/distributions.h"
+#include "xplane_time/fleet.h"
+
+namespace xplane_time {
+namespace {
+
+constexpr std::string_view kVerdicts[] = {"slow", "fast", "typical", "cannot_tell"};
+constexpr size_t kLeastOthers = 3;
+// As in compare.h: processes differ by at least this.
+constexpr double kLeastSpread = 0.001;
+
+struct Unit {
+  NameId host, device;
+  double mean;  // of log centres
+  double captures;
+};
+// Those that are compared with each other.
+struct Group {
+  NameId model = 0, function = 0;
+  std::vector<Unit> units = {};
+  double within = 0, within_df = 0;  // variance between captures of a unit
+};
+
+void AddUnit(NameId host, NameId device, const CaptureCentres& centres_ps, Group* group) {
+  std::vector<double> logs;
+  for (const int64_t ps : centres_ps) {
+    if (ps > 0) logs.push_back(std::log(static_cast<double>(ps)));
+  }
+  if (logs.empty()) return;
+  const auto n = static_cast<double>(logs.size());
+  const double mean = std::accumulate(logs.begin(), logs.end(), 0.0) / n;
+  for (const double each : logs) group->within += (each - mean) * (each - mean);
+  group->within_df += n - 1;
+  group->units.push_back({host, device, mean, n});
+}
+
+std::vector<Group> GroupsOf(const FleetSummary& summary) {
+  std::map<std::tuple<NameId, NameId>, Group> groups;
+  const auto add = [&](const auto& row, NameId function) {
+    Group& group = groups.try_emplace({row.model, function}).first->second;
+    group.model = row.model;
+    group.function = function;
+    AddUnit(row.host, row.device, row.centres_ps, &group);
+  };
+  for (const FleetSteps& row : summary.steps) add(row, 0);
+  for (const FleetFunction& row : summary.functions) add(row, row.function);
+  std::vector<Group> all;
+  for (auto& [key, group] : groups) {
+    if (group.units.empty()) continue;
+    if (group.within_df > 0) group.within /= group.within_df;
+    all.push_back(std::move(group));
+  }
+  return all;
+}
+
+struct Spread {
+  double mean = 0, variance = 0, n = 0;
+};
+Spread SpreadOf(std::span<const Unit* const> units) {
+  Spread spread = {.n = static_cast<double>(units.size())};
+  for (const Unit* each : units) spread.mean += each->mean / spread.n;
+  for (const Unit* each : units) {
+    spread.variance += (each->mean - spread.mean) * (each->mean - spread.mean) / (spread.n - 1);
+  }
+  return spread;
+}
+
+// Without those that a generalized ESD test rejects.
+std::vector<const Unit*> Typical(const Group& group, double alpha) {
+  std::vector<const Unit*> left;
+  for (const Unit& unit : group.units) left.push_back(&unit);
+  const size_t most = left.size() / 4;
+  std::vector<const Unit*> typical = left;
+  for (size_t removed = 0; removed < most && left.size() > kLeastOthers; ++removed) {
+    const Spread spread = SpreadOf(left);
+    const auto farthest = std::ranges::max_element(
+        left, {}, [&](const Unit* each) { return std::abs(each->mean - spread.mean); });
+    const double distance = std::abs((*farthest)->mean - spread.mean);
+    const double t = stats::StudentQuantile(alpha / (2 * spread.n), spread.n - 2);
+    const double critical = (spread.n - 1) * t / std::sqrt((spread.n - 2 + t * t) * spread.n);
+    left.erase(farthest);
+    if (distance > critical * std::sqrt(spread.variance)) typical = left;
+  }
+  return typical;
+}
+
+// A unit against typical others, not adjusted for how many there are.
+struct Against {
+  double d = 0, error = 0, df = 0, p = 1;
+};
+std::optional<Against> TestOne(const Unit& unit, std::span<const Unit* const> typical,
+                               const Group& group) {
+  std::vector<const Unit*> others;
+  for (const Unit* each : typical) {
+    if (each != &unit) others.push_back(each);
+  }
+  if (others.size() < kLeastOthers) return std::nullopt;
+  const Spread spread = SpreadOf(others);
+  // Of a unit with few captures more is expected than of the others.
+  double of_captures = 0;
+  for (const Unit* each : others) of_captures += group.within / each->captures / spread.n;
+  const double variance = std::max({spread.variance + group.within / unit.captures - of_captures,
+                                    spread.variance, kLeastSpread * kLeastSpread});
+  Against test = {.d = unit.mean - spread.mean,
+                  .error = std::sqrt(
+                      variance + std::max(spread.variance, kLeastSpread * kLeastSpread) / spread.n),
+                  .df = spread.n - 1};
+  test.p = std::min(1.0, 2 * stats::StudentTail(std::abs(test.d) / test.error, test.df));
+  return test;
+}
+
+FleetVerdict VerdictOf(const FleetOutlier& row, const FleetOutlierOptions& options) {
+  if (!row.ratio.has_value()) return FleetVerdict::kCannotTell;
+  if (*row.p_value <= options.alpha) {
+    if (*row.ratio > 1 + options.min_effect) return FleetVerdict::kSlow;
+    if (*row.ratio < 1 - options.min_effect) return FleetVerdict::kFast;
+  }
+  return *row.mde <= kMostFleetMde ? FleetVerdict::kTypical : FleetVerdict::kCannotTell;
+}
+
+}  // namespace
+
+std::string_view FleetVerdictName(FleetVerdict verdict) {
+  return kVerdicts[static_cast<size_t>(verdict)];
+}
+
+std::vector<FleetOutlier> FindFleetOutliers(const FleetSummary& summary,
+                                            const FleetOutlierOptions& options) {
+  std::vector<FleetOutlier> rows;
+  std::vector<Against> tests;  // of rows that have one
+  std::vector<size_t> tested;
+  const auto name = [&](NameId id) { return summary.names[id]; };
+  for (const Group& group : GroupsOf(summary)) {
+    const std::vector<const Unit*> typical = Typical(group, options.alpha);
+    for (const Unit& unit : group.units) {
+      const auto test = TestOne(unit, typical, group);
+      if (test.has_value()) {
+        tests.push_back(*test);
+        tested.push_back(rows.size());
+      }
+      rows.push_back({.host = name(unit.host),
+                      .device = name(unit.device),
+                      .model = name(group.model),
+                      .function = name(group.function),
+                      .captures = static_cast<uint64_t>(unit.captures),
+                      .others = group.units.size() - 1});
+    }
+  }
+  std::vector<double> p_values;
+  for (const Against& test : tests) p_values.push_back(test.p);
+  const std::vector<double> adjusted = stats::HolmAdjusted(p_values);
+  for (size_t i = 0; i < tests.size(); ++i) {
+    const Against& test = tests[i];
+    FleetOutlier& row = rows[tested[i]];
+    const double tail = options.alpha / (2 * static_cast<double>(tests.size()));
+    const double half = stats::StudentQuantile(tail, test.df) * test.error;
+    row.ratio = std::exp(test.d);
+    row.lo = std::exp(test.d - half);
+    row.hi = std::exp(test.d + half);
+    row.p_value = adjusted[i];
+    row.mde = std::exp(half + stats::StudentQuantile(0.2, test.df) * test.error) - 1;
+  }
+  for (FleetOutlier& row : rows) row.verdict = VerdictOf(row, options);
+  std::ranges::stable_sort(rows, [](const FleetOutlier& a, const FleetOutlier& b) {
+    if (a.verdict != b.verdict) return a.verdict < b.verdict;
+    return a.ratio.value_or(0) > b.ratio.value_or(0);
+  });
+  return rows;
+}
+
+FleetReport BuildFleetReport(FleetSummary summary, const FleetOutlierOptions& options) {
+  FleetMerger all({.host = false, .device = false});
+  all.Add(summary).IgnoreError();  // one summary agrees with itself
+  FleetReport report = {.options = options, .summary = {}, .all = all.Take(), .outliers = {}};
+  report.outliers = FindFleetOutliers(summary, options);
+  report.summary = std::move(summary);
+  return report;
+}
+
+}  // namespace xplane_time

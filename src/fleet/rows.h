@@ -1,0 +1,101 @@
+// What the rows of a fleet's summary are: what tells them apart, and how they add up. A column is
+// here, in the file (summary_file.cc) and in the output.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "xplane_time/fleet.h"
+
+namespace xplane_time::fleet {
+
+// Of numbers that are not negative. They stop at the end: also then the order makes no difference.
+inline uint64_t Sum(uint64_t a, uint64_t b) {
+  uint64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<uint64_t>::max() : sum;
+}
+inline constexpr Int128 kMostPs = ~(Int128{1} << 127);
+inline Int128 Sum(Int128 a, Int128 b) {
+  Int128 sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? kMostPs : sum;
+}
+template <typename Number, typename... Members>
+void AddEach(Number* to, const Number& from, Members... members) {
+  ((to->*members = Sum(to->*members, from.*members)), ...);
+}
+
+inline auto KeyOf(const FleetDevice& row) {
+  return std::tuple(row.host, row.device, row.model, static_cast<uint32_t>(row.kind));
+}
+inline auto KeyOf(const FleetFunction& row) {
+  return std::tuple(row.host, row.device, row.model, row.function, row.is_range);
+}
+inline auto KeyOf(const FleetKernel& row) {
+  return std::tuple(row.host, row.device, row.function, row.kernel,
+                    static_cast<uint32_t>(row.category));
+}
+inline auto KeyOf(const FleetSteps& row) { return std::tuple(row.host, row.device, row.model); }
+inline auto KeyOf(const FleetCollective& row) {
+  return std::tuple(row.host, row.device, row.kernel);
+}
+
+template <typename Visit>
+void ForEachName(FleetDevice* row, Visit visit) {
+  visit(&row->host), visit(&row->device), visit(&row->model);
+}
+template <typename Visit>
+void ForEachName(FleetFunction* row, Visit visit) {
+  visit(&row->host), visit(&row->device), visit(&row->model), visit(&row->function);
+}
+template <typename Visit>
+void ForEachName(FleetKernel* row, Visit visit) {
+  visit(&row->host), visit(&row->device), visit(&row->kernel), visit(&row->function);
+}
+template <typename Visit>
+void ForEachName(FleetSteps* row, Visit visit) {
+  visit(&row->host), visit(&row->device), visit(&row->model);
+}
+template <typename Visit>
+void ForEachName(FleetCollective* row, Visit visit) {
+  visit(&row->host), visit(&row->device), visit(&row->kernel);
+}
+
+// Centres are in no order before the last merge.
+inline void MergeInto(FleetDevice* to, const FleetDevice& from) {
+  using Row = FleetDevice;
+  AddEach(to, from, &Row::captures, &Row::executions, &Row::busy_ps, &Row::span_ps,
+          &Row::compute_ps, &Row::collective_exposed_ps, &Row::copy_exposed_ps, &Row::other_ps,
+          &Row::idle_ps);
+}
+inline void MergeInto(FleetFunction* to, const FleetFunction& from) {
+  using Row = FleetFunction;
+  AddEach(to, from, &Row::runs, &Row::left_out, &Row::span_ps);
+  to->active.Merge(from.active);
+  to->centres_ps.insert(to->centres_ps.end(), from.centres_ps.begin(), from.centres_ps.end());
+}
+inline void MergeInto(FleetKernel* to, const FleetKernel& from) {
+  using Row = FleetKernel;
+  AddEach(to, from, &Row::self_known, &Row::captures, &Row::self_ps);
+  to->time.Merge(from.time);
+}
+inline void MergeInto(FleetSteps* to, const FleetSteps& from) {
+  using Row = FleetSteps;
+  AddEach(to, from, &Row::compute_ps, &Row::collective_exposed_ps, &Row::copy_exposed_ps,
+          &Row::other_ps, &Row::idle_ps);
+  to->span.Merge(from.span);
+  to->centres_ps.insert(to->centres_ps.end(), from.centres_ps.begin(), from.centres_ps.end());
+}
+inline void MergeInto(FleetCollective* to, const FleetCollective& from) {
+  using Row = FleetCollective;
+  AddEach(to, from, &Row::count, &Row::exposed_ps, &Row::hidden_ps, &Row::in_flight_ps);
+}
+
+// "skip_runs=2, device=gpu"; "none".
+std::string OptionsText(const std::map<std::string, std::string>& options);
+
+}  // namespace xplane_time::fleet

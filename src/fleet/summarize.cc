@@ -1,0 +1,242 @@
+// A trace becomes a summary: its report, its partition of time, and what each capture's centre is.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <variant>
+
+#include "compare/inputs.h"
+#include "fleet/rows.h"
+#include "stats/order_statistics.h"
+#include "status.h"
+#include "timing/analysis.h"
+#include "xplane_time/where.h"
+
+namespace xplane_time {
+namespace {
+
+Int128 AtLeastNothing(int64_t ps) { return std::max<int64_t>(ps, 0); }
+
+class Summarizer {
+ public:
+  Summarizer(const Trace& trace, const std::string& host) : trace_(trace), host_(host) {}
+
+  // While the report is made; `cells` are gone with the analysis.
+  void AddKernels(const DeviceAnalysis& device, std::span<const KernelOfCells> kernels);
+  void AddReport(const Report& report);
+  void AddWhere(const WhereReport& where);
+
+  // Canonical.
+  absl::StatusOr<FleetSummary> Take() {
+    FleetMerger merger({});
+    RETURN_IF_ERROR(merger.Add(sums_));
+    return merger.Take();
+  }
+  FleetSummary& sums() { return sums_; }
+
+ private:
+  NameId IdOf(const std::string& name) {
+    const auto [found, is_new] = ids_.try_emplace(name, static_cast<NameId>(sums_.names.size()));
+    if (is_new) sums_.names.push_back(name);
+    return found->second;
+  }
+  // As the profilers name files: HOST.xplane.pb.
+  std::string HostOf(const DeviceRef& device) const {
+    if (!device.host.empty()) return device.host;
+    return host_.empty() ? HostOfPath(trace_.files[device.input].path) : host_;
+  }
+  static std::string HostOfPath(const std::string& path) {
+    const std::string name = std::filesystem::path(path).filename().string();
+    return name.substr(0, name.find('.', 1));
+  }
+  template <typename Row>
+  Row RowOf(const DeviceRef& device) {
+    Row row;
+    row.host = IdOf(HostOf(device));
+    row.device = IdOf(DeviceName(device));
+    if constexpr (requires { row.model; }) row.model = models_[{device.input, DeviceName(device)}];
+    return row;
+  }
+  void AddFunctions(const Report& report);
+  void AddSteps(std::span<const WhereStep> steps);
+
+  const Trace& trace_;
+  const std::string host_;
+  FleetSummary sums_;
+  std::map<std::string, NameId> ids_ = {{"", 0}};
+  std::map<std::pair<uint32_t, std::string>, NameId> models_;  // by input and device
+};
+
+void Summarizer::AddKernels(const DeviceAnalysis& device, std::span<const KernelOfCells> kernels) {
+  const std::string model = compare::ModelOf(trace_.planes[device.plane.plane]);
+  models_[{device.row.device.input, DeviceName(device.row.device)}] =
+      IdOf(model.empty() ? std::string(DeviceKindName(device.plane.kind)) : model);
+  for (const auto& [kernel, cells] : kernels) {
+    FleetKernel& row = sums_.kernels.emplace_back(RowOf<FleetKernel>(kernel.device));
+    row.kernel = IdOf(kernel.kernel);
+    row.function = IdOf(kernel.function.value_or(""));
+    row.category = kernel.category;
+    row.captures = 1;
+    row.time = {.count = kernel.count,
+                .total_ps = AtLeastNothing(kernel.total_ps),
+                .min_ps = kernel.min_ps,
+                .max_ps = kernel.max_ps};
+    if (kernel.self_ps.has_value()) {
+      row.self_known = 1;
+      row.self_ps = AtLeastNothing(*kernel.self_ps);
+    }
+    for (const size_t cell : cells) {
+      for (const DurationCount& each : device.cells[cell].durations.Sorted()) {
+        row.time.durations.Add(DurationHistogram::NumberOf(each.value), each.count);
+      }
+    }
+  }
+}
+
+void Summarizer::AddReport(const Report& report) {
+  for (const InputRow& input : report.inputs) {
+    FleetCapture& capture = sums_.captures.emplace_back();
+    capture = {.path = input.path, .host = input.host, .bytes = input.bytes};
+    const TraceFile& file = trace_.files[static_cast<size_t>(&input - report.inputs.data())];
+    capture.start_unix_ns = file.profile_start_unix_ns;
+    if (capture.host.empty()) capture.host = host_.empty() ? HostOfPath(input.path) : host_;
+  }
+  for (const Line& line : trace_.lines) {
+    FleetCapture& capture = sums_.captures[trace_.planes[line.plane].file];
+    capture.events = fleet::Sum(capture.events, line.event_count);
+  }
+  for (const DiagnosticRow& row : report.diagnostics) {
+    uint64_t& count = sums_.diagnostics[{row.code, row.severity}];
+    count = fleet::Sum(count, row.count);
+  }
+  for (const DeviceRow& device : report.devices) {
+    FleetDevice& row = sums_.devices.emplace_back(RowOf<FleetDevice>(device.device));
+    row.kind = device.kind;
+    row.captures = 1;
+    row.executions = device.executions;
+    row.busy_ps = AtLeastNothing(device.busy_ps);
+    const DeviceParts parts = device.parts.value_or(DeviceParts());
+    row.span_ps = AtLeastNothing(parts.span_ps);
+    row.compute_ps = AtLeastNothing(parts.compute_ps);
+    row.collective_exposed_ps = AtLeastNothing(parts.collective_exposed_ps);
+    row.copy_exposed_ps = AtLeastNothing(parts.copy_exposed_ps);
+    row.other_ps = AtLeastNothing(parts.other_ps);
+    row.idle_ps = AtLeastNothing(parts.idle_ps);
+  }
+  AddFunctions(report);
+}
+
+void Summarizer::AddFunctions(const Report& report) {
+  // All programs of a name are one.
+  using Key = std::tuple<uint32_t, std::string, std::string>;  // input, device, function
+  std::map<Key, std::pair<FleetFunction, std::vector<int64_t>>> functions;  // and runs
+  for (const FunctionRow& function : report.functions) {
+    if (!function.device.has_value()) continue;
+    const auto [found, is_new] = functions.try_emplace(
+        {function.device->input, DeviceName(*function.device), function.function});
+    FleetFunction& row = found->second.first;
+    if (is_new) {
+      row = RowOf<FleetFunction>(*function.device);
+      row.function = IdOf(function.function);
+      row.is_range = function.is_range;
+    }
+    const uint64_t left_out = function.suspect_runs + function.dropped_samples;
+    row.left_out += left_out;
+    row.runs += function.runs - left_out;
+  }
+  for (const SampleRow& run : report.samples) {
+    const auto found = functions.find({run.device.input, DeviceName(run.device), run.function});
+    if (run.suspect || found == functions.end()) continue;
+    auto& [row, runs_ps] = found->second;
+    row.span_ps = fleet::Sum(row.span_ps, AtLeastNothing(run.span_ps));
+    if (!run.active_ps.has_value()) continue;
+    row.active.Add(*run.active_ps);
+    runs_ps.push_back(*run.active_ps);
+  }
+  for (auto& [key, function] : functions) {
+    auto& [row, runs_ps] = function;
+    if (!runs_ps.empty()) row.centres_ps = {stats::LowerMedian(runs_ps)};
+    sums_.functions.push_back(std::move(row));
+  }
+}
+
+void Summarizer::AddSteps(std::span<const WhereStep> steps) {
+  FleetSteps row = RowOf<FleetSteps>(steps[0].device);
+  CaptureCentres spans_ps;
+  for (const WhereStep& step : steps) {
+    const TimeParts& time = step.time;
+    if (!time.span_ps.has_value() || !time.compute_ps.has_value()) continue;
+    row.span.Add(*time.span_ps);
+    spans_ps.push_back(*time.span_ps);
+    const auto add = [](Int128* sum, const std::optional<int64_t>& ps) {
+      *sum = fleet::Sum(*sum, AtLeastNothing(ps.value_or(0)));
+    };
+    add(&row.compute_ps, time.compute_ps);
+    add(&row.collective_exposed_ps, time.collective_exposed_ps);
+    add(&row.copy_exposed_ps, time.copy_exposed_ps);
+    add(&row.other_ps, time.other_ps);
+    add(&row.idle_ps, time.idle_ps);
+  }
+  if (spans_ps.empty()) return;
+  row.centres_ps = {stats::LowerMedian(spans_ps)};
+  sums_.steps.push_back(std::move(row));
+}
+
+void Summarizer::AddWhere(const WhereReport& where) {
+  std::map<std::pair<uint32_t, std::string>, std::vector<WhereStep>> steps;
+  for (const WhereDevice& device : where.devices) {
+    // Runs of a function are rows already.
+    if (device.step_source.value_or(StepSource::kFunction) == StepSource::kFunction) continue;
+    steps[{device.device.input, DeviceName(device.device)}];
+  }
+  for (const WhereStep& step : where.steps) {
+    const auto of_device = steps.find({step.device.input, DeviceName(step.device)});
+    if (of_device != steps.end()) of_device->second.push_back(step);
+  }
+  for (const auto& [device, of_device] : steps) {
+    if (!of_device.empty()) AddSteps(of_device);
+  }
+  for (const WhereTransfer& transfer : where.transfers) {
+    if (transfer.category != Category::kCollective) continue;
+    FleetCollective& row = sums_.collectives.emplace_back(RowOf<FleetCollective>(transfer.device));
+    row.kernel = IdOf(transfer.kernel);
+    row.count = transfer.count;
+    row.exposed_ps = AtLeastNothing(transfer.exposed_ps);
+    row.hidden_ps = AtLeastNothing(transfer.hidden_ps);
+    row.in_flight_ps = AtLeastNothing(transfer.in_flight_ps);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<FleetSummary> SummarizeTrace(const Trace& trace, const ReportOptions& options,
+                                            const Diagnostics& reading, const std::string& host) {
+  ReportOptions all = options;
+  all.samples = all.parts = true;
+  all.by_variant = false;
+  Summarizer summarizer(trace, host);
+  ASSIGN_OR_RETURN(Analysis analysis, AnalyzeForReport(trace, all, reading));
+  summarizer.AddReport(ReportOf(
+      trace, all, &analysis, [&](const DeviceAnalysis& device, std::span<KernelOfCells> kernels) {
+        summarizer.AddKernels(device, kernels);
+      }));
+  ASSIGN_OR_RETURN(
+      const WhereReport where,
+      FindWhere(trace, {.device = all.device, .threads = all.threads, .host_of_gaps = false},
+                reading));
+  summarizer.AddWhere(where);
+  for (const GivenOption& given : GivenOptions(options)) {
+    std::string& value = summarizer.sums().options[given.name];
+    if (const auto* number = std::get_if<int64_t>(&given.value)) {
+      value = std::to_string(*number);
+    } else {
+      value = std::get<std::string>(given.value);
+    }
+  }
+  return summarizer.Take();
+}
+
+}  // namespace xplane_time

@@ -1,0 +1,84 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/fleet/made_summary.h"
+
+namespace xplane_time {
+namespace {
+
+using testing::MakeFleet;
+
+bool IsSlow(const FleetOutlier& row) { return row.verdict == FleetVerdict::kSlow; }
+size_t Alarms(const std::vector<FleetOutlier>& rows) {
+  return static_cast<size_t>(std::ranges::count_if(
+      rows, [](const FleetOutlier& row) { return row.verdict <= FleetVerdict::kFast; }));
+}
+
+// As bench/fleet_outliers does with more of them.
+TEST(FleetOutliers, SlowHostsAreFoundAndOthersAreNot) {
+  size_t found = 0, false_alarms = 0;
+  constexpr uint32_t kFleets = 60;
+  for (uint32_t seed = 0; seed < kFleets; ++seed) {
+    const auto rows = FindFleetOutliers(MakeFleet({.slow_hosts = 2}, seed), {});
+    bool all = true;
+    for (const FleetOutlier& row : rows) {
+      const bool is_slow = row.host == "host0" || row.host == "host1";
+      if (is_slow) all &= IsSlow(row);
+      if (!is_slow && row.verdict <= FleetVerdict::kFast) ++false_alarms;
+      if (is_slow) {
+        EXPECT_NEAR(*row.ratio, 1.02, 0.015);
+        EXPECT_LT(*row.lo, *row.ratio);
+        EXPECT_GT(*row.hi, *row.ratio);
+      }
+    }
+    found += all ? 1 : 0;
+  }
+  EXPECT_GE(found, kFleets * 95 / 100);
+  EXPECT_LE(false_alarms, 1U);
+}
+
+TEST(FleetOutliers, FleetsThatAreAlikeSeldomRaiseAnAlarm) {
+  size_t alarms = 0;
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    alarms += Alarms(FindFleetOutliers(MakeFleet({.functions = 3}, 10'000 + seed), {})) > 0;
+  }
+  EXPECT_LE(alarms, 8U);  // 3 expected at most
+}
+
+TEST(FleetOutliers, AFifthOfTheHostsMayBeSlow) {
+  const auto rows = FindFleetOutliers(MakeFleet({.slow_hosts = 20, .slow_by = 0.05}, 1), {});
+  EXPECT_EQ(std::ranges::count_if(rows, IsSlow), 20);
+  EXPECT_TRUE(std::ranges::all_of(rows.begin(), rows.begin() + 20, IsSlow));
+}
+
+TEST(FleetOutliers, FewHostsCannotBeTold) {
+  for (const FleetOutlier& row : FindFleetOutliers(MakeFleet({.hosts = 3}, 1), {})) {
+    EXPECT_EQ(row.verdict, FleetVerdict::kCannotTell);
+    EXPECT_FALSE(row.ratio.has_value());
+  }
+  // Many, but equal to the last digit: chance of 0.1 % is taken for granted.
+  const auto equal =
+      MakeFleet({.host_sd = 0, .capture_sd = 0, .slow_hosts = 1, .slow_by = 0.02}, 1);
+  EXPECT_EQ(std::ranges::count_if(FindFleetOutliers(equal, {}), IsSlow), 1);
+  EXPECT_TRUE(FindFleetOutliers({}, {}).empty());
+}
+
+TEST(FleetOutliers, ModelsAreNotCompared) {
+  FleetSummary mixed = MakeFleet({.hosts = 20}, 1);
+  mixed.names.emplace_back("zz slower model");
+  for (size_t i = 0; i < mixed.functions.size(); i += 2) {
+    mixed.functions[i].model = static_cast<NameId>(mixed.names.size() - 1);
+    for (int64_t& centre_ps : mixed.functions[i].centres_ps) centre_ps *= 2;
+  }
+  EXPECT_EQ(Alarms(FindFleetOutliers(mixed, {})), 0U);
+}
+
+TEST(FleetOutliers, WhatIsSmallDoesNotMatter) {
+  const testing::MadeFleet made = {
+      .host_sd = 0.0001, .capture_sd = 0.0001, .slow_hosts = 1, .slow_by = 0.008};
+  EXPECT_EQ(Alarms(FindFleetOutliers(MakeFleet(made, 1), {.min_effect = 0.02})), 0U);
+}
+
+}  // namespace
+}  // namespace xplane_time

@@ -1,0 +1,22 @@
+// Summaries of a fleet: refused, or one that merges with itself, can be written, and is the same
+// when it is read again.
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "xplane_time/fleet.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace xplane_time;
+  const auto read =
+      DecodeFleetSummary(std::string_view(reinterpret_cast<const char*>(data), size), "fuzz");
+  if (!read.ok()) return 0;
+  FleetMerger merger(read->by);
+  if (!merger.Add(*read).ok() || !merger.Add(*read).ok()) std::abort();
+  const std::string written = EncodeFleetSummary(merger.Take());
+  const auto again = DecodeFleetSummary(written, "fuzz");
+  if (!again.ok() || EncodeFleetSummary(*again) != written) std::abort();
+  BuildFleetReport(*again, {});
+  return 0;
+}

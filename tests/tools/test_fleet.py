@@ -1,0 +1,146 @@
+"""fleet, summarize, merge: many captures."""
+import os
+import random
+import subprocess
+import unittest
+
+from harness import BINARY, EndToEndTest, TESTDATA, environment, run
+from xspace import gpu, space
+
+
+class Fleet(EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        self.traces = []
+        for host in range(6):
+            for take in range(2):
+                draw = random.Random(10 * host + take)
+                planes = [gpu(device, runs=4, duration_ps=10_000 + draw.randrange(200))
+                          for device in range(2)]
+                # As the profilers name them: the folder is of the capture, the file of the host.
+                self.traces.append(self.write(f"take{take}/node{host}.xplane.pb", space(*planes)))
+
+    def ok(self, *arguments):
+        done = run(*arguments, cwd=self.at)
+        self.assertEqual(done.code, 0, done.message)
+        return done
+
+    def summary(self, name, *inputs):
+        self.ok("summarize", *inputs, "-o", name)
+        return self.at / name
+
+    def test_order_and_grouping_make_no_difference(self):
+        each = [self.summary(f"{n}.xts", trace) for n, trace in enumerate(self.traces)]
+        whole = self.summary("whole.xts", *self.traces).read_bytes()
+        draw = random.Random(1)
+        for name in ("a", "b", "c"):
+            draw.shuffle(each)
+            cut = draw.randrange(1, len(each))
+            self.ok("merge", *each[:cut], "-o", "left.xts")
+            self.ok("merge", "left.xts", *each[cut:], "-o", f"{name}.xts")
+            self.assertEqual((self.at / f"{name}.xts").read_bytes(), whole)
+        for by in ("host", "device", "none"):
+            self.ok("merge", *each, "--by", by, "-o", "less.xts")
+            self.ok("merge", "whole.xts", "--by", by, "-o", "later.xts")
+            self.assertEqual((self.at / "less.xts").read_bytes(), (self.at / "later.xts").read_bytes())
+
+    def test_sums_are_those_of_the_reports(self):
+        fleet = self.ok("fleet", *self.traces, "--format", "json").json
+        same = self.ok("fleet", self.summary("all.xts", *self.traces), "--format", "json").json
+        self.assertEqual(fleet, same)
+        busy, kernels, active, executions = 0, {}, 0, 0
+        for trace in self.traces:
+            report = self.ok(trace, "--format", "json", "--samples").json
+            busy += sum(row["busy_ps"] for row in report["devices"])
+            executions += sum(row["executions"] for row in report["devices"])
+            active += sum(row["active_ps"] for row in report["samples"])
+            for row in report["kernels"]:
+                key = kernels.setdefault(row["kernel"], [0, 0, row["min_ps"], row["max_ps"]])
+                key[:2] = key[0] + row["count"], key[1] + row["total_ps"]
+                key[2:] = min(key[2], row["min_ps"]), max(key[3], row["max_ps"])
+        self.assertEqual(sum(row["busy_ps"] for row in fleet["devices"]), busy)
+        self.assertEqual(sum(row["executions"] for row in fleet["devices"]), executions)
+        self.assertEqual(sum(row["total_ps"] for row in fleet["functions"]), active)
+        for row in fleet["devices"]:
+            parts = ("compute_ps", "collective_exposed_ps", "copy_exposed_ps", "other_ps", "idle_ps")
+            self.assertEqual(sum(row[part] for part in parts), row["span_ps"])
+        self.assertEqual(len(fleet["devices"]), 12)
+        total = self.ok("fleet", *self.traces, "--by", "none", "--format", "json").json
+        self.assertEqual({row["kernel"]: [row["count"], row["total_ps"], row["min_ps"], row["max_ps"]]
+                          for row in total["kernels"]}, kernels)
+        self.assertEqual([row["host"] for row in total["devices"]], [None])
+
+    def test_hosts_are_named_by_trace_option_or_file(self):
+        named = self.write("x.xplane.pb", space(gpu(0), hostnames=["told"]))
+        for options, host in (((named,), "told"), ((self.traces[0],), "node0"),
+                              ((self.traces[0], "--host", "mine"), "mine")):
+            fleet = self.ok("fleet", self.summary("s.xts", *options), "--format", "json").json
+            self.assertEqual({row["host"] for row in fleet["devices"]}, {host})
+
+    def test_a_file_that_cannot_be_read_is_named_and_the_rest_goes_on(self):
+        bad = self.write("bad.xplane.pb", b"\x0a\xff")
+        done = self.ok("summarize", self.traces[0], bad, "missing.xplane.pb", "-o", "s.xts")
+        self.assertEqual(done.message.count("left out: "), 2)
+        fleet = self.ok("fleet", "s.xts", "--format", "json").json
+        self.assertEqual(sorted(os.path.basename(row["path"]) for row in fleet["failures"]),
+                         ["bad.xplane.pb", "missing.xplane.pb"])
+        self.assertIn("could not be read", self.ok("fleet", "s.xts").text)
+        for nothing in ((bad,), (bad, bad)):
+            done = run("summarize", *nothing, "-o", "t.xts", cwd=self.at)
+            self.assertEqual(done.code, 65, done.message)
+            self.assertFalse((self.at / "t.xts").exists())
+
+    def test_what_is_there_twice_is_told(self):
+        one = self.summary("one.xts", self.traces[0])
+        self.assertIn("more than once", self.ok("merge", one, one, "-o", "two.xts").message)
+
+    def test_what_was_measured_otherwise_is_left_out(self):
+        self.ok("summarize", self.traces[0], "--skip-runs", "1", "-o", "skip.xts")
+        self.summary("plain.xts", self.traces[1])
+        done = self.ok("merge", "plain.xts", "skip.xts", "-o", "both.xts")
+        self.assertIn("other options", done.message)
+        self.assertIn("skip.xts", done.message)
+
+    def test_damaged_summaries(self):
+        whole = self.summary("whole.xts", self.traces[0]).read_bytes()
+        for size in (0, 1, 30, len(whole) // 2, len(whole) - 1):
+            self.write("cut.xts", whole[:size])
+            done = run("merge", "cut.xts", "-o", "out.xts", cwd=self.at)
+            self.assertEqual(done.code, 65, done.message)
+            self.assertIn("cut.xts", done.message)
+
+    def test_an_input_is_never_the_output(self):
+        one = self.summary("one.xts", self.traces[0])
+        done = run("merge", one, "-o", one, cwd=self.at)
+        self.assertEqual(done.code, 64, done.message)
+
+    def test_a_trace_through_a_pipe(self):
+        done = subprocess.run(["bash", "-c", f"{BINARY} fleet <(cat {self.traces[0]}) --by none --format json"],
+                              capture_output=True, env=environment(), check=True)
+        self.assertIn(b"add.kd", done.stdout)
+
+    def test_recorded_traces(self):
+        fleet = self.ok("fleet", *sorted(TESTDATA.glob("*.xplane.pb")), TESTDATA / "kineto_training.json",
+                        "--format", "json").json
+        self.assertTrue(any(row["is_range"] for row in fleet["functions"]))
+        self.assertTrue(fleet["steps"])
+        self.assertEqual(fleet["failures"], [])
+
+    def test_a_slow_host_is_found(self):
+        traces = []
+        for host in range(12):
+            for take in range(4):
+                draw = random.Random(100 * host + take)
+                factor = (1.1 if host == 7 else 1) * draw.gauss(1, 0.004)
+                duration_ps = round(1_000_000 * factor)
+                traces.append(self.write(f"s{take}/host{host}.xplane.pb", space(
+                    gpu(0, runs=5, duration_ps=duration_ps, every_ps=10 * duration_ps))))
+        fleet = self.ok("fleet", *traces, "--format", "json").json
+        self.assertEqual([row["host"] for row in fleet["outliers"] if row["verdict"] != "typical"],
+                         ["host7"])
+        text = self.ok("fleet", *traces).text
+        self.assertIn("host7", text.split("where the time went")[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
