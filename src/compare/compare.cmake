@@ -3,6 +3,7 @@ add_library(xplane_time_compare STATIC
   compare/compare.cc
   compare/differences.cc
   compare/input_json.cc
+  compare/input_summary.cc
   compare/measurements.cc
   compare/option_facts.cc
   compare/pick.cc
@@ -11,5 +12,5 @@ target_include_directories(xplane_time_compare
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)
 target_link_libraries(xplane_time_compare
   PUBLIC xplane_time xplane_time_stats
-  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json)
+  PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json xplane_time_summary)
 set_target_properties(xplane_time_compare PROPERTIES POSITION_INDEPENDENT_CODE ON)

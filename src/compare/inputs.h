@@ -35,6 +35,11 @@ absl::StatusOr<std::vector<Measurements>> FromJson(const std::string& path,
                                                    std::string_view content,
                                                    const MeasureOptions& options);
 
+// A fleet's summary (fleet.h): a set a host; of one host alone, one a capture.
+absl::StatusOr<std::vector<Measurements>> FromSummary(const std::string& path,
+                                                      std::string_view bytes,
+                                                      const MeasureOptions& options);
+
 // With start times, or of energies, no two captures agree in every sample; without them (Google
 // Benchmark) only the same file does so by more than chance.
 bool SameCapture(const Measurements& a, const Measurements& b);

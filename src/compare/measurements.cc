@@ -13,6 +13,7 @@
 #include "compare/inputs.h"
 #include "io/whole_file.h"
 #include "status.h"
+#include "xplane_time/fleet.h"
 #include "xplane_time/select.h"
 
 namespace xplane_time {
@@ -90,16 +91,25 @@ std::optional<std::string> FolderNote(const std::string& path) {
                       " runs; for all of them write ", profiles.string(), "/*");
 }
 
+bool IsSummaryFile(const std::string& path) {
+  constexpr size_t kHeadBytes = 64;
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error) &&
+         IsFleetSummary(io::ReadFile(path, kHeadBytes).value_or(""));
+}
+
 absl::StatusOr<std::vector<Measurements>> ReadOne(const std::string& path,
                                                   const MeasureOptions& options) {
-  if (IsJsonOfMeasurements(path)) {
+  const bool is_json = IsJsonOfMeasurements(path);
+  if (is_json || IsSummaryFile(path)) {
     if (!options.find.run.empty() || options.read.reader != Reader::kWire) {
       return InvalidArgument(path, ": ", options.find.run.empty() ? "--reader" : "--run",
-                             " is for traces, and this is JSON; leave it out");
+                             " is for traces, and this is ", is_json ? "JSON" : "a summary",
+                             "; leave it out");
     }
     const std::optional<std::string> content = io::ReadFile(path);
     if (!content.has_value()) return Unavailable(path, ": cannot read");
-    return FromJson(path, *content, options);
+    return is_json ? FromJson(path, *content, options) : FromSummary(path, *content, options);
   }
   RETURN_IF_ERROR(FindInputs(std::span(&path, 1), options.find).status());
   RETURN_IF_ERROR(CheckObjective(path, /*holds_energies=*/false, options.objective));

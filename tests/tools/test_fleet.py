@@ -141,6 +141,35 @@ class Fleet(EndToEndTest):
         text = self.ok("fleet", *traces).text
         self.assertIn("host7", text.split("where the time went")[0])
 
+    def side(self, name, factor, hosts=range(8)):
+        traces = []
+        for host in hosts:
+            for take in range(3):
+                draw = random.Random(f"{name}{host}{take}")
+                duration_ps = round(1_000_000 * factor * draw.gauss(1, 0.002))
+                traces.append(self.write(f"{name}{take}/host{host}.xplane.pb", space(
+                    gpu(0, runs=5, duration_ps=duration_ps, every_ps=10 * duration_ps))))
+        return self.summary(f"{name}.xts", *traces)
+
+    def test_compare_takes_hosts_as_what_is_drawn(self):
+        base, same, slower = self.side("base", 1), self.side("same", 1), self.side("slower", 1.05)
+        for head, code in ((same, 0), (slower, 10)):
+            for options in ((), ("--paired",)):
+                done = run("compare", base, head, "--format", "json", *options)
+                self.assertEqual(done.code, code, done.message)
+                row, = done.json["rows"]
+                self.assertEqual((row["base"]["captures"], row["base"]["samples"]), (8, 24))
+        one = self.side("one", 1, hosts=[3])  # of one host: its captures
+        row, = run("compare", base, one, "--format", "json").json["rows"]
+        self.assertEqual(row["head"]["captures"], 3)
+        done = run("compare", base, one, "--kernel", "add")
+        self.assertEqual(done.code, 64, done.message)
+        done = run("compare", base, one, "--function", "nothing")
+        self.assertEqual(done.code, 65, done.message)
+        done = run("pick", base)
+        self.assertEqual(done.code, 65, done.message)
+        self.assertIn("give traces", done.message)
+
 
 if __name__ == "__main__":
     unittest.main()
