@@ -20,6 +20,18 @@ namespace {
 
 Int128 AtLeastNothing(int64_t ps) { return std::max<int64_t>(ps, 0); }
 
+// What was not told is nothing in a sum.
+void AddParts(const TimeParts& time, auto* row) {
+  const auto add = [](Int128* sum, const std::optional<int64_t>& ps) {
+    *sum = fleet::Sum(*sum, AtLeastNothing(ps.value_or(0)));
+  };
+  add(&row->compute_ps, time.compute_ps);
+  add(&row->collective_exposed_ps, time.collective_exposed_ps);
+  add(&row->copy_exposed_ps, time.copy_exposed_ps);
+  add(&row->other_ps, time.other_ps);
+  add(&row->idle_ps, time.idle_ps);
+}
+
 class Summarizer {
  public:
   Summarizer(const Trace& trace, const std::string& host) : trace_(trace), host_(host) {}
@@ -67,7 +79,9 @@ class Summarizer {
   const std::string host_;
   FleetSummary sums_;
   std::map<std::string, NameId> ids_ = {{"", 0}};
-  std::map<std::pair<uint32_t, std::string>, NameId> models_;  // by input and device
+  // By input and device.
+  std::map<std::pair<uint32_t, std::string>, NameId> models_;
+  std::map<std::pair<uint32_t, std::string>, size_t> devices_;  // places
 };
 
 void Summarizer::AddKernels(const DeviceAnalysis& device, std::span<const KernelOfCells> kernels) {
@@ -113,18 +127,12 @@ void Summarizer::AddReport(const Report& report) {
     count = fleet::Sum(count, row.count);
   }
   for (const DeviceRow& device : report.devices) {
+    devices_[{device.device.input, DeviceName(device.device)}] = sums_.devices.size();
     FleetDevice& row = sums_.devices.emplace_back(RowOf<FleetDevice>(device.device));
     row.kind = device.kind;
     row.captures = 1;
     row.executions = device.executions;
     row.busy_ps = AtLeastNothing(device.busy_ps);
-    const DeviceParts parts = device.parts.value_or(DeviceParts());
-    row.span_ps = AtLeastNothing(parts.span_ps);
-    row.compute_ps = AtLeastNothing(parts.compute_ps);
-    row.collective_exposed_ps = AtLeastNothing(parts.collective_exposed_ps);
-    row.copy_exposed_ps = AtLeastNothing(parts.copy_exposed_ps);
-    row.other_ps = AtLeastNothing(parts.other_ps);
-    row.idle_ps = AtLeastNothing(parts.idle_ps);
   }
   AddFunctions(report);
 }
@@ -171,14 +179,7 @@ void Summarizer::AddSteps(std::span<const WhereStep> steps) {
     if (!time.span_ps.has_value() || !time.compute_ps.has_value()) continue;
     row.span.Add(*time.span_ps);
     spans_ps.push_back(*time.span_ps);
-    const auto add = [](Int128* sum, const std::optional<int64_t>& ps) {
-      *sum = fleet::Sum(*sum, AtLeastNothing(ps.value_or(0)));
-    };
-    add(&row.compute_ps, time.compute_ps);
-    add(&row.collective_exposed_ps, time.collective_exposed_ps);
-    add(&row.copy_exposed_ps, time.copy_exposed_ps);
-    add(&row.other_ps, time.other_ps);
-    add(&row.idle_ps, time.idle_ps);
+    AddParts(time, &row);
   }
   if (spans_ps.empty()) return;
   row.centres_ps = {stats::LowerMedian(spans_ps)};
@@ -188,6 +189,12 @@ void Summarizer::AddSteps(std::span<const WhereStep> steps) {
 void Summarizer::AddWhere(const WhereReport& where) {
   std::map<std::pair<uint32_t, std::string>, std::vector<WhereStep>> steps;
   for (const WhereDevice& device : where.devices) {
+    const auto of_report = devices_.find({device.device.input, DeviceName(device.device)});
+    if (of_report != devices_.end()) {
+      FleetDevice& row = sums_.devices[of_report->second];
+      row.span_ps = AtLeastNothing(device.time.span_ps.value_or(0));
+      AddParts(device.time, &row);
+    }
     // Runs of a function are rows already.
     if (device.step_source.value_or(StepSource::kFunction) == StepSource::kFunction) continue;
     steps[{device.device.input, DeviceName(device.device)}];
@@ -215,8 +222,8 @@ void Summarizer::AddWhere(const WhereReport& where) {
 absl::StatusOr<FleetSummary> SummarizeTrace(const Trace& trace, const ReportOptions& options,
                                             const Diagnostics& reading, const std::string& host) {
   ReportOptions all = options;
-  all.samples = all.parts = true;
-  all.by_variant = false;
+  all.samples = true;
+  all.parts = all.by_variant = false;
   Summarizer summarizer(trace, host);
   ASSIGN_OR_RETURN(Analysis analysis, AnalyzeForReport(trace, all, reading));
   summarizer.AddReport(ReportOf(
