@@ -43,8 +43,10 @@
 #include "sqlite/result_database.h"
 #include "status.h"
 #include "xplane_time/brief.h"
+#include "xplane_time/compare.h"
 #include "xplane_time/diff.h"
 #include "xplane_time/energy.h"
+#include "xplane_time/fleet.h"
 #include "xplane_time/headroom.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"
@@ -574,6 +576,22 @@ class PyTrace {
             std::move(told), output::TreeOutput};
   }
 
+  // As a file of it; `host`: of devices whose trace does not tell.
+  nb::bytes Summarize(const Keywords& given, const std::string& host) const {
+    ReportOptions options;
+    OptionReader reader(given);
+    reader.Text("device", &options.device);
+    reader.Count("skip_runs", &options.skip_runs);
+    reader.End();
+    options.threads = threads_;
+    const Trace& traced = trace();
+    const std::string bytes = WithoutGil([&]() -> absl::StatusOr<std::string> {
+      ASSIGN_OR_RETURN(const FleetSummary summary, SummarizeTrace(traced, options, reading_, host));
+      return EncodeFleetSummary(summary);
+    });
+    return nb::bytes(bytes.data(), bytes.size());
+  }
+
   PyTableAndDoubts Planes(bool stats) const {
     const Trace& traced = trace();
     const PlanesReport report =
@@ -680,6 +698,70 @@ PyResult Diff(const std::array<std::vector<nb::bytes>, 2>& sides, const Keywords
           output::DiffOutput};
 }
 
+// Summaries of a fleet, each as the bytes of its file.
+class PyFleetMerger {
+ public:
+  explicit PyFleetMerger(const std::string& by) : merger_(ValueOf(ParseFleetBy(by))) {}
+
+  void Add(const nb::bytes& summary, const std::string& name) {
+    const std::string_view bytes(summary.c_str(), summary.size());
+    WithoutGil([&]() -> absl::StatusOr<bool> {
+      ASSIGN_OR_RETURN(const FleetSummary decoded, DecodeFleetSummary(bytes, name));
+      const absl::Status added = merger_.Add(decoded);
+      if (!added.ok()) return FailedPrecondition(name, ": ", added.message());
+      return true;
+    });
+  }
+  void AddFailure(const std::string& path, const std::string& message) {
+    merger_.AddFailure({path, message});
+  }
+  nb::bytes Take() {
+    const std::string bytes = EncodeFleetSummary(merger_.Take());
+    return nb::bytes(bytes.data(), bytes.size());
+  }
+
+ private:
+  FleetMerger merger_;
+};
+
+PyResult FleetOf(const nb::bytes& summary, double alpha, double min_effect) {
+  const std::string_view bytes(summary.c_str(), summary.size());
+  return {WithoutGil([&]() -> absl::StatusOr<FleetReport> {
+            ASSIGN_OR_RETURN(FleetSummary decoded, DecodeFleetSummary(bytes, "summary"));
+            return BuildFleetReport(std::move(decoded), {.alpha = alpha, .min_effect = min_effect});
+          }),
+          {},
+          [](const FleetReport& report, const output::OutputOptions&) {
+            return output::FleetOutput(report);
+          }};
+}
+
+// Of two sides, each some paths; and the exit code of the command.
+std::pair<PyResult, int> CompareFiles(const std::array<std::vector<std::string>, 2>& sides,
+                                      const Keywords& given) {
+  CompareOptions options;
+  MeasureOptions measure;
+  OptionReader reader(given);
+  reader.Text("function", &measure.report.function);
+  reader.Read("min_effect", "a number", &options.min_effect);
+  reader.Read("max_mde", "a number", &options.max_mde);
+  reader.Read("alpha", "a number", &options.alpha);
+  reader.Read("paired", "bool", &options.paired);
+  reader.Read("allow_mismatch", "bool", &options.allow_mismatch);
+  reader.End();
+  Comparison comparison = WithoutGil([&]() -> absl::StatusOr<Comparison> {
+    ASSIGN_OR_RETURN(const MeasurementSet base, ReadMeasurements(sides[0], measure));
+    ASSIGN_OR_RETURN(const MeasurementSet head, ReadMeasurements(sides[1], measure));
+    return Compare(base.captures, head.captures, options);
+  });
+  const int exit_code = static_cast<int>(comparison.outcome);
+  return {PyResult(std::move(comparison), {},
+                   [](const Comparison& of, const output::OutputOptions&) {
+                     return output::CompareOutput(of);
+                   }),
+          exit_code};
+}
+
 }  // namespace
 
 NB_MODULE(_core, module) {
@@ -722,6 +804,7 @@ NB_MODULE(_core, module) {
       .def("tree", &PyTrace::BuildTree, nb::arg("options"))
       .def("planes", &PyTrace::Planes, nb::arg("stats"))
       .def("events", &PyTrace::Events, nb::arg("options"))
+      .def("summarize", &PyTrace::Summarize, nb::arg("options"), nb::arg("host"))
       .def("inputs", &PyTrace::Inputs)
       .def("diagnostics", &PyTrace::OpeningDiagnostics)
       .def_prop_ro("event_count", &PyTrace::event_count)
@@ -755,6 +838,13 @@ NB_MODULE(_core, module) {
   module.def("open_buffer", &PyTrace::OpenBuffer, nb::arg("buffer"), nb::arg("name"),
              nb::arg("threads"), nb::arg("keep_identical_planes") = false);
   module.def("diff", &Diff, nb::arg("sides"), nb::arg("options"), nb::arg("threads"));
+  nb::class_<PyFleetMerger>(module, "FleetMerger")
+      .def(nb::init<const std::string&>(), nb::arg("by"))
+      .def("add", &PyFleetMerger::Add, nb::arg("summary"), nb::arg("name"))
+      .def("add_failure", &PyFleetMerger::AddFailure, nb::arg("path"), nb::arg("message"))
+      .def("take", &PyFleetMerger::Take);
+  module.def("fleet", &FleetOf, nb::arg("summary"), nb::arg("alpha"), nb::arg("min_effect"));
+  module.def("compare", &CompareFiles, nb::arg("sides"), nb::arg("options"));
   module.def("energy_of_layers", &EnergyOfLayers, nb::arg("runs"), nb::arg("options"));
   module.def("ejkernel_variants", &EjkernelVariants, nb::arg("captures"));
   module.def("tune_jax_variants", &TuneJaxVariants, nb::arg("captures"));

@@ -143,9 +143,9 @@ class Fleet : public Summaries {
     decision.Share("--min-effect", &options_.min_effect,
                    "Smaller differences do not matter [0.5%]");
     Own().Value("--table", &table_, "NAME",
-                "What --format csv writes: devices, functions, kernels, steps, collectives, "
-                "outliers, captures or failures [devices]",
-                CLI::IsMember({"devices", "functions", "kernels", "steps", "collectives",
+                "What --format csv writes: hosts, functions, kernels, steps, collectives, "
+                "outliers, captures or failures [hosts]",
+                CLI::IsMember({"hosts", "functions", "kernels", "steps", "collectives",
                                "outliers", "captures", "failures"}));
   }
 

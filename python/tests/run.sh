@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.."
 flags="-DXPLANE_TIME_WERROR=ON -DCMAKE_CXX_COMPILER=c++"
 if command -v ccache >/dev/null; then flags+=" -DCMAKE_CXX_COMPILER_LAUNCHER=ccache"; fi
 CMAKE_ARGS="$flags" "$build/venv/bin/pip" install --quiet --disable-pip-version-check \
-  --config-settings=build-dir="$build/package" '.[test,originals]'
+  --config-settings=build-dir="$build/package" '.[test,originals,fleet]'
 # Without what they need: a GPU stack, where one file is compared with, and notebooks.
 "$build/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps \
   ejkernel==0.0.80.3 HolisticTraceAnalysis==0.5.0

@@ -35,7 +35,9 @@ class Result(HasPage):
         """`timeline()`: what the page draws beside the result, as JSON; empty: nothing."""
         self._result = result
         self._timeline = timeline
-        self._doubts = doubts_of(self.diagnostics)
+        self._doubts: tuple[str, ...] = ()
+        if "diagnostics" in result.table_names:
+            self._doubts = doubts_of(self.diagnostics)
 
     def _table(self, name: str) -> Table:
         return Table(self._result.table(name), self._doubts)

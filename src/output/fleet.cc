@@ -139,7 +139,12 @@ struct DiagnosticCount {
   uint64_t count = 0;
 };
 void VisitRow(const DiagnosticCount& row, FieldSink* sink) {
-  XPLANE_TIME_FIELDS(sink, row.code, row.severity, row.count);
+  std::string_view message = row.code;  // one that a later version counted
+  for (size_t at = 0; at < static_cast<size_t>(DiagnosticCode::kCodeCount); ++at) {
+    const auto code = static_cast<DiagnosticCode>(at);
+    if (DiagnosticName(code) == row.code) message = DiagnosticMeaning(code);
+  }
+  XPLANE_TIME_FIELDS(sink, row.code, row.severity, row.count, message);
 }
 
 size_t DistinctHosts(const FleetSummary& summary) {
@@ -336,7 +341,7 @@ Output FleetOutput(const FleetReport& report, std::string_view csv) {
   const std::array<result::Table, 9> tables = {
       TableOf("captures", std::span(summary.captures), own),
       TableOf("failures", std::span(summary.failures), own),
-      TableOf("devices", std::span(summary.devices), visit),
+      TableOf("hosts", std::span(summary.devices), visit),
       TableOf("functions", std::span(summary.functions), visit),
       TableOf("kernels", std::span(summary.kernels), visit),
       TableOf("steps", std::span(summary.steps), visit),
@@ -345,7 +350,7 @@ Output FleetOutput(const FleetReport& report, std::string_view csv) {
       TableOf("diagnostics", std::move(diagnostics), own)};
   for (const result::Table& table : tables) {
     out.result.Add(table);
-    if (table.name == (csv.empty() ? "devices" : csv)) out.result.csv = table;
+    if (table.name == (csv.empty() ? "hosts" : csv)) out.result.csv = table;
   }
   out.view = [&report](const OutputOptions& how) { return FleetView(report, how); };
   return out;

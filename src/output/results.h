@@ -76,7 +76,7 @@ Output DiffOutput(const DiffReport& report, const OutputOptions& options);
 std::vector<Section> DiffSections(const DiffReport& report, const OutputOptions& options);
 std::string DiffHeadline(const DiffReport& report, Unit unit);
 
-// `csv`: the table that is CSV, of those of the JSON; empty: devices.
+// `csv`: the table that is CSV, of those of the JSON; empty: hosts.
 Output FleetOutput(const FleetReport& report, std::string_view csv = "");
 
 // CSV has its kernels.

@@ -58,24 +58,24 @@ class Fleet(EndToEndTest):
                 key = kernels.setdefault(row["kernel"], [0, 0, row["min_ps"], row["max_ps"]])
                 key[:2] = key[0] + row["count"], key[1] + row["total_ps"]
                 key[2:] = min(key[2], row["min_ps"]), max(key[3], row["max_ps"])
-        self.assertEqual(sum(row["busy_ps"] for row in fleet["devices"]), busy)
-        self.assertEqual(sum(row["executions"] for row in fleet["devices"]), executions)
+        self.assertEqual(sum(row["busy_ps"] for row in fleet["hosts"]), busy)
+        self.assertEqual(sum(row["executions"] for row in fleet["hosts"]), executions)
         self.assertEqual(sum(row["total_ps"] for row in fleet["functions"]), active)
-        for row in fleet["devices"]:
+        for row in fleet["hosts"]:
             parts = ("compute_ps", "collective_exposed_ps", "copy_exposed_ps", "other_ps", "idle_ps")
             self.assertEqual(sum(row[part] for part in parts), row["span_ps"])
-        self.assertEqual(len(fleet["devices"]), 12)
+        self.assertEqual(len(fleet["hosts"]), 12)
         total = self.ok("fleet", *self.traces, "--by", "none", "--format", "json").json
         self.assertEqual({row["kernel"]: [row["count"], row["total_ps"], row["min_ps"], row["max_ps"]]
                           for row in total["kernels"]}, kernels)
-        self.assertEqual([row["host"] for row in total["devices"]], [None])
+        self.assertEqual([row["host"] for row in total["hosts"]], [None])
 
     def test_hosts_are_named_by_trace_option_or_file(self):
         named = self.write("x.xplane.pb", space(gpu(0), hostnames=["told"]))
         for options, host in (((named,), "told"), ((self.traces[0],), "node0"),
                               ((self.traces[0], "--host", "mine"), "mine")):
             fleet = self.ok("fleet", self.summary("s.xts", *options), "--format", "json").json
-            self.assertEqual({row["host"] for row in fleet["devices"]}, {host})
+            self.assertEqual({row["host"] for row in fleet["hosts"]}, {host})
 
     def test_a_file_that_cannot_be_read_is_named_and_the_rest_goes_on(self):
         bad = self.write("bad.xplane.pb", b"\x0a\xff")

@@ -1,0 +1,239 @@
+"""Many traces, by every executor: the same bytes, whatever is killed."""
+import glob
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from unittest import mock
+
+import xplane_time
+from xplane_time import fleet, fleet_executors
+
+try:
+    import ray
+except ImportError:
+    ray = None
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+COMMAND = pathlib.Path(sys.executable).parent / "xplane-time"
+sys.path.insert(0, str(REPOSITORY / "tests" / "tools"))
+from xspace import gpu, space  # noqa: E402
+
+
+def children(pid):
+    return [int(line) for path in glob.glob(f"/proc/{pid}/task/*/children")
+            for line in pathlib.Path(path).read_text().split()]
+
+
+def command_of(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it has ended
+        return b""
+
+
+class Fleet(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(prefix="xplane-time-")
+        self.addCleanup(temporary.cleanup)
+        self.at = pathlib.Path(temporary.name)
+
+    def traces(self, hosts, captures=1, runs=4, slow=()):
+        paths = []
+        for host in range(hosts):
+            for capture in range(captures):
+                draw = random.Random(1000 * host + capture)
+                duration_ps = round(1_000_000 * draw.gauss(1, 0.004) * (1.05 if host in slow else 1))
+                path = self.at / f"take{capture}" / f"node{host:04}.xplane.pb"
+                path.parent.mkdir(exist_ok=True)
+                path.write_bytes(space(gpu(0, runs=runs, duration_ps=duration_ps,
+                                           every_ps=10 * duration_ps)))
+                paths.append(path)
+        return paths
+
+    def of_command(self, traces):
+        made = self.at / "command.xts"
+        subprocess.run([COMMAND, "summarize", *traces, "-o", made], check=True, capture_output=True)
+        return made.read_bytes()
+
+    def test_executors_agree_with_the_command(self):
+        traces = self.traces(6, captures=2)
+        want = self.of_command(traces)
+        told = []
+        for executor in ("serial", "processes"):
+            report = fleet.summarize(traces, executor=executor, workers=2,
+                                     on_progress=lambda *counts: told.append(counts))
+            self.assertEqual(report.summary, want)
+        self.assertEqual(told[-1], (12, 12, 0))
+        self.assertEqual([done for done, _, _ in told], [*range(1, 13)] * 2)
+        saved = self.at / "saved.xts"
+        report.save(saved)
+        self.assertEqual(saved.read_bytes(), want)
+        self.assertEqual(fleet.load(saved).to_dict(), report.to_dict())
+        of_command = json.loads(subprocess.run([COMMAND, "fleet", saved, "--format", "json"],
+                                               check=True, capture_output=True).stdout)
+        self.assertEqual(report.to_dict(), of_command)
+        self.assertEqual(len(report.hosts), 6)
+        self.assertEqual(set(report.functions["function"]), {"jit_step"})
+        for table in (report.kernels, report.steps, report.collectives, report.outliers,
+                      report.captures, report.failures):
+            self.assertIsInstance(table, xplane_time.Table)
+        with self.assertRaises(xplane_time.ArgumentError):
+            report.save(traces[0])
+
+    def test_rows_are_kept_apart_by(self):
+        traces = self.traces(3)
+        for by, hosts in ((("device", "host"), 3), (("host",), 3), (("device",), 1), ((), 1)):
+            report = fleet.summarize(traces, by=by, executor="serial")
+            self.assertEqual(len(report.hosts), hosts, by)
+        report = fleet.summarize(traces, executor="serial", host=lambda uri: "all " + uri[-12:-10])
+        self.assertEqual(report.hosts["host"], ["all 00", "all 01", "all 02"])
+
+    def test_what_cannot_be_read_is_named(self):
+        traces = self.traces(2)
+        (self.at / "bad.xplane.pb").write_bytes(traces[0].read_bytes()[:-3])
+        lost = [*traces, self.at / "bad.xplane.pb", self.at / "gone.xplane.pb", "nowhere://x/y.pb"]
+        for executor in ("serial", "processes"):
+            report = fleet.summarize(lost, executor=executor, workers=2)
+            self.assertEqual(sorted(os.path.basename(path) for path in report.failures["path"]),
+                             ["bad.xplane.pb", "gone.xplane.pb", "y.pb"])
+            self.assertEqual(len(report.hosts), 2)
+            self.assertEqual(len(report.hosts.doubts), 3)
+        with self.assertRaises(xplane_time.DamagedTraceError):
+            fleet.summarize([lost[2]], executor="serial")
+        for wrong in ({"executor": "slurm"}, {"by": ("rank",)}, {"workers": 0}, {"retries": -1}):
+            with self.assertRaises(xplane_time.ArgumentError):
+                fleet.summarize(traces, **wrong)
+        with self.assertRaises(xplane_time.ArgumentError):
+            fleet.summarize([])
+
+    def test_a_folder_keeps_what_is_done(self):
+        traces, folder = self.traces(4), self.at / "kept"
+        first = fleet.summarize(traces, executor="serial", folder=folder)
+        with mock.patch.object(fleet_executors, "summary_of", side_effect=AssertionError):
+            again = fleet.summarize(traces, executor="serial", folder=folder)
+        self.assertEqual(first.summary, again.summary)
+        time.sleep(0.01)
+        traces[1].write_bytes(space(gpu(0, runs=9)))
+        kept = sorted(folder.iterdir())[0]
+        kept.write_bytes(kept.read_bytes()[:-2])  # cut: made again
+        self.assertEqual(fleet.summarize(traces, executor="serial", folder=folder).summary,
+                         self.of_command(traces))
+
+    def killed(self, executor, name):
+        """The summary, while workers are killed again and again."""
+        traces = self.traces(40, runs=2000)
+        want = self.of_command(traces)
+        kills = []
+
+        def kill(done, _all, _failed):
+            workers = [pid for pid in self.descendants(os.getpid()) if name in command_of(pid)]
+            if done in (3, 10, 20) and workers:
+                os.kill(workers[-1], signal.SIGKILL)
+                kills.append(done)
+
+        report = fleet.summarize(traces, executor=executor, workers=2, retries=5, on_progress=kill)
+        self.assertEqual(kills, [3, 10, 20])
+        self.assertEqual(len(report.failures), 0)
+        self.assertEqual(report.summary, want)
+
+    def descendants(self, pid):
+        for child in children(pid):
+            yield child
+            yield from self.descendants(child)
+
+    def test_a_worker_that_is_killed_loses_nothing(self):
+        self.killed("processes", b"spawn_main")
+
+    def test_a_driver_that_is_killed_goes_on(self):
+        traces, folder = self.traces(60, runs=500), self.at / "kept"
+        script = self.at / "driver.py"
+        script.write_text("import glob, sys\nfrom xplane_time import fleet\n"
+                          "if __name__ == '__main__':\n"
+                          f"    report = fleet.summarize(sorted(glob.glob({str(self.at / 'take0')!r} + '/*')),\n"
+                          f"                             workers=2, folder={str(folder)!r})\n"
+                          f"    report.save({str(self.at / 'all.xts')!r})\n")
+        driver = subprocess.Popen([sys.executable, script], start_new_session=True)
+        while len(list(folder.glob("*.xts")) if folder.exists() else ()) < 5:
+            time.sleep(0.01)
+        os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
+        done = len(list(folder.glob("*.xts")))
+        self.assertLess(done, 60)
+        subprocess.run([sys.executable, script], check=True)
+        self.assertEqual((self.at / "all.xts").read_bytes(), self.of_command(traces))
+
+    def test_a_trace_that_ends_its_worker_is_a_failure(self):
+        with mock.patch.dict(os.environ, {"PYTHONPATH": str(self.at)}):
+            # As a crash in the reader would: the worker ends without a word.
+            (self.at / "sitecustomize.py").write_text(
+                "import os, sys\n"
+                "if 'multiprocessing' in ' '.join(sys.orig_argv):\n"
+                "    import xplane_time\n"
+                "    old = xplane_time.open\n"
+                "    def opened(source, **more):\n"
+                "        if 'node0002' in str(source): os._exit(9)\n"
+                "        return old(source, **more)\n"
+                "    xplane_time.open = opened\n")
+            report = fleet.summarize(self.traces(6), workers=2, retries=1)
+        self.assertEqual(len(report.hosts), 5)
+        self.assertIn("its worker ended", report.failures["message"][0])
+
+    def test_compare_and_outliers(self):
+        base = fleet.summarize(self.traces(8, captures=4), executor="serial")
+        self.assertEqual(set(base.outliers["verdict"]), {"typical"})
+        slower = fleet.summarize(self.traces(8, captures=4, slow=range(8)), executor="serial")
+        self.assertEqual(fleet.compare(base, base, allow_mismatch=True).exit_code, 0)
+        compared = fleet.compare(base, slower, paired=True)
+        self.assertEqual(compared.exit_code, 10)
+        self.assertEqual(compared.result.to_dict()["rows"][0]["verdict"], "slower")
+        one = fleet.summarize(self.traces(12, captures=4, slow=[5]), executor="serial")
+        self.assertEqual([row["host"] for row in one.outliers if row["verdict"] == "slow"],
+                         ["node0005"])
+        self.assertIn("node0005", repr(one))
+        self.assertIn("<!DOCTYPE html>", one.to_html())
+
+    def test_without_ray_there_is_a_way_out(self):
+        with mock.patch.dict(sys.modules, {"ray": None}), \
+                self.assertRaisesRegex(xplane_time.ArgumentError, "executor='processes' needs nothing"):
+            fleet.summarize(self.traces(1), executor="ray")
+        with mock.patch.dict(sys.modules, {"fsspec": None}), \
+                self.assertRaisesRegex(xplane_time.ArgumentError, "needs fsspec"):
+            fleet.summarize(["memory://x.xplane.pb"], executor="serial")
+
+    def test_addresses(self):
+        try:
+            import fsspec
+        except ImportError:
+            self.skipTest("no fsspec here")
+        trace, = self.traces(1)
+        with fsspec.open("memory://node0000.xplane.pb", "wb") as file:
+            file.write(trace.read_bytes())
+        report = fleet.summarize(["memory://node0000.xplane.pb"], executor="serial")
+        self.assertEqual(report.hosts["host"], ["node0000"])
+        self.assertEqual(report.functions[0],
+                         fleet.summarize([trace], executor="serial").functions[0])
+
+    @unittest.skipIf(ray is None, "no Ray here")
+    def test_ray(self):
+        try:
+            traces = self.traces(20)
+            report = fleet.summarize([*traces, self.at / "gone.pb"], executor="ray", workers=2)
+            self.assertEqual(len(report.failures), 1)
+            self.assertEqual(fleet.summarize(traces, executor="ray").summary, self.of_command(traces))
+            node = ray.util.get_node_ip_address()
+            self.assertEqual(fleet.summarize({node: traces}, executor="ray").summary,
+                             self.of_command(traces))
+            self.killed("ray", b"ray::")
+        finally:
+            ray.shutdown()
+
+
+if __name__ == "__main__":
+    unittest.main()

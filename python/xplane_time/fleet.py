@@ -1,0 +1,251 @@
+"""Thousands of traces, many machines, one answer (docs/fleet.md).
+
+>>> from xplane_time import fleet
+>>> report = fleet.summarize(glob.glob("logs/*.xplane.pb"), folder="summaries")  # doctest: +SKIP
+>>> report.outliers.to_polars()                                                  # doctest: +SKIP
+>>> report.save("all.xts")                                                       # doctest: +SKIP
+
+A worker makes a summary of a few kilobytes of each trace; here they are merged as they come. The order
+makes no difference: every executor gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pathlib
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple, Union
+
+import xplane_time
+from xplane_time import _core
+from xplane_time.errors import ArgumentError, Error
+from xplane_time.files import FileKind, PathText, new_file
+from xplane_time.fleet_executors import EXECUTORS, Task
+from xplane_time.results import Result
+from xplane_time.table import Table
+
+__all__ = ["Comparison", "FleetReport", "compare", "load", "summarize"]
+
+SUMMARY = FileKind("summary", b"xplane-time.summary.", 2)
+Executor = Literal["processes", "ray", "serial"]
+Uris = Union[Iterable[PathText], Mapping[str, Iterable[PathText]]]
+# How many are done, how many there are, how many of those failed.
+Progress = Callable[[int, int, int], None]
+
+
+class FleetReport(Result):
+    """What many captures took, and who is slower than the others. Unknown is None."""
+
+    __slots__ = ("summary",)
+
+    def __init__(self, summary: bytes, *, alpha: float = 0.01, min_effect: float = 0.005) -> None:
+        """`summary`: the bytes of its file. Errors: DamagedTraceError."""
+        super().__init__(_core.fleet(summary, alpha, min_effect))
+        self.summary = summary
+        self._doubts = (*(f"{row['path']}: {row['message']}" for row in self.failures), *self._doubts)
+
+    def save(self, path: PathText) -> None:
+        """As a file (.xts), which merges with others. Errors: ArgumentError, OSError."""
+        with new_file(path, SUMMARY) as file:
+            file.write_bytes(self.summary)
+
+    @property
+    def hosts(self) -> Table:
+        """One row a host and device (as `by` says): where its time went."""
+        return self._table("hosts")
+
+    @property
+    def functions(self) -> Table:
+        """One row a function, host and device."""
+        return self._table("functions")
+
+    @property
+    def kernels(self) -> Table:
+        """One row a kernel, function, host and device."""
+        return self._table("kernels")
+
+    @property
+    def steps(self) -> Table:
+        """One row a host and device: its marked steps."""
+        return self._table("steps")
+
+    @property
+    def collectives(self) -> Table:
+        """One row a kind of collective, host and device."""
+        return self._table("collectives")
+
+    @property
+    def outliers(self) -> Table:
+        """One row a function, host and device, what is proved first: slow, fast, typical or
+        cannot_tell."""
+        return self._table("outliers")
+
+    @property
+    def captures(self) -> Table:
+        """One row a file that was read."""
+        return self._table("captures")
+
+    @property
+    def failures(self) -> Table:
+        """One row a file that was not, with the reason."""
+        return self._table("failures")
+
+
+class Comparison(NamedTuple):
+    """What `xplane-time compare` says, and its exit code: 0, 10 (slower), 11, 12, 20."""
+
+    result: Result
+    exit_code: int
+
+
+def summarize(
+    uris: Uris,
+    *,
+    by: tuple[str, ...] = ("host", "device"),
+    executor: Executor = "processes",
+    workers: int | None = None,
+    folder: PathText | None = None,
+    device: str = "",
+    skip_runs: int = 0,
+    host: Callable[[str], str] | None = None,
+    retries: int = 2,
+    on_progress: Progress | None = None,
+    alpha: float = 0.01,
+    min_effect: float = 0.005,
+) -> FleetReport:
+    """What all these traces took; each is a capture of its own.
+
+    `uris`: paths (files, run and log directories), or addresses that fsspec opens (s3://, gs://,
+    where it is installed); for Ray also by node: {"10.0.0.7": [paths on it], ...}. `executor`:
+    "processes" (this machine), "ray" (a cluster; pip install 'xplane-time[fleet]') or "serial" (here).
+    `workers`: how many at once [processors; of Ray, those of the cluster]. `folder`: each summary
+    stays there, and a second call goes on where the first one was stopped. `host(uri)`: the host
+    of devices whose trace does not tell [what is before the first dot of the file's name].
+
+    A file that cannot be read, or whose worker was killed `retries` times more, is a row of
+    `failures`; the rest goes on. Memory: the rows of the result, and `workers` summaries.
+    Errors: ArgumentError; the error of the first file where none could be read.
+    """
+    if executor not in EXECUTORS:
+        raise ArgumentError("INVALID_ARGUMENT",
+                            f"executor: one of {', '.join(EXECUTORS)}, not {executor!r}")
+    unknown = set(by) - {"host", "device"}
+    if unknown:
+        raise ArgumentError("INVALID_ARGUMENT", f"by: host, device, not {', '.join(sorted(unknown))}")
+    if workers is not None and workers < 1 or retries < 0:
+        raise ArgumentError("INVALID_ARGUMENT", "workers: at least 1; retries: at least 0")
+    tasks = list(_tasks(uris, host, {"device": device, "skip_runs": skip_runs}))
+    if not tasks:
+        raise ArgumentError("INVALID_ARGUMENT", "uris: no trace given")
+    merger = _core.FleetMerger(",".join(sorted(by, reverse=True)) or "none")
+    kept = _Kept(folder)
+    first_error: Error | None = None
+    failed = done = 0
+
+    def take(task: Task, summary: bytes | Error) -> None:
+        nonlocal first_error, failed, done
+        done += 1
+        try:
+            if isinstance(summary, Error):
+                raise summary
+            merger.add(summary, task.uri)
+        except Error as error:
+            failed += 1
+            first_error = first_error or error
+            merger.add_failure(task.uri, error.message)
+        if on_progress is not None:
+            on_progress(done, len(tasks), failed)
+
+    left = []
+    for task in tasks:
+        summary = kept.get(task)
+        if summary is None:
+            left.append(task)
+        else:
+            take(task, summary)
+    with contextlib.closing(EXECUTORS[executor](left, workers, retries)) as results:
+        for task, answer in results:
+            if isinstance(answer, bytes):
+                kept.put(task, answer)
+            take(task, answer)
+    if failed == len(tasks) and first_error is not None:
+        raise first_error
+    return FleetReport(merger.take(), alpha=alpha, min_effect=min_effect)
+
+
+def load(*paths: PathText, by: tuple[str, ...] = ("host", "device"), alpha: float = 0.01,
+         min_effect: float = 0.005) -> FleetReport:
+    """Of summaries that are files. Errors: DamagedTraceError, OSError, NothingFoundError (they were
+    measured with different options)."""
+    merger = _core.FleetMerger(",".join(sorted(by, reverse=True)) or "none")
+    for path in paths:
+        merger.add(pathlib.Path(path).read_bytes(), os.fspath(path))
+    return FleetReport(merger.take(), alpha=alpha, min_effect=min_effect)
+
+
+def compare(base: FleetReport | PathText, head: FleetReport | PathText, *, function: str = "",
+            min_effect: float = 0.01, max_mde: float = 0.05, alpha: float = 0.001,
+            paired: bool = False, allow_mismatch: bool = False) -> Comparison:
+    """Did functions become slower? Hosts are what is drawn at random: a change is proved against how
+    much hosts differ. `paired`: both sides have the same hosts. Each side a report, or a file that
+    `xplane-time compare` takes. Errors: ArgumentError, NothingFoundError."""
+    with tempfile.TemporaryDirectory(prefix="xplane-time-") as temporary:
+        sides = []
+        for name, side in (("base", base), ("head", head)):
+            if isinstance(side, FleetReport):
+                path = pathlib.Path(temporary) / f"{name}.xts"
+                path.write_bytes(side.summary)
+                side = path
+            sides.append([os.fspath(side)])
+        result, exit_code = _core.compare(sides, {
+            "function": function, "min_effect": min_effect, "max_mde": max_mde, "alpha": alpha,
+            "paired": paired, "allow_mismatch": allow_mismatch})
+    return Comparison(Result(result), exit_code)
+
+
+def _tasks(uris: Uris, host: Callable[[str], str] | None,
+           options: dict[str, Any]) -> Iterator[Task]:
+    if isinstance(uris, (str, os.PathLike)):
+        uris = [uris]
+    by_node = uris.items() if isinstance(uris, Mapping) else [("", uris)]
+    for node, of_node in by_node:
+        for each in of_node:
+            uri = os.fspath(each)
+            yield Task(uri, host(uri) if host is not None else "", node, options)
+
+
+class _Kept:
+    """Summaries in a folder, by what they are of."""
+
+    def __init__(self, folder: PathText | None) -> None:
+        self._folder = None if folder is None else pathlib.Path(folder)
+        if self._folder is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+
+    def _path(self, folder: pathlib.Path, task: Task) -> pathlib.Path:
+        told = repr((task.uri, task.host, task.node, sorted(task.options.items()),
+                     xplane_time.__version__))
+        return folder / (hashlib.sha256(told.encode()).hexdigest()[:32] + ".xts")
+
+    def get(self, task: Task) -> bytes | None:
+        """None: it is not there, or the trace was written since."""
+        if self._folder is None:
+            return None
+        path = self._path(self._folder, task)
+        try:
+            with contextlib.suppress(OSError):  # an address, or on another machine
+                if os.stat(task.uri).st_mtime_ns > path.stat().st_mtime_ns:
+                    return None
+            summary = path.read_bytes()
+            _core.FleetMerger("none").add(summary, os.fspath(path))
+        except (OSError, Error):
+            return None
+        return summary
+
+    def put(self, task: Task, summary: bytes) -> None:
+        if self._folder is not None:
+            with new_file(self._path(self._folder, task), SUMMARY) as file:
+                file.write_bytes(summary)
