@@ -8,7 +8,7 @@ from harness import BINARY, EndToEndTest, REPOSITORY, environment
 
 README = REPOSITORY / "README.md"
 PAGES = (README, *(REPOSITORY / "docs" / page
-                   for page in ("brief.md", "diff.md", "energy.md", "kineto.md", "tree.md", "where.md")))
+                   for page in ("brief.md", "diff.md", "energy.md", "fleet.md", "kineto.md", "tree.md", "where.md")))
 NOT_RUN = ("./demo.sh", "./test.sh", "git ", "cmake ", "pip ")
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -118,11 +118,13 @@ class HtmlBody {
     text_.append("</section>\n");
   }
 
-  // To copy into a shell.
+  // To copy into a shell; of many files the beginning and the end.
   void AddCommand(std::string_view line) {
+    constexpr size_t kMostColumns = 400;
     if (line.empty()) return;
     EndList();
-    absl::StrAppend(&text_, "<p class=\"dim\">again: <code>", Text(line), "</code></p>\n");
+    absl::StrAppend(&text_, "<p class=\"dim\">again: <code>",
+                    Text(ShortenMiddle(line, kMostColumns, " ... ")), "</code></p>\n");
   }
 
   // As it is in a terminal.
