@@ -576,7 +576,7 @@ class PyTrace {
             std::move(told), output::TreeOutput};
   }
 
-  // As a file of it; `host`: of devices whose trace does not tell.
+  // As a file of it; `host`: what it is called, where that is not empty.
   nb::bytes Summarize(const Keywords& given, const std::string& host) const {
     ReportOptions options;
     OptionReader reader(given);

@@ -126,8 +126,10 @@ class Summarize : public Merge {
  public:
   explicit Summarize(CLI::App* app) : Merge(app) {
     const Heading own = Own();
-    own.Value("--host", &host_, "NAME",
-              "Of devices whose trace does not tell [what is before the first dot of its file]");
+    own.Value(
+        "--host", &host_, "NAME",
+        "Call the host so, as where several processes are on one [what the trace tells, else what "
+        "is before the first dot of its file]");
     own.Count("--skip-runs", &report_.skip_runs,
               "Leave out the first N runs of each function and device (warm-up)");
   }
@@ -144,9 +146,9 @@ class Fleet : public Summaries {
                    "Smaller differences do not matter [0.5%]");
     Own().Value("--table", &table_, "NAME",
                 "What --format csv writes: hosts, functions, kernels, steps, collectives, "
-                "outliers, captures or failures [hosts]",
-                CLI::IsMember({"hosts", "functions", "kernels", "steps", "collectives",
-                               "outliers", "captures", "failures"}));
+                "waits, clocks, outliers, captures or failures [hosts]",
+                CLI::IsMember({"hosts", "functions", "kernels", "steps", "collectives", "waits",
+                               "clocks", "outliers", "captures", "failures"}));
   }
 
   absl::Status Check() override {

@@ -120,6 +120,14 @@ struct FleetCollective {
   Int128 exposed_ps = 0, hidden_ps = 0, in_flight_ps = 0;
 };
 
+// When a device was in the collectives of one name, one after the other: of those in which nobody
+// is done before all have come. Only where rows are kept apart by host and device.
+struct FleetMeetings {
+  NameId host = 0, device = 0, kernel = 0, function = 0;
+  int64_t base_ns = 0;  // of the capture, on the host's clock; times count from it
+  std::vector<int64_t> enters_ps = {}, lengths_ps = {};  // as many
+};
+
 struct FleetCapture {
   std::string path = {}, host = {};
   uint64_t bytes = 0, events = 0;
@@ -156,6 +164,7 @@ struct FleetSummary {
   std::vector<FleetKernel> kernels = {};
   std::vector<FleetSteps> steps = {};
   std::vector<FleetCollective> collectives = {};
+  std::vector<FleetMeetings> meetings = {};
 };
 
 class FleetMerger {
@@ -177,7 +186,7 @@ class FleetMerger {
   std::unique_ptr<Rows> rows_;
 };
 
-// `host`: of devices whose trace does not tell. Options as of BuildReport, whose errors it has;
+// `host`: what the host is called; empty: as the trace or its file says. Options as of BuildReport, whose errors it has;
 // samples, parts and by_variant make no difference.
 absl::StatusOr<FleetSummary> SummarizeTrace(const Trace& trace, const ReportOptions& options,
                                             const Diagnostics& reading, const std::string& host);
@@ -221,11 +230,43 @@ struct FleetOutlier {
 std::vector<FleetOutlier> FindFleetOutliers(const FleetSummary& summary,
                                             const FleetOutlierOptions& options);
 
+// ---- who is waited for -----------------------------------------------------------------------
+
+// Clocks of hosts. Nobody leaves a collective before the last has come: each one bounds how far two
+// clocks are apart, whatever it took.
+struct FleetClock {
+  std::string host;
+  uint64_t collectives = 0;
+  // What is added to its times for those of the first host. Empty: nothing bounds it on a side.
+  std::optional<int64_t> offset_ps = {}, lo_ps = {}, hi_ps = {};
+  bool steps = false;  // no offset fits: a clock stepped, or what was matched is not the same
+};
+
+// A collective of one name, over all devices that have it equally often.
+struct FleetWait {
+  std::string kernel, function;
+  std::string host, device;  // who came last; both empty: cannot tell, for it came less late than
+                             // clocks are known, or as late as another
+  uint64_t devices = 0, count = 0;
+  Int128 waited_ps = 0;    // by all others, together
+  Int128 transfer_ps = 0;  // from when the last came to when the first left
+};
+
+struct FleetWaits {
+  std::vector<FleetClock> clocks = {};  // by host; empty: nothing was matched
+  std::vector<FleetWait> waits = {};    // who was waited for longest first
+  // Names of collectives that devices do not have equally often.
+  std::vector<std::string> unmatched = {};
+};
+// Definition: docs/fleet.md.
+FleetWaits FindFleetWaits(const FleetSummary& summary);
+
 struct FleetReport {
   FleetOutlierOptions options;
   FleetSummary summary;
   FleetSummary all;  // of the same, a row for all hosts and devices of a model
   std::vector<FleetOutlier> outliers;
+  FleetWaits waits;
 };
 FleetReport BuildFleetReport(FleetSummary summary, const FleetOutlierOptions& options);
 

@@ -5,6 +5,7 @@ import os
 import pathlib
 import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -36,6 +37,29 @@ def command_of(pid):
         return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:  # it has ended
         return b""
+
+
+JAX_WORKER = """
+import sys, time
+rank, port, sleeper, folder = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
+import jax
+jax.config.update("jax_cpu_collectives_implementation", "gloo")
+jax.distributed.initialize(f"127.0.0.1:{port}", num_processes=2, process_id=rank)
+import jax.numpy as jnp
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+mesh = Mesh(jax.devices(), "x")
+x = jax.make_array_from_callback((2, 1000), NamedSharding(mesh, P("x")), lambda at: jnp.ones((1, 1000)))
+step = jax.jit(lambda x: (x * 2).sum(0), out_shardings=NamedSharding(mesh, P()))
+step(x).block_until_ready()
+multihost_utils.sync_global_devices("begin")
+with jax.profiler.trace(folder):
+    for _ in range(20):
+        if rank == sleeper:
+            time.sleep(0.02)
+        step(x).block_until_ready()
+multihost_utils.sync_global_devices("end")
+"""
 
 
 class Fleet(unittest.TestCase):
@@ -198,6 +222,37 @@ class Fleet(unittest.TestCase):
                          ["node0005"])
         self.assertIn("node0005", repr(one))
         self.assertIn("<!DOCTYPE html>", one.to_html())
+
+    def test_who_a_collective_waited_for(self):
+        """Two processes, one of which sleeps before each step."""
+        try:
+            import jax  # noqa: F401
+        except ImportError:
+            self.skipTest("no jax here")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        script = self.at / "worker.py"
+        script.write_text(JAX_WORKER)
+        for sleeper in (0, 1):
+            folder = self.at / f"sleeper{sleeper}"
+            workers = [subprocess.Popen(
+                [sys.executable, script, str(rank), str(port + sleeper), str(sleeper), folder / str(rank)],
+                env={**os.environ, "JAX_PLATFORMS": "cpu"}, stderr=subprocess.PIPE) for rank in (0, 1)]
+            for worker in workers:
+                told = worker.communicate(timeout=120)[1]
+                self.assertEqual(worker.returncode, 0, told.decode()[-2000:])
+            traces = sorted(folder.glob("*/plugins/profile/*/*.xplane.pb"))
+            self.assertEqual(len(traces), 2)
+            report = fleet.summarize(traces, executor="serial",
+                                     host=lambda uri: "rank" + pathlib.Path(uri).relative_to(folder).parts[0])
+            waits = [row for row in report.waits if row["host"] is not None]
+            self.assertEqual(waits[0]["host"], f"rank{sleeper}", report.waits[:5])
+            self.assertGreater(waits[0]["waited_ps"], 15 * 20e9)  # of 20 steps at least 15 times 20 ms
+            self.assertEqual(report.clocks["host"], ["rank0", "rank1"])
+            for clock in report.clocks:  # of one machine
+                self.assertFalse(clock["steps"])
+                self.assertLess(abs(clock["offset_ps"]), 20e9)
 
     def test_without_ray_there_is_a_way_out(self):
         with mock.patch.dict(sys.modules, {"ray": None}), \

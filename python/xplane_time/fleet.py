@@ -78,6 +78,17 @@ class FleetReport(Result):
         return self._table("collectives")
 
     @property
+    def waits(self) -> Table:
+        """One row a collective and who came last to it: what all others waited. Without a host:
+        nobody can tell."""
+        return self._table("waits")
+
+    @property
+    def clocks(self) -> Table:
+        """One row a host: how far its clock is from that of the first, from collectives alone."""
+        return self._table("clocks")
+
+    @property
     def outliers(self) -> Table:
         """One row a function, host and device, what is proved first: slow, fast, typical or
         cannot_tell."""
@@ -122,8 +133,9 @@ def summarize(
     where it is installed); for Ray also by node: {"10.0.0.7": [paths on it], ...}. `executor`:
     "processes" (this machine), "ray" (a cluster; pip install 'xplane-time[fleet]') or "serial" (here).
     `workers`: how many at once [processors; of Ray, those of the cluster]. `folder`: each summary
-    stays there, and a second call goes on where the first one was stopped. `host(uri)`: the host
-    of devices whose trace does not tell [what is before the first dot of the file's name].
+    stays there, and a second call goes on where the first one was stopped. `host(uri)`: what the
+    host is called, as where several processes are on one [what the trace tells, else what is before
+    the first dot of the file's name].
 
     A file that cannot be read, or whose worker was killed `retries` times more, is a row of
     `failures`; the rest goes on. Memory: the rows of the result, and `workers` summaries.

@@ -2,7 +2,8 @@
 add_library(xplane_time_summary STATIC
   fleet/merge.cc
   fleet/outliers.cc
-  fleet/summary_file.cc)
+  fleet/summary_file.cc
+  fleet/waits.cc)
 target_link_libraries(xplane_time_summary
   PUBLIC xplane_time
   PRIVATE absl::flat_hash_map $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_stats)

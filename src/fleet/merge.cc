@@ -177,6 +177,7 @@ class FleetMerger::Rows {
   RowSet<FleetKernel> kernels;
   RowSet<FleetSteps> steps;
   RowSet<FleetCollective> collectives;
+  RowSet<FleetMeetings> meetings;
 };
 
 FleetMerger::FleetMerger(const FleetBy& by) : rows_(std::make_unique<Rows>(by)) {}
@@ -217,6 +218,7 @@ absl::Status FleetMerger::Add(const FleetSummary& summary) {
   rows_->AddAll(summary.kernels, ids, &rows_->kernels);
   rows_->AddAll(summary.steps, ids, &rows_->steps);
   rows_->AddAll(summary.collectives, ids, &rows_->collectives);
+  if (sums.by.host && sums.by.device) rows_->AddAll(summary.meetings, ids, &rows_->meetings);
   return absl::OkStatus();
 }
 
@@ -239,7 +241,7 @@ FleetSummary FleetMerger::Take() {
   };
   is_used[0] = true;
   use(&rows.devices), use(&rows.functions), use(&rows.kernels), use(&rows.steps);
-  use(&rows.collectives);
+  use(&rows.collectives), use(&rows.meetings);
   for (NameId id = 0; id < sums.names.size(); ++id) {
     if (is_used[id]) order.push_back(id);
   }
@@ -255,6 +257,7 @@ FleetSummary FleetMerger::Take() {
   sums.kernels = rows.kernels.Take(ids);
   sums.steps = rows.steps.Take(ids);
   sums.collectives = rows.collectives.Take(ids);
+  sums.meetings = rows.meetings.Take(ids);
   *this = FleetMerger(sums.by);
   return sums;
 }

@@ -187,8 +187,10 @@ std::vector<FleetOutlier> FindFleetOutliers(const FleetSummary& summary,
 FleetReport BuildFleetReport(FleetSummary summary, const FleetOutlierOptions& options) {
   FleetMerger all({.host = false, .device = false});
   all.Add(summary).IgnoreError();  // one summary agrees with itself
-  FleetReport report = {.options = options, .summary = {}, .all = all.Take(), .outliers = {}};
+  FleetReport report = {
+      .options = options, .summary = {}, .all = all.Take(), .outliers = {}, .waits = {}};
   report.outliers = FindFleetOutliers(summary, options);
+  report.waits = FindFleetWaits(summary);
   report.summary = std::move(summary);
   return report;
 }

@@ -44,6 +44,10 @@ inline auto KeyOf(const FleetCollective& row) {
   return std::tuple(row.host, row.device, row.kernel);
 }
 
+inline auto KeyOf(const FleetMeetings& row) {
+  return std::tuple(row.host, row.device, row.function, row.kernel, row.base_ns);
+}
+
 template <typename Visit>
 void ForEachName(FleetDevice* row, Visit visit) {
   visit(&row->host), visit(&row->device), visit(&row->model);
@@ -63,6 +67,11 @@ void ForEachName(FleetSteps* row, Visit visit) {
 template <typename Visit>
 void ForEachName(FleetCollective* row, Visit visit) {
   visit(&row->host), visit(&row->device), visit(&row->kernel);
+}
+
+template <typename Visit>
+void ForEachName(FleetMeetings* row, Visit visit) {
+  visit(&row->host), visit(&row->device), visit(&row->kernel), visit(&row->function);
 }
 
 // Centres are in no order before the last merge.
@@ -93,6 +102,13 @@ inline void MergeInto(FleetSteps* to, const FleetSteps& from) {
 inline void MergeInto(FleetCollective* to, const FleetCollective& from) {
   using Row = FleetCollective;
   AddEach(to, from, &Row::count, &Row::exposed_ps, &Row::hidden_ps, &Row::in_flight_ps);
+}
+
+// The same capture once more: one of them, whatever the order.
+inline void MergeInto(FleetMeetings* to, const FleetMeetings& from) {
+  if (std::tie(from.enters_ps, from.lengths_ps) > std::tie(to->enters_ps, to->lengths_ps)) {
+    *to = from;
+  }
 }
 
 // "skip_runs=2, device=gpu"; "none".

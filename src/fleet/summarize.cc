@@ -1,8 +1,9 @@
 // A trace becomes a summary: its report, its partition of time, and what each capture's centre is.
 #include <algorithm>
+#include <deque>
 #include <filesystem>
 #include <map>
-#include <set>
+#include <memory>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -32,10 +33,84 @@ void AddParts(const TimeParts& time, auto* row) {
   add(&row->idle_ps, time.idle_ps);
 }
 
+// When a device was in which collectives. What of them is asynchronous is one from its -start to
+// its -done.
+class MeetingWatch : public ExecutionWatcher {
+ public:
+  static absl::StatusOr<std::unique_ptr<ExecutionWatcher>> Make(const WatchContext& context) {
+    return std::make_unique<MeetingWatch>(context);
+  }
+  explicit MeetingWatch(const WatchContext& context) : tables_(context.tables) {}
+
+  absl::Status Add(std::span<const Execution> chunk) override {
+    LearnOps();
+    for (const Execution& each : chunk) {
+      if (each.op < meets_.size() && meets_[each.op] && each.start_ps >= 0) AddOne(each);
+    }
+    return absl::OkStatus();
+  }
+
+  struct Key {
+    std::string kernel, function;
+    friend auto operator<=>(const Key&, const Key&) = default;
+  };
+  // By when they began.
+  std::map<Key, std::vector<Interval>> Take() {
+    for (auto& [key, meetings] : meetings_) {
+      std::ranges::sort(meetings, {}, [](const Interval& each) { return each.start_ps; });
+    }
+    return std::move(meetings_);
+  }
+
+ private:
+  // In these some may be done before others have come.
+  static bool Meets(const OpInfo& op) {
+    constexpr std::string_view kOthers[] = {"permute",   "send", "recv", "broadcast",
+                                            "Broadcast", "Send", "Recv", "p2p"};
+    return op.category == Category::kCollective &&
+           std::ranges::none_of(kOthers, [&](std::string_view word) {
+             return op.kernel.find(word) != op.kernel.npos;
+           });
+  }
+  void LearnOps() {
+    for (size_t i = meets_.size(); i < tables_->ops.size(); ++i) {
+      meets_.push_back(Meets(tables_->ops[i]));
+    }
+  }
+  void AddOne(const Execution& execution) {
+    const OpInfo& op = tables_->ops[execution.op];
+    const std::string function =
+        execution.program == kNone ? "" : tables_->programs[execution.program].function;
+    const Interval interval = execution.IntervalOn(Clock::kProfile);
+    if (op.is_start) {
+      open_[{op.hlo_op, function}].push_back(interval.start_ps);
+      return;
+    }
+    if (op.start_op.empty()) return meetings_[{op.kernel, function}].push_back(interval);
+    std::deque<int64_t>& starts = open_[{op.start_op, function}];
+    if (starts.empty()) return;
+    meetings_[{op.start_op, function}].push_back({starts.front(), interval.end_ps});
+    starts.pop_front();
+  }
+
+  const std::shared_ptr<const ExecutionTables> tables_;
+  std::vector<bool> meets_;  // by op
+  std::map<Key, std::deque<int64_t>> open_;
+  std::map<Key, std::vector<Interval>> meetings_;
+};
+
+// On the host's clock: captures that were normalized count from their start.
+int64_t BaseNsOf(const TraceFile& file) {
+  return file.base_ns != 0 ? file.base_ns
+                           : static_cast<int64_t>(file.profile_start_unix_ns.value_or(0));
+}
+
 class Summarizer {
  public:
   Summarizer(const Trace& trace, const std::string& host) : trace_(trace), host_(host) {}
 
+  // Takes the watcher's place.
+  void AddMeetings(DeviceAnalysis* device);
   // While the report is made; `cells` are gone with the analysis.
   void AddKernels(const DeviceAnalysis& device, std::span<const KernelOfCells> kernels);
   void AddReport(const Report& report);
@@ -57,8 +132,8 @@ class Summarizer {
   }
   // As the profilers name files: HOST.xplane.pb.
   std::string HostOf(const DeviceRef& device) const {
-    if (!device.host.empty()) return device.host;
-    return host_.empty() ? HostOfPath(trace_.files[device.input].path) : host_;
+    if (!host_.empty()) return host_;
+    return device.host.empty() ? HostOfPath(trace_.files[device.input].path) : device.host;
   }
   static std::string HostOfPath(const std::string& path) {
     const std::string name = std::filesystem::path(path).filename().string();
@@ -110,13 +185,30 @@ void Summarizer::AddKernels(const DeviceAnalysis& device, std::span<const Kernel
   }
 }
 
+void Summarizer::AddMeetings(DeviceAnalysis* device) {
+  const std::unique_ptr<ExecutionWatcher> watcher = std::move(device->watcher);
+  if (watcher == nullptr) return;
+  const DeviceRef& place = device->row.device;
+  for (const auto& [key, meetings] : static_cast<MeetingWatch&>(*watcher).Take()) {
+    FleetMeetings& row = sums_.meetings.emplace_back(RowOf<FleetMeetings>(place));
+    row.kernel = IdOf(key.kernel);
+    row.function = IdOf(key.function);
+    row.base_ns = BaseNsOf(trace_.files[place.input]);
+    for (const Interval& each : meetings) {
+      row.enters_ps.push_back(each.start_ps);
+      row.lengths_ps.push_back(each.end_ps - each.start_ps);
+    }
+  }
+}
+
 void Summarizer::AddReport(const Report& report) {
   for (const InputRow& input : report.inputs) {
     FleetCapture& capture = sums_.captures.emplace_back();
     capture = {.path = input.path, .host = input.host, .bytes = input.bytes};
     const TraceFile& file = trace_.files[static_cast<size_t>(&input - report.inputs.data())];
     capture.start_unix_ns = file.profile_start_unix_ns;
-    if (capture.host.empty()) capture.host = host_.empty() ? HostOfPath(input.path) : host_;
+    if (!host_.empty()) capture.host = host_;
+    if (capture.host.empty()) capture.host = HostOfPath(input.path);
   }
   for (const Line& line : trace_.lines) {
     FleetCapture& capture = sums_.captures[trace_.planes[line.plane].file];
@@ -225,7 +317,8 @@ absl::StatusOr<FleetSummary> SummarizeTrace(const Trace& trace, const ReportOpti
   all.samples = true;
   all.parts = all.by_variant = false;
   Summarizer summarizer(trace, host);
-  ASSIGN_OR_RETURN(Analysis analysis, AnalyzeForReport(trace, all, reading));
+  ASSIGN_OR_RETURN(Analysis analysis, AnalyzeAndWatch(trace, all, reading, MeetingWatch::Make));
+  for (DeviceAnalysis& device : analysis.devices) summarizer.AddMeetings(&device);
   summarizer.AddReport(ReportOf(
       trace, all, &analysis, [&](const DeviceAnalysis& device, std::span<KernelOfCells> kernels) {
         summarizer.AddKernels(device, kernels);

@@ -11,6 +11,7 @@
 #include "read/wire.h"
 #include "read/wire_writer.h"
 #include "status.h"
+#include "xplane_time/normalize.h"
 
 namespace xplane_time {
 namespace {
@@ -30,6 +31,7 @@ enum Part : uint32_t {
   kKernel = 10,
   kSteps = 11,
   kCollective = 12,
+  kMeetings = 13,
   kEnd = 15,
 };
 
@@ -66,6 +68,15 @@ class Encoder {
       for (const int64_t value : *values) {
         out_->AddVarint(1, static_cast<uint64_t>(value - std::exchange(last, value)));
       }
+    });
+  }
+  void Signed(uint32_t number, const int64_t* value) {
+    if (*value != 0) out_->AddVarint(number, static_cast<uint64_t>(*value));
+  }
+  void Times(uint32_t number, const std::vector<int64_t>* values) {
+    if (values->empty()) return;
+    out_->AddMessage(number, [&] {
+      for (const int64_t value : *values) out_->AddVarint(1, static_cast<uint64_t>(value));
     });
   }
   void Buckets(uint32_t number, const DurationHistogram* durations) {
@@ -136,6 +147,17 @@ class Decoder {
         return Refuse("a time too large");
       }
       values->push_back(last += each.whole());
+    });
+  }
+  void Signed(uint32_t number, int64_t* value) {
+    if (field_.key() == Varint(number)) *value = field_.whole();
+  }
+  void Times(uint32_t number, std::vector<int64_t>* values) {
+    if (field_.key() != Length(number)) return;
+    ReadAll([&](const WireField& each) {
+      if (each.key() != Varint(1)) return;
+      if (each.bits > kAxisLimitPs) return Refuse("a time too large");
+      values->push_back(each.whole());
     });
   }
   void Buckets(uint32_t number, DurationHistogram* durations) {
@@ -246,6 +268,16 @@ void Visit(Codec* codec, Row* row) {
   codec->Sum(7, &row->hidden_ps);
   codec->Sum(9, &row->in_flight_ps);
 }
+template <typename Codec, Is<FleetMeetings> Row>
+void Visit(Codec* codec, Row* row) {
+  codec->Id(1, &row->host);
+  codec->Id(2, &row->device);
+  codec->Id(3, &row->kernel);
+  codec->Id(4, &row->function);
+  codec->Signed(5, &row->base_ns);
+  codec->Ascending(6, &row->enters_ps);
+  codec->Times(7, &row->lengths_ps);
+}
 template <typename Codec, Is<FleetCapture> Row>
 void Visit(Codec* codec, Row* row) {
   codec->Text(1, &row->path);
@@ -307,7 +339,7 @@ void WriteAll(Part part, const std::vector<Row>& rows, WireWriter* out) {
 
 uint64_t RowsOf(const FleetSummary& summary) {
   return summary.devices.size() + summary.functions.size() + summary.kernels.size() +
-         summary.steps.size() + summary.collectives.size();
+         summary.steps.size() + summary.collectives.size() + summary.meetings.size();
 }
 
 class Reader {
@@ -353,6 +385,13 @@ class Reader {
         return ReadRow(field, &summary_->steps.emplace_back());
       case Length(kCollective):
         return ReadRow(field, &summary_->collectives.emplace_back());
+      case Length(kMeetings): {
+        FleetMeetings& row = summary_->meetings.emplace_back();
+        if (!ReadRow(field, &row)) return false;
+        if (row.enters_ps.size() != row.lengths_ps.size()) return Refuse("not as many ends");
+        return row.enters_ps.empty() || row.enters_ps.back() <= kAxisLimitPs ||
+               Refuse("a time too large");
+      }
       case Varint(kEnd):
         ended_ = true;
         return field.bits == RowsOf(*summary_) || Refuse("not as many rows as it says");
@@ -407,6 +446,7 @@ std::string EncodeFleetSummary(const FleetSummary& summary) {
   WriteAll(kKernel, summary.kernels, &out);
   WriteAll(kSteps, summary.steps, &out);
   WriteAll(kCollective, summary.collectives, &out);
+  WriteAll(kMeetings, summary.meetings, &out);
   out.AddVarint(kEnd, RowsOf(summary));
   return std::string(out.bytes());
 }

@@ -134,6 +134,19 @@ void VisitRow(const FleetOutlier& row, FieldSink* sink) {
   XPLANE_TIME_FIELDS(sink, row.p_value, row.mde);
   sink->Field("verdict", FleetVerdictName(row.verdict));
 }
+void VisitRow(const FleetClock& row, FieldSink* sink) {
+  sink->Field("host", KnownText(row.host));
+  XPLANE_TIME_FIELDS(sink, row.collectives, row.offset_ps, row.lo_ps, row.hi_ps, row.steps);
+}
+void VisitRow(const FleetWait& row, FieldSink* sink) {
+  sink->Field("kernel", row.kernel);
+  sink->Field("function", KnownText(row.function));
+  sink->Field("host", KnownText(row.host));
+  sink->Field("device", KnownText(row.device));
+  XPLANE_TIME_FIELDS(sink, row.devices, row.count);
+  sink->Field("waited_ps", Whole(row.waited_ps));
+  sink->Field("transfer_ps", Whole(row.transfer_ps));
+}
 struct DiagnosticCount {
   std::string_view code, severity;
   uint64_t count = 0;
@@ -298,6 +311,49 @@ Section KernelSection(const FleetSummary& all, const OutputOptions& options) {
   return section;
 }
 
+// "clocks known to 12.3 us"; what does not fit.
+void NoteClocks(const FleetWaits& waits, Unit unit, std::vector<std::string>* notes) {
+  int64_t widest_ps = 0;
+  std::vector<std::string> steps;
+  for (const FleetClock& clock : waits.clocks) {
+    if (clock.steps) steps.push_back(Printable(clock.host));
+    if (clock.offset_ps.has_value()) widest_ps = std::max(widest_ps, *clock.hi_ps - *clock.lo_ps);
+  }
+  if (!steps.empty()) {
+    notes->push_back(absl::StrCat("no offset fits the clocks of ", absl::StrJoin(steps, ", "),
+                                  ": one stepped, or these are not the same collectives"));
+  } else if (waits.clocks.size() > 1) {
+    notes->push_back(absl::StrCat("clocks of hosts are known to ",
+                                  FormatTime(static_cast<double>(widest_ps), unit),
+                                  " of each other, from the collectives themselves"));
+  }
+  if (!waits.unmatched.empty()) {
+    notes->push_back(absl::StrCat("not as often on all devices, and not matched: ",
+                                  Printable(absl::StrJoin(waits.unmatched, ", "))));
+  }
+}
+
+Section WaitSection(const FleetWaits& waits, const OutputOptions& options) {
+  Section section = {.title = "who collectives waited for"};
+  const auto rows =
+      TopRows(waits.waits, options.top.value_or(kRows), "rows", kByTop, &section.notes);
+  RowGrid grid(rows);
+  grid.Name("host", kHostWidth, [](const FleetWait& row) {
+    return row.host.empty() && row.device.empty() ? std::string("(cannot tell)") : row.host;
+  });
+  grid.Name("device", 7, &FleetWait::device);
+  grid.Name("kernel", kNameWidth, &FleetWait::kernel);
+  grid.Name("function", 14, &FleetWait::function).Drop(2).HideIfUnknown();
+  grid.Number("count", &FleetWait::count);
+  grid.Times("waited", options.unit, [](const FleetWait& row) { return Whole(row.waited_ps); });
+  grid.Times("transfer", options.unit, [](const FleetWait& row) { return Whole(row.transfer_ps); })
+      .Drop(1);
+  grid.Number("devices", &FleetWait::devices).Drop(3);
+  section.grid = std::move(grid).Take();
+  NoteClocks(waits, options.unit, &section.notes);
+  return section;
+}
+
 Section FailureSection(const FleetSummary& summary, const OutputOptions& options) {
   Section section = {.title = "could not be read"};
   const auto rows =
@@ -316,6 +372,9 @@ View FleetView(const FleetReport& report, const OutputOptions& options) {
     view.sections.push_back(FailureSection(report.summary, options));
   }
   view.sections.push_back(OutlierSection(report, options));
+  if (!report.waits.waits.empty() || !report.waits.clocks.empty()) {
+    view.sections.push_back(WaitSection(report.waits, options));
+  }
   view.sections.push_back(DeviceSection(report.summary, options));
   view.sections.push_back(FunctionSection(report.all, options));
   view.sections.push_back(KernelSection(report.all, options));
@@ -338,7 +397,7 @@ Output FleetOutput(const FleetReport& report, std::string_view csv) {
     sink->Field("alpha", report.options.alpha);
     sink->Field("min_effect", report.options.min_effect);
   });
-  const std::array<result::Table, 9> tables = {
+  const std::array<result::Table, 11> tables = {
       TableOf("captures", std::span(summary.captures), own),
       TableOf("failures", std::span(summary.failures), own),
       TableOf("hosts", std::span(summary.devices), visit),
@@ -346,6 +405,8 @@ Output FleetOutput(const FleetReport& report, std::string_view csv) {
       TableOf("kernels", std::span(summary.kernels), visit),
       TableOf("steps", std::span(summary.steps), visit),
       TableOf("collectives", std::span(summary.collectives), visit),
+      TableOf("waits", std::span(report.waits.waits), own),
+      TableOf("clocks", std::span(report.waits.clocks), own),
       TableOf("outliers", std::span(report.outliers), own),
       TableOf("diagnostics", std::move(diagnostics), own)};
   for (const result::Table& table : tables) {

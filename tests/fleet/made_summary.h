@@ -49,6 +49,12 @@ inline FleetSummary RandomSummary(Random* random) {
                             .self_known = count(),
                             .self_ps = ps()});
     made.steps.push_back({.host = id(), .model = id(), .span = time(), .centres_ps = {ps()}});
+    made.meetings.push_back({.host = id(),
+                             .device = id(),
+                             .kernel = id(),
+                             .base_ns = ps(),
+                             .enters_ps = {10, 10 + ps()},
+                             .lengths_ps = {ps(), ps()}});
     made.collectives.push_back(
         {.host = id(), .kernel = id(), .count = count(), .exposed_ps = ps()});
   }

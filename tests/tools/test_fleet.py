@@ -73,7 +73,8 @@ class Fleet(EndToEndTest):
     def test_hosts_are_named_by_trace_option_or_file(self):
         named = self.write("x.xplane.pb", space(gpu(0), hostnames=["told"]))
         for options, host in (((named,), "told"), ((self.traces[0],), "node0"),
-                              ((self.traces[0], "--host", "mine"), "mine")):
+                              ((self.traces[0], "--host", "mine"), "mine"),
+                              ((named, "--host", "mine"), "mine")):
             fleet = self.ok("fleet", self.summary("s.xts", *options), "--format", "json").json
             self.assertEqual({row["host"] for row in fleet["hosts"]}, {host})
 

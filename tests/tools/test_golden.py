@@ -268,7 +268,8 @@ def fleet_group():
                    "--alpha 5%", "--min-effect 10%", "--device gpu:0", "--table functions",
                    "--quiet"):
         yield f"fleet {hosts} {option}"
-    for table in ("functions", "kernels", "steps", "collectives", "outliers", "captures", "failures"):
+    for table in ("functions", "kernels", "steps", "collectives", "waits", "clocks", "outliers", "captures",
+                  "failures"):
         yield f"fleet {hosts} nothing.xplane.pb --format csv --table {table}"
     for columns in (40, 60, 200):
         yield f"COLUMNS={columns} fleet {hosts}"
