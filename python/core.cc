@@ -843,6 +843,12 @@ NB_MODULE(_core, module) {
       .def("add", &PyFleetMerger::Add, nb::arg("summary"), nb::arg("name"))
       .def("add_failure", &PyFleetMerger::AddFailure, nb::arg("path"), nb::arg("message"))
       .def("take", &PyFleetMerger::Take);
+  module.def(
+      "fleet_by",
+      [](const nb::bytes& summary) {
+        return FleetByName(FleetByOf(std::string_view(summary.c_str(), summary.size())));
+      },
+      nb::arg("summary"));
   module.def("fleet", &FleetOf, nb::arg("summary"), nb::arg("alpha"), nb::arg("min_effect"));
   module.def("compare", &CompareFiles, nb::arg("sides"), nb::arg("options"));
   module.def("energy_of_layers", &EnergyOfLayers, nb::arg("runs"), nb::arg("options"));

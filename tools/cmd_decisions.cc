@@ -62,8 +62,9 @@ class CompareCommand : public DecisionCommand {
  public:
   explicit CompareCommand(CLI::App* app) : DecisionCommand(app, /*traces=*/false) {
     sides_.AddTo(app,
-                 "each a trace (file, run or log directory), Google Benchmark JSON, JSON of ours "
-                 "that was written with --samples, or of energies (--objective energy)");
+                 "each a trace (file, run or log directory), a summary of a fleet (.xts), Google "
+                 "Benchmark JSON, JSON of ours that was written with --samples, or of energies "
+                 "(--objective energy)");
     const Heading own(app, kOwn), decision(app, kDecision);
     own.Flag("--why", &why_,
              "After the verdict: which kernels changed, as xplane-time diff shows it; of traces");

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,36 +21,48 @@
 namespace xplane_time::tools {
 namespace {
 
-constexpr const char* kByHelp =
-    "Keep rows apart by host, device, both (host,device) or none [host,device]";
+constexpr size_t kHeadBytes = 64;
+constexpr const char* kSuffix = ".xts";
 
 // Traces, or summaries of them. What cannot be read is told, and the rest goes on.
 class Summaries : public TraceCommand {
- public:
  protected:
   Summaries(CLI::App* app, const Takes& takes) : TraceCommand(app, takes) {
     app->get_option("TRACE")->description(
         "A trace, as other commands take it (file, run or log directory), or a summary (.xts): "
-        "each "
-        "trace is a capture");
-    Own().Parsed("--by", &by_, "WHAT", kByHelp,
-                 [](const std::string& text) { return ParseFleetBy(text); });
+        "each trace is a capture");
+    Own().Parsed("--by", &by_, "WHAT",
+                 "Keep rows apart by host, device, host,device or none [as the summaries do; "
+                 "host,device]",
+                 [](const std::string& text) -> absl::StatusOr<std::optional<FleetBy>> {
+                   return ParseFleetBy(text);
+                 });
   }
 
-  // Errors: where none can be read, that of the first.
+  // Errors: where none can be read, that of the first; summaries that were not measured alike.
   absl::StatusOr<FleetSummary> Merged() const {
-    FleetMerger merger(by_);
+    FleetMerger merger(by_.has_value() ? *by_ : KnownOfAll());
     absl::Status first;
     bool any = false;
     for (const std::string& path : traces_) {
-      absl::Status status = AddTo(&merger, path);
-      any |= status.ok();
-      if (status.ok()) continue;
-      if (absl::IsInvalidArgument(status)) return status;  // an option is wrong, not the file
-      if (first.ok()) first = status;
-      if (!printing_.quiet && traces_.size() > 1)
-        Tell(absl::StrCat("left out: ", status.message()));
-      merger.AddFailure({path, std::string(status.message())});
+      absl::StatusOr<FleetSummary> summary = SummaryOf(path);
+      if (!summary.ok()) {
+        if (absl::IsInvalidArgument(summary.status())) return summary.status();  // of an option
+        if (first.ok()) first = summary.status();
+        const std::string why(summary.status().message());
+        if (!printing_.quiet && traces_.size() > 1) Tell(absl::StrCat("left out: ", why));
+        merger.AddFailure({path, why});
+        continue;
+      }
+      any = true;
+      if (!printing_.quiet) {
+        for (const FleetFailure& each : summary->failures) {
+          Tell(absl::StrCat("left out: ", each.message));
+        }
+      }
+      if (const absl::Status status = merger.Add(*summary); !status.ok()) {
+        return FailedPrecondition(path, ": ", status.message());
+      }
     }
     if (!any) return first;
     FleetSummary merged = merger.Take();
@@ -60,47 +73,67 @@ class Summaries : public TraceCommand {
   std::string host_;
 
  private:
-  absl::Status AddTo(FleetMerger* merger, const std::string& path) const {
-    absl::StatusOr<FleetSummary> summary = SummaryOf(path);
-    RETURN_IF_ERROR(summary.status());
-    const absl::Status status = merger->Add(*summary);
-    if (status.ok()) return status;
-    return FailedPrecondition(path, ": ", status.message());
+  static bool IsSummary(const std::string& path) {
+    std::error_code error;
+    return std::filesystem::is_regular_file(path, error) &&
+           IsFleetSummary(io::ReadFile(path, kHeadBytes).value_or(""));
+  }
+
+  // What all the summaries keep apart.
+  FleetBy KnownOfAll() const {
+    FleetBy by;
+    for (const std::string& path : traces_) {
+      if (!IsSummary(path)) continue;
+      const FleetBy of_one = FleetByOf(io::ReadFile(path, kHeadBytes).value_or(""));
+      by = {.host = by.host && of_one.host, .device = by.device && of_one.device};
+    }
+    return by;
+  }
+
+  absl::StatusOr<FleetSummary> Decoded(std::string_view bytes, const std::string& path) const {
+    if (!report_.device.empty()) {
+      return InvalidArgument(path, ": --device is for traces, and this is a summary: give it to ",
+                             "summarize");
+    }
+    return DecodeFleetSummary(bytes, path);
   }
 
   absl::StatusOr<FleetSummary> SummaryOf(const std::string& path) const {
-    constexpr size_t kHeadBytes = 64;
-    if (std::filesystem::is_regular_file(path)) {
-      const std::optional<std::string> head = io::ReadFile(path, kHeadBytes);
-      if (head.has_value() && IsFleetSummary(*head)) {
-        const std::optional<std::string> bytes = io::ReadFile(path);
-        if (!bytes.has_value()) return io::IoError(path, "cannot read");
-        return DecodeFleetSummary(*bytes, path);
-      }
-    }
     Diagnostics diagnostics;
-    ASSIGN_OR_RETURN(const std::vector<Input> inputs, FindInputs(std::span(&path, 1), find_));
     ReadOptions read = read_;
     read.leave_out_damaged_hosts = true;
+    std::error_code error;
+    const bool is_pipe = path == "-" || std::filesystem::is_fifo(path, error);
+    if (is_pipe || IsSummary(path)) {
+      const std::optional<std::string> bytes = io::ReadFile(path == "-" ? "/dev/stdin" : path);
+      if (!bytes.has_value()) return io::IoError(path, "cannot read");
+      if (IsFleetSummary(*bytes)) return Decoded(*bytes, path);
+      ASSIGN_OR_RETURN(const Trace trace, OpenTraceFromMemory(*bytes, path, read, &diagnostics));
+      return SummarizeTrace(trace, report_, diagnostics, host_);
+    }
+    ASSIGN_OR_RETURN(const std::vector<Input> inputs, FindInputs(std::span(&path, 1), find_));
     ASSIGN_OR_RETURN(const Trace trace, OpenTrace(inputs, read, &diagnostics));
     return SummarizeTrace(trace, report_, diagnostics, host_);
   }
 
   // What is there twice counts twice.
   void WarnOfRepeats(const FleetSummary& merged) const {
+    std::map<std::pair<std::string, uint64_t>, const FleetCapture*> seen;
     size_t repeats = 0;
     const FleetCapture* example = nullptr;
-    for (size_t i = 1; i < merged.captures.size(); ++i) {
-      if (merged.captures[i] != merged.captures[i - 1]) continue;
+    for (const FleetCapture& each : merged.captures) {
+      const auto [found, is_new] = seen.try_emplace({each.host, each.content}, &each);
+      if (is_new) continue;
       ++repeats;
-      example = &merged.captures[i];
+      example = &each;
     }
     if (repeats == 0 || printing_.quiet) return;
-    Tell(absl::StrCat(repeats,
-                      " captures are there more than once, and count as often: ", example->path));
+    Tell(absl::StrCat(repeats == 1 ? "1 capture is" : absl::StrCat(repeats, " captures are"),
+                      " there more than once, and counted as often, such as ", example->path,
+                      ", which is ", seen[{example->host, example->content}]->path));
   }
 
-  FleetBy by_;
+  std::optional<FleetBy> by_;
 };
 
 // Writes one.
@@ -112,6 +145,11 @@ class Merge : public Summaries {
   absl::Status Check() override {
     if (StreamOf(printing_.path) == STDOUT_FILENO && isatty(STDOUT_FILENO) == 1) {
       return UsageError("a summary is not for a terminal; give -o FILE.xts");
+    }
+    const std::filesystem::path suffix = std::filesystem::path(printing_.path).extension();
+    if (!suffix.empty() && suffix != kSuffix && !printing_.path.starts_with("/dev/")) {
+      return UsageError("what ", app_->get_name(), " writes is a summary: -o FILE.xts, not ",
+                        printing_.path);
     }
     return Summaries::Check();
   }
@@ -153,6 +191,12 @@ class Fleet : public Summaries {
 
   absl::Status Check() override {
     RETURN_IF_ERROR(Summaries::Check());
+    if (std::filesystem::path(printing_.path).extension() == kSuffix) {
+      return UsageError("fleet prints a report; xplane-time merge writes ", printing_.path);
+    }
+    if (!printing_.how.for_people()) {
+      RETURN_IF_ERROR(Refuse({"--top"}, "is for tables and Markdown; the other formats have all"));
+    }
     if (printing_.how.format == output::Format::kCsv) return absl::OkStatus();
     return Refuse({"--table"}, "is for --format csv; the other formats have all");
   }

@@ -132,6 +132,7 @@ struct FleetCapture {
   std::string path = {}, host = {};
   uint64_t bytes = 0, events = 0;
   std::optional<uint64_t> start_unix_ns = {};
+  uint64_t content = 0;  // equal for captures that say the same, wherever their files are
   friend auto operator<=>(const FleetCapture&, const FleetCapture&) = default;
 };
 struct FleetFailure {
@@ -186,16 +187,17 @@ class FleetMerger {
   std::unique_ptr<Rows> rows_;
 };
 
-// `host`: what the host is called; empty: as the trace or its file says. Options as of BuildReport, whose errors it has;
-// samples, parts and by_variant make no difference.
+// `host`: what the host is called; empty: as the trace or its file says. Options as of BuildReport,
+// whose errors it has; samples, parts and by_variant make no difference.
 absl::StatusOr<FleetSummary> SummarizeTrace(const Trace& trace, const ReportOptions& options,
                                             const Diagnostics& reading, const std::string& host);
 
 std::string EncodeFleetSummary(const FleetSummary& summary);
 // `name`: of the file, for errors. DataLoss: damaged, cut, or of a later version; with the byte.
 absl::StatusOr<FleetSummary> DecodeFleetSummary(std::string_view bytes, const std::string& name);
-// Whether it begins as one.
+// Whether it begins as one. Of such a beginning: what its rows are kept apart by.
 bool IsFleetSummary(std::string_view head);
+FleetBy FleetByOf(std::string_view head);
 
 // ---- who is slower than the others -----------------------------------------------------------
 
@@ -214,10 +216,12 @@ enum class FleetVerdict : uint8_t {
 };
 std::string_view FleetVerdictName(FleetVerdict verdict);
 
-// A host or device among those of its model, in one function or in its steps.
+// A host among those of its model, or a device among those of its host, in one function or in
+// steps.
 struct FleetOutlier {
   std::string host, device, model;
-  std::string function;  // empty: steps
+  // `device` empty: of the host, the mean of its devices. `function` empty: steps.
+  std::string function;
   uint64_t captures = 0, others = 0;
   std::optional<double> ratio = {};        // to the centre of the others
   std::optional<double> lo = {}, hi = {};  // simultaneous

@@ -199,12 +199,12 @@ class Fleet(unittest.TestCase):
             (self.at / "sitecustomize.py").write_text(
                 "import os, sys\n"
                 "if 'multiprocessing' in ' '.join(sys.orig_argv):\n"
-                "    import xplane_time\n"
-                "    old = xplane_time.open\n"
-                "    def opened(source, **more):\n"
-                "        if 'node0002' in str(source): os._exit(9)\n"
-                "        return old(source, **more)\n"
-                "    xplane_time.open = opened\n")
+                "    from xplane_time import fleet_executors\n"
+                "    old = fleet_executors._is_address\n"
+                "    def is_address(uri):\n"
+                "        if 'node0002' in uri: os._exit(9)\n"
+                "        return old(uri)\n"
+                "    fleet_executors._is_address = is_address\n")
             report = fleet.summarize(self.traces(6), workers=2, retries=1)
         self.assertEqual(len(report.hosts), 5)
         self.assertIn("its worker ended", report.failures["message"][0])

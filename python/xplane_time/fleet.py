@@ -152,7 +152,7 @@ def summarize(
     tasks = list(_tasks(uris, host, {"device": device, "skip_runs": skip_runs}))
     if not tasks:
         raise ArgumentError("INVALID_ARGUMENT", "uris: no trace given")
-    merger = _core.FleetMerger(",".join(sorted(by, reverse=True)) or "none")
+    merger = _core.FleetMerger(_by_text(by))
     kept = _Kept(folder)
     first_error: Error | None = None
     failed = done = 0
@@ -188,13 +188,17 @@ def summarize(
     return FleetReport(merger.take(), alpha=alpha, min_effect=min_effect)
 
 
-def load(*paths: PathText, by: tuple[str, ...] = ("host", "device"), alpha: float = 0.01,
+def load(*paths: PathText, by: tuple[str, ...] | None = None, alpha: float = 0.01,
          min_effect: float = 0.005) -> FleetReport:
-    """Of summaries that are files. Errors: DamagedTraceError, OSError, NothingFoundError (they were
+    """Of summaries that are files; without `by` as all of them are. Errors: DamagedTraceError, OSError, NothingFoundError (they were
     measured with different options)."""
-    merger = _core.FleetMerger(",".join(sorted(by, reverse=True)) or "none")
-    for path in paths:
-        merger.add(pathlib.Path(path).read_bytes(), os.fspath(path))
+    summaries = [(pathlib.Path(path).read_bytes(), os.fspath(path)) for path in paths]
+    if by is None:
+        told = [set(_core.fleet_by(summary).split(",")) for summary, _ in summaries]
+        by = tuple({"host", "device"}.intersection(*told))
+    merger = _core.FleetMerger(_by_text(by))
+    for summary, name in summaries:
+        merger.add(summary, name)
     return FleetReport(merger.take(), alpha=alpha, min_effect=min_effect)
 
 
@@ -216,6 +220,10 @@ def compare(base: FleetReport | PathText, head: FleetReport | PathText, *, funct
             "function": function, "min_effect": min_effect, "max_mde": max_mde, "alpha": alpha,
             "paired": paired, "allow_mismatch": allow_mismatch})
     return Comparison(Result(result), exit_code)
+
+
+def _by_text(by: tuple[str, ...]) -> str:
+    return ",".join(sorted(by, reverse=True)) or "none"
 
 
 def _tasks(uris: Uris, host: Callable[[str], str] | None,

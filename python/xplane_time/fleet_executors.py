@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Union
 
-import xplane_time
+from xplane_time import _core
 from xplane_time.errors import ArgumentError, Error, InputError
 
 __all__ = ["EXECUTORS", "Task"]
@@ -34,11 +34,10 @@ def summary_of(task: Task) -> Answer:
     """What a worker does. What is wrong with the file is its answer."""
     try:
         if _is_address(task.uri):
-            trace = xplane_time.open(_fetched(task.uri), threads=1)
-            name = task.host or os.path.basename(task.uri).split(".", 1)[0]
-            return trace._trace.summarize(task.options, name)
-        trace = xplane_time.open(task.uri, threads=1)
-        return trace._trace.summarize(task.options, task.host)
+            trace = _core.open_buffer(_fetched(task.uri), task.uri, 1)
+        else:
+            trace = _core.open_paths([os.fsencode(task.uri)], "", 1)
+        return trace.summarize(task.options, task.host)
     except Error as error:
         return error
     except Exception as error:  # fsspec's files fail in ways of their own

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
@@ -503,6 +504,24 @@ void RefuseUnequalPrograms(std::vector<ComparedRow>* rows) {
   }
 }
 
+// "; only in base: node3; only in head: node7"; empty: units are the same, or captures have none.
+std::string UnpairedText(std::span<const Measurements> base, std::span<const Measurements> head) {
+  std::array<std::set<std::string>, 2> units;
+  for (const Measurements& each : base) units[kBase].insert(each.unit);
+  for (const Measurements& each : head) units[kHead].insert(each.unit);
+  std::string text;
+  for (const Side side : {kBase, kHead}) {
+    std::vector<std::string> only;
+    std::ranges::set_difference(units[side], units[side == kBase ? kHead : kBase],
+                                std::back_inserter(only));
+    std::erase(only, "");
+    if (only.empty()) continue;
+    absl::StrAppend(&text, "; only in ", side == kBase ? "base" : "head", ": ",
+                    absl::StrJoin(only, ", "));
+  }
+  return text;
+}
+
 absl::Status CheckOptions(std::span<const Measurements> base, std::span<const Measurements> head,
                           const CompareOptions& options) {
   const auto share = [](double value) { return value > 0 && value < 1; };
@@ -516,7 +535,10 @@ absl::Status CheckOptions(std::span<const Measurements> base, std::span<const Me
   }
   if (options.paired && base.size() != head.size()) {
     return InvalidArgument("paired captures come in pairs: ", base.size(), " in base, ",
-                           head.size(), " in head");
+                           head.size(), " in head", UnpairedText(base, head));
+  }
+  if (const std::string unpaired = UnpairedText(base, head); options.paired && !unpaired.empty()) {
+    return FailedPrecondition("paired sides have the same hosts", unpaired);
   }
   return absl::OkStatus();
 }
@@ -565,9 +587,11 @@ void Summarize(Comparison* comparison) {
 
 // What is on both sides says nothing about two programs.
 void NoteSame(const Captures& captures, std::vector<std::string>* notes) {
+  std::set<std::string> units;  // of a summary: told once
   for (const Measurements& one : captures[kBase]) {
     for (const Measurements& other : captures[kHead]) {
       if (!compare::SameCapture(one, other)) continue;
+      if (!one.unit.empty() && !units.insert(one.source + other.source).second) continue;
       notes->push_back(
           absl::StrCat(one.source == other.source
                            ? absl::StrCat(one.source, " is compared with itself")

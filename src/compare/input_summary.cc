@@ -63,9 +63,8 @@ absl::StatusOr<std::vector<Measurements>> FromSummary(const std::string& path,
     for (size_t unit = 0; unit < captures; ++unit) {
       const std::string& host = summary.names[row.host];
       Measurements& out = units[{row.host, unit}];
-      out.source = absl::StrCat(
-          path, hosts_are_units ? absl::StrCat(" (", host, ")") : absl::StrCat(" #", unit + 1));
-      if (!host.empty() && out.labels.empty()) out.labels.push_back({"host", host});
+      out.source = path;
+      out.unit = hosts_are_units ? host : absl::StrCat("capture ", unit + 1, " of ", host);
       if (row.model != 0) models[{row.host, unit}].insert(summary.names[row.model]);
       Series& series = out.series.emplace_back();
       series.function = row.function;

@@ -150,6 +150,7 @@ absl::Status CheckObjective(const std::string& path, bool holds_energies, Object
 }
 
 bool SameCapture(const Measurements& a, const Measurements& b) {
+  if (a.unit != b.unit) return false;
   if (a.source == b.source) return !a.source.empty();
   const bool tells = std::ranges::any_of(a.series, [](const Series& series) {
     return !series.samples.empty() &&

@@ -6,7 +6,7 @@ add_library(xplane_time_summary STATIC
   fleet/waits.cc)
 target_link_libraries(xplane_time_summary
   PUBLIC xplane_time
-  PRIVATE absl::flat_hash_map $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_stats)
+  PRIVATE absl::flat_hash_map $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_stats ZLIB::ZLIB)
 # And what makes them of traces.
 add_library(xplane_time_fleet STATIC fleet/summarize.cc)
 target_link_libraries(xplane_time_fleet

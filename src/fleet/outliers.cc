@@ -3,6 +3,7 @@
 //   host 7     --x--                 x: mean of the logs of its captures' centres
 //   others   x xx xxx x              typical: those that no test for outliers rejects
 //
+//   unit     a host, by the mean of its devices; and a device among those of its host (PartByHost)
 //   typical  generalized ESD (Rosner 1983) at alpha: of n units at most n / 4 are outliers
 //   spread   of units: that of the typical ones; of captures within a unit: pooled over all
 //   row      d = x - mean of the typical others, t with their degrees of freedom
@@ -15,6 +16,7 @@
 #include <tuple>
 
 #include "stats/distributions.h"
+#include "stats/order_statistics.h"
 #include "xplane_time/fleet.h"
 
 namespace xplane_time {
@@ -50,6 +52,38 @@ void AddUnit(NameId host, NameId device, const CaptureCentres& centres_ps, Group
   group->units.push_back({host, device, mean, n});
 }
 
+// Devices of a host share what the host does to them, so that they are no draws of their own. So
+// hosts are compared, by the means of their devices; and devices by how far they are from the
+// median of their host's, of which three are needed.
+void PartByHost(const Group& all, std::vector<Group>* groups) {
+  std::map<NameId, std::vector<Unit>> hosts;
+  for (const Unit& unit : all.units) hosts[unit.host].push_back(unit);
+  const bool several = std::ranges::any_of(
+      hosts, [](const auto& host) { return host.first != 0 && host.second.size() > 1; });
+  if (!several) return groups->push_back(all);
+  Group of_hosts = all, of_devices = all;
+  of_hosts.units.clear();
+  of_devices.units.clear();
+  for (const auto& [host, devices] : hosts) {
+    std::vector<double> means;
+    Unit mean = {.host = host, .device = 0, .mean = 0, .captures = 0};
+    for (const Unit& device : devices) {
+      means.push_back(device.mean);
+      mean.mean += device.mean / static_cast<double>(devices.size());
+      mean.captures = std::max(mean.captures, device.captures);
+    }
+    of_hosts.units.push_back(mean);
+    if (devices.size() < 3) continue;
+    const double median = stats::Median(means);
+    for (Unit device : devices) {
+      device.mean -= median;
+      of_devices.units.push_back(device);
+    }
+  }
+  groups->push_back(std::move(of_hosts));
+  if (!of_devices.units.empty()) groups->push_back(std::move(of_devices));
+}
+
 std::vector<Group> GroupsOf(const FleetSummary& summary) {
   std::map<std::tuple<NameId, NameId>, Group> groups;
   const auto add = [&](const auto& row, NameId function) {
@@ -64,7 +98,7 @@ std::vector<Group> GroupsOf(const FleetSummary& summary) {
   for (auto& [key, group] : groups) {
     if (group.units.empty()) continue;
     if (group.within_df > 0) group.within /= group.within_df;
-    all.push_back(std::move(group));
+    PartByHost(group, &all);
   }
   return all;
 }

@@ -111,6 +111,9 @@ inline void MergeInto(FleetMeetings* to, const FleetMeetings& from) {
   }
 }
 
+// What a file ends with, behind its other bytes.
+std::string WithChecksum(std::string bytes);
+
 // "skip_runs=2, device=gpu"; "none".
 std::string OptionsText(const std::map<std::string, std::string>& options);
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -11,13 +12,20 @@
 
 #include "compare/inputs.h"
 #include "fleet/rows.h"
-#include "stats/order_statistics.h"
 #include "status.h"
 #include "timing/analysis.h"
 #include "xplane_time/where.h"
 
 namespace xplane_time {
 namespace {
+
+constexpr uint64_t kPrime = 0x9E3779B97F4A7C15;  // of a hash
+
+// Of an even number: between the two in the middle.
+int64_t MedianOf(std::vector<int64_t> values) {
+  std::ranges::sort(values);
+  return std::midpoint(values[(values.size() - 1) / 2], values[values.size() / 2]);
+}
 
 Int128 AtLeastNothing(int64_t ps) { return std::max<int64_t>(ps, 0); }
 
@@ -99,6 +107,32 @@ class MeetingWatch : public ExecutionWatcher {
   std::map<Key, std::vector<Interval>> meetings_;
 };
 
+// As the profilers name files: HOST.xplane.pb, HOST_PID.TIME.pt.trace.json.
+std::string HostOfPath(const std::string& path) {
+  std::string name = std::filesystem::path(path).filename().string();
+  const auto drop = [&name](const std::string_view suffix) {
+    const bool has = name.size() > suffix.size() && name.ends_with(suffix);
+    if (has) name.resize(name.size() - suffix.size());
+    return has;
+  };
+  const auto drop_number = [&name](char before) {
+    const size_t last = name.find_last_not_of("0123456789");
+    const bool has =
+        last != name.npos && last > 0 && name[last] == before && last + 1 < name.size();
+    if (has) name.resize(last);
+  };
+  drop(".gz");
+  if (drop(".pt.trace.json")) {
+    drop_number('.');
+    drop_number('_');
+    return name;
+  }
+  for (const std::string_view suffix : {".xplane.pb", ".xspace.pb", ".pb", ".json"}) {
+    if (drop(suffix)) break;
+  }
+  return name;
+}
+
 // On the host's clock: captures that were normalized count from their start.
 int64_t BaseNsOf(const TraceFile& file) {
   return file.base_ns != 0 ? file.base_ns
@@ -134,10 +168,6 @@ class Summarizer {
   std::string HostOf(const DeviceRef& device) const {
     if (!host_.empty()) return host_;
     return device.host.empty() ? HostOfPath(trace_.files[device.input].path) : device.host;
-  }
-  static std::string HostOfPath(const std::string& path) {
-    const std::string name = std::filesystem::path(path).filename().string();
-    return name.substr(0, name.find('.', 1));
   }
   template <typename Row>
   Row RowOf(const DeviceRef& device) {
@@ -214,7 +244,19 @@ void Summarizer::AddReport(const Report& report) {
     FleetCapture& capture = sums_.captures[trace_.planes[line.plane].file];
     capture.events = fleet::Sum(capture.events, line.event_count);
   }
+  for (const DeviceRow& device : report.devices) {
+    uint64_t& content = sums_.captures[device.device.input].content;
+    for (const int64_t value :
+         {static_cast<int64_t>(device.executions), device.busy_ps, device.sum_ps,
+          device.first_ps.value_or(0), device.last_ps.value_or(0),
+          trace_.files[device.device.input].base_ns}) {
+      content = (content ^ static_cast<uint64_t>(value)) * kPrime;
+      content ^= content >> 32;
+    }
+  }
   for (const DiagnosticRow& row : report.diagnostics) {
+    const bool is_left_out = row.code == DiagnosticName(DiagnosticCode::kHostLeftOut);
+    if (is_left_out) sums_.failures.push_back({report.inputs[0].path, row.message});
     uint64_t& count = sums_.diagnostics[{row.code, row.severity}];
     count = fleet::Sum(count, row.count);
   }
@@ -258,7 +300,7 @@ void Summarizer::AddFunctions(const Report& report) {
   }
   for (auto& [key, function] : functions) {
     auto& [row, runs_ps] = function;
-    if (!runs_ps.empty()) row.centres_ps = {stats::LowerMedian(runs_ps)};
+    if (!runs_ps.empty()) row.centres_ps = {MedianOf(std::move(runs_ps))};
     sums_.functions.push_back(std::move(row));
   }
 }
@@ -274,7 +316,7 @@ void Summarizer::AddSteps(std::span<const WhereStep> steps) {
     AddParts(time, &row);
   }
   if (spans_ps.empty()) return;
-  row.centres_ps = {stats::LowerMedian(spans_ps)};
+  row.centres_ps = {MedianOf(std::move(spans_ps))};
   sums_.steps.push_back(std::move(row));
 }
 

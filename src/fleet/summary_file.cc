@@ -2,8 +2,11 @@
 //
 // Its first field tells the version, its last how many rows there are: a file that was cut is not
 // taken for a whole one.
+#include <zlib.h>
+
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_join.h"
@@ -33,6 +36,7 @@ enum Part : uint32_t {
   kCollective = 12,
   kMeetings = 13,
   kEnd = 15,
+  kChecksum = 16,  // CRC-32 of all before it
 };
 
 class Encoder {
@@ -285,6 +289,7 @@ void Visit(Codec* codec, Row* row) {
   codec->Count(3, &row->bytes);
   codec->Count(4, &row->events);
   codec->Maybe(5, &row->start_unix_ns);
+  codec->Count(6, &row->content);
 }
 template <typename Codec, Is<FleetFailure> Row>
 void Visit(Codec* codec, Row* row) {
@@ -347,6 +352,10 @@ class Reader {
   explicit Reader(FleetSummary* summary) : summary_(summary) { summary_->names.clear(); }
 
   bool Read(const WireField& field) {
+    if (field.key() == Varint(kChecksum) && ended_) {
+      checksum_ = field.bits;
+      return true;
+    }
     if (ended_) return Refuse("more after its end");
     if (field.type == WireType::kLength) offset_ = field.offset;
     switch (field.key()) {
@@ -399,7 +408,14 @@ class Reader {
         return true;
     }
   }
-  bool ended() const { return ended_; }
+  bool ended() const { return ended_ && checksum_.has_value(); }
+  // Of what comes before it.
+  bool IsAsWritten(std::string_view bytes) const {
+    WireWriter own;
+    own.AddVarint(kChecksum, *checksum_);
+    const size_t size = bytes.size() - std::min(bytes.size(), own.bytes().size());
+    return crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), size) == *checksum_;
+  }
   const Damage& damage() const { return damage_; }
   Damage* mutable_damage() { return &damage_; }
 
@@ -421,6 +437,7 @@ class Reader {
   Damage damage_;
   uint64_t offset_ = 0;  // of the last field with a length
   bool ended_ = false;
+  std::optional<uint64_t> checksum_;
 };
 
 }  // namespace
@@ -448,13 +465,31 @@ std::string EncodeFleetSummary(const FleetSummary& summary) {
   WriteAll(kCollective, summary.collectives, &out);
   WriteAll(kMeetings, summary.meetings, &out);
   out.AddVarint(kEnd, RowsOf(summary));
-  return std::string(out.bytes());
+  return fleet::WithChecksum(std::string(out.bytes()));
+}
+
+std::string fleet::WithChecksum(std::string bytes) {
+  WireWriter checksum;
+  checksum.AddVarint(kChecksum,
+                     crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+  return bytes.append(checksum.bytes());
 }
 
 bool IsFleetSummary(std::string_view head) {
   constexpr std::string_view kAnyVersion = "xplane-time.summary.v";
   return head.size() > 2 && head[0] == static_cast<char>(Length(kVersion)) &&
          head.substr(2).starts_with(kAnyVersion);
+}
+
+FleetBy FleetByOf(std::string_view head) {
+  FleetBy by;
+  Damage cut;  // somewhere behind it
+  ReadMessage(head, 0, 0, &cut, [&](const WireField& field) {
+    if (field.key() != Length(kBy)) return true;
+    by = ParseFleetBy(field.bytes).value_or(by);
+    return false;
+  });
+  return by;
 }
 
 absl::StatusOr<FleetSummary> DecodeFleetSummary(std::string_view bytes, const std::string& name) {
@@ -470,6 +505,10 @@ absl::StatusOr<FleetSummary> DecodeFleetSummary(std::string_view bytes, const st
   Reader reader(&summary);
   const bool ok = ReadMessage(bytes, 0, 0, reader.mutable_damage(),
                               [&](const WireField& field) { return reader.Read(field); });
+  if (ok && reader.ended() && !reader.IsAsWritten(bytes)) {
+    return DataLoss(name, ": damaged summary: its checksum is another (byte ", bytes.size(),
+                    "); summarize the traces again, or copy it again");
+  }
   if (!ok || !reader.ended() || summary.names.empty() || !summary.names[0].empty()) {
     const Damage damage = ok ? Damage{bytes.size(), "it ends in the middle"} : reader.damage();
     return DataLoss(name, ": damaged summary: ", damage.why, " (byte ", damage.byte_offset,

@@ -11,6 +11,7 @@
 #include "output/results.h"
 #include "output/text.h"
 #include "output/view.h"
+#include "status.h"
 
 namespace xplane_time::output {
 namespace {
@@ -147,16 +148,21 @@ void VisitRow(const FleetWait& row, FieldSink* sink) {
   sink->Field("waited_ps", Whole(row.waited_ps));
   sink->Field("transfer_ps", Whole(row.transfer_ps));
 }
+// Of a code; one that a later version counted is its own.
+std::string_view MeaningOf(std::string_view name) {
+  for (size_t at = 0; at < static_cast<size_t>(DiagnosticCode::kCodeCount); ++at) {
+    const auto code = static_cast<DiagnosticCode>(at);
+    if (DiagnosticName(code) == name) return DiagnosticMeaning(code);
+  }
+  return name;
+}
+
 struct DiagnosticCount {
   std::string_view code, severity;
   uint64_t count = 0;
 };
 void VisitRow(const DiagnosticCount& row, FieldSink* sink) {
-  std::string_view message = row.code;  // one that a later version counted
-  for (size_t at = 0; at < static_cast<size_t>(DiagnosticCode::kCodeCount); ++at) {
-    const auto code = static_cast<DiagnosticCode>(at);
-    if (DiagnosticName(code) == row.code) message = DiagnosticMeaning(code);
-  }
+  const std::string_view message = MeaningOf(row.code);
   XPLANE_TIME_FIELDS(sink, row.code, row.severity, row.count, message);
 }
 
@@ -187,23 +193,28 @@ Section OutlierSection(const FleetReport& report, const OutputOptions& options) 
   Section section = {.title = "slower or faster than the others of their model"};
   std::vector<FleetOutlier> proved;
   double largest_mde = 0;
-  size_t open = 0;
+  size_t few = 0, unlike = 0;
   for (const FleetOutlier& row : report.outliers) {
-    if (row.verdict == FleetVerdict::kCannotTell) ++open;
+    if (row.verdict == FleetVerdict::kCannotTell) ++(row.ratio.has_value() ? unlike : few);
     if (row.verdict == FleetVerdict::kTypical) largest_mde = std::max(largest_mde, *row.mde);
     if (row.verdict <= FleetVerdict::kFast) proved.push_back(row);
   }
-  if (report.outliers.size() > open && largest_mde > 0) {
+  if (largest_mde > 0) {
     section.notes.push_back(
         absl::StrCat(proved.empty() ? "none; " : "", "a slowness of ", FormatPercent(largest_mde),
                      " % would be seen in each row, 4 times in 5; a false alarm in at most ",
                      FormatPercent(report.options.alpha), " % of fleets"));
   }
-  if (open > 0) {
-    section.notes.push_back(absl::StrCat(
-        "cannot tell in ", Counted(open, "row"), ": fewer than 3 others of the model, or they are ",
-        "so unlike that a slowness of ", FormatPercent(kMostFleetMde), " % would be missed"));
+  if (few > 0) {
+    section.notes.push_back(absl::StrCat("cannot tell in ", Counted(few, "row"),
+                                         ": fewer than 3 others of the model have the function"));
   }
+  if (unlike > 0) {
+    section.notes.push_back(absl::StrCat("cannot tell in ", Counted(unlike, "row"),
+                                         ": they are so unlike that a slowness of ",
+                                         FormatPercent(kMostFleetMde), " % would be missed"));
+  }
+  if (report.outliers.empty()) section.notes.emplace_back("no function has runs");
   const auto rows = TopRows(proved, options.top.value_or(kRows), "rows", kByTop, &section.notes);
   RowGrid grid(rows);
   grid.Name("host", kHostWidth, OutlierPlace);
@@ -231,8 +242,12 @@ void AddModel(const auto& rows, const Rows& of, auto* grid) {
 
 // Those that were idle most first.
 Section DeviceSection(const FleetSummary& summary, const OutputOptions& options) {
-  Section section = {.title = "where the time went, each from first start to last end"};
+  Section section = {.title =
+                         "where the time went, idle most first; each from first start to last end"};
   std::vector<FleetDevice> sorted = summary.devices;
+  const size_t quiet =
+      std::erase_if(sorted, [](const FleetDevice& row) { return row.executions == 0; });
+  if (quiet > 0) section.notes.push_back(absl::StrCat(Counted(quiet, "row"), " executed nothing"));
   const auto idle = [](const FleetDevice& row) { return Share(row.idle_ps, row.span_ps); };
   std::ranges::stable_sort(sorted, std::greater(), idle);
   const auto rows = TopRows(sorted, options.top.value_or(kRows), "rows", kByTop, &section.notes);
@@ -360,7 +375,13 @@ Section FailureSection(const FleetSummary& summary, const OutputOptions& options
       TopRows(summary.failures, options.top.value_or(kRows), "files", kByTop, &section.notes);
   RowGrid grid(rows);
   grid.Name("file", kNameWidth, &FleetFailure::path);
-  grid.Name("why", 40, &FleetFailure::message);
+  grid.Name("why", 48,
+            [](const FleetFailure& row) {
+              const std::string begin = row.path + ": ";
+              return row.message.starts_with(begin) ? row.message.substr(begin.size())
+                                                    : row.message;
+            })
+      .words = true;
   section.grid = std::move(grid).Take();
   return section;
 }
@@ -378,6 +399,10 @@ View FleetView(const FleetReport& report, const OutputOptions& options) {
   view.sections.push_back(DeviceSection(report.summary, options));
   view.sections.push_back(FunctionSection(report.all, options));
   view.sections.push_back(KernelSection(report.all, options));
+  for (const auto& [code, count] : report.summary.diagnostics) {
+    if (code.second == "info") continue;
+    view.diagnostics.push_back({code.second, Cat(count, " x ", MeaningOf(code.first))});
+  }
   return view;
 }
 

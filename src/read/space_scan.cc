@@ -23,6 +23,12 @@ bool IsText(std::string_view bytes) {
   });
 }
 
+// Its first field passes for a plane.
+bool IsSummary(std::string_view bytes) {
+  constexpr std::string_view kBeginning = "xplane-time.summary.";  // behind a tag and a length
+  return bytes.substr(std::min<size_t>(bytes.size(), 2)).starts_with(kBeginning);
+}
+
 // What a file that is no trace looks like, with the way out; empty: no idea.
 std::string_view LooksLike(std::string_view bytes) {
   static constexpr std::pair<std::string_view, std::string_view> kBeginnings[] = {
@@ -36,6 +42,9 @@ std::string_view LooksLike(std::string_view bytes) {
       {"SQLite format 3",
        "it is an SQLite database (an Nsight export?); only XPlane traces are read"},
       {"\x1f\x8b", "it is gzip inside gzip; inflate it once"}};
+  if (IsSummary(bytes)) {
+    return "it is a summary of traces; xplane-time fleet, merge and compare take it";
+  }
   for (const auto& [beginning, meaning] : kBeginnings) {
     if (bytes.starts_with(beginning)) return meaning;
   }
@@ -103,6 +112,7 @@ absl::StatusOr<SpaceScan> ScanSpace(std::string_view bytes, const std::string& p
   std::vector<size_t> file_of_plane;                 // of the files appended to each other
   std::vector<std::set<std::string_view>> hosts(1);  // of each of them
   WireCursor cursor(bytes, 0, 0);
+  if (IsSummary(bytes)) return NotATrace(cursor, bytes, path);
   bool tail_seen = false;
   while (!cursor.done()) {
     WireField field;

@@ -65,10 +65,11 @@ inline FleetSummary RandomSummary(Random* random) {
 }
 
 struct MadeFleet {
-  size_t hosts = 100, captures = 5, functions = 1;
+  size_t hosts = 100, devices = 1, captures = 5, functions = 1;
   double host_sd = 0.002, capture_sd = 0.005;  // of logs
   size_t slow_hosts = 0;                       // the first ones
   double slow_by = 0.02;
+  bool slow_device = false;  // of a slow host only the first
 };
 
 inline FleetSummary MakeFleet(const MadeFleet& made, uint32_t seed) {
@@ -79,15 +80,24 @@ inline FleetSummary MakeFleet(const MadeFleet& made, uint32_t seed) {
     FleetSummary one;
     one.captures = {{.path = std::to_string(host)}};
     one.names.push_back("host" + std::to_string(host));
+    for (size_t device = 0; device < made.devices; ++device) {
+      one.names.push_back("GPU:" + std::to_string(device));
+    }
     for (size_t f = 0; f < made.functions; ++f) {
       one.names.push_back("f" + std::to_string(f));
-      FleetFunction row = {.host = 1, .function = static_cast<NameId>(2 + f)};
-      const double slow = host < made.slow_hosts ? std::log1p(made.slow_by) : 0;
-      const double level = std::log(1e9) + slow + made.host_sd * normal(engine);
-      for (size_t i = 0; i < made.captures; ++i) {
-        row.centres_ps.push_back(std::llround(std::exp(level + made.capture_sd * normal(engine))));
+      const double host_level = std::log(1e9) + made.host_sd * normal(engine);
+      for (size_t device = 0; device < made.devices; ++device) {
+        FleetFunction row = {.host = 1,
+                             .device = static_cast<NameId>(2 + device),
+                             .function = static_cast<NameId>(2 + made.devices + f)};
+        const bool is_slow = host < made.slow_hosts && (device == 0 || !made.slow_device);
+        const double level = host_level + (is_slow ? std::log1p(made.slow_by) : 0);
+        for (size_t i = 0; i < made.captures; ++i) {
+          row.centres_ps.push_back(
+              std::llround(std::exp(level + made.capture_sd * normal(engine))));
+        }
+        one.functions.push_back(row);
       }
-      one.functions.push_back(row);
     }
     merger.Add(one).IgnoreError();
   }

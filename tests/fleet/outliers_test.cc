@@ -52,6 +52,31 @@ TEST(FleetOutliers, AFifthOfTheHostsMayBeSlow) {
   EXPECT_TRUE(std::ranges::all_of(rows.begin(), rows.begin() + 20, IsSlow));
 }
 
+// Devices of a host are alike, and hosts are not: eight of one are no eight draws.
+TEST(FleetOutliers, DevicesOfAHostAreNoDrawsOfTheirOwn) {
+  size_t alarms = 0;
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    for (const size_t hosts : {4, 8}) {
+      alarms +=
+          Alarms(FindFleetOutliers(
+              MakeFleet({.hosts = hosts, .devices = 8, .host_sd = 0.005, .capture_sd = 0.0005},
+                        seed),
+              {})) > 0;
+    }
+  }
+  EXPECT_LE(alarms, 10U);  // 4 expected at most
+}
+
+TEST(FleetOutliers, ASlowDeviceIsToldFromItsHost) {
+  const testing::MadeFleet made = {.hosts = 12, .devices = 8, .slow_hosts = 1, .slow_device = true};
+  size_t found = 0;
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    const auto rows = FindFleetOutliers(MakeFleet(made, seed), {});
+    found += rows[0].host == "host0" && rows[0].device == "GPU:0" && IsSlow(rows[0]) ? 1 : 0;
+  }
+  EXPECT_GE(found, 19U);
+}
+
 TEST(FleetOutliers, FewHostsCannotBeTold) {
   for (const FleetOutlier& row : FindFleetOutliers(MakeFleet({.hosts = 3}, 1), {})) {
     EXPECT_EQ(row.verdict, FleetVerdict::kCannotTell);

@@ -5,12 +5,14 @@
 #include <string>
 #include <string_view>
 
+#include "fleet/rows.h"
 #include "xplane_time/fleet.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace xplane_time;
-  const auto read =
-      DecodeFleetSummary(std::string_view(reinterpret_cast<const char*>(data), size), "fuzz");
+  const std::string bytes(reinterpret_cast<const char*>(data), size);
+  DecodeFleetSummary(bytes, "fuzz").status().IgnoreError();
+  const auto read = DecodeFleetSummary(fleet::WithChecksum(bytes), "fuzz");
   if (!read.ok()) return 0;
   FleetMerger merger(read->by);
   if (!merger.Add(*read).ok() || !merger.Add(*read).ok()) std::abort();

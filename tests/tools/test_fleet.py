@@ -94,13 +94,62 @@ class Fleet(EndToEndTest):
     def test_what_is_there_twice_is_told(self):
         one = self.summary("one.xts", self.traces[0])
         self.assertIn("more than once", self.ok("merge", one, one, "-o", "two.xts").message)
+        copy = self.write("elsewhere/node0.xplane.pb", self.traces[0].read_bytes())
+        self.assertIn("more than once", self.ok("fleet", one, copy).message)
+        self.assertEqual(self.ok("fleet", *self.traces[:2]).message, "")
 
-    def test_what_was_measured_otherwise_is_left_out(self):
+    def test_what_was_measured_otherwise_is_refused(self):
         self.ok("summarize", self.traces[0], "--skip-runs", "1", "-o", "skip.xts")
         self.summary("plain.xts", self.traces[1])
-        done = self.ok("merge", "plain.xts", "skip.xts", "-o", "both.xts")
-        self.assertIn("other options", done.message)
-        self.assertIn("skip.xts", done.message)
+        for pair in (("plain.xts", "skip.xts"), ("skip.xts", "plain.xts")):
+            done = run("merge", *pair, "-o", "both.xts", cwd=self.at)
+            self.assertEqual(done.code, 65, done.message)
+            self.assertIn("other options", done.message)
+            self.assertFalse((self.at / "both.xts").exists())
+
+    def test_rows_are_kept_apart_as_the_summaries_do(self):
+        self.ok("summarize", *self.traces, "--by", "host", "-o", "hosts.xts")
+        whole = self.summary("whole.xts", *self.traces)
+        for inputs in (("hosts.xts",), ("hosts.xts", whole), (whole, "hosts.xts")):
+            fleet = self.ok("fleet", *inputs, "--format", "json").json
+            self.assertEqual(fleet["by"], "host")
+        done = run("fleet", "hosts.xts", "--by", "device", cwd=self.at)
+        self.assertEqual(done.code, 65, done.message)
+
+    def test_a_summary_through_a_pipe(self):
+        whole = self.summary("whole.xts", *self.traces)
+        want = self.ok("fleet", whole).text
+        for line in (f"cat {whole} | {BINARY} fleet -", f"{BINARY} fleet <(cat {whole})",
+                     f"{BINARY} summarize {' '.join(map(str, self.traces))} -o - | {BINARY} fleet -"):
+            done = subprocess.run(["bash", "-c", line], capture_output=True, env=environment(), check=True)
+            self.assertEqual(done.stdout.decode(), want)
+
+    def test_hosts_from_names_of_files(self):
+        content = space(gpu(0))
+        for name, host in (("10.0.0.7.xplane.pb", "10.0.0.7"), ("a.dc2.example.com.xplane.pb", "a.dc2.example.com"),
+                           ("h.pb", "h"), ("plain", "plain")):
+            fleet = self.ok("fleet", self.write(name, content), "--format", "json").json
+            self.assertEqual([row["host"] for row in fleet["hosts"]], [host])
+        kineto = (TESTDATA / "kineto_training.json").read_bytes()
+        fleet = self.ok("fleet", self.write("n1_4711.1700000000.pt.trace.json", kineto), "--format", "json").json
+        self.assertLessEqual({row["host"] for row in fleet["captures"]}, {"n1", "node7"})
+
+    def test_damaged_hosts_of_a_run_are_named(self):
+        (self.at / "take0" / "node3.xplane.pb").write_bytes(b"\x0a\xff")
+        done = self.ok("fleet", "take0", "--format", "json")
+        self.assertIn("node3", done.message)
+        self.assertIn("node3", done.json["failures"][0]["message"])
+        self.assertIn("could not be read", self.ok("fleet", "take0").text)
+
+    def test_outputs_have_their_own_names(self):
+        one = self.summary("one.xts", self.traces[0])
+        for line in (("fleet", one, "-o", "two.xts"), ("merge", one, "-o", "two.json"),
+                     ("summarize", self.traces[0], "-o", "two.pb"), ("fleet", one, "--device", "gpu"),
+                     ("fleet", one, "--top", "1", "--format", "json")):
+            done = run(*line, cwd=self.at)
+            self.assertEqual(done.code, 64, (line, done.message))
+        done = run(one, cwd=self.at)
+        self.assertIn("xplane-time fleet", done.message)
 
     def test_damaged_summaries(self):
         whole = self.summary("whole.xts", self.traces[0]).read_bytes()
@@ -163,6 +212,10 @@ class Fleet(EndToEndTest):
         one = self.side("one", 1, hosts=[3])  # of one host: its captures
         row, = run("compare", base, one, "--format", "json").json["rows"]
         self.assertEqual(row["head"]["captures"], 3)
+        away = self.side("away", 1, hosts=range(1, 9))
+        done = run("compare", base, away, "--paired")
+        self.assertEqual(done.code, 65, done.message)
+        self.assertIn("only in base: host0; only in head: host8", done.message)
         done = run("compare", base, one, "--kernel", "add")
         self.assertEqual(done.code, 64, done.message)
         done = run("compare", base, one, "--function", "nothing")
