@@ -53,7 +53,8 @@ std::vector<Matched> Match(const FleetSummary& summary, std::vector<std::string>
     if (!row.enters_ps.empty()) matched.devices.push_back(&row);
   }
   std::vector<Matched> equal;
-  for (auto& [key, matched] : all) {
+  for (auto& entry : all) {
+    Matched& matched = entry.second;  // clang 14 cannot capture a part of it
     if (matched.devices.size() < 2) continue;
     const auto is_as_the_first = [&](const FleetMeetings* each) {
       return each->enters_ps.size() == matched.count();
@@ -65,7 +66,7 @@ std::vector<Matched> Match(const FleetSummary& summary, std::vector<std::string>
     }
   }
   std::ranges::sort(*unmatched);
-  unmatched->erase(std::ranges::unique(*unmatched).begin(), unmatched->end());
+  unmatched->erase(std::unique(unmatched->begin(), unmatched->end()), unmatched->end());
   return equal;
 }
 

@@ -300,7 +300,7 @@ class Help(EndToEndTest):
                                   (("kernls", T), 66, "did you mean the command kernels?"),
                                   (("kernels", T, "--skip-runs", "2"), 64,
                                    "kernels has no such option, report, functions, compare, pick, "
-                                   "diff have"),
+                                   "diff, summarize have"),
                                   ((T, "--zzz"), 64, "not expected: --zzz\n")):
             with self.subTest(words):
                 done = run(*words, cwd=self.at)
