@@ -5,6 +5,7 @@
 #include <ranges>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_join.h"
 #include "fleet/rows.h"
 #include "stats/order_statistics.h"
 #include "status.h"
@@ -112,6 +113,11 @@ std::string FleetByName(const FleetBy& by) {
   if (!by.host && !by.device) return std::string(kByNothing);
   return std::string(by.host ? "host" : "") + (by.host && by.device ? "," : "") +
          (by.device ? "device" : "");
+}
+
+std::string fleet::OptionsText(const std::map<std::string, std::string>& options) {
+  if (options.empty()) return "none";
+  return absl::StrJoin(options, ", ", absl::PairFormatter("="));
 }
 
 namespace {

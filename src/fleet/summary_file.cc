@@ -9,7 +9,6 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/str_join.h"
 #include "fleet/rows.h"
 #include "read/wire.h"
 #include "read/wire_writer.h"
@@ -441,11 +440,6 @@ class Reader {
 };
 
 }  // namespace
-
-std::string fleet::OptionsText(const std::map<std::string, std::string>& options) {
-  if (options.empty()) return "none";
-  return absl::StrJoin(options, ", ", absl::PairFormatter("="));
-}
 
 std::string EncodeFleetSummary(const FleetSummary& summary) {
   WireWriter out;
