@@ -28,6 +28,7 @@ COMMAND = pathlib.Path(sys.executable).parent / "xplane-time"
 # By its path: beside it are modules of tests with the names of those here.
 XSPACE = importlib.util.spec_from_file_location("xspace", REPOSITORY / "tests/tools/xspace.py")
 xspace = importlib.util.module_from_spec(XSPACE)
+sys.modules["xspace"] = xspace  # for its dataclasses
 XSPACE.loader.exec_module(xspace)
 gpu, space = xspace.gpu, xspace.space
 
