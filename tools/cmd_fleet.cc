@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "fleet/rows.h"
 #include "io/whole_file.h"
 #include "output/results.h"
 #include "process.h"
@@ -21,7 +22,6 @@
 namespace xplane_time::tools {
 namespace {
 
-constexpr size_t kHeadBytes = 64;
 constexpr const char* kSuffix = ".xts";
 
 // Traces, or summaries of them. What cannot be read is told, and the rest goes on.
@@ -73,18 +73,13 @@ class Summaries : public TraceCommand {
   std::string host_;
 
  private:
-  static bool IsSummary(const std::string& path) {
-    std::error_code error;
-    return std::filesystem::is_regular_file(path, error) &&
-           IsFleetSummary(io::ReadFile(path, kHeadBytes).value_or(""));
-  }
-
   // What all the summaries keep apart.
   FleetBy KnownOfAll() const {
     FleetBy by;
     for (const std::string& path : traces_) {
-      if (!IsSummary(path)) continue;
-      const FleetBy of_one = FleetByOf(io::ReadFile(path, kHeadBytes).value_or(""));
+      const std::string head = fleet::HeadOfSummary(path);
+      if (head.empty()) continue;
+      const FleetBy of_one = FleetByOf(head);
       by = {.host = by.host && of_one.host, .device = by.device && of_one.device};
     }
     return by;
@@ -104,7 +99,7 @@ class Summaries : public TraceCommand {
     read.leave_out_damaged_hosts = true;
     std::error_code error;
     const bool is_pipe = path == "-" || std::filesystem::is_fifo(path, error);
-    if (is_pipe || IsSummary(path)) {
+    if (is_pipe || !fleet::HeadOfSummary(path).empty()) {
       const std::optional<std::string> bytes = io::ReadFile(path == "-" ? "/dev/stdin" : path);
       if (!bytes.has_value()) return io::IoError(path, "cannot read");
       if (IsFleetSummary(*bytes)) return Decoded(*bytes, path);
@@ -167,7 +162,7 @@ class Summarize : public Merge {
     own.Value(
         "--host", &host_, "NAME",
         "Call the host so, as where several processes are on one [what the trace tells, else what "
-        "is before the first dot of its file]");
+        "its file is called after]");
     own.Count("--skip-runs", &report_.skip_runs,
               "Leave out the first N runs of each function and device (warm-up)");
   }

@@ -134,8 +134,8 @@ def summarize(
     "processes" (this machine), "ray" (a cluster; pip install 'xplane-time[fleet]') or "serial" (here).
     `workers`: how many at once [processors; of Ray, those of the cluster]. `folder`: each summary
     stays there, and a second call goes on where the first one was stopped. `host(uri)`: what the
-    host is called, as where several processes are on one [what the trace tells, else what is before
-    the first dot of the file's name].
+    host is called, as where several processes are on one [what the trace tells, else what the file is
+    called after].
 
     A file that cannot be read, or whose worker was killed `retries` times more, is a row of
     `failures`; the rest goes on. Memory: the rows of the result, and `workers` summaries.
@@ -144,9 +144,6 @@ def summarize(
     if executor not in EXECUTORS:
         raise ArgumentError("INVALID_ARGUMENT",
                             f"executor: one of {', '.join(EXECUTORS)}, not {executor!r}")
-    unknown = set(by) - {"host", "device"}
-    if unknown:
-        raise ArgumentError("INVALID_ARGUMENT", f"by: host, device, not {', '.join(sorted(unknown))}")
     if workers is not None and workers < 1 or retries < 0:
         raise ArgumentError("INVALID_ARGUMENT", "workers: at least 1; retries: at least 0")
     tasks = list(_tasks(uris, host, {"device": device, "skip_runs": skip_runs}))

@@ -63,6 +63,8 @@ std::vector<Series> SlowestDevice(std::span<const Series> series, std::vector<st
 // By name, as results record them: {"kernel", "tanh"}.
 using OptionValues = std::map<std::string, std::string>;
 
+OptionValues ValuesOf(const ReportOptions& options);
+
 // Of a trace, which follows all options.
 std::vector<Fact> OptionFacts(const ReportOptions& options);
 

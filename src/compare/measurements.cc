@@ -11,9 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compare/inputs.h"
+#include "fleet/rows.h"
 #include "io/whole_file.h"
 #include "status.h"
-#include "xplane_time/fleet.h"
 #include "xplane_time/select.h"
 
 namespace xplane_time {
@@ -91,17 +91,10 @@ std::optional<std::string> FolderNote(const std::string& path) {
                       " runs; for all of them write ", profiles.string(), "/*");
 }
 
-bool IsSummaryFile(const std::string& path) {
-  constexpr size_t kHeadBytes = 64;
-  std::error_code error;
-  return std::filesystem::is_regular_file(path, error) &&
-         IsFleetSummary(io::ReadFile(path, kHeadBytes).value_or(""));
-}
-
 absl::StatusOr<std::vector<Measurements>> ReadOne(const std::string& path,
                                                   const MeasureOptions& options) {
   const bool is_json = IsJsonOfMeasurements(path);
-  if (is_json || IsSummaryFile(path)) {
+  if (is_json || !fleet::HeadOfSummary(path).empty()) {
     if (!options.find.run.empty() || options.read.reader != Reader::kWire) {
       return InvalidArgument(path, ": ", options.find.run.empty() ? "--reader" : "--run",
                              " is for traces, and this is ", is_json ? "JSON" : "a summary",

@@ -20,15 +20,6 @@ namespace {
 constexpr std::string_view kOfNoRun[] = {"metric", "tolerance_ps", "seed", "sort",
                                          "line",   "name",         "depth"};
 
-OptionValues ValuesOf(const ReportOptions& options) {
-  OptionValues values;
-  for (const GivenOption& option : GivenOptions(options)) {
-    values[option.name] =
-        std::visit([](const auto& value) { return absl::StrCat(value); }, option.value);
-  }
-  return values;
-}
-
 // Trimming looks at the metric.
 void TellMetricOfTrim(OptionValues* values) {
   const auto trim = values->find("trim"), metric = values->find("metric");
@@ -61,6 +52,15 @@ void Combine(const OptionValues& recorded, const char* name, OptionValues* asked
 }
 
 }  // namespace
+
+OptionValues ValuesOf(const ReportOptions& options) {
+  OptionValues values;
+  for (const GivenOption& option : GivenOptions(options)) {
+    values[option.name] =
+        std::visit([](const auto& value) { return absl::StrCat(value); }, option.value);
+  }
+  return values;
+}
 
 std::vector<Fact> OptionFacts(const ReportOptions& options) {
   OptionValues values = ValuesOf(options);

@@ -157,11 +157,6 @@ class FleetMerger::Rows {
  public:
   explicit Rows(const FleetBy& by) { sums.by = by; }
 
-  NameId IdOf(const std::string& name) {
-    const auto [found, is_new] = ids.try_emplace(name, static_cast<NameId>(sums.names.size()));
-    if (is_new) sums.names.push_back(name);
-    return found->second;
-  }
   // `to` is of another summary, whose names have these ids here.
   template <typename Row>
   void AddAll(const std::vector<Row>& from, const std::vector<NameId>& ids_here,
@@ -177,7 +172,7 @@ class FleetMerger::Rows {
   FleetSummary sums;  // but for the rows
   bool any = false;
   std::string first;  // a path of what came first
-  absl::flat_hash_map<std::string, NameId> ids = {{"", 0}};
+  fleet::NameTable names{&sums.names};
   RowSet<FleetDevice> devices;
   RowSet<FleetFunction> functions;
   RowSet<FleetKernel> kernels;
@@ -218,7 +213,7 @@ absl::Status FleetMerger::Add(const FleetSummary& summary) {
   }
   std::vector<NameId> ids;
   ids.reserve(summary.names.size());
-  for (const std::string& name : summary.names) ids.push_back(rows_->IdOf(name));
+  for (const std::string& name : summary.names) ids.push_back(rows_->names.IdOf(name));
   rows_->AddAll(summary.devices, ids, &rows_->devices);
   rows_->AddAll(summary.functions, ids, &rows_->functions);
   rows_->AddAll(summary.kernels, ids, &rows_->kernels);

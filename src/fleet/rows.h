@@ -9,7 +9,9 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "xplane_time/fleet.h"
 
 namespace xplane_time::fleet {
@@ -28,6 +30,21 @@ template <typename Number, typename... Members>
 void AddEach(Number* to, const Number& from, Members... members) {
   ((to->*members = Sum(to->*members, from.*members)), ...);
 }
+
+// The names of a summary, as they come.
+class NameTable {
+ public:
+  explicit NameTable(std::vector<std::string>* names) : names_(names) {}
+  NameId IdOf(const std::string& name) {
+    const auto [found, is_new] = ids_.try_emplace(name, static_cast<NameId>(names_->size()));
+    if (is_new) names_->push_back(name);
+    return found->second;
+  }
+
+ private:
+  std::vector<std::string>* const names_;  // the first is the empty one
+  absl::flat_hash_map<std::string, NameId> ids_ = {{"", 0}};
+};
 
 inline auto KeyOf(const FleetDevice& row) {
   return std::tuple(row.host, row.device, row.model, static_cast<uint32_t>(row.kind));
@@ -111,6 +128,8 @@ inline void MergeInto(FleetMeetings* to, const FleetMeetings& from) {
   }
 }
 
+// The beginning of a file that is a summary; empty: it is none, or no regular file.
+std::string HeadOfSummary(const std::string& path);
 // What a file ends with, behind its other bytes.
 std::string WithChecksum(std::string bytes);
 

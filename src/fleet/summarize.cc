@@ -8,7 +8,6 @@
 #include <span>
 #include <tuple>
 #include <utility>
-#include <variant>
 
 #include "compare/inputs.h"
 #include "fleet/rows.h"
@@ -159,22 +158,21 @@ class Summarizer {
   FleetSummary& sums() { return sums_; }
 
  private:
-  NameId IdOf(const std::string& name) {
-    const auto [found, is_new] = ids_.try_emplace(name, static_cast<NameId>(sums_.names.size()));
-    if (is_new) sums_.names.push_back(name);
-    return found->second;
-  }
-  // As the profilers name files: HOST.xplane.pb.
-  std::string HostOf(const DeviceRef& device) const {
+  using DeviceKey = std::pair<uint32_t, std::string>;  // input, name
+  static DeviceKey KeyOf(const DeviceRef& device) { return {device.input, DeviceName(device)}; }
+
+  NameId IdOf(const std::string& name) { return names_.IdOf(name); }
+  // `told`: by the trace.
+  std::string HostOf(const std::string& told, uint32_t input) const {
     if (!host_.empty()) return host_;
-    return device.host.empty() ? HostOfPath(trace_.files[device.input].path) : device.host;
+    return told.empty() ? HostOfPath(trace_.files[input].path) : told;
   }
   template <typename Row>
   Row RowOf(const DeviceRef& device) {
     Row row;
-    row.host = IdOf(HostOf(device));
+    row.host = IdOf(HostOf(device.host, device.input));
     row.device = IdOf(DeviceName(device));
-    if constexpr (requires { row.model; }) row.model = models_[{device.input, DeviceName(device)}];
+    if constexpr (requires { row.model; }) row.model = models_[KeyOf(device)];
     return row;
   }
   void AddFunctions(const Report& report);
@@ -183,15 +181,14 @@ class Summarizer {
   const Trace& trace_;
   const std::string host_;
   FleetSummary sums_;
-  std::map<std::string, NameId> ids_ = {{"", 0}};
-  // By input and device.
-  std::map<std::pair<uint32_t, std::string>, NameId> models_;
-  std::map<std::pair<uint32_t, std::string>, size_t> devices_;  // places
+  fleet::NameTable names_{&sums_.names};
+  std::map<DeviceKey, NameId> models_;
+  std::map<DeviceKey, size_t> devices_;  // places
 };
 
 void Summarizer::AddKernels(const DeviceAnalysis& device, std::span<const KernelOfCells> kernels) {
   const std::string model = compare::ModelOf(trace_.planes[device.plane.plane]);
-  models_[{device.row.device.input, DeviceName(device.row.device)}] =
+  models_[KeyOf(device.row.device)] =
       IdOf(model.empty() ? std::string(DeviceKindName(device.plane.kind)) : model);
   for (const auto& [kernel, cells] : kernels) {
     FleetKernel& row = sums_.kernels.emplace_back(RowOf<FleetKernel>(kernel.device));
@@ -234,11 +231,11 @@ void Summarizer::AddMeetings(DeviceAnalysis* device) {
 void Summarizer::AddReport(const Report& report) {
   for (const InputRow& input : report.inputs) {
     FleetCapture& capture = sums_.captures.emplace_back();
-    capture = {.path = input.path, .host = input.host, .bytes = input.bytes};
-    const TraceFile& file = trace_.files[static_cast<size_t>(&input - report.inputs.data())];
-    capture.start_unix_ns = file.profile_start_unix_ns;
-    if (!host_.empty()) capture.host = host_;
-    if (capture.host.empty()) capture.host = HostOfPath(input.path);
+    const auto place = static_cast<uint32_t>(&input - report.inputs.data());
+    capture = {.path = input.path,
+               .host = HostOf(input.host, place),
+               .bytes = input.bytes,
+               .start_unix_ns = trace_.files[place].profile_start_unix_ns};
   }
   for (const Line& line : trace_.lines) {
     FleetCapture& capture = sums_.captures[trace_.planes[line.plane].file];
@@ -253,20 +250,18 @@ void Summarizer::AddReport(const Report& report) {
       content = (content ^ static_cast<uint64_t>(value)) * kPrime;
       content ^= content >> 32;
     }
+    devices_[KeyOf(device.device)] = sums_.devices.size();
+    FleetDevice& row = sums_.devices.emplace_back(RowOf<FleetDevice>(device.device));
+    row.kind = device.kind;
+    row.captures = 1;
+    row.executions = device.executions;
+    row.busy_ps = AtLeastNothing(device.busy_ps);
   }
   for (const DiagnosticRow& row : report.diagnostics) {
     const bool is_left_out = row.code == DiagnosticName(DiagnosticCode::kHostLeftOut);
     if (is_left_out) sums_.failures.push_back({report.inputs[0].path, row.message});
     uint64_t& count = sums_.diagnostics[{row.code, row.severity}];
     count = fleet::Sum(count, row.count);
-  }
-  for (const DeviceRow& device : report.devices) {
-    devices_[{device.device.input, DeviceName(device.device)}] = sums_.devices.size();
-    FleetDevice& row = sums_.devices.emplace_back(RowOf<FleetDevice>(device.device));
-    row.kind = device.kind;
-    row.captures = 1;
-    row.executions = device.executions;
-    row.busy_ps = AtLeastNothing(device.busy_ps);
   }
   AddFunctions(report);
 }
@@ -321,9 +316,9 @@ void Summarizer::AddSteps(std::span<const WhereStep> steps) {
 }
 
 void Summarizer::AddWhere(const WhereReport& where) {
-  std::map<std::pair<uint32_t, std::string>, std::vector<WhereStep>> steps;
+  std::map<DeviceKey, std::vector<WhereStep>> steps;
   for (const WhereDevice& device : where.devices) {
-    const auto of_report = devices_.find({device.device.input, DeviceName(device.device)});
+    const auto of_report = devices_.find(KeyOf(device.device));
     if (of_report != devices_.end()) {
       FleetDevice& row = sums_.devices[of_report->second];
       row.span_ps = AtLeastNothing(device.time.span_ps.value_or(0));
@@ -331,10 +326,10 @@ void Summarizer::AddWhere(const WhereReport& where) {
     }
     // Runs of a function are rows already.
     if (device.step_source.value_or(StepSource::kFunction) == StepSource::kFunction) continue;
-    steps[{device.device.input, DeviceName(device.device)}];
+    steps[KeyOf(device.device)];
   }
   for (const WhereStep& step : where.steps) {
-    const auto of_device = steps.find({step.device.input, DeviceName(step.device)});
+    const auto of_device = steps.find(KeyOf(step.device));
     if (of_device != steps.end()) of_device->second.push_back(step);
   }
   for (const auto& [device, of_device] : steps) {
@@ -370,14 +365,7 @@ absl::StatusOr<FleetSummary> SummarizeTrace(const Trace& trace, const ReportOpti
       FindWhere(trace, {.device = all.device, .threads = all.threads, .host_of_gaps = false},
                 reading));
   summarizer.AddWhere(where);
-  for (const GivenOption& given : GivenOptions(options)) {
-    std::string& value = summarizer.sums().options[given.name];
-    if (const auto* number = std::get_if<int64_t>(&given.value)) {
-      value = std::to_string(*number);
-    } else {
-      value = std::get<std::string>(given.value);
-    }
-  }
+  summarizer.sums().options = compare::ValuesOf(options);
   return summarizer.Take();
 }
 

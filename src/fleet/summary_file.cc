@@ -5,11 +5,13 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 #include <optional>
 #include <utility>
 
 #include "fleet/rows.h"
+#include "io/whole_file.h"
 #include "read/wire.h"
 #include "read/wire_writer.h"
 #include "status.h"
@@ -473,6 +475,14 @@ bool IsFleetSummary(std::string_view head) {
   constexpr std::string_view kAnyVersion = "xplane-time.summary.v";
   return head.size() > 2 && head[0] == static_cast<char>(Length(kVersion)) &&
          head.substr(2).starts_with(kAnyVersion);
+}
+
+std::string fleet::HeadOfSummary(const std::string& path) {
+  constexpr size_t kHeadBytes = 64;
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return "";
+  std::string head = io::ReadFile(path, kHeadBytes).value_or("");
+  return IsFleetSummary(head) ? head : "";
 }
 
 FleetBy FleetByOf(std::string_view head) {

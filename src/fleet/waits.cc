@@ -6,9 +6,9 @@
 //
 // These bounds on o(a) - o(b) hold whatever the collective took; the shortest paths through them
 // are the tightest. Waiting: from a device's enter to that of the last. Who was last is told where
-// it came later than the clocks may be off.
+// it came later than the clocks may be off, or was in for less than half as long as each other.
 #include <algorithm>
-#include <limits>
+#include <functional>
 #include <map>
 #include <set>
 #include <tuple>
@@ -158,11 +158,11 @@ class Clocks {
   }
 
   // Who leave together were told of the end together: the median of that, within the bounds.
-  Int128 OffsetOf(size_t host) const {
+  Int128 OffsetOf(size_t host) {
     if (host == 0 || Steps(host)) return 0;
     const Int128 lo_ps = most_[host][0] >= kUnbounded ? -kUnbounded : -most_[host][0];
     const Int128 hi_ps = most_[0][host];
-    std::vector<Int128> gaps_ps = gaps_ps_[host];
+    std::vector<Int128>& gaps_ps = gaps_ps_[host];  // their order says nothing
     return std::clamp(gaps_ps.empty() ? Int128{0} : stats::LowerMedian(gaps_ps), lo_ps, hi_ps);
   }
 
