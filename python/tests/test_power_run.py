@@ -175,6 +175,9 @@ class Runs(PowerRunTest):
                 signal.raise_signal(signal.SIGINT)
             return problem
 
+        # Python has no handler where a shell starts it in the background.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
         with self.assertRaises(KeyboardInterrupt):
             self.run_on(RECORDS, answer)
         directory, = (self.at / "runs").iterdir()
