@@ -32,6 +32,7 @@
 #include "status.h"
 #include "tune/device_settings.h"
 #include "tune/energy_harness.h"
+#include "tune/harness_fleet.h"
 #include "tune/outcome_json.h"
 #include "tune/process_harness.h"
 #include "tune/search_run.h"
@@ -176,6 +177,10 @@ class TuneCommand : public Command {
     measuring.Value("--proposer", &ask_.command, "COMMAND",
                     "Command of an optimizer: python -m xplane_time.propose_optuna "
                     "(docs/space.md)");
+    measuring.List("--devices", &devices_, "NAME",
+                   "The harness is started once for each, with XPLANE_TIME_DEVICE in its "
+                   "environment, and CUDA_VISIBLE_DEVICES where it is a number; rounds run on all "
+                   "at once, and at the end it is seen whether they agree: 0,1,2,3");
     AddHarnessLimits(measuring, &harness_);
     measuring.Value("--baseline", &options_.baseline, "ID",
                     "Compared with the pick in fresh rounds at the end; as --incumbent [the "
@@ -276,6 +281,18 @@ class TuneCommand : public Command {
         return UsageError(option->get_name(), " does nothing with --list, which runs nothing");
       }
     }
+    if (!devices_.empty()) {
+      const std::set<std::string> names(devices_.begin(), devices_.end());
+      if (names.size() < devices_.size() || names.contains("")) {
+        return UsageError("--devices: each needs a name of its own");
+      }
+      if (devices_.size() > kMaxRoundsAtOnce) {
+        return UsageError("--devices: at most ", kMaxRoundsAtOnce);
+      }
+      RETURN_IF_ERROR(Refuse(
+          {"--power-source", "--clock-mhz", "--power-cap-w"},
+          "is for one device; with --devices energies are those that the harness gives"));
+    }
     const bool has_baseline = !options_.baseline.empty() || !options_.incumbent.empty();
     if (!has_baseline && options_.confirmation_rounds > 0) {
       RETURN_IF_ERROR(Refuse({"--confirm"},
@@ -342,6 +359,7 @@ class TuneCommand : public Command {
     if (resume_) options_.resume = Resume::kIfThere;
     options_.now_unix_s = std::time(nullptr);
     options_.device_locks = DeviceLocks();
+    if (!devices_.empty()) options_.decide.rounds_at_once = static_cast<uint32_t>(devices_.size());
     return absl::OkStatus();
   }
 
@@ -424,14 +442,32 @@ class TuneCommand : public Command {
     return Measure(configurations, guard.get());
   }
 
+  std::unique_ptr<Harness> NewHarness() const {
+    if (devices_.empty()) return NewProcessHarness(harness_);
+    std::vector<HarnessFleet::Member> members;
+    for (const std::string& device : devices_) {
+      ProcessHarnessOptions own = harness_;
+      own.process.environment.push_back("XPLANE_TIME_DEVICE=" + device);
+      if (RE2::FullMatch(device, "[0-9]+")) {
+        for (const char* variable : {"CUDA_VISIBLE_DEVICES=", "ROCR_VISIBLE_DEVICES="}) {
+          own.process.environment.push_back(variable + device);
+        }
+      }
+      members.push_back({device, NewProcessHarness(std::move(own))});
+    }
+    return std::make_unique<HarnessFleet>(
+        std::move(members), [](const std::string& line) { tools::Tell(output::Printable(line)); });
+  }
+
   // `guard`: where the device has settings.
   absl::StatusOr<int> Measure(std::span<const Configuration> configurations,
                               power::SettingsGuard* guard) {
-    const auto harness = NewProcessHarness(harness_);
+    const auto harness = NewHarness();
     const auto with_sensors =
         NewEnergyHarness(harness.get(), power_, harness_.calls,
                          [this](const std::string& text) { Tell(output::Printable(text)); });
-    Harness* const measures = with_energy() ? with_sensors.get() : harness.get();
+    const bool senses = with_energy() && devices_.empty();
+    Harness* const measures = senses ? with_sensors.get() : harness.get();
     SettingsHarness with_settings({measures, harness.get(), axes_, power_, guard});
     RememberStopSignals();
     // A harness that does not start leaves no store behind.
@@ -620,6 +656,7 @@ class TuneCommand : public Command {
   uint64_t halve_to_ = 0;  // 0, as the count of ask_: no such search
   AskOptions ask_;
   ProcessHarnessOptions harness_;
+  std::vector<std::string> devices_;  // empty: one, whichever the harness takes
   SettingAxes axes_;
   PowerSourceOptions power_;  // of objectives with energy, and of axes_
 };

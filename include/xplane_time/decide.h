@@ -20,7 +20,7 @@
 // information: only positions in the space and what the config names do.
 //
 // Not handled here: running anything, correctness of results, the fresh rounds after the
-// decision (the driver's), several devices. docs/deciding.md has the method, its sources and
+// decision (the driver's), what differs between devices. docs/deciding.md has the method, its sources and
 // what it reached in simulation.
 //
 // Units: t_ps picoseconds, energy_uj microjoules; ratios are time over time (or energy, or
@@ -110,9 +110,12 @@ struct DecideConfig {
   std::optional<int64_t> budget_runs = {};     // none: kMaxRuns
   std::optional<int64_t> budget_time_ps = {};  // sum of the measured times
   uint32_t canary = 25;  // the leader twice in each so-manieth round; 0: never
+  // A batch has at least so many, where more of the same can help: for that many devices.
+  uint32_t rounds_at_once = 1;
   uint64_t seed = 0;
 };
 constexpr int64_t kMaxRuns = 10'000'000;
+constexpr uint32_t kMaxRoundsAtOnce = 1024;
 
 // Rounds in execution order; a variant that is named twice in a round is the canary.
 struct Batch {

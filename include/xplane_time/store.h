@@ -61,6 +61,7 @@ struct SessionSpec {
   std::string config_json = "{}";  // of the decision, without its budget
   uint64_t seed = 0;
   std::string device = {};  // measured on; locked for the session unless empty
+  std::vector<std::string> devices = {};  // where it is several: each of them is locked
   // A file of this machine with a lock for each device, whatever the store; empty: none.
   std::string device_locks = {};
   int64_t now_unix_s = 0;  // when it began

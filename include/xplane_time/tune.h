@@ -15,11 +15,13 @@
 // those with one fingerprint are one variant and its aliases; where there is a searcher, its
 // stages, after which few are left; then the decider's batches, each round stored before it
 // counts; then fresh rounds of the pick against the baseline, which took no part in the
-// choice. Each round is stored once, in one transaction: a run that was killed goes on where
+// choice. Of several devices each round runs on one, with all its variants; at the end some more
+// show whether the devices agree. Each round is stored once, in one transaction: a run that was killed goes on where
 // it was, whatever killed it.
 //
 // Times are integers of picoseconds: with several workloads the weighted mean of theirs.
-// One thread; a harness is for one Tune at a time.
+// One thread, and with a HarnessFleet one for each of its devices; a harness is for one Tune at a
+// time.
 #pragma once
 
 #include <array>
@@ -77,6 +79,7 @@ struct RoundTimes {
 
 // What builds and runs variants: a process (docs/harness.md), or code of this program.
 // Failures of variants are statuses; an error ends the tuning, Cancelled quietly.
+class HarnessFleet;
 class Harness {
  public:
   virtual ~Harness() = default;
@@ -90,6 +93,8 @@ class Harness {
   virtual absl::StatusOr<RoundTimes> RunRound(int64_t batch, int64_t round,
                                               std::string_view workload,
                                               std::span<const Configuration* const> order) = 0;
+  // Not null: several devices at once (src/tune/harness_fleet.h), which take the rounds.
+  virtual HarnessFleet* Fleet() { return nullptr; }
 };
 
 // What a search knows of a configuration that it asked for.
@@ -188,6 +193,38 @@ struct SearchReport {
   uint64_t proposed = 0, refused = 0, repeated = 0;  // of a proposer
 };
 
+// On several devices of one kind: whether they agree. From rounds after the decision, in which the
+// pick and its nearest rivals run on each device (docs/tuning.md).
+struct DeviceCheck {
+  struct Device {
+    std::string name;
+    uint64_t rounds = 0;
+    // Its time over the median of all devices', or of two over the other's, of the same variants; an
+    // interval that holds for all devices together in 99 % (alpha), and what it proves: slow, fast,
+    // typical or cannot_tell.
+    std::optional<double> ratio = {}, lo = {}, hi = {};
+    std::string verdict = "cannot_tell";
+  };
+  // Two groups of devices on which a variant does differently well, against the pick.
+  struct Split {
+    std::string variant;
+    std::vector<std::string> devices, others;
+    double ratio = 1, others_ratio = 1;  // time of the variant over the pick's
+    double p = 1;                        // adjusted for all variants
+  };
+  struct Lost {
+    std::string device, message;
+  };
+  std::vector<std::string> variants = {};  // ids; the pick first
+  std::vector<Device> devices = {};
+  // All devices, in groups that agree; of one there is one answer, of several each needs its own.
+  std::vector<std::vector<std::string>> classes = {};
+  std::vector<Split> splits = {};
+  // The smallest difference between two halves of the devices that it would have shown (95 %).
+  std::optional<double> mde = {};
+  std::vector<Lost> lost = {};
+};
+
 // Pick against baseline, in rounds of their own: 1.05 is 5 % faster, or what the objective says.
 struct Confirmation {
   std::string baseline = {};            // its id
@@ -207,7 +244,8 @@ struct TuneOutcome {
   std::optional<SearchReport> search = {};
   Verdict verdict;  // of indices of `measured`: of the finalists, where there was a search
   std::optional<Confirmation> confirmation = {};
-  std::vector<TailFlag> tail_flags = {};  // they change no verdict
+  std::optional<DeviceCheck> devices = {};  // of several
+  std::vector<TailFlag> tail_flags = {};    // they change no verdict
   // Of energies from sensors: "measured", "attributed" (by regression, of runs shorter than the
   // sensor tells), "modelled" (of a power that somebody states); or several.
   std::set<std::string> energy_kinds = {};

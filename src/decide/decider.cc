@@ -308,6 +308,10 @@ absl::Status CheckRules(const Space& space, const DecideConfig& config) {
   if (config.canary == 1) {
     return InvalidArgument("canary must be 0 (never) or at least 2 (each so-manieth round)");
   }
+  if (config.rounds_at_once < 1 || config.rounds_at_once > kMaxRoundsAtOnce) {
+    return InvalidArgument("rounds_at_once ", config.rounds_at_once, " must be 1 to ",
+                           kMaxRoundsAtOnce);
+  }
   if (config.incumbent && *config.incumbent >= space.variants.size()) {
     return InvalidArgument("incumbent ", *config.incumbent, " is not one of the ",
                            space.variants.size(), " variants");

@@ -59,7 +59,8 @@ struct Planner {
     if (alive.size() <= kBlockRuns) {
       // Nothing can be decided with fewer.
       constexpr size_t kRounds[] = {0, 1, 4, 3, 2};
-      return BalancedRounds(alive, kRounds[std::min<size_t>(alive.size(), 4)], random);
+      const size_t count = kRounds[std::min<size_t>(alive.size(), 4)];
+      return BalancedRounds(alive, alive.size() > 1 ? AtLeastAtOnce(count) : count, random);
     }
     random.Shuffle(alive);
     if (!race.config.incumbent || race.standings[*race.config.incumbent].out) {
@@ -116,10 +117,13 @@ struct Planner {
       rounds = std::min(rounds, race.comparer.Ratios(v, *race.leader).size());
     }
     if (rounds == SIZE_MAX) rounds = 0;
-    const size_t wanted = std::max<size_t>(1, rounds / kGrowth);
+    const size_t wanted = AtLeastAtOnce(std::max<size_t>(1, rounds / kGrowth));
     // Both orders of a pair.
-    return alive.size() == 2 ? std::max<size_t>(2, wanted / 2 * 2) : wanted;
+    return alive.size() == 2 ? std::max<size_t>(2, (wanted + (at_once() > 1)) / 2 * 2) : wanted;
   }
+
+  size_t at_once() const { return race.config.rounds_at_once; }
+  size_t AtLeastAtOnce(size_t rounds) const { return std::max(rounds, at_once()); }
 
   Rounds BalancedRounds(const std::vector<uint32_t>& alive, size_t count, Random& random) const {
     if (alive != order->variants) {

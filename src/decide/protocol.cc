@@ -75,6 +75,7 @@ void ReadConfig(const Field& fields, const Positions& positions, DecideConfig* c
   const Field canary = fields.At("canary");
   if (!canary->is_boolean()) fields.Read("canary", &config->canary);
   if (canary.value() == false) config->canary = 0;
+  fields.Read("rounds_at_once", &config->rounds_at_once);
   fields.Read("stop", &config->stop);
   fields.Read("objective", &config->objective);
   if (fields.Has("incumbent")) {

@@ -42,12 +42,17 @@ struct Pipe {
 };
 
 // The environment of the child: ours, and the numbers of its pipes.
-std::vector<std::string> ChildEnvironment(std::string_view role, int in, int out) {
-  const std::string prefix = absl::StrCat(
-      "XPLANE_TIME_", absl::AsciiStrToUpper(absl::string_view(role.data(), role.size())), "_");
-  std::vector<std::string> variables;
+std::vector<std::string> ChildEnvironment(const HarnessProcess::Options& options, int in, int out) {
+  const std::string prefix = absl::StrCat("XPLANE_TIME_", absl::AsciiStrToUpper(options.role), "_");
+  const auto is_replaced = [&](std::string_view ours) {
+    const std::string_view name = ours.substr(0, ours.find('=') + 1);
+    return ours.starts_with(prefix) ||
+           std::ranges::any_of(options.environment,
+                               [&](std::string_view each) { return each.starts_with(name); });
+  };
+  std::vector<std::string> variables = options.environment;
   for (char** each = environ; *each != nullptr; ++each) {
-    if (!std::string_view(*each).starts_with(prefix)) variables.emplace_back(*each);
+    if (!is_replaced(*each)) variables.emplace_back(*each);
   }
   variables.push_back(absl::StrCat(prefix, "IN=", in));
   variables.push_back(absl::StrCat(prefix, "OUT=", out));
@@ -120,7 +125,7 @@ absl::StatusOr<std::unique_ptr<HarnessProcess>> HarnessProcess::Start(const Opti
   }
   std::vector<std::string> command = options.command;
   std::vector<std::string> variables =
-      ChildEnvironment(options.role, to.read.get(), from.write.get());
+      ChildEnvironment(options, to.read.get(), from.write.get());
   const std::vector<char*> argv = Pointers(&command), environment = Pointers(&variables);
   const pid_t parent = getpid();
   harness.guard_ = fork();

@@ -233,6 +233,55 @@ std::string ConfirmationText(const Confirmation& of) {
                       " times its own", interval, rounds);
 }
 
+// "gpu 0, gpu 1 and 6 more"
+std::string NamesText(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 4;
+  const size_t shown = names.size() <= kMost + 1 ? names.size() : kMost;
+  std::string text =
+      Printable(absl::StrJoin(names.begin(), names.begin() + static_cast<ptrdiff_t>(shown), ", "));
+  if (shown < names.size()) absl::StrAppend(&text, " and ", names.size() - shown, " more");
+  return text;
+}
+
+// Whether several devices agree.
+std::vector<std::string> DeviceReasons(const TuneResult& result) {
+  std::vector<std::string> reasons;
+  if (!result.devices) return reasons;
+  const DeviceCheck& of = *result.devices;
+  for (const DeviceCheck::Lost& each : of.lost) {
+    reasons.push_back(absl::StrCat("The device ", Printable(each.device), " was lost: ",
+                                   BriefLine(each.message)));
+  }
+  if (of.classes.size() > 1) {
+    std::vector<std::string> classes;
+    for (const auto& each : of.classes) classes.push_back(absl::StrCat("[", NamesText(each), "]"));
+    reasons.push_back(absl::StrCat("There are ", of.classes.size(),
+                                   " classes of device, and one answer does not hold for all: ",
+                                   absl::StrJoin(classes, ", "), ". Tune each by itself."));
+  } else if (of.mde) {
+    uint64_t rounds = 0;
+    for (const DeviceCheck::Device& each : of.devices) rounds += each.rounds;
+    reasons.push_back(absl::StrCat("The ", of.devices.size(), " devices agree, in ", rounds,
+                                   " rounds of their own: a difference of ", PercentText(*of.mde),
+                                   " would have been seen."));
+  }
+  for (const DeviceCheck::Split& each : of.splits) {
+    reasons.push_back(absl::StrCat(
+        "Against the pick ", Printable(each.variant), " takes ", ChangeOrDash(each.ratio),
+        " % on ", NamesText(each.devices), ", and ", ChangeOrDash(each.others_ratio), " % on ",
+        NamesText(each.others), "."));
+  }
+  for (const DeviceCheck::Device& each : of.devices) {
+    if (each.verdict != "slow" && (each.verdict != "fast" || of.devices.size() == 2)) continue;
+    reasons.push_back(absl::StrCat(Printable(each.name), " is ", each.verdict, ": ",
+                                   ChangeOrDash(each.ratio), " % (", IntervalText(each.lo, each.hi),
+                                   ") in time against the ",
+                                   of.devices.size() > 2 ? "median" : "other",
+                                   ", of the same variants."));
+  }
+  return reasons;
+}
+
 std::vector<std::string> Reasons(const TuneResult& result) {
   std::vector<std::string> reasons;
   if (result.search) reasons.push_back(SearchText(*result.search));
@@ -242,6 +291,7 @@ std::vector<std::string> Reasons(const TuneResult& result) {
   reasons.push_back(RegretText(result));
   if (result.confirmation) reasons.push_back(ConfirmationText(*result.confirmation));
   for (const TailFlag& flag : result.tail_flags) reasons.push_back(TailText(flag));
+  for (std::string& each : DeviceReasons(result)) reasons.push_back(std::move(each));
   reasons.push_back(absl::StrCat(Counted(static_cast<uint64_t>(result.runs), "run"), " in ",
                                  Counted(result.rounds, "round"), ", session ", result.session,
                                  "."));

@@ -7,6 +7,7 @@
 #include "json/json.h"
 #include "power/machine.h"
 #include "status.h"
+#include "tune/harness_fleet.h"
 #include "tune/outcome_json.h"
 
 namespace xplane_time {
@@ -83,14 +84,14 @@ std::optional<int64_t> WeightedMean(std::span<const Workload> workloads,
 }
 
 // The same order on every workload; times are weighted means.
-absl::StatusOr<RoundTimes> RunWorkloads(const Measuring& of, int64_t batch, int64_t round,
+absl::StatusOr<RoundTimes> RunWorkloads(const std::vector<Workload>& workloads, Harness* harness,
+                                        int64_t batch, int64_t round,
                                         std::span<const Configuration* const> order) {
-  const std::vector<Workload>& workloads = of.options.workloads;
-  if (workloads.empty()) return of.harness->RunRound(batch, round, "", order);
+  if (workloads.empty()) return harness->RunRound(batch, round, "", order);
   RoundTimes all;
   all.slots.resize(order.size());
   for (const Workload& workload : workloads) {
-    ASSIGN_OR_RETURN(auto times, of.harness->RunRound(batch, round, workload.id, order));
+    ASSIGN_OR_RETURN(auto times, harness->RunRound(batch, round, workload.id, order));
     all.throttled |= times.throttled;
     all.notes_json = times.notes_json;
     for (size_t slot = 0; slot < order.size(); ++slot) {
@@ -172,6 +173,7 @@ absl::Status Measuring::Begin() {
       .config_json = DecideConfigJson(options.decide, options.incumbent, search),
       .seed = options.decide.seed,
       .device = info.device,
+      .devices = harness->Fleet() != nullptr ? harness->Fleet()->names() : std::vector<std::string>(),
       .device_locks = options.device_locks,
       .now_unix_s = options.now_unix_s,
       .resume = options.resume};
@@ -230,16 +232,50 @@ absl::Status Measuring::Prepare(std::span<TunedVariant> variants) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<RoundRecord> Measuring::Round(int64_t batch, int64_t round,
-                                             std::span<const Configuration* const> order) {
-  if (const RoundRecord* known = Stored(batch, round)) {
+absl::Status Measuring::Rounds(int64_t batch, std::span<const WantedRound> rounds,
+                               DoneCallback done) {
+  std::vector<const WantedRound*> missing;
+  for (const WantedRound& wanted : rounds) {
+    const RoundRecord* known = Stored(batch, wanted.round);
+    if (known == nullptr) {
+      missing.push_back(&wanted);
+      continue;
+    }
     RETURN_IF_ERROR(watcher->OnRecord(*known));
-    return *known;
+    RETURN_IF_ERROR(done(*known));
   }
+  if (HarnessFleet* const fleet = harness->Fleet()) {
+    std::vector<absl::StatusOr<RoundRecord>> records(missing.size());
+    std::vector<FleetJob> jobs;
+    for (const WantedRound* wanted : missing) jobs.push_back({wanted->device});
+    const auto work = [&](size_t job, const std::string& name, Harness* device) {
+      records[job] = Measured(device, batch, *missing[job]);
+      if (!records[job].ok()) return records[job].status();
+      std::string& notes = records[job]->notes_json;
+      notes = WithNote(notes, "device", name);
+      return absl::OkStatus();
+    };
+    return fleet->Run(jobs, work, [&](size_t job) {
+      RETURN_IF_ERROR(Keep(*records[job]));
+      return done(*records[job]);
+    });
+  }
+  for (const WantedRound* wanted : missing) {
+    ASSIGN_OR_RETURN(const auto record, Measured(harness, batch, *wanted));
+    RETURN_IF_ERROR(Keep(record));
+    RETURN_IF_ERROR(done(record));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RoundRecord> Measuring::Measured(Harness* device, int64_t batch,
+                                                const WantedRound& wanted) const {
+  const auto& order = wanted.order;
   if (options.stopped()) return absl::CancelledError("stopped");
-  ASSIGN_OR_RETURN(auto times, RunWorkloads(*this, batch, round, order));
+  ASSIGN_OR_RETURN(auto times,
+                   RunWorkloads(options.workloads, device, batch, wanted.round, order));
   RoundRecord record = {.batch = batch,
-                        .round = round,
+                        .round = wanted.round,
                         .discarded = times.throttled,
                         .notes_json = NotesWith(times, order)};
   for (size_t slot = 0; slot < order.size(); ++slot) {
@@ -260,10 +296,13 @@ absl::StatusOr<RoundRecord> Measuring::Round(int64_t batch, int64_t round,
     }
     if (!ObjectiveValue(objective, sample).has_value()) return NoEnergy(objective, info);
   }
+  return record;
+}
+
+absl::Status Measuring::Keep(const RoundRecord& record) {
   RETURN_IF_ERROR(Append(record));
   TakeNotes(record);
-  RETURN_IF_ERROR(watcher->OnRecord(record));
-  return record;
+  return watcher->OnRecord(record);
 }
 
 std::vector<Configuration> ConfigurationsOf(std::span<const TunedVariant> variants) {

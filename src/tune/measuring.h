@@ -8,6 +8,7 @@
 //                comparison with the baseline at the end
 //   1, 2, ...    the decider's
 //   10^9, ...    stages of a search: round 0 is what the stage is of, then its rounds
+//   2 * 10^9     whether several devices agree (device_check.h)
 #pragma once
 
 #include <chrono>
@@ -30,13 +31,25 @@ namespace xplane_time {
 
 inline constexpr int64_t kOwnBatch = 0, kPreparation = 0, kFirstConfirmation = 1;
 inline constexpr int64_t kFirstSearchBatch = 1'000'000'000, kStageHead = 0;
+inline constexpr int64_t kDeviceBatch = 2'000'000'000;
 
 // Of the decider.
 inline bool IsRaceBatch(int64_t batch) { return batch > kOwnBatch && batch < kFirstSearchBatch; }
 
+inline bool IsSearchBatch(int64_t batch) {
+  return batch >= kFirstSearchBatch && batch < kDeviceBatch;
+}
+
 // What the objective makes of a sample: t_ps, energy_uj, or their product.
 // None: it failed, or an energy that is needed is missing or 0.
 std::optional<double> ObjectiveValue(Objective objective, const SampleRecord& sample);
+
+// A round to measure, on this device or, where it is empty, on any.
+struct WantedRound {
+  int64_t round = 0;
+  std::vector<const Configuration*> order = {};
+  std::string device = {};
+};
 
 struct Measuring {
   // Says hello, and finds the session again or begins one.
@@ -48,9 +61,16 @@ struct Measuring {
   absl::Status Prepare(std::span<TunedVariant> variants);
   absl::Status Append(const RoundRecord& record) { return store->Append(session, record).status(); }
   void TakeNotes(const RoundRecord& round);
-  // What is stored of the round, or what `order` takes now. Errors: Cancelled between rounds.
-  absl::StatusOr<RoundRecord> Round(int64_t batch, int64_t round,
-                                    std::span<const Configuration* const> order);
+  // What is stored of each round, or what it takes now, on several devices at once where there are
+  // several: then in any order. One that wants a device that is lost is left out. Errors: Cancelled
+  // between rounds; of `done`, after which no other begins.
+  using DoneCallback = absl::FunctionRef<absl::Status(const RoundRecord& record)>;
+  absl::Status Rounds(int64_t batch, std::span<const WantedRound> rounds, DoneCallback done);
+
+  // As it was measured now; nothing changes here.
+  absl::StatusOr<RoundRecord> Measured(Harness* device, int64_t batch,
+                                       const WantedRound& wanted) const;
+  absl::Status Keep(const RoundRecord& record);
 
   const TuneOptions& options;
   Harness* harness;

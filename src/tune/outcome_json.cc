@@ -65,6 +65,7 @@ TuneResult ResultOf(const TuneOutcome& outcome) {
                        .interrupted = outcome.interrupted,
                        .search = outcome.search,
                        .confirmation = outcome.confirmation,
+                       .devices = outcome.devices,
                        .tail_flags = outcome.tail_flags,
                        .p_best = verdict.p_best,
                        .regret = {Share(verdict.regret_est), Share(verdict.regret_hi)},
@@ -117,6 +118,7 @@ std::string DecideConfigJson(const DecideConfig& config, std::string_view incumb
                              std::string_view search) {
   Json out = ToJson(config);
   out["incumbent"] = json::TextOrNull(incumbent);
+  if (config.rounds_at_once == 1) out.erase("rounds_at_once");  // as sessions of before have it
   if (!search.empty()) out["search"] = search;
   return Dump(out);
 }

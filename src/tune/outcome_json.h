@@ -60,6 +60,7 @@ struct TuneResult {
   bool interrupted = false;
   std::optional<SearchReport> search = {};
   std::optional<Confirmation> confirmation = {};
+  std::optional<DeviceCheck> devices = {};  // of several
   std::vector<TailFlag> tail_flags = {};
   std::optional<double> p_best = {};
   Regret regret = {};
@@ -80,12 +81,16 @@ struct TuneResult {
 XPLANE_TIME_JSON_FIELDS(HarnessInfo, name, device, device_class, clock, driver, framework, flags,
                         code_hash)
 XPLANE_TIME_JSON_FIELDS(DecideConfig, alpha, tie_alpha, delta, stop, objective, incumbent, canary,
-                        seed)
+                        rounds_at_once, seed)
 XPLANE_TIME_JSON_FIELDS(VariantState, status, fingerprint, message, mem_bytes)
 XPLANE_TIME_JSON_FIELDS(SearchReport, strategy, searched, raced, stages, rounds, runs, proposed,
                         refused, repeated)
 XPLANE_TIME_JSON_FIELDS(Confirmation, baseline, rounds, metric, speedup, speedup_ci95)
 XPLANE_TIME_JSON_FIELDS(TailFlag, rival, what, pick, other)
+XPLANE_TIME_JSON_FIELDS(DeviceCheck::Device, name, rounds, ratio, lo, hi, verdict)
+XPLANE_TIME_JSON_FIELDS(DeviceCheck::Split, variant, devices, others, ratio, others_ratio, p)
+XPLANE_TIME_JSON_FIELDS(DeviceCheck::Lost, device, message)
+XPLANE_TIME_JSON_FIELDS(DeviceCheck, variants, devices, classes, splits, mde, lost)
 XPLANE_TIME_JSON_FIELDS(TuneResult::Regret, est, hi)
 XPLANE_TIME_JSON_FIELDS(TuneResult::Canary, rounds, ratio, ci, biased)
 XPLANE_TIME_JSON_FIELDS(TuneResult::Budget, runs, time_ps)
@@ -94,7 +99,7 @@ XPLANE_TIME_JSON_FIELDS(TuneResult::Row, id, params, status, message, mem_bytes,
                         search_failure, alias_of, ratio, ratio_ci, eliminated, samples, typical_ps,
                         typical_uj, p95_ratio, spike_rate)
 XPLANE_TIME_JSON_FIELDS(TuneResult, schema, pick, claim, objective, energy_kind, tied, stop_reason,
-                        interrupted, search, confirmation, tail_flags, p_best, regret, delta, mde,
+                        interrupted, search, confirmation, devices, tail_flags, p_best, regret, delta, mde,
                         canary, budget, runs, rounds, rule, seed, session, resumed, harness,
                         variants)
 

@@ -131,16 +131,18 @@ class SearchRun {
         stats::RandomFor(options_.decide.seed, kSearchStream, stage * kPasses + pass);
     random.Shuffle(due);
     const size_t rounds = (due.size() + kBlockRuns - 1) / kBlockRuns;
+    std::vector<WantedRound> wanted(rounds);
     for (size_t i = 0; i < rounds; ++i) {
-      std::vector<const Configuration*> order;
+      wanted[i].round = (*round)++;
       for (size_t k = due.size() * i / rounds; k < due.size() * (i + 1) / rounds; ++k) {
-        order.push_back(&variants_[due[k]].configuration);
+        wanted[i].order.push_back(&variants_[due[k]].configuration);
       }
-      ASSIGN_OR_RETURN(auto record, measuring_.Round(batch, (*round)++, order));
+    }
+    return measuring_.Rounds(batch, wanted, [&](const RoundRecord& record) {
       Take(record);
       measuring_.watcher->OnSearching(report_, due.size());
-    }
-    return absl::OkStatus();
+      return absl::OkStatus();
+    });
   }
 
   void Take(const RoundRecord& record) {

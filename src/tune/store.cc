@@ -242,18 +242,24 @@ absl::Status Lock(const std::string& path, std::string_view name, std::string_vi
 // The device for all stores, the session and the device in this one.
 absl::Status LockAll(const std::string& store, const SessionSpec& spec, TuneSession* session) {
   constexpr char kOther[] = "; wait for it, stop it, or use another store";
-  if (!spec.device_locks.empty()) {
-    RETURN_IF_ERROR(Lock(spec.device_locks, spec.device,
-                         Cat("the device ", spec.device, " is in use by another tuning, of "),
+  std::vector<std::string> devices = spec.devices;
+  if (devices.empty()) devices.push_back(spec.device);
+  for (const std::string& device : devices) {
+    if (spec.device_locks.empty()) break;
+    RETURN_IF_ERROR(Lock(spec.device_locks, device,
+                         Cat("the device ", device, " is in use by another tuning, of "),
                          Cat(" (", spec.device_locks, "); one at a time: wait for it, or stop it"),
                          session));
   }
   const std::string file = store + "-lock";
   RETURN_IF_ERROR(
       Lock(file, LockName(spec), store + ": this session is in use by ", kOther, session));
-  if (spec.device.empty()) return absl::OkStatus();
-  return Lock(file, "device:" + spec.device,
-              Cat(store, ": the device \"", spec.device, "\" is in use by "), kOther, session);
+  for (const std::string& device : devices) {
+    if (device.empty()) continue;
+    RETURN_IF_ERROR(Lock(file, "device:" + device,
+                         Cat(store, ": the device \"", device, "\" is in use by "), kOther, session));
+  }
+  return absl::OkStatus();
 }
 
 // --- Sessions.

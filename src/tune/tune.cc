@@ -11,6 +11,8 @@
 #include "stats/distributions.h"
 #include "stats/location.h"
 #include "status.h"
+#include "tune/device_check.h"
+#include "tune/harness_fleet.h"
 #include "tune/measuring.h"
 #include "tune/outcome_json.h"
 #include "tune/search_run.h"
@@ -90,6 +92,7 @@ class Tuning {
     RETURN_IF_ERROR(Search());
     RETURN_IF_ERROR(OpenDecider());
     RETURN_IF_ERROR(Decide());
+    RETURN_IF_ERROR(CheckDevices());
     return Confirm();
   }
 
@@ -146,7 +149,7 @@ class Tuning {
     if (outcome_.search.has_value()) outcome_.search->raced = measured_.size();
     if (measured_.empty()) return absl::OkStatus();
     for (const auto& [number, record] : measuring_.stored) {
-      if (IsRaceBatch(record.batch)) results_.push_back(ResultOf(places_, record));
+      if (IsRaceBatch(record.batch)) TakeRace(record);
     }
     outcome_.rounds_before = results_.size();
     DecideConfig config = options_.decide;
@@ -192,25 +195,69 @@ class Tuning {
     }
     while (const Batch* next = decider_->Next()) {
       const Batch batch = *next;
+      const auto number = static_cast<int64_t>(batch.batch);
+      std::vector<WantedRound> wanted;
       for (size_t i = 0; i < batch.rounds.size(); ++i) {
-        const auto number = static_cast<int64_t>(batch.batch);
         const auto round = static_cast<int64_t>(i);
-        if (measuring_.Stored(number, round) != nullptr) continue;
-        ASSIGN_OR_RETURN(auto record, Measure(number, round, batch.rounds[i]));
-        results_.push_back(ResultOf(places_, record));
+        if (measuring_.Stored(number, round) == nullptr) {
+          wanted.push_back(Wanted(round, batch.rounds[i]));
+        }
+      }
+      RETURN_IF_ERROR(measuring_.Rounds(number, wanted, [&](const RoundRecord& record) {
+        TakeRace(record);
         RETURN_IF_ERROR(decider_->Fold(results_.back()).status());
         measuring_.watcher->OnRound(*decider_, outcome_.variants);
-      }
+        return absl::OkStatus();
+      }));
     }
     outcome_.verdict = decider_->verdict();
     return absl::OkStatus();
   }
 
-  absl::StatusOr<RoundRecord> Measure(int64_t batch, int64_t round,
-                                      std::span<const uint32_t> variants) {
-    std::vector<const Configuration*> order;
-    for (const uint32_t variant : variants) order.push_back(measured_[variant]);
-    return measuring_.Round(batch, round, order);
+  void TakeRace(const RoundRecord& record) {
+    results_.push_back(ResultOf(places_, record));
+    if (measuring_.harness->Fleet() == nullptr) return;
+    race_.push_back({json::TextOf(json::Parse(record.notes_json), "device").value_or(""),
+                     LogTimesOf(record)});
+  }
+
+  DevicePlan::LogTimes LogTimesOf(const RoundRecord& record) const {
+    DevicePlan::LogTimes log_times;
+    for (const SampleRecord& sample : record.samples) {
+      const auto place = PlaceOf(places_, sample.variant);
+      const auto value = ObjectiveValue(ConfirmedBy(options_.decide.objective), sample);
+      if (record.discarded || !place.has_value() || !value.has_value()) continue;
+      log_times.emplace(*place, std::log(*value));
+    }
+    return log_times;
+  }
+
+  WantedRound Wanted(int64_t round, std::span<const uint32_t> variants) const {
+    WantedRound wanted = {.round = round};
+    for (const uint32_t variant : variants) wanted.order.push_back(measured_[variant]);
+    return wanted;
+  }
+
+  // Whether all devices would have chosen the same.
+  absl::Status CheckDevices() {
+    HarnessFleet* const fleet = measuring_.harness->Fleet();
+    const auto pick = outcome_.verdict.pick;
+    if (fleet == nullptr || !pick.has_value()) return absl::OkStatus();
+    DevicePlan plan(fleet->names(), options_.decide, *pick, race_);
+    for (auto next = plan.Next(); !next.empty(); next = plan.Next()) {
+      std::vector<WantedRound> wanted;
+      for (const DevicePlan::Round& each : next) {
+        wanted.push_back(Wanted(each.round, each.order));
+        wanted.back().device = each.device;
+      }
+      RETURN_IF_ERROR(measuring_.Rounds(kDeviceBatch, wanted, [&](const RoundRecord& record) {
+        plan.Take(record.round, LogTimesOf(record));
+        return absl::OkStatus();
+      }));
+    }
+    outcome_.devices = plan.Found([&](uint32_t place) { return measured_[place]->id; });
+    outcome_.devices->lost = fleet->lost();
+    return absl::OkStatus();
   }
 
   std::optional<uint32_t> Baseline() const {
@@ -223,16 +270,20 @@ class Tuning {
     if (!baseline.has_value() || !pick.has_value() || *baseline == *pick) return absl::OkStatus();
     const Objective metric = ConfirmedBy(options_.decide.objective);
     std::vector<double> log_ratios;
+    std::vector<WantedRound> wanted;
     for (uint64_t i = 0; i < options_.confirmation_rounds; ++i) {
-      const int64_t round = kFirstConfirmation + static_cast<int64_t>(i);
       const std::vector<uint32_t> order =
           i % 2 == 0 ? std::vector{*pick, *baseline} : std::vector{*baseline, *pick};
-      ASSIGN_OR_RETURN(const auto record, Measure(kOwnBatch, round, order));
+      wanted.push_back(Wanted(kFirstConfirmation + static_cast<int64_t>(i), order));
+    }
+    uint64_t done = 0;
+    RETURN_IF_ERROR(measuring_.Rounds(kOwnBatch, wanted, [&](const RoundRecord& record) {
       if (const auto ratio = LogSpeedup(record, metric, measured_[*pick]->id); ratio) {
         log_ratios.push_back(*ratio);
       }
-      measuring_.watcher->OnConfirming(i + 1, options_.confirmation_rounds);
-    }
+      measuring_.watcher->OnConfirming(++done, options_.confirmation_rounds);
+      return absl::OkStatus();
+    }));
     outcome_.confirmation = ConfirmationOf(log_ratios, metric, measured_[*baseline]->id);
     return absl::OkStatus();
   }
@@ -271,6 +322,7 @@ class Tuning {
   const char* spent_ = nullptr;                 // the budget that nothing is left of
   std::optional<Decider> decider_;              // none: no variant can be measured
   std::vector<RoundResult> results_;            // of the race
+  std::vector<DevicePlan::RaceRound> race_;     // the same, of several devices
   Places places_;                               // in the decider's space, by id
   std::vector<const Configuration*> measured_;  // by place in the decider's space
 };
@@ -345,7 +397,7 @@ absl::Status TakeVariants(std::span<const RoundRecord> rounds,
   std::optional<SearchReport>& search = outcome->search;
   for (const RoundRecord& record : rounds) {
     const bool is_start = record.batch == kOwnBatch && record.round == kPreparation;
-    if (!is_start && record.batch < kFirstSearchBatch) continue;
+    if (!is_start && !IsSearchBatch(record.batch)) continue;
     if (!is_start && !search.has_value()) search.emplace();
     if (!is_start && record.round != kStageHead) {
       // How much was searched; not what was found.

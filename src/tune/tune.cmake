@@ -1,11 +1,13 @@
 # Search spaces, and the store of what was measured. SQLite stays inside store*.cc.
 add_library(xplane_time_tune STATIC
+  tune/device_check.cc
   tune/device_settings.cc
   tune/device_state.cc
   tune/energy_block.cc
   tune/energy_harness.cc
   tune/expression.cc
   tune/harness_protocol.cc
+  tune/harness_fleet.cc
   tune/measuring.cc
   tune/outcome_json.cc
   tune/process_harness.cc

@@ -1,0 +1,222 @@
+#include "tune/harness_fleet.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "status.h"
+
+namespace xplane_time {
+namespace {
+
+// In what it differs from the first: times of both cannot be pooled.
+std::string Difference(const HarnessInfo& first, const HarnessInfo& other) {
+  constexpr std::pair<const char*, std::string HarnessInfo::*> kParts[] = {
+      {"device_class", &HarnessInfo::device_class}, {"clock", &HarnessInfo::clock},
+      {"driver", &HarnessInfo::driver},             {"versions", &HarnessInfo::framework},
+      {"flags", &HarnessInfo::flags},               {"code_hash", &HarnessInfo::code_hash}};
+  for (const auto& [what, part] : kParts) {
+    if (first.*part == other.*part) continue;
+    return absl::StrCat(what, " \"", other.*part, "\", and ", first.device, " has \"", first.*part,
+                        "\"");
+  }
+  return "";
+}
+
+}  // namespace
+
+HarnessFleet::HarnessFleet(std::vector<Member> members, Tell tell) : tell_(std::move(tell)) {
+  for (Member& each : members) {
+    devices_.push_back({.label = each.label, .name = each.label,
+                        .harness = std::move(each.harness)});
+  }
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    devices_[i].thread = std::thread([this, i] { Serve(i); });
+  }
+}
+
+HarnessFleet::~HarnessFleet() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_over_ = true;
+  }
+  for_devices_.notify_all();
+  for (Device& each : devices_) each.thread.join();
+}
+
+void HarnessFleet::Serve(size_t device) {
+  Device& own = devices_[device];
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    auto next = waiting_.end();
+    for_devices_.wait(lock, [&] {
+      next = std::ranges::find_if(waiting_, [&](size_t job) { return CanTake(own, job); });
+      return is_over_ || next != waiting_.end();
+    });
+    if (is_over_) break;
+    const size_t job = *next;
+    waiting_.erase(next);
+    ++running_;
+    const Work* const work = work_;
+    lock.unlock();
+    absl::Status status = (*work)(job, own.name, own.harness.get());
+    lock.lock();
+    --running_;
+    own.is_lost = !status.ok() && !absl::IsCancelled(status);
+    ended_.push_back({job, device, std::move(status)});
+    for_caller_.notify_one();
+  }
+  lock.unlock();
+  own.harness.reset();  // says bye
+}
+
+bool HarnessFleet::CanTake(const Device& device, size_t job) const {
+  const std::string& wanted = jobs_[job].device;
+  return !device.is_lost && (wanted.empty() || wanted == device.name);
+}
+
+absl::Status HarnessFleet::Run(std::span<const FleetJob> jobs, const Work& work, Done done) {
+  std::unique_lock lock(mutex_);
+  jobs_ = jobs;
+  work_ = &work;
+  for (size_t i = 0; i < jobs.size(); ++i) waiting_.push_back(i);
+  absl::Status status;
+  for (;;) {
+    std::erase_if(waiting_, [&](size_t job) {
+      return std::ranges::none_of(devices_, [&](const Device& each) { return CanTake(each, job); });
+    });
+    for_devices_.notify_all();
+    if (waiting_.empty() && running_ == 0 && ended_.empty()) return status;
+    for_caller_.wait(lock, [&] { return !ended_.empty(); });
+    const Ended ended = std::move(ended_.front());
+    ended_.pop_front();
+    absl::Status taken = TakeEnd(ended, done, &lock);
+    if (!taken.ok()) {
+      if (status.ok()) status = std::move(taken);
+      waiting_.clear();
+    }
+  }
+}
+
+absl::Status HarnessFleet::TakeEnd(const Ended& ended, Done done,
+                                   std::unique_lock<std::mutex>* lock) {
+  if (ended.status.ok()) {
+    lock->unlock();
+    absl::Status status = done(ended.job);
+    lock->lock();
+    return status;
+  }
+  if (absl::IsCancelled(ended.status) || living() == 0) return ended.status;
+  const std::string& name = devices_[ended.device].name;
+  const std::string message(ended.status.message());
+  lost_.push_back({name, message});
+  tell_(absl::StrCat("the device ", name, " is lost, and the others go on: ", message));
+  waiting_.push_front(ended.job);
+  return absl::OkStatus();
+}
+
+size_t HarnessFleet::living() const {
+  return static_cast<size_t>(std::ranges::count(devices_, false, &Device::is_lost));
+}
+
+absl::Status HarnessFleet::OnEach(const std::function<absl::Status(size_t device)>& work) {
+  std::vector<FleetJob> jobs;
+  for (const Device& each : devices_) jobs.push_back({each.name});
+  return Run(
+      jobs, [&](size_t job, const std::string&, Harness*) { return work(job); },
+      [](size_t) { return absl::OkStatus(); });
+}
+
+absl::StatusOr<HarnessInfo> HarnessFleet::Hello() {
+  std::vector<HarnessInfo> said(devices_.size());
+  RETURN_IF_ERROR(OnEach([&](size_t device) {
+    ASSIGN_OR_RETURN(said[device], devices_[device].harness->Hello());
+    return absl::OkStatus();
+  }));
+  const HarnessInfo* first = nullptr;
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    Device& device = devices_[i];
+    if (device.is_lost) continue;
+    if (!device.said_hello && said[i].device != device.label) {
+      device.name = said[i].device.empty() ? device.label
+                                           : absl::StrCat(said[i].device, " (", device.label, ")");
+    }
+    device.said_hello = true;
+    said[i].device = device.name;
+    if (first == nullptr) first = &said[i];
+    if (const std::string difference = Difference(*first, said[i]); !difference.empty()) {
+      return Unavailable("the devices are of different kinds: ", device.name, " has ", difference,
+                         "; tune each kind by itself");
+    }
+  }
+  HarnessInfo all = *first;
+  all.device = absl::StrJoin(names(), ", ");
+  return all;
+}
+
+std::vector<std::string> HarnessFleet::names() const {
+  std::vector<std::string> names;
+  for (const Device& each : devices_) {
+    if (each.said_hello) names.push_back(each.name);
+  }
+  return names;
+}
+
+absl::Status HarnessFleet::Prepare(std::span<const Configuration> variants, PreparedCallback done) {
+  std::mutex mutex;  // of what follows, and of `done`
+  std::vector<VariantState> states(variants.size());
+  std::vector<size_t> heard_of(variants.size(), 0);
+  std::vector<bool> told(variants.size(), false);
+  const size_t all = living();
+  const auto tell = [&](size_t variant) {
+    told[variant] = true;
+    done(variant, states[variant]);
+  };
+  RETURN_IF_ERROR(OnEach([&](size_t device) {
+    const Device& own = devices_[device];
+    return own.harness->Prepare(variants, [&](size_t variant, const VariantState& state) {
+      const std::lock_guard lock(mutex);
+      VariantState& of_all = states[variant];
+      if (heard_of[variant]++ == 0 || (of_all.status == "ok" && state.status != "ok")) {
+        of_all = state;
+        if (state.status != "ok") of_all.message = absl::StrCat(own.name, ": ", state.message);
+      }
+      if (heard_of[variant] == all) tell(variant);
+    });
+  }));
+  for (size_t i = 0; i < variants.size(); ++i) {  // of those that a lost device did not prepare
+    if (!told[i]) tell(i);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<VariantState> HarnessFleet::Verify(const Configuration& variant) {
+  std::vector<VariantState> states(devices_.size());
+  RETURN_IF_ERROR(OnEach([&](size_t device) {
+    ASSIGN_OR_RETURN(states[device], devices_[device].harness->Verify(variant));
+    return absl::OkStatus();
+  }));
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    if (devices_[i].is_lost || states[i].status == "ok") continue;
+    states[i].message = absl::StrCat(devices_[i].name, ": ", states[i].message);
+    return states[i];
+  }
+  return VariantState{};
+}
+
+absl::StatusOr<RoundTimes> HarnessFleet::RunRound(int64_t batch, int64_t round,
+                                                  std::string_view workload,
+                                                  std::span<const Configuration* const> order) {
+  absl::StatusOr<RoundTimes> times;
+  const FleetJob any;
+  RETURN_IF_ERROR(Run(
+      std::span(&any, 1),
+      [&](size_t, const std::string&, Harness* harness) {
+        times = harness->RunRound(batch, round, workload, order);
+        return times.status();
+      },
+      [](size_t) { return absl::OkStatus(); }));
+  return times;
+}
+
+}  // namespace xplane_time
