@@ -289,9 +289,9 @@ class TuneCommand : public Command {
       if (devices_.size() > kMaxRoundsAtOnce) {
         return UsageError("--devices: at most ", kMaxRoundsAtOnce);
       }
-      RETURN_IF_ERROR(Refuse(
-          {"--power-source", "--clock-mhz", "--power-cap-w"},
-          "is for one device; with --devices energies are those that the harness gives"));
+      RETURN_IF_ERROR(
+          Refuse({"--power-source", "--clock-mhz", "--power-cap-w"},
+                 "is for one device; with --devices energies are those that the harness gives"));
     }
     const bool has_baseline = !options_.baseline.empty() || !options_.incumbent.empty();
     if (!has_baseline && options_.confirmation_rounds > 0) {

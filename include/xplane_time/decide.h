@@ -20,8 +20,8 @@
 // information: only positions in the space and what the config names do.
 //
 // Not handled here: running anything, correctness of results, the fresh rounds after the
-// decision (the driver's), what differs between devices. docs/deciding.md has the method, its sources and
-// what it reached in simulation.
+// decision (the driver's), what differs between devices. docs/deciding.md has the method, its
+// sources and what it reached in simulation.
 //
 // Units: t_ps picoseconds, energy_uj microjoules; ratios are time over time (or energy, or
 // their product, as the objective says), 1.01 is 1 % slower. Not thread-safe; a const Decider

@@ -60,7 +60,7 @@ struct SessionSpec {
   std::string space_hash = {};     // SpaceHash
   std::string config_json = "{}";  // of the decision, without its budget
   uint64_t seed = 0;
-  std::string device = {};  // measured on; locked for the session unless empty
+  std::string device = {};                // measured on; locked for the session unless empty
   std::vector<std::string> devices = {};  // where it is several: each of them is locked
   // A file of this machine with a lock for each device, whatever the store; empty: none.
   std::string device_locks = {};

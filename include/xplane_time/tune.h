@@ -16,8 +16,8 @@
 // stages, after which few are left; then the decider's batches, each round stored before it
 // counts; then fresh rounds of the pick against the baseline, which took no part in the
 // choice. Of several devices each round runs on one, with all its variants; at the end some more
-// show whether the devices agree. Each round is stored once, in one transaction: a run that was killed goes on where
-// it was, whatever killed it.
+// show whether the devices agree. Each round is stored once, in one transaction: a run that was
+// killed goes on where it was, whatever killed it.
 //
 // Times are integers of picoseconds: with several workloads the weighted mean of theirs.
 // One thread, and with a HarnessFleet one for each of its devices; a harness is for one Tune at a
@@ -199,9 +199,9 @@ struct DeviceCheck {
   struct Device {
     std::string name;
     uint64_t rounds = 0;
-    // Its time over the median of all devices', or of two over the other's, of the same variants; an
-    // interval that holds for all devices together in 99 % (alpha), and what it proves: slow, fast,
-    // typical or cannot_tell.
+    // Its time over the median of all devices', or of two over the other's, of the same variants;
+    // an interval that holds for all devices together in 99 % (alpha), and what it proves: slow,
+    // fast, typical or cannot_tell.
     std::optional<double> ratio = {}, lo = {}, hi = {};
     std::string verdict = "cannot_tell";
   };

@@ -71,6 +71,8 @@ struct TunedEntry {
   std::string claim;                 // of the verdict: winner, pick or tie
   std::string evidence_json = "{}";  // the verdict without its lists
   int64_t recorded_unix_s = 0;
+  // Where devices of one class need answers of their own: by name, those that this one is for.
+  std::vector<std::string> devices = {};
 };
 
 struct TunedMatch {
@@ -86,8 +88,9 @@ class TunedTable {
   static absl::StatusOr<TunedTable> FromJson(std::string_view text, std::string_view source,
                                              std::vector<Fallback> fallbacks = DefaultFallbacks());
 
+  // Of entries for some devices only the one for `device`; before those for all, level by level.
   // Stays valid when the table is moved.
-  std::optional<TunedMatch> Find(const TuneKey& key) const;
+  std::optional<TunedMatch> Find(const TuneKey& key, std::string_view device = {}) const;
   const std::vector<TunedEntry>& entries() const { return entries_; }
   // Only entries that Find can return, in a fixed order.
   std::string ToJson() const;

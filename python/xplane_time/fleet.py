@@ -24,10 +24,11 @@ from xplane_time import _core
 from xplane_time.errors import ArgumentError, Error
 from xplane_time.files import FileKind, PathText, new_file
 from xplane_time.fleet_executors import EXECUTORS, Task
+from xplane_time.fleet_tune import Answer, TuneReport, tune
 from xplane_time.results import Result
 from xplane_time.table import Table
 
-__all__ = ["Comparison", "FleetReport", "compare", "load", "summarize"]
+__all__ = ["Answer", "Comparison", "FleetReport", "TuneReport", "compare", "load", "summarize", "tune"]
 
 SUMMARY = FileKind("summary", b"xplane-time.summary.", 2)
 Executor = Literal["processes", "ray", "serial"]

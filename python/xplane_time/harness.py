@@ -35,7 +35,9 @@ from typing import Any, NamedTuple, Protocol
 
 from xplane_time.errors import ArgumentError
 
-__all__ = ["WrongResultError", "serve", "serve_jax", "wall_timer"]
+__all__ = ["WrongResultError", "code_hash_of", "serve", "serve_jax", "wall_timer"]
+
+CODE_HASH = "XPLANE_TIME_CODE_HASH"
 
 Params = dict[str, Any]
 Message = dict[str, Any]
@@ -63,6 +65,7 @@ def serve(
     device_class: str = "",
     driver: str = "",
     versions: Mapping[str, str] | None = None,
+    code_hash: str = "",
     parallel_prepare: int = 1,
     metrics: Callable[[Params], Mapping[str, Any]] | None = None,
     energy: Callable[[Params], float | None] | None = None,
@@ -80,13 +83,16 @@ def serve(
     `xplane-time grid`: `accuracy`, `peak_rss_bytes`, any others. `energy(params)`, likewise, gives
     the microjoules of one of these calls, None where they are not known: `timer` can read a meter
     before and after `run`, and `energy` tell the difference.
-    The rest says what times hold for: `device_class` is the processor where it is not given.
+    The rest says what times hold for: `device_class` is the processor where it is not given, and
+    `code_hash` (code_hash_of()) that of this program's file.
 
     Errors: ArgumentError where there is no driver.
     """
     described = {
         "device": device, "device_class": device_class or processor(), "driver": driver,
         "clock": clock, "versions": {"python": platform.python_version(), **(versions or {})}}
+    if code_hash:
+        described["code_hash"] = code_hash
     variants = _Callables(build, reference, check, timer, metrics, energy)
     _Server(variants, described, parallel_prepare).run()
 
@@ -397,9 +403,17 @@ def processor() -> str:
     return platform.machine()
 
 
+def code_hash_of(*paths: str | os.PathLike[str]) -> str:
+    """Of what these files hold: what a tuned table knows the program by. Errors: OSError."""
+    whole = hashlib.sha256()
+    for path in paths:
+        whole.update(pathlib.Path(path).read_bytes())
+    return whole.hexdigest()[:16]
+
+
 def _code_hash() -> str:
-    """Of the program that serves; empty where it has no file."""
+    """Of the program that serves, or of who started it; empty where it has no file."""
     try:
-        return hashlib.sha256(pathlib.Path(sys.argv[0]).read_bytes()).hexdigest()[:16]
+        return os.environ.get(CODE_HASH) or code_hash_of(sys.argv[0])
     except OSError:
         return ""

@@ -11,6 +11,7 @@ True
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 import pathlib
@@ -49,10 +50,16 @@ class TunedTable:
 
     def __init__(self, entries: list[dict[str, Any]]) -> None:
         self.entries = sorted(entries, key=lambda entry: entry.get("recorded_unix_s", 0))
-        # Of several the latest stays.
+        # Of several the latest stays. One for some devices is for each of them.
         self._levels = {
-            level: {_key(entry, differs): entry for entry in self.entries}
+            level: {(_key(entry, differs), device): entry for entry in self.entries
+                    for device in entry.get("devices") or [""]}
             for level, differs in LEVELS.items()}
+
+    @property
+    def digest(self) -> str:
+        """Of what it holds: ranks that have the same one have the same table."""
+        return hashlib.sha256(json.dumps(self.entries, sort_keys=True).encode()).hexdigest()
 
     def lookup(
         self,
@@ -65,19 +72,58 @@ class TunedTable:
         code_hash: str = "",
         protocol_hash: str = "",
         objective: str = "time",
+        device: str = "",
     ) -> TunedMatch | None:
         """The best configuration for this; None: nothing was tuned for it, take the default.
 
-        What is not given differs from what was measured: then the level says so.
+        What is not given differs from what was measured: then the level says so. An entry that is
+        for some devices only (they need answers of their own) is found by their name, `device`.
         """
         asked = {"workload": workload, "device_class": device_class, "driver": driver,
                  "framework": framework, "flags": flags, "code_hash": code_hash,
                  "protocol_hash": protocol_hash, "objective": objective}
         for level, differs in LEVELS.items():
-            entry = self._levels[level].get(_key(asked, differs))
-            if entry is not None:
-                return TunedMatch(dict(entry["params"]), level, entry)
+            for name in (device, ""):
+                entry = self._levels[level].get((_key(asked, differs), name))
+                if entry is not None:
+                    return TunedMatch(dict(entry["params"]), level, entry)
         return None
+
+    def require(self, workload: str, device_class: str, *, code_hash: str, device: str = "",
+                driver: str = "", framework: str = "", flags: str = "",
+                objective: str = "time") -> dict[str, Any]:
+        """The parameters that were tuned for this device and this program, as all ranks load them.
+
+        `code_hash`: of the program that was tuned (harness.code_hash_of()). What else is given must
+        agree, too. Errors: NothingFoundError: it was tuned for another device or program, with what
+        differs; then no rank may use it.
+        """
+        asked = {"code_hash": code_hash, "driver": driver, "framework": framework, "flags": flags}
+        match = self.lookup(workload, device_class, objective=objective, device=device, **asked)
+        if match is None:
+            raise from_status("FAILED_PRECONDITION", self._why_nothing(workload, device_class, objective,
+                                                                       device))
+        differs = [f"{name} {match.entry.get(name, '')!r}, not {wanted!r}"
+                   for name, wanted in asked.items()
+                   if (wanted or name == "code_hash") and match.entry.get(name, "") != wanted]
+        if differs:
+            raise from_status("FAILED_PRECONDITION", f"{workload} was tuned for another program: "
+                              f"{'; '.join(differs)}; tune it again")
+        return match.params
+
+    def _why_nothing(self, workload: str, device_class: str, objective: str, device: str) -> str:
+        own = [entry for entry in self.entries if entry["workload"] == workload
+               and entry.get("objective", "time") == objective]
+        if not own:
+            return (f"nothing is tuned for {workload} by {objective}; there are: "
+                    f"{', '.join(sorted({entry['workload'] for entry in self.entries})) or 'none'}")
+        of_class = [entry for entry in own if entry["device_class"] == device_class]
+        if not of_class:
+            classes = sorted({entry["device_class"] for entry in own})
+            return f"{workload} was tuned for {', '.join(classes)}, not for {device_class}; tune it there"
+        devices = sorted({name for entry in of_class for name in entry.get("devices", [])})
+        return (f"{workload} has an answer of its own for each class of device, and none for "
+                f"{device or 'no device'}; there are: {', '.join(devices)}")
 
     def __repr__(self) -> str:
         return f"TunedTable of {len(self.entries)} entries"
@@ -129,6 +175,9 @@ def _problem(entry: Any) -> str:
             return f".{name}: {entry[name]!r} is not a text"[:200]
     if not isinstance(entry["params"], dict):
         return ".params: is not an object"
+    devices = entry.get("devices", [])
+    if not isinstance(devices, list) or not all(isinstance(each, str) for each in devices):
+        return f".devices: {devices!r} is not a list of texts"[:200]
     recorded = entry.get("recorded_unix_s", 0)
     if not isinstance(recorded, int) or isinstance(recorded, bool):
         return f".recorded_unix_s: {recorded!r} is not a whole number"[:200]

@@ -124,8 +124,7 @@ absl::StatusOr<std::unique_ptr<HarnessProcess>> HarnessProcess::Start(const Opti
     if (!each->Open()) return Unavailable("no pipe for the ", options.name, ": ", strerror(errno));
   }
   std::vector<std::string> command = options.command;
-  std::vector<std::string> variables =
-      ChildEnvironment(options, to.read.get(), from.write.get());
+  std::vector<std::string> variables = ChildEnvironment(options, to.read.get(), from.write.get());
   const std::vector<char*> argv = Pointers(&command), environment = Pointers(&variables);
   const pid_t parent = getpid();
   harness.guard_ = fork();

@@ -29,10 +29,10 @@ class HarnessProcess {
  public:
   struct Options {
     std::vector<std::string> command;
-    std::string role = "harness";  // or "proposer": in XPLANE_TIME_HARNESS_IN
-    std::string name = role;       // in messages
+    std::string role = "harness";               // or "proposer": in XPLANE_TIME_HARNESS_IN
+    std::string name = role;                    // in messages
     std::vector<std::string> environment = {};  // "NAME=value", besides ours
-    std::string log_path = {};     // what it prints is appended there; empty: nowhere
+    std::string log_path = {};                  // what it prints is appended there; empty: nowhere
     // Told once where the log takes no more: what is lost.
     std::function<void(const std::string&)> tell = [](const std::string&) {};
     // Asked several times a second while something is waited for: true ends the wait.

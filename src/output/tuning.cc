@@ -249,8 +249,8 @@ std::vector<std::string> DeviceReasons(const TuneResult& result) {
   if (!result.devices) return reasons;
   const DeviceCheck& of = *result.devices;
   for (const DeviceCheck::Lost& each : of.lost) {
-    reasons.push_back(absl::StrCat("The device ", Printable(each.device), " was lost: ",
-                                   BriefLine(each.message)));
+    reasons.push_back(absl::StrCat("The device ", Printable(each.device),
+                                   " was lost: ", BriefLine(each.message)));
   }
   if (of.classes.size() > 1) {
     std::vector<std::string> classes;
@@ -266,18 +266,17 @@ std::vector<std::string> DeviceReasons(const TuneResult& result) {
                                    " would have been seen."));
   }
   for (const DeviceCheck::Split& each : of.splits) {
-    reasons.push_back(absl::StrCat(
-        "Against the pick ", Printable(each.variant), " takes ", ChangeOrDash(each.ratio),
-        " % on ", NamesText(each.devices), ", and ", ChangeOrDash(each.others_ratio), " % on ",
-        NamesText(each.others), "."));
+    reasons.push_back(absl::StrCat("Against the pick ", Printable(each.variant), " takes ",
+                                   ChangeOrDash(each.ratio), " % on ", NamesText(each.devices),
+                                   ", and ", ChangeOrDash(each.others_ratio), " % on ",
+                                   NamesText(each.others), "."));
   }
   for (const DeviceCheck::Device& each : of.devices) {
     if (each.verdict != "slow" && (each.verdict != "fast" || of.devices.size() == 2)) continue;
-    reasons.push_back(absl::StrCat(Printable(each.name), " is ", each.verdict, ": ",
-                                   ChangeOrDash(each.ratio), " % (", IntervalText(each.lo, each.hi),
-                                   ") in time against the ",
-                                   of.devices.size() > 2 ? "median" : "other",
-                                   ", of the same variants."));
+    reasons.push_back(
+        absl::StrCat(Printable(each.name), " is ", each.verdict, ": ", ChangeOrDash(each.ratio),
+                     " % (", IntervalText(each.lo, each.hi), ") in time against the ",
+                     of.devices.size() > 2 ? "median" : "other", ", of the same variants."));
   }
   return reasons;
 }

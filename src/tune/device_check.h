@@ -7,18 +7,17 @@
 //   while (!(next = plan.Next()).empty()) ...       // measure each, and Take() it
 //   plan.Found(id_of).classes                       // one, or several
 //
-// The pick and at most kRivals rivals, those that did best against it on any one device, run on every
-// device, in fresh rounds: those of the race chose the pick, and its luck on one device would look
-// like a difference. First kFirst
-// rounds a device tell the noise; then as many more, up to kMost, as show a difference of kShown
-// with 95 % probability.
+// The pick and at most kRivals rivals, those that did best against it on any one device, run on
+// every device, in fresh rounds: those of the race chose the pick, and its luck on one device would
+// look like a difference. First kFirst rounds a device tell the noise; then as many more, up to
+// kMost, as show a difference of kShown with 95 % probability.
 //
 // Of each rival: log ratios to the pick, round by round; centres of each device (Huber), and all
 // cuts of the devices into those with low and with high centres. A cut is tested by Scheffe's
-// method, which holds for cuts chosen after the data were seen: (|difference| - delta)^2 / (variance
-// (D - 1)) against F with D - 1 and Welch's degrees of freedom. p-values are adjusted for all rivals
-// (Holm), at the decision's alpha. The strongest cut makes two classes, and each is looked at again
-// by itself, with half of the alpha.
+// method, which holds for cuts chosen after the data were seen: (|difference| - delta)^2 /
+// (variance (D - 1)) against F with D - 1 and Welch's degrees of freedom. p-values are adjusted for
+// all rivals (Holm), at the decision's alpha. The strongest cut makes two classes, and each is
+// looked at again by itself, with half of the alpha.
 //
 // A device is slow, or fast, where its log times of the same variants against the median of all
 // devices', or of two against the other's, leave [-delta, delta], with intervals that hold for all

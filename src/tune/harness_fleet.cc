@@ -12,9 +12,12 @@ namespace {
 // In what it differs from the first: times of both cannot be pooled.
 std::string Difference(const HarnessInfo& first, const HarnessInfo& other) {
   constexpr std::pair<const char*, std::string HarnessInfo::*> kParts[] = {
-      {"device_class", &HarnessInfo::device_class}, {"clock", &HarnessInfo::clock},
-      {"driver", &HarnessInfo::driver},             {"versions", &HarnessInfo::framework},
-      {"flags", &HarnessInfo::flags},               {"code_hash", &HarnessInfo::code_hash}};
+      {"device_class", &HarnessInfo::device_class},
+      {"clock", &HarnessInfo::clock},
+      {"driver", &HarnessInfo::driver},
+      {"versions", &HarnessInfo::framework},
+      {"flags", &HarnessInfo::flags},
+      {"code_hash", &HarnessInfo::code_hash}};
   for (const auto& [what, part] : kParts) {
     if (first.*part == other.*part) continue;
     return absl::StrCat(what, " \"", other.*part, "\", and ", first.device, " has \"", first.*part,
@@ -27,8 +30,8 @@ std::string Difference(const HarnessInfo& first, const HarnessInfo& other) {
 
 HarnessFleet::HarnessFleet(std::vector<Member> members, Tell tell) : tell_(std::move(tell)) {
   for (Member& each : members) {
-    devices_.push_back({.label = each.label, .name = each.label,
-                        .harness = std::move(each.harness)});
+    devices_.push_back(
+        {.label = each.label, .name = each.label, .harness = std::move(each.harness)});
   }
   for (size_t i = 0; i < devices_.size(); ++i) {
     devices_[i].thread = std::thread([this, i] { Serve(i); });

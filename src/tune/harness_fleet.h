@@ -43,7 +43,8 @@ class HarnessFleet : public Harness {
   HarnessFleet(std::vector<Member> members, Tell tell);
   ~HarnessFleet() override;
 
-  // Of all: `device` has all names. Errors: Unavailable (they are of different kinds, or none works).
+  // Of all: `device` has all names. Errors: Unavailable (they are of different kinds, or none
+  // works).
   absl::StatusOr<HarnessInfo> Hello() override;
   // `done` is called in threads of the fleet, once at a time.
   absl::Status Prepare(std::span<const Configuration> variants, PreparedCallback done) override;
@@ -56,11 +57,10 @@ class HarnessFleet : public Harness {
   std::vector<std::string> names() const;
   std::vector<DeviceCheck::Lost> lost() const { return lost_; }
 
-  // `work` in a thread of the device's harness, `done` in this one, for each job that was done. A job
-  // of a device that is lost is left out. Errors: of `done`; Cancelled of `work`; of the last device.
-  // No other job begins after one.
-  using Work =
-      std::function<absl::Status(size_t job, const std::string& device, Harness* harness)>;
+  // `work` in a thread of the device's harness, `done` in this one, for each job that was done. A
+  // job of a device that is lost is left out. Errors: of `done`; Cancelled of `work`; of the last
+  // device. No other job begins after one.
+  using Work = std::function<absl::Status(size_t job, const std::string& device, Harness* harness)>;
   using Done = absl::FunctionRef<absl::Status(size_t job)>;
   absl::Status Run(std::span<const FleetJob> jobs, const Work& work, Done done);
 

@@ -173,7 +173,8 @@ absl::Status Measuring::Begin() {
       .config_json = DecideConfigJson(options.decide, options.incumbent, search),
       .seed = options.decide.seed,
       .device = info.device,
-      .devices = harness->Fleet() != nullptr ? harness->Fleet()->names() : std::vector<std::string>(),
+      .devices =
+          harness->Fleet() != nullptr ? harness->Fleet()->names() : std::vector<std::string>(),
       .device_locks = options.device_locks,
       .now_unix_s = options.now_unix_s,
       .resume = options.resume};
@@ -272,8 +273,7 @@ absl::StatusOr<RoundRecord> Measuring::Measured(Harness* device, int64_t batch,
                                                 const WantedRound& wanted) const {
   const auto& order = wanted.order;
   if (options.stopped()) return absl::CancelledError("stopped");
-  ASSIGN_OR_RETURN(auto times,
-                   RunWorkloads(options.workloads, device, batch, wanted.round, order));
+  ASSIGN_OR_RETURN(auto times, RunWorkloads(options.workloads, device, batch, wanted.round, order));
   RoundRecord record = {.batch = batch,
                         .round = wanted.round,
                         .discarded = times.throttled,

@@ -99,9 +99,9 @@ XPLANE_TIME_JSON_FIELDS(TuneResult::Row, id, params, status, message, mem_bytes,
                         search_failure, alias_of, ratio, ratio_ci, eliminated, samples, typical_ps,
                         typical_uj, p95_ratio, spike_rate)
 XPLANE_TIME_JSON_FIELDS(TuneResult, schema, pick, claim, objective, energy_kind, tied, stop_reason,
-                        interrupted, search, confirmation, devices, tail_flags, p_best, regret, delta, mde,
-                        canary, budget, runs, rounds, rule, seed, session, resumed, harness,
-                        variants)
+                        interrupted, search, confirmation, devices, tail_flags, p_best, regret,
+                        delta, mde, canary, budget, runs, rounds, rule, seed, session, resumed,
+                        harness, variants)
 
 TuneResult ResultOf(const TuneOutcome& outcome);
 std::string OutcomeJson(const TuneOutcome& outcome);

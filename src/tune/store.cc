@@ -4,12 +4,16 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <ranges>
+#include <set>
 #include <tuple>
 
 #include "absl/strings/ascii.h"
@@ -19,6 +23,7 @@
 #include "io/descriptor.h"
 #include "io/whole_file.h"
 #include "status.h"
+#include "tune/outcome_json.h"
 #include "tune/space_json.h"
 #include "tune/store_sqlite.h"
 
@@ -246,10 +251,9 @@ absl::Status LockAll(const std::string& store, const SessionSpec& spec, TuneSess
   if (devices.empty()) devices.push_back(spec.device);
   for (const std::string& device : devices) {
     if (spec.device_locks.empty()) break;
-    RETURN_IF_ERROR(Lock(spec.device_locks, device,
-                         Cat("the device ", device, " is in use by another tuning, of "),
-                         Cat(" (", spec.device_locks, "); one at a time: wait for it, or stop it"),
-                         session));
+    RETURN_IF_ERROR(Lock(
+        spec.device_locks, device, Cat("the device ", device, " is in use by another tuning, of "),
+        Cat(" (", spec.device_locks, "); one at a time: wait for it, or stop it"), session));
   }
   const std::string file = store + "-lock";
   RETURN_IF_ERROR(
@@ -257,7 +261,8 @@ absl::Status LockAll(const std::string& store, const SessionSpec& spec, TuneSess
   for (const std::string& device : devices) {
     if (device.empty()) continue;
     RETURN_IF_ERROR(Lock(file, "device:" + device,
-                         Cat(store, ": the device \"", device, "\" is in use by "), kOther, session));
+                         Cat(store, ": the device \"", device, "\" is in use by "), kOther,
+                         session));
   }
   return absl::OkStatus();
 }
@@ -465,6 +470,51 @@ std::string Evidence(const std::string& verdict_json) {
   return tune::CanonicalJson(out);
 }
 
+// What a session decided, and on which of several devices.
+struct Decided {
+  TunedEntry entry;
+  int64_t session = 0;
+  std::set<std::string> devices = {};  // none: one, whichever the harness took
+  bool is_divided = false;             // they are of several classes: it holds on none for sure
+};
+
+bool Overlap(const std::set<std::string>& a, const std::set<std::string>& b) {
+  return std::ranges::any_of(a, [&](const std::string& each) { return b.contains(each); });
+}
+
+// Of one key, in the order in which they were recorded: what a later one on the same devices has
+// replaced, but for a session that is asked for, and what holds nowhere, goes. Where devices need
+// answers of their own, each is for its own only.
+std::vector<Decided> ThatHold(std::vector<Decided> all, std::optional<int64_t> asked) {
+  std::vector<Decided> kept;
+  std::set<std::string> divided;
+  for (Decided& each : std::views::reverse(all)) {
+    const bool is_replaced =
+        each.session != asked && std::ranges::any_of(kept, [&](const Decided& later) {
+          return Overlap(later.devices, each.devices);
+        });
+    if (each.is_divided) {
+      const bool is_whole_since = std::ranges::any_of(kept, [&](const Decided& later) {
+        return std::ranges::includes(later.devices, each.devices);
+      });
+      if (!is_whole_since) divided.insert(each.devices.begin(), each.devices.end());
+    } else if (!is_replaced) {
+      kept.push_back(std::move(each));
+    }
+  }
+  const auto on_devices = [](const Decided& each) { return !each.devices.empty(); };
+  const auto first = std::ranges::find_if(kept, on_devices);
+  const bool agree = std::ranges::all_of(kept, [&](const Decided& each) {
+    return !on_devices(each) || each.entry.configuration.id == first->entry.configuration.id;
+  });
+  for (Decided& each : kept) {
+    if (agree && !Overlap(divided, each.devices)) continue;
+    each.entry.devices.assign(each.devices.begin(), each.devices.end());
+  }
+  std::ranges::reverse(kept);
+  return kept;
+}
+
 // The samples of a round. One of a workload whose sample is missing is left out: then the
 // checksum does not agree.
 absl::Status ReadSamples(const Database& db, int64_t round_id, RoundRecord* round) {
@@ -540,21 +590,31 @@ absl::StatusOr<std::vector<Configuration>> TuneStore::ReadVariants(int64_t sessi
 absl::StatusOr<TunedTable> TuneStore::Tuned(std::vector<Fallback> fallbacks,
                                             std::optional<int64_t> only_session) const {
   if (only_session.has_value()) RETURN_IF_ERROR(Session(*only_session).status());
-  std::vector<TunedEntry> entries;
+  std::map<std::string, std::vector<Decided>> by_key;
   const auto add = [&](const Statement& row) -> absl::StatusOr<bool> {
-    TunedEntry& entry = entries.emplace_back();
+    Decided decided;
+    auto& [entry, session, devices, is_divided] = decided;
     Configuration& pick = entry.configuration;
     std::string verdict_json;
-    int64_t session = 0;
     std::optional<int64_t> of_variant, of_verdict;
     row.Read(PartsOf(entry.key), &pick.id, &pick.params_json, &pick.mem_bytes, &entry.claim,
              &verdict_json, &entry.recorded_unix_s, &session, &of_variant, &of_verdict);
     entry.evidence_json = Evidence(verdict_json);
-    RETURN_IF_ERROR(
-        CheckRow(path(), session, "the variant that it picked", of_variant, ChecksumOf(pick)));
-    RETURN_IF_ERROR(
-        CheckRow(path(), session, "its verdict", of_verdict,
-                 ChecksumOf(pick.id, entry.claim, verdict_json, entry.recorded_unix_s)));
+    if (session == only_session.value_or(session)) {
+      RETURN_IF_ERROR(
+          CheckRow(path(), session, "the variant that it picked", of_variant, ChecksumOf(pick)));
+      RETURN_IF_ERROR(
+          CheckRow(path(), session, "its verdict", of_verdict,
+                   ChecksumOf(pick.id, entry.claim, verdict_json, entry.recorded_unix_s)));
+    }
+    const auto result = ReadTuneResult(verdict_json);
+    if (result.has_value() && result->devices.has_value()) {
+      for (const auto& each : result->devices->devices) devices.insert(each.name);
+      is_divided = result->devices->classes.size() > 1;
+    }
+    std::string key;
+    for (const auto& [name, member] : kKeyParts) key += Framed(entry.key.*member);
+    by_key[key].push_back(std::move(decided));
     return true;
   };
   // One that was stopped, or ran out of its budget, says nothing: what was decided stays.
@@ -564,9 +624,26 @@ absl::StatusOr<TunedTable> TuneStore::Tuned(std::vector<Fallback> fallbacks,
                    "s.id, v.crc32, d.crc32 "
                    "FROM verdict d JOIN session s ON s.id = d.session "
                    "JOIN variant v ON v.session = s.id AND v.variant = d.pick "
-                   "WHERE (?1 IS NULL OR s.id = ?1) AND d.id = (SELECT max(id) FROM verdict "
+                   "WHERE d.id = (SELECT max(id) FROM verdict "
                    "WHERE session = s.id AND claim IN ('winner', 'pick', 'tie')) ORDER BY d.id"),
-      add, only_session));
+      add));
+  std::vector<TunedEntry> entries;
+  for (auto& [key, decided] : by_key) {
+    const auto asked = std::ranges::find_if(decided, [&](const Decided& each) {
+      return each.session == only_session && each.is_divided;
+    });
+    if (asked != decided.end()) {
+      return FailedPrecondition(
+          path(), ": session ", *only_session,
+          " found several classes of device, and no one answer holds for all; "
+          "tune each class by itself, and export those sessions");
+    }
+    for (Decided& each : ThatHold(std::move(decided), only_session)) {
+      if (each.session == only_session.value_or(each.session)) {
+        entries.push_back(std::move(each.entry));
+      }
+    }
+  }
   if (entries.empty() && only_session.has_value()) {
     return FailedPrecondition(
         path(), ": session ", *only_session,

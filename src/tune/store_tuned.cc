@@ -25,6 +25,10 @@ std::string LevelKey(const TuneKey& key, const Fallback& fallback) {
   return out;
 }
 
+std::string OnDevice(std::string level_key, std::string_view device) {
+  return level_key.append("@").append(device);
+}
+
 void ReadEntry(const Field& field, TunedEntry* entry) {
   if (!field->is_object()) return tune::BadValue(field, "is not an object");
   for (const char* key : {"workload", "device_class", "params"}) {
@@ -40,6 +44,8 @@ void ReadEntry(const Field& field, TunedEntry* entry) {
     entry->evidence_json = tune::CanonicalJson(field.At("evidence").value());
   }
   field.Read("recorded_unix_s", &entry->recorded_unix_s);
+  if (!field.Has("devices")) return;
+  field.At("devices").Each([&](const Field& item) { item.Read(&entry->devices.emplace_back()); });
 }
 
 Json EntryJson(const TunedEntry& entry) {
@@ -49,6 +55,7 @@ Json EntryJson(const TunedEntry& entry) {
                {"evidence", tune::Stored(entry.evidence_json)},
                {"recorded_unix_s", entry.recorded_unix_s}};
   for (const auto& [name, member] : kKeyParts) json[name] = entry.key.*member;
+  if (!entry.devices.empty()) json["devices"] = entry.devices;
   return json;
 }
 
@@ -75,16 +82,21 @@ TunedTable::TunedTable(std::vector<TunedEntry> entries, std::vector<Fallback> fa
   for (const Fallback& fallback : fallbacks_) {
     auto& level = by_level_.emplace_back();
     for (uint32_t i = 0; i < entries_.size(); ++i) {
-      level[LevelKey(entries_[i].key, fallback)] = i;  // the last one stays
+      const std::string key = LevelKey(entries_[i].key, fallback);
+      if (entries_[i].devices.empty()) level[key] = i;  // the last one stays
+      for (const std::string& each : entries_[i].devices) level[OnDevice(key, each)] = i;
     }
   }
 }
 
-std::optional<TunedMatch> TunedTable::Find(const TuneKey& key) const {
+std::optional<TunedMatch> TunedTable::Find(const TuneKey& key, std::string_view device) const {
   for (size_t i = 0; i < by_level_.size(); ++i) {
-    const auto found = by_level_[i].find(LevelKey(key, fallbacks_[i]));
-    if (found == by_level_[i].end()) continue;
-    return TunedMatch{&entries_[found->second], &fallbacks_[i]};
+    const std::string level_key = LevelKey(key, fallbacks_[i]);
+    for (const std::string& each : {OnDevice(level_key, device), level_key}) {
+      const auto found = by_level_[i].find(each);
+      if (found == by_level_[i].end()) continue;
+      return TunedMatch{&entries_[found->second], &fallbacks_[i]};
+    }
   }
   return std::nullopt;
 }

@@ -217,8 +217,8 @@ class Tuning {
   void TakeRace(const RoundRecord& record) {
     results_.push_back(ResultOf(places_, record));
     if (measuring_.harness->Fleet() == nullptr) return;
-    race_.push_back({json::TextOf(json::Parse(record.notes_json), "device").value_or(""),
-                     LogTimesOf(record)});
+    race_.push_back(
+        {json::TextOf(json::Parse(record.notes_json), "device").value_or(""), LogTimesOf(record)});
   }
 
   DevicePlan::LogTimes LogTimesOf(const RoundRecord& record) const {

@@ -1,0 +1,159 @@
+"""A harness that is a callable, as a program: `python -m xplane_time.fleet_harness FILE`, whose pickle
+is that callable. And any harness, seen from its driver: a process with a pipe each way."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+import json
+import os
+import pickle
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Union
+
+from xplane_time.errors import ArgumentError, InputError
+from xplane_time.harness import CODE_HASH, code_hash_of
+
+__all__ = ["Harness", "HarnessProcess", "program_of"]
+
+# A command, or what calls serve() or serve_jax().
+Harness = Union[Sequence[str], Callable[[], object]]
+
+
+class Program:
+    """What a harness is started by, on any machine that has its command, or its modules."""
+
+    def __init__(self, command: list[str], pickled: bytes, code_hash: str) -> None:
+        self.command, self.pickled, self.code_hash = command, pickled, code_hash
+
+    def write(self, folder: str) -> list[str]:
+        """The command, for as long as the folder is there."""
+        if not self.pickled:
+            return self.command
+        path = os.path.join(folder, "harness.pickle")
+        with open(path, "wb") as file:
+            file.write(self.pickled)
+        return [sys.executable, "-m", __name__, path]
+
+    def environment(self) -> dict[str, str]:
+        return {CODE_HASH: self.code_hash} if self.pickled else {}
+
+
+def program_of(harness: Harness) -> Program:
+    """Errors: ArgumentError (neither a command nor a callable, or one that cannot be pickled)."""
+    if not callable(harness):
+        command = [] if isinstance(harness, str) else [str(each) for each in harness]
+        if not command:
+            raise ArgumentError("INVALID_ARGUMENT", "harness: a command as a list of texts, or a function "
+                                f"without parameters that calls serve(), not {harness!r}")
+        return Program(command, b"", "")
+    source = None
+    with contextlib.suppress(TypeError):
+        source = inspect.getsourcefile(inspect.unwrap(harness))
+    code_hash = code_hash_of(source) if source is not None and os.path.exists(source) else ""
+    return Program([], _pickled(harness), code_hash)
+
+
+def _pickled(harness: Callable[[], object]) -> bytes:
+    for name in ("cloudpickle", "ray.cloudpickle"):  # functions of notebooks and scripts, by value
+        with contextlib.suppress(ImportError):
+            by_value: bytes = importlib.import_module(name).dumps(harness)
+            return by_value
+    if getattr(harness, "__module__", "") == "__main__":
+        raise ArgumentError("INVALID_ARGUMENT", "harness: a function of a script or a notebook needs "
+                            "cloudpickle (pip install cloudpickle); one of a module needs nothing")
+    try:
+        return pickle.dumps(harness)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise ArgumentError("INVALID_ARGUMENT", f"harness: {error}; take a function of a module") from None
+
+
+class HarnessProcess:
+    """Lines to it and from it, by bytes. One thread sends, one receives."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        its_in, self._to = os.pipe()
+        self._from, its_out = os.pipe()
+        self._printed = tempfile.TemporaryFile()
+        self._received = b""
+        try:
+            self.process = subprocess.Popen(
+                command, pass_fds=(its_in, its_out), stdin=subprocess.DEVNULL, stdout=self._printed,
+                stderr=subprocess.STDOUT, start_new_session=True,
+                env={**os.environ, **environment, "XPLANE_TIME_HARNESS_IN": str(its_in),
+                     "XPLANE_TIME_HARNESS_OUT": str(its_out)})
+        except OSError as error:
+            os.close(self._to)
+            os.close(self._from)
+            raise InputError("UNAVAILABLE", f"{command[0]}: {error.strerror}") from None
+        finally:
+            os.close(its_in)
+            os.close(its_out)
+
+    def send(self, data: bytes) -> None:
+        """Errors: OSError: it is gone."""
+        while data:
+            data = data[os.write(self._to, data):]
+
+    def receive(self, wait_s: float) -> bytes | None:
+        """Whole lines, b"" where there were none in time; None: it closed its end."""
+        ready, _, _ = select.select([self._from], [], [], wait_s)
+        if not ready:
+            return b""
+        got = os.read(self._from, 1 << 20)
+        if not got:
+            return None
+        whole, newline, rest = (self._received + got).rpartition(b"\n")
+        self._received = rest
+        return whole + newline
+
+    def end(self, wait_s: float = 0) -> int:
+        """Ends it and what it started; its exit code, negative of a signal."""
+        try:
+            self.process.wait(wait_s)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(OSError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+        for pipe in (self._to, self._from):
+            with contextlib.suppress(OSError):
+                os.close(pipe)
+        return self.process.wait()
+
+    def last_words(self, most: int = 2000) -> str:
+        size = self._printed.seek(0, os.SEEK_END)
+        self._printed.seek(max(0, size - most))
+        return self._printed.read(most).decode(errors="replace").strip()
+
+
+def hello_of(command: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> dict[str, Any]:
+    """What it says it is, and it ends again. Errors: InputError."""
+    process = HarnessProcess(command, environment)
+    until, lines = time.monotonic() + timeout_s, b""
+    try:
+        process.send(b'{"v": 1, "type": "hello", "session": "", "workloads": []}\n')
+        while b"\n" not in lines and time.monotonic() < until:
+            got = process.receive(until - time.monotonic())
+            if got is None:
+                break
+            lines += got
+        said: dict[str, Any] = json.loads(lines.split(b"\n")[0])
+        process.send(b'{"v": 1, "type": "bye"}\n')
+        process.end(2)
+        return said
+    except (OSError, ValueError):
+        process.end()
+        words = process.last_words()
+        raise InputError("UNAVAILABLE", f"the harness {command[0]} did not say hello"
+                         + (f"; it printed last: {words}" if words else "")) from None
+
+
+if __name__ == "__main__":
+    with open(sys.argv[1], "rb") as opened:
+        pickle.load(opened)()

@@ -1,0 +1,178 @@
+"""A harness on another machine: an actor of Ray there, and here a program that passes lines on.
+
+`xplane-time tune` starts `python -m xplane_time.fleet_relay ADDRESS NAMESPACE FOLDER` for each
+device; its actor, which FOLDER names, starts the harness, and has the device for itself. Where the
+actor is lost, a round that was asked of it has been for nothing ("infra": nobody is to blame), and this
+ends; the driver starts it anew, Ray the actor. Where a variant was running then that was running at an
+earlier loss, too (FOLDER knows), nothing is said: the driver takes it for a crash of that variant.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+import tempfile
+import threading
+from typing import Any
+
+from xplane_time.fleet_harness import HarnessProcess, Program, hello_of
+
+__all__ = ["Actor"]
+
+ACTORS = "actors.json"  # by device
+_POLL_S = 2.0
+_ANSWERS = {"run_round": "result", "prepare": "prepared", "verify": "verified"}
+
+
+class Actor:
+    """Of one device. Its methods are called at once: one sends, one receives."""
+
+    def __init__(self, program: Program) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="xplane-time-")
+        self._command = program.write(self._folder.name)
+        self._environment = program.environment()
+        self._process: HarnessProcess | None = None
+
+    def where(self) -> str:
+        """"10.0.0.7/gpu3"; without a GPU the node alone."""
+        ray: Any = importlib.import_module("ray")
+        gpus = ray.get_gpu_ids()
+        node = ray.util.get_node_ip_address() or socket.gethostname()
+        return f"{node}/gpu{'+'.join(map(str, gpus))}" if gpus else node
+
+    def hello(self, device: str, timeout_s: float) -> dict[str, Any]:
+        return hello_of(self._command, {**self._environment, "XPLANE_TIME_DEVICE": device}, timeout_s)
+
+    def start(self, device: str) -> None:
+        self.stop()
+        self._process = HarnessProcess(self._command,
+                                       {**self._environment, "XPLANE_TIME_DEVICE": device})
+
+    def send(self, data: bytes) -> None:
+        if self._process is not None:
+            with contextlib.suppress(OSError):  # it is gone: receive() says so
+                self._process.send(data)
+
+    def receive(self) -> bytes | tuple[int, str]:
+        """Lines; or how it ended, and what it printed last."""
+        process = self._process
+        if process is None:
+            return (-signal.SIGKILL, "the device was started anew")
+        got = process.receive(_POLL_S)
+        if got is None:
+            return (process.end(_POLL_S), process.last_words())
+        return b"".join(map(_with_its_trace, got.splitlines(keepends=True)))
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.end()
+            self._process = None
+
+
+def _with_its_trace(line: bytes) -> bytes:
+    """A trace that is a file of this machine goes along."""
+    if b'"trace"' not in line:
+        return line
+    answer = json.loads(line)
+    path = answer.get("trace", {}).get("path")
+    if path:
+        with open(path, "rb") as file:
+            answer["trace"] = {"base64": base64.b64encode(file.read()).decode()}
+    return json.dumps(answer).encode() + b"\n"
+
+
+class _Relay:
+    def __init__(self, actor: Any, device: str, folder: str) -> None:
+        self._ray: Any = importlib.import_module("ray")
+        self._actor, self._device, self._folder = actor, device, folder
+        self._requests = os.fdopen(int(os.environ["XPLANE_TIME_HARNESS_IN"]), "rb")
+        self._answers = int(os.environ["XPLANE_TIME_HARNESS_OUT"])
+        self._asked: dict[int, dict[str, Any]] = {}  # requests that wait for their answer
+        self._running = ""                           # a variant
+
+    def run(self) -> None:
+        """Ends this process as the harness ended."""
+        try:
+            self._ray.get(self._actor.start.remote(self._device))
+            threading.Thread(target=self._pass_on, daemon=True).start()
+            while True:
+                got = self._ray.get(self._actor.receive.remote())
+                if not isinstance(got, bytes):
+                    break
+                self._answer(got)
+        except self._ray.exceptions.RayError as error:
+            self._tell_lost(str(error).splitlines()[0])
+            os._exit(1)
+        code, printed = got
+        print(printed, flush=True)
+        if code < 0:  # of a signal, and so does this
+            with contextlib.suppress(OSError):  # SIGKILL has no handler
+                signal.signal(-code, signal.SIG_DFL)
+            os.kill(os.getpid(), -code)
+        os._exit(code or 1)
+
+    def _pass_on(self) -> None:
+        for line in self._requests:
+            request = json.loads(line)
+            if request.get("type") in _ANSWERS:
+                self._asked[request["request"]] = request
+            self._actor.send.remote(line)
+            if request.get("type") == "bye":
+                with contextlib.suppress(Exception):
+                    self._ray.get(self._actor.receive.remote(), timeout=_POLL_S)
+                    self._ray.get(self._actor.stop.remote(), timeout=_POLL_S)
+                os._exit(0)
+        os._exit(0)
+
+    def _answer(self, lines: bytes) -> None:
+        out = b""
+        for line in lines.splitlines(keepends=True):
+            answer = json.loads(line)
+            if answer.get("type") == "hello":  # where it is, and not what that machine calls it
+                answer["device"] = self._device
+                line = json.dumps(answer).encode() + b"\n"
+            elif answer.get("type") == "slot":
+                order = self._asked.get(answer.get("request"), {}).get("order", [])
+                self._running = order[answer["slot"]] if answer.get("slot", 1 << 30) < len(order) else ""
+            else:
+                self._asked.pop(answer.get("request"), None)
+                self._running = ""
+            out += line
+        self._write(out)
+
+    def _tell_lost(self, why: str) -> None:
+        print(f"the device was lost: {why}", flush=True)
+        if self._running:
+            known = os.path.join(self._folder, hashlib.sha256(self._running.encode()).hexdigest())
+            if os.path.exists(known):
+                return
+            with open(known, "w", encoding="utf-8") as file:
+                file.write(self._running)
+        for number, request in list(self._asked.items()):
+            self._write(json.dumps({
+                "v": 1, "type": _ANSWERS[request["type"]], "request": number, "status": "infra",
+                "samples": [], "message": f"the device was lost: {why}"}).encode() + b"\n")
+
+    def _write(self, data: bytes) -> None:
+        while data:
+            data = data[os.write(self._answers, data):]
+
+
+def _main(address: str, namespace: str, folder: str) -> None:
+    ray: Any = importlib.import_module("ray")
+    ray.init(address=address, namespace=namespace, log_to_driver=False)
+    device = os.environ["XPLANE_TIME_DEVICE"]
+    with open(os.path.join(folder, ACTORS), encoding="utf-8") as file:
+        name = json.load(file)[device]
+    _Relay(ray.get_actor(name), device, folder).run()
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

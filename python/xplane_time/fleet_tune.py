@@ -1,0 +1,444 @@
+"""One tuning on several devices (docs/fleet.md).
+
+>>> from xplane_time import fleet
+>>> found = fleet.tune("space.json", ["python", "harness.py"], devices=8)       # doctest: +SKIP
+>>> found.params                                      # None where no one answer holds for all
+>>> found.save("tuned.lock.json")                     # for all ranks: xplane_time.tuned(...).require()
+
+`xplane-time tune --devices` measures and decides; here are the devices, of this machine or of a Ray cluster,
+and what follows from the answers.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import importlib
+import json
+import os
+import pathlib
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol, Union
+
+from xplane_time.errors import ArgumentError, Error, InputError
+from xplane_time.files import FileKind, PathText, new_file
+from xplane_time.fleet_harness import Harness, Program, hello_of, program_of
+
+__all__ = ["Answer", "TuneReport", "tune"]
+
+_LOCK = FileKind("tuned table", b'"schema"', 3)
+_STOPPED, _USAGE = 75, 64
+# What times of two devices must have in common, as the command has it.
+_KIND = ("device_class", "clock", "driver", "versions", "flags", "code_hash")
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What to take on these devices. `result`: what `tune --format json` says, of the session that
+    decided it; `params` None: nothing was decided."""
+
+    devices: tuple[str, ...]
+    params: dict[str, Any] | None
+    claim: str  # winner, tie, pick, undecided, all_failed
+    result: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class TuneReport:
+    """What fleet.tune found.
+
+    `answers`: one, where it holds on all devices. `classes`: devices that behave alike; several, where
+    a variant is proved to do differently well on some (`evidence`), or where they are of different
+    kinds. They may still have one answer. `slow`: devices that are proved slower than the others.
+    `lost`: those that went away, with why."""
+
+    answers: list[Answer]
+    classes: list[tuple[str, ...]]
+    evidence: list[Mapping[str, Any]]
+    slow: list[str]
+    lost: dict[str, str]
+    table: Mapping[str, Any] = dataclasses.field(repr=False)  # xplane-time.tuned.v1
+
+    @property
+    def params(self) -> dict[str, Any] | None:
+        """Of the one answer; None where there are several, or none."""
+        return self.answers[0].params if len(self.answers) == 1 else None
+
+    def save(self, path: PathText) -> None:
+        """The tuned table that all ranks load: xplane_time.tuned(path).require(...).
+        Errors: ArgumentError (nothing was decided; another file is there), OSError."""
+        if not self.table["entries"]:
+            raise ArgumentError("INVALID_ARGUMENT", "nothing was decided, and there is nothing to save")
+        with new_file(path, _LOCK) as file:
+            file.write_text(json.dumps(self.table, indent=1) + "\n", "utf-8")
+
+    def __str__(self) -> str:
+        lines = []
+        for answer in self.answers:
+            told = json.dumps(answer.params) if answer.params is not None else "nothing"
+            lines.append(f"{answer.claim}: {told} on {', '.join(answer.devices)}")
+        if len(self.classes) > 1:
+            lines.append(f"{len(self.classes)} classes of device: "
+                         + "; ".join(", ".join(each) for each in self.classes))
+        lines += [f"{json.dumps(each['params'])}: {_percent(each['ratio'])} on {', '.join(each['devices'])}, "
+                  f"{_percent(each['others_ratio'])} on {', '.join(each['others'])}, in time against the "
+                  "pick" for each in self.evidence if "params" in each]
+        lines += [f"slow: {each}" for each in self.slow]
+        lines += [f"lost: {device}: {why}" for device, why in self.lost.items()]
+        return "\n".join(lines)
+
+
+def tune(
+    space: PathText | Mapping[str, Any],
+    harness: Harness,
+    *,
+    strategy: Literal["merge", "split"] = "merge",
+    executor: Literal["processes", "ray"] = "processes",
+    devices: int | Sequence[str] | None = None,
+    store: PathText = "tune.db",
+    resume: bool = False,
+    search: str = "all",
+    stop: Literal["pick", "claim"] = "pick",
+    objective: str = "time",
+    delta: float = 0.005,
+    alpha: float = 0.01,
+    incumbent: str = "",
+    budget_runs: int | None = None,
+    calls: int = 1,
+    seed: int = 0,
+    slot_timeout_s: float = 60,
+    prepare_timeout_s: float = 600,
+    actor_options: Mapping[str, Any] | None = None,
+    on_message: Callable[[str], None] | None = None,
+) -> TuneReport:
+    """The fastest variant on several devices: one answer for all, or one for each class of device.
+
+    `space`: a file, or what is in it (docs/space.md). `harness`: a command, ["python", "harness.py"],
+    or a function without parameters that calls serve() or serve_jax(); it is started once a device, with
+    XPLANE_TIME_DEVICE in its environment. `devices`: how many, or their names (executor "processes": a
+    number is that of the GPU) [all GPUs, else one]. `executor`: "processes" (this machine) or "ray" (a
+    cluster; an actor has each device for itself; `actor_options` as {"num_gpus": 1}).
+
+    `strategy`: "merge" pools the rounds of all devices, each of which runs on one with all its
+    variants; where devices are found to be of several classes, each class is tuned by itself.
+    "split" tunes each device by itself from the start. Devices of different kinds are never pooled.
+
+    All rounds are kept in `store`; `resume` goes on where a run of the same question was stopped. A
+    device that is lost costs its round. `search`: --strategy of the command, the rest likewise.
+    Errors: ArgumentError, InputError (no device works), KeyboardInterrupt (Ctrl-C; what was
+    measured is kept).
+    """
+    if strategy not in ("merge", "split") or executor not in ("processes", "ray"):
+        raise ArgumentError("INVALID_ARGUMENT", 'strategy: "merge" or "split"; executor: "processes" or '
+                            f'"ray"; not {strategy!r} with {executor!r}')
+    if devices is not None and (devices < 1 if isinstance(devices, int) else not devices):
+        raise ArgumentError("INVALID_ARGUMENT", "devices: at least one")
+    given: dict[str, Any] = {
+        "strategy": search, "stop": stop, "objective": objective, "delta": f"{delta * 100}%",
+        "alpha": f"{alpha * 100}%", "incumbent": incumbent or None, "budget-runs": budget_runs,
+        "calls": calls, "seed": seed, "slot-timeout": slot_timeout_s,
+        "prepare-timeout": prepare_timeout_s, "store": os.fspath(store)}
+    options = [f"--{name}={value}" for name, value in given.items() if value is not None]
+    if resume:
+        options.append("--resume")
+    with tempfile.TemporaryDirectory(prefix="xplane-time-") as folder:
+        path = _space_file(space, folder)
+        there: _Devices
+        if executor == "ray":
+            there = _OfRay(program_of(harness), devices, folder, prepare_timeout_s, actor_options or {})
+        else:
+            there = _OfThisMachine(program_of(harness), devices, folder)
+        with contextlib.closing(there):
+            tuning = _Tuning(path, options, there, on_message)
+            groups = _by_kind(there)
+            if strategy == "split":
+                groups = [[each] for group in groups for each in group]
+            return tuning.report(groups, at_once=strategy == "split")
+
+
+def _space_file(space: PathText | Mapping[str, Any], folder: str) -> str:
+    if not isinstance(space, Mapping):
+        return os.fspath(space)
+    path = os.path.join(folder, "space.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(dict(space), file)
+    return path
+
+
+# ---- Devices
+
+class _Devices(Protocol):
+    """Names, and the command that starts the harness of XPLANE_TIME_DEVICE."""
+
+    names: list[str]
+    command: list[str]
+    environment: dict[str, str]
+    lost: dict[str, str]
+
+    def hello(self, device: str) -> dict[str, Any]: ...
+    def close(self) -> None: ...
+
+
+class _OfThisMachine:
+    def __init__(self, program: Program, devices: int | Sequence[str] | None, folder: str) -> None:
+        count = devices if isinstance(devices, int) else _gpus_here() or 1
+        self.names = [str(each) for each in (range(count) if devices is None or isinstance(devices, int)
+                                             else devices)]
+        self.command = program.write(folder)
+        self.environment = program.environment()
+        self.lost: dict[str, str] = {}
+
+    def hello(self, device: str) -> dict[str, Any]:
+        visible = {"CUDA_VISIBLE_DEVICES": device, "ROCR_VISIBLE_DEVICES": device}
+        return hello_of(self.command, {**self.environment, "XPLANE_TIME_DEVICE": device,
+                                       **(visible if device.isdigit() else {})}, timeout_s=120)
+
+    def close(self) -> None:
+        pass
+
+
+def _gpus_here() -> int:
+    return len([each for each in pathlib.Path("/dev").glob("nvidia[0-9]*") if each.name[6:].isdigit()])
+
+
+class _OfRay:
+    """An actor each."""
+
+    def __init__(self, program: Program, devices: int | Sequence[str] | None, folder: str,
+                 timeout_s: float, options: Mapping[str, Any]) -> None:
+        try:
+            ray: Any = importlib.import_module("ray")
+        except ImportError:
+            raise ArgumentError("INVALID_ARGUMENT", "executor='ray' needs Ray: pip install "
+                                "'xplane-time[fleet]'; executor='processes' needs nothing") from None
+        from xplane_time.fleet_relay import ACTORS, Actor
+
+        if devices is not None and not isinstance(devices, int):
+            raise ArgumentError("INVALID_ARGUMENT", "devices: of a Ray cluster how many; Ray says which")
+        self._ray, self._timeout_s = ray, timeout_s
+        if not ray.is_initialized():
+            ray.init(include_dashboard=False, log_to_driver=False)
+        gpus = int(ray.cluster_resources().get("GPU", 0))
+        count = devices or gpus or 1
+        its = {"num_gpus": 1} if gpus else {"num_cpus": 1}
+        context = ray.get_runtime_context()
+        prefix = f"xplane-time-{secrets.token_hex(6)}-"
+        remote = ray.remote(Actor)
+        self.lost: dict[str, str] = {}
+        actors = [remote.options(name=f"{prefix}{i}", max_restarts=-1, max_concurrency=4,
+                                 **{**its, **options}).remote(program) for i in range(count)]
+        self._actors = dict(enumerate(actors))
+        try:
+            where = ray.get([each.where.remote() for each in actors], timeout=timeout_s)
+        except ray.exceptions.GetTimeoutError:
+            self.close()
+            raise ArgumentError("INVALID_ARGUMENT", f"devices: {count} do not fit on this cluster: "
+                                f"{ray.cluster_resources()}") from None
+        # A device is called after where it is, which is known now.
+        self.names = _numbered(where)
+        with open(os.path.join(folder, ACTORS), "w", encoding="utf-8") as file:
+            json.dump({name: f"{prefix}{i}" for i, name in enumerate(self.names)}, file)
+        self.command = [sys.executable, "-m", "xplane_time.fleet_relay", context.gcs_address,
+                        context.namespace, folder]
+        self.environment: dict[str, str] = {}
+
+    def hello(self, device: str) -> dict[str, Any]:
+        try:
+            said: dict[str, Any] = self._ray.get(
+                self._actors[self.names.index(device)].hello.remote(device, self._timeout_s))
+            return said
+        except self._ray.exceptions.RayError as error:
+            cause = getattr(error, "cause", None)
+            raise cause if isinstance(cause, Error) else InputError(
+                "UNAVAILABLE", f"{device}: {str(error).splitlines()[0]}") from None
+
+    def close(self) -> None:
+        for actor in self._actors.values():
+            with contextlib.suppress(Exception):
+                self._ray.kill(actor)
+
+
+def _numbered(where: Sequence[str]) -> list[str]:
+    """Of several on one node without GPUs: "10.0.0.7/0", "10.0.0.7/1"."""
+    return [place if where.count(place) == 1 else f"{place}/{where[:i].count(place)}"
+            for i, place in enumerate(where)]
+
+
+def _by_kind(devices: _Devices) -> list[list[str]]:
+    """Those that may be compared. One that does not say hello is lost."""
+    groups: dict[str, list[str]] = {}
+    first_error: Error | None = None
+    with concurrent.futures.ThreadPoolExecutor(min(32, len(devices.names))) as pool:
+        said = {name: pool.submit(devices.hello, name) for name in devices.names}
+    for name, future in said.items():
+        try:
+            hello = future.result()
+        except Error as error:
+            devices.lost[name] = error.message
+            first_error = first_error or error
+            continue
+        groups.setdefault(json.dumps([hello.get(each) for each in _KIND], sort_keys=True), []).append(name)
+    if not groups and first_error is not None:
+        raise first_error
+    return list(groups.values())
+
+
+# ---- Sessions
+
+class _Tuning:
+    def __init__(self, space: str, options: Sequence[str], devices: _Devices,
+                 on_message: Callable[[str], None] | None) -> None:
+        self._space, self._options, self._devices = space, options, devices
+        self._on_message = on_message
+        beside = pathlib.Path(sys.executable).parent / "xplane-time"
+        program = str(beside) if beside.exists() else shutil.which("xplane-time")
+        if program is None:
+            raise InputError("UNAVAILABLE", "the command xplane-time is not in PATH")
+        self._program = program
+        self._store = next(each for each in options if each.startswith("--store="))
+        self._running: set[subprocess.Popen[str]] = set()
+        self._slow: list[str] = []
+        self._lost: dict[str, str] = {}
+
+    def report(self, groups: list[list[str]], at_once: bool) -> TuneReport:
+        with concurrent.futures.ThreadPoolExecutor(len(groups) if at_once else 1) as pool:
+            running = [pool.submit(self._classes_of, group) for group in groups]
+            try:
+                found = [each.result() for each in running]
+            except BaseException:
+                for each in running:
+                    each.cancel()
+                self._interrupt()
+                raise
+        sessions = [each for of_group, _ in found for each in of_group]
+        splits = [each for _, of_group in found for each in of_group]
+        kinds: list[Mapping[str, Any]] = [
+            {"device_class": result["harness"]["device_class"], "devices": names}
+            for names, result in sessions] if len(groups) > 1 and not at_once else []
+        answers = _answers_of(sessions)
+        # Tuned by itself each: alike is what has one answer.
+        classes = [each.devices for each in answers] if at_once else [tuple(own) for own, _ in sessions]
+        return TuneReport(
+            answers=answers, classes=classes,
+            evidence=splits + kinds, slow=sorted(set(self._slow)),
+            lost={**self._devices.lost, **self._lost}, table=self._table_of(sessions))
+
+    # With the session of each class; and what set the classes apart.
+    def _classes_of(self, devices: list[str]) -> tuple[list[tuple[list[str], dict[str, Any]]],
+                                                       list[Mapping[str, Any]]]:
+        result = self._tuned(devices)
+        check = result["devices"]
+        self._slow += [self._label(row["name"]) for row in check["devices"] if row["verdict"] == "slow"]
+        self._lost.update({self._label(each["device"]): each["message"] for each in check["lost"]})
+        if len(check["classes"]) < 2:
+            return [(devices, result)], []
+        splits: list[Mapping[str, Any]] = [
+            {**each, "devices": self._labels(each["devices"]), "others": self._labels(each["others"]),
+             "params": next(row["params"] for row in result["variants"] if row["id"] == each["variant"])}
+            for each in check["splits"]]
+        sessions = []
+        for names in check["classes"]:
+            of_class, more = self._classes_of(self._labels(names))
+            sessions += of_class
+            splits += more
+        return sessions, splits
+
+    def _tuned(self, devices: list[str]) -> dict[str, Any]:
+        """A session on these devices, and what came out of it."""
+        command = [self._program, "tune", self._space, *self._options, f"--devices={','.join(devices)}",
+                   "--format=json", "--progress=always", "--", *self._devices.command]
+        if setpriv := shutil.which("setpriv"):  # it stops when this process is killed
+            command = [setpriv, "--pdeathsig", "TERM", *command]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, errors="replace",
+                                   start_new_session=True,  # Ctrl-C comes from here, once
+                                   env={**os.environ, **self._devices.environment})
+        self._running.add(process)
+        said: list[str] = []
+        listener = threading.Thread(target=self._listen, args=(process, said))
+        listener.start()
+        try:
+            assert process.stdout is not None
+            printed = process.stdout.read()
+            code = process.wait()
+        except BaseException:
+            self._interrupt()
+            process.wait()
+            raise
+        finally:
+            self._running.discard(process)
+            listener.join()
+        if code == _STOPPED:
+            raise KeyboardInterrupt
+        if printed:
+            result: dict[str, Any] = json.loads(printed)
+            return result
+        message = next((each for each in reversed(said) if each.startswith("xplane-time: ")),
+                       said[-1] if said else f"xplane-time tune ended with {code}")
+        message = message.removeprefix("xplane-time: ")
+        if code == _USAGE:
+            raise ArgumentError("INVALID_ARGUMENT", message)
+        raise InputError("UNAVAILABLE", message)
+
+    def _listen(self, process: subprocess.Popen[str], said: list[str]) -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            said.append(line.rstrip("\n"))
+            if self._on_message is not None:
+                self._on_message(said[-1])
+
+    def _interrupt(self) -> None:
+        """What was measured is kept."""
+        for process in list(self._running):
+            process.send_signal(signal.SIGTERM)
+
+    def _label(self, name: str) -> str:
+        """Of a device as the command names it: "cuda:0 (3)" is "3"."""
+        return next((each for each in self._devices.names
+                     if name == each or name.endswith(f" ({each})")), name)
+
+    def _labels(self, names: Sequence[str]) -> list[str]:
+        return [self._label(each) for each in names]
+
+    def _table_of(self, sessions: Sequence[tuple[list[str], Mapping[str, Any]]]) -> dict[str, Any]:
+        """The entries that these sessions have in the store's tuned table."""
+        entries = []
+        for _, result in sessions:
+            done = subprocess.run(
+                [self._program, "tune", "export", str(result["session"]), "--format=tuned", self._store],
+                capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                entries += json.loads(done.stdout)["entries"]
+        return {"schema": "xplane-time.tuned.v1", "entries": entries}
+
+
+def _answers_of(sessions: Sequence[tuple[list[str], Mapping[str, Any]]]) -> list[Answer]:
+    """One where a variant is the pick, or tied with it, in all sessions. Else one for each pick."""
+    good = [{*result["tied"], result["pick"]} - {None} if result["claim"] in ("winner", "tie", "pick")
+            else set() for _, result in sessions]
+    of_all = [each for _, result in sessions if (each := result["pick"])
+              and all(each in of_one for of_one in good)]
+    by_pick: dict[str | None, list[tuple[list[str], Mapping[str, Any]]]] = {}
+    for (names, result), fine in zip(sessions, good):
+        pick = of_all[0] if of_all else result["pick"] if fine else None
+        by_pick.setdefault(pick, []).append((names, result))
+    answers = []
+    for pick, own in by_pick.items():
+        row = next((each for _, result in own for each in result["variants"] if each["id"] == pick), None)
+        result = next((result for _, result in own if result["pick"] == pick), own[0][1])
+        answers.append(Answer(tuple(name for names, _ in own for name in names),
+                              None if row is None else row["params"],
+                              own[0][1]["claim"] if row is None else result["claim"], result))
+    return answers
+
+
+def _percent(ratio: float) -> str:
+    return f"{(ratio - 1) * 100:+.2f} %"
