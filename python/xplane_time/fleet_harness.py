@@ -23,6 +23,8 @@ from xplane_time.harness import CODE_HASH, code_hash_of
 
 __all__ = ["Harness", "HarnessProcess", "program_of"]
 
+_LAST_WORDS = 2000  # bytes
+
 # A command, or what calls serve() or serve_jax().
 Harness = Union[Sequence[str], Callable[[], object]]
 
@@ -92,6 +94,7 @@ class HarnessProcess:
         except OSError as error:
             os.close(self._to)
             os.close(self._from)
+            self._printed.close()
             raise InputError("UNAVAILABLE", f"{command[0]}: {error.strerror}") from None
         finally:
             os.close(its_in)
@@ -114,8 +117,8 @@ class HarnessProcess:
         self._received = rest
         return whole + newline
 
-    def end(self, wait_s: float = 0) -> int:
-        """Ends it and what it started; its exit code, negative of a signal."""
+    def end(self, wait_s: float = 0) -> tuple[int, str]:
+        """Ends it and what it started. Its exit code, negative of a signal, and what it printed last."""
         try:
             self.process.wait(wait_s)
         except subprocess.TimeoutExpired:
@@ -124,12 +127,11 @@ class HarnessProcess:
         for pipe in (self._to, self._from):
             with contextlib.suppress(OSError):
                 os.close(pipe)
-        return self.process.wait()
-
-    def last_words(self, most: int = 2000) -> str:
-        size = self._printed.seek(0, os.SEEK_END)
-        self._printed.seek(max(0, size - most))
-        return self._printed.read(most).decode(errors="replace").strip()
+        self._to = self._from = -1
+        with self._printed:
+            size = self._printed.seek(0, os.SEEK_END)
+            self._printed.seek(max(0, size - _LAST_WORDS))
+            return self.process.wait(), self._printed.read().decode(errors="replace").strip()
 
 
 def hello_of(command: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> dict[str, Any]:
@@ -148,8 +150,7 @@ def hello_of(command: Sequence[str], environment: Mapping[str, str], timeout_s: 
         process.end(2)
         return said
     except (OSError, ValueError):
-        process.end()
-        words = process.last_words()
+        _, words = process.end()
         raise InputError("UNAVAILABLE", f"the harness {command[0]} did not say hello"
                          + (f"; it printed last: {words}" if words else "")) from None
 

@@ -67,7 +67,8 @@ class Actor:
             return (-signal.SIGKILL, "the device was started anew")
         got = process.receive(_POLL_S)
         if got is None:
-            return (process.end(_POLL_S), process.last_words())
+            self._process = None
+            return process.end(_POLL_S)
         return b"".join(map(_with_its_trace, got.splitlines(keepends=True)))
 
     def stop(self) -> None:

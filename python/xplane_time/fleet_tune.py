@@ -139,8 +139,10 @@ def tune(
     if strategy not in ("merge", "split") or executor not in ("processes", "ray"):
         raise ArgumentError("INVALID_ARGUMENT", 'strategy: "merge" or "split"; executor: "processes" or '
                             f'"ray"; not {strategy!r} with {executor!r}')
-    if devices is not None and (devices < 1 if isinstance(devices, int) else not devices):
-        raise ArgumentError("INVALID_ARGUMENT", "devices: at least one")
+    if devices is not None and (devices < 1 if isinstance(devices, int) else
+                                isinstance(devices, str) or not 0 < len(set(devices)) == len(devices)):
+        raise ArgumentError("INVALID_ARGUMENT", "devices: how many, at least one; or a list of names, no "
+                            f"two the same; not {devices!r}")
     given: dict[str, Any] = {
         "strategy": search, "stop": stop, "objective": objective, "delta": f"{delta * 100}%",
         "alpha": f"{alpha * 100}%", "incumbent": incumbent or None, "budget-runs": budget_runs,
@@ -365,17 +367,18 @@ class _Tuning:
         said: list[str] = []
         listener = threading.Thread(target=self._listen, args=(process, said))
         listener.start()
-        try:
-            assert process.stdout is not None
-            printed = process.stdout.read()
-            code = process.wait()
-        except BaseException:
-            self._interrupt()
-            process.wait()
-            raise
-        finally:
-            self._running.discard(process)
-            listener.join()
+        with process:
+            try:
+                assert process.stdout is not None
+                printed = process.stdout.read()
+                code = process.wait()
+            except BaseException:
+                self._interrupt()
+                raise
+            finally:
+                process.wait()
+                listener.join()
+                self._running.discard(process)
         if code == _STOPPED:
             raise KeyboardInterrupt
         if printed:

@@ -34,6 +34,7 @@ def noise(*of):
 
 def time_ps(variant, batch, round_, slot):
     cost = params[variant].get("cost", 100) + params[variant].get("more", 0)
+    cost += params[variant].get(f"more_on_{os.environ.get('XPLANE_TIME_DEVICE')}", 0)
     cost += abs(params[variant].get("panel", 256) - 256) / 8  # of docs/tuning.md
     if params[variant].get("spiky") and noise("spike", batch, round_) > 0.05:
         cost *= 1.6  # a third of its runs
@@ -171,12 +172,17 @@ for line in requests:
     if kind == "bye":
         break
     if kind == "hello":
-        if "mute" in options:
+        if "mute" in options or f"mute={os.environ.get('XPLANE_TIME_DEVICE')}" in options:
             sys.exit(7)
+        if "devices" in options:
+            noted(" ".join(os.environ.get(each, "-") for each in (
+                "XPLANE_TIME_DEVICE", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")))
         hello = dict(device=f"fake:{log}", device_class="fake", clock="wall", code_hash="1")
         for option in options:
             if option.startswith("device="):
                 hello["device"] = option.removeprefix("device=")
+            if option == f"kind={os.environ.get('XPLANE_TIME_DEVICE')}":
+                hello["device_class"] = "another"
             if restarted and option.startswith("other-"):
                 hello[option.removeprefix("other-")] = "profile"
         for _ in range(2 if "hello-twice" in options else 1):

@@ -437,6 +437,72 @@ class Stored(TuneTest):
             self.assertLessEqual(max(map(len, text.splitlines())), 80)
 
 
+class SeveralDevices(TuneTest):
+    def on(self, devices, *variants, options=(), **more):
+        return self.result(*(variants or THREE), options=("--devices", devices, *options), **more)
+
+    def test_one_harness_each_and_one_answer(self):
+        found = self.on("0,left", harness=["devices"])
+        self.assertEqual(self.log.read_text().count("0 0 0\n"), 1)
+        self.assertEqual(self.log.read_text().count("left - -\n"), 1)
+        picked = next(row for row in found["variants"] if row["id"] == found["pick"])
+        self.assertEqual(picked["params"], {"cost": 100})
+        check = found["devices"]
+        self.assertEqual(check["classes"], [[f"fake:{self.log} (0)", f"fake:{self.log} (left)"]])
+        self.assertEqual((check["splits"], check["lost"]), ([], []))
+        rows = self.rounds()
+        self.assertGreater(len(rows), found["runs"])  # those of the check, too
+        self.assertIn("The 2 devices agree, in ",
+                      run("tune", "show", 1, cwd=self.at, env=self.environment).text.replace("\n ", ""))
+
+    def test_two_classes(self):
+        found = self.on("0,1", {"cost": 100, "more_on_1": 30}, {"cost": 110})
+        self.assertEqual(len(found["devices"]["classes"]), 2)
+        done = self.tune({"cost": 100, "more_on_1": 30}, {"cost": 110}, options=("--devices", "0,1"))
+        text = " ".join(done.text.split())
+        self.assertIn("There are 2 classes of device, and one answer does not hold for all", text)
+        self.assertRegex(text, r"takes [+-]\d+\.\d+ % on .*\([01]\), and [+-]\d+\.\d+ % on ")
+        done = run("tune", "export", "--format", "tuned", cwd=self.at, env=self.environment)
+        self.assertEqual(done.code, 65, done.message)
+        self.assertIn("no session has decided anything yet", done.message)
+
+    def test_it_goes_on_is_replayed_and_verified(self):
+        first = self.on("0,1")
+        again = self.on("0,1", options=["--resume"])
+        self.assertTrue(again["resumed"])
+        for each in ("pick", "runs", "devices"):
+            self.assertEqual(again[each], first[each])
+        other = self.on("0,1,2", options=["--resume"])
+        self.assertFalse(other["resumed"])
+        replayed = run("tune", "replay", 1, "--format", "json", cwd=self.at, env=self.environment)
+        self.assertEqual(replayed.json["pick"], first["pick"])
+        for action in (("tune", "export", 1, "--bundle", "x.zip"), ("verify", "x.zip")):
+            done = run(*action, cwd=self.at, env=self.environment)
+            self.assertEqual(done.code, 0, done.message + done.text)
+
+    def test_a_device_that_does_not_start_is_named(self):
+        found = self.on("0,1", harness=["mute=1"])
+        self.assertIsNone(found["devices"]["mde"])
+        self.assertEqual(len(found["devices"]["devices"]), 1)
+        done = self.tune(*THREE, options=("--devices", "0,1"), harness=["mute=1"])
+        self.assertIn("the device 1 is lost, and the others go on: the harness", done.message)
+        self.assertIn("The device 1 was lost", done.text)
+
+    def test_devices_of_two_kinds_are_refused(self):
+        done = self.tune(*THREE, options=("--devices", "0,1"), harness=["kind=1"])
+        self.assertEqual(done.code, 69)
+        self.assertIn('(1) has device_class "another", and ', done.message)
+        self.assertIn("tune each kind by itself", done.message)
+
+    def test_what_devices_do_not_go_with(self):
+        for wanted, options in (("needs a name of its own", ["0,0"]),
+                                ("is for one device", ["0,1", "--clock-mhz", "1000"]),
+                                ("does nothing with --list", ["0,1", "--list"])):
+            done = self.tune(*THREE, options=("--devices", *options))
+            self.assertEqual(done.code, 64, done.text)
+            self.assertIn(wanted, done.message)
+
+
 class Misbehaving(TuneTest):
     OPTIONS = ("--slot-timeout", "0.5", "--prepare-timeout", "0.5")
 
