@@ -12,6 +12,7 @@
 
 #include <poll.h>
 #include <re2/re2.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "absl/strings/match.h"
@@ -49,7 +50,10 @@ constexpr char kMeasuring[] = "Measuring", kStoring[] = "Store";
 int ExitOf(const TuneOutcome& outcome) {
   if (outcome.interrupted) return kExitStopped;
   const Claim claim = outcome.verdict.claim;
-  if (claim == Claim::kUndecided && !outcome.verdict.mde.has_value()) return kExitTooLittle;
+  const bool is_divided = outcome.devices.has_value() && outcome.devices->classes.size() > 1;
+  if (claim == Claim::kUndecided && !outcome.verdict.mde.has_value() && !is_divided) {
+    return kExitTooLittle;
+  }
   if (claim != Claim::kAllFailed) return ExitCode(claim);
   size_t wrong = 0, uncompiled = 0;
   for (const TunedVariant& each : outcome.variants) {
@@ -177,7 +181,7 @@ class TuneCommand : public Command {
     measuring.Value("--proposer", &ask_.command, "COMMAND",
                     "Command of an optimizer: python -m xplane_time.propose_optuna "
                     "(docs/space.md)");
-    measuring.List("--devices", &devices_, "NAME",
+    measuring.List("--devices", &devices_, "NAMES",
                    "The harness is started once for each, with XPLANE_TIME_DEVICE in its "
                    "environment, and CUDA_VISIBLE_DEVICES where it is a number; rounds run on all "
                    "at once, and at the end it is seen whether they agree: 0,1,2,3");
@@ -359,6 +363,7 @@ class TuneCommand : public Command {
     if (resume_) options_.resume = Resume::kIfThere;
     options_.now_unix_s = std::time(nullptr);
     options_.device_locks = DeviceLocks();
+    std::ranges::sort(devices_);  // in another order it is the same question
     if (!devices_.empty()) options_.decide.rounds_at_once = static_cast<uint32_t>(devices_.size());
     return absl::OkStatus();
   }
@@ -444,6 +449,11 @@ class TuneCommand : public Command {
 
   std::unique_ptr<Harness> NewHarness() const {
     if (devices_.empty()) return NewProcessHarness(harness_);
+    rlimit files = {};  // some for each
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+      files.rlim_cur = files.rlim_max;
+      setrlimit(RLIMIT_NOFILE, &files);
+    }
     std::vector<HarnessFleet::Member> members;
     for (const std::string& device : devices_) {
       ProcessHarnessOptions own = harness_;
@@ -497,7 +507,7 @@ class TuneCommand : public Command {
 
   // What came out. Returns the exit code.
   absl::StatusOr<int> Report(const TuneOutcome& outcome) const {
-    const bool from_store = outcome.resumed && outcome.verdict.rounds == outcome.rounds_before;
+    const bool from_store = outcome.resumed && outcome.rounds_measured == 0;
     if (from_store && !outcome.interrupted) {
       Tell(absl::StrCat("nothing was left to measure: session ", outcome.session,
                         " answers from the store"));

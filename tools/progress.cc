@@ -194,6 +194,12 @@ class TuneProgress : public TuneWatcher {
     display_.Draw(lines);
   }
 
+  void OnCheckingDevices(uint64_t done, uint64_t of) override {
+    const std::string text =
+        absl::StrCat("looks whether the devices agree: round ", done, " of ", of);
+    if (display_.live() || done == of || done % 32 == 0) display_.Show(text);
+  }
+
   void OnConfirming(uint64_t done, uint64_t of) override {
     const std::string text =
         absl::StrCat("compares the pick with the baseline: round ", done, " of ", of);

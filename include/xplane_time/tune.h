@@ -205,11 +205,11 @@ struct DeviceCheck {
     std::optional<double> ratio = {}, lo = {}, hi = {};
     std::string verdict = "cannot_tell";
   };
-  // Two groups of devices on which a variant does differently well, against the pick.
+  // Two groups of devices on which a variant does differently well.
   struct Split {
     std::string variant;
     std::vector<std::string> devices, others;
-    double ratio = 1, others_ratio = 1;  // time of the variant over the pick's
+    double ratio = 1, others_ratio = 1;  // its time over the median of the other variants'
     double p = 1;                        // adjusted for all variants
   };
   struct Lost {
@@ -217,7 +217,8 @@ struct DeviceCheck {
   };
   std::vector<std::string> variants = {};  // ids; the pick first
   std::vector<Device> devices = {};
-  // All devices, in groups that agree; of one there is one answer, of several each needs its own.
+  // Devices in groups that agree: of one there is one answer, of several each needs its own. A
+  // device that was lost is in none.
   std::vector<std::vector<std::string>> classes = {};
   std::vector<Split> splits = {};
   // The smallest difference between two halves of the devices that it would have shown (95 %).
@@ -245,6 +246,7 @@ struct TuneOutcome {
   Verdict verdict;  // of indices of `measured`: of the finalists, where there was a search
   std::optional<Confirmation> confirmation = {};
   std::optional<DeviceCheck> devices = {};  // of several
+  uint64_t rounds_measured = 0;             // by this run, of any kind
   std::vector<TailFlag> tail_flags = {};    // they change no verdict
   // Of energies from sensors: "measured", "attributed" (by regression, of runs shorter than the
   // sensor tells), "modelled" (of a power that somebody states); or several.
@@ -268,6 +270,8 @@ class TuneWatcher {
   virtual void OnSearching(const SearchReport& /*search*/, size_t /*in_stage*/) {}
   // After a round was folded.
   virtual void OnRound(const Decider& /*decider*/, std::span<const TunedVariant> /*variants*/) {}
+  // After a round that shows whether the devices agree.
+  virtual void OnCheckingDevices(uint64_t /*done*/, uint64_t /*of*/) {}
   virtual void OnConfirming(uint64_t /*done*/, uint64_t /*of*/) {}
 };
 

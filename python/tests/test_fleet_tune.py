@@ -30,13 +30,23 @@ SPACE = {"schema": "xplane-time.space.v1", "name": "sim",
                       for name, t in (("a", 1.0), ("b", 1.02), ("c", 1.05), ("d", 1.1))]}
 
 
-def simulated(factors=(), seed=0, sd=0.01, kinds=(), die_of=None, log=None, wait_s=0.0):
+def forgets():
+    """A harness that does not serve."""
+
+
+def simulated(factors=(), seed=0, sd=0.01, kinds=(), die_of=None, log=None, wait_s=0.0, fails_on=(),
+              starts=None):
     """Serves variants that take `t` us; `factors`: of a device (the end of its name) and a variant."""
     device = os.environ["XPLANE_TIME_DEVICE"]
     noise = random.Random(f"{seed} {device}")
     rounds = iter(range(1 << 30))
 
+    if starts is not None:
+        subprocess.Popen(starts.split())
+
     def build(params):
+        if device in fails_on:
+            raise ValueError("no such tile")
         time_ps = 1e6 * params["t"]
         for end, t, factor in factors:
             if device.endswith(end) and t in (params["t"], None):
@@ -124,9 +134,9 @@ class Local(TuneTest):
         found.save(self.at / "lock.json")
         table = xplane_time.tuned(self.at / "lock.json")
         self.assertEqual(table.digest, xplane_time.tuned(self.at / "lock.json").digest)
-        for device, t in (("sim (0)", 1.0), ("sim (1)", 1.02)):
+        for device, t in (("0", 1.0), ("1", 1.02)):
             self.assertEqual(table.require("sim", "simulated", code_hash="c0de", device=device), {"t": t})
-        with self.assertRaisesRegex(NothingFoundError, r"none for no device; there are: sim \(0\), sim"):
+        with self.assertRaisesRegex(NothingFoundError, "none for no device; there are: 0, 1"):
             table.require("sim", "simulated", code_hash="c0de")
 
     def test_a_lock_is_refused_for_another_device_or_program(self):
@@ -152,6 +162,7 @@ class Local(TuneTest):
         self.assertEqual(found.classes, [("0",), ("1",)])
         alike = self.tune({"seed": 5}, strategy="split")
         self.assertEqual((alike.params, alike.classes), ({"t": 1.0}, [("0", "1")]))
+        self.assertEqual(len(alike.table["entries"]), 1)
 
     def test_a_slow_device_is_named(self):
         found = self.tune({"factors": [("2", None, 1.04)], "sd": 0.003}, devices=3)
@@ -215,17 +226,59 @@ class Local(TuneTest):
     def test_what_makes_no_sense_is_refused(self):
         for wanted, how in (("strategy", {"strategy": "both"}), ("at least one", {"devices": 0}),
                             ("at least one", {"devices": []}), ("no two the same", {"devices": ["0", "0"]}),
-                            ("list of names", {"devices": "01"}),
+                            ("list of names", {"devices": "01"}), ("without commas", {"devices": ["a,b"]}),
+                            ("without commas", {"devices": [""]}), ("at least one", {"devices": True}),
+                            ("for executor", {"actor_options": {"num_gpus": 1}}),
                             ("incumbent", {"incumbent": "nobody"})):
             with self.subTest(wanted), self.assertRaisesRegex(ArgumentError, wanted):
                 self.tune(**how)
         for harness in ("python harness.py", [], 7):
             with self.assertRaisesRegex((ArgumentError, TypeError), "harness|iterable"):
                 fleet.tune(SPACE, harness, store=self.at / "tune.db")
-        with self.assertRaisesRegex(InputError, "did not say hello.*No module|No such file"):
-            fleet.tune(SPACE, ["/no/such/program"], store=self.at / "tune.db")
-        with self.assertRaisesRegex(InputError, "did not say hello; it printed last: no device here"):
-            fleet.tune(SPACE, ["sh", "-c", "echo no device here"], store=self.at / "tune.db")
+        for wanted, harness in (
+                ("did not say hello: .*No such file", ["/no/such/program"]),
+                ("did not say hello: it printed last: no device here", ["sh", "-c", "echo no device here"]),
+                ("did not say hello: it printed last: forgets came back: it should call serve", forgets),
+                ("did not say hello: it ended, or said",
+                 ["sh", "-c", 'echo "[]" >&"$XPLANE_TIME_HARNESS_OUT"'])):
+            with self.subTest(wanted), self.assertRaisesRegex(InputError, wanted):
+                fleet.tune(SPACE, harness, store=self.at / "tune.db")
+
+    def test_what_a_listener_raises_ends_it(self):
+        def listen(line):
+            raise LookupError(line)
+
+        with self.assertRaisesRegex(LookupError, "begins session 1"):
+            self.tune(on_message=listen)
+        self.assertEqual(self.tune(resume=True).params, {"t": 1.0})
+
+    def test_all_variants_fail(self):
+        found = self.tune({"fails_on": ("0", "1")})
+        self.assertEqual([each.claim for each in found.answers], ["all_failed"])
+        self.assertIn("no such tile", str(found))
+        with self.assertRaisesRegex(ArgumentError, "nothing was decided"):
+            found.save(self.at / "lock.json")
+
+    def test_one_broken_device_is_lost(self):
+        found = self.tune({"fails_on": ("2",)}, devices=3)
+        self.assertEqual((found.params, found.answers[0].devices), ({"t": 1.0}, ("0", "1")))
+        self.assertIn("all variants fail on it", found.lost["2"])
+        split = self.tune({"fails_on": ("1",)}, strategy="split")
+        self.assertEqual({each.claim for each in split.answers if each.devices == ("1",)}, {"all_failed"})
+        self.assertEqual({str(each.params) for each in split.answers if each.devices == ("0",)},
+                         {"{'t': 1.0}"})
+
+    def test_nothing_is_left_behind(self):
+        temporary = self.at / "tmp"
+        temporary.mkdir()
+        with unittest.mock.patch.object(tempfile, "tempdir", str(temporary)):
+            self.tune({"starts": "sleep 98761"})
+        self.assertEqual(list(temporary.iterdir()), [])
+        running = b""
+        for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                running += path.read_bytes()
+        self.assertNotIn(b"98761", running)
 
     def test_without_ray_it_says_what_to_do(self):
         with unittest.mock.patch.dict(sys.modules, {"ray": None}), \
@@ -270,8 +323,8 @@ class OnRay(TuneTest):
         self.assertEqual({row["status"] for row in found.answers[0].result["variants"]}, {"ok"})
 
     def test_more_devices_than_there_are(self):
-        with self.assertRaisesRegex(ArgumentError, "3 do not fit on this cluster"):
-            self.tune(devices=3, prepare_timeout_s=5)
+        with self.assertRaisesRegex(ArgumentError, "3 with num_cpus=1 do not fit on this cluster, which has 2"):
+            self.tune(devices=3)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """A harness that is a callable, as a program: `python -m xplane_time.fleet_harness FILE`, whose pickle
-is that callable. And any harness, seen from its driver: a process with a pipe each way."""
+is that callable (without FILE: of standard input). And any harness, seen from its driver: a process with a
+pipe each way."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import json
 import os
 import pickle
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -36,13 +38,17 @@ class Program:
         self.command, self.pickled, self.code_hash = command, pickled, code_hash
 
     def write(self, folder: str) -> list[str]:
-        """The command, for as long as the folder is there."""
+        """A command that needs nothing else, for as long as the folder is there."""
         if not self.pickled:
             return self.command
         path = os.path.join(folder, "harness.pickle")
         with open(path, "wb") as file:
             file.write(self.pickled)
         return [sys.executable, "-m", __name__, path]
+
+    def start(self, device: str) -> HarnessProcess:
+        command = [sys.executable, "-m", __name__] if self.pickled else self.command
+        return HarnessProcess(command, {**self.environment(), "XPLANE_TIME_DEVICE": device}, self.pickled)
 
     def environment(self) -> dict[str, str]:
         return {CODE_HASH: self.code_hash} if self.pickled else {}
@@ -80,17 +86,24 @@ def _pickled(harness: Callable[[], object]) -> bytes:
 class HarnessProcess:
     """Lines to it and from it, by bytes. One thread sends, one receives."""
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str],
+                 stdin: bytes = b"") -> None:
+        """It ends with the thread that starts it, or with its process, whatever ends that."""
+        if setpriv := shutil.which("setpriv"):
+            command = [setpriv, "--pdeathsig", "KILL", *command]
         its_in, self._to = os.pipe()
         self._from, its_out = os.pipe()
         self._printed = tempfile.TemporaryFile()
         self._received = b""
         try:
-            self.process = subprocess.Popen(
-                command, pass_fds=(its_in, its_out), stdin=subprocess.DEVNULL, stdout=self._printed,
-                stderr=subprocess.STDOUT, start_new_session=True,
-                env={**os.environ, **environment, "XPLANE_TIME_HARNESS_IN": str(its_in),
-                     "XPLANE_TIME_HARNESS_OUT": str(its_out)})
+            with tempfile.TemporaryFile() as given:
+                given.write(stdin)
+                given.seek(0)
+                self.process = subprocess.Popen(
+                    command, pass_fds=(its_in, its_out), stdin=given, stdout=self._printed,
+                    stderr=subprocess.STDOUT, start_new_session=True,
+                    env={**os.environ, **environment, "XPLANE_TIME_HARNESS_IN": str(its_in),
+                         "XPLANE_TIME_HARNESS_OUT": str(its_out)})
         except OSError as error:
             os.close(self._to)
             os.close(self._from)
@@ -119,11 +132,10 @@ class HarnessProcess:
 
     def end(self, wait_s: float = 0) -> tuple[int, str]:
         """Ends it and what it started. Its exit code, negative of a signal, and what it printed last."""
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(wait_s)
-        except subprocess.TimeoutExpired:
-            with contextlib.suppress(OSError):
-                os.killpg(self.process.pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):  # of its group: what it started, too
+            os.killpg(self.process.pid, signal.SIGKILL)
         for pipe in (self._to, self._from):
             with contextlib.suppress(OSError):
                 os.close(pipe)
@@ -134,9 +146,8 @@ class HarnessProcess:
             return self.process.wait(), self._printed.read().decode(errors="replace").strip()
 
 
-def hello_of(command: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> dict[str, Any]:
+def hello_of(process: HarnessProcess, timeout_s: float) -> dict[str, Any]:
     """What it says it is, and it ends again. Errors: InputError."""
-    process = HarnessProcess(command, environment)
     until, lines = time.monotonic() + timeout_s, b""
     try:
         process.send(b'{"v": 1, "type": "hello", "session": "", "workloads": []}\n')
@@ -145,16 +156,26 @@ def hello_of(command: Sequence[str], environment: Mapping[str, str], timeout_s: 
             if got is None:
                 break
             lines += got
-        said: dict[str, Any] = json.loads(lines.split(b"\n")[0])
+        said = json.loads(lines.split(b"\n")[0])
+        if not isinstance(said, dict) or said.get("type") != "hello":
+            raise ValueError
         process.send(b'{"v": 1, "type": "bye"}\n')
         process.end(2)
         return said
     except (OSError, ValueError):
         _, words = process.end()
-        raise InputError("UNAVAILABLE", f"the harness {command[0]} did not say hello"
-                         + (f"; it printed last: {words}" if words else "")) from None
+        raise InputError("UNAVAILABLE", "the harness did not say hello: "
+                         + (f"it printed last: {words}" if words else "it ended, or said something else")
+                         ) from None
+
+
+def _main(*paths: str) -> None:
+    with open(paths[0], "rb") if paths else os.fdopen(0, "rb") as opened:
+        harness = pickle.load(opened)
+    harness()
+    print(f"{getattr(harness, '__qualname__', harness)!s} came back: it should call serve() or serve_jax(), which "
+          "do when the tuning is over")
 
 
 if __name__ == "__main__":
-    with open(sys.argv[1], "rb") as opened:
-        pickle.load(opened)()
+    _main(*sys.argv[1:])

@@ -30,10 +30,13 @@ from typing import Any, Literal, Protocol, Union
 
 from xplane_time.errors import ArgumentError, Error, InputError
 from xplane_time.files import FileKind, PathText, new_file
-from xplane_time.fleet_harness import Harness, Program, hello_of, program_of
+from xplane_time.tuned_table import KEY
+from xplane_time.fleet_harness import Harness, HarnessProcess, Program, hello_of, program_of
 
 __all__ = ["Answer", "TuneReport", "tune"]
 
+# Each says less than the one before.
+_WEAKER = ("winner", "tie", "pick", "undecided", "all_failed")
 _LOCK = FileKind("tuned table", b'"schema"', 3)
 _STOPPED, _USAGE = 75, 64
 # What times of two devices must have in common, as the command has it.
@@ -51,7 +54,7 @@ class Answer:
     result: Mapping[str, Any]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class TuneReport:
     """What fleet.tune found.
 
@@ -65,7 +68,7 @@ class TuneReport:
     evidence: list[Mapping[str, Any]]
     slow: list[str]
     lost: dict[str, str]
-    table: Mapping[str, Any] = dataclasses.field(repr=False)  # xplane-time.tuned.v1
+    table: Mapping[str, Any]  # xplane-time.tuned.v1
 
     @property
     def params(self) -> dict[str, Any] | None:
@@ -80,19 +83,25 @@ class TuneReport:
         with new_file(path, _LOCK) as file:
             file.write_text(json.dumps(self.table, indent=1) + "\n", "utf-8")
 
+    def __repr__(self) -> str:
+        return f"<TuneReport: {len(self.answers)} answer(s), {len(self.classes)} class(es) of device>"
+
     def __str__(self) -> str:
         lines = []
         for answer in self.answers:
-            told = json.dumps(answer.params) if answer.params is not None else "nothing"
+            told = json.dumps(answer.params) if answer.params is not None else \
+                f"nothing ({answer.result['stop_reason']})"
             lines.append(f"{answer.claim}: {told} on {', '.join(answer.devices)}")
+            lines += [f"{json.dumps(row['params'])}: {row['status']}: {row.get('message', '')}".splitlines()[0]
+                      for row in answer.result["variants"] if row["status"] != "ok"]
         if len(self.classes) > 1:
             lines.append(f"{len(self.classes)} classes of device: "
                          + "; ".join(", ".join(each) for each in self.classes))
         lines += [f"{json.dumps(each['params'])}: {_percent(each['ratio'])} on {', '.join(each['devices'])}, "
                   f"{_percent(each['others_ratio'])} on {', '.join(each['others'])}, in time against the "
-                  "pick" for each in self.evidence if "params" in each]
+                  "other variants" for each in self.evidence if "params" in each]
         lines += [f"slow: {each}" for each in self.slow]
-        lines += [f"lost: {device}: {why}" for device, why in self.lost.items()]
+        lines += [f"lost: {device}: {why.splitlines()[0]}" for device, why in self.lost.items()]
         return "\n".join(lines)
 
 
@@ -110,7 +119,9 @@ def tune(
     objective: str = "time",
     delta: float = 0.005,
     alpha: float = 0.01,
-    incumbent: str = "",
+    incumbent: str | Mapping[str, Any] = "",
+    baseline: str | Mapping[str, Any] = "",
+    workload: str = "",
     budget_runs: int | None = None,
     calls: int = 1,
     seed: int = 0,
@@ -132,20 +143,24 @@ def tune(
     "split" tunes each device by itself from the start. Devices of different kinds are never pooled.
 
     All rounds are kept in `store`; `resume` goes on where a run of the same question was stopped. A
-    device that is lost costs its round. `search`: --strategy of the command, the rest likewise.
+    device that is lost costs its round. `search`: "all", "list", "random:N" or "halving:N". `incumbent` and
+    `baseline`: an id, or parameters. `on_message`: of what the command tells, called in another thread;
+    what it raises ends the tuning.
     Errors: ArgumentError, InputError (no device works), KeyboardInterrupt (Ctrl-C; what was
     measured is kept).
     """
     if strategy not in ("merge", "split") or executor not in ("processes", "ray"):
         raise ArgumentError("INVALID_ARGUMENT", 'strategy: "merge" or "split"; executor: "processes" or '
                             f'"ray"; not {strategy!r} with {executor!r}')
-    if devices is not None and (devices < 1 if isinstance(devices, int) else
-                                isinstance(devices, str) or not 0 < len(set(devices)) == len(devices)):
-        raise ArgumentError("INVALID_ARGUMENT", "devices: how many, at least one; or a list of names, no "
-                            f"two the same; not {devices!r}")
+    if not _are_devices(devices):
+        raise ArgumentError("INVALID_ARGUMENT", "devices: how many, at least one; or a list of names without "
+                            f"commas, no two the same; not {devices!r}")
+    if actor_options and executor != "ray":
+        raise ArgumentError("INVALID_ARGUMENT", 'actor_options are for executor="ray"')
     given: dict[str, Any] = {
         "strategy": search, "stop": stop, "objective": objective, "delta": f"{delta * 100}%",
-        "alpha": f"{alpha * 100}%", "incumbent": incumbent or None, "budget-runs": budget_runs,
+        "alpha": f"{alpha * 100}%", "incumbent": _id_text(incumbent), "baseline": _id_text(baseline),
+        "workload": workload or None, "budget-runs": budget_runs,
         "calls": calls, "seed": seed, "slot-timeout": slot_timeout_s,
         "prepare-timeout": prepare_timeout_s, "store": os.fspath(store)}
     options = [f"--{name}={value}" for name, value in given.items() if value is not None]
@@ -166,6 +181,14 @@ def tune(
             return tuning.report(groups, at_once=strategy == "split")
 
 
+def _are_devices(devices: Any) -> bool:
+    if devices is None or isinstance(devices, int):
+        return devices is None or not isinstance(devices, bool) and devices >= 1
+    names = [] if isinstance(devices, str) else list(devices)
+    return 0 < len(set(names)) == len(names) and all(
+        isinstance(each, str) and each.strip() and "," not in each for each in names)
+
+
 def _space_file(space: PathText | Mapping[str, Any], folder: str) -> str:
     if not isinstance(space, Mapping):
         return os.fspath(space)
@@ -173,6 +196,10 @@ def _space_file(space: PathText | Mapping[str, Any], folder: str) -> str:
     with open(path, "w", encoding="utf-8") as file:
         json.dump(dict(space), file)
     return path
+
+
+def _id_text(variant: str | Mapping[str, Any]) -> str | None:
+    return json.dumps(dict(variant)) if isinstance(variant, Mapping) else variant or None
 
 
 # ---- Devices
@@ -200,8 +227,9 @@ class _OfThisMachine:
 
     def hello(self, device: str) -> dict[str, Any]:
         visible = {"CUDA_VISIBLE_DEVICES": device, "ROCR_VISIBLE_DEVICES": device}
-        return hello_of(self.command, {**self.environment, "XPLANE_TIME_DEVICE": device,
-                                       **(visible if device.isdigit() else {})}, timeout_s=120)
+        return hello_of(HarnessProcess(self.command, {
+            **self.environment, "XPLANE_TIME_DEVICE": device,
+            **(visible if device.isdigit() else {})}), timeout_s=120)
 
     def close(self) -> None:
         pass
@@ -224,26 +252,31 @@ class _OfRay:
         from xplane_time.fleet_relay import ACTORS, Actor
 
         if devices is not None and not isinstance(devices, int):
-            raise ArgumentError("INVALID_ARGUMENT", "devices: of a Ray cluster how many; Ray says which")
+            raise ArgumentError("INVALID_ARGUMENT", 'devices: with executor="ray" a number; Ray chooses which')
         self._ray, self._timeout_s = ray, timeout_s
         if not ray.is_initialized():
             ray.init(include_dashboard=False, log_to_driver=False)
         gpus = int(ray.cluster_resources().get("GPU", 0))
         count = devices or gpus or 1
-        its = {"num_gpus": 1} if gpus else {"num_cpus": 1}
+        its = {**({"num_gpus": 1} if gpus else {"num_cpus": 1}), **options}
+        for option, resource in (("num_gpus", "GPU"), ("num_cpus", "CPU")):
+            there = ray.cluster_resources().get(resource, 0)
+            if its.get(option, 0) * count > there:
+                raise ArgumentError("INVALID_ARGUMENT", f"devices: {count} with {option}={its[option]} do not "
+                                    f"fit on this cluster, which has {there:g}")
         context = ray.get_runtime_context()
         prefix = f"xplane-time-{secrets.token_hex(6)}-"
         remote = ray.remote(Actor)
         self.lost: dict[str, str] = {}
         actors = [remote.options(name=f"{prefix}{i}", max_restarts=-1, max_concurrency=4,
-                                 **{**its, **options}).remote(program) for i in range(count)]
+                                 **its).remote(program) for i in range(count)]
         self._actors = dict(enumerate(actors))
         try:
             where = ray.get([each.where.remote() for each in actors], timeout=timeout_s)
         except ray.exceptions.GetTimeoutError:
             self.close()
-            raise ArgumentError("INVALID_ARGUMENT", f"devices: {count} do not fit on this cluster: "
-                                f"{ray.cluster_resources()}") from None
+            raise InputError("UNAVAILABLE", f"Ray has not given {count} devices within {timeout_s:g} s: "
+                             "others use them") from None
         # A device is called after where it is, which is known now.
         self.names = _numbered(where)
         with open(os.path.join(folder, ACTORS), "w", encoding="utf-8") as file:
@@ -269,8 +302,8 @@ class _OfRay:
 
 
 def _numbered(where: Sequence[str]) -> list[str]:
-    """Of several on one node without GPUs: "10.0.0.7/0", "10.0.0.7/1"."""
-    return [place if where.count(place) == 1 else f"{place}/{where[:i].count(place)}"
+    """Those of a node without GPUs: "10.0.0.7/0", "10.0.0.7/1"."""
+    return [f"{place}{where[:i].count(place)}" if place.endswith("/") else place
             for i, place in enumerate(where)]
 
 
@@ -295,6 +328,10 @@ def _by_kind(devices: _Devices) -> list[list[str]]:
 
 # ---- Sessions
 
+# The devices, and what came out of it.
+_Session = tuple[list[str], Mapping[str, Any]]
+
+
 class _Tuning:
     def __init__(self, space: str, options: Sequence[str], devices: _Devices,
                  on_message: Callable[[str], None] | None) -> None:
@@ -307,46 +344,57 @@ class _Tuning:
         self._program = program
         self._store = next(each for each in options if each.startswith("--store="))
         self._running: set[subprocess.Popen[str]] = set()
+        self._stopped = threading.Event()
+        self._raised: BaseException | None = None  # of on_message
         self._slow: list[str] = []
         self._lost: dict[str, str] = {}
 
     def report(self, groups: list[list[str]], at_once: bool) -> TuneReport:
+        sessions: list[_Session] = []
+        evidence: list[Mapping[str, Any]] = []
+        errors: list[InputError] = []
         with concurrent.futures.ThreadPoolExecutor(len(groups) if at_once else 1) as pool:
             running = [pool.submit(self._classes_of, group) for group in groups]
             try:
-                found = [each.result() for each in running]
+                for group, each in zip(groups, running):
+                    try:
+                        found, splits = each.result()
+                    except InputError as error:  # the others go on
+                        errors.append(error)
+                        self._lost.update({device: error.message for device in group})
+                        continue
+                    sessions += found
+                    evidence += splits
             except BaseException:
-                for each in running:
-                    each.cancel()
                 self._interrupt()
                 raise
-        sessions = [each for of_group, _ in found for each in of_group]
-        splits = [each for _, of_group in found for each in of_group]
-        kinds: list[Mapping[str, Any]] = [
-            {"device_class": result["harness"]["device_class"], "devices": names}
-            for names, result in sessions] if len(groups) > 1 and not at_once else []
+        if not sessions:
+            raise errors[0]
+        if len(groups) > 1 and not at_once:
+            evidence += [{"device_class": result["harness"]["device_class"], "devices": names}
+                         for names, result in sessions]
         answers = _answers_of(sessions)
         # Tuned by itself each: alike is what has one answer.
         classes = [each.devices for each in answers] if at_once else [tuple(own) for own, _ in sessions]
         return TuneReport(
-            answers=answers, classes=classes,
-            evidence=splits + kinds, slow=sorted(set(self._slow)),
-            lost={**self._devices.lost, **self._lost}, table=self._table_of(sessions))
+            answers=answers, classes=classes, evidence=evidence, slow=sorted(set(self._slow)),
+            lost={**self._devices.lost, **self._lost},
+            table={"schema": "xplane-time.tuned.v1", "entries": self._entries_of(answers, sessions)})
 
     # With the session of each class; and what set the classes apart.
-    def _classes_of(self, devices: list[str]) -> tuple[list[tuple[list[str], dict[str, Any]]],
-                                                       list[Mapping[str, Any]]]:
+    def _classes_of(self, devices: list[str]) -> tuple[list[_Session], list[Mapping[str, Any]]]:
         result = self._tuned(devices)
-        check = result["devices"]
+        check = result["devices"] or {"devices": [], "classes": [], "splits": [], "lost": []}
         self._slow += [self._label(row["name"]) for row in check["devices"] if row["verdict"] == "slow"]
         self._lost.update({self._label(each["device"]): each["message"] for each in check["lost"]})
         if len(check["classes"]) < 2:
-            return [(devices, result)], []
+            there = self._labels(check["classes"][0]) if check["classes"] else devices
+            return [(there, result)], []
         splits: list[Mapping[str, Any]] = [
             {**each, "devices": self._labels(each["devices"]), "others": self._labels(each["others"]),
              "params": next(row["params"] for row in result["variants"] if row["id"] == each["variant"])}
             for each in check["splits"]]
-        sessions = []
+        sessions: list[_Session] = []
         for names in check["classes"]:
             of_class, more = self._classes_of(self._labels(names))
             sessions += of_class
@@ -355,6 +403,8 @@ class _Tuning:
 
     def _tuned(self, devices: list[str]) -> dict[str, Any]:
         """A session on these devices, and what came out of it."""
+        if self._stopped.is_set():
+            raise KeyboardInterrupt
         command = [self._program, "tune", self._space, *self._options, f"--devices={','.join(devices)}",
                    "--format=json", "--progress=always", "--", *self._devices.command]
         if setpriv := shutil.which("setpriv"):  # it stops when this process is killed
@@ -364,6 +414,8 @@ class _Tuning:
                                    start_new_session=True,  # Ctrl-C comes from here, once
                                    env={**os.environ, **self._devices.environment})
         self._running.add(process)
+        if self._stopped.is_set():
+            process.terminate()
         said: list[str] = []
         listener = threading.Thread(target=self._listen, args=(process, said))
         listener.start()
@@ -379,8 +431,13 @@ class _Tuning:
                 process.wait()
                 listener.join()
                 self._running.discard(process)
+        if self._raised is not None:
+            raise self._raised
         if code == _STOPPED:
             raise KeyboardInterrupt
+        if code < 0:
+            raise InputError("UNAVAILABLE", f"xplane-time tune was ended by signal {-code}; what was measured is "
+                             "kept, and resume=True goes on")
         if printed:
             result: dict[str, Any] = json.loads(printed)
             return result
@@ -395,41 +452,71 @@ class _Tuning:
         assert process.stderr is not None
         for line in process.stderr:
             said.append(line.rstrip("\n"))
-            if self._on_message is not None:
+            if self._on_message is None or self._raised is not None:
+                continue
+            try:
                 self._on_message(said[-1])
+            except BaseException as error:
+                self._raised = error
+                self._interrupt()
 
     def _interrupt(self) -> None:
         """What was measured is kept."""
+        self._stopped.set()
         for process in list(self._running):
             process.send_signal(signal.SIGTERM)
 
     def _label(self, name: str) -> str:
         """Of a device as the command names it: "cuda:0 (3)" is "3"."""
-        return next((each for each in self._devices.names
-                     if name == each or name.endswith(f" ({each})")), name)
+        fitting = [each for each in self._devices.names if name == each or name.endswith(f" ({each})")]
+        return max(fitting, key=len, default=name)
 
     def _labels(self, names: Sequence[str]) -> list[str]:
         return [self._label(each) for each in names]
 
-    def _table_of(self, sessions: Sequence[tuple[list[str], Mapping[str, Any]]]) -> dict[str, Any]:
-        """The entries that these sessions have in the store's tuned table."""
+    def _entries_of(self, answers: Sequence[Answer], sessions: Sequence[_Session]) -> list[dict[str, Any]]:
+        """Of each answer one for each kind of device. For its devices only, where there are several
+        answers for one kind."""
         entries = []
-        for _, result in sessions:
-            done = subprocess.run(
-                [self._program, "tune", "export", str(result["session"]), "--format=tuned", self._store],
-                capture_output=True, text=True, check=False)
-            if done.returncode == 0:
-                entries += json.loads(done.stdout)["entries"]
-        return {"schema": "xplane-time.tuned.v1", "entries": entries}
+        for answer in answers:
+            if answer.params is None:
+                continue
+            own = [(names, result) for names, result in sessions if set(names) <= set(answer.devices)]
+            by_key: dict[str, tuple[dict[str, Any], list[str]]] = {}
+            for names, result in own:
+                entry = self._entry_of(result["session"])
+                key = json.dumps([entry.get(part, "") for part in KEY])
+                known, there = by_key.setdefault(key, (entry, []))
+                there += names
+                if entry["params"] == answer.params:
+                    known.update(entry)
+            for entry, names in by_key.values():
+                if entry["params"] != answer.params:  # tied with what was picked there
+                    entry.update(params=answer.params, id=answer.result["pick"], claim="tie")
+                entries.append({**entry, "devices": names})
+        keys = [[entry.get(part, "") for part in KEY] for entry in entries]
+        for entry, own in zip(entries, keys):
+            if keys.count(own) == 1:
+                del entry["devices"]
+        return entries
+
+    def _entry_of(self, session: int) -> dict[str, Any]:
+        done = subprocess.run(
+            [self._program, "tune", "export", str(session), "--format=tuned", self._store],
+            capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise InputError("UNAVAILABLE", done.stderr.strip().removeprefix("xplane-time: "))
+        entry: dict[str, Any] = json.loads(done.stdout)["entries"][0]
+        return entry
 
 
-def _answers_of(sessions: Sequence[tuple[list[str], Mapping[str, Any]]]) -> list[Answer]:
+def _answers_of(sessions: Sequence[_Session]) -> list[Answer]:
     """One where a variant is the pick, or tied with it, in all sessions. Else one for each pick."""
     good = [{*result["tied"], result["pick"]} - {None} if result["claim"] in ("winner", "tie", "pick")
             else set() for _, result in sessions]
     of_all = [each for _, result in sessions if (each := result["pick"])
               and all(each in of_one for of_one in good)]
-    by_pick: dict[str | None, list[tuple[list[str], Mapping[str, Any]]]] = {}
+    by_pick: dict[str | None, list[_Session]] = {}
     for (names, result), fine in zip(sessions, good):
         pick = of_all[0] if of_all else result["pick"] if fine else None
         by_pick.setdefault(pick, []).append((names, result))
@@ -437,9 +524,10 @@ def _answers_of(sessions: Sequence[tuple[list[str], Mapping[str, Any]]]) -> list
     for pick, own in by_pick.items():
         row = next((each for _, result in own for each in result["variants"] if each["id"] == pick), None)
         result = next((result for _, result in own if result["pick"] == pick), own[0][1])
+        # The weakest of what was claimed holds for all.
+        claim = max((each["claim"] for _, each in own), key=_WEAKER.index)
         answers.append(Answer(tuple(name for names, _ in own for name in names),
-                              None if row is None else row["params"],
-                              own[0][1]["claim"] if row is None else result["claim"], result))
+                              None if row is None else row["params"], claim, result))
     return answers
 
 

@@ -32,7 +32,7 @@ _NAMES = ("any_protocol", "any_driver", "any_version", "any_flags", "any_code")
 LEVELS: Mapping[str, frozenset[str]] = {
     "exact": frozenset(),
     **{name: frozenset(_MAY_DIFFER[:count]) for count, name in enumerate(_NAMES, 1)}}
-_KEY = ("workload", "device_class", "objective", *_MAY_DIFFER)
+KEY = ("workload", "device_class", "objective", *_MAY_DIFFER)
 _NEEDED = ("workload", "device_class", "params")
 
 
@@ -94,8 +94,8 @@ class TunedTable:
                 objective: str = "time") -> dict[str, Any]:
         """The parameters that were tuned for this device and this program, as all ranks load them.
 
-        `code_hash`: of the program that was tuned (harness.code_hash_of()). What else is given must
-        agree, too. Errors: NothingFoundError: it was tuned for another device or program, with what
+        `code_hash`: of the program that was tuned (harness.code_hash_of()). `driver`, `framework` and `flags`
+        must agree where they are given. `device`: its name, where devices need answers of their own. Errors: NothingFoundError: it was tuned for another device or program, with what
         differs; then no rank may use it.
         """
         asked = {"code_hash": code_hash, "driver": driver, "framework": framework, "flags": flags}
@@ -161,7 +161,7 @@ def tuned(path: str | os.PathLike[str]) -> TunedTable:
 
 def _key(entry: Mapping[str, Any], may_differ: frozenset[str]) -> tuple[str, ...]:
     return tuple(str(entry.get(name, "time" if name == "objective" else ""))
-                 for name in _KEY if name not in may_differ)
+                 for name in KEY if name not in may_differ)
 
 
 def _problem(entry: Any) -> str:
@@ -170,7 +170,7 @@ def _problem(entry: Any) -> str:
     for name in _NEEDED:
         if name not in entry:
             return f': has no "{name}"'
-    for name in _KEY:
+    for name in KEY:
         if not isinstance(entry.get(name, ""), str):
             return f".{name}: {entry[name]!r} is not a text"[:200]
     if not isinstance(entry["params"], dict):

@@ -15,6 +15,8 @@ using Row = TuneResult::Row;
 
 constexpr std::string_view kNothingProposed = "nothing_proposed";
 constexpr std::string_view kNothingRaced = "nothing_raced";  // of a grid
+constexpr std::string_view kDeviceClasses = "device_classes";
+constexpr std::string_view kDevicesUnchecked = "devices_unchecked";
 constexpr size_t kParamsWidth = 16, kWorkloadWidth = 8;
 
 // The words of an objective, in the order of Objective.
@@ -98,6 +100,10 @@ std::string WhatWasDecided(const TuneResult& result) {
                          : "stopped before anything was measured";
   }
   const std::string named = Named(result, *result.pick);
+  if (result.stop_reason == kDeviceClasses) {
+    return absl::StrCat("no one answer: ", result.devices ? result.devices->classes.size() : 0,
+                        " classes of device; on all together leads ", named);
+  }
   switch (result.claim) {
     case Claim::kWinner:
       return absl::StrCat("winner: ", named);
@@ -186,6 +192,12 @@ std::string StopText(const TuneResult& result) {
                         : absl::StrCat("It named ", Counted(refused, "configuration"),
                                        ", and the space has none of them.");
   }
+  if (result.stop_reason == kDeviceClasses) {
+    return "Tune each class by itself: --devices with the devices of one.";
+  }
+  if (result.stop_reason == kDevicesUnchecked) {
+    return "It stopped before it was seen whether the devices agree; --resume goes on.";
+  }
   if (result.stop_reason == "recorded_rounds") {
     return "The recorded rounds do not suffice for this rule.";
   }
@@ -255,21 +267,19 @@ std::vector<std::string> DeviceReasons(const TuneResult& result) {
   if (of.classes.size() > 1) {
     std::vector<std::string> classes;
     for (const auto& each : of.classes) classes.push_back(absl::StrCat("[", NamesText(each), "]"));
-    reasons.push_back(absl::StrCat("There are ", of.classes.size(),
-                                   " classes of device, and one answer does not hold for all: ",
-                                   absl::StrJoin(classes, ", "), ". Tune each by itself."));
-  } else if (of.mde) {
+    reasons.push_back(absl::StrCat("Devices that agree: ", absl::StrJoin(classes, ", "), "."));
+  } else if (of.mde && of.classes.size() == 1) {
     uint64_t rounds = 0;
     for (const DeviceCheck::Device& each : of.devices) rounds += each.rounds;
-    reasons.push_back(absl::StrCat("The ", of.devices.size(), " devices agree, in ", rounds,
+    reasons.push_back(absl::StrCat("The ", of.classes[0].size(), " devices agree, in ", rounds,
                                    " rounds of their own: a difference of ", PercentText(*of.mde),
                                    " would have been seen."));
   }
   for (const DeviceCheck::Split& each : of.splits) {
-    reasons.push_back(absl::StrCat("Against the pick ", Printable(each.variant), " takes ",
-                                   ChangeOrDash(each.ratio), " % on ", NamesText(each.devices),
-                                   ", and ", ChangeOrDash(each.others_ratio), " % on ",
-                                   NamesText(each.others), "."));
+    reasons.push_back(
+        absl::StrCat("Against the other variants ", Printable(each.variant), " takes ",
+                     ChangeOrDash(each.ratio), " % on ", NamesText(each.devices), ", and ",
+                     ChangeOrDash(each.others_ratio), " % on ", NamesText(each.others), "."));
   }
   for (const DeviceCheck::Device& each : of.devices) {
     if (each.verdict != "slow" && (each.verdict != "fast" || of.devices.size() == 2)) continue;

@@ -16,23 +16,35 @@ namespace {
 constexpr double kPower = 1.645;  // of a normal: 95 %
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-double LogRatio(const DevicePlan::LogTimes& round, uint32_t variant, uint32_t pick) {
-  const auto own = round.find(variant), picks = round.find(pick);
-  return own == round.end() || picks == round.end() ? kUnknown : own->second - picks->second;
+double Median(std::vector<double> values) {
+  return values.empty() ? kUnknown : stats::Median(values);
+}
+
+// The mean without outliers: its variance is that of Student's t, from few rounds already.
+stats::Centre CentreOf(const std::vector<double>& values) {
+  if (values.empty()) return {};
+  const double middle = Median(values);
+  const double reach =
+      stats::OutlierReach(static_cast<double>(values.size())) * stats::RobustSd(values, middle);
+  const stats::SkippedMean mean = stats::MeanWithin(values, middle, reach);
+  const auto kept = static_cast<double>(mean.kept);
+  if (mean.kept < 2) return {.value = middle, .variance = 0, .df = 0};
+  return {.value = mean.mean, .variance = mean.squares / (kept - 1) / kept, .df = kept - 1};
 }
 
 // A mean of centres, with Welch's degrees of freedom.
 stats::Centre MeanOf(std::span<const stats::Centre> centres) {
   const auto count = static_cast<double>(centres.size());
   stats::Centre mean;
-  double per_df = 0;
+  double per_df = 0, all_df = 0;
   for (const stats::Centre& each : centres) {
     const double share = each.variance / (count * count);
     mean.value += each.value / count;
     mean.variance += share;
+    all_df += each.df;
     per_df += each.df > 0 ? share * share / each.df : 0;
   }
-  mean.df = per_df > 0 ? mean.variance * mean.variance / per_df : 0;
+  mean.df = per_df > 0 ? mean.variance * mean.variance / per_df : all_df;  // without noise: exact
   return mean;
 }
 
@@ -43,12 +55,11 @@ stats::Centre DifferenceOf(const stats::Centre& a, const stats::Centre& b) {
 }
 
 // Its variance is that of a median of normals, or nearly.
-stats::Centre MedianOf(std::vector<stats::Centre> centres) {
+stats::Centre MedianOf(std::span<const stats::Centre> centres) {
   stats::Centre median = MeanOf(centres);
-  std::ranges::sort(centres, {}, &stats::Centre::value);
-  const size_t half = centres.size() / 2;
-  median.value = centres.size() % 2 == 1 ? centres[half].value
-                                         : (centres[half - 1].value + centres[half].value) / 2;
+  std::vector<double> values;
+  for (const stats::Centre& each : centres) values.push_back(each.value);
+  median.value = Median(std::move(values));
   median.variance *= std::numbers::pi / 2;
   return median;
 }
@@ -57,8 +68,8 @@ stats::Centre MedianOf(std::vector<stats::Centre> centres) {
 double CutTail(const stats::Centre& difference, double delta, size_t devices) {
   const double beyond = std::abs(difference.value) - delta;
   if (beyond <= 0 || difference.df <= 0) return 1;
-  const auto df = static_cast<double>(devices - 1);
   if (difference.variance <= 0) return 0;
+  const auto df = static_cast<double>(devices - 1);
   return stats::FisherTail(beyond * beyond / (difference.variance * df), df, difference.df);
 }
 
@@ -80,9 +91,10 @@ DevicePlan::DevicePlan(std::vector<std::string> devices, const DecideConfig& con
     : devices_(std::move(devices)), alpha_(config.alpha), delta_(config.delta) {
   std::map<uint32_t, std::map<std::string, std::vector<double>>> ratios;
   for (const RaceRound& round : race) {
-    for (const auto& [variant, unused] : round.log_times) {
-      const double ratio = LogRatio(round.log_times, variant, pick);
-      if (variant != pick && !std::isnan(ratio)) ratios[variant][round.device].push_back(ratio);
+    const auto picks = round.log_times.find(pick);
+    if (picks == round.log_times.end()) continue;
+    for (const auto& [variant, log_time] : round.log_times) {
+      if (variant != pick) ratios[variant][round.device].push_back(log_time - picks->second);
     }
   }
   std::vector<std::pair<double, uint32_t>> rivals;
@@ -94,7 +106,9 @@ DevicePlan::DevicePlan(std::vector<std::string> devices, const DecideConfig& con
   std::ranges::sort(rivals);
   rivals.resize(std::min(rivals.size(), kRivals));
   variants_ = {pick};
-  for (const auto& [best, variant] : rivals) variants_.push_back(variant);
+  for (const auto& [best, variant] : rivals) {
+    if (variants_.size() == 1 || best <= kFar) variants_.push_back(variant);
+  }
 }
 
 std::vector<DevicePlan::Round> DevicePlan::Next() {
@@ -104,7 +118,7 @@ std::vector<DevicePlan::Round> DevicePlan::Next() {
     planned_ = kFirst;
   } else if (before == kFirst) {
     const auto shows = [&](size_t of_each) {
-      const auto mde = MdeWith(static_cast<double>(of_each));
+      const auto mde = MdeWith(static_cast<double>(of_each) / kFirst);
       return mde.has_value() && *mde <= kShown;
     };
     while (planned_ < kMost && !shows(planned_)) ++planned_;
@@ -125,34 +139,49 @@ std::vector<DevicePlan::Round> DevicePlan::Next() {
 std::vector<double> DevicePlan::ValuesOf(size_t device,
                                          absl::FunctionRef<double(const LogTimes&)> of) const {
   std::vector<double> values;
-  for (const auto& [round, log_times] : rounds_) {
-    if (static_cast<size_t>(round) % devices_.size() != device) continue;
-    if (const double value = of(log_times); !std::isnan(value)) values.push_back(value);
+  const auto rounds = rounds_.find(devices_[device]);
+  if (rounds == rounds_.end()) return values;
+  for (const LogTimes& each : rounds->second) {
+    if (const double value = of(each); !std::isnan(value)) values.push_back(value);
   }
   return values;
 }
 
-// Of those with two rounds and more; the others have no degrees of freedom.
-std::vector<stats::Centre> DevicePlan::CentresOf(const Places& devices, size_t rival) const {
+// Of its time over the median of the others'.
+double DevicePlan::LogRatio(const LogTimes& round, size_t variant) const {
+  std::vector<double> others;
+  double own = kUnknown;
+  for (size_t i = 0; i < variants_.size(); ++i) {
+    const auto at = round.find(variants_[i]);
+    if (at == round.end()) continue;
+    if (i == variant) {
+      own = at->second;
+    } else {
+      others.push_back(at->second);
+    }
+  }
+  return own - Median(std::move(others));
+}
+
+// One with fewer than two rounds has no degrees of freedom.
+std::vector<stats::Centre> DevicePlan::CentresOf(const Places& devices, size_t variant) const {
   std::vector<stats::Centre> centres;
   for (const size_t device : devices) {
-    auto ratios = ValuesOf(device, [&](const LogTimes& round) {
-      return LogRatio(round, variants_[rival], variants_[0]);
-    });
-    centres.push_back(ratios.empty() ? stats::Centre{} : stats::HuberCentre(std::move(ratios)));
+    centres.push_back(CentreOf(
+        ValuesOf(device, [&](const LogTimes& round) { return LogRatio(round, variant); })));
   }
   return centres;
 }
 
-DevicePlan::Cut DevicePlan::BestCut(const Places& devices, size_t rival) const {
-  const std::vector<stats::Centre> centres = CentresOf(devices, rival);
+DevicePlan::Cut DevicePlan::BestCut(const Places& devices, size_t variant) const {
+  const std::vector<stats::Centre> centres = CentresOf(devices, variant);
   std::vector<size_t> order;
   for (size_t i = 0; i < devices.size(); ++i) {
     if (centres[i].df > 0) order.push_back(i);
   }
   std::ranges::sort(order, {}, [&](size_t i) { return centres[i].value; });
   Cut best;
-  best.rival = rival;
+  best.variant = variant;
   for (size_t low = 1; low < order.size(); ++low) {
     std::vector<stats::Centre> lows, highs;
     for (size_t i = 0; i < order.size(); ++i) {
@@ -160,7 +189,7 @@ DevicePlan::Cut DevicePlan::BestCut(const Places& devices, size_t rival) const {
     }
     const double p = CutTail(DifferenceOf(MeanOf(highs), MeanOf(lows)), delta_, order.size());
     if (p >= best.p) continue;
-    best = {.rival = rival, .low = {}, .high = {}, .p = p};
+    best = {.variant = variant, .low = {}, .high = {}, .p = p};
     for (size_t i = 0; i < order.size(); ++i) {
       (i < low ? best.low : best.high).push_back(devices[order[i]]);
     }
@@ -171,52 +200,42 @@ DevicePlan::Cut DevicePlan::BestCut(const Places& devices, size_t rival) const {
 DevicePlan::Cut DevicePlan::StrongestCut(const Places& devices) const {
   std::vector<Cut> cuts;
   std::vector<double> p_values;
-  for (size_t rival = 1; rival < variants_.size(); ++rival) {
-    p_values.push_back(cuts.emplace_back(BestCut(devices, rival)).p);
+  for (size_t variant = first_tested(); variant < variants_.size(); ++variant) {
+    p_values.push_back(cuts.emplace_back(BestCut(devices, variant)).p);
   }
   const std::vector<double> adjusted = stats::HolmAdjusted(p_values);
   for (size_t i = 0; i < cuts.size(); ++i) cuts[i].p = adjusted[i];
   return cuts.empty() ? Cut{} : *std::ranges::min_element(cuts, {}, &Cut::p);
 }
 
-// Devices of which there are no rounds stay with those that are not set apart.
 void DevicePlan::Divide(const Places& devices, double alpha, std::vector<Places>* classes,
                         std::vector<Cut>* cuts) const {
   const Cut cut = StrongestCut(devices);
-  if (devices.size() < 2 || cut.low.empty() || cut.p >= alpha) {
+  if (cut.low.empty() || cut.p >= alpha) {
     classes->push_back(devices);
     return;
   }
   cuts->push_back(cut);
-  Places larger = cut.low, smaller = cut.high;
-  if (larger.size() < smaller.size()) std::swap(larger, smaller);
-  for (const size_t device : devices) {
-    const bool is_placed = std::ranges::find(larger, device) != larger.end() ||
-                           std::ranges::find(smaller, device) != smaller.end();
-    if (!is_placed) larger.push_back(device);
-  }
-  for (Places* half : {&larger, &smaller}) {
-    std::ranges::sort(*half);
-    Divide(*half, alpha / 2, classes, cuts);
+  for (Places half : {cut.low, cut.high}) {
+    std::ranges::sort(half);
+    Divide(half, alpha / 2, classes, cuts);
   }
 }
 
-// Of the noisiest rival, between two halves of the devices.
-std::optional<double> DevicePlan::MdeWith(double of_each) const {
-  Places all(devices_.size());
-  std::iota(all.begin(), all.end(), size_t{0});
+// With so many times the rounds that there are: of the noisiest variant, between two halves of the
+// devices.
+std::optional<double> DevicePlan::MdeWith(double more) const {
+  const size_t tested = variants_.size() - first_tested();
   std::optional<double> mde;
-  for (size_t rival = 1; rival < variants_.size(); ++rival) {
-    std::vector<stats::Centre> centres = CentresOf(all, rival);
-    std::erase_if(centres, [](const stats::Centre& each) { return each.df <= 0; });
+  for (size_t variant = first_tested(); variant < variants_.size(); ++variant) {
+    std::vector<stats::Centre> centres = CentresOf(Measured(), variant);
     if (centres.size() < 2) continue;
     const std::span<const stats::Centre> known = centres;
     const size_t half = known.size() / 2;
     const stats::Centre difference =
         DifferenceOf(MeanOf(known.first(half)), MeanOf(known.subspan(half)));
-    const double more = of_each / static_cast<double>(planned_);
-    const double critical = CutCritical(alpha_ / static_cast<double>(variants_.size() - 1),
-                                        known.size(), std::max(1.0, difference.df * more));
+    const double critical = CutCritical(alpha_ / static_cast<double>(tested), known.size(),
+                                        std::max(1.0, difference.df * more));
     const double own = delta_ + (critical + kPower) * std::sqrt(difference.variance / more);
     mde = std::max(mde.value_or(0), own);
   }
@@ -225,7 +244,7 @@ std::optional<double> DevicePlan::MdeWith(double of_each) const {
 
 DeviceCheck::Split DevicePlan::SplitOf(const Cut& cut) const {
   const auto ratio = [&](const Places& devices) {
-    const std::vector<stats::Centre> centres = CentresOf(devices, cut.rival);
+    const std::vector<stats::Centre> centres = CentresOf(devices, cut.variant);
     return std::exp(MeanOf(centres).value);
   };
   return {.variant = "",
@@ -242,38 +261,75 @@ std::vector<std::string> DevicePlan::NamesOf(const Places& devices) const {
   return names;
 }
 
-// Of complete rounds only: means of the same variants.
-void DevicePlan::JudgeSpeeds(DeviceCheck* check) const {
-  std::vector<stats::Centre> centres;
+// Those with rounds enough.
+DevicePlan::Places DevicePlan::Measured() const {
+  Places measured;
   for (size_t device = 0; device < devices_.size(); ++device) {
-    auto means = ValuesOf(device, [&](const LogTimes& round) {
-      double sum = 0;
-      for (const uint32_t variant : variants_) {
-        const auto own = round.find(variant);
-        sum += own == round.end() ? kUnknown : own->second;
-      }
-      return sum / static_cast<double>(variants_.size());
-    });
-    check->devices[device].rounds = means.size();
-    centres.push_back(means.empty() ? stats::Centre{} : stats::HuberCentre(std::move(means)));
+    const size_t rounds =
+        ValuesOf(device, [&](const LogTimes& round) { return LogRatio(round, 0); }).size();
+    if (rounds > 1) measured.push_back(device);
   }
+  return measured;
+}
+
+DevicePlan::Places DevicePlan::WithoutPick() const {
+  Places without;
   for (size_t device = 0; device < devices_.size(); ++device) {
-    const bool is_pair = devices_.size() == 2;
-    std::vector<stats::Centre> typical_of;
-    for (size_t i = 0; i < devices_.size(); ++i) {
-      if (centres[i].df > 0 && !(is_pair && i == device)) typical_of.push_back(centres[i]);
+    const auto rounds = rounds_.find(devices_[device]);
+    if (rounds == rounds_.end() || rounds->second.size() < 2) continue;
+    const bool has_pick = std::ranges::any_of(
+        rounds->second, [&](const LogTimes& round) { return round.contains(variants_[0]); });
+    if (!has_pick) without.push_back(device);
+  }
+  return without;
+}
+
+// Of log times against what each variant takes on a typical device.
+std::vector<stats::Centre> DevicePlan::SpeedsOf(const Places& devices) const {
+  LogTimes typical;
+  for (const uint32_t variant : variants_) {
+    std::vector<double> centres;
+    for (const size_t device : devices) {
+      const stats::Centre centre = CentreOf(ValuesOf(device, [&](const LogTimes& round) {
+        const auto own = round.find(variant);
+        return own == round.end() ? kUnknown : own->second;
+      }));
+      if (centre.df > 0) centres.push_back(centre.value);
     }
-    if (typical_of.size() < (is_pair ? 1 : 3) || centres[device].df <= 0) continue;
+    typical[variant] = Median(std::move(centres));
+  }
+  std::vector<stats::Centre> speeds;
+  for (const size_t device : devices) {
+    speeds.push_back(CentreOf(ValuesOf(device, [&](const LogTimes& round) {
+      std::vector<double> beyond;
+      for (const auto& [variant, log_time] : round) {
+        const double own = log_time - typical[variant];
+        if (!std::isnan(own)) beyond.push_back(own);
+      }
+      return Median(std::move(beyond));
+    })));
+  }
+  return speeds;
+}
+
+void DevicePlan::JudgeSpeeds(const Places& devices, DeviceCheck* check) const {
+  const bool is_pair = devices.size() == 2;
+  const std::vector<stats::Centre> speeds = SpeedsOf(devices);
+  for (size_t i = 0; i < devices.size(); ++i) {
+    DeviceCheck::Device& row = check->devices[devices[i]];
+    row.rounds = rounds_.at(row.name).size();
+    if (devices.size() < 2 || speeds[i].df <= 0) continue;
     const stats::Centre difference =
-        DifferenceOf(centres[device], is_pair ? typical_of[0] : MedianOf(typical_of));
-    const double tail = alpha_ / (2 * static_cast<double>(devices_.size()));
+        DifferenceOf(speeds[i], is_pair ? speeds[1 - i] : MedianOf(speeds));
+    const double tail = alpha_ / (2 * static_cast<double>(devices.size()));
     const double half_width =
         stats::StudentQuantile(tail, difference.df) * std::sqrt(difference.variance);
     const double lo = difference.value - half_width, hi = difference.value + half_width;
-    DeviceCheck::Device& row = check->devices[device];
     row.ratio = std::exp(difference.value);
     row.lo = std::exp(lo);
     row.hi = std::exp(hi);
+    // Of two variants nobody can tell which one is slow, and whether the device is.
+    if (check->classes.size() > 1 && variants_.size() == 2) continue;
     row.verdict = lo > delta_                   ? "slow"
                   : hi < -delta_                ? "fast"
                   : lo > -delta_ && hi < delta_ ? "typical"
@@ -285,19 +341,23 @@ DeviceCheck DevicePlan::Found(absl::FunctionRef<std::string(uint32_t place)> id_
   DeviceCheck check;
   for (const uint32_t variant : variants_) check.variants.push_back(id_of(variant));
   for (const std::string& name : devices_) check.devices.push_back({.name = name});
-  JudgeSpeeds(&check);
-  Places all(devices_.size());
-  std::iota(all.begin(), all.end(), size_t{0});
   std::vector<Places> classes;
   std::vector<Cut> cuts;
-  Divide(all, alpha_, &classes, &cuts);
+  if (planned_ == 0) {
+    check.classes.push_back(devices_);
+    return check;
+  }
+  const Places measured = Measured();
+  if (!measured.empty()) Divide(measured, alpha_, &classes, &cuts);
+  for (const size_t device : WithoutPick()) classes.push_back({device});
   std::ranges::sort(classes);
   for (const Places& each : classes) check.classes.push_back(NamesOf(each));
   for (const Cut& each : cuts) {
     check.splits.push_back(SplitOf(each));
-    check.splits.back().variant = id_of(variants_[each.rival]);
+    check.splits.back().variant = id_of(variants_[each.variant]);
   }
-  if (planned_ > 0) check.mde = MdeWith(static_cast<double>(planned_));
+  JudgeSpeeds(measured, &check);
+  check.mde = MdeWith(1);
   return check;
 }
 

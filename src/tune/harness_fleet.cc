@@ -94,6 +94,7 @@ absl::Status HarnessFleet::Run(std::span<const FleetJob> jobs, const Work& work,
     const Ended ended = std::move(ended_.front());
     ended_.pop_front();
     absl::Status taken = TakeEnd(ended, done, &lock);
+    if (!ended.status.ok() && taken.ok() && status.ok()) waiting_.push_front(ended.job);
     if (!taken.ok()) {
       if (status.ok()) status = std::move(taken);
       waiting_.clear();
@@ -109,17 +110,24 @@ absl::Status HarnessFleet::TakeEnd(const Ended& ended, Done done,
     lock->lock();
     return status;
   }
-  if (absl::IsCancelled(ended.status) || living() == 0) return ended.status;
-  const std::string& name = devices_[ended.device].name;
-  const std::string message(ended.status.message());
-  lost_.push_back({name, message});
-  tell_(absl::StrCat("the device ", name, " is lost, and the others go on: ", message));
-  waiting_.push_front(ended.job);
+  if (absl::IsCancelled(ended.status) || LivingNow() == 0) return ended.status;
+  Lose(&devices_[ended.device], std::string(ended.status.message()));
   return absl::OkStatus();
 }
 
-size_t HarnessFleet::living() const {
+void HarnessFleet::Lose(Device* device, const std::string& message) {
+  device->is_lost = true;
+  lost_.push_back({device->name, message});
+  tell_(absl::StrCat("the device ", device->name, " is lost, and the others go on: ", message));
+}
+
+size_t HarnessFleet::LivingNow() const {
   return static_cast<size_t>(std::ranges::count(devices_, false, &Device::is_lost));
+}
+
+size_t HarnessFleet::living() const {
+  const std::lock_guard lock(mutex_);
+  return LivingNow();
 }
 
 absl::Status HarnessFleet::OnEach(const std::function<absl::Status(size_t device)>& work) {
@@ -166,31 +174,71 @@ std::vector<std::string> HarnessFleet::names() const {
 }
 
 absl::Status HarnessFleet::Prepare(std::span<const Configuration> variants, PreparedCallback done) {
-  std::mutex mutex;  // of what follows, and of `done`
-  std::vector<VariantState> states(variants.size());
-  std::vector<size_t> heard_of(variants.size(), 0);
+  // By device and variant; none: it was not said.
+  States states(devices_.size(), std::vector<std::optional<VariantState>>(variants.size()));
+  std::mutex mutex;  // of states, told, and `done`
   std::vector<bool> told(variants.size(), false);
   const size_t all = living();
   const auto tell = [&](size_t variant) {
     told[variant] = true;
-    done(variant, states[variant]);
+    done(variant, StateOf(states, variant));
   };
   RETURN_IF_ERROR(OnEach([&](size_t device) {
-    const Device& own = devices_[device];
-    return own.harness->Prepare(variants, [&](size_t variant, const VariantState& state) {
-      const std::lock_guard lock(mutex);
-      VariantState& of_all = states[variant];
-      if (heard_of[variant]++ == 0 || (of_all.status == "ok" && state.status != "ok")) {
-        of_all = state;
-        if (state.status != "ok") of_all.message = absl::StrCat(own.name, ": ", state.message);
-      }
-      if (heard_of[variant] == all) tell(variant);
-    });
+    return devices_[device].harness->Prepare(
+        variants, [&](size_t variant, const VariantState& state) {
+          const std::lock_guard lock(mutex);
+          states[device][variant] = state;
+          const auto is_ok = [&](const auto& each) {
+            return each[variant].has_value() && each[variant]->status == "ok";
+          };
+          // What fails somewhere is told at the end: it may be the device.
+          if (static_cast<size_t>(std::ranges::count_if(states, is_ok)) == all) tell(variant);
+        });
   }));
-  for (size_t i = 0; i < variants.size(); ++i) {  // of those that a lost device did not prepare
+  LoseTheBroken(states);
+  for (size_t i = 0; i < variants.size(); ++i) {
     if (!told[i]) tell(i);
   }
   return absl::OkStatus();
+}
+
+// Of all devices that are there: what fails on one has failed.
+VariantState HarnessFleet::StateOf(const States& states, size_t variant) const {
+  VariantState all;
+  bool has_fingerprints = true;
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    const std::optional<VariantState>& own = states[i][variant];
+    if (devices_[i].is_lost || !own.has_value()) continue;
+    if (own->status != "ok") {
+      VariantState failed = *own;
+      failed.message = absl::StrCat(devices_[i].name, ": ", own->message);
+      return failed;
+    }
+    has_fingerprints &= !own->fingerprint.empty();
+    absl::StrAppend(&all.fingerprint, all.fingerprint.empty() ? "" : "\n", own->fingerprint);
+    if (own->mem_bytes.has_value()) {
+      all.mem_bytes = std::max(all.mem_bytes.value_or(0), *own->mem_bytes);
+    }
+    if (all.message.empty()) all.message = own->message;
+  }
+  if (!has_fingerprints) all.fingerprint.clear();
+  return all;
+}
+
+// Those on which every variant fails, where some variant works on another.
+void HarnessFleet::LoseTheBroken(const States& states) {
+  const auto works = [](const std::vector<std::optional<VariantState>>& own) {
+    return std::ranges::any_of(own, [](const std::optional<VariantState>& each) {
+      return each.has_value() && each->status == "ok";
+    });
+  };
+  if (std::ranges::none_of(states, works)) return;
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    if (devices_[i].is_lost || states[i].empty() || works(states[i])) continue;
+    const std::optional<VariantState>& first = states[i].front();
+    Lose(&devices_[i], absl::StrCat("all variants fail on it: ", first ? first->status : "infra",
+                                    first ? ": " + first->message : ""));
+  }
 }
 
 absl::StatusOr<VariantState> HarnessFleet::Verify(const Configuration& variant) {

@@ -17,6 +17,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -46,7 +47,8 @@ class HarnessFleet : public Harness {
   // Of all: `device` has all names. Errors: Unavailable (they are of different kinds, or none
   // works).
   absl::StatusOr<HarnessInfo> Hello() override;
-  // `done` is called in threads of the fleet, once at a time.
+  // `done` is called in threads of the fleet, once at a time. A device on which all fails, and not
+  // on others, is lost. Variants have one fingerprint where they have on each device.
   absl::Status Prepare(std::span<const Configuration> variants, PreparedCallback done) override;
   absl::StatusOr<VariantState> Verify(const Configuration& variant) override;
   absl::StatusOr<RoundTimes> RunRound(int64_t batch, int64_t round, std::string_view workload,
@@ -56,6 +58,7 @@ class HarnessFleet : public Harness {
   // Those that said hello, in the order of the members.
   std::vector<std::string> names() const;
   std::vector<DeviceCheck::Lost> lost() const { return lost_; }
+  size_t living() const;
 
   // `work` in a thread of the device's harness, `done` in this one, for each job that was done. A
   // job of a device that is lost is left out. Errors: of `done`; Cancelled of `work`; of the last
@@ -79,14 +82,18 @@ class HarnessFleet : public Harness {
   void Serve(size_t device);
   bool CanTake(const Device& device, size_t job) const;
   absl::Status TakeEnd(const Ended& ended, Done done, std::unique_lock<std::mutex>* lock);
+  size_t LivingNow() const;
   absl::Status OnEach(const std::function<absl::Status(size_t device)>& work);
-  size_t living() const;
+  void Lose(Device* device, const std::string& message);
+  using States = std::vector<std::vector<std::optional<VariantState>>>;
+  VariantState StateOf(const States& states, size_t variant) const;
+  void LoseTheBroken(const States& states);
 
   const Tell tell_;
   std::vector<Device> devices_;
   std::vector<DeviceCheck::Lost> lost_;
 
-  std::mutex mutex_;  // of all that follows, and of is_lost
+  mutable std::mutex mutex_;  // of all that follows, and of is_lost
   std::condition_variable for_devices_, for_caller_;
   std::span<const FleetJob> jobs_;
   const Work* work_ = nullptr;

@@ -33,18 +33,23 @@ Json NumberOf(double value) {
 
 // What failed, with why, and metrics, beside what the harness noted. Of workloads only the last
 // one's metrics are known here: none are kept.
-std::string NotesWith(const RoundTimes& times, std::span<const Configuration* const> order) {
+// `device`: of several.
+std::string NotesWith(const RoundTimes& times, std::span<const Configuration* const> order,
+                      const std::string& device) {
   std::map<std::string, std::string> failures;
   Json metrics = Json::array();
   bool any = false;
   for (size_t slot = 0; slot < order.size(); ++slot) {
     const SlotTime& at = times.slots[slot];
-    if (!at.message.empty()) failures[order[slot]->id] = at.message;
+    if (!at.message.empty()) {
+      failures[order[slot]->id] = device.empty() ? at.message : device + ": " + at.message;
+    }
     Json& own = metrics.emplace_back(Json::object());
     for (const auto& [name, value] : at.metrics) own[name] = NumberOf(value);
     any |= !at.metrics.empty();
   }
   std::string notes = times.notes_json;
+  if (!device.empty()) notes = WithNote(notes, "device", device);
   if (!failures.empty()) notes = WithNote(notes, "failures", failures);
   if (!any) return notes;
   constexpr int64_t kNsPerUs = 1000;
@@ -110,6 +115,24 @@ absl::StatusOr<RoundTimes> RunWorkloads(const std::vector<Workload>& workloads, 
     at.energy_uj = WeightedMean(workloads, at.workloads, &WorkloadSample::energy_uj);
   }
   return all;
+}
+
+// A device on which all variants fail, and by their own fault, is taken for broken where there are
+// others.
+absl::Status WorksAt(const RoundRecord& record) {
+  std::set<std::string_view> failed;
+  for (const SampleRecord& each : record.samples) {
+    const auto status = ParseSampleStatus(each.status).value_or(SampleStatus::kInfra);
+    const bool is_transient = status == SampleStatus::kInfra ||
+                              status == SampleStatus::kThrottled ||
+                              status == SampleStatus::kNoEvents;
+    if (status == SampleStatus::kOk || is_transient) return absl::OkStatus();
+    failed.insert(each.variant);
+  }
+  if (failed.size() < 2) return absl::OkStatus();
+  const std::map<std::string, std::string> why = FailuresOf(record.notes_json);
+  return Unavailable("all variants of a round fail on it, as ", record.samples[0].variant, ": ",
+                     why.empty() ? record.samples[0].status : why.begin()->second);
 }
 
 // In what a session differs from one that is asked for: names of the parts of the identity, and of
@@ -250,11 +273,9 @@ absl::Status Measuring::Rounds(int64_t batch, std::span<const WantedRound> round
     std::vector<FleetJob> jobs;
     for (const WantedRound* wanted : missing) jobs.push_back({wanted->device});
     const auto work = [&](size_t job, const std::string& name, Harness* device) {
-      records[job] = Measured(device, batch, *missing[job]);
-      if (!records[job].ok()) return records[job].status();
-      std::string& notes = records[job]->notes_json;
-      notes = WithNote(notes, "device", name);
-      return absl::OkStatus();
+      records[job] = Measured(device, name, batch, *missing[job]);
+      if (records[job].ok() && fleet->living() > 1) return WorksAt(*records[job]);
+      return records[job].status();
     };
     return fleet->Run(jobs, work, [&](size_t job) {
       RETURN_IF_ERROR(Keep(*records[job]));
@@ -262,22 +283,22 @@ absl::Status Measuring::Rounds(int64_t batch, std::span<const WantedRound> round
     });
   }
   for (const WantedRound* wanted : missing) {
-    ASSIGN_OR_RETURN(const auto record, Measured(harness, batch, *wanted));
+    ASSIGN_OR_RETURN(const auto record, Measured(harness, "", batch, *wanted));
     RETURN_IF_ERROR(Keep(record));
     RETURN_IF_ERROR(done(record));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<RoundRecord> Measuring::Measured(Harness* device, int64_t batch,
-                                                const WantedRound& wanted) const {
+absl::StatusOr<RoundRecord> Measuring::Measured(Harness* device, const std::string& name,
+                                                int64_t batch, const WantedRound& wanted) const {
   const auto& order = wanted.order;
   if (options.stopped()) return absl::CancelledError("stopped");
   ASSIGN_OR_RETURN(auto times, RunWorkloads(options.workloads, device, batch, wanted.round, order));
   RoundRecord record = {.batch = batch,
                         .round = wanted.round,
                         .discarded = times.throttled,
-                        .notes_json = NotesWith(times, order)};
+                        .notes_json = NotesWith(times, order, name)};
   for (size_t slot = 0; slot < order.size(); ++slot) {
     const SlotTime& at = times.slots[slot];
     record.samples.push_back({.variant = order[slot]->id,
@@ -286,9 +307,14 @@ absl::StatusOr<RoundRecord> Measuring::Measured(Harness* device, int64_t batch,
                               .t_ps = at.status == "ok" ? at.t_ps : std::nullopt,
                               .energy_uj = at.energy_uj,
                               .workloads = at.workloads});
-    const SampleRecord& sample = record.samples.back();
-    const Objective objective = options.decide.objective;
-    if (at.status != "ok") continue;
+  }
+  return record;
+}
+
+absl::Status Measuring::Keep(const RoundRecord& record) {
+  const Objective objective = options.decide.objective;
+  for (const SampleRecord& sample : record.samples) {
+    if (sample.status != "ok") continue;
     // What is stored can always be decided on again.
     if (sample.t_ps.value_or(0) <= 0) {
       return Unavailable("the harness \"", info.name, "\" gives no time for a run of ",
@@ -296,12 +322,9 @@ absl::StatusOr<RoundRecord> Measuring::Measured(Harness* device, int64_t batch,
     }
     if (!ObjectiveValue(objective, sample).has_value()) return NoEnergy(objective, info);
   }
-  return record;
-}
-
-absl::Status Measuring::Keep(const RoundRecord& record) {
   RETURN_IF_ERROR(Append(record));
   TakeNotes(record);
+  ++rounds_measured;
   return watcher->OnRecord(record);
 }
 

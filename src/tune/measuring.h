@@ -8,7 +8,8 @@
 //                comparison with the baseline at the end
 //   1, 2, ...    the decider's
 //   10^9, ...    stages of a search: round 0 is what the stage is of, then its rounds
-//   2 * 10^9     whether several devices agree (device_check.h)
+//   2 * 10^9 ... whether several devices agree (device_check.h): a number for each choice of
+//   variants
 #pragma once
 
 #include <chrono>
@@ -31,13 +32,13 @@ namespace xplane_time {
 
 inline constexpr int64_t kOwnBatch = 0, kPreparation = 0, kFirstConfirmation = 1;
 inline constexpr int64_t kFirstSearchBatch = 1'000'000'000, kStageHead = 0;
-inline constexpr int64_t kDeviceBatch = 2'000'000'000;
+inline constexpr int64_t kFirstDeviceBatch = 2'000'000'000;
 
 // Of the decider.
 inline bool IsRaceBatch(int64_t batch) { return batch > kOwnBatch && batch < kFirstSearchBatch; }
 
 inline bool IsSearchBatch(int64_t batch) {
-  return batch >= kFirstSearchBatch && batch < kDeviceBatch;
+  return batch >= kFirstSearchBatch && batch < kFirstDeviceBatch;
 }
 
 // What the objective makes of a sample: t_ps, energy_uj, or their product.
@@ -68,8 +69,10 @@ struct Measuring {
   absl::Status Rounds(int64_t batch, std::span<const WantedRound> rounds, DoneCallback done);
 
   // As it was measured now; nothing changes here.
-  absl::StatusOr<RoundRecord> Measured(Harness* device, int64_t batch,
+  // Errors: of the harness alone.
+  absl::StatusOr<RoundRecord> Measured(Harness* device, const std::string& name, int64_t batch,
                                        const WantedRound& wanted) const;
+  // Errors: also where the harness gives no time, or no energy where the objective needs one.
   absl::Status Keep(const RoundRecord& record);
 
   const TuneOptions& options;
@@ -82,6 +85,7 @@ struct Measuring {
   // Why variants failed in rounds, by id: the first reason of each.
   std::map<std::string, std::string> failures = {};
   std::set<std::string> energy_kinds = {};
+  uint64_t rounds_measured = 0;  // now
 };
 
 // Those that the notes of a round have; TuneOutcome::energy_kinds.

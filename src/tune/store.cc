@@ -478,29 +478,25 @@ struct Decided {
   bool is_divided = false;             // they are of several classes: it holds on none for sure
 };
 
-bool Overlap(const std::set<std::string>& a, const std::set<std::string>& b) {
-  return std::ranges::any_of(a, [&](const std::string& each) { return b.contains(each); });
-}
-
-// Of one key, in the order in which they were recorded: what a later one on the same devices has
-// replaced, but for a session that is asked for, and what holds nowhere, goes. Where devices need
+// Of one key, in the order in which they were recorded: each for the devices on which nothing was
+// decided later, but a session that is asked for; what holds nowhere goes. Where devices need
 // answers of their own, each is for its own only.
 std::vector<Decided> ThatHold(std::vector<Decided> all, std::optional<int64_t> asked) {
   std::vector<Decided> kept;
-  std::set<std::string> divided;
+  std::set<std::string> settled;
+  bool is_divided = false;
   for (Decided& each : std::views::reverse(all)) {
-    const bool is_replaced =
-        each.session != asked && std::ranges::any_of(kept, [&](const Decided& later) {
-          return Overlap(later.devices, each.devices);
-        });
-    if (each.is_divided) {
-      const bool is_whole_since = std::ranges::any_of(kept, [&](const Decided& later) {
-        return std::ranges::includes(later.devices, each.devices);
-      });
-      if (!is_whole_since) divided.insert(each.devices.begin(), each.devices.end());
-    } else if (!is_replaced) {
-      kept.push_back(std::move(each));
+    const bool on_devices = !each.devices.empty();
+    if (each.session != asked) {
+      std::erase_if(each.devices, [&](const std::string& name) { return settled.contains(name); });
     }
+    if (on_devices && each.devices.empty()) continue;
+    if (each.is_divided) {
+      is_divided = true;
+      continue;
+    }
+    settled.insert(each.devices.begin(), each.devices.end());
+    kept.push_back(std::move(each));
   }
   const auto on_devices = [](const Decided& each) { return !each.devices.empty(); };
   const auto first = std::ranges::find_if(kept, on_devices);
@@ -508,7 +504,7 @@ std::vector<Decided> ThatHold(std::vector<Decided> all, std::optional<int64_t> a
     return !on_devices(each) || each.entry.configuration.id == first->entry.configuration.id;
   });
   for (Decided& each : kept) {
-    if (agree && !Overlap(divided, each.devices)) continue;
+    if (agree && !is_divided) continue;
     each.entry.devices.assign(each.devices.begin(), each.devices.end());
   }
   std::ranges::reverse(kept);
@@ -609,7 +605,7 @@ absl::StatusOr<TunedTable> TuneStore::Tuned(std::vector<Fallback> fallbacks,
     }
     const auto result = ReadTuneResult(verdict_json);
     if (result.has_value() && result->devices.has_value()) {
-      for (const auto& each : result->devices->devices) devices.insert(each.name);
+      for (const auto& own : result->devices->classes) devices.insert(own.begin(), own.end());
       is_divided = result->devices->classes.size() > 1;
     }
     std::string key;
@@ -625,7 +621,9 @@ absl::StatusOr<TunedTable> TuneStore::Tuned(std::vector<Fallback> fallbacks,
                    "FROM verdict d JOIN session s ON s.id = d.session "
                    "JOIN variant v ON v.session = s.id AND v.variant = d.pick "
                    "WHERE d.id = (SELECT max(id) FROM verdict "
-                   "WHERE session = s.id AND claim IN ('winner', 'pick', 'tie')) ORDER BY d.id"),
+                   "WHERE session = s.id AND (claim IN ('winner', 'pick', 'tie') OR "
+                   "json_extract(verdict_json, '$.stop_reason') = 'device_classes')) "
+                   "ORDER BY d.id"),
       add));
   std::vector<TunedEntry> entries;
   for (auto& [key, decided] : by_key) {

@@ -253,10 +253,14 @@ absl::StatusOr<int64_t> VersionOf(const Database& db, bool may_be_empty) {
 
 absl::Status PrepareSchema(const Database& db) {
   // Looking comes first: what is no store must not be written to.
-  ASSIGN_OR_RETURN(int64_t version, VersionOf(db, /*may_be_empty=*/true));
-  if (version == kStoreVersion) return absl::OkStatus();
+  const auto seen = VersionOf(db, /*may_be_empty=*/true);
+  if (seen.ok() && *seen == kStoreVersion) return absl::OkStatus();
+  // What is no store for sure is left alone; what another process is making now looks like none.
+  ASSIGN_OR_RETURN(const auto application, db.First<int64_t>("PRAGMA application_id"));
+  if (!seen.ok() && application != kApplicationId) return seen.status();
   return db.Transaction([&]() -> absl::Status {
     // Another process may have been faster.
+    int64_t version = 0;
     ASSIGN_OR_RETURN(version, VersionOf(db, /*may_be_empty=*/true));
     for (; version < kStoreVersion; ++version) RETURN_IF_ERROR(db.Execute(kSteps[version]));
     return db.Execute(absl::StrCat("PRAGMA application_id = ", kApplicationId,

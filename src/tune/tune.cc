@@ -24,6 +24,8 @@ using json::Json;
 
 // A search that leaves nobody to race, on purpose.
 constexpr char kNothingRaced[] = "nothing_raced";
+// Of several devices: they do not agree, or it stopped before that was seen.
+constexpr char kDeviceClasses[] = "device_classes", kDevicesUnchecked[] = "devices_unchecked";
 
 // What budgets are of.
 struct Spent {
@@ -67,6 +69,36 @@ std::optional<Confirmation> ConfirmationOf(const std::vector<double>& log_ratios
     confirmation.speedup_ci95 = {std::exp(centre.value - half), std::exp(centre.value + half)};
   }
   return confirmation;
+}
+
+// Of several devices.
+std::string DeviceOf(const RoundRecord& record) {
+  return json::TextOf(json::Parse(record.notes_json), "device").value_or("");
+}
+
+// Another pick, or other rivals, need rounds of their own: FNV-1a of the ids.
+int64_t DeviceBatchOf(std::span<const uint32_t> variants,
+                      std::span<const Configuration* const> measured) {
+  uint32_t hash = 2166136261;
+  for (const uint32_t variant : variants) {
+    for (const char each : measured[variant]->id + '\n') {
+      hash = (hash ^ static_cast<unsigned char>(each)) * 16777619;
+    }
+  }
+  return kFirstDeviceBatch + hash;
+}
+
+// What holds on all devices together is no answer where they do not agree, or may not.
+void HoldToDevices(TuneOutcome* outcome) {
+  Verdict& verdict = outcome->verdict;
+  const bool is_one = outcome->decide.rounds_at_once == 1;
+  const bool agree = outcome->devices.has_value() && outcome->devices->classes.size() == 1;
+  const bool is_decided = verdict.claim == Claim::kWinner || verdict.claim == Claim::kPick ||
+                          verdict.claim == Claim::kTie;
+  if (is_one || agree || !is_decided) return;
+  verdict.claim = Claim::kUndecided;
+  const bool are_divided = outcome->devices.has_value() && !outcome->devices->classes.empty();
+  verdict.stop_reason = are_divided ? kDeviceClasses : kDevicesUnchecked;
 }
 
 class Tuning {
@@ -217,8 +249,7 @@ class Tuning {
   void TakeRace(const RoundRecord& record) {
     results_.push_back(ResultOf(places_, record));
     if (measuring_.harness->Fleet() == nullptr) return;
-    race_.push_back(
-        {json::TextOf(json::Parse(record.notes_json), "device").value_or(""), LogTimesOf(record)});
+    race_.push_back({DeviceOf(record), LogTimesOf(record)});
   }
 
   DevicePlan::LogTimes LogTimesOf(const RoundRecord& record) const {
@@ -242,16 +273,22 @@ class Tuning {
   absl::Status CheckDevices() {
     HarnessFleet* const fleet = measuring_.harness->Fleet();
     const auto pick = outcome_.verdict.pick;
-    if (fleet == nullptr || !pick.has_value()) return absl::OkStatus();
+    const bool is_decided =
+        pick.has_value() && outcome_.verdict.claim != Claim::kUndecided;  // else a budget ended it
+    if (fleet == nullptr || !is_decided) return absl::OkStatus();
     DevicePlan plan(fleet->names(), options_.decide, *pick, race_);
+    const int64_t batch = DeviceBatchOf(plan.variants(), measured_);
+    uint64_t done = 0, all = 0;
     for (auto next = plan.Next(); !next.empty(); next = plan.Next()) {
+      all += next.size();
       std::vector<WantedRound> wanted;
       for (const DevicePlan::Round& each : next) {
         wanted.push_back(Wanted(each.round, each.order));
         wanted.back().device = each.device;
       }
-      RETURN_IF_ERROR(measuring_.Rounds(kDeviceBatch, wanted, [&](const RoundRecord& record) {
-        plan.Take(record.round, LogTimesOf(record));
+      RETURN_IF_ERROR(measuring_.Rounds(batch, wanted, [&](const RoundRecord& record) {
+        if (!record.discarded) plan.Take(DeviceOf(record), LogTimesOf(record));
+        measuring_.watcher->OnCheckingDevices(++done, all);
         return absl::OkStatus();
       }));
     }
@@ -306,6 +343,8 @@ class Tuning {
     } else if (outcome_.interrupted) {
       outcome_.verdict = decider_->Judge("interrupted");
     }
+    HoldToDevices(&outcome_);
+    outcome_.rounds_measured = measuring_.rounds_measured;
     outcome_.energy_kinds = measuring_.energy_kinds;
     AddTails(results_, Baseline(), &outcome_);
     if (outcome_.interrupted && !prepared_) {
@@ -517,6 +556,11 @@ absl::StatusOr<TuneOutcome> Replay(const RecordedSession& session, std::string_v
                                   : config.budget_runs.has_value() ? "budget_runs"
                                                                    : "budget_time";
   }
+  // Whether devices agree is no matter of the rule.
+  if (const auto stored = ReadTuneResult(info.verdict_json.value_or(""))) {
+    outcome.devices = stored->devices;
+  }
+  HoldToDevices(&outcome);
   AddTails(results, config.incumbent, &outcome);
   return outcome;
 }

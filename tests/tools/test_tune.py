@@ -456,11 +456,17 @@ class SeveralDevices(TuneTest):
                       run("tune", "show", 1, cwd=self.at, env=self.environment).text.replace("\n ", ""))
 
     def test_two_classes(self):
-        found = self.on("0,1", {"cost": 100, "more_on_1": 30}, {"cost": 110})
+        found = self.on("0,1", {"cost": 100, "more_on_1": 30}, {"cost": 110}, code=11)
         self.assertEqual(len(found["devices"]["classes"]), 2)
-        done = self.tune({"cost": 100, "more_on_1": 30}, {"cost": 110}, options=("--devices", "0,1"))
+        self.assertEqual((found["claim"], found["stop_reason"]), ("undecided", "device_classes"))
+        done = self.tune({"cost": 100, "more_on_1": 30}, {"cost": 110}, options=("--devices", "1,0"))
+        self.assertEqual(done.code, 11)
         text = " ".join(done.text.split())
-        self.assertIn("There are 2 classes of device, and one answer does not hold for all", text)
+        self.assertIn("no one answer: 2 classes of device; on all together leads", text)
+        self.assertIn("Devices that agree: [", text)
+        for action in (("tune", "export", 1, "--bundle", "x.zip"), ("verify", "x.zip")):
+            done = run(*action, cwd=self.at, env=self.environment)
+            self.assertEqual(done.code, 0, done.message + done.text)
         self.assertRegex(text, r"takes [+-]\d+\.\d+ % on .*\([01]\), and [+-]\d+\.\d+ % on ")
         done = run("tune", "export", "--format", "tuned", cwd=self.at, env=self.environment)
         self.assertEqual(done.code, 65, done.message)
@@ -472,6 +478,8 @@ class SeveralDevices(TuneTest):
         self.assertTrue(again["resumed"])
         for each in ("pick", "runs", "devices"):
             self.assertEqual(again[each], first[each])
+        done = self.tune(*THREE, options=("--devices", "1,0", "--resume"))  # in any order
+        self.assertIn("nothing was left to measure: session 1 answers", done.message)
         other = self.on("0,1,2", options=["--resume"])
         self.assertFalse(other["resumed"])
         replayed = run("tune", "replay", 1, "--format", "json", cwd=self.at, env=self.environment)
