@@ -533,6 +533,17 @@ absl::Status CheckOptions(std::span<const Measurements> base, std::span<const Me
       (options.offset_std.has_value() && !(*options.offset_std >= 0))) {
     return InvalidArgument("effects and deviations must not be negative");
   }
+  // Of summaries hosts are drawn, of traces captures are.
+  const bool is_of_hosts = !base[0].unit.empty();
+  for (const std::span<const Measurements> side : {base, head}) {
+    for (const Measurements& each : side) {
+      if (each.unit.empty() != is_of_hosts) continue;
+      return FailedPrecondition(each.source, " is ", is_of_hosts ? "no" : "a", " summary, and ",
+                                base[0].source, " is ", is_of_hosts ? "one" : "none",
+                                ": give summaries on both sides (xplane-time summarize), or traces "
+                                "on both");
+    }
+  }
   if (options.paired && base.size() != head.size()) {
     return InvalidArgument("paired captures come in pairs: ", base.size(), " in base, ",
                            head.size(), " in head", UnpairedText(base, head));

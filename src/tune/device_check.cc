@@ -216,6 +216,11 @@ void DevicePlan::Divide(const Places& devices, double alpha, std::vector<Places>
     return;
   }
   cuts->push_back(cut);
+  for (const size_t device : devices) {  // the variant that differs does not run there
+    const bool is_in = std::ranges::find(cut.low, device) != cut.low.end() ||
+                       std::ranges::find(cut.high, device) != cut.high.end();
+    if (!is_in) classes->push_back({device});
+  }
   for (Places half : {cut.low, cut.high}) {
     std::ranges::sort(half);
     Divide(half, alpha / 2, classes, cuts);
@@ -317,7 +322,6 @@ void DevicePlan::JudgeSpeeds(const Places& devices, DeviceCheck* check) const {
   const std::vector<stats::Centre> speeds = SpeedsOf(devices);
   for (size_t i = 0; i < devices.size(); ++i) {
     DeviceCheck::Device& row = check->devices[devices[i]];
-    row.rounds = rounds_.at(row.name).size();
     if (devices.size() < 2 || speeds[i].df <= 0) continue;
     const stats::Centre difference =
         DifferenceOf(speeds[i], is_pair ? speeds[1 - i] : MedianOf(speeds));
@@ -340,7 +344,11 @@ void DevicePlan::JudgeSpeeds(const Places& devices, DeviceCheck* check) const {
 DeviceCheck DevicePlan::Found(absl::FunctionRef<std::string(uint32_t place)> id_of) const {
   DeviceCheck check;
   for (const uint32_t variant : variants_) check.variants.push_back(id_of(variant));
-  for (const std::string& name : devices_) check.devices.push_back({.name = name});
+  for (const std::string& name : devices_) {
+    const auto rounds = rounds_.find(name);
+    check.devices.push_back(
+        {.name = name, .rounds = rounds == rounds_.end() ? 0 : rounds->second.size()});
+  }
   std::vector<Places> classes;
   std::vector<Cut> cuts;
   if (planned_ == 0) {

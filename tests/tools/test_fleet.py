@@ -213,6 +213,13 @@ class Fleet(EndToEndTest):
         row, = run("compare", base, one, "--format", "json").json["rows"]
         self.assertEqual(row["head"]["captures"], 3)
         away = self.side("away", 1, hosts=range(1, 9))
+        trace = TESTDATA / "jax_cpu_spmd4.xplane.pb"
+        for sides, wanted in (((base, trace), "is no summary"), ((trace, base), "is a summary")):
+            done = run("compare", *sides)
+            self.assertEqual(done.code, 65, done.message)
+            self.assertIn(wanted, done.message)
+            self.assertIn("give summaries on both sides (xplane-time summarize), or traces on both",
+                          done.message)
         done = run("compare", base, away, "--paired")
         self.assertEqual(done.code, 65, done.message)
         self.assertIn("only in base: host0; only in head: host8", done.message)
