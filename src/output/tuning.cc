@@ -271,9 +271,15 @@ std::vector<std::string> DeviceReasons(const TuneResult& result) {
   } else if (of.mde && of.classes.size() == 1) {
     uint64_t rounds = 0;
     for (const DeviceCheck::Device& each : of.devices) rounds += each.rounds;
-    reasons.push_back(absl::StrCat("The ", of.classes[0].size(), " devices agree, in ", rounds,
-                                   " rounds of their own: a difference of ", PercentText(*of.mde),
-                                   " would have been seen."));
+    constexpr double kTells = 0.1;
+    const std::string devices = absl::StrCat("the ", of.classes[0].size(), " devices agree");
+    const std::string after = absl::StrCat("in ", rounds, " rounds of their own ");
+    const std::string mde = absl::StrCat("a difference of ", PercentText(*of.mde));
+    reasons.push_back(
+        *of.mde <= kTells
+            ? absl::StrCat("T", devices.substr(1), ": ", after, mde, " would have been seen.")
+            : absl::StrCat("Nobody can tell whether ", devices, ": ", after, "only ", mde,
+                           " would have been seen."));
   }
   for (const DeviceCheck::Split& each : of.splits) {
     reasons.push_back(
