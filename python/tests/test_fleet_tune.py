@@ -240,7 +240,8 @@ class Local(TuneTest):
                 ("did not say hello: it printed last: no device here", ["sh", "-c", "echo no device here"]),
                 ("did not say hello: it printed last: forgets came back: it should call serve", forgets),
                 ("did not say hello: it ended, or said",
-                 ["sh", "-c", 'echo "[]" >&"$XPLANE_TIME_HARNESS_OUT"'])):
+                 [sys.executable, "-c",
+                  "import os; os.write(int(os.environ['XPLANE_TIME_HARNESS_OUT']), b'[]\\n')"])):
             with self.subTest(wanted), self.assertRaisesRegex(InputError, wanted):
                 fleet.tune(SPACE, harness, store=self.at / "tune.db")
 

@@ -101,7 +101,7 @@ class TuneReport:
                   f"{_percent(each['others_ratio'])} on {', '.join(each['others'])}, in time against the "
                   "other variants" for each in self.evidence if "params" in each]
         lines += [f"slow: {each}" for each in self.slow]
-        lines += [f"lost: {device}: {why.splitlines()[0]}" for device, why in self.lost.items()]
+        lines += [f"lost: {device}: {why.strip().partition(chr(10))[0]}" for device, why in self.lost.items()]
         return "\n".join(lines)
 
 
