@@ -196,19 +196,22 @@ absl::Status HarnessFleet::Prepare(std::span<const Configuration> variants, Prep
         });
   }));
   LoseTheBroken(states);
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    if (devices_[i].is_lost) states[i].assign(variants.size(), std::nullopt);
+  }
   for (size_t i = 0; i < variants.size(); ++i) {
     if (!told[i]) tell(i);
   }
   return absl::OkStatus();
 }
 
-// Of all devices that are there: what fails on one has failed.
+// Of all devices that said it: what fails on one has failed.
 VariantState HarnessFleet::StateOf(const States& states, size_t variant) const {
   VariantState all;
   bool has_fingerprints = true;
   for (size_t i = 0; i < devices_.size(); ++i) {
     const std::optional<VariantState>& own = states[i][variant];
-    if (devices_[i].is_lost || !own.has_value()) continue;
+    if (!own.has_value()) continue;
     if (own->status != "ok") {
       VariantState failed = *own;
       failed.message = absl::StrCat(devices_[i].name, ": ", own->message);
