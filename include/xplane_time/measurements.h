@@ -77,7 +77,7 @@ struct Measurements {
   std::vector<Fact> labels = {};   // worth telling where they differ, no obstacle: host names
   std::vector<Series> series = {};
   std::vector<std::string> notes = {};
-  std::string unit = {};     // not empty: what it is of (a host), by which paired sides are paired
+  std::string unit = {};    // not empty: what it is of (a host), by which paired sides are paired
   bool lacks_runs = false;  // some were trimmed before: which were of one round is not known
   std::vector<KernelTime> kernels = {};  // of traces and whole reports; else empty
 };
