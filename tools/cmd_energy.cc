@@ -76,8 +76,8 @@ class Energy : public TraceCommand {
     RETURN_IF_ERROR(CheckLayers());
     if (!plan_.empty()) files_.Reads("--plan", plan_);
     if (!svg_path_.empty()) files_.Prints("--svg", svg_path_);
-    energy_.timelines = !svg_path_.empty() || printing_.how.format == output::Format::kHtml ||
-                        prints_perfetto();
+    energy_.timelines =
+        !svg_path_.empty() || printing_.how.format == output::Format::kHtml || prints_perfetto();
     if (energy_.power_log.empty() && traces_.empty()) {
       return UsageError("--power LOG is missing; xplane-time power record writes one");
     }

@@ -24,8 +24,7 @@ int Main(int argc, char** argv) {
   CommandLine line;
   // In the order of the help.
   for (const auto add : {AddReport, AddBrief, AddWhere, AddHeadroom, AddEvents, AddEnergy,
-                         AddDecisions, AddDiff, AddFleet, AddTune, AddGrid, AddVerify,
-                         AddPower}) {
+                         AddDecisions, AddDiff, AddFleet, AddTune, AddGrid, AddVerify, AddPower}) {
     add(&line);
   }
   return line.Main(argc, argv);
