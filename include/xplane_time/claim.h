@@ -30,5 +30,6 @@ constexpr int ExitCode(Claim claim) {
   constexpr int kExitCodes[] = {0, 0, 0, 11, 12, 20};
   return kExitCodes[static_cast<size_t>(claim)];
 }
+constexpr bool IsDecided(Claim claim) { return ExitCode(claim) == 0; }
 
 }  // namespace xplane_time

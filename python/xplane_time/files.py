@@ -1,15 +1,18 @@
-"""Files that are written: whole or not at all, and never in the place of a file of another kind."""
+"""Files that are written: whole or not at all, and never in the place of a file of another kind; and
+where the command is."""
 
 from __future__ import annotations
 
 import os
 import pathlib
 import secrets
+import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Union
 
-from xplane_time.errors import ArgumentError
+from xplane_time.errors import ArgumentError, InputError
 
 PathText = Union[str, "os.PathLike[str]"]
 
@@ -25,6 +28,15 @@ SQLITE = FileKind("SQLite database", b"SQLite format 3\0")
 DUCKDB = FileKind("DuckDB database", b"DUCK", 8)
 HTML = FileKind("HTML page", b"<!DOCTYPE html>")
 PERFETTO = FileKind("Perfetto trace", b"\n")
+
+
+def command_path() -> str:
+    """Of the command of this installation, else of PATH. Errors: InputError."""
+    beside = pathlib.Path(sys.executable).parent / "xplane-time"
+    program = str(beside) if beside.exists() else shutil.which("xplane-time")
+    if program is None:
+        raise InputError("UNAVAILABLE", "the command xplane-time is not in PATH")
+    return program
 
 
 def target_of(path: PathText, kind: FileKind) -> pathlib.Path:

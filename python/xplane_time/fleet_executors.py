@@ -106,14 +106,21 @@ def _processes(tasks: Sequence[Task], workers: int | None, retries: int) -> Answ
                 raise
 
 
-def _ray(tasks: Sequence[Task], workers: int | None, retries: int) -> Answers:
+def connected_ray(**options: Any) -> Any:
+    """Ray, and a cluster: the one that this process is connected to, else one made with `options`.
+    Errors: ArgumentError: it is not installed."""
     try:
         ray: Any = importlib.import_module("ray")
     except ImportError:
         raise ArgumentError("INVALID_ARGUMENT", "executor='ray' needs Ray: pip install "
                             "'xplane-time[fleet]'; executor='processes' needs nothing") from None
     if not ray.is_initialized():
-        ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
+        ray.init(include_dashboard=False, log_to_driver=False, **options)
+    return ray
+
+
+def _ray(tasks: Sequence[Task], workers: int | None, retries: int) -> Answers:
+    ray = connected_ray(num_cpus=workers)
     remote = ray.remote(max_retries=retries)(summary_of)
     most = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
     waiting, running = deque(tasks), dict[Any, Task]()

@@ -83,14 +83,25 @@ def _pickled(harness: Callable[[], object]) -> bytes:
         raise ArgumentError("INVALID_ARGUMENT", f"harness: {error}; take a function of a module") from None
 
 
+def ending_with_us(command: Sequence[str], signal_name: str) -> list[str]:
+    """The command, which gets the signal when the thread that starts it has ended, however."""
+    setpriv = shutil.which("setpriv")
+    return [*([setpriv, "--pdeathsig", signal_name] if setpriv else []), *command]
+
+
+def write_all(pipe: int, data: bytes) -> None:
+    """Errors: OSError."""
+    while data:
+        data = data[os.write(pipe, data):]
+
+
 class HarnessProcess:
     """Lines to it and from it, by bytes. One thread sends, one receives."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str],
                  stdin: bytes = b"") -> None:
         """It ends with the thread that starts it, or with its process, whatever ends that."""
-        if setpriv := shutil.which("setpriv"):
-            command = [setpriv, "--pdeathsig", "KILL", *command]
+        command = ending_with_us(command, "KILL")
         its_in, self._to = os.pipe()
         self._from, its_out = os.pipe()
         self._printed = tempfile.TemporaryFile()
@@ -115,8 +126,7 @@ class HarnessProcess:
 
     def send(self, data: bytes) -> None:
         """Errors: OSError: it is gone."""
-        while data:
-            data = data[os.write(self._to, data):]
+        write_all(self._to, data)
 
     def receive(self, wait_s: float) -> bytes | None:
         """Whole lines, b"" where there were none in time; None: it closed its end."""

@@ -21,7 +21,7 @@ import sys
 import threading
 from typing import Any
 
-from xplane_time.fleet_harness import HarnessProcess, Program, hello_of
+from xplane_time.fleet_harness import HarnessProcess, Program, hello_of, write_all
 
 __all__ = ["Actor"]
 
@@ -147,7 +147,7 @@ class _Relay:
                 self._asked.pop(answer.get("request", 0), None)
                 self._running = ""
             out += line
-        self._write(out)
+        write_all(self._answers, out)
 
     def _tell_lost(self, why: str) -> None:
         print(f"the device was lost: {why}", flush=True)
@@ -158,13 +158,9 @@ class _Relay:
             with open(known, "w", encoding="utf-8") as file:
                 file.write(self._running)
         for number, request in list(self._asked.items()):
-            self._write(json.dumps({
+            write_all(self._answers, json.dumps({
                 "v": 1, "type": _ANSWERS[request["type"]], "request": number, "status": "infra",
                 "samples": [], "message": f"the device was lost: {why}"}).encode() + b"\n")
-
-    def _write(self, data: bytes) -> None:
-        while data:
-            data = data[os.write(self._answers, data):]
 
 
 def _main(address: str, namespace: str, folder: str) -> None:

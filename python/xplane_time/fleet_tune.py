@@ -14,12 +14,10 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import dataclasses
-import importlib
 import json
 import os
 import pathlib
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
@@ -29,9 +27,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, Union
 
 from xplane_time.errors import ArgumentError, Error, InputError
-from xplane_time.files import FileKind, PathText, new_file
-from xplane_time.tuned_table import KEY
-from xplane_time.fleet_harness import Harness, HarnessProcess, Program, hello_of, program_of
+from xplane_time.files import FileKind, PathText, command_path, new_file
+from xplane_time.fleet_executors import connected_ray
+from xplane_time.fleet_harness import (Harness, HarnessProcess, Program, ending_with_us, hello_of,
+                                       program_of)
+from xplane_time.fleet_relay import ACTORS, Actor
+from xplane_time.tuned_table import KEY, SCHEMA
 
 __all__ = ["Answer", "TuneReport", "tune"]
 
@@ -244,18 +245,10 @@ class _OfRay:
 
     def __init__(self, program: Program, devices: int | Sequence[str] | None, folder: str,
                  timeout_s: float, options: Mapping[str, Any]) -> None:
-        try:
-            ray: Any = importlib.import_module("ray")
-        except ImportError:
-            raise ArgumentError("INVALID_ARGUMENT", "executor='ray' needs Ray: pip install "
-                                "'xplane-time[fleet]'; executor='processes' needs nothing") from None
-        from xplane_time.fleet_relay import ACTORS, Actor
-
         if devices is not None and not isinstance(devices, int):
             raise ArgumentError("INVALID_ARGUMENT", 'devices: with executor="ray" a number; Ray chooses which')
+        ray = connected_ray()
         self._ray, self._timeout_s = ray, timeout_s
-        if not ray.is_initialized():
-            ray.init(include_dashboard=False, log_to_driver=False)
         gpus = int(ray.cluster_resources().get("GPU", 0))
         count = devices or gpus or 1
         its = {**({"num_gpus": 1} if gpus else {"num_cpus": 1}), **options}
@@ -337,11 +330,7 @@ class _Tuning:
                  on_message: Callable[[str], None] | None) -> None:
         self._space, self._options, self._devices = space, options, devices
         self._on_message = on_message
-        beside = pathlib.Path(sys.executable).parent / "xplane-time"
-        program = str(beside) if beside.exists() else shutil.which("xplane-time")
-        if program is None:
-            raise InputError("UNAVAILABLE", "the command xplane-time is not in PATH")
-        self._program = program
+        self._program = command_path()
         self._store = next(each for each in options if each.startswith("--store="))
         self._running: set[subprocess.Popen[str]] = set()
         self._stopped = threading.Event()
@@ -379,7 +368,7 @@ class _Tuning:
         return TuneReport(
             answers=answers, classes=classes, evidence=evidence, slow=sorted(set(self._slow)),
             lost={**self._devices.lost, **self._lost},
-            table={"schema": "xplane-time.tuned.v1", "entries": self._entries_of(answers, sessions)})
+            table={"schema": SCHEMA, "entries": self._entries_of(answers, sessions)})
 
     # With the session of each class; and what set the classes apart.
     def _classes_of(self, devices: list[str]) -> tuple[list[_Session], list[Mapping[str, Any]]]:
@@ -407,9 +396,7 @@ class _Tuning:
             raise KeyboardInterrupt
         command = [self._program, "tune", self._space, *self._options, f"--devices={','.join(devices)}",
                    "--format=json", "--progress=always", "--", *self._devices.command]
-        if setpriv := shutil.which("setpriv"):  # it stops when this process is killed
-            command = [setpriv, "--pdeathsig", "TERM", *command]
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        process = subprocess.Popen(ending_with_us(command, "TERM"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, errors="replace",
                                    start_new_session=True,  # Ctrl-C comes from here, once
                                    env={**os.environ, **self._devices.environment})

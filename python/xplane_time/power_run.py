@@ -14,7 +14,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,7 +23,8 @@ from typing import TYPE_CHECKING, Any, Union, cast
 
 from xplane_time import _core
 from xplane_time.datasets import records_of, write_json_lines
-from xplane_time.errors import ArgumentError, Error, InputError, XplaneTimeWarning
+from xplane_time.errors import ArgumentError, Error, XplaneTimeWarning
+from xplane_time.files import command_path
 from xplane_time.power_client import Answer, Question, _answered, _takes_two
 from xplane_time.table import Table
 
@@ -185,11 +185,7 @@ def _run_by_command(path: pathlib.Path, client: str, names: Mapping[str, str], l
                     shuffle: int | None, resume: bool, retry_failed: bool, overwrite: bool,
                     sources: Sequence[str], base_url: str | None,
                     parameters: Mapping[str, Any], concurrency: int) -> Run:
-    beside = pathlib.Path(sys.executable).parent / "xplane-time"
-    program = str(beside) if beside.exists() else shutil.which("xplane-time")
-    if program is None:
-        raise InputError("UNAVAILABLE", "the command xplane-time is not in PATH")
-    command = [program, "power", "run", str(path), "--client", client, "--format", "json"]
+    command = [command_path(), "power", "run", str(path), "--client", client, "--format", "json"]
     for name, value in names.items():
         command.append(f"--{name.replace('_', '-')}={value}")
     given = {"limit": limit, "shuffle": shuffle, "base-url": base_url,

@@ -22,7 +22,7 @@ from xplane_time.errors import ArgumentError, from_status
 
 __all__ = ["LEVELS", "TunedMatch", "TunedTable", "tuned"]
 
-_SCHEMA = "xplane-time.tuned.v1"
+SCHEMA = "xplane-time.tuned.v1"
 _MOST_BYTES = 64 << 20
 
 # Parts of the key that may differ, level by level; the first one that matches answers. Workload,
@@ -148,8 +148,8 @@ def tuned(path: str | os.PathLike[str]) -> TunedTable:
         document = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise _bad(path, f"no JSON: {error}") from None
-    if not isinstance(document, dict) or document.get("schema") != _SCHEMA:
-        raise _bad(path, f'no tuned table; expected "schema": "{_SCHEMA}"')
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        raise _bad(path, f'no tuned table; expected "schema": "{SCHEMA}"')
     entries = document.get("entries")
     if not isinstance(entries, list):
         raise _bad(path, "$.entries: is not a list")

@@ -5,20 +5,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "status.h"
+#include "tune/harness_protocol.h"
 
 namespace xplane_time {
 namespace {
 
 // In what it differs from the first: times of both cannot be pooled.
 std::string Difference(const HarnessInfo& first, const HarnessInfo& other) {
-  constexpr std::pair<const char*, std::string HarnessInfo::*> kParts[] = {
-      {"device_class", &HarnessInfo::device_class},
-      {"clock", &HarnessInfo::clock},
-      {"driver", &HarnessInfo::driver},
-      {"versions", &HarnessInfo::framework},
-      {"flags", &HarnessInfo::flags},
-      {"code_hash", &HarnessInfo::code_hash}};
-  for (const auto& [what, part] : kParts) {
+  for (const auto& [what, part] : kTimesHoldFor) {
     if (first.*part == other.*part) continue;
     return absl::StrCat(what, " \"", other.*part, "\", and ", first.device, " has \"", first.*part,
                         "\"");

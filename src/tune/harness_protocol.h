@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -32,6 +33,12 @@ inline constexpr std::string_view kNoMetrics[] = {"t_ps",
                                                   "median_latency_us_ci95_hi",
                                                   "status",
                                                   "message"};
+
+// What a harness says that times hold for; `device` besides.
+inline constexpr std::pair<const char*, std::string HarnessInfo::*> kTimesHoldFor[] = {
+    {"device_class", &HarnessInfo::device_class}, {"clock", &HarnessInfo::clock},
+    {"code_hash", &HarnessInfo::code_hash},       {"driver", &HarnessInfo::driver},
+    {"versions", &HarnessInfo::framework},        {"flags", &HarnessInfo::flags}};
 
 struct SlotSample : SlotTime {
   int64_t slot = 0;

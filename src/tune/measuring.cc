@@ -122,11 +122,7 @@ absl::StatusOr<RoundTimes> RunWorkloads(const std::vector<Workload>& workloads, 
 absl::Status WorksAt(const RoundRecord& record) {
   std::set<std::string_view> failed;
   for (const SampleRecord& each : record.samples) {
-    const auto status = ParseSampleStatus(each.status).value_or(SampleStatus::kInfra);
-    const bool is_transient = status == SampleStatus::kInfra ||
-                              status == SampleStatus::kThrottled ||
-                              status == SampleStatus::kNoEvents;
-    if (status == SampleStatus::kOk || is_transient) return absl::OkStatus();
+    if (each.status == "ok" || BlamesNobody(each.status)) return absl::OkStatus();
     failed.insert(each.variant);
   }
   if (failed.size() < 2) return absl::OkStatus();
@@ -174,6 +170,12 @@ absl::Status TellUnfinished(const Measuring& of, const SessionSpec& asked) {
 }
 
 }  // namespace
+
+bool BlamesNobody(std::string_view status) {
+  const auto known = ParseSampleStatus(status);
+  return !known.has_value() || known == SampleStatus::kInfra || known == SampleStatus::kThrottled ||
+         known == SampleStatus::kNoEvents;
+}
 
 std::optional<double> ObjectiveValue(Objective objective, const SampleRecord& sample) {
   if (sample.status != "ok" || !sample.t_ps.has_value()) return std::nullopt;

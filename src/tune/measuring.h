@@ -41,6 +41,9 @@ inline bool IsSearchBatch(int64_t batch) {
   return batch >= kFirstSearchBatch && batch < kFirstDeviceBatch;
 }
 
+// Of a status: nobody is to blame, and it is run again.
+bool BlamesNobody(std::string_view status);
+
 // What the objective makes of a sample: t_ps, energy_uj, or their product.
 // None: it failed, or an energy that is needed is missing or 0.
 std::optional<double> ObjectiveValue(Objective objective, const SampleRecord& sample);

@@ -228,17 +228,14 @@ class Process : public Harness {
   // One that was started anew may have found another device, or other code: its times are not
   // those of this session.
   absl::Status CompareHello(const HarnessInfo& now) const {
-    constexpr std::pair<const char*, std::string HarnessInfo::*> kParts[] = {
-        {"device", &HarnessInfo::device}, {"device_class", &HarnessInfo::device_class},
-        {"clock", &HarnessInfo::clock},   {"code_hash", &HarnessInfo::code_hash},
-        {"driver", &HarnessInfo::driver}, {"versions", &HarnessInfo::framework},
-        {"flags", &HarnessInfo::flags}};
     std::string all;
-    for (const auto& [what, part] : kParts) {
-      const std::string &before = hello_->hello.*part, &after = now.*part;
-      if (before == after) continue;
-      absl::StrAppend(&all, " ", what, " \"", after, "\", not \"", before, "\";");
-    }
+    const auto compare = [&](const char* what, const std::string& before,
+                             const std::string& after) {
+      if (before != after)
+        absl::StrAppend(&all, " ", what, " \"", after, "\", not \"", before, "\";");
+    };
+    compare("device", hello_->hello.device, now.device);
+    for (const auto& [what, part] : kTimesHoldFor) compare(what, hello_->hello.*part, now.*part);
     if (all.empty()) return absl::OkStatus();
     return Unavailable("the harness was started anew and is another one:", all,
                        " its times cannot be compared with those before; what was measured so far "

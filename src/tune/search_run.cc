@@ -19,12 +19,6 @@ namespace {
 
 constexpr uint64_t kSearchStream = 7;
 
-bool IsTransient(std::string_view status) {
-  const auto known = ParseSampleStatus(status);
-  return !known.has_value() || known == SampleStatus::kInfra || known == SampleStatus::kThrottled ||
-         known == SampleStatus::kNoEvents;
-}
-
 class SearchRun {
  public:
   SearchRun(Measuring* measuring, std::vector<TunedVariant>* variants, SearchReport* report)
@@ -156,7 +150,7 @@ class SearchRun {
         if (known.values.empty()) ++report_.searched;
         known.values.push_back(*value);
         ++known.in_stage;
-      } else if (!IsTransient(sample.status)) {
+      } else if (!BlamesNobody(sample.status)) {
         if (known.values.empty() && known.failure.empty()) ++report_.searched;
         known.failure = sample.status;
         ++known.failures;

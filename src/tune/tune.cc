@@ -93,9 +93,7 @@ void HoldToDevices(TuneOutcome* outcome) {
   Verdict& verdict = outcome->verdict;
   const bool is_one = outcome->decide.rounds_at_once == 1;
   const bool agree = outcome->devices.has_value() && outcome->devices->classes.size() == 1;
-  const bool is_decided = verdict.claim == Claim::kWinner || verdict.claim == Claim::kPick ||
-                          verdict.claim == Claim::kTie;
-  if (is_one || agree || !is_decided) return;
+  if (is_one || agree || !IsDecided(verdict.claim)) return;
   verdict.claim = Claim::kUndecided;
   const bool are_divided = outcome->devices.has_value() && !outcome->devices->classes.empty();
   verdict.stop_reason = are_divided ? kDeviceClasses : kDevicesUnchecked;
@@ -272,11 +270,9 @@ class Tuning {
   // Whether all devices would have chosen the same.
   absl::Status CheckDevices() {
     HarnessFleet* const fleet = measuring_.harness->Fleet();
-    const auto pick = outcome_.verdict.pick;
-    const bool is_decided =
-        pick.has_value() && outcome_.verdict.claim != Claim::kUndecided;  // else a budget ended it
-    if (fleet == nullptr || !is_decided) return absl::OkStatus();
-    DevicePlan plan(fleet->names(), options_.decide, *pick, race_);
+    // What a budget ended is decided on no device.
+    if (fleet == nullptr || !IsDecided(outcome_.verdict.claim)) return absl::OkStatus();
+    DevicePlan plan(fleet->names(), options_.decide, *outcome_.verdict.pick, race_);
     const int64_t batch = DeviceBatchOf(plan.variants(), measured_);
     uint64_t done = 0, all = 0;
     for (auto next = plan.Next(); !next.empty(); next = plan.Next()) {

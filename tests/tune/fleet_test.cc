@@ -15,6 +15,7 @@
 #include "json/json.h"
 #include "status.h"
 #include "tests/decide/simulated_device.h"
+#include "tests/tune/configurations.h"
 #include "tune/device_check.h"
 #include "tune/harness_fleet.h"
 #include "xplane_time/tune.h"
@@ -22,19 +23,12 @@
 namespace xplane_time {
 namespace {
 
+using testing::Configurations;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
-
-std::vector<Configuration> Configurations(size_t count) {
-  std::vector<Configuration> list;
-  for (size_t i = 0; i < count; ++i) {
-    list.push_back({std::to_string(i), R"({"i":)" + std::to_string(i) + "}", {}});
-  }
-  return list;
-}
 
 // What several devices do together.
 struct Together {

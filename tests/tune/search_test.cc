@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "output/tuning.h"
+#include "tests/tune/configurations.h"
 #include "tune/harness_protocol.h"
 #include "tune/measuring.h"
 #include "tune/outcome_json.h"
@@ -18,17 +19,10 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using testing::Configurations;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
-
-std::vector<Configuration> Configurations(size_t count) {
-  std::vector<Configuration> list;
-  for (size_t i = 0; i < count; ++i) {
-    list.push_back({std::to_string(i), R"({"i":)" + std::to_string(i) + "}", {}});
-  }
-  return list;
-}
 
 // What each rung has, and what is left, where the value of i is as `value_of` says.
 struct Rungs {
