@@ -302,7 +302,7 @@ def names_a_directory(data: bytes) -> bool:
     return any(p.encode() in data for p in private if len(p) > 1)
 
 
-def scrub(space) -> None:
+def scrub(space, max_hlo_proto_bytes: int) -> None:
     """Removes the host name and directories of this machine, in place."""
     space.hostnames[:] = [HOST_NAME] * len(space.hostnames)
     doomed = []
@@ -311,7 +311,7 @@ def scrub(space) -> None:
         if kind == "str_value":
             stat.str_value = DIRECTORY.sub("", stat.str_value)
         elif kind == "bytes_value" and (
-            len(stat.bytes_value) > MAX_HLO_PROTO_BYTES
+            len(stat.bytes_value) > max_hlo_proto_bytes
             or names_a_directory(stat.bytes_value)
         ):
             doomed.append((holder, stat))
@@ -331,13 +331,14 @@ def shape(space) -> list[tuple[str, str, int, int]]:
     ]
 
 
-def scrub_file(source: pathlib.Path, target: pathlib.Path) -> None:
+def scrub_file(source: pathlib.Path, target: pathlib.Path,
+               max_hlo_proto_bytes: int = MAX_HLO_PROTO_BYTES) -> None:
     """Writes a scrubbed copy of a trace and checks that no event got lost."""
     from tune_jax.profile_reader import xplane_pb2
 
     before = xplane_pb2.XSpace.FromString(source.read_bytes())
     after = xplane_pb2.XSpace.FromString(source.read_bytes())
-    scrub(after)
+    scrub(after, max_hlo_proto_bytes)
     data = after.SerializeToString(deterministic=True)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(gzip.compress(data, mtime=0) if target.suffix == ".gz" else data)

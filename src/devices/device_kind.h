@@ -152,6 +152,7 @@ struct Draft {
   std::string_view hlo_text;       // TPU: the op's metadata name
   std::string_view memory_access;  // TPU: memory_access_breakdown
   std::optional<int64_t> flops, bytes_accessed;
+  std::optional<int64_t> graph_node;
   std::string_view function;  // empty: unattributed
   StatValue program_id;
   std::optional<int64_t> ordinal;  // CPU
@@ -165,6 +166,11 @@ enum class StatUse : uint8_t {
   kMeaning,   // its value is part of what the event is: equal ones have equal drafts
   kPresence,  // that it is there is
   kNumber,    // it differs from event to event and is not part of the draft
+};
+
+// Of an execution that a graph launched: which graph, and which node of it.
+struct GraphStats {
+  std::string_view graph = {}, node = {};  // empty: the kind has no graphs
 };
 
 struct KindStat {
@@ -245,6 +251,8 @@ struct KindRules {
   bool (*asks_host)(const Plane& plane) = nullptr;
   // With a stat of this name ranges of the host's time are runs of a plane's executions, too.
   std::string_view in_ranges_stat = {};
+  // Their stats; the one of the node is in `stats`, too. The ops of nodes are told by the program.
+  GraphStats graph_stats = {};
   // The host itself: timed only where there is no accelerator, or when asked for. A plane
   // holds several devices, told apart by Draft::ordinal.
   bool is_host = false;

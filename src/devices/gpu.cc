@@ -54,6 +54,8 @@ int64_t CopiedBytes(std::string_view memcpy_details) {
   return 0;
 }
 
+constexpr GraphStats kGraphStats = {.graph = "cuda_graph_id", .node = "cuda_graph_node_id"};
+
 // The columns of stats that are looked at by number.
 enum GpuColumn : size_t { kProgramId, kTfOp, kMemcpyDetails };
 constexpr KindStat kStats[] = {
@@ -72,7 +74,8 @@ constexpr KindStat kStats[] = {
     {"source_stack", StatUse::kMeaning, &Draft::source_stack},
     {"Collective name", StatUse::kMeaning, &Draft::collective},
     {"flops", StatUse::kMeaning, nullptr, &Draft::flops},
-    {"bytes_accessed", StatUse::kMeaning, nullptr, &Draft::bytes_accessed}};
+    {"bytes_accessed", StatUse::kMeaning, nullptr, &Draft::bytes_accessed},
+    {kGraphStats.node, StatUse::kMeaning, nullptr, &Draft::graph_node}};
 
 bool Claims(std::string_view name, std::optional<int64_t>* ordinal) {
   *ordinal = OrdinalAfter(name, "/device:GPU:");
@@ -593,6 +596,7 @@ const KindRules kGpuRules = {.kind = DeviceKind::kGpu,
                              .copied_bytes = Execution::kCopiedBytes,
                              .asks_host = gpu_runs::AsksHost,
                              .in_ranges_stat = gpu_runs::kInRangesStat,
+                             .graph_stats = gpu_runs::kGraphStats,
                              .interpret = gpu_runs::Interpret,
                              .make_splitter = MakeSplitter<gpu_runs::GpuSplitter>};
 

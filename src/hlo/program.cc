@@ -278,13 +278,14 @@ HloFrame HloProgram::SourceOf(const HloDetails& details) const {
   return frame == nullptr ? HloFrame() : frames_.At(*frame);
 }
 
-// HloProto: hlo_module 1. HloModuleProto: name 1, computations 3, stack_frame_index 17, without
-// which, or where it is damaged, there are no frames.
+// HloProto: hlo_module 1. HloModuleProto: name 1, computations 3, schedule 7, stack_frame_index 17,
+// without which, or where it is damaged, there are no frames.
 absl::StatusOr<HloProgram> HloProgram::Read(std::string_view hlo_proto) {
   HloProgram program;
   Damage damage;
   const auto read_module = [&](const WireField& field) {
     if (field.key() == Length(1)) program.name_ = field.bytes;
+    if (field.key() == Length(7)) program.schedule_ = field.bytes;
     if (field.key() == Length(17) && !program.frames_.Add(field)) program.frames_ = {};
     if (field.key() != Length(3)) return true;
     return ReadComputation(field, &damage, &program.computations_.emplace_back(),
@@ -322,6 +323,35 @@ const HloInstruction* HloProgram::FindId(int64_t id) const {
 const HloComputation* HloProgram::FindComputation(int64_t id) const {
   const auto found = computation_by_id_.find(id);
   return found == computation_by_id_.end() ? nullptr : &computations_[found->second];
+}
+
+// HloScheduleProto: sequences 1, a map whose value 2 is an InstructionSequence: instruction_ids 1.
+std::vector<std::vector<const HloInstruction*>> HloProgram::Schedules() const {
+  std::vector<std::vector<const HloInstruction*>> all;
+  size_t left = instructions_.size();
+  Damage ignored;
+  const auto add = [&](const WireField& sequence) {
+    std::vector<int64_t> ids;
+    const bool sound = ReadMessage(sequence, 4, &ignored, [&](const WireField& field) {
+      return AddNumbers(field, 1, left, &ids);
+    });
+    if (!sound) return false;
+    left -= ids.size();
+    std::vector<const HloInstruction*>& in_order = all.emplace_back();
+    for (const int64_t id : ids) {
+      const HloInstruction* const instruction = FindId(id);
+      if (instruction == nullptr) return false;
+      in_order.push_back(instruction);
+    }
+    return true;
+  };
+  const bool sound = ReadMessage(schedule_, 0, 2, &ignored, [&](const WireField& entry) {
+    if (entry.key() != Length(1)) return true;
+    return ReadMessage(entry, 3, &ignored, [&](const WireField& field) {
+      return field.key() != Length(2) || add(field);
+    });
+  });
+  return sound ? all : std::vector<std::vector<const HloInstruction*>>();
 }
 
 void HloPrograms::Search() {

@@ -103,6 +103,10 @@ class HloProgram {
   const HloInstruction* FindId(int64_t id) const;
   const HloComputation* FindComputation(int64_t id) const;
 
+  // Of each computation that has one, in the order in which they are executed. Empty: none is told,
+  // or what tells it is damaged.
+  std::vector<std::vector<const HloInstruction*>> Schedules() const;
+
   // The frames that end in `stack_frame`.
   HloStack StackOf(int64_t stack_frame) const;
   // The line itself: that of the details, else the innermost frame.
@@ -125,7 +129,7 @@ class HloProgram {
     HloFrame At(const Frame& frame) const;
   };
   using IndexOf = absl::flat_hash_map<int64_t, uint32_t>;
-  std::string_view name_;
+  std::string_view name_, schedule_;          // HloScheduleProto
   std::vector<HloInstruction> instructions_;  // by computation
   std::vector<HloComputation> computations_;
   FrameIndex frames_;

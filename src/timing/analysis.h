@@ -13,6 +13,7 @@
 #include "devices/gpu_runs/host_evidence.h"
 #include "hlo/program.h"
 #include "timing/device_meter.h"
+#include "unset_allocator.h"
 
 namespace xplane_time {
 
@@ -67,7 +68,8 @@ struct DeviceAnalysis {
   std::shared_ptr<HloPrograms> hlo;  // of its programs; the trace outlives them
   DeviceRow row;
   bool any_module = false;
-  std::vector<RunSample> samples;  // of wanted programs, by (program, start)
+  // Of wanted programs, by (program, start).
+  std::vector<RunSample, UnsetAllocator<RunSample>> samples;
   // The same of ranges of host time (range_runs.h): executions are in several, or in none. With
   // one that executed something there are all of its function, in the host's order.
   std::vector<RunSample> ranges;

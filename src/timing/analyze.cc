@@ -329,42 +329,73 @@ class PlaneAnalyzer {
 
   // Runs and their times become samples. Runs in any order; ids are positions.
   void MakeSamples(const std::vector<Run>& runs, DeviceMeter* meter, DeviceAnalysis* device) {
+    meter->contents.Settle();
     std::vector<std::vector<uint32_t>> runs_of_program(device->tables->programs.size());
-    device->samples.reserve(runs.size());
     for (uint32_t i = 0; i < runs.size(); ++i) runs_of_program[runs[i].program].push_back(i);
-    const auto earlier = [&](uint32_t a, uint32_t b) {
-      return runs[a].profile.start_ps < runs[b].profile.start_ps;
-    };
-    for (std::vector<uint32_t>& own : runs_of_program) {
-      if (own.empty()) continue;
-      if (!std::is_sorted(own.begin(), own.end(), earlier)) {
-        std::stable_sort(own.begin(), own.end(), earlier);
+    std::vector<SampleBatch> batches = BatchesOf(runs_of_program);
+    device->samples.resize(batches.empty() ? 0 : batches.back().place + batches.back().runs);
+    ParallelFor(batches.size(), reads_ahead_ ? request_.options.threads : 1, [&](size_t i) {
+      for (std::vector<uint32_t>& own : batches[i].programs) {
+        AddProgram(runs, &own, *meter, device->samples, &batches[i]);
       }
-      AddProgram(runs, own, meter, device);
+    });
+    size_t made = 0;
+    for (const SampleBatch& batch : batches) {
+      diagnostics_->Merge(batch.diagnostics);
+      const auto first = device->samples.begin() + static_cast<ptrdiff_t>(batch.place);
+      if (made < batch.place)
+        std::copy_n(first, batch.made, device->samples.begin() + static_cast<ptrdiff_t>(made));
+      made += batch.made;
     }
+    device->samples.resize(made);
   }
 
-  void AddProgram(const std::vector<Run>& runs, std::span<const uint32_t> own, DeviceMeter* meter,
-                  DeviceAnalysis* device) {
-    const uint32_t program = runs[own[0]].program;
+  // Programs whose samples are made by one thread: from the place on there is room for their runs.
+  struct SampleBatch {
+    std::span<std::vector<uint32_t>> programs;
+    size_t place = 0, runs = 0, made = 0;
+    Diagnostics diagnostics = {};
+  };
+
+  static std::vector<SampleBatch> BatchesOf(std::span<std::vector<uint32_t>> runs_of_program) {
+    constexpr size_t kEnough = 2048;  // runs: a thread takes longer to begin than for fewer
+    std::vector<SampleBatch> batches;
+    size_t place = 0;
+    for (size_t begin = 0, end = 0; begin < runs_of_program.size(); begin = end) {
+      size_t count = 0;
+      while (end < runs_of_program.size() && count < kEnough)
+        count += runs_of_program[end++].size();
+      batches.push_back({runs_of_program.subspan(begin, end - begin), place, count});
+      place += count;
+    }
+    return batches;
+  }
+
+  // Adds samples behind those that the batch has made. `own`: the runs of one program.
+  void AddProgram(const std::vector<Run>& runs, std::vector<uint32_t>* own,
+                  const DeviceMeter& meter, std::span<RunSample> samples,
+                  SampleBatch* batch) const {
+    if (own->empty()) return;
+    const auto start_ps = [&](uint32_t run) { return runs[run].profile.start_ps; };
+    if (!std::ranges::is_sorted(*own, {}, start_ps)) std::ranges::stable_sort(*own, {}, start_ps);
+    const uint32_t program = runs[own->front()].program;
     const std::optional<Clock> clock = clocks_.Of(program);
     if (!clock.has_value()) return;
-    const std::string& function = device->tables->programs[program].function;
-    const bool wanted = request_.filters.WantsFunction(function);
-    const std::vector<bool> suspect = meter->contents.Suspects(own);
+    const bool wanted = request_.filters.WantsFunction(tables_->programs[program].function);
+    const std::vector<bool> suspect = meter.contents.Suspects(*own);
     uint64_t ordinal = 0;
-    for (size_t i = 0; i < own.size(); ++i) {
-      const Run& run = runs[own[i]];
-      const RunTimes times = own[i] < meter->runs.size() ? meter->runs[own[i]] : RunTimes();
+    for (size_t i = 0; i < own->size(); ++i) {
+      const uint32_t id = (*own)[i];
+      const RunTimes times = id < meter.runs.size() ? meter.runs[id] : RunTimes();
       if (times.kernels == 0 && (times.executions > 0 || request_.filters.any_op())) continue;
-      RunSample sample = SampleOf(run, times, *clock);
-      diagnostics_->Count(DiagnosticCode::kSuspectRun, Here(), suspect[i] ? 1 : 0);
+      RunSample sample = SampleOf(runs[id], times, *clock, &batch->diagnostics);
+      batch->diagnostics.Count(DiagnosticCode::kSuspectRun, Here(), suspect[i] ? 1 : 0);
       if (!wanted) continue;
-      sample.id = own[i];
+      sample.id = id;
       sample.suspect = suspect[i];
       sample.ordinal = ordinal++;
       sample.skipped = sample.ordinal < request_.options.skip_runs;
-      device->samples.push_back(sample);
+      samples[batch->place + batch->made++] = sample;
     }
   }
 
@@ -414,10 +445,11 @@ class PlaneAnalyzer {
     sample->sum_ps = times.sum_ps;
   }
 
-  RunSample SampleOf(const Run& run, const RunTimes& times, Clock clock) {
+  RunSample SampleOf(const Run& run, const RunTimes& times, Clock clock,
+                     Diagnostics* diagnostics) const {
     RunSample sample = {run};
     if (times.kernels == 0) {
-      diagnostics_->Count(DiagnosticCode::kNoOps, Here());
+      diagnostics->Count(DiagnosticCode::kNoOps, Here());
       sample.start_ps = run.profile.start_ps;
       sample.span_ps = run.profile.end_ps - run.profile.start_ps;
       return sample;
@@ -425,7 +457,7 @@ class PlaneAnalyzer {
     Fill(times, clock, &sample);
     if (clock == Clock::kDevice && times.kernels == times.executions &&
         Disagree(run.profile.end_ps - run.profile.start_ps, sample.span_ps)) {
-      diagnostics_->Count(DiagnosticCode::kClocksDisagree, Here());
+      diagnostics->Count(DiagnosticCode::kClocksDisagree, Here());
     }
     return sample;
   }

@@ -123,9 +123,7 @@ uint32_t RunContents::NumberOf(Counts counts) {
   return found->second;
 }
 
-std::vector<bool> RunContents::Suspects(std::span<const uint32_t> runs) {
-  std::vector<bool> suspect(runs.size(), false);
-  if (runs.size() < 4) return suspect;
+void RunContents::Settle() {
   CloseAll();
   for (const auto& [run, counts] : growing_) {
     Counts sorted(counts.begin(), counts.end());
@@ -133,10 +131,15 @@ std::vector<bool> RunContents::Suspects(std::span<const uint32_t> runs) {
     content_of_run_[run] = NumberOf(std::move(sorted)) + 1;
   }
   growing_.clear();
-  const uint32_t nothing = NumberOf(Counts());
+  nothing_ = NumberOf(Counts());
+}
+
+std::vector<bool> RunContents::Suspects(std::span<const uint32_t> runs) const {
+  std::vector<bool> suspect(runs.size(), false);
+  if (runs.size() < 4) return suspect;
   const auto content = [&](uint32_t run) {
     const bool known = run < content_of_run_.size() && content_of_run_[run] != 0;
-    return known ? content_of_run_[run] - 1 : nothing;
+    return known ? content_of_run_[run] - 1 : nothing_;
   };
   absl::flat_hash_map<uint32_t, size_t> count;
   for (const uint32_t run : runs) ++count[content(run)];

@@ -214,10 +214,13 @@ class RunContents {
     return current_;
   }
 
+  // What Suspects() looks at: the ops so far. Runs may go on afterwards.
+  void Settle();
+
   // Marks the runs, all of one program, that lack ops: those whose ops are a strict subset
   // of the modal run's, where the mode covers at least 3/4 of at least 4 runs; of tied
-  // modes the larger.
-  std::vector<bool> Suspects(std::span<const uint32_t> runs);
+  // modes the larger. After Settle().
+  std::vector<bool> Suspects(std::span<const uint32_t> runs) const;
 
  private:
   using Symbols = std::vector<uint32_t>;
@@ -245,6 +248,7 @@ class RunContents {
   absl::flat_hash_map<uint32_t, absl::flat_hash_map<uint32_t, uint64_t>> growing_;
   std::map<Counts, uint32_t> number_of_content_;
   std::vector<const Counts*> contents_;
+  uint32_t nothing_ = 0;  // the content of runs that executed nothing; by Settle()
   absl::flat_hash_map<Symbols, uint32_t> number_of_order_;  // as executed: a shortcut
 };
 

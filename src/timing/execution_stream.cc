@@ -13,6 +13,7 @@
 #include "hlo/tpu_metadata.h"
 #include "sort_parts.h"
 #include "status.h"
+#include "timing/graph_ops.h"
 
 namespace xplane_time {
 namespace {
@@ -136,6 +137,12 @@ class Meanings {
     }
   }
 
+  // Before batches of execution events.
+  absl::Status ReadGraphs(const Trace& trace, std::span<const uint32_t> lines) {
+    ASSIGN_OR_RETURN(graph_ops_, GraphOps::Read(trace, plane_, lines, rules_.graph_stats, &hlo_));
+    return absl::OkStatus();
+  }
+
   const Meaning& Of(const EventBatch& batch, size_t row) {
     const uint32_t metadata = batch.metadata[row];
     if (!own_stats_.empty() || metadata == kNoMetadata) return OfUnusual(batch, row);
@@ -248,11 +255,22 @@ class Meanings {
     meaning.ordinal = draft.ordinal.value_or(kNoOrdinal);
     if (!draft.is_execution) return meaning;
     tables_->ordinals.insert(meaning.ordinal);
+    TellGraphOp(&draft);
     draft.opcode = hlo_.OpcodeOf(draft.program_id, draft.hlo_op);
     meaning.op = OpOf(draft);
     // Else membership is by time.
     if (!rules_.runs_are_events()) meaning.program = ProgramOf(draft);
     return meaning;
+  }
+
+  // The trace has the op of the whole graph.
+  void TellGraphOp(Draft* draft) const {
+    if (!draft->graph_node.has_value()) return;
+    const HloInstruction* const op = graph_ops_.Find(*draft->graph_node);
+    if (op == nullptr) return;
+    draft->hlo_op = op->name;
+    const std::optional<HloDetails> details = ReadDetails(*op);
+    if (details.has_value() && draft->scope.empty()) draft->scope = details->op_name;
   }
 
   uint32_t OpOf(const Draft& d) {
@@ -300,6 +318,7 @@ class Meanings {
   const KindRules& rules_;
   HloPrograms& hlo_;
   const std::shared_ptr<ExecutionTables> tables_;
+  GraphOps graph_ops_;
   LineRole role_ = LineRole::kExecution;
   std::vector<Own> own_stats_;  // of the batch
   std::deque<Meaning> meanings_;
@@ -374,6 +393,7 @@ void ExecutionStream::ReadOnly(const absl::flat_hash_set<uint32_t>& lines) {
 }
 
 absl::Status ExecutionStream::ReadModules() {
+  RETURN_IF_ERROR(meanings_->ReadGraphs(trace_, execution_lines_));
   for (uint32_t line : run_lines_) {
     RETURN_IF_ERROR(
         VisitEvents(trace_, line, {}, &module_diagnostics_, [&](const EventBatch& batch) {

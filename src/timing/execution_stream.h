@@ -54,7 +54,7 @@ class ExecutionStream {
 
   // Before Start(), where it is known which lines may hold executions.
   void ReadOnly(const absl::flat_hash_set<uint32_t>& lines);
-  // Once, before Start().
+  // Once, before Start(): the events of run lines, and what the nodes of graphs are.
   absl::Status ReadModules();
   // From the beginning.
   void Start(ChunkSize size);

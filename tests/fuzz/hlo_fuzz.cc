@@ -23,6 +23,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const auto program = xplane_time::HloProgram::Read(bytes);
   if (!program.ok()) return 0;
+  size_t scheduled = 0;
+  for (const auto& schedule : program->Schedules()) scheduled += schedule.size();
+  if (scheduled > program->instructions().size()) std::abort();
   xplane_time::insight::OpCosts costs(*program);
   for (const xplane_time::HloInstruction& each : program->instructions()) {
     const xplane_time::insight::OpCost cost = costs.Of(each);

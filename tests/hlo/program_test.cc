@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "stats/random.h"
@@ -68,6 +70,9 @@ hlo::HloProto Example() {
     group.add_replica_ids(replica);
     group.add_replica_ids(replica + 1);
   }
+  for (const int64_t id : {8, 10, 9}) {
+    (*module.mutable_schedule()->mutable_sequences())[main.id()].add_instruction_ids(id);
+  }
   hlo::StackFrameIndexProto& index = *module.mutable_stack_frame_index();
   index.add_file_names("train.py");
   index.add_file_names("model.py");
@@ -93,6 +98,11 @@ TEST(HloProgram, TellsOpsShapesCallsAndSources) {
   EXPECT_EQ(program->FindComputation(int64_t{1} << 40)->name, "fused");
   EXPECT_EQ(program->FindComputation(3), nullptr);
   EXPECT_EQ(program->Find("nothing"), nullptr);
+
+  const auto schedules = program->Schedules();
+  ASSERT_EQ(schedules.size(), 1u);
+  EXPECT_THAT(schedules[0], ElementsAre(program->Find("fusion"), program->Find("psum.1"),
+                                        program->Find("custom-call.1")));
 
   const auto fusion = ReadDetails(*program->Find("fusion"));
   EXPECT_THAT(fusion->called, ElementsAre(int64_t{1} << 40));
@@ -232,6 +242,20 @@ void ExpectSame(const hlo::StackFrameIndexProto& want, const HloProgram& got) {
   }
 }
 
+// All or nothing of it is told.
+void ExpectSame(const hlo::HloScheduleProto& want, const HloProgram& got) {
+  std::multiset<std::vector<int64_t>> wanted, told;
+  for (const auto& [id, sequence] : want.sequences()) {
+    wanted.insert(Numbers(sequence.instruction_ids()));
+  }
+  for (const auto& schedule : got.Schedules()) {
+    std::vector<int64_t> ids;
+    for (const HloInstruction* const each : schedule) ids.push_back(each->id);
+    told.insert(std::move(ids));
+  }
+  EXPECT_TRUE(told.empty() || told == wanted);
+}
+
 void ExpectSame(std::string_view bytes) {
   hlo::HloProto want;
   ASSERT_TRUE(want.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())));
@@ -239,6 +263,7 @@ void ExpectSame(std::string_view bytes) {
   ASSERT_TRUE(got.ok()) << got.status();
   EXPECT_EQ(got->name(), want.hlo_module().name());
   ExpectSame(want.hlo_module().stack_frame_index(), *got);
+  ExpectSame(want.hlo_module().schedule(), *got);
   size_t at = 0;
   for (const hlo::HloComputationProto& computation : want.hlo_module().computations()) {
     for (const hlo::HloInstructionProto& each : computation.instructions()) {

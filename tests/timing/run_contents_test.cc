@@ -43,6 +43,7 @@ class Checked {
   void Check(const std::vector<uint32_t>& runs) {
     std::vector<Content> own;
     for (const uint32_t run : runs) own.push_back(slow_[run]);
+    contents_.Settle();
     EXPECT_EQ(contents_.Suspects(runs), SlowSuspects(own));
   }
   void CheckAll() { Check(Every(1, 0)); }
@@ -60,12 +61,14 @@ class Checked {
 TEST(RunContents, FewerThanFourRunsAreNeverSuspect) {
   RunContents contents;
   for (const uint32_t run : {0, 1}) contents.Open(run, 1)->push_back(4);
+  contents.Settle();
   EXPECT_EQ(contents.Suspects(std::vector<uint32_t>{0, 1, 2}), std::vector<bool>(3, false));
 }
 
 TEST(RunContents, ARunWithoutOpsLacksAll) {
   RunContents contents;
   for (const uint32_t run : {0, 1, 3}) contents.Open(run, 1)->push_back(4);
+  contents.Settle();
   EXPECT_EQ(contents.Suspects(std::vector<uint32_t>{0, 1, 2, 3}),
             (std::vector<bool>{false, false, true, false}));
 }
@@ -146,6 +149,7 @@ TEST(RunContents, LongRunsThatTakeTurns) {
     }
   }
   const std::vector<uint32_t> runs = {0, 1, 2, 3, 4};
+  contents.Settle();
   EXPECT_EQ(contents.Suspects(runs), (std::vector<bool>{false, false, false, true, false}));
 }
 
