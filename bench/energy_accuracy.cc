@@ -84,8 +84,8 @@ void Score(const Case& of, uint64_t seed, Scores* scores) {
   if (world.prior_window_s) {
     channel.prior_window_ns = static_cast<int64_t>(*world.prior_window_s * 1e9);
   }
-  const energy::Attribution found =
-      energy::Attribute(channel, world.polls, kernels, world.capture_s, of.clock_known);
+  const energy::Attribution found = energy::Attribute(
+      channel, world.polls, kernels, world.capture_s, {.clock_known = of.clock_known});
   if (!found.reason.empty()) {
     ++scores->without_numbers;
     return;

@@ -15,13 +15,15 @@ Without names, all of them are recorded; DIR is this folder by default. Outputs,
   mixture       products, sums and sines in groups of random length, with pauses, for
                 10 s; with GPU_mixture.power.jsonl, what NVML said meanwhile, and
                 GPU_mixture.truth.json: joules of each, run alone for some seconds, by the
-                same counter. Wants xplane-time on the PATH, and nvidia-ml-py.
+                same counter. Wants xplane-time on the PATH, and nvidia-ml-py. What the
+                host did, nine tenths of the trace, is left out.
 
 Each trace is recorded by a process of its own, and scrubbed as those of
 record_jax_cpu.py are. All is warmed up outside of the trace.
 """
 
 import argparse
+import gzip
 import json
 import os
 import pathlib
@@ -234,10 +236,25 @@ def record(name: str, log_dir: str) -> None:
         pathlib.Path(log_dir, "truth.json").write_text(json.dumps(alone(5), indent=1) + "\n")
 
 
-def scrub_log(log: pathlib.Path, target: pathlib.Path) -> None:
-    """Without what names this machine, and without what a process of it used."""
+def drop_host(trace: pathlib.Path) -> None:
+    """Leaves the events of devices, and the programs."""
+    from tune_jax.profile_reader import xplane_pb2
+
+    space = xplane_pb2.XSpace.FromString(gzip.decompress(trace.read_bytes()))
+    for plane in space.planes:
+        if plane.name == "/host:CPU":
+            del plane.lines[:]
+            plane.event_metadata.clear()
+            plane.stat_metadata.clear()
+    trace.write_bytes(gzip.compress(space.SerializeToString(deterministic=True), mtime=0))
+
+
+def scrub_log(log: pathlib.Path, target: pathlib.Path, until_ns: int) -> None:
+    """Without what names this machine, and without readings after a UNIX time."""
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     head = lines[0]
+    until_ns -= head["clocks"]["realtime_ns"] - head["clocks"]["monotonic_ns"]
+    lines = [line for line in lines if line["t"] < until_ns] + lines[-1:]  # the last ends the log
     head["machine"] = {"host": "testhost", "kernel": "", "cpu": ""}
     head["command"] = ""
     text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
@@ -262,7 +279,9 @@ def record_in_subprocess(name: str, out: pathlib.Path) -> None:
         out.mkdir(exist_ok=True)
         scrub_file(source, out / f"{gpu}_{name}.xplane.pb.gz", MAX_HLO_PROTO_BYTES)
         if name == "mixture":
-            scrub_log(log, out / f"{gpu}_{name}.power.jsonl")
+            drop_host(out / f"{gpu}_{name}.xplane.pb.gz")
+            # Until the trace was written.
+            scrub_log(log, out / f"{gpu}_{name}.power.jsonl", source.stat().st_mtime_ns)
             (out / f"{gpu}_{name}.truth.json").write_bytes((log_dir / "truth.json").read_bytes())
 
 

@@ -14,6 +14,7 @@
 namespace xplane_time::energy {
 namespace {
 
+using Eigen::ArrayX;
 using Eigen::ArrayXd;
 using Eigen::Index;
 using Eigen::VectorXd;
@@ -222,7 +223,29 @@ void CountWindows(Attribution* found) {
   }
 }
 
-// Of residuals from one to the `lag`-th after it.
+// Of windows whose mean power is the limit, nearly, or more: it may be more until clocks are low
+// enough. None where windows overlap, or no limit is known.
+ArrayX<bool> AreAtLimit(const Fit& fit, std::optional<double> limit_w) {
+  constexpr double kNearly = 0.97;
+  const ArrayXd length_s = (fit.to_s - fit.from_s).array();
+  const bool overlap = fit.window_s > 1.5 * fit.grid.period_s;
+  if (!limit_w.has_value() || overlap) return ArrayX<bool>::Constant(length_s.size(), false);
+  return fit.energy_j.array() > kNearly * *limit_w * length_s;
+}
+
+// Which windows say whether what ran explains the power: those without kernels that the device
+// meets its limit with. There it lowers and raises its clocks, and a kernel has many powers.
+ArrayX<bool> AreJudged(const Fit& fit, const ArrayX<bool>& at_limit) {
+  ArrayX<bool> judged = ArrayX<bool>::Constant(at_limit.size(), true);
+  const ArrayXd length_s = (fit.to_s - fit.from_s).array();
+  for (Index k = 0; k < fit.busy_s.cols(); ++k) {
+    const ArrayXd own_s = fit.busy_s.col(k).array();
+    if ((at_limit && own_s > length_s / 2).any()) judged = judged && own_s <= 0;
+  }
+  return judged;
+}
+
+// Of residuals from one to the `lag`-th after it; 0: of none.
 double Autocorrelation(const VectorXd& residuals, Index lag) {
   const Index n = residuals.size() - lag;
   return residuals.head(n).dot(residuals.tail(n)) / residuals.squaredNorm();
@@ -232,18 +255,19 @@ double Autocorrelation(const VectorXd& residuals, Index lag) {
 // Those of windows that share noise do so by themselves. Publications that come early and late lead
 // to -1/2 from one to the next, not to less. Polled as seldom as published, instants are off by
 // what drifts against the polls: a little is of that.
-bool FollowsALoad(const Fit& fit, double poll_s) {
+bool FollowsALoad(const Fit& fit, const ArrayX<bool>& judged, double poll_s) {
   constexpr double kMostStandardDeviations = 5, kLeast = -0.6, kMostOfSeldom = 0.35;
   constexpr Index kMostLag = 5;
-  const Index n = fit.whitened.size();
+  const VectorXd whitened = judged.select(fit.whitened.array(), 0.0).matrix();
+  const Index n = judged.count();
   const double sd = 1 / std::sqrt(static_cast<double>(n));
   const bool overlap = fit.window_s > 1.5 * fit.grid.period_s;
   const double most = std::max(kMostStandardDeviations * sd,
                                poll_s > 0.9 * fit.grid.period_s ? kMostOfSeldom : 0.0);
   for (Index lag = 1; lag <= (overlap ? 1 : kMostLag) && 4 * lag < n; ++lag) {
-    if (Autocorrelation(fit.whitened, lag) > most) return true;
+    if (Autocorrelation(whitened, lag) > most) return true;
   }
-  return !overlap && fit.autocorrelation < kLeast - 2 * sd;
+  return !overlap && Autocorrelation(whitened, 1) < kLeast - 2 * sd;
 }
 
 // The noise of the sensor, as a share of a window: how windows differ from the next where nothing
@@ -264,24 +288,35 @@ std::optional<double> IdleNoise(const Fit& fit) {
   return stats::Median(differ) / kOfNormal;
 }
 
+// The noise of the windows that are judged, as a share of the mean one.
+double NoiseOf(const Fit& fit, const ArrayX<bool>& judged) {
+  const double square_j = judged.select(fit.residual_j.array().square(), 0.0).sum() /
+                          static_cast<double>(judged.count());
+  const double windows = static_cast<double>(judged.size());
+  return std::sqrt(square_j * windows / fit.degrees) / fit.energy_j.mean();
+}
+
 // Whether what ran explains the power: residuals that follow each other, or are far beyond the
 // sensor's noise, are of something that no trace shows; without more power when kernels run, the
 // log is of something else.
-std::string_view PoorFit(const Attribution& found, std::span<const Poll> polls) {
+std::string_view PoorFit(const Attribution& found, std::span<const Poll> polls,
+                         const ArrayX<bool>& at_limit) {
   constexpr double kMostNoise = 5, kLeastNoise = 0.05;
+  constexpr Index kLeastJudged = 20;
   const Fit& fit = found.fit;
   const double poll_s =
       (polls.back().before_s - polls.front().before_s) / static_cast<double>(polls.size());
-  if (FollowsALoad(fit, poll_s)) {
+  const ArrayX<bool> judged = AreJudged(fit, at_limit);
+  const bool enough = judged.count() >= std::min(kLeastJudged, judged.size());
+  if (enough && FollowsALoad(fit, judged, poll_s)) {
     return "what is left of the power follows a load that is not of what ran here: did something "
            "else run on the device?";
   }
   const std::optional<double> idle_noise = IdleNoise(fit);
-  if (idle_noise.has_value() &&
-      std::sqrt(SquareNoise(fit)) > std::max(kLeastNoise, kMostNoise * *idle_noise)) {
+  if (enough && idle_noise.has_value() &&
+      NoiseOf(fit, judged) > std::max(kLeastNoise, kMostNoise * *idle_noise)) {
     return "the power goes up and down by far more than what ran and the sensor's noise explain: "
-           "do "
-           "the clocks of log and trace run alike?";
+           "do the clocks of log and trace run alike?";
   }
   const VectorXd ones = VectorXd::Ones(found.energies.active_j.size());
   const double active_j = found.energies.active_j.sum();
@@ -311,8 +346,9 @@ bool HasFewWindows(const Fit& fit) {
 }  // namespace
 
 Attribution Attribute(const PowerChannel& channel, std::vector<Poll> polls,
-                      std::span<const BusyCurve> kernels, double capture_s, bool clock_known,
-                      int threads) {
+                      std::span<const BusyCurve> kernels, double capture_s,
+                      const AttributionOptions& options) {
+  const auto [clock_known, limit_w, threads] = options;
   Attribution found;
   std::optional<Fit> fit;
   if (clock_known) {
@@ -349,7 +385,9 @@ Attribution Attribute(const PowerChannel& channel, std::vector<Poll> polls,
   FillEnergies(kernels, capture_s, threads, &found);
   Balance(&found);
   CountWindows(&found);
-  found.poor_fit = PoorFit(found, polls);
+  const ArrayX<bool> at_limit = AreAtLimit(found.fit, limit_w);
+  found.windows_at_limit = static_cast<size_t>(at_limit.count());
+  found.poor_fit = PoorFit(found, polls, at_limit);
   return found;
 }
 

@@ -1,7 +1,7 @@
 // One device: from its kernels' executions and a sensor's polls to what each kernel took, and how
 // far that can be trusted.
 //
-//   const Attribution found = Attribute(channel, polls, kernels, capture_s, /*clock_known=*/true);
+//   const Attribution found = Attribute(channel, polls, kernels, capture_s);
 //   if (!found.reason.empty()) ...       // found.message: why there are no numbers
 //   found.energies, found.known          // by kernel
 #pragma once
@@ -34,14 +34,20 @@ struct Attribution {
   // is what a sampled reading stood for wrongly: residual_j lacks it.
   double measured_j = 0, active_j = 0, idle_j = 0, residual_j = 0, unseen_j = 0, residual_share = 0;
   double active_half_width_j = 0, idle_half_width_j = 0;  // 95 %
-  std::string_view poor_fit;  // why what ran does not explain the power, in words; empty: it does
+  size_t windows_at_limit = 0;  // of power: the device lowers its clocks there
+  std::string_view poor_fit;    // why what ran does not explain the power, in words; empty: it does
 };
 
-// Polls are on the capture's axis where `clock_known`, else on one of their own. Where windows
-// leave out much of what ran, energies are of what lies in them.
+struct AttributionOptions {
+  bool clock_known = true;             // polls are on the capture's axis; else on one of their own
+  std::optional<double> limit_w = {};  // the device's power limit
+  int threads = 1;
+};
+
+// Where windows leave out much of what ran, energies are of what lies in them.
 Attribution Attribute(const PowerChannel& channel, std::vector<Poll> polls,
-                      std::span<const BusyCurve> kernels, double capture_s, bool clock_known,
-                      int threads = 1);
+                      std::span<const BusyCurve> kernels, double capture_s,
+                      const AttributionOptions& options = {});
 
 // Of a power that was stated: what runs draws it, whatever runs.
 Attribution Model(double power_w, std::span<const BusyCurve> kernels, double capture_s);

@@ -177,6 +177,7 @@ class DeviceEnergy {
   struct Source {
     PowerChannel channel = {};
     std::vector<energy::Poll> polls = {};
+    std::optional<double> limit_w = {};
     std::string_view reason = {};  // why there is none
     std::string message = {};
   };
@@ -201,12 +202,16 @@ class DeviceEnergy {
     source.channel = choice.sensors[0]->channel;
     source.channel.device = choice.device;
     source.polls = Polls(choice.sensors);
+    const auto limit = given_.log->power_limit_w.find(choice.device);
+    if (limit != given_.log->power_limit_w.end()) source.limit_w = limit_w_ = limit->second;
     return source;
   }
 
   static Source SourceInTrace(energy::TraceCounter counter) {
-    return {std::move(counter.channel), std::move(counter.polls), counter.reason,
-            std::move(counter.message)};
+    return {.channel = std::move(counter.channel),
+            .polls = std::move(counter.polls),
+            .reason = counter.reason,
+            .message = std::move(counter.message)};
   }
 
   Attribution Attributed(Source source) {
@@ -234,8 +239,10 @@ class DeviceEnergy {
     if (is_stated_) {
       return energy::Model(static_cast<double>(source.polls[0].value) / 1e3, busy_, CaptureS());
     }
-    return energy::Attribute(channel, std::move(source.polls), busy_, CaptureS(), ClockIsKnown(),
-                             given_.options.trace.threads);
+    return energy::Attribute(channel, std::move(source.polls), busy_, CaptureS(),
+                             {.clock_known = ClockIsKnown(),
+                              .limit_w = source.limit_w,
+                              .threads = given_.options.trace.threads});
   }
 
   bool IsMonotonic() const {
@@ -591,6 +598,14 @@ class DeviceEnergy {
     };
     if (!device_.reason.empty()) add(device_.reason, "warning", device_.message);
     if (device_.poor_fit) add("poor_fit", "warning", std::string(found_.poor_fit));
+    if (found_.windows_at_limit > 0) {
+      add("power_limit", "info",
+          Cat("at its power limit of ", *limit_w_, " W in ", found_.windows_at_limit, " of ",
+              found_.fit.energy_j.size(),
+              " windows, where it lowers its clocks: energies are of what ran as it ran, with "
+              "these "
+              "clocks"));
+    }
     if (device_.shared) {
       add("shared_device", "warning",
           "others use the device, too: its power is not all the trace's");
@@ -725,6 +740,7 @@ class DeviceEnergy {
   bool is_stated_ = false;  // the power, as it is of no sensor
   uint64_t resets_ = 0;     // of the trace's counter
   Attribution found_;
+  std::optional<double> limit_w_;  // of the device's power
   std::vector<Members> members_of_group_;
   uint32_t first_group_ = 0;
 };

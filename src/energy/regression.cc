@@ -908,9 +908,6 @@ Fit FitOf(const Grid& grid, Attempt* from) {
   fit.whitened = attempt.solution.residuals;
   fit.degrees = std::max(
       1.0, static_cast<double>(fit.whitened.size()) - static_cast<double>(attempt.parameters));
-  const Index n = fit.whitened.size();
-  fit.autocorrelation =
-      fit.whitened.head(n - 1).dot(fit.whitened.tail(n - 1)) / fit.whitened.squaredNorm();
   SetCovariance(attempt, attempt.Variance(), &fit);
   return fit;
 }

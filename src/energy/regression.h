@@ -57,8 +57,7 @@ struct Fit {
   Eigen::MatrixXd busy_s;  // windows x kernels
   Eigen::VectorXd
       whitened;  // residuals, each with the same variance, uncorrelated where all is well
-  double autocorrelation = 0;  // of `whitened`, from one to the next
-  double relative_noise = 0;   // rms of residuals over the mean window
+  double relative_noise = 0;  // rms of residuals over the mean window
   // The best fit whose lag differs: its sum of squares, as a multiple of this one's.
   double rival = 0, rival_lag_s = 0;
 

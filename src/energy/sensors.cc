@@ -32,6 +32,7 @@ class Collector : public power::LogSink {
   }
   void Readings(size_t /*s*/, int64_t /*t_ns*/, std::span<const power::Reading> readings) override {
     for (const power::Reading& reading : readings) {
+      AddLimit(reading);
       const uint32_t sensor = sensor_of_channel_[reading.channel];
       if (sensor == kNoSensor || !reading.value.has_value() || kept_ == kMostReadings) continue;
       std::vector<power::Reading>& kept = log_->sensors[sensor].readings;
@@ -55,13 +56,23 @@ class Collector : public power::LogSink {
  private:
   void Add(PowerChannel channel) {
     sensor_of_channel_.push_back(kNoSensor);
+    limit_of_.push_back(channel.quantity == "power_limit_mw" ? channel.device : "");
     if (!IsPowerOrEnergy(channel)) return;
     sensor_of_channel_.back() = static_cast<uint32_t>(log_->sensors.size());
     log_->sensors.push_back({std::move(channel), {}});
   }
 
+  void AddLimit(const power::Reading& reading) {
+    const std::string& device = limit_of_[reading.channel];
+    if (device.empty() || reading.value.value_or(0) <= 0) return;
+    const double limit_w = static_cast<double>(*reading.value) / 1e3;
+    double& lowest_w = log_->power_limit_w.try_emplace(device, limit_w).first->second;
+    lowest_w = std::min(lowest_w, limit_w);
+  }
+
   SensorLog* const log_;
   std::vector<uint32_t> sensor_of_channel_;
+  std::vector<std::string> limit_of_;  // by channel: the device whose power limit it is
   size_t kept_ = 0;
 };
 

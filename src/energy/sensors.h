@@ -38,10 +38,11 @@ struct LogMark {
 struct SensorLog {
   std::string path;
   std::vector<PowerDevice> devices;
-  std::vector<SensorReadings> sensors;  // of power or energy
-  std::vector<power::Clocks> clocks;    // as they were told, in the order of time
-  std::vector<LogMark> marks;           // in the order of lines
-  bool complete = false;                // it has its last line
+  std::vector<SensorReadings> sensors;          // of power or energy
+  std::vector<power::Clocks> clocks;            // as they were told, in the order of time
+  std::vector<LogMark> marks;                   // in the order of lines
+  std::map<std::string, double> power_limit_w;  // by device, where it was read: the lowest
+  bool complete = false;                        // it has its last line
   uint64_t damaged_lines = 0;
 };
 

@@ -52,22 +52,26 @@ Section EnergySection(const char* title, const char* name, const std::vector<Ene
   grid.Name("device", 7, [&](const EnergyRow& row) { return names.Name(row.device); })
       .HideIf(names.count() < 2);
   grid.Id("variant", 0, &EnergyRow::variant_id).Drop(3).HideIfUnknown();
-  grid.Number("count", &EnergyRow::count).Drop(1);
+  const bool by_run = std::ranges::any_of(rows, [](const EnergyRow& row) { return row.runs > 0; });
+  by_run ? grid.Number("runs", &EnergyRow::runs) : grid.Number("count", &EnergyRow::count).Drop(1);
   grid.Times("busy", options.unit, &EnergyRow::busy_ps).Drop(2);
   grid.Number("energy J", Of(&EnergyRow::energy_j), Figure);
   grid.Number("95% CI",
               [&](const EnergyRow& row) { return ErrorText(row.energy_j, options.unicode); });
   grid.Number("share %", &EnergyRow::share, FormatPercent);
   grid.Number("mean W", &EnergyRow::mean_w, Figure);
-  const JouleUnit unit = JouleUnitOf(grid.Values(&EnergyRow::per_execution_j));
-  grid.Number(std::string(unit.name) + "/exec", &EnergyRow::per_execution_j,
+  const auto each_j = [by_run](const EnergyRow& row) {
+    return by_run ? ValueOf(row.per_run_j) : row.per_execution_j;
+  };
+  const JouleUnit unit = JouleUnitOf(grid.Values(each_j));
+  grid.Number(std::string(unit.name) + (by_run ? "/run" : "/exec"), each_j,
               [unit](const std::optional<double>& joules) { return unit.Cell(joules); });
   grid.Number("active J", Of(&EnergyRow::active_j), Figure).Drop(4).HideIfUnknown();
   // What tells kernels of one name apart stays.
   std::set<std::string_view> kernels;
   for (const EnergyRow& row : rows) kernels.insert(row.name);
   grid.Name("function", 14, &EnergyRow::function)
-      .Drop(kernels.size() < rows.size() ? 1 : 5)
+      .Drop(kernels.size() < rows.size() ? 0 : 5)
       .HideIfUnknown();
   grid.Text("note", NoteText).HideIfSame(/*unless_known=*/true);
   section.grid = std::move(grid).Take();

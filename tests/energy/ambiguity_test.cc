@@ -1,10 +1,14 @@
 // What the readings cannot tell: loops that look alike one loop later, few windows, loads in step
 // with the sensor. No number that looks fine.
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "energy/attribution.h"
 #include "gtest/gtest.h"
+#include "stats/random.h"
 #include "tests/support/power_world.h"
 
 namespace xplane_time::energy {
@@ -15,12 +19,12 @@ using test::MakeWorld;
 using test::World;
 using test::WorldOptions;
 
-Attribution AttributionOf(const World& world, bool clock_known = true) {
+Attribution AttributionOf(const World& world, const AttributionOptions& options = {}) {
   std::vector<BusyCurve> kernels;
   for (const std::vector<Interval>& each : world.executions) kernels.emplace_back(each);
   PowerChannel channel;
   channel.kind = world.kind;
-  return Attribute(channel, world.polls, kernels, world.capture_s, clock_known);
+  return Attribute(channel, world.polls, kernels, world.capture_s, options);
 }
 
 // Of kernels with a number, and groups.
@@ -106,6 +110,56 @@ TEST(Ambiguity, ALogThatRunsFasterIsAPoorFit) {
   }
 }
 
+// The kernel that draws the most, and a governor of the device that lets it have up to half more or
+// less, from one window to the next.
+World AtItsLimit(uint64_t seed, double* limit_w) {
+  World world = MakeWorld(
+      {.kernels = 5, .schedule = test::PowerSchedule::kBlocks, .windows = 300, .noise = 0.002},
+      seed);
+  const auto most = std::ranges::max_element(world.power_w) - world.power_w.begin();
+  const BusyCurve strongest(world.executions[static_cast<size_t>(most)]);
+  *limit_w = world.idle_w + world.power_w[static_cast<size_t>(most)];
+  double added_uj = 0, busy_s = 0;
+  int64_t last = world.polls[0].value;
+  stats::Random random = stats::RandomFor(seed, /*what=*/1, 0);
+  for (Poll& poll : world.polls) {
+    if (poll.value != last) {
+      const double now_s = strongest.At(std::array{poll.before_s})[0];
+      added_uj +=
+          (random.Uniform() - 0.5) * 1e6 * *limit_w * (now_s - std::exchange(busy_s, now_s));
+      last = poll.value;
+    }
+    poll.value += std::llround(added_uj);
+  }
+  return world;
+}
+
+TEST(Ambiguity, ADeviceThatHoldsItsPowerLimitIsNoPoorFit) {
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    double limit_w = 0;
+    const World world = AtItsLimit(seed, &limit_w);
+    EXPECT_NE(AttributionOf(world).poor_fit, "") << seed;
+    EXPECT_NE(AttributionOf(world, {.limit_w = 2 * limit_w}).poor_fit, "") << seed;
+    const Attribution found = AttributionOf(world, {.limit_w = limit_w});
+    EXPECT_EQ(found.poor_fit, "") << seed;
+    EXPECT_GT(found.windows_at_limit, 5u) << seed;
+    for (size_t k = 0; k < world.energy_j.size(); ++k) {
+      const double off_j =
+          found.energies.energy_j[static_cast<Eigen::Index>(k)] - world.energy_j[k];
+      EXPECT_LT(std::abs(off_j), 0.05 * world.energy_j[k]) << seed << " " << k;
+    }
+  }
+}
+
+TEST(Ambiguity, AtALimitALogThatRunsFasterIsStillAPoorFit) {
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    World world = MakeWorld({.windows = 400}, seed);
+    for (Poll& poll : world.polls) poll.before_s *= 1.01, poll.after_s *= 1.01;
+    const double limit_w = world.idle_w + 0.9 * *std::ranges::max_element(world.power_w);
+    EXPECT_NE(AttributionOf(world, {.limit_w = limit_w}).poor_fit, "") << seed;
+  }
+}
+
 // A read that is slow ends after the next publication, and seems to be of it.
 TEST(Attribution, NoJoulesAreLostWhereReadsAreSlow) {
   for (uint64_t seed = 0; seed < 5; ++seed) {
@@ -138,7 +192,7 @@ TEST(Ambiguity, WhatIsRightIsNoPoorFit) {
 TEST(Ambiguity, WithoutAClockALogIsNotPlacedWhereItBarelyOverlaps) {
   for (uint64_t seed = 0; seed < 4; ++seed) {
     const World world = MakeWorld({.windows = 150, .pause_s = 0.5}, seed);
-    const Attribution found = AttributionOf(world, /*clock_known=*/false);
+    const Attribution found = AttributionOf(world, {.clock_known = false});
     if (!found.reason.empty()) continue;
     EXPECT_GT(found.fit.energy_j.size(), 120) << seed;
   }

@@ -612,6 +612,28 @@ class RealTrace(EndToEndTest):
         seconds = (capture["stop_unix_ns"] - capture["start_unix_ns"]) / 1e9
         self.assertAlmostEqual(device["idle_j"], 20 * seconds * device["coverage"], delta=4)
 
+    def test_energies_of_a_gpu_are_those_of_each_function_alone(self):
+        """An H200 at its power limit now and then; the truth is NVML's counter, one by one."""
+        folder = REPOSITORY / "testdata/gpu"
+        done = run("energy", str(folder / "h200_mixture.xplane.pb.gz"), "--power",
+                   str(folder / "h200_mixture.power.jsonl"), "--format", "json")
+        self.assertEqual(done.code, 0, done.message)
+        [device] = done.json["devices"]
+        self.assertEqual((device["clock"], device["poor_fit"]), ("capture_start", False))
+        self.assertAlmostEqual(device["period_ns"], 100e6, delta=0.1e6)
+        self.assertIn("power_limit", [each["code"] for each in done.json["findings"]])
+        truth = json.loads((folder / "h200_mixture.truth.json").read_text())
+        idle_w = truth["idle"]["joules"] / truth["idle"]["s"]
+        for row in done.json["functions"]:
+            alone = truth[row["function"].removeprefix("jit_")]
+            # Between two runs the device waits for the host.
+            run_s = row["busy_ps"] / 1e12 / row["runs"]
+            waits_s = max(0, alone["s"] - alone["runs"] * run_s)
+            if row["function"] == "jit_product":
+                waits_s = 0  # alone it is slower: at the limit all the time
+            alone_j = (alone["joules"] - idle_w * waits_s) / alone["runs"]
+            self.assertAlmostEqual(row["energy_j"] / row["runs"], alone_j, delta=0.03 * alone_j)
+
 
 if __name__ == "__main__":
     unittest.main()
