@@ -6,5 +6,5 @@ cd "$(dirname "$0")"
 install_missing "${packages_for_building[@]}"
 configure -DXPLANE_TIME_BUILD_TESTS=OFF
 cmake --build build --target xplane-time >&2
-echo '$ xplane-time testdata/jax_cpu_variants.xplane.pb'
-build/tools/xplane-time testdata/jax_cpu_variants.xplane.pb
+echo '$ xplane-time testdata/gpu/h200_train.xplane.pb.gz'
+build/tools/xplane-time testdata/gpu/h200_train.xplane.pb.gz

@@ -153,9 +153,9 @@ Grid EnergyGrid(const std::vector<EnergyLine>& lines) {
   grid.Number("s", seconds, Number);
   grid.Number("energy J", &EnergyLine::energy_j, EnergyText);
   grid.Number("bounds J", &EnergyLine::bounds);
-  grid.Number("mean W", &EnergyLine::mean_w, Number).Drop(2);
+  grid.Number("mean W", &EnergyLine::mean_w, Number).Drop(1);
   grid.Number("peak W", &EnergyLine::peak_w, Number).Drop(3);
-  grid.Number("covered %", &EnergyLine::coverage, FormatPercent);
+  grid.Number("covered %", &EnergyLine::coverage, FormatPercent).Drop(2);
   grid.Number("above idle J", &EnergyLine::active_j, Number).Drop(1).HideIfUnknown();
   grid.Text("remark", &EnergyLine::remark).HideIfSame(/*unless_known=*/true);
   return std::move(grid).Take();

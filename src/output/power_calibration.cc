@@ -1,5 +1,7 @@
 // power calibrate: what was measured of each sensor, as data and for people.
 #include <cmath>
+#include <set>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "energy/calibration_log.h"
@@ -57,8 +59,11 @@ View CalibrationView(const SensorCalibrations& calibrations) {
                                      FormatFixed(calibrations.load_s, 1), " of ",
                                      FormatFixed(calibrations.total_s, 1), " s")});
   RowGrid grid(calibrations.sensors);
-  grid.Name("sensor", 12, [](const SensorCalibration& row) {
-    return absl::StrCat(row.channel.source, " ", row.channel.device);
+  std::set<std::string_view> devices;
+  for (const SensorCalibration& row : calibrations.sensors) devices.insert(row.channel.device);
+  grid.Name("sensor", 12, [&](const SensorCalibration& row) {
+    const PowerChannel& of = row.channel;
+    return absl::StrCat(of.source, " ", devices.size() > 1 ? of.device + " " : "", of.domain);
   });
   grid.Text("reads", [](const SensorCalibration& row) {
     return std::string(ReadingKindName(row.channel.kind));
