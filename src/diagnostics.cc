@@ -75,7 +75,8 @@ constexpr CodeInfo kCodes[] = {
     {kDevicesUnmatched, "devices_unmatched", kWarning,
      "functions whose runs do not match across devices; no combined time"},
     {kOverlapInStream, "overlap_in_stream", kInfo,
-     "executions overlap inside one stream; busy time counts them once"},
+     "executions overlap inside one stream, as kernels do that start before the one before ends; "
+     "busy time counts them once"},
     {kPartialOverlap, "partial_overlap", kInfo,
      "events of one line overlap without one containing the other; each belongs to the innermost "
      "event around it"},

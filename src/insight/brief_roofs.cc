@@ -120,6 +120,14 @@ class Roofs {
     return std::nullopt;
   }
 
+  // Where less could be had back than the times say.
+  static void AddCountedOnce(const OfOp& op, BriefFinding* finding) {
+    constexpr double kNearlyAll = 0.98;
+    const int64_t back_ps = std::accumulate(op.by_device.begin(), op.by_device.end(), int64_t{0});
+    if (AsDouble(back_ps) > kNearlyAll * (AsDouble(op.total_ps) - op.roof_ps)) return;
+    finding->evidence += "; what ran at once counts once";
+  }
+
   void AddRoof(const OfOp& op) {
     const HeadroomRow& row = *op.row;
     BriefFinding finding = {
@@ -135,6 +143,8 @@ class Roofs {
       Append(&finding.evidence, row.flops_share ? ", " : "; ", ShareText(*row.bytes_share),
              " of bandwidth");
     }
+    if (!row.flops) finding.evidence += ", and its arithmetic is not modelled";
+    AddCountedOnce(op, &finding);
     if (row.program_id) Append(&finding.evidence, "; program ", *row.program_id);
     if (row.source) Append(&finding.evidence, "; ", *row.source);
     finding.command = row.function
@@ -155,6 +165,7 @@ class Roofs {
     finding.evidence =
         Cat(TimeText(AsDouble(ops.total_ps)), ", of which the peaks need ", TimeText(ops.roof_ps),
             "; most gives ", ShortName(NameOf(*ops.row)), ", ", TimeText(*ops.row->recoverable_ps));
+    AddCountedOnce(ops, &finding);
     findings_.Add(std::move(finding), ops.by_device);
   }
 

@@ -112,7 +112,7 @@ std::string SensorText(const energy::PlannedFor& by) {
     absl::StrAppend(&text, " the mean of ", FormatFixed(sensor.window_s * 1e3, 1), " ms");
   }
   return absl::StrCat(text, ", noise ", FormatFixed(sensor.noise * 100, 2), " % (",
-                      std::string(by.origin), ")");
+                      by.origin == "calibration" ? "calibration" : "assumed", ")");
 }
 
 View PlanView(const PlannedExperiment& experiment, const OutputOptions& options) {

@@ -253,8 +253,12 @@ Section TransferSection(const WhereReport& report, const OutputOptions& options)
 }
 
 Section GapSection(const WhereReport& report, const OutputOptions& options) {
-  Section section = {.title = "largest idle gaps, and what the host did", .table = "gaps"};
   const std::span<const WhereGap> rows = report.gaps;
+  const bool is_known =
+      std::ranges::any_of(rows, [](const WhereGap& row) { return row.host_event.has_value(); });
+  Section section = {.title = is_known ? "largest idle gaps, and what the host did"
+                                       : "largest idle gaps; what the host did is not in the trace",
+                     .table = "gaps"};
   const DeviceNames names(report.devices);
   RowGrid grid(rows);
   grid.Name("device", 7, [&](const WhereGap& row) { return names.Name(row.device); });

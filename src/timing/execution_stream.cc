@@ -266,11 +266,10 @@ class Meanings {
   // The trace has the op of the whole graph.
   void TellGraphOp(Draft* draft) const {
     if (!draft->graph_node.has_value()) return;
-    const HloInstruction* const op = graph_ops_.Find(*draft->graph_node);
+    const GraphOps::Op* const op = graph_ops_.Find(*draft->graph_node);
     if (op == nullptr) return;
-    draft->hlo_op = op->name;
-    const std::optional<HloDetails> details = ReadDetails(*op);
-    if (details.has_value() && draft->scope.empty()) draft->scope = details->op_name;
+    draft->hlo_op = op->instruction->name;
+    if (draft->scope.empty()) draft->scope = op->scope;
   }
 
   uint32_t OpOf(const Draft& d) {

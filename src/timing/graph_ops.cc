@@ -64,21 +64,62 @@ std::string KernelName(std::string_view op) {
   return name;
 }
 
+// Of a name that was taken already, as XLA's "fusion_3__1": the name without the number.
+std::string_view WithoutNumber(std::string_view kernel) {
+  const size_t at = kernel.rfind("__");
+  if (at == std::string_view::npos || at + 2 == kernel.size()) return kernel;
+  const bool is_number = kernel.find_first_not_of("0123456789", at + 2) == std::string_view::npos;
+  return is_number ? kernel.substr(0, at) : kernel;
+}
+
 void HashShape(const HloShape& shape, std::vector<int64_t>* parts) {
   parts->insert(parts->end(), {shape.type, static_cast<int64_t>(shape.dims.size())});
   parts->insert(parts->end(), shape.dims.begin(), shape.dims.end());
   for (const HloShape& member : shape.tuple) HashShape(member, parts);
 }
 
+// What both begin with, up to a "/".
+std::string_view CommonScope(std::string_view a, std::string_view b) {
+  const auto parts_end = [](std::string_view text, size_t at) {
+    return at == text.size() || text[at] == '/';
+  };
+  size_t common = 0, at = 0;
+  for (; at < a.size() && at < b.size() && a[at] == b[at]; ++at) {
+    if (a[at] == '/') common = at;
+  }
+  return a.substr(0, parts_end(a, at) && parts_end(b, at) ? at : common);
+}
+
+std::string_view ScopeOf(const HloProgram& program, const HloInstruction& op) {
+  const std::optional<HloDetails> details = ReadDetails(op);
+  if (!details.has_value()) return {};
+  if (op.opcode != "fusion") return details->op_name;
+  std::optional<std::string_view> scope;
+  std::vector<int64_t> called = details->called;
+  absl::flat_hash_set<int64_t> looked_at;
+  while (!called.empty()) {
+    const int64_t id = called.back();
+    called.pop_back();
+    const HloComputation* const inside = program.FindComputation(id);
+    if (inside == nullptr || !looked_at.insert(id).second) continue;
+    for (const HloInstruction& each :
+         std::span(program.instructions()).subspan(inside->first, inside->count)) {
+      const std::optional<HloDetails> of = ReadDetails(each);
+      if (!of.has_value()) continue;
+      called.insert(called.end(), of->called.begin(), of->called.end());
+      if (of->op_name.empty()) continue;
+      scope = CommonScope(scope.value_or(of->op_name), of->op_name);
+    }
+  }
+  return scope.value_or(details->op_name);
+}
+
 // Tells which kernels of one program are which ops.
 class Matcher {
  public:
-  // In the order of their schedules, those that ran outside of graphs left out.
-  Matcher(const HloProgram& program, const Seen& seen) : program_(program) {
+  Matcher(const HloProgram& program, const Seen& seen) : program_(program), seen_(seen) {
     for (const Instructions& schedule : program.Schedules()) {
-      for (const HloInstruction* const op : schedule) {
-        if (!seen.outside.contains(Absl(op->name))) Add(op, schedule.data());
-      }
+      for (const HloInstruction* const op : schedule) Add(op, schedule.data());
     }
   }
 
@@ -87,6 +128,12 @@ class Matcher {
     Instructions ops(kernels.size(), nullptr);
     std::map<uint64_t, std::vector<size_t>> of_class;  // which kernels
     std::vector<size_t> others;
+    for (const std::string_view kernel : kernels) {
+      // The name was taken when the op with this name was compiled: nobody knows by which.
+      const std::string_view name = WithoutNumber(kernel);
+      const auto named = by_kernel_name_.find(Absl(name));
+      if (name != kernel && named != by_kernel_name_.end()) named->second = nullptr;
+    }
     for (size_t i = 0; i < kernels.size(); ++i) {
       const auto named = by_kernel_name_.find(Absl(kernels[i]));
       const bool is_named = named != by_kernel_name_.end() && named->second != nullptr;
@@ -123,6 +170,7 @@ class Matcher {
   void Add(const HloInstruction* op, const void* schedule) {
     const auto [named, is_new] = by_kernel_name_.try_emplace(KernelName(op->name), op);
     if (!is_new) named->second = nullptr;
+    if (RanOutside(*op)) return;
     alike_[ClassOf(*op)].Add(op, schedule);
     if (op->opcode != "custom-call") return;
     const std::optional<HloDetails> details = ReadDetails(*op);
@@ -156,6 +204,8 @@ class Matcher {
     return class_of_[&op] = absl::Hash<std::vector<int64_t>>()(parts);
   }
 
+  bool RanOutside(const HloInstruction& op) const { return seen_.outside.contains(Absl(op.name)); }
+
   // A copy, or what clears the workspace of a library: mostly of no op of its own.
   static bool Copies(std::string_view kernel) {
     Draft draft;
@@ -172,7 +222,7 @@ class Matcher {
   void MatchOwnKernels(std::span<const std::string_view> kernels, std::vector<size_t>* others,
                        Instructions* ops) const {
     std::map<std::string_view, std::vector<size_t>> by_name;
-    for (const size_t i : *others) by_name[kernels[i]].push_back(i);
+    for (const size_t i : *others) by_name[WithoutNumber(kernels[i])].push_back(i);
     for (const auto& [name, own] : by_name) {
       Alike calls;
       for (const OwnKernel& each : own_kernels_) {
@@ -183,13 +233,14 @@ class Matcher {
       }
       if (calls.ops.empty()) continue;
       Assign(calls, own, ops);
-      std::erase_if(*others, [&](size_t i) { return kernels[i] == name; });
+      std::erase_if(*others, [&](size_t i) { return WithoutNumber(kernels[i]) == name; });
     }
   }
 
   // A kernel has the name of an op that none of the nodes with this kernel is.
   bool IsMisnamed(std::string_view kernel) const {
-    return !named_right_.contains({kernel, by_kernel_name_.at(Absl(kernel))});
+    const HloInstruction* const op = by_kernel_name_.at(Absl(kernel));
+    return !RanOutside(*op) && !named_right_.contains({kernel, op});
   }
 
   struct OwnKernel {
@@ -198,6 +249,7 @@ class Matcher {
     const void* schedule;
   };
   const HloProgram& program_;
+  const Seen& seen_;
   absl::flat_hash_map<std::string, const HloInstruction*> by_kernel_name_;  // null: several
   absl::flat_hash_map<const HloInstruction*, uint64_t> class_of_;
   std::map<uint64_t, Alike> alike_;
@@ -250,12 +302,17 @@ absl::StatusOr<GraphOps> GraphOps::Read(const Trace& trace, const Plane& plane,
     for (const Graph& each : graphs) {
       together.insert(together.end(), each.kernels.begin(), each.kernels.end());
     }
-    const Instructions ops = Matcher(*program, own).Match(together);
+    const Instructions instructions = Matcher(*program, own).Match(together);
+    std::vector<Op> ops;
+    for (const HloInstruction* const each : instructions) {
+      ops.push_back({each, each == nullptr ? std::string_view() : ScopeOf(*program, *each)});
+    }
     size_t place = 0;
     for (const Graph& each : graphs) {
       for (const std::vector<int64_t>& nodes : each.nodes) {
         for (size_t i = 0; i < nodes.size(); ++i) {
-          if (ops[place + i] != nullptr) all.op_of_node_.try_emplace(nodes[i], ops[place + i]);
+          const Op& op = ops[place + i];
+          if (op.instruction != nullptr) all.op_of_node_.try_emplace(nodes[i], op);
         }
       }
       place += each.kernels.size();

@@ -39,14 +39,20 @@ class GraphOps {
                                        std::span<const uint32_t> lines, const GraphStats& stats,
                                        HloPrograms* programs);
 
+  struct Op {
+    const HloInstruction* instruction = nullptr;
+    // As the profiler has it without graphs: what the op names have in common of all that is in a
+    // fusion, up to a "/".
+    std::string_view scope = {};
+  };
   // Null: not known.
-  const HloInstruction* Find(int64_t node) const {
+  const Op* Find(int64_t node) const {
     const auto found = op_of_node_.find(node);
-    return found == op_of_node_.end() ? nullptr : found->second;
+    return found == op_of_node_.end() ? nullptr : &found->second;
   }
 
  private:
-  absl::flat_hash_map<int64_t, const HloInstruction*> op_of_node_;
+  absl::flat_hash_map<int64_t, Op> op_of_node_;
 };
 
 }  // namespace xplane_time

@@ -109,8 +109,8 @@ Names OpsOf(const std::string& program, const std::vector<Kernel>& kernels) {
   std::map<int64_t, std::string> of_node;
   for (const Kernel& each : kernels) {
     if (!each.node.has_value()) continue;
-    const HloInstruction* const op = ops->Find(*each.node);
-    of_node[*each.node] = op == nullptr ? "?" : std::string(op->name);
+    const GraphOps::Op* const op = ops->Find(*each.node);
+    of_node[*each.node] = op == nullptr ? "?" : std::string(op->instruction->name);
   }
   Names names;
   for (const auto& [node, name] : of_node) names.push_back(name);
@@ -147,7 +147,9 @@ TEST(GraphOps, WhereTheNumbersDifferNobodyKnows) {
   EXPECT_THAT(OpsOf(program(), {{"fusion_4", 1}}), ElementsAre("?"));
   EXPECT_THAT(OpsOf(program(), {{"fusion_4", 1}, {"fusion_4", 2}, {"fusion_4", 3}}),
               ElementsAre("?", "?", "?"));
-  // One ran by itself, and is known.
+  // One ran by itself, and is known; the kernel may have its name.
+  EXPECT_THAT(OpsOf(program(), {{"fusion_4", 1}, {"fusion_4", std::nullopt, "fusion.4"}}),
+              ElementsAre("fusion.2"));
   EXPECT_THAT(OpsOf(program(), {{"fusion_4", 1}, {"fusion_4", std::nullopt, "fusion.2"}}),
               ElementsAre("fusion.4"));
 }
@@ -169,6 +171,13 @@ TEST(GraphOps, NamesThatCannotBeToldApartAreNone) {
   EXPECT_THAT(OpsOf(program.Bytes(), {{"fusion_4", 1}, {"fusion_4", 2}}), ElementsAre("?", "?"));
 }
 
+TEST(GraphOps, NamesThatWereTakenAreOfNobody) {
+  MadeProgram program;
+  program.Fusion("fusion.4", 8).Fusion("fusion.9", 9).Fusion("fusion.2", 10);
+  EXPECT_THAT(OpsOf(program.Bytes(), {{"fusion_4", 1}, {"fusion_4__1", 2}, {"fusion_2", 3}}),
+              ElementsAre("?", "?", "fusion.2"));
+}
+
 TEST(GraphOps, LibrariesComeInTheOrderOfTheirCallsAndPallasByName) {
   const auto program = [](std::string_view last = "__cublas$gemm") {
     return MadeProgram()
@@ -183,6 +192,10 @@ TEST(GraphOps, LibrariesComeInTheOrderOfTheirCallsAndPallasByName) {
                                        {"Memset 0", 4}, {"nvjet_a", 5}, {"nvjet_b", 6}};
   EXPECT_THAT(OpsOf(program(), kernels),
               ElementsAre("mine.1", "fusion", "mine.2", "?", "custom-call.3", "custom-call.1"));
+  // Pallas kernels of one name that differ.
+  std::vector<Kernel> twice = kernels;
+  twice[2].name = "product__1";
+  EXPECT_EQ(OpsOf(program(), twice), OpsOf(program(), kernels));
   // A call into another library may take any number of kernels.
   EXPECT_THAT(OpsOf(program("SomeCall"), kernels),
               ElementsAre("mine.1", "fusion", "mine.2", "?", "?", "?"));
@@ -214,18 +227,19 @@ TEST(GraphOps, TwoGraphsOfAProgramAreReadAsOne) {
               ElementsAre("fusion.4", "fusion.9", "fusion.2"));
 }
 
-// How often each op ran.
-std::map<std::string, int> RunsOfOps(const std::string& name) {
+// How often each op ran in each scope.
+std::map<std::pair<std::string, std::string>, int> RunsOfOps(const std::string& name) {
   Diagnostics reading;
   const Input input = {.path = XPLANE_TIME_TESTDATA "/gpu/" + name + ".xplane.pb.gz"};
   const auto trace = OpenTrace({&input, 1}, {}, &reading);
   EXPECT_TRUE(trace.ok()) << trace.status();
   const auto analysis = Analyze(*trace, {}, reading, Keep::kExecutions);
   EXPECT_TRUE(analysis.ok()) << analysis.status();
-  std::map<std::string, int> runs;
+  std::map<std::pair<std::string, std::string>, int> runs;
   for (const DeviceAnalysis& device : analysis->devices) {
     for (const Execution& each : device.executions) {
-      if (each.program != kNone) ++runs[device.tables->ops[each.op].hlo_op];
+      const OpInfo& op = device.tables->ops[each.op];
+      if (each.program != kNone) ++runs[{op.hlo_op, op.scope}];
     }
   }
   return runs;
@@ -234,16 +248,14 @@ std::map<std::string, int> RunsOfOps(const std::string& name) {
 // Recorded without graphs, the trace names the op of each kernel.
 class Recorded : public ::testing::TestWithParam<std::string> {};
 TEST_P(Recorded, OpsAreThoseOfTheSameProgramWithoutGraphs) {
-  std::map<std::string, int> with = RunsOfOps(GetParam());
-  std::map<std::string, int> without = RunsOfOps(GetParam() + "_plain");
+  auto with = RunsOfOps(GetParam()), without = RunsOfOps(GetParam() + "_plain");
   EXPECT_GT(with.size(), 14u);
   // Copies, and what clears a workspace: the trace without graphs names the op that they are for,
   // and libraries chose to split other products.
-  with.erase("command_buffer_1");
-  for (std::map<std::string, int>* each : {&with, &without}) {
-    std::erase_if(*each, [](const auto& op) { return op.first.starts_with("copy"); });
+  for (auto* const each : {&with, &without}) {
+    std::erase_if(*each, [](const auto& row) { return row.first.first.starts_with("copy"); });
     for (auto& [op, runs] : *each) {
-      if (op.starts_with("custom-call")) runs = 1;
+      if (op.first.starts_with("custom-call")) runs = 1;
     }
   }
   EXPECT_EQ(with, without);

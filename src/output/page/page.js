@@ -1162,7 +1162,7 @@ function HeadroomRoofline(result) {
   const without = ops.length - dots.length;
   return {
     name: 'headroom-roofline', title: 'Roofline',
-    finding: `${largest.name} took longest, ${TimeText(largest.total)}, at ` +
+    finding: `${without ? 'Of the ops drawn, ' : ''}${largest.name} took longest, ${TimeText(largest.total)}, at ` +
              `${RateText(largest.rate)} FLOP/s` + (largest.share === undefined
                ? '; its share of a roof is unknown.'
                : `, ${PercentText(largest.share)} of a roof.`),
@@ -1797,23 +1797,31 @@ const EnergyBars = (table, name) => (result) => {
       .sort((a, b) => b.energy_j - a.energy_j);
   const nameOf = DeviceNamer(result[table]);
   const several = new Set(result[table].map(nameOf)).size > 1;
-  const rows = sorted.slice(0, 20).map((row) => ({
+  const alone = sorted.slice(0, 20).map((row) => ({
     name: row[name] + (several ? ` ${nameOf(row)}` : ''), of: row.function,
     program: row.program_id, value: row.energy_j, ci: row.energy_j_ci95, fill: 'compute',
+    share: row.share,
     note: FigureText(row.energy_j, 'J'),
     tip: [row[name], FigureText(row.energy_j, 'J') + (row.energy_j_ci95
       ? `, 95 % ${FigureText(row.energy_j_ci95[0], 'J')} to ` +
         FigureText(row.energy_j_ci95[1], 'J') : ', interval unknown'),
           `${FigureText(row.mean_w, 'W')} in the mean, ${Counted(row.count, 'execution')}`]}));
+  const groups = (table === 'kernels' ? result.groups : []).map((row) => ({
+    name: `group ${row.group}: ${row.kernels.join(', ')}` + (several ? ` ${nameOf(row)}` : ''),
+    value: row.energy_j, ci: row.energy_j_ci95, fill: 'unknown',
+    note: FigureText(row.energy_j, 'J'),
+    tip: [row.kernels.join(', '), `${FigureText(row.energy_j, 'J')}; only the sum is known`]}));
+  const rows = [...alone, ...groups].sort((a, b) => b.value - a.value);
   if (rows.length === 0) return null;
   const unknown = result[table].length - sorted.length;
   return {
     name: `energy-${table}`, title: `Energy by ${name}`,
     finding: `${Shortened(rows[0].name, 60)} took most: ${rows[0].note}` +
-             (Num(sorted[0].share) === null ? '.' : `, ${PercentText(sorted[0].share)}.`),
-    how: 'Line: the 95 % interval.' +
+             (Num(rows[0].share) === null ? '.' : `, ${PercentText(rows[0].share)}.`),
+    how: 'Line: the 95 % interval.' + (groups.length ? ' Hatched: only the sum is known.' : '') +
          (sorted.length > 20 ? ` ${Counted(sorted.length - 20, `more ${name}`)} in the table.` : '') +
-         (unknown ? ` ${Counted(unknown, name)} without a known energy.` : ''),
+         (unknown ? ` ${Counted(unknown, name)} without an energy of ${
+             unknown > 1 ? 'their' : 'its'} own.` : ''),
     draw: (svg, width) => DrawBars(svg, width, Distinct(rows), (v) => `${v} J`),
   };
 };
