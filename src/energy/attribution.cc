@@ -224,23 +224,26 @@ void CountWindows(Attribution* found) {
 }
 
 // Of windows whose mean power is the limit, nearly, or more: it may be more until clocks are low
-// enough. None where windows overlap, or no limit is known.
+// enough. None where windows overlap, or no limit is known that idle windows are below.
 ArrayX<bool> AreAtLimit(const Fit& fit, std::optional<double> limit_w) {
   constexpr double kNearly = 0.97;
+  const ArrayX<bool> none = ArrayX<bool>::Constant(fit.energy_j.size(), false);
+  if (!limit_w.has_value() || fit.window_s > 1.5 * fit.grid.period_s) return none;
   const ArrayXd length_s = (fit.to_s - fit.from_s).array();
-  const bool overlap = fit.window_s > 1.5 * fit.grid.period_s;
-  if (!limit_w.has_value() || overlap) return ArrayX<bool>::Constant(length_s.size(), false);
-  return fit.energy_j.array() > kNearly * *limit_w * length_s;
+  const ArrayX<bool> at_limit = fit.energy_j.array() > kNearly * *limit_w * length_s;
+  const bool also_idle = (at_limit && fit.busy_s.rowwise().sum().array() <= 0).any();
+  return also_idle ? none : at_limit;
 }
 
-// Which windows say whether what ran explains the power: those without kernels that the device
-// meets its limit with. There it lowers and raises its clocks, and a kernel has many powers.
-ArrayX<bool> AreJudged(const Fit& fit, const ArrayX<bool>& at_limit) {
-  ArrayX<bool> judged = ArrayX<bool>::Constant(at_limit.size(), true);
-  const ArrayXd length_s = (fit.to_s - fit.from_s).array();
-  for (Index k = 0; k < fit.busy_s.cols(); ++k) {
-    const ArrayXd own_s = fit.busy_s.col(k).array();
-    if ((at_limit && own_s > length_s / 2).any()) judged = judged && own_s <= 0;
+// Which windows say whether what ran explains the power: those that are not at the limit, nor next
+// to such a one. There the device lowers and raises its clocks, and a kernel has many powers.
+ArrayX<bool> AreJudged(const ArrayX<bool>& at_limit) {
+  constexpr Index kNextTo = 2;
+  ArrayX<bool> judged = !at_limit;
+  for (Index n = 0; n < at_limit.size(); ++n) {
+    const Index from = std::max<Index>(0, n - kNextTo);
+    const Index to = std::min<Index>(at_limit.size(), n + kNextTo + 1);
+    if (at_limit[n]) judged.segment(from, to - from) = false;
   }
   return judged;
 }
@@ -302,13 +305,16 @@ double NoiseOf(const Fit& fit, const ArrayX<bool>& judged) {
 std::string_view PoorFit(const Attribution& found, std::span<const Poll> polls,
                          const ArrayX<bool>& at_limit) {
   constexpr double kMostNoise = 5, kLeastNoise = 0.05;
+  // Beside windows at the limit the fit is a little off in all others, which follows each other.
+  constexpr double kLeastLoad = 0.02;
   constexpr Index kLeastJudged = 20;
   const Fit& fit = found.fit;
   const double poll_s =
       (polls.back().before_s - polls.front().before_s) / static_cast<double>(polls.size());
-  const ArrayX<bool> judged = AreJudged(fit, at_limit);
+  const ArrayX<bool> judged = AreJudged(at_limit);
   const bool enough = judged.count() >= std::min(kLeastJudged, judged.size());
-  if (enough && FollowsALoad(fit, judged, poll_s)) {
+  const bool matters = judged.all() || (enough && NoiseOf(fit, judged) > kLeastLoad);
+  if (matters && FollowsALoad(fit, judged, poll_s)) {
     return "what is left of the power follows a load that is not of what ran here: did something "
            "else run on the device?";
   }

@@ -202,8 +202,7 @@ class DeviceEnergy {
     source.channel = choice.sensors[0]->channel;
     source.channel.device = choice.device;
     source.polls = Polls(choice.sensors);
-    const auto limit = given_.log->power_limit_w.find(choice.device);
-    if (limit != given_.log->power_limit_w.end()) source.limit_w = limit_w_ = limit->second;
+    source.limit_w = limit_w_ = given_.log->LimitOf(choice.sensors[0]->channel);
     return source;
   }
 
@@ -602,9 +601,8 @@ class DeviceEnergy {
       add("power_limit", "info",
           Cat("at its power limit of ", *limit_w_, " W in ", found_.windows_at_limit, " of ",
               found_.fit.energy_j.size(),
-              " windows, where it lowers its clocks: energies are of what ran as it ran, with "
-              "these "
-              "clocks"));
+              " windows, where it lowers its clocks: energies are of what ran as it ran; whether "
+              "something else drew power, too, these windows do not tell"));
     }
     if (device_.shared) {
       add("shared_device", "warning",

@@ -56,23 +56,24 @@ class Collector : public power::LogSink {
  private:
   void Add(PowerChannel channel) {
     sensor_of_channel_.push_back(kNoSensor);
-    limit_of_.push_back(channel.quantity == "power_limit_mw" ? channel.device : "");
+    limit_of_.emplace_back();
+    if (channel.quantity == "power_limit_mw") limit_of_.back() = {channel.device, channel.domain};
     if (!IsPowerOrEnergy(channel)) return;
     sensor_of_channel_.back() = static_cast<uint32_t>(log_->sensors.size());
     log_->sensors.push_back({std::move(channel), {}});
   }
 
   void AddLimit(const power::Reading& reading) {
-    const std::string& device = limit_of_[reading.channel];
-    if (device.empty() || reading.value.value_or(0) <= 0) return;
-    const double limit_w = static_cast<double>(*reading.value) / 1e3;
-    double& lowest_w = log_->power_limit_w.try_emplace(device, limit_w).first->second;
-    lowest_w = std::min(lowest_w, limit_w);
+    const std::pair<std::string, std::string>& of = limit_of_[reading.channel];
+    if (of.first.empty() || reading.value.value_or(0) <= 0) return;
+    double& highest_w = log_->power_limit_w[of];
+    highest_w = std::max(highest_w, static_cast<double>(*reading.value) / 1e3);
   }
 
   SensorLog* const log_;
   std::vector<uint32_t> sensor_of_channel_;
-  std::vector<std::string> limit_of_;  // by channel: the device whose power limit it is
+  // By channel: the device and domain whose power limit it is.
+  std::vector<std::pair<std::string, std::string>> limit_of_;
   size_t kept_ = 0;
 };
 
@@ -206,6 +207,11 @@ absl::StatusOr<SensorLog> ReadSensorLog(const std::string& path) {
   log.complete = end.complete;
   log.damaged_lines = end.damaged_lines;
   return log;
+}
+
+std::optional<double> SensorLog::LimitOf(const PowerChannel& channel) const {
+  const auto found = power_limit_w.find({channel.device, channel.domain});
+  return found == power_limit_w.end() ? std::nullopt : std::optional(found->second);
 }
 
 size_t RankOf(const PowerChannel& channel) {

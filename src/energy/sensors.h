@@ -38,11 +38,14 @@ struct LogMark {
 struct SensorLog {
   std::string path;
   std::vector<PowerDevice> devices;
-  std::vector<SensorReadings> sensors;          // of power or energy
-  std::vector<power::Clocks> clocks;            // as they were told, in the order of time
-  std::vector<LogMark> marks;                   // in the order of lines
-  std::map<std::string, double> power_limit_w;  // by device, where it was read: the lowest
-  bool complete = false;                        // it has its last line
+  std::vector<SensorReadings> sensors;  // of power or energy
+  std::vector<power::Clocks> clocks;    // as they were told, in the order of time
+  std::vector<LogMark> marks;           // in the order of lines
+  // By device and domain, where it was read: the highest.
+  std::map<std::pair<std::string, std::string>, double> power_limit_w;
+
+  std::optional<double> LimitOf(const PowerChannel& channel) const;
+  bool complete = false;  // it has its last line
   uint64_t damaged_lines = 0;
 };
 

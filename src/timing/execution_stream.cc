@@ -266,7 +266,7 @@ class Meanings {
   // The trace has the op of the whole graph.
   void TellGraphOp(Draft* draft) const {
     if (!draft->graph_node.has_value()) return;
-    const GraphOps::Op* const op = graph_ops_.Find(*draft->graph_node);
+    const GraphOps::Op* const op = graph_ops_.Find(draft->program_id.bits, *draft->graph_node);
     if (op == nullptr) return;
     draft->hlo_op = op->instruction->name;
     if (draft->scope.empty()) draft->scope = op->scope;

@@ -1,6 +1,8 @@
 #include "timing/graph_ops.h"
 
+#include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -8,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/container/node_hash_map.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/ascii.h"
 #include "read/event_names.h"
@@ -36,21 +39,44 @@ struct Graph {
   std::vector<std::vector<int64_t>> nodes;  // of each such graph
 };
 
+bool IsPart(const std::vector<std::string_view>& of, const std::vector<std::string_view>& whole) {
+  auto at = whole.begin();
+  for (const std::string_view each : of) {
+    at = std::find(at, whole.end(), each);
+    if (at == whole.end()) return false;
+    ++at;
+  }
+  return true;
+}
+
+// Without those of which only a part was seen: the capture began or ended in their only launch.
 std::vector<Graph> GraphsOf(const Seen& seen) {
-  std::map<int64_t, std::pair<std::vector<std::string_view>, std::vector<int64_t>>> by_id;
+  struct Made {
+    std::string_view op;
+    std::vector<std::string_view> kernels;
+    std::vector<int64_t> nodes;
+  };
+  std::map<int64_t, Made> by_id;
   for (const auto& [id, node] : seen.nodes) {
-    auto& [kernels, nodes] = by_id[node.graph];
-    kernels.push_back(node.kernel);
-    nodes.push_back(id);
+    Made& made = by_id[node.graph];
+    if (made.nodes.empty()) made.op = node.hlo_op;
+    made.kernels.push_back(node.kernel);
+    made.nodes.push_back(id);
+  }
+  std::map<std::string_view, std::map<std::vector<std::string_view>, Graph>> alike;  // by op
+  for (auto& [id, made] : by_id) {
+    Graph& graph = alike[made.op][made.kernels];
+    graph.kernels = std::move(made.kernels);
+    graph.nodes.push_back(std::move(made.nodes));
   }
   std::vector<Graph> graphs;
-  std::map<std::pair<std::string_view, std::vector<std::string_view>>, size_t> known;
-  for (auto& [id, graph] : by_id) {
-    auto& [kernels, nodes] = graph;
-    const std::string_view op = seen.nodes.at(nodes[0]).hlo_op;
-    const auto [found, is_new] = known.try_emplace({op, kernels}, graphs.size());
-    if (is_new) graphs.push_back({std::move(kernels), {}});
-    graphs[found->second].nodes.push_back(std::move(nodes));
+  for (auto& [op, own] : alike) {
+    const auto longest = std::ranges::max_element(
+        own, {}, [](const auto& graph) { return graph.second.kernels.size(); });
+    for (auto& [kernels, graph] : own) {
+      if (&graph != &longest->second && IsPart(kernels, longest->first)) continue;
+      graphs.push_back(std::move(graph));
+    }
   }
   return graphs;
 }
@@ -114,9 +140,31 @@ std::string_view ScopeOf(const HloProgram& program, const HloInstruction& op) {
   return scope.value_or(details->op_name);
 }
 
+// Has a place in a schedule, and never a kernel of its own name.
+bool IsNoKernel(std::string_view opcode) {
+  static constexpr std::string_view kNone[] = {
+      "parameter",   "tuple", "get-tuple-element", "bitcast",      "constant", "while",
+      "conditional", "call",  "after-all",         "partition-id", "domain"};
+  return std::ranges::find(kNone, opcode) != std::end(kNone);
+}
+
+// The name in the configuration of a Triton call, {.., name = "product", ..}; empty: none.
+std::string_view OwnName(std::string_view config) {
+  constexpr std::string_view kName = "name = \"";
+  const size_t at = config.rfind(kName);  // behind the code
+  if (at == std::string_view::npos) return {};
+  const std::string_view rest = config.substr(at + kName.size());
+  return rest.substr(0, rest.find('"'));
+}
+
 // Tells which kernels of one program are which ops.
 class Matcher {
  public:
+  struct Kernel {
+    std::string_view name;
+    size_t graph = 0;
+  };
+
   Matcher(const HloProgram& program, const Seen& seen) : program_(program), seen_(seen) {
     for (const Instructions& schedule : program.Schedules()) {
       for (const HloInstruction* const op : schedule) Add(op, schedule.data());
@@ -124,33 +172,31 @@ class Matcher {
   }
 
   // By kernel; null: not known.
-  Instructions Match(std::span<const std::string_view> kernels) {
-    Instructions ops(kernels.size(), nullptr);
-    std::map<uint64_t, std::vector<size_t>> of_class;  // which kernels
-    std::vector<size_t> others;
-    for (const std::string_view kernel : kernels) {
+  Instructions Match(std::span<const Kernel> kernels) {
+    for (const Kernel& kernel : kernels) {
       // The name was taken when the op with this name was compiled: nobody knows by which.
-      const std::string_view name = WithoutNumber(kernel);
+      const std::string_view name = WithoutNumber(kernel.name);
       const auto named = by_kernel_name_.find(Absl(name));
-      if (name != kernel && named != by_kernel_name_.end()) named->second = nullptr;
+      if (name != kernel.name && named != by_kernel_name_.end()) named->second = nullptr;
     }
+    Instructions ops(kernels.size(), nullptr);
+    std::map<const Alike*, std::vector<size_t>> of;  // which kernels
+    std::vector<size_t> others;
     for (size_t i = 0; i < kernels.size(); ++i) {
-      const auto named = by_kernel_name_.find(Absl(kernels[i]));
-      const bool is_named = named != by_kernel_name_.end() && named->second != nullptr;
-      if (is_named) of_class[ClassOf(*named->second)].push_back(i);
-      if (!is_named && !Copies(kernels[i])) others.push_back(i);
-    }
-    for (const auto& [which, own] : of_class) Assign(alike_[which], own, &ops);
-    MatchOwnKernels(kernels, &others, &ops);
-    Assign(libraries_, others, &ops);
-    for (size_t i = 0; i < ops.size(); ++i) {
-      if (ops[i] != nullptr) named_right_.insert({kernels[i], ops[i]});
-    }
-    for (const auto& [which, own] : of_class) {
-      for (const size_t i : own) {
-        if (IsMisnamed(kernels[i])) ops[i] = nullptr;
+      if (const auto own = own_kernels_.find(Absl(WithoutNumber(kernels[i].name)));
+          own != own_kernels_.end()) {
+        of[&own->second].push_back(i);
+      } else if (const auto named = by_kernel_name_.find(Absl(kernels[i].name));
+                 named != by_kernel_name_.end()) {
+        if (named->second != nullptr) of[&alike_[ClassOf(*named->second)]].push_back(i);
+      } else if (!by_kernel_name_.contains(Absl(WithoutNumber(kernels[i].name))) &&
+                 !Copies(kernels[i].name)) {
+        others.push_back(i);
       }
     }
+    for (const auto& [alike, own] : of) Assign(*alike, kernels, own, &ops);
+    ForgetMisnamed(kernels, &ops);
+    AssignLibraries(kernels, others, &ops);
     return ops;
   }
 
@@ -168,40 +214,62 @@ class Matcher {
   };
 
   void Add(const HloInstruction* op, const void* schedule) {
+    schedule_of_[op] = schedule;
+    if (IsNoKernel(op->opcode)) return;
+    if (op->opcode == "custom-call") return AddCall(op, schedule);
     const auto [named, is_new] = by_kernel_name_.try_emplace(KernelName(op->name), op);
     if (!is_new) named->second = nullptr;
+    if (!RanOutside(*op)) alike_[ClassOf(*op)].Add(op, schedule);
+  }
+
+  void AddCall(const HloInstruction* op, const void* schedule) {
     if (RanOutside(*op)) return;
-    alike_[ClassOf(*op)].Add(op, schedule);
-    if (op->opcode != "custom-call") return;
     const std::optional<HloDetails> details = ReadDetails(*op);
-    if (!details.has_value()) return;
-    const std::string_view target = details->custom_call_target;
-    if (target.starts_with("__cu")) libraries_.Add(op, schedule);  // __cublas$gemm, __cudnn$conv..
-    if (target.find("triton") != target.npos) own_kernels_.push_back({op, *details, schedule});
+    const std::string_view target =
+        details.has_value() ? details->custom_call_target : std::string_view();
+    const bool is_triton = target.find("triton") != std::string_view::npos;
+    const std::string_view own = is_triton ? OwnName(details->backend_config) : std::string_view();
+    if (!own.empty()) {
+      own_kernels_[Absl(own)].Add(op, schedule);
+    } else if (target.starts_with("__cu")) {  // __cublas$gemm, __cudnn$convForward
+      libraries_[schedule].Add(op, schedule);
+    } else {
+      calls_unknown_.insert(schedule);
+    }
   }
 
   // Equal for ops alike: opcode and shape, and those of all that is in what they call.
   uint64_t ClassOf(const HloInstruction& op) {
-    const auto [known, is_new] = class_of_.try_emplace(&op, 0);
-    if (!is_new) return known->second;
-    std::vector<int64_t> parts;
-    const auto add = [&](const HloInstruction& each) {
-      const std::optional<HloDetails> details = ReadDetails(each);
-      parts.push_back(static_cast<int64_t>(absl::Hash<absl::string_view>()(Absl(each.opcode))));
-      if (details.has_value()) HashShape(details->shape, &parts);
-      return details;
-    };
-    if (const std::optional<HloDetails> details = add(op); details.has_value()) {
+    const auto known = class_of_.find(&op);
+    if (known != class_of_.end()) return known->second;
+    std::vector<uint64_t> parts;
+    const std::optional<HloDetails> details = ReadDetails(op);
+    parts.push_back(HashOf(op, details));
+    if (details.has_value()) {
+      absl::flat_hash_set<int64_t> counted;
       for (const int64_t id : details->called) {
-        const HloComputation* const called = program_.FindComputation(id);
-        if (called == nullptr) continue;
-        for (const HloInstruction& each :
-             std::span(program_.instructions()).subspan(called->first, called->count)) {
-          add(each);
-        }
+        if (counted.insert(id).second) parts.push_back(HashOfComputation(id));
       }
     }
-    return class_of_[&op] = absl::Hash<std::vector<int64_t>>()(parts);
+    return class_of_[&op] = absl::Hash<std::vector<uint64_t>>()(parts);
+  }
+
+  static uint64_t HashOf(const HloInstruction& op, const std::optional<HloDetails>& details) {
+    std::vector<int64_t> shape;
+    if (details.has_value()) HashShape(details->shape, &shape);
+    return absl::HashOf(Absl(op.opcode), shape);
+  }
+
+  uint64_t HashOfComputation(int64_t id) {
+    const auto [known, is_new] = hash_of_computation_.try_emplace(id, 0);
+    const HloComputation* const called = program_.FindComputation(id);
+    if (!is_new || called == nullptr) return known->second;
+    std::vector<uint64_t> parts;
+    for (const HloInstruction& each :
+         std::span(program_.instructions()).subspan(called->first, called->count)) {
+      parts.push_back(HashOf(each, ReadDetails(each)));
+    }
+    return known->second = absl::Hash<std::vector<uint64_t>>()(parts);
   }
 
   bool RanOutside(const HloInstruction& op) const { return seen_.outside.contains(Absl(op.name)); }
@@ -213,49 +281,54 @@ class Matcher {
     return Classify(draft) == Category::kCopy;
   }
 
-  static void Assign(const Alike& alike, std::span<const size_t> kernels, Instructions* ops) {
-    if (alike.ops.size() != kernels.size() || !alike.has_order) return;
-    for (size_t i = 0; i < kernels.size(); ++i) (*ops)[kernels[i]] = alike.ops[i];
+  // In order where they have one: of a computation, in one graph.
+  static void Assign(const Alike& alike, std::span<const Kernel> kernels,
+                     std::span<const size_t> own, Instructions* ops) {
+    if (alike.ops.size() != own.size() || !alike.has_order) return;
+    const auto graph = [&](size_t i) { return kernels[i].graph; };
+    if (std::ranges::adjacent_find(own, std::not_equal_to<>(), graph) != own.end()) return;
+    for (size_t i = 0; i < own.size(); ++i) (*ops)[own[i]] = alike.ops[i];
   }
 
-  // Those of Pallas and Triton have names of their own, which the custom call has, too.
-  void MatchOwnKernels(std::span<const std::string_view> kernels, std::vector<size_t>* others,
-                       Instructions* ops) const {
-    std::map<std::string_view, std::vector<size_t>> by_name;
-    for (const size_t i : *others) by_name[WithoutNumber(kernels[i])].push_back(i);
-    for (const auto& [name, own] : by_name) {
-      Alike calls;
-      for (const OwnKernel& each : own_kernels_) {
-        if (each.details.backend_config.find(Cat("\"", name, "\"")) == std::string_view::npos) {
-          continue;
-        }
-        calls.Add(each.op, each.schedule);
-      }
-      if (calls.ops.empty()) continue;
-      Assign(calls, own, ops);
-      std::erase_if(*others, [&](size_t i) { return WithoutNumber(kernels[i]) == name; });
+  // Kernels with the name of another op than the first of their nodes is.
+  void ForgetMisnamed(std::span<const Kernel> kernels, Instructions* ops) const {
+    absl::flat_hash_map<absl::string_view, const HloInstruction*> first;
+    for (size_t i = 0; i < ops->size(); ++i) first.try_emplace(Absl(kernels[i].name), (*ops)[i]);
+    for (size_t i = 0; i < ops->size(); ++i) {
+      const auto named = by_kernel_name_.find(Absl(kernels[i].name));
+      if (named == by_kernel_name_.end() || named->second == nullptr) continue;
+      const HloInstruction* const op = named->second;
+      if (!RanOutside(*op) && first.at(Absl(kernels[i].name)) != op) (*ops)[i] = nullptr;
     }
   }
 
-  // A kernel has the name of an op that none of the nodes with this kernel is.
-  bool IsMisnamed(std::string_view kernel) const {
-    const HloInstruction* const op = by_kernel_name_.at(Absl(kernel));
-    return !RanOutside(*op) && !named_right_.contains({kernel, op});
+  // The kernels that no op names, in a computation that is known to run, where there are no calls
+  // that may have any number of kernels.
+  void AssignLibraries(std::span<const Kernel> kernels, std::span<const size_t> others,
+                       Instructions* ops) const {
+    absl::flat_hash_set<const void*> runs;
+    for (const HloInstruction* const op : *ops) {
+      if (op != nullptr) runs.insert(schedule_of_.at(op));
+    }
+    const Alike* calls = nullptr;
+    for (const auto& [schedule, own] : libraries_) {
+      if (!runs.contains(schedule)) continue;
+      if (calls != nullptr || calls_unknown_.contains(schedule)) return;
+      calls = &own;
+    }
+    if (calls != nullptr) Assign(*calls, kernels, others, ops);
   }
 
-  struct OwnKernel {
-    const HloInstruction* op;
-    HloDetails details;
-    const void* schedule;
-  };
   const HloProgram& program_;
   const Seen& seen_;
+  absl::flat_hash_map<const HloInstruction*, const void*> schedule_of_;
   absl::flat_hash_map<std::string, const HloInstruction*> by_kernel_name_;  // null: several
   absl::flat_hash_map<const HloInstruction*, uint64_t> class_of_;
+  absl::flat_hash_map<int64_t, uint64_t> hash_of_computation_;
   std::map<uint64_t, Alike> alike_;
-  Alike libraries_;
-  std::vector<OwnKernel> own_kernels_;
-  absl::flat_hash_set<std::pair<std::string_view, const HloInstruction*>> named_right_;
+  absl::node_hash_map<absl::string_view, Alike> own_kernels_;  // by name
+  std::map<const void*, Alike> libraries_;                     // by schedule
+  absl::flat_hash_set<const void*> calls_unknown_;             // schedules
 };
 
 std::optional<int64_t> NumberIn(const StatValue& value) {
@@ -298,24 +371,21 @@ absl::StatusOr<GraphOps> GraphOps::Read(const Trace& trace, const Plane& plane,
     const HloProgram* const program = own.nodes.empty() ? nullptr : programs->Find(id).program;
     if (program == nullptr) continue;
     const std::vector<Graph> graphs = GraphsOf(own);
-    std::vector<std::string_view> together;
-    for (const Graph& each : graphs) {
-      together.insert(together.end(), each.kernels.begin(), each.kernels.end());
+    std::vector<Matcher::Kernel> together;
+    for (size_t graph = 0; graph < graphs.size(); ++graph) {
+      for (const std::string_view kernel : graphs[graph].kernels)
+        together.push_back({kernel, graph});
     }
     const Instructions instructions = Matcher(*program, own).Match(together);
-    std::vector<Op> ops;
-    for (const HloInstruction* const each : instructions) {
-      ops.push_back({each, each == nullptr ? std::string_view() : ScopeOf(*program, *each)});
-    }
     size_t place = 0;
-    for (const Graph& each : graphs) {
-      for (const std::vector<int64_t>& nodes : each.nodes) {
-        for (size_t i = 0; i < nodes.size(); ++i) {
-          const Op& op = ops[place + i];
-          if (op.instruction != nullptr) all.op_of_node_.try_emplace(nodes[i], op);
-        }
+    for (const Graph& graph : graphs) {
+      for (size_t i = 0; i < graph.kernels.size(); ++i, ++place) {
+        const HloInstruction* const instruction = instructions[place];
+        if (instruction == nullptr) continue;
+        const Op op = {instruction, ScopeOf(*program, *instruction)};
+        for (const std::vector<int64_t>& nodes : graph.nodes)
+          all.ops_.try_emplace({id, nodes[i]}, op);
       }
-      place += each.kernels.size();
     }
   }
   return all;

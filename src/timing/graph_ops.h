@@ -11,9 +11,9 @@
 //
 // XLA names a kernel after the first op that it was made for, and adds nodes in the order of the
 // schedule; those of libraries come after the others, in that order, too. So it is counted: where
-// as many nodes as there are ops in the program have the kernel of one of these ops, all alike,
-// they are those ops, in order. Ops that ran outside of graphs do not count. Where the numbers
-// differ, or there is no schedule and there are several, they stay unknown.
+// as many nodes of one graph as there are ops in the program have the kernel of one of these ops,
+// all alike, they are those ops, in order. Ops that ran outside of graphs do not count. Where the
+// numbers differ, or there are several and no order, they stay unknown.
 //
 // Nobody promises this order. It was compared with the same programs without graphs
 // (docs/graphs.md).
@@ -21,6 +21,8 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
@@ -46,13 +48,13 @@ class GraphOps {
     std::string_view scope = {};
   };
   // Null: not known.
-  const Op* Find(int64_t node) const {
-    const auto found = op_of_node_.find(node);
-    return found == op_of_node_.end() ? nullptr : &found->second;
+  const Op* Find(uint64_t program_id, int64_t node) const {
+    const auto found = ops_.find({program_id, node});
+    return found == ops_.end() ? nullptr : &found->second;
   }
 
  private:
-  absl::flat_hash_map<int64_t, Op> op_of_node_;
+  absl::flat_hash_map<std::pair<uint64_t, int64_t>, Op> ops_;  // by program and node
 };
 
 }  // namespace xplane_time

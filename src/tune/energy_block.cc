@@ -197,17 +197,15 @@ class Block {
     why_ = best.empty() ? "no sensor of it was read" : "";
     for (Slot& slot : slots_) slot.mean_w = slot.half_w = 0;
     const std::vector<BusyCurve> curves = Curves();
-    for (const auto& [part, sensor] : best) Add(*sensor, log.power_limit_w, curves);
+    for (const auto& [part, sensor] : best) Add(*sensor, log.LimitOf(sensor->channel), curves);
     return absl::OkStatus();
   }
 
-  void Add(const energy::SensorReadings& sensor, const std::map<std::string, double>& limits_w,
+  void Add(const energy::SensorReadings& sensor, std::optional<double> limit_w,
            std::span<const BusyCurve> curves) {
-    energy::AttributionOptions options;
-    const auto limit = limits_w.find(sensor.channel.device);
-    if (limit != limits_w.end()) options.limit_w = limit->second;
-    const energy::Attribution found = energy::Attribute(
-        sensor.channel, energy::PollsSince(origin_ns_, {&sensor}), curves, ElapsedS(), options);
+    const energy::Attribution found =
+        energy::Attribute(sensor.channel, energy::PollsSince(origin_ns_, {&sensor}), curves,
+                          ElapsedS(), {.limit_w = limit_w});
     const std::string_view why = found.reason.empty() ? found.poor_fit : found.message;
     if (!why.empty()) {
       why_ = Cat(sensor.channel.source, " ", sensor.channel.device, ": ", why);

@@ -110,8 +110,8 @@ TEST(Ambiguity, ALogThatRunsFasterIsAPoorFit) {
   }
 }
 
-// The kernel that draws the most, and a governor of the device that lets it have up to half more or
-// less, from one window to the next.
+// The kernel that draws the most, and a governor of the device that lets it have up to half more,
+// and less in the next window.
 World AtItsLimit(uint64_t seed, double* limit_w) {
   World world = MakeWorld(
       {.kernels = 5, .schedule = test::PowerSchedule::kBlocks, .windows = 300, .noise = 0.002},
@@ -122,11 +122,12 @@ World AtItsLimit(uint64_t seed, double* limit_w) {
   double added_uj = 0, busy_s = 0;
   int64_t last = world.polls[0].value;
   stats::Random random = stats::RandomFor(seed, /*what=*/1, 0);
+  double share = 0;
   for (Poll& poll : world.polls) {
     if (poll.value != last) {
       const double now_s = strongest.At(std::array{poll.before_s})[0];
-      added_uj +=
-          (random.Uniform() - 0.5) * 1e6 * *limit_w * (now_s - std::exchange(busy_s, now_s));
+      share = share > 0 ? -share : 0.1 + 0.4 * random.Uniform();
+      added_uj += share * 1e6 * *limit_w * (now_s - std::exchange(busy_s, now_s));
       last = poll.value;
     }
     poll.value += std::llround(added_uj);

@@ -38,6 +38,9 @@ class MadeProgram {
     return Add(
         Op(name, "custom-call", id_ + 1, Array(kF32, {64})).Bytes(28, target).Bytes(43, config));
   }
+  MadeProgram& Plain(const std::string& name, std::string_view opcode) {
+    return Add(Op(name, opcode, id_ + 1, Array(kF32, {64})));
+  }
   // The rest of the ops are in a computation of their own.
   MadeProgram& NextComputation() {
     EndComputation();
@@ -109,7 +112,7 @@ Names OpsOf(const std::string& program, const std::vector<Kernel>& kernels) {
   std::map<int64_t, std::string> of_node;
   for (const Kernel& each : kernels) {
     if (!each.node.has_value()) continue;
-    const GraphOps::Op* const op = ops->Find(*each.node);
+    const GraphOps::Op* const op = ops->Find(1, *each.node);
     of_node[*each.node] = op == nullptr ? "?" : std::string(op->instruction->name);
   }
   Names names;
@@ -213,18 +216,42 @@ TEST(GraphOps, AGraphMadeAnewHasTheSameOps) {
   }
   EXPECT_THAT(OpsOf(program.Bytes(), kernels),
               ElementsAre("fusion.4", "fusion.2", "fusion.9", "fusion.4", "fusion.2", "fusion.9"));
-  // With a kernel less it is another graph.
-  kernels.erase(kernels.end() - 2);
-  EXPECT_THAT(OpsOf(program.Bytes(), kernels), ElementsAre("?", "?", "?", "?", "?"));
+  // Cut by the end of the capture it tells nothing, and takes nothing from the others.
+  kernels.pop_back();
+  EXPECT_THAT(OpsOf(program.Bytes(), kernels),
+              ElementsAre("fusion.4", "fusion.2", "fusion.9", "?", "?"));
 }
 
-TEST(GraphOps, TwoGraphsOfAProgramAreReadAsOne) {
+// Which of them comes first is not told: either may have been made anew.
+TEST(GraphOps, OpsAlikeInTwoGraphsAreNotTold) {
   MadeProgram program;
   program.Fusion("fusion.4", 8).Fusion("fusion.9", 9).Fusion("fusion.2", 8);
   EXPECT_THAT(OpsOf(program.Bytes(), {{"fusion_4", 1, "first", 1},
                                       {"fusion_9", 2, "first", 1},
                                       {"fusion_4", 3, "second", 2}}),
-              ElementsAre("fusion.4", "fusion.9", "fusion.2"));
+              ElementsAre("?", "fusion.9", "?"));
+}
+
+TEST(GraphOps, WhatHasNoKernelGivesNoName) {
+  MadeProgram program;
+  program.Fusion("fusion", 8).Call("mine.1", "__gpu$xla.gpu.triton", R"({name = "copy", x = 4})");
+  program.Plain("copy", "bitcast");
+  EXPECT_THAT(OpsOf(program.Bytes(), {{"fusion", 1}, {"copy", 2}}),
+              ElementsAre("fusion", "mine.1"));
+}
+
+TEST(GraphOps, LibrariesThatMayNotHaveRunGiveNoName) {
+  const std::vector<Kernel> kernels = {{"fusion", 1}, {"rms_norm", 2}};
+  // In a branch of which nothing ran.
+  MadeProgram branch;
+  branch.Fusion("fusion", 8).NextComputation().Call("custom-call.1", "__cublas$gemm");
+  EXPECT_THAT(OpsOf(branch.Bytes(), kernels), ElementsAre("fusion", "?"));
+  // The second kernel of an op, and one whose op ran outside.
+  MadeProgram other;
+  other.Fusion("fusion", 8).Fusion("sort.3", 9).Call("custom-call.1", "__cublas$gemm");
+  EXPECT_THAT(OpsOf(other.Bytes(), {{"fusion", 1}, {"sort_3__1", 2}}), ElementsAre("fusion", "?"));
+  EXPECT_THAT(OpsOf(other.Bytes(), {{"fusion", 1}, {"sort_3", 2}, {"sort_3", {}, "sort.3"}}),
+              ElementsAre("fusion", "?"));
 }
 
 // How often each op ran in each scope.
