@@ -2,6 +2,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "output/results.h"
 #include "output/trace_views.h"
 
@@ -63,7 +64,9 @@ Grid TreeGrid(std::span<const TreeRow> rows, TreeBy by, WholePs whole_ps, Unit u
   grid.Name("name", by_nesting ? 20 : 40, [&](const TreeRow& row) {
     const size_t depth = std::min<size_t>(row.depth, 12);  // deep paths keep room for their names
     const bool is_short = by == TreeBy::kSource && !options.wide;
-    return std::string(2 * depth, ' ') + (is_short ? WithoutFolder(row.name) : row.name);
+    const std::string short_name =
+        absl::StrReplaceAll(WithoutFolder(row.name), {{".<locals>", ""}});
+    return std::string(2 * depth, ' ') + (is_short ? short_name : row.name);
   });
   grid.Number("count", &TreeRow::count);
   grid.Times("total", unit, &TreeRow::total_ps);

@@ -122,13 +122,14 @@ std::string StepsAre(const WhereDevice& row) {
 }
 
 // "GPU:4: 3 steps, marked by the line Steps; idle 4.99 ms in steps, 99.3 ms between them".
-void NoteSteps(std::span<const WhereDevice> rows, const DeviceNames& names, Unit unit,
+// Steps that are runs of a function are told of where they are shown.
+void NoteSteps(std::span<const WhereDevice> rows, const DeviceNames& names, Unit unit, bool shown,
                std::vector<std::string>* notes) {
   constexpr size_t kMost = 4;
   size_t noted = 0;
   for (const WhereDevice& row : rows) {
     const bool marked = row.step_source && *row.step_source != StepSource::kFunction;
-    if (!marked || noted++ >= kMost) continue;
+    if (!(marked || (shown && row.step_source)) || noted++ >= kMost) continue;
     const auto time = [unit](const std::optional<int64_t>& ps) {
       return ps ? FormatTime(static_cast<double>(*ps), unit) : std::string("-");
     };
@@ -156,7 +157,7 @@ void NoteNoLaunches(std::span<const WhereDevice> rows, const DeviceNames& names,
       ": ", text));
 }
 
-Section DeviceSection(const WhereReport& report, const OutputOptions& options) {
+Section DeviceSection(const WhereReport& report, bool with_steps, const OutputOptions& options) {
   Section section = {.title = "devices, shares of first start to last end"};
   const auto rows = TopRows(report.devices, options.top, "devices", kByTop, &section.notes);
   const DeviceNames names(report.devices);
@@ -172,7 +173,7 @@ Section DeviceSection(const WhereReport& report, const OutputOptions& options) {
       .Drop(5);
   section.grid = std::move(grid).Take();
   if (options.format == Format::kTable) section.notes.push_back(BarLegend(options.unicode));
-  NoteSteps(rows, names, options.unit, &section.notes);
+  NoteSteps(rows, names, options.unit, with_steps, &section.notes);
   NoteNoLaunches(report.devices, names, &section.notes);
   return section;
 }
@@ -294,7 +295,7 @@ std::vector<WhereStep> StepColumns(std::span<const WhereStep> steps) {
 
 View WhereView(const WhereReport& report, bool steps, const OutputOptions& how) {
   View view;
-  view.sections.push_back(DeviceSection(report, how));
+  view.sections.push_back(DeviceSection(report, steps, how));
   if (steps) {
     view.sections.push_back(StepSection(report, how));
   } else {
