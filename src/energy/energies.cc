@@ -52,6 +52,47 @@ VectorXd TotalSeconds(std::span<const BusyCurve> kernels) {
   return busy_s;
 }
 
+// The sum of both stays as it is, and as well known; `brief` takes between 0 and `most_j`.
+void TakeApart(Index brief, Index from, double most_j, double quantile, VectorXd* values_j,
+               MatrixXd* covariance) {
+  const double half_j = most_j / 2, variance = half_j * half_j / (quantile * quantile);
+  (*values_j)[from] += (*values_j)[brief] - half_j;
+  (*values_j)[brief] = half_j;
+  covariance->col(from) += covariance->col(brief);
+  covariance->row(from) += covariance->row(brief);
+  covariance->col(brief).setZero();
+  covariance->row(brief).setZero();
+  (*covariance)(from, from) += variance;
+  (*covariance)(brief, brief) = variance;
+  (*covariance)(brief, from) = (*covariance)(from, brief) = -variance;
+}
+
+// A kernel that always comes with another, and is so brief that all it can take is next to nothing
+// of the other's, as what clears a workspace before each product: the sum of both is the other's.
+void BoundBrief(const VectorXd& busy_s, double most_w, Energies* energies) {
+  constexpr double kNextToNothing = 0.01, kAgainst = -0.5;
+  for (Index brief = 0; brief < busy_s.size(); ++brief) {
+    const MatrixXd& covariance = energies->energy_covariance;
+    const double most_j = most_w * busy_s[brief];
+    const double half_j = energies->quantile * std::sqrt(std::max(0.0, covariance(brief, brief)));
+    if (half_j <= most_j) continue;
+    Index from = brief;
+    double least = kAgainst;
+    for (Index other = 0; other < busy_s.size(); ++other) {
+      if (most_j > kNextToNothing * energies->energy_j[other]) continue;
+      const double correlation =
+          covariance(brief, other) / std::sqrt(covariance(brief, brief) * covariance(other, other));
+      if (correlation < least) least = correlation, from = other;
+    }
+    if (from == brief) continue;
+    TakeApart(brief, from, most_j, energies->quantile, &energies->energy_j,
+              &energies->energy_covariance);
+    TakeApart(brief, from, most_j, energies->quantile, &energies->active_j,
+              &energies->active_covariance);
+    energies->brief.push_back(static_cast<size_t>(brief));
+  }
+}
+
 }  // namespace
 
 double Energies::HalfWidthJ(std::span<const size_t> kernels) const {
@@ -84,6 +125,9 @@ Energies EnergiesOf(const Fit& fit, std::span<const BusyCurve> kernels, double c
       busy_s.asDiagonal() * fit.covariance.topLeftCorner(count, count) * busy_s.asDiagonal();
   energies.idle_j = idle.dot(fit.power_w);
   energies.quantile = stats::StudentQuantile(0.025, fit.degrees);
+  // What is brief may draw more than any window shows.
+  const double most_w = 2 * (fit.energy_j.array() / (fit.to_s - fit.from_s).array()).maxCoeff();
+  BoundBrief(busy_s, most_w, &energies);
   return energies;
 }
 
@@ -137,6 +181,8 @@ class Sets {
       given_up[partner] = false;
     }
   }
+
+  void LeaveOut(size_t kernel) { members_[kernel].clear(); }
 
   // Sets that are known.
   std::vector<Known> Result() const {
@@ -196,6 +242,7 @@ class Sets {
 
 std::vector<Known> Resolve(const Energies& energies) {
   Sets sets(energies);
+  for (const size_t kernel : energies.brief) sets.LeaveOut(kernel);
   sets.Join(-0.5, /*with_known=*/true);
   // Of n that always come together the errors of two go against each other by 1 / (n - 1) only.
   for (const double most : {-0.2, -0.05, -0.005}) {

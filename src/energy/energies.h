@@ -27,7 +27,8 @@ struct Energies {
   Eigen::VectorXd energy_j, active_j;                    // by kernel
   Eigen::MatrixXd energy_covariance, active_covariance;  // J^2
   double idle_j = 0;                                     // of the whole capture
-  double quantile = 0;  // Student's: half of a 95 % interval, in standard deviations
+  std::vector<size_t> brief;  // kernels of which it is known only that they take next to nothing
+  double quantile = 0;        // Student's: half of a 95 % interval, in standard deviations
 
   // Of the sum over `kernels`.
   double HalfWidthJ(std::span<const size_t> kernels) const;

@@ -110,6 +110,43 @@ TEST(Ambiguity, ALogThatRunsFasterIsAPoorFit) {
   }
 }
 
+// What clears a workspace before each product has 2 us of its 2 ms.
+TEST(Ambiguity, WhatIsNextToNothingLeavesItsCompanionANumber) {
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    stats::Random random = stats::RandomFor(seed, /*what=*/2, 0);
+    std::vector<std::vector<Interval>> executions(3);
+    double at_s = 1.2;
+    while (at_s < 20) {
+      const bool product = random.Uniform() < 0.5;
+      for (const double until_s = at_s + 0.1 + 0.4 * random.Uniform(); at_s < until_s;) {
+        const auto add = [&](size_t kernel, double length_s) {
+          const auto start_ps = static_cast<int64_t>(at_s * 1e12);
+          executions[kernel].push_back({start_ps, start_ps + std::llround(length_s * 1e12)});
+          at_s += length_s + 1e-6;
+        };
+        if (product) add(1, 2e-6);
+        add(product ? 0 : 2, 2e-3);
+      }
+      at_s += 0.05 * random.Uniform();
+    }
+    const World world = MakeWorld({.poll_s = 0.023, .given = executions}, seed);
+    const Attribution found = AttributionOf(world);
+    ASSERT_EQ(found.reason, "");
+    EXPECT_EQ(found.poor_fit, "");
+    for (const size_t k : {0u, 2u}) {
+      EXPECT_TRUE(found.known[k].alone) << seed << " " << k;
+      const double off_j =
+          found.energies.energy_j[static_cast<Eigen::Index>(k)] - world.energy_j[k];
+      EXPECT_LT(std::abs(off_j), 1.5 * found.energies.HalfWidthJ(std::array{k}))
+          << seed << " " << k;
+    }
+    EXPECT_FALSE(found.known[1].alone || found.known[1].group.has_value()) << seed;
+    const double most_j = 2 * found.energies.energy_j[1];
+    EXPECT_LT(most_j, 0.01 * found.energies.energy_j[0]);
+    EXPECT_LE(world.energy_j[1], most_j);
+  }
+}
+
 // The kernel that draws the most, and a governor of the device that lets it have up to half more,
 // and less in the next window.
 World AtItsLimit(uint64_t seed, double* limit_w) {
