@@ -107,7 +107,7 @@ std::optional<Fit> FitWithoutClock(const PowerChannel& channel, std::span<const 
 // The time that windows cover: those of a counter lie beside each other; what power readings do not
 // see between two of them is taken as they are, up to two periods.
 ArrayXd RepresentedS(const Fit& fit, bool is_counter) {
-  const ArrayXd length_s = (fit.to_s - fit.from_s).array();
+  ArrayXd length_s = (fit.to_s - fit.from_s).array();
   if (is_counter) return length_s;
   ArrayXd represented_s = length_s;
   for (Index n = 0; n < length_s.size(); ++n) {
@@ -227,10 +227,10 @@ void CountWindows(Attribution* found) {
 // enough. None where windows overlap, or no limit is known that idle windows are below.
 ArrayX<bool> AreAtLimit(const Fit& fit, std::optional<double> limit_w) {
   constexpr double kNearly = 0.97;
-  const ArrayX<bool> none = ArrayX<bool>::Constant(fit.energy_j.size(), false);
+  ArrayX<bool> none = ArrayX<bool>::Constant(fit.energy_j.size(), false);
   if (!limit_w.has_value() || fit.window_s > 1.5 * fit.grid.period_s) return none;
   const ArrayXd length_s = (fit.to_s - fit.from_s).array();
-  const ArrayX<bool> at_limit = fit.energy_j.array() > kNearly * *limit_w * length_s;
+  ArrayX<bool> at_limit = fit.energy_j.array() > kNearly * *limit_w * length_s;
   const bool also_idle = (at_limit && fit.busy_s.rowwise().sum().array() <= 0).any();
   return also_idle ? none : at_limit;
 }
