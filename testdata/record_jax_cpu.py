@@ -361,22 +361,24 @@ def record_in_subprocess(name: str, out: pathlib.Path) -> None:
         scrub_file(source, out / folder / f"jax_cpu_{name}.xplane.pb{suffix}")
 
 
-def main() -> None:
-    """Parses the command line and records the named traces."""
-    parser = argparse.ArgumentParser(description="Records the JAX CPU traces.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SETTINGS))
-    here = pathlib.Path(__file__).parent
-    parser.add_argument("--out", type=pathlib.Path, default=here)
+def command_line(description: str, settings: dict[str, dict[str, str]], out: pathlib.Path,
+                 record_here: Callable[[str, str], None],
+                 record_apart: Callable[[str, pathlib.Path], None]) -> None:
+    """Parses the command line and records the named traces, or, as --worker, one of them."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(settings))
+    parser.add_argument("--out", type=pathlib.Path, default=out)
     parser.add_argument("--worker", metavar="LOG_DIR", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if unknown := set(args.names) - set(SETTINGS):
+    if unknown := set(args.names) - set(settings):
         parser.error(f"unknown trace {', '.join(sorted(unknown))}")
-    for name in args.names or SETTINGS:
+    for name in args.names or settings:
         if args.worker:
-            record(name, args.worker)
+            record_here(name, args.worker)
         else:
-            record_in_subprocess(name, args.out)
+            record_apart(name, args.out)
 
 
 if __name__ == "__main__":
-    main()
+    command_line("Records the JAX CPU traces.", SETTINGS, pathlib.Path(__file__).parent, record,
+                 record_in_subprocess)

@@ -22,7 +22,6 @@ Each trace is recorded by a process of its own, and scrubbed as those of
 record_jax_cpu.py are. All is warmed up outside of the trace.
 """
 
-import argparse
 import gzip
 import json
 import os
@@ -35,7 +34,7 @@ import tempfile
 import time
 from collections.abc import Callable
 
-from record_jax_cpu import scrub_file
+from record_jax_cpu import command_line, scrub_file
 
 NO_GRAPHS = {"XLA_FLAGS": "--xla_gpu_enable_command_buffer="}
 SETTINGS: dict[str, dict[str, str]] = {
@@ -285,21 +284,6 @@ def record_in_subprocess(name: str, out: pathlib.Path) -> None:
             (out / f"{gpu}_{name}.truth.json").write_bytes((log_dir / "truth.json").read_bytes())
 
 
-def main() -> None:
-    """Parses the command line and records the named traces."""
-    parser = argparse.ArgumentParser(description="Records the traces of a GPU.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SETTINGS))
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(__file__).parent / "gpu")
-    parser.add_argument("--worker", metavar="LOG_DIR", help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if unknown := set(args.names) - set(SETTINGS):
-        parser.error(f"unknown trace {', '.join(sorted(unknown))}")
-    for name in args.names or SETTINGS:
-        if args.worker:
-            record(name, args.worker)
-        else:
-            record_in_subprocess(name, args.out)
-
-
 if __name__ == "__main__":
-    main()
+    command_line("Records the traces of a GPU.", SETTINGS, pathlib.Path(__file__).parent / "gpu",
+                 record, record_in_subprocess)

@@ -51,6 +51,9 @@ void Fail(std::string_view reason, std::string message, Attribution* found) {
   found->message = std::move(message);
 }
 
+// As those of means do that are published before they end: they share noise.
+bool WindowsOverlap(const Fit& fit) { return fit.window_s > 1.5 * fit.grid.period_s; }
+
 double SquareNoise(const Fit& fit) {
   return fit.relative_noise * fit.relative_noise * static_cast<double>(fit.residual_j.size()) /
          fit.degrees;
@@ -228,7 +231,7 @@ void CountWindows(Attribution* found) {
 ArrayX<bool> AreAtLimit(const Fit& fit, std::optional<double> limit_w) {
   constexpr double kNearly = 0.97;
   ArrayX<bool> none = ArrayX<bool>::Constant(fit.energy_j.size(), false);
-  if (!limit_w.has_value() || fit.window_s > 1.5 * fit.grid.period_s) return none;
+  if (!limit_w.has_value() || WindowsOverlap(fit)) return none;
   const ArrayXd length_s = (fit.to_s - fit.from_s).array();
   ArrayX<bool> at_limit = fit.energy_j.array() > kNearly * *limit_w * length_s;
   const bool also_idle = (at_limit && fit.busy_s.rowwise().sum().array() <= 0).any();
@@ -264,7 +267,7 @@ bool FollowsALoad(const Fit& fit, const ArrayX<bool>& judged, double poll_s) {
   const VectorXd whitened = judged.select(fit.whitened.array(), 0.0).matrix();
   const Index n = judged.count();
   const double sd = 1 / std::sqrt(static_cast<double>(n));
-  const bool overlap = fit.window_s > 1.5 * fit.grid.period_s;
+  const bool overlap = WindowsOverlap(fit);
   const double most = std::max(kMostStandardDeviations * sd,
                                poll_s > 0.9 * fit.grid.period_s ? kMostOfSeldom : 0.0);
   for (Index lag = 1; lag <= (overlap ? 1 : kMostLag) && 4 * lag < n; ++lag) {
@@ -278,7 +281,7 @@ bool FollowsALoad(const Fit& fit, const ArrayX<bool>& judged, double poll_s) {
 std::optional<double> IdleNoise(const Fit& fit) {
   constexpr size_t kLeastIdle = 8;
   constexpr double kOfNormal = 0.6745 * std::numbers::sqrt2;  // median of a difference
-  if (fit.window_s > 1.5 * fit.grid.period_s) return std::nullopt;
+  if (WindowsOverlap(fit)) return std::nullopt;
   const ArrayXd length_s = (fit.to_s - fit.from_s).array();
   const ArrayXd power_w = fit.energy_j.array() / length_s;
   const ArrayXd busy = fit.busy_s.rowwise().sum().array() / length_s;
@@ -345,8 +348,7 @@ bool HasFewUpdates(const Sensor& sensor, size_t kernels, double capture_s, const
 
 bool HasFewWindows(const Fit& fit) {
   const double lengths = (fit.to_s[fit.to_s.size() - 1] - fit.from_s[0]) / fit.window_s;
-  return fit.degrees < kLeastDegrees ||
-         (fit.window_s > 1.5 * fit.grid.period_s && lengths < kLeastWindowLengths);
+  return fit.degrees < kLeastDegrees || (WindowsOverlap(fit) && lengths < kLeastWindowLengths);
 }
 
 }  // namespace

@@ -166,8 +166,9 @@ class Matcher {
   };
 
   Matcher(const HloProgram& program, const Seen& seen) : program_(program), seen_(seen) {
-    for (const Instructions& schedule : program.Schedules()) {
-      for (const HloInstruction* const op : schedule) Add(op, schedule.data());
+    const std::vector<Instructions> schedules = program.Schedules();
+    for (size_t i = 0; i < schedules.size(); ++i) {
+      for (const HloInstruction* const op : schedules[i]) Add(op, i);
     }
   }
 
@@ -204,16 +205,16 @@ class Matcher {
   // Ops alike, and whether they are of one computation: then they have an order.
   struct Alike {
     Instructions ops = {};
-    const void* schedule = nullptr;
+    size_t schedule = 0;
     bool has_order = true;
-    void Add(const HloInstruction* op, const void* of) {
+    void Add(const HloInstruction* op, size_t of) {
       has_order = has_order && (ops.empty() || schedule == of);
       schedule = of;
       ops.push_back(op);
     }
   };
 
-  void Add(const HloInstruction* op, const void* schedule) {
+  void Add(const HloInstruction* op, size_t schedule) {
     schedule_of_[op] = schedule;
     if (IsNoKernel(op->opcode)) return;
     if (op->opcode == "custom-call") return AddCall(op, schedule);
@@ -222,7 +223,7 @@ class Matcher {
     if (!RanOutside(*op)) alike_[ClassOf(*op)].Add(op, schedule);
   }
 
-  void AddCall(const HloInstruction* op, const void* schedule) {
+  void AddCall(const HloInstruction* op, size_t schedule) {
     if (RanOutside(*op)) return;
     const std::optional<HloDetails> details = ReadDetails(*op);
     const std::string_view target =
@@ -306,7 +307,7 @@ class Matcher {
   // that may have any number of kernels.
   void AssignLibraries(std::span<const Kernel> kernels, std::span<const size_t> others,
                        Instructions* ops) const {
-    absl::flat_hash_set<const void*> runs;
+    absl::flat_hash_set<size_t> runs;
     for (const HloInstruction* const op : *ops) {
       if (op != nullptr) runs.insert(schedule_of_.at(op));
     }
@@ -321,14 +322,14 @@ class Matcher {
 
   const HloProgram& program_;
   const Seen& seen_;
-  absl::flat_hash_map<const HloInstruction*, const void*> schedule_of_;
+  absl::flat_hash_map<const HloInstruction*, size_t> schedule_of_;
   absl::flat_hash_map<std::string, const HloInstruction*> by_kernel_name_;  // null: several
   absl::flat_hash_map<const HloInstruction*, uint64_t> class_of_;
   absl::flat_hash_map<int64_t, uint64_t> hash_of_computation_;
   std::map<uint64_t, Alike> alike_;
   absl::node_hash_map<absl::string_view, Alike> own_kernels_;  // by name
-  std::map<const void*, Alike> libraries_;                     // by schedule
-  absl::flat_hash_set<const void*> calls_unknown_;             // schedules
+  std::map<size_t, Alike> libraries_;                          // by schedule
+  absl::flat_hash_set<size_t> calls_unknown_;                  // schedules
 };
 
 std::optional<int64_t> NumberIn(const StatValue& value) {
