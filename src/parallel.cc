@@ -1,63 +1,152 @@
 #include "parallel.h"
 
+#include <pthread.h>
 #include <sched.h>
 
 #include <chrono>
 #include <deque>
+#include <utility>
 
 namespace xplane_time {
 namespace {
 
 // One of those that are allowed: the caller's is the last to come.
-cpu_set_t Other(const cpu_set_t& allowed, size_t index) {
+size_t Other(const cpu_set_t& allowed, size_t index) {
   size_t left = index % static_cast<size_t>(CPU_COUNT(&allowed));
   auto at = static_cast<size_t>(std::max(sched_getcpu(), 0));
   do {
     at = (at + 1) % CPU_SETSIZE;
   } while (!CPU_ISSET(at, &allowed) || left-- > 0);
+  return at;
+}
+
+cpu_set_t Only(size_t processor) {
   cpu_set_t one;
   CPU_ZERO(&one);
-  CPU_SET(at, &one);
+  CPU_SET(processor, &one);
   return one;
 }
 
-// Where this is a helper that stays where it began.
-struct Held {
-  const cpu_set_t* allowed = nullptr;  // later
-  std::chrono::steady_clock::time_point until;
-};
-thread_local Held held;
-
 }  // namespace
 
+// Runs one work after the other.
+class HelperThread::Thread {
+ public:
+  // The `index`-th of its creator.
+  explicit Thread(size_t index) : index_(index) {
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    CPU_ZERO(&allowed_);
+    if (sched_getaffinity(0, sizeof allowed_, &allowed_) == 0) {
+      stays_ = true;
+      processor_ = Other(allowed_, index_);
+      const cpu_set_t only = Only(processor_);
+      pthread_attr_setaffinity_np(&attributes, sizeof only, &only);
+    }
+    const auto run = [](void* thread) -> void* {
+      self_ = static_cast<Thread*>(thread);
+      self_->Run();
+      return nullptr;
+    };
+    runs_ = pthread_create(&thread_, &attributes, run, this) == 0;
+    pthread_attr_destroy(&attributes);
+  }
+  // Once it is idle.
+  ~Thread() {
+    if (!runs_) return;
+    Begin(nullptr);
+    pthread_join(thread_, nullptr);
+  }
+  Thread(const Thread&) = delete;
+  Thread& operator=(const Thread&) = delete;
+
+  bool runs() const { return runs_; }
+  bool is_idle() const { return done_ == begun_; }
+  // While it is idle. Null: the thread ends. Returns the work's number.
+  uint32_t Begin(const absl::FunctionRef<void()>* work) {
+    if (stays_ && processor_ == static_cast<size_t>(sched_getcpu())) {
+      processor_ = Other(allowed_, index_);
+      const cpu_set_t only = Only(processor_);
+      pthread_setaffinity_np(thread_, sizeof only, &only);
+    }
+    work_ = work;
+    Count(&begun_);
+    return begun_;
+  }
+  void AwaitDone(uint32_t number) {
+    for (uint32_t done = done_; done < number; done = done_) AwaitOtherThan(done, &done_);
+  }
+
+  // Called by itself.
+  void LetMove() {
+    if (!stays_ || std::chrono::steady_clock::now() < until_) return;
+    sched_setaffinity(0, sizeof allowed_, &allowed_);
+    stays_ = false;
+  }
+
+ private:
+  using Counter = std::atomic<uint32_t>;
+
+  void Run() {
+    for (;;) {
+      AwaitOtherThan(done_, &begun_);
+      if (work_ == nullptr) return;
+      (*work_)();
+      Count(&done_);
+    }
+  }
+  static void Count(Counter* counter) {
+    ++*counter;
+    counter->notify_all();
+  }
+  // Awake for a while: what is asleep takes long to be woken up.
+  static void AwaitOtherThan(uint32_t count, Counter* counter) {
+    constexpr std::chrono::microseconds kWhile(200);
+    const auto until = std::chrono::steady_clock::now() + kWhile;
+    while (*counter == count && std::chrono::steady_clock::now() < until) sched_yield();
+    counter->wait(count);
+  }
+
+  const size_t index_;
+  bool runs_ = false;
+  cpu_set_t allowed_;     // the creator's
+  size_t processor_ = 0;  // as long as it stays there
+  std::atomic<bool> stays_ = false;
+  const std::chrono::steady_clock::time_point until_ =
+      std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+  const absl::FunctionRef<void()>* work_ = nullptr;
+  Counter begun_ = 0, done_ = 0;
+  pthread_t thread_ = {};
+};
+
+thread_local HelperThread::Thread* HelperThread::self_ = nullptr;
+thread_local HelperThread::Kept* HelperThread::kept_ = nullptr;
+
 void HelperThread::LetMove() {
-  if (held.allowed == nullptr || std::chrono::steady_clock::now() < held.until) return;
-  sched_setaffinity(0, sizeof *held.allowed, held.allowed);
-  held.allowed = nullptr;
+  if (self_ != nullptr) self_->LetMove();
+}
+
+void HelperThread::KeepThreads() {
+  if (kept_ == nullptr) kept_ = new Kept();
 }
 
 HelperThread::HelperThread(size_t index, absl::FunctionRef<void()> work) : work_(work) {
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  CPU_ZERO(&allowed_);
-  knows_allowed_ = sched_getaffinity(0, sizeof allowed_, &allowed_) == 0;
-  if (knows_allowed_) {
-    const cpu_set_t first = Other(allowed_, index);
-    pthread_attr_setaffinity_np(&attributes, sizeof first, &first);
+  if (kept_ != nullptr) {
+    const auto idle =
+        std::ranges::find_if(*kept_, [](const auto& each) { return each->is_idle(); });
+    if (idle != kept_->end()) thread_ = idle->get();
   }
-  const auto run = [](void* helper) -> void* {
-    const HelperThread& self = *static_cast<HelperThread*>(helper);
-    constexpr std::chrono::milliseconds kWhile(50);
-    if (self.knows_allowed_) held = {&self.allowed_, std::chrono::steady_clock::now() + kWhile};
-    self.work_();
-    return nullptr;
-  };
-  runs_ = pthread_create(&thread_, &attributes, run, this) == 0;
-  pthread_attr_destroy(&attributes);
+  if (thread_ == nullptr) {
+    own_ = std::make_unique<Thread>(index);
+    if (!own_->runs()) return;
+    thread_ = own_.get();
+    if (kept_ != nullptr) kept_->push_back(std::move(own_));
+  }
+  work_number_ = thread_->Begin(&work_);
 }
 
 HelperThread::~HelperThread() {
-  if (runs_) pthread_join(thread_, nullptr);
+  if (thread_ != nullptr) thread_->AwaitDone(work_number_);
 }
 
 void RunOnThreads(size_t threads, absl::FunctionRef<void()> work) {

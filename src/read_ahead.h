@@ -15,6 +15,7 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -41,7 +42,8 @@ class ReadAhead {
     changed_.notify_all();
   }
 
-  // The next chunk, prepared. Not again after an empty chunk or an error.
+  // The next chunk, prepared; the memory of the one that is given is used again. Not again after an
+  // empty chunk or an error.
   absl::Status Next(Chunk* chunk);
 
  private:
@@ -63,6 +65,7 @@ class ReadAhead {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Chunk> prepared_, unprepared_;  // in order
+  std::vector<Chunk> spare_;                 // whose memory the next have
   bool preparing_ = false;                   // one that is in neither
   bool waits_ = false;                       // the caller, for a chunk
   bool ended_ = false;                       // all are there, or an error, or what was thrown
@@ -79,6 +82,7 @@ absl::Status ReadAhead<Chunk>::Next(Chunk* chunk) {
     return prepare_(chunk);
   }
   Lock lock(mutex_);
+  spare_.push_back(std::exchange(*chunk, {}));
   waits_ = true;
   Wait(&lock,
        [&] { return !prepared_.empty() || (!preparing_ && (!unprepared_.empty() || ended_)); });
@@ -162,8 +166,12 @@ void ReadAhead<Chunk>::ReadAll() {
            [&] { return stopped_ || MayPrepare() || (ended_ ? unprepared_.empty() : !full()); });
     }
     if (stopped_ || ended_ || full()) continue;
-    lock.unlock();
     Chunk chunk;
+    if (!spare_.empty()) {
+      chunk = std::move(spare_.back());
+      spare_.pop_back();
+    }
+    lock.unlock();
     const absl::Status status = read_(&chunk);
     HelperThread::LetMove();
     lock.lock();

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "command.h"
+#include "parallel.h"
 #include "process.h"
 
 namespace xplane_time::tools {
@@ -86,6 +87,7 @@ int GuardedMain(int argc, char** argv) {
   std::signal(SIGBUS, OnLostFile);
   OnStopSignals(OnStop);
   KeepMemory();
+  HelperThread::KeepThreads();
   try {
     return Main(argc, argv);
   } catch (const std::bad_alloc&) {

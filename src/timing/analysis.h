@@ -106,10 +106,11 @@ absl::StatusOr<Analysis> AnalyzeForReport(const Trace& trace, const ReportOption
                                           const Diagnostics& reading);
 
 // Row builders.
-std::vector<FunctionRow> FunctionRows(const Analysis& analysis, const ReportOptions& options);
-// `functions`: FunctionRows of the same.
-std::vector<FunctionRow> CombinedRows(Analysis* analysis, const ReportOptions& options,
-                                      std::span<const FunctionRow> functions, bool by_variant);
+struct FunctionTables {
+  std::vector<FunctionRow> functions;           // one a function, program and device
+  std::vector<FunctionRow> combined, variants;  // no variants unless they are asked for
+};
+FunctionTables FunctionTablesOf(const Analysis& analysis, const ReportOptions& options);
 // One device's, with the indices of the cells that each row is of.
 struct KernelOfCells {
   KernelRow row;

@@ -560,13 +560,6 @@ std::vector<uint64_t> BytesToRead(const Trace& trace, const std::vector<DevicePl
   return bytes;
 }
 
-std::vector<size_t> LongestFirst(const std::vector<uint64_t>& bytes) {
-  std::vector<size_t> order(bytes.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, std::greater<>(), [&](size_t i) { return bytes[i]; });
-  return order;
-}
-
 // Where its plane is, and its runs on the capture's axis.
 void Place(const Trace& trace, DeviceAnalysis* device) {
   const Plane& plane = trace.planes[device->plane.plane];
@@ -656,9 +649,7 @@ absl::StatusOr<Analysis> AnalyzeWith(const Trace& trace, const ReportOptions& op
   }
   const std::vector<uint64_t> bytes = BytesToRead(trace, selection.planes, evidence);
   const uint64_t all_bytes = std::accumulate(bytes.begin(), bytes.end(), uint64_t{0});
-  const std::vector<size_t> order = LongestFirst(bytes);
-  ParallelFor(results.size(), options.threads, [&](size_t task) {
-    const size_t i = order[task];
+  ParallelForLongestFirst(bytes, options.threads, [&](size_t i) {
     // More than a thread's share: while one reads, another measures.
     const bool reads_ahead = options.threads > 1 &&
                              2 * bytes[i] * static_cast<uint64_t>(options.threads) > 3 * all_bytes;

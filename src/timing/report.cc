@@ -275,10 +275,13 @@ Report ReportOf(const Trace& trace, const ReportOptions& options, Analysis* anal
     if (device.watcher == nullptr) continue;
     report.devices.back().parts = static_cast<const PartsWatch&>(*device.watcher).parts();
   }
-  report.functions = FunctionRows(*analysis, options);
-  report.combined = CombinedRows(analysis, options, report.functions, /*by_variant=*/false);
-  if (options.by_variant) {
-    report.variants = CombinedRows(analysis, options, report.functions, /*by_variant=*/true);
+  FunctionTables tables = FunctionTablesOf(*analysis, options);
+  report.functions = std::move(tables.functions);
+  report.combined = std::move(tables.combined);
+  report.variants = std::move(tables.variants);
+  for (const FunctionRow& row : report.combined) {
+    if (row.status != RowStatus::kDevicesUnmatched) continue;
+    analysis->diagnostics.Note(DiagnosticCode::kDevicesUnmatched, row.function);
   }
   for (const DeviceAnalysis& device : analysis->devices) {
     std::vector<KernelOfCells> kernels = KernelsOf(device);

@@ -1,6 +1,9 @@
 // One row a function, program and device.
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <numeric>
+#include <span>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -133,34 +136,33 @@ int64_t Total(const FunctionRow& row, Metric metric) {
                              : 0;
 }
 
-}  // namespace
+FunctionRow FunctionRowOf(const Analysis& analysis, const Group& group,
+                          const ReportOptions& options) {
+  FunctionRow row;
+  Identify(analysis, group, &row);
+  row.is_range = group.are_ranges;
+  if (row.is_range) {
+    row.empty_runs =
+        static_cast<uint64_t>(std::ranges::count(group.samples, false, &RunSample::has_active));
+  }
+  SummarizeSamples(group.samples, options, &row);
+  return row;
+}
 
-std::vector<FunctionRow> FunctionRows(const Analysis& analysis, const ReportOptions& options) {
-  const std::vector<Group> groups = GroupsOf(analysis);
-  std::vector<FunctionRow> rows(groups.size());
-  ParallelFor(groups.size(), options.threads, [&](size_t i) {
-    Identify(analysis, groups[i], &rows[i]);
-    rows[i].is_range = groups[i].are_ranges;
-    if (rows[i].is_range) {
-      rows[i].empty_runs = static_cast<uint64_t>(
-          std::ranges::count(groups[i].samples, false, &RunSample::has_active));
-    }
-    SummarizeSamples(groups[i].samples, options, &rows[i]);
-  });
+// Of each device.
+void OrderFunctionRows(std::span<const Group> groups, Metric metric, std::span<FunctionRow> rows) {
   for (size_t first_row = 0, end = 0; first_row < rows.size(); first_row = end) {
     while (end < rows.size() && groups[end].device == groups[first_row].device) ++end;
-    std::stable_sort(
-        rows.begin() + static_cast<ptrdiff_t>(first_row),
-        rows.begin() + static_cast<ptrdiff_t>(end),
-        [&](const FunctionRow& a, const FunctionRow& b) {
-          const int64_t total_a = Total(a, options.metric), total_b = Total(b, options.metric);
+    std::ranges::stable_sort(
+        rows.subspan(first_row, end - first_row), [&](const FunctionRow& a, const FunctionRow& b) {
+          const int64_t total_a = Total(a, metric), total_b = Total(b, metric);
           if (total_a != total_b) return total_a > total_b;
           return std::pair(a.function, a.program_id) < std::pair(b.function, b.program_id);
         });
   }
-  rows.insert(rows.end(), analysis.without_executions.begin(), analysis.without_executions.end());
-  return rows;
 }
+
+}  // namespace
 
 std::vector<SampleRow> SampleRows(const Analysis& analysis, const ReportOptions& options) {
   std::vector<SampleRow> rows;
@@ -351,51 +353,103 @@ void Combine(std::span<const Group> groups, const RangeDevices& range_devices,
   row->runs = row->dropped_samples = most_runs;
 }
 
+// The rows of functions (or variants), in whatever order.
+class Combination {
+ public:
+  // `groups`: all of the analysis; both must outlive this.
+  Combination(const Analysis& analysis, std::span<const Group> groups, const ReportOptions& options,
+              bool by_variant)
+      : analysis_(analysis), options_(options), range_devices_(CountRangeDevices(analysis)) {
+    std::map<std::string, std::vector<Group>> by_name;
+    for (const Group& group : groups) {
+      const std::string& function = FunctionOf(group);
+      const auto name =
+          by_variant ? analysis.filters.id.Capture(function) : std::optional(function);
+      if (name.has_value()) by_name[*name].push_back(group);
+    }
+    for (auto& [ignored, of_name] : by_name) groups_.push_back(std::move(of_name));
+    rows_.resize(groups_.size());
+  }
+
+  size_t size() const { return rows_.size(); }
+  uint64_t RunsOf(size_t i) const {
+    return IsAlone(i) ? 0
+                      : std::accumulate(groups_[i].begin(), groups_[i].end(), uint64_t{0},
+                                        [](uint64_t runs, const Group& group) {
+                                          return runs + group.samples.size();
+                                        });
+  }
+  // Different ones on different threads.
+  void Fill(size_t i) {
+    if (!IsAlone(i)) Combine(groups_[i], range_devices_, options_, &rows_[i]);
+  }
+  // Once all are filled. `functions`: the rows of all groups.
+  std::vector<FunctionRow> Finish(std::span<const FunctionRow> functions) {
+    absl::flat_hash_map<absl::string_view, const FunctionRow*> row_of;
+    for (const FunctionRow& row : functions) row_of[row.function] = &row;
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      FunctionRow& row = rows_[i];
+      const std::string& function = FunctionOf(groups_[i][0]);
+      if (IsAlone(i)) row = *row_of.at(function);
+      row.device.reset();
+      row.program_id.reset();
+      row.function = function;
+      row.is_range = groups_[i][0].are_ranges;
+      row.variant_id = analysis_.filters.id.Capture(function);
+    }
+    std::ranges::stable_sort(rows_, std::greater<>(), [&](const FunctionRow& row) {
+      const auto& metric = row.metric(options_.metric);
+      return metric.has_value() ? metric->mean * static_cast<double>(metric->n) : 0.0;
+    });
+    return std::move(rows_);
+  }
+
+ private:
+  // The row of its only group is its row.
+  bool IsAlone(size_t i) const {
+    const bool elsewhere = groups_[i][0].are_ranges &&
+                           (range_devices_.size() > 1 ||
+                            (!range_devices_.empty() && range_devices_.begin()->second > 1));
+    return groups_[i].size() == 1 && !elsewhere;
+  }
+
+  const Analysis& analysis_;
+  const ReportOptions& options_;
+  const RangeDevices range_devices_;
+  std::vector<std::vector<Group>> groups_;  // by row, by device as they come
+  std::vector<FunctionRow> rows_;
+};
+
 }  // namespace
 
-std::vector<FunctionRow> CombinedRows(Analysis* analysis, const ReportOptions& options,
-                                      std::span<const FunctionRow> functions, bool by_variant) {
-  // By function (or variant), then by device as they come.
-  std::map<std::string, std::vector<Group>> by_name;
-  for (const Group& group : GroupsOf(*analysis)) {
-    const std::string& function = FunctionOf(group);
-    const auto name = by_variant ? analysis->filters.id.Capture(function) : std::optional(function);
-    if (name.has_value()) by_name[*name].push_back(group);
-  }
-  absl::flat_hash_map<absl::string_view, const FunctionRow*> row_of;
-  for (const FunctionRow& row : functions) row_of[row.function] = &row;
-  std::vector<FunctionRow> rows;
-  std::vector<std::span<const Group>> groups;  // of rows that combine several
-  const RangeDevices range_devices = CountRangeDevices(*analysis);
-  const bool several_devices =
-      range_devices.size() > 1 || (!range_devices.empty() && range_devices.begin()->second > 1);
-  for (const auto& [name, of_name] : by_name) {
-    const bool elsewhere = of_name[0].are_ranges && several_devices;
-    const bool alone = of_name.size() == 1 && !elsewhere;
-    groups.push_back(alone ? std::span<const Group>() : of_name);
-    FunctionRow& row =
-        rows.emplace_back(alone ? *row_of.at(FunctionOf(of_name[0])) : FunctionRow());
-    row.device.reset();
-    row.program_id.reset();
-    row.function = FunctionOf(of_name[0]);
-    row.is_range = of_name[0].are_ranges;
-    row.variant_id = analysis->filters.id.Capture(row.function);
-  }
-  ParallelFor(groups.size(), options.threads, [&](size_t i) {
-    if (!groups[i].empty()) Combine(groups[i], range_devices, options, &rows[i]);
+FunctionTables FunctionTablesOf(const Analysis& analysis, const ReportOptions& options) {
+  const std::vector<Group> groups = GroupsOf(analysis);
+  FunctionTables tables;
+  std::vector<FunctionRow>& functions = tables.functions;
+  functions.resize(groups.size());
+  Combination combined(analysis, groups, options, /*by_variant=*/false);
+  Combination variants(analysis, options.by_variant ? std::span(groups) : std::span<const Group>(),
+                       options,
+                       /*by_variant=*/true);
+  std::vector<uint64_t> runs;  // of the rows of all three
+  for (const Group& group : groups) runs.push_back(group.samples.size());
+  for (size_t i = 0; i < combined.size(); ++i) runs.push_back(combined.RunsOf(i));
+  for (size_t i = 0; i < variants.size(); ++i) runs.push_back(variants.RunsOf(i));
+  ParallelForLongestFirst(runs, options.threads, [&](size_t i) {
+    if (i < groups.size()) {
+      functions[i] = FunctionRowOf(analysis, groups[i], options);
+    } else if (i - groups.size() < combined.size()) {
+      combined.Fill(i - groups.size());
+    } else {
+      variants.Fill(i - groups.size() - combined.size());
+    }
   });
-  for (const FunctionRow& row : rows) {
-    if (by_variant || row.status != RowStatus::kDevicesUnmatched) continue;
-    analysis->diagnostics.Note(DiagnosticCode::kDevicesUnmatched, row.function);
-  }
-  std::stable_sort(rows.begin(), rows.end(), [&](const FunctionRow& a, const FunctionRow& b) {
-    const auto total = [&](const FunctionRow& row) {
-      const auto& metric = row.metric(options.metric);
-      return metric.has_value() ? metric->mean * static_cast<double>(metric->n) : 0.0;
-    };
-    return total(a) > total(b);
-  });
-  return rows;
+  OrderFunctionRows(groups, options.metric, functions);
+  functions.insert(functions.end(), analysis.without_executions.begin(),
+                   analysis.without_executions.end());
+  tables.combined = combined.Finish(functions);
+  tables.variants = variants.Finish(functions);
+  return tables;
 }
 
 // One row a kernel, function, program and device.

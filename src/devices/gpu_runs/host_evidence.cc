@@ -259,29 +259,34 @@ void AddRanges(const Trace& trace, const HostParts& host,
   }
 }
 
+// All but the executions, which are told by those of all parts.
+void MoveInto(const Trace& trace, const HostParts& host, PartEvidence* part,
+              HostEvidence* evidence) {
+  evidence->launches.AddAll(std::exchange(part->launches, {}));
+  AddRanges(trace, host, std::exchange(part->ranges, {}), evidence);
+  evidence->marked_steps.insert(evidence->marked_steps.end(), part->steps.begin(),
+                                part->steps.end());
+  if (part->any_of_host) evidence->with_host_executions.insert(host.line);
+  for (size_t k = 0; k < part->extents.size(); ++k) {
+    evidence->extents[&host.parts[k]] = part->extents[k];
+  }
+}
+
 absl::StatusOr<HostEvidence> Collect(const Trace& trace, const Plane& own, int threads) {
   const std::vector<HostParts> parts = PartsOfHost(trace, own);
   std::vector<PartEvidence> found(parts.size());
   std::vector<absl::Status> status(parts.size());
-  ParallelFor(parts.size(), threads,
-              [&](size_t i) { status[i] = ReadParts(trace, parts[i], &found[i]); });
+  HostEvidence evidence;
+  evidence.device_count = CountGpus(trace, own);
+  evidence.threads = ThreadsOf(trace, parts);
+  ParallelForThenInOrder(
+      parts.size(), threads,
+      [&](size_t i) { status[i] = ReadParts(trace, parts[i], &found[i]); },
+      [&](size_t i) { MoveInto(trace, parts[i], &found[i], &evidence); });
   for (const absl::Status& each : status) {
     RETURN_IF_ERROR(each);
   }
-  HostEvidence evidence;
-  evidence.device_count = CountGpus(trace, own);
   evidence.executions = ExecutionsIn(found);
-  evidence.threads = ThreadsOf(trace, parts);
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const PartEvidence part = std::exchange(found[i], {});
-    evidence.launches.AddAll(part.launches);
-    AddRanges(trace, parts[i], part.ranges, &evidence);
-    evidence.marked_steps.insert(evidence.marked_steps.end(), part.steps.begin(), part.steps.end());
-    if (part.any_of_host) evidence.with_host_executions.insert(parts[i].line);
-    for (size_t k = 0; k < part.extents.size(); ++k) {
-      evidence.extents[&parts[i].parts[k]] = part.extents[k];
-    }
-  }
   evidence.launches.Finish();
   evidence.ranges.Order();
   return evidence;
