@@ -7,7 +7,8 @@
 //   1. scopes    the root of a kernel's scope_range_id: the profiler numbers annotation
 //                scopes, and the outermost one is the module's execution
 //   2. launches  correlation_id -> host launch -> the host event that executes the module
-//                (gpu_runs/host_evidence.h); a kernel without one between two of a run is the run's
+//                (gpu_runs/host_evidence.h); a kernel without one between two of a run is the
+//                run's; where launches share an id, they take turns
 //   3. sequence  the likeliest split of the sequence of (hlo_op, kernel): in order of launch
 //                where correlation ids tell it, and by idle time (gpu_runs/likeliest_runs.h)
 //
@@ -296,8 +297,8 @@ struct Track {
 };
 
 // By the first way that applies.
-void Decide(Track* track) {
-  track->launched = FillGaps(&track->by_launch);
+void Decide(bool launches_tell, Track* track) {
+  track->launched = launches_tell && FillGaps(&track->by_launch);
   track->by_likelihood = !track->scoped() && !track->launched;
 }
 
@@ -361,9 +362,12 @@ class GpuSplitter : public RunSplitter {
     device_end_ps_.reset();
     last_program_ = kNone;
     uint64_t by_likelihood = 0;
-    for (Track& track : tracks_) {
+    for (uint32_t program = 0; program < tracks_.size(); ++program) {
+      Track& track = tracks_[program];
       if (track.executions == 0) continue;  // a program of another pass
-      if (looks_ == 1 && !track.by_likelihood) Decide(&track);
+      if (looks_ == 1 && !track.by_likelihood) {
+        Decide(!launches_.has_value() || !launches_->WasWrong(program), &track);
+      }
       if (track.by_likelihood) by_likelihood += track.executions;
     }
     const ProgramCounts programs = by_likelihood > 0 ? CountPrograms() : ProgramCounts();
@@ -447,12 +451,17 @@ class GpuSplitter : public RunSplitter {
     if (track.scoped()) Extend(&track.by_scope, scope);
     if (evidence_ == nullptr) {
       ASSIGN_OR_RETURN(evidence_, context_.evidence());
+      launches_.emplace(evidence_->launches);
     }
     if (track.executions == 1) track.host_executions = evidence_->ExecutionsOf(FunctionOf(program));
     std::optional<size_t> launched_by;
     if (track.host_executions != nullptr) {
-      launched_by = evidence_->ExecutionAround(CorrelationOf(*execution), *track.host_executions,
-                                               &launch_place_, &track.host_place);
+      const auto launch = launches_->Of(CorrelationOf(*execution), execution->start_ps, program);
+      if (launch.has_value()) {
+        launched_by =
+            HostEvidence::ExecutionAround(*launch, *track.host_executions, &track.host_place);
+      }
+      early_.right &= !launches_->was_wrong();
     }
     const int64_t launch = launched_by.has_value() ? static_cast<int64_t>(*launched_by) : kNoLabel;
     Extend(&track.by_launch, launch);
@@ -569,8 +578,8 @@ class GpuSplitter : public RunSplitter {
   bool may_have_programs_ = true;
   ScopeRoots scopes_;
   const HostEvidence* evidence_ = nullptr;
-  LaunchTable::Place launch_place_;  // in the evidence
-  std::vector<Track> tracks_;        // by program
+  std::optional<LaunchesInOrder> launches_;  // of the evidence
+  std::vector<Track> tracks_;                // by program
   size_t looks_ = 0;
   std::optional<int64_t> device_end_ps_;  // of all executions of the look so far
   int64_t device_idle_ps_ = 0;            // between them

@@ -391,6 +391,36 @@ TEST(GpuRuns, OverlappingRunsByCorrelation) {
   EXPECT_THAT(SpanPs(report, "jit_f"), ElementsAre(30, 30));
 }
 
+// Launches that share ids, as where a trace holds the same span several times: each comes after
+// the kernels of the one before, or, in the second case, before those.
+TEST(GpuRuns, LaunchesThatShareIds) {
+  for (const bool take_turns : {true, false}) {
+    TraceBuilder t;
+    auto python = t.Host().Thread("python");
+    for (int64_t run = 0; run < 4; ++run) {
+      // Without launches the sequence says: two runs of a a.
+      const bool late = run == 2 && !take_turns;
+      python.ModuleExecution("jit_f", 1000 * run, 100);
+      python.Launch({.start_ps = 1000 * run + 1, .duration_ps = 1, .correlation_id = 5});
+      t.Gpu(0).Stream(1).Kernel({.name = "a",
+                                 .start_ps = 1000 * run + (late ? 1500 : 200),
+                                 .duration_ps = 5 + run,
+                                 .hlo_module = "jit_f",
+                                 .program_id = 1,
+                                 .hlo_op = "a",
+                                 .correlation_id = 5});
+    }
+    const Report report = ReportOf(t);
+    if (take_turns) {
+      EXPECT_THAT(ActivePs(report, "jit_f"), ElementsAre(5, 6, 7, 8));
+      EXPECT_EQ(TheFunction(report, "jit_f").status, RowStatus::kOk);
+    } else {
+      EXPECT_EQ(TheFunction(report, "jit_f").kernels_total, 4u);
+      EXPECT_EQ(ActivePs(report, "jit_f").size(), 4u);  // by how often the host executed it
+    }
+  }
+}
+
 // A launch on the module's own line counts before another module execution that happens
 // to be around it on another line.
 TEST(GpuRuns, TheSameLineComesFirst) {

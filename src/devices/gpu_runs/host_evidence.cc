@@ -280,8 +280,7 @@ absl::StatusOr<HostEvidence> Collect(const Trace& trace, const Plane& own, int t
   evidence.device_count = CountGpus(trace, own);
   evidence.threads = ThreadsOf(trace, parts);
   ParallelForThenInOrder(
-      parts.size(), threads,
-      [&](size_t i) { status[i] = ReadParts(trace, parts[i], &found[i]); },
+      parts.size(), threads, [&](size_t i) { status[i] = ReadParts(trace, parts[i], &found[i]); },
       [&](size_t i) { MoveInto(trace, parts[i], &found[i], &evidence); });
   for (const absl::Status& each : status) {
     RETURN_IF_ERROR(each);
@@ -315,18 +314,14 @@ size_t PartitionPointNear(size_t place, std::span<const T> values, const Before&
 template <typename Id>
 void LaunchList<Id>::Order() {
   const std::span<Entry> entries = entries_.values();
-  SortParts(entries, [](const Entry& a, const Entry& b) { return a.id < b.id; });
-  size_t count = 0;
-  for (const Entry& entry : entries) {
-    if (count > 0 && entries[count - 1].id == entry.id) {
-      Entry& first = entries[count - 1];
-      if (entry.start_ps < first.start_ps) first = entry;
-      first.line |= kShared;
-    } else {
-      entries[count++] = entry;
-    }
+  SortParts(entries, [](const Entry& a, const Entry& b) {
+    return a.id != b.id ? a.id < b.id : a.start_ps < b.start_ps;
+  });
+  for (size_t i = 1; i < entries.size(); ++i) {
+    if (entries[i - 1].id != entries[i].id) continue;
+    entries[i - 1].line |= kShared;
+    entries[i].line |= kShared;
   }
-  entries_.Shrink(count);
 }
 
 template <typename Id>
@@ -352,6 +347,22 @@ std::optional<Launch> LaunchList<Id>::FindFirst(Id id, size_t* place) const {
   return Launch{entry->start_ps, entry->line & ~kShared};
 }
 
+template <typename Id>
+std::optional<RepeatedLaunch> LaunchList<Id>::FindRepeated(Id id, int64_t start_ps,
+                                                           size_t* place) const {
+  const std::span<const Entry> entries = entries_.values();
+  const size_t end = PartitionPointNear(*place, entries, [&](const Entry& entry) {
+    return entry.id != id ? entry.id < id : entry.start_ps <= start_ps;
+  });
+  *place = end;
+  if (end == 0 || entries[end - 1].id != id || (entries[end - 1].line & kShared) == 0) {
+    return std::nullopt;
+  }
+  const Entry& entry = entries[end - 1];
+  const bool is_first = end == 1 || entries[end - 2].id != id;
+  return RepeatedLaunch{{entry.start_ps, entry.line & ~kShared}, end - 1, is_first};
+}
+
 template class LaunchList<uint32_t>;
 template class LaunchList<uint64_t>;
 
@@ -361,16 +372,11 @@ const std::vector<HostEvidence::Execution>* HostEvidence::ExecutionsOf(
   return found == executions.end() ? nullptr : &found->second;
 }
 
-std::optional<size_t> HostEvidence::ExecutionAround(uint64_t correlation_id,
-                                                    const std::vector<Execution>& of_module,
-                                                    LaunchTable::Place* launch_place,
-                                                    size_t* place) const {
-  if (correlation_id == 0) return std::nullopt;
-  const std::optional<Launch> launch = launches.FindOnly(correlation_id, launch_place);
-  if (!launch.has_value()) return std::nullopt;
-  const std::span<const Execution> list = of_module;
-  *place = PartitionPointNear(*place, list, [&](const Execution& execution) {
-    return execution.interval.start_ps <= launch->start_ps;
+std::optional<size_t> HostEvidence::ExecutionAround(const Launch& launch,
+                                                    std::span<const Execution> of_module,
+                                                    size_t* place) {
+  *place = PartitionPointNear(*place, of_module, [&](const Execution& execution) {
+    return execution.interval.start_ps <= launch.start_ps;
   });
   // Past so many that are over before the launch, nothing is known: an execution that is
   // open for very long says little about what it contains.
@@ -380,14 +386,50 @@ std::optional<size_t> HostEvidence::ExecutionAround(uint64_t correlation_id,
   size_t at = *place;
   for (size_t steps = 0; at > 0; ++steps) {
     if (steps == kMostSteps) return std::nullopt;
-    const Execution& execution = list[--at];
-    if (execution.furthest_end_ps <= launch->start_ps) break;
-    if (execution.interval.end_ps <= launch->start_ps) continue;
-    if (execution.line == launch->line) return at;
+    const Execution& execution = of_module[--at];
+    if (execution.furthest_end_ps <= launch.start_ps) break;
+    if (execution.interval.end_ps <= launch.start_ps) continue;
+    if (execution.line == launch.line) return at;
     found = at;
     ++count;
   }
   return count == 1 ? found : std::nullopt;
+}
+
+std::optional<Launch> LaunchesInOrder::Of(uint64_t correlation_id, int64_t start_ps,
+                                          uint32_t program) {
+  if (correlation_id == 0) return std::nullopt;
+  const auto only = launches_.FindOnly(correlation_id, &place_);
+  if (only.has_value()) return only;
+  const auto latest = launches_.FindRepeated(correlation_id, start_ps, &place_);
+  if (!latest.has_value()) return std::nullopt;
+  Repeated& so_far = repeated_[correlation_id];
+  if (!so_far.tells) return std::nullopt;
+  so_far.tells = Continues(*latest, &so_far);
+  if (!so_far.tells) {
+    wrong_.insert(so_far.programs.begin(), so_far.programs.end());
+    return std::nullopt;
+  }
+  if (std::ranges::find(so_far.programs, program) == so_far.programs.end()) {
+    so_far.programs.push_back(program);
+  }
+  return latest->launch;
+}
+
+// False: a launch has more or fewer executions than those before.
+bool LaunchesInOrder::Continues(const RepeatedLaunch& next, Repeated* so_far) const {
+  if (so_far->executions == 0) {
+    *so_far = {.place = next.place, .executions = 1};
+    return next.is_first;
+  }
+  if (next.place != so_far->place) {
+    const bool as_many = so_far->of_each == 0 || so_far->of_each == so_far->executions;
+    if (next.place != so_far->place + 1 || !as_many) return false;
+    so_far->place = next.place;
+    so_far->of_each = std::exchange(so_far->executions, 0);
+  }
+  ++so_far->executions;
+  return so_far->of_each == 0 || so_far->executions <= so_far->of_each;
 }
 
 void LaunchRanges::Find(int64_t correlation_id) {

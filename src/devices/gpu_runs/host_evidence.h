@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,6 +30,13 @@ struct Launch {
   uint32_t line;  // Line::timeline
 };
 
+// One of several launches with an id.
+struct RepeatedLaunch {
+  Launch launch;
+  size_t place;   // those of an id are in a row, by start
+  bool is_first;  // of its id
+};
+
 // Those whose ids fit an Id.
 template <typename Id>
 class LaunchList {
@@ -42,6 +50,7 @@ class LaunchList {
   bool empty() const { return entries_.empty(); }
   std::optional<Launch> FindOnly(Id id, size_t* place) const;
   std::optional<Launch> FindFirst(Id id, size_t* place) const;
+  std::optional<RepeatedLaunch> FindRepeated(Id id, int64_t start_ps, size_t* place) const;
 
  private:
   struct Entry {
@@ -52,7 +61,7 @@ class LaunchList {
   const Entry* At(Id id, size_t* place) const;
   static constexpr uint32_t kShared = uint32_t{1} << 31;  // in `line`: several have the id
 
-  ScratchVector<Entry> entries_;  // after Order(): by id, of each the first to begin
+  ScratchVector<Entry> entries_;  // after Order(): by id, then by start
 };
 
 // Launches by correlation id. 16 bytes each (24 where ids do not fit 32 bits), in a scratch
@@ -92,6 +101,14 @@ class LaunchTable {
     return correlation_id <= kMostNarrow
                ? narrow_.FindFirst(static_cast<uint32_t>(correlation_id), &place->narrow)
                : wide_.FindFirst(correlation_id, &place->wide);
+  }
+  // Where several have this id, the last of them to begin at that time or before.
+  std::optional<RepeatedLaunch> FindRepeated(uint64_t correlation_id, int64_t start_ps,
+                                             Place* place) const {
+    return correlation_id <= kMostNarrow
+               ? narrow_.FindRepeated(static_cast<uint32_t>(correlation_id), start_ps,
+                                      &place->narrow)
+               : wide_.FindRepeated(correlation_id, start_ps, &place->wide);
   }
   bool empty() const { return narrow_.empty() && wide_.empty(); }
 
@@ -136,12 +153,48 @@ struct HostEvidence {
   }
   // Of a module; null: none.
   const std::vector<Execution>* ExecutionsOf(const std::string& module) const;
-  // Which of a module's executions launched the kernel with this id (0: none): of those around
-  // the launch the last to begin on the launch's line, else the only one on any line. Fast where
-  // both places are near those before.
-  std::optional<size_t> ExecutionAround(uint64_t correlation_id,
-                                        const std::vector<Execution>& of_module,
-                                        LaunchTable::Place* launch_place, size_t* place) const;
+  // In which of a module's executions this launch was: of those around it the last to begin on
+  // its line, else the only one on any line. Fast where it is near the place before.
+  static std::optional<size_t> ExecutionAround(const Launch& launch,
+                                               std::span<const Execution> of_module, size_t* place);
+};
+
+// Which launches the executions of a device are of, asked for one after the other, by start.
+//
+// Where several launches have one id, each of them has as many executions:
+//
+//   launches    7        7              7
+//   executions     7 7      7    7         7 7
+//
+// An execution comes after its launch. So those before the second are of the first, and then the
+// first has had all of its own; and so on. Where one has more or fewer than those before it, this
+// tells nothing: an execution may be of an earlier launch.
+class LaunchesInOrder {
+ public:
+  explicit LaunchesInOrder(const LaunchTable& launches) : launches_(launches) {}
+
+  // Of an execution of this program; nothing: it has none (with id 0, too), or which one is not
+  // told.
+  std::optional<Launch> Of(uint64_t correlation_id, int64_t start_ps, uint32_t program);
+  // Whether for executions of the program something was told that turned out not to be so.
+  bool WasWrong(uint32_t program) const { return wrong_.contains(program); }
+  bool was_wrong() const { return !wrong_.empty(); }
+
+ private:
+  // Of one id.
+  struct Repeated {
+    size_t place = 0;         // of its launch that had the last execution
+    uint64_t executions = 0;  // that this one has had
+    uint64_t of_each = 0;     // that those before it had; 0: there are none
+    bool tells = true;
+    std::vector<uint32_t> programs = {};
+  };
+  bool Continues(const RepeatedLaunch& next, Repeated* so_far) const;
+
+  const LaunchTable& launches_;
+  LaunchTable::Place place_;
+  absl::flat_hash_map<uint64_t, Repeated> repeated_;
+  absl::flat_hash_set<uint32_t> wrong_;
 };
 
 // Ranges of the launches of a host, asked for one after the other. `trace` and `evidence` must

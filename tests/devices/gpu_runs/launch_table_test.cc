@@ -15,6 +15,15 @@
 namespace xplane_time::gpu_runs {
 namespace {
 
+// -1: there is only one, or none so early.
+int64_t LatestOfSeveral(const std::vector<Launch>& launches, int64_t until_ps) {
+  int64_t latest_ps = -1;
+  for (const Launch& each : launches) {
+    if (each.start_ps <= until_ps) latest_ps = std::max(latest_ps, each.start_ps);
+  }
+  return launches.size() > 1 ? latest_ps : -1;
+}
+
 // Ids of both widths, from a few lines, of which each has its own in order, mostly.
 TEST(LaunchTableTest, FindsWhatIsThereOnce) {
   std::mt19937_64 random(3);
@@ -38,11 +47,20 @@ TEST(LaunchTableTest, FindsWhatIsThereOnce) {
     }
     table.Finish();
     LaunchTable::Place place;
+    const std::vector<Launch> none;
     for (int ask = 0; ask < 200; ++ask) {
       const uint64_t id = first + random() % (ids + 3);
       const std::optional<Launch> found = table.FindOnly(id, &place);
       const std::optional<Launch> of_all = table.FindFirst(id, &place);
       const auto at = expected.find(id);
+      const auto until_ps = static_cast<int64_t>(random() % 70);
+      const auto repeated = table.FindRepeated(id, until_ps, &place);
+      const int64_t latest_ps = LatestOfSeveral(at == expected.end() ? none : at->second, until_ps);
+      ASSERT_EQ(repeated.has_value(), latest_ps >= 0) << id;
+      if (repeated.has_value()) {
+        EXPECT_EQ(repeated->launch.start_ps, latest_ps);
+        EXPECT_LT(repeated->launch.line, 5u);
+      }
       ASSERT_EQ(of_all.has_value(), at != expected.end()) << id;
       if (of_all.has_value()) {
         const auto earliest = std::ranges::min_element(at->second, {}, &Launch::start_ps);
