@@ -153,12 +153,13 @@ Piece WhereWatch::PieceOf(const Execution& execution) {
 }
 
 absl::Status WhereWatch::Add(std::span<const Execution> chunk) {
-  if (disordered || lacks_device_clock || chunk.empty()) return absl::OkStatus();
+  if (disordered || needs_profile_clock || chunk.empty()) return absl::OkStatus();
   pieces_.clear();
   for (const Execution& execution : chunk) {
-    if (clock_ == Clock::kDevice && !execution.has_device_clock()) {
-      lacks_device_clock = true;
-      return absl::OkStatus();
+    if (clock_ == Clock::kDevice) {
+      needs_profile_clock =
+          !execution.has_device_clock() || GoesBack(execution.IntervalOn(clock_).start_ps);
+      if (needs_profile_clock) return absl::OkStatus();
     }
     pieces_.push_back(PieceOf(execution));
   }

@@ -2,9 +2,11 @@
 // BuildTree.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "devices/gpu_runs/host_evidence.h"
 #include "hlo/program.h"
+#include "saturate.h"
 #include "timing/device_meter.h"
 #include "unset_allocator.h"
 
@@ -44,8 +47,26 @@ class ExecutionWatcher {
   virtual void Finish() {}
 
   // Where one is set, this object is given up, and another sees the device from its beginning:
-  bool disordered = false;          // all of it in one chunk
-  bool lacks_device_clock = false;  // by the profile clock, for some execution has no other
+  bool disordered = false;           // all of it in one chunk
+  bool needs_profile_clock = false;  // for some execution has no other, or the device's went back
+
+ protected:
+  // Whether the device's clock does with the start of the next execution, by so much that it began
+  // anew and does not tell when this was: by more than half of what there is so far. Single
+  // readings of the profile's clock are off, and the order with them, by 0.2 s in a real trace.
+  bool GoesBack(int64_t device_start_ps) {
+    constexpr int64_t kLeastPs = 1'000'000'000'000;
+    if (!starts_ps_.has_value()) starts_ps_ = {device_start_ps, device_start_ps};
+    const int64_t back_ps = SaturatingSub(starts_ps_->end_ps, device_start_ps);
+    const int64_t so_far_ps = SaturatingSub(starts_ps_->end_ps, starts_ps_->start_ps);
+    if (back_ps > kLeastPs && back_ps > so_far_ps / 2) return true;
+    starts_ps_ = {std::min(starts_ps_->start_ps, device_start_ps),
+                  std::max(starts_ps_->end_ps, device_start_ps)};
+    return false;
+  }
+
+ private:
+  std::optional<Interval> starts_ps_;  // of all so far
 };
 
 // What a watcher may ask for; it outlives the watcher, but for `modules` and `evidence`, which last

@@ -282,7 +282,7 @@ class PlaneAnalyzer {
   // Of the plane's only device, where there is another clock at all.
   bool WatchClockHeld() {
     const bool held = std::ranges::none_of(devices_, [](const auto& each) {
-      return each.second.watcher != nullptr && each.second.watcher->lacks_device_clock;
+      return each.second.watcher != nullptr && each.second.watcher->needs_profile_clock;
     });
     if (!held) watch_clock_ = Clock::kProfile;
     return held;

@@ -5,20 +5,21 @@
 namespace xplane_time {
 
 absl::Status PartsWatch::Add(std::span<const Execution> chunk) {
-  if (went_back_ || lacks_device_clock || chunk.empty()) return absl::OkStatus();
+  if (went_back_ || needs_profile_clock || chunk.empty()) return absl::OkStatus();
   for (size_t i = rank_of_op_.size(); i < tables_->ops.size(); ++i) {
     rank_of_op_.push_back(RankOfCategory(tables_->ops[i].category));
   }
   pieces_.resize(chunk.size());
   for (size_t i = 0; i < chunk.size(); ++i) {
     const Execution& execution = chunk[i];
-    lacks_device_clock |= clock_ == Clock::kDevice && !execution.has_device_clock();
+    needs_profile_clock |= clock_ == Clock::kDevice && !execution.has_device_clock();
+    went_back_ |= clock_ == Clock::kDevice && GoesBack(execution.IntervalOn(clock_).start_ps);
     pieces_[i] = {execution.IntervalOn(clock_), rank_of_op_[execution.op], execution.line};
     last_end_ps_ = std::max(last_end_ps_, pieces_[i].interval.end_ps);
     one_line_ &= execution.line == chunk[0].line;
   }
   one_line_ &= lines_.empty() || lines_.contains(chunk[0].line);
-  if (lacks_device_clock) return absl::OkStatus();
+  if (went_back_ || needs_profile_clock) return absl::OkStatus();
   SortNearly(pieces_,
              [](const Piece& a, const Piece& b) { return Before(a.interval, b.interval); });
   const int64_t start_ps = pieces_.front().interval.start_ps;

@@ -137,6 +137,41 @@ TEST(ReportParts, MoreThanOneChunk) {
   }
 }
 
+// As where a trace holds the same span of a device several times. Of one reading that is off the
+// order is, too.
+TEST(ReportParts, OfAClockThatBeginsAnewAreUnknownAndWhereHasTheProfilesClock) {
+  constexpr int64_t kS = 1'000'000'000'000;
+  for (const int64_t back_s : {1, 20}) {
+    SCOPED_TRACE(back_s);
+    TraceBuilder t;
+    for (int64_t i = 0; i < 6; ++i) {
+      const int64_t start_ps = 10 * i * kS;
+      t.Tpu(1).Op({.name = "fusion.1",
+                   .start_ps = start_ps,
+                   .duration_ps = 7 * kS,
+                   .device_offset_ps = i < 3 ? start_ps : (20 - back_s) * kS + 10 * (i - 3) * kS,
+                   .device_duration_ps = 7 * kS});
+    }
+    t.Tpu(1).Module({.name = "jit_f", .program_id = 1, .start_ps = 0, .duration_ps = 60 * kS});
+    const std::string bytes = t.Bytes();
+    Diagnostics diagnostics;
+    const auto trace = OpenTraceFromMemory(bytes, "trace", {}, &diagnostics);
+    ASSERT_TRUE(trace.ok()) << trace.status();
+    ReportOptions options;
+    options.parts = true;
+    const auto report = BuildReport(*trace, options, diagnostics);
+    ASSERT_TRUE(report.ok()) << report.status();
+    const auto where = FindWhere(*trace, {}, diagnostics);
+    ASSERT_TRUE(where.ok()) << where.status();
+    const bool holds = back_s == 1;
+    EXPECT_EQ(report->devices.at(0).parts.has_value(), holds);
+    EXPECT_EQ(where->devices.at(0).clock, holds ? Clock::kDevice : Clock::kProfile);
+    // The third and the fourth overlap by 6 s.
+    EXPECT_EQ(where->devices.at(0).time.span_ps, holds ? 46 * kS : 57 * kS);
+    EXPECT_EQ(where->devices.at(0).time.compute_ps, holds ? 36 * kS : 42 * kS);
+  }
+}
+
 TEST(ReportParts, NotAskedFor) {
   TraceBuilder t;
   t.Gpu(0).Stream(16).Kernel({.name = "k", .start_ps = 0, .duration_ps = 5});
