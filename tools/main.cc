@@ -51,6 +51,16 @@ void OnLostFile(int /*signal*/) {
   _exit(kExitIo);
 }
 
+constexpr char kOutOfMemory[] = "xplane-time: out of memory; --threads 1 needs least\n";
+
+// At once: what is thrown may meet hash tables that do not survive it (Abseil's, while they grow).
+void OnNoMemory() {
+  RemoveUnfinishedOutput();
+  const ssize_t ignored = write(STDERR_FILENO, kOutOfMemory, sizeof kOutOfMemory - 1);
+  static_cast<void>(ignored);
+  _exit(kExitIo);
+}
+
 // Nothing half-written remains; then the signal does what it does.
 void OnStop(int signal) {
   RemoveUnfinishedOutput();
@@ -86,12 +96,13 @@ int GuardedMain(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGBUS, OnLostFile);
   OnStopSignals(OnStop);
+  std::set_new_handler(OnNoMemory);
   KeepMemory();
   HelperThread::KeepThreads();
   try {
     return Main(argc, argv);
   } catch (const std::bad_alloc&) {
-    std::fputs("xplane-time: out of memory; --threads 1 needs least\n", stderr);
+    std::fputs(kOutOfMemory, stderr);  // of memory that is mapped
     return kExitIo;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "xplane-time: a bug of ours: %s; please report it with the trace\n",

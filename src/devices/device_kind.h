@@ -100,10 +100,11 @@ struct Execution {
   std::array<int64_t, 3> numbers = {};
 
   int64_t end_ps() const { return start_ps + duration_ps; }
-  // Of a kind that may have it.
+  // Of a kind that may have it. What is further apart than the axis is long tells no times.
   bool has_device_clock() const {
+    constexpr int64_t kLimitPs = kAxisLimitPs / 2;
     const int64_t device_ps = numbers[kDeviceStartPs], length_ps = numbers[kDeviceDurationPs];
-    return device_ps >= -kAxisLimitPs && length_ps >= 0 && device_ps <= kAxisLimitPs - length_ps;
+    return device_ps >= -kLimitPs && length_ps >= 0 && device_ps <= kLimitPs - length_ps;
   }
   Interval IntervalOn(Clock clock) const {
     if (clock == Clock::kProfile) return {start_ps, end_ps()};

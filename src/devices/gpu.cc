@@ -451,7 +451,7 @@ class GpuSplitter : public RunSplitter {
     if (track.scoped()) Extend(&track.by_scope, scope);
     if (evidence_ == nullptr) {
       ASSIGN_OR_RETURN(evidence_, context_.evidence());
-      launches_.emplace(evidence_->launches);
+      launches_.emplace(*evidence_);
     }
     if (track.executions == 1) track.host_executions = evidence_->ExecutionsOf(FunctionOf(program));
     std::optional<size_t> launched_by;

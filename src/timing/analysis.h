@@ -14,7 +14,6 @@
 #include "absl/status/statusor.h"
 #include "devices/gpu_runs/host_evidence.h"
 #include "hlo/program.h"
-#include "saturate.h"
 #include "timing/device_meter.h"
 #include "unset_allocator.h"
 
@@ -51,22 +50,23 @@ class ExecutionWatcher {
   bool needs_profile_clock = false;  // for some execution has no other, or the device's went back
 
  protected:
-  // Whether the device's clock does with the start of the next execution, by so much that it began
-  // anew and does not tell when this was: by more than half of what there is so far. Single
-  // readings of the profile's clock are off, and the order with them, by 0.2 s in a real trace.
+  // Whether the device's clock, of which this is the start of the next execution, began anew, so
+  // that it does not tell when things were: many in a row start before the middle of what there
+  // was. A few may: single readings of the profile's clock are off, and the order with them.
   bool GoesBack(int64_t device_start_ps) {
-    constexpr int64_t kLeastPs = 1'000'000'000'000;
+    constexpr int kMany = 16;
     if (!starts_ps_.has_value()) starts_ps_ = {device_start_ps, device_start_ps};
-    const int64_t back_ps = SaturatingSub(starts_ps_->end_ps, device_start_ps);
-    const int64_t so_far_ps = SaturatingSub(starts_ps_->end_ps, starts_ps_->start_ps);
-    if (back_ps > kLeastPs && back_ps > so_far_ps / 2) return true;
+    const bool is_early =
+        starts_ps_->end_ps - device_start_ps > (starts_ps_->end_ps - starts_ps_->start_ps) / 2;
+    early_in_a_row_ = is_early ? early_in_a_row_ + 1 : 0;
     starts_ps_ = {std::min(starts_ps_->start_ps, device_start_ps),
                   std::max(starts_ps_->end_ps, device_start_ps)};
-    return false;
+    return early_in_a_row_ >= kMany;
   }
 
  private:
   std::optional<Interval> starts_ps_;  // of all so far
+  int early_in_a_row_ = 0;
 };
 
 // What a watcher may ask for; it outlives the watcher, but for `modules` and `evidence`, which last

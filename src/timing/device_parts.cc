@@ -12,14 +12,16 @@ absl::Status PartsWatch::Add(std::span<const Execution> chunk) {
   pieces_.resize(chunk.size());
   for (size_t i = 0; i < chunk.size(); ++i) {
     const Execution& execution = chunk[i];
-    needs_profile_clock |= clock_ == Clock::kDevice && !execution.has_device_clock();
-    went_back_ |= clock_ == Clock::kDevice && GoesBack(execution.IntervalOn(clock_).start_ps);
+    if (clock_ == Clock::kDevice) {
+      needs_profile_clock = !execution.has_device_clock();
+      went_back_ = !needs_profile_clock && GoesBack(execution.IntervalOn(clock_).start_ps);
+      if (went_back_ || needs_profile_clock) return absl::OkStatus();
+    }
     pieces_[i] = {execution.IntervalOn(clock_), rank_of_op_[execution.op], execution.line};
     last_end_ps_ = std::max(last_end_ps_, pieces_[i].interval.end_ps);
     one_line_ &= execution.line == chunk[0].line;
   }
   one_line_ &= lines_.empty() || lines_.contains(chunk[0].line);
-  if (went_back_ || needs_profile_clock) return absl::OkStatus();
   SortNearly(pieces_,
              [](const Piece& a, const Piece& b) { return Before(a.interval, b.interval); });
   const int64_t start_ps = pieces_.front().interval.start_ps;

@@ -137,22 +137,21 @@ TEST(ReportParts, MoreThanOneChunk) {
   }
 }
 
-// As where a trace holds the same span of a device several times. Of one reading that is off the
-// order is, too.
+// As where a trace holds the same span of a device several times. Of a few readings that are off
+// the order is, too.
 TEST(ReportParts, OfAClockThatBeginsAnewAreUnknownAndWhereHasTheProfilesClock) {
-  constexpr int64_t kS = 1'000'000'000'000;
-  for (const int64_t back_s : {1, 20}) {
-    SCOPED_TRACE(back_s);
+  constexpr int64_t kMs = 1'000'000'000, kOnce = 40;
+  for (const int64_t many : {int64_t{15}, kOnce}) {  // that the clock had before
+    SCOPED_TRACE(many);
     TraceBuilder t;
-    for (int64_t i = 0; i < 6; ++i) {
-      const int64_t start_ps = 10 * i * kS;
+    for (int64_t i = 0; i < kOnce + many; ++i) {
       t.Tpu(1).Op({.name = "fusion.1",
-                   .start_ps = start_ps,
-                   .duration_ps = 7 * kS,
-                   .device_offset_ps = i < 3 ? start_ps : (20 - back_s) * kS + 10 * (i - 3) * kS,
-                   .device_duration_ps = 7 * kS});
+                   .start_ps = 10 * i * kMs,
+                   .duration_ps = 7 * kMs,
+                   .device_offset_ps = 10 * (i % kOnce) * kMs,
+                   .device_duration_ps = 7 * kMs});
     }
-    t.Tpu(1).Module({.name = "jit_f", .program_id = 1, .start_ps = 0, .duration_ps = 60 * kS});
+    t.Tpu(1).Module({.name = "jit_f", .program_id = 1, .duration_ps = 800 * kMs});
     const std::string bytes = t.Bytes();
     Diagnostics diagnostics;
     const auto trace = OpenTraceFromMemory(bytes, "trace", {}, &diagnostics);
@@ -163,12 +162,12 @@ TEST(ReportParts, OfAClockThatBeginsAnewAreUnknownAndWhereHasTheProfilesClock) {
     ASSERT_TRUE(report.ok()) << report.status();
     const auto where = FindWhere(*trace, {}, diagnostics);
     ASSERT_TRUE(where.ok()) << where.status();
-    const bool holds = back_s == 1;
+    const bool holds = many < kOnce;
     EXPECT_EQ(report->devices.at(0).parts.has_value(), holds);
     EXPECT_EQ(where->devices.at(0).clock, holds ? Clock::kDevice : Clock::kProfile);
-    // The third and the fourth overlap by 6 s.
-    EXPECT_EQ(where->devices.at(0).time.span_ps, holds ? 46 * kS : 57 * kS);
-    EXPECT_EQ(where->devices.at(0).time.compute_ps, holds ? 36 * kS : 42 * kS);
+    const int64_t shown = holds ? kOnce : kOnce + many;
+    EXPECT_EQ(where->devices.at(0).time.span_ps, (10 * shown - 3) * kMs);
+    EXPECT_EQ(where->devices.at(0).time.compute_ps, 7 * shown * kMs);
   }
 }
 

@@ -400,12 +400,15 @@ std::optional<Launch> LaunchesInOrder::Of(uint64_t correlation_id, int64_t start
                                           uint32_t program) {
   if (correlation_id == 0) return std::nullopt;
   const auto only = launches_.FindOnly(correlation_id, &place_);
-  if (only.has_value()) return only;
+  // Of several devices each may have had some of the launches.
+  if (only.has_value() || device_count_ > 1) return only;
   const auto latest = launches_.FindRepeated(correlation_id, start_ps, &place_);
-  if (!latest.has_value()) return std::nullopt;
+  if (!latest.has_value() && !launches_.FindFirst(correlation_id, &place_).has_value()) {
+    return std::nullopt;
+  }
   Repeated& so_far = repeated_[correlation_id];
   if (!so_far.tells) return std::nullopt;
-  so_far.tells = Continues(*latest, &so_far);
+  so_far.tells = latest.has_value() && Continues(*latest, &so_far);
   if (!so_far.tells) {
     wrong_.insert(so_far.programs.begin(), so_far.programs.end());
     return std::nullopt;

@@ -167,11 +167,14 @@ struct HostEvidence {
 //   executions     7 7      7    7         7 7
 //
 // An execution comes after its launch. So those before the second are of the first, and then the
-// first has had all of its own; and so on. Where one has more or fewer than those before it, this
-// tells nothing: an execution may be of an earlier launch.
+// first has had all of its own; and so on. Where one has more or fewer than those before it, or an
+// execution comes before all launches, this tells nothing: it may be of an earlier launch, or of a
+// later one. Nor does it where several devices have executions.
 class LaunchesInOrder {
  public:
-  explicit LaunchesInOrder(const LaunchTable& launches) : launches_(launches) {}
+  // `evidence` must outlive it.
+  explicit LaunchesInOrder(const HostEvidence& evidence)
+      : launches_(evidence.launches), device_count_(evidence.device_count) {}
 
   // Of an execution of this program; nothing: it has none (with id 0, too), or which one is not
   // told.
@@ -192,6 +195,7 @@ class LaunchesInOrder {
   bool Continues(const RepeatedLaunch& next, Repeated* so_far) const;
 
   const LaunchTable& launches_;
+  const size_t device_count_;
   LaunchTable::Place place_;
   absl::flat_hash_map<uint64_t, Repeated> repeated_;
   absl::flat_hash_set<uint32_t> wrong_;

@@ -18,11 +18,12 @@ struct Executed {
   uint32_t program = 0;
 };
 
-LaunchTable TableOf(const std::vector<std::pair<uint64_t, int64_t>>& launches) {
-  LaunchTable table;
-  for (const auto& [id, start_ps] : launches) table.Add(id, {start_ps, 0});
-  table.Finish();
-  return table;
+HostEvidence EvidenceOf(const std::vector<std::pair<uint64_t, int64_t>>& launches) {
+  HostEvidence evidence;
+  evidence.device_count = 1;
+  for (const auto& [id, start_ps] : launches) evidence.launches.Add(id, {start_ps, 0});
+  evidence.launches.Finish();
+  return evidence;
 }
 
 // By execution: the launch's start; -1: not told.
@@ -36,8 +37,8 @@ std::vector<int64_t> Told(const std::vector<Executed>& executions, LaunchesInOrd
 }
 
 TEST(LaunchesInOrder, TellThoseThatTakeTurns) {
-  const LaunchTable table = TableOf({{7, 0}, {7, 100}, {7, 200}, {8, 5}});
-  LaunchesInOrder launches(table);
+  const HostEvidence evidence = EvidenceOf({{7, 0}, {7, 100}, {7, 200}, {8, 5}});
+  LaunchesInOrder launches(evidence);
   EXPECT_EQ(
       Told({{10, 7, 0}, {11, 8, 5}, {20, 7, 0}, {110, 7, 0}, {190, 7, 0}, {200, 7, 0}}, &launches),
       (std::vector<int64_t>{0, 5, 0, 100, 100, 200}));
@@ -45,7 +46,7 @@ TEST(LaunchesInOrder, TellThoseThatTakeTurns) {
 }
 
 TEST(LaunchesInOrder, TellNothingWhereTheyDoNot) {
-  const LaunchTable table = TableOf({{7, 0}, {7, 100}, {7, 200}, {8, 5}});
+  const HostEvidence evidence = EvidenceOf({{7, 0}, {7, 100}, {7, 200}, {8, 5}});
   const struct {
     const char* name;
     std::vector<int64_t> starts_ps;
@@ -53,7 +54,7 @@ TEST(LaunchesInOrder, TellNothingWhereTheyDoNot) {
     bool was_wrong;
   } cases[] = {
       {"none of the first", {110}, {-1}, false},
-      {"before any", {-5, 10}, {-1, 0}, false},
+      {"before any", {-5, 10}, {-1, -1}, false},
       {"none of the second", {10, 210}, {0, -1}, true},
       {"more of the second", {10, 110, 120, 210}, {0, 100, -1, -1}, true},
       {"fewer of the second", {10, 20, 110, 210}, {0, 0, 100, -1}, true},
@@ -61,16 +62,24 @@ TEST(LaunchesInOrder, TellNothingWhereTheyDoNot) {
   };
   for (const auto& test : cases) {
     SCOPED_TRACE(test.name);
-    LaunchesInOrder launches(table);
+    LaunchesInOrder launches(evidence);
     std::vector<Executed> executions;
     for (const int64_t start_ps : test.starts_ps) executions.push_back({start_ps, 7, 0, 3});
     EXPECT_EQ(Told(executions, &launches), test.told);
     EXPECT_EQ(launches.WasWrong(3), test.was_wrong);
     EXPECT_FALSE(launches.WasWrong(2));
   }
-  LaunchesInOrder launches(table);
+  LaunchesInOrder launches(evidence);
   EXPECT_FALSE(launches.Of(0, 50, 0).has_value());
   EXPECT_FALSE(launches.Of(9, 50, 0).has_value());
+}
+
+TEST(LaunchesInOrder, TellNothingOfSeveralDevices) {
+  HostEvidence evidence = EvidenceOf({{7, 0}, {7, 100}, {8, 5}});
+  evidence.device_count = 2;
+  LaunchesInOrder launches(evidence);
+  EXPECT_EQ(Told({{10, 7, 0}, {11, 8, 5}, {110, 7, 100}}, &launches),
+            (std::vector<int64_t>{-1, 5, -1}));
 }
 
 // Launches of an id have as many executions each, which come whenever they like after them: what
@@ -96,8 +105,8 @@ TEST(LaunchesInOrder, RandomOnesAreTrueOrSeenToBeWrong) {
       }
     }
     std::ranges::sort(executions, {}, &Executed::start_ps);
-    const LaunchTable table = TableOf(starts);
-    LaunchesInOrder launches(table);
+    const HostEvidence evidence = EvidenceOf(starts);
+    LaunchesInOrder launches(evidence);
     const std::vector<int64_t> told = Told(executions, &launches);
     for (size_t i = 0; i < told.size(); ++i) {
       const bool is_right = told[i] == executions[i].launch_ps;
