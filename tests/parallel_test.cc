@@ -58,7 +58,7 @@ TEST_P(Threads, ThrowWhatATaskThrows) {
 
 TEST_P(Threads, GoOnInOrder) {
   for (uint32_t seed = 0; seed < 20; ++seed) {
-    const size_t count = seed * 3;
+    const size_t count = size_t{3} * seed;
     std::vector<std::atomic<bool>> done(count);
     std::vector<size_t> order;  // nothing else guards it
     ParallelForThenInOrder(

@@ -85,8 +85,9 @@ void KeepMemory() {
   void* volatile some = std::malloc(1 << 20);  // now the heap has them all
   std::free(some);
   const auto page_bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const uintptr_t end = reinterpret_cast<uintptr_t>(sbrk(0)) / page_bytes * page_bytes;
-  madvise(reinterpret_cast<void*>(end - kHeapBytes), kHeapBytes, MADV_HUGEPAGE);
+  char* const top = static_cast<char*>(sbrk(0));
+  char* const end = top - reinterpret_cast<uintptr_t>(top) % page_bytes;
+  madvise(end - kHeapBytes, kHeapBytes, MADV_HUGEPAGE);
 }
 
 int GuardedMain(int argc, char** argv) {

@@ -202,8 +202,8 @@ struct Sequence {
     const std::vector<size_t> order = LaunchOrder(correlation);
     std::vector<uint32_t> launched(order.size());
     for (size_t i = 0; i < order.size(); ++i) launched[i] = symbols[order[i]];
-    const LikeliestRuns found = SplitLikeliest(
-        {order.empty() ? symbols : launched, idle_ps, after_other, std::move(host_runs)});
+    const LikeliestRuns found =
+        SplitLikeliest({order.empty() ? symbols : launched, idle_ps, after_other, host_runs});
     std::vector<uint32_t> run = found.run;
     for (size_t i = 0; i < order.size(); ++i) run[order[i]] = found.run[i];
     const size_t end = last ? run.size() : LastBorder(run, run.size());
