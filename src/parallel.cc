@@ -20,13 +20,6 @@ size_t Other(const cpu_set_t& allowed, size_t index) {
   return at;
 }
 
-cpu_set_t Only(size_t processor) {
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(processor, &one);
-  return one;
-}
-
 }  // namespace
 
 // Runs one work after the other.
@@ -39,8 +32,7 @@ class HelperThread::Thread {
     CPU_ZERO(&allowed_);
     if (sched_getaffinity(0, sizeof allowed_, &allowed_) == 0) {
       stays_ = true;
-      processor_ = Other(allowed_, index_);
-      const cpu_set_t only = Only(processor_);
+      const cpu_set_t only = ChooseProcessor();
       pthread_attr_setaffinity_np(&attributes, sizeof only, &only);
     }
     const auto run = [](void* thread) -> void* {
@@ -65,8 +57,7 @@ class HelperThread::Thread {
   // While it is idle. Null: the thread ends. Returns the work's number.
   uint32_t Begin(const absl::FunctionRef<void()>* work) {
     if (stays_ && processor_ == static_cast<size_t>(sched_getcpu())) {
-      processor_ = Other(allowed_, index_);
-      const cpu_set_t only = Only(processor_);
+      const cpu_set_t only = ChooseProcessor();
       pthread_setaffinity_np(thread_, sizeof only, &only);
     }
     work_ = work;
@@ -87,6 +78,14 @@ class HelperThread::Thread {
  private:
   using Counter = std::atomic<uint32_t>;
 
+  // Where it is to stay.
+  cpu_set_t ChooseProcessor() {
+    processor_ = Other(allowed_, index_);
+    cpu_set_t only;
+    CPU_ZERO(&only);
+    CPU_SET(processor_, &only);
+    return only;
+  }
   void Run() {
     for (;;) {
       AwaitOtherThan(done_, &begun_);

@@ -64,7 +64,6 @@ class ScratchVector {
     }
     std::memcpy(bytes_.data() + size_++ * sizeof(T), &value, sizeof(T));
   }
-  void Shrink(size_t size) { size_ = size; }
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   bool in_file() const { return bytes_.in_file(); }

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <string_view>
 #include <thread>
 
 #include "command.h"
@@ -41,25 +42,23 @@ void KeepStandardStreams() {
   }
 }
 
-// A page of the mapping could not be read.
-void OnLostFile(int /*signal*/) {
-  constexpr char kText[] =
-      "xplane-time: the trace was cut off, or could not be read, while it was being read\n";
+// Wherever the program is, in a handler of signals, too.
+[[noreturn]] void EndAtOnce(std::string_view why) {
   RemoveUnfinishedOutput();
-  const ssize_t ignored = write(STDERR_FILENO, kText, sizeof kText - 1);
+  const ssize_t ignored = write(STDERR_FILENO, why.data(), why.size());
   static_cast<void>(ignored);
   _exit(kExitIo);
+}
+
+// A page of the mapping could not be read.
+void OnLostFile(int /*signal*/) {
+  EndAtOnce("xplane-time: the trace was cut off, or could not be read, while it was being read\n");
 }
 
 constexpr char kOutOfMemory[] = "xplane-time: out of memory; --threads 1 needs least\n";
 
 // At once: what is thrown may meet hash tables that do not survive it (Abseil's, while they grow).
-void OnNoMemory() {
-  RemoveUnfinishedOutput();
-  const ssize_t ignored = write(STDERR_FILENO, kOutOfMemory, sizeof kOutOfMemory - 1);
-  static_cast<void>(ignored);
-  _exit(kExitIo);
-}
+void OnNoMemory() { EndAtOnce(kOutOfMemory); }
 
 // Nothing half-written remains; then the signal does what it does.
 void OnStop(int signal) {

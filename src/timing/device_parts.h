@@ -79,8 +79,8 @@ class PartsWatch : public ExecutionWatcher {
 
   absl::Status Add(std::span<const Execution> chunk) override;
   void Finish() override;
-  // After it; empty: nothing ran, or the device's clock went back and the executions did not come
-  // in one chunk. For this no device is read a second time.
+  // After it; empty: nothing ran, or the device's clock began anew, or it went back and the
+  // executions did not come in one chunk. For this no device is read a second time.
   std::optional<DeviceParts> parts() const;
 
  private:

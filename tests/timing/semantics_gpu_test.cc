@@ -398,7 +398,6 @@ TEST(GpuRuns, LaunchesThatShareIds) {
     TraceBuilder t;
     auto python = t.Host().Thread("python");
     for (int64_t run = 0; run < 4; ++run) {
-      // Without launches the sequence says: two runs of a a.
       const bool late = run == 2 && !take_turns;
       python.ModuleExecution("jit_f", 1000 * run, 100);
       python.Launch({.start_ps = 1000 * run + 1, .duration_ps = 1, .correlation_id = 5});

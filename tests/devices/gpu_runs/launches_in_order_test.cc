@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <random>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "devices/gpu_runs/host_evidence.h"
