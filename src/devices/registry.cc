@@ -1,10 +1,9 @@
-// What all device kinds share: the list of them, which planes are devices, and categories.
+// What all device kinds share: the list of them, and which planes are devices.
 #include <algorithm>
 #include <array>
 #include <charconv>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "devices/device_kind.h"
@@ -16,67 +15,6 @@ namespace {
 // The first that claims a plane has it.
 constexpr std::array<const KindRules*, 4> kKinds = {&kGpuRules, &kTpuRules, &kCpuRules,
                                                     &kCustomRules};
-
-// Whatever the case; `_` as `-`.
-bool ContainsAny(std::string_view text, std::span<const std::string_view> words) {
-  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
-    const auto same = [](char a, char b) {
-      return (a == '_' ? '-' : absl::ascii_tolower(static_cast<unsigned char>(a))) == b;
-    };
-    return std::search(text.begin(), text.end(), word.begin(), word.end(), same) != text.end();
-  });
-}
-
-constexpr std::string_view kCollectiveLibraries[] = {"nccl", "rccl", "nvshmem"};
-// Opcodes, and what they make of names.
-constexpr std::string_view kCollectives[] = {
-    "all-reduce", "all-gather",    "all-to-all", "reduce-scatter", "allreduce", "allgather",
-    "alltoall",   "reducescatter", "collective", "psum",           "send-done", "recv-done"};
-constexpr std::string_view kOfOneDevice[] = {"cutlass"};
-constexpr std::string_view kCopyOps[] = {"copy", "copy-start", "copy-done"};
-constexpr std::string_view kCopies[] = {"memcpy",        "memset",     "copydevicetodevice",
-                                        "copyhost",      "copybuffer", "fillbuffer",
-                                        "dynamic-memcpy"};
-constexpr std::string_view kControl[] = {"infeed", "outfeed", "host send", "host recv"};
-constexpr std::string_view kControlOpcodes[] = {
-    "while", "conditional", "call", "tuple", "parameter", "infeed", "outfeed", "send", "recv"};
-// These say how something runs, not what.
-constexpr std::string_view kOpenOpcodes[] = {"custom-call", "async-start", "async-update",
-                                             "async-done"};
-// What jax calls collectives.
-constexpr std::string_view kCollectivePrimitives[] = {"pmax", "pmin", "ppermute", "pshuffle"};
-
-bool IsAny(std::string_view text, std::span<const std::string_view> words) {
-  return std::find(words.begin(), words.end(), text) != words.end();
-}
-
-// "copy.3" is "copy", and so is "copy.3.clone".
-bool IsOp(std::string_view op, std::span<const std::string_view> words) {
-  return IsAny(op.substr(0, op.find('.')), words);
-}
-
-std::optional<Category> OfOpcode(std::string_view opcode) {
-  if (opcode.empty() || IsAny(opcode, kOpenOpcodes)) return std::nullopt;
-  if (ContainsAny(opcode, kCollectives)) return Category::kCollective;
-  if (IsAny(opcode, kCopyOps)) return Category::kCopy;
-  return IsAny(opcode, kControlOpcodes) ? Category::kOther : Category::kCompute;
-}
-
-bool NamesCollective(const Draft& draft, std::string_view op) {
-  // cutlass::gemm::collective is what the threads of a block do together.
-  const auto names = [](std::string_view name) {
-    return ContainsAny(name, kCollectives) && !ContainsAny(name, kOfOneDevice);
-  };
-  return !draft.collective.empty() || ContainsAny(draft.hlo_category, kCollectives) || names(op) ||
-         names(draft.kernel) || IsOp(op, kCollectivePrimitives);
-}
-
-bool NamesControl(const Draft& draft, std::string_view op) {
-  const bool control = op.starts_with("while") || op.starts_with("conditional") ||
-                       op.starts_with("call") || op.starts_with("tuple") ||
-                       op.starts_with("parameter") || op.substr(0, op.find('.')) == "cond";
-  return control || ContainsAny(draft.hlo_category, kControl) || ContainsAny(op, kControl);
-}
 
 }  // namespace
 
@@ -172,22 +110,6 @@ std::optional<int64_t> OrdinalAfter(std::string_view plane_name, std::string_vie
   // A merged subprocess appends " [pid]".
   const bool whole = rest.empty() || (rest.starts_with(" [") && rest.ends_with("]"));
   return whole ? std::optional<int64_t>(ordinal) : std::nullopt;
-}
-
-Category Classify(const Draft& draft) {
-  const std::optional<Category> by_opcode = OfOpcode(draft.opcode);
-  if (by_opcode == Category::kCollective) return Category::kCollective;
-  // What runs below the op: libraries and the driver, where it is not the op itself.
-  const std::string_view op = draft.hlo_op.empty() ? draft.kernel : draft.hlo_op;
-  const bool is_op = by_opcode.has_value() && draft.kernel == op;
-  if (!is_op && ContainsAny(draft.kernel, kCollectiveLibraries)) return Category::kCollective;
-  if (!by_opcode.has_value() && NamesCollective(draft, op)) return Category::kCollective;
-  const bool copies =
-      by_opcode == Category::kCopy || (!is_op && ContainsAny(draft.kernel, kCopies));
-  if (draft.is_copy || copies) return Category::kCopy;
-  if (by_opcode.has_value()) return *by_opcode;
-  if (IsOp(op, kCopyOps) || draft.hlo_category.starts_with("copy")) return Category::kCopy;
-  return NamesControl(draft, op) ? Category::kOther : Category::kCompute;
 }
 
 }  // namespace xplane_time
