@@ -311,13 +311,20 @@ class OptionReader {
   size_t used_ = 0;
 };
 
+void ReadCategories(OptionReader* from, CategoryPatterns* to) {
+  from->Text("collective_re", &to->collective);
+  from->Text("copy_re", &to->copy);
+}
+
 void ReadReportOptions(OptionReader* from, ReportOptions* to) {
   std::string metric = "active", clock = "auto", trim = "none";
   from->Text("device", &to->device);
   from->Text("function", &to->function);
   from->Text("exclude", &to->exclude);
   from->Text("kernel", &to->kernel);
+  from->Text("exclude_kernel", &to->exclude_kernel);
   from->Text("scope", &to->scope);
+  ReadCategories(from, &to->categories);
   from->Text("prefix", &to->prefix);
   from->Text("id_pattern", &to->id_pattern);
   from->Text("metric", &metric);
@@ -473,10 +480,14 @@ class PyTrace {
     ReportOptions options;
     OptionReader reader(given);
     reader.Text("device", &options.device);
+    ReadCategories(&reader, &options.categories);
     reader.End();
     const Trace& traced = trace();
     return {WithoutGil([&] {
-              return FindWhere(traced, {.device = options.device, .threads = threads_}, reading_);
+              return FindWhere(
+                  traced,
+                  {.device = options.device, .categories = options.categories, .threads = threads_},
+                  reading_);
             }),
             GivenOptions(options), [](const WhereReport& report, const output::OutputOptions& how) {
               return output::WhereOutput(report, how, /*steps=*/false);
@@ -541,9 +552,11 @@ class PyTrace {
     ReportOptions told;
     OptionReader reader(given);
     reader.Text("device", &options.device);
+    ReadCategories(&reader, &options.categories);
     ReadPeaks(&reader, &options);
     reader.End();
     told.device = options.device;
+    told.categories = options.categories;
     const Trace& traced = trace();
     return {WithoutGil([&] { return FindBrief(traced, options, reading_); }), GivenOptions(told),
             [limit](const BriefReport& report, const output::OutputOptions& how) {
@@ -679,6 +692,7 @@ PyResult Diff(const std::array<std::vector<nb::bytes>, 2>& sides, const Keywords
   reader.Text("function", &select.function);
   reader.Text("exclude", &select.exclude);
   reader.Text("prefix", &select.prefix);
+  ReadCategories(&reader, &select.categories);
   reader.Count("skip_runs", &select.skip_runs);
   reader.Text("run", &options.find.run);
   reader.Text("per", &per);

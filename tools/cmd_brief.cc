@@ -13,7 +13,8 @@ namespace {
 
 class Brief : public TraceCommand {
  public:
-  explicit Brief(CLI::App* app) : TraceCommand(app, {.rows = false, .columns = false}) {
+  explicit Brief(CLI::App* app)
+      : TraceCommand(app, {.categories = true, .rows = false, .columns = false}) {
     const Heading own = Own();
     own.Count("--limit,--top", &size_.findings, "At most so many findings [5]");
     own.Value("--bytes", &size_.bytes, "N",
@@ -33,6 +34,7 @@ class Brief : public TraceCommand {
     const auto report = WithProgress(opened, [&](std::atomic<uint64_t>* events_done) {
       return FindBrief(opened.trace,
                        {.device = report_.device,
+                        .categories = report_.categories,
                         .threads = report_.threads,
                         .events_done = events_done,
                         .arguments = Arguments()},

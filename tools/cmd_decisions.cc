@@ -129,7 +129,8 @@ class CompareCommand : public DecisionCommand {
     if (!printing_.how.for_people() && format != output::Format::kJson) {
       return UsageError("--why is in tables, Markdown and JSON; leave out --why or --format");
     }
-    return Refuse({"--kernel", "--scope", "--min-duration", "--max-events", "--clock", "--trim"},
+    return Refuse({"--kernel", "--exclude-kernel", "--scope", "--min-duration", "--max-events",
+                   "--clock", "--trim"},
                   "cannot be had with --why, which has all that ran; leave one of them out");
   }
 

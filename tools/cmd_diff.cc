@@ -13,7 +13,7 @@ namespace {
 class DiffCommand : public TraceCommand {
  public:
   explicit DiffCommand(CLI::App* app)
-      : TraceCommand(app, {.traces = false, .unit = true, .progress = false}) {
+      : TraceCommand(app, {.traces = false, .categories = true, .unit = true, .progress = false}) {
     sides_.AddTo(app, "each a trace (file, run or log directory)");
     const Heading own = Own(), select(app, kSelect), time(app, kTime), decision(app, kDecision);
     own.Parsed("--per", &diff_.per, "NAME",

@@ -157,7 +157,7 @@ class Energy : public TraceCommand {
     files_.PrintsOutput(printing_.path);
     const std::string without = "is of a TRACE, and there is none";
     RETURN_IF_ERROR(Refuse({"--run", "--reader", "--threads", "--function", "--exclude", "--kernel",
-                            "--scope", "--prefix", "--layer-re"},
+                            "--exclude-kernel", "--scope", "--prefix", "--layer-re"},
                            without));
     return CheckLayout();
   }

@@ -31,6 +31,7 @@ class Summaries : public TraceCommand {
     app->get_option("TRACE")->description(
         "A trace, as other commands take it (file, run or log directory), or a summary (.xts): "
         "each trace is a capture");
+    AddCategories();
     Own().Parsed("--by", &by_, "WHAT",
                  "Keep rows apart by host, device, host,device or none [as the summaries do; "
                  "host,device]",
@@ -86,9 +87,10 @@ class Summaries : public TraceCommand {
   }
 
   absl::StatusOr<FleetSummary> Decoded(std::string_view bytes, const std::string& path) const {
-    if (!report_.device.empty()) {
-      return InvalidArgument(path, ": --device is for traces, and this is a summary: give it to ",
-                             "summarize");
+    for (const char* option : {"--device", "--collective-re", "--copy-re"}) {
+      if (!Given(*app_, option)) continue;
+      return InvalidArgument(path, ": ", option, " needs a trace, and this is a summary; give ",
+                             option, " to xplane-time summarize");
     }
     return DecodeFleetSummary(bytes, path);
   }

@@ -33,7 +33,7 @@ absl::StatusOr<std::optional<double>> ParsePeak(const std::string& text, double 
 
 class Headroom : public TraceCommand {
  public:
-  explicit Headroom(CLI::App* app) : TraceCommand(app, {.executions = true}) {
+  explicit Headroom(CLI::App* app) : TraceCommand(app, {.executions = true, .categories = true}) {
     const Heading own = Own();
     own.Parsed("--peak-flops", &headroom_.peak_flops_per_s, "N",
                "FLOP/s that the devices are capable of, as 989T [what the trace, or a table of "

@@ -106,7 +106,8 @@ class Planes : public TextCommand {
 class Kernels : public TextCommand {
  public:
   explicit Kernels(CLI::App* app)
-      : TextCommand(app, {.executions = true, .tolerance = true, .sort = true}) {
+      : TextCommand(app,
+                    {.executions = true, .categories = true, .tolerance = true, .sort = true}) {
     Own().Value("--within", &within_, "RE", "Only kernels of functions that match");
   }
 
@@ -164,8 +165,8 @@ class Tree : public TextCommand {
     }
     if (tree_.line.empty() || printing_.json_schema) return absl::OkStatus();
     return Refuse(
-        {"--function", "--exclude", "--prefix", "--kernel", "--scope", "--min-duration",
-         "--max-events", "--clock"},
+        {"--function", "--exclude", "--prefix", "--kernel", "--exclude-kernel", "--scope",
+         "--min-duration", "--max-events", "--clock"},
         "means nothing with --line, which shows the events of lines as they are; --name chooses");
   }
 
@@ -202,10 +203,11 @@ class CompatibleCommand : public TextCommand {
     // What the tools have not, or not all of them.
     const std::string why =
         absl::StrCat("means nothing with ", Given(*app_, "--compat") ? "--" : "", "compat ", tool_);
-    RETURN_IF_ERROR(Refuse(
-        {"--function", "--exclude", "--scope", "--id-pattern", "--metric", "--clock", "--trim",
-         "--skip-runs", "--tolerance", "--sort", "--samples", "--by-id", "--plot", "--reader"},
-        why));
+    RETURN_IF_ERROR(
+        Refuse({"--function", "--exclude", "--exclude-kernel", "--scope", "--collective-re",
+                "--copy-re", "--id-pattern", "--metric", "--clock", "--trim", "--skip-runs",
+                "--tolerance", "--sort", "--samples", "--by-id", "--plot", "--reader"},
+               why));
     if (tool_ != "ejkernel") RETURN_IF_ERROR(Refuse({"--min-duration", "--max-events"}, why));
     return Refuse({tool_ == "xprof" ? "--prefix" : "--top", "--columns"}, why);
   }
@@ -357,9 +359,12 @@ class Functions : public CompatibleCommand {
 class ReportCommand : public CompatibleCommand {
  public:
   explicit ReportCommand(CLI::App* app)
-      : CompatibleCommand(
-            app,
-            {.executions = true, .tolerance = true, .runs = true, .sort = true, .perfetto = true}) {
+      : CompatibleCommand(app, {.executions = true,
+                                .categories = true,
+                                .tolerance = true,
+                                .runs = true,
+                                .sort = true,
+                                .perfetto = true}) {
     AddCompat();
     Own().Flag("--samples", &report_.samples, "In JSON and SQLite: one row a run as well");
   }

@@ -14,7 +14,7 @@ namespace {
 
 class Where : public TraceCommand {
  public:
-  explicit Where(CLI::App* app) : TraceCommand(app, {.unit = true}) {
+  explicit Where(CLI::App* app) : TraceCommand(app, {.categories = true, .unit = true}) {
     Own().Flag("--steps", &steps_, "Tables and CSV: one row a step and device");
   }
 
@@ -29,6 +29,7 @@ class Where : public TraceCommand {
         opened, [&](std::atomic<uint64_t>* events_done) -> absl::StatusOr<WhereReport> {
           WhereOptions options;
           options.device = report_.device;
+          options.categories = report_.categories;
           options.threads = report_.threads;
           options.events_done = events_done;
           if (!is_page) return FindWhere(opened.trace, options, opened.diagnostics);

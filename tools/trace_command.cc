@@ -54,6 +54,7 @@ TraceCommand::TraceCommand(CLI::App* app, const Takes& takes) : Command(app) {
   if (takes.traces) AddTraces();
   AddReading();
   if (takes.executions) AddFilters();
+  if (takes.categories) AddCategories();
   if (takes.executions) AddTime(takes);
   AddPrinting(takes);
 }
@@ -84,12 +85,23 @@ void TraceCommand::AddFilters() {
   select.Value("--function", &r.function, "RE", "Only functions that match (RE2, search)");
   select.Value("--exclude", &r.exclude, "RE", "Not functions that match");
   select.Value("--kernel", &r.kernel, "RE", "Only matching kernels count as a function's time");
-  select.Value("--scope", &r.scope, "RE", "The same by name scope, tf_op or source");
+  select.Value("--exclude-kernel", &r.exclude_kernel, "RE",
+               "Matching kernels do not count, as an L2 flush within the timed range");
+  select.Value("--scope", &r.scope, "RE",
+               "Only kernels count whose name scope, tf_op or source line matches");
   select.Value("--prefix", &r.prefix, "TEXT", "Only functions whose name starts so");
   select.Parsed("--min-duration", &r.min_duration_ps, "NS",
                 "Leave out shorter executions (counted)", ParseNs);
   select.Count("--max-events", &r.max_events,
                "Only a device's first N executions (counted); the last run may be cut short");
+}
+
+void TraceCommand::AddCategories() {
+  const Heading select(app_, kSelect);
+  CategoryPatterns& categories = report_.categories;
+  select.Value("--collective-re", &categories.collective, "RE",
+               "Kernels that match are collectives, whatever they are called");
+  select.Value("--copy-re", &categories.copy, "RE", "Kernels that match are copies");
 }
 
 void TraceCommand::AddTime(const Takes& takes) {
@@ -189,11 +201,11 @@ absl::Status TraceCommand::CheckLayout() {
     RETURN_IF_ERROR(Refuse({"--unit"}, "is for tables and Markdown; the other formats have ps"));
   }
   if (prints_perfetto()) {
-    RETURN_IF_ERROR(
-        Refuse({"--function", "--exclude", "--kernel", "--scope", "--prefix", "--min-duration",
-                "--max-events", "--id-pattern", "--clock", "--tolerance", "--metric", "--trim",
-                "--skip-runs", "--sort", "--top", "--layer-re"},
-               "means nothing with --format perfetto, which has every event as it is"));
+    RETURN_IF_ERROR(Refuse(
+        {"--function", "--exclude", "--kernel", "--exclude-kernel", "--scope", "--collective-re",
+         "--copy-re", "--prefix", "--min-duration", "--max-events", "--id-pattern", "--clock",
+         "--tolerance", "--metric", "--trim", "--skip-runs", "--sort", "--top", "--layer-re"},
+        "means nothing with --format perfetto, which has every event as it is"));
   }
   if (!Given(*app_, "--columns")) return absl::OkStatus();
   ASSIGN_OR_RETURN(printing_.how.columns, output::ParseColumns(columns_of(), columns_));
@@ -204,8 +216,8 @@ absl::Status TraceCommand::CheckFilters() const { return Filters::Compile(report
 
 std::string TraceCommand::GivenFilters() const {
   std::vector<std::string> given;
-  for (const char* option :
-       {"--function", "--within", "--exclude", "--prefix", "--kernel", "--scope"}) {
+  for (const char* option : {"--function", "--within", "--exclude", "--prefix", "--kernel",
+                             "--exclude-kernel", "--scope"}) {
     if (Given(*app_, option)) given.emplace_back(option);
   }
   return absl::StrJoin(given, ", ");

@@ -62,7 +62,8 @@ class TraceCommand : public Command {
   struct Takes {
     bool traces = true;       // TRACE
     bool executions = false;  // filters of functions and kernels, --clock, --unit
-    bool unit = false;        // the last alone
+    bool categories = false;  // --collective-re, --copy-re: the command shows categories
+    bool unit = false;        // of executions' options, --unit alone
     bool tolerance = false;
     bool runs = false;  // --metric, --trim, ...
     bool sort = false;
@@ -75,6 +76,7 @@ class TraceCommand : public Command {
     bool formats = true;  // else a file of its own kind
   };
   TraceCommand(CLI::App* app, const Takes& takes);
+  void AddCategories();
   void AddTraces();
   // Of this command alone.
   Heading Own() const { return {app_, kOwn}; }

@@ -35,7 +35,8 @@ namespace xplane_time {
 
 struct BriefOptions {
   std::string device;  // select.h
-  int threads = 1;     // this one included
+  CategoryPatterns categories = {};
+  int threads = 1;  // this one included
   std::atomic<uint64_t>* events_done = nullptr;
   // As in HeadroomOptions.
   std::optional<double> peak_flops_per_s = {}, peak_bytes_per_s = {};

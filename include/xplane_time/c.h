@@ -72,7 +72,10 @@ typedef struct xplane_time_select_options {
   const char* clock;    /* "auto", "device", "profile" */
   const char* trim;     /* "none", "drop-extremes", "iqr", "mad", "percent:P" */
   uint64_t skip_runs;
-  int threads; /* 0: 1 */
+  int threads;                /* 0: 1 */
+  const char* exclude_kernel; /* RE2 */
+  const char* collective_re;  /* RE2: kernels that are collectives, whatever they are called */
+  const char* copy_re;        /* RE2: kernels that are copies */
 } xplane_time_select_options;
 
 typedef struct xplane_time_event_options {
@@ -100,7 +103,8 @@ typedef struct xplane_time_energy_options {
   const int32_t* map_ordinals;
   const char* const* map_ids;
   size_t map_count;
-  int threads; /* 0: 1 */
+  int threads;                /* 0: 1 */
+  const char* exclude_kernel; /* RE2 */
 } xplane_time_energy_options;
 
 /* Where the tables of energies go; null: not wanted. */

@@ -67,11 +67,19 @@ absl::StatusOr<Metric> ParseMetric(std::string_view text);
 
 inline constexpr char kDefaultIdPattern[] = "^jit_(?:autotune_fn|tune_jax_fn)_([0-9]+)";
 
+// Kernels whose category the user states, before any rule of ours (devices/category.cc): RE2,
+// search semantics, on the kernel's name and on its op's. Empty: none. `collective` comes first.
+struct CategoryPatterns {
+  std::string collective, copy;
+};
+
 struct ReportOptions {
   std::string device;  // select.h
-  // RE2, search semantics; empty: no filter. `kernel` and `scope` (name scope, tf_op,
-  // source) choose which executions count as a function's time.
-  std::string function, exclude, kernel, scope;
+  // RE2, search semantics; empty: no filter. `kernel`, `exclude_kernel` and `scope` choose which
+  // executions count as a function's time. `scope` searches the name scope, tf_op and source
+  // lines of an op, those of its Hlo Proto included (timing/origins.h).
+  std::string function, exclude, kernel, exclude_kernel, scope;
+  CategoryPatterns categories;
   std::string prefix;                          // functions whose name starts so
   std::string id_pattern = kDefaultIdPattern;  // first group: the variant id
   std::optional<int64_t> min_duration_ps;
@@ -285,8 +293,7 @@ struct TreeOptions {
   std::string line;        // RE2 on line names: these lines instead of functions; empty: functions
   std::string name;        // RE2: only children that match (the root always stays)
   uint32_t max_depth = 0;  // 0: no limit
-  // Not kNesting: `line` and `name` mean nothing, and `select.scope` also looks at what the Hlo
-  // Protos say.
+  // Unless this is kNesting, `line` and `name` have no effect.
   TreeBy by = TreeBy::kNesting;
 };
 

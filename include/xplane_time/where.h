@@ -33,7 +33,8 @@ namespace xplane_time {
 
 struct WhereOptions {
   std::string device;  // select.h
-  int threads = 1;     // this one included
+  CategoryPatterns categories = {};
+  int threads = 1;  // this one included
   std::atomic<uint64_t>* events_done = nullptr;
   // Reads the host once more, for what it did during the largest gaps.
   bool host_of_gaps = true;

@@ -142,9 +142,10 @@ class Options(unittest.TestCase):
 
     def test_every_option_is_known_to_the_reader_of_traces(self):
         values = {"device": "cpu", "function": ".", "exclude": "nothing", "prefix": "jit_",
-                  "kernel": ".", "scope": "", "min_duration_ps": 0, "max_events": 10**6,
+                  "kernel": ".", "exclude_kernel": "nothing", "scope": "", "min_duration_ps": 0, "max_events": 10**6,
                   "clock": "profile", "id_pattern": "(.*)", "skip_runs": 0, "by_id": False,
-                  "metric": "span", "trim": "none", "seed": 1, "tolerance_ps": 0, "samples": True}
+                  "metric": "span", "trim": "none", "seed": 1, "collective_re": "psum", "copy_re": "copy",
+                  "tolerance_ps": 0, "samples": True}
         self.assertEqual(list(values), list(xplane_time.ReportOptions.__annotations__))
         for name, options in self.METHODS.items():
             given = {key: values[key] for key in options.__annotations__}

@@ -88,7 +88,7 @@ Buffer = Union[bytes, bytearray, memoryview]
 
 _LEFT_OUT, _WITHOUT_VALUE = "host_left_out", "stat_without_value"
 
-_FILTERS = ("function", "exclude", "prefix", "kernel", "scope")
+_FILTERS = ("function", "exclude", "prefix", "kernel", "exclude_kernel", "scope")
 
 
 def _messages(diagnostics: Table, *codes: str) -> list[str]:
@@ -240,20 +240,28 @@ class Trace:
         return report
 
     def brief(self, *, device: str = "", limit: int = 5, peak_flops_per_s: float | None = None,
-              peak_bytes_per_s: float | None = None) -> BriefReport:
+              peak_bytes_per_s: float | None = None, collective_re: str = "",
+              copy_re: str = "") -> BriefReport:
         """What to look at first: findings, what each could give back, and why.
 
-        `limit`: at most so many. The peaks: as of headroom(). Errors: as report().
+        `limit`: at most so many. The peaks and patterns: as of headroom(). Errors: as report().
         """
         peaks = {"peak_flops_per_s": peak_flops_per_s, "peak_bytes_per_s": peak_bytes_per_s}
-        given = {name: peak for name, peak in peaks.items() if peak is not None}
-        report = BriefReport(self._trace.brief({"device": device, **given}, limit))
+        given: dict[str, object] = {
+            name: peak for name, peak in peaks.items() if peak is not None}
+        given |= {"device": device, "collective_re": collective_re, "copy_re": copy_re}
+        report = BriefReport(self._trace.brief(given, limit))
         self._warn_of_missing(report.diagnostics, 3)
         return report
 
-    def where(self, *, device: str = "") -> WhereReport:
-        """What each device's time went to: work, exposed transfers, waiting. Errors: as report()."""
-        report = WhereReport(self._trace.where({"device": device}), self._timeline({"device": device}))
+    def where(self, *, device: str = "", collective_re: str = "",
+              copy_re: str = "") -> WhereReport:
+        """What each device's time went to: work, exposed transfers, waiting.
+
+        The patterns: as of headroom(). Errors: as report().
+        """
+        given = {"device": device, "collective_re": collective_re, "copy_re": copy_re}
+        report = WhereReport(self._trace.where(given), self._timeline(given))
         self._warn_of_missing(report.diagnostics, 3)
         return report
 

@@ -22,7 +22,15 @@ class FilterOptions(TypedDict, total=False):
     exclude: str
     prefix: str
     kernel: str
+    exclude_kernel: str
     scope: str
+
+
+class CategoryOptions(TypedDict, total=False):
+    """Which kernels are collectives or copies: of all methods that report categories."""
+
+    collective_re: str
+    copy_re: str
 
 
 class EnergyOptions(FilterOptions, total=False):
@@ -41,20 +49,20 @@ class CountOptions(FilterOptions, total=False):
     clock: Clock
 
 
-class KernelOptions(CountOptions, total=False):
+class KernelOptions(CountOptions, CategoryOptions, total=False):
     """And how it nests: of Trace.kernels."""
 
     tolerance_ps: int
 
 
-class HeadroomOptions(CountOptions, total=False):
+class HeadroomOptions(CountOptions, CategoryOptions, total=False):
     """And what the devices are capable of: of Trace.headroom."""
 
     peak_flops_per_s: float
     peak_bytes_per_s: float
 
 
-class DiffOptions(TypedDict, total=False):
+class DiffOptions(CategoryOptions, total=False):
     """What is compared, and how it is decided: of diff()."""
 
     device: str
@@ -86,7 +94,7 @@ class FunctionOptions(SampleOptions, total=False):
     seed: int
 
 
-class ReportOptions(FunctionOptions, total=False):
+class ReportOptions(FunctionOptions, CategoryOptions, total=False):
     """And which tables: of Trace.report."""
 
     tolerance_ps: int
@@ -100,7 +108,10 @@ _MEANINGS = {
     "exclude": "not functions that match",
     "prefix": "only functions whose name starts so",
     "kernel": "only kernels that match count as a function's time",
-    "scope": "the same by name scope, tf_op or source",
+    "exclude_kernel": "kernels that match do not count",
+    "scope": "only kernels count whose name scope, tf_op or source line matches",
+    "collective_re": "kernels that match are collectives, whatever they are called",
+    "copy_re": "kernels that match are copies",
     "map": 'ordinal of the trace to a device of the log (or a counter of the trace), or what '
            'begins so: {0: "GPU-8f6e"}',
     "layers": "a CSV file of when layers ran: layer_name, start_time, end_time in UNIX seconds",

@@ -105,7 +105,9 @@ absl::StatusOr<ReportOptions> ToReportOptions(const xplane_time_select_options* 
   to.function = Text(from.function);
   to.exclude = Text(from.exclude);
   to.kernel = Text(from.kernel);
+  to.exclude_kernel = Text(from.exclude_kernel);
   to.scope = Text(from.scope);
+  to.categories = {.collective = Text(from.collective_re), .copy = Text(from.copy_re)};
   to.skip_runs = from.skip_runs;
   to.threads = from.threads > 0 ? from.threads : 1;
   if (from.metric != nullptr) {
@@ -128,6 +130,7 @@ absl::StatusOr<EnergyOptions> ToEnergyOptions(const xplane_time_energy_options* 
   to.trace.function = Text(from.function);
   to.trace.exclude = Text(from.exclude);
   to.trace.kernel = Text(from.kernel);
+  to.trace.exclude_kernel = Text(from.exclude_kernel);
   to.trace.scope = Text(from.scope);
   to.trace.threads = from.threads > 0 ? from.threads : 1;
   to.power_log = Text(from.power_log);

@@ -87,7 +87,8 @@ absl::StatusOr<std::vector<Fact>> OptionFacts(const std::string& path, OptionVal
   TellMetricOfTrim(&recorded);
   OptionValues asked = ValuesOf(*options);
   TellMetricOfTrim(&asked);
-  for (const char* name : {"device", "kernel", "scope", "min_duration_ps", "max_events", "clock"}) {
+  for (const char* name :
+       {"device", "kernel", "exclude_kernel", "scope", "min_duration_ps", "max_events", "clock"}) {
     const auto own = asked.find(name), earlier = recorded.find(name);
     if (own == asked.end() || (earlier != recorded.end() && *own == *earlier)) continue;
     return InvalidArgument(path, ": ", OptionName(name),
@@ -121,7 +122,7 @@ absl::StatusOr<std::vector<Fact>> OptionFacts(const std::string& path, OptionVal
 
 std::string PassesFilters(const Measurements& capture) {
   std::vector<std::string> given;
-  for (const char* name : {"function", "exclude", "prefix", "kernel", "scope"}) {
+  for (const char* name : {"function", "exclude", "prefix", "kernel", "exclude_kernel", "scope"}) {
     if (std::ranges::count(capture.options, name, &Fact::name) == 0) continue;
     given.push_back(OptionName(name));
   }

@@ -48,6 +48,7 @@ struct OpInfo {
   std::string tf_op, scope, source;  // empty: unknown
   std::string source_stack;          // the same, the outermost line first
   Category category = Category::kCompute;
+  bool in_scope = true;  // --scope matches, or is not given
   std::optional<int64_t> flops, bytes_accessed;  // of one execution
   // TPU: one half of a transfer that runs beside other ops; a -done names its -start.
   bool is_start = false;

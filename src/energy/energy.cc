@@ -21,6 +21,7 @@
 #include "stats/order_statistics.h"
 #include "status.h"
 #include "timing/analysis.h"
+#include "timing/compiled_programs.h"
 #include "timing/origins.h"
 
 namespace xplane_time {
@@ -121,11 +122,12 @@ class DeviceEnergy {
     busy_ = TakeBusy(span_, rows, analysis);
     Diagnostics ignored;  // without Hlo Protos it is what the trace says
     CompiledPrograms compiled(*analysis, &ignored);
-    Origins origins(&compiled, /*with_stacks=*/false);
+    Origins origins(/*with_stacks=*/false);
     for (KernelOfCells& each : rows) {
       const KernelCell& cell = analysis->cells[each.cells[0]];
       const OpInfo& op = analysis->tables->ops[cell.op];
-      kernels_.push_back({std::move(each.row), &op, origins.Of(op, cell.program)});
+      kernels_.push_back(
+          {std::move(each.row), &op, origins.Of(op, compiled.Find(op, cell.program))});
     }
     Find(std::move(source));
     AddKernelRows();

@@ -393,11 +393,10 @@ HloPrograms::Found HloPrograms::Find(uint64_t program_id) {
   return {program.read.has_value() ? &*program.read : nullptr, program.state};
 }
 
-std::string_view HloPrograms::OpcodeOf(const StatValue& program_id, std::string_view hlo_op) {
+HloPrograms::FoundOp HloPrograms::FindOp(const StatValue& program_id, std::string_view hlo_op) {
   if (hlo_op.empty() || !IsNumber(program_id)) return {};
   const HloProgram* const program = Find(program_id.bits).program;
-  const HloInstruction* const op = program == nullptr ? nullptr : program->Find(hlo_op);
-  return op == nullptr ? std::string_view() : op->opcode;
+  return {program, program == nullptr ? nullptr : program->Find(hlo_op)};
 }
 
 }  // namespace xplane_time

@@ -155,8 +155,12 @@ class HloPrograms {
   HloPrograms(const Trace& trace, const Plane& plane) : trace_(trace), plane_(plane) {}
 
   Found Find(uint64_t program_id);
-  // Empty where the program, or the op in it, is unknown.
-  std::string_view OpcodeOf(const StatValue& program_id, std::string_view hlo_op);
+
+  struct FoundOp {
+    const HloProgram* program = nullptr;          // null: unknown
+    const HloInstruction* instruction = nullptr;  // null: unknown
+  };
+  FoundOp FindOp(const StatValue& program_id, std::string_view hlo_op);
 
  private:
   struct Program {

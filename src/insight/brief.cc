@@ -417,6 +417,7 @@ absl::StatusOr<BriefReport> FindBrief(const Trace& trace, const BriefOptions& op
                                       const Diagnostics& reading) {
   ReportOptions how;
   how.device = options.device;
+  how.categories = options.categories;
   how.threads = options.threads;
   how.events_done = options.events_done;
   const HeadroomOptions of_headroom = {.select = how,

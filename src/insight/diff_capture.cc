@@ -235,6 +235,7 @@ absl::StatusOr<DiffCapture> MeasureForDiff(const Trace& trace, const DiffOptions
   ASSIGN_OR_RETURN(const Filters filters, Filters::Compile(options.select));
   ReportOptions how;
   how.device = options.select.device;
+  how.categories = options.select.categories;
   how.threads = options.select.threads;
   how.skip_runs = options.select.skip_runs;
   how.events_done = options.select.events_done;

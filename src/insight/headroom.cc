@@ -14,6 +14,7 @@
 #include "saturate.h"
 #include "status.h"
 #include "timing/analysis.h"
+#include "timing/compiled_programs.h"
 #include "timing/origins.h"
 
 namespace xplane_time {
@@ -45,7 +46,7 @@ class DeviceHeadroom {
         tables_(*device.tables),
         rules_(RulesOf(device.plane.kind)),
         compiled_(device, diagnostics),
-        origins_(&compiled_, /*with_stacks=*/false) {
+        origins_(/*with_stacks=*/false) {
     row_.device = device.row.device;
     row_.kind = device.plane.kind;
     row_.self_ps = device.self_ps;
@@ -165,7 +166,7 @@ class DeviceHeadroom {
 
   // What is known of one execution, as the kind of device tells it.
   OpCost CostOf(const OpInfo& op, const Cells& cells, HeadroomRow* row) {
-    Origin origin = origins_.Of(op, cells[0]->program);
+    Origin origin = origins_.Of(op, compiled_.Find(op, cells[0]->program));
     if (!origin.scope.empty()) row->op_name = std::move(origin.scope);
     if (!origin.source.empty()) row->source = std::move(origin.source);
     if (IsPair(op)) {
@@ -214,7 +215,7 @@ class DeviceHeadroom {
       row->reason = NoRoof::kNoProgram;
       return {};
     }
-    const CompiledPrograms::Found found = compiled_.Find(op, program);
+    const HloPrograms::FoundOp found = compiled_.Find(op, program);
     if (found.instruction == nullptr) {
       row->reason = found.program == nullptr ? NoRoof::kNoProgram : NoRoof::kNotInProgram;
       return {};

@@ -253,6 +253,7 @@ absl::StatusOr<Analysis> AnalyzeForWhere(const Trace& trace, const WhereOptions&
                                          const Diagnostics& reading, MakeWatcher make_watcher) {
   ReportOptions how;
   how.device = options.device;
+  how.categories = options.categories;
   how.threads = options.threads;
   how.events_done = options.events_done;
   return AnalyzeAndWatch(trace, how, reading, make_watcher);

@@ -61,7 +61,7 @@ class PlaneAnalyzer {
         rules_(RulesOf(plane.kind)),
         evidence_([&] { return request_.evidence->Of(plane_); }),
         diagnostics_(diagnostics),
-        stream_(request.trace, plane, request.selection, request.options, tables_),
+        stream_(request.trace, plane, request.selection, request.options, request.filters, tables_),
         clocks_(request.options.clock,
                 HasStat(request.trace.planes[plane.plane], rules_.device_clock_stat)),
         watch_clock_(HasStat(request.trace.planes[plane.plane], rules_.device_clock_stat)

@@ -33,8 +33,8 @@ const HloProgram* CompiledPrograms::Of(uint32_t program) {
   return place->second;
 }
 
-CompiledPrograms::Found CompiledPrograms::Find(const OpInfo& op, uint32_t program) {
-  Found found;
+HloPrograms::FoundOp CompiledPrograms::Find(const OpInfo& op, uint32_t program) {
+  HloPrograms::FoundOp found;
   if (op.hlo_op.empty()) return found;
   found.program = Of(program);
   if (found.program != nullptr) found.instruction = found.program->Find(op.hlo_op);

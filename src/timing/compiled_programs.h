@@ -22,11 +22,7 @@ class CompiledPrograms {
 
   const HloProgram* Of(uint32_t program);
 
-  struct Found {
-    const HloProgram* program = nullptr;
-    const HloInstruction* instruction = nullptr;
-  };
-  Found Find(const OpInfo& op, uint32_t program);
+  HloPrograms::FoundOp Find(const OpInfo& op, uint32_t program);
 
  private:
   const HloProgram* Search(const ProgramInfo& info);

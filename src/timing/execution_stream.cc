@@ -13,7 +13,9 @@
 #include "hlo/tpu_metadata.h"
 #include "sort_parts.h"
 #include "status.h"
+#include "timing/filters.h"
 #include "timing/graph_ops.h"
+#include "timing/origins.h"
 
 namespace xplane_time {
 namespace {
@@ -112,10 +114,11 @@ struct Meaning {
 // The meanings of one plane's events. Not thread-safe.
 class Meanings {
  public:
-  Meanings(const Trace& trace, const DevicePlane& device, HloPrograms* hlo,
+  Meanings(const Trace& trace, const DevicePlane& device, const Filters& filters, HloPrograms* hlo,
            std::shared_ptr<ExecutionTables> tables)
       : plane_(trace.planes[device.plane]),
         rules_(RulesOf(device.kind)),
+        filters_(filters),
         hlo_(*hlo),
         tables_(std::move(tables)),
         recent_(kRecent),
@@ -256,8 +259,9 @@ class Meanings {
     if (!draft.is_execution) return meaning;
     tables_->ordinals.insert(meaning.ordinal);
     TellGraphOp(&draft);
-    draft.opcode = hlo_.OpcodeOf(draft.program_id, draft.hlo_op);
-    meaning.op = OpOf(draft);
+    const HloPrograms::FoundOp compiled = hlo_.FindOp(draft.program_id, draft.hlo_op);
+    if (compiled.instruction != nullptr) draft.opcode = compiled.instruction->opcode;
+    meaning.op = OpOf(draft, compiled);
     // Else membership is by time.
     if (!rules_.runs_are_events()) meaning.program = ProgramOf(draft);
     return meaning;
@@ -272,15 +276,16 @@ class Meanings {
     if (draft->scope.empty()) draft->scope = op->scope;
   }
 
-  uint32_t OpOf(const Draft& d) {
-    const Category category = Classify(d);
+  uint32_t OpOf(const Draft& d, const HloPrograms::FoundOp& compiled) {
+    const Category category = filters_.FindCategory(d.kernel, d.hlo_op).value_or(Classify(d));
+    const bool in_scope = IsInScope(d, compiled);
     const HloText hlo = ParseHloText(d.hlo_text);
     const bool is_done = hlo.opcode.ends_with("-done");
     const std::string_view start_op = is_done ? hlo.first_operand : std::string_view();
-    const auto key = std::make_tuple(View(d.kernel), View(d.hlo_op), View(d.tf_op), View(d.scope),
-                                     View(d.source), View(d.source_stack), View(start_op),
-                                     View(d.memory_access), d.flops.value_or(-1),
-                                     d.bytes_accessed.value_or(-1), static_cast<int>(category));
+    const auto key = std::make_tuple(
+        View(d.kernel), View(d.hlo_op), View(d.tf_op), View(d.scope), View(d.source),
+        View(d.source_stack), View(start_op), View(d.memory_access), d.flops.value_or(-1),
+        d.bytes_accessed.value_or(-1), 2 * static_cast<int>(category) + (in_scope ? 1 : 0));
     const auto next = static_cast<uint32_t>(op_index_.size());
     const auto [found, inserted] = op_index_.try_emplace(key, next);
     if (inserted) {
@@ -291,6 +296,7 @@ class Meanings {
                 std::string(d.source),
                 std::string(d.source_stack),
                 category,
+                in_scope,
                 d.flops,
                 d.bytes_accessed,
                 hlo.opcode.ends_with("-start"),
@@ -301,6 +307,27 @@ class Meanings {
       tables_->ops.push_back(std::move(op));
     }
     return found->second;
+  }
+
+  // Whether --scope matches the op's name scope or one of its source lines, those of its Hlo Proto
+  // included.
+  bool IsInScope(const Draft& d, const HloPrograms::FoundOp& compiled) {
+    if (!filters_.scope.any()) return true;
+    const auto matches = [&](std::string_view text) {
+      return !text.empty() && filters_.scope.Matches(text);
+    };
+    if (matches(d.scope) || matches(d.tf_op) || matches(d.source)) return true;
+    OpInfo op;
+    op.kernel = d.kernel;
+    op.hlo_op = d.hlo_op;
+    op.tf_op = d.tf_op;
+    op.scope = d.scope;
+    op.source = d.source;
+    op.source_stack = d.source_stack;
+    const Origin origin = origins_.Of(op, compiled);
+    return matches(origin.scope) || matches(origin.source) ||
+           std::ranges::any_of(origin.stack, matches) ||
+           std::ranges::any_of(origin.lines.lines, matches);
   }
 
   uint32_t ProgramOf(const Draft& d) {
@@ -315,8 +342,10 @@ class Meanings {
 
   const Plane& plane_;
   const KindRules& rules_;
+  const Filters& filters_;
   HloPrograms& hlo_;
   const std::shared_ptr<ExecutionTables> tables_;
+  Origins origins_{/*with_stacks=*/true};
   GraphOps graph_ops_;
   LineRole role_ = LineRole::kExecution;
   std::vector<Own> own_stats_;  // of the batch
@@ -338,14 +367,14 @@ class Meanings {
 
 ExecutionStream::ExecutionStream(const Trace& trace, const DevicePlane& device,
                                  const Selection& selection, const ReportOptions& options,
-                                 std::shared_ptr<ExecutionTables> tables)
+                                 const Filters& filters, std::shared_ptr<ExecutionTables> tables)
     : trace_(trace),
       device_(device),
       selection_(selection),
       options_(options),
       rules_(RulesOf(device.kind)),
       hlo_(std::make_shared<HloPrograms>(trace, trace.planes[device.plane])),
-      meanings_(std::make_unique<Meanings>(trace, device, hlo_.get(), std::move(tables))) {
+      meanings_(std::make_unique<Meanings>(trace, device, filters, hlo_.get(), std::move(tables))) {
   for (const KindStat& stat : rules_.stats) stat_names_.push_back(stat.name);
   const Plane& plane = trace.planes[device.plane];
   if (!rules_.needed_stat.empty()) {

@@ -29,6 +29,7 @@
 
 namespace xplane_time {
 
+struct Filters;
 class HloPrograms;
 class Meanings;
 struct Meaning;
@@ -49,7 +50,8 @@ class ExecutionStream {
  public:
   // Adds what it learns to `tables`.
   ExecutionStream(const Trace& trace, const DevicePlane& device, const Selection& selection,
-                  const ReportOptions& options, std::shared_ptr<ExecutionTables> tables);
+                  const ReportOptions& options, const Filters& filters,
+                  std::shared_ptr<ExecutionTables> tables);
   ~ExecutionStream();
 
   // Before Start(), where it is known which lines may hold executions.

@@ -46,14 +46,16 @@ absl::StatusOr<std::vector<uint32_t>> SelectLines(const Trace& trace, std::strin
                                                   const NameFilter& name);
 
 struct Filters {
-  NameFilter function, exclude, kernel, scope, id;
+  NameFilter function, exclude, kernel, exclude_kernel, scope, id, collective, copy;
   std::string prefix;
 
   // Errors: InvalidArgument; also of options that would leave nothing.
   static absl::StatusOr<Filters> Compile(const ReportOptions& options);
   bool WantsFunction(std::string_view name) const;
   bool WantsOp(const OpInfo& op) const;
-  bool any_op() const { return kernel.any() || scope.any(); }
+  bool any_op() const { return kernel.any() || exclude_kernel.any() || scope.any(); }
+  // The category that the options state; empty: none of them matches.
+  std::optional<Category> FindCategory(std::string_view name, std::string_view hlo_op) const;
   // Whether some filter on functions is set: kernels in no function then do not count.
   bool any_function() const { return function.any() || exclude.any() || !prefix.empty(); }
 };

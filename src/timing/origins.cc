@@ -176,7 +176,7 @@ Origins::Inside Origins::InsideOf(const HloProgram& program, const HloDetails& f
   return all;
 }
 
-void Origins::AddCompiled(const CompiledPrograms::Found& found, Origin* origin) {
+void Origins::AddCompiled(const HloPrograms::FoundOp& found, Origin* origin) {
   const std::optional<HloDetails> details = ReadDetails(*found.instruction);
   if (!details.has_value()) return;
   if (origin->scope.empty()) origin->scope = details->op_name;
@@ -196,13 +196,10 @@ void Origins::AddCompiled(const CompiledPrograms::Found& found, Origin* origin) 
   if (inside.lines.lines.size() == 1) origin->source = inside.lines.lines[0];
 }
 
-Origin Origins::Of(const OpInfo& op, uint32_t program) {
+Origin Origins::Of(const OpInfo& op, const HloPrograms::FoundOp& compiled) {
   Origin origin = {.scope = std::string(ScopeInTrace(op)), .source = op.source};
   origin.lines.Add(origin.source);
-  if (const CompiledPrograms::Found found = compiled_.Find(op, program);
-      found.instruction != nullptr) {
-    AddCompiled(found, &origin);
-  }
+  if (compiled.instruction != nullptr) AddCompiled(compiled, &origin);
   if (!with_stacks_) {
     origin.stack.clear();
     return origin;

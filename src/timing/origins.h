@@ -1,8 +1,8 @@
 // Origins: the name scope and the lines of source that the ops of one device are from.
 //
 //   CompiledPrograms compiled(device, &diagnostics);
-//   Origins origins(&compiled);
-//   const Origin origin = origins.Of(op, program);
+//   Origins origins(/*with_stacks=*/true);
+//   const Origin origin = origins.Of(op, compiled.Find(op, program));
 //   origin.scope       // "jit(f)/layer/attention/dot_general"
 //   origin.source      // "model.py:12"
 //   origin.stack       // {"train.py:90 <module>", "model.py:12 attention"}
@@ -22,7 +22,8 @@
 #include <utility>
 #include <vector>
 
-#include "timing/compiled_programs.h"
+#include "devices/device_kind.h"
+#include "hlo/program.h"
 
 namespace xplane_time {
 
@@ -50,11 +51,11 @@ std::vector<std::string_view> ScopePath(std::string_view scope);
 
 class Origins {
  public:
-  // `compiled` outlives it. Without stacks `Origin::stack` is empty.
-  Origins(CompiledPrograms* compiled, bool with_stacks)
-      : compiled_(*compiled), with_stacks_(with_stacks) {}
+  // Without stacks `Origin::stack` is empty.
+  explicit Origins(bool with_stacks) : with_stacks_(with_stacks) {}
 
-  Origin Of(const OpInfo& op, uint32_t program);
+  // `compiled`: the op in its Hlo Proto, which outlives this object.
+  Origin Of(const OpInfo& op, const HloPrograms::FoundOp& compiled);
 
  private:
   // What the instructions of a fused computation have in common.
@@ -67,12 +68,11 @@ class Origins {
     void AddScope(const std::vector<std::string_view>& other);
     void Add(const Inside& nested);
   };
-  void AddCompiled(const CompiledPrograms::Found& found, Origin* origin);
+  void AddCompiled(const HloPrograms::FoundOp& found, Origin* origin);
   Inside InsideOf(const HloProgram& program, const HloDetails& fusion);
   void AddInstruction(const HloProgram& program, const HloInstruction& instruction, Inside* all);
 
   static constexpr int kMostNested = 64;
-  CompiledPrograms& compiled_;
   const bool with_stacks_;
   int nested_ = 0;
   // By computation; empty: begun.

@@ -238,7 +238,10 @@ std::vector<GivenOption> GivenOptions(const ReportOptions& options) {
   text("exclude", options.exclude, "");
   text("prefix", options.prefix, "");
   text("kernel", options.kernel, "");
+  text("exclude_kernel", options.exclude_kernel, "");
   text("scope", options.scope, "");
+  text("collective_re", options.categories.collective, "");
+  text("copy_re", options.categories.copy, "");
   number("min_duration_ps", options.min_duration_ps.value_or(0), 0);
   if (options.max_events.has_value()) {
     given.push_back({"max_events", static_cast<int64_t>(*options.max_events)});

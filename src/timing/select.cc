@@ -244,7 +244,10 @@ absl::StatusOr<Filters> Filters::Compile(const ReportOptions& options) {
   } all[] = {{"--function", options.function, &filters.function},
              {"--exclude", options.exclude, &filters.exclude},
              {"--kernel", options.kernel, &filters.kernel},
-             {"--scope", options.scope, &filters.scope}};
+             {"--exclude-kernel", options.exclude_kernel, &filters.exclude_kernel},
+             {"--scope", options.scope, &filters.scope},
+             {"--collective-re", options.categories.collective, &filters.collective},
+             {"--copy-re", options.categories.copy, &filters.copy}};
   for (const auto& one : all) {
     ASSIGN_OR_RETURN(*one.filter, NameFilter::Compile(one.name, one.pattern));
   }
@@ -260,8 +263,16 @@ bool Filters::WantsFunction(std::string_view name) const {
 
 bool Filters::WantsOp(const OpInfo& op) const {
   if (!kernel.Matches(op.kernel)) return false;
-  return !scope.any() || scope.Matches(op.scope) || scope.Matches(op.tf_op) ||
-         scope.Matches(op.source);
+  return op.in_scope && !(exclude_kernel.any() && exclude_kernel.Matches(op.kernel));
+}
+
+std::optional<Category> Filters::FindCategory(std::string_view name,
+                                              std::string_view hlo_op) const {
+  const auto matches = [&](const NameFilter& filter) {
+    return filter.any() && (filter.Matches(name) || (!hlo_op.empty() && filter.Matches(hlo_op)));
+  };
+  if (matches(collective)) return Category::kCollective;
+  return matches(copy) ? std::optional(Category::kCopy) : std::nullopt;
 }
 
 }  // namespace xplane_time

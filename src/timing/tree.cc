@@ -8,6 +8,7 @@
 #include "saturate.h"
 #include "status.h"
 #include "timing/analysis.h"
+#include "timing/compiled_programs.h"
 #include "timing/execution_stream.h"
 #include "timing/module_paths.h"
 #include "timing/origins.h"
@@ -84,22 +85,15 @@ class TreeBuilder {
   }
 
   // The tree of scopes or sources: the own time of an execution is in the path of its op.
-  void AddOrigins(const DeviceAnalysis& device, const NameFilter& scope) {
+  void AddOrigins(const DeviceAnalysis& device) {
     CompiledPrograms compiled(device, diagnostics_);
-    Origins origins(&compiled, /*with_stacks=*/true);
+    Origins origins(/*with_stacks=*/true);
     Node top;
-    uint64_t left_out = 0;
     for (const KernelCell& cell : device.cells) {
       if (cell.count == 0) continue;
       const OpInfo& op = device.tables->ops[cell.op];
-      const Origin origin = origins.Of(op, cell.program);
-      if (IsFrom(origin, op, scope)) {
-        AddCell(cell, origin, &top);
-      } else {
-        left_out += cell.count;
-      }
+      AddCell(cell, origins.Of(op, compiled.Find(op, cell.program)), &top);
     }
-    diagnostics_->Count(DiagnosticCode::kLeftOutByFilter, {.plane = device.plane.plane}, left_out);
     WriteChildren(top, device.row.device, /*line=*/"");
   }
 
@@ -150,16 +144,6 @@ class TreeBuilder {
   }
 
  private:
-  // By its scope, or by a line.
-  static bool IsFrom(const Origin& origin, const OpInfo& op, const NameFilter& scope) {
-    const auto matches = [&scope](const std::string& text) {
-      return !text.empty() && scope.Matches(text);
-    };
-    return !scope.any() || matches(origin.scope) || matches(op.tf_op) || matches(origin.source) ||
-           std::ranges::any_of(origin.stack, matches) ||
-           std::ranges::any_of(origin.lines.lines, matches);
-  }
-
   void AddCell(const KernelCell& cell, const Origin& origin, Node* top) const {
     std::vector<std::string_view> path;
     if (options_.by == TreeBy::kScope) path = ScopePath(origin.scope);
@@ -309,12 +293,9 @@ absl::Status AddLineTrees(const Trace& trace, const TreeOptions& options, TreeBu
 absl::Status AddOriginTrees(const Trace& trace, const TreeOptions& options,
                             const Diagnostics& reading, TreeBuilder* trees,
                             Diagnostics* diagnostics) {
-  ASSIGN_OR_RETURN(const NameFilter scope, NameFilter::Compile("--scope", options.select.scope));
-  ReportOptions select = options.select;
-  select.scope.clear();  // what it looks at may be in Hlo Protos only
-  ASSIGN_OR_RETURN(const Analysis analysis, Analyze(trace, select, reading));
+  ASSIGN_OR_RETURN(const Analysis analysis, Analyze(trace, options.select, reading));
   *diagnostics = analysis.diagnostics;
-  for (const DeviceAnalysis& device : analysis.devices) trees->AddOrigins(device, scope);
+  for (const DeviceAnalysis& device : analysis.devices) trees->AddOrigins(device);
   return absl::OkStatus();
 }
 

@@ -49,7 +49,7 @@ class Refused(OptionsTest):
             self.refused(command, VARIANTS, "--metric", "span", "--format", "csv",
                          names=("--metric",))
             self.run_ok(command, VARIANTS, "--metric", "span", "--format", "csv", "--top", "2")
-        for option in ("--function", "--exclude", "--kernel", "--scope", "--prefix"):
+        for option in ("--function", "--exclude", "--kernel", "--exclude-kernel", "--scope", "--prefix"):
             self.refused("tree", VARIANTS, "--line", "x", option, "a", names=(option, "--line"))
         self.refused("tree", VARIANTS, "--line", "x", "--clock", "profile")
         for by in ("scope", "source"):
@@ -247,6 +247,7 @@ class Compared(OptionsTest):
                                 (("prefix", "jit_"), "--prefix", "jit_"),
                                 (("function", "fn_1"), "--function", "fn_1"),
                                 (("exclude", "fn_1"), "--exclude", "fn_1"),
+                                (("exclude_kernel", "tanh"), "--exclude-kernel", "tanh"),
                                 (("skip_runs", "2"), "--skip-runs", "2"),
                                 (("trim", "iqr"), "--trim", "iqr"),
                                 (("max_events", "200"), "--max-events", "200")):
