@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "devices/power_counters.h"
+#include "saturate.h"
 #include "status.h"
 #include "xplane_time/read.h"
 
@@ -127,13 +128,14 @@ int64_t FindPending(const HostDevices& host, const std::vector<Launch>& lost) {
   }
   const int64_t plausible_ps =
       std::max(std::min(longest_ps, kAxisLimitPs / kTimesLongest) * kTimesLongest,
-               (end_ps - begin_ps) / kPartOfAll);
+               SaturatingSub(end_ps, begin_ps) / kPartOfAll);
   int64_t pending_ps = kAxisLimitPs;
   for (const LaunchCheck::Stream& stream : streams) {
     const auto first = std::ranges::upper_bound(lost, stream.last_launch_ps, {}, &Launch::start_ps);
     if (first == lost.end()) continue;
     const int64_t waits_from_ps = std::max(first->start_ps, stream.last_end_ps);
-    if (end_ps - waits_from_ps <= plausible_ps) pending_ps = std::min(pending_ps, first->start_ps);
+    if (SaturatingSub(end_ps, waits_from_ps) <= plausible_ps)
+      pending_ps = std::min(pending_ps, first->start_ps);
   }
   // Once the host has waited for the device, nothing of before is pending.
   const bool one_device = host.evidence->device_count == 1;

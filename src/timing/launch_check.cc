@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "saturate.h"
+
 namespace xplane_time {
 
 void LaunchCheck::Add(std::span<const Execution> chunk) {
@@ -18,7 +20,7 @@ void LaunchCheck::Add(std::span<const Execution> chunk) {
     stream->last_launch_ps = std::max(stream->last_launch_ps, launched_ps_);
     if (execution.start_ps >= launched_ps_) continue;
     if (early_.count++ == 0) early_.line = execution.line;
-    early_.most_ps = std::max(early_.most_ps, launched_ps_ - execution.start_ps);
+    early_.most_ps = std::max(early_.most_ps, SaturatingSub(launched_ps_, execution.start_ps));
   }
 }
 

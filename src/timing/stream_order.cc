@@ -3,16 +3,9 @@
 #include <algorithm>
 #include <span>
 
+#include "saturate.h"
+
 namespace xplane_time {
-namespace {
-
-int64_t LengthPs(int64_t from_ps, int64_t to_ps) {
-  int64_t length_ps = 0;
-  return __builtin_sub_overflow(to_ps, from_ps, &length_ps) ? std::numeric_limits<int64_t>::max()
-                                                            : length_ps;
-}
-
-}  // namespace
 
 StreamOrder::Line& StreamOrder::FindLine(uint32_t line) {
   const auto [found, is_new] = place_of_line_.try_emplace(line, lines_.size());
@@ -39,7 +32,7 @@ void StreamOrder::AddOverlapping(const Execution& execution, Line* line) {
   Open* only = nullptr;
   for (Open& open : std::span(line->open).first(kept)) {
     const bool is_of_one_launch = launch != 0 && open.launch == launch;
-    if (open.end_ps - execution.start_ps > kSmallOverlapPs && !is_of_one_launch) {
+    if (SaturatingSub(open.end_ps, execution.start_ps) > kSmallOverlapPs && !is_of_one_launch) {
       if (open.later++ == 0) open.first_later_ps = execution.start_ps;
       only = &open;
     }
@@ -72,7 +65,8 @@ void StreamOrder::Retire(const Open& open) {
 
 bool StreamOrder::IsFarBeyond(int64_t end_ps, const Interval& others) {
   if (others.end_ps <= others.start_ps || end_ps <= others.end_ps) return false;
-  return LengthPs(others.end_ps, end_ps) / kFarBeyond >= LengthPs(others.start_ps, others.end_ps);
+  return SaturatingSub(end_ps, others.end_ps) / kFarBeyond >=
+         SaturatingSub(others.end_ps, others.start_ps);
 }
 
 std::vector<StreamOrder::Found> StreamOrder::Finish(const MedianFunction& median) {
