@@ -51,7 +51,7 @@ int Rank(const DiagnosticRow& row) {
   return row.code.starts_with("left_out_by_") ? 2 : 1;
 }
 
-std::string DiagnosticText(const DiagnosticRow& row) {
+std::string DiagnosticText(const DiagnosticRow& row, size_t placed_width = kPlacedWidth) {
   std::string text = std::to_string(row.count) + "x " + Printable(row.message);
   if (row.plane.empty() && row.line.empty()) return text;
   std::string place = row.count > 1 ? " (first: " : " (";
@@ -63,7 +63,7 @@ std::string DiagnosticText(const DiagnosticRow& row) {
   if (row.event) place.append(", event ").append(std::to_string(*row.event));
   place.append(")");
   // The place gives way to the message: JSON has it too.
-  return DisplayWidth(text) + DisplayWidth(place) <= kPlacedWidth ? text + place : text;
+  return DisplayWidth(text) + DisplayWidth(place) <= placed_width ? text + place : text;
 }
 
 // The headers of `view`, each once, as names.
@@ -162,13 +162,15 @@ std::vector<ViewLine> CompletenessLines(const Report& report, const OutputOption
   }
   if (findings.empty()) {
     const uint64_t launches = report.launches_compared;
-    return {{launches > 0 ? absl::StrCat("complete: ", Counted(launches, "launch"),
-                                         launches > 1 ? "es of kernels, each with its execution"
-                                                      : " of a kernel, with its execution",
-                                         "; the profiler reported no loss")
-                          : "no sign of loss; the trace has no launches of kernels to compare "
-                            "executions with",
-             Tone::kDim, ViewLine::kItem}};
+    std::string text =
+        launches == 0
+            ? "no sign of loss; the trace has no launches of kernels to compare executions with"
+        : launches == 1
+            ? "complete: 1 launch of a kernel, with its execution; the profiler reported no loss"
+            : absl::StrCat("complete: ", launches,
+                           " launches of kernels, each with its execution; ",
+                           "the profiler reported no loss");
+    return {{std::move(text), Tone::kDim, ViewLine::kItem}};
   }
   std::ranges::stable_sort(findings, {}, [](const DiagnosticRow* row) { return Rank(*row); });
   const bool shortens = options.format == Format::kTable && !options.wide;
@@ -178,7 +180,7 @@ std::vector<ViewLine> CompletenessLines(const Report& report, const OutputOption
     const size_t count = ++shown[row->code];
     if (count > kMaxOfCode) continue;
     const bool is_error = row->severity == "error";
-    std::string text = DiagnosticText(*row);
+    std::string text = DiagnosticText(*row, kFindingWidth);
     if (shortens && !is_error) {
       text = ShortenWords(text, kFindingWidth, options.unicode ? "…" : "...");
     }

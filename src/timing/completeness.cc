@@ -348,15 +348,12 @@ void AddCounters(const Trace& trace, const DevicePlane& device, Diagnostics* dia
     if (RulesOf(device.kind).role(trace.lines[line].name) != LineRole::kCounter) continue;
     uint64_t samples = 0;
     Diagnostics unusual;
-    VisitEvents(trace, line, {}, &unusual,
-                [&](const EventBatch& batch) {
-                  for (const uint32_t entry : batch.metadata) {
-                    samples += entry == kNoMetadata || is_counter[entry] != 0 ? 1 : 0;
-                  }
-                  return absl::OkStatus();
-                },
-                {.metadata = is_counter})
-        .IgnoreError();
+    VisitEvents(trace, line, {}, &unusual, [&](const EventBatch& batch) {
+      for (const uint32_t entry : batch.metadata) {
+        samples += entry == kNoMetadata || is_counter[entry] != 0 ? 1 : 0;
+      }
+      return absl::OkStatus();
+    }).IgnoreError();
     diagnostics->Count(DiagnosticCode::kCountersNotRead, {.plane = device.plane, .line = line},
                        samples);
   }

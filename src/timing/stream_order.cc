@@ -48,10 +48,7 @@ void StreamOrder::AddOverlapping(const Execution& execution, Line* line) {
 }
 
 void StreamOrder::Retire(const Open& open) {
-  if (open.later == 0) {
-    ordinary_end_ps_ = std::max(ordinary_end_ps_, open.end_ps);
-    return;
-  }
+  if (open.later == 0) return AddOrdinary(open);
   Overruns& overruns = overruns_[open.key];
   const int64_t length_ps = open.end_ps - open.start_ps;
   if (overruns.count == 0 || length_ps > overruns.longest.end_ps - overruns.longest.start_ps) {
@@ -90,7 +87,10 @@ std::vector<StreamOrder::Found> StreamOrder::Finish(const MedianFunction& median
     const int64_t length_ps = last.end_ps - last.start_ps;
     if (IsFarBeyond(last.end_ps, others)) {
       const Median usual = median(last.key, 1);
-      if (usual.duration_ps.has_value() && lasts_many_times(length_ps, *usual.duration_ps)) {
+      const bool is_long = usual.duration_ps.has_value()
+                               ? lasts_many_times(length_ps, *usual.duration_ps)
+                               : usual.is_known && IsFarLonger(length_ps);
+      if (is_long) {
         found.push_back({.key = last.key,
                          .count = 1,
                          .start_ps = last.start_ps,
@@ -100,15 +100,18 @@ std::vector<StreamOrder::Found> StreamOrder::Finish(const MedianFunction& median
         continue;
       }
     }
-    ordinary_end_ps_ = std::max(ordinary_end_ps_, last.end_ps);
+    AddOrdinary(last);
   }
   const Interval others = {first_start_ps_, ordinary_end_ps_};
   const auto is_impossible = [&](const Key& key, const Overruns& overruns) {
     const Median usual = median(key, overruns.count);
     if (!usual.is_known) return true;  // decides nothing
-    return usual.duration_ps.has_value()
-               ? lasts_many_times(overruns.shortest_ps, *usual.duration_ps)
-               : overruns.count == 1 && IsFarBeyond(overruns.longest.end_ps, others);
+    if (usual.duration_ps.has_value()) {
+      return lasts_many_times(overruns.shortest_ps, *usual.duration_ps);
+    }
+    const Open& only = overruns.longest;
+    return overruns.count == 1 && IsFarLonger(only.end_ps - only.start_ps) &&
+           (only.later >= kManyLater || IsFarBeyond(only.end_ps, others));
   };
   for (auto begin = overruns_.begin(); begin != overruns_.end();) {
     const uint32_t line = begin->first.line;

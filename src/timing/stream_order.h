@@ -19,9 +19,14 @@
 //     things side by side, and nothing is said of it.
 //   - On a line in order, all that overruns is impossible.
 //
-// A kernel with fewer others is impossible if it lasts kFarBeyond times as long as all of the rest
-// of the device's time, from the first start to the last end. The same is asked of the last
-// execution of a line, which no later one contradicts (`is_last`); then the host must not have
+// A kernel with fewer others is compared with all that does not overrun on the device. It is
+// impossible if it is the only one of its kernel that overruns, lasts kFarLonger times as long as
+// the longest of kManyExecutions or more, and overlaps kManyLater executions or lasts far beyond:
+// kFarBeyond times as long as all of the rest of the device's time, from the first start to the
+// last end.
+//
+// No later execution contradicts the last one of a line. It is impossible (`is_last`) if it lasts
+// that long compared with its kernel, or with all, and far beyond the rest. The host must not have
 // recorded anything later either, which the caller looks at.
 //
 // Memory: kMaxOpen executions a line, and a few words for each kernel that overruns.
@@ -45,8 +50,8 @@ namespace xplane_time {
 class StreamOrder {
  public:
   static constexpr int64_t kSmallOverlapPs = 10'000'000;
-  static constexpr int64_t kManyTimes = 20, kFarBeyond = 10;
-  static constexpr uint64_t kFewOthers = 3;
+  static constexpr int64_t kManyTimes = 20, kFarLonger = 100, kFarBeyond = 10;
+  static constexpr uint64_t kFewOthers = 3, kManyExecutions = 20, kManyLater = 10;
 
   // The kernel of an execution on a line.
   struct Key {
@@ -61,7 +66,7 @@ class StreamOrder {
     if (lines_.empty()) first_start_ps_ = execution.start_ps;
     Line& line = execution.line == last_line_ ? *last_ : FindLine(execution.line);
     if (execution.start_ps >= line.furthest_end_ps && !line.any_overruns) {
-      ordinary_end_ps_ = std::max(ordinary_end_ps_, line.furthest_end_ps);
+      for (size_t i = 0; i < line.count; ++i) AddOrdinary(line.open[i]);
       line.count = 0;
     } else {
       AddOverlapping(execution, &line);
@@ -129,6 +134,16 @@ class StreamOrder {
   Line& FindLine(uint32_t line);
   void AddOverlapping(const Execution& execution, Line* line);
   void Retire(const Open& open);
+  // One that does not overrun.
+  void AddOrdinary(const Open& open) {
+    ++ordinary_;
+    ordinary_end_ps_ = std::max(ordinary_end_ps_, open.end_ps);
+    longest_ordinary_ps_ = std::max(longest_ordinary_ps_, open.end_ps - open.start_ps);
+  }
+  bool IsFarLonger(int64_t length_ps) const {
+    return ordinary_ >= kManyExecutions &&
+           length_ps / kFarLonger >= std::max<int64_t>(longest_ordinary_ps_, 1);
+  }
 
   const std::optional<size_t> launch_id_;
   std::deque<Line> lines_;
@@ -137,7 +152,9 @@ class StreamOrder {
   Line* last_ = nullptr;
   std::map<Key, Overruns> overruns_;
   int64_t first_start_ps_ = 0;
-  int64_t ordinary_end_ps_ = std::numeric_limits<int64_t>::min();  // of what does not overrun
+  // Of what does not overrun.
+  uint64_t ordinary_ = 0;
+  int64_t ordinary_end_ps_ = std::numeric_limits<int64_t>::min(), longest_ordinary_ps_ = 0;
   uint64_t overlaps_ = 0;
   uint32_t first_overlap_ = 0;
 };

@@ -78,7 +78,8 @@ std::set<Outcome::Row> ByDefinition(const All& all) {
     int64_t shortest = 0, longest = 0, longest_end = 0;
   };
   std::map<std::pair<uint32_t, uint32_t>, Group> groups;
-  int64_t ordinary_end = std::numeric_limits<int64_t>::min();
+  int64_t ordinary_end = std::numeric_limits<int64_t>::min(), longest_ordinary = 0;
+  uint64_t ordinary = 0;
   for (size_t i = 0; i < all.size(); ++i) {
     uint64_t later = 0;
     for (size_t j = i + 1; j < all.size(); ++j) {
@@ -88,6 +89,8 @@ std::set<Outcome::Row> ByDefinition(const All& all) {
     }
     if (later == 0) {
       ordinary_end = std::max(ordinary_end, all[i].end_ps());
+      longest_ordinary = std::max(longest_ordinary, all[i].duration_ps);
+      ++ordinary;
       continue;
     }
     Group& group = groups[{all[i].line, all[i].op}];
@@ -106,8 +109,10 @@ std::set<Outcome::Row> ByDefinition(const All& all) {
     const bool impossible =
         median.has_value()
             ? group.shortest >= StreamOrder::kManyTimes * std::max<int64_t>(*median, 1)
-            : group.count == 1 &&
-                  StreamOrder::IsFarBeyond(group.longest_end, {all[0].start_ps, ordinary_end});
+            : group.count == 1 && ordinary >= StreamOrder::kManyExecutions &&
+                  group.longest >= StreamOrder::kFarLonger * longest_ordinary &&
+                  (group.later_of_longest >= StreamOrder::kManyLater ||
+                   StreamOrder::IsFarBeyond(group.longest_end, {all[0].start_ps, ordinary_end}));
     if (!impossible) in_order.erase(key.first);
   }
   std::set<Outcome::Row> rows;
@@ -184,13 +189,19 @@ TEST(StreamOrderTest, KernelsOfOneGraphMayRunSideBySide) {
   EXPECT_EQ(Found(all).rows.size(), 1u);
 }
 
-TEST(StreamOrderTest, AKernelThatRanOnceIsImpossibleOnlyFarBeyondAllElse) {
-  All all = InOrder(100);
-  all[50].op = 77;
-  all[50].duration_ps = 5000 * kUs;
-  EXPECT_THAT(Found(all).rows, IsEmpty());
-  all[50].duration_ps = kSecond;
-  EXPECT_EQ(Found(all).rows.size(), 1u);
+TEST(StreamOrderTest, AKernelThatRanOnceIsComparedWithAll) {
+  for (const size_t at : {0u, 50u, 98u, 99u}) {
+    All all = InOrder(100);
+    all[at].op = 77;
+    all[at].duration_ps = 5000 * kUs;
+    EXPECT_THAT(Found(all).rows, IsEmpty()) << at;
+    all[at].duration_ps = 3 * kSecond;
+    EXPECT_EQ(Found(all).rows.size(), 1u) << at;
+  }
+  All few = InOrder(10);
+  few[2].op = 77;
+  few[2].duration_ps = 3 * kSecond;
+  EXPECT_THAT(Found(few).rows, IsEmpty()) << "too few to say what is usual";
 }
 
 TEST(StreamOrderTest, TinyStreams) {

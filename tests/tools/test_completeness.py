@@ -49,11 +49,12 @@ def rocm(durations, streams=("Stream #1(Kernel)",), with_host=True, kernels=4, e
     return space(*([device, host] if with_host else [device]))
 
 
-def kineto(durations, every_us=110, name="k{}"):
+def kineto(durations, every_us=110, once=()):
+    """The same of PyTorch. `once`: kernels with a name of their own."""
     events = []
     for i, duration in enumerate(durations):
         at = 1000 + i * every_us
-        events += [launch(at - 50, i + 1), kernel(at, i + 1, duration, name.format(i % 4))]
+        events += [launch(at - 50, i + 1), kernel(at, i + 1, duration, f"once{i}" if i in once else f"k{i % 4}")]
     return trace(events)
 
 
@@ -284,6 +285,14 @@ class Completeness(EndToEndTest):
                 with self.subTest(shape, name=name):
                     found = self.of(content, name=name)
                     self.assertEqual(sum(row["count"] for row in found.get(IMPOSSIBLE, [])), len(changes))
+
+    def test_impossible_durations_of_kernels_that_ran_once(self):
+        for at in (0, 100, 198, 199):
+            durations = [100] * 200
+            durations[at] = 3.4e6
+            with self.subTest(at=at):
+                [row] = self.of(kineto(durations, once=(at,)))[IMPOSSIBLE]
+                self.assertIn(f"once{at}", row["message"])
 
     def test_durations_that_can_be(self):
         usual = [100] * 200
