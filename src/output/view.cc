@@ -163,13 +163,11 @@ std::vector<ViewLine> CompletenessLines(const Report& report, const OutputOption
   if (findings.empty()) {
     const uint64_t launches = report.launches_compared;
     std::string text =
-        launches == 0
-            ? "no sign of loss; the trace has no launches of kernels to compare executions with"
+        launches == 0 ? "no sign of loss; without launches, lost executions cannot be seen"
         : launches == 1
-            ? "complete: 1 launch of a kernel, with its execution; the profiler reported no loss"
+            ? "complete: 1 launch, with its execution; the profiler reported no loss"
             : absl::StrCat("complete: ", launches,
-                           " launches of kernels, each with its execution; ",
-                           "the profiler reported no loss");
+                           " launches, each with an execution; the profiler reported no loss");
     return {{std::move(text), Tone::kDim, ViewLine::kItem}};
   }
   std::ranges::stable_sort(findings, {}, [](const DiagnosticRow* row) { return Rank(*row); });

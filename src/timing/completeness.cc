@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -72,13 +73,18 @@ class ComparedLaunches {
     only_graphs_ = any_graph && !evidence.records_captures;
   }
 
-  // Calls visit(index of its id, launch).
+  // Calls visit(index of its id, launch): once for calls of one process with an id, as a call of
+  // the runtime and the call of the driver inside of it may have.
   template <typename Visit>
   void ForEach(Visit visit) const {
+    std::optional<std::pair<size_t, uint32_t>> last;  // index and plane
     evidence_.launches.ForEach([&](size_t index, const Launch& launch) {
       if (launch.what == Launched::kOther) return;
       if (only_graphs_ && launch.what != Launched::kGraph) return;
-      if (!IsCaptured(launch)) visit(index, launch);
+      const std::pair<size_t, uint32_t> key = {index, trace_.lines[launch.line].plane};
+      if (last == key || IsCaptured(launch)) return;
+      last = key;
+      visit(index, launch);
     });
   }
 

@@ -76,12 +76,12 @@ class Completeness(EndToEndTest):
 
     def test_all_is_well(self):
         self.assertEqual(self.of(trace(calls(50))), {})
-        head = self.table(trace(calls(50))).split("\n\n")[0].replace("\n  ", " ")
-        self.assertIn("complete: 50 launches of kernels, each with its execution; the profiler reported no loss", head)
+        head = self.table(trace(calls(50))).split("\n\n")[0]
+        self.assertIn("complete: 50 launches, each with an execution; the profiler reported no loss", head)
 
     def test_without_launches_nothing_is_claimed(self):
         head = self.table(trace([kernel(10, 0)])).split("\n\n")[0]
-        self.assertIn("no sign of loss; the trace has no launches", head)
+        self.assertIn("no sign of loss; without launches, lost executions cannot be seen", head)
         self.assertNotIn("complete", head)
 
     def test_the_first_runs_are_lost(self):
@@ -143,6 +143,11 @@ class Completeness(EndToEndTest):
                  "hipLaunchKernel", "hipExtModuleLaunchKernel", "hipModuleLaunchKernel", "hipExtLaunchKernel", "urEnqueueKernelLaunch")
         events = calls(20) + [launch(1050 + 100 * i, 1000 + i, name) for i, name in enumerate(names)]
         self.assertEqual([row["count"] for row in self.of(trace(events))[LOST]], [len(names)])
+
+    def test_calls_inside_of_each_other_are_one_launch(self):
+        inner = [event("cuda_driver", HOST, HOST, 1011 + 200 * i, 2, "cuLaunchKernel", correlation=i + 1) for i in range(20)]
+        self.assertEqual([row["count"] for row in self.of(trace(calls(20, lost=(1, 4)) + inner))[LOST]], [2])
+        self.assertIn("complete: 20 launches", self.table(trace(calls(20) + inner)))
 
     def test_graphs_are_counted_apart(self):
         events = calls(20, lost=(2,)) + [launch(1060, 90, "cudaGraphLaunch"), launch(1260, 91, "cudaGraphLaunch"), kernel(1290, 91, 20)]
