@@ -12,15 +12,17 @@ void LaunchCheck::Add(std::span<const Execution> chunk) {
     stream->last_end_ps = std::max(stream->last_end_ps, execution.end_ps());
     longest_ps_ = std::max(longest_ps_, execution.duration_ps);
     const auto id = static_cast<uint64_t>(execution.numbers[launch_id_]);
-    if (id != last_id_) Find(id);
-    if (!found_) {
+    Known& launch = known_[id % kKnown];
+    if (launch.id != id) launch = Find(id);
+    if (!launch.found) {
       ++without_launch_;
       continue;
     }
-    stream->last_launch_ps = std::max(stream->last_launch_ps, launched_ps_);
-    if (execution.start_ps >= launched_ps_) continue;
+    stream->last_launch_ps = std::max(stream->last_launch_ps, launch.launched_ps);
+    if (execution.start_ps >= launch.launched_ps) continue;
     if (early_.count++ == 0) early_.line = execution.line;
-    early_.most_ps = std::max(early_.most_ps, SaturatingSub(launched_ps_, execution.start_ps));
+    early_.most_ps =
+        std::max(early_.most_ps, SaturatingSub(launch.launched_ps, execution.start_ps));
   }
 }
 
@@ -34,18 +36,15 @@ LaunchCheck::Stream* LaunchCheck::StreamOf(uint32_t line) {
   return &streams_[last_stream_];
 }
 
-void LaunchCheck::Find(uint64_t correlation_id) {
-  last_id_ = correlation_id;
-  found_ = false;
-  if (correlation_id == 0) return;
+LaunchCheck::Known LaunchCheck::Find(uint64_t correlation_id) {
   const auto launch = evidence_.launches.FindFirst(correlation_id, &place_);
-  if (!launch.has_value()) return;
-  found_ = true;
+  if (!launch.has_value()) return {.id = correlation_id};
   has_executed_[evidence_.launches.IndexOf(correlation_id, place_)] = true;
-  launched_ps_ = launch->start_ps;
-  if (launch->line == launching_line_) return;
-  launching_line_ = launch->line;
-  launching_lines_.insert(launch->line);
+  if (launch->line != launching_line_) {
+    launching_line_ = launch->line;
+    launching_lines_.insert(launch->line);
+  }
+  return {correlation_id, true, launch->start_ps};
 }
 
 }  // namespace xplane_time

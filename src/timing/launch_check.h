@@ -9,6 +9,7 @@
 // Memory: a bit for each launch of the host, and a few words for each stream.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -53,7 +54,6 @@ class LaunchCheck {
 
  private:
   Stream* StreamOf(uint32_t line);
-  void Find(uint64_t correlation_id);
 
   const gpu_runs::HostEvidence& evidence_;
   const size_t launch_id_;
@@ -67,10 +67,17 @@ class LaunchCheck {
   uint64_t without_launch_ = 0;
   Early early_;
 
-  // Of the id that was looked up last: many executions of a graph have one launch.
-  uint64_t last_id_ = 0;
-  bool found_ = false;
-  int64_t launched_ps_ = 0;
+  // Of ids that were looked up before, each in the place of its last bits: the executions of a
+  // graph have one launch, and short traces that are repeated have few.
+  struct Known {
+    uint64_t id = 0;
+    bool found = false;
+    int64_t launched_ps = 0;
+  };
+  static constexpr size_t kKnown = 1024;
+  Known Find(uint64_t correlation_id);
+
+  std::array<Known, kKnown> known_ = {};
   uint32_t launching_line_ = kNone;
   gpu_runs::LaunchTable::Place place_;
 };
