@@ -182,14 +182,13 @@ std::vector<ViewLine> CompletenessLines(const Report& report, const OutputOption
     if (shortens && !is_error) {
       text = ShortenWords(text, kFindingWidth, options.unicode ? "…" : "...");
     }
-    if (count == kMaxOfCode && of_code[row->code] > count) {
-      absl::StrAppend(&text, " (", of_code[row->code] - count,
-                      " more findings of this code: ", "--format json)");
-    }
     const Tone tone = is_error                     ? Tone::kBad
                       : row->severity == "warning" ? Tone::kWarning
                                                    : Tone::kPlain;
     lines.push_back({absl::StrCat(row->severity, ": ", text), tone, ViewLine::kItem});
+    if (count < kMaxOfCode || of_code[row->code] == count) continue;
+    lines.push_back({MoreNote(of_code[row->code] - count, "findings", "--format json"), Tone::kDim,
+                     ViewLine::kItem});
   }
   return lines;
 }

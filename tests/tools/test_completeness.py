@@ -348,7 +348,7 @@ class Completeness(EndToEndTest):
         content += space(device, warnings=[f"dropped {i} events" for i in range(40)], errors=["no memory"])
         text = run(self.write("a.xplane.pb", content), cwd=self.at).text
         head = text.split("\n\n")[0].replace("\n  ", " ")
-        for part in ("error: 1x the profiler reported an error: no memory", "dropped 0 events", "37 more findings of this code",
+        for part in ("error: 1x the profiler reported an error: no memory", "dropped 0 events", "... 37 more findings: --format json",
                      "durations are impossible", "samples of performance counters"):
             self.assertIn(part, head)
         self.assertLess(text.index("the profiler reported"), text.index("devices"))
