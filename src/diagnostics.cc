@@ -13,23 +13,27 @@ struct CodeInfo {
   std::string_view name;
   Severity severity;
   std::string_view meaning;
+  bool concerns_completeness = false;
 };
+
+constexpr bool kCompleteness = true;
 
 using enum DiagnosticCode;
 using enum Severity;
 
 constexpr CodeInfo kCodes[] = {
-    {kProducerError, "producer_error", kError, "the profiler reported an error"},
-    {kProducerWarning, "producer_warning", kWarning, "the profiler reported a warning"},
+    {kProducerError, "producer_error", kError, "the profiler reported an error", kCompleteness},
+    {kProducerWarning, "producer_warning", kWarning, "the profiler reported a warning",
+     kCompleteness},
     {kDuplicateInput, "duplicate_input", kWarning, "the same file was given twice; read once"},
     {kDuplicatePlane, "duplicate_plane", kWarning,
      "a plane is in the file twice, byte for byte; read once"},
     {kRepeatedPlaneName, "repeated_plane_name", kWarning,
      "a plane name repeats (files appended to each other); each is a device of its own"},
     {kNegativeDuration, "negative_duration", kError,
-     "events with a negative duration or count were skipped"},
-    {kTimeOverflow, "time_overflow", kError,
-     "events whose time does not fit the axis were skipped"},
+     "events with a negative duration or count were skipped", kCompleteness},
+    {kTimeOverflow, "time_overflow", kError, "events whose time does not fit the axis were skipped",
+     kCompleteness},
     {kMissingEventMetadata, "missing_event_metadata", kWarning, "events without a name"},
     {kAggregatedEvent, "aggregated_event", kInfo,
      "aggregated events: counted with their totals, without a place in time"},
@@ -38,13 +42,17 @@ constexpr CodeInfo kCodes[] = {
      "files of one folder are merged as the hosts of one run, but were recorded at other times; "
      "where they are captures, name each, as FOLDER/*"},
     {kHostLeftOut, "host_left_out", kError,
-     "a file of a run is damaged and was left out, so that this is a part of the run"},
+     "a file of a run is damaged and was left out, so that this is a part of the run",
+     kCompleteness},
     {kStatWithoutValue, "stat_without_value", kWarning, "no selected event has a stat"},
     {kIrregularJson, "irregular_json", kWarning,
      "places that are no valid JSON (bytes that are no UTF-8, control characters, NaN, a quote "
      "inside a text) were read as they were meant"},
     {kIncompleteEvent, "incomplete_event", kError,
-     "events without a name, or whose beginning or duration is no number, were skipped"},
+     "events without a name, or whose beginning or duration is no number, were skipped",
+     kCompleteness},
+    {kCountersNotRead, "counters_not_read", kInfo,
+     "samples of performance counters are in the trace and are not read", kCompleteness},
     {kIdleAccelerator, "idle_accelerator", kInfo, "accelerators that executed nothing"},
     {kLeftOutByMinDuration, "left_out_by_min_duration", kWarning,
      "executions shorter than --min-duration were left out"},
@@ -52,14 +60,30 @@ constexpr CodeInfo kCodes[] = {
      "executions past --max-events were left out"},
     {kLeftOutByFilter, "left_out_by_filter", kInfo,
      "executions that no filter matched were left out"},
+    {kLaunchWithoutExecution, "launch_without_execution", kWarning,
+     "launches have no execution in the trace: the profiler lost the records of their kernels",
+     kCompleteness},
+    {kLaunchAtEnd, "launch_at_end", kInfo,
+     "launches at the end of the trace have no execution: their kernels may run after the "
+     "recording",
+     kCompleteness},
     {kWithoutLaunch, "without_launch", kInfo,
-     "executions whose launch is not in the trace (launched before it began, mostly): in devices "
-     "and kernels, in no function"},
+     "executions whose launch is not in the trace (most were launched before it began); steps and "
+     "annotations of PyTorch do not contain them",
+     kCompleteness},
+    {kStartsBeforeLaunch, "starts_before_launch", kWarning,
+     "executions start before their own launch: the clocks of host and device disagree, and causes "
+     "of idle time and the steps of executions rest on both",
+     kCompleteness},
+    {kImpossibleDuration, "impossible_duration", kWarning,
+     "durations are impossible: times and shares of the kernel and of its device are wrong",
+     kCompleteness},
     {kTooDeepRange, "too_deep_range", kWarning,
      "annotations inside of more than 512 others: their runs have no executions"},
     {kKernelWithoutFunction, "kernel_without_function", kWarning,
      "kernels inside the span of a run name no function: their annotation was lost, and the run "
-     "may be short of them"},
+     "may be short of them",
+     kCompleteness},
     {kExecutionOutsideModule, "execution_outside_module", kInfo, "ops outside of every module run"},
     {kSuspectRun, "suspect_run", kWarning,
      "runs lack kernels that the other runs have; left out of the statistics"},
@@ -67,7 +91,8 @@ constexpr CodeInfo kCodes[] = {
     {kNoOps, "no_ops", kInfo, "module runs without ops: only their span is known"},
     {kClocksDisagree, "clocks_disagree", kWarning,
      "runs whose duration differs by more than 1 % between the profile clock and the device's own; "
-     "the device clock is used"},
+     "the device clock is used",
+     kCompleteness},
     {kMixedClocks, "mixed_clocks", kWarning,
      "functions of which only some ops carry the device clock; the profile clock is used"},
     {kNoDeviceClock, "no_device_clock", kWarning,
@@ -154,6 +179,7 @@ std::vector<Diagnostic> Diagnostics::List() const {
 std::string_view DiagnosticName(DiagnosticCode code) { return Info(code).name; }
 Severity SeverityOf(DiagnosticCode code) { return Info(code).severity; }
 std::string_view DiagnosticMeaning(DiagnosticCode code) { return Info(code).meaning; }
+bool ConcernsCompleteness(DiagnosticCode code) { return Info(code).concerns_completeness; }
 
 std::string_view SeverityName(Severity severity) {
   constexpr std::string_view kNames[] = {"info", "warning", "error"};

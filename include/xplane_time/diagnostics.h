@@ -43,13 +43,18 @@ enum class DiagnosticCode : uint8_t {
   kStatWithoutValue,      // a stat was asked for that no selected event has
   kIrregularJson,         // Kineto: no JSON, and read all the same
   kIncompleteEvent,       // Kineto: event skipped: no name, no beginning or no duration
+  kCountersNotRead,       // samples of performance counters, which no command reads
   // Selection and options.
   kIdleAccelerator,  // an accelerator plane that executed nothing
   kLeftOutByMinDuration,
   kLeftOutByMaxEvents,
   kLeftOutByFilter,
   // Timing.
-  kWithoutLaunch,           // an execution, where others are launched in ranges of host time
+  kLaunchWithoutExecution,  // a kernel was launched, and its record was lost
+  kLaunchAtEnd,             // the same at the end of the recording: the kernel may run after it
+  kWithoutLaunch,           // an execution whose launch is not in the trace
+  kStartsBeforeLaunch,      // an execution that starts before its launch: the clocks are off
+  kImpossibleDuration,      // an execution that lasts across later ones of its in-order stream
   kTooDeepRange,            // of host time
   kKernelWithoutFunction,   // inside a run's span: its annotation was lost
   kExecutionOutsideModule,  // a TPU op in no module event
@@ -121,5 +126,7 @@ std::string_view SeverityName(Severity severity);
 Severity SeverityOf(DiagnosticCode code);
 // What it means for the reader of the numbers, one sentence without the count.
 std::string_view DiagnosticMeaning(DiagnosticCode code);
+// Whether it means that records of the trace are lost, skipped, impossible or not read.
+bool ConcernsCompleteness(DiagnosticCode code);
 
 }  // namespace xplane_time

@@ -120,6 +120,7 @@ struct DiagnosticRow {
   std::string message;
   std::string plane, line;  // empty: does not apply
   std::optional<uint64_t> event, byte_offset;
+  bool is_of_completeness = false;  // ConcernsCompleteness(code)
 };
 
 struct CaptureInfo {
@@ -199,6 +200,8 @@ struct KernelRow {
   // Only of BuildReportWithRates (headroom.h): what it reaches, and the time that its device needs
   // at its peak as a part of what it took (above 1: the figures or the peak are wrong).
   std::optional<double> flops_per_s, bytes_per_s, roof_share;
+  // Executions in `count` whose duration cannot be right (kImpossibleDuration).
+  uint64_t impossible_count = 0;
 };
 
 struct SampleRow {
@@ -224,6 +227,8 @@ struct Report {
   std::vector<KernelRow> kernels;     // by device, then total, descending
   std::vector<SampleRow> samples;
   std::vector<DiagnosticRow> diagnostics;
+  // Launches of kernels and graphs that were compared with the executions; 0: the trace has none.
+  uint64_t launches_compared = 0;
 };
 
 // `reading` holds what OpenTrace counted; the report lists it too.

@@ -257,6 +257,7 @@ class Transcoder {
 
   Diagnostics* const diagnostics_;
   uint64_t events_ = 0;
+  bool any_launch_ = false;
   WireWriter bytes_;
   std::string id_text_;
   std::optional<int64_t> begin_us_;  // of all lines, without the base
@@ -377,6 +378,7 @@ Track Transcoder::MakeTrack(const Event& event) {
     line = LineOf(plane, calls ? kCalls : "", event.tid.raw);
     events_of_process = &process.events;
   }
+  any_launch_ |= group == Group::kLaunch;
   Kind& kind = kinds_.try_emplace({plane, category}, Kind{plane, category, group}).first->second;
   return {line, &kind, events_of_process};
 }
@@ -461,7 +463,7 @@ Space Transcoder::Write(const EventWalk& file, int64_t base_ns) {
     return plane.HasStat(kThreadRangeStat) || plane.HasStat(kProcessRangeStat);
   });
   for (auto& [ordinal, plane] : devices_) {
-    if (any_range) plane.StatId(kInRangesStat);
+    if (any_range || any_launch_) plane.StatId(kInRangesStat);
     planes.push_back(&plane);
   }
   planes.push_back(host_);

@@ -118,7 +118,7 @@ std::string PeopleText(const BriefReport& report, size_t shown, bool by_bytes,
                                            "headroom)"),
                               0, options));
   }
-  for (const DiagnosticLine& line : DiagnosticLines(report.diagnostics, /*or_infos=*/false)) {
+  for (const DiagnosticLine& line : DiagnosticLines(report.diagnostics, /*with_infos=*/false)) {
     if (line.severity == "error")
       absl::StrAppend(&text, "\n", Paragraph("error: " + line.text, 0, options));
   }

@@ -367,7 +367,7 @@ View DiffView(const DiffReport& report, const OutputOptions& options) {
   view.lines.push_back({Headline(report, options.unit), Tone::kBold, ViewLine::kHeading});
   for (std::string& reason : Reasons(report)) view.lines.push_back({std::move(reason)});
   if (!NothingChanged(report)) view.sections = DiffSections(report, options);
-  view.diagnostics = DiagnosticLines(report.diagnostics, /*or_infos=*/false);
+  view.diagnostics = DiagnosticLines(report.diagnostics, /*with_infos=*/false);
   for (const std::string& note : report.notes) {
     const bool table = options.format == Format::kTable;
     view.remarks.push_back(

@@ -204,7 +204,7 @@ View EnergyView(const EnergyReport& report, const OutputOptions& options) {
     const std::string of = each.device.plane.empty() ? "" : device_names.Name(each.device) + ": ";
     view.diagnostics.push_back({std::string(each.severity), of + Printable(each.message)});
   }
-  for (DiagnosticLine& line : DiagnosticLines(report.diagnostics, /*or_infos=*/false)) {
+  for (DiagnosticLine& line : DiagnosticLines(report.diagnostics, /*with_infos=*/false)) {
     view.diagnostics.push_back(std::move(line));
   }
   std::ranges::stable_sort(view.diagnostics, std::greater(), DiagnosticsTitle);  // "suspicious"

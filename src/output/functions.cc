@@ -40,7 +40,7 @@ constexpr Remark kRemarks[] = {
      [](const FunctionRow& row) -> uint64_t {
        return row.status == RowStatus::kNoOps && !row.is_range;
      }},
-    {"e", "runs without an execution: none was launched by their thread meanwhile",
+    {"e", "runs without an execution in the trace",
      [](const FunctionRow& row) { return row.empty_runs; }, true},
     {"s", "suspect runs, left out, of shares too",
      [](const FunctionRow& row) { return row.suspect_runs; }, true},
@@ -337,7 +337,7 @@ Output FunctionsOutput(const Report& report, const OutputOptions& options, bool 
       section.notes = {"none: no function name matches --id-pattern"};
     }
     return View{.sections = {std::move(section)},
-                .diagnostics = DiagnosticLines(report.diagnostics, /*or_infos=*/false)};
+                .diagnostics = DiagnosticLines(report.diagnostics, /*with_infos=*/false)};
   };
   return out;
 }

@@ -139,7 +139,7 @@ Section OpSection(const HeadroomReport& report, const OutputOptions& options) {
 View HeadroomView(const HeadroomReport& report, const OutputOptions& options) {
   const DeviceNames names(report.devices);
   View view = {.sections = {OpSection(report, options)},
-               .diagnostics = DiagnosticLines(report.diagnostics, /*or_infos=*/true)};
+               .diagnostics = DiagnosticLines(report.diagnostics, /*with_infos=*/true)};
   for (const HeadroomDevice& device : report.devices) {
     view.lines.push_back(DeviceLine(device, names, options.unit));
   }

@@ -44,6 +44,7 @@ void AddTo(const KernelRow& row, KernelRow* merged) {
   merged->program_id.reset();
   merged->flops.reset();
   merged->bytes_accessed.reset();
+  merged->impossible_count += row.impossible_count;
   merged->flops_per_s.reset();
   merged->bytes_per_s.reset();
   merged->roof_share.reset();
@@ -56,6 +57,16 @@ using KernelGrid = RowGrid<KernelRows>;
 void AddRate(const char* header, std::optional<double> KernelRow::*per_s, int drop,
              KernelGrid* grid) {
   grid->Number(header, per_s, FormatRate).Drop(drop).HideIfUnknown();
+}
+
+bool IsMarked(const KernelRow& row) { return row.impossible_count > 0; }
+
+// Explains the sign of marked rows.
+void AddLegend(const KernelRows& rows, Section* section) {
+  if (std::ranges::any_of(rows, IsMarked)) {
+    section->notes.emplace_back(
+        "note: ! executions with an impossible duration, which total, mean and share include");
+  }
 }
 
 // Kernel to category, the columns of both tables; `all` adds the others. What gives way to
@@ -89,6 +100,11 @@ void AddNumbers(const KernelRows& rows, const OutputOptions& options, bool all, 
       .Drop(3)
       .HideIf(std::all_of(rows.begin(), rows.end(),
                           [](const KernelRow& row) { return row.category == Category::kCompute; }));
+  grid->Text("note",
+             [](const KernelRow& row) {
+               return IsMarked(row) ? absl::StrCat(row.impossible_count, "!") : std::string();
+             })
+      .HideIf(std::ranges::none_of(rows, IsMarked));
 }
 
 // Nothing new where no kernel belongs to a function; stays where kernels of several have one name.
@@ -121,6 +137,7 @@ Section KernelSection(const KernelRows& rows, size_t all, const OutputOptions& o
                                             : ", share of each device's time");
     if (clock.hidden) section.title.append(", " + clock.cells[0] + " clock");
   }
+  AddLegend(rows, &section);
   section.grid = std::move(grid).Take();
   return section;
 }
@@ -160,6 +177,7 @@ Section TopKernelSection(const std::vector<KernelRow>& merged, const OutputOptio
   KernelGrid grid(rows);
   AddNumbers(rows, options, /*all=*/false, &grid);
   AddFunction(rows, &grid);
+  AddLegend(rows, &section);
   section.grid = std::move(grid).Take();
   return section;
 }
@@ -173,7 +191,7 @@ Output KernelsOutput(const Report& report, const OutputOptions& options) {
   out.result.csv = TableOf("", rows);
   out.view = [&report, rows](const OutputOptions& how) {
     return View{.sections = {KernelSection(rows, report.kernels.size(), how)},
-                .diagnostics = DiagnosticLines(report.diagnostics, /*or_infos=*/false)};
+                .diagnostics = DiagnosticLines(report.diagnostics, /*with_infos=*/false)};
   };
   return out;
 }

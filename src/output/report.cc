@@ -209,6 +209,14 @@ std::vector<ViewLine> CaptureLines(const std::vector<InputRow>& inputs, const Ca
   return lines;
 }
 
+// Those that are not among the lines on completeness.
+std::vector<DiagnosticRow> OtherDiagnostics(const std::vector<DiagnosticRow>& rows) {
+  std::vector<DiagnosticRow> others;
+  std::ranges::copy_if(rows, std::back_inserter(others),
+                       [](const DiagnosticRow& row) { return !row.is_of_completeness; });
+  return others;
+}
+
 View ReportView(const Report& report, const OutputOptions& options) {
   std::vector<KernelRow> kernels = MergeKernels(report.kernels);
   SortKernels(options.sort, &kernels);
@@ -216,12 +224,15 @@ View ReportView(const Report& report, const OutputOptions& options) {
   Budget budget;
   if (!table) budget.devices = ~size_t{0};
   if (options.top) budget.functions = budget.kernels = *options.top;
+  std::vector<ViewLine> head = CaptureLines(report.inputs, report.capture, options);
+  for (ViewLine& line : CompletenessLines(report, options)) head.push_back(std::move(line));
+  const std::vector<DiagnosticRow> others = OtherDiagnostics(report.diagnostics);
   while (true) {
-    View view = {.lines = CaptureLines(report.inputs, report.capture, options),
+    View view = {.lines = head,
                  .sections = {DeviceSection(report, options, budget.devices),
                               OverviewSection(report, options, budget.functions),
                               TopKernelSection(kernels, options, budget.kernels)},
-                 .diagnostics = DiagnosticLines(report.diagnostics, /*or_infos=*/true),
+                 .diagnostics = DiagnosticLines(others, /*with_infos=*/true),
                  .most_diagnostics = budget.diagnostics};
     if (!table || options.top) return view;
     const std::string text = TableText(view, options);
@@ -276,7 +287,7 @@ Section StatsSection(const PlaneRow& plane) {
 View PlanesView(const PlanesReport& report, const OutputOptions& options, size_t all) {
   View view = {.lines = CaptureLines(report.inputs, report.capture, options),
                .sections = {LinesSection(report, options)},
-               .diagnostics = DiagnosticLines(report.diagnostics, /*or_infos=*/false)};
+               .diagnostics = DiagnosticLines(report.diagnostics, /*with_infos=*/false)};
   NoteMore(all, report.planes.size(), "planes", kByTop, &view.sections[0].notes);
   for (const PlaneRow& plane : report.planes) {
     if (!plane.stats.empty()) view.sections.push_back(StatsSection(plane));

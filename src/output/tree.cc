@@ -133,7 +133,7 @@ Output TreeOutput(const TreeReport& report, const OutputOptions& options) {
   out.result.csv = TableOf("", shown);
   out.view = [&report](const OutputOptions& how) {
     return View{.sections = TreeSections(report, how),
-                .diagnostics = DiagnosticLines(report.diagnostics, /*or_infos=*/false)};
+                .diagnostics = DiagnosticLines(report.diagnostics, /*with_infos=*/false)};
   };
   return out;
 }

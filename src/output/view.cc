@@ -1,5 +1,6 @@
 #include "output/view.h"
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "output/results.h"
@@ -40,7 +41,8 @@ std::string DeviceNames::Name(const DeviceRef& device) const {
 
 namespace {
 
-constexpr size_t kPlacedWidth = 140;  // of a diagnostic with its place; about two lines
+constexpr size_t kFindingWidth = 300;  // of one about completeness, over its lines
+constexpr size_t kPlacedWidth = 140;   // of a diagnostic with its place; about two lines
 
 int Rank(const DiagnosticRow& row) {
   if (row.severity == "error") return 0;
@@ -49,7 +51,7 @@ int Rank(const DiagnosticRow& row) {
   return row.code.starts_with("left_out_by_") ? 2 : 1;
 }
 
-std::string DiagnosticText(const DiagnosticRow& row) {
+std::string DiagnosticText(const DiagnosticRow& row, size_t placed_width = kPlacedWidth) {
   std::string text = std::to_string(row.count) + "x " + Printable(row.message);
   if (row.plane.empty() && row.line.empty()) return text;
   std::string place = row.count > 1 ? " (first: " : " (";
@@ -61,7 +63,7 @@ std::string DiagnosticText(const DiagnosticRow& row) {
   if (row.event) place.append(", event ").append(std::to_string(*row.event));
   place.append(")");
   // The place gives way to the message: JSON has it too.
-  return DisplayWidth(text) + DisplayWidth(place) <= kPlacedWidth ? text + place : text;
+  return DisplayWidth(text) + DisplayWidth(place) <= placed_width ? text + place : text;
 }
 
 // The headers of `view`, each once, as names.
@@ -136,16 +138,57 @@ std::vector<std::string> NamesOf(std::string_view command) {
 
 }  // namespace
 
-std::vector<DiagnosticLine> DiagnosticLines(const std::vector<DiagnosticRow>& rows, bool or_infos) {
-  const bool infos = std::ranges::all_of(
-      rows, [](int rank) { return rank == 3; }, Rank);
+std::vector<DiagnosticLine> DiagnosticLines(const std::vector<DiagnosticRow>& rows,
+                                            bool with_infos) {
   std::vector<DiagnosticLine> lines;
   for (const int rank : {0, 1, 2, 3}) {
-    if (rank == 3 && !(infos && or_infos)) break;
+    if (rank == 3 && !with_infos) break;
     for (const DiagnosticRow& row : rows) {
       if (Rank(row) != rank) continue;
       lines.push_back({rank == 2 ? "note" : row.severity, DiagnosticText(row)});
     }
+  }
+  return lines;
+}
+
+std::vector<ViewLine> CompletenessLines(const Report& report, const OutputOptions& options) {
+  constexpr size_t kMaxOfCode = 3;
+  std::vector<const DiagnosticRow*> findings;
+  std::map<std::string_view, size_t> of_code;
+  for (const DiagnosticRow& row : report.diagnostics) {
+    if (!row.is_of_completeness) continue;
+    findings.push_back(&row);
+    ++of_code[row.code];
+  }
+  if (findings.empty()) {
+    const uint64_t launches = report.launches_compared;
+    std::string text =
+        launches == 0 ? "no sign of loss; without launches, lost executions cannot be seen"
+        : launches == 1
+            ? "complete: 1 launch, with its execution; the profiler reported no loss"
+            : absl::StrCat("complete: ", launches,
+                           " launches, each with an execution; the profiler reported no loss");
+    return {{std::move(text), Tone::kDim, ViewLine::kItem}};
+  }
+  std::ranges::stable_sort(findings, {}, [](const DiagnosticRow* row) { return Rank(*row); });
+  const bool shortens = options.format == Format::kTable && !options.wide;
+  std::map<std::string_view, size_t> shown;
+  std::vector<ViewLine> lines;
+  for (const DiagnosticRow* row : findings) {
+    const size_t count = ++shown[row->code];
+    if (count > kMaxOfCode) continue;
+    const bool is_error = row->severity == "error";
+    std::string text = DiagnosticText(*row, kFindingWidth);
+    if (shortens && !is_error) {
+      text = ShortenWords(text, kFindingWidth, options.unicode ? "…" : "...");
+    }
+    const Tone tone = is_error                     ? Tone::kBad
+                      : row->severity == "warning" ? Tone::kWarning
+                                                   : Tone::kPlain;
+    lines.push_back({absl::StrCat(row->severity, ": ", text), tone, ViewLine::kItem});
+    if (count < kMaxOfCode || of_code[row->code] == count) continue;
+    lines.push_back({MoreNote(of_code[row->code] - count, "findings", "--format json"), Tone::kDim,
+                     ViewLine::kItem});
   }
   return lines;
 }

@@ -87,9 +87,13 @@ bool ProgramTellsApart(const auto& rows) {
   });
 }
 
-// Errors, warnings, then what the user's options left out ("note"); infos where there is nothing
-// else and `or_infos`.
-std::vector<DiagnosticLine> DiagnosticLines(const std::vector<DiagnosticRow>& rows, bool or_infos);
+// Errors, warnings, then what the user's options left out ("note"), then infos if `with_infos`.
+std::vector<DiagnosticLine> DiagnosticLines(const std::vector<DiagnosticRow>& rows,
+                                            bool with_infos);
+// Whether the trace is complete: a line if all is well, else a line for each finding, errors and
+// warnings first. Findings of one code that are many end in a line with their number, so that
+// none hides another code.
+std::vector<ViewLine> CompletenessLines(const Report& report, const OutputOptions& options);
 // Of a line; lines of one title follow each other.
 std::string DiagnosticsTitle(const DiagnosticLine& line);
 

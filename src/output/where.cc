@@ -303,7 +303,7 @@ View WhereView(const WhereReport& report, bool steps, const OutputOptions& how) 
     if (!report.transfers.empty()) view.sections.push_back(TransferSection(report, how));
     if (!report.gaps.empty()) view.sections.push_back(GapSection(report, how));
   }
-  view.diagnostics = DiagnosticLines(report.diagnostics, /*or_infos=*/false);
+  view.diagnostics = DiagnosticLines(report.diagnostics, /*with_infos=*/false);
   return view;
 }
 

@@ -141,7 +141,7 @@ void VisitRow(const KernelRow& row, FieldSink* sink) {
                      row.scope, ClockName(row.clock), row.count, row.total_ps, row.self_ps,
                      row.mean_ps, row.median_ps, row.std_ps, row.min_ps, row.max_ps, row.share,
                      row.flops, row.bytes_accessed, row.flops_per_s, row.bytes_per_s,
-                     row.roof_share);
+                     row.roof_share, row.impossible_count);
 }
 
 void VisitRow(const EnergyDevice& row, FieldSink* sink) {

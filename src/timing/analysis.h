@@ -15,6 +15,7 @@
 #include "devices/gpu_runs/host_evidence.h"
 #include "hlo/program.h"
 #include "timing/device_meter.h"
+#include "timing/launch_check.h"
 #include "unset_allocator.h"
 
 namespace xplane_time {
@@ -97,6 +98,9 @@ struct DeviceAnalysis {
   std::vector<KernelCell> cells;
   int64_t self_ps = 0;  // of all executions
   ClockPlan clocks;
+  // Until completeness.h has made findings of them. Null: the host has no launches.
+  std::unique_ptr<LaunchCheck> launches;
+  std::vector<DeviceMeter::Impossible> impossible;
   // Only where they were asked for.
   Executions executions;
   Completions completions;
@@ -110,6 +114,7 @@ struct Analysis {
   std::vector<DeviceAnalysis> devices;
   std::vector<FunctionRow> without_executions;  // on any device
   gpu_runs::PartExtents host_extents;           // of host lines that were read
+  uint64_t launches_compared = 0;               // with executions
   Diagnostics diagnostics;
 };
 

@@ -25,6 +25,7 @@
 #include "sort_parts.h"
 #include "status.h"
 #include "timing/analysis.h"
+#include "timing/completeness.h"
 #include "timing/execution_stream.h"
 #include "timing/range_runs.h"
 #include "xplane_time/normalize.h"
@@ -102,10 +103,12 @@ class PlaneAnalyzer {
   struct Device {
     std::unique_ptr<RunSplitter> splitter;
     std::unique_ptr<DeviceMeter> meter;
+    std::unique_ptr<LaunchCheck> launches;      // null: the host's are not read, or there are none
     std::unique_ptr<RangeRuns> ranges;          // null: of a host without any
     std::unique_ptr<ExecutionWatcher> watcher;  // null: none
 
     void Measure(std::span<const Execution> rows) {
+      if (launches != nullptr) launches->Add(rows);
       if (ranges == nullptr) return meter->Add(rows);
       ranges->Add(rows);
       meter->Add(rows, ranges->in_function());
@@ -148,6 +151,12 @@ class PlaneAnalyzer {
   absl::Status StartMeasuring(Device* device) {
     device->meter =
         std::make_unique<DeviceMeter>(plane_, tables_, stream_.modules(), meter_settings_);
+    if (rules_.launch_id.has_value() && request_.evidence->IsAskedFor(plane_)) {
+      // Who needs the evidence reports its errors.
+      if (const auto evidence = evidence_(); evidence.ok() && !(*evidence)->launches.empty()) {
+        device->launches = std::make_unique<LaunchCheck>(**evidence, *rules_.launch_id);
+      }
+    }
     if (HasRanges()) {
       ASSIGN_OR_RETURN(const gpu_runs::HostEvidence* const evidence, evidence_());
       device->ranges = std::make_unique<RangeRuns>(request_.trace, *evidence, rules_, *tables_,
@@ -319,6 +328,8 @@ class PlaneAnalyzer {
     analysis.row.device.ordinal = ordinal;
     analysis.self_ps = meter.self_ps;
     analysis.cells = std::move(meter.cells);
+    analysis.impossible = std::move(meter.impossible);
+    analysis.launches = std::move(device->launches);
     analysis.ran = std::move(meter.ran);
     if (device->watcher != nullptr) device->watcher->Finish();
     analysis.watch_clock = watch_clock_;
@@ -401,7 +412,6 @@ class PlaneAnalyzer {
 
   // By function, each range that counts.
   void AddRanges(const RangeRuns& found, DeviceAnalysis* device) {
-    diagnostics_->Count(DiagnosticCode::kWithoutLaunch, Here(), found.without_launch());
     diagnostics_->Count(DiagnosticCode::kTooDeepRange, Here(), found.ranges().too_deep());
     const std::span<const gpu_runs::HostRanges::Range> ranges = found.ranges().ranges();
     std::vector<std::vector<uint32_t>> of_name(found.ranges().names().size());
@@ -513,7 +523,7 @@ bool Empty(const DeviceAnalysis& device) {
 }
 
 absl::Status NothingExecuted(const Trace& trace, const Selection& selection,
-                             const Diagnostics& diagnostics) {
+                             const ReportOptions& options, const Diagnostics& diagnostics) {
   if (const uint64_t shorter = diagnostics.count(DiagnosticCode::kLeftOutByMinDuration);
       shorter > 0) {
     return FailedPrecondition(trace.files[0].path, ": all ", shorter,
@@ -525,14 +535,17 @@ absl::Status NothingExecuted(const Trace& trace, const Selection& selection,
   for (const DiagnosticRow& row : DescribeDiagnostics(trace, diagnostics)) {
     if (row.severity == "error") Append(&skipped, "; ", row.count, " x ", row.message);
   }
+  const std::string lost = DescribeLostLaunches(trace, options.threads);
   const bool is_host_alone = std::ranges::all_of(
       FindDevicePlanes(trace), [](const DevicePlane& each) { return RulesOf(each.kind).is_host; });
   return FailedPrecondition(
       trace.files[0].path, ": ", asked, " executed nothing; there are: ", ListPlanes(trace),
-      skipped,
-      is_host_alone ? "; was the device profiled, too? What a host did, xplane-time events lists "
-                      "with --device cpu"
-                    : "; choose with --device, or --device all");
+      skipped, lost.empty() ? "" : "; " + lost,
+      !is_host_alone ? "; choose with --device, or --device all"
+      : lost.empty()
+          ? "; was the device profiled, too? What a host did, xplane-time events lists "
+            "with --device cpu"
+          : "; record it again; xplane-time events lists the launches with --device cpu");
 }
 
 // Saved captures count from their host's own start: what to add to put the hosts of a
@@ -678,7 +691,7 @@ absl::StatusOr<Analysis> AnalyzeWith(const Trace& trace, const ReportOptions& op
   if (damaged.First().ok()) RETURN_IF_ERROR(CheckOrdinals(trace, selection, ordinals));
   if (std::all_of(analysis.devices.begin(), analysis.devices.end(), Empty)) {
     RETURN_IF_ERROR(damaged.First());
-    return NothingExecuted(trace, selection, analysis.diagnostics);
+    return NothingExecuted(trace, selection, options, analysis.diagnostics);
   }
   WithoutExecutions without(trace, &evidence);
   for (const DeviceAnalysis& device : analysis.devices) {
@@ -686,6 +699,7 @@ absl::StatusOr<Analysis> AnalyzeWith(const Trace& trace, const ReportOptions& op
     if (!Empty(device)) continue;
     analysis.diagnostics.Count(DiagnosticCode::kIdleAccelerator, {.plane = device.plane.plane});
   }
+  AddCompleteness(trace, selection, options, &analysis);
   if (!analysis.filters.any_op()) analysis.without_executions = without.Rows(analysis.filters);
   return analysis;
 }

@@ -38,6 +38,47 @@ RunContents::Counts CountsOf(std::vector<uint32_t> symbols) {
   return counts;
 }
 
+// Durations of kernels by name, whatever their program; sorted when they are first asked for.
+class UsualDurations {
+ public:
+  UsualDurations(const ExecutionTables& tables, std::span<const KernelCell> cells)
+      : tables_(tables), cells_(cells) {}
+
+  // The median of the kernel of this op without its `count` longest; nothing if too few are left.
+  std::optional<int64_t> MedianOfOthers(uint32_t op, uint64_t count) {
+    const std::vector<DurationCount>& upto = SortedOf(tables_.ops[op].kernel);
+    const uint64_t total = upto.empty() ? 0 : upto.back().count;
+    if (total < count + StreamOrder::kFewOthers) return std::nullopt;
+    const uint64_t rank = (total - count - 1) / 2;
+    return std::ranges::upper_bound(upto, rank, {}, &DurationCount::count)->value;
+  }
+
+ private:
+  // With how many are as long or shorter.
+  const std::vector<DurationCount>& SortedOf(const std::string& kernel) {
+    if (cells_of_.empty()) {
+      for (const KernelCell& cell : cells_) {
+        cells_of_[tables_.ops[cell.op].kernel].push_back(&cell);
+      }
+    }
+    const auto [found, is_new] = sorted_.try_emplace(kernel);
+    std::vector<DurationCount>& sorted = found->second;
+    if (!is_new) return sorted;
+    for (const KernelCell* cell : cells_of_[kernel]) {
+      const std::vector<DurationCount> own = cell->durations.Sorted();
+      sorted.insert(sorted.end(), own.begin(), own.end());
+    }
+    std::ranges::sort(sorted, {}, &DurationCount::value);
+    for (size_t i = 1; i < sorted.size(); ++i) sorted[i].count += sorted[i - 1].count;
+    return sorted;
+  }
+
+  const ExecutionTables& tables_;
+  const std::span<const KernelCell> cells_;
+  absl::flat_hash_map<std::string_view, std::vector<const KernelCell*>> cells_of_;
+  std::map<std::string_view, std::vector<DurationCount>> sorted_;
+};
+
 }  // namespace
 
 double CountedMedian(std::span<const DurationCount> sorted, uint64_t count) {
@@ -203,7 +244,8 @@ DeviceMeter::DeviceMeter(const DevicePlane& plane, std::shared_ptr<const Executi
       rules_(RulesOf(plane.kind)),
       tables_(std::move(tables)),
       modules_(modules),
-      settings_(settings) {
+      settings_(settings),
+      stream_order_(rules_.launch_id) {
   runs.reserve(modules_.size());
 }
 
@@ -266,14 +308,10 @@ void DeviceMeter::AddOnProfileClock(Chunk chunk) {
   if (!totals.first_ps.has_value()) totals.first_ps = chunk[0].start_ps;
 }
 
-// Streams are in order by themselves: an overlap is worth a note.
+// Streams execute one thing after the other: an overlap is worth a note.
 void DeviceMeter::WatchStreams(Chunk chunk) {
   for (const Execution& each : chunk) {
-    int64_t& end_of_line = end_of_line_.try_emplace(each.line, each.start_ps).first->second;
-    if (each.start_ps < end_of_line && overlaps_++ == 0) {
-      first_overlap_ = {.plane = plane_.plane, .line = each.line};
-    }
-    end_of_line = std::max(end_of_line, each.end_ps());
+    stream_order_.Add(each);
     if (each.program == kNone && !tables_->programs.empty() &&
         tables_->ops[each.op].category != Category::kCopy) {
       lost.push_back({each.start_ps, each.line});
@@ -498,6 +536,21 @@ void DeviceMeter::KeepIntervals(Chunk chunk) {
   }
 }
 
+void DeviceMeter::FinishStreams(Diagnostics* diagnostics) {
+  UsualDurations usual(*tables_, cells);
+  const auto median = [&](const StreamOrder::Key& key, uint64_t count) -> StreamOrder::Median {
+    const auto own = cell_of_.find(std::pair(key.op, key.program));
+    if (own == cell_of_.end() || !cells[own->second].wanted) return {.is_known = false};
+    return {.duration_ps = usual.MedianOfOthers(key.op, count)};
+  };
+  for (const StreamOrder::Found& found : stream_order_.Finish(median)) {
+    impossible.push_back({found, cell_of_.at(std::pair(found.key.op, found.key.program))});
+  }
+  diagnostics->Count(DiagnosticCode::kOverlapInStream,
+                     {.plane = plane_.plane, .line = stream_order_.first_overlap()},
+                     stream_order_.overlaps());
+}
+
 void DeviceMeter::Finish(const Completions& completions, Diagnostics* diagnostics) {
   const auto cover = [&](uint64_t tag, int64_t children_ps) { Cover(tag, children_ps); };
   for (auto& [line, open] : timelines_) {
@@ -536,7 +589,7 @@ void DeviceMeter::Finish(const Completions& completions, Diagnostics* diagnostic
   }
   totals.busy_ps = busy_.length_ps();
   const Location where = {.plane = plane_.plane};
-  diagnostics->Count(DiagnosticCode::kOverlapInStream, first_overlap_, overlaps_);
+  if (rules_.line_order == LineOrder::kQueued) FinishStreams(diagnostics);
   diagnostics->Count(DiagnosticCode::kLeftOutByFilter, where, left_out_);
   diagnostics->Count(DiagnosticCode::kAsynchronousBody, where, asynchronous);
   diagnostics->Count(DiagnosticCode::kRoundedDurations, where, kept_bits_ == 0 ? 0 : cells.size());

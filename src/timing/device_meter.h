@@ -26,6 +26,7 @@
 #include "scratch.h"
 #include "stats/quantile_sketch.h"
 #include "timing/filters.h"
+#include "timing/stream_order.h"
 
 namespace xplane_time {
 
@@ -294,6 +295,7 @@ struct KernelCell {
   // Copies: what those moved together that tell it, and how many these are.
   int64_t copied_bytes = 0;
   uint64_t copies_told = 0;
+  uint64_t impossible = 0;  // executions whose duration cannot be right (timing/completeness.h)
   DurationCounts durations;
 };
 
@@ -338,6 +340,12 @@ class DeviceMeter {
     uint32_t line;
   };
   ScratchVector<Lost> lost;
+  // Of a kind whose lines are queues: durations that cannot be right, with their cells.
+  struct Impossible {
+    StreamOrder::Found found;
+    uint32_t cell;
+  };
+  std::vector<Impossible> impossible;
 
  private:
   struct TimelineKey {
@@ -379,6 +387,7 @@ class DeviceMeter {
   void NestTolerantly(Chunk chunk);
   void KeepIntervals(Chunk chunk);
   bool CloseIfOver(int64_t time_ps, Timeline* timeline);
+  void FinishStreams(Diagnostics* diagnostics);
   // What is inside an execution is not its own time.
   void Cover(uint64_t tag, int64_t children_ps) {
     if (const uint64_t pending = tag >> 32; pending != 0) {
@@ -403,9 +412,7 @@ class DeviceMeter {
   const MeterSettings& settings_;
 
   UnionLength busy_;
-  absl::flat_hash_map<uint32_t, int64_t> end_of_line_;
-  uint64_t overlaps_ = 0;
-  Location first_overlap_;
+  StreamOrder stream_order_;
 
   // By op, as ops appear.
   std::vector<uint8_t> op_wanted_;

@@ -35,10 +35,7 @@ void RangeRuns::Add(std::span<const Execution> chunk) {
   for (const Execution& execution : chunk) {
     const std::vector<uint32_t>* const ranges = launch_ranges_.Of(execution.numbers[launch_id_]);
     if (filters_.any_function()) in_function_.push_back(AnyWanted(ranges) ? 1 : 0);
-    if (ranges == nullptr) {
-      ++without_launch_;
-      continue;
-    }
+    if (ranges == nullptr) continue;
     const bool wanted = Wants(execution.op);
     for (const uint32_t range : *ranges) {
       OneRun& run = runs_[range];

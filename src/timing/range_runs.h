@@ -35,7 +35,6 @@ class RangeRuns {
   // By range.
   std::span<const OneRun> runs() const { return runs_; }
   const gpu_runs::HostRanges& ranges() const { return evidence_.ranges; }
-  uint64_t without_launch() const { return without_launch_; }
 
  private:
   bool Wants(uint32_t op);
@@ -50,7 +49,6 @@ class RangeRuns {
   std::vector<OneRun> runs_;
   std::vector<uint8_t> op_wanted_, name_wanted_;
   std::vector<uint8_t> in_function_;
-  uint64_t without_launch_ = 0;
 };
 
 }  // namespace xplane_time

@@ -208,6 +208,7 @@ std::vector<DiagnosticRow> DescribeDiagnostics(const Trace& trace, const Diagnos
     row.severity = SeverityName(SeverityOf(found.code));
     row.count = found.count;
     row.message = DiagnosticMeaning(found.code);
+    row.is_of_completeness = ConcernsCompleteness(found.code);
     if (!found.text.empty()) absl::StrAppend(&row.message, ": ", found.text);
     const Location& at = found.first;
     if (at.plane != Location::kNowhere) row.plane = trace.planes[at.plane].name;
@@ -293,6 +294,7 @@ Report ReportOf(const Trace& trace, const ReportOptions& options, Analysis* anal
   }
   if (options.samples) report.samples = SampleRows(*analysis, options);
   report.diagnostics = DescribeDiagnostics(trace, analysis->diagnostics);
+  report.launches_compared = analysis->launches_compared;
   return report;
 }
 

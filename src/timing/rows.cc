@@ -529,6 +529,7 @@ KernelRow MakeKernelRow(const DeviceAnalysis& device, const Cells& cells) {
   for (const KernelCell* cell : cells) {
     const OpInfo& op = tables.ops[cell->op];
     row.count += cell->count;
+    row.impossible_count += cell->impossible;
     row.total_ps = SaturatingAdd(row.total_ps, cell->total_ps);
     AddKnown(&row.self_ps, cell->self_ps, 1);
     AddKnown(&row.flops, op.flops, cell->count);

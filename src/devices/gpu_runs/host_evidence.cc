@@ -5,9 +5,11 @@
 #include <span>
 
 #include "devices/device_kind.h"
+#include "devices/gpu_runs/host_calls.h"
 #include "parallel.h"
 #include "sort_parts.h"
 #include "status.h"
+#include "xplane_time/normalize.h"
 #include "xplane_time/read.h"
 
 namespace xplane_time::gpu_runs {
@@ -46,6 +48,8 @@ struct Wanted {
     std::string_view function = {}, module = {};  // no function: it is none
   };
   std::vector<RangeEntry> ranges;  // empty: none is
+  std::vector<HostCall> calls;     // by entry
+  bool records_captures = false;
 };
 
 // Parts of a host's line.
@@ -66,9 +70,29 @@ struct PartEvidence {
     Interval interval;
   };
   std::vector<Range> ranges;
+  // Where captures of streams begin (1) and end (-1).
+  struct CaptureMark {
+    int64_t time_ps;
+    int step;
+  };
+  std::vector<CaptureMark> capture_marks;
+  int64_t last_synchronization_ps = kNoTimePs, last_end_ps = kNoTimePs;
   std::vector<Interval> extents;  // by part
   bool any_of_host = false;
 };
+
+void AddCall(HostCall call, const Interval& interval, PartEvidence* found) {
+  if (call == HostCall::kBeginCapture) found->capture_marks.push_back({interval.start_ps, 1});
+  if (call == HostCall::kEndCapture) found->capture_marks.push_back({interval.end_ps, -1});
+  if (call == HostCall::kSynchronizeDevice) {
+    found->last_synchronization_ps = std::max(found->last_synchronization_ps, interval.start_ps);
+  }
+}
+
+Launched WhatOf(HostCall call) {
+  if (call == HostCall::kLaunchKernel) return Launched::kKernel;
+  return call == HostCall::kLaunchGraph ? Launched::kGraph : Launched::kOther;
+}
 
 void AddSteps(const EventBatch& batch, std::vector<HostEvidence::Step>* steps) {
   for (size_t row = 0; row < batch.size(); ++row) {
@@ -109,7 +133,10 @@ void AddBatch(const Trace& trace, const HostParts& host, const EventBatch& batch
       if (!name.empty() && !found->outer.contains(name)) found->inner[name].push_back(execution);
     }
     const uint64_t id = any_id ? batch.Stat(kCorrelationId, row).bits : 0;
-    if (id != 0) found->launches.Add(id, {start_ps, line.timeline});
+    const HostCall call = wanted.calls[metadata];
+    if (call > HostCall::kLaunchGraph) AddCall(call, execution.interval, found);
+    found->last_end_ps = std::max(found->last_end_ps, execution.interval.end_ps);
+    if (id != 0) found->launches.Add(id, {start_ps, line.timeline, WhatOf(call)});
     // With a correlation id it is a launch for another device.
     found->any_of_host |=
         wanted.of_host[metadata] != 0 ||
@@ -170,7 +197,39 @@ std::vector<Wanted::RangeEntry> RangeEntries(const Plane& plane) {
   return ranges;
 }
 
-std::shared_ptr<const Wanted> WantedOn(const Plane& plane) {
+// The names on the GPUs of a host.
+using DeviceNames = absl::flat_hash_set<std::string_view>;
+DeviceNames NamesOnDevices(const Trace& trace, const Plane& own) {
+  DeviceNames names;
+  for (const DevicePlane& device : FindDevicePlanes(trace)) {
+    const Plane& plane = trace.planes[device.plane];
+    const bool is_own = plane.file == own.file && plane.host == own.host;
+    if (!is_own || device.kind != DeviceKind::kGpu) continue;
+    for (const EventMetadata& entry : plane.event_metadata.entries) {
+      names.insert(entry.name);
+      names.insert(entry.shown_name());
+    }
+  }
+  return names;
+}
+
+// PyTorch's categories: there launches have the names of calls, and captures are recorded.
+bool HasCategories(const Plane& plane) { return HasStat(plane, "category"); }
+
+// By entry of a host's plane. The launch of a kernel may have its name: one that the devices know,
+// if they executed anything.
+std::vector<HostCall> CallsOn(const Plane& plane, const DeviceNames& on_devices) {
+  const bool by_kernel = !HasCategories(plane) && HasStat(plane, "correlation_id");
+  std::vector<HostCall> calls;
+  for (const EventMetadata& entry : plane.event_metadata.entries) {
+    HostCall& call = calls.emplace_back(ClassifyHostCall(entry.name));
+    if (call != HostCall::kOther || !by_kernel || !MayNameKernel(entry.name)) continue;
+    if (on_devices.empty() || on_devices.contains(entry.name)) call = HostCall::kLaunchKernel;
+  }
+  return calls;
+}
+
+std::shared_ptr<const Wanted> WantedOn(const Plane& plane, const DeviceNames& on_devices) {
   std::optional<int64_t> ignored;
   const KindRules* kind = FindKindOfPlane(plane.name, &ignored);
   auto wanted = std::make_shared<Wanted>();
@@ -180,11 +239,15 @@ std::shared_ptr<const Wanted> WantedOn(const Plane& plane) {
   wanted->ranges = RangeEntries(plane);
   wanted->of_host.resize(wanted->entries.size());
   if (executes) wanted->of_host = EntriesWorthReading(plane, *kind);
+  wanted->calls = CallsOn(plane, on_devices);
+  const auto is_capture = [](HostCall call) { return call == HostCall::kBeginCapture; };
+  wanted->records_captures = HasCategories(plane) || std::ranges::any_of(wanted->calls, is_capture);
   for (size_t i = 0; i < wanted->entries.size(); ++i) {
     const bool is_execution = plane.event_metadata.entries[i].name.ends_with(kModuleSuffix);
     wanted->is_execution.push_back(is_execution ? 1 : 0);
     const bool is_range = !wanted->ranges.empty() && !wanted->ranges[i].function.empty();
-    if (is_execution || is_range || wanted->of_host[i] != 0) wanted->entries[i] = 1;
+    const bool is_call = wanted->calls[i] > HostCall::kLaunchGraph;
+    if (is_execution || is_range || is_call || wanted->of_host[i] != 0) wanted->entries[i] = 1;
   }
   return wanted;
 }
@@ -192,11 +255,12 @@ std::shared_ptr<const Wanted> WantedOn(const Plane& plane) {
 // Parts that are read one after the other.
 std::vector<HostParts> PartsOfHost(const Trace& trace, const Plane& own) {
   constexpr uint64_t kEnoughBytes = uint64_t{1} << 20;
+  const DeviceNames on_devices = NamesOnDevices(trace, own);
   std::vector<HostParts> host_parts;
   for (const Plane& plane : trace.planes) {
     if (plane.file != own.file || plane.host != own.host) continue;
     if (!plane.name.starts_with("/host:")) continue;
-    const std::shared_ptr<const Wanted> wanted = WantedOn(plane);
+    const std::shared_ptr<const Wanted> wanted = WantedOn(plane, on_devices);
     for (uint32_t i = plane.first_line; i < plane.first_line + plane.line_count; ++i) {
       const std::span<const LinePart> parts = trace.lines[i].parts;
       size_t first = 0;
@@ -263,6 +327,10 @@ void AddRanges(const Trace& trace, const HostParts& host,
 void MoveInto(const Trace& trace, const HostParts& host, PartEvidence* part,
               HostEvidence* evidence) {
   evidence->launches.AddAll(std::exchange(part->launches, {}));
+  evidence->records_captures |= host.wanted->records_captures;
+  evidence->last_synchronization_ps =
+      std::max(evidence->last_synchronization_ps, part->last_synchronization_ps);
+  evidence->last_end_ps = std::max(evidence->last_end_ps, part->last_end_ps);
   AddRanges(trace, host, std::exchange(part->ranges, {}), evidence);
   evidence->marked_steps.insert(evidence->marked_steps.end(), part->steps.begin(),
                                 part->steps.end());
@@ -270,6 +338,33 @@ void MoveInto(const Trace& trace, const HostParts& host, PartEvidence* part,
   for (size_t k = 0; k < part->extents.size(); ++k) {
     evidence->extents[&host.parts[k]] = part->extents[k];
   }
+}
+
+// From the marks of each plane, in any order. A capture that begins before the trace, or ends after
+// it, has no mark there.
+std::vector<HostEvidence::Capture> CapturesIn(const Trace& trace, std::span<const HostParts> hosts,
+                                              std::span<const PartEvidence> found) {
+  std::map<uint32_t, std::vector<PartEvidence::CaptureMark>> marks;  // by plane
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    if (found[i].capture_marks.empty()) continue;
+    auto& own = marks[trace.lines[hosts[i].line].plane];
+    own.insert(own.end(), found[i].capture_marks.begin(), found[i].capture_marks.end());
+  }
+  std::vector<HostEvidence::Capture> captures;
+  for (auto& [plane, own] : marks) {
+    std::ranges::stable_sort(own, {}, &PartEvidence::CaptureMark::time_ps);
+    int open = 0, fewest = 0;
+    for (const auto& mark : own) fewest = std::min(fewest, open += mark.step);
+    open = -fewest;  // at the beginning of the trace
+    int64_t begin_ps = -kAxisLimitPs;
+    for (const auto& mark : own) {
+      if (open == 0) begin_ps = mark.time_ps;
+      open += mark.step;
+      if (open == 0) captures.push_back({plane, {begin_ps, mark.time_ps}});
+    }
+    if (open > 0) captures.push_back({plane, {begin_ps, kAxisLimitPs}});
+  }
+  return captures;
 }
 
 absl::StatusOr<HostEvidence> Collect(const Trace& trace, const Plane& own, int threads) {
@@ -286,6 +381,7 @@ absl::StatusOr<HostEvidence> Collect(const Trace& trace, const Plane& own, int t
     RETURN_IF_ERROR(each);
   }
   evidence.executions = ExecutionsIn(found);
+  evidence.captures = CapturesIn(trace, parts, found);
   evidence.launches.Finish();
   evidence.ranges.Order();
   return evidence;
@@ -337,14 +433,14 @@ template <typename Id>
 std::optional<Launch> LaunchList<Id>::FindOnly(Id id, size_t* place) const {
   const Entry* const entry = At(id, place);
   if (entry == nullptr || (entry->line & kShared) != 0) return std::nullopt;
-  return Launch{entry->start_ps, entry->line};
+  return entry->launch();
 }
 
 template <typename Id>
 std::optional<Launch> LaunchList<Id>::FindFirst(Id id, size_t* place) const {
   const Entry* const entry = At(id, place);
   if (entry == nullptr) return std::nullopt;
-  return Launch{entry->start_ps, entry->line & ~kShared};
+  return entry->launch();
 }
 
 template <typename Id>
@@ -360,7 +456,7 @@ std::optional<RepeatedLaunch> LaunchList<Id>::FindRepeated(Id id, int64_t start_
   }
   const Entry& entry = entries[end - 1];
   const bool is_first = end == 1 || entries[end - 2].id != id;
-  return RepeatedLaunch{{entry.start_ps, entry.line & ~kShared}, end - 1, is_first};
+  return RepeatedLaunch{entry.launch(), end - 1, is_first};
 }
 
 template class LaunchList<uint32_t>;
@@ -446,6 +542,17 @@ void LaunchRanges::Find(int64_t correlation_id) {
   const auto add = [&](uint32_t range) { ranges_.push_back(range); };
   evidence_.ranges.ForEachAround({false, evidence_.ThreadOf(launch->line)}, launch->start_ps, add);
   evidence_.ranges.ForEachAround({true, trace_.lines[launch->line].plane}, launch->start_ps, add);
+}
+
+absl::StatusOr<HostEvidence> ReadHost(const Trace& trace, uint32_t plane, int threads) {
+  return Collect(trace, trace.planes[plane], threads);
+}
+
+bool MayLaunch(const Plane& plane) {
+  return HasStat(plane, "correlation_id") &&
+         std::ranges::any_of(CallsOn(plane, DeviceNames()), [](HostCall call) {
+           return call == HostCall::kLaunchKernel || call == HostCall::kLaunchGraph;
+         });
 }
 
 EvidenceStore::EvidenceStore(const Trace& trace, const std::vector<DevicePlane>& devices,

@@ -20,14 +20,19 @@
 #include "devices/gpu_runs/host_ranges.h"
 #include "scratch.h"
 #include "xplane_time/intervals.h"
+#include "xplane_time/read.h"
 #include "xplane_time/select.h"
 #include "xplane_time/trace.h"
 
 namespace xplane_time::gpu_runs {
 
+// What a launch makes the device do, as far as its executions are expected.
+enum class Launched : uint8_t { kOther, kKernel, kGraph };
+
 struct Launch {
   int64_t start_ps;
   uint32_t line;  // Line::timeline
+  Launched what = Launched::kOther;
 };
 
 // One of several launches with an id.
@@ -41,25 +46,46 @@ struct RepeatedLaunch {
 template <typename Id>
 class LaunchList {
  public:
-  void Add(Id id, const Launch& launch) { entries_.push_back({launch.start_ps, id, launch.line}); }
+  void Add(Id id, const Launch& launch) {
+    const uint32_t what = static_cast<uint32_t>(launch.what) << kWhatShift;
+    entries_.push_back({launch.start_ps, id, launch.line | what});
+  }
   void AddAll(const LaunchList& other) {
     for (const Entry& entry : other.entries_.values()) entries_.push_back(entry);
   }
   // After the last Add().
   void Order();
   bool empty() const { return entries_.empty(); }
+  size_t size() const { return entries_.size(); }
+  // Calls visit(place of the first launch with the same id, launch), by id, then by start.
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    const std::span<const Entry> entries = entries_.values();
+    size_t first = 0;
+    for (size_t i = 0; i < entries.size(); ++i) {
+      if (entries[i].id != entries[first].id) first = i;
+      visit(first, entries[i].launch());
+    }
+  }
   std::optional<Launch> FindOnly(Id id, size_t* place) const;
   std::optional<Launch> FindFirst(Id id, size_t* place) const;
   std::optional<RepeatedLaunch> FindRepeated(Id id, int64_t start_ps, size_t* place) const;
 
  private:
+  // In `line`: whether several have the id, and what is launched.
+  static constexpr uint32_t kShared = uint32_t{1} << 31;
+  static constexpr int kWhatShift = 29;
+  static constexpr uint32_t kLineBits = (uint32_t{1} << kWhatShift) - 1;
   struct Entry {
     int64_t start_ps;
     Id id;
     uint32_t line;
+
+    Launch launch() const {
+      return {start_ps, line & kLineBits, static_cast<Launched>((line & ~kShared) >> kWhatShift)};
+    }
   };
   const Entry* At(Id id, size_t* place) const;
-  static constexpr uint32_t kShared = uint32_t{1} << 31;  // in `line`: several have the id
 
   ScratchVector<Entry> entries_;  // after Order(): by id, then by start
 };
@@ -111,6 +137,18 @@ class LaunchTable {
                : wide_.FindRepeated(correlation_id, start_ps, &place->wide);
   }
   bool empty() const { return narrow_.empty() && wide_.empty(); }
+  size_t size() const { return narrow_.size() + wide_.size(); }
+  // Below size(): the same for all launches with an id that FindFirst() has just found.
+  size_t IndexOf(uint64_t correlation_id, const Place& found) const {
+    return correlation_id <= kMostNarrow ? found.narrow : narrow_.size() + found.wide;
+  }
+  // Calls visit(index of its id, launch) for each launch.
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    narrow_.ForEach(visit);
+    wide_.ForEach(
+        [&](size_t first, const Launch& launch) { visit(narrow_.size() + first, launch); });
+  }
 
  private:
   static constexpr uint64_t kMostNarrow = std::numeric_limits<uint32_t>::max();
@@ -136,10 +174,20 @@ struct HostEvidence {
     int64_t number;
   };
 
+  // While a stream is captured, what its process launches becomes part of a graph.
+  struct Capture {
+    uint32_t plane;
+    Interval interval;
+  };
+
   LaunchTable launches;
-  Executions executions;           // by module, by start
-  std::vector<Step> marked_steps;  // by line
-  HostRanges ranges;               // of threads by ThreadOf(line)
+  bool records_captures = false;  // whether captures are known
+  std::vector<Capture> captures;  // by plane, then by time; those of a plane do not overlap
+  int64_t last_synchronization_ps = kNoTimePs;  // the latest start of one with the whole device
+  int64_t last_end_ps = kNoTimePs;              // of the host events that were looked at
+  Executions executions;                        // by module, by start
+  std::vector<Step> marked_steps;               // by line
+  HostRanges ranges;                            // of threads by ThreadOf(line)
   absl::flat_hash_map<uint32_t, uint32_t> threads;
   size_t device_count = 0;  // GPUs of that host that have events
   // Of the lines themselves, so that nobody reads them again for nothing.
@@ -226,6 +274,12 @@ class LaunchRanges {
   std::vector<uint32_t> ranges_;
   LaunchTable::Place place_;
 };
+
+// The launches in a host's planes, in a capture of which no device executed anything. Reads the
+// events of planes that may have some.
+absl::StatusOr<HostEvidence> ReadHost(const Trace& trace, uint32_t plane, int threads);
+// Whether the names on a host's plane may be those of launches.
+bool MayLaunch(const Plane& plane);
 
 // The evidence of each host of some devices, read when it is first asked for. Thread-safe.
 class EvidenceStore {

@@ -92,6 +92,37 @@ TEST(LaunchTableTest, IdsInAnyOrder) {
   }
 }
 
+// What is launched, and one index for all launches with an id.
+TEST(LaunchTableTest, VisitsAllLaunches) {
+  LaunchTable table;
+  const uint64_t wide = uint64_t{1} << 40;
+  const std::vector<std::pair<uint64_t, Launch>> added = {
+      {wide, {7, 3, Launched::kGraph}},
+      {9, {5, 1, Launched::kKernel}},
+      {9, {4, (1u << 29) - 1, Launched::kOther}},
+      {2, {6, 2, Launched::kKernel}}};
+  for (const auto& [id, launch] : added) table.Add(id, launch);
+  table.Finish();
+  EXPECT_EQ(table.size(), added.size());
+  std::multimap<size_t, Launch> visited;
+  table.ForEach([&](size_t index, const Launch& launch) { visited.emplace(index, launch); });
+  EXPECT_EQ(visited.size(), added.size());
+  LaunchTable::Place place;
+  for (const uint64_t id : {wide, uint64_t{9}, uint64_t{2}}) {
+    ASSERT_TRUE(table.FindFirst(id, &place).has_value());
+    const size_t index = table.IndexOf(id, place);
+    EXPECT_LT(index, table.size());
+    EXPECT_EQ(visited.count(index), id == 9 ? 2u : 1u);
+    const auto [begin, end] = visited.equal_range(index);
+    for (auto at = begin; at != end; ++at) {
+      EXPECT_TRUE(std::ranges::any_of(added, [&](const auto& each) {
+        return each.first == id && each.second.start_ps == at->second.start_ps &&
+               each.second.line == at->second.line && each.second.what == at->second.what;
+      }));
+    }
+  }
+}
+
 TEST(ScratchVectorTest, MovesToAFileAndKeepsItsValues) {
   ScratchVector<uint64_t> values(/*memory_bytes=*/256);
   for (uint64_t i = 0; i < 32; ++i) values.push_back(i * i);
