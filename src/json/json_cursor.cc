@@ -124,10 +124,56 @@ bool JsonCursor::Fail(const char* error) {
   return false;
 }
 
+namespace {
+
+const char* AfterSpaces(const char* at, const char* end) {
+  while (at != end && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')) ++at;
+  return at;
+}
+
+// Whether `at` is a key and its colon. A key in a trace is short and has no quotes in it.
+bool IsAtKey(const char* at, const char* end) {
+  constexpr ptrdiff_t kMaxKeyBytes = 256;
+  if (at == end || *at != '"') return false;
+  const char* const limit = end - at > kMaxKeyBytes ? at + kMaxKeyBytes : end;
+  const char* const quote = std::find(at + 1, limit, '"');
+  if (quote == limit) return limit == end;  // the bytes end in the middle of a key
+  const char* const colon = AfterSpaces(quote + 1, end);
+  return colon == end || *colon == ':';
+}
+
+bool IsAtValue(const char* at, const char* end) {
+  constexpr std::string_view kBegins = "\"{[-0123456789tfnNI";
+  return at == end || kBegins.find(*at) != kBegins.npos;
+}
+
+}  // namespace
+
 bool JsonCursor::CanEndText(const char* quote) const {
-  const char* next = quote + 1;
-  while (next != end_ && (*next == ' ' || *next == '\n' || *next == '\r' || *next == '\t')) ++next;
-  return next == end_ || *next == ',' || *next == ':' || *next == '}' || *next == ']';
+  const char* const next = AfterSpaces(quote + 1, end_);
+  if (next == end_) return true;
+  switch (place_) {
+    case Place::kDocument:
+      return false;
+    case Place::kKey:
+      return *next == ':';
+    case Place::kMember:
+      return *next == '}' || (*next == ',' && IsAtKey(AfterSpaces(next + 1, end_), end_));
+    case Place::kElement:
+      return *next == ']' || (*next == ',' && IsAtValue(AfterSpaces(next + 1, end_), end_));
+  }
+  return false;
+}
+
+void JsonCursor::ReadTextOfSize(size_t size, std::string_view* raw) {
+  const char* const first = at_ + 1;
+  const char* const last = first + size;
+  *raw = {first, size};
+  for (const char* at = FindTextEnd(first); at < last; at = FindTextEnd(at)) {
+    irregular_ |= *at == '"';
+    at += *at == '\\' ? 2 : 1;
+  }
+  at_ = last + 1;
 }
 
 // What is behind the first quote or backslash of a text.

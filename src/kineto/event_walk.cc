@@ -28,6 +28,69 @@ JsonValue* PartOf(Event* event, std::string_view key) {
   }
 }
 
+// Names whose quotes were not escaped: "name": "a "b", c(1): f", "pid": 1. Such a text ends where
+// the rest of an event follows, and in Kineto's own order of members that is the pid.
+
+// The key at the beginning of `text` if that is `, "key":`.
+std::string_view KeyAfterComma(std::string_view text) {
+  JsonCursor cursor(text);
+  std::string_view key;
+  bool more = true;
+  const bool is_key = cursor.Peek() == ',' && cursor.NextMember(false, &key, &more);
+  return is_key ? key : std::string_view();
+}
+
+bool IsEventKey(std::string_view key) {
+  constexpr std::string_view kKeys[] = {"ph",  "cat", "name", "pid", "tid", "ts",
+                                        "dur", "id",  "args", "bp",  "s"};
+  return std::ranges::find(kKeys, key) != std::end(kKeys);
+}
+
+// "}" and the beginning of the next event, or the end of all events.
+bool EndsEvent(std::string_view text) {
+  JsonCursor cursor(text);
+  std::string_view key;
+  bool more = true;
+  if (!cursor.Pass('}')) return false;
+  if (cursor.Pass(',')) {
+    return cursor.Pass('{') && cursor.NextMember(true, &key, &more) && (!more || IsEventKey(key));
+  }
+  if (!cursor.Pass(']')) return cursor.Peek() == '\0';
+  const char next = cursor.Peek();
+  return next == ',' || next == '}' || next == '\0';
+}
+
+bool IsBehindBrace(std::string_view text) {
+  const size_t last = text.find_last_not_of(" \n\r\t");
+  return last != text.npos && text[last] == '{';
+}
+
+// Of `text`, which begins behind the quote that opens a name: where the quote is that closes it;
+// npos: nowhere. If the pid follows the name, the name ends before it, whatever comes in between;
+// else, or if there is no pid in this event, before the first other key of an event.
+size_t FindNameEnd(std::string_view text, bool pid_follows) {
+  constexpr size_t kMaxNameBytes = size_t{1} << 16;
+  text = text.substr(0, kMaxNameBytes);
+  size_t found = text.npos;
+  for (size_t at = text.find_first_of("\"\\"); at != text.npos;
+       at = text.find_first_of("\"\\", at)) {
+    if (text[at] == '\\') {
+      at += 2;
+      continue;
+    }
+    // The first key of another object: this event is over.
+    if (found != text.npos && IsBehindBrace(text.substr(0, at))) return found;
+    const std::string_view rest = text.substr(at + 1);
+    const std::string_view key = KeyAfterComma(rest);
+    const bool ends_event = EndsEvent(rest);
+    if (key == "pid") return at;
+    if (found == text.npos && (ends_event || IsEventKey(key))) found = at;
+    if (found != text.npos && (ends_event || !pid_follows)) return found;
+    ++at;
+  }
+  return found;
+}
+
 }  // namespace
 
 JsonValue Find(std::span<const Member> members, std::string_view key) {
@@ -93,6 +156,7 @@ bool EventWalk::StepInRoot() {
   bool more = true;
   if (!cursor_.NextMember(std::exchange(first_member_, false), &key, &more)) return false;
   if (!more) {
+    if (ContinuesInNextDocument()) return cursor_.Enter('{');
     state_ = State::kEnd;
     return cursor_.ReadEnd();
   }
@@ -107,6 +171,14 @@ bool EventWalk::StepInRoot() {
     const char next = cursor_.Peek();
     return next == ',' || next == '}' || cursor_.Fail("a comma or } is expected");
   });
+}
+
+bool EventWalk::ContinuesInNextDocument() {
+  const bool is_alike = any_trace_events_ && std::ranges::all_of(root_, [](const Member& member) {
+                          return member.first == "displayTimeUnit";
+                        });
+  first_member_ = is_alike && cursor_.Peek() == '{';
+  return first_member_;
 }
 
 bool EventWalk::StepInEvents(EventChunk* chunk) {
@@ -133,7 +205,7 @@ bool EventWalk::StepInEvents(EventChunk* chunk) {
   event.byte_offset = begin;
   event.is_counter = phase == "C";
   if (phase == "X" || event.is_counter) return true;
-  if (phase == "M" && event.name.raw == "thread_name") NameThread(event, chunk->ArgsOf(event));
+  if (phase == "M") NameTrack(event, chunk->ArgsOf(event));
   chunk->args.resize(first_arg);
   chunk->rows.pop_back();
   return true;
@@ -152,16 +224,41 @@ bool EventWalk::ReadEvent(EventChunk* chunk, Event* event, std::string_view* pha
       if (!cursor_.ReadValue(&ph)) return false;
       *phase = ph.raw;
       const bool is_read = ph.raw == "X" || ph.raw == "M" || ph.raw == "C";
-      if (!is_read) return cursor_.SkipRestOfObject();
+      if (!is_read) return SkipMembers(place + 1);
     } else if (key == "args" && cursor_.Peek() == '{') {
       event->first_arg = chunk->args.size();
       if (!ReadArgs(event->cat.raw, &chunk->args)) return false;
       event->arg_count = chunk->args.size() - event->first_arg;
+    } else if (JsonValue* const part = PartOf(event, key); part == &event->name) {
+      if (!ReadName(event->pid.type == JsonType::kNothing, part)) return false;
     } else {
-      JsonValue* const part = PartOf(event, key);
       if (!cursor_.ReadValue(part == nullptr ? &ignored : part)) return false;
     }
   }
+}
+
+bool EventWalk::SkipMembers(size_t place) {
+  JsonValue ignored;
+  std::string_view key;
+  bool more = true, has_pid = false;
+  // Up to its phase an event looks like any other.
+  auto& gaps = skipped_shape_.gaps;
+  if (gaps.empty()) gaps = shape_.gaps;
+  for (; cursor_.NextMemberLike(place, &skipped_shape_, &key, &more); ++place) {
+    if (!more) return true;
+    has_pid |= key == "pid";
+    if (!(key == "name" ? ReadName(!has_pid, &ignored) : cursor_.ReadValue(&ignored))) return false;
+  }
+  return false;
+}
+
+bool EventWalk::ReadName(bool pid_follows, JsonValue* name) {
+  if (!cursor_.careful() || cursor_.Peek() != '"') return cursor_.ReadValue(name);
+  const size_t size = FindNameEnd(cursor_.rest().substr(1), pid_follows);
+  if (size == std::string_view::npos) return cursor_.ReadValue(name);
+  name->type = JsonType::kText;
+  cursor_.ReadTextOfSize(size, &name->raw);
+  return true;
 }
 
 bool EventWalk::ReadArgs(std::string_view category, Members* args) {
@@ -185,10 +282,12 @@ JsonShape* EventWalk::ShapeOf(std::string_view category) {
   return &shapes_of_args_.emplace_back(category, JsonShape()).second;
 }
 
-void EventWalk::NameThread(const Event& event, std::span<const Member> args) {
+void EventWalk::NameTrack(const Event& event, std::span<const Member> args) {
+  const bool is_thread = event.name.raw == "thread_name";
+  if (!is_thread && event.name.raw != "process_name") return;
   const JsonValue name = Find(args, "name");
   if (name.type != JsonType::kText || name.raw.empty()) return;
-  thread_names_[{event.pid.raw, event.tid.raw}] = name.raw;
+  (is_thread ? thread_names_ : process_names_).push_back({event.pid, event.tid, name.raw});
 }
 
 }  // namespace xplane_time::kineto

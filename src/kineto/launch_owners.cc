@@ -1,0 +1,173 @@
+#include "kineto/launch_owners.h"
+
+#include <algorithm>
+#include <span>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+
+namespace xplane_time::kineto {
+namespace {
+
+// An election takes (executions x processes with their id) steps.
+constexpr size_t kMaxProcesses = 1024;
+
+}  // namespace
+
+// Of the executions of one device that have a launch in some process.
+struct LaunchOwners::Votes {
+  uint64_t executions = 0, shared = 0;  // shared: with a launch in several processes
+  struct Vote {
+    uint64_t earlier = 0;   // executions with a launch there that begins before them
+    uint64_t in_place = 0;  // in its part of the file
+  };
+  absl::flat_hash_map<uint32_t, Vote> by_process;
+};
+
+void LaunchOwners::AddEvent(uint32_t process, uint64_t place) {
+  while (processes_.size() <= process) {
+    processes_.push_back({.parent = static_cast<uint32_t>(processes_.size())});
+  }
+  Extent& extent = processes_[process];
+  extent.first = std::min(extent.first, place);
+  extent.last = std::max(extent.last, place);
+}
+
+void LaunchOwners::AddLaunch(uint32_t process, int64_t id, int64_t start_ps, uint64_t place) {
+  AddEvent(process, place);
+  processes_[process].launches = true;
+  launches_.push_back({id, start_ps, process});
+}
+
+void LaunchOwners::AddExecution(uint32_t device, int64_t id, int64_t start_ps, uint64_t place) {
+  executions_.push_back({id, start_ps, place, device});
+}
+
+uint32_t LaunchOwners::FirstOf(uint32_t process) const {
+  if (process >= processes_.size()) return process;
+  while (processes_[process].parent != process) process = processes_[process].parent;
+  return process;
+}
+
+void LaunchOwners::Join(uint32_t a, uint32_t b) {
+  const auto [first, second] = std::minmax(FirstOf(a), FirstOf(b));
+  processes_[second].parent = first;
+}
+
+// The events of a rank that come before its first launch are those of its host.
+std::optional<uint32_t> LaunchOwners::ProcessAt(uint64_t place) const {
+  const auto after = std::ranges::upper_bound(
+      in_order_, place, {}, [&](uint32_t process) { return processes_[process].first; });
+  if (in_order_.empty()) return std::nullopt;
+  return after == in_order_.begin() ? in_order_.front() : *std::prev(after);
+}
+
+// Where the events of processes follow each other, each device has its executions among those of
+// its own process. If a process would have no device at all, the file has another order, as when
+// the host's events come before those of all devices.
+std::vector<std::optional<uint32_t>> LaunchOwners::ElectByPlace(
+    std::span<const Votes> votes) const {
+  std::vector<std::optional<uint32_t>> elected(votes.size());
+  absl::flat_hash_set<uint32_t> with_device;
+  for (size_t device = 0; device < votes.size(); ++device) {
+    for (const auto& [process, vote] : votes[device].by_process) {
+      if (vote.in_place * 20 < votes[device].executions * 19) continue;
+      elected[device] = process;
+      with_device.insert(process);
+    }
+  }
+  if (with_device.size() < in_order_.size()) std::ranges::fill(elected, std::nullopt);
+  return elected;
+}
+
+std::optional<uint32_t> LaunchOwners::ElectByTime(const Votes& votes) {
+  const uint64_t n = votes.executions;
+  std::optional<uint32_t> first;
+  uint64_t most = 0, second = 0;
+  for (const auto& [process, vote] : votes.by_process) {
+    if (vote.earlier > most || !first.has_value()) {
+      second = std::exchange(most, vote.earlier);
+      first = process;
+    } else {
+      second = std::max(second, vote.earlier);
+    }
+  }
+  const bool fits = most * 100 >= n * 99;
+  return fits && n - second >= std::max<uint64_t>(3, n / 10) ? first : std::nullopt;
+}
+
+std::vector<LaunchOwners::Owner> LaunchOwners::Decide() {
+  std::ranges::sort(launches_, {}, [](const Launch& launch) {
+    return std::tuple(launch.id, launch.process, launch.start_ps);
+  });
+  // The first of each id and process.
+  const auto repeated = std::ranges::unique(
+      launches_, {}, [](const Launch& launch) { return std::pair(launch.id, launch.process); });
+  launches_.erase(repeated.begin(), repeated.end());
+
+  for (uint32_t i = 0; i < processes_.size(); ++i) {
+    if (processes_[i].launches) in_order_.push_back(i);
+  }
+  const bool too_many = in_order_.size() > kMaxProcesses;
+  std::ranges::sort(in_order_, {}, [&](uint32_t process) { return processes_[process].first; });
+  const auto overlaps = [&](uint32_t a, uint32_t b) {
+    return processes_[b].first <= processes_[a].last;
+  };
+  if (std::ranges::adjacent_find(in_order_, overlaps) != in_order_.end()) in_order_.clear();
+
+  std::vector<Votes> votes;
+  for (const Execution& execution : executions_) {
+    if (votes.size() <= execution.device) votes.resize(execution.device + 1);
+    const auto candidates = std::ranges::equal_range(launches_, execution.id, {}, &Launch::id);
+    if (candidates.empty()) continue;
+    Votes& of_device = votes[execution.device];
+    ++of_device.executions;
+    of_device.shared += candidates.size() > 1 ? 1 : 0;
+    if (too_many) continue;
+    const std::optional<uint32_t> at_place = ProcessAt(execution.place);
+    for (const Launch& launch : candidates) {
+      Votes::Vote& vote = of_device.by_process[launch.process];
+      vote.earlier += launch.start_ps <= execution.start_ps ? 1 : 0;
+      vote.in_place += launch.process == at_place ? 1 : 0;
+    }
+  }
+
+  const std::vector<std::optional<uint32_t>> by_place = ElectByPlace(votes);
+  std::vector<Owner> owners(votes.size());
+  for (size_t device = 0; device < votes.size(); ++device) {
+    const Votes& of_device = votes[device];
+    Owner& owner = owners[device];
+    if (of_device.shared > 0) {
+      owner.process = by_place[device].has_value() ? by_place[device] : ElectByTime(of_device);
+    } else {
+      for (const auto& [process, vote] : of_device.by_process) {
+        if (owner.process.has_value()) Join(*owner.process, process);
+        owner.process = FirstOf(process);
+      }
+    }
+    if (!owner.process.has_value()) owner.undecided = of_device.shared;
+  }
+  // Processes that belong together have to have different ids, or nothing is known of them.
+  absl::flat_hash_set<uint32_t> in_conflict;
+  for (size_t begin = 0, end = 0; begin < launches_.size(); begin = end) {
+    std::vector<uint32_t> firsts;
+    for (; end < launches_.size() && launches_[end].id == launches_[begin].id; ++end) {
+      firsts.push_back(FirstOf(launches_[end].process));
+    }
+    std::ranges::sort(firsts);
+    for (auto at = std::ranges::adjacent_find(firsts); at != firsts.end();
+         at = std::adjacent_find(at + 1, firsts.end())) {
+      in_conflict.insert(*at);
+    }
+  }
+  for (size_t device = 0; device < owners.size(); ++device) {
+    Owner& owner = owners[device];
+    if (!owner.process.has_value() || !in_conflict.contains(FirstOf(*owner.process))) continue;
+    owner = {.process = std::nullopt, .undecided = votes[device].executions};
+  }
+  return owners;
+}
+
+}  // namespace xplane_time::kineto
