@@ -8,11 +8,13 @@
 // Of a device whose ids several processes have, the owner is the process
 //   - in whose part of the file the executions are, if the events of the processes follow each
 //     other in the file (traces that were joined end to end);
-//   - else the only one that has a launch before nearly all executions.
-// If neither decides, the device has no owner: it cannot be known who launched its executions.
+//   - else the only one that has a launch before nearly all executions, of those that do not own
+//     another device that executed the same ids.
+// If nothing decides, the device has no owner: it cannot be known who launched its executions.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -21,7 +23,7 @@ namespace xplane_time::kineto {
 
 class LaunchOwners {
  public:
-  // Processes and devices by index, in any order of calls. `place`: of the event in the file.
+  // Processes and devices by index; calls in the order of the file. `place`: of the event in it.
   void AddEvent(uint32_t process, uint64_t place);
   void AddLaunch(uint32_t process, int64_t id, int64_t start_ps, uint64_t place);
   void AddExecution(uint32_t device, int64_t id, int64_t start_ps, uint64_t place);
@@ -30,8 +32,8 @@ class LaunchOwners {
     std::optional<uint32_t> process;  // one of those that belong together
     uint64_t undecided = 0;           // executions whose id several processes have
   };
-  // By device, after the last call of Add. Devices whose executions several processes launched,
-  // with different ids, make these processes belong together.
+  // By device, after the last call of Add; empty if no id is shared. Devices whose executions
+  // several processes launched, with different ids, make these processes belong together.
   std::vector<Owner> Decide();
   // After Decide(): by process, the first of those that belong together.
   uint32_t FirstOf(uint32_t process) const;
@@ -49,7 +51,8 @@ class LaunchOwners {
   struct Extent {
     uint64_t first = ~uint64_t{0}, last = 0;  // places
     bool launches = false;
-    uint32_t parent = 0;  // the process itself, or another one that it belongs to
+    bool begins_anew = false;  // its first launch is earlier than something before it in the file
+    uint32_t parent = 0;       // the process itself, or another one that it belongs to
   };
   struct Votes;
 
@@ -57,10 +60,12 @@ class LaunchOwners {
   std::optional<uint32_t> ProcessAt(uint64_t place) const;
   std::vector<std::optional<uint32_t>> ElectByPlace(std::span<const Votes> votes) const;
   static std::optional<uint32_t> ElectByTime(const Votes& votes);
+  void ElectByElimination(std::vector<Votes>* votes, std::vector<Owner>* owners) const;
 
   std::vector<Launch> launches_;
   std::vector<Execution> executions_;
   std::vector<Extent> processes_;
+  int64_t latest_ps_ = std::numeric_limits<int64_t>::min();  // start, so far
   std::vector<uint32_t> in_order_;  // those that launch, if they follow each other in the file
 };
 
