@@ -8,6 +8,7 @@ namespace xplane_time::kineto {
 namespace {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+constexpr std::string_view kTimeUnit = "displayTimeUnit";
 constexpr size_t kChunkEvents = 2048;
 
 // Where a member of an event goes; null: nobody asks for it.
@@ -160,6 +161,9 @@ bool EventWalk::StepInRoot() {
     state_ = State::kEnd;
     return cursor_.ReadEnd();
   }
+  if (is_continued_ && key != "traceEvents" && key != kTimeUnit) {
+    return cursor_.Fail("more than one document");
+  }
   if (key == "traceEvents") {
     any_trace_events_ = first_event_ = true;
     state_ = State::kEvents;
@@ -175,10 +179,10 @@ bool EventWalk::StepInRoot() {
 
 bool EventWalk::ContinuesInNextDocument() {
   const bool is_alike = any_trace_events_ && std::ranges::all_of(root_, [](const Member& member) {
-                          return member.first == "displayTimeUnit";
+                          return member.first == kTimeUnit;
                         });
-  first_member_ = is_alike && cursor_.Peek() == '{';
-  return first_member_;
+  is_continued_ = first_member_ = is_alike && cursor_.Peek() == '{';
+  return is_continued_;
 }
 
 bool EventWalk::StepInEvents(EventChunk* chunk) {

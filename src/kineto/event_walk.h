@@ -99,6 +99,7 @@ class EventWalk {
   JsonCursor cursor_;
   Diagnostics diagnostics_;
   State state_ = State::kBegin;
+  bool is_continued_ = false;  // a document before this one
   bool is_array_ = false, first_member_ = true, first_event_ = true, any_trace_events_ = false;
   JsonShape shape_, skipped_shape_;                          // of events
   using ArgsShape = std::pair<std::string_view, JsonShape>;  // of those of a category

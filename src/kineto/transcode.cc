@@ -295,8 +295,8 @@ class Transcoder {
     }
   }
   uint64_t events() const { return events_; }
-  bool any_execution() const { return !devices_.empty(); }
-  bool any_of_kineto() const { return any_of_kineto_; }
+  bool any_execution() const { return any_execution_; }
+  bool any_of_kineto() const { return any_of_kineto_; }  // events with a category of Kineto's
   // Whether several processes may have launches with the same id. Then all events are needed once
   // more.
   bool NeedsOwners() const;
@@ -330,7 +330,7 @@ class Transcoder {
 
   Diagnostics* const diagnostics_;
   uint64_t events_ = 0;
-  bool any_of_kineto_ = false;
+  bool any_execution_ = false, any_of_kineto_ = false;
   WireWriter bytes_;
   std::optional<int64_t> begin_us_;  // of all lines, without the base
 
@@ -450,6 +450,7 @@ Track Transcoder::MakeTrack(const Event& event, std::span<const Member> args) {
   any_of_kineto_ |= IsOfKineto(category);
   const Group group = GroupOf(category);
   const bool is_execution = IsExecution(group);
+  any_execution_ |= is_execution;
   const ProcessId pid = ParseProcessId(event.pid);
   const JsonValue device_arg = Find(args, "device");
   const bool on_device =
@@ -713,23 +714,23 @@ Space Transcoder::Write(const EventWalk& file, int64_t base_ns) {
   return WriteSpace(space, &spill_);
 }
 
-// Other profilers write JSON of the same form, in which nothing has a category of Kineto's. What
-// they call their processes tells them.
-absl::Status CheckWriter(const EventWalk& file, const std::string& name) {
+// Other profilers write JSON of the same form, which has no executions for us. The names of their
+// processes identify them.
+absl::Status CheckWriter(const EventWalk& file, bool any_of_kineto, const std::string& name) {
   for (const auto& [pid, tid, process] : file.process_names()) {
     const bool is_xprof = process.find("/device:") != process.npos ||
                           process.starts_with("/host:") || process.find(" /host:") != process.npos;
-    if (is_xprof) {
+    if (is_xprof && !any_of_kineto) {
       return DataLoss(name, ": it is the Chrome JSON that JAX, TensorFlow or XProf writes for ",
                       "viewers (its process ", pid.raw, " is ", Text(process),
-                      "), which lacks events ",
-                      "and ids; give the .xplane.pb that was written beside it");
+                      "), which lacks events and ids; give the .xplane.pb that was written beside "
+                      "it");
     }
     constexpr std::string_view kAscend[] = {"Ascend Hardware", "CANN", "AscendCL"};
     if (std::ranges::count(kAscend, process) > 0) {
-      return DataLoss(name, ": it is a trace of an Ascend NPU (msprof or torch_npu; its process ",
-                      pid.raw, " is ", process,
-                      "), whose events of devices are not read; MindStudio ", "Insight shows it");
+      return DataLoss(name, ": it is a trace of an Ascend NPU by msprof or torch_npu (its process ",
+                      pid.raw, " is ", process, "), whose device events are not read; MindStudio ",
+                      "Insight shows them");
     }
   }
   return absl::OkStatus();
@@ -775,8 +776,8 @@ absl::StatusOr<Space> Transcode(std::string_view json, const std::string& name, 
       transcoder.Add(chunk);
     } while (!chunk.rows.empty());
   }
-  if (!transcoder.any_execution() && !transcoder.any_of_kineto()) {
-    RETURN_IF_ERROR(CheckWriter(file, name));
+  if (!transcoder.any_execution()) {
+    RETURN_IF_ERROR(CheckWriter(file, transcoder.any_of_kineto(), name));
   }
   if (transcoder.events() == 0) {
     return DataLoss(name, ": a trace in JSON without any event that has a beginning and a ",
