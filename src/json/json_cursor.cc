@@ -142,6 +142,23 @@ bool IsAtKey(const char* at, const char* end) {
   return colon == end || *colon == ':';
 }
 
+// Whether the quote at `at` is of the first key of an object that follows another one. A text that
+// goes on beyond it has lost its end.
+bool IsInNextObject(const char* first, const char* at, const char* end) {
+  for (const char c : {'{', ',', '}'}) {
+    do {
+      if (at == first) return false;
+      --at;
+    } while (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t');
+    if (*at != c) return false;
+    if (c == '{') {
+      const char* const quote = AfterSpaces(at + 1, end);
+      if (!IsAtKey(quote, end)) return false;
+    }
+  }
+  return true;
+}
+
 bool IsAtValue(const char* at, const char* end) {
   constexpr std::string_view kBegins = "\"{[-0123456789tfnNI";
   return at == end || kBegins.find(*at) != kBegins.npos;
@@ -186,6 +203,10 @@ bool JsonCursor::ReadRestOfText(const char* first, const char* at, std::string_v
     if (*at == '\\') {
       at += end_ - at > 1 ? 2 : 1;
     } else if (careful_ && !CanEndText(at)) {
+      if (IsInNextObject(first, at, end_)) {
+        at_ = first;
+        return Fail("a text without end");
+      }
       irregular_ = true;
       ++at;
     } else {

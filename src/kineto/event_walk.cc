@@ -61,9 +61,25 @@ bool EndsEvent(std::string_view text) {
   return next == ',' || next == '}' || next == '\0';
 }
 
-bool IsBehindBrace(std::string_view text) {
-  const size_t last = text.find_last_not_of(" \n\r\t");
-  return last != text.npos && text[last] == '{';
+// Takes spaces and then `c` off the end of the text; false: it does not end so.
+bool DropFromEnd(char c, std::string_view* text) {
+  const size_t last = text->find_last_not_of(" \n\r\t");
+  if (last == text->npos || (*text)[last] != c) return false;
+  text->remove_suffix(text->size() - last);
+  return true;
+}
+
+// Whether the quote at `at` opens the first key of an object, and of an event behind another one.
+bool IsFirstKey(std::string_view text, size_t at) {
+  std::string_view before = text.substr(0, at);
+  return DropFromEnd('{', &before);
+}
+bool IsFirstKeyOfNextEvent(std::string_view text, size_t at) {
+  std::string_view before = text.substr(0, at), key;
+  JsonCursor cursor(text.substr(at));
+  bool more = true;
+  return DropFromEnd('{', &before) && DropFromEnd(',', &before) && DropFromEnd('}', &before) &&
+         cursor.NextMember(true, &key, &more) && IsEventKey(key);
 }
 
 // Of `text`, which begins behind the quote that opens a name: where the quote is that closes it;
@@ -79,8 +95,8 @@ size_t FindNameEnd(std::string_view text, bool pid_follows) {
       at += 2;
       continue;
     }
-    // The first key of another object: this event is over.
-    if (found != text.npos && IsBehindBrace(text.substr(0, at))) return found;
+    // This event is over.
+    if (found != text.npos ? IsFirstKey(text, at) : IsFirstKeyOfNextEvent(text, at)) return found;
     const std::string_view rest = text.substr(at + 1);
     const std::string_view key = KeyAfterComma(rest);
     const bool ends_event = EndsEvent(rest);

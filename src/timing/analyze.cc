@@ -553,10 +553,8 @@ absl::Status NothingExecuted(const Trace& trace, const Selection& selection,
     return line.event_count > 0 && line.shown_name().starts_with(kTensorFlowThreads);
   });
   if (trace.event_count == 0) return refuse("; was anything profiled?");
-  return refuse(
-      "; was the device profiled, too? What the threads of the host did, xplane-time tree ",
-      trace.files[0].path, " --device all --line ", any_tensorflow ? kTensorFlowThreads : ".",
-      " shows");
+  return refuse("; was the device profiled, too? xplane-time tree TRACE --device all --line ",
+                any_tensorflow ? kTensorFlowThreads : ".", " shows the threads of the host");
 }
 
 // Saved captures count from their host's own start: what to add to put the hosts of a
