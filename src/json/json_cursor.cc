@@ -182,7 +182,7 @@ bool JsonCursor::CanEndText(const char* quote) const {
   return false;
 }
 
-void JsonCursor::ReadTextOfSize(size_t size, std::string_view* raw) {
+void JsonCursor::ReadSizedText(size_t size, std::string_view* raw) {
   const char* const first = at_ + 1;
   const char* const last = first + size;
   *raw = {first, size};

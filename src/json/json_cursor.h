@@ -92,7 +92,7 @@ class JsonCursor {
   void set_careful(bool careful) { careful_ = careful; }
   bool careful() const { return careful_; }
   // At a quote: reads the text up to the quote that is `size` bytes behind it.
-  void ReadTextOfSize(size_t size, std::string_view* raw);
+  void ReadSizedText(size_t size, std::string_view* raw);
   // What is read next begins here, and nothing was wrong so far.
   void ReturnTo(uint64_t offset);
   // Since the last ReturnTo() or ForgetIrregular().

@@ -277,7 +277,7 @@ bool EventWalk::ReadName(bool pid_follows, JsonValue* name) {
   const size_t size = FindNameEnd(cursor_.rest().substr(1), pid_follows);
   if (size == std::string_view::npos) return cursor_.ReadValue(name);
   name->type = JsonType::kText;
-  cursor_.ReadTextOfSize(size, &name->raw);
+  cursor_.ReadSizedText(size, &name->raw);
   return true;
 }
 

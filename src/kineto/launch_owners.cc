@@ -50,14 +50,14 @@ void LaunchOwners::AddExecution(uint32_t device, int64_t id, int64_t start_ps, u
   executions_.push_back({id, start_ps, place, device});
 }
 
-uint32_t LaunchOwners::FirstOf(uint32_t process) const {
+uint32_t LaunchOwners::FindFirst(uint32_t process) const {
   if (process >= processes_.size()) return process;
   while (processes_[process].parent != process) process = processes_[process].parent;
   return process;
 }
 
 void LaunchOwners::Join(uint32_t a, uint32_t b) {
-  const auto [first, second] = std::minmax(FirstOf(a), FirstOf(b));
+  const auto [first, second] = std::minmax(FindFirst(a), FindFirst(b));
   processes_[second].parent = first;
 }
 
@@ -209,7 +209,7 @@ std::vector<LaunchOwners::Owner> LaunchOwners::Decide() {
     } else {
       for (const auto& [process, vote] : of_device.by_process) {
         if (owner.process.has_value()) Join(*owner.process, process);
-        owner.process = FirstOf(process);
+        owner.process = FindFirst(process);
       }
     }
   }
@@ -222,7 +222,7 @@ std::vector<LaunchOwners::Owner> LaunchOwners::Decide() {
   for (size_t begin = 0, end = 0; begin < launches_.size(); begin = end) {
     std::vector<uint32_t> firsts;
     for (; end < launches_.size() && launches_[end].id == launches_[begin].id; ++end) {
-      firsts.push_back(FirstOf(launches_[end].process));
+      firsts.push_back(FindFirst(launches_[end].process));
     }
     std::ranges::sort(firsts);
     for (auto at = std::ranges::adjacent_find(firsts); at != firsts.end();
@@ -232,7 +232,7 @@ std::vector<LaunchOwners::Owner> LaunchOwners::Decide() {
   }
   for (size_t device = 0; device < owners.size(); ++device) {
     Owner& owner = owners[device];
-    if (!owner.process.has_value() || !in_conflict.contains(FirstOf(*owner.process))) continue;
+    if (!owner.process.has_value() || !in_conflict.contains(FindFirst(*owner.process))) continue;
     owner = {.process = std::nullopt, .undecided = votes[device].executions};
   }
   return owners;

@@ -36,7 +36,7 @@ class LaunchOwners {
   // several processes launched, with different ids, make these processes belong together.
   std::vector<Owner> Decide();
   // After Decide(): by process, the first of those that belong together.
-  uint32_t FirstOf(uint32_t process) const;
+  uint32_t FindFirst(uint32_t process) const;
 
  private:
   struct Launch {

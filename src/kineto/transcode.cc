@@ -80,7 +80,7 @@ bool IsOfKineto(std::string_view category) {
 }
 
 // What the planes of its devices are called.
-std::string_view FamilyOf(std::string_view category) {
+std::string_view FindFamily(std::string_view category) {
   return category.starts_with("mtia_") ? "MTIA" : "GPU";
 }
 
@@ -138,7 +138,7 @@ Members MembersOf(std::string_view object) {
 }
 
 // The texts in an array.
-std::vector<std::string> TextsOf(const JsonValue& array) {
+std::vector<std::string> ReadTexts(const JsonValue& array) {
   std::vector<std::string> texts;
   if (array.type != JsonType::kArray) return texts;
   JsonCursor cursor(array.raw);
@@ -241,8 +241,8 @@ struct DeviceId {
 };
 
 // By its pid, and if that is no number, by the argument `device`.
-DeviceId DeviceOf(const Event& event, const ProcessId& pid, const JsonValue& device) {
-  DeviceId id{.family = FamilyOf(event.cat.raw), .rank = pid.rank};
+DeviceId IdentifyDevice(const Event& event, const ProcessId& pid, const JsonValue& device) {
+  DeviceId id{.family = FindFamily(event.cat.raw), .rank = pid.rank};
   const std::optional<int64_t> own = WholeOf(device);
   const bool has_own = own.value_or(-1) >= 0;
   if (pid.number.has_value() || has_own) {
@@ -271,6 +271,7 @@ struct Process {
 
 struct Device {
   PlaneWriter plane;
+  std::string rank;
   uint32_t index = 0;
   bool described = false;
 };
@@ -297,14 +298,19 @@ class Transcoder {
   uint64_t events() const { return events_; }
   bool any_execution() const { return any_execution_; }
   bool any_of_kineto() const { return any_of_kineto_; }  // events with a category of Kineto's
-  // Whether several processes may have launches with the same id. Then all events are needed once
-  // more.
-  bool NeedsOwners() const;
+  // When all events are added. Whether several processes of a rank may have launches with the same
+  // id: then all events are needed once more.
+  bool FindRanks();
   void AddToOwners(const EventChunk& chunk);
   // With what the file says of all of them.
   Space Write(const EventWalk& file, int64_t base_ns);
 
  private:
+  struct Times {
+    int64_t offset_ps, duration_ps;
+  };
+  // Nothing: the event is no complete one, for a reason that is counted.
+  std::optional<Times> ReadTimes(const Event& event, Diagnostics* diagnostics);
   void AddEvent(const Event& event, std::span<const Member> args);
   // Of a device's power, on the line that XPlane has for it; others are left out.
   void AddCounter(const Event& event, std::span<const Member> args);
@@ -312,6 +318,7 @@ class Transcoder {
   std::optional<int64_t> OffsetPs(absl::int128 start_ps);
   const Track& TrackOf(const Event& event, std::span<const Member> args);
   Track MakeTrack(const Event& event, std::span<const Member> args);
+  std::string_view FindRankKey(std::string_view rank) const { return by_rank_ ? rank : ""; }
   Process* ProcessOf(const ProcessId& pid);
   Device* DeviceFor(const DeviceId& id);
   LineWriter* LineOf(PlaneWriter* plane, std::string_view group, const std::string& tid);
@@ -345,13 +352,16 @@ class Transcoder {
   absl::flat_hash_map<TrackKey, Track> tracks_;  // by category, process and thread
   // Of those that ask for arguments: by `device` and `stream`, too.
   std::map<std::tuple<TrackKey, std::string_view, std::string_view>, Track> tracks_by_args_;
-  LaunchOwners owners_;
-  uint64_t place_ = 0;  // of the next event for them
+  bool by_rank_ = false;                             // pids name several ranks
+  std::map<std::string_view, LaunchOwners> owners_;  // by rank
+  uint64_t place_ = 0;                               // of the next event for them
 };
 
-void Transcoder::AddEvent(const Event& event, std::span<const Member> args) {
+std::optional<Transcoder::Times> Transcoder::ReadTimes(const Event& event,
+                                                       Diagnostics* diagnostics) {
   const auto skip = [&](DiagnosticCode code) {
-    diagnostics_->Count(code, {.byte_offset = event.byte_offset});
+    if (diagnostics != nullptr) diagnostics->Count(code, {.byte_offset = event.byte_offset});
+    return std::nullopt;
   };
   const auto start_ps = PsOf(event.ts), duration_ps = PsOf(event.dur);
   if (event.name.type != JsonType::kText || !start_ps.has_value() || !duration_ps.has_value()) {
@@ -362,11 +372,17 @@ void Transcoder::AddEvent(const Event& event, std::span<const Member> args) {
   if (!offset_ps.has_value() || *duration_ps > kAxisLimitPs) {
     return skip(DiagnosticCode::kTimeOverflow);
   }
+  return Times{*offset_ps, static_cast<int64_t>(*duration_ps)};
+}
+
+void Transcoder::AddEvent(const Event& event, std::span<const Member> args) {
+  const std::optional<Times> times = ReadTimes(event, diagnostics_);
+  if (!times.has_value()) return;
   const Track& track = TrackOf(event, args);
   bytes_.Clear();
   bytes_.AddVarint(kMetadataId, track.kind->NameId(event.name.raw));
-  bytes_.AddVarint(kOffsetPs, static_cast<uint64_t>(*offset_ps));
-  bytes_.AddVarint(kDurationPs, static_cast<uint64_t>(*duration_ps));
+  bytes_.AddVarint(kOffsetPs, static_cast<uint64_t>(times->offset_ps));
+  bytes_.AddVarint(kDurationPs, static_cast<uint64_t>(times->duration_ps));
   size_t place = 0;
   for (const auto& [key, value] : args) {
     const uint64_t id = track.kind->StatId(place++, key);
@@ -463,7 +479,7 @@ Track Transcoder::MakeTrack(const Event& event, std::span<const Member> args) {
   if (on_device) {
     const bool no_tid = event.tid.type == JsonType::kNothing || event.tid.raw == "null";
     track.asks_args = !pid.number.has_value() || no_tid;
-    track.device = DeviceFor(DeviceOf(event, pid, device_arg));
+    track.device = DeviceFor(IdentifyDevice(event, pid, device_arg));
     plane = &track.device->plane;
     constexpr std::string_view kStream2021 = "stream ";
     if (tid.starts_with(kStream2021)) tid.erase(0, kStream2021.size());
@@ -495,7 +511,9 @@ Process* Transcoder::ProcessOf(const ProcessId& pid) {
 
 Device* Transcoder::DeviceFor(const DeviceId& id) {
   const auto index = static_cast<uint32_t>(devices_.size());
-  return &devices_.try_emplace(id, Device{.plane = PlaneWriter("", &spill_), .index = index})
+  return &devices_
+              .try_emplace(
+                  id, Device{.plane = PlaneWriter("", &spill_), .rank = id.rank, .index = index})
               .first->second;
 }
 
@@ -507,12 +525,16 @@ LineWriter* Transcoder::LineOf(PlaneWriter* plane, std::string_view group, const
   return line;
 }
 
-bool Transcoder::NeedsOwners() const {
-  // By rank and least id; `most_id` of those before.
+bool Transcoder::FindRanks() {
+  std::set<std::string_view> ranks;
+  for (const auto& [id, device] : devices_) ranks.insert(id.rank);
+  ranks.erase("");
+  by_rank_ = ranks.size() > 1;
+  // The least and the most id of each process, by rank.
   std::map<std::string_view, std::vector<std::pair<int64_t, int64_t>>> ids;
   for (const auto& [text, process] : processes_) {
     if (process.least_id <= process.most_id) {
-      ids[process.rank].emplace_back(process.least_id, process.most_id);
+      ids[FindRankKey(process.rank)].emplace_back(process.least_id, process.most_id);
     }
   }
   return std::ranges::any_of(ids, [](auto& of_rank) {
@@ -525,21 +547,22 @@ bool Transcoder::NeedsOwners() const {
 
 void Transcoder::AddToOwners(const EventChunk& chunk) {
   for (const Event& event : chunk.rows) {
+    if (event.is_counter) continue;
+    const std::optional<Times> times = ReadTimes(event, /*diagnostics=*/nullptr);
+    if (!times.has_value()) continue;
     const std::span<const Member> args = chunk.ArgsOf(event);
-    const auto start_ps = PsOf(event.ts);
-    const auto offset_ps = start_ps.has_value() ? OffsetPs(*start_ps) : std::nullopt;
-    if (event.is_counter || event.name.type != JsonType::kText || !offset_ps.has_value()) continue;
     const Track& track = TrackOf(event, args);
     const uint64_t place = place_++;
-    if (track.process != nullptr) owners_.AddEvent(track.process->index, place);
+    LaunchOwners& owners =
+        owners_[FindRankKey(track.process != nullptr ? track.process->rank : track.device->rank)];
+    if (track.process != nullptr) owners.AddEvent(track.process->index, place);
     if (!track.kind->joins()) continue;
     const int64_t id = WholeOf(Find(args, "correlation")).value_or(0);
     if (id == 0) continue;
-    const int64_t at_ps = offset_ps.value_or(0);
     if (track.process != nullptr) {
-      owners_.AddLaunch(track.process->index, id, at_ps, place);
+      owners.AddLaunch(track.process->index, id, times->offset_ps, place);
     } else {
-      owners_.AddExecution(track.device->index, id, at_ps, place);
+      owners.AddExecution(track.device->index, id, times->offset_ps, place);
     }
   }
 }
@@ -547,13 +570,8 @@ void Transcoder::AddToOwners(const EventChunk& chunk) {
 // A file that several ranks were merged into has a host for each of them, so that launches are
 // looked for in the rank's own processes. All other files have one.
 std::vector<Transcoder::Host> Transcoder::FindHosts() {
-  std::vector<LaunchOwners::Owner> owners;
-  if (NeedsOwners()) owners = owners_.Decide();
-  std::set<std::string_view> ranks;
-  for (const auto& [id, device] : devices_) ranks.insert(id.rank);
-  ranks.erase("");
-  const bool by_rank = ranks.size() > 1;
-
+  std::map<std::string_view, std::vector<LaunchOwners::Owner>> owners;
+  for (auto& [rank, of_rank] : owners_) owners[rank] = of_rank.Decide();
   std::map<uint32_t, Process*> by_index;
   for (auto& [text, process] : processes_) by_index[process.index] = &process;
   std::map<std::pair<std::string, std::string>, Host> hosts;  // by rank and process
@@ -561,11 +579,13 @@ std::vector<Transcoder::Host> Transcoder::FindHosts() {
   uint64_t undecided = 0;
   std::string undecided_devices;
   for (auto& [id, device] : devices_) {
+    const std::string_view rank = FindRankKey(id.rank);
+    const std::vector<LaunchOwners::Owner>& of_rank = owners[rank];
     const LaunchOwners::Owner owner =
-        device.index < owners.size() ? owners[device.index] : LaunchOwners::Owner();
+        device.index < of_rank.size() ? of_rank[device.index] : LaunchOwners::Owner();
     std::string process;
     if (owner.process.has_value()) {
-      const uint32_t first = owners_.FirstOf(*owner.process);
+      const uint32_t first = owners_[rank].FindFirst(*owner.process);
       owning.insert(first);
       process = Cat("pid ", by_index.at(first)->text);
     } else if (owner.undecided > 0) {
@@ -573,18 +593,19 @@ std::vector<Transcoder::Host> Transcoder::FindHosts() {
       undecided += owner.undecided;
       Append(&undecided_devices, undecided_devices.empty() ? "" : ", ", id.family, ":", id.ordinal);
     }
-    const std::string rank = by_rank ? id.rank : "";
     device.plane.SetName(Cat("/device:", id.family, ":", id.ordinal));
-    const std::string& label = by_rank || id.rank.empty() ? id.label : id.rank;
+    const std::string& label = by_rank_ || id.rank.empty() ? id.label : id.rank;
     if (!label.empty()) {
       device.plane.SetName(Cat("/device:", id.family, ":", id.ordinal, " [", label, "]"));
     }
-    hosts[{rank, process}].devices.push_back(&device);
+    hosts[{std::string(rank), process}].devices.push_back(&device);
   }
   for (auto& [index, process] : by_index) {
-    const uint32_t first = owners_.FirstOf(index);
+    const std::string_view rank = FindRankKey(process->rank);
+    const auto of_rank = owners_.find(rank);
+    const uint32_t first = of_rank == owners_.end() ? index : of_rank->second.FindFirst(index);
     const bool owns = owning.contains(first);
-    hosts[{by_rank ? process->rank : "", owns ? Cat("pid ", by_index.at(first)->text) : ""}]
+    hosts[{std::string(rank), owns ? Cat("pid ", by_index.at(first)->text) : ""}]
         .processes.push_back(process);
   }
   if (undecided > 0) {
@@ -695,8 +716,8 @@ Space Transcoder::Write(const EventWalk& file, int64_t base_ns) {
   });
   const JsonValue host_name = Find(root, "host_name");
   SpaceParts space{.timestamp_ns = SaturatingAdd(*begin_us_ * 1000, base_ns),
-                   .errors = TextsOf(Find(root, kErrors)),
-                   .warnings = TextsOf(Find(root, kWarnings))};
+                   .errors = ReadTexts(Find(root, kErrors)),
+                   .warnings = ReadTexts(Find(root, kWarnings))};
   bool described = false;
   for (const Host& host : hosts) {
     NameProcesses(file, host);
@@ -792,7 +813,7 @@ absl::StatusOr<Space> Transcode(std::string_view json, const std::string& name, 
                     "knows when this was; mend it, or leave it out");
   }
   diagnostics->Merge(file.diagnostics());
-  if (transcoder.NeedsOwners()) {
+  if (transcoder.FindRanks()) {
     EventWalk again(json, name);
     EventChunk chunk;
     do {

@@ -125,7 +125,7 @@ TEST(JsonCursor, ATextOfAGivenSize) {
   std::string_view text;
   ASSERT_TRUE(cursor.Enter('['));
   EXPECT_EQ(cursor.Peek(), '"');
-  cursor.ReadTextOfSize(6, &text);
+  cursor.ReadSizedText(6, &text);
   EXPECT_EQ(text, R"(a"b\"c)");
   EXPECT_TRUE(cursor.irregular());
   EXPECT_TRUE(cursor.Pass(','));

@@ -157,7 +157,7 @@ def random_trace(draw):
     return events
 
 
-def lines_of(planes):
+def find_device_lines(planes):
     """Of all devices."""
     return [line["line"] for plane in planes["planes"] if plane["kind"] != "cpu" for line in plane["lines"]]
 
@@ -206,14 +206,14 @@ class OddPids(EndToEndTest):
         events = [{**each, "pid": [0, "0", 0.0, "GPU 0"][i % 4], "tid": [7, "7", 7.0, "stream 7"][i % 4]}
                   for i, each in enumerate(self.events(0))]
         self.assertEqual(self.planes(events), {"/device:GPU:0": (10, 1_000_000_000)})
-        self.assertEqual(lines_of(self.run_json("planes", "a.json")), ["Stream #7"])
+        self.assertEqual(find_device_lines(self.run_json("planes", "a.json")), ["Stream #7"])
 
     def test_a_missing_thread_is_the_stream_of_the_arguments(self):
         events = self.events(0)
         for each in events:
             del each["tid"]
         self.write("a.json", trace(events))
-        self.assertEqual(lines_of(self.run_json("planes", "a.json")), ["Stream #7"])
+        self.assertEqual(find_device_lines(self.run_json("planes", "a.json")), ["Stream #7"])
 
     def test_launches_of_processes_in_other_forms(self):
         for pid in (42, "42", 42.0, "python", None):
@@ -273,6 +273,28 @@ class MergedRanks(EndToEndTest):
                 events += rank(second.replace("0 ", "2000 ", 1) if second[0] == "0" else second[:-1] + "2000", second, "one", 105)
                 self.assertEqual(self.functions(by_time(events), distributedInfo={"rank": 0, "world_size": 2}), {
                     "zero": ("TP00", "/device:GPU:0", 10, 1000.0), "one": ("TP01", "/device:GPU:0", 10, 1050.0)})
+
+    def test_labels_of_processes_alone(self):
+        events = rank("[TP00] 5", 0, "zero") + rank("[TP01] 6", 1, "one", 105)
+        self.assertEqual(self.functions(events), {"zero": ("pid [TP00] 5", "/device:GPU:0", 10, 1000.0),
+                                                  "one": ("pid [TP01] 6", "/device:GPU:1", 10, 1050.0)})
+
+    def test_two_processes_of_a_rank(self):
+        events = []
+        for label in ("TP00", "TP01"):
+            events += rank(f"[{label}] 5", f"[{label}] 0", "zero") + rank(f"[{label}] 6", f"[{label}] 1", "one", 105)
+        report = self.run_json(self.write("a.json", trace(events)))
+        self.assertEqual(sorted((row["host"], row["plane"], row["function"], row["kernels_total"]) for row in report["functions"]),
+                         [(f"{label} pid [{label}] {pid}", f"/device:GPU:{pid - 5}", name, 10)
+                          for label in ("TP00", "TP01") for pid, name in ((5, "zero"), (6, "one"))])
+
+    def test_events_that_are_skipped_make_no_process(self):
+        events = rank(1000, 0, "zero") + rank(2000, 1, "one", 105)
+        plain = self.run_json(self.write("a.json", trace(events)))["devices"]
+        odd = [event("cpu_op", 77, 1, 5, -1), event("kernel", 5, 1, 5, None), event("kernel", 6, 1, "soon", 1)]
+        report = self.run_json(self.write("a.json", trace(events + odd)))
+        self.assertEqual(report["devices"], plain)
+        self.assertEqual(report["capture"]["planes"], 4)
 
     def test_what_cannot_be_told_is_in_no_function(self):
         alike = rank(1000, 0, "zero") + rank(2000, 1, "one", 105)
@@ -416,7 +438,7 @@ class OtherWriters(EndToEndTest):
                 report = self.run_json(self.write("a.chrome_trace", self.proton(streams[:count])))
                 self.assertEqual([(row["plane"], row["executions"], row["sum_ps"]) for row in report["devices"]],
                                  [("/device:GPU:0", 10 * count, 10 * count * 100_000_000)])
-                self.assertEqual(lines_of(self.run_json("planes", "a.chrome_trace")), ["Stream #7", "Stream #8"][:count])
+                self.assertEqual(find_device_lines(self.run_json("planes", "a.chrome_trace")), ["Stream #7", "Stream #8"][:count])
         broken = self.proton(({"tid": 7}, {"tid": 8}))
         self.assertIn(f"(byte {len(broken) - 5}", self.refused("a.json", broken[:-5]))
         self.assertIn("more than one document", self.refused("a.json", broken + trace()))
