@@ -120,8 +120,7 @@ void LaunchOwners::ElectByElimination(std::vector<Votes>* votes, std::vector<Own
     devices_of_id.emplace_back(execution.id, execution.device);
   }
   std::ranges::sort(devices_of_id);
-  const auto repeated = std::ranges::unique(devices_of_id);
-  devices_of_id.erase(repeated.begin(), repeated.end());
+  devices_of_id.erase(std::unique(devices_of_id.begin(), devices_of_id.end()), devices_of_id.end());
   bool any_new = true;
   for (int round = 0; round < kMaxRounds && any_new; ++round) {
     any_new = false;
@@ -164,9 +163,10 @@ std::vector<LaunchOwners::Owner> LaunchOwners::Decide() {
     return std::tuple(launch.id, launch.process, launch.start_ps);
   });
   // The first of each id and process.
-  const auto repeated = std::ranges::unique(
-      launches_, {}, [](const Launch& launch) { return std::pair(launch.id, launch.process); });
-  launches_.erase(repeated.begin(), repeated.end());
+  const auto is_repeated = [](const Launch& a, const Launch& b) {
+    return a.id == b.id && a.process == b.process;
+  };
+  launches_.erase(std::unique(launches_.begin(), launches_.end(), is_repeated), launches_.end());
 
   if (std::ranges::adjacent_find(launches_, {}, &Launch::id) == launches_.end()) return {};
   for (uint32_t i = 0; i < processes_.size(); ++i) {
@@ -183,7 +183,9 @@ std::vector<LaunchOwners::Owner> LaunchOwners::Decide() {
   std::vector<Votes> votes;
   for (const Execution& execution : executions_) {
     if (votes.size() <= execution.device) votes.resize(execution.device + 1);
-    const auto candidates = std::ranges::equal_range(launches_, execution.id, {}, &Launch::id);
+    const auto first = std::ranges::lower_bound(launches_, execution.id, {}, &Launch::id);
+    const auto last = std::ranges::upper_bound(launches_, execution.id, {}, &Launch::id);
+    const std::span<const Launch> candidates(first, last);
     if (candidates.empty()) continue;
     Votes& of_device = votes[execution.device];
     ++of_device.executions;
