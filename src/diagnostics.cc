@@ -48,11 +48,15 @@ constexpr CodeInfo kCodes[] = {
     {kIrregularJson, "irregular_json", kWarning,
      "places that are no valid JSON (bytes that are no UTF-8, control characters, NaN, a quote "
      "inside a text) were read as they were meant"},
+    {kSharedCorrelation, "shared_correlation", kWarning,
+     "executions whose correlation id several processes of the file use: in devices and kernels, "
+     "in no function; give the file of each rank instead of the merged one",
+     kCompleteness},
     {kIncompleteEvent, "incomplete_event", kError,
      "events without a name, or whose beginning or duration is no number, were skipped",
      kCompleteness},
     {kCountersNotRead, "counters_not_read", kInfo,
-     "samples of performance counters are in the trace and are not read", kCompleteness},
+     "readings of counters are in the trace and are not read", kCompleteness},
     {kIdleAccelerator, "idle_accelerator", kInfo, "accelerators that executed nothing"},
     {kLeftOutByMinDuration, "left_out_by_min_duration", kWarning,
      "executions shorter than --min-duration were left out"},

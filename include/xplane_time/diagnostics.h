@@ -42,8 +42,9 @@ enum class DiagnosticCode : uint8_t {
   kHostLeftOut,           // a file of a run is damaged: the others are read
   kStatWithoutValue,      // a stat was asked for that no selected event has
   kIrregularJson,         // Kineto: no JSON, and read all the same
+  kSharedCorrelation,     // Kineto: an execution whose launch is in one of several processes
   kIncompleteEvent,       // Kineto: event skipped: no name, no beginning or no duration
-  kCountersNotRead,       // samples of performance counters, which no command reads
+  kCountersNotRead,       // readings of counters that are in the trace
   // Selection and options.
   kIdleAccelerator,  // an accelerator plane that executed nothing
   kLeftOutByMinDuration,

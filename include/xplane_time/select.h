@@ -7,13 +7,14 @@
 //   gpu | tpu | cpu | custom | all     by kind
 //   gpu:0,2                            by kind and ordinal
 //   /device:GPU:0                      the plane with this name
-//   GPU:0, TPU:0 SparseCore 1          as tables print planes
+//   GPU:0, TPU:0 SparseCore 1, XPU     as tables print planes; without a number: all of the name
 //   re:REGEX                           RE2 search on plane names
 //   (empty)                            the accelerators; the CPU only where a capture
 //                                      has no accelerator plane at all
 //
-// A plane's kind comes from its whole name ("/device:GPU:7", also with " [pid]"
-// appended), never from a word that it contains.
+// A plane's kind comes from its whole name ("/device:GPU:7", also with " [7]" or " (pid 7)"
+// appended), never from a word that it contains. Other planes that begin with "/device:" are custom
+// devices.
 #pragma once
 
 #include <cstdint>

@@ -33,7 +33,8 @@ constexpr KindStat kStats[] = {
     {"tf_op", StatUse::kMeaning, &Draft::tf_op}};
 
 bool Claims(std::string_view name, std::optional<int64_t>* /*ordinal*/) {
-  return name == "/host:CPU" || (name.starts_with("/host:CPU [") && name.ends_with("]"));
+  constexpr std::string_view kHost = "/host:CPU";
+  return name == kHost || (name.starts_with(kHost) && IsSubprocess(name.substr(kHost.size())));
 }
 
 LineRole Role(std::string_view /*line*/) { return LineRole::kExecution; }

@@ -288,6 +288,9 @@ const KindRules* FindKindOfPlane(std::string_view plane_name, std::optional<int6
 
 // "/device:GPU:7" or "/device:GPU:7 [pid]" with prefix "/device:GPU:": the number.
 std::optional<int64_t> OrdinalAfter(std::string_view plane_name, std::string_view prefix);
+// Whether this is what follows the name of a plane that was merged from a subprocess: " [7]", or
+// " (pid 7)".
+bool IsSubprocess(std::string_view rest);
 
 // Whether the op of a flow was complete after `end_ps`. A synchronous body is complete
 // before its op returns; a marker that is missing comes after the trace's end.

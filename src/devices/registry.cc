@@ -107,9 +107,12 @@ std::optional<int64_t> OrdinalAfter(std::string_view plane_name, std::string_vie
   const auto [at, error] = std::from_chars(plane_name.data(), end, ordinal);
   if (error != std::errc() || ordinal < 0) return std::nullopt;
   const std::string_view rest(at, static_cast<size_t>(end - at));
-  // A merged subprocess appends " [pid]".
-  const bool whole = rest.empty() || (rest.starts_with(" [") && rest.ends_with("]"));
-  return whole ? std::optional<int64_t>(ordinal) : std::nullopt;
+  return rest.empty() || IsSubprocess(rest) ? std::optional<int64_t>(ordinal) : std::nullopt;
+}
+
+bool IsSubprocess(std::string_view rest) {
+  return (rest.starts_with(" [") && rest.ends_with("]")) ||
+         (rest.starts_with(" (") && rest.ends_with(")"));
 }
 
 }  // namespace xplane_time

@@ -124,10 +124,73 @@ bool JsonCursor::Fail(const char* error) {
   return false;
 }
 
+namespace {
+
+const char* AfterSpaces(const char* at, const char* end) {
+  while (at != end && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')) ++at;
+  return at;
+}
+
+// Whether `at` is a key and its colon. A key in a trace is short and has no quotes in it.
+bool IsAtKey(const char* at, const char* end) {
+  constexpr ptrdiff_t kMaxKeyBytes = 256;
+  if (at == end || *at != '"') return false;
+  const char* const limit = end - at > kMaxKeyBytes ? at + kMaxKeyBytes : end;
+  const char* const quote = std::find(at + 1, limit, '"');
+  if (quote == limit) return limit == end;  // the bytes end in the middle of a key
+  const char* const colon = AfterSpaces(quote + 1, end);
+  return colon == end || *colon == ':';
+}
+
+// Whether the quote at `at` is of the first key of an object that follows another one. A text that
+// goes on beyond it has lost its end.
+bool IsInNextObject(const char* first, const char* at, const char* end) {
+  for (const char c : {'{', ',', '}'}) {
+    do {
+      if (at == first) return false;
+      --at;
+    } while (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t');
+    if (*at != c) return false;
+    if (c == '{') {
+      const char* const quote = AfterSpaces(at + 1, end);
+      if (!IsAtKey(quote, end)) return false;
+    }
+  }
+  return true;
+}
+
+bool IsAtValue(const char* at, const char* end) {
+  constexpr std::string_view kBegins = "\"{[-0123456789tfnNI";
+  return at == end || kBegins.find(*at) != kBegins.npos;
+}
+
+}  // namespace
+
 bool JsonCursor::CanEndText(const char* quote) const {
-  const char* next = quote + 1;
-  while (next != end_ && (*next == ' ' || *next == '\n' || *next == '\r' || *next == '\t')) ++next;
-  return next == end_ || *next == ',' || *next == ':' || *next == '}' || *next == ']';
+  const char* const next = AfterSpaces(quote + 1, end_);
+  if (next == end_) return true;
+  switch (place_) {
+    case Place::kDocument:
+      return false;
+    case Place::kKey:
+      return *next == ':';
+    case Place::kMember:
+      return *next == '}' || (*next == ',' && IsAtKey(AfterSpaces(next + 1, end_), end_));
+    case Place::kElement:
+      return *next == ']' || (*next == ',' && IsAtValue(AfterSpaces(next + 1, end_), end_));
+  }
+  return false;
+}
+
+void JsonCursor::ReadSizedText(size_t size, std::string_view* raw) {
+  const char* const first = at_ + 1;
+  const char* const last = first + size;
+  *raw = {first, size};
+  for (const char* at = FindTextEnd(first); at < last; at = FindTextEnd(at)) {
+    irregular_ |= *at == '"';
+    at += *at == '\\' ? 2 : 1;
+  }
+  at_ = last + 1;
 }
 
 // What is behind the first quote or backslash of a text.
@@ -140,6 +203,10 @@ bool JsonCursor::ReadRestOfText(const char* first, const char* at, std::string_v
     if (*at == '\\') {
       at += end_ - at > 1 ? 2 : 1;
     } else if (careful_ && !CanEndText(at)) {
+      if (IsInNextObject(first, at, end_)) {
+        at_ = first;
+        return Fail("a text without end");
+      }
       irregular_ = true;
       ++at;
     } else {

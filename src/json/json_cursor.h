@@ -1,8 +1,8 @@
 // JSON as profilers write it, read from front to back without an index of it.
 //
 // What JSON forbids and traces have is read, and noted by irregular(): bytes that are no UTF-8,
-// control characters in text, NaN and Infinity, and, where careful, a quote in a text
-// that nobody escaped. Values are views of the file; nothing is converted.
+// control characters in text, NaN and Infinity, and, if careful, a quote in a text
+// that was not escaped. Values are views of the file; nothing is converted.
 //
 //   JsonCursor cursor(bytes);
 //   cursor.ReadObject([&](std::string_view key) { return cursor.ReadValue(&value); });
@@ -78,18 +78,21 @@ class JsonCursor {
   bool Enter(char open) {
     return Take(open, open == '{' ? "an object is expected" : "an array is expected");
   }
+  // The next character, if it is this one.
+  bool Pass(char c) { return Peek() == c ? (++at_, true) : false; }
   bool NextMember(bool is_first, std::string_view* key, bool* more);
   bool NextElement(bool is_first, bool* more);
   // The `place`-th member of an object that is like others. The next value begins right here.
   bool NextMemberLike(size_t place, JsonShape* shape, std::string_view* key, bool* more);
-  // Behind a member: what is left of the object, as far as its braces and texts. What else is wrong
-  // in it is not noticed.
-  bool SkipRestOfObject();
   // The end of the document.
   bool ReadEnd();
 
-  // A quote ends a text only where the text can end.
+  // If careful, a quote ends a text only if what follows can follow a text: a colon after a key; a
+  // closing brace, or a comma and the next key, after the value of a member.
   void set_careful(bool careful) { careful_ = careful; }
+  bool careful() const { return careful_; }
+  // At a quote: reads the text up to the quote that is `size` bytes behind it.
+  void ReadSizedText(size_t size, std::string_view* raw);
   // What is read next begins here, and nothing was wrong so far.
   void ReturnTo(uint64_t offset);
   // Since the last ReturnTo() or ForgetIrregular().
@@ -101,6 +104,7 @@ class JsonCursor {
 
  private:
   static constexpr size_t kMostLevels = 1024;
+  enum class Place : uint8_t { kDocument, kKey, kMember, kElement };
 
   void SkipSpace();
   bool ReadValueAt(JsonValue* value, size_t level);
@@ -109,7 +113,6 @@ class JsonCursor {
   bool SkipLevel(size_t level, char close);
   bool ReadWord(JsonValue* value);
   const char* FindTextEnd(const char* at);
-  const char* FindTextOrBrace(const char* at) const;
   bool CanEndText(const char* quote) const;
   bool Take(char c, const char* otherwise);
 
@@ -118,6 +121,7 @@ class JsonCursor {
   const char* end_;
   const char* error_ = nullptr;
   bool ran_out_ = false, careful_ = false, irregular_ = false, not_ascii_ = false;
+  Place place_ = Place::kDocument;  // of the next text
 };
 
 inline char JsonCursor::Peek() {
@@ -205,12 +209,15 @@ inline bool JsonCursor::NextMember(bool is_first, std::string_view* key, bool* m
     c = Peek();
   }
   if (c != '"') return Fail("a name in quotes is expected");
-  return ReadText(key) && Take(':', "a colon is expected");
+  place_ = Place::kKey;
+  if (!ReadText(key)) return false;
+  place_ = Place::kMember;
+  return Take(':', "a colon is expected");
 }
 
 inline bool JsonCursor::NextMemberLike(size_t place, JsonShape* shape, std::string_view* key,
                                        bool* more) {
-  if (place < shape->gaps.size()) {
+  if (place < shape->gaps.size() && !careful_) {
     const JsonShape::Gap& gap = shape->gaps[place];
     if (rest().starts_with(gap.bytes)) {
       at_ += gap.bytes.size();
@@ -234,42 +241,10 @@ inline bool JsonCursor::NextElement(bool is_first, bool* more) {
   const char c = Peek();
   *more = c != ']';
   if (!*more) return ++at_, true;
+  place_ = Place::kElement;
   if (is_first) return true;
   if (c != ',') return Fail("a comma or ] is expected");
   return ++at_, true;
-}
-
-inline bool JsonCursor::SkipRestOfObject() {
-  for (size_t open = 1;; ++at_) {
-    at_ = FindTextOrBrace(at_);
-    if (at_ == end_) return Fail("a comma or } is expected");
-    if (*at_ == '"') {
-      std::string_view ignored;
-      if (!ReadText(&ignored)) return false;
-      --at_;
-    } else if (*at_ == '{') {
-      ++open;
-    } else if (--open == 0) {
-      return ++at_, true;
-    }
-  }
-}
-
-// The next quote or brace; the end.
-inline const char* JsonCursor::FindTextOrBrace(const char* at) const {
-#if defined(__SSE2__)
-  constexpr ptrdiff_t kAtOnce = 16;
-  for (; end_ - at >= kAtOnce; at += kAtOnce) {
-    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
-    const __m128i found = _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')),
-                                       _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('{')),
-                                                    _mm_cmpeq_epi8(bytes, _mm_set1_epi8('}'))));
-    const int mask = _mm_movemask_epi8(found);
-    if (mask != 0) return at + __builtin_ctz(static_cast<unsigned>(mask));
-  }
-#endif
-  while (at != end_ && *at != '"' && *at != '{' && *at != '}') ++at;
-  return at;
 }
 
 template <typename OnMember>

@@ -8,6 +8,7 @@ namespace xplane_time::kineto {
 namespace {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+constexpr std::string_view kTimeUnit = "displayTimeUnit";
 constexpr size_t kChunkEvents = 2048;
 
 // Where a member of an event goes; null: nobody asks for it.
@@ -26,6 +27,85 @@ JsonValue* PartOf(Event* event, std::string_view key) {
     default:
       return nullptr;
   }
+}
+
+// Names whose quotes were not escaped: "name": "a "b", c(1): f", "pid": 1. Such a text ends where
+// the rest of an event follows, and in Kineto's own order of members that is the pid.
+
+// The key at the beginning of `text` if that is `, "key":`.
+std::string_view KeyAfterComma(std::string_view text) {
+  JsonCursor cursor(text);
+  std::string_view key;
+  bool more = true;
+  const bool is_key = cursor.Peek() == ',' && cursor.NextMember(false, &key, &more);
+  return is_key ? key : std::string_view();
+}
+
+bool IsEventKey(std::string_view key) {
+  constexpr std::string_view kKeys[] = {"ph",  "cat", "name", "pid", "tid", "ts",
+                                        "dur", "id",  "args", "bp",  "s"};
+  return std::ranges::find(kKeys, key) != std::end(kKeys);
+}
+
+// "}" and the beginning of the next event, or the end of all events.
+bool EndsEvent(std::string_view text) {
+  JsonCursor cursor(text);
+  std::string_view key;
+  bool more = true;
+  if (!cursor.Pass('}')) return false;
+  if (cursor.Pass(',')) {
+    return cursor.Pass('{') && cursor.NextMember(true, &key, &more) && (!more || IsEventKey(key));
+  }
+  if (!cursor.Pass(']')) return cursor.Peek() == '\0';
+  const char next = cursor.Peek();
+  return next == ',' || next == '}' || next == '\0';
+}
+
+// Takes spaces and then `c` off the end of the text; false: it does not end so.
+bool DropFromEnd(char c, std::string_view* text) {
+  const size_t last = text->find_last_not_of(" \n\r\t");
+  if (last == text->npos || (*text)[last] != c) return false;
+  text->remove_suffix(text->size() - last);
+  return true;
+}
+
+// Whether the quote at `at` opens the first key of an object, and of an event behind another one.
+bool IsFirstKey(std::string_view text, size_t at) {
+  std::string_view before = text.substr(0, at);
+  return DropFromEnd('{', &before);
+}
+bool IsFirstKeyOfNextEvent(std::string_view text, size_t at) {
+  std::string_view before = text.substr(0, at), key;
+  JsonCursor cursor(text.substr(at));
+  bool more = true;
+  return DropFromEnd('{', &before) && DropFromEnd(',', &before) && DropFromEnd('}', &before) &&
+         cursor.NextMember(true, &key, &more) && IsEventKey(key);
+}
+
+// Of `text`, which begins behind the quote that opens a name: where the quote is that closes it;
+// npos: nowhere. If the pid follows the name, the name ends before it, whatever comes in between;
+// else, or if there is no pid in this event, before the first other key of an event.
+size_t FindNameEnd(std::string_view text, bool pid_follows) {
+  constexpr size_t kMaxNameBytes = size_t{1} << 16;
+  text = text.substr(0, kMaxNameBytes);
+  size_t found = text.npos;
+  for (size_t at = text.find_first_of("\"\\"); at != text.npos;
+       at = text.find_first_of("\"\\", at)) {
+    if (text[at] == '\\') {
+      at += 2;
+      continue;
+    }
+    // This event is over.
+    if (found != text.npos ? IsFirstKey(text, at) : IsFirstKeyOfNextEvent(text, at)) return found;
+    const std::string_view rest = text.substr(at + 1);
+    const std::string_view key = KeyAfterComma(rest);
+    const bool ends_event = EndsEvent(rest);
+    if (key == "pid") return at;
+    if (found == text.npos && (ends_event || IsEventKey(key))) found = at;
+    if (found != text.npos && (ends_event || !pid_follows)) return found;
+    ++at;
+  }
+  return found;
 }
 
 }  // namespace
@@ -93,8 +173,12 @@ bool EventWalk::StepInRoot() {
   bool more = true;
   if (!cursor_.NextMember(std::exchange(first_member_, false), &key, &more)) return false;
   if (!more) {
+    if (ContinuesInNextDocument()) return cursor_.Enter('{');
     state_ = State::kEnd;
     return cursor_.ReadEnd();
+  }
+  if (is_continued_ && key != "traceEvents" && key != kTimeUnit) {
+    return cursor_.Fail("more than one document");
   }
   if (key == "traceEvents") {
     any_trace_events_ = first_event_ = true;
@@ -107,6 +191,14 @@ bool EventWalk::StepInRoot() {
     const char next = cursor_.Peek();
     return next == ',' || next == '}' || cursor_.Fail("a comma or } is expected");
   });
+}
+
+bool EventWalk::ContinuesInNextDocument() {
+  const bool is_alike = any_trace_events_ && std::ranges::all_of(root_, [](const Member& member) {
+                          return member.first == kTimeUnit;
+                        });
+  is_continued_ = first_member_ = is_alike && cursor_.Peek() == '{';
+  return is_continued_;
 }
 
 bool EventWalk::StepInEvents(EventChunk* chunk) {
@@ -133,7 +225,7 @@ bool EventWalk::StepInEvents(EventChunk* chunk) {
   event.byte_offset = begin;
   event.is_counter = phase == "C";
   if (phase == "X" || event.is_counter) return true;
-  if (phase == "M" && event.name.raw == "thread_name") NameThread(event, chunk->ArgsOf(event));
+  if (phase == "M") NameTrack(event, chunk->ArgsOf(event));
   chunk->args.resize(first_arg);
   chunk->rows.pop_back();
   return true;
@@ -152,16 +244,41 @@ bool EventWalk::ReadEvent(EventChunk* chunk, Event* event, std::string_view* pha
       if (!cursor_.ReadValue(&ph)) return false;
       *phase = ph.raw;
       const bool is_read = ph.raw == "X" || ph.raw == "M" || ph.raw == "C";
-      if (!is_read) return cursor_.SkipRestOfObject();
+      if (!is_read) return SkipMembers(place + 1);
     } else if (key == "args" && cursor_.Peek() == '{') {
       event->first_arg = chunk->args.size();
       if (!ReadArgs(event->cat.raw, &chunk->args)) return false;
       event->arg_count = chunk->args.size() - event->first_arg;
+    } else if (JsonValue* const part = PartOf(event, key); part == &event->name) {
+      if (!ReadName(event->pid.type == JsonType::kNothing, part)) return false;
     } else {
-      JsonValue* const part = PartOf(event, key);
       if (!cursor_.ReadValue(part == nullptr ? &ignored : part)) return false;
     }
   }
+}
+
+bool EventWalk::SkipMembers(size_t place) {
+  JsonValue ignored;
+  std::string_view key;
+  bool more = true, has_pid = false;
+  // Up to its phase an event looks like any other.
+  auto& gaps = skipped_shape_.gaps;
+  if (gaps.empty()) gaps = shape_.gaps;
+  for (; cursor_.NextMemberLike(place, &skipped_shape_, &key, &more); ++place) {
+    if (!more) return true;
+    has_pid |= key == "pid";
+    if (!(key == "name" ? ReadName(!has_pid, &ignored) : cursor_.ReadValue(&ignored))) return false;
+  }
+  return false;
+}
+
+bool EventWalk::ReadName(bool pid_follows, JsonValue* name) {
+  if (!cursor_.careful() || cursor_.Peek() != '"') return cursor_.ReadValue(name);
+  const size_t size = FindNameEnd(cursor_.rest().substr(1), pid_follows);
+  if (size == std::string_view::npos) return cursor_.ReadValue(name);
+  name->type = JsonType::kText;
+  cursor_.ReadSizedText(size, &name->raw);
+  return true;
 }
 
 bool EventWalk::ReadArgs(std::string_view category, Members* args) {
@@ -185,10 +302,12 @@ JsonShape* EventWalk::ShapeOf(std::string_view category) {
   return &shapes_of_args_.emplace_back(category, JsonShape()).second;
 }
 
-void EventWalk::NameThread(const Event& event, std::span<const Member> args) {
+void EventWalk::NameTrack(const Event& event, std::span<const Member> args) {
+  const bool is_thread = event.name.raw == "thread_name";
+  if (!is_thread && event.name.raw != "process_name") return;
   const JsonValue name = Find(args, "name");
   if (name.type != JsonType::kText || name.raw.empty()) return;
-  thread_names_[{event.pid.raw, event.tid.raw}] = name.raw;
+  (is_thread ? thread_names_ : process_names_).push_back({event.pid, event.tid, name.raw});
 }
 
 }  // namespace xplane_time::kineto

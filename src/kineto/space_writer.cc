@@ -8,7 +8,7 @@ namespace xplane_time::kineto {
 namespace {
 
 // Fields of XSpace, XPlane, XLine and the entries of maps (proto/xplane.proto).
-constexpr uint32_t kPlanes = 1, kHostnames = 4;
+constexpr uint32_t kPlanes = 1, kErrors = 2, kWarnings = 3, kHostnames = 4;
 constexpr uint32_t kPlaneName = 2, kLines = 3, kEventMetadata = 4, kStatMetadata = 5;
 constexpr uint32_t kLineId = 1, kLineName = 2, kTimestampNs = 3, kEvents = 4, kDisplayId = 10;
 constexpr uint32_t kKey = 1, kValue = 2;
@@ -90,13 +90,19 @@ class SpaceWriter {
  public:
   SpaceWriter(Spill* spill, int64_t timestamp_ns) : spill_(*spill), timestamp_ns_(timestamp_ns) {}
 
-  Space Write(const std::vector<PlaneWriter*>& planes, std::string_view hostname) {
-    for (const PlaneWriter* plane : planes) {
-      if (!PutPlane(*plane, PartsOf(*plane))) return {};
+  Space Write(const SpaceParts& parts) {
+    for (const SpaceParts::Host& host : parts.hosts) {
+      for (const PlaneWriter* plane : host.planes) {
+        if (!PutPlane(*plane, PartsOf(*plane))) return {};
+      }
+      WireWriter name;
+      if (!host.name.empty()) name.AddText(kHostnames, host.name);
+      out_.Append(name.bytes());
     }
-    WireWriter name;
-    if (!hostname.empty()) name.AddText(kHostnames, hostname);
-    out_.Append(name.bytes());
+    WireWriter messages;
+    for (const std::string& error : parts.errors) messages.AddText(kErrors, error);
+    for (const std::string& warning : parts.warnings) messages.AddText(kWarnings, warning);
+    out_.Append(messages.bytes());
     return out_.Take();
   }
 
@@ -151,9 +157,8 @@ class SpaceWriter {
   ScratchLog out_{kInMemory};
 };
 
-Space WriteSpace(const std::vector<PlaneWriter*>& planes, Spill* spill, int64_t timestamp_ns,
-                 std::string_view hostname) {
-  return SpaceWriter(spill, timestamp_ns).Write(planes, hostname);
+Space WriteSpace(const SpaceParts& parts, Spill* spill) {
+  return SpaceWriter(spill, parts.timestamp_ns).Write(parts);
 }
 
 }  // namespace xplane_time::kineto

@@ -116,8 +116,19 @@ class PlaneWriter {
 // A whole XSpace, in memory or in a scratch file; no owner: that cannot be read.
 using Space = ScratchLog::View;
 
-// All lines begin at `timestamp_ns`. Once.
-Space WriteSpace(const std::vector<PlaneWriter*>& planes, Spill* spill, int64_t timestamp_ns,
-                 std::string_view hostname);
+struct SpaceParts {
+  // The planes of a host, and its name.
+  struct Host {
+    std::string name = {};  // empty: none
+    std::vector<PlaneWriter*> planes = {};
+  };
+  int64_t timestamp_ns = 0;  // where all lines begin
+  std::vector<Host> hosts = {};
+  std::vector<std::string> errors = {}, warnings = {};
+};
+
+// Of planes that have all their events. Once. Several hosts are written as spaces that follow each
+// other, so that each host's name goes with its planes.
+Space WriteSpace(const SpaceParts& parts, Spill* spill);
 
 }  // namespace xplane_time::kineto

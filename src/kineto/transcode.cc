@@ -7,16 +7,21 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
 #include "devices/gpu_runs/host_ranges.h"
 #include "devices/power_counters.h"
 #include "json/json_cursor.h"
 #include "kineto/event_walk.h"
+#include "kineto/launch_owners.h"
 #include "kineto/microseconds.h"
+#include "kineto/process_id.h"
 #include "read_ahead.h"
 #include "saturate.h"
 #include "scratch.h"
@@ -31,6 +36,8 @@ using gpu_runs::kInRangesStat, gpu_runs::kModuleStat, gpu_runs::kProcessRangeSta
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::string_view kCalls = "python_function";
+// Members of the file with what the profiler itself reported.
+constexpr std::string_view kWarnings = "WARNING", kErrors = "ERROR";
 constexpr uint32_t kMetadataId = 1, kOffsetPs = 2, kDurationPs = 3, kStats = 4;  // of an XEvent
 
 enum class Group : uint8_t { kKernel, kCopy, kOnDevice, kLaunch, kHost };
@@ -38,25 +45,43 @@ bool IsExecution(Group group) { return group == Group::kKernel || group == Group
 
 // Capitals: as of 2021.
 constexpr std::pair<std::string_view, Group> kGroups[] = {{"kernel", Group::kKernel},
-                                                          {"gpu_memcpy", Group::kCopy},
-                                                          {"gpu_memset", Group::kCopy},
                                                           {"Kernel", Group::kKernel},
+                                                          {"mtia_ccp_events", Group::kKernel},
                                                           {"Memcpy", Group::kCopy},
                                                           {"Memset", Group::kCopy},
-                                                          {"gpu_user_annotation", Group::kOnDevice},
-                                                          {"cuda_sync", Group::kOnDevice},
                                                           {"cuda_event", Group::kOnDevice},
                                                           {"graph_event_node", Group::kOnDevice},
                                                           {"graph_host_node", Group::kOnDevice},
+                                                          {"user_annotation", Group::kHost},
+                                                          {"hpu_op", Group::kLaunch},
                                                           {"Runtime", Group::kLaunch}};
+// Of any vendor: gpu_memcpy, cuda_sync, xpu_runtime, GCU_MEMSET, privateuse1_driver, ...
+constexpr std::pair<std::string_view, Group> kGroupsByEnd[] = {
+    {"_memcpy", Group::kCopy},    {"_memset", Group::kCopy},
+    {"_sync", Group::kOnDevice},  {"_user_annotation", Group::kOnDevice},
+    {"_runtime", Group::kLaunch}, {"_driver", Group::kLaunch}};
 
 Group GroupOf(std::string_view category) {
-  const auto* const found =
-      std::ranges::find(kGroups, category, &std::pair<std::string_view, Group>::first);
+  using Entry = std::pair<std::string_view, Group>;
+  const auto* const found = std::ranges::find(kGroups, category, &Entry::first);
   if (found != std::end(kGroups)) return found->second;
-  // cuda_runtime, cuda_driver, xpu_runtime, privateuse1_driver, ...
-  const bool launches = category.ends_with("_runtime") || category.ends_with("_driver");
-  return launches ? Group::kLaunch : Group::kHost;
+  const auto* const by_end = std::ranges::find_if(kGroupsByEnd, [&](const Entry& entry) {
+    return absl::EndsWithIgnoreCase(Absl(category), Absl(entry.first));
+  });
+  return by_end == std::end(kGroupsByEnd) ? Group::kHost : by_end->second;
+}
+
+// Whether torch.profiler names its events so.
+bool IsOfKineto(std::string_view category) {
+  constexpr std::string_view kOnHost[] = {
+      "cpu_op", "user_annotation", "python_function", "cpu_instant_event", "overhead", "Operator",
+      "Trace"};
+  return GroupOf(category) != Group::kHost || std::ranges::count(kOnHost, category) > 0;
+}
+
+// What the planes of its devices are called.
+std::string_view FindFamily(std::string_view category) {
+  return category.starts_with("mtia_") ? "MTIA" : "GPU";
 }
 
 template <typename Number>
@@ -69,16 +94,6 @@ std::optional<Number> Whole(std::string_view text) {
 
 std::string Text(std::string_view raw) {
   return json::IsPlainText(raw) ? std::string(raw) : json::Unescaped(raw);
-}
-
-// Of a number or a text of any form. Nothing: it has a fraction, or is too large.
-std::optional<int64_t> WholeOf(const JsonValue& value) {
-  if (value.type != JsonType::kNumber && value.type != JsonType::kText) return std::nullopt;
-  if (const auto plain = Whole<int64_t>(value.raw); plain.has_value()) return plain;
-  constexpr int64_t kParts = 1'000'000;  // picoseconds of a microsecond: decimals are read so
-  const absl::int128 parts = MicrosecondsToPs(value.raw).value_or(1);
-  const bool is_whole = parts % kParts == 0 && parts < kFarPs && parts > -kFarPs;
-  return is_whole ? std::optional(static_cast<int64_t>(parts / kParts)) : std::nullopt;
 }
 
 // As a stat of whatever `out` writes; null and NaN are none.
@@ -101,15 +116,6 @@ void PutStat(uint32_t field, uint64_t id, const JsonValue& value, WireWriter* ou
   }
 }
 
-// A whole number, whatever its form ("7", 7.0, 7e0): of ids that are compared.
-JsonValue AsWhole(const JsonValue& value, std::string* text) {
-  if (value.type == JsonType::kNumber && Whole<int64_t>(value.raw).has_value()) return value;
-  const std::optional<int64_t> whole = WholeOf(value);
-  if (!whole.has_value()) return value;
-  *text = Cat(*whole);
-  return {JsonType::kNumber, *text};
-}
-
 // A stat of a plane.
 void Describe(std::string_view name, const JsonValue& value, PlaneWriter* plane) {
   PutStat(PlaneWriter::kStats, plane->StatId(name), value, &plane->stats());
@@ -129,6 +135,21 @@ Members MembersOf(std::string_view object) {
   Members members;
   ReadMembers(&cursor, &members);
   return members;
+}
+
+// The texts in an array.
+std::vector<std::string> ReadTexts(const JsonValue& array) {
+  std::vector<std::string> texts;
+  if (array.type != JsonType::kArray) return texts;
+  JsonCursor cursor(array.raw);
+  cursor.set_careful(true);
+  JsonValue value;
+  cursor.ReadArray([&] {
+    if (!cursor.ReadValue(&value)) return false;
+    if (value.type == JsonType::kText) texts.push_back(Text(value.raw));
+    return true;
+  });
+  return texts;
 }
 
 // Of a time; nothing: it is none.
@@ -209,11 +230,59 @@ struct Kind {
   }
 };
 
+// A device, as its events name it.
+struct DeviceId {
+  std::string_view family = "GPU";
+  std::string rank = {};  // empty: none
+  int64_t ordinal = 0;
+  std::string label = {};  // if nothing else tells it from others
+
+  friend auto operator<=>(const DeviceId&, const DeviceId&) = default;
+};
+
+// By its pid, and if that is no number, by the argument `device`.
+DeviceId IdentifyDevice(const Event& event, const ProcessId& pid, const JsonValue& device) {
+  DeviceId id{.family = FindFamily(event.cat.raw), .rank = pid.rank};
+  const std::optional<int64_t> own = WholeOf(device);
+  const bool has_own = own.value_or(-1) >= 0;
+  if (pid.number.has_value() || has_own) {
+    id.ordinal = pid.number.has_value() ? *pid.number : *own;
+  } else if (id.rank.empty() && !pid.stream.has_value() && event.pid.type != JsonType::kNothing &&
+             event.pid.type != JsonType::kWord) {
+    id.label = pid.text;
+  }
+  return id;
+}
+
+// The same for all forms of one number.
+std::string ThreadText(const JsonValue& tid) {
+  const std::optional<int64_t> whole = WholeOf(tid);
+  return whole.has_value() ? Cat(*whole) : std::string(tid.raw);
+}
+
+// A process of the host.
+struct Process {
+  PlaneWriter plane;
+  std::string text, rank;
+  uint32_t index = 0;
+  uint64_t events = 0;
+  int64_t least_id = std::numeric_limits<int64_t>::max(), most_id = 0;  // of launches, if any
+};
+
+struct Device {
+  PlaneWriter plane;
+  std::string rank;
+  uint32_t index = 0;
+  bool described = false;
+};
+
 // What the events of one category, process and thread have in common.
 struct Track {
   LineWriter* line;
   Kind* kind;
-  uint64_t* events_of_process;  // null: on a device
+  Process* process;  // null: on a device
+  Device* device;    // null: on a process
+  bool asks_args;    // the pid or the thread is told by the arguments
 };
 
 class Transcoder {
@@ -227,55 +296,72 @@ class Transcoder {
     }
   }
   uint64_t events() const { return events_; }
+  bool any_execution() const { return any_execution_; }
+  bool any_of_kineto() const { return any_of_kineto_; }  // events with a category of Kineto's
+  // When all events are added. Whether several processes of a rank may have launches with the same
+  // id: then all events are needed once more.
+  bool FindRanks();
+  void AddToOwners(const EventChunk& chunk);
   // With what the file says of all of them.
   Space Write(const EventWalk& file, int64_t base_ns);
 
  private:
-  struct Process {
-    PlaneWriter plane;
-    uint64_t events = 0;
+  struct Times {
+    int64_t offset_ps, duration_ps;
   };
-
+  // Nothing: the event is no complete one, for a reason that is counted.
+  std::optional<Times> ReadTimes(const Event& event, Diagnostics* diagnostics);
   void AddEvent(const Event& event, std::span<const Member> args);
   // Of a device's power, on the line that XPlane has for it; others are left out.
   void AddCounter(const Event& event, std::span<const Member> args);
   // On the lines; nothing: off the axis.
   std::optional<int64_t> OffsetPs(absl::int128 start_ps);
-  const Track& TrackOf(const Event& event);
-  Track MakeTrack(const Event& event);
-  Process& ProcessOf(std::string_view pid) {
-    return processes_.try_emplace(pid, Process{PlaneWriter("", &spill_)}).first->second;
-  }
-  PlaneWriter* PlaneOf(int64_t ordinal) {
-    return &devices_.try_emplace(ordinal, Cat("/device:GPU:", ordinal), &spill_).first->second;
-  }
-  LineWriter* LineOf(PlaneWriter* plane, std::string_view group, std::string_view tid);
+  const Track& TrackOf(const Event& event, std::span<const Member> args);
+  Track MakeTrack(const Event& event, std::span<const Member> args);
+  std::string_view FindRankKey(std::string_view rank) const { return by_rank_ ? rank : ""; }
+  Process* ProcessOf(const ProcessId& pid);
+  Device* DeviceFor(const DeviceId& id);
+  LineWriter* LineOf(PlaneWriter* plane, std::string_view group, const std::string& tid);
 
   void DescribeDevices(const Members& root);
-  void DescribeRun(const Members& root);
-  void NameHosts(const EventWalk& file);
+  // Of a file that several ranks were merged into, it is not known whose rank is told.
+  void DescribeRun(const Members& root, bool is_one_rank, PlaneWriter* plane);
+  struct Host {
+    std::string name = {};  // empty: it is the only one
+    std::vector<Device*> devices = {};
+    std::vector<Process*> processes = {};
+  };
+  std::vector<Host> FindHosts();
+  void NameProcesses(const EventWalk& file, const Host& host);
+  void NoteCountersNotRead();
 
   Diagnostics* const diagnostics_;
   uint64_t events_ = 0;
-  bool any_launch_ = false;
+  bool any_execution_ = false, any_launch_ = false, any_of_kineto_ = false;
   WireWriter bytes_;
-  std::string id_text_;
   std::optional<int64_t> begin_us_;  // of all lines, without the base
 
   Spill spill_;
-  std::map<std::string_view, Process> processes_;  // by pid
-  PlaneWriter* host_ = nullptr;                    // of one of them, at the end
-  std::map<int64_t, PlaneWriter> devices_;         // by ordinal
+  std::map<std::string, Process> processes_;  // by text
+  std::map<DeviceId, Device> devices_;
   std::map<std::pair<PlaneWriter*, std::string_view>, Kind> kinds_;
-  std::map<std::tuple<PlaneWriter*, std::string_view, std::string_view>, LineWriter*> lines_;
+  std::map<std::tuple<PlaneWriter*, std::string_view, std::string>, LineWriter*> lines_;
   std::map<std::pair<PlaneWriter*, std::string_view>, uint64_t> counters_;  // entries, by name
+  std::map<std::string_view, uint64_t> counters_not_read_;                  // readings, by name
   using TrackKey = std::tuple<absl::string_view, absl::string_view, absl::string_view>;
   absl::flat_hash_map<TrackKey, Track> tracks_;  // by category, process and thread
+  // Of those that ask for arguments: by `device` and `stream`, too.
+  std::map<std::tuple<TrackKey, std::string_view, std::string_view>, Track> tracks_by_args_;
+  bool by_rank_ = false;                             // pids name several ranks
+  std::map<std::string_view, LaunchOwners> owners_;  // by rank
+  uint64_t place_ = 0;                               // of the next event for them
 };
 
-void Transcoder::AddEvent(const Event& event, std::span<const Member> args) {
+std::optional<Transcoder::Times> Transcoder::ReadTimes(const Event& event,
+                                                       Diagnostics* diagnostics) {
   const auto skip = [&](DiagnosticCode code) {
-    diagnostics_->Count(code, {.byte_offset = event.byte_offset});
+    if (diagnostics != nullptr) diagnostics->Count(code, {.byte_offset = event.byte_offset});
+    return std::nullopt;
   };
   const auto start_ps = PsOf(event.ts), duration_ps = PsOf(event.dur);
   if (event.name.type != JsonType::kText || !start_ps.has_value() || !duration_ps.has_value()) {
@@ -286,30 +372,47 @@ void Transcoder::AddEvent(const Event& event, std::span<const Member> args) {
   if (!offset_ps.has_value() || *duration_ps > kAxisLimitPs) {
     return skip(DiagnosticCode::kTimeOverflow);
   }
-  const Track& track = TrackOf(event);
+  return Times{*offset_ps, static_cast<int64_t>(*duration_ps)};
+}
+
+void Transcoder::AddEvent(const Event& event, std::span<const Member> args) {
+  const std::optional<Times> times = ReadTimes(event, diagnostics_);
+  if (!times.has_value()) return;
+  const Track& track = TrackOf(event, args);
   bytes_.Clear();
   bytes_.AddVarint(kMetadataId, track.kind->NameId(event.name.raw));
-  bytes_.AddVarint(kOffsetPs, static_cast<uint64_t>(*offset_ps));
-  bytes_.AddVarint(kDurationPs, static_cast<uint64_t>(*duration_ps));
+  bytes_.AddVarint(kOffsetPs, static_cast<uint64_t>(times->offset_ps));
+  bytes_.AddVarint(kDurationPs, static_cast<uint64_t>(times->duration_ps));
   size_t place = 0;
   for (const auto& [key, value] : args) {
     const uint64_t id = track.kind->StatId(place++, key);
     const bool joins = key == "correlation" && track.kind->joins();
-    PutStat(kStats, id, joins ? AsWhole(value, &id_text_) : value, &bytes_);
+    const std::optional<int64_t> whole = joins ? WholeOf(value) : std::nullopt;
+    if (!whole.has_value()) {
+      PutStat(kStats, id, value, &bytes_);
+      continue;
+    }
+    AddIntegerStat(kStats, id, *whole, &bytes_);
+    if (track.process == nullptr || *whole == 0) continue;
+    track.process->least_id = std::min(track.process->least_id, *whole);
+    track.process->most_id = std::max(track.process->most_id, *whole);
   }
   if (track.kind->group == Group::kCopy) {
     const uint64_t id = track.kind->plane->StatId("memcpy_details");
     AddTextStat(kStats, id, Cat("size:", Find(args, "bytes").raw), &bytes_);
   }
   track.line->Add(bytes_.bytes());
-  if (track.events_of_process != nullptr) ++*track.events_of_process;
+  if (track.process != nullptr) ++track.process->events;
   ++events_;
 }
 
 void Transcoder::AddCounter(const Event& event, std::span<const Member> args) {
   const std::string_view name = event.name.raw;
   const auto ordinal = DeviceOfCounters(event.pid.raw);
-  if (!ordinal.has_value() || !IsPowerCounter(name)) return;
+  if (!ordinal.has_value() || !IsPowerCounter(name)) {
+    ++counters_not_read_[name];
+    return;
+  }
   const auto value = std::ranges::find(args, JsonType::kNumber,
                                        [](const Member& member) { return member.second.type; });
   const auto start_ps = PsOf(event.ts);
@@ -318,7 +421,7 @@ void Transcoder::AddCounter(const Event& event, std::span<const Member> args) {
     return diagnostics_->Count(DiagnosticCode::kIncompleteEvent,
                                {.byte_offset = event.byte_offset});
   }
-  PlaneWriter* const plane = PlaneOf(*ordinal);
+  PlaneWriter* const plane = &DeviceFor({.ordinal = *ordinal})->plane;
   LineWriter* const line = LineOf(plane, kCountersLine, "");
   line->SetName(kCountersLine);
   uint64_t& id = counters_[{plane, name}];
@@ -347,43 +450,75 @@ std::optional<int64_t> Transcoder::OffsetPs(absl::int128 start_ps) {
   return static_cast<int64_t>(offset_ps);
 }
 
-const Track& Transcoder::TrackOf(const Event& event) {
+const Track& Transcoder::TrackOf(const Event& event, std::span<const Member> args) {
   const TrackKey key = {Absl(event.cat.raw), Absl(event.pid.raw), Absl(event.tid.raw)};
-  const auto found = tracks_.find(key);
-  return found != tracks_.end() ? found->second
-                                : tracks_.emplace(key, MakeTrack(event)).first->second;
+  auto found = tracks_.find(key);
+  if (found == tracks_.end()) found = tracks_.emplace(key, MakeTrack(event, args)).first;
+  if (!found->second.asks_args) return found->second;
+  const std::tuple whole_key = {key, Find(args, "device").raw, Find(args, "stream").raw};
+  const auto by_args = tracks_by_args_.find(whole_key);
+  if (by_args != tracks_by_args_.end()) return by_args->second;
+  return tracks_by_args_.emplace(whole_key, MakeTrack(event, args)).first->second;
 }
 
-Track Transcoder::MakeTrack(const Event& event) {
+Track Transcoder::MakeTrack(const Event& event, std::span<const Member> args) {
   const std::string_view category = event.cat.raw;
+  any_of_kineto_ |= IsOfKineto(category);
   const Group group = GroupOf(category);
   const bool is_execution = IsExecution(group);
-  const auto ordinal = Whole<int64_t>(event.pid.raw);
-  const bool on_device = (is_execution || group == Group::kOnDevice) && ordinal.value_or(-1) >= 0;
+  any_execution_ |= is_execution;
+  const ProcessId pid = ParseProcessId(event.pid);
+  const JsonValue device_arg = Find(args, "device");
+  const bool on_device =
+      is_execution || (group == Group::kOnDevice &&
+                       (pid.number.has_value() || WholeOf(device_arg).value_or(-1) >= 0));
+  const std::optional<int64_t> whole_tid = WholeOf(event.tid);
+  std::string tid = ThreadText(event.tid);
+  Track track{};
   PlaneWriter* plane = nullptr;
-  LineWriter* line = nullptr;
-  uint64_t* events_of_process = nullptr;
   if (on_device) {
-    plane = PlaneOf(*ordinal);
-    std::string_view stream = event.tid.raw;
+    const bool no_tid = event.tid.type == JsonType::kNothing || event.tid.raw == "null";
+    track.asks_args = !pid.number.has_value() || no_tid;
+    track.device = DeviceFor(IdentifyDevice(event, pid, device_arg));
+    plane = &track.device->plane;
     constexpr std::string_view kStream2021 = "stream ";
-    if (stream.starts_with(kStream2021)) stream.remove_prefix(kStream2021.size());
-    line = LineOf(plane, is_execution ? "" : category, stream);
-    line->SetName(Cat(is_execution ? "Stream" : Text(category), " #", Text(stream)));
+    if (tid.starts_with(kStream2021)) tid.erase(0, kStream2021.size());
+    if (pid.stream.has_value() && !whole_tid.has_value()) tid = Cat(*pid.stream);
+    if (no_tid && !pid.stream.has_value()) tid = Find(args, "stream").raw;
+    track.line = LineOf(plane, is_execution ? "" : category, tid);
+    track.line->SetName(Cat(is_execution ? "Stream" : Text(category), " #", Text(tid)));
   } else {
-    Process& process = ProcessOf(event.pid.raw);
-    plane = &process.plane;
+    track.asks_args = group == Group::kOnDevice;
+    track.process = ProcessOf(pid);
+    plane = &track.process->plane;
     // Annotations straddle the calls of Python that open and close them: these nest by themselves.
-    const bool calls = category == kCalls && Whole<int64_t>(event.tid.raw).value_or(0) != 0;
-    line = LineOf(plane, calls ? kCalls : "", event.tid.raw);
-    events_of_process = &process.events;
+    const bool calls = category == kCalls && whole_tid.value_or(0) != 0;
+    track.line = LineOf(plane, calls ? kCalls : "", tid);
   }
   any_launch_ |= group == Group::kLaunch;
-  Kind& kind = kinds_.try_emplace({plane, category}, Kind{plane, category, group}).first->second;
-  return {line, &kind, events_of_process};
+  track.kind = &kinds_.try_emplace({plane, category}, Kind{plane, category, group}).first->second;
+  return track;
 }
 
-LineWriter* Transcoder::LineOf(PlaneWriter* plane, std::string_view group, std::string_view tid) {
+Process* Transcoder::ProcessOf(const ProcessId& pid) {
+  const auto index = static_cast<uint32_t>(processes_.size());
+  return &processes_
+              .try_emplace(pid.text, Process{.plane = PlaneWriter("", &spill_),
+                                             .text = pid.text,
+                                             .rank = pid.rank,
+                                             .index = index})
+              .first->second;
+}
+
+Device* Transcoder::DeviceFor(const DeviceId& id) {
+  const auto index = static_cast<uint32_t>(devices_.size());
+  return &devices_
+              .try_emplace(
+                  id, Device{.plane = PlaneWriter("", &spill_), .rank = id.rank, .index = index})
+              .first->second;
+}
+
+LineWriter* Transcoder::LineOf(PlaneWriter* plane, std::string_view group, const std::string& tid) {
   LineWriter*& line = lines_[{plane, group, tid}];
   if (line != nullptr) return line;
   line = plane->AddLine();
@@ -391,22 +526,119 @@ LineWriter* Transcoder::LineOf(PlaneWriter* plane, std::string_view group, std::
   return line;
 }
 
-// The process with the most events is the host.
-void Transcoder::NameHosts(const EventWalk& file) {
-  if (processes_.empty()) ProcessOf("");
-  const auto main = std::ranges::max_element(
-      processes_, {}, [](const auto& process) { return process.second.events; });
-  for (auto& [pid, process] : processes_) {
-    const bool is_main = pid == main->first;
-    process.plane.SetName(is_main ? "/host:CPU" : Cat("/host:CPU [", Text(pid), "]"));
-    if (is_main) host_ = &process.plane;
-    const auto first = lines_.lower_bound({&process.plane, "", ""});
-    for (auto at = first; at != lines_.end() && std::get<0>(at->first) == &process.plane; ++at) {
+bool Transcoder::FindRanks() {
+  std::set<std::string_view> ranks;
+  for (const auto& [id, device] : devices_) ranks.insert(id.rank);
+  ranks.erase("");
+  by_rank_ = ranks.size() > 1;
+  // The least and the most id of each process, by rank.
+  std::map<std::string_view, std::vector<std::pair<int64_t, int64_t>>> ids;
+  for (const auto& [text, process] : processes_) {
+    if (process.least_id <= process.most_id) {
+      ids[FindRankKey(process.rank)].emplace_back(process.least_id, process.most_id);
+    }
+  }
+  return std::ranges::any_of(ids, [](auto& of_rank) {
+    std::ranges::sort(of_rank.second);
+    return std::ranges::adjacent_find(of_rank.second, [](const auto& a, const auto& b) {
+             return b.first <= a.second;
+           }) != of_rank.second.end();
+  });
+}
+
+void Transcoder::AddToOwners(const EventChunk& chunk) {
+  for (const Event& event : chunk.rows) {
+    if (event.is_counter) continue;
+    const std::optional<Times> times = ReadTimes(event, /*diagnostics=*/nullptr);
+    if (!times.has_value()) continue;
+    const std::span<const Member> args = chunk.ArgsOf(event);
+    const Track& track = TrackOf(event, args);
+    const uint64_t place = place_++;
+    LaunchOwners& owners =
+        owners_[FindRankKey(track.process != nullptr ? track.process->rank : track.device->rank)];
+    if (track.process != nullptr) owners.AddEvent(track.process->index, place);
+    if (!track.kind->joins()) continue;
+    const int64_t id = WholeOf(Find(args, "correlation")).value_or(0);
+    if (id == 0) continue;
+    if (track.process != nullptr) {
+      owners.AddLaunch(track.process->index, id, times->offset_ps, place);
+    } else {
+      owners.AddExecution(track.device->index, id, times->offset_ps, place);
+    }
+  }
+}
+
+// A file that several ranks were merged into has a host for each of them, so that launches are
+// looked for in the rank's own processes. All other files have one.
+std::vector<Transcoder::Host> Transcoder::FindHosts() {
+  std::map<std::string_view, std::vector<LaunchOwners::Owner>> owners;
+  for (auto& [rank, of_rank] : owners_) owners[rank] = of_rank.Decide();
+  std::map<uint32_t, Process*> by_index;
+  for (auto& [text, process] : processes_) by_index[process.index] = &process;
+  std::map<std::pair<std::string, std::string>, Host> hosts;  // by rank and process
+  std::set<uint32_t> owning;
+  uint64_t undecided = 0;
+  std::string undecided_devices;
+  for (auto& [id, device] : devices_) {
+    const std::string_view rank = FindRankKey(id.rank);
+    const std::vector<LaunchOwners::Owner>& of_rank = owners[rank];
+    const LaunchOwners::Owner owner =
+        device.index < of_rank.size() ? of_rank[device.index] : LaunchOwners::Owner();
+    std::string process;
+    if (owner.process.has_value()) {
+      const uint32_t first = owners_[rank].FindFirst(*owner.process);
+      owning.insert(first);
+      process = Cat("pid ", by_index.at(first)->text);
+    } else if (owner.undecided > 0) {
+      process = "unknown process";
+      undecided += owner.undecided;
+      Append(&undecided_devices, undecided_devices.empty() ? "" : ", ", id.family, ":", id.ordinal);
+    }
+    device.plane.SetName(Cat("/device:", id.family, ":", id.ordinal));
+    const std::string& label = by_rank_ || id.rank.empty() ? id.label : id.rank;
+    if (!label.empty()) {
+      device.plane.SetName(Cat("/device:", id.family, ":", id.ordinal, " [", label, "]"));
+    }
+    hosts[{std::string(rank), process}].devices.push_back(&device);
+  }
+  for (auto& [index, process] : by_index) {
+    const std::string_view rank = FindRankKey(process->rank);
+    const auto of_rank = owners_.find(rank);
+    const uint32_t first = of_rank == owners_.end() ? index : of_rank->second.FindFirst(index);
+    const bool owns = owning.contains(first);
+    hosts[{std::string(rank), owns ? Cat("pid ", by_index.at(first)->text) : ""}]
+        .processes.push_back(process);
+  }
+  if (undecided > 0) {
+    diagnostics_->Note(DiagnosticCode::kSharedCorrelation, undecided_devices, {}, undecided);
+  }
+  std::vector<Host> found;
+  for (auto& [name, host] : hosts) {
+    const auto& [rank, process] = name;
+    host.name = Cat(rank, rank.empty() || process.empty() ? "" : " ", process);
+    if (host.name.empty() && hosts.size() > 1) host.name = "other processes";
+    // The process with the most events comes first.
+    std::ranges::stable_sort(host.processes, std::ranges::greater(), &Process::events);
+    found.push_back(std::move(host));
+  }
+  return found;
+}
+
+void Transcoder::NameProcesses(const EventWalk& file, const Host& host) {
+  std::map<std::pair<std::string, std::string>, std::string_view> thread_names;
+  for (const EventWalk::TrackName& each : file.thread_names()) {
+    thread_names[{ParseProcessId(each.pid).text, ThreadText(each.tid)}] = each.name;
+  }
+  for (Process* const process : host.processes) {
+    const bool is_main = process == host.processes.front();
+    process->plane.SetName(is_main ? "/host:CPU" : Cat("/host:CPU [", process->text, "]"));
+    const auto first = lines_.lower_bound({&process->plane, "", ""});
+    for (auto at = first; at != lines_.end() && std::get<0>(at->first) == &process->plane; ++at) {
       const auto& [plane, group, tid] = at->first;
-      const auto named = file.thread_names().find({pid, tid});
-      const std::string name = named != file.thread_names().end()
+      const auto named = thread_names.find({process->text, tid});
+      const std::string name = named != thread_names.end()
                                    ? Text(named->second)
-                                   : Cat("pid ", Text(pid), " tid ", Text(tid));
+                                   : Cat("pid ", process->text, " tid ", Text(tid));
       at->second->SetName(group == kCalls ? Cat(name, " (python)") : name);
     }
   }
@@ -426,53 +658,104 @@ void Transcoder::DescribeDevices(const Members& root) {
   Members properties;
   cursor.ReadArray([&] {
     if (!ReadMembers(&cursor, &properties)) return false;
-    const auto device = devices_.find(Whole<int64_t>(Find(properties, "id").raw).value_or(-1));
-    if (device == devices_.end()) return true;
-    PlaneWriter& plane = device->second;
-    for (const auto& [key, value] : properties) {
-      const auto known = std::ranges::find(kKnown, key, &Renamed::first);
-      Describe(known == std::end(kKnown) ? Text(key) : std::string(known->second), value, &plane);
-    }
-    for (const auto& [begin, vendor] : kVendors) {
-      const bool is_its = Find(properties, "name").raw.starts_with(begin);
-      if (is_its) Describe("device_vendor", {JsonType::kText, vendor}, &plane);
+    const int64_t ordinal = Whole<int64_t>(Find(properties, "id").raw).value_or(-1);
+    for (auto& [id, device] : devices_) {
+      // Merged files have the properties of each rank's devices, which are alike.
+      if (id.ordinal != ordinal || std::exchange(device.described, true)) continue;
+      for (const auto& [key, value] : properties) {
+        const auto known = std::ranges::find(kKnown, key, &Renamed::first);
+        Describe(known == std::end(kKnown) ? Text(key) : std::string(known->second), value,
+                 &device.plane);
+      }
+      for (const auto& [begin, vendor] : kVendors) {
+        const bool is_its = Find(properties, "name").raw.starts_with(begin);
+        if (is_its) Describe("device_vendor", {JsonType::kText, vendor}, &device.plane);
+      }
     }
     return true;
   });
 }
 
-void Transcoder::DescribeRun(const Members& root) {
+void Transcoder::DescribeRun(const Members& root, bool is_one_rank, PlaneWriter* plane) {
+  constexpr std::string_view kElsewhere[] = {"deviceProperties", "distributedInfo", kWarnings,
+                                             kErrors};
   for (const auto& [key, value] : root) {
-    if (key != "deviceProperties" && key != "distributedInfo") Describe(Text(key), value, host_);
+    if (std::ranges::count(kElsewhere, key) == 0) Describe(Text(key), value, plane);
   }
+  if (!is_one_rank) return;
   for (const auto& [key, value] : MembersOf(Find(root, "distributedInfo").raw)) {
-    Describe(Text(key), value, host_);
+    Describe(Text(key), value, plane);
     if (key != "rank" && key != "world_size") continue;
-    for (auto& [ordinal, plane] : devices_) Describe(key, value, &plane);
+    for (auto& [id, device] : devices_) Describe(key, value, &device.plane);
   }
+}
+
+void Transcoder::NoteCountersNotRead() {
+  constexpr size_t kMaxNamed = 8;
+  uint64_t readings = 0;
+  std::vector<std::string> names;
+  for (const auto& [name, count] : counters_not_read_) {
+    readings += count;
+    if (names.size() < kMaxNamed) names.push_back(Text(name));
+  }
+  if (readings == 0) return;
+  const size_t more = counters_not_read_.size() - names.size();
+  diagnostics_->Note(DiagnosticCode::kCountersNotRead,
+                     Cat(absl::StrJoin(names, ", "), more > 0 ? Cat(" and ", more, " more") : ""),
+                     {}, readings);
 }
 
 Space Transcoder::Write(const EventWalk& file, int64_t base_ns) {
   const Members& root = file.root();
-  NameHosts(file);
+  if (processes_.empty()) ProcessOf({.text = ""});
+  const std::vector<Host> hosts = FindHosts();
   DescribeDevices(root);
-  DescribeRun(root);
-  std::vector<PlaneWriter*> planes;
+  NoteCountersNotRead();
   const bool any_range = std::ranges::any_of(processes_, [](const auto& process) {
     const PlaneWriter& plane = process.second.plane;
     return plane.HasStat(kThreadRangeStat) || plane.HasStat(kProcessRangeStat);
   });
-  for (auto& [ordinal, plane] : devices_) {
-    if (any_range || any_launch_) plane.StatId(kInRangesStat);
-    planes.push_back(&plane);
+  const JsonValue host_name = Find(root, "host_name");
+  SpaceParts space{.timestamp_ns = SaturatingAdd(*begin_us_ * 1000, base_ns),
+                   .errors = ReadTexts(Find(root, kErrors)),
+                   .warnings = ReadTexts(Find(root, kWarnings))};
+  bool described = false;
+  for (const Host& host : hosts) {
+    NameProcesses(file, host);
+    SpaceParts::Host& planes = space.hosts.emplace_back();
+    if (host_name.type == JsonType::kText) planes.name = Text(host_name.raw);
+    Append(&planes.name, planes.name.empty() || host.name.empty() ? "" : " ", host.name);
+    for (Device* const device : host.devices) {
+      if (any_range || any_launch_) device->plane.StatId(kInRangesStat);
+      planes.planes.push_back(&device->plane);
+    }
+    for (Process* const process : host.processes) planes.planes.push_back(&process->plane);
+    if (host.processes.empty() || std::exchange(described, true)) continue;
+    DescribeRun(root, hosts.size() == 1, &host.processes.front()->plane);
   }
-  planes.push_back(host_);
-  for (auto& [pid, process] : processes_) {
-    if (&process.plane != host_) planes.push_back(&process.plane);
+  return WriteSpace(space, &spill_);
+}
+
+// Other profilers write JSON of the same form, which has no executions for us. The names of their
+// processes identify them.
+absl::Status CheckWriter(const EventWalk& file, bool any_of_kineto, const std::string& name) {
+  for (const auto& [pid, tid, process] : file.process_names()) {
+    const bool is_xprof = process.find("/device:") != process.npos ||
+                          process.starts_with("/host:") || process.find(" /host:") != process.npos;
+    if (is_xprof && !any_of_kineto) {
+      return DataLoss(name, ": it is the Chrome JSON that JAX, TensorFlow or XProf writes for ",
+                      "viewers (its process ", pid.raw, " is ", Text(process),
+                      "), which lacks events and ids; give the .xplane.pb that was written beside "
+                      "it");
+    }
+    constexpr std::string_view kAscend[] = {"Ascend Hardware", "CANN", "AscendCL"};
+    if (std::ranges::count(kAscend, process) > 0) {
+      return DataLoss(name, ": it is a trace of an Ascend NPU by msprof or torch_npu (its process ",
+                      pid.raw, " is ", process, "), whose device events are not read; MindStudio ",
+                      "Insight shows them");
+    }
   }
-  const JsonValue host = Find(root, "host_name");
-  return WriteSpace(planes, &spill_, SaturatingAdd(*begin_us_ * 1000, base_ns),
-                    host.type == JsonType::kText ? Text(host.raw) : "");
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -515,6 +798,9 @@ absl::StatusOr<Space> Transcode(std::string_view json, const std::string& name, 
       transcoder.Add(chunk);
     } while (!chunk.rows.empty());
   }
+  if (!transcoder.any_execution()) {
+    RETURN_IF_ERROR(CheckWriter(file, transcoder.any_of_kineto(), name));
+  }
   if (transcoder.events() == 0) {
     return DataLoss(name, ": a trace in JSON without any event that has a beginning and a ",
                     "duration (byte ", file.size(), "); was anything profiled?");
@@ -528,6 +814,14 @@ absl::StatusOr<Space> Transcode(std::string_view json, const std::string& name, 
                     "knows when this was; mend it, or leave it out");
   }
   diagnostics->Merge(file.diagnostics());
+  if (transcoder.FindRanks()) {
+    EventWalk again(json, name);
+    EventChunk chunk;
+    do {
+      RETURN_IF_ERROR(again.Next(&chunk));
+      transcoder.AddToOwners(chunk);
+    } while (!chunk.rows.empty());
+  }
   Space space = transcoder.Write(file, *base_ns);
   if (space.owner != nullptr) return space;
   return Unavailable(name, ": a temporary file in ", ScratchFolder(),

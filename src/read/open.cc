@@ -66,8 +66,12 @@ class Opener {
     RETURN_IF_ERROR(source_->AddFile(source, path));
     NoteProducerMessages(file);
     for (const Diagnostic& each : source.diagnostics.List()) {
-      diagnostics_->Count(each.code, {.file = file, .byte_offset = each.first.byte_offset},
-                          each.count);
+      const Location place = {.file = file, .byte_offset = each.first.byte_offset};
+      if (each.text.empty()) {
+        diagnostics_->Count(each.code, place, each.count);
+      } else {
+        diagnostics_->Note(each.code, each.text, place, each.count);
+      }
     }
     return AddPlanes(file, scan);
   }

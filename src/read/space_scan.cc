@@ -29,25 +29,81 @@ bool IsSummary(std::string_view bytes) {
   return bytes.substr(std::min<size_t>(bytes.size(), 2)).starts_with(kBeginning);
 }
 
-// What a file that is no trace looks like, with the way out; empty: no idea.
-std::string_view LooksLike(std::string_view bytes) {
+// Files in these formats are often taken for traces. None of them begins like an XSpace.
+std::string_view FindOtherFormat(std::string_view bytes) {
+  using namespace std::string_view_literals;
   static constexpr std::pair<std::string_view, std::string_view> kBeginnings[] = {
-      {"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f",
+      {"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f"sv,
        "it is a Riegeli file (continuous capture); record with jax.profiler.trace, "
-       "which writes .xplane.pb"},
+       "which writes .xplane.pb"sv},
       {"\x7f"
-       "ELF",
-       "it is a program"},
-      {"PK\x03\x04", "it is a zip archive; unpack it"},
-      {"SQLite format 3",
-       "it is an SQLite database (an Nsight export?); only XPlane traces are read"},
-      {"\x1f\x8b", "it is gzip inside gzip; inflate it once"}};
-  if (IsSummary(bytes)) {
-    return "it is a summary of traces; xplane-time fleet, merge and compare take it";
-  }
+       "ELF"sv,
+       "it is a program"sv},
+      {"PK\x03\x04"sv, "it is a zip archive; unpack it (unzip) and give the trace that is in it"sv},
+      {"SQLite format 3"sv,
+       "it is an SQLite database, as Nsight Systems exports them, which is not read; record with "
+       "jax.profiler, which writes .xplane.pb, or with torch.profiler, which writes JSON"sv},
+      {"\xfd"
+       "7zXZ\x00"sv,
+       "it is compressed with xz; decompress it (xz -d)"sv},
+      {"\x28\xb5\x2f\xfd"sv, "it is compressed with Zstandard; decompress it (zstd -d)"sv},
+      {"\x04\x22\x4d\x18"sv, "it is compressed with LZ4; decompress it (lz4 -d)"sv},
+      {"BZh"sv, "it is compressed with bzip2; decompress it (bzip2 -d)"sv},
+      {"7z\xbc\xaf\x27\x1c"sv, "it is a 7z archive; unpack it and give the trace that is in it"sv},
+      {"\x1f\x8b"sv, "it is gzip inside gzip; inflate it once"sv}};
   for (const auto& [beginning, meaning] : kBeginnings) {
     if (bytes.starts_with(beginning)) return meaning;
   }
+  constexpr size_t kTarMagic = 257;
+  if (bytes.size() > kTarMagic && bytes.substr(kTarMagic).starts_with("ustar")) {
+    return "it is a tar archive; unpack it (tar -xf) and give the trace or the directory in it";
+  }
+  constexpr std::string_view kUtf16[] = {"\xff\xfe"sv, "\xfe\xff"sv, "{\0"sv,
+                                         "[\0"sv,      "\0{"sv,      "\0["sv};
+  for (const std::string_view beginning : kUtf16) {
+    if (bytes.starts_with(beginning)) {
+      return "it is text in UTF-16; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)";
+    }
+  }
+  return {};
+}
+
+// A Perfetto trace (.pftrace) is a message of messages, too, but in those are packets and no
+// planes.
+bool IsPerfetto(std::string_view bytes) {
+  constexpr size_t kMaxMessages = 16, kMaxFields = 64;
+  constexpr uint32_t kOnlyInPackets[] = {8, 10, 58, 60, 79};  // timestamp, ids, clock, track
+  size_t messages = 0, packets = 0;
+  WireCursor cursor(bytes, 0, 0);
+  WireField message;
+  for (; messages < kMaxMessages && !cursor.done(); ++messages) {
+    if (!cursor.ReadField(&message) || message.key() != Length(1)) break;
+    WireCursor inside(message.bytes, message.offset, 1);
+    WireField field;
+    bool is_packet = false;
+    for (size_t i = 0; i < kMaxFields && !inside.done() && inside.ReadField(&field); ++i) {
+      is_packet |= std::ranges::count(kOnlyInPackets, field.number) > 0;
+    }
+    packets += is_packet ? 1 : 0;
+  }
+  return packets > 0 && 2 * packets >= messages;
+}
+
+// What a file that is no trace is, with the way out; empty: it may be a trace.
+std::string_view FindOtherKind(std::string_view bytes) {
+  if (IsSummary(bytes)) {
+    return "it is a summary of traces; xplane-time fleet, merge and compare take it";
+  }
+  if (const std::string_view format = FindOtherFormat(bytes); !format.empty()) return format;
+  return IsPerfetto(bytes) ? "it is a Perfetto trace (.pftrace), which is not read; give the "
+                             ".xplane.pb or the JSON of torch.profiler that it was made of"
+                           : "";
+}
+
+// The same of a file that cannot be read.
+std::string_view LooksLike(std::string_view bytes) {
+  const std::string_view other = FindOtherKind(bytes);
+  if (!other.empty()) return other;
   return IsText(bytes.substr(0, 512)) ? "it looks like text" : "";
 }
 
@@ -112,7 +168,7 @@ absl::StatusOr<SpaceScan> ScanSpace(std::string_view bytes, const std::string& p
   std::vector<size_t> file_of_plane;                 // of the files appended to each other
   std::vector<std::set<std::string_view>> hosts(1);  // of each of them
   WireCursor cursor(bytes, 0, 0);
-  if (IsSummary(bytes)) return NotATrace(cursor, bytes, path);
+  if (!FindOtherKind(bytes).empty()) return NotATrace(cursor, bytes, path);
   bool tail_seen = false;
   while (!cursor.done()) {
     WireField field;

@@ -536,16 +536,39 @@ absl::Status NothingExecuted(const Trace& trace, const Selection& selection,
     if (row.severity == "error") Append(&skipped, "; ", row.count, " x ", row.message);
   }
   const std::string lost = DescribeLostLaunches(trace, options.threads);
-  const bool is_host_alone = std::ranges::all_of(
-      FindDevicePlanes(trace), [](const DevicePlane& each) { return RulesOf(each.kind).is_host; });
-  return FailedPrecondition(
-      trace.files[0].path, ": ", asked, " executed nothing; there are: ", ListPlanes(trace),
-      skipped, lost.empty() ? "" : "; " + lost,
-      !is_host_alone ? "; choose with --device, or --device all"
-      : lost.empty()
-          ? "; was the device profiled, too? What a host did, xplane-time events lists "
-            "with --device cpu"
-          : "; record it again; xplane-time events lists the launches with --device cpu");
+  const auto refuse = [&](const auto&... advice) {
+    return FailedPrecondition(trace.files[0].path, ": ", asked,
+                              " executed nothing; there are: ", ListPlanes(trace), skipped,
+                              lost.empty() ? "" : "; ", lost, advice...);
+  };
+  // Other devices that may have executed something.
+  std::string others;
+  for (const DevicePlane& device : FindDevicePlanes(trace)) {
+    const Plane& plane = trace.planes[device.plane];
+    const auto lines = std::span(trace.lines).subspan(plane.first_line, plane.line_count);
+    const bool any_event =
+        std::ranges::any_of(lines, [](const Line& line) { return line.event_count > 0; });
+    const std::string_view needed = RulesOf(device.kind).needed_stat;
+    const bool selected =
+        std::ranges::count(selection.planes, device.plane, &DevicePlane::plane) > 0;
+    if (!selected && any_event && (needed.empty() || HasStat(plane, needed))) {
+      Append(&others, others.empty() ? "" : ", ", plane.name);
+    }
+  }
+  if (!others.empty()) {
+    return refuse("; choose with --device one of ", others, ", or --device all");
+  }
+  if (!lost.empty()) {
+    return refuse("; record it again; xplane-time events lists the launches with --device cpu");
+  }
+  // TensorFlow's executor runs ops on these threads.
+  constexpr std::string_view kTensorFlowThreads = "tf_Compute";
+  const bool any_tensorflow = std::ranges::any_of(trace.lines, [&](const Line& line) {
+    return line.event_count > 0 && line.shown_name().starts_with(kTensorFlowThreads);
+  });
+  if (trace.event_count == 0) return refuse("; was anything profiled?");
+  return refuse("; was the device profiled, too? xplane-time tree TRACE --device all --line ",
+                any_tensorflow ? kTensorFlowThreads : ".", " shows the threads of the host");
 }
 
 // Saved captures count from their host's own start: what to add to put the hosts of a

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <span>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
 #include "devices/device_kind.h"
 #include "status.h"
@@ -30,10 +32,25 @@ absl::Status SelectorError(std::string_view text, std::string_view why) {
       "; it is gpu, tpu, cpu, custom, all, gpu:0,2, the name of a plane or re:REGEX");
 }
 
-absl::Status NothingMatches(const Trace& trace, std::string_view selector) {
+void ListPlane(const Trace& trace, const Plane& plane, std::string* list) {
+  uint64_t events = 0;
+  for (uint32_t i = 0; i < plane.line_count; ++i) {
+    events += trace.lines[plane.first_line + i].event_count;
+  }
+  Append(list, list->empty() ? "" : ", ", plane.name, " (", events, " events)");
+}
+
+absl::Status NothingMatches(const Trace& trace, std::string_view selector,
+                            std::span<const DevicePlane> devices) {
+  if (devices.empty()) {
+    return FailedPrecondition(trace.files[0].path,
+                              ": no device in this trace; its planes are: ", ListPlanes(trace),
+                              "; was the device profiled, too?");
+  }
+  std::string list;
+  for (const DevicePlane& device : devices) ListPlane(trace, trace.planes[device.plane], &list);
   return FailedPrecondition(trace.files[0].path, ": no device matches --device ", selector,
-                            "; there are: ", ListPlanes(trace),
-                            "; choose one of these, or --device all");
+                            "; there are: ", list, "; choose one of these, or --device all");
 }
 
 // By kind and ordinals, or by name.
@@ -79,6 +96,13 @@ absl::StatusOr<Selector> Parse(std::string_view text) {
   const size_t colon = text.find(':');
   const std::string_view kind = text.substr(0, colon);
   const KindRules* const rules = FindKind(kind);
+  // As tables print the planes of other accelerators: "XPU:0", or all of a name: "XPU".
+  if (rules == nullptr && !text.empty() &&
+      absl::ascii_isupper(static_cast<unsigned char>(text[0]))) {
+    const std::string name = "/device:" + std::string(text);
+    if (colon != std::string_view::npos) return ByWholeName(name);
+    return Selector{.name = CompileRegex("^" + RE2::QuoteMeta(Piece(name)) + ":")};
+  }
   if (rules == nullptr) return SelectorError(text, "unknown device");
   if (colon == std::string_view::npos) return Selector{.kind = rules->kind};
   auto ordinals = ParseOrdinals(text.substr(colon + 1), text);
@@ -100,14 +124,7 @@ bool Matches(const Selector& selector, const Trace& trace, const DevicePlane& de
 
 std::string ListPlanes(const Trace& trace) {
   std::string list;
-  for (const Plane& plane : trace.planes) {
-    uint64_t events = 0;
-    for (uint32_t i = 0; i < plane.line_count; ++i) {
-      events += trace.lines[plane.first_line + i].event_count;
-    }
-    list.append(list.empty() ? "" : ", ").append(plane.name);
-    list.append(" (").append(std::to_string(events)).append(" events)");
-  }
+  for (const Plane& plane : trace.planes) ListPlane(trace, plane, &list);
   return list;
 }
 
@@ -131,7 +148,7 @@ absl::StatusOr<Selection> SelectDevices(const Trace& trace, std::string_view tex
                  [&](const DevicePlane& device) {
                    return !RulesOf(device.kind).is_host || !has_accelerator[capture(device)];
                  });
-    if (selection.planes.empty()) return NothingMatches(trace, "(default)");
+    if (selection.planes.empty()) return NothingMatches(trace, "(default)", devices);
     return selection;
   }
   ASSIGN_OR_RETURN(const Selector selector, Parse(text));
@@ -139,7 +156,7 @@ absl::StatusOr<Selection> SelectDevices(const Trace& trace, std::string_view tex
   for (const DevicePlane& device : devices) {
     if (Matches(selector, trace, device)) selection.planes.push_back(device);
   }
-  if (selection.planes.empty()) return NothingMatches(trace, text);
+  if (selection.planes.empty()) return NothingMatches(trace, text, devices);
   // Only its thunks tell which devices a host has.
   if (!selector.kind.has_value() || RulesOf(*selector.kind).is_host) return selection;
   std::set<int64_t> there;
@@ -170,7 +187,11 @@ absl::StatusOr<std::vector<uint32_t>> SelectPlanes(const Trace& trace, std::stri
     for (uint32_t i = 0; i < trace.planes.size(); ++i) {
       if (selector.Matches(trace.planes[i].name)) planes.push_back(i);
     }
-    if (planes.empty()) return NothingMatches(trace, text);
+    if (planes.empty()) {
+      return FailedPrecondition(trace.files[0].path, ": no plane matches --device ", text,
+                                "; there are: ", ListPlanes(trace),
+                                "; choose one of these, or --device all");
+    }
     return planes;
   }
   ASSIGN_OR_RETURN(const Selection selection, SelectDevices(trace, text));

@@ -35,7 +35,10 @@ void Check(std::string_view json) {
     Require(absl::IsDataLoss(space.status()), "DataLoss");
     const bool nothing = testing::Says(space.status(), "was anything profiled?");
     const bool no_base = testing::Says(space.status(), "no whole number of nanoseconds");
-    Require(nothing || no_base || !SimdjsonFindsEvents(json), "what simdjson reads is read");
+    const bool other_writer = testing::Says(space.status(), "Chrome JSON that JAX") ||
+                              testing::Says(space.status(), "trace of an Ascend NPU");
+    Require(nothing || no_base || other_writer || !SimdjsonFindsEvents(json),
+            "what simdjson reads is read");
     return;
   }
   const std::string difference = testing::DisagreementOn(space->bytes);

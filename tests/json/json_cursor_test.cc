@@ -111,6 +111,25 @@ TEST(JsonCursor, AQuoteThatNobodyEscaped) {
   const Outcome outcome = Read(R"({"name": "a "b" c", "x": 1})", /*careful=*/true);
   EXPECT_TRUE(outcome.ok && outcome.irregular);
   EXPECT_EQ(FirstText(R"("a "b" c")", /*careful=*/true), "a \"b\" c");
+  for (const std::string_view json :
+       {R"({"a": "x "y", z", "b": 1})", R"({"a": ["x "y", z", "b"]})", R"({"a "b" c": 1})",
+        R"({"a": {"b": "x "y": z"}, "c": "d"})", R"(["a "b": c"])"}) {
+    const Outcome quoted = Read(json, /*careful=*/true);
+    EXPECT_TRUE(quoted.ok && quoted.irregular) << json;
+  }
+}
+
+TEST(JsonCursor, ATextOfAGivenSize) {
+  const std::string_view json = R"(["a"b\"c", 1])";
+  JsonCursor cursor(json);
+  std::string_view text;
+  ASSERT_TRUE(cursor.Enter('['));
+  EXPECT_EQ(cursor.Peek(), '"');
+  cursor.ReadSizedText(6, &text);
+  EXPECT_EQ(text, R"(a"b\"c)");
+  EXPECT_TRUE(cursor.irregular());
+  EXPECT_TRUE(cursor.Pass(','));
+  EXPECT_FALSE(cursor.Pass(','));
 }
 
 }  // namespace

@@ -91,6 +91,7 @@ TEST_F(KinetoTest, DevicesAreToldByCategory) {
        Event("overhead", "-1", "0", "3", "1")});
   EXPECT_EQ(Events(json, {"category"}),
             (Lines{"/device:GPU:0 | Stream #20 | e | 1000000 | 1000000 | Kernel",
+                   "/device:GPU:0 [Spans] | Stream #7 | e | 2000000 | 1000000 | kernel",
                    "/device:GPU:1 | Stream #7 | e | 50000000 | 10000000 | kernel",
                    "/device:GPU:1 | Stream #7 | e | 70000000 | 1000000 | gpu_memset",
                    "/device:GPU:1 | gpu_user_annotation #7 | e | 49000000 | 40000000 | "
@@ -98,8 +99,7 @@ TEST_F(KinetoTest, DevicesAreToldByCategory) {
                    "/device:GPU:1 | cuda_sync #7 | e | 90000000 | 1000000 | cuda_sync",
                    "/host:CPU | pid 1 tid 1 | e | 5000000 | 20000000 | cpu_op",
                    "/host:CPU | pid 1 tid 1 | e | 10000000 | 5000000 | cuda_runtime",
-                   "/host:CPU [-1] | pid -1 tid 0 | e | 3000000 | 1000000 | overhead",
-                   "/host:CPU [Spans] | pid Spans tid 7 | e | 2000000 | 1000000 | kernel"}));
+                   "/host:CPU [-1] | pid -1 tid 0 | e | 3000000 | 1000000 | overhead"}));
 }
 
 TEST_F(KinetoTest, ArgsAreStats) {
@@ -190,6 +190,29 @@ TEST_F(KinetoTest, WhatIsNoJsonIsReadWhereItIsClear) {
             (Lines{"/device:GPU:0 | Stream #7 | say \"hi\" twice | 1000000 | 1000000",
                    "/device:GPU:0 | Stream #7 | k\uFFFD | 2000000 | 1000000"}));
   EXPECT_EQ(Count(DiagnosticCode::kIrregularJson), 3U);
+}
+
+TEST_F(KinetoTest, ANameEndsBeforeThePid) {
+  const std::string tail = R"(, "pid": 0, "tid": 7, "cat": "kernel", "ts": 1, "dur": 1})";
+  for (const std::string name :
+       {R"(a "b", c(1): f)", R"({"k": "v", "ts": "w"})", R"(")", R"("")", R"(a\"b"c)"}) {
+    EXPECT_EQ(Events(File({R"({"ph": "X", "name": ")" + name + "\"" + tail})).size(), 1U) << name;
+    EXPECT_EQ(Events(File({Event("kernel", "0", "7", "1", "1"),
+                           R"({"ph": "s", "name": ")" + name + R"(", "pid": 0, "id": 1})",
+                           Event("kernel", "0", "7", "2", "1")}))
+                  .size(),
+              2U)
+        << name;
+  }
+  EXPECT_EQ(Count(DiagnosticCode::kIrregularJson), 10U);
+}
+
+TEST_F(KinetoTest, DamageInAnEventThatIsSkippedIsNoticed) {
+  const std::string kernel = Event("kernel", "0", "7", "1", "1");
+  for (const std::string skipped : {R"({"ph": "s", "id": })", R"({"ph": "s" "id": 1})",
+                                    R"({"ph": "s", "id": 1, "x": [1 2]})"}) {
+    EXPECT_TRUE(absl::IsDataLoss(Open(File({kernel, skipped, kernel})).status())) << skipped;
+  }
 }
 
 TEST_F(KinetoTest, ThreadsDevicesAndTheRunAreDescribed) {

@@ -312,6 +312,11 @@ TEST_P(OpenTest, WhatIsNoTraceIsTold) {
       {"PK\x03\x04...", "zip archive"},
       {"SQLite format 3", "SQLite"},
       {"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f....", "Riegeli"},
+      {std::string("\xfd") + "7zXZ" + std::string(1, '\0') + "..", "xz -d"},
+      {"\x28\xb5\x2f\xfd....", "zstd -d"},
+      {"\xff\xfe{", "UTF-16"},
+      {std::string("{\0\"\0", 4), "UTF-16"},
+      {std::string(257, 'a') + "ustar", "tar archive"},
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.hint);

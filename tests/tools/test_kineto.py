@@ -137,7 +137,8 @@ def paths_by_hand(events):
 
 
 def random_trace(draw):
-    """Ranges that nest, straddle and are empty, on two threads of each of two processes; launches with and without."""
+    """Ranges that nest, straddle and are empty, on two threads of each of two processes; launches with and without.
+    The processes have correlation ids of their own."""
     events = []
     for _ in range(draw.randrange(1, 12)):
         kind = draw.choice(["user_annotation", "user_annotation", "python_function", "cpu_op"])
@@ -145,14 +146,342 @@ def random_trace(draw):
                 "user_annotation": draw.choice([f"ProfilerStep#{draw.randrange(3)}", "forward", "backward"])}.get(kind, "op")
         events.append(event(kind, draw.choice([41, 42]), draw.choice([51, 52]), draw.randrange(30), draw.randrange(20), name))
     for correlation in range(draw.randrange(1, 20)):
+        process = draw.choice([41, 42])
         for _ in range(draw.choice([0, 1, 1, 1, 2])):
-            events.append(event(draw.choice(LAUNCHES), draw.choice([41, 42]), draw.choice([51, 52]),
+            events.append(event(draw.choice(LAUNCHES), process, draw.choice([51, 52]),
                                 draw.randrange(50) + len(events) / 100, 1, "launch", correlation=correlation))
         for _ in range(draw.choice([0, 1, 1, 3])):
             events.append(event(draw.choice(["kernel", "gpu_memcpy"]), draw.choice([0, 0, 1]), draw.choice([7, 8]),
                                 draw.randrange(100), draw.randrange(9), "k", correlation=correlation))
     draw.shuffle(events)
     return events
+
+
+def find_device_lines(planes):
+    """Of all devices."""
+    return [line["line"] for plane in planes["planes"] if plane["kind"] != "cpu" for line in plane["lines"]]
+
+
+class OddPids(EndToEndTest):
+    """The category tells that something ran on a device, whatever its pid is."""
+
+    def events(self, pid, tid=7, **args):
+        return [event("kernel", pid, tid, 200 * i, 100, "gemm", stream=7, **args) for i in range(10)]
+
+    def planes(self, events):
+        report = self.run_json(self.write("a.json", trace(events)))
+        return {row["plane"]: (row["executions"], row["busy_ps"]) for row in report["devices"]}
+
+    def test_every_form_is_a_device(self):
+        all_ten = (10, 1_000_000_000)
+        for pid, plane in ((0, "GPU:0"), (3, "GPU:3"), ("3", "GPU:3"), (3.0, "GPU:3"), ("3.0", "GPU:3"), ("GPU 3", "GPU:3"),
+                           ("cuda 3", "GPU:3"), (-1, "GPU:2"), (None, "GPU:2"), (True, "GPU:2"), (0.5, "GPU:2"),
+                           ([0], "GPU:2"), (1e30, "GPU:2"), (2**31 - 1, "GPU:2147483647"), ("Spans", "GPU:2"),
+                           ("", "GPU:2"), (" ", "GPU:2"), ("é\n", "GPU:2"), ("stream 9", "GPU:2"), ("[TP03] 3", "GPU:3 [TP03]"),
+                           ("rank3", "GPU:2 [rank3]")):
+            with self.subTest(pid):
+                found = self.planes(self.events(pid, device=2))
+                self.assertEqual(list(found.values()), [all_ten])
+                self.assertEqual(set(found), {"/device:" + plane})
+
+    def test_none_at_all(self):
+        events = self.events(0, device=1)
+        for each in events:
+            del each["pid"]
+        self.assertEqual(self.planes(events), {"/device:GPU:1": (10, 1_000_000_000)})
+        for each in events:
+            del each["args"]["device"]
+        self.assertEqual(self.planes(events), {"/device:GPU:0": (10, 1_000_000_000)})
+
+    def test_devices_that_only_arguments_tell_are_apart(self):
+        events = [{**each, "args": {**each["args"], "device": i % 2}} for i, each in enumerate(self.events(-1))]
+        self.assertEqual(self.planes(events), {"/device:GPU:0": (5, 500_000_000), "/device:GPU:1": (5, 500_000_000)})
+
+    def test_texts_that_nothing_else_tells_apart_are_apart(self):
+        events = [{**each, "pid": "ab"[i % 2]} for i, each in enumerate(self.events("a"))]
+        self.assertEqual(self.planes(events),
+                         {"/device:GPU:0 [a]": (5, 500_000_000), "/device:GPU:0 [b]": (5, 500_000_000)})
+
+    def test_forms_of_one_number_are_one(self):
+        events = [{**each, "pid": [0, "0", 0.0, "GPU 0"][i % 4], "tid": [7, "7", 7.0, "stream 7"][i % 4]}
+                  for i, each in enumerate(self.events(0))]
+        self.assertEqual(self.planes(events), {"/device:GPU:0": (10, 1_000_000_000)})
+        self.assertEqual(find_device_lines(self.run_json("planes", "a.json")), ["Stream #7"])
+
+    def test_a_missing_thread_is_the_stream_of_the_arguments(self):
+        events = self.events(0)
+        for each in events:
+            del each["tid"]
+        self.write("a.json", trace(events))
+        self.assertEqual(find_device_lines(self.run_json("planes", "a.json")), ["Stream #7"])
+
+    def test_launches_of_processes_in_other_forms(self):
+        for pid in (42, "42", 42.0, "python", None):
+            with self.subTest(pid):
+                events = [event("user_annotation", pid, 43, 0, 9, "forward"),
+                          event("cuda_runtime", pid, 43, 1, 2, "launch", correlation=1),
+                          event("kernel", "GPU 0", "stream 7", 10, 5, correlation=1)]
+                row, = self.run_json(self.write("a.json", trace(events)))["functions"]
+                self.assertEqual((row["function"], row["kernels_total"]), ("forward", 1))
+
+
+def rank(process, device, name, kernel_us=100, later_us=0, thread=1):
+    """A rank whose launches have the correlation ids of all others."""
+    events = [event("user_annotation", process, thread, 1000 + later_us, 1000, name)]
+    for i in range(10):
+        events.append(event("cuda_runtime", process, thread, 1010 + 20 * i + later_us, 5, "launch", correlation=i + 1))
+        events.append(event("kernel", device, 7, 1500 + 110 * i + later_us, kernel_us, "gemm", correlation=i + 1, device=0))
+    return events
+
+
+def by_time(events):
+    return sorted(events, key=lambda each: each["ts"])
+
+
+def hosts_first(events):
+    return sorted(events, key=lambda each: each["cat"] == "kernel")
+
+
+class MergedRanks(EndToEndTest):
+    def functions(self, events, **more):
+        self.report = self.run_json(self.write("merged.json", trace(events, **more)))
+        return {row["function"]: (row["host"], row["plane"], row["kernels_total"], row["active_ps"]["mean"] / 1e6)
+                for row in self.report["functions"]}
+
+    def codes(self):
+        return {row["code"]: row["count"] for row in self.report["diagnostics"]}
+
+    def test_each_rank_has_its_own_kernels(self):
+        two = rank(1000, 0, "zero"), rank(2000, 1, "one", 105)
+        late = rank(1000, 0, "zero"), rank(2000, 1, "one", 105, later_us=2000)
+        text = rank("[TP00] 1000", "[TP00] 0", "zero"), rank("[TP01] 2000", "[TP01] 1", "one", 105)
+        for what, events in (("end to end", two[0] + two[1]), ("turned", two[1] + two[0]),
+                             ("by time", by_time(late[0] + late[1])), ("hosts first", hosts_first(late[0] + late[1]))):
+            with self.subTest(what):
+                self.assertEqual(self.functions(events), {
+                    "zero": ("pid 1000", "/device:GPU:0", 10, 1000.0), "one": ("pid 2000", "/device:GPU:1", 10, 1050.0)})
+                self.assertNotIn("shared_correlation", self.codes())
+        for what, events in (("texts", text[0] + text[1]), ("texts by time", by_time(text[0] + text[1]))):
+            with self.subTest(what):
+                self.assertEqual(self.functions(events), {
+                    "zero": ("TP00", "/device:GPU:0", 10, 1000.0), "one": ("TP01", "/device:GPU:1", 10, 1050.0)})
+
+    def test_ranks_that_call_their_devices_alike_are_apart(self):
+        for first, second in (("[TP00] 0", "[TP01] 0"), ("0 [TP00]", "0 [TP01]"), ("TP00 0", "TP01 0")):
+            with self.subTest(first):
+                events = rank(first.replace("0 ", "1000 ") if first[0] == "0" else first[:-1] + "1000", first, "zero")
+                events += rank(second.replace("0 ", "2000 ", 1) if second[0] == "0" else second[:-1] + "2000", second, "one", 105)
+                self.assertEqual(self.functions(by_time(events), distributedInfo={"rank": 0, "world_size": 2}), {
+                    "zero": ("TP00", "/device:GPU:0", 10, 1000.0), "one": ("TP01", "/device:GPU:0", 10, 1050.0)})
+
+    def test_labels_of_processes_alone(self):
+        events = rank("[TP00] 5", 0, "zero") + rank("[TP01] 6", 1, "one", 105)
+        self.assertEqual(self.functions(events), {"zero": ("pid [TP00] 5", "/device:GPU:0", 10, 1000.0),
+                                                  "one": ("pid [TP01] 6", "/device:GPU:1", 10, 1050.0)})
+
+    def test_two_processes_of_a_rank(self):
+        events = []
+        for label in ("TP00", "TP01"):
+            events += rank(f"[{label}] 5", f"[{label}] 0", "zero") + rank(f"[{label}] 6", f"[{label}] 1", "one", 105)
+        report = self.run_json(self.write("a.json", trace(events)))
+        self.assertEqual(sorted((row["host"], row["plane"], row["function"], row["kernels_total"]) for row in report["functions"]),
+                         [(f"{label} pid [{label}] {pid}", f"/device:GPU:{pid - 5}", name, 10)
+                          for label in ("TP00", "TP01") for pid, name in ((5, "zero"), (6, "one"))])
+
+    def test_events_that_are_skipped_make_no_process(self):
+        events = rank(1000, 0, "zero") + rank(2000, 1, "one", 105)
+        plain = self.run_json(self.write("a.json", trace(events)))["devices"]
+        odd = [event("cpu_op", 77, 1, 5, -1), event("kernel", 5, 1, 5, None), event("kernel", 6, 1, "soon", 1)]
+        report = self.run_json(self.write("a.json", trace(events + odd)))
+        self.assertEqual(report["devices"], plain)
+        self.assertEqual(report["capture"]["planes"], 4)
+
+    def test_what_cannot_be_told_is_in_no_function(self):
+        alike = rank(1000, 0, "zero") + rank(2000, 1, "one", 105)
+        one_device = rank(1000, 0, "zero") + rank(2000, 0, "one", 105)
+        for events in (by_time(alike), hosts_first(alike), one_device):
+            self.assertEqual(self.functions(events), {})
+            self.assertEqual(self.codes().get("shared_correlation"), 20)
+            self.assertEqual(sum(row["executions"] for row in self.report["devices"]), 20)
+        told = self.run_ok("merged.json").text.replace("\n  ", " ")
+        self.assertIn("whose correlation id several processes of the file use", told)
+        # The advice: a file for each rank.
+        self.write("ranks/0.json", trace(rank(1000, 0, "zero")))
+        self.write("ranks/1.json", trace(rank(2000, 0, "one", 105)))
+        rows = {row["function"]: row["active_ps"]["mean"] / 1e6 for row in self.run_json("ranks")["functions"]}
+        self.assertEqual(rows, {"zero": 1000.0, "one": 1050.0})
+
+    def test_processes_with_ids_of_their_own_are_one_host(self):
+        events = rank(1000, 0, "zero") + rank(2000, 1, "one", 105)
+        for each in events[21:]:
+            if "correlation" in each["args"]:
+                each["args"]["correlation"] += 5 * 2**32
+        self.assertEqual(self.functions(by_time(events)), {
+            "zero": (None, "/device:GPU:0", 10, 1000.0), "one": (None, "/device:GPU:1", 10, 1050.0)})
+
+    def test_a_process_of_several_devices(self):
+        events = [event("user_annotation", 1, 1, 0, 100, "both")]
+        for i in range(10):
+            events += [event("cuda_runtime", 1, 1, 1 + i, 1, "launch", correlation=i + 1),
+                       event("kernel", i % 2, 7, 200 + 20 * i, 10, "gemm", correlation=i + 1)]
+        report = self.run_json(self.write("a.json", trace(events)))
+        self.assertEqual([(row["host"], row["kernels_total"]) for row in report["functions"]], [(None, 5), (None, 5)])
+
+
+def raw(name, before='"ph": "X", "cat": "kernel", ', after=', "pid": 0, "tid": 7, "ts": 5, "dur": 10'):
+    """An event whose name is not escaped."""
+    return '{' + before + f'"name": "{name}"' + after + '}'
+
+
+class BareQuotes(EndToEndTest):
+    """Quotes in names that were not escaped."""
+
+    NAMES = ['a"b', '"', '""', 'a "b", c(1): f', 'f({"k": "v", "w": 1})', '["a", "b"]', "f('x', \"y\"): z", 'a", "b", "c',
+             'a":"b', '"a"', '": ', '",', '"]', 'operator"" _s(char const*)']
+    # Up to their first quotes these are JSON.
+    REFUSED = ['x"}, y', '"}', 'a"}b']
+
+    def read(self, events):
+        self.write("a.json", '{"schemaVersion": 1, "traceEvents": [' + ",\n".join(events) + "]}")
+        return self.run_json("a.json")
+
+    def test_what_ends_an_event_is_refused_with_the_place(self):
+        for name in self.REFUSED:
+            for event in (raw(name), raw(name, '"ph": "s", "id": 1, ', ', "cat": "c"')):
+                done = run(self.write("a.json", '{"traceEvents": [' + raw("first") + ", " + event + ", " + raw("last") + "]}"), cwd=self.at)
+                self.assertEqual((done.code, done.out), (65, b""))
+                self.assertIn("(byte ", done.message)
+
+    def test_of_kernels(self):
+        for name in [*self.NAMES, '{"ts": "x", "dur": "y"}']:
+            with self.subTest(name):
+                report = self.read([raw("first"), raw(name), raw("last")])
+                self.assertEqual({row["kernel"]: row["count"] for row in report["kernels"]}, {"first": 1, name: 1, "last": 1})
+                self.assertEqual([row["code"] for row in report["diagnostics"] if row["severity"] == "warning"],
+                                 ["irregular_json"])
+
+    def test_in_events_that_are_skipped(self):
+        for name in self.NAMES:
+            for before, after in (('"ph": "s", "id": 1, ', ', "cat": "c"'), ('"ph": "s", "id": 1, "pid": 0, "tid": 7, "ts": 3, ', ''),
+                                  ('"ph": "i", "s": "t", ', ', "pid": 1, "tid": 2, "ts": 4, "args": {"a": 1}')):
+                with self.subTest(name + before):
+                    report = self.read([raw("first"), raw(name, before, after), raw("second"), raw(name, before, after), raw("last")])
+                    self.assertEqual(sum(row["count"] for row in report["kernels"]), 3)
+                    self.assertEqual({row["code"]: row["count"] for row in report["diagnostics"]}.get("irregular_json"), 2)
+
+    def test_random_names(self):
+        """Read as they are, or refused with the byte; never fewer kernels in silence."""
+        draw = random.Random(4)
+        read = 0
+        for _ in range(150):
+            name = "".join(draw.choice('"":,{}[] ab1') for _ in range(draw.randrange(1, 12)))
+            before, after = draw.choice([('"ph": "X", "cat": "kernel", ', ', "pid": 0, "tid": 7, "ts": 5, "dur": 10'),
+                                         ('"ph": "s", "id": 1, ', ', "cat": "c"')])
+            self.write("a.json", '{"traceEvents": [' + ", ".join([raw("first"), raw(name, before, after), raw("last")]) + "]}")
+            done = run("a.json", "--format", "json", cwd=self.at)
+            if done.code:
+                self.assertEqual(done.code, 65)
+                self.assertIn("(byte ", done.message)
+                continue
+            counts = {row["kernel"]: row["count"] for row in done.json["kernels"]}
+            self.assertEqual((counts.get("first"), counts.get("last")), (1, 1), name)
+            read += 1
+        self.assertGreater(read, 100)
+
+
+class OtherWriters(EndToEndTest):
+    def refused(self, name, content):
+        done = run(self.write(name, content), "--device", "all", cwd=self.at)
+        self.assertEqual((done.code, done.out), (65, b""), done)
+        return done.message
+
+    def xprof(self, process, category=None):
+        events = [{"ph": "M", "pid": 3, "name": "process_name", "args": {"name": process}},
+                  {"ph": "M", "pid": 3, "tid": 2, "name": "thread_name", "args": {"name": "XLA Ops"}},
+                  {"ph": "X", "pid": 3, "tid": 2, "ts": 1.5, "dur": 2, "name": "fusion.1", "args": {"run_id": "7"}}, {}]
+        if category:
+            events[2]["cat"] = category
+        return json.dumps({"displayTimeUnit": "ns", "traceEvents": events}).encode()
+
+    def test_chrome_json_of_jax_asks_for_the_xplane_file(self):
+        for process in ("/device:TPU:0", "/host:CPU", "vm-0 /device:GPU:1", "/device:GPU:0 (pid 3)",
+                        "/job:localhost/replica:0/task:0/device:GPU:0 Compute"):
+            for content in (self.xprof(process), self.xprof(process, "Op"), gzip.compress(self.xprof(process))):
+                message = self.refused("run/vm.trace.json.gz", content)
+                self.assertIn("give the .xplane.pb that was written beside it", message)
+        # The advice.
+        self.write("run/vm.xplane.pb", (TESTDATA / "jax_cpu_variants.xplane.pb").read_bytes())
+        self.assertGreater(self.run_json("run/vm.xplane.pb")["devices"][0]["executions"], 0)
+
+    def test_what_has_categories_of_kineto_is_kinetos(self):
+        for category in ("kernel", "gpu_memcpy"):
+            report = self.run_json(self.write("a.json", self.xprof("/device:GPU:3", category)))
+            self.assertEqual(report["devices"][0]["executions"], 1)
+        done = run(self.write("a.json", self.xprof("/host:CPU", "cpu_op")), cwd=self.at)
+        self.assertIn("executed nothing", done.message)
+
+    def test_ascend_is_named(self):
+        events = [{"ph": "M", "pid": 8, "name": "process_name", "args": {"name": "Ascend Hardware"}},
+                  {"ph": "X", "pid": 8, "tid": 2, "ts": "1695000000.5", "dur": 12.5, "name": "MatMul", "args": {"Task Type": "AI_CORE"}},
+                  {"ph": "X", "pid": 9, "tid": 2, "ts": "1695000000.1", "dur": 12.5, "name": "aten::mm", "cat": "cpu_op", "args": {}}]
+        for content in (json.dumps(events).encode(), json.dumps(events[:2]).encode()):
+            self.assertIn("trace of an Ascend NPU", self.refused("trace_view.json", content))
+
+    def proton(self, streams, **more):
+        return b"".join(json.dumps({"displayTimeUnit": "us", "traceEvents": [
+            {"name": "matmul", "cat": "kernel", "ph": "X", "ts": 7 + 110 * i + at, "dur": 100, "args": {"call_stack": ["ROOT"]}, **more, **ids}
+            for i in range(10)]}).encode() + b"\n" for at, ids in enumerate(streams))
+
+    def test_proton_has_a_document_a_stream(self):
+        for streams in (({"tid": 7}, {"tid": 8}), ({"pid": "stream 7", "tid": "kernels"}, {"pid": "stream 8", "tid": "kernels"})):
+            for count in (1, 2):
+                report = self.run_json(self.write("a.chrome_trace", self.proton(streams[:count])))
+                self.assertEqual([(row["plane"], row["executions"], row["sum_ps"]) for row in report["devices"]],
+                                 [("/device:GPU:0", 10 * count, 10 * count * 100_000_000)])
+                self.assertEqual(find_device_lines(self.run_json("planes", "a.chrome_trace")), ["Stream #7", "Stream #8"][:count])
+        broken = self.proton(({"tid": 7}, {"tid": 8}))
+        self.assertIn(f"(byte {len(broken) - 5}", self.refused("a.json", broken[:-5]))
+        self.assertIn("more than one document", self.refused("a.json", broken + trace()))
+
+    def test_mtia(self):
+        events = []
+        for i in range(10):
+            events += [event("user_annotation", 42, 43, 300 * i, 200, "fwd"),
+                       event("mtia_runtime", 42, 43, 300 * i + 10, 20, "runFunction", correlation=i + 1),
+                       event("mtia_ccp_events", 0, 1, 300 * i + 60, 100, "op_kernel", correlation=i + 1)]
+        report = self.run_json(self.write("a.json", trace(events)))
+        self.assertEqual([(row["plane"], row["kind"], row["executions"]) for row in report["devices"]],
+                         [("/device:MTIA:0", "custom", 10)])
+        row, = report["functions"]
+        self.assertEqual((row["function"], row["runs"], row["active_ps"]["mean"]), ("fwd", 10, 100_000_000))
+        for selector in ("custom", "custom:0", "MTIA:0", "MTIA", "/device:MTIA:0", "re:MTIA", "all"):
+            self.assertEqual(self.run_json("a.json", "--device", selector)["devices"], report["devices"], selector)
+
+    def test_other_vendors_categories(self):
+        events = [event("GCU_MEMCPY", 0, 7, 0, 5, "copy"), event("xpu_memset", 0, 7, 10, 5, "set"), event("kernel", 0, 7, 20, 5),
+                  event("hpu_op", 42, 43, 0, 1), event("GCU_USER_ANNOTATION", 0, 7, 0, 50, "step")]
+        report = self.run_json(self.write("a.json", trace(events)))
+        self.assertEqual([(row["plane"], row["executions"]) for row in report["devices"]], [("/device:GPU:0", 3)])
+        self.assertEqual({row["kernel"]: row["category"] for row in report["kernels"]},
+                         {"copy": "copy", "set": "copy", "k": "compute"})
+
+    def test_what_the_profiler_said(self):
+        self.write("a.json", trace(WARNING=["Dropped 123456 records: buffer full"], ERROR=["CUPTI failed", 7, None], INFO=["fine"]))
+        report = self.run_json("a.json")
+        self.assertEqual([(row["severity"], row["message"]) for row in report["diagnostics"][:2]], [
+            ("error", "the profiler reported an error: CUPTI failed"),
+            ("warning", "the profiler reported a warning: Dropped 123456 records: buffer full")])
+        self.assertIn("Dropped 123456 records", self.run_ok("a.json").text.replace("\n  ", " "))
+        for odd in ("text", None, {"a": 1}, []):
+            self.assertEqual([row for row in self.run_json(self.write("b.json", trace(WARNING=odd)))["diagnostics"]
+                              if row["code"] == "producer_warning"], [])
+
+    def test_counters_that_are_not_read(self):
+        events = [*EVENTS, *(counter("GPU 0 Counters", i, "sm__throughput", value=i) for i in range(5)),
+                  counter("GPU 0 Counters", 3, "dram__bytes", value=7), counter("GPU 0 Counters", 3, "power_mw", power_mw=7)]
+        row, = (row for row in self.run_json(self.write("a.json", trace(events)))["diagnostics"] if row["code"] == "counters_not_read")
+        self.assertEqual((row["severity"], row["count"]), ("info", 6))
+        self.assertIn("dram__bytes, sm__throughput", row["message"])
 
 
 class MadeTrace(EndToEndTest):

@@ -1,0 +1,30 @@
+// What a pid stands for. Kineto writes numbers: of a process of the host, or of a device. Programs
+// that merge or rewrite traces make other things of them:
+//
+//   0, 0.0, "0", "GPU 0"         number 0
+//   "[TP00] 0", "0 [TP00]"       number 0 of the rank "TP00"
+//   "rank3"                      no number, of the rank "rank3"
+//   "stream 7"                   no number, stream 7 of a device (Proton)
+//   null, none, -1, 0.5, 1e30    no number
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "json/json_cursor.h"
+
+namespace xplane_time::kineto {
+
+struct ProcessId {
+  std::string text;  // as it is shown; the same for all forms of one number
+  std::optional<int64_t> number = {}, stream = {};
+  std::string rank = {};  // empty: none
+};
+
+ProcessId ParseProcessId(const json::JsonValue& pid);
+
+// A number, or a text that is one, in any form. Nothing: it has a fraction, or is too large.
+std::optional<int64_t> WholeOf(const json::JsonValue& value);
+
+}  // namespace xplane_time::kineto
