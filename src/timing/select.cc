@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "devices/device_kind.h"
 #include "status.h"
 #include "timing/filters.h"
@@ -99,15 +103,47 @@ bool Matches(const Selector& selector, const Trace& trace, const DevicePlane& de
 }  // namespace
 
 std::string ListPlanes(const Trace& trace) {
-  std::string list;
-  for (const Plane& plane : trace.planes) {
+  constexpr size_t kMaxListed = 12;
+  std::map<uint32_t, std::string> selectors;  // of --device, shorter than the plane's name
+  for (const DevicePlane& device : FindDevicePlanes(trace)) {
+    const KindRules& rules = RulesOf(device.kind);
+    const std::string by_ordinal =
+        absl::StrCat(Absl(rules.name), ":", device.ordinal.value_or(kNoOrdinal));
+    const std::string_view plane = trace.planes[device.plane].name;
+    if (rules.is_host) {
+      selectors[device.plane] = rules.name;
+    } else if (absl::EqualsIgnoreCase(absl::StripPrefix(Absl(plane), "/device:"), by_ordinal)) {
+      selectors[device.plane] = by_ordinal;
+    }
+  }
+  const auto count_events = [&](const Plane& plane) {
     uint64_t events = 0;
     for (uint32_t i = 0; i < plane.line_count; ++i) {
       events += trace.lines[plane.first_line + i].event_count;
     }
-    list.append(list.empty() ? "" : ", ").append(plane.name);
-    list.append(" (").append(std::to_string(events)).append(" events)");
+    return events;
+  };
+  std::string list;
+  size_t listed = 0, more = 0;
+  for (const bool has_events : {true, false}) {
+    if (!has_events && listed > 0) break;  // there is nothing in them to choose
+    for (uint32_t i = 0; i < trace.planes.size(); ++i) {
+      const Plane& plane = trace.planes[i];
+      const uint64_t events = count_events(plane);
+      if ((events > 0) != has_events) continue;
+      if (listed == kMaxListed) {
+        ++more;
+        continue;
+      }
+      ++listed;
+      const auto selector = selectors.find(i);
+      Append(&list, list.empty() ? "" : ", ",
+             selector == selectors.end() ? std::string(plane.name)
+                                         : Cat(selector->second, " = ", plane.name),
+             " (", events, " events)");
+    }
   }
+  if (more > 0) Append(&list, " and ", more, " more");
   return list;
 }
 
