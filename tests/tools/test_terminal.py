@@ -249,7 +249,7 @@ class Columns(EndToEndTest):
             done = run(command, *inputs, "--columns", "size")
             names = done.message.partition("valid columns: ")[2].strip().split(", ")
             self.assertGreater(len(names), 3, (command, done.message))
-            self.assertEqual([name for name in names if not re.fullmatch(r"[a-z0-9_/#%]+", name)], [],
+            self.assertEqual([name for name in names if not re.fullmatch(r"[a-z0-9_/#%±]+", name)], [],
                              command)
 
     def test_formats_that_have_every_field_refuse_it(self):
