@@ -237,7 +237,9 @@ std::string ColumnName(std::string_view header) {
     break;
   }
   if (name == "95% ci") return "ci";
-  std::ranges::replace(name, ' ', '_');
+  std::ranges::replace_if(
+      name, [](char c) { return c == ' ' || c == '('; }, '_');
+  std::erase(name, ')');
   return name;
 }
 

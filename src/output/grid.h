@@ -79,7 +79,7 @@ GridText LayOut(const Grid& grid, size_t width, std::string_view ellipsis);
 std::string MarkdownGrid(const Grid& grid);
 
 // The name of a column: its header in lower case without its unit, and with "_" for spaces, so that
-// a shell needs no quotes: "median us" is median, "of root %" is of_root, "95% CI" is ci. So a choice
+// a shell needs no quotes: "median us" is median, "P(best)" is p_best, "95% CI" is ci. So a choice
 // holds whatever the numbers are.
 std::string ColumnName(std::string_view header);
 

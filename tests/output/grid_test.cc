@@ -159,6 +159,7 @@ TEST(ChooseColumnsTest, NamesWithoutUnits) {
   EXPECT_EQ(ColumnName("FLOP/s"), "flop/s");
   EXPECT_EQ(ColumnName("of root %"), "of_root");
   EXPECT_EQ(ColumnName("of_root"), "of_root");
+  EXPECT_EQ(ColumnName("P(best) %"), "p_best");
   EXPECT_EQ(*ParseColumns("functions", "Median, RUNS"), (Lines{"median", "runs"}));
   const absl::Status status = ParseColumns("pick", "runs,size").status();
   EXPECT_EQ(status.message(),
