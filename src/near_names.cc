@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_join.h"
 #include "status.h"
 
 namespace xplane_time {
@@ -49,6 +50,13 @@ std::vector<std::string> NearNames(std::string_view name, std::span<const std::s
     if (names.size() < most) names.push_back(other);
   }
   return names;
+}
+
+std::string DidYouMean(std::string_view name, std::span<const std::string> known,
+                       std::string_view before) {
+  std::vector<std::string> near = NearNames(name, known, 2);
+  for (std::string& each : near) each.insert(0, before);
+  return near.empty() ? "" : "; did you mean " + absl::StrJoin(near, " or ") + "?";
 }
 
 }  // namespace xplane_time

@@ -15,4 +15,8 @@ namespace xplane_time {
 std::vector<std::string> NearNames(std::string_view name, std::span<const std::string> known,
                                    size_t most = 3);
 
+// "; did you mean --trim or --top?" with `before` in front of each name; empty: none is near.
+std::string DidYouMean(std::string_view name, std::span<const std::string> known,
+                       std::string_view before = "");
+
 }  // namespace xplane_time

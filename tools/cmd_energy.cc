@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "energy/goal.h"
+#include "no_match.h"
 #include "output/results.h"
 #include "process.h"
 #include "status.h"
@@ -122,9 +123,8 @@ class Energy : public TraceCommand {
     });
     RETURN_IF_ERROR(report.status());
     WarnOfLeftOut(report->diagnostics);
-    if (const std::string filters = GivenFilters(); !filters.empty() && report->kernels.empty()) {
-      return FailedPrecondition(report->inputs[0].path, ": no execution matches ", filters,
-                                "; run without filters to see what is there");
+    if (!GivenFilters().empty() && report->kernels.empty()) {
+      return NothingMatches(opened.trace, opened.diagnostics, report_, GivenFilters());
     }
     return PrintAll(*std::move(report), &opened);
   }

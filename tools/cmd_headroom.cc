@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "no_match.h"
 #include "output/results.h"
 #include "status.h"
 #include "trace_command.h"
@@ -54,9 +55,8 @@ class Headroom : public TraceCommand {
     });
     RETURN_IF_ERROR(report.status());
     WarnOfLeftOut(report->diagnostics);
-    if (const std::string filters = GivenFilters(); !filters.empty() && report->ops.empty()) {
-      return FailedPrecondition(report->inputs[0].path, ": no execution matches ", filters,
-                                "; run without filters to see what is there");
+    if (!GivenFilters().empty() && report->ops.empty()) {
+      return NothingMatches(opened.trace, opened.diagnostics, report_, GivenFilters());
     }
     return Print(output::HeadroomOutput(*report, printing_.how));
   }

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "insight/timeline.h"
 #include "near_names.h"
+#include "no_match.h"
 #include "output/page/timeline_data.h"
 #include "output/results.h"
 #include "output/view.h"
@@ -68,13 +69,11 @@ class TextCommand : public TraceCommand {
   // Filters that leave nothing are an error here.
   absl::StatusOr<Report> MakeReport(Opened* opened, BuildsReport build = BuildReport) {
     ASSIGN_OR_RETURN(Report report, build(opened->trace, report_, opened->diagnostics));
-    if (report_.threads > 1) closing_.emplace(std::move(opened->trace));
     WarnOfLeftOut(report.diagnostics);
-    const std::string filters = GivenFilters();
-    if (!filters.empty() && report.functions.empty() && report.kernels.empty()) {
-      return FailedPrecondition(report.inputs[0].path, ": no execution matches ", filters,
-                                "; run without filters to see what is there");
+    if (!GivenFilters().empty() && report.functions.empty() && report.kernels.empty()) {
+      return NothingMatches(opened->trace, opened->diagnostics, report_, GivenFilters());
     }
+    if (report_.threads > 1) closing_.emplace(std::move(opened->trace));
     return report;
   }
 

@@ -87,14 +87,6 @@ std::vector<const CLI::App*> MainCommands(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App* each) { return each->get_group() == kMainGroup; });
 }
 
-// "; did you mean --trim?", or nothing.
-std::string DidYouMean(std::string_view given, const std::vector<std::string>& known,
-                       std::string_view before = "") {
-  std::vector<std::string> near = NearNames(given, known, 2);
-  for (std::string& name : near) name.insert(0, before);
-  return near.empty() ? "" : absl::StrCat("; did you mean ", absl::StrJoin(near, " or "), "?");
-}
-
 // What a misspelt option may have meant.
 std::string AboutOption(const CLI::App& app, const CLI::App& chosen, const std::string& option) {
   std::vector<std::string> takers, own;

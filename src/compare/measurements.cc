@@ -34,13 +34,15 @@ void AddFacts(const Trace& trace, const Report& report, Measurements* out) {
   for (const SampleRow& sample : report.samples) {
     if (!sample.device.host.empty()) hosts.insert(sample.device.host);
   }
+  std::set<std::pair<std::string_view, uint32_t>> devices;  // plane and input
   for (const DeviceRow& row : report.devices) {
     if (row.executions == 0) continue;
     kinds.insert(std::string(DeviceKindName(row.kind)));
-    for (const Plane& plane : trace.planes) {
-      if (plane.name != row.device.plane || plane.file != row.device.input) continue;
-      if (std::string model = ModelOf(plane); !model.empty()) models.insert(std::move(model));
-    }
+    devices.emplace(row.device.plane, row.device.input);
+  }
+  for (const Plane& plane : trace.planes) {
+    if (!devices.contains({plane.name, plane.file})) continue;
+    if (std::string model = ModelOf(plane); !model.empty()) models.insert(std::move(model));
   }
   if (!kinds.empty()) out->facts.push_back({"device kind", absl::StrJoin(kinds, " and ")});
   if (!models.empty()) out->facts.push_back({"device model", absl::StrJoin(models, " and ")});

@@ -26,6 +26,8 @@ constexpr std::string_view kVerdicts[] = {"slow", "fast", "typical", "cannot_tel
 constexpr size_t kLeastOthers = 3;
 // As in compare.h: processes differ by at least this.
 constexpr double kLeastSpread = 0.001;
+// Of differences of means, far above what sums lose and far below what matters.
+constexpr double kRoundingError = 1e-9;
 
 struct Unit {
   NameId host, device;
@@ -103,58 +105,91 @@ std::vector<Group> GroupsOf(const FleetSummary& summary) {
   return all;
 }
 
-struct Spread {
-  double mean = 0, variance = 0, n = 0;
-};
-Spread SpreadOf(std::span<const Unit* const> units) {
-  Spread spread = {.n = static_cast<double>(units.size())};
-  for (const Unit* each : units) spread.mean += each->mean / spread.n;
-  for (const Unit* each : units) {
-    spread.variance += (each->mean - spread.mean) * (each->mean - spread.mean) / (spread.n - 1);
+// Mean and sum of squared deviations of some units, from which single ones can be taken away
+// (Welford 1962, backwards): the deviation of each is from its own mean, so that little is lost.
+class Spread {
+ public:
+  void Add(const Unit& unit) {
+    n_ += 1;
+    const double from_old = unit.mean - mean_;
+    mean_ += from_old / n_;
+    squares_ += from_old * (unit.mean - mean_);
+    per_capture_ += 1 / unit.captures;
   }
-  return spread;
-}
+  void Remove(const Unit& unit) {
+    const double from_old = unit.mean - mean_;
+    n_ -= 1;
+    mean_ -= from_old / n_;
+    squares_ = std::max(squares_ - from_old * (unit.mean - mean_), 0.0);
+    per_capture_ -= 1 / unit.captures;
+  }
 
-// Without those that a generalized ESD test rejects.
-std::vector<const Unit*> Typical(const Group& group, double alpha) {
-  std::vector<const Unit*> left;
-  for (const Unit& unit : group.units) left.push_back(&unit);
-  const size_t most = left.size() / 4;
-  std::vector<const Unit*> typical = left;
-  for (size_t removed = 0; removed < most && left.size() > kLeastOthers; ++removed) {
-    const Spread spread = SpreadOf(left);
-    const auto farthest = std::ranges::max_element(
-        left, {}, [&](const Unit* each) { return std::abs(each->mean - spread.mean); });
-    const double distance = std::abs((*farthest)->mean - spread.mean);
-    const double t = stats::StudentQuantile(alpha / (2 * spread.n), spread.n - 2);
-    const double critical = (spread.n - 1) * t / std::sqrt((spread.n - 2 + t * t) * spread.n);
-    left.erase(farthest);
-    if (distance > critical * std::sqrt(spread.variance)) typical = left;
+  double n() const { return n_; }
+  double mean() const { return mean_; }
+  double variance() const { return squares_ / (n_ - 1); }
+  double per_capture() const { return per_capture_ / n_; }  // the mean of 1 / captures
+
+ private:
+  double n_ = 0, mean_ = 0, squares_ = 0, per_capture_ = 0;
+};
+
+// The units of a group without those that a generalized ESD test rejects.
+struct TypicalUnits {
+  std::vector<bool> has;  // by place in the group
+  Spread spread;
+};
+
+// The unit farthest from the mean is the least or the greatest of those that are left, so that
+// n units take n log n steps.
+TypicalUnits FindTypical(const Group& group, double alpha) {
+  const std::vector<Unit>& units = group.units;
+  std::vector<size_t> order(units.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return units[i].mean; });
+  Spread left;
+  for (const Unit& unit : units) left.Add(unit);
+  Spread typical = left;
+  std::vector<size_t> removed;
+  size_t rejected = 0;
+  size_t first = 0, last = units.size();  // of `order`: those that are left
+  const size_t most = units.size() / 4;
+  while (removed.size() < most && last - first > kLeastOthers) {
+    const double below = left.mean() - units[order[first]].mean;
+    const double above = units[order[last - 1]].mean - left.mean();
+    const double distance = std::max(below, above);
+    const double t = stats::StudentQuantile(alpha / (2 * left.n()), left.n() - 2);
+    const double critical = (left.n() - 1) * t / std::sqrt((left.n() - 2 + t * t) * left.n());
+    const bool is_rejected =
+        distance > std::max(critical * std::sqrt(left.variance()), kRoundingError);
+    removed.push_back(below > above ? order[first++] : order[--last]);
+    left.Remove(units[removed.back()]);
+    if (!is_rejected) continue;
+    typical = left;
+    rejected = removed.size();
   }
-  return typical;
+  TypicalUnits out = {.has = std::vector<bool>(units.size(), true), .spread = typical};
+  for (size_t i = 0; i < rejected; ++i) out.has[removed[i]] = false;
+  return out;
 }
 
 // A unit against typical others, not adjusted for how many there are.
 struct Against {
   double d = 0, error = 0, df = 0, p = 1;
 };
-std::optional<Against> TestOne(const Unit& unit, std::span<const Unit* const> typical,
-                               const Group& group) {
-  std::vector<const Unit*> others;
-  for (const Unit* each : typical) {
-    if (each != &unit) others.push_back(each);
-  }
-  if (others.size() < kLeastOthers) return std::nullopt;
-  const Spread spread = SpreadOf(others);
+std::optional<Against> TestOne(const Group& group, size_t place, const TypicalUnits& typical) {
+  const Unit& unit = group.units[place];
+  Spread others = typical.spread;
+  if (others.n() - (typical.has[place] ? 1 : 0) < kLeastOthers) return std::nullopt;
+  if (typical.has[place]) others.Remove(unit);
   // Of a unit with few captures more is expected than of the others.
-  double of_captures = 0;
-  for (const Unit* each : others) of_captures += group.within / each->captures / spread.n;
-  const double variance = std::max({spread.variance + group.within / unit.captures - of_captures,
-                                    spread.variance, kLeastSpread * kLeastSpread});
-  Against test = {.d = unit.mean - spread.mean,
-                  .error = std::sqrt(
-                      variance + std::max(spread.variance, kLeastSpread * kLeastSpread) / spread.n),
-                  .df = spread.n - 1};
+  const double of_captures = group.within * others.per_capture();
+  const double variance = std::max({others.variance() + group.within / unit.captures - of_captures,
+                                    others.variance(), kLeastSpread * kLeastSpread});
+  Against test = {
+      .d = unit.mean - others.mean(),
+      .error = std::sqrt(variance +
+                         std::max(others.variance(), kLeastSpread * kLeastSpread) / others.n()),
+      .df = others.n() - 1};
   test.p = std::min(1.0, 2 * stats::StudentTail(std::abs(test.d) / test.error, test.df));
   return test;
 }
@@ -181,9 +216,10 @@ std::vector<FleetOutlier> FindFleetOutliers(const FleetSummary& summary,
   std::vector<size_t> tested;
   const auto name = [&](NameId id) { return summary.names[id]; };
   for (const Group& group : GroupsOf(summary)) {
-    const std::vector<const Unit*> typical = Typical(group, options.alpha);
-    for (const Unit& unit : group.units) {
-      const auto test = TestOne(unit, typical, group);
+    const TypicalUnits typical = FindTypical(group, options.alpha);
+    for (size_t place = 0; place < group.units.size(); ++place) {
+      const Unit& unit = group.units[place];
+      const auto test = TestOne(group, place, typical);
       if (test.has_value()) {
         tests.push_back(*test);
         tested.push_back(rows.size());

@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "fleet/rows.h"
 #include "io/whole_file.h"
 #include "read/wire.h"
@@ -316,6 +317,27 @@ void Visit(Codec* codec, Row* row) {
   codec->Count(3, &row->count);
 }
 
+// Null, or why a diagnostic cannot be one of any version. A known code determines its severity. A
+// later version may have further codes, but of the same form.
+const char* CheckDiagnostic(DiagnosticCount* each) {
+  for (size_t i = 0; i < static_cast<size_t>(DiagnosticCode::kCodeCount); ++i) {
+    const auto code = static_cast<DiagnosticCode>(i);
+    if (DiagnosticName(code) != each->code) continue;
+    each->severity = SeverityName(SeverityOf(code));
+    return nullptr;
+  }
+  constexpr size_t kMaxCodeBytes = 64;
+  const auto is_of_code = [](char c) { return absl::ascii_islower(c) || c == '_'; };
+  if (each->code.empty() || each->code.size() > kMaxCodeBytes ||
+      !std::ranges::all_of(each->code, is_of_code)) {
+    return "a diagnostic code that is not snake_case";
+  }
+  for (const Severity severity : {Severity::kInfo, Severity::kWarning, Severity::kError}) {
+    if (SeverityName(severity) == each->severity) return nullptr;
+  }
+  return "a severity other than info, warning and error";
+}
+
 void Encoder::Time(uint32_t number, const TimeSum* time) {
   if (*time == TimeSum()) return;
   out_->AddMessage(number, [&] { Visit(this, time); });
@@ -375,6 +397,7 @@ class Reader {
       case Length(kDiagnostic): {
         DiagnosticCount each;
         if (!ReadRow(field, &each)) return false;
+        if (const char* const why = CheckDiagnostic(&each)) return Refuse(why);
         summary_->diagnostics[{each.code, each.severity}] = each.count;
         return true;
       }

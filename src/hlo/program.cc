@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "read/plane_index.h"
 #include "read/wire.h"
 #include "status.h"
 
@@ -356,9 +357,9 @@ std::vector<std::vector<const HloInstruction*>> HloProgram::Schedules() const {
 
 void HloPrograms::Search() {
   is_searched_ = true;
-  for (const Plane& other : trace_.planes) {
-    if (other.name != "/host:metadata") continue;  // of most, which may be ten thousand devices
-    if (other.file == plane_.file && other.host == plane_.host) AddPlane(other);
+  const auto index = IndexPlanes(trace_);
+  for (const uint32_t other : index->HostPlanes(plane_)) {
+    if (trace_.planes[other].name == "/host:metadata") AddPlane(trace_.planes[other]);
   }
 }
 

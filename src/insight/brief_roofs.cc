@@ -1,5 +1,4 @@
 #include <cmath>
-#include <numeric>
 #include <optional>
 #include <tuple>
 
@@ -18,10 +17,14 @@ constexpr double kMuchUnknown = 0.1;
 class Roofs {
  public:
   Roofs(const HeadroomReport& headroom, FindingList* findings)
-      : headroom_(headroom), findings_(*findings) {}
+      : headroom_(headroom), findings_(*findings) {
+    for (size_t i = 0; i < findings_.devices().size(); ++i) {
+      index_of_.try_emplace(KeyOf(findings_.RefOf(i)), i);
+    }
+  }
 
   struct OfOp {
-    std::vector<int64_t> by_device;
+    FindingList::SparseTimes by_device;
     const HeadroomRow* row = nullptr;  // the longest
     int64_t total_ps = 0;
     double roof_ps = 0;
@@ -45,19 +48,17 @@ class Roofs {
         continue;
       }
       OfOp& op = ops[KeyOf(row)];
-      op.by_device.resize(findings_.devices().size());
       const double back_ps = std::min(*row.recoverable_ps, left_ps - *row.roof_ps);
       op.by_device[*device] += static_cast<int64_t>(std::max(back_ps, 0.0));
       op.total_ps = SaturatingAdd(op.total_ps, row.total_ps);
       op.roof_ps += *row.roof_ps;
       if (op.row == nullptr || row.total_ps > op.row->total_ps) op.row = &row;
     }
-    OfOp others = {.by_device = std::vector<int64_t>(findings_.devices().size())};
+    OfOp others;
     size_t count = 0;
     for (const auto& [key, op] : ops) {
       if (op.roof_ps >= kNearRoof * AsDouble(op.total_ps)) {
-        findings_.AddNearRoof(
-            std::accumulate(op.by_device.begin(), op.by_device.end(), int64_t{0}));
+        findings_.AddNearRoof(TotalPs(op));
         continue;
       }
       if (findings_.IsWorthAWord(op.by_device)) {
@@ -65,8 +66,7 @@ class Roofs {
         continue;
       }
       ++count;
-      for (size_t i = 0; i < findings_.devices().size(); ++i)
-        others.by_device[i] += op.by_device[i];
+      for (const auto& [device, ps] : op.by_device) others.by_device[device] += ps;
       others.total_ps = SaturatingAdd(others.total_ps, op.total_ps);
       others.roof_ps += op.roof_ps;
       if (others.row == nullptr || op.row->recoverable_ps > others.row->recoverable_ps) {
@@ -113,18 +113,24 @@ class Roofs {
   static std::string NameOf(const HeadroomRow& row) {
     return row.function.has_value() ? OfFunction(row.op, *row.function) : row.op;
   }
+  using DeviceKey = std::tuple<uint32_t, std::string, std::optional<int64_t>, std::string>;
+  static DeviceKey KeyOf(const DeviceRef& device) {
+    return {device.input, device.plane, device.ordinal, device.host};
+  }
   std::optional<size_t> IndexOf(const DeviceRef& device) const {
-    for (size_t i = 0; i < findings_.devices().size(); ++i) {
-      if (SameDevice(findings_.RefOf(i), device)) return i;
-    }
-    return std::nullopt;
+    const auto found = index_of_.find(KeyOf(device));
+    return found == index_of_.end() ? std::nullopt : std::optional(found->second);
+  }
+  static int64_t TotalPs(const OfOp& op) {
+    int64_t total_ps = 0;
+    for (const auto& [device, ps] : op.by_device) total_ps += ps;
+    return total_ps;
   }
 
   // Where less could be had back than the times say.
   static void AddCountedOnce(const OfOp& op, BriefFinding* finding) {
     constexpr double kNearlyAll = 0.98;
-    const int64_t back_ps = std::accumulate(op.by_device.begin(), op.by_device.end(), int64_t{0});
-    if (AsDouble(back_ps) > kNearlyAll * (AsDouble(op.total_ps) - op.roof_ps)) return;
+    if (AsDouble(TotalPs(op)) > kNearlyAll * (AsDouble(op.total_ps) - op.roof_ps)) return;
     finding->evidence += "; what ran at once counts once";
   }
 
@@ -203,6 +209,7 @@ class Roofs {
 
   const HeadroomReport& headroom_;
   FindingList& findings_;
+  std::map<DeviceKey, size_t> index_of_;
 };
 
 }  // namespace

@@ -25,25 +25,25 @@ FindingList::FindingList(const Trace& trace, const BriefOptions& options, const 
   }
 }
 
-bool FindingList::IsWorthAWord(const std::vector<int64_t>& by_device) const {
+bool FindingList::IsWorthAWord(const SparseTimes& by_device) const {
   int64_t total_ps = 0;
   bool much_of_one = false;
-  for (size_t i = 0; i < by_device.size(); ++i) {
-    total_ps = SaturatingAdd(total_ps, by_device[i]);
-    const double least_ps = kLeastShareOfOne * AsDouble(report_.devices[i].span_ps);
-    much_of_one |= by_device[i] > 0 && AsDouble(by_device[i]) >= least_ps;
+  for (const auto& [device, ps] : by_device) {
+    total_ps = SaturatingAdd(total_ps, ps);
+    const double least_ps = kLeastShareOfOne * AsDouble(report_.devices[device].span_ps);
+    much_of_one |= ps > 0 && AsDouble(ps) >= least_ps;
   }
   if (total_ps <= 0) return false;
   return much_of_one || AsDouble(total_ps) >= kLeastShare * AsDouble(report_.span_ps);
 }
 
-void FindingList::Add(BriefFinding finding, const std::vector<int64_t>& by_device) {
+void FindingList::Add(BriefFinding finding, const SparseTimes& by_device) {
   int64_t total_ps = 0;
-  for (size_t i = 0; i < by_device.size(); ++i) {
-    if (by_device[i] <= 0) continue;
-    finding.parts.push_back({report_.devices[i].device, by_device[i]});
-    report_.devices[i].recoverable_ps += by_device[i];
-    total_ps = SaturatingAdd(total_ps, by_device[i]);
+  for (const auto& [device, ps] : by_device) {
+    if (ps <= 0) continue;
+    finding.parts.push_back({report_.devices[device].device, ps});
+    report_.devices[device].recoverable_ps += ps;
+    total_ps = SaturatingAdd(total_ps, ps);
   }
   finding.recoverable_ps = total_ps;
   finding.share = AsDouble(total_ps) / AsDouble(report_.span_ps);

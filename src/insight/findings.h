@@ -93,10 +93,19 @@ class FindingList {
   FindingList(const Trace& trace, const BriefOptions& options, const Analysis& analysis,
               const WhereReport& where);
 
+  // Picoseconds by device; absent: 0. Of many ops each may be on few of many devices.
+  using SparseTimes = std::map<size_t, int64_t>;
+
   // Whether a finding that takes so much of each device is one.
-  bool IsWorthAWord(const std::vector<int64_t>& by_device) const;
+  bool IsWorthAWord(const SparseTimes& by_device) const;
+  bool IsWorthAWord(const std::vector<int64_t>& by_device) const {
+    return IsWorthAWord(Sparse(by_device));
+  }
   // Fills what its time says, and adds it.
-  void Add(BriefFinding finding, const std::vector<int64_t>& by_device);
+  void Add(BriefFinding finding, const SparseTimes& by_device);
+  void Add(BriefFinding finding, const std::vector<int64_t>& by_device) {
+    Add(std::move(finding), Sparse(by_device));
+  }
   // What ops near their roofs leave, which is no finding.
   void AddNearRoof(int64_t ps) { report_.near_roof_ps = SaturatingAdd(report_.near_roof_ps, ps); }
   // Nobody can tell its time.
@@ -138,6 +147,14 @@ class FindingList {
   }
 
  private:
+  static SparseTimes Sparse(const std::vector<int64_t>& by_device) {
+    SparseTimes times;
+    for (size_t i = 0; i < by_device.size(); ++i) {
+      if (by_device[i] != 0) times.emplace_hint(times.end(), i, by_device[i]);
+    }
+    return times;
+  }
+
   std::vector<std::string> arguments_;
   std::string device_;  // --device
   std::vector<OfDevice> devices_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "read/plane_index.h"
 #include "sort_parts.h"
 #include "status.h"
 #include "xplane_time/read.h"
@@ -32,10 +33,9 @@ absl::StatusOr<std::vector<StepMark>> StepLine(const Trace& trace, const Plane& 
 
 // Whether the device's host has events with such a stat.
 bool HostHasStat(const Trace& trace, const Plane& own, std::string_view stat) {
-  return std::ranges::any_of(trace.planes, [&](const Plane& plane) {
-    return plane.name.starts_with("/host:") && plane.file == own.file && plane.host == own.host &&
-           HasStat(plane, stat);
-  });
+  const auto index = IndexPlanes(trace);
+  return std::ranges::any_of(index->HostPlanes(own),
+                             [&](uint32_t plane) { return HasStat(trace.planes[plane], stat); });
 }
 
 std::vector<StepMark> HostSteps(const gpu_runs::HostEvidence& evidence) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "insight/brief_words.h"
+#include "output/markdown.h"
 #include "output/results.h"
 #include "output/trace_views.h"
 #include "result/rows.h"
@@ -71,10 +72,11 @@ std::string AmountText(const BriefReport& report, const BriefFinding& finding) {
   return absl::StrCat(text, " on ", DeviceNames(report.devices).Name(finding.parts[0].device));
 }
 
-// Lines after the first behind `indent` spaces.
+// Lines after the first behind `indent` spaces; one line in Markdown.
 std::string Paragraph(std::string_view text, size_t indent, const OutputOptions& options) {
+  if (options.format == Format::kMarkdown) return MarkdownText(text) + "\n";
   const size_t width = static_cast<size_t>(std::max(options.width, 40)) - indent;
-  std::string lines = Wrap(text, width, 0);
+  std::string lines = Wrap(Printable(text), width, 0);
   while (lines.ends_with('\n')) lines.pop_back();
   const std::string line_end = "\n" + std::string(indent, ' ');
   for (size_t at = lines.find('\n'); at != std::string::npos; at = lines.find('\n', at + 1)) {
@@ -86,10 +88,10 @@ std::string Paragraph(std::string_view text, size_t indent, const OutputOptions&
 std::string FindingText(const BriefReport& report, const BriefFinding& finding, size_t number,
                         const OutputOptions& options) {
   const std::string mark = absl::StrCat(number, ". ");
-  const std::string what = absl::StrCat(AmountText(report, finding), ": ", Printable(finding.what));
-  const std::string evidence = Printable(finding.evidence), command = Printable(finding.command);
+  const std::string what = absl::StrCat(AmountText(report, finding), ": ", finding.what);
+  const std::string &evidence = finding.evidence, command = Printable(finding.command);
   if (options.format == Format::kMarkdown) {
-    return absl::StrCat(mark, MarkdownCell(what), "  \n   ", MarkdownCell(evidence), "  \n   ",
+    return absl::StrCat(mark, MarkdownText(what), "  \n   ", MarkdownText(evidence), "  \n   ",
                         MarkdownCode(command), "\n");
   }
   const std::string indent(mark.size(), ' ');

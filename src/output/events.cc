@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "json/json.h"
+#include "output/markdown.h"
 
 namespace xplane_time::output {
 namespace {
@@ -194,7 +195,8 @@ bool EventWriter::End(std::string_view note) {
   if (format_ == Format::kJson) {
     buffer_.append(any_row_ ? "\n]}\n" : "]}\n");
   } else if (format_ != Format::kCsv && !note.empty()) {
-    buffer_.append(format_ == Format::kMarkdown ? "\n" : "").append(note).push_back('\n');
+    const bool is_markdown = format_ == Format::kMarkdown;
+    buffer_.append(is_markdown ? "\n" + MarkdownText(note) : Printable(note)).push_back('\n');
   }
   return Flush();
 }
@@ -263,7 +265,8 @@ void EventWriter::PeopleLine(const std::vector<std::string>& cells, const EventR
   if (format_ == Format::kMarkdown) {
     for (size_t i = 0; i < cells.size(); ++i) {
       const bool is_name = row != nullptr && i <= kNameColumn;
-      buffer_.append("| ").append(is_name ? MarkdownCode(cells[i]) : MarkdownCell(cells[i]));
+      buffer_.append("| ").append(
+          MarkdownCell(is_name ? MarkdownCode(cells[i]) : MarkdownText(cells[i])));
       buffer_.push_back(' ');
     }
     buffer_.append("|\n");

@@ -11,8 +11,12 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "json/json.h"
+#include "output/json_text.h"
 #include "output/output.h"
+#include "re2/re2.h"
+#include "status.h"
 
 namespace xplane_time::output {
 namespace {
@@ -109,7 +113,7 @@ class JsonSink : public result::FieldSink {
     if (!Begin(name)) return;
     const json::Json value = json::Parse(text);
     if (value.is_discarded()) return AppendText(text, out_);
-    out_->append(json::Dump(value));
+    out_->append(EscapeInvisibleInJson(json::Dump(value)));
   }
 
  private:
@@ -175,6 +179,28 @@ class CsvLine : public result::FlatSink {
 };
 
 }  // namespace
+
+std::string EscapeInvisibleInJson(std::string_view json) {
+  // They are in strings only, and none is beyond 16 bits.
+  static const RE2 invisible(
+      R"(([\x{7f}-\x{9f}\x{61c}\x{200b}\x{200e}\x{200f}\x{2028}-\x{202e}\x{2060}-\x{206f}\x{feff}]))");
+  std::string out;
+  re2::StringPiece rest(json.data(), json.size()), found;
+  while (RE2::PartialMatch(rest, invisible, &found)) {
+    out.append(rest.data(), found.data());
+    const auto byte = [&](size_t i) {
+      return static_cast<uint32_t>(static_cast<uint8_t>(found[i]));
+    };
+    uint32_t code = byte(0);
+    if (found.size() == 2) code = (byte(0) & 0x1f) << 6 | (byte(1) & 0x3f);
+    if (found.size() == 3) {
+      code = (byte(0) & 0x0f) << 12 | (byte(1) & 0x3f) << 6 | (byte(2) & 0x3f);
+    }
+    absl::StrAppendFormat(&out, "\\u%04x", code);
+    rest.remove_prefix(static_cast<size_t>(found.data() - rest.data()) + found.size());
+  }
+  return out.append(rest.data(), rest.size());
+}
 
 // Members in order, the rows of a table one a line.
 std::string JsonText(const result::Result& result) {

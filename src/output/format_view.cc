@@ -3,10 +3,14 @@
 // A table is read in a terminal. Every line fits OutputOptions::width columns; only a number that
 // is wider by itself sticks out. With OutputOptions::wide everything may.
 //
-// Markdown has the columns of the tables as GitHub tables, every column, never shortened. Names are
-// code spans, so that nothing in them is taken for markup.
+// Markdown has the columns of the tables as GitHub tables, every column, never shortened. Names and
+// words that may be markup are code spans (MarkdownText).
+//
+// Both pages make every text printable here, whoever wrote it, so that no text of a file or a
+// server controls the terminal.
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "output/markdown.h"
 #include "output/view.h"
 
 namespace xplane_time::output {
@@ -23,6 +27,13 @@ constexpr std::string_view kStyles[] = {"",         "\x1b[2m",  "\x1b[1m",
 std::string DroppedNote(std::vector<std::string> dropped) {
   std::erase(dropped, "");
   return dropped.empty() ? "" : "not shown, too wide: " + absl::StrJoin(dropped, ", ");
+}
+
+void MakePrintable(Grid* grid) {
+  for (Column& column : grid->columns) {
+    column.header = Printable(column.header);
+    for (std::string& cell : column.cells) cell = Printable(cell);
+  }
 }
 
 class TablePage {
@@ -43,16 +54,17 @@ class TablePage {
 
   // Broken at spaces where it does not fit.
   void Line(std::string_view text, Tone tone) {
-    if (DisplayWidth(text) <= width_) {
-      Put(text, tone);
+    const std::string shown = Printable(text);
+    if (DisplayWidth(shown) <= width_) {
+      Put(shown, tone);
     } else {
-      Wrapped(text, tone);
+      Wrapped(shown, tone);
     }
   }
 
   // Broken at spaces; several of them become one.
   void Wrapped(std::string_view text, Tone tone) {
-    const std::string wrapped = Wrap(text, width_, 2);
+    const std::string wrapped = Wrap(Printable(text), width_, 2);
     for (const absl::string_view line : absl::StrSplit(wrapped, '\n', absl::SkipEmpty())) {
       Put({line.data(), line.size()}, tone);
     }
@@ -71,6 +83,7 @@ class TablePage {
     if (section.grid.rows() > 0) {
       Grid chosen = section.grid;
       ChooseColumns(options_.columns, &chosen);
+      MakePrintable(&chosen);
       const GridText grid = LayOut(chosen, width_, ellipsis_);
       for (size_t i = 0; i < grid.lines.size(); ++i) {
         Put(grid.lines[i], i == 0 ? Tone::kDim : Tone::kPlain);
@@ -136,12 +149,12 @@ class MarkdownPage {
   void Add(const ViewLine& line) {
     const bool is_heading = line.as == ViewLine::kHeading;
     text_.append(is_heading ? "### " : line.as == ViewLine::kItem ? "- " : "");
-    text_.append(MarkdownCell(line.text)).append(is_heading ? "\n\n" : "\n");
+    text_.append(MarkdownText(line.text)).append(is_heading ? "\n\n" : "\n");
   }
 
   void Add(const Section& section) {
     if (section.is_titled_in_markdown) {
-      text_.append("### ").append(MarkdownCell(section.title)).append("\n");
+      text_.append("### ").append(MarkdownText(section.title)).append("\n");
     }
     if (section.grid.rows() > 0) {
       Grid chosen = section.grid;
@@ -152,7 +165,7 @@ class MarkdownPage {
     // A paragraph each: lines that follow each other are run together.
     for (const std::string& note : section.notes) {
       Part();
-      text_.append(MarkdownCell(note)).append("\n");
+      text_.append(MarkdownText(note)).append("\n");
     }
   }
 
@@ -163,8 +176,8 @@ class MarkdownPage {
         if (!title.empty()) text_.append("\n");
         text_.append("### ").append(title = DiagnosticsTitle(line)).append("\n\n");
       }
-      text_.append("- **").append(line.severity).append("**: ");
-      text_.append(MarkdownCell(line.text)).append("\n");
+      text_.append("- **").append(MarkdownText(line.severity)).append("**: ");
+      text_.append(MarkdownText(line.text)).append("\n");
     }
   }
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/strip.h"
+#include "output/markdown.h"
 #include "output/text.h"
 
 namespace xplane_time::output {
@@ -208,7 +209,7 @@ std::string MarkdownGrid(const Grid& grid) {
   std::string out, rule;
   for (const Column& column : grid.columns) {
     if (column.hidden) continue;
-    out.append("| ").append(MarkdownCell(column.header)).append(" ");
+    out.append("| ").append(MarkdownCell(MarkdownText(column.header))).append(" ");
     rule.append(column.right ? "| ---: " : "| --- ");
   }
   out.append("|\n").append(rule).append("|\n");
@@ -217,7 +218,7 @@ std::string MarkdownGrid(const Grid& grid) {
       if (column.hidden) continue;
       const std::string& cell = column.cells[row];
       const std::string shown =
-          column.name && cell != "-" ? MarkdownCode(cell) : MarkdownCell(cell);
+          MarkdownCell(column.name && cell != "-" ? MarkdownCode(cell) : MarkdownText(cell));
       out.append("| ").append(shown).append(shown.empty() ? "" : " ");
     }
     out.append("|\n");
@@ -231,8 +232,14 @@ std::string ColumnName(std::string_view header) {
   if (absl::EndsWith(name, "j/exec")) return "j/exec";  // mJ, too
   for (const absl::string_view unit : {" ns", " us", " ms", " s", " %", " uj", " mj", " j"}) {
     const absl::string_view without = absl::StripSuffix(name, unit);
-    if (without.size() < name.size()) return std::string(without);
+    if (without.size() == name.size()) continue;
+    name = std::string(without);
+    break;
   }
+  if (name == "95% ci") return "ci";
+  std::ranges::replace_if(
+      name, [](char c) { return c == ' ' || c == '('; }, '_');
+  std::erase(name, ')');
   return name;
 }
 

@@ -78,8 +78,9 @@ GridText LayOut(const Grid& grid, size_t width, std::string_view ellipsis);
 // A GitHub table, every column at full length; empty without columns.
 std::string MarkdownGrid(const Grid& grid);
 
-// The name of a column: its header in lower case without its unit, "median us" is median, "95% CI"
-// is 95% ci. So a choice holds whatever the numbers are.
+// The name of a column: its header in lower case without its unit, and with "_" for spaces, so that
+// a shell needs no quotes: "median us" is median, "P(best)" is p_best, "95% CI" is ci. So a choice
+// holds whatever the numbers are.
 std::string ColumnName(std::string_view header);
 
 // Shows the columns of these names, in this order, after the first column, which stays; hidden

@@ -40,12 +40,13 @@ std::map<uint32_t, double> LengthsPs(const Report& report) {
   return lengths_ps;
 }
 
+// With the signs of a bar of `where`: busy as compute, the rest as idle.
 std::string Bar(std::optional<double> share, bool unicode) {
   const double known = std::clamp(share.value_or(0), 0.0, 1.0);
   const auto full = static_cast<size_t>(std::lround(known * static_cast<double>(kBarWidth)));
   std::string bar;
   for (size_t i = 0; i < kBarWidth; ++i) {
-    bar.append(i < full ? (unicode ? "█" : "#") : (unicode ? "░" : "."));
+    bar.append(i < full ? (unicode ? "█" : "#") : (unicode ? "·" : "."));
   }
   return bar;
 }

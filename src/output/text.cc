@@ -14,24 +14,31 @@
 namespace xplane_time::output {
 namespace {
 
-// Valid UTF-8 but control characters (C0, DEL, C1: a terminal may act on them) and characters that
-// turn the direction of reading, break lines or are not seen: what stands beside those is not what
-// is there.
-constexpr char kShownAsItIs[] =
+// Data, which other programs read, keeps valid UTF-8 except control characters (C0, DEL, C1) and
+// the characters that turn the direction of reading or break lines.
+constexpr char kInData[] =
     R"([^\x{00}-\x{1f}\x{7f}-\x{9f}\x{61c}\x{200b}\x{200e}\x{200f}\x{2028}-\x{202e})"
     R"(\x{2060}-\x{206f}\x{d800}-\x{dfff}\x{feff}]*)";
 
-const RE2& ShownAsItIs() {
-  static const RE2 shown_as_it_is(kShownAsItIs);
-  return shown_as_it_is;
-}
-
-// The same and C0.
+// JSON has escapes of its own for C0.
 constexpr char kInJson[] =
     R"([^\x{7f}-\x{9f}\x{61c}\x{200b}\x{200e}\x{200f}\x{2028}-\x{202e}\x{2060}-\x{206f})"
     R"(\x{d800}-\x{dfff}\x{feff}]*)";
 
-std::string Escape(re2::StringPiece text, const RE2& shown_as_it_is, bool keep_line_feeds) {
+// Readers see a character only if it has a shape. So texts for them exclude every control, format,
+// private and separator character except the space, the other characters that Unicode ignores by
+// default (fillers, variation selectors), the blank Braille pattern and noncharacters, which XML
+// forbids. Two names that look alike are then equal, up to characters of similar shape.
+constexpr char kVisible[] =
+    R"((?: |[^\p{C}\p{Z}\x{34f}\x{115f}\x{1160}\x{17b4}\x{17b5}\x{180b}-\x{180f}\x{2065}\x{2800})"
+    R"(\x{3164}\x{fdd0}-\x{fdef}\x{fe00}-\x{fe0f}\x{ffa0}\x{fff0}-\x{fffb}\x{fffe}\x{ffff})"
+    R"(\x{1bca0}-\x{1bca3}\x{1d173}-\x{1d17a}\x{1fffe}\x{1ffff}\x{2fffe}\x{2ffff})"
+    R"(\x{3fffe}-\x{10ffff}])*)";
+
+enum class LineFeeds { kKept, kEscaped };
+
+// Bytes outside the longest run that `shown_as_it_is` matches become \\xNN, \\r, \\t or \\n.
+std::string Escape(re2::StringPiece text, const RE2& shown_as_it_is, LineFeeds line_feeds) {
   const auto plain = [](char c) { return c >= ' ' && c < '\x7f'; };
   if (std::all_of(text.begin(), text.end(), plain)) return std::string(text);  // mostly
   std::string out;
@@ -44,7 +51,7 @@ std::string Escape(re2::StringPiece text, const RE2& shown_as_it_is, bool keep_l
     // The bytes that follow in a character are not valid by themselves, and come here, too.
     const char byte = text[0];
     if (byte == '\n') {
-      out.append(keep_line_feeds ? "\n" : "\\n");
+      out.append(line_feeds == LineFeeds::kKept ? "\n" : "\\n");
     } else if (byte == '\t' || byte == '\r') {
       out.append(byte == '\t' ? "\\t" : "\\r");
     } else {
@@ -52,6 +59,11 @@ std::string Escape(re2::StringPiece text, const RE2& shown_as_it_is, bool keep_l
     }
   }
   return out;
+}
+
+std::string EscapeInvisible(std::string_view text, LineFeeds line_feeds) {
+  static const RE2 visible(kVisible);
+  return Escape(text, visible, line_feeds);
 }
 
 bool BeginsCharacter(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) != 0x80; }
@@ -147,20 +159,20 @@ std::pair<double, size_t> Scaled(double value, double most, size_t units) {
 
 std::string JsonUtf8(std::string_view text) {
   static const RE2 in_json(kInJson);
-  return Escape(text, in_json, /*keep_line_feeds=*/true);
+  return Escape(text, in_json, LineFeeds::kKept);
 }
 
 std::string ValidUtf8(std::string_view text) {
-  return Escape(text, ShownAsItIs(), /*keep_line_feeds=*/true);
+  static const RE2 in_data(kInData);
+  return Escape(text, in_data, LineFeeds::kKept);
 }
 
-std::string Printable(std::string_view text) {
-  return Escape(text, ShownAsItIs(), /*keep_line_feeds=*/false);
-}
+std::string Printable(std::string_view text) { return EscapeInvisible(text, LineFeeds::kEscaped); }
 
 std::string PrintableLines(std::string_view text, size_t indent) {
   while (text.ends_with('\n')) text.remove_suffix(1);
-  return absl::StrReplaceAll(ValidUtf8(text), {{"\n", "\n" + std::string(indent, ' ')}});
+  return absl::StrReplaceAll(EscapeInvisible(text, LineFeeds::kKept),
+                             {{"\n", "\n" + std::string(indent, ' ')}});
 }
 
 std::string BriefLine(std::string_view text) {
@@ -303,27 +315,8 @@ void AppendCsvNumber(double value, std::string* out) {
 
 std::string XmlText(std::string_view text) {
   return absl::StrReplaceAll(
-      ValidUtf8(text),
+      EscapeInvisible(text, LineFeeds::kKept),
       {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"\n", "&#10;"}});
-}
-
-std::string MarkdownCell(std::string_view text) {
-  return absl::StrReplaceAll(std::string(text), {{"<", "&lt;"},
-                                                 {">", "&gt;"},
-                                                 {"&", "&amp;"},
-                                                 {"|", "\\|"},
-                                                 {"\\", "\\\\"},
-                                                 {"*", "\\*"},
-                                                 {"`", "\\`"}});
-}
-
-std::string MarkdownCode(std::string_view text) {
-  if (text.empty()) return "";
-  const std::string body = absl::StrReplaceAll(std::string(text), {{"|", "\\|"}});
-  std::string fence = "`";
-  while (body.find(fence) != std::string::npos) fence.push_back('`');
-  const char* const gap = fence.size() > 1 ? " " : "";
-  return absl::StrCat(fence, gap, body, gap, fence);
 }
 
 std::string FormatFixed(double value, int decimals) {

@@ -25,14 +25,17 @@
 
 namespace xplane_time::output {
 
-// Invalid bytes, control characters (C0, DEL, C1) and those that turn the direction of reading or
-// are not seen (U+202E) become \xNN (four characters a byte), \r or \t; line feeds stay.
+// For data (CSV, SQLite, Arrow, Perfetto): invalid bytes, control characters (C0, DEL, C1) and
+// characters that turn the direction of reading or break lines become \xNN (four characters a
+// byte), \r or \t. Line feeds stay.
 std::string ValidUtf8(std::string_view text);
 
-// The same for a string of JSON, where C0 stays: JSON has escapes of its own for it.
+// For strings of JSON: as ValidUtf8, but C0 stays, because JSON has escapes for it.
 std::string JsonUtf8(std::string_view text);
 
-// The same, and line feeds become \n (two characters).
+// For people (terminal, Markdown, HTML, SVG, JUnit): invisible characters are escaped, too, so that
+// different names look different: separators other than the space, fillers, variation selectors,
+// soft hyphens, noncharacters. Line feeds become \n (two characters). Printable text stays as it is.
 std::string Printable(std::string_view text);
 
 // The lines of a program's words: each printable, those after the first behind `indent` spaces.
@@ -70,7 +73,8 @@ std::string_view BareFunction(std::string_view text);
 // first begins with `indent` spaces. Longer words are cut.
 std::string Wrap(std::string_view text, size_t width, size_t indent);
 
-// A cell of CSV (RFC 4180): quoted where it holds a comma, a quote or a line break. A number has
+// A cell of CSV (RFC 4180): quoted if it holds a comma, a quote or a line break. A text that begins
+// with =, +, - or @ stays as it is: CSV is data, and a prefix would change the name. A number has
 // the shortest form that reads back the same, without an exponent at ordinary magnitudes; one that
 // is not finite is nothing.
 void AppendCsvCell(std::string_view text, std::string* out);
@@ -81,14 +85,8 @@ void AppendCsvNumber(std::integral auto value, std::string* out) {
   out->append(digits, static_cast<size_t>(end - digits));
 }
 
-// Text and attributes of XML; line feeds become &#10;.
+// Text and attributes of XML and HTML: as Printable, but line feeds become &#10;.
 std::string XmlText(std::string_view text);
-
-// A cell of a GitHub table: pipes, backslashes, stars and the characters of HTML escaped.
-std::string MarkdownCell(std::string_view text);
-
-// The same as a code span, in which only the pipes of the table need an escape.
-std::string MarkdownCode(std::string_view text);
 
 // Of times in tables; JSON and CSV are always in picoseconds.
 enum class Unit : uint8_t { kAuto, kNs, kUs, kMs, kS };

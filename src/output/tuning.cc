@@ -5,6 +5,7 @@
 #include "json/json.h"
 #include "output/decisions.h"
 #include "output/joules.h"
+#include "output/json_text.h"
 #include "status.h"
 
 namespace xplane_time::output {
@@ -508,7 +509,7 @@ void VisitStage(const TuneResult& stage, result::FieldSink* sink) {
 
 Output TuningOutput(std::string_view json, std::span<const TuneResult> race) {
   Output out{.result = result::Result("xplane-time.tune-result.v1")};
-  out.others[Format::kJson] = [json] { return absl::StrCat(Absl(json), "\n"); };
+  out.others[Format::kJson] = [json] { return EscapeInvisibleInJson(json) + "\n"; };
   out.view = [result = ReadTuneResult(json)](const OutputOptions& how) -> View {
     if (!result.has_value()) return {.lines = {{"a result that cannot be read", Tone::kBad}}};
     return DecisionView({WhatWasDecided(*result), Reasons(*result)}, ExitCode(result->claim),
@@ -542,7 +543,7 @@ Output PlanOutput(const TunePlan& plan) {
     for (const Configuration& each : plan.configurations) {
       json["variants"].push_back({{"id", each.id}, {"params", json::Parse(each.params_json)}});
     }
-    return Dump(json) + "\n";
+    return EscapeInvisibleInJson(Dump(json)) + "\n";
   };
   return out;
 }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "output/json_text.h"
 #include "output/tuning.h"
 #include "status.h"
 #include "tune/session_json.h"
@@ -16,7 +17,7 @@ using result::FieldSink;
 using tune::Json, tune::RoundJson, tune::SessionJson, tune::Stored, tune::VariantJson;
 
 std::string Text(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return EscapeInvisibleInJson(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 // How preparing ended for those that it ended for, in the order of ids; known by rounds that

@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -333,6 +334,8 @@ class PassLoop {
   int64_t first_ps_ = BatchBuilder::kNoExtent.start_ps, last_ps_ = BatchBuilder::kNoExtent.end_ps;
 };
 
+class PlaneIndex;
+
 // Decodes the events of one line, some at a time.
 class LineDecoder {
  public:
@@ -363,9 +366,13 @@ class EventSource {
   std::string_view FileOf(const Trace& trace, const Line& line) const {
     return FileBytes(trace.planes[line.plane].file);
   }
+  // Of the trace that this is the source of (plane_index.h).
+  std::shared_ptr<const PlaneIndex> IndexPlanes(const Trace& trace) const;
 
  private:
   std::vector<Source> sources_;
+  mutable std::mutex index_mutex_;
+  mutable std::shared_ptr<const PlaneIndex> index_;
 };
 
 std::unique_ptr<EventSource> MakeWireReader();

@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_join.h"
 #include "read/internals.h"
 #include "status.h"
@@ -43,6 +44,37 @@ absl::StatusOr<std::unique_ptr<EventSource>> MakeReader(Reader reader) {
 #endif
 }
 
+// Names are copied into every table that shows them. HLO text, the longest in practice, has some
+// hundred kilobytes; a compressed trace can claim a thousand times its own size.
+constexpr size_t kMaxNameBytes = size_t{16} << 20;
+
+// `name_of`: of what the name is, "event metadata 7".
+absl::Status CheckNameSize(std::string_view name, const std::string& path, auto name_of) {
+  if (name.size() <= kMaxNameBytes) return absl::OkStatus();
+  return ResourceExhausted(path, ": the name of ", name_of(), " has ", name.size(),
+                           " bytes; names of up to ", kMaxNameBytes,
+                           " bytes are read; record the trace with shorter names");
+}
+
+// The planes of one file that may be the same: equal in size, host and both ends.
+class AlikePlanes {
+ public:
+  // False if an equal plane was added before. Contents are hashed only if there are several, so
+  // that it takes time in proportion to their size.
+  bool Add(std::string_view content) {
+    if (!first_.has_value()) {
+      first_ = content;
+      return true;
+    }
+    if (contents_.empty()) contents_.insert(Absl(*first_));
+    return contents_.insert(Absl(content)).second;
+  }
+
+ private:
+  std::optional<std::string_view> first_;
+  absl::flat_hash_set<absl::string_view> contents_;
+};
+
 class Opener {
  public:
   Opener(const ReadOptions& options, std::unique_ptr<EventSource> source, Diagnostics* diagnostics)
@@ -56,6 +88,11 @@ class Opener {
     }
     if (SeenBefore(bytes, path)) return absl::OkStatus();
     ASSIGN_OR_RETURN(auto scan, ScanSpace(bytes, path));
+    for (const auto* texts : {&scan.hostnames, &scan.errors, &scan.warnings}) {
+      for (const std::string_view text : *texts) {
+        RETURN_IF_ERROR(CheckNameSize(text, path, [] { return "a host or message"; }));
+      }
+    }
     const auto file = static_cast<uint32_t>(trace_.files.size());
     trace_.files.push_back({.path = path,
                             .bytes = source.json_bytes.value_or(bytes.size()),
@@ -95,6 +132,7 @@ class Opener {
     for (const absl::Status& each : source_->IndexLines(options_.threads, &trace_)) {
       RETURN_IF_ERROR(each);
     }
+    RETURN_IF_ERROR(CheckLineNames());
     for (const Plane& plane : trace_.planes) {
       absl::flat_hash_map<int64_t, uint32_t> timelines;  // by line id
       for (uint32_t i = plane.first_line; i < plane.first_line + plane.line_count; ++i) {
@@ -147,20 +185,19 @@ class Opener {
     const std::string_view bytes = source_->FileBytes(file);
     // By size and both ends. Another host's plane is another plane, however alike.
     using Likeness = std::tuple<absl::string_view, absl::string_view, absl::string_view, size_t>;
-    absl::flat_hash_map<Likeness, std::vector<std::string_view>> seen;
+    absl::flat_hash_map<Likeness, AlikePlanes> seen;
     absl::flat_hash_map<std::string, uint32_t> plane_of_name;
     for (size_t message = 0; message < scan.planes.size(); ++message) {
       const SpaceScan::PlaneMessage& at = scan.planes[message];
       const std::string_view content = bytes.substr(at.bytes.offset, at.bytes.size);
       const size_t end_size = std::min<size_t>(content.size(), 256);
-      auto& alike = seen[{Absl(at.host), Absl(content.substr(0, end_size)),
-                          Absl(content.substr(content.size() - end_size)), content.size()}];
-      if (!options_.keep_identical_planes && std::ranges::count(alike, content) > 0) {
+      AlikePlanes& alike = seen[{Absl(at.host), Absl(content.substr(0, end_size)),
+                                 Absl(content.substr(content.size() - end_size)), content.size()}];
+      if (!options_.keep_identical_planes && !alike.Add(content)) {
         diagnostics_->Count(DiagnosticCode::kDuplicatePlane,
                             {.file = file, .byte_offset = at.bytes.offset});
         continue;
       }
-      alike.push_back(content);
       RETURN_IF_ERROR(AddPlane(file, message, at));
       const Plane& plane = trace_.planes.back();
       const std::string key = Cat(plane.host, "\n", plane.name);
@@ -183,9 +220,44 @@ class Opener {
     for (uint32_t i = plane.first_line; i < trace_.lines.size(); ++i) {
       trace_.lines[i].plane = static_cast<uint32_t>(trace_.planes.size());
     }
+    RETURN_IF_ERROR(CheckNames(plane));
     ResolveReferences(&plane);
     ReadEnvironment(plane, &trace_.files[file]);
     trace_.planes.push_back(std::move(plane));
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckNames(const Plane& plane) const {
+    const std::string& path = trace_.files[plane.file].path;
+    const std::string plane_text = Cat("plane ", trace_.planes.size());
+    RETURN_IF_ERROR(CheckNameSize(plane.name, path, [&] { return plane_text; }));
+    for (const EventMetadata& each : plane.event_metadata.entries) {
+      const auto name_of = [&] { return Cat("event metadata ", each.id, " of ", plane_text); };
+      RETURN_IF_ERROR(CheckNameSize(each.name, path, name_of));
+      RETURN_IF_ERROR(CheckNameSize(each.display_name, path, name_of));
+    }
+    for (const StatMetadata& each : plane.stat_metadata.entries) {
+      RETURN_IF_ERROR(CheckNameSize(
+          each.name, path, [&] { return Cat("stat metadata ", each.id, " of ", plane_text); }));
+    }
+    for (const std::vector<Stat>* stats : {&plane.stats, &plane.metadata_stats}) {
+      for (const Stat& stat : *stats) {
+        if (stat.value.type != StatType::kString) continue;  // bytes are Hlo Protos
+        RETURN_IF_ERROR(
+            CheckNameSize(stat.value.text, path, [&] { return Cat("a stat of ", plane_text); }));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckLineNames() const {
+    for (const Line& line : trace_.lines) {
+      for (const std::string_view name : {line.name, line.display_name}) {
+        RETURN_IF_ERROR(CheckNameSize(name, trace_.files[trace_.planes[line.plane].file].path, [&] {
+          return Cat("line ", line.id, " of plane ", line.plane);
+        }));
+      }
+    }
     return absl::OkStatus();
   }
 

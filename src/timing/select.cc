@@ -5,10 +5,15 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
+#include <numeric>
 #include <span>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "devices/device_kind.h"
 #include "status.h"
 #include "timing/filters.h"
@@ -32,12 +37,51 @@ absl::Status SelectorError(std::string_view text, std::string_view why) {
       "; it is gpu, tpu, cpu, custom, all, gpu:0,2, the name of a plane or re:REGEX");
 }
 
-void ListPlane(const Trace& trace, const Plane& plane, std::string* list) {
-  uint64_t events = 0;
-  for (uint32_t i = 0; i < plane.line_count; ++i) {
-    events += trace.lines[plane.first_line + i].event_count;
+// "gpu:0 = /device:GPU:0 (54 events), ...": planes with events, if any has some, else all. The
+// shortest selector comes first.
+std::string ListSelectors(const Trace& trace, std::span<const uint32_t> planes) {
+  constexpr size_t kMaxListed = 12;
+  std::map<uint32_t, std::string> selectors;  // of --device, shorter than the plane's name
+  for (const DevicePlane& device : FindDevicePlanes(trace)) {
+    const KindRules& rules = RulesOf(device.kind);
+    const std::string by_ordinal =
+        absl::StrCat(Absl(rules.name), ":", device.ordinal.value_or(kNoOrdinal));
+    const std::string_view plane = trace.planes[device.plane].name;
+    if (rules.is_host) {
+      selectors[device.plane] = rules.name;
+    } else if (absl::EqualsIgnoreCase(absl::StripPrefix(Absl(plane), "/device:"), by_ordinal)) {
+      selectors[device.plane] = by_ordinal;
+    }
   }
-  Append(list, list->empty() ? "" : ", ", plane.name, " (", events, " events)");
+  const auto count_events = [&](const Plane& plane) {
+    uint64_t events = 0;
+    for (uint32_t i = 0; i < plane.line_count; ++i) {
+      events += trace.lines[plane.first_line + i].event_count;
+    }
+    return events;
+  };
+  std::string list;
+  size_t listed = 0, more = 0;
+  for (const bool has_events : {true, false}) {
+    if (!has_events && listed > 0) break;  // there is nothing in them to choose
+    for (const uint32_t i : planes) {
+      const Plane& plane = trace.planes[i];
+      const uint64_t events = count_events(plane);
+      if ((events > 0) != has_events) continue;
+      if (listed == kMaxListed) {
+        ++more;
+        continue;
+      }
+      ++listed;
+      const auto selector = selectors.find(i);
+      Append(&list, list.empty() ? "" : ", ",
+             selector == selectors.end() ? std::string(plane.name)
+                                         : Cat(selector->second, " = ", plane.name),
+             " (", events, " events)");
+    }
+  }
+  if (more > 0) Append(&list, " and ", more, " more");
+  return list;
 }
 
 absl::Status NothingMatches(const Trace& trace, std::string_view selector,
@@ -47,10 +91,11 @@ absl::Status NothingMatches(const Trace& trace, std::string_view selector,
                               ": no device in this trace; its planes are: ", ListPlanes(trace),
                               "; was the device profiled, too?");
   }
-  std::string list;
-  for (const DevicePlane& device : devices) ListPlane(trace, trace.planes[device.plane], &list);
+  std::vector<uint32_t> planes;
+  for (const DevicePlane& device : devices) planes.push_back(device.plane);
   return FailedPrecondition(trace.files[0].path, ": no device matches --device ", selector,
-                            "; there are: ", list, "; choose one of these, or --device all");
+                            "; there are: ", ListSelectors(trace, planes),
+                            "; choose one of these, or --device all");
 }
 
 // By kind and ordinals, or by name.
@@ -123,9 +168,9 @@ bool Matches(const Selector& selector, const Trace& trace, const DevicePlane& de
 }  // namespace
 
 std::string ListPlanes(const Trace& trace) {
-  std::string list;
-  for (const Plane& plane : trace.planes) ListPlane(trace, plane, &list);
-  return list;
+  std::vector<uint32_t> all(trace.planes.size());
+  std::iota(all.begin(), all.end(), 0);
+  return ListSelectors(trace, all);
 }
 
 bool Selection::WantsOrdinal(int64_t ordinal) const {

@@ -154,9 +154,12 @@ TEST(ChooseColumnsTest, InTheOrderGivenAfterTheFirst) {
 TEST(ChooseColumnsTest, NamesWithoutUnits) {
   EXPECT_EQ(ColumnName("median us"), "median");
   EXPECT_EQ(ColumnName(" Median  US "), "median");
-  EXPECT_EQ(ColumnName("95% CI"), "95% ci");
+  EXPECT_EQ(ColumnName("95% CI"), "ci");
+  EXPECT_EQ(ColumnName("ci"), "ci");
   EXPECT_EQ(ColumnName("FLOP/s"), "flop/s");
-  EXPECT_EQ(ColumnName("of root %"), "of root");
+  EXPECT_EQ(ColumnName("of root %"), "of_root");
+  EXPECT_EQ(ColumnName("of_root"), "of_root");
+  EXPECT_EQ(ColumnName("P(best) %"), "p_best");
   EXPECT_EQ(*ParseColumns("functions", "Median, RUNS"), (Lines{"median", "runs"}));
   const absl::Status status = ParseColumns("pick", "runs,size").status();
   EXPECT_EQ(status.message(),

@@ -87,7 +87,33 @@ TEST(PrintableTest, LeavesNothingThatTurnsOrHidesText) {
     EXPECT_EQ(Printable(text), escaped);
     EXPECT_EQ(ValidUtf8(text), escaped);
   }
-  EXPECT_EQ(Printable("\u202f\u2030\u2010\u2070"), "\u202f\u2030\u2010\u2070");  // beside them
+  EXPECT_EQ(Printable("\u2030\u2010\u2070"), "\u2030\u2010\u2070");  // beside them
+}
+
+TEST(PrintableTest, ShowsWhatReadersCannotSee) {
+  for (const std::string_view text :
+       {"\u00a0",     "\u00ad",     "\u034f",     "\u115f",    "\u1160", "\u1680", "\u17b4",
+        "\u180b",     "\u180e",     "\u2000",     "\u200a",    "\u200c", "\u200d", "\u202f",
+        "\u205f",     "\u2065",     "\u2800",     "\u3000",    "\u3164", "\ufe00", "\ufe0f",
+        "\uffa0",     "\ufff9",     "\ufffe",     "\uffff",    "\ufdd0", "\ue000", "\U0001d173",
+        "\U0001fffe", "\U000e0041", "\U000e0100", "\U0010ffff"}) {
+    std::string escaped;
+    for (const char byte : text) {
+      escaped += absl::StrFormat("\\x%02x", static_cast<uint8_t>(byte));
+    }
+    EXPECT_EQ(Printable(text), escaped);
+    EXPECT_EQ(XmlText(text), escaped);
+    EXPECT_EQ(Printable(Printable(text)), Printable(text));
+  }
+  for (const std::string_view text : {" ", "\u00a1", "\u0301", "\u1161", "\u3001", "\uac00",
+                                      "\ufffd", "\U0001f600", "\U0002fa1d"}) {
+    EXPECT_EQ(Printable(text), text);
+  }
+  for (const std::string_view text :
+       {"\xed\xa0\x80", "\xc0\x80", "\xf4\x90\x80\x80", "\xe0\x80\xaf"}) {
+    EXPECT_EQ(Printable(text).substr(0, 2), "\\x");
+    EXPECT_EQ(Printable(text).size(), 4 * text.size());
+  }
 }
 
 TEST(BareFunctionTest, IsTheNameAndItsTemplateArguments) {
@@ -145,13 +171,6 @@ TEST(CsvCellTest, QuotesOnlyWhatNeedsIt) {
   EXPECT_EQ(cell("a\nb"), "\"a\nb\"");
   EXPECT_EQ(cell("=SUM(A1)"), "=SUM(A1)");  // a name stays as it is
   EXPECT_EQ(cell("-x"), "-x");
-}
-
-TEST(MarkdownTest, NothingInANameIsMarkup) {
-  EXPECT_EQ(MarkdownCell("a|b <T> *c*"), "a\\|b &lt;T&gt; \\*c\\*");
-  EXPECT_EQ(MarkdownCode("a|b <T> *c*"), "`a\\|b <T> *c*`");
-  EXPECT_EQ(MarkdownCode("a`b"), "`` a`b ``");
-  EXPECT_EQ(MarkdownCode(""), "");
 }
 
 TEST(TextTest, WideCharactersHaveTwoColumns) {

@@ -196,7 +196,8 @@ TEST(SelectDevices, NothingMatchesListsThePlanes) {
   for (const char* selector : {"tpu", "gpu:1", "cpu", "custom", "re:nothing", "/device:GPU:9"}) {
     const absl::Status status = SelectDevices(planes.trace(), selector).status();
     EXPECT_TRUE(absl::IsFailedPrecondition(status)) << selector << ": " << status;
-    for (const char* part : {selector, "trace: ", "/device:GPU:0 (0 events)", "/host:metadata"}) {
+    for (const char* part :
+         {selector, "trace: ", "gpu:0 = /device:GPU:0 (0 events)", "/host:metadata"}) {
       EXPECT_TRUE(Says(status, part)) << part << " in " << status;
     }
   }

@@ -5,6 +5,7 @@ Golden messages are in golden/errors.json; XPLANE_TIME_UPDATE_GOLDEN=1 writes th
 import gzip
 import json
 import os
+import re
 import shlex
 import subprocess
 import time
@@ -312,6 +313,40 @@ class Help(EndToEndTest):
         self.assertRegex(text, r"\Axplane-time \d+\.\d+\.\d+\n")
         self.assertIn("wire", text)
         self.assertIn("protobuf", text)
+
+
+class WaysOut(EndToEndTest):
+    """The advice of a message works."""
+
+    T = TESTDATA / "jax_cpu_variants.xplane.pb"
+
+    def test_a_device_that_is_not_there_names_those_that_are(self):
+        done = run("report", self.T, "--device", "gpu")
+        self.assertEqual(done.code, 65)
+        self.assertIn("there are: cpu = /host:CPU (1727 events); choose one", done.message)
+        self.assertNotIn("(0 events)", done.message)
+        for advised in ("cpu", "/host:CPU", "all"):
+            self.assertEqual(run("report", self.T, "--device", advised).code, 0, advised)
+
+    def test_a_misspelt_function_has_near_ones(self):
+        for command in ("report", "functions", "kernels", "headroom"):
+            done = run(command, self.T, "--function", "jit_autotune_fn1")
+            self.assertEqual(done.code, 65, command)
+            near = re.search(r"did you mean (\S+) or (\S+)\?", done.message)
+            self.assertTrue(near, done.message)
+            for function in near.groups():
+                self.assertEqual(run(command, self.T, "--function", function).code, 0, function)
+
+    def test_names_have_a_limit(self):
+        device = gpu(0, kernels=("k" * (17 << 20), "short"))
+        path = self.write("long.xplane.pb.gz", gzip.compress(space(device), 1))
+        for command in ("report", "kernels", "planes", "events"):
+            done = run(command, path)
+            self.assertEqual((done.code, done.out), (65, b""), done.message)
+            self.assertIn("the name of event metadata 1 of plane 0 has 17825792 bytes; names of up to "
+                          "16777216 bytes are read", done.message)
+        self.assertEqual(run("report", self.write("ok.xplane.pb", space(
+            gpu(0, kernels=("k" * (1 << 20), "short"))))).code, 0)
 
 
 if __name__ == "__main__":

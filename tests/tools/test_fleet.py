@@ -3,9 +3,10 @@ import os
 import random
 import subprocess
 import unittest
+import zlib
 
 from harness import BINARY, EndToEndTest, TESTDATA, environment, run
-from xspace import gpu, space
+from xspace import data, gpu, number, space
 
 
 class Fleet(EndToEndTest):
@@ -158,6 +159,34 @@ class Fleet(EndToEndTest):
             done = run("merge", "cut.xts", "-o", "out.xts", cwd=self.at)
             self.assertEqual(done.code, 65, done.message)
             self.assertIn("cut.xts", done.message)
+
+    def with_diagnostic(self, code, severity):
+        """A summary with a right checksum and one more diagnostic."""
+        whole = self.summary("plain.xts", self.traces[0]).read_bytes()
+        end = next(size for size in range(len(whole) - 7, len(whole))
+                   if whole[size:] == number(16, zlib.crc32(whole[:size])))
+        at = whole.index(by := data(2, "host,device")) + len(by)
+        content = whole[:at] + data(6, data(1, code) + data(2, severity) + number(3, 3)) + whole[at:end]
+        return self.write("crafted.xts", content + number(16, zlib.crc32(content)))
+
+    def test_enumerations_of_a_crafted_summary_are_checked(self):
+        evil = "\x1b]0;pwned\x07\x1b[2J"
+        for code, severity in (("unsorted_line", evil), (evil, "error"), ("later_code", evil),
+                               ("later_code", "fatal"), ("", "info"), ("a" * 65, "info")):
+            crafted = self.with_diagnostic(code, severity)
+            for command in (("fleet", crafted), ("merge", crafted, "-o", "out.xts")):
+                done = run(*command, cwd=self.at)
+                self.assertNotIn(b"\x1b", done.out + done.err)
+                if code == "unsorted_line":  # a known code says its severity itself
+                    self.assertEqual(done.code, 0, done.message)
+                else:
+                    self.assertEqual((done.code, done.out), (65, b""), (code, severity))
+                    self.assertIn("crafted.xts: damaged summary: a ", done.message)
+        rows = self.ok("fleet", self.with_diagnostic("unsorted_line", evil), "--format",
+                       "json").json["diagnostics"]
+        self.assertIn(("unsorted_line", "info", 3),
+                      [(row["code"], row["severity"], row["count"]) for row in rows])
+        self.ok("fleet", self.with_diagnostic("later_code", "warning"))
 
     def test_an_input_is_never_the_output(self):
         one = self.summary("one.xts", self.traces[0])

@@ -219,8 +219,9 @@ class Columns(EndToEndTest):
     def test_only_what_is_named_in_that_order(self):
         self.assertEqual(self.header("functions", self.PATH, "--columns", "Max, runs,MEAN").split(),
                          ["function", "max", "us", "runs", "mean", "us"])
-        self.assertEqual(self.header("functions", self.PATH, "--columns", "95% ci").split(),
-                         ["function", "95%", "CI"])
+        for name in ("ci", "95% ci"):
+            self.assertEqual(self.header("functions", self.PATH, "--columns", name).split(),
+                             ["function", "95%", "CI"])
         self.assertEqual(self.header("functions", self.PATH, "--columns", "median us").split(),
                          ["function", "median", "us"])
         text = self.run_ok("kernels", self.PATH, "--columns", "share", "--format", "markdown").text
@@ -240,6 +241,16 @@ class Columns(EndToEndTest):
                 self.assertRegex(done.err.decode(), "--columns: unknown column \"(size|runs)?\"; "
                                                     "valid columns: [a-z]+", command)
         self.assertEqual(run("functions", self.PATH, "--columns", "share,run").code, 64)
+
+    def test_no_name_needs_quotes(self):
+        for command in ("report", "planes", "functions", "kernels", "tree", "where", "headroom",
+                        "diff", "compare", "pick"):
+            inputs = (self.PATH,) * (2 if command in ("diff", "compare") else 1)
+            done = run(command, *inputs, "--columns", "size")
+            names = done.message.partition("valid columns: ")[2].strip().split(", ")
+            self.assertGreater(len(names), 3, (command, done.message))
+            self.assertEqual([name for name in names if not re.fullmatch(r"[a-z0-9_/#%±]+", name)], [],
+                             command)
 
     def test_formats_that_have_every_field_refuse_it(self):
         for form in ("json", "csv"):
@@ -264,6 +275,19 @@ class Columns(EndToEndTest):
                         chosen = run(*arguments, path, "--format", "markdown", "--columns", name)
                         self.assertEqual(chosen.code, 0, (arguments, name, chosen.err))
                         self.assertIn(f"| {name} |", chosen.text)
+
+
+class Bars(EndToEndTest):
+    def test_a_sign_means_the_same_in_every_bar(self):
+        """Idle is a dot, in the report as in `where`, whose legend says so."""
+        path = self.write("gpu.xplane.pb", space(gpu(0), gpu(1, runs=1)))
+        where = self.run_ok("where", path).text
+        self.assertIn("· idle", where)
+        self.assertIn("░ other", where)
+        report = self.run_ok(path).text
+        bars = re.findall("[█░▒▓·]{4,}", report)
+        self.assertTrue(bars, report)
+        self.assertEqual(set("".join(bars)) - {"█", "·"}, set(), report)
 
 
 class Rates(EndToEndTest):

@@ -7,6 +7,7 @@
 #include "devices/device_kind.h"
 #include "devices/gpu_runs/host_calls.h"
 #include "parallel.h"
+#include "read/plane_index.h"
 #include "sort_parts.h"
 #include "status.h"
 #include "xplane_time/normalize.h"
@@ -257,9 +258,9 @@ std::vector<HostParts> PartsOfHost(const Trace& trace, const Plane& own) {
   constexpr uint64_t kEnoughBytes = uint64_t{1} << 20;
   const DeviceNames on_devices = NamesOnDevices(trace, own);
   std::vector<HostParts> host_parts;
-  for (const Plane& plane : trace.planes) {
-    if (plane.file != own.file || plane.host != own.host) continue;
-    if (!plane.name.starts_with("/host:")) continue;
+  const auto index = IndexPlanes(trace);
+  for (const uint32_t plane_index : index->HostPlanes(own)) {
+    const Plane& plane = trace.planes[plane_index];
     const std::shared_ptr<const Wanted> wanted = WantedOn(plane, on_devices);
     for (uint32_t i = plane.first_line; i < plane.first_line + plane.line_count; ++i) {
       const std::span<const LinePart> parts = trace.lines[i].parts;
@@ -283,15 +284,13 @@ bool HasEvents(const Trace& trace, const Plane& plane) {
 }
 
 size_t CountGpus(const Trace& trace, const Plane& own) {
-  size_t count = 0;
-  for (const DevicePlane& other : FindDevicePlanes(trace)) {
-    const Plane& plane = trace.planes[other.plane];
-    if (plane.file != own.file || plane.host != own.host || other.kind != DeviceKind::kGpu) {
-      continue;
-    }
-    count += HasEvents(trace, plane) ? 1 : 0;
-  }
-  return count;
+  const auto index = IndexPlanes(trace);
+  return static_cast<size_t>(std::ranges::count_if(index->OfHost(own), [&](uint32_t other) {
+    const Plane& plane = trace.planes[other];
+    std::optional<int64_t> ordinal;
+    const KindRules* const rules = FindKindOfPlane(plane.name, &ordinal);
+    return rules != nullptr && rules->kind == DeviceKind::kGpu && HasEvents(trace, plane);
+  }));
 }
 
 absl::flat_hash_map<uint32_t, uint32_t> ThreadsOf(const Trace& trace,
@@ -585,10 +584,9 @@ PartExtents EvidenceStore::TakeExtents() {
 }
 
 ScopeRoots::ScopeRoots(const Trace& trace, uint32_t plane) {
-  for (const Plane& scopes : trace.planes) {
-    if (scopes.file != trace.planes[plane].file) continue;
-    if (!scopes.name.starts_with("/host:__ScopeRangeCallStack__")) continue;
-    for (const Stat& stat : scopes.stats) {
+  const auto index = IndexPlanes(trace);
+  for (const uint32_t scopes : index->ScopePlanes(trace.planes[plane].file)) {
+    for (const Stat& stat : trace.planes[scopes].stats) {
       parent_[stat.metadata_id] = static_cast<int64_t>(stat.value.bits);
     }
   }

@@ -74,6 +74,29 @@
 
 // ---------------------------------------------------------------- data
 
+// Characters that a reader cannot see, as the C++ function Printable has them.
+const kInvisible = new RegExp(
+    '[\\p{Cc}\\p{Cf}\\p{Co}\\p{Cs}\\p{Zl}\\p{Zp}\\u00a0\\u034f\\u115f\\u1160\\u1680\\u17b4\\u17b5' +
+    '\\u180b-\\u180f\\u2000-\\u200a\\u202f\\u205f\\u2065\\u2800\\u3000\\u3164\\ufdd0-\\ufdef' +
+    '\\ufe00-\\ufe0f\\uffa0\\ufff0-\\ufffb\\ufffe\\uffff\\u{1fffe}\\u{1ffff}\\u{2fffe}\\u{2ffff}' +
+    '\\u{3fffe}-\\u{10ffff}]', 'gu');
+const kShortEscapes = {'\n': '\\n', '\r': '\\r', '\t': '\\t'};
+
+// Names of the data as readers see them: "\\x1b[2J", "\\xc2\\xa0".
+function Visible(text) {
+  return text.replace(kInvisible, (c) => kShortEscapes[c] || Array.from(
+      new TextEncoder().encode(c), (byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join(''));
+}
+
+// The same of all texts and member names within a value. Lists of numbers are long, and have none.
+function MakeVisible(value) {
+  if (typeof value === 'string') return Visible(value);
+  if (value === null || typeof value !== 'object') return value;
+  if (Array.isArray(value)) return typeof value[0] === 'number' ? value : value.map(MakeVisible);
+  return Object.fromEntries(
+      Object.entries(value).map(([key, each]) => [Visible(key), MakeVisible(each)]));
+}
+
 // The document of the page, with integers beyond 2^53 as text.
 async function OpenData() {
   const holder = document.getElementById('data');
@@ -81,7 +104,9 @@ async function OpenData() {
   const packed = atob(holder.textContent.replace(/\s+/g, ''));
   const bytes = Uint8Array.from(packed, (c) => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
-  return ParseExact(await new Response(stream).text());
+  const text = await new Response(stream).text();
+  const mayHideText = /\\[bfnrtu]|[^\x20-\x7e\n]/.test(text);
+  return mayHideText ? MakeVisible(ParseExact(text)) : ParseExact(text);
 }
 
 // JSON.parse, but integers of 16 digits and more become strings. The slow way is taken only

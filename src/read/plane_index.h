@@ -1,0 +1,45 @@
+// Which planes belong to the host of a plane.
+//
+//   for (const uint32_t index : IndexPlanes(trace)->OfHost(device)) {
+//     const Plane& plane = trace.planes[index];   // a plane of the device's file and host
+//
+// A search through all planes for each device takes quadratic time in traces of many devices. The
+// index of a trace is built when it is first asked for. Thread-safe.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "xplane_time/trace.h"
+
+namespace xplane_time {
+
+class PlaneIndex {
+ public:
+  explicit PlaneIndex(const Trace& trace);
+
+  // All planes of the same file and host, in the order of the trace.
+  std::span<const uint32_t> OfHost(const Plane& own) const { return Find(all_, own); }
+  // Those of them whose name begins with "/host:".
+  std::span<const uint32_t> HostPlanes(const Plane& own) const { return Find(host_planes_, own); }
+  // Those of a file that tell the scope around each scope.
+  std::span<const uint32_t> ScopePlanes(uint32_t file) const;
+
+ private:
+  using Host = std::pair<uint32_t, std::string_view>;  // file and name
+  using ByHost = std::map<Host, std::vector<uint32_t>>;
+
+  static std::span<const uint32_t> Find(const ByHost& planes, const Plane& own);
+
+  ByHost all_, host_planes_;
+  std::map<uint32_t, std::vector<uint32_t>> scope_planes_;
+};
+
+// `trace` must not change any more.
+std::shared_ptr<const PlaneIndex> IndexPlanes(const Trace& trace);
+
+}  // namespace xplane_time

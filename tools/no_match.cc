@@ -1,0 +1,25 @@
+#include "no_match.h"
+
+#include "near_names.h"
+#include "status.h"
+
+namespace xplane_time::tools {
+
+absl::Status NothingMatches(const Trace& trace, const Diagnostics& reading,
+                            const ReportOptions& options, std::string_view filters) {
+  std::string near;
+  if (!options.function.empty()) {
+    ReportOptions unfiltered;
+    unfiltered.device = options.device;
+    unfiltered.threads = options.threads;
+    std::vector<std::string> functions;
+    if (const auto report = BuildReport(trace, unfiltered, reading); report.ok()) {
+      for (const FunctionRow& row : report->functions) functions.push_back(row.function);
+    }
+    near = DidYouMean(options.function, functions);
+  }
+  return FailedPrecondition(trace.files[0].path, ": no execution matches ", filters, near,
+                            "; run without filters to see what is there");
+}
+
+}  // namespace xplane_time::tools
