@@ -60,7 +60,8 @@ struct Series {
   std::vector<int64_t> left_out = {};  // suspect, warm-up or trimmed runs: their starts
   bool uncertain = false;              // the split into runs is
   std::string failure = {};  // not empty: it failed (its energy is unknown), and has no samples
-  // Not empty: it ran and cannot be judged, and has no samples: "its runs on 2 devices do not match".
+  // Not empty: it ran and cannot be judged, and has no samples: "its runs on 2 devices do not
+  // match".
   std::string obstacle = {};
   // Over several devices (slowest_device): each device alone, in the order of their names.
   std::vector<DeviceTime> by_device = {};

@@ -16,15 +16,15 @@
 //              proved slower has fewer than four rounds
 //
 // A variant that ran but cannot be judged leaves the answer undecided, whatever the others show: it
-// may be the fastest. There is no pick then, and the regret is unknown. A variant cannot be judged if
-// its runs on several devices do not match, if it ran on other devices than most variants, or if no
-// run of it counts. So is a pick that takes more time than another variant on every device alone, by
-// more than delta, undecided. A variant whose split into runs is uncertain leaves the answer
-// undecided, too. A variant that failed is no candidate.
+// may be the fastest. There is no pick then, and the regret is unknown. A variant cannot be judged
+// if its runs on several devices do not match, if it ran on other devices than most variants, or if
+// no run of it counts. So is a pick that takes more time than another variant on every device
+// alone, by more than delta, undecided. A variant whose split into runs is uncertain leaves the
+// answer undecided, too. A variant that failed is no candidate.
 //
-// That a variant is the fastest on each device alone is no decision: the time of a run is that of its
-// slowest device, and unmatched runs do not show which times belong to one run. `fastest_by_device`
-// has that observation.
+// That a variant is the fastest on each device alone is no decision: the time of a run is that of
+// its slowest device, and unmatched runs do not show which times belong to one run.
+// `fastest_by_device` has that observation.
 //
 // Where the runs of a capture are in rounds (every variant once, then again) the log ratios
 // within rounds are compared: drift and the offset of the process cancel.
@@ -95,8 +95,8 @@ struct VariantRow {
   std::optional<double> ratio, lo, hi;  // to the pick; 1 for itself; simultaneous
   std::optional<double> p_best;
   std::vector<Fact> params = {};
-  // "picked", "leads" (undecided), "tied", "slower" (of energy "more"), "open", "no_samples" (it did
-  // not run), "failed", "not_judged" (it ran), "unknown" (its energy)
+  // "picked", "leads" (undecided), "tied", "slower" (of energy "more"), "open", "no_samples" (it
+  // did not run), "failed", "not_judged" (it ran), "unknown" (its energy)
   std::string status;
   std::string reason = {};  // of "failed", "not_judged" and "unknown"
   bool uncertain = false;

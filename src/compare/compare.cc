@@ -651,9 +651,8 @@ uint64_t CountShared(const Captures& captures, std::vector<std::string>* notes) 
   std::set<std::string> noted;  // of a summary: once
   uint64_t shared = 0;
   for (const Measurements& one : captures[kBase]) {
-    const auto other = std::ranges::find_if(captures[kHead], [&](const Measurements& head) {
-      return compare::SameCapture(one, head);
-    });
+    const auto other = std::ranges::find_if(
+        captures[kHead], [&](const Measurements& head) { return compare::SameCapture(one, head); });
     if (other == captures[kHead].end()) continue;
     ++shared;
     if (noted.size() == kMaxNotes || !noted.insert(one.source + other->source).second) continue;

@@ -236,8 +236,8 @@ std::vector<Contender> FindContenders(
   return contenders;
 }
 
-// Units are drawn with replacement. A replicate reads variants by their least block and stops at the
-// first that cannot win any more: of many variants few are read.
+// Units are drawn with replacement. A replicate reads variants by their least block and stops at
+// the first that cannot win any more: of many variants few are read.
 void DrawUnits(uint32_t replicates, uint64_t seed, std::vector<Contender>* contenders) {
   constexpr double kRounding = 1e-9;  // of a mean of equal values
   std::vector<size_t> order(contenders->size());
@@ -260,8 +260,8 @@ void DrawUnits(uint32_t replicates, uint64_t seed, std::vector<Contender>* conte
   }
 }
 
-// Of a single unit nothing can be drawn: the values vary by the allowance for drift, split over both
-// of a pair, and by the scatter of their own runs. Variants that are farther than 8 standard
+// Of a single unit nothing can be drawn: the values vary by the allowance for drift, split over
+// both of a pair, and by the scatter of their own runs. Variants that are farther than 8 standard
 // deviations behind win with a probability below 1e-14, and are left out.
 void DrawValues(const Units& units, double drift_std, uint32_t replicates, uint64_t seed,
                 std::vector<Contender>* contenders) {

@@ -55,9 +55,9 @@ void AddRows(const Report& report, const Filters& filters, const MeasureOptions&
 //
 // The k-th run on each device is one run if all devices have equally many runs and those that count
 // overlap. A run that is left out on one device is left out. Otherwise the function has no samples
-// and an `obstacle`. So has a function that ran on other devices than most functions of the capture:
-// times of other sets of devices are not comparable. If one device ran everything, series stay as
-// they are.
+// and an `obstacle`. So has a function that ran on other devices than most functions of the
+// capture: times of other sets of devices are not comparable. If one device ran everything, series
+// stay as they are.
 std::vector<Series> SlowestDevice(std::span<const Series> series);
 
 // Option facts: what the times of a capture were made with, and whether an input can follow the

@@ -77,10 +77,9 @@ struct Chooser {
       return std::pair(ids[static_cast<size_t>(std::ranges::min_element(values) - values.begin())],
                        std::ranges::min(values));
     };
-    std::string leader =
-        smallest([this](const std::string& id) {
-          return units.CentreOf(units.Present(id)).value;
-        }).first;
+    std::string leader = smallest([this](const std::string& id) {
+                           return units.CentreOf(units.Present(id)).value;
+                         }).first;
     for (int step = 0; step < kMaxLeaderSteps; ++step) {
       const auto [fastest, behind] = smallest([&](const std::string& id) {
         return id == leader ? 0 : DifferenceOf(units, leader, id, options.drift_std).estimate;
@@ -251,10 +250,9 @@ SeenVariants CollectVariants(std::span<const Measurements> captures,
 std::string ListIds(const std::vector<std::string>& ids) {
   constexpr size_t kMaxShown = 5;
   const size_t shown = std::min(ids.size(), kMaxShown);
-  return absl::StrCat(
-      ids.size() == 1 ? "variant " : "variants ",
-      absl::StrJoin(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(shown), ", "),
-      shown < ids.size() ? absl::StrCat(" and ", ids.size() - shown, " more") : "");
+  return absl::StrCat(ids.size() == 1 ? "variant " : "variants ",
+                      absl::StrJoin(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(shown), ", "),
+                      shown < ids.size() ? absl::StrCat(" and ", ids.size() - shown, " more") : "");
 }
 
 // Doubts are reasons for no claim, whatever the numbers show; variants with one reason are listed

@@ -316,9 +316,8 @@ std::vector<Series> SlowestDevice(std::span<const Series> series) {
   // The devices that most functions ran on; of several, the larger set.
   std::map<std::vector<std::string>, size_t> uses;
   for (const auto& [key, devices] : functions) ++uses[DeviceNames(devices)];
-  const auto usual = std::ranges::max_element(uses, {}, [](const auto& each) {
-    return std::pair(each.second, each.first.size());
-  });
+  const auto usual = std::ranges::max_element(
+      uses, {}, [](const auto& each) { return std::pair(each.second, each.first.size()); });
   if (uses.size() == 1 && usual->first.size() == 1) return {series.begin(), series.end()};
   std::vector<Series> out;
   for (const auto& [key, devices] : functions) {

@@ -103,10 +103,9 @@ void AddAdvice(const Comparison& comparison, Explanation* out) {
             ? absl::StrCat("about ", *row.needed_for_effect, " captures a side")
         : OfEnergy(comparison) ? std::string("no number of captures alone")
                                : std::string("only more than 1000 captures a side");
-    const std::string alpha =
-        row.deciding_alpha.has_value()
-            ? absl::StrCat("--alpha ", AlphaText(*row.deciding_alpha), " or ")
-            : "";
+    const std::string alpha = row.deciding_alpha.has_value()
+                                  ? absl::StrCat("--alpha ", AlphaText(*row.deciding_alpha), " or ")
+                                  : "";
     out->reasons.push_back(absl::StrCat(Printable(NameOf(row)), ": ", ChangeText(*row.ratio),
                                         " % is not proved (p = ", ChanceText(*row.p_value), "); ",
                                         alpha, captures, " would prove it."));
@@ -121,13 +120,11 @@ std::string SharedText(const Comparison& comparison) {
     return absl::StrCat(shared, " of ", Counted(comparison.base_sources.size(), "capture"),
                         " of base ", shared == 1 ? "is" : "are", " in head, too");
   }
-  const bool files = std::ranges::includes(std::set<std::string>(comparison.head_sources.begin(),
-                                                                 comparison.head_sources.end()),
-                                           std::set<std::string>(comparison.base_sources.begin(),
-                                                                 comparison.base_sources.end()));
-  return absl::StrCat("both sides are the same ",
-                      files ? (shared == 1 ? "file" : "files")
-                            : (shared == 1 ? "capture" : "captures"));
+  const bool files = std::ranges::includes(
+      std::set<std::string>(comparison.head_sources.begin(), comparison.head_sources.end()),
+      std::set<std::string>(comparison.base_sources.begin(), comparison.base_sources.end()));
+  return absl::StrCat("both sides are the same ", files ? (shared == 1 ? "file" : "files")
+                                                        : (shared == 1 ? "capture" : "captures"));
 }
 
 Explanation ExplainSlower(const Comparison& comparison) {
@@ -151,20 +148,19 @@ Explanation ExplainTooLittle(const Comparison& comparison) {
   const uint64_t base = comparison.base_sources.size(), head = comparison.head_sources.size();
   const uint64_t fewest = std::min(base, head);
   const CapturesNeeded needed = FindNeeded(comparison);
-  out.verdict = absl::StrCat("no verdict: ",
-                             base == head ? Counted(base, "capture") + " a side"
-                                          : absl::StrCat(Counted(base, "capture"), " of base and ",
-                                                         head, " of head"));
+  out.verdict = absl::StrCat(
+      "no verdict: ",
+      base == head ? Counted(base, "capture") + " a side"
+                   : absl::StrCat(Counted(base, "capture"), " of base and ", head, " of head"));
   if (needed.unbounded > 0) {
     // Intervals that are stated do not shrink with captures.
-    absl::StrAppend(&out.verdict,
-                    OfEnergy(comparison) ? "; more of them alone do not decide"
-                    : needed.unbounded == needed.rows
-                        ? std::string("; more than 1000 a side would decide")
-                        : absl::StrCat("; ", needed.unbounded, " of ",
-                                       Counted(comparison.compared, "function"),
-                                       needed.unbounded == 1 ? " needs" : " need",
-                                       " more than 1000 a side"));
+    absl::StrAppend(
+        &out.verdict,
+        OfEnergy(comparison) ? "; more of them alone do not decide"
+        : needed.unbounded == needed.rows
+            ? std::string("; more than 1000 a side would decide")
+            : absl::StrCat("; ", needed.unbounded, " of ", Counted(comparison.compared, "function"),
+                           needed.unbounded == 1 ? " needs" : " need", " more than 1000 a side"));
   } else if (needed.most > fewest) {
     absl::StrAppend(&out.verdict, "; about ", needed.most, base == head ? "" : " a side",
                     " would decide");
@@ -173,8 +169,7 @@ Explanation ExplainTooLittle(const Comparison& comparison) {
       absl::StrCat("In ", comparison.Count(FunctionVerdict::kTooLittleData), " of ",
                    Counted(comparison.compared, "function"), " a", RiseAfterA(comparison), " of ",
                    PercentText(comparison.options.max_mde), " could pass unseen (--max-mde)."));
-  const uint64_t more =
-      needed.unbounded == 0 && needed.most > fewest ? needed.most - fewest : 0;
+  const uint64_t more = needed.unbounded == 0 && needed.most > fewest ? needed.most - fewest : 0;
   if (base < 2 && head < 2 && !comparison.options.offset_std.has_value()) {
     out.reasons.push_back(absl::StrCat(
         "One capture a side does not show how much processes differ, however many samples it "
@@ -227,9 +222,8 @@ Explanation ExplainCannotTell(const Comparison& comparison) {
       out.reasons.push_back(text + ".");
     }
   };
-  add(in_doubt + unknown,
-      absl::StrCat("the energy of ", Counted(in_doubt + unknown, "function"),
-                   " is unknown or in doubt, see the reasons"));
+  add(in_doubt + unknown, absl::StrCat("the energy of ", Counted(in_doubt + unknown, "function"),
+                                       " is unknown or in doubt, see the reasons"));
   add(failing, absl::StrCat(Counted(failing, "function"),
                             " failed, see the reasons; what the change did to ",
                             failing == 1 ? "it" : "them", " is unknown"));
@@ -243,10 +237,10 @@ Explanation ExplainCannotTell(const Comparison& comparison) {
                         !row.uncertain && !row.fails_more;
     return counts ? row.ratio.value_or(0) : 0;
   });
-  add(perhaps, absl::StrCat(perhaps, " of ", Counted(comparison.compared, "function"),
-                            OfEnergy(comparison) ? " may take more energy" : " may be slower",
-                            ", at worst by ", ChangeText(*worst.ratio),
-                            " %, but chance explains it"));
+  add(perhaps,
+      absl::StrCat(perhaps, " of ", Counted(comparison.compared, "function"),
+                   OfEnergy(comparison) ? " may take more energy" : " may be slower",
+                   ", at worst by ", ChangeText(*worst.ratio), " %, but chance explains it"));
   AddAdvice(comparison, &out);
   out.reasons.push_back(absl::StrCat("Changes up to ", PercentText(comparison.options.min_effect),
                                      " do not count (--min-effect)."));
@@ -442,8 +436,7 @@ void VisitDecision(const Comparison& comparison, FieldSink* sink) {
   XPLANE_TIME_FIELDS(sink, options.min_effect, options.max_mde, options.alpha, options.confidence,
                      options.offset_std, options.paired, options.allow_mismatch);
   sink->EndGroup();
-  XPLANE_TIME_FIELDS(sink, comparison.compared, comparison.largest_mde,
-                     comparison.shared_captures);
+  XPLANE_TIME_FIELDS(sink, comparison.compared, comparison.largest_mde, comparison.shared_captures);
   sink->BeginGroup("counts", true);
   for (size_t i = 0; i < std::size(kVerdictNames); ++i) {
     const auto verdict = static_cast<FunctionVerdict>(i);

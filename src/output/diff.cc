@@ -102,8 +102,8 @@ std::string ProvedRows(const DiffReport& report) {
   return proved > 0 ? absl::StrCat("; ", Counted(proved, "row"), " proved") : "";
 }
 
-// "a step takes 1.23 ms, in base 1.00 ms: +0.23 ms (+23 %); total not proved (-0.1 ms to +0.6 ms); 5
-// rows proved".
+// "a step takes 1.23 ms, in base 1.00 ms: +0.23 ms (+23 %); total not proved (-0.1 ms to +0.6 ms);
+// 5 rows proved".
 std::string Headline(const DiffReport& report, Unit unit) {
   if (NothingChanged(report)) {
     if (report.same_capture) return absl::StrCat("no difference: ", SameText(report));

@@ -78,28 +78,26 @@ void AddDevices(const PickResult& choice, Explanation* out) {
   const std::string fastest =
       ids.size() == 1 ? absl::StrCat("variant ", Printable(*ids.begin()), " on every device")
                       : absl::StrJoin(parts, ", ");
-  out->reasons.push_back(absl::StrCat("On each device alone, the smallest typical time is that of ",
-                                      fastest, "."));
+  out->reasons.push_back(
+      absl::StrCat("On each device alone, the smallest typical time is that of ", fastest, "."));
   const std::string& device = choice.fastest_by_device[0].device;
   const size_t colon = device.find(':');
   const bool is_selector = colon != std::string::npos && device.find(' ') == std::string::npos;
-  out->reasons.push_back(is_selector
-                             ? absl::StrCat("Judge one device: --device ",
-                                            absl::AsciiStrToLower(device), ".")
-                             : std::string("Judge one host: give its trace alone."));
+  out->reasons.push_back(
+      is_selector ? absl::StrCat("Judge one device: --device ", absl::AsciiStrToLower(device), ".")
+                  : std::string("Judge one host: give its trace alone."));
 }
 
 // Variants that ran and were not judged may be the fastest.
 Explanation ExplainNotJudged(const PickResult& choice) {
   const std::vector<const VariantRow*> rows = NotJudged(choice);
   Explanation out;
-  out.verdict =
-      rows.empty() ? "undecided: devices disagree"
-      : rows.size() == 1
-          ? absl::StrCat("undecided: variant ", Printable(rows[0]->id),
-                         " ran, but cannot be judged")
-          : absl::StrCat("undecided: ", rows.size(), " of ", Counted(choice.variants.size(), "variant"),
-                         " ran, but cannot be judged");
+  out.verdict = rows.empty()       ? "undecided: devices disagree"
+                : rows.size() == 1 ? absl::StrCat("undecided: variant ", Printable(rows[0]->id),
+                                                  " ran, but cannot be judged")
+                                   : absl::StrCat("undecided: ", rows.size(), " of ",
+                                                  Counted(choice.variants.size(), "variant"),
+                                                  " ran, but cannot be judged");
   for (const std::string& doubt : choice.doubts) out.reasons.push_back(Printable(doubt) + ".");
   if (!rows.empty() && !choice.leader.empty()) {
     out.reasons.push_back(absl::StrCat("Among the others variant ", Printable(choice.leader),
@@ -290,7 +288,8 @@ std::vector<InterchangeRow> InterchangeRows(const PickResult& choice) {
                    .ratio = row.ratio,
                    .ratio_lo = row.lo,
                    .ratio_hi = row.hi,
-                   .text = absl::StrCat(row.status, row.uncertain ? " ?: the split into runs is uncertain" : "",
+                   .text = absl::StrCat(row.status,
+                                        row.uncertain ? " ?: the split into runs is uncertain" : "",
                                         row.reason.empty() ? "" : ": ", row.reason),
                    .skipped_type = row.samples == 0 || row.uncertain ? row.status : ""});
   }
