@@ -96,7 +96,7 @@ class GitHub(Recipe):
 
     def test_why_and_junit_together(self):
         base, head, arguments = self.CASES[10]
-        done = self.act(base, head, arguments + " --why", junit="out.xml")
+        done = self.act(base, head, arguments + " --why --top 1 --unit=us --wide", junit="out.xml")
         self.assertEqual(done.returncode, 10, done.stdout + done.stderr)
         self.assertIn("why: ", self.summary())
         suite = xml.etree.ElementTree.fromstring((self.at / "out.xml").read_text())
@@ -182,6 +182,17 @@ class GitHub(Recipe):
 
         self.assertIn("stopped early", (self.at / "summary").read_text())
 
+    def test_a_tuning_that_writes_a_file_has_a_summary(self):
+        program = self.write("program", "#!/bin/sh\nexit 11\n")
+        program.chmod(0o755)
+        for name in ("summary", "output"):
+            self.write(name, "")
+        self.bash(self.SCRIPT, COMMAND="tune", BASE="", HEAD="", PASS_ON="0", JUNIT="",
+                  ARGUMENTS="s.json -o out.json -- ./h", PROGRAM="./program",
+                  GITHUB_STEP_SUMMARY=str(self.at / "summary"),
+                  GITHUB_OUTPUT=str(self.at / "output"))
+        self.assertIn("the result is in the file that the arguments name", self.summary())
+
     def test_tune_has_no_junit(self):
         done = self.act(command="tune", arguments="s.json -- ./h", junit="out.xml")
         self.assertEqual(done.returncode, 64)
@@ -233,6 +244,13 @@ class GitLab(Recipe):
             self.assertIn(f"XPLANE_TIME_{name} is empty", done.stderr)
             self.assertIn(f"XPLANE_TIME_{name} is empty", (self.at / "xplane-time.md").read_text())
 
+    def test_layout_is_for_what_people_read(self):
+        done = self.job(XPLANE_TIME_ARGUMENTS="--top 1 --unit us --wide")
+        self.assertEqual(done.returncode, 10, done.stdout + done.stderr)
+        self.assertIn("more functions", (self.at / "xplane-time.md").read_text())
+        suite = xml.etree.ElementTree.fromstring((self.at / "xplane-time.xml").read_text())
+        self.assertEqual(suite.get("tests"), "2")
+
     def test_a_report_that_cannot_be_written_fails_the_job(self):
         (self.at / "xplane-time.xml").mkdir()
         done = self.job()
@@ -240,7 +258,7 @@ class GitLab(Recipe):
         self.assertIn("xplane-time.xml was not written", done.stderr)
 
     def test_why_and_files_in_the_arguments(self):
-        done = self.job(XPLANE_TIME_ARGUMENTS="--why -o out.json")
+        done = self.job(XPLANE_TIME_ARGUMENTS="--why -o out.json --min-effect 2%")
         self.assertEqual(done.returncode, 10, done.stdout + done.stderr)
         self.assertIn("why: ", (self.at / "xplane-time.md").read_text())
         self.assertIn("slower", done.stdout)
