@@ -362,12 +362,14 @@ std::map<std::string, double> LogsByDevice(const Seen& seen) {
   return logs;
 }
 
-// A leader that is slower than another variant on every device alone, by more than delta, is no
-// pick. Fills what each device alone shows.
+// A leader that is slower than another variant on every device alone is no pick. Ties and picks
+// claim no more than delta, so that less is no contradiction. Fills what each device alone shows.
 void CheckByDevice(const SeenVariants& variants, PickResult* choice) {
   std::map<std::string, DeviceLeader> fastest;
   std::map<std::string, double> of_leader;
   if (!choice->leader.empty()) of_leader = LogsByDevice(variants.at(choice->leader));
+  const bool within_delta = choice->claim == Claim::kTie || choice->claim == Claim::kPick;
+  const double margin = within_delta ? std::log1p(choice->options.delta) : 0;
   std::string faster_everywhere;
   for (const auto& [id, seen] : variants) {
     size_t shared = 0, slower = 0;
@@ -378,7 +380,7 @@ void CheckByDevice(const SeenVariants& variants, PickResult* choice) {
       const auto own = of_leader.find(device);
       if (own == of_leader.end()) continue;
       ++shared;
-      if (own->second > log_time + std::log1p(choice->options.delta)) ++slower;
+      if (own->second > log_time + margin) ++slower;
     }
     if (shared > 0 && slower == shared && faster_everywhere.empty()) faster_everywhere = id;
   }
@@ -394,7 +396,7 @@ void CheckByDevice(const SeenVariants& variants, PickResult* choice) {
     choice->tied.clear();
     choice->pick.clear();
     choice->regret.reset();
-    choice->needed.reset();
+    if (not_judged) choice->needed.reset();
     for (auto& [device, leader] : fastest) choice->fastest_by_device.push_back(leader);
   }
 }

@@ -1,6 +1,5 @@
 // Series of a capture: samples, one row a run, become one a function (or variant) and device.
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <map>
 #include <set>
@@ -9,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compare/inputs.h"
-#include "stats/location.h"
+#include "stats/order_statistics.h"
 
 namespace xplane_time::compare {
 namespace {
@@ -296,9 +295,9 @@ std::vector<DeviceTime> TimesByDevice(const std::vector<const Series*>& devices)
   std::vector<DeviceTime> times;
   for (const Series* series : devices) {
     if (series->samples.empty()) continue;
-    std::vector<double> logs;
-    for (const Sampled& sample : series->samples) logs.push_back(std::log(sample.value));
-    times.push_back({series->device, std::exp(stats::HuberCentre(std::move(logs)).value)});
+    std::vector<double> values;
+    for (const Sampled& sample : series->samples) values.push_back(sample.value);
+    times.push_back({series->device, stats::Median(values)});
   }
   std::ranges::sort(times, {}, &DeviceTime::device);
   return times;

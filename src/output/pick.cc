@@ -103,6 +103,10 @@ Explanation ExplainNotJudged(const PickResult& choice) {
     out.reasons.push_back(absl::StrCat("Among the others variant ", Printable(choice.leader),
                                        " leads; ratios are relative to it."));
   }
+  if (choice.needed.has_value()) {
+    const std::string units = Counted(*choice.needed, choice.in_rounds ? "round" : "capture");
+    out.reasons.push_back(absl::StrCat("About ", units, " in all would settle it."));
+  }
   AddDevices(choice, &out);
   return out;
 }

@@ -84,9 +84,9 @@ TEST(CompareTest, AKnownOffsetLetsOneProcessASideDecide) {
 
 TEST(CompareTest, AnUnprovedSlowdownIsCannotTell) {
   // Four captures a side that differ by 1 % on average, with a scatter that hides it.
-  const auto made = [](const std::vector<double>& offsets) {
+  Noise noise(5);
+  const auto made = [&noise](const std::vector<double>& offsets) {
     std::vector<Measurements> out;
-    Noise noise(5);
     for (const double offset : offsets) {
       out.push_back(Capture({{"a", 1e7, 1e-6}}, 20, offset, &noise));
     }
@@ -214,11 +214,11 @@ TEST(CompareTest, AdviceIsThatOfTheFunction) {
   Noise noise(17);
   std::vector<Measurements> base, head;
   for (int i = 0; i < 4; ++i) {
-    const double off = 0.05 * (i - 1.5);
+    const double off = 0.08 * (i - 1.5);
     for (auto* side : {&base, &head}) {
       side->push_back(
           Capture({{"large", side == &base ? 1e7 : 1.4e7, 1e-4}, {"calm"}}, 20, off, &noise));
-      auto wild = Capture({{"wild", 1e7, 1e-4}}, 20, 20 * off, &noise);
+      auto wild = Capture({{"wild", 1e7, 1e-4}}, 20, 10 * off, &noise);
       side->back().series.push_back(wild.series[0]);
     }
   }
