@@ -19,10 +19,7 @@ bool OfEnergy(const Comparison& comparison) {
   return comparison.options.objective == Objective::kEnergy;
 }
 
-// "slowdown", "a slowdown"; of energy "increase", "an increase".
-const char* Rise(const Comparison& comparison) {
-  return OfEnergy(comparison) ? "increase" : "slowdown";
-}
+// After "a": " slowdown"; of energy "n increase".
 const char* RiseAfterA(const Comparison& comparison) {
   return OfEnergy(comparison) ? "n increase" : " slowdown";
 }
@@ -77,6 +74,12 @@ std::string ChanceText(double p) {
   return FormatFixed(p, decimals);
 }
 
+// "p = 0.0027", "p < 0.0001".
+std::string ChanceSentence(double p) {
+  const std::string text = ChanceText(p);
+  return text.front() == '<' ? absl::StrCat("p < ", text.substr(1)) : absl::StrCat("p = ", text);
+}
+
 // As --alpha takes it, rounded up to two digits: "0.28%".
 std::string AlphaText(double p) {
   const double percent = p * 100;
@@ -107,7 +110,7 @@ void AddAdvice(const Comparison& comparison, Explanation* out) {
                                   ? absl::StrCat("--alpha ", AlphaText(*row.deciding_alpha), " or ")
                                   : "";
     out->reasons.push_back(absl::StrCat(Printable(NameOf(row)), ": ", ChangeText(*row.ratio),
-                                        " % is not proved (p = ", ChanceText(*row.p_value), "); ",
+                                        " % is not proved (", ChanceSentence(*row.p_value), "); ",
                                         alpha, captures, " would prove it."));
   }
 }
@@ -358,8 +361,8 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
     section.notes.push_back(
         absl::StrCat("interval: with ", PercentText(0.5 + comparison.options.confidence / 2),
                      " confidence no row has changed less than its lower end says; p: of no "
-                     "change, over all rows together; detects: a ",
-                     Rise(comparison), " of so much would be proved 4 times in 5"));
+                     "change, over all rows together; detects: a",
+                     RiseAfterA(comparison), " of so much would be proved 4 times in 5"));
   }
   if (has_needs) {
     section.notes.push_back(
@@ -453,7 +456,7 @@ std::string Sentence(const Comparison& comparison, const ComparedRow& row) {
   if (row.lo && row.hi) {
     absl::StrAppend(&text, ", interval ", ChangeText(*row.lo), " % to ", ChangeText(*row.hi), " %");
   }
-  if (row.p_value) absl::StrAppend(&text, ", p = ", ChanceText(*row.p_value));
+  if (row.p_value) absl::StrAppend(&text, ", ", ChanceSentence(*row.p_value));
   if (row.mde) absl::StrAppend(&text, "; would detect ", PercentText(*row.mde));
   if (row.uncertain) absl::StrAppend(&text, "; the split into runs is uncertain");
   if (!row.reason.empty()) absl::StrAppend(&text, ": ", row.reason);

@@ -364,6 +364,37 @@ class Advice(Decisions):
         self.assertRegex(done.text, r"jit_a +slower .*\+\d+\.\d+ \.\. \+\d+\.\d+ +(<?0\.\d+)")
 
 
+class DiffHeadline(Decisions):
+    def capture(self, name, seed, offset, **times_ps):
+        """Kernels of one function; `wild` takes more by the offset."""
+        plane, rng, at = Plane("/device:GPU:0", id=1), random.Random(seed), 0
+        stream = plane.line("Stream #1(Kernel)", 5)
+        for _ in range(6):
+            for kernel, typical in times_ps.items():
+                off = offset if kernel == "wild" else 0
+                took = round(typical * (1 + off + 0.001 * rng.gauss(0, 1)))
+                stream.event(kernel, at, took, hlo_module=Ref("jit_f"), hlo_op=Ref(kernel),
+                             program_id=1)
+                at += took + 1_000
+            at += 1_000_000_000
+        return self.write(name, space(plane))
+
+    def test_rows_that_are_proved_are_counted_beside_a_total_that_is_not(self):
+        offsets = (-0.2, -0.1, 0.0, 0.1, 0.2)
+        base = [self.capture(f"b{i}.pb", f"b{i}", off, wild=50_000_000)
+                for i, off in enumerate(offsets)]
+        head = [self.capture(f"h{i}.pb", f"h{i}", off, wild=50_000_000, new=1_000_000,
+                             fresh=2_000_000) for i, off in enumerate(offsets)]
+        done = run("diff", "--base", *base, "--head", *head)
+        headline = " ".join(done.text.split("\n\n")[0].split())
+        self.assertRegex(headline, r"; total not proved \(-\S+ us to \+\S+ us\); 2 rows proved$")
+        decision = run("diff", "--base", *base, "--head", *head, "--format", "json").json
+        lo, hi = decision["total"]["delta_ci_ps"]
+        for ps in (lo, hi):
+            self.assertIn(f"{abs(ps) / 1e6:.3g}"[:3], headline)
+        self.assertEqual([row["verdict"] for row in decision["rows"]].count("more"), 2)
+
+
 class LeftOut(Decisions):
     def test_times_of_google_benchmark_that_do_not_count_are_counted(self):
         for bad, why in ((-5, "negative: 2"), (0, "zero: 2"), (1e308, "over 106 days: 2"),
