@@ -708,8 +708,10 @@ PyResult Diff(const std::array<std::vector<nb::bytes>, 2>& sides, const Keywords
   }
   select.threads = threads;
   options.read.threads = threads;
-  return {WithoutGil([&] { return FindDiff(paths[0], paths[1], options); }), std::move(told),
-          output::DiffOutput};
+  Interrupt interrupt;
+  options.stopped = [&interrupt] { return interrupt.IsPressed(); };
+  return {WithoutGil(&interrupt, [&] { return FindDiff(paths[0], paths[1], options); }),
+          std::move(told), output::DiffOutput};
 }
 
 // Summaries of a fleet, each as the bytes of its file.
@@ -763,7 +765,9 @@ std::pair<PyResult, int> CompareFiles(const std::array<std::vector<std::string>,
   reader.Read("paired", "bool", &options.paired);
   reader.Read("allow_mismatch", "bool", &options.allow_mismatch);
   reader.End();
-  Comparison comparison = WithoutGil([&]() -> absl::StatusOr<Comparison> {
+  Interrupt interrupt;
+  measure.stopped = [&interrupt] { return interrupt.IsPressed(); };
+  Comparison comparison = WithoutGil(&interrupt, [&]() -> absl::StatusOr<Comparison> {
     ASSIGN_OR_RETURN(const MeasurementSet base, ReadMeasurements(sides[0], measure));
     ASSIGN_OR_RETURN(const MeasurementSet head, ReadMeasurements(sides[1], measure));
     return Compare(base.captures, head.captures, options);

@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -37,6 +38,35 @@ auto WithoutGil(Read read) {
     const nanobind::gil_scoped_release release;
     return read();
   }();
+  return ValueOf(std::move(result));
+}
+
+// Ctrl-C, for work that asks between its parts: KeyboardInterrupt, or what the signal's handler
+// raises.
+class Interrupt {
+ public:
+  // Needs no GIL.
+  bool IsPressed() {
+    const nanobind::gil_scoped_acquire acquire;
+    if (!raised_.has_value() && PyErr_CheckSignals() != 0) raised_.emplace();
+    return raised_.has_value();
+  }
+  void Raise() {
+    if (raised_.has_value()) throw nanobind::python_error(*std::move(raised_));
+  }
+
+ private:
+  std::optional<nanobind::python_error> raised_;
+};
+
+// As WithoutGil(); `read` asks `interrupt` and returns an error once it is pressed.
+template <typename Read>
+auto WithoutGil(Interrupt* interrupt, Read read) {
+  auto result = [&] {
+    const nanobind::gil_scoped_release release;
+    return read();
+  }();
+  interrupt->Raise();
   return ValueOf(std::move(result));
 }
 

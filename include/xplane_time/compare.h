@@ -32,7 +32,15 @@
 //   mde       the true slowdown that would be proved 4 times in 5
 //
 // One capture on both sides proves nothing (12 at most), unless `offset_std` says how much
-// processes differ.
+// processes differ. A capture that is on both sides shows no change, whatever changed: the outcome
+// is 12 instead of 0.
+//
+// Advice is per row. `needed_for_effect`: captures a side that would prove the change that is seen,
+// 4 times in 5. `needed`: those that would show a slowdown of max_mde. `deciding_alpha`: the alpha
+// with which the captures at hand prove the change.
+//
+// A function that ran on both sides and cannot be judged (no run of it counts on a side, other
+// metrics, clocks, devices or numbers of programs, an uncertain split into runs) leaves 11 at best.
 //
 // Energies (joules a run) have a stated error each, of the sensor and of telling kernels apart. It
 // may be the same in every capture of a side, so that more captures do not make it smaller: it is
@@ -79,7 +87,7 @@ enum class FunctionVerdict : uint8_t {
   kTooLittleData,  // mde above max_mde
   kOnlyBase,
   kOnlyHead,
-  kNotComparable,  // measured in another way; `reason` says how
+  kNotComparable,  // it ran on both sides and cannot be judged; `reason` says why
   kFailed,         // no samples on a side, since it failed
   kUnknown,        // of energy: no number on a side; `reason` says why
 };
@@ -99,7 +107,7 @@ constexpr std::string_view VerdictName(FunctionVerdict verdict,
 enum class Outcome : uint8_t {
   kNoRegression = 0,
   kSlower = 10,      // some row is slower
-  kCannotTell = 11,  // some row may be, or failed
+  kCannotTell = 11,  // some row may be, failed, or cannot be judged
   kTooLittleData = 12,
   kAllFailed = 20,
 };
@@ -124,12 +132,15 @@ struct ComparedRow {
   std::optional<double> p_value;  // of "no change", after Holm
   std::optional<double> mde;      // 0.03: a slowdown of 3 %
   std::optional<double> spread;   // std of the log of a capture's centre
-  // Where the verdict is open: captures a side for an mde of max_mde; empty: over 1000.
-  std::optional<uint64_t> needed;
+  // If the verdict is open: captures a side for an mde of max_mde, and those that would prove the
+  // change that is seen, if it is beyond min_effect; empty: over 1000.
+  std::optional<uint64_t> needed, needed_for_effect;
+  // If the verdict is open: the least alpha that would prove the change; empty: no alpha does.
+  std::optional<double> deciding_alpha;
   FunctionVerdict verdict = FunctionVerdict::kTooLittleData;
   std::string reason;       // where rows are not compared, failed in some captures, or in doubt
   bool fails_more = false;  // in head than in base: never the same or faster
-  bool uncertain = false;   // the split into runs is, on a side
+  bool uncertain = false;   // the split into runs is, on a side: never the same, faster or slower
   bool in_doubt = false;    // a capture is: never the same, faster or slower
 };
 
@@ -148,6 +159,7 @@ struct Comparison {
   std::vector<std::string> notes;
   uint64_t compared = 0;              // rows with a ratio
   std::optional<double> largest_mde;  // empty: none, or unbounded
+  uint64_t shared_captures = 0;       // of base, that head has, too
   Outcome outcome = Outcome::kNoRegression;
 
   uint64_t Count(FunctionVerdict verdict) const;

@@ -26,6 +26,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -57,6 +58,8 @@ struct DiffOptions {
   std::optional<DiffPer> per = {};  // empty: the first that all captures have
   // alpha, min_effect (of a row's time in base), confidence, offset_std, paired.
   CompareOptions decision = {};
+  // Asked before each capture is read, and before they are matched; true: Cancelled.
+  std::function<bool()> stopped = {};
 };
 
 enum class DiffMatch : uint8_t {

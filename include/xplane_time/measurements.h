@@ -20,6 +20,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -40,6 +41,12 @@ struct Sampled {
 
 inline constexpr char kEnergyMetric[] = "energy";
 
+// The typical time of a function on one device alone.
+struct DeviceTime {
+  std::string device;
+  double typical = 0;  // picoseconds
+};
+
 // One function (or variant) on one device of one capture.
 struct Series {
   std::string function;
@@ -53,6 +60,11 @@ struct Series {
   std::vector<int64_t> left_out = {};  // suspect, warm-up or trimmed runs: their starts
   bool uncertain = false;              // the split into runs is
   std::string failure = {};  // not empty: it failed (its energy is unknown), and has no samples
+  // Not empty: it ran and cannot be judged, and has no samples: "its runs on 2 devices do not
+  // match".
+  std::string obstacle = {};
+  // Over several devices (slowest_device): each device alone, in the order of their names.
+  std::vector<DeviceTime> by_device = {};
   // Of energies: the standard error of the log of the one value, as it was stated.
   std::optional<double> log_error = {};
   std::string doubt = {};  // not empty: why nothing firm may rest on it
@@ -96,6 +108,8 @@ struct MeasureOptions {
   bool by_variant = false;      // one series a variant id; functions without one are left out
   bool slowest_device = false;  // one series a function: of each run the slowest device
   BenchmarkTime benchmark_time = BenchmarkTime::kReal;
+  // Asked before each path is read; true: Cancelled.
+  std::function<bool()> stopped = {};
 };
 
 struct MeasurementSet {

@@ -15,6 +15,17 @@
 //   undecided  none of these; too_little_data where the leader or a rival that is not
 //              proved slower has fewer than four rounds
 //
+// A variant that ran but cannot be judged leaves the answer undecided, whatever the others show: it
+// may be the fastest. There is no pick then, and the regret is unknown. A variant cannot be judged
+// if its runs on several devices do not match, if it ran on other devices than most variants, or if
+// no run of it counts. So is a pick that takes more time than another variant on every device
+// alone, by more than delta, undecided. A variant whose split into runs is uncertain leaves the
+// answer undecided, too. A variant that failed is no candidate.
+//
+// That a variant is the fastest on each device alone is no decision: the time of a run is that of
+// its slowest device, and unmatched runs do not show which times belong to one run.
+// `fastest_by_device` has that observation.
+//
 // Where the runs of a capture are in rounds (every variant once, then again) the log ratios
 // within rounds are compared: drift and the offset of the process cancel.
 //
@@ -38,7 +49,9 @@
 // scatter in full. A variant whose energy is unknown, or a capture in doubt (poor fit, a shared
 // device), leaves no claim: undecided.
 //
-// Pure. Thread-safe. O(samples log samples + variants^2 units + replicates variants units).
+// A tie has at most 500 members.
+//
+// Pure. Thread-safe. O(samples log samples + variants units + replicates variants units).
 #pragma once
 
 #include <cstdint>
@@ -82,10 +95,17 @@ struct VariantRow {
   std::optional<double> ratio, lo, hi;  // to the pick; 1 for itself; simultaneous
   std::optional<double> p_best;
   std::vector<Fact> params = {};
-  // "picked", "leads" (undecided), "tied", "slower" (of energy "more"), "open", "no_samples",
-  // "unknown" (its energy)
+  // "picked", "leads" (undecided), "tied", "slower" (of energy "more"), "open", "no_samples" (it
+  // did not run), "failed", "not_judged" (it ran), "unknown" (its energy)
   std::string status;
+  std::string reason = {};  // of "failed", "not_judged" and "unknown"
   bool uncertain = false;
+};
+
+// The variant with the smallest typical time on one device alone.
+struct DeviceLeader {
+  std::string device, variant_id;
+  double typical = 0;  // picoseconds
 };
 
 struct PickResult {
@@ -93,6 +113,7 @@ struct PickResult {
   std::vector<std::string> sources;
   Claim claim = Claim::kUndecided;
   std::string pick;                  // empty: none
+  std::string leader;                // what ratios are relative to; the pick, if there is one
   std::vector<std::string> tied;     // with the pick itself; empty without a tie
   std::vector<VariantRow> variants;  // fastest first, those without samples last
   bool in_rounds = false;
@@ -102,6 +123,8 @@ struct PickResult {
   std::optional<uint64_t> needed;  // units in all that would prove the gap that is seen
   std::string metric, clock;
   std::vector<std::string> doubts;  // why no claim is made, whatever the numbers say
+  // If a variant was not judged: of captures with several devices, by device.
+  std::vector<DeviceLeader> fastest_by_device;
   std::vector<std::string> notes;
 };
 

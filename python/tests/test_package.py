@@ -305,10 +305,32 @@ class Opening(unittest.TestCase):
     def test_what_is_not_pickled_says_what_to_do(self):
         trace = xplane_time.open(VARIANTS)
         table = trace.functions()
-        for thing, way_out in ((trace, "open it where it is used"), (table, "to_arrow")):
-            with self.assertRaisesRegex(TypeError, way_out):
-                pickle.dumps(thing)
+        results = (trace.report(), trace.where(), trace.brief(), xplane_time.diff(VARIANTS, VARIANTS))
+        for thing, way_out in ((trace, "open it where it is used"), (table, "to_arrow"),
+                               *((result, "pickle its to_dict") for result in results)):
+            with self.subTest(type(thing).__name__):
+                with self.assertRaisesRegex(TypeError, way_out):
+                    pickle.dumps(thing)
         self.assertEqual(copy.deepcopy(table).to_dict(), table.to_dict())
+        for result in results:
+            self.assertEqual(pickle.loads(pickle.dumps(result.to_dict())), result.to_dict())
+            self.assertIs(copy.copy(result), result)
+            self.assertIs(copy.deepcopy(result), result)
+
+    def test_ctrl_c_ends_a_diff(self):
+        # The signal comes while captures are read: the first is read before Python sees it.
+        for call in (xplane_time.diff, lambda base, head: _core.compare(
+                [[str(path) for path in side] for side in (base, head)], {})):
+            started = time.monotonic()
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+            try:
+                with self.assertRaises(KeyboardInterrupt):
+                    call([VARIANTS] * 100_000, [VARIANTS])
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                signal.signal(signal.SIGALRM, before)
+            self.assertLess(time.monotonic() - started, 20)
 
     def test_damaged_hosts_of_a_run_are_left_out_with_a_warning(self):
         good = xspace.space(xspace.gpu(0, runs=2), hostnames=["one"])

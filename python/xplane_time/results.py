@@ -6,7 +6,7 @@ import html
 import json
 import shutil
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn, Self
 
 from xplane_time import _core
 from xplane_time.errors import ArgumentError
@@ -38,6 +38,16 @@ class Result(HasPage):
         self._doubts: tuple[str, ...] = ()
         if "diagnostics" in result.table_names:
             self._doubts = doubts_of(self.diagnostics)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} cannot be pickled; pickle its to_dict(), or "
+                        "to_arrow(), to_pandas() or to_dict() of its tables")
 
     def _table(self, name: str) -> Table:
         return Table(self._result.table(name), self._doubts)

@@ -225,15 +225,21 @@ double DetectableLog(double standard_error, double df, size_t rows, const Compar
                   (reject + power) * standard_error);
 }
 
-// `known_df`: of the spread, whatever the number of captures.
-std::optional<uint64_t> CapturesNeeded(double spread, double known_df, double resolution,
-                                       size_t rows, const CompareOptions& options) {
-  const double wanted = std::log1p(options.max_mde);
+// How a row's error shrinks with captures.
+struct Scatter {
+  double spread = 0;      // of a capture's centre
+  double known_df = 0;    // of the spread, whatever the number of captures
+  double resolution = 0;  // what captures do not reduce
+};
+
+// Captures a side that prove a slowdown of `wanted_log` 4 times in 5; empty: over kMostNeeded.
+std::optional<uint64_t> CapturesNeeded(const Scatter& scatter, double wanted_log, size_t rows,
+                                       const CompareOptions& options) {
   const auto enough = [&](uint64_t k) {
     const double n = static_cast<double>(k);
-    const double df = std::max(options.paired ? n - 1 : 2 * n - 2, known_df);
-    return DetectableLog(std::hypot(spread * std::sqrt(2 / n), resolution), df, rows, options) <=
-           wanted;
+    const double df = std::max(options.paired ? n - 1 : 2 * n - 2, scatter.known_df);
+    const double error = std::hypot(scatter.spread * std::sqrt(2 / n), scatter.resolution);
+    return DetectableLog(error, df, rows, options) <= wanted_log;
   };
   if (!enough(kMostNeeded)) return std::nullopt;
   uint64_t least = 2, most = kMostNeeded;
@@ -328,7 +334,7 @@ std::optional<Difference> DifferenceOf(const Sides& sides, const CompareOptions&
 }
 
 FunctionVerdict VerdictOf(const ComparedRow& row, const CompareOptions& options) {
-  if (row.in_doubt) return FunctionVerdict::kCannotTell;
+  if (row.in_doubt || row.uncertain) return FunctionVerdict::kCannotTell;
   const double effect = 1 + options.min_effect;
   const bool changed = row.p_value.has_value() && *row.p_value <= options.alpha;
   if (changed && row.lo.has_value() && *row.lo > effect) return FunctionVerdict::kSlower;
@@ -339,6 +345,18 @@ FunctionVerdict VerdictOf(const ComparedRow& row, const CompareOptions& options)
   if (row.fails_more) return FunctionVerdict::kCannotTell;
   if (*row.ratio > effect || *row.ratio < 1 / effect) return FunctionVerdict::kCannotTell;
   return FunctionVerdict::kSame;
+}
+
+// What would make an open row firmer.
+void Advise(const Scatter& scatter, size_t rows, const CompareOptions& options, ComparedRow* row) {
+  const double effect = std::abs(std::log(*row->ratio)), least = std::log1p(options.min_effect);
+  row->needed = CapturesNeeded(scatter, std::log1p(options.max_mde), rows, options);
+  if (effect > least) row->needed_for_effect = CapturesNeeded(scatter, effect, rows, options);
+  // Neither captures nor another alpha make a row in doubt firmer.
+  if (!row->p_value.has_value() || row->in_doubt || row->uncertain) return;
+  const bool slower = *row->lo > 1 + options.min_effect;
+  const bool faster = *row->hi < 1 / (1 + options.min_effect) && !row->fails_more;
+  if (slower || faster) row->deciding_alpha = *row->p_value;
 }
 
 // Rows whose verdict is kSame so far, by their differences.
@@ -381,7 +399,7 @@ void Judge(std::span<const Difference> differences, const CompareOptions& option
     if (row.verdict == FunctionVerdict::kTooLittleData ||
         row.verdict == FunctionVerdict::kCannotTell) {
       const double known_df = options.offset_std.has_value() ? d.df : 0;
-      row.needed = CapturesNeeded(spread, known_df, d.resolution, judged.size(), options);
+      Advise({spread, known_df, d.resolution}, judged.size(), options, &row);
     }
   }
 }
@@ -462,12 +480,16 @@ ComparedRow MakeRow(const Sides& sides, const CompareOptions& options, const Clo
       return std::ranges::any_of(side,
                                  [](const auto& each) { return !each.second->failure.empty(); });
     });
-    row.verdict = failed && row.metric == kEnergyMetric   ? FunctionVerdict::kUnknown
-                  : failed                                ? FunctionVerdict::kFailed
-                  : sides[kHead].empty() || !base.empty() ? FunctionVerdict::kOnlyBase
-                                                          : FunctionVerdict::kOnlyHead;
-    if (!failed && !sides[kHead].empty() && !sides[kBase].empty()) {
-      row.reason = absl::StrCat("no samples that count in ", base.empty() ? "base" : "head");
+    const bool ran = !sides[kHead].empty() && !sides[kBase].empty();
+    row.verdict = failed && row.metric == kEnergyMetric ? FunctionVerdict::kUnknown
+                  : failed                              ? FunctionVerdict::kFailed
+                  : ran                                 ? FunctionVerdict::kNotComparable
+                  : sides[kHead].empty()                ? FunctionVerdict::kOnlyBase
+                                                        : FunctionVerdict::kOnlyHead;
+    if (!failed && ran) {
+      row.reason = absl::StrCat("no run of it counts in ", !base.empty()   ? "head"
+                                                           : !head.empty() ? "base"
+                                                                           : "base and head");
     }
     return row;
   }
@@ -501,6 +523,32 @@ void RefuseUnequalPrograms(std::vector<ComparedRow>* rows) {
     if (row.verdict != FunctionVerdict::kSame) continue;
     row.verdict = FunctionVerdict::kNotComparable;
     row.reason = "base and head compiled this function into different numbers of programs";
+  }
+}
+
+// A function that ran on other devices in head than in base has a row of each side.
+void RefuseOtherDevices(std::vector<ComparedRow>* rows) {
+  using enum FunctionVerdict;
+  struct Devices {
+    std::array<std::set<std::string>, 2> sides;
+    bool compared = false;
+  };
+  const auto key = [](const ComparedRow& row) {
+    return std::tuple(row.variant_id.has_value() ? "" : row.function, row.variant_id, row.program);
+  };
+  std::map<decltype(key(rows->front())), Devices> functions;
+  for (const ComparedRow& row : *rows) {
+    Devices& of = functions[key(row)];
+    if (row.verdict == kOnlyBase) of.sides[kBase].insert(row.device);
+    if (row.verdict == kOnlyHead) of.sides[kHead].insert(row.device);
+    of.compared |= row.verdict != kOnlyBase && row.verdict != kOnlyHead;
+  }
+  for (ComparedRow& row : *rows) {
+    const auto& [sides, compared] = functions.at(key(row));
+    if (compared || sides[kBase].empty() || sides[kHead].empty()) continue;
+    row.verdict = kNotComparable;
+    row.reason = absl::StrCat("it ran on ", absl::StrJoin(sides[kBase], ", "), " in base, on ",
+                              absl::StrJoin(sides[kHead], ", "), " in head");
   }
 }
 
@@ -558,15 +606,16 @@ Outcome OutcomeOf(const Comparison& comparison, const CompareOptions& options) {
   if (comparison.Count(FunctionVerdict::kSlower) > 0) return Outcome::kSlower;
   if (comparison.Count(FunctionVerdict::kTooLittleData) > 0) return Outcome::kTooLittleData;
   if (comparison.Count(FunctionVerdict::kFailed) > 0 ||
-      comparison.Count(FunctionVerdict::kUnknown) > 0) {
+      comparison.Count(FunctionVerdict::kUnknown) > 0 ||
+      comparison.Count(FunctionVerdict::kNotComparable) > 0) {
     return Outcome::kCannotTell;
   }
   for (const ComparedRow& row : comparison.rows) {
-    const bool perhaps_slower = row.fails_more || row.in_doubt ||
+    const bool perhaps_slower = row.fails_more || row.in_doubt || row.uncertain ||
                                 (row.ratio.has_value() && *row.ratio > 1 + options.min_effect);
     if (row.verdict == FunctionVerdict::kCannotTell && perhaps_slower) return Outcome::kCannotTell;
   }
-  return Outcome::kNoRegression;
+  return comparison.shared_captures > 0 ? Outcome::kTooLittleData : Outcome::kNoRegression;
 }
 
 // The largest slowdown first; without a verdict the largest change.
@@ -596,19 +645,30 @@ void Summarize(Comparison* comparison) {
   });
 }
 
-// What is on both sides says nothing about two programs.
-void NoteSame(const Captures& captures, std::vector<std::string>* notes) {
-  std::set<std::string> units;  // of a summary: told once
+// A capture on both sides shows nothing about a change. Counts those of base that head has, too.
+uint64_t CountShared(const Captures& captures, std::vector<std::string>* notes) {
+  constexpr uint64_t kMaxNotes = 3;
+  std::set<std::string> noted;  // of a summary: once
+  uint64_t shared = 0;
   for (const Measurements& one : captures[kBase]) {
-    for (const Measurements& other : captures[kHead]) {
-      if (!compare::SameCapture(one, other)) continue;
-      if (!one.unit.empty() && !units.insert(one.source + other.source).second) continue;
-      notes->push_back(
-          absl::StrCat(one.source == other.source
-                           ? absl::StrCat(one.source, " is compared with itself")
-                           : absl::StrCat(other.source, " is the same capture as ", one.source),
-                       ", which says nothing about a change"));
-    }
+    const auto other = std::ranges::find_if(
+        captures[kHead], [&](const Measurements& head) { return compare::SameCapture(one, head); });
+    if (other == captures[kHead].end()) continue;
+    ++shared;
+    if (noted.size() == kMaxNotes || !noted.insert(one.source + other->source).second) continue;
+    notes->push_back(
+        absl::StrCat(one.source == other->source
+                         ? absl::StrCat(one.source, " is compared with itself")
+                         : absl::StrCat(other->source, " is the same capture as ", one.source),
+                     ", which shows nothing about a change"));
+  }
+  return shared;
+}
+
+// A capture that is compared with itself is the same, whatever changed.
+void RefuseShared(std::vector<ComparedRow>* rows) {
+  for (ComparedRow& row : *rows) {
+    if (row.verdict == FunctionVerdict::kSame) row.verdict = FunctionVerdict::kTooLittleData;
   }
 }
 
@@ -652,14 +712,16 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
   RETURN_IF_ERROR(
       compare::CheckMeasuredAlike(base, head, options.allow_mismatch, &comparison.notes));
   const Captures captures = {base, head};
-  NoteSame(captures, &comparison.notes);
+  comparison.shared_captures = CountShared(captures, &comparison.notes);
   const ClockSteps steps = FindClockSteps(captures);
   std::vector<Difference> differences;  // by row
   for (const auto& [key, sides] : MatchSeries(captures, &comparison.notes)) {
     comparison.rows.push_back(MakeRow(sides, options, steps, &differences.emplace_back()));
   }
   RefuseUnequalPrograms(&comparison.rows);
+  RefuseOtherDevices(&comparison.rows);
   Judge(differences, options, &comparison.rows);
+  if (comparison.shared_captures > 0) RefuseShared(&comparison.rows);
   if (std::ranges::any_of(differences, &Difference::assumed)) {
     comparison.notes.push_back(absl::StrCat(
         "fewer than 3 captures a side do not show how much processes differ: taken as ",

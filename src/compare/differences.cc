@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -214,6 +215,85 @@ double MeanOfDrawn(const std::vector<double>& column, const std::vector<size_t>&
   return count > 0 ? sum / count : kInfinity;
 }
 
+// A variant of the bootstrap: its blocks, and the least of them, which bounds every mean of drawn
+// blocks from below.
+struct Contender {
+  const std::string* id;
+  const std::vector<double>* column;
+  double least = kInfinity;
+  double wins = 0;
+};
+
+std::vector<Contender> FindContenders(
+    const std::map<std::string, std::vector<double>, NaturalLess>& columns) {
+  std::vector<Contender> contenders;
+  for (const auto& [id, column] : columns) {
+    Contender& one = contenders.emplace_back(Contender{&id, &column});
+    for (const double value : column) {
+      if (!std::isnan(value)) one.least = std::min(one.least, value);
+    }
+  }
+  return contenders;
+}
+
+// Units are drawn with replacement. A replicate reads variants by their least block and stops at
+// the first that cannot win any more: of many variants few are read.
+void DrawUnits(uint32_t replicates, uint64_t seed, std::vector<Contender>* contenders) {
+  constexpr double kRounding = 1e-9;  // of a mean of equal values
+  std::vector<size_t> order(contenders->size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, [&](size_t at) { return (*contenders)[at].least; });
+  std::vector<size_t> drawn((*contenders)[0].column->size());
+  stats::MersenneRandom random(seed);
+  for (uint32_t replicate = 0; replicate < replicates; ++replicate) {
+    for (size_t& at : drawn) at = random.Below(drawn.size());
+    size_t best = contenders->size();
+    double mean_of_best = kInfinity;
+    for (const size_t at : order) {
+      if ((*contenders)[at].least > mean_of_best + kRounding) break;
+      const double mean = MeanOfDrawn(*(*contenders)[at].column, drawn);
+      if (mean > mean_of_best || (mean == mean_of_best && at > best)) continue;
+      best = at;
+      mean_of_best = mean;
+    }
+    (*contenders)[best].wins += 1;
+  }
+}
+
+// Of a single unit nothing can be drawn: the values vary by the allowance for drift, split over
+// both of a pair, and by the scatter of their own runs. Variants that are farther than 8 standard
+// deviations behind win with a probability below 1e-14, and are left out.
+void DrawValues(const Units& units, double drift_std, uint32_t replicates, uint64_t seed,
+                std::vector<Contender>* contenders) {
+  constexpr double kReach = 8;
+  struct Varying {
+    Contender* contender;
+    double deviation;
+  };
+  std::vector<Varying> all;
+  double bound = kInfinity;
+  for (Contender& one : *contenders) {
+    const double inside = units.in_rounds ? 0 : units.within.at(*one.id)[0].variance;
+    all.push_back({&one, std::sqrt(drift_std * drift_std / 2 + inside)});
+    bound = std::min(bound, one.least + kReach * all.back().deviation);
+  }
+  std::erase_if(all, [bound](const Varying& each) {
+    return each.contender->least - kReach * each.deviation > bound;
+  });
+  stats::MersenneRandom random(seed);
+  for (uint32_t replicate = 0; replicate < replicates; ++replicate) {
+    Contender* best = nullptr;
+    double least = 0;
+    for (const Varying& each : all) {
+      const double value = each.contender->least + each.deviation * random.Normal();
+      if (best != nullptr && value >= least) continue;
+      best = each.contender;
+      least = value;
+    }
+    best->wins += 1;
+  }
+}
+
 }  // namespace
 
 Difference UnpairedDifference(std::span<const Centre> base, std::span<const Centre> head,
@@ -368,29 +448,15 @@ std::map<std::string, double> ProbabilityOfBest(const Units& units, double drift
                                                 uint32_t replicates, uint64_t seed) {
   const auto columns = Blocks(units);
   if (columns.empty()) return {};
-  const bool single = units.size() == 1;
-  std::map<std::string, double> wins;
-  for (const auto& [id, ignored] : columns) wins[id] = 0;
-  std::vector<size_t> drawn(columns.begin()->second.size());
-  stats::MersenneRandom random(seed);
-  for (uint32_t replicate = 0; replicate < replicates; ++replicate) {
-    for (size_t& at : drawn) at = random.Below(drawn.size());
-    const std::string* best = nullptr;
-    double least = 0;
-    for (const auto& [id, column] : columns) {
-      double mean = MeanOfDrawn(column, drawn);
-      if (single) {  // nothing to draw from: the allowance, split over both of a pair
-        const double inside = units.in_rounds ? 0 : units.within.at(id)[0].variance;
-        mean += std::sqrt(drift_std * drift_std / 2 + inside) * random.Normal();
-      }
-      if (best != nullptr && mean >= least) continue;
-      best = &id;
-      least = mean;
-    }
-    wins[*best] += 1;
+  std::vector<Contender> contenders = FindContenders(columns);
+  if (units.size() == 1) {
+    DrawValues(units, drift_std, replicates, seed, &contenders);
+  } else {
+    DrawUnits(replicates, seed, &contenders);
   }
-  for (auto& [id, share] : wins) share /= static_cast<double>(replicates);
-  return wins;
+  std::map<std::string, double> shares;
+  for (const Contender& one : contenders) shares[*one.id] = one.wins / replicates;
+  return shares;
 }
 
 }  // namespace xplane_time::compare

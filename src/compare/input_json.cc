@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -62,6 +63,38 @@ class SeriesByName {
  private:
   std::vector<Series>* series_;
   std::map<std::string, size_t> places_;
+};
+
+// The longest time that a trace can hold.
+constexpr double kMaxTimePs = static_cast<double>(std::numeric_limits<int64_t>::max());
+
+// Times that cannot be compared, counted by reason.
+class LeftOutTimes {
+ public:
+  // Whether a time counts.
+  bool Admit(double time_ps) {
+    ++all_;
+    const char* const why = std::isnan(time_ps)    ? "not a number"
+                            : time_ps < 0          ? "negative"
+                            : time_ps == 0         ? "zero"
+                            : time_ps > kMaxTimePs ? "over 106 days"
+                                                   : nullptr;
+    if (why != nullptr) ++reasons_[why];
+    return why == nullptr;
+  }
+
+  // "b.json: 3 of 20 times left out (negative: 2, zero: 1)".
+  void AddNote(const std::string& path, std::vector<std::string>* notes) const {
+    uint64_t sum = 0;
+    for (const auto& [why, count] : reasons_) sum += count;
+    if (sum == 0) return;
+    notes->push_back(absl::StrCat(path, ": ", sum, " of ", all_, " times left out (",
+                                  absl::StrJoin(reasons_, ", ", absl::PairFormatter(": ")), ")"));
+  }
+
+ private:
+  uint64_t all_ = 0;
+  std::map<std::string, uint64_t> reasons_;
 };
 
 // Google Benchmark's: one file is one process, its repetitions are the samples.
@@ -130,21 +163,23 @@ absl::StatusOr<Measurements> FromBenchmark(const std::string& path, const Json& 
     AddContext(*context, {"host_name", "mhz_per_cpu", "cpu_scaling_enabled"}, &out.labels);
   }
   SeriesByName series_of(&out);
+  LeftOutTimes left_out;
   uint64_t aggregates = 0;
   const Json& benchmarks = document.at("benchmarks");
   for (size_t i = 0; i < benchmarks.size(); ++i) {
     ASSIGN_OR_RETURN(const BenchmarkRow row, ReadBenchmark(path, i, benchmarks[i], time_name));
     if (!row.time_ps.has_value() && row.failure.empty()) ++aggregates;
-    const bool counts = row.time_ps.has_value() && std::isfinite(*row.time_ps);
-    if ((!counts && row.failure.empty()) || !filters.WantsFunction(row.name)) continue;
+    const bool timed = row.time_ps.has_value();
+    if ((!timed && row.failure.empty()) || !filters.WantsFunction(row.name)) continue;
     const auto variant_id = filters.id.Capture(row.name);
     if (options.by_variant && !variant_id.has_value()) continue;
     Series& series =
         series_of.At(options.by_variant ? *variant_id : row.name,
                      {.function = row.name, .variant_id = variant_id, .metric = time_name});
     if (!row.failure.empty()) series.failure = row.failure;
-    if (counts && *row.time_ps > 0) series.samples.push_back({*row.time_ps, 0});
+    if (timed && left_out.Admit(*row.time_ps)) series.samples.push_back({*row.time_ps, 0});
   }
+  left_out.AddNote(path, &out.notes);
   if (benchmarks.empty()) {
     return FailedPrecondition(
         path, ": holds no benchmark; did --benchmark_filter leave any, and did the program end?");
@@ -222,6 +257,7 @@ void ReadRows(const Json& document, uint32_t capture, Report* report) {
     function.device = device;
     function.function = TextIn(row, "function");
     function.runs = static_cast<uint64_t>(std::max<int64_t>(0, WholeOf(row, "runs").value_or(0)));
+    function.is_range = !TextOf(row, "plane").has_value() && !WholeOf(row, "ordinal").has_value();
     if (TextOf(row, "status") == "runs_uncertain") function.status = RowStatus::kRunsUncertain;
   });
   const Json* options = Find(document, "options");
@@ -485,7 +521,12 @@ absl::StatusOr<Measurements> FromTuning(const std::string& path, const Json& doc
     if (!value.empty()) out.facts.push_back({fact, std::move(value)});
   }
   const std::string clock = ClockOf(*rounds);
+  const auto of_variant = [&clock](const std::string& id) {
+    return Series{.function = id, .variant_id = id, .metric = "tuned", .clock = clock};
+  };
   SeriesByName series_of(&out);
+  LeftOutTimes left_out;
+  std::map<std::string, std::string> failures;  // the first of each variant
   for (const Json& round : *rounds) {
     const Json* samples = ListIn(round, "samples");
     if (samples == nullptr) return bad;
@@ -494,11 +535,23 @@ absl::StatusOr<Measurements> FromTuning(const std::string& path, const Json& doc
       const std::string id = TextIn(sample, "id");
       if (id.empty() || !sample.contains("t_ps")) return bad;
       const Json& time_ps = sample.at("t_ps");
-      if (TextOf(sample, "status") != "ok" || !time_ps.is_number_integer()) continue;
-      if (!filters.WantsFunction(id) || time_ps.get<double>() <= 0) continue;
-      series_of.At(id, {.function = id, .variant_id = id, .metric = "tuned", .clock = clock})
-          .samples.push_back({time_ps.get<double>(), 0});
+      const std::string status = TextIn(sample, "status");
+      if (!filters.WantsFunction(id)) continue;
+      if (status != "ok") {
+        failures.try_emplace(id, status);
+        continue;
+      }
+      if (!time_ps.is_number_integer()) return bad;
+      Series& series = series_of.At(id, of_variant(id));
+      const auto time = time_ps.get<double>();
+      if (left_out.Admit(time)) series.samples.push_back({time, 0});
     }
+  }
+  left_out.AddNote(path, &out.notes);
+  // A variant that works has failed in passing.
+  for (const auto& [id, status] : failures) {
+    Series& series = series_of.At(id, of_variant(id));
+    if (series.samples.empty()) series.failure = status;
   }
   if (rounds->empty() || (out.series.empty() && options.report.function.empty())) {
     return FailedPrecondition(path, ": a tuning session in which nothing was timed");

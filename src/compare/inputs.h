@@ -48,10 +48,17 @@ bool SameCapture(const Measurements& a, const Measurements& b);
 void AddRows(const Report& report, const Filters& filters, const MeasureOptions& options,
              Measurements* out);
 
-// A function over all devices: of each run the slowest device. The k-th run on each device is one
-// run, where the devices have equally many and runs overlap; else the function has no samples, and
-// a note says so. A function on one device stays as it is.
-std::vector<Series> SlowestDevice(std::span<const Series> series, std::vector<std::string>* notes);
+// A function over all devices of its capture: the time of a run is that of its slowest device.
+//
+//   GPU:0   |--run 0--|   |--run 1--|       |--run 2--|
+//   GPU:1   |-run 0-|     |---run 1---|     left out       run 2 does not count
+//
+// The k-th run on each device is one run if all devices have equally many runs and those that count
+// overlap. A run that is left out on one device is left out. Otherwise the function has no samples
+// and an `obstacle`. So has a function that ran on other devices than most functions of the
+// capture: times of other sets of devices are not comparable. If one device ran everything, series
+// stay as they are.
+std::vector<Series> SlowestDevice(std::span<const Series> series);
 
 // Option facts: what the times of a capture were made with, and whether an input can follow the
 // options of this command.

@@ -160,6 +160,8 @@ absl::StatusOr<MeasurementSet> ReadMeasurements(std::span<const std::string> pat
                                                 const MeasureOptions& options) {
   MeasurementSet set;
   for (const std::string& path : paths) {
+    if (options.stopped && options.stopped())
+      return absl::CancelledError("reading was interrupted");
     ASSIGN_OR_RETURN(std::vector<Measurements> captures, compare::ReadOne(path, options));
     for (Measurements& capture : captures) {
       const auto twin = std::ranges::find_if(set.captures, [&](const Measurements& earlier) {

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -26,6 +29,10 @@ using stats::StudentQuantile;
 constexpr size_t kLeastRounds = 4;
 constexpr double kPower = 0.8;
 constexpr double kMostNeeded = 1e6;
+// Larger ties are not proved: every pair of a tie is tested.
+constexpr size_t kMaxTied = 500;
+// Rivals may beat each other in a circle, where each pair has other units in common.
+constexpr int kMaxLeaderSteps = 16;
 
 // A variant against the leader.
 struct Rival {
@@ -37,6 +44,8 @@ struct Rival {
   bool slower() const { return enough && lo() > 0; }
 };
 
+using RowById = std::unordered_map<std::string_view, VariantRow*>;
+
 struct Chooser {
   const Units& units;
   const PickOptions& options;
@@ -46,31 +55,36 @@ struct Chooser {
     std::string leader = Leader();
     std::vector<Rival> rivals = Against(leader);
     choice->claim = ClaimOf(leader, rivals, &choice->tied);
-    if (!choice->doubts.empty() && ExitCode(choice->claim) == 0) {
+    if (!choice->doubts.empty()) {
       choice->claim = Claim::kUndecided;
       choice->tied.clear();
     }
-    choice->pick = leader;
+    choice->leader = leader;
     if (choice->claim == Claim::kTie) {
-      choice->pick = choice->tied.front();
-      rivals = Against(choice->pick);
+      choice->leader = choice->tied.front();
+      rivals = Against(choice->leader);
     }
+    choice->pick = choice->leader;
     Evidence(rivals, choice);
-    for (const Rival& rival : rivals) Fill(rival, choice);
+    Fill(rivals, choice);
   }
 
   // The smallest centre, unless a rival is faster in the units that both share.
   std::string Leader() const {
-    const auto centre = [this](const std::string& id) {
-      return units.CentreOf(units.Present(id)).value;
+    const auto smallest = [this](const auto& value_of) {
+      std::vector<double> values;
+      for (const std::string& id : ids) values.push_back(value_of(id));
+      return std::pair(ids[static_cast<size_t>(std::ranges::min_element(values) - values.begin())],
+                       std::ranges::min(values));
     };
-    std::string leader = *std::ranges::min_element(ids, {}, centre);
-    for (size_t step = 0; step < ids.size(); ++step) {
-      const auto behind = [&](const std::string& id) {
+    std::string leader = smallest([this](const std::string& id) {
+                           return units.CentreOf(units.Present(id)).value;
+                         }).first;
+    for (int step = 0; step < kMaxLeaderSteps; ++step) {
+      const auto [fastest, behind] = smallest([&](const std::string& id) {
         return id == leader ? 0 : DifferenceOf(units, leader, id, options.drift_std).estimate;
-      };
-      const std::string fastest = *std::ranges::min_element(ids, {}, behind);
-      if (!(behind(fastest) < 0)) break;
+      });
+      if (!(behind < 0)) break;
       leader = fastest;
     }
     return leader;
@@ -116,6 +130,7 @@ struct Chooser {
   }
 
   bool AllWithinDelta(const std::vector<std::string>& open) const {
+    if (open.size() > kMaxTied) return false;
     for (size_t i = 0; i < open.size(); ++i) {
       for (size_t j = i + 1; j < open.size(); ++j) {
         const Difference d = DifferenceOf(units, open[i], open[j], options.drift_std);
@@ -151,15 +166,19 @@ struct Chooser {
     if (needed < kMostNeeded) choice->needed = static_cast<uint64_t>(std::ceil(needed));
   }
 
-  void Fill(const Rival& rival, PickResult* choice) const {
-    const auto row = std::ranges::find(choice->variants, rival.id, &VariantRow::id);
-    row->ratio = std::exp(rival.difference.estimate);
-    const bool is_tied = std::ranges::count(choice->tied, rival.id) > 0;
+  void Fill(const std::vector<Rival>& rivals, PickResult* choice) const {
+    const std::set<std::string_view> tied(choice->tied.begin(), choice->tied.end());
+    RowById rows;
+    for (VariantRow& row : choice->variants) rows[row.id] = &row;
     const auto slower = VerdictName(FunctionVerdict::kSlower, options.objective);
-    row->status = is_tied ? "tied" : rival.slower() ? slower : "open";
-    if (!std::isfinite(rival.half) || rival.difference.df <= 0) return;
-    row->lo = std::exp(rival.lo());
-    row->hi = std::exp(rival.difference.estimate + rival.half);
+    for (const Rival& rival : rivals) {
+      VariantRow* const row = rows.at(rival.id);
+      row->ratio = std::exp(rival.difference.estimate);
+      row->status = tied.contains(rival.id) ? "tied" : rival.slower() ? slower : "open";
+      if (!std::isfinite(rival.half) || rival.difference.df <= 0) continue;
+      row->lo = std::exp(rival.lo());
+      row->hi = std::exp(rival.difference.estimate + rival.half);
+    }
   }
 };
 
@@ -198,46 +217,187 @@ absl::Status CheckOptions(const PickOptions& options) {
   return absl::OkStatus();
 }
 
-// Why no claim is made, whatever the numbers say: of energies only.
-void AddDoubt(const Measurements& capture, const Series& series, PickResult* choice) {
-  if (choice->options.objective != Objective::kEnergy) return;
-  const bool unknown = !series.failure.empty();
-  if (!unknown && series.doubt.empty()) return;
-  choice->doubts.push_back(absl::StrCat(
-      capture.source, ": ",
-      unknown ? absl::StrCat("the energy of variant ", *series.variant_id, " is unknown: ") : "",
-      unknown ? series.failure : series.doubt));
-  const auto earlier = std::prev(choice->doubts.end());
-  if (std::find(choice->doubts.begin(), earlier, *earlier) != earlier) choice->doubts.pop_back();
-}
+// The series of each variant, over all captures. `samples` may be in some of them only.
+struct Seen {
+  VariantRow row;
+  std::vector<std::pair<const Measurements*, const Series*>> series;
+};
+using SeenVariants = std::map<std::string, Seen, NaturalLess>;
 
-// One row a variant, seen or expected, before it is judged.
-void ListVariants(std::span<const Measurements> captures, PickResult* choice) {
-  std::map<std::string, VariantRow, NaturalLess> rows;
-  for (const KnownVariant& known : choice->options.known) {
-    rows[known.id].id = known.id;
-    rows[known.id].params = known.params;
+SeenVariants CollectVariants(std::span<const Measurements> captures,
+                             std::span<const KnownVariant> known) {
+  SeenVariants variants;
+  for (const KnownVariant& each : known) {
+    variants[each.id].row.id = each.id;
+    variants[each.id].row.params = each.params;
   }
   for (const Measurements& capture : captures) {
     for (const Series& series : capture.series) {
       if (!series.variant_id.has_value()) continue;
-      VariantRow& row = rows[*series.variant_id];
-      row.id = *series.variant_id;
-      row.function = series.function;
-      row.samples += series.samples.size();
-      row.left_out += series.left_out.size();
-      row.uncertain |= series.uncertain;
-      AddDoubt(capture, series, choice);
-      if (series.samples.empty() || !choice->metric.empty()) continue;
-      choice->metric = series.metric;
-      choice->clock = series.clock;
+      Seen& seen = variants[*series.variant_id];
+      seen.row.id = *series.variant_id;
+      seen.row.function = series.function;
+      seen.row.samples += series.samples.size();
+      seen.row.left_out += series.left_out.size();
+      seen.row.uncertain |= series.uncertain;
+      seen.series.emplace_back(&capture, &series);
     }
   }
-  for (auto& [ignored, row] : rows) {
-    const bool unknown = row.samples == 0 && choice->options.objective == Objective::kEnergy &&
-                         !row.function.empty();
-    row.status = unknown ? "unknown" : row.samples == 0 ? "no_samples" : "open";
-    choice->variants.push_back(std::move(row));
+  return variants;
+}
+
+// "variants 1, 2 and 5 more".
+std::string ListIds(const std::vector<std::string>& ids) {
+  constexpr size_t kMaxShown = 5;
+  const size_t shown = std::min(ids.size(), kMaxShown);
+  return absl::StrCat(ids.size() == 1 ? "variant " : "variants ",
+                      absl::StrJoin(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(shown), ", "),
+                      shown < ids.size() ? absl::StrCat(" and ", ids.size() - shown, " more") : "");
+}
+
+// Doubts are reasons for no claim, whatever the numbers show; variants with one reason are listed
+// together. What does not stop a claim is a note.
+class Doubts {
+ public:
+  explicit Doubts(Objective objective) : of_energy_(objective == Objective::kEnergy) {}
+
+  // Sets the row's status.
+  void Examine(Seen* seen) {
+    VariantRow& row = seen->row;
+    row.status = row.samples > 0 ? "open" : "no_samples";
+    if (seen->series.empty()) return;  // known, and not in the captures
+    bool failed = false;
+    for (const auto& [capture, series] : seen->series) {
+      failed |= !series->failure.empty();
+      const std::string& why = !series->failure.empty() ? series->failure : series->obstacle;
+      if (row.reason.empty()) row.reason = why;
+      if (of_energy_) {
+        AddOfEnergy(*capture, *series);
+      } else if (!series->obstacle.empty() && row.samples == 0) {
+        Add(absl::StrCat(capture->source, ": "), series->obstacle, row.id);
+      } else if (!series->obstacle.empty()) {
+        notes_.push_back(absl::StrCat(capture->source, ": variant ", row.id,
+                                      " does not count here: ", series->obstacle));
+      }
+    }
+    if (row.samples > 0) {
+      row.reason.clear();
+      if (row.uncertain) Add("", "the split into runs is uncertain", row.id);
+      return;
+    }
+    row.status = of_energy_ ? "unknown" : failed ? "failed" : "not_judged";
+    if (failed || of_energy_ || !row.reason.empty()) return;
+    row.reason = "no run of it counts";
+    Add("", row.reason, row.id);
+  }
+
+  void MoveTo(PickResult* choice) {
+    constexpr size_t kMaxShown = 10;
+    for (const auto& [source, reason] : order_) {
+      if (choice->doubts.size() == kMaxShown) {
+        choice->doubts.push_back(
+            absl::StrCat(order_.size() - kMaxShown, " more reasons, see the variants in JSON"));
+        break;
+      }
+      const std::vector<std::string>& ids = ids_.at({source, reason});
+      choice->doubts.push_back(
+          absl::StrCat(source, ids.empty() ? "" : ListIds(ids) + ": ", reason));
+    }
+    for (std::string& note : notes_) choice->notes.push_back(std::move(note));
+  }
+
+ private:
+  using Key = std::pair<std::string, std::string>;  // source, reason
+
+  void Add(std::string source, std::string reason, const std::string& id) {
+    const auto [at, is_new] = ids_.try_emplace({std::move(source), std::move(reason)});
+    if (is_new) order_.push_back(at->first);
+    if (!id.empty()) at->second.push_back(id);
+  }
+
+  void AddOfEnergy(const Measurements& capture, const Series& series) {
+    const std::string source = absl::StrCat(capture.source, ": ");
+    if (!series.failure.empty()) {
+      Add(source,
+          absl::StrCat("the energy of variant ", *series.variant_id,
+                       " is unknown: ", series.failure),
+          "");
+    } else if (!series.doubt.empty()) {
+      Add(source, series.doubt, "");
+    }
+  }
+
+  const bool of_energy_;
+  std::map<Key, std::vector<std::string>> ids_;
+  std::vector<Key> order_;
+  std::vector<std::string> notes_;
+};
+
+// One row a variant, seen or expected, before it is judged.
+void ListVariants(SeenVariants* variants, PickResult* choice) {
+  Doubts doubts(choice->options.objective);
+  for (auto& [id, seen] : *variants) {
+    doubts.Examine(&seen);
+    choice->variants.push_back(seen.row);
+    for (const auto& [capture, series] : seen.series) {
+      if (series->samples.empty() || !choice->metric.empty()) continue;
+      choice->metric = series->metric;
+      choice->clock = series->clock;
+    }
+  }
+  doubts.MoveTo(choice);
+}
+
+// A variant's typical time on each device alone, in logs: the mean over captures.
+std::map<std::string, double> LogsByDevice(const Seen& seen) {
+  std::map<std::string, std::pair<double, double>> sums;  // with their counts
+  for (const auto& [capture, series] : seen.series) {
+    for (const DeviceTime& time : series->by_device) {
+      sums[time.device].first += std::log(time.typical);
+      sums[time.device].second += 1;
+    }
+  }
+  std::map<std::string, double> logs;
+  for (const auto& [device, sum] : sums) logs[device] = sum.first / sum.second;
+  return logs;
+}
+
+// A leader that is slower than another variant on every device alone is no pick. Ties and picks
+// claim no more than delta, so that less is no contradiction. Fills what each device alone shows.
+void CheckByDevice(const SeenVariants& variants, PickResult* choice) {
+  std::map<std::string, DeviceLeader> fastest;
+  std::map<std::string, double> of_leader;
+  if (!choice->leader.empty()) of_leader = LogsByDevice(variants.at(choice->leader));
+  const bool within_delta = choice->claim == Claim::kTie || choice->claim == Claim::kPick;
+  const double margin = within_delta ? std::log1p(choice->options.delta) : 0;
+  std::string faster_everywhere;
+  for (const auto& [id, seen] : variants) {
+    size_t shared = 0, slower = 0;
+    for (const auto& [device, log_time] : LogsByDevice(seen)) {
+      DeviceLeader& best = fastest.try_emplace(device, DeviceLeader{device, "", 0}).first->second;
+      const double typical = std::exp(log_time);
+      if (best.variant_id.empty() || typical < best.typical) best = {device, id, typical};
+      const auto own = of_leader.find(device);
+      if (own == of_leader.end()) continue;
+      ++shared;
+      if (own->second > log_time + margin) ++slower;
+    }
+    if (shared > 0 && slower == shared && faster_everywhere.empty()) faster_everywhere = id;
+  }
+  if (!faster_everywhere.empty()) {
+    choice->doubts.push_back(absl::StrCat("variant ", choice->leader, " is slower than variant ",
+                                          faster_everywhere, " on every device alone"));
+  }
+  const bool not_judged = std::ranges::any_of(choice->variants, [](const VariantRow& row) {
+    return row.status == "not_judged" || row.status == "unknown";
+  });
+  if (!faster_everywhere.empty() || not_judged) {
+    choice->claim = Claim::kUndecided;
+    choice->tied.clear();
+    choice->pick.clear();
+    choice->regret.reset();
+    if (not_judged) choice->needed.reset();
+    for (auto& [device, leader] : fastest) choice->fastest_by_device.push_back(leader);
   }
 }
 
@@ -277,14 +437,10 @@ double MeanStated(const std::vector<stats::Centre>& within) {
   return count > 0 ? sum / count : 0;
 }
 
-void DescribeValues(std::span<const Measurements> captures, const Units& units, double alpha,
-                    VariantRow* row) {
+void DescribeValues(const Seen& seen, const Units& units, double alpha, VariantRow* row) {
   std::vector<double> values;
-  for (const Measurements& capture : captures) {
-    for (const Series& series : capture.series) {
-      if (series.variant_id != row->id) continue;
-      for (const Sampled& sample : series.samples) values.push_back(sample.value);
-    }
+  for (const auto& [capture, series] : seen.series) {
+    for (const Sampled& sample : series->samples) values.push_back(sample.value);
   }
   std::sort(values.begin(), values.end());
   if (!units.stated) row->p95 = stats::InterpolatedQuantileFromBelow(values, 0.95);
@@ -309,7 +465,7 @@ void DescribeValues(std::span<const Measurements> captures, const Units& units, 
 void NotePulledIn(std::span<const Measurements> captures, const std::vector<std::string>& ids,
                   PickResult* choice) {
   const size_t wild = compare::WildRuns(captures);
-  if (wild == 0) return;
+  if (wild == 0 || !choice->doubts.empty()) return;
   PickResult in_full = *choice;
   in_full.tied.clear();
   const Units units = compare::MakeUnits(captures, /*robust=*/false);
@@ -338,7 +494,8 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
                               "give --trim here");
   }
   RETURN_IF_ERROR(CheckAlike(captures));
-  ListVariants(captures, &choice);
+  SeenVariants variants = CollectVariants(captures, options.known);
+  ListVariants(&variants, &choice);
   RETURN_IF_ERROR(CheckKnown(&choice));
   if (choice.variants.empty()) {
     return FailedPrecondition(
@@ -349,15 +506,22 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
   const Units units = compare::MakeUnits(captures);
   choice.in_rounds = units.in_rounds;
   if (units.log_time.empty()) {
-    choice.claim = Claim::kAllFailed;
+    // Runs that exist and cannot be judged are no failure.
+    const bool ran = std::ranges::any_of(captures, [](const Measurements& capture) {
+      return std::ranges::any_of(capture.series,
+                                 [](const Series& series) { return !series.obstacle.empty(); });
+    });
+    choice.claim = ran ? Claim::kUndecided : Claim::kAllFailed;
+    if (ran) CheckByDevice(variants, &choice);
     return choice;
   }
   for (VariantRow& row : choice.variants) {
-    if (row.samples > 0) DescribeValues(captures, units, options.alpha, &row);
+    if (row.samples > 0) DescribeValues(variants.at(row.id), units, options.alpha, &row);
   }
   std::vector<std::string> ids;
   for (const auto& [id, log_times] : units.log_time) ids.push_back(id);
   Chooser{units, options, ids}.Choose(&choice);
+  CheckByDevice(variants, &choice);
   NotePulledIn(captures, ids, &choice);
   const bool too_little = choice.claim == Claim::kTooLittleData;
   const bool open = too_little || choice.claim == Claim::kUndecided;
@@ -367,7 +531,7 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
   }
   for (VariantRow& row : choice.variants) {
     if (const auto found = p_best.find(row.id); found != p_best.end()) row.p_best = found->second;
-    if (row.id != choice.pick) continue;
+    if (row.id != choice.leader) continue;
     row.ratio = row.lo = row.hi = 1;
     row.status = choice.claim == Claim::kTie ? "tied" : open ? "leads" : "picked";
   }

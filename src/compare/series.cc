@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compare/inputs.h"
+#include "stats/order_statistics.h"
 
 namespace xplane_time::compare {
 namespace {
@@ -94,8 +95,10 @@ void FillSamples(const Rows& rows, Metric metric, const ReportOptions& options, 
       leave_out(row->start_ps, "suspect");
     } else if (row->run < options.skip_runs) {
       leave_out(row->start_ps, "warm-up");
-    } else if (time_ps <= 0) {  // a time of 0 has no ratio
-      leave_out(row->start_ps, "without ops");
+    } else if (time_ps < 0) {
+      leave_out(row->start_ps, "negative");
+    } else if (time_ps == 0) {  // a time of 0 has no ratio
+      leave_out(row->start_ps, TimeOf(*row, metric).has_value() ? "zero" : "without ops");
     } else {
       samples.push_back({static_cast<double>(time_ps), row->start_ps});
       times.push_back(time_ps);
@@ -191,75 +194,171 @@ std::vector<KernelTime> KernelsOf(const Report& report, const Filters& filters) 
   return kernels;
 }
 
-bool Overlap(const std::vector<const Series*>& devices, size_t run) {
+// A run of a series, whether it counts or not.
+struct Run {
+  int64_t start_ps;
+  const Sampled* sample;  // null: left out
+};
+
+std::vector<Run> FindRuns(const Series& series) {
+  std::vector<Run> runs;
+  for (const Sampled& sample : series.samples) runs.push_back({sample.start_ps, &sample});
+  for (const int64_t start_ps : series.left_out) runs.push_back({start_ps, nullptr});
+  std::ranges::stable_sort(runs, {}, &Run::start_ps);
+  return runs;
+}
+
+using DeviceRuns = std::vector<std::vector<Run>>;  // by device
+
+bool Counts(const DeviceRuns& devices, size_t run) {
+  return std::ranges::all_of(devices, [run](const auto& runs) { return runs[run].sample; });
+}
+
+bool Overlap(const DeviceRuns& devices, size_t run) {
   double latest_start = -1e300, first_end = 1e300;
-  for (const Series* device : devices) {
-    const Sampled& sample = device->samples[run];
-    const double start = static_cast<double>(sample.start_ps);
+  for (const std::vector<Run>& runs : devices) {
+    const double start = static_cast<double>(runs[run].start_ps);
     latest_start = std::max(latest_start, start);
-    first_end = std::min(first_end, start + sample.value);
+    first_end = std::min(first_end, start + runs[run].sample->value);
   }
   return latest_start <= first_end;
 }
 
-bool RunsMatch(const std::vector<const Series*>& devices) {
-  const size_t runs = devices[0]->samples.size();
-  for (const Series* device : devices) {
-    if (device->samples.size() != runs || !device->left_out.empty()) return false;
-    if (device->metric != devices[0]->metric || device->clock != devices[0]->clock) return false;
-  }
-  for (size_t run = 0; run < runs; ++run) {
-    if (!Overlap(devices, run)) return false;
-  }
-  return true;
+std::string ListDevices(const std::vector<std::string>& devices) {
+  constexpr size_t kMaxShown = 3;
+  const size_t shown = std::min(devices.size(), kMaxShown);
+  const std::string text =
+      absl::StrJoin(devices.begin(), devices.begin() + static_cast<ptrdiff_t>(shown), ", ");
+  const size_t more = devices.size() - shown;
+  return more == 0 ? text : absl::StrCat(text, " and ", more, " more");
 }
 
-Series Combined(const std::vector<const Series*>& devices) {
+// Why the runs of a function on several devices are not the same runs; empty: they are.
+std::string FindMismatch(const std::vector<const Series*>& devices, const DeviceRuns& runs) {
+  for (size_t i = 1; i < devices.size(); ++i) {
+    const Series &first = *devices[0], &other = *devices[i];
+    if (runs[i].size() != runs[0].size()) {
+      return absl::StrCat(runs[0].size(), " on ", first.device, ", ", runs[i].size(), " on ",
+                          other.device);
+    }
+    if (other.metric != first.metric || other.clock != first.clock) {
+      return absl::StrCat("the metric and clock are ", first.metric, " and ", first.clock, " on ",
+                          first.device, ", ", other.metric, " and ", other.clock, " on ",
+                          other.device);
+    }
+  }
+  for (size_t run = 0; run < runs[0].size(); ++run) {
+    if (Counts(runs, run) && !Overlap(runs, run)) {
+      return absl::StrCat("run ", run + 1, " of ", runs[0].size(),
+                          " is not at the same time on all of them");
+    }
+  }
+  return "";
+}
+
+Series Combine(const std::vector<const Series*>& devices) {
   Series out = *devices[0];
   out.device = absl::StrCat("slowest of ", devices.size());
+  out.samples.clear();
+  out.left_out.clear();
+  DeviceRuns runs;
   for (const Series* device : devices) {
     out.uncertain |= device->uncertain;
-    for (size_t run = 0; run < out.samples.size(); ++run) {
-      if (device->samples[run].value > out.samples[run].value) {
-        out.samples[run] = device->samples[run];
-      }
+    runs.push_back(FindRuns(*device));
+  }
+  if (const std::string mismatch = FindMismatch(devices, runs); !mismatch.empty()) {
+    out.obstacle =
+        absl::StrCat("its runs on ", devices.size(), " devices do not match: ", mismatch);
+    return out;
+  }
+  const auto value = [](const Sampled* sample) { return sample->value; };
+  for (size_t run = 0; run < runs[0].size(); ++run) {
+    if (!Counts(runs, run)) {
+      out.left_out.push_back(runs[0][run].start_ps);
+      continue;
     }
+    std::vector<const Sampled*> samples;
+    for (const std::vector<Run>& device : runs) samples.push_back(device[run].sample);
+    out.samples.push_back(**std::ranges::max_element(samples, {}, value));
   }
   return out;
 }
 
+std::vector<std::string> DeviceNames(const std::vector<const Series*>& devices) {
+  std::vector<std::string> names;
+  for (const Series* series : devices) names.push_back(series->device);
+  std::ranges::sort(names);
+  return names;
+}
+
+std::vector<DeviceTime> TimesByDevice(const std::vector<const Series*>& devices) {
+  std::vector<DeviceTime> times;
+  for (const Series* series : devices) {
+    if (series->samples.empty()) continue;
+    std::vector<double> values;
+    for (const Sampled& sample : series->samples) values.push_back(sample.value);
+    times.push_back({series->device, stats::Median(values)});
+  }
+  std::ranges::sort(times, {}, &DeviceTime::device);
+  return times;
+}
+
 }  // namespace
 
-std::vector<Series> SlowestDevice(std::span<const Series> series, std::vector<std::string>* notes) {
+std::vector<Series> SlowestDevice(std::span<const Series> series) {
   // By function, variant and program.
   std::map<std::tuple<std::string, std::string, uint32_t>, std::vector<const Series*>> functions;
   for (const Series& one : series) {
     const std::string variant = one.variant_id.value_or("");
     functions[{variant.empty() ? one.function : "", variant, one.program}].push_back(&one);
   }
+  // The devices that most functions ran on; of several, the larger set.
+  std::map<std::vector<std::string>, size_t> uses;
+  for (const auto& [key, devices] : functions) ++uses[DeviceNames(devices)];
+  const auto usual = std::ranges::max_element(
+      uses, {}, [](const auto& each) { return std::pair(each.second, each.first.size()); });
+  if (uses.size() == 1 && usual->first.size() == 1) return {series.begin(), series.end()};
   std::vector<Series> out;
   for (const auto& [key, devices] : functions) {
-    if (devices.size() == 1) {
-      out.push_back(*devices[0]);
-    } else if (RunsMatch(devices)) {
-      out.push_back(Combined(devices));
-    } else {
-      Series& none = out.emplace_back(*devices[0]);
-      none.device = absl::StrCat("slowest of ", devices.size());
-      none.samples.clear();
-      notes->push_back(absl::StrCat(none.function, ": the runs on ", devices.size(),
-                                    " devices do not match; choose one with --device"));
-    }
+    Series& one = out.emplace_back(devices.size() == 1 ? *devices[0] : Combine(devices));
+    one.by_device = TimesByDevice(devices);
+    const std::vector<std::string> names = DeviceNames(devices);
+    if (names == usual->first) continue;
+    one.obstacle =
+        absl::StrCat("it ran on ", ListDevices(names),
+                     uses.size() == 2 ? ", and the others ran on " : ", and most others ran on ",
+                     ListDevices(usual->first));
+    one.samples.clear();
   }
   return out;
 }
+
+namespace {
+
+// Variants that the host launched, with no execution in the trace: they cannot be judged.
+void AddLostVariants(const Report& report, const Filters& filters, std::vector<Series>* series) {
+  std::set<std::string> seen;
+  for (const Series& one : *series) seen.insert(one.variant_id.value_or(""));
+  for (const FunctionRow& row : report.functions) {
+    if (!row.is_range || !filters.WantsFunction(row.function)) continue;
+    const auto variant_id = filters.id.Capture(row.function);
+    if (!variant_id.has_value() || !seen.insert(*variant_id).second) continue;
+    Series& lost = series->emplace_back();
+    lost.function = row.function;
+    lost.variant_id = variant_id;
+    lost.obstacle = "the host ran it, and the trace has no execution of it";
+  }
+}
+
+}  // namespace
 
 void AddRows(const Report& report, const Filters& filters, const MeasureOptions& options,
              Measurements* out) {
   std::vector<std::string> notes;
   out->series = SeriesOf(report, filters, options, &notes);
   out->kernels = KernelsOf(report, filters);
-  if (options.slowest_device) out->series = SlowestDevice(out->series, &notes);
+  if (options.slowest_device) out->series = SlowestDevice(out->series);
+  if (options.by_variant) AddLostVariants(report, filters, &out->series);
   for (const std::string& note : notes) {
     out->notes.push_back(absl::StrCat(out->source, ": ", note));
   }

@@ -382,9 +382,15 @@ absl::StatusOr<DiffCapture> ReadCapture(const std::string& path, const DiffOptio
   return capture;
 }
 
+absl::Status CheckStopped(const DiffOptions& options) {
+  if (options.stopped && options.stopped()) return absl::CancelledError("diff was interrupted");
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Captures> ReadSide(std::span<const std::string> paths, const DiffOptions& options) {
   Captures captures;
   for (const std::string& path : paths) {
+    RETURN_IF_ERROR(CheckStopped(options));
     ASSIGN_OR_RETURN(captures.emplace_back(), ReadCapture(path, options));
   }
   return captures;
@@ -426,6 +432,7 @@ absl::StatusOr<DiffReport> FindDiff(std::span<const std::string> base,
   }
   ASSIGN_OR_RETURN(insight::Captures of_base, insight::ReadSide(base, options));
   ASSIGN_OR_RETURN(insight::Captures of_head, insight::ReadSide(head, options));
+  RETURN_IF_ERROR(insight::CheckStopped(options));
   return insight::DiffOf(std::move(of_base), std::move(of_head), options);
 }
 

@@ -1,5 +1,7 @@
 // What compare found.
+#include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,10 +19,7 @@ bool OfEnergy(const Comparison& comparison) {
   return comparison.options.objective == Objective::kEnergy;
 }
 
-// "slowdown", "a slowdown"; of energy "increase", "an increase".
-const char* Rise(const Comparison& comparison) {
-  return OfEnergy(comparison) ? "increase" : "slowdown";
-}
+// After "a": " slowdown"; of energy "n increase".
 const char* RiseAfterA(const Comparison& comparison) {
   return OfEnergy(comparison) ? "n increase" : " slowdown";
 }
@@ -32,15 +31,103 @@ const ComparedRow* Worst(const Comparison& comparison, FunctionVerdict verdict) 
   return nullptr;
 }
 
-// Captures a side that every open row would be content with; empty: over 1000.
-std::optional<uint64_t> CapturesNeeded(const Comparison& comparison) {
+// The fewer of both: 12 ends with either of them.
+std::optional<uint64_t> LeastNeeded(const ComparedRow& row) {
+  if (!row.needed.has_value() || !row.needed_for_effect.has_value()) {
+    return row.needed.has_value() ? row.needed : row.needed_for_effect;
+  }
+  return std::min(*row.needed, *row.needed_for_effect);
+}
+
+// Captures a side that give every row with too little data a verdict.
+struct CapturesNeeded {
   uint64_t most = 0;
+  uint64_t rows = 0, unbounded = 0;  // unbounded: over 1000
+};
+
+CapturesNeeded FindNeeded(const Comparison& comparison) {
+  CapturesNeeded needed;
   for (const ComparedRow& row : comparison.rows) {
     if (row.verdict != FunctionVerdict::kTooLittleData || !row.ratio.has_value()) continue;
-    if (!row.needed.has_value()) return std::nullopt;
-    most = std::max(most, *row.needed);
+    ++needed.rows;
+    const std::optional<uint64_t> least = LeastNeeded(row);
+    needed.unbounded += least.has_value() ? 0 : 1;
+    needed.most = std::max(needed.most, least.value_or(0));
   }
-  return most;
+  return needed;
+}
+
+bool IsOpen(const ComparedRow& row) {
+  return row.verdict == FunctionVerdict::kTooLittleData ||
+         row.verdict == FunctionVerdict::kCannotTell;
+}
+
+bool IsBeyond(const ComparedRow& row, const CompareOptions& options) {
+  const double effect = 1 + options.min_effect;
+  return row.ratio.has_value() && (*row.ratio > effect || *row.ratio < 1 / effect);
+}
+
+std::string ChanceText(double p) {
+  constexpr double kLeast = 1e-4;
+  if (p < kLeast) return "<0.0001";
+  const int decimals = 1 - static_cast<int>(std::floor(std::log10(p)));
+  return FormatFixed(p, decimals);
+}
+
+// "p = 0.0027", "p < 0.0001".
+std::string ChanceSentence(double p) {
+  const std::string text = ChanceText(p);
+  return text.front() == '<' ? absl::StrCat("p < ", text.substr(1)) : absl::StrCat("p = ", text);
+}
+
+// As --alpha takes it, rounded up to two digits: "0.28%".
+std::string AlphaText(double p) {
+  const double percent = p * 100;
+  const int decimals = std::max(0, 1 - static_cast<int>(std::floor(std::log10(percent))));
+  const double scale = std::pow(10, decimals);
+  return FormatFixed(std::ceil(percent * scale) / scale, decimals) + "%";
+}
+
+std::string NameOf(const ComparedRow& row) {
+  return row.program > 0 ? absl::StrCat(row.function, " #", row.program + 1) : row.function;
+}
+
+// What would prove the changes that were seen and are not proved, function by function.
+void AddAdvice(const Comparison& comparison, Explanation* out) {
+  constexpr size_t kMaxShown = 3;
+  size_t shown = 0;
+  for (const ComparedRow& row : comparison.rows) {
+    const bool advisable = IsOpen(row) && IsBeyond(row, comparison.options) &&
+                           row.p_value.has_value() && !row.in_doubt && !row.uncertain;
+    if (!advisable || shown == kMaxShown) continue;
+    ++shown;
+    const std::string captures =
+        row.needed_for_effect.has_value()
+            ? absl::StrCat("about ", *row.needed_for_effect, " captures a side")
+        : OfEnergy(comparison) ? std::string("no number of captures alone")
+                               : std::string("only more than 1000 captures a side");
+    const std::string alpha = row.deciding_alpha.has_value()
+                                  ? absl::StrCat("--alpha ", AlphaText(*row.deciding_alpha), " or ")
+                                  : "";
+    out->reasons.push_back(absl::StrCat(Printable(NameOf(row)), ": ", ChangeText(*row.ratio),
+                                        " % is not proved (", ChanceSentence(*row.p_value), "); ",
+                                        alpha, captures, " would prove it."));
+  }
+}
+
+// "both sides are the same file".
+std::string SharedText(const Comparison& comparison) {
+  const uint64_t shared = comparison.shared_captures;
+  const bool all = shared == comparison.base_sources.size();
+  if (!all) {
+    return absl::StrCat(shared, " of ", Counted(comparison.base_sources.size(), "capture"),
+                        " of base ", shared == 1 ? "is" : "are", " in head, too");
+  }
+  const bool files = std::ranges::includes(
+      std::set<std::string>(comparison.head_sources.begin(), comparison.head_sources.end()),
+      std::set<std::string>(comparison.base_sources.begin(), comparison.base_sources.end()));
+  return absl::StrCat("both sides are the same ", files ? (shared == 1 ? "file" : "files")
+                                                        : (shared == 1 ? "capture" : "captures"));
 }
 
 Explanation ExplainSlower(const Comparison& comparison) {
@@ -54,24 +141,38 @@ Explanation ExplainSlower(const Comparison& comparison) {
 
 Explanation ExplainTooLittle(const Comparison& comparison) {
   Explanation out;
+  if (comparison.shared_captures > 0) {
+    out.verdict = absl::StrCat("no verdict: ", SharedText(comparison));
+    out.reasons.push_back(
+        "A capture that is compared with itself shows no change, whatever changed: give other "
+        "captures of base or of head.");
+    return out;
+  }
   const uint64_t base = comparison.base_sources.size(), head = comparison.head_sources.size();
   const uint64_t fewest = std::min(base, head);
-  const std::optional<uint64_t> needed = CapturesNeeded(comparison);
+  const CapturesNeeded needed = FindNeeded(comparison);
   out.verdict = absl::StrCat(
       "no verdict: ",
       base == head ? Counted(base, "capture") + " a side"
-                   : absl::StrCat(Counted(base, "capture"), " of base and ", head, " of head"),
-      !needed.has_value()  // intervals that are stated do not shrink with captures
-          ? OfEnergy(comparison) ? "; more of them alone do not decide"
-                                 : "; more than 1000 a side would decide"
-          : *needed > fewest
-                ? absl::StrCat("; about ", *needed, base == head ? "" : " a side", " would decide")
-                : "");
+                   : absl::StrCat(Counted(base, "capture"), " of base and ", head, " of head"));
+  if (needed.unbounded > 0) {
+    // Intervals that are stated do not shrink with captures.
+    absl::StrAppend(
+        &out.verdict,
+        OfEnergy(comparison) ? "; more of them alone do not decide"
+        : needed.unbounded == needed.rows
+            ? std::string("; more than 1000 a side would decide")
+            : absl::StrCat("; ", needed.unbounded, " of ", Counted(comparison.compared, "function"),
+                           needed.unbounded == 1 ? " needs" : " need", " more than 1000 a side"));
+  } else if (needed.most > fewest) {
+    absl::StrAppend(&out.verdict, "; about ", needed.most, base == head ? "" : " a side",
+                    " would decide");
+  }
   out.reasons.push_back(
       absl::StrCat("In ", comparison.Count(FunctionVerdict::kTooLittleData), " of ",
                    Counted(comparison.compared, "function"), " a", RiseAfterA(comparison), " of ",
                    PercentText(comparison.options.max_mde), " could pass unseen (--max-mde)."));
-  const uint64_t more = needed.value_or(0) > fewest ? *needed - fewest : 0;
+  const uint64_t more = needed.unbounded == 0 && needed.most > fewest ? needed.most - fewest : 0;
   if (base < 2 && head < 2 && !comparison.options.offset_std.has_value()) {
     out.reasons.push_back(absl::StrCat(
         "One capture a side does not show how much processes differ, however many samples it "
@@ -81,11 +182,12 @@ Explanation ExplainTooLittle(const Comparison& comparison) {
   } else if (more > 0) {
     out.reasons.push_back(
         absl::StrCat("Take ", more, " more a side, or allow a larger --max-mde."));
-  } else if (!needed.has_value()) {
+  } else if (needed.unbounded > 0) {
     out.reasons.push_back(
         "Measure with less noise, leave noisy functions out (--exclude), or allow a larger "
         "--max-mde.");
   }
+  AddAdvice(comparison, &out);
   const bool excludes_zero =
       std::any_of(comparison.rows.begin(), comparison.rows.end(), [](const ComparedRow& row) {
         return row.verdict == FunctionVerdict::kTooLittleData &&
@@ -102,38 +204,48 @@ Explanation ExplainTooLittle(const Comparison& comparison) {
 Explanation ExplainCannotTell(const Comparison& comparison) {
   Explanation out;
   uint64_t perhaps = 0, failing = comparison.Count(FunctionVerdict::kFailed), in_doubt = 0;
+  uint64_t uncertain = 0;
   const uint64_t unknown = comparison.Count(FunctionVerdict::kUnknown);
+  const uint64_t not_comparable = comparison.Count(FunctionVerdict::kNotComparable);
   for (const ComparedRow& row : comparison.rows) {
     if (row.verdict != FunctionVerdict::kCannotTell) continue;
     if (row.in_doubt) {
       ++in_doubt;
-      continue;
+    } else if (row.uncertain) {
+      ++uncertain;
+    } else {
+      (row.fails_more ? failing : perhaps) += row.fails_more || *row.ratio > 1 ? 1 : 0;
     }
-    (row.fails_more ? failing : perhaps) += row.fails_more || *row.ratio > 1 ? 1 : 0;
   }
-  if (failing > 0) {
-    out.verdict = absl::StrCat("cannot tell: ", Counted(failing, "function"),
-                               " failed, see the reasons; what the change did to ",
-                               failing == 1 ? "it" : "them", " is unknown");
-  }
-  if (in_doubt + unknown > 0) {
-    out.verdict =
-        absl::StrCat("cannot tell: the energy of ", Counted(in_doubt + unknown, "function"),
-                     " is unknown or in doubt, see the reasons");
-  }
+  const auto add = [&out](uint64_t count, const std::string& text) {
+    if (count == 0) return;
+    if (out.verdict.empty()) {
+      out.verdict = absl::StrCat("cannot tell: ", text);
+    } else {
+      out.reasons.push_back(text + ".");
+    }
+  };
+  add(in_doubt + unknown, absl::StrCat("the energy of ", Counted(in_doubt + unknown, "function"),
+                                       " is unknown or in doubt, see the reasons"));
+  add(failing, absl::StrCat(Counted(failing, "function"),
+                            " failed, see the reasons; what the change did to ",
+                            failing == 1 ? "it" : "them", " is unknown"));
+  add(not_comparable, absl::StrCat(Counted(not_comparable, "function"),
+                                   " ran on both sides, but cannot be compared, see the reasons"));
+  add(uncertain, absl::StrCat("the split into runs is uncertain for ",
+                              Counted(uncertain, "function"), " (marked ?)"));
   if (perhaps == 0) return out;
-  const ComparedRow& worst = *Worst(comparison, FunctionVerdict::kCannotTell);
-  const std::string slower =
+  const ComparedRow& worst = *std::ranges::max_element(comparison.rows, {}, [](const auto& row) {
+    const bool counts = row.verdict == FunctionVerdict::kCannotTell && !row.in_doubt &&
+                        !row.uncertain && !row.fails_more;
+    return counts ? row.ratio.value_or(0) : 0;
+  });
+  add(perhaps,
       absl::StrCat(perhaps, " of ", Counted(comparison.compared, "function"),
                    OfEnergy(comparison) ? " may take more energy" : " may be slower",
-                   ", at worst by ", ChangeText(*worst.ratio), " %, but chance explains it");
-  if (out.verdict.empty()) {
-    out.verdict = absl::StrCat("cannot tell: ", slower);
-  } else {
-    out.reasons.push_back(slower + ".");
-  }
-  out.reasons.push_back(absl::StrCat("More captures a side make it firmer; changes up to ",
-                                     PercentText(comparison.options.min_effect),
+                   ", at worst by ", ChangeText(*worst.ratio), " %, but chance explains it"));
+  AddAdvice(comparison, &out);
+  out.reasons.push_back(absl::StrCat("Changes up to ", PercentText(comparison.options.min_effect),
                                      " do not count (--min-effect)."));
   return out;
 }
@@ -222,26 +334,41 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
     return grid.Number(absl::StrCat(header, " ", unit.name), get,
                        [unit](const std::optional<double>& joules) { return unit.Cell(joules); });
   };
-  grid.Name("function", 20, [](const ComparedRow& row) {
-    return row.program > 0 ? absl::StrCat(row.function, " #", row.program + 1) : row.function;
-  });
+  grid.Name("function", 20, NameOf);
   grid.Name("device", 0, &ComparedRow::device).HideIfSame();
   grid.Text("verdict", [&](const ComparedRow& row) { return VerdictText(comparison, row); });
-  side("base", base).Drop(2);
-  side("head", head).Drop(1);
+  side("base", base).Drop(3);
+  side("head", head).Drop(2);
   grid.Number("change %", &ComparedRow::ratio, ChangeOrDash);
   const auto interval = [](const ComparedRow& row) { return IntervalText(row.lo, row.hi); };
   const bool has_intervals = !grid.Number("interval %", interval).HideIfUnknown().hidden;
+  grid.Number("p",
+              [](const ComparedRow& row) { return row.p_value ? ChanceText(*row.p_value) : "-"; })
+      .HideIfUnknown();
+  const auto needs = [&](const ComparedRow& row) -> std::string {
+    if (!IsOpen(row) || !row.p_value.has_value() || row.in_doubt || row.uncertain) return "-";
+    const std::optional<uint64_t>& captures =
+        IsBeyond(row, comparison.options) ? row.needed_for_effect : row.needed;
+    return captures ? absl::StrCat(*captures) : OfEnergy(comparison) ? "-" : ">1000";
+  };
+  const bool has_needs = !grid.Number("needs", needs).Drop(1).HideIfUnknown().hidden;
   grid.Number("detects %",
               [](const ComparedRow& row) { return row.mde ? ChangeText(1 + *row.mde) : "-"; })
-      .Drop(3)
+      .Drop(4)
       .HideIfUnknown();
   section.grid = std::move(grid).Take();
   if (has_intervals) {
     section.notes.push_back(
         absl::StrCat("interval: with ", PercentText(0.5 + comparison.options.confidence / 2),
-                     " confidence no row has changed less than its lower end says; detects: a ",
-                     Rise(comparison), " of so much would be proved 4 times in 5"));
+                     " confidence no row has changed less than its lower end says; p: of no "
+                     "change, over all rows together; detects: a",
+                     RiseAfterA(comparison), " of so much would be proved 4 times in 5"));
+  }
+  if (has_needs) {
+    section.notes.push_back(
+        absl::StrCat("needs: captures a side that would prove the change that is seen, or if it is "
+                     "within --min-effect, a",
+                     RiseAfterA(comparison), " of ", PercentText(comparison.options.max_mde)));
   }
   NoteUncertain(rows, &section.notes);
   AddReasons(rows, &section);
@@ -289,6 +416,8 @@ void VisitCompared(const ComparedRow& row, Objective objective, FieldSink* sink)
   sink->Interval("ratio_ci", row.lo, row.hi);
   XPLANE_TIME_FIELDS(sink, row.p_value, row.mde, row.spread);
   sink->Field("needed_captures", row.needed);
+  sink->Field("needed_captures_for_effect", row.needed_for_effect);
+  XPLANE_TIME_FIELDS(sink, row.deciding_alpha);
   VisitSide("base", of_energy, row.base, sink);
   VisitSide("head", of_energy, row.head, sink);
   XPLANE_TIME_FIELDS(sink, row.uncertain, KnownText(row.reason));
@@ -310,7 +439,7 @@ void VisitDecision(const Comparison& comparison, FieldSink* sink) {
   XPLANE_TIME_FIELDS(sink, options.min_effect, options.max_mde, options.alpha, options.confidence,
                      options.offset_std, options.paired, options.allow_mismatch);
   sink->EndGroup();
-  XPLANE_TIME_FIELDS(sink, comparison.compared, comparison.largest_mde);
+  XPLANE_TIME_FIELDS(sink, comparison.compared, comparison.largest_mde, comparison.shared_captures);
   sink->BeginGroup("counts", true);
   for (size_t i = 0; i < std::size(kVerdictNames); ++i) {
     const auto verdict = static_cast<FunctionVerdict>(i);
@@ -322,11 +451,14 @@ void VisitDecision(const Comparison& comparison, FieldSink* sink) {
 
 std::string Sentence(const Comparison& comparison, const ComparedRow& row) {
   std::string text(VerdictName(row.verdict, comparison.options.objective));
+  if (row.uncertain) absl::StrAppend(&text, " ?");
   if (row.ratio) absl::StrAppend(&text, ": ", ChangeText(*row.ratio), " %");
   if (row.lo && row.hi) {
     absl::StrAppend(&text, ", interval ", ChangeText(*row.lo), " % to ", ChangeText(*row.hi), " %");
   }
+  if (row.p_value) absl::StrAppend(&text, ", ", ChanceSentence(*row.p_value));
   if (row.mde) absl::StrAppend(&text, "; would detect ", PercentText(*row.mde));
+  if (row.uncertain) absl::StrAppend(&text, "; the split into runs is uncertain");
   if (!row.reason.empty()) absl::StrAppend(&text, ": ", row.reason);
   return text;
 }

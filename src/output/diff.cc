@@ -94,7 +94,16 @@ std::string SameText(const DiffReport& report) {
   return absl::StrCat("both sides are the same ", files ? "file" : "capture", one ? "" : "s");
 }
 
-// "a step: 1.00 ms in base, 1.23 ms in head: +0.23 ms (+23 %), proved".
+// "; 5 rows proved"; empty: none is.
+std::string ProvedRows(const DiffReport& report) {
+  const auto proved = static_cast<uint64_t>(std::ranges::count_if(report.rows, [](const auto& row) {
+    return row.verdict == DiffVerdict::kMore || row.verdict == DiffVerdict::kLess;
+  }));
+  return proved > 0 ? absl::StrCat("; ", Counted(proved, "row"), " proved") : "";
+}
+
+// "a step takes 1.23 ms, in base 1.00 ms: +0.23 ms (+23 %); total not proved (-0.1 ms to +0.6 ms);
+// 5 rows proved".
 std::string Headline(const DiffReport& report, Unit unit) {
   if (NothingChanged(report)) {
     if (report.same_capture) return absl::StrCat("no difference: ", SameText(report));
@@ -111,12 +120,14 @@ std::string Headline(const DiffReport& report, Unit unit) {
     case DiffVerdict::kLess:
       return text + ", proved";
     case DiffVerdict::kUnproven:
-      return text + ", but chance explains it";
+      return absl::StrCat(text, "; total not proved (", SignedTime(*total.lo_ps, unit), " to ",
+                          SignedTime(*total.hi_ps, unit), ")", ProvedRows(report));
     case DiffVerdict::kNoVerdict:
     case DiffVerdict::kSmall:
       break;
   }
-  return text + "; no verdict";
+  const std::string proved = ProvedRows(report);
+  return absl::StrCat(text, "; no verdict", proved.empty() ? "" : " on the total", proved);
 }
 
 // What a table has a line of.

@@ -1,7 +1,10 @@
 // What pick chose.
+#include <set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "output/decisions.h"
 #include "output/joules.h"
 #include "output/results.h"
@@ -15,7 +18,7 @@ bool OfEnergy(const PickResult& choice) { return choice.options.objective == Obj
 
 const VariantRow* RunnerUp(const PickResult& choice) {
   for (const VariantRow& row : choice.variants) {
-    if (row.id != choice.pick && row.ratio.has_value()) return &row;
+    if (row.id != choice.leader && row.ratio.has_value()) return &row;
   }
   return nullptr;
 }
@@ -52,7 +55,64 @@ Explanation ExplainPick(const PickResult& choice) {
                                    ", only that nothing is lost with it.")}};
 }
 
+std::vector<const VariantRow*> NotJudged(const PickResult& choice) {
+  std::vector<const VariantRow*> rows;
+  for (const VariantRow& row : choice.variants) {
+    if (row.status == "not_judged" || row.status == "unknown") rows.push_back(&row);
+  }
+  return rows;
+}
+
+// What each device alone shows, and the command that judges one: "GPU:0" is --device gpu:0.
+void AddDevices(const PickResult& choice, Explanation* out) {
+  if (choice.fastest_by_device.empty()) return;
+  constexpr size_t kMaxShown = 4;
+  std::vector<std::string> parts;
+  std::set<std::string> ids;
+  for (const DeviceLeader& leader : choice.fastest_by_device) {
+    ids.insert(leader.variant_id);
+    if (parts.size() == kMaxShown) continue;
+    parts.push_back(
+        absl::StrCat("variant ", Printable(leader.variant_id), " on ", Printable(leader.device)));
+  }
+  const std::string fastest =
+      ids.size() == 1 ? absl::StrCat("variant ", Printable(*ids.begin()), " on every device")
+                      : absl::StrJoin(parts, ", ");
+  out->reasons.push_back(
+      absl::StrCat("On each device alone, the smallest typical time is that of ", fastest, "."));
+  const std::string& device = choice.fastest_by_device[0].device;
+  const size_t colon = device.find(':');
+  const bool is_selector = colon != std::string::npos && device.find(' ') == std::string::npos;
+  out->reasons.push_back(
+      is_selector ? absl::StrCat("Judge one device: --device ", absl::AsciiStrToLower(device), ".")
+                  : std::string("Judge one host: give its trace alone."));
+}
+
+// Variants that ran and were not judged may be the fastest.
+Explanation ExplainNotJudged(const PickResult& choice) {
+  const std::vector<const VariantRow*> rows = NotJudged(choice);
+  Explanation out;
+  out.verdict = rows.empty()       ? "undecided: devices disagree"
+                : rows.size() == 1 ? absl::StrCat("undecided: variant ", Printable(rows[0]->id),
+                                                  " ran, but cannot be judged")
+                                   : absl::StrCat("undecided: ", rows.size(), " of ",
+                                                  Counted(choice.variants.size(), "variant"),
+                                                  " ran, but cannot be judged");
+  for (const std::string& doubt : choice.doubts) out.reasons.push_back(Printable(doubt) + ".");
+  if (!rows.empty() && !choice.leader.empty()) {
+    out.reasons.push_back(absl::StrCat("Among the others variant ", Printable(choice.leader),
+                                       " leads; ratios are relative to it."));
+  }
+  if (choice.needed.has_value()) {
+    const std::string units = Counted(*choice.needed, choice.in_rounds ? "round" : "capture");
+    out.reasons.push_back(absl::StrCat("About ", units, " in all would settle it."));
+  }
+  AddDevices(choice, &out);
+  return out;
+}
+
 Explanation ExplainOpen(const PickResult& choice) {
+  if (choice.pick.empty()) return ExplainNotJudged(choice);
   const bool too_little = choice.claim == Claim::kTooLittleData;
   constexpr double kAbsurd = 10;
   Explanation out = {
@@ -121,7 +181,7 @@ Grid VariantGrid(std::span<const VariantRow> rows, bool of_energy, const OutputO
   grid.Name("variant", 8, &VariantRow::id);
   grid.Name("parameters", 24, ParamsText).HideIfSame().words = true;
   grid.Text("status", [](const VariantRow& row) {
-    return (row.status == "no_samples" ? "no samples" : row.status) + (row.uncertain ? " ?" : "");
+    return absl::StrReplaceAll(row.status, {{"_", " "}}) + (row.uncertain ? " ?" : "");
   });
   if (of_energy) {
     const JouleUnit unit = JouleUnitOf(grid.Values(&VariantRow::centre));
@@ -173,7 +233,12 @@ void VisitVariant(const VariantRow& row, bool of_energy, FieldSink* sink) {
   if (!of_energy) sink->Field("p95_ps", row.p95);
   XPLANE_TIME_FIELDS(sink, row.ratio);
   sink->Interval("ratio_ci", row.lo, row.hi);
-  XPLANE_TIME_FIELDS(sink, row.p_best, row.uncertain);
+  XPLANE_TIME_FIELDS(sink, row.p_best, row.uncertain, KnownText(row.reason));
+}
+
+void VisitDeviceLeader(const DeviceLeader& leader, FieldSink* sink) {
+  XPLANE_TIME_FIELDS(sink, leader.device, leader.variant_id);
+  sink->Field("centre_ps", leader.typical);
 }
 
 // Parameters as an object, and as one cell.
@@ -227,8 +292,10 @@ std::vector<InterchangeRow> InterchangeRows(const PickResult& choice) {
                    .ratio = row.ratio,
                    .ratio_lo = row.lo,
                    .ratio_hi = row.hi,
-                   .text = row.status,
-                   .skipped_type = row.samples == 0 ? row.status : ""});
+                   .text = absl::StrCat(row.status,
+                                        row.uncertain ? " ?: the split into runs is uncertain" : "",
+                                        row.reason.empty() ? "" : ": ", row.reason),
+                   .skipped_type = row.samples == 0 || row.uncertain ? row.status : ""});
   }
   return out;
 }
@@ -243,8 +310,12 @@ Output PickOutput(const PickResult& choice) {
   out.result.Add(TableOf("variants", rows, [of_energy](const VariantRow& row, FieldSink* sink) {
     VisitWithParams(row, of_energy, sink);
   }));
-  out.result.Say([&choice, of_energy](FieldSink* sink) {
-    if (of_energy) sink->Texts("doubts", choice.doubts);
+  if (!choice.fastest_by_device.empty()) {
+    out.result.Add(
+        TableOf("fastest_by_device", std::span(choice.fastest_by_device), VisitDeviceLeader));
+  }
+  out.result.Say([&choice](FieldSink* sink) {
+    sink->Texts("doubts", choice.doubts);
     sink->Texts("notes", choice.notes);
   });
   out.result.csv = TableOf("", rows, [of_energy](const VariantRow& row, FieldSink* sink) {

@@ -84,9 +84,9 @@ TEST(CompareTest, AKnownOffsetLetsOneProcessASideDecide) {
 
 TEST(CompareTest, AnUnprovedSlowdownIsCannotTell) {
   // Four captures a side that differ by 1 % on average, with a scatter that hides it.
-  const auto made = [](const std::vector<double>& offsets) {
+  Noise noise(5);
+  const auto made = [&noise](const std::vector<double>& offsets) {
     std::vector<Measurements> out;
-    Noise noise(5);
     for (const double offset : offsets) {
       out.push_back(Capture({{"a", 1e7, 1e-6}}, 20, offset, &noise));
     }
@@ -161,7 +161,82 @@ TEST(CompareTest, AFunctionOnAnotherClockIsARowOfItsOwn) {
   EXPECT_EQ(Row(comparison, "b").verdict, FunctionVerdict::kNotComparable);
   EXPECT_THAT(Row(comparison, "b").reason, HasSubstr("clock"));
   EXPECT_FALSE(Row(comparison, "b").ratio.has_value());
-  EXPECT_EQ(comparison.outcome, Outcome::kNoRegression);
+  EXPECT_EQ(comparison.outcome, Outcome::kCannotTell);
+}
+
+TEST(CompareTest, AFunctionWithoutARunThatCountsIsNotComparable) {
+  Noise noise(13);
+  const auto base = Captures(8, {{"a"}, {"b"}}, 0.001, &noise);
+  auto head = Captures(8, {{"a"}, {"b"}}, 0.001, &noise);
+  for (auto& capture : head) capture.series[1].samples.clear();
+  for (const bool swapped : {false, true}) {
+    const Comparison comparison = swapped ? Compared(head, base) : Compared(base, head);
+    EXPECT_EQ(Row(comparison, "b").verdict, FunctionVerdict::kNotComparable);
+    EXPECT_EQ(Row(comparison, "b").reason,
+              swapped ? "no run of it counts in base" : "no run of it counts in head");
+    EXPECT_EQ(comparison.outcome, Outcome::kCannotTell);
+  }
+}
+
+TEST(CompareTest, AnUncertainSplitDecidesNothing) {
+  for (const double typical : {1e7, 2e7, 5e6}) {
+    Noise noise(14);
+    const auto base = Captures(8, {{"a"}, {"b"}}, 0.001, &noise);
+    auto head = Captures(8, {{"a"}, {"b", typical}}, 0.001, &noise);
+    EXPECT_NE(Row(Compared(base, head), "b").verdict, FunctionVerdict::kCannotTell);
+    head[3].series[1].uncertain = true;
+    const Comparison comparison = Compared(base, head);
+    EXPECT_EQ(Row(comparison, "b").verdict, FunctionVerdict::kCannotTell);
+    EXPECT_EQ(Row(comparison, "a").verdict, FunctionVerdict::kSame);
+    EXPECT_EQ(comparison.outcome, Outcome::kCannotTell);
+  }
+}
+
+TEST(CompareTest, ACaptureOnBothSidesShowsNoChange) {
+  Noise noise(15);
+  const auto base = Captures(8, {{"a"}, {"b"}}, 0.001, &noise);
+  auto head = Captures(8, {{"a"}, {"b"}}, 0.001, &noise);
+  EXPECT_EQ(Compared(base, head).outcome, Outcome::kNoRegression);
+  EXPECT_EQ(Compared(base, base).outcome, Outcome::kTooLittleData);
+  EXPECT_EQ(Compared(base, base).shared_captures, 8);
+  EXPECT_EQ(Row(Compared(base, base), "a").verdict, FunctionVerdict::kTooLittleData);
+  head.push_back(base[4]);
+  EXPECT_EQ(Compared(base, head).outcome, Outcome::kTooLittleData);
+  EXPECT_EQ(Compared(base, head).shared_captures, 1);
+  // A change that is proved in spite of it stands.
+  auto slower = Captures(8, {{"a", 2e7}, {"b"}}, 0.001, &noise);
+  slower.push_back(base[4]);
+  EXPECT_EQ(Compared(base, slower).outcome, Outcome::kSlower);
+}
+
+// Of the function's own spread and change, whatever the others need.
+TEST(CompareTest, AdviceIsThatOfTheFunction) {
+  Noise noise(17);
+  std::vector<Measurements> base, head;
+  for (int i = 0; i < 4; ++i) {
+    const double off = 0.08 * (i - 1.5);
+    for (auto* side : {&base, &head}) {
+      side->push_back(
+          Capture({{"large", side == &base ? 1e7 : 1.4e7, 1e-4}, {"calm"}}, 20, off, &noise));
+      auto wild = Capture({{"wild", 1e7, 1e-4}}, 20, 10 * off, &noise);
+      side->back().series.push_back(wild.series[0]);
+    }
+  }
+  const Comparison comparison = Compared(base, head);
+  const ComparedRow &large = Row(comparison, "large"), &wild = Row(comparison, "wild");
+  EXPECT_FALSE(wild.needed.has_value()) << "over 1000";
+  EXPECT_FALSE(wild.deciding_alpha.has_value());
+  ASSERT_TRUE(large.needed_for_effect.has_value());
+  EXPECT_LT(*large.needed_for_effect, 20);
+  EXPECT_GT(*large.needed, *large.needed_for_effect) << "40 % takes fewer than 5 %";
+  ASSERT_TRUE(large.deciding_alpha.has_value());
+  EXPECT_EQ(*large.deciding_alpha, *large.p_value);
+  EXPECT_GT(*large.p_value, comparison.options.alpha);
+  CompareOptions options;
+  options.alpha = *large.deciding_alpha;
+  EXPECT_EQ(Row(Compared(base, head, options), "large").verdict, FunctionVerdict::kSlower);
+  options.alpha = 0.99 * *large.deciding_alpha;
+  EXPECT_NE(Row(Compared(base, head, options), "large").verdict, FunctionVerdict::kSlower);
 }
 
 TEST(CompareTest, ProgramsOfOneNameAreMatchedOnlyWhereTheirNumberAgrees) {
@@ -218,7 +293,6 @@ std::vector<Measurements> Exactly(const std::vector<std::vector<double>>& captur
   std::vector<Measurements> out;
   for (const auto& times_ns : captures_ns) {
     Measurements& capture = out.emplace_back();
-    capture.source = "exact";
     Series& series = capture.series.emplace_back();
     series.function = "a";
     series.metric = "real_time";
@@ -348,7 +422,7 @@ std::vector<Measurements> EnergiesOf(int captures, const std::vector<double>& ru
                                      double offset_std, Noise* noise) {
   std::vector<Measurements> out;
   for (int i = 0; i < captures; ++i) {
-    out.push_back(Energies(run_j, error, offset_std * noise->Normal(), noise));
+    out.push_back(Energies(run_j, error, offset_std * noise->Normal(), noise, noise->NextSource()));
     out.back().source += std::to_string(i) + "_" + std::to_string(run_j[0]);
   }
   return out;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "tests/compare/made.h"
@@ -77,6 +78,34 @@ TEST(BenchmarkJsonTest, WhatIsNotANumberIsUnknown) {
   EXPECT_EQ(series[1].failure, "real_time is not a number");
   EXPECT_TRUE(series[2].samples.empty());
   EXPECT_EQ(Read(R"({"benchmarks": [NaNNaN]})").status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST(BenchmarkJsonTest, TimesThatDoNotCountAreCounted) {
+  const auto captures = Read(R"({"benchmarks": [
+    {"name": "a", "real_time": -5}, {"name": "a", "real_time": 0}, {"name": "a", "real_time": 7},
+    {"name": "b", "real_time": 1e308}, {"name": "b", "real_time": 1e17, "time_unit": "us"}]})");
+  ASSERT_TRUE(captures.ok()) << captures.status();
+  EXPECT_THAT(Values((*captures)[0].series[0]), ElementsAre(7000));
+  EXPECT_TRUE((*captures)[0].series[1].samples.empty());
+  EXPECT_EQ((*captures)[0].series[1].failure, "");
+  EXPECT_THAT((*captures)[0].notes,
+              ElementsAre("file.json: 4 of 5 times left out (negative: 1, over 106 days: 2, "
+                          "zero: 1)"));
+}
+
+TEST(TuningJsonTest, TimesThatDoNotCountAreCountedAndFailuresAreKept) {
+  const auto captures = Read(R"({"schema": "xplane-time.tune.v1", "session": {}, "rounds": [
+    {"samples": [{"id": "a", "status": "ok", "t_ps": 5}, {"id": "b", "status": "oom", "t_ps": null},
+                 {"id": "c", "status": "crash", "t_ps": null}, {"id": "c", "status": "ok", "t_ps": 0},
+                 {"id": "c", "status": "ok", "t_ps": 4}]}]})");
+  ASSERT_TRUE(captures.ok()) << captures.status();
+  const auto& [a, c, b] =
+      std::tie((*captures)[0].series[0], (*captures)[0].series[1], (*captures)[0].series[2]);
+  EXPECT_THAT(Values(a), ElementsAre(5));
+  EXPECT_EQ(c.function, "c");
+  EXPECT_EQ(c.failure, "") << "it works";
+  EXPECT_EQ(b.failure, "oom");
+  EXPECT_THAT((*captures)[0].notes, ElementsAre("file.json: 1 of 3 times left out (zero: 1)"));
 }
 
 TEST(BenchmarkJsonTest, CpuTimeAndFilters) {
@@ -241,24 +270,64 @@ Series OnDevice(const std::string& device, const std::vector<Sampled>& samples) 
   return series;
 }
 
-TEST(SlowestTest, TheSlowestDeviceIsTheTimeOfARun) {
-  std::vector<std::string> notes;
-  const std::vector<Series> devices = {OnDevice("GPU:0", {{10, 0}, {30, 100}}),
-                                       OnDevice("GPU:1", {{20, 1}, {15, 101}})};
-  const auto combined = SlowestDevice(devices, &notes);
-  ASSERT_EQ(combined.size(), 1);
-  EXPECT_THAT(Values(combined[0]), ::testing::ElementsAre(20, 30));
-  EXPECT_TRUE(notes.empty());
+Series Variant(const std::string& id, const std::string& device,
+               const std::vector<Sampled>& samples) {
+  Series series = OnDevice(device, samples);
+  series.variant_id = id;
+  return series;
 }
 
-TEST(SlowestTest, RunsThatDoNotMatchAreRefused) {
-  std::vector<std::string> notes;
+TEST(SlowestTest, TheSlowestDeviceIsTheTimeOfARun) {
+  const std::vector<Series> devices = {OnDevice("GPU:0", {{10, 0}, {30, 100}}),
+                                       OnDevice("GPU:1", {{20, 1}, {15, 101}})};
+  const auto combined = SlowestDevice(devices);
+  ASSERT_EQ(combined.size(), 1);
+  EXPECT_THAT(Values(combined[0]), ::testing::ElementsAre(20, 30));
+  EXPECT_EQ(combined[0].obstacle, "");
+  ASSERT_EQ(combined[0].by_device.size(), 2);
+  EXPECT_EQ(combined[0].by_device[1].device, "GPU:1");
+  EXPECT_EQ(combined[0].by_device[1].typical, 17.5);
+}
+
+TEST(SlowestTest, RunsThatDoNotMatchCannotBeJudged) {
   const std::vector<Series> counts = {OnDevice("GPU:0", {{10, 0}, {30, 100}}),
                                       OnDevice("GPU:1", {{20, 1}})};
-  EXPECT_TRUE(SlowestDevice(counts, &notes)[0].samples.empty());
+  EXPECT_TRUE(SlowestDevice(counts)[0].samples.empty());
+  EXPECT_EQ(SlowestDevice(counts)[0].obstacle,
+            "its runs on 2 devices do not match: 2 on GPU:0, 1 on GPU:1");
   const std::vector<Series> apart = {OnDevice("GPU:0", {{10, 0}}), OnDevice("GPU:1", {{20, 500}})};
-  EXPECT_TRUE(SlowestDevice(apart, &notes)[0].samples.empty());
-  EXPECT_EQ(notes.size(), 2);
+  EXPECT_TRUE(SlowestDevice(apart)[0].samples.empty());
+  EXPECT_THAT(SlowestDevice(apart)[0].obstacle, HasSubstr("run 1 of 1 is not at the same time"));
+  std::vector<Series> clocks = {OnDevice("GPU:0", {{10, 0}}), OnDevice("GPU:1", {{20, 1}})};
+  clocks[1].clock = "device";
+  EXPECT_THAT(SlowestDevice(clocks)[0].obstacle, HasSubstr("metric and clock"));
+}
+
+TEST(SlowestTest, ARunThatIsLeftOutOnOneDeviceIsLeftOut) {
+  std::vector<Series> devices = {OnDevice("GPU:0", {{10, 0}, {30, 100}, {12, 200}}),
+                                 OnDevice("GPU:1", {{20, 1}, {15, 201}})};
+  devices[1].left_out = {101};
+  const Series combined = SlowestDevice(devices)[0];
+  EXPECT_THAT(Values(combined), ::testing::ElementsAre(20, 15));
+  EXPECT_THAT(combined.left_out, ::testing::ElementsAre(100));
+  EXPECT_EQ(combined.obstacle, "");
+}
+
+TEST(SlowestTest, OtherDevicesThanMostCannotBeJudged) {
+  const std::vector<Series> devices = {
+      Variant("a", "GPU:0", {{10, 0}}), Variant("a", "GPU:1", {{10, 0}}),
+      Variant("b", "GPU:0", {{9, 50}}), Variant("c", "GPU:0", {{10, 90}}),
+      Variant("c", "GPU:1", {{10, 90}})};
+  const auto combined = SlowestDevice(devices);
+  ASSERT_EQ(combined.size(), 3);
+  EXPECT_EQ(combined[0].obstacle, "");
+  EXPECT_EQ(combined[1].obstacle, "it ran on GPU:0, and the others ran on GPU:0, GPU:1");
+  EXPECT_TRUE(combined[1].samples.empty());
+  EXPECT_EQ(combined[1].by_device.size(), 1);
+  // On one device, whichever it is, nothing is combined.
+  const std::vector<Series> one = {Variant("a", "GPU:3", {{10, 0}}), Variant("b", "GPU:3", {})};
+  EXPECT_EQ(SlowestDevice(one)[0].device, "GPU:3");
+  EXPECT_EQ(SlowestDevice(one)[0].by_device.size(), 0);
 }
 
 TEST(ReadTest, TheSameFileTwiceIsOneCapture) {

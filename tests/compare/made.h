@@ -20,9 +20,12 @@ class Noise {
     const double radius = std::sqrt(-2 * std::log(Uniform()));
     return radius * std::cos(2 * std::numbers::pi * Uniform());
   }
+  // "capture 3": captures of one source are one capture.
+  std::string NextSource() { return "capture " + std::to_string(++sources_); }
 
  private:
   std::mt19937_64 engine_;
+  int sources_ = 0;
 };
 
 struct MadeFunction {
@@ -33,9 +36,9 @@ struct MadeFunction {
 
 // One capture: `offset` is the log by which this process is off.
 inline Measurements Capture(const std::vector<MadeFunction>& functions, int samples, double offset,
-                            Noise* noise, std::string source = "capture") {
+                            Noise* noise) {
   Measurements out;
-  out.source = std::move(source);
+  out.source = noise->NextSource();
   for (const MadeFunction& function : functions) {
     Series& series = out.series.emplace_back();
     series.function = function.name;

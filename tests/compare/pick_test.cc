@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "compare/differences.h"
+#include "stats/random.h"
 #include "tests/compare/made.h"
 
 namespace xplane_time {
@@ -194,6 +197,118 @@ TEST(PickTest, CapturesThatAgreeArePooled) {
   EXPECT_EQ(Picked(captures).claim, Claim::kWinner);
 }
 
+// A slow reference of P(best): every variant in every replicate.
+std::map<std::string, double> SlowProbabilityOfBest(const compare::Units& units,
+                                                    uint32_t replicates, uint64_t seed) {
+  std::map<std::string, double> wins;
+  std::map<std::string, std::vector<double>, compare::NaturalLess> columns;
+  for (const auto& [id, logs] : units.log_time) columns[id] = stats::PulledIn(logs);
+  stats::MersenneRandom random(seed);
+  std::vector<size_t> drawn(units.size());
+  for (uint32_t replicate = 0; replicate < replicates; ++replicate) {
+    for (size_t& at : drawn) at = random.Below(drawn.size());
+    std::string best;
+    double least = std::numeric_limits<double>::infinity();
+    for (const auto& [id, column] : columns) {
+      double sum = 0;
+      for (const size_t at : drawn) sum += column[at];
+      const double mean = sum / static_cast<double>(drawn.size());
+      if (mean < least) std::tie(best, least) = std::pair(id, mean);
+    }
+    wins[best] += 1.0 / replicates;
+  }
+  return wins;
+}
+
+TEST(PickTest, ProbabilityOfBestIsThatOfReadingEveryVariant) {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    Noise noise(900 + seed);
+    std::vector<double> gaps;
+    for (int i = 0; i < 12; ++i) gaps.push_back(0.02 * noise.Uniform());
+    gaps.push_back(gaps[3]);  // a twin
+    const auto units = compare::MakeUnits(
+        std::vector{Drifting(gaps, 2 + static_cast<int>(seed % 7), 0.01, &noise)});
+    const auto fast = compare::ProbabilityOfBest(units, 0.02, 300, seed);
+    const auto slow = SlowProbabilityOfBest(units, 300, seed);
+    for (const auto& [id, share] : fast) {
+      EXPECT_NEAR(share, slow.contains(id) ? slow.at(id) : 0, 1e-9) << seed << " " << id;
+    }
+  }
+}
+
+TEST(PickTest, AVariantThatRanAndIsNotJudgedLeavesNoPick) {
+  Noise noise(15);
+  auto capture = Drifting({0, 0.1, 0.2}, 10, 0.001, &noise);
+  EXPECT_EQ(Picked({capture}).pick, "0");
+  capture.series[1].samples.clear();
+  capture.series[1].obstacle = "its runs on 2 devices do not match";
+  const PickResult choice = Picked({capture});
+  EXPECT_EQ(choice.claim, Claim::kUndecided);
+  EXPECT_EQ(choice.pick, "");
+  EXPECT_EQ(choice.leader, "0");
+  EXPECT_FALSE(choice.regret.has_value());
+  EXPECT_THAT(choice.doubts, ElementsAre("rounds: variant 1: its runs on 2 devices do not match"));
+  EXPECT_EQ(Row(choice, "0").status, "leads");
+  EXPECT_EQ(Row(choice, "1").status, "not_judged");
+  EXPECT_EQ(Row(choice, "1").reason, "its runs on 2 devices do not match");
+  // Also if no other variant is left, or none at all.
+  for (const size_t other : {2, 0}) {
+    capture.series[other] = capture.series[1];
+    capture.series[other].variant_id = std::to_string(other);
+    EXPECT_EQ(Picked({capture}).claim, Claim::kUndecided);
+    EXPECT_EQ(Picked({capture}).pick, "");
+  }
+}
+
+TEST(PickTest, AnObstacleInOneOfSeveralCapturesIsNoted) {
+  Noise noise(16);
+  std::vector<Measurements> captures;
+  for (int i = 0; i < 4; ++i) captures.push_back(Drifting({0, 0.1}, 10, 0.001, &noise));
+  captures[2].series[1].samples.clear();
+  captures[2].series[1].obstacle = "it ran on GPU:0, and the others ran on GPU:0, GPU:1";
+  const PickResult choice = Picked(captures);
+  EXPECT_EQ(choice.claim, Claim::kWinner);
+  EXPECT_THAT(choice.notes, ElementsAre("rounds: variant 1 does not count here: it ran on GPU:0, "
+                                        "and the others ran on GPU:0, GPU:1"));
+}
+
+TEST(PickTest, APickThatIsSlowerOnEveryDeviceIsNone) {
+  Noise noise(17);
+  auto capture = Drifting({0, 0.1}, 10, 0.001, &noise);
+  capture.series[0].by_device = {{"GPU:0", 11}, {"GPU:1", 12}};
+  capture.series[1].by_device = {{"GPU:0", 10}, {"GPU:1", 12}};
+  EXPECT_EQ(Picked({capture}).pick, "0");
+  capture.series[1].by_device[1].typical = 11.5;
+  const PickResult choice = Picked({capture});
+  EXPECT_EQ(choice.claim, Claim::kUndecided);
+  EXPECT_EQ(choice.pick, "");
+  EXPECT_THAT(choice.doubts,
+              ElementsAre("variant 0 is slower than variant 1 on every device alone"));
+  EXPECT_EQ(choice.fastest_by_device.at(1).variant_id, "1");
+  EXPECT_FALSE(choice.regret.has_value());
+}
+
+TEST(PickTest, AnUncertainSplitIsADoubt) {
+  Noise noise(18);
+  auto capture = Drifting({0, 0.1}, 10, 0.001, &noise);
+  capture.series[1].uncertain = true;
+  const PickResult choice = Picked({capture});
+  EXPECT_EQ(choice.claim, Claim::kUndecided);
+  EXPECT_EQ(choice.pick, "0") << "the best guess";
+  EXPECT_FALSE(choice.regret.has_value());
+  EXPECT_THAT(choice.doubts, ElementsAre("variant 1: the split into runs is uncertain"));
+}
+
+// Every pair of a tie is tested, so that its size has a limit.
+TEST(PickTest, ATieHasALimitedSize) {
+  for (const auto& [variants, claim] : {std::pair(500, Claim::kTie), {501, Claim::kPick}}) {
+    Noise noise(19);
+    const std::vector<double> gaps(static_cast<size_t>(variants), 0);
+    const PickResult choice = Picked({Drifting(gaps, 60, 0.0001, &noise)}, {.replicates = 1});
+    EXPECT_EQ(choice.claim, claim) << variants;
+  }
+}
+
 TEST(PickTest, VariantsWithoutSamplesAreListed) {
   Noise noise(10);
   auto capture = Drifting({0, 0.1}, 10, 0.001, &noise);
@@ -202,11 +317,19 @@ TEST(PickTest, VariantsWithoutSamplesAreListed) {
   for (const Sampled& sample : failed.samples) failed.left_out.push_back(sample.start_ps);
   failed.samples.clear();
   capture.series.push_back(failed);
-  const PickResult choice = Picked({capture}, {.known = {{"0", {{"block", "64"}}}, {"9", {}}}});
-  EXPECT_EQ(choice.claim, Claim::kWinner);
-  EXPECT_EQ(Row(choice, "7").status, "no_samples");
+  const PickOptions options = {.known = {{"0", {{"block", "64"}}}, {"9", {}}}};
+  const PickResult choice = Picked({capture}, options);
+  EXPECT_EQ(choice.claim, Claim::kUndecided);
+  EXPECT_EQ(Row(choice, "7").status, "not_judged");
+  EXPECT_EQ(Row(choice, "7").reason, "no run of it counts");
   EXPECT_EQ(Row(choice, "9").status, "no_samples");
   EXPECT_EQ(Row(choice, "0").params[0].value, "64");
+  // What did not run is no candidate, and neither is what failed.
+  capture.series.back().failure = "out of memory";
+  const PickResult failed_choice = Picked({capture}, options);
+  EXPECT_EQ(failed_choice.claim, Claim::kWinner);
+  EXPECT_EQ(Row(failed_choice, "7").status, "failed");
+  EXPECT_EQ(Row(failed_choice, "7").reason, "out of memory");
 }
 
 TEST(PickTest, AllFailedAndNoneAtAll) {

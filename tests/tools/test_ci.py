@@ -1,4 +1,5 @@
 """The CI recipes: their shell steps, run by bash on written traces."""
+import json
 import os
 import re
 import subprocess
@@ -70,6 +71,75 @@ class GitHub(Recipe):
                          GITHUB_STEP_SUMMARY=str(self.at / "summary"),
                          GITHUB_OUTPUT=str(self.at / "output"))
 
+    def outputs(self):
+        return dict(line.split("=", 1) for line in (self.at / "output").read_text().splitlines())
+
+    def summary(self):
+        return (self.at / "summary").read_text()
+
+    def test_an_empty_side_is_named(self):
+        for base, head, name in (("", "same*.pb", "base"), ("base*.pb", " ", "head")):
+            with self.subTest(name):
+                done = self.act(base, head)
+                self.assertEqual(done.returncode, 64)
+                self.assertIn(f"the input {name} is empty", self.summary())
+                self.assertIn(f"the input {name} is empty", done.stdout)
+                self.assertEqual(self.outputs()["exit-code"], "64")
+
+    def test_junit_that_cannot_be_written_fails_the_job(self):
+        done = self.act(*self.CASES[0], junit="absent/out.xml")
+        self.assertEqual(done.returncode, 73, done.stdout)
+        self.assertIn("--format junit -o absent/out.xml was not written: exit code 73",
+                      self.summary())
+        self.assertTrue(self.summary().startswith("### no regression"), self.summary())
+        self.assertEqual(self.outputs()["exit-code"], "73")
+
+    def test_why_and_junit_together(self):
+        base, head, arguments = self.CASES[10]
+        done = self.act(base, head, arguments + " --why --top 1 --unit=us --wide", junit="out.xml")
+        self.assertEqual(done.returncode, 10, done.stdout + done.stderr)
+        self.assertIn("why: ", self.summary())
+        suite = xml.etree.ElementTree.fromstring((self.at / "out.xml").read_text())
+        self.assertEqual(suite.get("failures"), "1")
+
+    def test_a_file_in_the_arguments_is_written_besides_the_summary(self):
+        base, head, _ = self.CASES[10]
+        for words, name in (("-o out.json", "out.json"), ("--output=x.csv", "x.csv"),
+                            ("-oy.md --why", "y.md"), ("--format json -o z.txt", "z.txt")):
+            with self.subTest(words):
+                done = self.act(base, head, words)
+                self.assertEqual(done.returncode, 10, done.stdout + done.stderr)
+                self.assertTrue(self.summary().startswith("### slower"), self.summary())
+                self.assertGreater((self.at / name).stat().st_size, 100)
+        self.assertEqual(json.loads((self.at / "z.txt").read_text())["exit_code"], 10)
+        done = self.act(base, head, "-o absent/x.json")
+        self.assertEqual(done.returncode, 73)
+        self.assertIn("-o absent/x.json was not written", self.summary())
+
+    def test_the_verdict_is_an_output(self):
+        self.act(*self.CASES[10])
+        self.assertEqual(self.outputs(), {"exit-code": "10", "verdict": "slower"})
+        times = {"jit_autotune_fn_0": 10_000_000, "jit_autotune_fn_1": 12_000_000}
+        self.write("variants.xplane.pb", trace(times, 1))
+        self.write("space.json", json.dumps({"variants": [
+            {"id": "0", "params": {"block": 64, "kind": "a} b"}}, {"id": "1", "params": {}}]}))
+        self.act(command="pick", arguments="variants.xplane.pb --space space.json")
+        outputs = self.outputs()
+        self.assertEqual((outputs["exit-code"], outputs["verdict"], outputs["pick"]),
+                         ("0", "winner", "0"))
+        self.assertEqual(json.loads(outputs["params"]), {"block": 64, "kind": "a} b"})
+        self.assertLess(float(outputs["regret"]), 0.005)
+        self.act(command="pick", arguments="variants.xplane.pb")
+        self.assertEqual(self.outputs()["params"], "")
+
+    def test_a_pick_that_is_undecided_has_no_output(self):
+        rows = [{"name": f"jit_autotune_fn_{v}", "real_time": -1 if v == 2 else 10 + v + 0.01 * i,
+                 "time_unit": "us"} for i in range(8) for v in range(3)]
+        self.write("b.json", json.dumps({"benchmarks": rows}))
+        self.act(command="pick", arguments="b.json")
+        self.assertEqual(self.outputs(), {"exit-code": "11", "verdict": "undecided", "pick": "",
+                                          "params": "", "regret": ""})
+
     def test_every_exit_code_once(self):
         for code, (base, head, arguments) in self.CASES.items():
             with self.subTest(code):
@@ -112,10 +182,22 @@ class GitHub(Recipe):
 
         self.assertIn("stopped early", (self.at / "summary").read_text())
 
+    def test_a_tuning_that_writes_a_file_has_a_summary(self):
+        program = self.write("program", "#!/bin/sh\nexit 11\n")
+        program.chmod(0o755)
+        for name in ("summary", "output"):
+            self.write(name, "")
+        self.bash(self.SCRIPT, COMMAND="tune", BASE="", HEAD="", PASS_ON="0", JUNIT="",
+                  ARGUMENTS="s.json -o out.json -- ./h", PROGRAM="./program",
+                  GITHUB_STEP_SUMMARY=str(self.at / "summary"),
+                  GITHUB_OUTPUT=str(self.at / "output"))
+        self.assertIn("the result is in the file that the arguments name", self.summary())
+
     def test_tune_has_no_junit(self):
         done = self.act(command="tune", arguments="s.json -- ./h", junit="out.xml")
         self.assertEqual(done.returncode, 64)
         self.assertIn("tune writes no JUnit XML", done.stdout)
+        self.assertIn("tune writes no JUnit XML", self.summary())
 
     def test_a_runner_without_the_program(self):
         done = self.bash(self.SCRIPT, COMMAND="compare", BASE="a", HEAD="b", PASS_ON="0", JUNIT="",
@@ -147,7 +229,42 @@ class GitLab(Recipe):
                                  XPLANE_TIME_HEAD=head, XPLANE_TIME_ARGUMENTS=arguments)
                 self.assertEqual(done.returncode, code, done.stdout + done.stderr)
                 self.assertEqual((self.at / "xplane-time.xml").exists(), code < 64)
-                self.assertEqual((self.at / "xplane-time.md").exists(), code < 64)
+                summary = (self.at / "xplane-time.md").read_text()
+                self.assertEqual(summary.startswith("### "), code < 64, summary)
+
+    def job(self, **variables):
+        return self.bash(self.SCRIPT, **{"XPLANE_TIME": str(BINARY), "XPLANE_TIME_BASE": "base*.pb",
+                                         "XPLANE_TIME_HEAD": "slower*.pb",
+                                         "XPLANE_TIME_ARGUMENTS": "", **variables})
+
+    def test_an_empty_side_is_named(self):
+        for name in ("BASE", "HEAD"):
+            done = self.job(**{f"XPLANE_TIME_{name}": " "})
+            self.assertEqual(done.returncode, 64)
+            self.assertIn(f"XPLANE_TIME_{name} is empty", done.stderr)
+            self.assertIn(f"XPLANE_TIME_{name} is empty", (self.at / "xplane-time.md").read_text())
+
+    def test_layout_is_for_what_people_read(self):
+        done = self.job(XPLANE_TIME_ARGUMENTS="--top 1 --unit us --wide")
+        self.assertEqual(done.returncode, 10, done.stdout + done.stderr)
+        self.assertIn("1 more function:", (self.at / "xplane-time.md").read_text())
+        suite = xml.etree.ElementTree.fromstring((self.at / "xplane-time.xml").read_text())
+        self.assertEqual(suite.get("tests"), "2")
+
+    def test_a_report_that_cannot_be_written_fails_the_job(self):
+        (self.at / "xplane-time.xml").mkdir()
+        done = self.job()
+        self.assertEqual(done.returncode, 73, done.stdout + done.stderr)
+        self.assertIn("xplane-time.xml was not written", done.stderr)
+
+    def test_why_and_files_in_the_arguments(self):
+        done = self.job(XPLANE_TIME_ARGUMENTS="--why -o out.json --min-effect 2%")
+        self.assertEqual(done.returncode, 10, done.stdout + done.stderr)
+        self.assertIn("why: ", (self.at / "xplane-time.md").read_text())
+        self.assertIn("slower", done.stdout)
+        self.assertIn("why", json.loads((self.at / "out.json").read_text()))
+        suite = xml.etree.ElementTree.fromstring((self.at / "xplane-time.xml").read_text())
+        self.assertEqual(suite.get("failures"), "1")
 
 
 if __name__ == "__main__":

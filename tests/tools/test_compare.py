@@ -281,6 +281,7 @@ class Compare(Decisions):
         for other, text in ((base, "is compared with itself"), (copy, "is the same capture as")):
             done = run("compare", base, other)
             self.assertEqual(done.code, 12)
+            self.assertTrue(done.text.startswith("no verdict: both sides are the same "))
             self.assertIn(text, " ".join(done.text.split()))
 
     def test_an_interval_that_excludes_zero_is_explained(self):

@@ -1,0 +1,418 @@
+"""What pick and compare must not decide: what ran and could not be judged, in doubt, or itself."""
+import json
+import random
+import re
+import statistics
+import unittest
+import xml.etree.ElementTree
+from concurrent.futures import ThreadPoolExecutor
+
+from harness import run
+from test_compare import Decisions, benchmark, trace
+from xspace import Plane, Ref, space
+
+DELTA = 0.005  # the default of pick
+SPACING_PS = 50_000_000  # between runs, so that each is one
+
+
+class Made:
+    """A trace with two devices and what is known of it: times[device][variant] in run order."""
+
+    def __init__(self, seed):
+        rng = random.Random(f"devices{seed}")
+        self.variants = rng.randint(1, 4)
+        self.ids = [str(i) for i in range(self.variants)]
+        rounds = rng.randint(4, 9)
+        noise = rng.choice((0.001, 0.005, 0.03))
+        level = [rng.uniform(5e6, 9e6) for _ in range(self.variants)]
+        kinds = rng.choices(("match", "counts", "apart", "one device"), (5, 1, 1, 1), k=self.variants)
+        if rng.random() < 0.4:
+            kinds = ["match"] * self.variants
+        self.runs = [{id: [] for id in self.ids} for _ in range(2)]
+        for device in range(2):
+            for v, id in enumerate(self.ids):
+                typical = level[v] * rng.uniform(0.8, 1.25)
+                if kinds[v] == "one device" and device == 1:
+                    continue
+                count = rounds - (kinds[v] == "counts" and device == 1)
+                late = device == 1 and kinds[v] == "apart"
+                for k in range(count):
+                    at = (k * self.variants + v) * SPACING_PS + rng.randrange(100_000)
+                    at += 15_000_000 * late * (k == count - 1 or rng.random() < 0.5)
+                    took = round(typical * (1 + noise * rng.gauss(0, 1)))
+                    self.runs[device][id].append((at, took))
+
+    def content(self):
+        planes = []
+        for device in range(2):
+            plane = Plane(f"/device:GPU:{device}", id=device + 1)
+            stream = plane.line("Stream #1(Kernel)", 5)
+            events = sorted((at, took, id) for id, runs in self.runs[device].items()
+                            for at, took in runs)
+            for at, took, id in events:
+                stream.event("k", at, took, hlo_module=Ref(f"jit_autotune_fn_{id}"),
+                             hlo_op=Ref("op"), program_id=int(id) + 1)
+            planes.append(plane)
+        return space(*(plane for plane in planes if any(line.events for line in plane.lines)))
+
+    def is_judged(self):
+        """The definition, run by run: whether each variant is."""
+        devices = {id: [d for d in range(2) if self.runs[d][id]] for id in self.ids}
+        if len({tuple(on) for on in devices.values()}) > 1:
+            return False
+        if devices[self.ids[0]] != [0, 1]:
+            return True
+        for id in self.ids:
+            first, second = self.runs[0][id], self.runs[1][id]
+            if len(first) != len(second):
+                return False
+            for (a, took_a), (b, took_b) in zip(first, second):
+                if not (a <= b + took_b and b <= a + took_a):
+                    return False
+        return True
+
+    def is_slower_everywhere(self, pick, margin):
+        """Than some other variant, on every device that both ran on, by the margin."""
+        def slower(other, device):
+            own, its = ([took for _, took in self.runs[device][id]] for id in (pick, other))
+            return statistics.median(own) > (1 + margin) * statistics.median(its)
+
+        for other in self.ids:
+            shared = [d for d in range(2) if self.runs[d][pick] and self.runs[d][other]]
+            if other != pick and shared and all(slower(other, d) for d in shared):
+                return True
+        return False
+
+
+class TwoDevices(Decisions):
+    TRACES = 500
+
+    def test_random_traces(self):
+        made = [Made(seed) for seed in range(self.TRACES)]
+        paths = [self.write(f"{i}.xplane.pb", one.content()) for i, one in enumerate(made)]
+        with ThreadPoolExecutor(2) as pool:
+            done = list(pool.map(lambda path: run("pick", path, "--format", "json"), paths))
+        seen = {True: 0, False: 0}
+        for seed, (one, answer) in enumerate(zip(made, done)):
+            with self.subTest(seed):
+                decision = answer.json
+                seen[one.is_judged()] += 1
+                if decision["pick"] is not None and one.is_judged():
+                    margin = DELTA if decision["claim"] in ("tie", "pick") else 0
+                    self.assertFalse(one.is_slower_everywhere(decision["pick"], margin), decision)
+                if one.is_judged():
+                    self.assertIn(answer.code, (0, 11, 12))
+                    self.assertFalse([row for row in decision["variants"]
+                                      if row["status"] == "not_judged"])
+                    continue
+                self.assertEqual((answer.code, decision["claim"]), (11, "undecided"))
+                self.assertEqual((decision["pick"], decision["regret"]), (None, None))
+                self.assertTrue(decision["doubts"])
+                reasons = [row["reason"] for row in decision["variants"]
+                           if row["status"] == "not_judged"]
+                self.assertTrue(reasons)
+                self.assertTrue(all(reasons))
+        self.assertGreater(min(seen.values()), self.TRACES / 5, seen)
+
+    def made(self, runs):
+        """{device: {id: [(at_us, took_us)]}}"""
+        one = Made(0)
+        one.ids = sorted({id for of in runs.values() for id in of})
+        one.runs = [{id: [(round(at * 1e6), round(took * 1e6)) for at, took in runs[d].get(id, [])]
+                     for id in one.ids} for d in range(2)]
+        return self.write("made.xplane.pb", one.content())
+
+    def test_the_reason_and_the_other_way_are_named(self):
+        rounds = range(6)
+        path = self.made({
+            0: {"0": [(300 * k, 7) for k in rounds], "1": [(300 * k + 100, 6) for k in rounds],
+                "2": [(300 * k + 200, 9) for k in rounds]},
+            1: {"0": [(300 * k, 7) for k in rounds], "1": [(300 * k + 100, 6) for k in rounds[:-1]],
+                "2": [(300 * k + 200, 9) for k in rounds]}})
+        done = run("pick", path)
+        text = " ".join(done.text.split())
+        self.assertEqual(done.code, 11, text)
+        self.assertTrue(text.startswith("undecided: variant 1 ran, but cannot be judged"), text)
+        self.assertIn("variant 1: its runs on 2 devices do not match: 6 on GPU:0, 5 on GPU:1", text)
+        self.assertIn("Among the others variant 0 leads", text)
+        self.assertIn("the smallest typical time is that of variant 1 on every device", text)
+        # The advice, followed.
+        device, = re.findall(r"Judge one device: (--device \S+)\.", text)
+        alone = run("pick", path, *device.split(), "--format", "json")
+        self.assertEqual((alone.code, alone.json["pick"]), (0, "1"))
+        suite = xml.etree.ElementTree.fromstring(run("pick", path, "--format", "junit").out)
+        self.assertEqual(suite.get("skipped"), "2")  # the decision and variant 1
+
+    def test_variants_that_share_no_device_are_not_compared(self):
+        path = self.made({0: {"0": [(100 * k, 5) for k in range(6)],
+                              "1": [(100 * k + 50, 6) for k in range(6)]},
+                          1: {"2": [(100 * k, 4) for k in range(6)]}})
+        done = run("pick", path, "--format", "json")
+        self.assertEqual((done.code, done.json["pick"]), (11, None))
+        status = {row["variant_id"]: (row["status"], row["reason"]) for row in done.json["variants"]}
+        self.assertEqual(status["2"],
+                         ("not_judged", "it ran on GPU:1, and the others ran on GPU:0"))
+
+    def test_a_warm_up_run_that_is_skipped_leaves_the_others_matched(self):
+        rounds = range(7)
+        path = self.made({d: {"0": [(200 * k, 7 + d) for k in rounds],
+                              "1": [(200 * k + 100, 9 + d) for k in rounds]} for d in range(2)})
+        done = run("pick", path, "--skip-runs", "1", "--format", "json")
+        self.assertEqual((done.code, done.json["pick"]), (0, "0"))
+        self.assertEqual([row["samples"] for row in done.json["variants"]], [6, 6])
+        self.assertAlmostEqual(done.json["variants"][0]["centre_ps"], 8e6, delta=1e4)
+
+
+class NotJudged(Decisions):
+    VARIANTS = {"jit_autotune_fn_0": 10_000_000, "jit_autotune_fn_1": 12_000_000}
+
+    def result(self, name, times_ps, seed, uncertain=()):
+        """JSON of ours with samples; the runs of `uncertain` functions are uncertain."""
+        path, out = self.write("t.xplane.pb", trace(times_ps, seed)), self.at / name
+        self.run_ok("functions", path, "--samples", "--format", "json", "-o", out)
+        document = json.loads(out.read_text())
+        for row in document["functions"]:
+            if row["function"] in uncertain:
+                row["status"] = "runs_uncertain"
+        out.write_text(json.dumps(document))
+        return out
+
+    def test_a_variant_without_a_run_that_counts(self):
+        times = {f"jit_autotune_fn_{i}": [time] * 8 for i, time in enumerate((10, 12, -1))}
+        rows = [{"name": name, "real_time": time + 0.01 * i, "time_unit": "us"}
+                for name, all in times.items() for i, time in enumerate(all)]
+        path = self.write("b.json", json.dumps({"benchmarks": rows}))
+        done = run("pick", path, "--format", "json")
+        self.assertEqual((done.code, done.json["pick"], done.json["regret"]), (11, None, None))
+        self.assertEqual(done.json["doubts"], ["variant 2: no run of it counts"])
+
+    def test_a_variant_that_failed_is_no_candidate(self):
+        rows = [{"name": f"jit_autotune_fn_{v}", "real_time": 10 + v * 9 + 0.01 * i, "time_unit": "us"}
+                for i in range(8) for v in range(2)]
+        rows.append({"name": "jit_autotune_fn_2", "error_occurred": True, "error_message": "no"})
+        path = self.write("b.json", json.dumps({"benchmarks": rows}))
+        done = run("pick", path, "--format", "json")
+        self.assertEqual((done.code, done.json["pick"]), (0, "0"))
+        self.assertEqual((done.json["variants"][2]["status"], done.json["variants"][2]["reason"]),
+                         ("failed", "no"))
+
+    def test_uncertain_runs_decide_nothing(self):
+        sound = self.result("s.json", self.VARIANTS, 1)
+        self.assertEqual(run("pick", sound).code, 0)
+        doubtful = self.result("d.json", self.VARIANTS, 1, ["jit_autotune_fn_1"])
+        done = run("pick", doubtful, "--format", "json")
+        self.assertEqual((done.code, done.json["regret"]), (11, None))
+        self.assertEqual(done.json["doubts"], ["variant 1: the split into runs is uncertain"])
+        base = [self.result(f"b{i}.json", self.VARIANTS, f"b{i}") for i in range(6)]
+        for typical, verdict in ((15_000_000, "slower"), (9_000_000, "faster"),
+                                 (12_000_000, "same")):
+            times = {**self.VARIANTS, "jit_autotune_fn_1": typical}
+            for uncertain, code in (((), 10 if verdict == "slower" else 0),
+                                    (["jit_autotune_fn_1"], 11)):
+                with self.subTest(verdict, uncertain=uncertain):
+                    head = [self.result(f"h{i}.json", times, f"h{i}", uncertain) for i in range(6)]
+                    done = self.compare(base, head, "--format", "json")
+                    self.assertEqual(done.code, code, done.text)
+                    rows = {row["function"]: row["verdict"] for row in done.json["rows"]}
+                    self.assertEqual(rows["jit_autotune_fn_1"],
+                                     "cannot_tell" if uncertain else verdict)
+                    self.assertEqual(rows["jit_autotune_fn_0"], "same")
+                    if not uncertain:
+                        continue
+                    suite = xml.etree.ElementTree.fromstring(
+                        self.compare(base, head, "--format", "junit").out)
+                    self.assertEqual((suite.get("failures"), suite.get("skipped")), ("0", "1"))
+                    skipped, = suite.iter("skipped")
+                    self.assertIn("cannot_tell ?", skipped.get("message"))
+                    self.assertIn("the split into runs is uncertain", skipped.get("message"))
+                    self.assertRegex(self.compare(base, head).text, r"cannot tell \?")
+
+    def test_a_function_that_ran_and_cannot_be_compared_is_11(self):
+        base = [self.write(f"b{i}.json", benchmark({"BM_a": 100 + i, "BM_b": 50 + i}, i))
+                for i in range(6)]
+        odd = {"benchmarks": [{"name": name, "real_time": time, "time_unit": "ns"}
+                              for name, time in [("BM_a", 101.5 + 0.3 * i) for i in range(5)]
+                              + [("BM_b", 0)]]}
+        head = [self.write(f"h{i}.json", json.dumps(odd)) for i in range(6)]
+        for i, path in enumerate(head):
+            path.write_text(path.read_text().replace("101.5", f"{101.5 + 0.1 * i}"))
+        done = self.compare(base, head, "--max-mde", "50%")
+        text = " ".join(done.text.split())
+        self.assertEqual(done.code, 11, text)
+        self.assertIn("1 function ran on both sides, but cannot be compared", text)
+        self.assertIn("BM_b: no run of it counts in head", text)
+
+    def test_a_function_on_other_devices_is_not_compared(self):
+        def capture(name, seed, **ordinals):
+            planes = []
+            for ordinal in (0, 1):
+                functions = {f: 10_000_000 for f, on in ordinals.items() if on == ordinal}
+                plane = Plane(f"/device:GPU:{ordinal}", id=ordinal + 1)
+                stream, rng = plane.line("Stream #1(Kernel)", 5), random.Random(f"{seed}{ordinal}")
+                for k in range(10):
+                    for at, (function, typical) in enumerate(functions.items()):
+                        stream.event("k", k * SPACING_PS + at * 20_000_000,
+                                     round(typical * (1 + 0.002 * rng.gauss(0, 1))),
+                                     hlo_module=Ref(f"jit_{function}"), hlo_op=Ref("op"),
+                                     program_id=ord(function))
+                planes.append(plane)
+            return self.write(name, space(*planes))
+
+        base = [capture(f"b{i}.xplane.pb", f"b{i}", a=0, b=1, c=0) for i in range(5)]
+        head = [capture(f"h{i}.xplane.pb", f"h{i}", a=0, b=1, c=1) for i in range(5)]
+        done = self.compare(base, head, "--format", "json")
+        self.assertEqual(done.code, 11, done.text)
+        rows = [(row["function"], row["reason"]) for row in done.json["rows"]
+                if row["verdict"] == "not_comparable"]
+        self.assertEqual(rows, [("jit_c", "it ran on GPU:0 in base, on GPU:1 in head")] * 2)
+
+
+class Shared(Decisions):
+    TIMES = {"jit_a": 10_000_000, "jit_b": 5_000_000}
+
+    def test_a_capture_against_itself_shows_nothing(self):
+        one = self.side("one", self.TIMES, 10)
+        copies = [self.write(f"copy{i}.xplane.pb", path.read_bytes()) for i, path in enumerate(one)]
+        for base, head, words in ((one[:1], one[:1], "both sides are the same file"),
+                                  (one, one, "both sides are the same files"),
+                                  (one, copies, "both sides are the same captures"),
+                                  (one[:1], copies[:1], "both sides are the same capture")):
+            for options in ((), ("--paired",), ("--offset-std", "1%")):
+                with self.subTest(words, options=options):
+                    done = self.compare(base, head, *options)
+                    self.assertEqual(done.code, 12, done.text)
+                    self.assertTrue(done.text.startswith(f"no verdict: {words}\n"), done.text)
+        suite = xml.etree.ElementTree.fromstring(self.compare(one, one, "--format", "junit").out)
+        self.assertEqual((suite.get("tests"), suite.get("skipped")), ("2", "2"))
+
+    def test_a_glob_that_catches_some_of_the_other_side(self):
+        base, head = self.side("base", self.TIMES, 8), self.side("head", self.TIMES, 8)
+        self.assertEqual(self.compare(base, head).code, 0)
+        done = self.compare(base, head + base[:2], "--format", "json")
+        self.assertEqual((done.code, done.json["shared_captures"]), (12, 2))
+        self.assertEqual(done.json["explanation"], "no verdict: 2 of 8 captures of base are in head, too")
+        # What is proved in spite of them stands.
+        slower = self.side("slower", {**self.TIMES, "jit_a": 12_000_000}, 8)
+        self.assertEqual(self.compare(base, slower + base[:1]).code, 10)
+
+
+class Advice(Decisions):
+    """Captures whose functions have the times of normal quantiles: what more captures would show."""
+
+    def captures(self, name, count, **functions):
+        """{function: (typical, spread)}; the centres of the captures have exactly that spread."""
+        z = [statistics.NormalDist().inv_cdf((i + 0.5) / count) for i in range(count)]
+        scale = statistics.stdev(z)
+        order = {f: random.Random(f"{name}{f}").sample(z, count) for f in functions}
+        paths = []
+        for i in range(count):
+            rows = [{"name": f, "real_time": typical * (1 + spread * order[f][i] / scale) + 1e-6 * k,
+                     "time_unit": "ns"}
+                    for f, (typical, spread) in functions.items() for k in range(6)]
+            paths.append(self.write(f"{name}{count}_{i}.json", json.dumps({"benchmarks": rows})))
+        return paths
+
+    NOISY = (1000, 0.5)
+
+    def sides(self, count, spread=0.07, **functions):
+        return (self.captures("base", count, BM_large=(100, spread), **functions),
+                self.captures("head", count, BM_large=(140, spread), **functions))
+
+    def row(self, decision, function):
+        row, = (row for row in decision["rows"] if row["function"] == function)
+        return row
+
+    def test_a_large_effect_is_not_told_what_the_noisiest_needs(self):
+        base, head = self.sides(3, BM_noisy=self.NOISY, BM_calm=(10, 0.001))
+        done = self.compare(base, head)
+        text = " ".join(done.text.split())
+        self.assertEqual(done.code, 12, text)
+        self.assertIn("no verdict: 3 captures a side; 1 of 3 functions needs more than 1000 a side",
+                      text)
+        decision = self.compare(base, head, "--format", "json").json
+        row = self.row(decision, "BM_large")
+        self.assertTrue(0.001 < row["p_value"] < 0.1, row)
+        self.assertLess(row["needed_captures_for_effect"], 30)
+        self.assertIsNone(self.row(decision, "BM_noisy")["needed_captures"])
+        self.assertRegex(done.text, r"BM_large +too little data +.*\+40\.\d .* 0\.0\d+ ")
+        self.assertRegex(text, r"BM_large: \+40\.\d % is not proved \(p = 0\.0\d+\); (--alpha \S+ or )?"
+                               r"about \d+ captures a side would prove it\.")
+
+    def test_the_alpha_that_is_named_decides(self):
+        base, head = self.sides(4, 0.12)
+        done = self.compare(base, head)
+        self.assertIn(done.code, (11, 12), done.text)
+        alpha, = re.findall(r"(--alpha \S+) or about", " ".join(done.text.split()))
+        decided = self.compare(base, head, *alpha.split())
+        self.assertEqual(decided.code, 10, decided.text)
+        exact = self.compare(base, head, "--format", "json").json["rows"][0]["deciding_alpha"]
+        self.assertLess(0.9 * float(alpha.split()[1][:-1]) / 100, exact)
+
+    def test_the_captures_that_are_named_decide(self):
+        base, head = self.sides(3)
+        needed = self.compare(base, head, "--format", "json").json["rows"][0][
+            "needed_captures_for_effect"]
+        self.assertGreater(needed, 3)
+        self.assertEqual(self.compare(*self.sides(needed)).code, 10)
+
+    def test_intervals_and_p_values_are_in_the_table(self):
+        times = {"jit_a": 10_000_000, "jit_b": 5_000_000}
+        base = self.side("base", times, 6)
+        done = self.compare(base, self.side("head", {**times, "jit_a": 12_000_000}, 6))
+        self.assertEqual(done.code, 10, done.text)
+        self.assertRegex(done.text, r"function +verdict .*change % +interval % +p\b")
+        self.assertRegex(done.text, r"jit_a +slower .*\+\d+\.\d+ \.\. \+\d+\.\d+ +(<?0\.\d+)")
+
+
+class DiffHeadline(Decisions):
+    def capture(self, name, seed, offset, **times_ps):
+        """Kernels of one function; `wild` takes more by the offset."""
+        plane, rng, at = Plane("/device:GPU:0", id=1), random.Random(seed), 0
+        stream = plane.line("Stream #1(Kernel)", 5)
+        for _ in range(6):
+            for kernel, typical in times_ps.items():
+                off = offset if kernel == "wild" else 0
+                took = round(typical * (1 + off + 0.001 * rng.gauss(0, 1)))
+                stream.event(kernel, at, took, hlo_module=Ref("jit_f"), hlo_op=Ref(kernel),
+                             program_id=1)
+                at += took + 1_000
+            at += 1_000_000_000
+        return self.write(name, space(plane))
+
+    def test_rows_that_are_proved_are_counted_beside_a_total_that_is_not(self):
+        offsets = (-0.2, -0.1, 0.0, 0.1, 0.2)
+        base = [self.capture(f"b{i}.pb", f"b{i}", off, wild=50_000_000)
+                for i, off in enumerate(offsets)]
+        head = [self.capture(f"h{i}.pb", f"h{i}", off, wild=50_000_000, new=1_000_000,
+                             fresh=2_000_000) for i, off in enumerate(offsets)]
+        done = run("diff", "--base", *base, "--head", *head)
+        headline = " ".join(done.text.split("\n\n")[0].split())
+        self.assertRegex(headline, r"; total not proved \(-\S+ us to \+\S+ us\); 2 rows proved$")
+        decision = run("diff", "--base", *base, "--head", *head, "--format", "json").json
+        lo, hi = decision["total"]["delta_ci_ps"]
+        for ps in (lo, hi):
+            self.assertIn(f"{abs(ps) / 1e6:.3g}"[:3], headline)
+        self.assertEqual([row["verdict"] for row in decision["rows"]].count("more"), 2)
+
+
+class LeftOut(Decisions):
+    def test_times_of_google_benchmark_that_do_not_count_are_counted(self):
+        for bad, why in ((-5, "negative: 2"), (0, "zero: 2"), (1e308, "over 106 days: 2"),
+                         (1e17, "over 106 days: 2")):
+            with self.subTest(bad):
+                def document(seed):
+                    rows = json.loads(benchmark({"BM_x": 100, "BM_y": 50}, seed))
+                    for at in (3, 14):
+                        rows["benchmarks"][at]["real_time"] = bad
+                    return json.dumps(rows)
+
+                base = [self.write(f"b{i}.json", document(i)) for i in range(5)]
+                head = [self.write(f"h{i}.json", document(i + 9)) for i in range(5)]
+                done = self.compare(base, head, "--max-mde", "50%", "--format", "json")
+                self.assertEqual(done.code, 0, done.text)
+                self.assertIn(f"{base[0]}: 2 of 20 times left out ({why})", done.json["notes"])
+                self.assertEqual(done.json["rows"][0]["base"]["samples"], 45)
+
+
+if __name__ == "__main__":
+    unittest.main()
