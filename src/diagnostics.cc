@@ -42,7 +42,7 @@ constexpr CodeInfo kCodes[] = {
      "files of one folder are merged as the hosts of one run, but were recorded at other times; "
      "where they are captures, name each, as FOLDER/*"},
     {kHostLeftOut, "host_left_out", kError,
-     "a file of a run is damaged and was left out, so that this is a part of the run",
+     "a file of a run is damaged or cannot be read, and was left out: this is a part of the run",
      kCompleteness},
     {kStatWithoutValue, "stat_without_value", kWarning, "no selected event has a stat"},
     {kIrregularJson, "irregular_json", kWarning,

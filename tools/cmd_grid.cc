@@ -32,7 +32,7 @@ using evidence::GridConfiguration, evidence::GridRun, evidence::GridSetting;
 using output::Printable;
 
 constexpr std::string_view kFolders[] = {"csv", "figs", "witness"};
-constexpr char kStore[] = "grid.db", kBundle[] = "witness.zip";
+constexpr char kStore[] = "grid.db", kBundle[] = "witness.zip", kResults[] = "results.json";
 
 // Writes the witness, and tells how far it is.
 class GridWatcher : public TuneWatcher {
@@ -152,6 +152,9 @@ class GridCommand : public Command {
       return UsageError(
           "no folder given: -o DIR says where the tables, figures and the witness go");
     }
+    for (const char* end : kStoreEnds) files_.Writes("--output", Cat(In(kStore), end));
+    for (const char* name : {kBundle, kResults}) files_.Writes("--output", In(name));
+    for (const std::string_view name : kFolders) files_.WritesBelow("--output", In(name));
     if (!energy_) {
       return Refuse({"--power-source", "--sysfs-root", "--nvml-library", "--map"},
                     "needs --energy");
@@ -179,7 +182,9 @@ class GridCommand : public Command {
       if (each.id == baseline_) run_.baseline = names[i];
     }
     RETURN_IF_ERROR(PrepareFolder());
-    auto code = Measure(space);
+    // A link that led to nothing before may lead into the folder now.
+    const absl::Status conflicts = files_.CheckConflicts();
+    auto code = conflicts.ok() ? Measure(space) : absl::StatusOr<int>(conflicts);
     if (!code.ok()) LeaveNothingEmpty();
     return code;
   }
@@ -261,7 +266,7 @@ class GridCommand : public Command {
   void LeaveNothingEmpty() const {
     if (had_store_) return;
     std::error_code ignored;
-    for (const char* end : {"", "-wal", "-shm", "-lock"}) {
+    for (const char* end : kStoreEnds) {
       if (is_new_and_empty_) std::filesystem::remove(Cat(In(kStore), end), ignored);
     }
     for (const GridSetting& each : run_.settings) {
@@ -419,9 +424,6 @@ class GridCommand : public Command {
     if (without == result.rows.size()) return wrong == without ? kExitWrong : kExitAllFailed;
     return has_baseline ? 0 : kExitTooLittle;
   }
-
-  static constexpr std::pair<absl::StatusCode, int> kWriteExits[] = {
-      {absl::StatusCode::kInternal, kExitCannotWrite}};
 
   std::string space_path_, folder_, baseline_;  // baseline_: as given, until FitTo
   uint32_t samples_ = 1000;

@@ -54,6 +54,9 @@ int ExitOf(const TuneOutcome& outcome) {
   if (claim == Claim::kUndecided && !outcome.verdict.mde.has_value() && !is_divided) {
     return kExitTooLittle;
   }
+  // Whether a device that was lost agrees with the others is unknown.
+  const bool has_lost = outcome.devices.has_value() && !outcome.devices->lost.empty();
+  if (has_lost && IsDecided(claim)) return ExitCode(Claim::kUndecided);
   if (claim != Claim::kAllFailed) return ExitCode(claim);
   size_t wrong = 0, uncompiled = 0;
   for (const TunedVariant& each : outcome.variants) {
@@ -74,7 +77,7 @@ absl::StatusOr<int64_t> ParseBudgetTime(const std::string& text) {
 
 // For reading, where damage is to show rather than to be left out.
 absl::StatusOr<TuneStore> OpenSound(const std::string& path) {
-  ASSIGN_OR_RETURN(TuneStore store, TuneStore::OpenReadOnly(path));
+  ASSIGN_OR_RETURN(TuneStore store, WithExits(TuneStore::OpenReadOnly(path), kStoreExits));
   RETURN_IF_ERROR(store.CheckFile());
   return store;
 }
@@ -112,8 +115,8 @@ class TuneCommand : public Command {
     storing.Value("--workload", &options_.workload, "NAME",
                   "What the store calls it [the space's name]");
     out.Flag("--list", &list_,
-             "Only list what would be raced or searched, and estimate the runs: no harness, no "
-             "store");
+             "List what would be raced or searched, and the runs of the search; start no harness, "
+             "open no store");
     printing_.AddFormat(app, kShown);
     printing_.AddPath(app);
     printing_.AddProgress(app, "auto (a terminal: live, else a log), always or never");
@@ -128,8 +131,8 @@ class TuneCommand : public Command {
     files_.Prints("--bundle", bundle_path_);
     files_.Writes("--harness-log", harness_.process.log_path);
     // What SQLite and the store keep beside it is the store as well.
-    for (const char* suffix : {"", "-wal", "-shm", "-journal", "-lock"}) {
-      if (!decides) files_.Writes("--store", store_path_ + suffix);
+    for (const char* end : kStoreEnds) {
+      if (!decides) files_.Writes("--store", store_path_ + end);
     }
     choice_.seed = ask_.seed = options_.decide.seed;
     if (action_ != &TuneCommand::Race || printing_.json_schema) return absl::OkStatus();
@@ -287,7 +290,7 @@ class TuneCommand : public Command {
     }
     if (!devices_.empty()) {
       const std::set<std::string> names(devices_.begin(), devices_.end());
-      if (names.size() < devices_.size() || names.contains("")) {
+      if (names.size() < devices_.size()) {
         return UsageError("--devices: each needs a name of its own");
       }
       if (devices_.size() > kMaxRoundsAtOnce) {
@@ -415,7 +418,6 @@ class TuneCommand : public Command {
 
   // What would be run.
   absl::StatusOr<int> List(std::span<const Configuration> configurations) const {
-    constexpr uint64_t kTypicalRounds = 4;  // of all: from then on variants leave
     const uint64_t known = configurations.size();
     output::TunePlan plan = {.workload = options_.workload,
                              .strategy = strategy_,
@@ -427,7 +429,6 @@ class TuneCommand : public Command {
                              .budget_runs = options_.decide.budget_runs};
     if (halve_to_ > 0) plan.raced = std::min(known, halve_to_);
     if (ask_.count > 0) plan.raced = std::min(known + ask_.count, kAskFinalists);
-    plan.race_runs = plan.raced * kTypicalRounds;
     return Print(output::PlanOutput(plan));
   }
 
@@ -533,6 +534,10 @@ class TuneCommand : public Command {
           store.path(), ": session ", session.id, " has no verdict yet, after ", session.rounds,
           session.rounds == 1 ? " round" : " rounds", "; tune --resume goes on");
     }
+    if (!ReadTuneResult(*session.verdict_json).has_value()) {
+      return DataLoss(store.path(), ": session ", session.id,
+                      ": its verdict cannot be read; the file was damaged after it was written");
+    }
     std::vector<TuneResult> race;
     if (printing_.how.format == output::Format::kHtml) {
       ASSIGN_OR_RETURN(race, RaceOf(store, session.id));
@@ -577,7 +582,8 @@ class TuneCommand : public Command {
     ASSIGN_OR_RETURN(evidence::BundleSpec spec, evidence::SessionBundle(recorded));
     spec.created_unix_s = std::time(nullptr);
     spec.provenance = evidence::ProvenanceOf(".");
-    ASSIGN_OR_RETURN(const std::string sha256, evidence::WriteBundle(bundle_path_, spec));
+    ASSIGN_OR_RETURN(const std::string sha256,
+                     WithExits(evidence::WriteBundle(bundle_path_, spec), kWriteExits));
     return Print(Cat(sha256, "  ", bundle_path_, "\n"));
   }
 

@@ -1,10 +1,12 @@
 #include "files.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <re2/re2.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <csignal>
@@ -13,6 +15,7 @@
 #include <map>
 #include <span>
 
+#include "io/database_file.h"
 #include "io/whole_file.h"
 #include "process.h"
 #include "read/internals.h"
@@ -99,6 +102,10 @@ void FileRoles::Writes(const std::string& what, const std::string& path) {
   if (!path.empty()) written_.push_back({what, path, path == "-" ? "/dev/stdout" : path});
 }
 
+void FileRoles::WritesBelow(const std::string& what, const std::string& folder) {
+  folders_.push_back({what, folder, folder});
+}
+
 void FileRoles::Prints(const std::string& what, const std::string& path) {
   Writes(what, path);
   results_.push_back(path);
@@ -109,7 +116,24 @@ void FileRoles::PrintsOutput(const std::string& path) {
   if (path.empty()) written_.push_back({"standard output", "standard output", "/dev/stdout"});
 }
 
+absl::Status FileRoles::CheckFolders() const {
+  std::error_code ignored;
+  for (const Role& folder : folders_) {
+    const fs::path below = fs::weakly_canonical(folder.at, ignored);
+    for (const auto* const roles : {&read_, &written_}) {
+      for (const Role& role : *roles) {
+        const fs::path file = fs::weakly_canonical(role.at, ignored);
+        if (std::ranges::mismatch(below, file).in1 != below.end()) continue;
+        return InvalidArgument(role.what, " ", role.path, ": is in ", folder.path, ", where ",
+                               folder.what, " writes its own files; give it another name");
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status FileRoles::CheckConflicts() const {
+  RETURN_IF_ERROR(CheckFolders());
   std::map<std::string, Role> seen;
   for (const Role& role : read_) seen.emplace(IdentityOf(role.at), role);
   seen.erase("");
@@ -160,14 +184,17 @@ absl::StatusOr<OutputFile> OutputFile::Open(const std::string& path) {
     if (file == nullptr) return CannotWrite(path, kElsewhere);
     return OutputFile(file, path, "");
   }
+  RETURN_IF_ERROR(WithExit(io::CheckReplacesNoDatabase(path), kExitCannotWrite));
   std::string temporary = path;
   const int fd = MakeTemporary(&temporary);
   if (fd < 0) return CannotWrite(path, kElsewhere);
-  return OutputFile(fdopen(fd, "w"), path, std::move(temporary));
+  const int lock = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  return OutputFile(fdopen(fd, "w"), path, std::move(temporary), lock);
 }
 
 OutputFile::OutputFile(OutputFile&& other) noexcept
     : file_(std::exchange(other.file_, nullptr)),
+      lock_(std::move(other.lock_)),
       path_(std::move(other.path_)),
       temporary_(std::exchange(other.temporary_, "")) {}
 

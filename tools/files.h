@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "io/descriptor.h"
 #include "xplane_time/read.h"
 
 namespace xplane_time::tools {
@@ -30,6 +31,8 @@ class FileRoles {
   // The logs among sources of power: "replay:LOG".
   void ReadsReplayed(const std::vector<std::string>& sources);
   void Writes(const std::string& what, const std::string& path);
+  // Any file below `folder`.
+  void WritesBelow(const std::string& what, const std::string& folder);
   // A result: as Writes, and whether it can be written is looked at early.
   void Prints(const std::string& what, const std::string& path);
   // The result of the command: standard output where there is no path.
@@ -46,7 +49,10 @@ class FileRoles {
     std::string at;  // the path, or that of a standard stream
   };
 
-  std::vector<Role> read_, written_;
+  // Errors: InvalidArgument, if a file that is read or written lies below a folder of folders_.
+  absl::Status CheckFolders() const;
+
+  std::vector<Role> read_, written_, folders_;
   std::vector<std::string> results_;
 };
 
@@ -55,8 +61,8 @@ class FileRoles {
 std::optional<int> StreamOf(const std::string& path);
 
 // A stream, a device or a pipe, which is written to as it is; or a file that is complete or absent:
-// it is written beside its name and renamed at the end. Errors have the exit code of what cannot be
-// written.
+// it is written beside its name and renamed at the end. It replaces no SQLite database but a result
+// of ours (io/database_file.h). Errors have the exit code of what cannot be written.
 class OutputFile {
  public:
   static absl::StatusOr<OutputFile> Open(const std::string& path);
@@ -74,11 +80,12 @@ class OutputFile {
   absl::Status Commit();
 
  private:
-  OutputFile(std::FILE* file, std::string path, std::string temporary)
-      : file_(file), path_(std::move(path)), temporary_(std::move(temporary)) {}
+  OutputFile(std::FILE* file, std::string path, std::string temporary, int lock = -1)
+      : file_(file), lock_(lock), path_(std::move(path)), temporary_(std::move(temporary)) {}
   absl::Status WriteError() const;
 
   std::FILE* file_;
+  io::Descriptor lock_;  // holds the lock of temporary_ until it is renamed
   std::string path_, temporary_;
 };
 

@@ -42,7 +42,8 @@ struct NamedFormat {
   Format format;
 };
 
-constexpr NamedFormat kFormats[] = {{"json", ".json", Format::kJson},
+constexpr NamedFormat kFormats[] = {{"table", ".txt", Format::kTable},
+                                    {"json", ".json", Format::kJson},
                                     {"csv", ".csv", Format::kCsv},
                                     {"markdown", ".md", Format::kMarkdown},
                                     {"junit", ".xml", Format::kJunit},
@@ -52,13 +53,6 @@ constexpr NamedFormat kFormats[] = {{"json", ".json", Format::kJson},
                                     {"html", ".html", Format::kHtml},
                                     {"sqlite", ".sqlite", Format::kSqlite},
                                     {"perfetto", ".pftrace", Format::kPerfetto}};
-
-// Of what others write: a table under such a name would be taken for it.
-constexpr std::string_view kOtherSuffixes[] = {
-    ".arrow", ".db",       ".db3",    ".duckdb",  ".feather", ".gz",       ".htm",
-    ".jsonl", ".markdown", ".ndjson", ".parquet", ".pdf",     ".perfetto", ".perfetto-trace",
-    ".png",   ".sqlite3",  ".svg",    ".tex",     ".trace",   ".tsv",      ".xls",
-    ".xlsx",  ".yaml",     ".yml",    ".zip",     ".zst"};
 
 std::string_view Environment(const char* name) {
   const char* value = std::getenv(name);
@@ -108,6 +102,18 @@ CLI::Validator Between(double least, int64_t most) {
             return fits ? std::string()
                         : absl::StrCat("'", output::ShortenMiddle(text, kMostShown, "..."),
                                        "' is not a number from ", least, " to ", most);
+          },
+          ""};
+}
+
+std::vector<std::string> SplitNames(const std::string& text) { return absl::StrSplit(text, ','); }
+
+CLI::Validator NoEmptyNames() {
+  return {[](const std::string& text) {
+            // An empty text as a whole is refused for all options alike (CheckOptions).
+            return text.empty() || std::ranges::count(SplitNames(text), "") == 0
+                       ? std::string()
+                       : absl::StrCat("'", text, "' has an empty name");
           },
           ""};
 }
@@ -190,21 +196,22 @@ absl::Status Printing::ChooseFormat() {
 
 absl::Status Printing::ChooseBySuffix() {
   format = formats[0];
-  const std::string suffix =
-      absl::AsciiStrToLower(std::filesystem::path(path).extension().string());
-  bool is_other = !suffix.empty() && std::ranges::count(kOtherSuffixes, suffix) > 0;
-  std::vector<std::string> written;
+  const std::filesystem::path file = std::filesystem::path(path).filename();
+  const std::string suffix = absl::AsciiStrToLower(file.extension().string());
+  const bool is_of_mktemp = RE2::FullMatch(file.string(), "tmp\\.[A-Za-z0-9]{6,}");
+  if (suffix.empty() || is_of_mktemp) return absl::OkStatus();
+  std::vector<std::string> known;
   for (const NamedFormat& each : kFormats) {
-    const bool has = !each.suffix.empty() && std::ranges::count(formats, each.name) > 0;
-    if (has) written.emplace_back(each.suffix);
-    if (each.suffix != suffix || suffix.empty()) continue;
-    if (has) format = each.name;
-    is_other = !has;
+    if (each.suffix.empty() || std::ranges::count(formats, each.name) == 0) continue;
+    if (each.suffix == suffix) {
+      format = each.name;
+      return absl::OkStatus();
+    }
+    known.push_back(Cat(each.suffix, " (", each.name, ")"));
   }
-  if (!is_other) return absl::OkStatus();
-  return InvalidArgument("-o ", path, ": nothing here is written as ", suffix, "; ",
-                         absl::StrJoin(written, ", "), written.size() == 1 ? " is" : " are",
-                         ", and --format says what else (", absl::StrJoin(formats, ", "), ")");
+  return InvalidArgument("-o ", path, ": unknown suffix ", suffix,
+                         "; the suffix chooses the format: ", absl::StrJoin(known, ", "),
+                         "; with --format any name will do (", absl::StrJoin(formats, ", "), ")");
 }
 
 void Printing::AdaptToTerminal() {

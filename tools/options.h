@@ -32,6 +32,10 @@ std::optional<double> NumberOf(std::string_view text);
 CLI::Validator Counts();
 // Of a range; neither nan nor inf nor what no double holds is in one.
 CLI::Validator Between(double least, int64_t most);
+// "a,b" is {"a", "b"}.
+std::vector<std::string> SplitNames(const std::string& text);
+// Of such a text.
+CLI::Validator NoEmptyNames();
 // "1%" or "0.01". Nothing from 1 on without the sign: "--min-effect 5" would be 500 %.
 absl::StatusOr<double> ParseShare(const std::string& text);
 // Picoseconds of a decimal number >= 0 of nanoseconds, of at most 15 digits before the point
@@ -69,10 +73,19 @@ class Heading {
     };
     return Taken<double>(name, take, "S", help)->check(Between(0.001, 1'000'000));
   }
-  // Parted by commas.
+  // Names with commas between them, of which none is empty. CLI11's own delimiter would drop empty
+  // names, and take the next word of the line if none is left.
   CLI::Option* List(const char* name, std::vector<std::string>* values, const char* what,
                     const std::string& help) const {
-    return Value(name, values, what, help)->delimiter(',')->allow_extra_args(false);
+    const auto take = [values](const std::vector<std::string>& texts) {
+      values->clear();
+      for (const std::string& text : texts) {
+        for (std::string& each : SplitNames(text)) values->push_back(std::move(each));
+      }
+    };
+    return Taken<std::vector<std::string>>(name, take, what, help)
+        ->check(NoEmptyNames())
+        ->allow_extra_args(false);
   }
   // `take` gets a T.
   template <typename T, typename Take>

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
@@ -32,11 +33,15 @@ void AddHarnessLimits(const Heading& heading, ProcessHarnessOptions* harness) {
 
 std::string DeviceLocks() {
   const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  // It is named in environments that outlive it: after a sudo, or a log-out.
-  if (runtime != nullptr && *runtime != '\0' && access(runtime, W_OK | X_OK) == 0) {
+  // The variable may name a directory that is gone (after a log-out) or another user's (after
+  // sudo).
+  struct stat info = {};
+  const bool is_ours = runtime != nullptr && *runtime != '\0' && stat(runtime, &info) == 0 &&
+                       info.st_uid == geteuid() && access(runtime, W_OK | X_OK) == 0;
+  if (is_ours) {
     return absl::StrCat(runtime, "/xplane-time.locks");
   }
-  return absl::StrCat(ScratchFolder(), "/xplane-time-", getuid(), ".locks");
+  return absl::StrCat(ScratchFolder(), "/xplane-time-", geteuid(), ".locks");
 }
 
 absl::StatusOr<std::string> IdOf(const char* option, const std::string& given) {

@@ -14,6 +14,11 @@ namespace xplane_time::tools {
 // A full disk is no bad trace.
 inline constexpr std::pair<absl::StatusCode, int> kStoreExits[] = {
     {absl::StatusCode::kResourceExhausted, kExitIo}};
+// Of bundles and other whole files.
+inline constexpr std::pair<absl::StatusCode, int> kWriteExits[] = {
+    {absl::StatusCode::kInternal, kExitCannotWrite}};
+// What follows the name of a store in the names of its files.
+inline constexpr const char* kStoreEnds[] = {"", "-wal", "-shm", "-journal", "-lock"};
 inline constexpr std::pair<absl::StatusCode, int> kHarnessExits[] = {
     {absl::StatusCode::kPermissionDenied, kExitCannotWrite},  // a log, a lock
     {absl::StatusCode::kUnavailable, kExitNotThere},

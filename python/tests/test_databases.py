@@ -200,7 +200,20 @@ class Sqlite(FilesTest):
         report.to_sqlite(self.path, if_exists="replace")
         self.assertEqual(len(rows_of(self.sqlite(), "kernels")), len(report.kernels))
         self.refused("not 'append'", lambda: report.to_sqlite(self.path, if_exists="append"))
+        self.path.chmod(0o600)
+        report.to_sqlite(self.path, if_exists="replace")
+        self.assertEqual(self.path.stat().st_mode & 0o777, 0o600)
         self.assertEqual([each.name for each in self.at.iterdir()], ["out.sqlite"])
+
+    def test_a_journal_beside_the_file_is_not_applied_to_it(self):
+        where = xplane_time.open(SPMD).where()
+        for suffix in ("-wal", "-journal"):
+            journal = self.path.with_name(self.path.name + suffix)
+            journal.write_bytes(b"x")
+            self.refused(f"out.sqlite{suffix} is a journal", lambda: where.to_sqlite(self.path))
+            self.assertFalse(self.path.exists())
+            journal.unlink()
+        where.to_sqlite(self.path)
 
 
 class Inputs(FilesTest):

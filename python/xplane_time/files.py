@@ -7,6 +7,7 @@ import os
 import pathlib
 import secrets
 import shutil
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,8 +58,10 @@ def target_of(path: PathText, kind: FileKind) -> pathlib.Path:
 
 @contextmanager
 def new_file(path: PathText, kind: FileKind, if_exists: str = "replace") -> Iterator[pathlib.Path]:
-    """A name for a file that takes the place of `path` at the end. `if_exists`: "fail" or "replace".
-    Errors: of target_of; ArgumentError; OSError, which name `path`."""
+    """A name for a file that takes the place of `path` at the end. It gets no permission that a file
+    at `path` lacks. `if_exists`: "fail" or "replace". Errors: of target_of; ArgumentError, also if a
+    journal of SQLite lies beside `path`, which would be applied to the new file; OSError, which
+    name `path`."""
     if if_exists not in ("fail", "replace"):
         raise ArgumentError("INVALID_ARGUMENT",
                             f"if_exists: 'fail' or 'replace', not {if_exists!r}")
@@ -66,9 +69,17 @@ def new_file(path: PathText, kind: FileKind, if_exists: str = "replace") -> Iter
     if if_exists == "fail" and target.exists():
         raise ArgumentError("INVALID_ARGUMENT", f"{path}: is there already; choose another name, or "
                             "if_exists='replace'")
+    for suffix in ("-wal", "-journal") if kind is SQLITE else ():
+        journal = target.with_name(target.name + suffix)
+        if journal.exists() and journal.stat().st_size > 0:
+            raise ArgumentError("INVALID_ARGUMENT", f"{path}: {journal.name} is a journal that "
+                                "SQLite would apply to the new file; close the database in every "
+                                "program that uses it, or choose another name")
     new = target.with_name(f"{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         yield new
+        if target.is_file():
+            new.chmod(stat.S_IMODE(new.stat().st_mode) & stat.S_IMODE(target.stat().st_mode))
         new.replace(target)
     except OSError as error:
         if error.filename is not None:

@@ -1,5 +1,9 @@
 #include "evidence/bundle.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
@@ -9,6 +13,7 @@
 
 #include "absl/strings/escaping.h"
 #include "evidence/witness.h"
+#include "io/descriptor.h"
 #include "io/sha256.h"
 #include "io/whole_file.h"
 #include "status.h"
@@ -167,22 +172,47 @@ std::string_view Bundle::ContentOf(std::string_view name) const {
   return found == zip.entries.end() ? std::string_view() : found->content;
 }
 
+namespace {
+
+absl::Status TooLarge(const std::string& path) {
+  return ResourceExhausted(path, ": over ", kMostZipBytes, " bytes; no bundle is so large");
+}
+
+// By both ends of the file: any byte of a bundle may be damaged. A bundle is a regular file, so
+// that its size is known before it is read.
+absl::Status CheckLooksLikeBundle(const std::string& path) {
+  constexpr off_t kEndBytes = 4096;
+  const io::Descriptor file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  struct stat info = {};
+  if (!file.open() || fstat(file.get(), &info) != 0) return io::IoError(path, "cannot be read");
+  if (!S_ISREG(info.st_mode)) {
+    return InvalidArgument(path, ": no regular file; save the bundle to a file first");
+  }
+  if (std::cmp_greater(info.st_size, kMostZipBytes)) return TooLarge(path);
+  std::string begin(2, '\0'), end(static_cast<size_t>(std::min(info.st_size, kEndBytes)), '\0');
+  if (pread(file.get(), begin.data(), begin.size(), 0) < 0 ||
+      pread(file.get(), end.data(), end.size(), info.st_size - static_cast<off_t>(end.size())) <
+          0) {
+    return io::IoError(path, "cannot be read");
+  }
+  if (begin == "PK" || end.find(kComment) != std::string::npos) return absl::OkStatus();
+  return DataLoss(path,
+                  ": not a bundle; name the witness.zip of a grid, or what tune export --bundle "
+                  "wrote (loose files are not checked)");
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Bundle>> ReadBundle(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
     return InvalidArgument(path, ": is a folder, and loose files are not checked; name its ",
                            (std::filesystem::path(path) / "witness.zip").string());
   }
+  RETURN_IF_ERROR(CheckLooksLikeBundle(path));
   auto bytes = io::ReadFile(path, kMostZipBytes + 1);
   if (!bytes.has_value()) return io::IoError(path, "cannot be read");
-  if (bytes->size() > kMostZipBytes) {
-    return ResourceExhausted(path, ": over ", kMostZipBytes, " bytes; no bundle is so large");
-  }
-  if (!bytes->starts_with("PK") && bytes->find(kComment) == std::string::npos) {
-    return DataLoss(path,
-                    ": not a bundle; name the witness.zip of a grid, or what tune export --bundle "
-                    "wrote (loose files are not checked)");
-  }
+  if (bytes->size() > kMostZipBytes) return TooLarge(path);
   return BundleOf(path, *std::move(bytes));
 }
 

@@ -60,7 +60,7 @@ struct Bundle {
 };
 
 // Errors: NotFound, PermissionDenied, Unavailable, ResourceExhausted (over kMostZipBytes),
-// DataLoss (no archive at all), InvalidArgument (a folder).
+// DataLoss (no archive at all), InvalidArgument (a folder, a pipe, a device).
 absl::StatusOr<std::unique_ptr<Bundle>> ReadBundle(const std::string& path);
 // Of bytes that are there.
 std::unique_ptr<Bundle> BundleOf(std::string path, std::string bytes);

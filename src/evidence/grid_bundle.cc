@@ -118,6 +118,13 @@ class GridCheck {
     if (!space.ok() || SpaceHash(*space) != configuration_.space_hash) {
       return Found({.file = kSpace, .what = "is not the space whose hash the configuration has"});
     }
+    const auto configurations = ChooseConfigurations(*space, {});
+    const auto is_same = [](const Configuration& a, const GridSetting& b) {
+      return a.id == b.id && a.params_json == Canonical(b.params);
+    };
+    if (!configurations.ok() || !std::ranges::equal(*configurations, run_.settings, is_same)) {
+      return Found({.file = kManifest, .what = "its settings are not those of space.json"});
+    }
     checked_.emplace_back(kSpace);
     return true;
   }

@@ -6,9 +6,11 @@
 
 namespace xplane_time::evidence {
 
-// An object: `machine` (power/machine.h), `versions` {xplane_time}, `source` {revision, changed,
-// reason}. Of the directory `folder` the commit that git says, and whether tracked files differ
-// from it; null with the reason where there is none. What is known when it is called.
+// Returns an object: `machine` (power/machine.h), `versions` {xplane_time}, `source` {revision,
+// changed, reason}. `revision` is the commit of the directory `folder`, `changed` is true if
+// tracked files differ from it. Both are null if they are unknown; `reason` says why. Of submodules
+// only the commit is compared. No program that the repository or GIT_ variables name is run: no
+// file system monitor, hook, content filter, pager or transport.
 nlohmann::json ProvenanceOf(const std::string& folder);
 
 }  // namespace xplane_time::evidence

@@ -82,14 +82,63 @@ bool IsSame(const TuneResult::Row& a, const TuneResult::Row& b) {
   };
   return a.id == b.id && a.params == b.params && a.status == b.status && a.raced == b.raced &&
          a.alias_of == b.alias_of && a.samples == b.samples && out(a) == out(b) &&
-         IsSame(a.ratio, b.ratio) && IsSame(a.ratio_ci, b.ratio_ci) &&
-         IsSame(a.typical_ps, b.typical_ps) && IsSame(a.typical_uj, b.typical_uj);
+         a.mem_bytes == b.mem_bytes && IsSame(a.ratio, b.ratio) && IsSame(a.ratio_ci, b.ratio_ci) &&
+         IsSame(a.typical_ps, b.typical_ps) && IsSame(a.typical_uj, b.typical_uj) &&
+         IsSame(a.p95_ratio, b.p95_ratio) && IsSame(a.spike_rate, b.spike_rate);
+}
+
+bool IsSame(const std::optional<TuneResult::Canary>& a,
+            const std::optional<TuneResult::Canary>& b) {
+  if (!a.has_value() || !b.has_value()) return a.has_value() == b.has_value();
+  return a->rounds == b->rounds && a->biased == b->biased && IsSame(a->ratio, b->ratio) &&
+         IsSame(a->ci, b->ci);
+}
+
+// How many were searched is known to a search alone: it does not count samples without a value.
+bool IsSame(const std::optional<SearchReport>& a, const std::optional<SearchReport>& b) {
+  if (!a.has_value() || !b.has_value()) return a.has_value() == b.has_value();
+  return a->strategy == b->strategy && a->raced == b->raced && a->stages == b->stages &&
+         a->rounds == b->rounds && a->runs == b->runs && a->proposed == b->proposed &&
+         a->refused == b->refused && a->repeated == b->repeated;
 }
 
 bool IsSame(const std::optional<Confirmation>& a, const std::optional<Confirmation>& b) {
   if (!a.has_value() || !b.has_value()) return a.has_value() == b.has_value();
   return a->baseline == b->baseline && a->rounds == b->rounds && a->metric == b->metric &&
          IsSame(a->speedup, b->speedup) && IsSame(a->speedup_ci95, b->speedup_ci95);
+}
+
+// What the verdict has of its session. A later run of the session may be by a harness of another
+// name or clock; all else of a harness is part of the session's key.
+std::vector<std::string> SessionDifferences(const TuneResult& stored, const SessionInfo& info) {
+  std::vector<std::string> names;
+  const auto compare = [&](const char* name, bool is_same) {
+    if (!is_same) names.emplace_back(name);
+  };
+  const HarnessInfo& harness = stored.harness;
+  compare("harness.device", harness.device == info.device);
+  compare("harness.device_class", harness.device_class == info.key.device_class);
+  compare("harness.driver", harness.driver == info.key.driver);
+  compare("harness.framework", harness.framework == info.key.framework);
+  compare("harness.flags", harness.flags == info.key.flags);
+  compare("harness.code_hash", harness.code_hash == info.key.code_hash);
+  compare("session", stored.session == info.id);
+  compare("key.objective", ObjectiveName(stored.objective) == info.key.objective);
+  return names;
+}
+
+// Fields that are compared with neither.
+std::vector<std::string> ListNotCompared(const TuneResult& stored) {
+  std::vector<std::string> names = {"budget",  "harness.clock", "harness.name", "interrupted",
+                                    "resumed", "stop_reason",   "tail_flags",   "variants.message"};
+  if (stored.devices.has_value()) names.emplace_back("devices");
+  if (stored.search.has_value()) {
+    for (const char* name : {"search.searched", "variants.searched", "variants.search_failure"}) {
+      names.emplace_back(name);
+    }
+  }
+  std::ranges::sort(names);
+  return names;
 }
 
 std::vector<std::string> Differences(const TuneResult& stored, const TuneResult& replayed) {
@@ -100,9 +149,11 @@ std::vector<std::string> Differences(const TuneResult& stored, const TuneResult&
   compare("pick", stored.pick == replayed.pick);
   compare("claim", Plain(stored.claim) == Plain(replayed.claim));
   compare("objective", stored.objective == replayed.objective);
+  compare("energy_kind", stored.energy_kind == replayed.energy_kind);
   compare("tied", stored.tied == replayed.tied);
   compare("delta", IsSame(stored.delta, replayed.delta));
   compare("mde", IsSame(stored.mde, replayed.mde));
+  compare("canary", IsSame(stored.canary, replayed.canary));
   compare("p_best", IsSame(stored.p_best, replayed.p_best));
   compare("regret", IsSame(stored.regret.est, replayed.regret.est) &&
                         IsSame(stored.regret.hi, replayed.regret.hi));
@@ -110,6 +161,8 @@ std::vector<std::string> Differences(const TuneResult& stored, const TuneResult&
   compare("rounds", stored.rounds == replayed.rounds);
   compare("rule", stored.rule == replayed.rule);
   compare("seed", stored.seed == replayed.seed);
+  // One that was stopped during its search counted what it had taken until then.
+  if (!stored.interrupted) compare("search", IsSame(stored.search, replayed.search));
   compare("confirmation", IsSame(stored.confirmation, replayed.confirmation));
   compare("variants",
           std::ranges::equal(stored.variants, replayed.variants,
@@ -147,12 +200,13 @@ absl::StatusOr<BundleSpec> SessionBundle(const RecordedSession& session) {
   for (const Configuration& each : session.variants) {
     stored["variants"].push_back(tune::VariantJson(each));
   }
-  return BundleSpec{.kind = kSessionKind,
-                    .configuration = tune::SessionJson(session.info),
-                    .result = ResultJson(session.info),
-                    .files = {{kSession, stored.dump(1) + "\n"},
-                              {kSpace, SpaceText(session) + "\n"},
-                              {kRounds, WitnessOf(session)}}};
+  return BundleSpec{
+      .kind = kSessionKind,
+      .configuration = tune::SessionJson(session.info),
+      .result = ResultJson(session.info),
+      .files = {{kSession, stored.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"},
+                {kSpace, SpaceText(session) + "\n"},
+                {kRounds, WitnessOf(session)}}};
 }
 
 absl::StatusOr<RecordedSession> SessionOf(const Bundle& bundle) {
@@ -174,6 +228,10 @@ absl::StatusOr<RecordedSession> SessionOf(const Bundle& bundle) {
   if (result == nullptr || *result != ResultJson(session.info)) {
     return DataLoss(kManifest, ": result: is not the pick and the claim of ", kSession);
   }
+  const Json* const configuration = json::Find(bundle.manifest, "configuration");
+  if (configuration == nullptr || *configuration != tune::SessionJson(session.info)) {
+    return DataLoss(kManifest, ": configuration: is not the session of ", kSession);
+  }
   if (bundle.ContentOf(kSpace) != SpaceText(session) + "\n") {
     return DataLoss(kSpace, ": has not the variants of ", kSession);
   }
@@ -182,25 +240,31 @@ absl::StatusOr<RecordedSession> SessionOf(const Bundle& bundle) {
 }
 
 absl::StatusOr<DecisionCheck> CheckDecision(const RecordedSession& session) {
-  const auto stored = ReadTuneResult(session.info.verdict_json.value_or(""));
-  if (!stored.has_value()) return DataLoss(kSession, ": $.verdict cannot be read");
-  const Json verdict = json::Parse(*session.info.verdict_json);
-  if (json::TextOf(verdict, "claim") != ClaimName(stored->claim)) {
+  const json::Json verdict = json::Parse(session.info.verdict_json.value_or(""));
+  const json::Json* const claim = verdict.is_object() ? json::Find(verdict, "claim") : nullptr;
+  Claim known = Claim::kUndecided;
+  if (claim == nullptr || !json::FromJson(*claim, &known)) {
     return DataLoss(kSession, ": $.verdict.claim: is no claim");
   }
+  const auto stored = ReadTuneResult(*session.info.verdict_json);
+  if (!stored.has_value()) return DataLoss(kSession, ": $.verdict cannot be read");
   DecisionCheck check = {.claim = std::string(ClaimName(stored->claim)),
-                         .pick = stored->pick.value_or("")};
+                         .pick = stored->pick.value_or(""),
+                         .differences = SessionDifferences(*stored, session.info),
+                         .not_compared = ListNotCompared(*stored)};
   const auto replayed = ReplayedResult(session, *stored);
   if (absl::IsFailedPrecondition(replayed.status())) {
     // Nothing was raced: then nothing was picked.
-    if (stored->pick.has_value()) check.differences = {"pick"};
+    if (stored->pick.has_value()) check.differences.emplace_back("pick");
     check.reason = "it has no rounds of a race";
     return check;
   }
   if (!replayed.ok()) return DataLoss(kSession, ": ", replayed.status().message());
   check.replayed_claim = ClaimName(replayed->claim);
   check.replayed_pick = replayed->pick.value_or("");
-  check.differences = Differences(*stored, *replayed);
+  for (std::string& name : Differences(*stored, *replayed)) {
+    check.differences.push_back(std::move(name));
+  }
   return check;
 }
 

@@ -29,6 +29,8 @@ struct DecisionCheck {
   std::string replayed_claim = {}, replayed_pick = {};
   std::vector<std::string> differences = {};  // names of the fields
   std::string reason = {};                    // why nothing was replayed; empty: it was
+  // Fields of the verdict that neither the rounds nor the session give.
+  std::vector<std::string> not_compared = {};
 };
 // Errors: DataLoss (the verdict, or what is decided on, cannot be read).
 absl::StatusOr<DecisionCheck> CheckDecision(const RecordedSession& session);

@@ -56,6 +56,9 @@ void CheckSession(const Bundle& bundle, Verification* found) {
                                            absl::StrJoin(decision->differences, ", "))});
   }
   found->checked.emplace_back("decision");
+  for (const std::string& name : decision->not_compared) {
+    found->not_compared.push_back("verdict." + name);
+  }
   found->decision = *std::move(decision);
 }
 
@@ -82,10 +85,16 @@ Verification Verify(const Bundle& bundle) {
   if (!found.sound()) return found;
   CheckChains(bundle, &found);
   if (!found.sound()) return found;
+  found.not_compared = {"created_unix_s", "machine", "source", "versions"};
   if (found.kind == kSessionKind) {
     CheckSession(bundle, &found);
   } else if (found.kind == kGridKind) {
     CheckGrid(bundle, &found.checked, &found.problems);
+    for (const char* name :
+         {"configuration.seed", "result.complete", "result.energy_kind", "result.no_energy",
+          "result.settings.message", "result.settings.status"}) {
+      found.not_compared.emplace_back(name);
+    }
   } else {
     found.problems.push_back({.file = kManifest, .what = "its `kind` is none that is known"});
   }

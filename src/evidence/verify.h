@@ -23,6 +23,9 @@ struct Verification {
   uint64_t files = 0, bytes = 0;
   uint64_t chains = 0, samples = 0;       // sound chains, and lines of them beside their heads
   std::vector<std::string> checked = {};  // what was looked at: "hashes", "csv/results.csv", ...
+  // What is taken as it was written, because nothing in the bundle gives it. Empty: a problem came
+  // first.
+  std::vector<std::string> not_compared = {};
   std::optional<DecisionCheck> decision = {};
   std::vector<Problem> problems = {};
   bool sound() const { return problems.empty(); }

@@ -19,6 +19,7 @@ class Descriptor {
 
   int get() const { return fd_; }
   bool open() const { return fd_ >= 0; }
+  int Release() { return std::exchange(fd_, -1); }
   void Close() {
     if (fd_ > STDERR_FILENO) close(fd_);
     fd_ = -1;

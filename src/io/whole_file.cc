@@ -1,6 +1,8 @@
 #include "io/whole_file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,7 +12,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <memory>
+#include <utility>
 
+#include "io/database_file.h"
 #include "io/descriptor.h"
 #include "status.h"
 
@@ -69,14 +74,55 @@ bool WriteAll(int fd, std::string_view bytes) {
   return true;
 }
 
+namespace {
+
+// A temporary file is NAME.xplane-XXXXXX, and locked while its writer lives.
+constexpr std::string_view kTemporary = ".xplane-", kRandom = "XXXXXX";
+
+bool Lock(int fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
+
+// Removes the temporary files of `path` whose writers were killed.
+void RemoveLeftovers(const std::string& path) {
+  const std::filesystem::path target(path);
+  const std::string directory = target.parent_path().empty() ? "." : target.parent_path().string();
+  const std::string begin = Cat(target.filename().string(), kTemporary);
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(opendir(directory.c_str()), closedir);
+  if (entries == nullptr) return;
+  while (const dirent* entry = readdir(entries.get())) {
+    const std::string_view name = entry->d_name;
+    if (!name.starts_with(begin) || name.size() != begin.size() + kRandom.size()) continue;
+    const std::string leftover = Cat(directory, "/", name);
+    const Descriptor file(open(leftover.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    struct stat info = {};
+    const bool is_ours = file.open() && fstat(file.get(), &info) == 0 && S_ISREG(info.st_mode) &&
+                         info.st_uid == geteuid();
+    if (is_ours && flock(file.get(), LOCK_EX | LOCK_NB) == 0) unlink(leftover.c_str());
+  }
+}
+
+}  // namespace
+
 int OpenBeside(std::string* path) {
-  *path += ".XXXXXX";
-  const int fd = mkostemp(path->data(), O_CLOEXEC);
-  if (fd < 0) return fd;
+  RemoveLeftovers(*path);
   const mode_t mask = umask(0);
   umask(mask);
-  fchmod(fd, 0666 & ~mask);
-  return fd;
+  mode_t mode = 0666 & ~mask;
+  struct stat before = {};
+  if (stat(path->c_str(), &before) == 0 && S_ISREG(before.st_mode)) mode &= before.st_mode;
+  constexpr int kAttempts = 100;
+  for (int i = 0; i < kAttempts; ++i) {
+    std::string temporary = Cat(*path, kTemporary, kRandom);
+    Descriptor file(mkostemp(temporary.data(), O_CLOEXEC));
+    if (!file.open()) return -1;
+    // Before it was locked, another writer may have taken it for a leftover.
+    struct stat made = {};
+    if (!Lock(file.get()) || fstat(file.get(), &made) != 0 || made.st_nlink == 0) continue;
+    fchmod(file.get(), mode);
+    *path = std::move(temporary);
+    return file.Release();
+  }
+  errno = EBUSY;
+  return -1;
 }
 
 absl::Status WriteWholeFile(const std::string& path, std::string_view bytes) {
@@ -85,6 +131,7 @@ absl::Status WriteWholeFile(const std::string& path, std::string_view bytes) {
     const Descriptor device(open(path.c_str(), O_WRONLY | O_CLOEXEC));
     return device.open() && WriteAll(device.get(), bytes) ? absl::OkStatus() : CannotWrite(path);
   }
+  RETURN_IF_ERROR(CheckReplacesNoDatabase(path));
   std::string temporary = path;
   const Descriptor file(OpenBeside(&temporary));
   if (!file.open()) return CannotWrite(path);

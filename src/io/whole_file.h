@@ -25,12 +25,14 @@ std::optional<std::string> ReadFile(const std::string& path, size_t most = std::
 // False: see errno. What was written before it stays.
 bool WriteAll(int fd, std::string_view bytes);
 
-// A new file beside `path`, with the rights of any new file; `path` becomes its name. -1: see
-// errno.
+// Makes a new file beside `path`; `path` becomes its name. It has the mode of any new file, but no
+// bit that an existing file at `path` lacks. It is locked (flock) until all copies of the
+// descriptor are closed: rename it before that. Such files of writers that were killed are removed
+// first. -1: see errno.
 int OpenBeside(std::string* path);
 
-// Written beside `path`, synced, and renamed; a device or a pipe is written to. Errors: Internal
-// (cannot write), with the path.
+// Writes a file beside `path`, syncs it, and renames it; writes to a device or a pipe as it is.
+// Errors: Internal (cannot write), with the path; of CheckReplacesNoDatabase.
 absl::Status WriteWholeFile(const std::string& path, std::string_view bytes);
 
 }  // namespace xplane_time::io

@@ -262,8 +262,9 @@ std::vector<std::string> DeviceReasons(const TuneResult& result) {
   if (!result.devices) return reasons;
   const DeviceCheck& of = *result.devices;
   for (const DeviceCheck::Lost& each : of.lost) {
-    reasons.push_back(absl::StrCat("The device ", Printable(each.device),
-                                   " was lost: ", BriefLine(each.message)));
+    reasons.push_back(
+        absl::StrCat("The device ", Printable(each.device),
+                     " was lost, so whether it agrees is unknown: ", BriefLine(each.message)));
   }
   if (of.classes.size() > 1) {
     std::vector<std::string> classes;
@@ -475,11 +476,15 @@ View PlanView(const TunePlan& plan, const OutputOptions& options) {
     view.lines.push_back({absl::StrCat("The search takes about ", Counted(plan.search_runs, "run"),
                                        " and leaves at most ", plan.raced, " to the race.")});
   }
+  const std::string limit =
+      plan.budget_runs.has_value()
+          ? absl::StrCat("the race ends after at most ", Counted(*plan.budget_runs, "run"))
+          : "--budget-runs limits them";
   view.lines.push_back({absl::StrCat(
-      "The race takes ", Counted(plan.raced, "run"), " a round while all are left, and about ",
-      plan.race_runs, " in all",
-      plan.budget_runs.has_value() ? absl::StrCat(" (at most ", *plan.budget_runs, ")") : "",
-      ": the noise decides. A run is ", Counted(plan.calls, "timed call"),
+      "The race takes ", Counted(plan.raced, "run"),
+      " a round while all are left. How many rounds "
+      "it takes depends on the noise, which only runs show: ",
+      limit, ". A run is ", Counted(plan.calls, "timed call"),
       plan.workloads > 1 ? absl::StrCat(" of each of ", plan.workloads, " workloads") : "", ".")});
   view.lines.push_back(
       {"Nothing was run: what compiles to one program is measured once, and what fails "

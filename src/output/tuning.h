@@ -21,12 +21,11 @@ struct TunePlan {
   std::span<const Configuration> configurations;  // that are known before it starts
   uint64_t workloads = 1, calls = 1;
   uint64_t raced = 0;        // at most
-  uint64_t search_runs = 0;  // before the race; an estimate
-  uint64_t race_runs = 0;    // an estimate: the noise decides
+  uint64_t search_runs = 0;  // before the race, if no variant fails
   std::optional<int64_t> budget_runs = {};
 };
 XPLANE_TIME_JSON_FIELDS(TunePlan, workload, strategy, workloads, calls, raced, search_runs,
-                        race_runs, budget_runs)
+                        budget_runs)
 Output PlanOutput(const TunePlan& plan);
 
 Output SessionsOutput(std::span<const SessionInfo> sessions);

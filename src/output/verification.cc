@@ -47,6 +47,8 @@ View VerificationView(const Verification& found) {
   if (sound) view.lines.push_back({WhatHolds(found)});
   if (sound) {
     view.lines.push_back({CheckedText(found.checked)});
+    view.lines.push_back(
+        {absl::StrCat("Taken as written: ", absl::StrJoin(found.not_compared, ", "), ".")});
   }
   if (found.decision.has_value()) view.lines.push_back({DecisionText(*found.decision)});
   if (found.revision.has_value()) {
@@ -88,6 +90,7 @@ Output VerificationOutput(const Verification& found) {
                        found.created_unix_s, KnownText(found.fingerprint), found.revision,
                        found.files, found.bytes, found.chains, found.samples);
     sink->Texts("checked", found.checked);
+    sink->Texts("not_compared", found.not_compared);
     DecisionFields(found, sink);
   });
   out.result.Add(result::TableOf(

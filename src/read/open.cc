@@ -286,7 +286,22 @@ absl::StatusOr<Trace> TraceOf(std::span<const OpenInput> inputs, const ReadOptio
   return std::move(opener).Finish();
 }
 
-// Takes away, and notes, the files that are damaged of each capture that has a sound one.
+// Opens one of the files of a run directory. What lies there was not named by the user, so nothing
+// is waited for: pipes, sockets and devices are not read.
+absl::StatusOr<Source> OpenFileOfRun(const std::string& path, const ReadOptions& options) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (!std::filesystem::status_known(status)) {  // links in a circle, a closed directory
+    return FailedPrecondition(path, ": cannot be read: ", error.message());
+  }
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    return FailedPrecondition(path, ": no regular file, in a run directory; name it by itself");
+  }
+  return OpenSource(path, options);
+}
+
+// Takes away, and notes, the files of each capture that has a sound one, if they are damaged or
+// cannot be read: no permission, a link to nothing, no regular file.
 // False where there are none to take away.
 bool LeaveOutDamaged(const ReadOptions& options, std::vector<OpenInput>* inputs,
                      Diagnostics* diagnostics) {
@@ -294,11 +309,10 @@ bool LeaveOutDamaged(const ReadOptions& options, std::vector<OpenInput>* inputs,
   for (OpenInput& input : *inputs) {
     Diagnostics untold;
     const absl::Status status = TraceOf(std::span(&input, 1), options, &untold).status();
-    std::error_code ignored;
-    const bool leads_nowhere =
-        absl::IsNotFound(status) && std::filesystem::is_symlink(input.path, ignored);
-    const bool damaged =
-        absl::IsDataLoss(status) || absl::IsResourceExhausted(status) || leads_nowhere;
+    // Errors that other files would have as well (no room for temporary files) are none of these.
+    const bool damaged = absl::IsDataLoss(status) || absl::IsResourceExhausted(status) ||
+                         absl::IsNotFound(status) || absl::IsPermissionDenied(status) ||
+                         absl::IsFailedPrecondition(status);
     if (damaged) input.damage = status;
     sound[input.capture] += damaged ? 0 : 1;
   }
@@ -366,8 +380,11 @@ absl::StatusOr<Trace> OpenTrace(std::span<const Input> inputs, const ReadOptions
                                 Diagnostics* diagnostics) {
   std::vector<OpenInput> opened;
   uint32_t captures = 0;
+  absl::flat_hash_map<uint32_t, size_t> files_of_capture;
+  for (const Input& input : inputs) ++files_of_capture[input.capture];
   for (const Input& input : inputs) {
-    auto source = OpenSource(input.path, options);
+    const bool is_of_run = files_of_capture[input.capture] > 1;
+    auto source = is_of_run ? OpenFileOfRun(input.path, options) : OpenSource(input.path, options);
     if (!source.ok() && !options.leave_out_damaged_hosts) return source.status();
     opened.push_back(
         {input.path == "-" ? "standard input" : input.path, input.capture, std::move(source)});

@@ -174,10 +174,6 @@ absl::StatusOr<Listing> List(const fs::path& directory) {
     if (it->is_directory(ignored)) {
       listing.directories.push_back(it->path());
     } else if (!TraceSuffix(name).empty()) {
-      if (it->exists(ignored) && !it->is_regular_file(ignored)) {
-        return FailedPrecondition(it->path().string(),
-                                  ": no regular file, in a run directory; name a pipe by itself");
-      }
       listing.traces.push_back(it->path().string());
     } else if (name.ends_with(".xplane.riegeli")) {
       listing.riegeli.push_back(it->path().string());
@@ -193,9 +189,10 @@ absl::StatusOr<Listing> List(const fs::path& directory) {
   return listing;
 }
 
-// The run directories of a log directory by name, which is a date.
-absl::StatusOr<std::map<std::string, Listing>> Runs(const fs::path& directory) {
-  std::map<std::string, Listing> runs;
+// The run directories of a log directory by name, which is a date. One that cannot be listed stays,
+// with the reason: leaving it out could make an older run the latest.
+absl::StatusOr<std::map<std::string, absl::StatusOr<Listing>>> Runs(const fs::path& directory) {
+  std::map<std::string, absl::StatusOr<Listing>> runs;
   for (const fs::path& profile :
        {directory / "plugins" / "profile", directory / "profile", directory}) {
     std::error_code ignored;
@@ -203,28 +200,51 @@ absl::StatusOr<std::map<std::string, Listing>> Runs(const fs::path& directory) {
     ASSIGN_OR_RETURN(const auto listing, List(profile));
     for (const fs::path& run : listing.directories) {
       auto inside = List(run);
-      if (inside.ok() && (!inside->traces.empty() || !inside->riegeli.empty())) {
-        runs.emplace(run.filename().string(), *std::move(inside));
+      if (!inside.ok() || !inside->traces.empty() || !inside->riegeli.empty()) {
+        runs.emplace(run.filename().string(), std::move(inside));
       }
     }
   }
   return runs;
 }
 
-// Those that Kineto wrote: what else is in JSON lies beside traces as well.
+// The traces of PyTorch among JSON files; other JSON lies beside them as well. A file whose
+// beginning cannot be read may be a trace: it is one of them, as long as there is another.
 std::vector<std::string> KinetoFiles(std::vector<std::string> files) {
   constexpr size_t kHeadBytes = size_t{1} << 16;
-  std::erase_if(files, [](const std::string& path) {
-    const std::string head = io::ReadFile(path, kHeadBytes).value_or("");
-    return !kineto::LooksLikeTrace(LooksLikeGzip(head) ? InflatedHead(head) : head);
+  size_t traces = 0;
+  std::erase_if(files, [&](const std::string& path) {
+    std::error_code ignored;
+    if (!fs::is_regular_file(path, ignored)) return false;  // a pipe would be waited for
+    const std::optional<std::string> head = io::ReadFile(path, kHeadBytes);
+    if (!head.has_value()) return false;
+    const bool is_trace =
+        kineto::LooksLikeTrace(LooksLikeGzip(*head) ? InflatedHead(*head) : *head);
+    traces += is_trace ? 1 : 0;
+    return !is_trace;
   });
+  if (traces == 0) files.clear();
   return files;
+}
+
+// A pipe would be waited for, so a run directory has at least one regular file, or a link to one.
+absl::Status CheckAnyRegular(const std::vector<std::string>& traces) {
+  std::error_code ignored;
+  const bool any = std::ranges::any_of(traces, [&](const std::string& path) {
+    const fs::file_status status = fs::status(path, ignored);
+    return !fs::exists(status) || fs::is_regular_file(status);
+  });
+  if (any) return absl::OkStatus();
+  return FailedPrecondition(traces[0], ": no regular file, in a run directory; name it by itself");
 }
 
 absl::StatusOr<std::vector<std::string>> DirectoryFiles(const fs::path& directory,
                                                         const std::string& wanted_run) {
   ASSIGN_OR_RETURN(auto listing, List(directory));
-  if (wanted_run.empty() && !listing.traces.empty()) return listing.traces;
+  if (wanted_run.empty() && !listing.traces.empty()) {
+    RETURN_IF_ERROR(CheckAnyRegular(listing.traces));
+    return listing.traces;
+  }
   ASSIGN_OR_RETURN(auto runs, Runs(directory));
   if (runs.empty()) {
     auto ranks = KinetoFiles(listing.json);
@@ -245,8 +265,11 @@ absl::StatusOr<std::vector<std::string>> DirectoryFiles(const fs::path& director
     return NotFound(directory.string(), ": no run ", wanted_run,
                     "; there are: ", absl::StrJoin(runs, ", ", name));
   }
-  if (run->second.traces.empty()) return RiegeliError(run->second.riegeli[0]);
-  return run->second.traces;
+  RETURN_IF_ERROR(run->second.status());
+  const Listing& inside = *run->second;
+  if (inside.traces.empty()) return RiegeliError(inside.riegeli[0]);
+  RETURN_IF_ERROR(CheckAnyRegular(inside.traces));
+  return inside.traces;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
+#include "io/database_file.h"
 #include "output/output.h"
 #include "status.h"
 
@@ -21,7 +22,6 @@ namespace {
 
 using result::FieldType, result::FieldValue, result::Table;
 
-constexpr int kApplicationId = 0x58504c54;  // "XPLT"; file(1) and sqlite3 show it
 constexpr int kVersion = 1;
 
 template <auto kFunction>
@@ -180,8 +180,8 @@ class Writer {
         ":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
     db_.reset(db);
     RETURN_IF_ERROR(Check(code));
-    return Execute(
-        Cat("PRAGMA application_id = ", kApplicationId, "; PRAGMA user_version = ", kVersion));
+    return Execute(Cat("PRAGMA application_id = ", io::kResultDatabaseId,
+                       "; PRAGMA user_version = ", kVersion));
   }
 
   absl::Status Add(const Table& table) {

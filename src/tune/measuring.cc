@@ -346,7 +346,11 @@ absl::StatusOr<std::map<std::string, TunedVariant>> PreparedIn(
       prepared[each.id] = {.configuration = each, .state = state->second};
     }
   }
-  return prepared;
+  if (prepared.size() == states.size()) return prepared;
+  const auto lost = std::ranges::find_if(
+      states, [&](const auto& state) { return !prepared.contains(state.first); });
+  return DataLoss("the variant \"", lost->first,
+                  "\" was prepared, and is missing; the session was damaged after it was written");
 }
 
 void AssignAliases(std::vector<TunedVariant>* variants) {

@@ -106,12 +106,31 @@ std::string OutcomeJson(const TuneOutcome& outcome) {
   return Dump(out);
 }
 
+namespace {
+
+// Whether `read` has all of `given` that it has a name for, with the same values.
+bool Keeps(const Json& read, const Json& given) {
+  if (given.is_object() && read.is_object()) {
+    for (const auto& [name, value] : given.items()) {
+      const auto at = read.find(name);
+      if (at != read.end() && !Keeps(*at, value)) return false;
+    }
+    return true;
+  }
+  if (given.is_array() && read.is_array()) {
+    return std::equal(read.begin(), read.end(), given.begin(), given.end(), Keeps);
+  }
+  return read == given;
+}
+
+}  // namespace
+
 std::optional<TuneResult> ReadTuneResult(std::string_view json) {
   const Json parsed = Parse(json);
   if (!parsed.is_object()) return std::nullopt;
   TuneResult result;
   FromJson(parsed, &result);
-  return result;
+  return Keeps(ToJson(result), parsed) ? std::optional(std::move(result)) : std::nullopt;
 }
 
 std::string DecideConfigJson(const DecideConfig& config, std::string_view incumbent,

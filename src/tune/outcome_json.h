@@ -105,7 +105,8 @@ XPLANE_TIME_JSON_FIELDS(TuneResult, schema, pick, claim, objective, energy_kind,
 
 TuneResult ResultOf(const TuneOutcome& outcome);
 std::string OutcomeJson(const TuneOutcome& outcome);
-// As it is in a store; what an earlier version did not write is left out. None: no object.
+// Reads a result as it is in a store. Fields that an earlier version did not write stay as they
+// are. None: it is no object, or a field has a value of another type.
 std::optional<TuneResult> ReadTuneResult(std::string_view json);
 
 // The config of docs/deciding.md without its budget: part of a session's identity. With a search,

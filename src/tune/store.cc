@@ -1,6 +1,7 @@
 #include "xplane_time/store.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -10,7 +11,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <ranges>
 #include <set>
@@ -20,8 +20,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+#include "io/database_file.h"
 #include "io/descriptor.h"
 #include "io/whole_file.h"
+#include "json/json.h"
 #include "status.h"
 #include "tune/outcome_json.h"
 #include "tune/space_json.h"
@@ -101,6 +104,14 @@ int64_t SessionChecksum(const Session& of, int64_t started_unix_s) {
                     IdentityOf(of));
 }
 
+// The same for rows without a checksum: parameters are always an object.
+absl::Status CheckParams(const std::string& path, int64_t session, const Configuration& variant) {
+  const auto params = tune::ParseJson(variant.params_json, "params");
+  if (params.ok() && params->is_object()) return absl::OkStatus();
+  return DataLoss(path, ": session ", session, ": the parameters of the variant \"", variant.id,
+                  "\" cannot be read; the file was damaged after it was written");
+}
+
 // Damage to the file that SQLite cannot see. Rows of version 1 have no checksum.
 absl::Status CheckRow(const std::string& path, int64_t session, absl::string_view what,
                       const std::optional<int64_t>& stored, int64_t computed) {
@@ -110,13 +121,19 @@ absl::Status CheckRow(const std::string& path, int64_t session, absl::string_vie
                   "after it was written");
 }
 
+absl::Status CheckVariant(const std::string& path, int64_t session, const Configuration& variant,
+                          const std::optional<int64_t>& stored) {
+  RETURN_IF_ERROR(CheckRow(path, session, absl::StrCat("the variant \"", variant.id, "\""), stored,
+                           ChecksumOf(variant)));
+  return CheckParams(path, session, variant);
+}
+
 // --- Opening.
 
 // SQLite takes a file of a few bytes for an empty database, and would overwrite it.
 absl::Status CheckHeader(const std::string& path) {
-  constexpr std::string_view kBegin("SQLite format 3\0", 16);
-  const std::string head = io::ReadFile(path, kBegin.size()).value_or("");
-  if (head.empty() || head == kBegin) return absl::OkStatus();
+  const std::string head = io::ReadFile(path, io::kDatabaseBegin.size()).value_or("");
+  if (head.empty() || head == io::kDatabaseBegin) return absl::OkStatus();
   return DataLoss(path, ": not a tune store; give another path");
 }
 
@@ -156,9 +173,19 @@ absl::StatusOr<TuneStore> TuneStore::OpenReadOnly(const std::string& path) {
   }
   ASSIGN_OR_RETURN(auto db, Database::Open(path, path, SQLITE_OPEN_READONLY));
   auto version = tune::VersionOf(*db, /*may_be_empty=*/false);
-  const bool has_log = std::filesystem::exists(path + "-wal", ignored);
-  if (absl::IsPermissionDenied(version.status()) && !has_log) {
-    // A log cannot be made here, and there is none: nobody can be writing.
+  // In a directory that cannot be written, SQLite fails to make its log or its index of it.
+  const bool cannot_open =
+      absl::IsPermissionDenied(version.status()) || absl::IsNotFound(version.status());
+  const auto log_bytes = std::filesystem::file_size(path + "-wal", ignored);
+  const bool has_log = !ignored && log_bytes > 0;
+  if (cannot_open && has_log) {
+    return PermissionDenied(path, ": it cannot be opened for reading alone, because its log (",
+                            path,
+                            "-wal) has to be applied first; copy both files to where they can be "
+                            "written");
+  }
+  if (cannot_open) {
+    // There is no log, and none can be made: no program can be writing.
     const std::string escaped =
         absl::StrReplaceAll(std::filesystem::absolute(path, ignored).string(),
                             {{"%", "%25"}, {"?", "%3f"}, {"#", "%23"}});
@@ -200,13 +227,40 @@ std::string NoteOf(uint64_t byte) {
   return note + "\n";
 }
 
-std::string HolderOf(const std::string& path, uint64_t byte) {
-  std::ifstream file(path, std::ios::binary);
-  file.seekg(PlaceOfNote(byte));
-  std::string noted, holder;
-  std::getline(file >> noted >> std::ws, holder);
-  const bool is_it = file && noted == absl::StrCat(absl::Hex(byte, absl::kZeroPad16));
-  return is_it ? std::string(absl::StripTrailingAsciiWhitespace(holder)) : "another process";
+std::string HolderOf(int file, uint64_t byte) {
+  std::string note(kNoteBytes, '\0');
+  if (pread(file, note.data(), note.size(), PlaceOfNote(byte)) < 0) note.clear();
+  absl::string_view holder = absl::StripAsciiWhitespace(note);
+  const bool is_it = absl::ConsumePrefix(&holder, absl::StrCat(absl::Hex(byte, absl::kZeroPad16)));
+  return is_it ? std::string(absl::StripLeadingAsciiWhitespace(holder)) : "another process";
+}
+
+// The locks of devices lie where other users may write (TMPDIR): that file is our own. The locks of
+// a store belong to whoever made the store.
+enum class LockOwner : uint8_t { kUs, kAny };
+
+// Opens or makes a file of locks. A name that is taken is never followed to another file, which
+// the note of the holder would overwrite: neither a symbolic link nor a second name of a file.
+// Errors: PermissionDenied (it is no file of locks), those of io::IoError.
+absl::StatusOr<std::shared_ptr<io::Descriptor>> OpenLockFile(const std::string& path,
+                                                             LockOwner owner) {
+  const auto refused = [&](const char* what) {
+    return PermissionDenied(path, ": ", what, ", and locks are not written there; remove it",
+                            owner == LockOwner::kUs
+                                ? ", or set XDG_RUNTIME_DIR or TMPDIR to a directory of your own"
+                                : "");
+  };
+  constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+  auto opened = std::make_shared<io::Descriptor>(open(path.c_str(), kFlags, 0666));
+  if (!opened->open() && errno == ELOOP) return refused("is a symbolic link");
+  if (!opened->open()) return io::IoError(path, "cannot be opened");
+  struct stat info = {};
+  if (fstat(opened->get(), &info) != 0) return io::IoError(path, "cannot be read");
+  if (!S_ISREG(info.st_mode)) return refused("is no regular file");
+  if (owner == LockOwner::kUs && info.st_nlink != 1) return refused("has other names, too");
+  if (owner == LockOwner::kUs && info.st_uid != geteuid())
+    return refused("belongs to another user");
+  return opened;
 }
 
 std::string LockName(const SessionSpec& spec) {
@@ -218,12 +272,10 @@ std::string LockName(const SessionSpec& spec) {
 
 // By an open file description lock: these belong to the descriptor, so they also hold between two
 // users within one process, and end with it. Errors: FailedPrecondition (somebody has it: `before`
-// and `after` are said around who), or of io::IoError.
-absl::Status Lock(const std::string& path, std::string_view name, std::string_view before,
-                  std::string_view after, TuneSession* session) {
-  auto opened =
-      std::make_shared<io::Descriptor>(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  if (!opened->open()) return io::IoError(path, "cannot be opened");
+// and `after` are said around who), or of OpenLockFile.
+absl::Status Lock(const std::string& path, LockOwner owner, std::string_view name,
+                  std::string_view before, std::string_view after, TuneSession* session) {
+  ASSIGN_OR_RETURN(auto opened, OpenLockFile(path, owner));
   const int fd = opened->get();
   const uint64_t byte = ByteOf(name);
   struct flock lock = {};
@@ -233,7 +285,7 @@ absl::Status Lock(const std::string& path, std::string_view name, std::string_vi
   lock.l_len = 1;
   if (fcntl(fd, F_OFD_SETLK, &lock) != 0) {
     if (errno == EAGAIN || errno == EACCES) {
-      return FailedPrecondition(before, HolderOf(path, byte), after);
+      return FailedPrecondition(before, HolderOf(fd, byte), after);
     }
     return Unavailable(path, ": cannot be locked: ", std::strerror(errno));
   }
@@ -251,16 +303,17 @@ absl::Status LockAll(const std::string& store, const SessionSpec& spec, TuneSess
   if (devices.empty()) devices.push_back(spec.device);
   for (const std::string& device : devices) {
     if (spec.device_locks.empty()) break;
-    RETURN_IF_ERROR(Lock(
-        spec.device_locks, device, Cat("the device ", device, " is in use by another tuning, of "),
-        Cat(" (", spec.device_locks, "); one at a time: wait for it, or stop it"), session));
+    RETURN_IF_ERROR(Lock(spec.device_locks, LockOwner::kUs, device,
+                         Cat("the device ", device, " is in use by another tuning, of "),
+                         Cat(" (", spec.device_locks, "); one at a time: wait for it, or stop it"),
+                         session));
   }
   const std::string file = store + "-lock";
-  RETURN_IF_ERROR(
-      Lock(file, LockName(spec), store + ": this session is in use by ", kOther, session));
+  RETURN_IF_ERROR(Lock(file, LockOwner::kAny, LockName(spec),
+                       store + ": this session is in use by ", kOther, session));
   for (const std::string& device : devices) {
     if (device.empty()) continue;
-    RETURN_IF_ERROR(Lock(file, "device:" + device,
+    RETURN_IF_ERROR(Lock(file, LockOwner::kAny, "device:" + device,
                          Cat(store, ": the device \"", device, "\" is in use by "), kOther,
                          session));
   }
@@ -316,13 +369,20 @@ absl::Status TuneStore::RegisterVariants(const TuneSession& session,
                "VALUES(?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
                session.id, v.id, v.params_json, v.mem_bytes, ChecksumOf(v)));
     if (sqlite3_changes(db.get()) > 0) return absl::OkStatus();
-    ASSIGN_OR_RETURN(
-        const auto stored,
-        db.First<std::string>("SELECT params_json FROM variant WHERE session = ? AND variant = ?",
-                              session.id, v.id));
-    if (stored == v.params_json) return absl::OkStatus();
+    Configuration stored;
+    stored.id = v.id;
+    std::optional<int64_t> checksum;
+    RETURN_IF_ERROR(db.Each(
+        "SELECT params_json, mem_bytes, crc32 FROM variant WHERE session = ? AND variant = ?",
+        [&](const Statement& row) {
+          row.Read(&stored.params_json, &stored.mem_bytes, &checksum);
+          return false;
+        },
+        session.id, v.id));
+    if (stored.params_json == v.params_json) return absl::OkStatus();
+    RETURN_IF_ERROR(CheckVariant(path(), session.id, stored, checksum));
     return InvalidArgument(path(), ": session ", session.id, ": the variant \"", v.id,
-                           "\" is stored as ", stored.value_or(""), ", now it is ", v.params_json,
+                           "\" is stored as ", stored.params_json, ", now it is ", v.params_json,
                            "; give it another id");
   };
   return db.Transaction([&]() -> absl::Status {
@@ -422,6 +482,18 @@ absl::Status TuneStore::RecordVerdict(const TuneSession& session, std::string_vi
 
 namespace {
 
+// Rows of versions 1 and 2 have no checksum, so a verdict also has to be what RecordVerdict writes:
+// a JSON object whose pick and claim are those of its row.
+absl::Status CheckVerdict(const std::string& path, int64_t session, const std::string& pick,
+                          const std::string& claim, const std::string& verdict_json) {
+  const json::Json verdict = json::Parse(verdict_json);
+  const bool is_sound = verdict.is_object() && json::TextOf(verdict, "pick").value_or("") == pick &&
+                        json::TextOf(verdict, "claim").value_or("") == claim;
+  if (is_sound) return absl::OkStatus();
+  return DataLoss(path, ": session ", session,
+                  ": its verdict cannot be read; the file was damaged after it was written");
+}
+
 absl::StatusOr<SessionInfo> SessionAt(const Statement& row, const std::string& path) {
   SessionInfo info;
   std::optional<int64_t> own, of_verdict;
@@ -434,6 +506,8 @@ absl::StatusOr<SessionInfo> SessionAt(const Statement& row, const std::string& p
   RETURN_IF_ERROR(CheckRow(path, info.id, "its verdict", of_verdict,
                            ChecksumOf(info.pick.value_or(""), info.claim.value_or(""),
                                       *info.verdict_json, recorded_unix_s)));
+  RETURN_IF_ERROR(CheckVerdict(path, info.id, info.pick.value_or(""), info.claim.value_or(""),
+                               *info.verdict_json));
   return info;
 }
 
@@ -536,6 +610,41 @@ absl::Status ReadSamples(const Database& db, int64_t round_id, RoundRecord* roun
       add_workload, round_id);
 }
 
+// The rounds of a session in the order in which they were stored.
+absl::StatusOr<std::vector<RoundRecord>> ReadKeptRounds(const Database& db, int64_t session) {
+  std::vector<RoundRecord> out;
+  const auto add = [&](const Statement& row) -> absl::StatusOr<bool> {
+    RoundRecord& round = out.emplace_back();
+    int64_t round_id = 0, checksum = 0;
+    row.Read(&round_id, &round.batch, &round.round, &round.discarded, &round.notes_json, &checksum);
+    RETURN_IF_ERROR(ReadSamples(db, round_id, &round));
+    RETURN_IF_ERROR(CheckRow(db.path(), session,
+                             absl::StrCat("round ", round.round, " of batch ", round.batch),
+                             checksum, ChecksumOf(round)));
+    return true;
+  };
+  RETURN_IF_ERROR(
+      db.Each("SELECT id, batch, round, discarded, notes_json, crc32 FROM round "
+              "WHERE session = ? ORDER BY id",
+              add, session));
+  return out;
+}
+
+// Rows are only ever added. A round that is gone leaves its samples behind, and a verdict knows how
+// many rounds there were. O(samples of the store).
+absl::Status CheckNoRoundIsMissing(const Database& db, std::optional<int64_t> only_session) {
+  constexpr char kLost[] =
+      "SELECT v.session FROM sample s JOIN variant v ON v.id = s.variant "
+      "LEFT JOIN round r ON r.id = s.round AND r.session = v.session "
+      "WHERE r.id IS NULL AND (?1 IS NULL OR v.session = ?1) "
+      "UNION ALL SELECT d.session FROM verdict d WHERE (?1 IS NULL OR d.session = ?1) "
+      "AND d.rounds > (SELECT count(*) FROM round r WHERE r.session = d.session) LIMIT 1";
+  ASSIGN_OR_RETURN(const auto session, db.First<int64_t>(kLost, only_session));
+  if (!session.has_value()) return absl::OkStatus();
+  return DataLoss(db.path(), ": session ", *session,
+                  ": rounds of it are missing; the file was damaged after it was written");
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<SessionInfo>> TuneStore::Sessions() const {
@@ -549,22 +658,8 @@ absl::StatusOr<SessionInfo> TuneStore::Session(int64_t id) const {
 }
 
 absl::StatusOr<std::vector<RoundRecord>> TuneStore::ReadRounds(int64_t session) const {
-  std::vector<RoundRecord> out;
-  const auto add = [&](const Statement& row) -> absl::StatusOr<bool> {
-    RoundRecord& round = out.emplace_back();
-    int64_t round_id = 0, checksum = 0;
-    row.Read(&round_id, &round.batch, &round.round, &round.discarded, &round.notes_json, &checksum);
-    RETURN_IF_ERROR(ReadSamples(*db_, round_id, &round));
-    RETURN_IF_ERROR(CheckRow(path(), session,
-                             absl::StrCat("round ", round.round, " of batch ", round.batch),
-                             checksum, ChecksumOf(round)));
-    return true;
-  };
-  RETURN_IF_ERROR(
-      db_->Each("SELECT id, batch, round, discarded, notes_json, crc32 FROM round "
-                "WHERE session = ? ORDER BY id",
-                add, session));
-  return out;
+  RETURN_IF_ERROR(CheckNoRoundIsMissing(*db_, session));
+  return ReadKeptRounds(*db_, session);
 }
 
 absl::StatusOr<std::vector<Configuration>> TuneStore::ReadVariants(int64_t session) const {
@@ -573,8 +668,7 @@ absl::StatusOr<std::vector<Configuration>> TuneStore::ReadVariants(int64_t sessi
     Configuration& of = out.emplace_back();
     std::optional<int64_t> checksum;
     row.Read(&of.id, &of.params_json, &of.mem_bytes, &checksum);
-    RETURN_IF_ERROR(CheckRow(path(), session, absl::StrCat("the variant \"", of.id, "\""), checksum,
-                             ChecksumOf(of)));
+    RETURN_IF_ERROR(CheckVariant(path(), session, of, checksum));
     return true;
   };
   RETURN_IF_ERROR(db_->Each(
@@ -602,6 +696,8 @@ absl::StatusOr<TunedTable> TuneStore::Tuned(std::vector<Fallback> fallbacks,
       RETURN_IF_ERROR(
           CheckRow(path(), session, "its verdict", of_verdict,
                    ChecksumOf(pick.id, entry.claim, verdict_json, entry.recorded_unix_s)));
+      RETURN_IF_ERROR(CheckVerdict(path(), session, pick.id, entry.claim, verdict_json));
+      RETURN_IF_ERROR(CheckParams(path(), session, pick));
     }
     const auto result = ReadTuneResult(verdict_json);
     if (result.has_value() && result->devices.has_value()) {
@@ -662,9 +758,9 @@ absl::Status TuneStore::CheckRows(std::optional<int64_t> only_session) const {
   ASSIGN_OR_RETURN(const auto sessions, ReadSessions(*db_, only_session));
   for (const SessionInfo& each : sessions) {
     RETURN_IF_ERROR(ReadVariants(each.id).status());
-    RETURN_IF_ERROR(ReadRounds(each.id).status());
+    RETURN_IF_ERROR(ReadKeptRounds(*db_, each.id).status());
   }
-  return absl::OkStatus();
+  return CheckNoRoundIsMissing(*db_, only_session);
 }
 
 }  // namespace xplane_time

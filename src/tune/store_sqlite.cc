@@ -243,6 +243,12 @@ absl::StatusOr<int64_t> VersionOf(const Database& db, bool may_be_empty) {
     return FailedPrecondition(
         db.path(), ": an SQLite database of another program, not a tune store; give another path");
   }
+  // The version is an index into kSteps.
+  if (version.value_or(0) < 0) {
+    return DataLoss(db.path(), ": its version (PRAGMA user_version) is ", version.value_or(0),
+                    ", which no xplane-time writes: the store was damaged; use a backup, or give "
+                    "another path");
+  }
   if (version.value_or(0) > kStoreVersion) {
     return FailedPrecondition(db.path(), ": written in version ", version.value_or(0),
                               " of the store; this program reads up to ", kStoreVersion,

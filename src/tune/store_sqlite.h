@@ -128,8 +128,8 @@ class Database {
 
 inline constexpr int64_t kStoreVersion = 3;
 
-// 0: nothing is in it yet, and that may be. Errors: FailedPrecondition (newer than kStoreVersion,
-// or another program's), those of Database.
+// Returns 0 for an empty database, if `may_be_empty`. Errors: FailedPrecondition (newer than
+// kStoreVersion, or another program's), DataLoss (a negative version), those of Database.
 absl::StatusOr<int64_t> VersionOf(const Database& db, bool may_be_empty);
 
 // Brings a new or older database to kStoreVersion, in one transaction. Errors: as above.

@@ -402,16 +402,25 @@ HarnessInfo HarnessOf(const SessionInfo& info, std::span<const RoundRecord> roun
 }
 
 // The session's rule with some fields replaced.
-absl::StatusOr<DecideConfig> ConfigOf(const SessionInfo& session, std::string_view changes_json,
+absl::StatusOr<DecideConfig> ConfigOf(const RecordedSession& session, std::string_view changes_json,
                                       const std::vector<TunedVariant>& variants,
                                       const Places& places) {
-  Json config = json::Parse(session.config_json);
+  const auto damaged = [&](absl::string_view what) {
+    return DataLoss(session.source, ": session ", session.info.id, ": its rule is damaged", what);
+  };
+  Json config = json::Parse(session.info.config_json);
   const Json changes = json::Parse(changes_json);
-  if (!config.is_object() || !changes.is_object()) {
-    return DataLoss("the rule of session ", session.id, " is damaged");
+  if (!config.is_object() || !changes.is_object()) return damaged("");
+  config.erase("search");  // how it was searched, not how it is decided
+  const auto check = [](Json stored) -> absl::Status {
+    stored.erase("incumbent");
+    ASSIGN_OR_RETURN(const DecideConfig own, decide::ParseConfig(stored));
+    return Decider::Open({.variants = {{.id = "any"}}}, own).status();
+  };
+  if (const absl::Status status = check(config); !status.ok()) {
+    return damaged(Cat(": ", status.message()));
   }
   config.update(changes);
-  config.erase("search");  // how it was searched, not how it is decided
   std::optional<uint32_t> place;
   if (const auto incumbent = json::TextOf(config, "incumbent"); incumbent.has_value()) {
     place = PlaceOf(places, *incumbent);
@@ -529,7 +538,9 @@ absl::StatusOr<TuneOutcome> Replay(const RecordedSession& session, std::string_v
   TuneOutcome outcome;
   outcome.session = info.id;
   outcome.harness = HarnessOf(info, rounds);
-  RETURN_IF_ERROR(TakeVariants(rounds, configurations, &outcome));
+  if (const absl::Status taken = TakeVariants(rounds, configurations, &outcome); !taken.ok()) {
+    return DataLoss(source, ": session ", info.id, ": ", taken.message());
+  }
   if (outcome.search.has_value()) {
     outcome.search->strategy = json::TextOf(json::Parse(info.config_json), "search").value_or("");
   }
@@ -542,7 +553,7 @@ absl::StatusOr<TuneOutcome> Replay(const RecordedSession& session, std::string_v
   if (results.empty()) {
     return FailedPrecondition(source, ": session ", info.id, " has no rounds to decide on");
   }
-  ASSIGN_OR_RETURN(auto config, ConfigOf(info, changes_json, outcome.variants, places));
+  ASSIGN_OR_RETURN(auto config, ConfigOf(session, changes_json, outcome.variants, places));
   outcome.decide = config;
   const size_t recorded = results.size();
   KeepWithinBudget(config, &results);

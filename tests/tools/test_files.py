@@ -3,6 +3,8 @@ import json
 import os
 import sqlite3
 import subprocess
+import sys
+import time
 import unittest
 
 from harness import BINARY, EndToEndTest, environment, run
@@ -53,9 +55,11 @@ class OutputsNeverHitInputs(EndToEndTest):
         self.refused("t.pb", "--compat", "xprof", "-o", "t.pb")
 
     def test_no_report_looks_like_a_trace(self):
-        done = run("kernels", "t.pb", "-o", "logs/plugins/profile/1/new.xplane.pb", cwd=self.at)
+        command = ("kernels", "t.pb", "-o", "logs/plugins/profile/1/new.xplane.pb")
+        done = run(*command, "--format", "json", cwd=self.at)
         self.assertNotEqual(done.code, 0)
         self.assertIn("would be read as a trace", done.message)
+        self.assertEqual(run(*command, cwd=self.at).code, 64)
         self.assertEqual(os.listdir(self.at / "logs/plugins/profile/1"), ["host.xplane.pb"])
 
     def test_links_and_folders(self):
@@ -119,6 +123,116 @@ class OutputsNeverHitInputs(EndToEndTest):
         self.assertTrue((self.at / "dangling").is_symlink() and (self.at / "made.txt").is_file())
         (self.at / "circle").symlink_to("circle")
         self.assertEqual(run("t.pb", "-o", "circle", cwd=self.at).code, 73)
+
+
+class Replacing(EndToEndTest):
+    """What a file that is there loses, or does not, when another takes its place."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("t.pb", TRACE)
+
+    def database(self, name, *statements):
+        database = sqlite3.connect(self.at / name)
+        for statement in statements:
+            database.execute(statement)
+        database.commit()
+        return database
+
+    def refused(self, *arguments, words):
+        before = {each: (self.at / each).read_bytes() for each in os.listdir(self.at)}
+        done = run(*arguments, cwd=self.at)
+        self.assertEqual((done.code, done.out), (73, b""), done.message)
+        self.assertIn(words, done.message)
+        self.assertEqual({each: (self.at / each).read_bytes() for each in os.listdir(self.at)},
+                         before)
+
+    def test_a_database_of_others_stays(self):
+        self.database("o.sqlite", "CREATE TABLE mine(a)").close()
+        self.database("w.sqlite", "PRAGMA journal_mode = WAL", "CREATE TABLE mine(a)").close()
+        self.database("s.sqlite", f"PRAGMA application_id = {0x5850544d}",
+                      "CREATE TABLE session(a)").close()
+        for name in ("o.sqlite", "w.sqlite", "s.sqlite"):
+            for more in ((), ("--format", "json")):
+                self.refused("t.pb", "-o", name, *more, words=f"{name}: cannot write: it is an SQLite")
+        (self.at / "link.sqlite").symlink_to("o.sqlite")
+        self.refused("t.pb", "-o", "link.sqlite", words="o.sqlite: cannot write: it is an SQLite")
+
+    def test_a_result_is_replaced(self):
+        for _ in range(2):
+            self.run_ok("t.pb", "-o", "r.sqlite")
+        self.write("empty.sqlite", "")
+        self.run_ok("t.pb", "-o", "empty.sqlite")
+        self.write("text.sqlite", "no database")
+        self.run_ok("t.pb", "-o", "text.sqlite")
+        self.run_ok("t.pb", "-o", "r.sqlite", "--format", "json")
+        self.assertIn("schema", json.loads((self.at / "r.sqlite").read_text()))
+
+    def test_a_journal_beside_it_is_never_applied_to_it(self):
+        self.run_ok("t.pb", "-o", "r.sqlite")
+        database = self.database("r.sqlite", "PRAGMA journal_mode = WAL", "CREATE TABLE more(a)")
+        self.addCleanup(database.close)
+        self.assertGreater((self.at / "r.sqlite-wal").stat().st_size, 0)
+        self.refused("t.pb", "-o", "r.sqlite", words="r.sqlite-wal is a journal")
+        for end in ("-wal", "-journal"):  # of a database that is gone
+            self.write(f"new.sqlite{end}", "x")
+            self.refused("t.pb", "-o", "new.sqlite", words=f"new.sqlite{end} is a journal")
+            self.write(f"new.sqlite{end}", "")
+            self.run_ok("t.pb", "-o", "new.sqlite")
+            self.assertGreater(len(sqlite3.connect(self.at / "new.sqlite").execute(
+                "SELECT name FROM sqlite_master").fetchall()), 0)
+
+    def test_the_narrower_mode_stays(self):
+        mask = os.umask(0o022)
+        self.addCleanup(os.umask, mask)
+        for before, after in ((0o600, 0o600), (0o640, 0o640), (0o644, 0o644), (0o666, 0o644),
+                              (0o755, 0o644), (0o400, 0o400)):
+            path = self.write("o.json", "old")
+            path.chmod(before)
+            self.run_ok("t.pb", "-o", "o.json")
+            self.assertEqual(path.stat().st_mode & 0o7777, after, oct(before))
+            path.unlink()
+        self.run_ok("t.pb", "-o", "o.json")
+        self.assertEqual((self.at / "o.json").stat().st_mode & 0o7777, 0o644)
+
+    def temporary(self):
+        return sorted(each for each in os.listdir(self.at) if ".xplane-" in each)
+
+    def test_what_killed_writers_leave_is_removed_by_the_next(self):
+        code = ("import os, sys, fcntl, time; "
+                "f = os.open(sys.argv[1], os.O_CREAT | os.O_RDWR, 0o600); "
+                "fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); time.sleep(60)")
+        leftover = "o.csv.xplane-AbC123"
+        living = subprocess.Popen([sys.executable, "-c", code, self.at / leftover],
+                                  stdout=subprocess.PIPE)
+        self.addCleanup(living.wait)
+        self.addCleanup(living.stdout.close)
+        self.addCleanup(living.kill)
+        living.stdout.readline()
+        for name in ("o.csv.xplane-AbC12", "o.csv.xplane-AbC1234", "p.csv.xplane-AbC123"):
+            self.write(name, "of others")
+        self.run_ok("events", "t.pb", "-o", "o.csv")
+        self.assertIn(leftover, self.temporary(), "its writer lives")
+        living.kill()
+        living.wait()
+        self.run_ok("events", "t.pb", "-o", "o.csv")
+        self.assertEqual(self.temporary(), ["o.csv.xplane-AbC12", "o.csv.xplane-AbC1234",
+                                            "p.csv.xplane-AbC123"])
+
+    def test_a_writer_that_is_killed(self):
+        """Its own temporary file, however it is called, is gone after the next one."""
+        self.write("many.pb", space(gpu(0, runs=20_000)))
+        for _ in range(6):
+            writer = subprocess.Popen([BINARY, "events", "many.pb", "-o", "k.csv"], cwd=self.at,
+                                      env=environment())
+            deadline = time.monotonic() + 10
+            while writer.poll() is None and time.monotonic() < deadline:
+                if any(each.startswith("k.csv.") for each in os.listdir(self.at)):
+                    break
+            writer.kill()
+            writer.wait()
+        self.run_ok("events", "t.pb", "-o", "k.csv")
+        self.assertEqual([each for each in os.listdir(self.at) if each.startswith("k.csv.")], [])
 
 
 if __name__ == "__main__":

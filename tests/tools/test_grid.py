@@ -234,6 +234,32 @@ class Faults(GridTest):
             space = {**SPACE, "variants": [*SPACE["variants"], {"id": name, "params": {"cost": 1}}]}
             self.assertIn("cannot be the name of its files", self.grid(space=space, code=64).message)
 
+    def test_the_log_of_the_harness_is_none_of_the_grids_files(self):
+        for name in ("grid.db", "grid.db-wal", "grid.db-shm", "grid.db-journal", "grid.db-lock",
+                     "witness.zip", "results.json", "csv/results.csv", "csv/new", "figs/latency.svg",
+                     "witness/softmax.jsonl", "./csv/../csv/x", "witness"):
+            done = self.run_here(*self.command("--harness-log", f"out/{name}"))
+            self.assertEqual((done.code, done.out), (64, b""), (name, done.message))
+            self.assertIn("--harness-log", done.message)
+            self.assertFalse((self.at / "out").exists())
+        (self.at / "link").symlink_to("out/witness")
+        done = self.run_here(*self.command("--harness-log", "link/softmax.jsonl"))
+        self.assertEqual(done.code, 64, done.message)
+        command = self.command()
+        command[command.index("space.json")] = "out/csv/space.json"
+        self.write("out/csv/space.json", json.dumps(SPACE))
+        self.assertEqual(self.run_here(*command).code, 64, "an input is no output")
+        shutil.rmtree(self.at / "out")
+        self.grid("--harness-log", "out.log")
+        self.grid("--harness-log", "out/harness.log", "--resume")
+
+    def test_an_empty_name_in_a_list_does_not_take_the_next_option(self):
+        for names in (",", "constant:5,", ",constant:5", "constant:5,,constant:6"):
+            done = self.run_here(*self.command("--energy", "--power-source", names))
+            self.assertEqual(done.code, 64, done.message)
+            self.assertIn("--power-source: ", done.message)
+            self.assertIn("has an empty name", done.message)
+
     def test_folders_of_others_are_left_alone(self):
         self.write("out/mine.txt", "x")
         self.assertIn("is no grid's", self.grid(code=64).message)
@@ -381,6 +407,8 @@ class Forgery(GridTest):
         found = self.verified()
         self.assertIn("csv/results.csv", found["checked"])
         self.assertIn("space.json", found["checked"])
+        for name in ("machine", "source", "configuration.seed", "result.energy_kind"):
+            self.assertIn(name, found["not_compared"])
         self.assertEqual(sorted(self.files), sorted(
             [each for each in self.names() if each != "witness.zip" and "figs/" not in each] +
             ["manifest.json", "space.json"]))
@@ -412,6 +440,11 @@ class Forgery(GridTest):
         manifest["configuration"]["seed"] = 8
         forged = {**self.files, "manifest.json": json.dumps(manifest).encode()}
         self.assert_problem(packed(forged), f"witness/{SETTINGS[0]}.jsonl", "configuration", 1)
+        for change in ({"id": "other"}, {"params": {"cost": 99, "t": 0.5}}):
+            manifest = json.loads(self.files["manifest.json"])
+            manifest["result"]["settings"][1].update(change)
+            forged = {**self.files, "manifest.json": json.dumps(manifest).encode()}
+            self.assert_problem(packed(forged), "manifest.json", "settings are not those of space")
         space = self.files["space.json"].replace(b"130", b"131")
         self.assert_problem(packed({**self.files, "space.json": space}), "space.json", "hash")
         self.assert_problem(packed({**self.files, "more.txt": b"x"}), "more.txt",

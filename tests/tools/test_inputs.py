@@ -3,6 +3,7 @@ import gzip
 import json
 import os
 import shutil
+import socket
 import subprocess
 import unittest
 
@@ -144,17 +145,69 @@ class Directories(EndToEndTest):
         self.assertEqual({row["capture"] for row in report["inputs"]}, {0})
         self.assertEqual(report["capture"]["hostnames"], ["one", "two"])
 
-    def test_a_link_that_leads_nowhere_is_left_out_and_a_pipe_is_refused(self):
+    def spoil(self, directory, suffix):
+        """Puts files of a trace's name there that cannot be read; returns their names."""
+        directory = self.at / directory
+        names = [each + suffix for each in ("gone", "circle", "pipe", "socket", "device", "closed")]
+        (directory / names[0]).symlink_to("nowhere")
+        (directory / names[1]).symlink_to(names[1])
+        os.mkfifo(directory / names[2])
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(os.path.relpath(directory / names[3]))
+        (directory / names[4]).symlink_to("/dev/zero")
+        (directory / names[5]).write_bytes(b"x")
+        (directory / names[5]).chmod(0)
+        return names
+
+    def test_what_cannot_be_read_in_a_run_is_left_out_with_a_warning(self):
         run_directory = f"{RUNS}/2026_01_02_10_00_00"
-        (self.at / run_directory / "gone.xplane.pb").symlink_to("nowhere")
-        done = run("functions", run_directory, "--format", "json", cwd=self.at)
-        self.assertEqual(done.code, 0)
-        self.assertEqual({row["host"] for row in json.loads(done.out)["functions"]}, {"one", "two"})
-        self.assertIn("gone.xplane.pb", done.message)
-        os.mkfifo(self.at / run_directory / "pipe.xplane.pb")
-        done = run("functions", run_directory, cwd=self.at)
-        self.assertEqual((done.code, done.out), (65, b""))
-        self.assertIn("pipe.xplane.pb: no regular file", done.message)
+        names = self.spoil(run_directory, ".xplane.pb")
+        for command, section in (("functions", "functions"), ("report", "functions"),
+                                 ("kernels", "kernels"), ("planes", "planes")):
+            for given in (run_directory, "log"):
+                done = run(command, given, "--format", "json", cwd=self.at)
+                self.assertEqual(done.code, 0, done.message)
+                self.assertEqual({row["host"] for row in done.json[section]}, {"one", "two"})
+                for name in names:
+                    self.assertIn(name, done.message)
+        done = run("fleet", run_directory, cwd=self.at)
+        self.assertEqual(done.code, 0, done.message)
+        self.assertIn("left out", done.text + done.message)
+
+    def test_traces_of_pytorch_with_what_cannot_be_read(self):
+        trace = json.dumps({"schemaVersion": 1, "deviceProperties": [], "traceEvents": [
+            {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1.0, "dur": 2.0,
+             "args": {"device": 0, "stream": 7, "correlation": 1}}]})
+        self.write("ranks/rank0.pt.trace.json", trace)
+        self.write("ranks/other.json", '{"a": 1}')
+        names = self.spoil("ranks", ".json")
+        done = run("kernels", "ranks", "--format", "json", cwd=self.at)
+        self.assertEqual(done.code, 0, done.message)
+        self.assertEqual([row["kernel"] for row in done.json["kernels"]], ["k"])
+        if os.geteuid() == 0:
+            names.remove("closed.json")  # root reads it, and it is no trace
+        for name in names:
+            self.assertIn(name, done.message)
+        self.assertNotIn("other.json", done.message)
+
+    def test_a_run_of_what_cannot_be_read_is_refused(self):
+        for suffix in (".xplane.pb", ".json"):
+            at = f"bad{suffix}"
+            (self.at / at).mkdir()
+            os.mkfifo(self.at / at / f"pipe{suffix}")
+            done = run("report", at, cwd=self.at)
+            self.assertIn(done.code, (65, 66), done.message)
+            self.assertIn(at, done.message)
+
+    @unittest.skipIf(os.geteuid() == 0, "root may list everything")
+    def test_a_run_that_cannot_be_listed_is_not_passed_over(self):
+        closed = self.at / RUNS / "2027_01_01_00_00_00"
+        closed.mkdir()
+        closed.chmod(0)
+        self.addCleanup(closed.chmod, 0o700)
+        done = run("report", "log", cwd=self.at)
+        self.assertEqual(done.code, 74, done.message)
+        self.assertIn("2027_01_01_00_00_00: cannot list", done.message)
 
     def test_every_command_has_the_host_on_each_row(self):
         for command, section in (("planes", "planes"), ("tree", "tree"), ("events", "events"),
@@ -232,7 +285,8 @@ class Directories(EndToEndTest):
                         done = run(command, "log", "--format", form, cwd=self.at)
                         self.assertEqual(done.code, 0, done.message)
                         self.assertRegex(done.message, r"\Axplane-time: 1 x a file of a run is "
-                                         r"damaged and was left out[^\n]*two.xplane.pb: [^\n]+\n\Z")
+                                         r"damaged or cannot be read, and was left out[^\n]*"
+                                         r"two.xplane.pb: [^\n]+\n\Z")
                         if form == "json" and (command, name) != ("events", "late"):
                             self.check_only_host_one(done.json, command)
 

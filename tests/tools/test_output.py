@@ -64,7 +64,7 @@ class OutputFile(EndToEndTest):
 
     def test_the_suffix_says_the_format(self):
         for name, form in (("o.JSON", "json"), ("o.Csv", "csv"), ("o.MD", "markdown"),
-                           ("o.txt", "table"), ("o.log", "table"), ("o", "table"),
+                           ("o.txt", "table"), ("o", "table"), (".o", "table"),
                            ("tmp.Xa8Bc9dE", "table"), ("o.json/o", "table")):
             with self.subTest(name):
                 (self.at / name).parent.mkdir(exist_ok=True)
@@ -72,12 +72,14 @@ class OutputFile(EndToEndTest):
                 self.assertEqual((self.at / name).read_bytes(),
                                  self.run_ok(self.trace, "--format", form).out)
             (self.at / name).unlink()
-        for name in ("o.xml", "o.XML", "o.prom", "o.htm", "o.parquet", "o.json.gz",
-                     "o.perfetto-trace"):
+        for name in ("o.xml", "o.XML", "o.prom", "o.htm", "o.parquet", "o.json.gz", "o.log",
+                     "o.foo", "o.json~", "o.", "o.2026-11-28", "o.perfetto-trace"):
             with self.subTest(name):
                 refused = run(self.trace, "-o", name, cwd=self.at)
                 self.assertEqual((refused.code, (self.at / name).exists()), (64, False))
-                self.assertIn("; .json, .csv, .md, .html, .sqlite, .pftrace are", refused.message)
+                self.assertIn("unknown suffix ." + name.rpartition(".")[2].lower(), refused.message)
+                self.assertIn(".txt (table), .json (json), .csv (csv), .md (markdown), .html "
+                              "(html), .sqlite (sqlite), .pftrace (perfetto)", refused.message)
                 self.run_ok(self.trace, "-o", name, "--format", "table")
 
     def test_file_has_no_colour_unless_asked_for(self):

@@ -289,7 +289,8 @@ class Record(PowerTest):
         for suffix in ("csv", "md", "prom"):
             refused = self.power("sources", *CONSTANT, "-o", f"out.{suffix}")
             self.assertEqual(refused.code, 64)
-            self.assertIn(f"nothing here is written as .{suffix}; .json is", refused.message)
+            self.assertIn(f"unknown suffix .{suffix}; the suffix chooses the format: .txt "
+                          "(table), .json (json); with --format", refused.message)
         self.power("sources", *CONSTANT, "-o", "out.json")
         self.assertIn("sources", json.loads((self.at / "out.json").read_text())["schema"])
 

@@ -2,6 +2,7 @@
 import hashlib
 import io
 import json
+import os
 import random
 import sys
 import unittest
@@ -170,6 +171,33 @@ class TuneBundle(BundleTest):
         variants[1]["ratio_ci"] = [5, 6]
         self.assert_problem(with_verdict(variants=variants), "session.json", what + "variants")
         self.assert_problem(with_verdict(mde=0.5), "session.json", what + "mde")
+        verdict = session["verdict"]
+        for name, value in (("device", "x"), ("device_class", "H100"), ("driver", "x"),
+                            ("framework", "x"), ("flags", "x"), ("code_hash", "x")):
+            self.assert_problem(with_verdict(harness={**verdict["harness"], name: value}),
+                                "session.json", f"{what}harness.{name}")
+        for changes in ({"objective": "energy"}, {"energy_kind": "measured"}, {"session": 9},
+                        {"search": {"strategy": "halving:2", "searched": 3, "raced": 2, "stages": 1,
+                                    "rounds": 4, "runs": 9, "proposed": 0, "refused": 0,
+                                    "repeated": 0}},
+                        {"canary": {"rounds": 5, "ratio": 1.0, "ci": None, "biased": False}}):
+            name = next(iter(changes))
+            found = self.verify(with_verdict(**changes))
+            self.assertIn(name, found["decision"]["differences"], changes)
+            self.assertFalse(found["sound"])
+        for name, value in (("spike_rate", 0.25), ("p95_ratio", 3.0), ("mem_bytes", 5)):
+            variants = json.loads(json.dumps(verdict["variants"]))
+            self.assertNotEqual(variants[0].get(name), value)
+            variants[0][name] = value
+            self.assert_problem(with_verdict(variants=variants), "session.json", what + "variants")
+        found = self.verify(self.bundle)
+        for name in found["not_compared"]:
+            self.assertRegex(name, r"^(created_unix_s|machine|source|versions|verdict\.[a-z._]+)$")
+        self.assertIn("verdict.stop_reason", found["not_compared"])
+        manifest = json.loads(files["manifest.json"])
+        manifest["configuration"]["device_class"] = "H100"
+        self.assert_problem(packed({**files, "manifest.json": json.dumps(manifest).encode()}),
+                            "manifest.json", "configuration: is not the session of session.json")
         manifest = json.loads(files["manifest.json"])
         manifest["result"]["pick"] = other
         self.assert_problem(packed({**files, "manifest.json": json.dumps(manifest).encode()}),
@@ -233,6 +261,28 @@ class TuneBundle(BundleTest):
         done = self.run_here("verify", self.at)
         self.assertEqual(done.code, 64)
         self.assertIn(f"name its {self.at}/witness.zip", done.message)
+
+    def test_what_is_no_file_of_a_fitting_size_is_refused_unread(self):
+        os.mkfifo(self.at / "pipe")
+        for path in ("pipe", "/dev/zero", "/dev/null"):
+            done = self.run_here("verify", path)
+            self.assertEqual(done.code, 64, done.message)
+            self.assertIn(f"{path}: no regular file", done.message)
+        for name, begin in (("large.zip", b"PK"), ("large", b"x")):
+            with open(self.at / name, "wb") as file:
+                file.write(begin)
+                file.truncate(3 << 30)
+            done = run("verify", name, cwd=self.at, env=self.environment, limit_bytes=1 << 28)
+            self.assertEqual(done.code, 65, done.message)
+            self.assertIn("no bundle is so large", done.message)
+        with open(self.at / "other", "wb") as file:
+            file.truncate(1 << 30)
+        done = run("verify", "other", cwd=self.at, env=self.environment, limit_bytes=1 << 28)
+        self.assertEqual(done.code, 65, done.message)
+        self.assertIn("not a bundle", done.message)
+        done = run("verify", "/dev/stdin", cwd=self.at, env=self.environment,
+                   stdin=open(self.at / "b.zip", "rb"))
+        self.assertEqual(done.code, 0, done.message)
 
     def test_a_session_without_a_verdict_has_no_bundle(self):
         done = self.run_here("tune", "export", 7, "--bundle", "c.zip")
