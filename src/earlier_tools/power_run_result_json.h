@@ -1,6 +1,7 @@
 // One record of a run as JSON, and what the run as a whole adds up from it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,10 @@ void AddToTotals(const RunSpan& span, SharedWindowTotals* totals);
 // The sum of a record's energies that count, as energy_metrics has those of GPUs; known where each
 // of them is.
 Json AllEnergies(const Json& record);
+
+// What begins with `prefix` ("cpu_") of a model's energy_metrics, or of AllEnergies: the energy, if
+// the sensor was read over all of the time. A counter that began anew has a part of it.
+std::optional<double> WholeEnergy(const Json& energies, const std::string& prefix);
 
 // The message of a record that failed, in one line for people. All of it stays in the record.
 
