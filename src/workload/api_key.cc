@@ -29,9 +29,9 @@ std::optional<int> ReadDigits(std::string_view text, size_t digits, int base) {
 
 // How many bytes of `text`, which begins with a backslash, are `wanted` escaped; 0: they are not.
 size_t MatchBackslashes(std::string_view text, char wanted) {
-  const size_t slashes = std::min(text.find_first_not_of('\\'), text.size());
+  const size_t slashes = text.substr(0, kMaxBackslashes + 1).find_first_not_of('\\');
+  if (slashes == text.npos) return 0;
   const std::string_view rest = text.substr(slashes);
-  if (slashes > kMaxBackslashes || rest.empty()) return 0;
   const int code = static_cast<unsigned char>(wanted);
   if ((rest[0] == 'u' || rest[0] == 'U') && ReadDigits(rest.substr(1), 4, 16) == code) {
     return slashes + 5;

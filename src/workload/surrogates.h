@@ -16,7 +16,8 @@
 namespace xplane_time {
 
 // JSON in which each unpaired surrogate is a mark, for SurrogateJoiner, and each number that no
-// double holds is a text ("1e999").
+// double holds is a text ("1e999"). A mark is U+FDD0, which is no character of any text, and the
+// four digits of the surrogate.
 std::string MarkUnpaired(std::string_view json);
 
 class SurrogateJoiner {

@@ -66,7 +66,7 @@ STREAMS["huge-usage"] = [*ANSWER, b'data: {"choices":[],"usage":{"prompt_tokens"
                          b'"completion_tokens":1e999}}\n\n', DONE]
 # For some seconds; a client that is through does not wait for it.
 STREAMS["done-and-on"] = [*ANSWER, usage(), DONE, *[0.01, b": ping\n\n"] * 400]
-STREAMS["done-and-flood"] = [*ANSWER, usage(), DONE, *[b": ping\n\n" * 100] * 20_000]
+STREAMS["done-and-flood"] = [*ANSWER, usage(), DONE, *[0.002, b": ping\n\n" * 100] * 1500]
 
 
 def packed(piece, times):

@@ -205,7 +205,7 @@ TEST(OpenAi, WhatIsNoSuchStreamIsRefused) {
         Case{"{\"choices\":[{\"delta\":{\"content\":7}}]}", absl::StatusCode::kInvalidArgument,
              "choices[0].delta.content: must be a text"},
         Case{"{\"choices\":[{\"delta\":{\"content\":\"\xff\"}}]}",
-             absl::StatusCode::kInvalidArgument, "it is not UTF-8 (byte 34)"},
+             absl::StatusCode::kInvalidArgument, "it is not UTF-8 (byte 33)"},
         Case{"{\"error\":{\"message\":\"CUDA out of memory\"}}", absl::StatusCode::kInternal,
              "the server failed: CUDA out of memory"}}) {
     SCOPED_TRACE(each.data);
@@ -253,9 +253,7 @@ TEST(OpenAi, APieceMayEndBetweenTwoSurrogates) {
         Case{{R"(\ude00\ud83d)", R"(\ude00)"}, unknown + smile},
         Case{{R"(\\ud83d)", R"(\\ude00)"}, R"(\ud83d\ude00)"},
         Case{{R"(\"\ud83d)", R"(\ude00\")"}, "\"" + smile + "\""},
-        Case{{R"(\ufdd0d83d)"},
-             "\xef\xb7\x90"
-             "d83d"}}) {
+        Case{{R"(\ufdd0 and)"}, "\xef\xb7\x90 and"}}) {
     const auto stream = NewOpenAiProtocol({})->NewStream(ApiKey());
     for (const std::string& piece : each.pieces) {
       const absl::Status status = stream->Push(Content(piece), 1);
