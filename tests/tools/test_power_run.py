@@ -542,7 +542,7 @@ class Again(PowerRunTest):
         for option in ("--model", "--dataset", "--problem-field"):
             with self.subTest(option):
                 command = self.command()
-                command[3:3] = [option, b"a\xff"]
+                command[3:5 if option == "--model" else 3] = [option, b"a\xff"]
                 done = subprocess.run(command, cwd=self.at, env=self.environment, capture_output=True,
                                       timeout=TIMEOUT_S)
                 self.assertEqual(done.returncode, 64, done.stderr)
