@@ -170,8 +170,11 @@ class JsonLog : public LogParser {
     JsonCursor cursor(readings.raw);
     if (!cursor.ReadArray([&] { return ReadReading(t_ns, &cursor); })) return kNone;
     const std::string& name = source_names_[static_cast<size_t>(s)];
+    // A channel whose source has no period may be read with any: the header says no more.
     const auto is_of_source = [&](const Reading& each) {
-      return each.channel < channel_sources_.size() && channel_sources_[each.channel] == name;
+      if (each.channel >= channel_sources_.size()) return false;
+      const std::string& source = channel_sources_[each.channel];
+      return source == name || std::ranges::find(source_names_, source) == source_names_.end();
     };
     // The source "replay" has the channels of the log that was replayed, which keep their sources.
     if (name != kReplay && !std::ranges::all_of(readings_, is_of_source)) {
