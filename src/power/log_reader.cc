@@ -106,10 +106,11 @@ class JsonLog : public LogParser {
       return DataLoss(PlaceOf(line), ": ", channels_, " channels, more than ", kMostChannels,
                       "; record fewer sources");
     }
-    for (const PowerChannel& each : header.inventory.channels) {
-      channel_sources_.push_back(each.source);
-    }
     for (const auto& [source, period_ns] : header.periods_ns) source_names_.push_back(source);
+    for (const PowerChannel& each : header.inventory.channels) {
+      const auto at = std::ranges::find(source_names_, each.source);
+      channel_sources_.push_back(static_cast<size_t>(at - source_names_.begin()));
+    }
     sink_->Header(std::move(header));
     return absl::OkStatus();
   }
@@ -169,18 +170,18 @@ class JsonLog : public LogParser {
     readings_.clear();
     JsonCursor cursor(readings.raw);
     if (!cursor.ReadArray([&] { return ReadReading(t_ns, &cursor); })) return kNone;
-    const std::string& name = source_names_[static_cast<size_t>(s)];
+    const auto place = static_cast<size_t>(s);
     // A channel whose source has no period may be read with any: the header says no more.
     const auto is_of_source = [&](const Reading& each) {
-      if (each.channel >= channel_sources_.size()) return false;
-      const std::string& source = channel_sources_[each.channel];
-      return source == name || std::ranges::find(source_names_, source) == source_names_.end();
+      if (each.channel >= channel_sources_.size()) return false;  // a gauge
+      const size_t own = channel_sources_[each.channel];
+      return own == place || own == sources_;
     };
     // The source "replay" has the channels of the log that was replayed, which keep their sources.
-    if (name != kReplay && !std::ranges::all_of(readings_, is_of_source)) {
+    if (source_names_[place] != kReplay && !std::ranges::all_of(readings_, is_of_source)) {
       return "a reading whose channel is of another source than the line";
     }
-    sink_->Readings(static_cast<size_t>(s), t_ns, readings_);
+    sink_->Readings(place, t_ns, readings_);
     return "";
   }
 
@@ -280,8 +281,9 @@ class JsonLog : public LogParser {
   LogSink* const sink_;
   LogEnd* const end_;
   size_t channels_ = 0, sources_ = 0;
-  std::vector<std::string> channel_sources_, source_names_;  // of the header
-  absl::flat_hash_map<std::string, uint32_t> gauges_;        // the caller's, and their channels
+  std::vector<std::string> source_names_;  // of the header
+  std::vector<size_t> channel_sources_;    // by channel: its place there; sources_: it has none
+  absl::flat_hash_map<std::string, uint32_t> gauges_;  // the caller's, and their channels
   std::vector<Reading> readings_;
   std::string wrong_;  // with the line that was read last
 };

@@ -548,6 +548,22 @@ class Concurrency(HttpTest):
         self.assertIsNone(self.summary()["shared_windows"])
 
 
+class Memory(HttpTest):
+    def test_it_is_of_the_machine(self):
+        self.ask("paused")
+        done = subprocess.run([BINARY, "power", "run", "set.jsonl", "--client", "openai", "--model",
+                               "m/1", "--base-url", self.server.base_url, "--source",
+                               "process,constant:1"], cwd=self.at, env=self.environment,
+                              capture_output=True, text=True, timeout=TIMEOUT_S)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        file, = self.at.glob("runs/*/records.jsonl")
+        record = json.loads(file.read_text())
+        memory = self.metrics(record)["memory_metrics"]
+        self.assertEqual(memory["cpu_mb_of"], "machine")
+        self.assertGreater(memory["cpu_mb"]["avg"], 10)
+        self.check(record)
+
+
 class Clients(EndToEndTest):
     def test_the_list_in_every_format(self):
         document = run("power", "clients", "--format", "json").json

@@ -761,6 +761,20 @@ class Recorded(PowerRunTest):
         return summary, [each["model_metrics"]["m"] for each in records]
 
     @unittest.skipUnless(FAKE_NVML, "no scripted NVML: set FAKE_NVML")
+    def test_statistics_of_two_gpus_are_of_their_sum(self):
+        _, (one,) = self.run_nvml({"devices": [{}]}, seconds=[0.5])
+        _, (two,) = self.run_nvml({"devices": [{}, {}]}, "--overwrite", seconds=[0.5])
+        for at in (("memory_metrics", "gpu_mb"), ("power_metrics", "gpu", "per_query_watts")):
+            of_one, of_two = one, two
+            for name in at:
+                of_one, of_two = of_one[name], of_two[name]
+            for name in ("avg", "max", "median", "min"):
+                self.assertEqual(of_two[name], 2 * of_one[name], (at, name))
+            self.assertIsNone(of_two["spread_reason"])
+        gpu = two["hardware_utilization"]["gpu"]
+        self.assertEqual(gpu["memory_used_gb"] * 1024, two["memory_metrics"]["gpu_mb"]["avg"])
+
+    @unittest.skipUnless(FAKE_NVML, "no scripted NVML: set FAKE_NVML")
     def test_an_answer_of_half_a_second_has_all_of_a_gpu(self):
         summary, (metrics,) = self.run_nvml({"devices": [{}]}, seconds=[0.5])
         gpu = metrics["hardware_utilization"]["gpu"]
