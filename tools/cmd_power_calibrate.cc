@@ -33,7 +33,7 @@ constexpr int64_t kGpuPollNs = 23'000'000, kPollNs = 1'100'000;
 constexpr double kGetsReadyS = 300;  // a built-in load, which says when it is
 
 // A product is short: it ends when it is stopped, or at once after that.
-// Python imports nothing from the current directory, which -c puts first on its path.
+// Removes the current directory, which -c puts first, from the import path.
 constexpr char kGpuLoad[] = R"(
 import sys
 if sys.path[0] == "":

@@ -155,7 +155,7 @@ std::string DatasetName(std::filesystem::path path) {
   return std::filesystem::is_directory(path, error) ? path.filename() : path.stem();
 }
 
-// A file may have any bytes in its name; results are JSON.
+// Replaces bytes that are not UTF-8. File names may have them, and JSON must not.
 std::string AsUtf8(const std::string& text) {
   return json::Parse(json::Dump(json::Json(text))).get<std::string>();
 }
@@ -286,7 +286,7 @@ class PowerRun : public Command {
     return names;
   }
 
-  // A name that is passed on may be meant for one that is known.
+  // Warns of names that are passed on and resemble a known one.
   void WarnOfMisspelled() const {
     std::vector<std::string> known;
     for (const ClientParameter& each : kind_->parameters) known.emplace_back(each.name);

@@ -129,7 +129,7 @@ struct Aggregate {
   const char* at;         // its place among the metrics, in the records and in the summary
   const char* of_record;  // below it: a statistic of the record, which needs no name in the summary
   double per_unit;        // how fine it is told
-  const char* energy_of = nullptr;  // a prefix: an energy, which counts only if it is whole
+  const char* energy_of = nullptr;  // prefix of an energy that counts only if it is whole
   stats::QuantileSketch scaled = {};
   double sum = 0, min = HUGE_VAL, max = -HUGE_VAL;
   uint64_t unknown = 0;
@@ -152,7 +152,7 @@ struct Aggregate {
   }
   Json ToJson() const {
     const uint64_t known = scaled.count();
-    // Rounding moves none of them beyond the extremes, which are exact.
+    // The extremes are exact, and rounding must not move other statistics beyond them.
     const auto within = [&](double number) { return Json(std::clamp(number, min, max)); };
     const auto unscaled = [&](std::optional<double> number) {
       return number.has_value() ? within(*number / per_unit) : Json();
@@ -358,9 +358,9 @@ class KeptRun : public RunDirectory {
     return SummaryJson(stop_reason) + "\n";
   }
 
-  // Between checkpoints, so that a run that is killed has a summary of its records. Without a sync,
-  // which takes longer than a short answer; at most 5 % of the time, because a summary of many
-  // records takes long to make. The first 100 records have one each.
+  // Writes the summary between checkpoints, so that a killed run has a summary of its records. It
+  // skips the sync, which takes longer than a short answer. The first 100 records have a summary
+  // each; after them summaries take at most 5 % of the time.
   absl::Status UpdateSummary() {
     constexpr uint64_t kEach = 100;
     constexpr int kMinPauses = 20;
@@ -383,7 +383,7 @@ class KeptRun : public RunDirectory {
     return absl::OkStatus();
   }
 
-  // Of a problem as JSON has it.
+  // Hashes a problem as it stands in the records.
   static size_t HashOf(const std::string& problem) {
     return std::hash<std::string>()(json::Dump(Json(problem)));
   }

@@ -146,10 +146,10 @@ Json NearestJson(const GaugeSummary& gauge) {
   return static_cast<double>(*gauge.nearest_age_ns) * 1e-6;
 }
 
-// Why a statistic of a sum is unknown whose mean is known: those of its parts do not give it.
+// The reason of a sum that has a mean but no extremes: its parts do not determine them.
 constexpr char kSeveralDevices[] = "several_devices";
 
-// Why a statistic is unknown; `known_mean`: if the mean is known.
+// The reason why a statistic is unknown; it is `known_mean` if the mean is known.
 Json SpreadReasonJson(const GaugeSummary& gauge, bool is_known, std::string_view known_mean) {
   if (is_known) return nullptr;
   return gauge.avg.has_value() ? Json(known_mean) : ReasonJson(gauge.reason);
@@ -174,7 +174,8 @@ Json PowerJson(const RunTelemetry& telemetry, std::string_view domain) {
   std::string_view known_mean = kSeveralDevices;
   if (const auto sum = PartOf(telemetry, domain).sum; !power.avg && sum.mean_w.has_value()) {
     power = {.avg = sum.mean_w, .max = sum.peak_w};
-    known_mean = PowerReasonName(PowerReason::kNoSamples);  // of power: there are energies alone
+    known_mean =
+        PowerReasonName(PowerReason::kNoSamples);  // there are energies, but no readings of power
   } else if (!power.avg && power.reason == PowerReason::kUnsupported) {
     power.reason = sum.reason;
   }
@@ -268,7 +269,7 @@ Json UtilizationJson(const RunTelemetry& telemetry) {
     set(name, "_pct", &GaugeSummary::avg, GpmOf(telemetry, quantity, kPercent));
   }
   set("busy", "_pct", &GaugeSummary::avg, of_gpu("utilization_gpu_ppm", kPercent));
-  // Of all GPUs together, as gpu_mb.
+  // The memory of all GPUs together, like gpu_mb.
   for (const auto& [name, quantity] : {std::pair{"memory_used", "memory_used_bytes"},
                                        std::pair{"memory_total", "memory_total_bytes"}}) {
     set(name, "_gb", &GaugeSummary::max,
@@ -277,7 +278,7 @@ Json UtilizationJson(const RunTelemetry& telemetry) {
   return {{"gpu", gpu}, {"derived", Json::object()}};
 }
 
-// Of the process that answers; if that is not read, of the machine.
+// The memory of the process that answers, or of the machine if no sensor reads the process.
 Json MemoryJson(const RunTelemetry& telemetry) {
   struct Memory {
     const char *name, *quantity;

@@ -23,8 +23,8 @@ void AddToTotals(const RunSpan& span, SharedWindowTotals* totals);
 // of them is.
 Json AllEnergies(const Json& record);
 
-// What begins with `prefix` ("cpu_") of a model's energy_metrics, or of AllEnergies: the energy, if
-// the sensor was read over all of the time. A counter that began anew has a part of it.
+// Returns the energy whose fields begin with `prefix` ("cpu_"), in energy_metrics or AllEnergies.
+// Empty if readings cover only a part of the time, for example because a counter was reset.
 std::optional<double> WholeEnergy(const Json& energies, const std::string& prefix);
 
 // The message of a record that failed, in one line for people. All of it stays in the record.

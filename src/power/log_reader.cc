@@ -162,7 +162,7 @@ class JsonLog : public LogParser {
     return error == std::errc() && rest == end;
   }
 
-  // Empty, or what is wrong with them.
+  // Returns what is wrong with the readings; empty if nothing is.
   std::string_view ReadReadings(int64_t t_ns, const JsonValue& source, const JsonValue& readings) {
     constexpr std::string_view kNone = "readings that are none";
     int64_t s = 0;
@@ -171,9 +171,9 @@ class JsonLog : public LogParser {
     JsonCursor cursor(readings.raw);
     if (!cursor.ReadArray([&] { return ReadReading(t_ns, &cursor); })) return kNone;
     const auto place = static_cast<size_t>(s);
-    // A channel whose source has no period may be read with any: the header says no more.
+    // A channel whose source has no period is accepted, because the header does not assign it.
     const auto is_of_source = [&](const Reading& each) {
-      if (each.channel >= channel_sources_.size()) return false;  // a gauge
+      if (each.channel >= channel_sources_.size()) return false;  // a gauge of the caller
       const size_t own = channel_sources_[each.channel];
       return own == place || own == sources_;
     };

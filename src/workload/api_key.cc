@@ -12,12 +12,12 @@ namespace xplane_time {
 namespace {
 
 constexpr size_t kLeastSecret = 8;   // a shorter key is a placeholder
-constexpr size_t kTelling = 12;      // so many characters of the key are hidden as the key is
-constexpr size_t kTellingAtCut = 4;  // the same at the end of a text that was cut
+constexpr size_t kTelling = 12;      // a part of this length is hidden like the whole key
+constexpr size_t kTellingAtCut = 4;  // the same at the end of a shortened text
 // Escapes within escapes: "\\\\\\u0073" and "%252573". The bounds keep Hide linear.
 constexpr size_t kMaxBackslashes = 8, kMaxPercents = 4;
 
-// The number that the first `digits` characters are; none if they are no such digits.
+// Parses the first `digits` characters as a number in `base`; empty if one is not a digit.
 std::optional<int> ReadDigits(std::string_view text, size_t digits, int base) {
   int value = 0;
   if (text.size() < digits) return std::nullopt;
@@ -27,7 +27,8 @@ std::optional<int> ReadDigits(std::string_view text, size_t digits, int base) {
   return is_whole ? std::optional(value) : std::nullopt;
 }
 
-// How many bytes of `text`, which begins with a backslash, are `wanted` escaped; 0: they are not.
+// Matches an escape of `wanted` at the beginning of `text`, which starts with a backslash. Returns
+// its length in bytes, or 0.
 size_t MatchBackslashes(std::string_view text, char wanted) {
   const size_t slashes = text.substr(0, kMaxBackslashes + 1).find_first_not_of('\\');
   if (slashes == text.npos) return 0;
@@ -41,7 +42,7 @@ size_t MatchBackslashes(std::string_view text, char wanted) {
   return rest[0] == wanted ? slashes + 1 : 0;
 }
 
-// The same of a text that begins with a percent sign.
+// Like MatchBackslashes, for a text that starts with a percent sign.
 size_t MatchPercents(std::string_view text, char wanted) {
   size_t used = 1;
   const int code = static_cast<unsigned char>(wanted);
@@ -53,7 +54,7 @@ size_t MatchPercents(std::string_view text, char wanted) {
   return 0;
 }
 
-// The same of a text that begins with an ampersand.
+// Like MatchBackslashes, for a text that starts with an ampersand.
 size_t MatchEntity(std::string_view text, char wanted) {
   constexpr size_t kMaxBytes = 12;
   const size_t end = text.substr(0, kMaxBytes).find(';');
@@ -71,7 +72,7 @@ size_t MatchEntity(std::string_view text, char wanted) {
   return !digits.empty() && code == static_cast<unsigned char>(wanted) ? end + 1 : 0;
 }
 
-// The same of any text.
+// Like MatchBackslashes, for any text. The character itself also matches.
 size_t MatchCharacter(std::string_view text, char wanted) {
   if (text.empty()) return 0;
   size_t bytes = 0;
@@ -81,7 +82,7 @@ size_t MatchCharacter(std::string_view text, char wanted) {
   return bytes > 0 ? bytes : text[0] == wanted ? 1 : 0;
 }
 
-// An escape that was cut.
+// Whether `text` can be the beginning of an escape whose end was cut off.
 bool IsCutEscape(std::string_view text) {
   constexpr size_t kMaxBytes = 12;
   return text.size() < kMaxBytes && (text[0] == '\\' || text[0] == '%' || text[0] == '&');
@@ -108,7 +109,7 @@ std::string ApiKey::Hide(std::string_view text, bool is_cut) const {
   if (text_.size() < kLeastSecret) return std::string(text);
   std::string hidden;
   const size_t telling = std::min(kTelling, text_.size());
-  size_t kept = 0;  // all before is in `hidden`
+  size_t kept = 0;  // `hidden` has everything before it
   for (size_t at = 0; at < text.size();) {
     size_t end = at, matched = 0;
     while (matched < text_.size()) {

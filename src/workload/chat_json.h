@@ -17,7 +17,7 @@ namespace xplane_time {
 inline constexpr std::string_view kExtraBody = "extra_body";
 
 json::Json ParameterJson(const ClientParameterValue& value);
-// Sets in `object` what is passed on to the server, by name; of extra_body each member.
+// Adds the parameters that the server gets as they are to `object`, and each member of extra_body.
 void PassParametersOn(const ClientParameters& parameters, json::Json* object);
 
 // The system's words, where there are some, and the question.

@@ -103,7 +103,7 @@ class Ollama : public ChatProtocol {
   }
 
  private:
-  // Of a chat itself; the model's parameters (num_ctx, top_k, stop, ...) are its options.
+  // These belong to the request. The model's parameters (num_ctx, top_k, stop, ...) are options.
   static bool IsBesideOptions(std::string_view name) {
     constexpr std::string_view kNames[] = {"think",    "format",       "keep_alive", "tools",
                                            "logprobs", "top_logprobs", "truncate",   "shift"};

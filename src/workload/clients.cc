@@ -88,7 +88,7 @@ std::optional<ClientParameterValue> ValueOf(const ClientParameter& parameter,
   return parameter.type == kWhole ? ClientParameterValue(whole) : ClientParameterValue(number);
 }
 
-// Empty, or why a server does not get a parameter of this name.
+// Explains why a parameter of this name is not passed on; empty if it is.
 std::string RefusalOf(std::string_view name) {
   struct Refused {
     std::string_view name, why;
@@ -103,7 +103,7 @@ std::string RefusalOf(std::string_view name) {
   return at == std::end(kRefused) ? "" : std::string(at->why);
 }
 
-// "top_k=5".
+// Converts the value of a parameter that is passed on: JSON, or else a text.
 absl::StatusOr<PassedOn> ToPassOn(std::string_view name, std::string_view text) {
   json::Json value = json::Parse(text);
   if (value.is_discarded()) value = std::string(text);

@@ -23,7 +23,7 @@ constexpr std::chrono::milliseconds kStopCheck(100);
 // The end of a body may come in a packet after its last bytes.
 constexpr std::chrono::milliseconds kForTheEnd(20);
 
-// The seconds of a Retry-After header, as many as fit; none if it is a date.
+// Parses the seconds of a Retry-After header and saturates them; empty if the header has a date.
 std::optional<int64_t> ReadDelay(std::string_view value) {
   int64_t seconds = 0;
   const char* const end = value.data() + value.size();
@@ -132,10 +132,9 @@ class HttpConnection::Transfer {
   static size_t OnHeader(char* bytes, size_t size, size_t count, void* self) {
     return static_cast<Transfer*>(self)->TakeHeader({bytes, size * count}) ? size * count : 0;
   }
-  // False: ends the exchange.
+  // Returns false to end the exchange.
   bool TakeHeader(std::string_view line) {
-    if (line.starts_with("HTTP/"))
-      codings_ = 0;  // of the last reply: others are interim, or a proxy's
+    if (line.starts_with("HTTP/")) codings_ = 0;  // earlier replies are interim, or from a proxy
     const size_t colon = line.find(':');
     if (colon == line.npos) return true;
     const absl::string_view name = Absl(line.substr(0, colon)),
@@ -152,8 +151,8 @@ class HttpConnection::Transfer {
         codings_ += packs ? 1 : 0;
       }
     }
-    // libcurl unpacks all codings in one call. What is packed again and again keeps it there for
-    // hours, and need not give a byte that OnBody could count.
+    // libcurl unpacks all codings in one call. A body that is compressed several times can keep it
+    // there for hours, even without a byte for OnBody.
     if (codings_ > 1) {
       failed_ = ResourceExhausted("its body is compressed ", codings_, " times (",
                                   Absl(line.substr(0, colon)), ")");
@@ -166,8 +165,8 @@ class HttpConnection::Transfer {
     transfer->last_ns_ = power::MonotonicNow();
     return transfer->Take({bytes, size * count}) ? size * count : CURL_WRITEFUNC_ERROR;
   }
-  // Time and stop are checked here, too: a few compressed bytes are many calls. False: ends the
-  // exchange.
+  // Also checks the time limit and the stop flag, because a few compressed bytes can lead to
+  // millions of calls. Returns false to end the exchange.
   bool Take(std::string_view bytes) {
     if (reply_.status == 0) reply_.status = Info<long>(CURLINFO_RESPONSE_CODE);
     body_bytes_ += bytes.size();
@@ -234,13 +233,13 @@ class HttpConnection::Transfer {
   curl_slist* headers_ = nullptr;
   char details_[CURL_ERROR_SIZE] = {};
   Deadline deadline_;
-  absl::Status failed_;    // why it was ended here
+  absl::Status failed_;    // why this side ended the exchange
   int64_t last_ns_ = 0;    // when a piece of the body came; 0: none yet
-  size_t body_bytes_ = 0;  // unpacked
+  size_t body_bytes_ = 0;  // after decompression
   int codings_ = 0;
-  std::optional<int64_t> delay_s_;  // of Retry-After
+  std::optional<int64_t> delay_s_;  // from the Retry-After header
   std::optional<Deadline> is_over_by_;
-  bool has_enough_ = false;  // ended here, and all that is wanted is there
+  bool has_enough_ = false;  // this side ended the exchange without an error
   HttpReply reply_;
 };
 

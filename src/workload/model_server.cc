@@ -296,7 +296,8 @@ class ModelServer : public InferenceClient {
       const std::lock_guard lock(mutex_);
       idle_.push_back(std::move(connection));
     }
-    // Before anything of it is shortened. libcurl's messages and long bodies are shortened already.
+    // The key is replaced before texts are shortened. libcurl has already shortened its messages,
+    // and long bodies are incomplete.
     if (!reply.ok()) return WithoutKey(reply.status(), /*is_cut=*/true);
     reply->error_body =
         key_.Hide(reply->error_body, reply->error_body.size() == HttpReply::kMaxErrorBody);

@@ -78,7 +78,7 @@ absl::StatusOr<std::vector<RunRow>> ReadRunRows(const std::string& path) {
   constexpr size_t kMostLevels = 100;
   std::error_code error;
   std::ifstream file;
-  // Not a pipe or a device, which may have no end.
+  // Pipes and devices may have no end.
   if (std::filesystem::is_regular_file(path, error)) file.open(path, std::ios::binary);
   if (!file.is_open()) return NotFound(path, ": no records of a run there");
   std::vector<RunRow> rows;

@@ -19,7 +19,7 @@ constexpr uint32_t kFirstHigh = 0xd800, kFirstLow = 0xdc00, kEnd = 0xe000;
 bool IsHigh(uint32_t code) { return code >= kFirstHigh && code < kFirstLow; }
 bool IsLow(uint32_t code) { return code >= kFirstLow && code < kEnd; }
 
-// The surrogate whose four hexadecimal digits begin `text`.
+// Parses four hexadecimal digits at the beginning of `text`; empty if they are not a surrogate.
 std::optional<uint32_t> ReadSurrogate(std::string_view text) {
   uint32_t code = 0;
   if (text.size() < kDigits) return std::nullopt;
@@ -29,7 +29,7 @@ std::optional<uint32_t> ReadSurrogate(std::string_view text) {
   return is_whole && (IsHigh(code) || IsLow(code)) ? std::optional(code) : std::nullopt;
 }
 
-// "\ud83d" at the beginning of `text`.
+// The same for an escape such as "\ud83d".
 std::optional<uint32_t> ReadEscape(std::string_view text) {
   return text.starts_with("\\u") ? ReadSurrogate(text.substr(2)) : std::nullopt;
 }
@@ -42,7 +42,8 @@ void AppendPair(uint32_t high, uint32_t low, std::string* text) {
   }
 }
 
-// The number at the beginning of `text`: as it is, or in quotes if it is too large for a double.
+// Copies the number at the beginning of `text`, in quotes if it is too large for a double. Returns
+// the rest.
 std::string_view TakeNumber(std::string_view text, std::string* out) {
   const size_t size = std::min(text.find_first_not_of("+-.0123456789eE"), text.size());
   const std::string number(text.substr(0, size));
@@ -52,7 +53,7 @@ std::string_view TakeNumber(std::string_view text, std::string* out) {
   return text.substr(size);
 }
 
-// The escape at the beginning of `text`, which is within a string.
+// Copies the escape at the beginning of `text`, which is inside a string. Returns the rest.
 std::string_view TakeEscape(std::string_view text, std::string* out) {
   constexpr size_t kEscape = 6;
   const auto code = ReadEscape(text);
@@ -101,7 +102,7 @@ void SurrogateJoiner::Join(std::string_view piece, std::string* text) {
       continue;
     }
     const auto code = ReadSurrogate(piece.substr(kMark.size()));
-    if (!code.has_value()) {  // the server's own
+    if (!code.has_value()) {  // the server sent this character
       End(text);
       text->append(kMark);
       piece.remove_prefix(kMark.size());
