@@ -86,6 +86,7 @@ absl::Status DoRun(Run* run, InferenceClient* client) {
                      run->warning = text;
                    }));
   const RunHardware hardware = PrimeHardware(telemetry.get(), run->options.stopped);
+  run->options.input_records = source->size();
   auto directory = RunDirectory::Open(run->options, source->sha256(), hardware);
   if (!directory.ok()) return AsArgument(directory.status());
   run->directory = (*directory)->path();

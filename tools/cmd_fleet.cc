@@ -102,10 +102,11 @@ class Summaries : public TraceCommand {
     std::error_code error;
     const bool is_pipe = path == "-" || std::filesystem::is_fifo(path, error);
     if (is_pipe || !fleet::HeadOfSummary(path).empty()) {
-      const std::optional<std::string> bytes = io::ReadFile(path == "-" ? "/dev/stdin" : path);
-      if (!bytes.has_value()) return io::IoError(path, "cannot read");
-      if (IsFleetSummary(*bytes)) return Decoded(*bytes, path);
-      ASSIGN_OR_RETURN(const Trace trace, OpenTraceFromMemory(*bytes, path, read, &diagnostics));
+      constexpr size_t kMaxBytes = size_t{16} << 30;
+      ASSIGN_OR_RETURN(const std::string bytes,
+                       io::ReadWholeFile(path == "-" ? "/dev/stdin" : path, kMaxBytes));
+      if (IsFleetSummary(bytes)) return Decoded(bytes, path);
+      ASSIGN_OR_RETURN(const Trace trace, OpenTraceFromMemory(bytes, path, read, &diagnostics));
       return SummarizeTrace(trace, report_, diagnostics, host_);
     }
     ASSIGN_OR_RETURN(const std::vector<Input> inputs, FindInputs(std::span(&path, 1), find_));

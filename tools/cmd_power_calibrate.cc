@@ -33,8 +33,12 @@ constexpr int64_t kGpuPollNs = 23'000'000, kPollNs = 1'100'000;
 constexpr double kGetsReadyS = 300;  // a built-in load, which says when it is
 
 // A product is short: it ends when it is stopped, or at once after that.
+// Removes the current directory, which -c puts first, from the import path.
 constexpr char kGpuLoad[] = R"(
-import os, signal, sys
+import sys
+if sys.path[0] == "":
+    del sys.path[0]
+import os, signal
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 try:
     import jax, jax.numpy as jnp

@@ -14,10 +14,13 @@
 #include "command.h"
 #include "earlier_tools/power_run_result_json.h"
 #include "json/json.h"
+#include "json/json_cursor.h"
+#include "near_names.h"
 #include "output/text.h"
 #include "process.h"
 #include "progress.h"
 #include "status.h"
+#include "workload/chat_json.h"
 #include "workload/clients.h"
 #include "workload/datasets.h"
 
@@ -98,6 +101,10 @@ std::string EnergyText(const char* name, const PowerRunTotals::Energy& energy, c
     absl::StrAppend(&text, ", of ", energy.partial, " ", of,
                     " without what may not be read (xplane-time power sources)");
   }
+  if (energy.incomplete > 0) {
+    absl::StrAppend(&text, ", at least: ", energy.incomplete, " ", of,
+                    " are measured over a part of their time");
+  }
   if (energy.useless > 0) {
     absl::StrAppend(&text, ", useless for ", energy.useless,
                     " (bounds further apart than the energy)");
@@ -148,6 +155,11 @@ std::string DatasetName(std::filesystem::path path) {
   return std::filesystem::is_directory(path, error) ? path.filename() : path.stem();
 }
 
+// Replaces bytes that are not UTF-8. File names may have them, and JSON must not.
+std::string AsUtf8(const std::string& text) {
+  return json::Parse(json::Dump(json::Json(text))).get<std::string>();
+}
+
 class PowerRun : public Command {
  public:
   PowerRun(CLI::App* app, TelemetryFactory telemetry_of)
@@ -178,10 +190,11 @@ class PowerRun : public Command {
     if (records_path_.empty()) {
       return UsageError("no RECORDS given; see xplane-time power run --help");
     }
+    RETURN_IF_ERROR(CheckText());
     RETURN_IF_ERROR(CheckClient());
     using std::filesystem::path;
-    if (run_.model.empty()) run_.model = path(program_[0]).stem();
-    if (run_.dataset.empty()) run_.dataset = DatasetName(records_path_);
+    if (run_.model.empty()) run_.model = AsUtf8(path(program_[0]).stem());
+    if (run_.dataset.empty()) run_.dataset = AsUtf8(DatasetName(records_path_));
     run_.problem_field = dataset_.problem_field;
     run_.shuffle_seed = dataset_.shuffle_seed;
     return absl::OkStatus();
@@ -192,9 +205,11 @@ class PowerRun : public Command {
   absl::StatusOr<int> Run() override {
     ASSIGN_OR_RETURN(const auto source,
                      WithExits(OpenDataset(records_path_, dataset_), kDatasetExits));
+    run_.input_records = source->size();
     run_.confirm_overwrite = ConfirmOverwrite;
     run_.stopped = IsStopped;
     run_.config_json = ConfigJson();
+    WarnOfMisspelled();
     RememberStopSignals();
     client_.command = program_;
     client_.model = run_.model;
@@ -253,8 +268,10 @@ class PowerRun : public Command {
     client.Value("--base-url", &client_.base_url, "URL",
                  "Of a client over HTTP: where the server is, as http://127.0.0.1:8000/v1");
     client
-        .Value("--client-param", &parameters_, "NAME=VALUE",
-               "Set one of the client's parameters; may be repeated")
+        .Value(
+            "--client-param", &parameters_, "NAME=VALUE",
+            "Set one of the client's parameters; a server gets others as they are, with VALUE as "
+            "JSON or text; may be repeated")
         ->allow_extra_args(false);
     client.Value("--concurrency", &run_.concurrency, "N",
                  "Of a client over HTTP: ask N at once; energies are then of all together [1]",
@@ -267,6 +284,33 @@ class PowerRun : public Command {
       Append(&names, names.empty() ? "" : ", ", each.name);
     }
     return names;
+  }
+
+  // Warns of names that are passed on and resemble a known one.
+  void WarnOfMisspelled() const {
+    std::vector<std::string> known;
+    for (const ClientParameter& each : kind_->parameters) known.emplace_back(each.name);
+    for (const auto& [name, value] : client_.parameters) {
+      if (!std::holds_alternative<PassedOn>(value) || printing_.quiet) continue;
+      const std::vector<std::string> near = NearNames(name, known, 1);
+      if (near.empty()) continue;
+      Tell(Cat("--client-param: the server gets ", name, " as it is; did you mean ", near[0], "?"));
+    }
+  }
+
+  absl::Status CheckText() const {
+    const std::pair<const char*, const std::string*> texts[] = {
+        {"--model", &run_.model},
+        {"--dataset", &run_.dataset},
+        {"--base-url", &client_.base_url},
+        {"--problem-field", &dataset_.problem_field},
+        {"--answer-field", &dataset_.answer_field},
+        {"--subject-field", &dataset_.subject_field}};
+    for (const auto& [option, text] : texts) {
+      if (json::IsUtf8(*text)) continue;
+      return UsageError(option, ": \"", *text, "\" is not UTF-8, and the results are");
+    }
+    return absl::OkStatus();
   }
 
   absl::Status CheckClient() {
@@ -325,7 +369,7 @@ class PowerRun : public Command {
   std::string ConfigJson() const {
     json::Json parameters = json::Json::object();
     for (const auto& [name, value] : client_.parameters) {
-      parameters[name] = std::visit([](const auto& given) { return json::Json(given); }, value);
+      parameters[name] = ParameterJson(value);
     }
     const json::Json config = {{"records", records_path_},
                                {"client", kind_->name},

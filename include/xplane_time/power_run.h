@@ -189,13 +189,14 @@ struct RunSpan {
 class RecordSink {
  public:
   virtual ~RecordSink() = default;
-  // Of the record with this index: kept already, by a run that is resumed.
-  virtual bool Has(uint64_t index) const = 0;
+  // Whether it is kept already, by a run that is resumed. Errors: DataLoss (another question is
+  // kept under its index).
+  virtual absl::StatusOr<bool> Has(const RunRecord& record) const = 0;
   // Kept for good when it returns OK.
   virtual absl::Status Write(const RunResult& result) = 0;
   // Of the records that were written since the last span; kept by the next checkpoint.
   virtual void Add(const RunSpan& span) = 0;
-  // At the start, every 100 records or 10 s, and at the end: what is said of the run as a whole.
+  // At the start, every 100 records or 10 s, and at the end: makes the summary of the run.
   // `stop_reason` is "running", "" where all was asked, or why it ended early.
   virtual absl::Status Checkpoint(std::string_view stop_reason) = 0;
 };
@@ -210,6 +211,7 @@ struct PowerRunOptions {
   std::string output_root = "runs";  // the directory is made in it
   std::optional<uint64_t> max_queries = {};
   // Of the source; a run is resumed with the same.
+  std::optional<uint64_t> input_records = {};  // how many there are; empty: not known
   std::optional<uint64_t> shuffle_seed = {};
   std::string problem_field = "problem";
   bool overwrite = false, resume = false;
@@ -234,6 +236,9 @@ struct PowerRunTotals {
     uint64_t unbounded = 0;  // of the known ones: without bounds
     uint64_t useless = 0;    // of the known ones: bounds further apart than the energy itself
     uint64_t partial = 0;    // of the known ones: without a device that may not be read
+    // Of the known ones: measured over a part of the time, as a counter that began anew. Their
+    // energies are too small, and so is the sum.
+    uint64_t incomplete = 0;
   };
   uint64_t records = 0, failed = 0;
   Energy gpu, cpu, ane;

@@ -16,7 +16,7 @@ import unittest
 import unittest.mock
 
 import xplane_time
-from xplane_time import fleet
+from xplane_time import fleet, fleet_harness
 from xplane_time.errors import ArgumentError, InputError, NothingFoundError
 from xplane_time.harness import serve
 
@@ -72,6 +72,19 @@ def simulated(factors=(), seed=0, sd=0.01, kinds=(), die_of=None, log=None, wait
 
     kind = next((kind for end, kind in kinds if device.endswith(end)), "simulated")
     serve(build, timer=timer, device="sim", device_class=kind, clock="device", code_hash="c0de")
+
+
+class Modules(unittest.TestCase):
+    def test_a_callable_imports_nothing_from_the_current_directory(self):
+        """By Python's -m it is the first place of modules; those of this process are found."""
+        with tempfile.TemporaryDirectory() as at, tempfile.TemporaryDirectory() as folder:
+            for name in ("json", "pickle", "select", "xplane_time"):
+                pathlib.Path(at, f"{name}.py").write_text(f"open({at!r} + '/ran', 'w')\n")
+            command = fleet_harness.program_of(forgets).write(folder)
+            done = subprocess.run(command, cwd=at, capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn("forgets came back", done.stdout)
+            self.assertFalse(os.path.exists(f"{at}/ran"))
 
 
 class Harness:

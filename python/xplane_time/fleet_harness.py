@@ -1,5 +1,5 @@
-"""A harness that is a callable, as a program: `python -m xplane_time.fleet_harness FILE`, whose pickle
-is that callable (without FILE: of standard input). And any harness, seen from its driver: a process with a
+"""A harness that is a callable, as a program: `python -P -m xplane_time.fleet_harness FILE`, whose pickles
+are the import path and that callable (without FILE: of standard input). And any harness, seen from its driver: a process with a
 pipe each way."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, Union
 from xplane_time.errors import ArgumentError, InputError
 from xplane_time.harness import CODE_HASH, code_hash_of
 
-__all__ = ["Harness", "HarnessProcess", "program_of"]
+__all__ = ["Harness", "HarnessProcess", "module_command", "program_of"]
 
 _LAST_WORDS = 2000  # bytes
 
@@ -43,15 +43,27 @@ class Program:
             return self.command
         path = os.path.join(folder, "harness.pickle")
         with open(path, "wb") as file:
-            file.write(self.pickled)
-        return [sys.executable, "-m", __name__, path]
+            file.write(_import_path() + self.pickled)
+        return module_command(__name__, path)
 
     def start(self, device: str) -> HarnessProcess:
-        command = [sys.executable, "-m", __name__] if self.pickled else self.command
-        return HarnessProcess(command, {**self.environment(), "XPLANE_TIME_DEVICE": device}, self.pickled)
+        command = module_command(__name__) if self.pickled else self.command
+        return HarnessProcess(command, {**self.environment(), "XPLANE_TIME_DEVICE": device},
+                              _import_path() + self.pickled if self.pickled else b"")
 
     def environment(self) -> dict[str, str]:
         return {CODE_HASH: self.code_hash} if self.pickled else {}
+
+
+def module_command(module: str, *arguments: str) -> list[str]:
+    """Starts a module of this package. -P: Python imports nothing from the current directory, where a
+    json.py may lie."""
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def _import_path() -> bytes:
+    """The callable's modules are found where this process finds them."""
+    return pickle.dumps(sys.path)
 
 
 def program_of(harness: Harness) -> Program:
@@ -181,6 +193,7 @@ def hello_of(process: HarnessProcess, timeout_s: float) -> dict[str, Any]:
 
 def _main(*paths: str) -> None:
     with open(paths[0], "rb") if paths else os.fdopen(0, "rb") as opened:
+        sys.path[:] = pickle.load(opened)
         harness = pickle.load(opened)
     harness()
     print(f"{getattr(harness, '__qualname__', harness)!s} came back: it should call serve() or serve_jax(), which "

@@ -1,6 +1,6 @@
 """A harness on another machine: an actor of Ray there, and here a program that passes lines on.
 
-`xplane-time tune` starts `python -m xplane_time.fleet_relay ADDRESS NAMESPACE FOLDER` for each
+`xplane-time tune` starts `python -P -m xplane_time.fleet_relay ADDRESS NAMESPACE FOLDER` for each
 device; its actor, which FOLDER names, starts the harness, and has the device for itself. Where the
 actor is lost, a round that was asked of it has been for nothing ("infra": nobody is to blame), and this
 ends; the driver starts it anew, Ray the actor. Where a variant was running then that was running at an

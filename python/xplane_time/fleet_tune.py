@@ -20,7 +20,6 @@ import pathlib
 import secrets
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +29,7 @@ from xplane_time.errors import ArgumentError, Error, InputError
 from xplane_time.files import FileKind, PathText, command_path, new_file
 from xplane_time.fleet_executors import connected_ray
 from xplane_time.fleet_harness import (Harness, HarnessProcess, Program, ending_with_us, hello_of,
-                                       program_of)
+                                       module_command, program_of)
 from xplane_time.fleet_relay import ACTORS, Actor
 from xplane_time.tuned_table import KEY, SCHEMA
 
@@ -274,8 +273,8 @@ class _OfRay:
         self.names = _numbered(where)
         with open(os.path.join(folder, ACTORS), "w", encoding="utf-8") as file:
             json.dump({name: f"{prefix}{i}" for i, name in enumerate(self.names)}, file)
-        self.command = [sys.executable, "-m", "xplane_time.fleet_relay", context.gcs_address,
-                        context.namespace, folder]
+        self.command = module_command("xplane_time.fleet_relay", context.gcs_address,
+                                      context.namespace, folder)
         self.environment: dict[str, str] = {}
 
     def hello(self, device: str) -> dict[str, Any]:

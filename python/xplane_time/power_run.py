@@ -191,7 +191,8 @@ def _run_by_command(path: pathlib.Path, client: str, names: Mapping[str, str], l
     given = {"limit": limit, "shuffle": shuffle, "base-url": base_url,
              "concurrency": None if concurrency == 1 else concurrency, "source": ",".join(sources) or None}
     command += [f"--{name}={value}" for name, value in given.items() if value is not None]
-    command += [f"--client-param={name}={value}" for name, value in parameters.items()]
+    command += [f"--client-param={name}={value if isinstance(value, str) else json.dumps(value)}"
+                for name, value in parameters.items()]
     flags = {"--resume": resume, "--retry-failed": retry_failed, "--overwrite": overwrite}
     command += [flag for flag, is_set in flags.items() if is_set]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

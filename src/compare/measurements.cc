@@ -102,9 +102,9 @@ absl::StatusOr<std::vector<Measurements>> ReadOne(const std::string& path,
                              " is for traces, and this is ", is_json ? "JSON" : "a summary",
                              "; leave it out");
     }
-    const std::optional<std::string> content = io::ReadFile(path);
-    if (!content.has_value()) return Unavailable(path, ": cannot read");
-    return is_json ? FromJson(path, *content, options) : FromSummary(path, *content, options);
+    constexpr size_t kMaxBytes = size_t{4} << 30;
+    ASSIGN_OR_RETURN(const std::string content, io::ReadWholeFile(path, kMaxBytes));
+    return is_json ? FromJson(path, content, options) : FromSummary(path, content, options);
   }
   RETURN_IF_ERROR(FindInputs(std::span(&path, 1), options.find).status());
   RETURN_IF_ERROR(CheckObjective(path, /*holds_energies=*/false, options.objective));

@@ -12,7 +12,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -36,7 +38,7 @@
 namespace xplane_time {
 
 XPLANE_TIME_JSON_FIELDS(PowerRunTotals::Energy, joules, lo_joules, hi_joules, known, unknown,
-                        unbounded, useless, partial)
+                        unbounded, useless, partial, incomplete)
 
 namespace {
 
@@ -127,13 +129,17 @@ struct Aggregate {
   const char* at;         // its place among the metrics, in the records and in the summary
   const char* of_record;  // below it: a statistic of the record, which needs no name in the summary
   double per_unit;        // how fine it is told
+  const char* energy_of = nullptr;  // prefix of an energy that counts only if it is whole
   stats::QuantileSketch scaled = {};
   double sum = 0, min = HUGE_VAL, max = -HUGE_VAL;
   uint64_t unknown = 0;
 
   void Add(const Json& metrics) {
     const Json::json_pointer place(absl::StrCat(at, of_record));
-    const Json value = metrics.contains(place) ? metrics.at(place) : Json();
+    Json value = metrics.contains(place) ? metrics.at(place) : Json();
+    if (energy_of != nullptr) {
+      value = json::OrNull(power::WholeEnergy(metrics["energy_metrics"], energy_of));
+    }
     const double number = value.is_number() ? value.get<double>() * per_unit : NAN;
     if (!(std::abs(number) < 0x1p62)) {
       ++unknown;
@@ -146,14 +152,16 @@ struct Aggregate {
   }
   Json ToJson() const {
     const uint64_t known = scaled.count();
-    const auto told = [&](std::optional<double> number) {
-      return number.has_value() ? Json(*number / per_unit) : Json();
+    // The extremes are exact, and rounding must not move other statistics beyond them.
+    const auto within = [&](double number) { return Json(std::clamp(number, min, max)); };
+    const auto unscaled = [&](std::optional<double> number) {
+      return number.has_value() ? within(*number / per_unit) : Json();
     };
     return {{"known", known},
             {"unknown", unknown},
-            {"mean", known > 0 ? Json(sum / static_cast<double>(known)) : Json()},
-            {"median", told(scaled.Median())},
-            {"p95", told(scaled.Quantile(0.95))},
+            {"mean", known > 0 ? within(sum / static_cast<double>(known)) : Json()},
+            {"median", unscaled(scaled.Median())},
+            {"p95", unscaled(scaled.Quantile(0.95))},
             {"min", known > 0 ? Json(min) : Json()},
             {"max", known > 0 ? Json(max) : Json()}};
   }
@@ -196,7 +204,7 @@ Json SharedWindowsJson(const SharedWindowTotals& totals) {
                  {"energy_totals", EnergiesJson(named)}};
   const bool all_tokens = totals.output_tokens > 0 && totals.answers_without_tokens == 0;
   for (const auto& [name, energy] : named) {
-    const bool whole = energy->known > 0 && energy->unknown == 0;
+    const bool whole = energy->known > 0 && energy->unknown == 0 && energy->incomplete == 0;
     const auto per = [&](bool known, double of) {
       return known && whole ? Json(energy->joules / of) : Json();
     };
@@ -268,7 +276,13 @@ class KeptRun : public RunDirectory {
     return Prepare();
   }
 
-  bool Has(uint64_t index) const override { return done_.contains(index); }
+  absl::StatusOr<bool> Has(const RunRecord& record) const override {
+    const auto kept = done_.find(record.index);
+    if (kept == done_.end()) return false;
+    if (kept->second == HashOf(record.problem)) return true;
+    return DataLoss(records_path_, ": the record with index ", record.index,
+                    " is of another data set: it has another problem; start again: --overwrite");
+  }
   const std::string& path() const override { return path_; }
   const PowerRunTotals& totals() const override { return totals_; }
   const SharedWindowTotals& shared_windows() const override { return shared_; }
@@ -281,7 +295,7 @@ class KeptRun : public RunDirectory {
     Add(record);
     ++since_span_.records;
     AddTokens(result.answer.output_tokens, result.answer.status == "ok", &since_span_);
-    return absl::OkStatus();
+    return UpdateSummary();
   }
 
   void Add(const RunSpan& span) override {
@@ -332,12 +346,48 @@ class KeptRun : public RunDirectory {
   }
 
   absl::Status Checkpoint(std::string_view stop_reason) override {
-    generated_unix_s_ =
-        std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-    return WithWayOut(io::WriteWholeFile(path_ + "/" + kSummary, SummaryJson(stop_reason) + "\n"));
+    return WithWayOut(io::WriteWholeFile(path_ + "/" + kSummary, Summary(stop_reason)));
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  std::string Summary(std::string_view stop_reason) {
+    generated_unix_s_ =
+        std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    return SummaryJson(stop_reason) + "\n";
+  }
+
+  // Writes the summary between checkpoints, so that a killed run has a summary of its records. It
+  // skips the sync, which takes longer than a short answer. The first 100 records have a summary
+  // each; after them summaries take at most 5 % of the time.
+  absl::Status UpdateSummary() {
+    constexpr uint64_t kEach = 100;
+    constexpr int kMinPauses = 20;
+    const Clock::time_point begin = Clock::now();
+    if (totals_.records > kEach && begin - updated_ < kMinPauses * update_time_) {
+      return absl::OkStatus();
+    }
+    const std::string path = path_ + "/" + kSummary;
+    std::string temporary = path;
+    const Descriptor file(io::OpenBeside(&temporary));
+    if (!file.open()) return CannotWrite(path);
+    if (!io::WriteAll(file.get(), Summary("running")) ||
+        std::rename(temporary.c_str(), path.c_str()) != 0) {
+      const absl::Status failed = CannotWrite(path);
+      unlink(temporary.c_str());
+      return failed;
+    }
+    updated_ = Clock::now();
+    update_time_ = updated_ - begin;
+    return absl::OkStatus();
+  }
+
+  // Hashes a problem as it stands in the records.
+  static size_t HashOf(const std::string& problem) {
+    return std::hash<std::string>()(json::Dump(Json(problem)));
+  }
+
   // Held by the open file: it ends with the process, whatever ends that.
   absl::Status Lock() {
     records_ =
@@ -416,7 +466,8 @@ class KeptRun : public RunDirectory {
       return TakeUp();
     }
     RETURN_IF_ERROR(Clear());
-    return WithWayOut(io::WriteWholeFile(path_ + "/" + kRun, RunJson().dump(2) + "\n"));
+    return WithWayOut(io::WriteWholeFile(
+        path_ + "/" + kRun, RunJson().dump(2, ' ', false, Json::error_handler_t::replace) + "\n"));
   }
 
   // False: it failed, and is asked again.
@@ -436,6 +487,9 @@ class KeptRun : public RunDirectory {
     }
     const auto index = record["index"].get<uint64_t>();
     if (done_.contains(index)) return damaged("an index that was");
+    if (index >= options_.input_records.value_or(UINT64_MAX)) {
+      return damaged("an index beyond the data set, so it is of another one");
+    }
     if (!power::IsRunRecord(record)) return damaged("not a record of a run");
     if (options_.retry_failed && record["status"] != "ok") return false;
     Add(record);
@@ -501,7 +555,7 @@ class KeptRun : public RunDirectory {
   }
 
   void Add(const Json& record) {
-    done_.insert(record["index"].get<uint64_t>());
+    done_.emplace(record["index"].get<uint64_t>(), HashOf(TextOf(record, "problem").value_or("")));
     power::AddToTotals(record, &totals_);
     if (record["status"] == "ok") {
       const Json& metrics = record["model_metrics"].begin().value();
@@ -536,8 +590,8 @@ class KeptRun : public RunDirectory {
   const std::string input_sha256_;
   const RunHardware hardware_;
   Descriptor records_;
-  Descriptor replaced_;  // records.jsonl as it was; its lock stays
-  std::set<uint64_t> done_;
+  Descriptor replaced_;              // records.jsonl as it was; its lock stays
+  std::map<uint64_t, size_t> done_;  // by index, with the hash of the problem
   PowerRunTotals totals_;
   SharedWindowTotals shared_, since_span_;  // of the latter only what is of records
   power::EnergyRates rates_;
@@ -552,8 +606,8 @@ class KeptRun : public RunDirectory {
       {"/token_metrics/total", "", 1},
       {"/power_metrics/gpu/per_query_watts", "/avg", kMicro},
       {"/power_metrics/cpu/per_query_watts", "/avg", kMicro},
-      {"/energy_metrics/per_query_joules", "", kNano},
-      {"/energy_metrics/cpu_per_query_joules", "", kNano},
+      {"/energy_metrics/per_query_joules", "", kNano, /*energy_of=*/""},
+      {"/energy_metrics/cpu_per_query_joules", "", kNano, /*energy_of=*/"cpu_"},
       {"/temperature_metrics", "/avg", kMicro},
       {"/memory_metrics/cpu_mb", "/max", kMicro},
       {"/memory_metrics/gpu_mb", "/max", kMicro},
@@ -563,6 +617,8 @@ class KeptRun : public RunDirectory {
       {"/hardware_utilization/gpu/busy_pct", "", kMicro}};
   std::optional<int64_t> first_unix_ns_, last_unix_ns_;  // asked; answered
   double generated_unix_s_ = 0;
+  Clock::time_point updated_;  // when UpdateSummary wrote
+  Clock::duration update_time_{0};
 };
 
 }  // namespace

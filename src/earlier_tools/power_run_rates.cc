@@ -20,9 +20,8 @@ void EnergyRates::Add(const Json& record) {
   const Json& metrics = record["model_metrics"].begin().value();
   const Json &energies = metrics["energy_metrics"], tokens = metrics.value("token_metrics", Json()),
              latency = metrics.value("latency_metrics", Json());
-  const std::optional<double> joules[] = {NumberOf(energies, "per_query_joules"),
-                                          NumberOf(energies, "cpu_per_query_joules"),
-                                          NumberOf(AllEnergies(record), "per_query_joules")};
+  const std::optional<double> joules[] = {WholeEnergy(energies, ""), WholeEnergy(energies, "cpu_"),
+                                          WholeEnergy(AllEnergies(record), "")};
   const std::optional<double> of[] = {NumberOf(tokens, "input"), NumberOf(tokens, "output"),
                                       NumberOf(tokens, "total"),
                                       NumberOf(latency, "total_query_seconds")};

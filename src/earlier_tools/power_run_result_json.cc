@@ -87,9 +87,9 @@ Part PartOf(const RunTelemetry& telemetry, std::string_view domain) {
 enum class Over : uint8_t { kSum, kMean };
 
 // The gauges of one quantity, one of each device, in a unit. A device may tell its power as it is
-// and as an average: the first is of this window alone. Extremes and medians of a sum are not sums
-// of theirs: with several devices they are unknown. One device without a reading leaves all of it
-// unknown.
+// and as an average: the first is of this window alone. Extremes and medians of a sum are sums of
+// theirs if at most one device changed within the window; else they are unknown. One device
+// without a reading leaves all of it unknown.
 GaugeSummary GaugeOf(const RunTelemetry& telemetry, std::string_view domain,
                      std::string_view quantity, double unit, Over over) {
   if (telemetry.reason != PowerReason::kKnown) return {.reason = telemetry.reason};
@@ -107,15 +107,23 @@ GaugeSummary GaugeOf(const RunTelemetry& telemetry, std::string_view domain,
       });
   if (gauges.empty()) return {.reason = PowerReason::kUnsupported};
   double sum = 0;
+  int changing = 0;
+  const bool adds = over == Over::kSum;
   GaugeSummary all = *gauges[0];
+  all.max = all.median = all.min = std::nullopt;
   for (const GaugeSummary* each : gauges) {
     if (!each->avg.has_value()) {
       const bool known = each->reason == PowerReason::kKnown;
       return {.reason = known ? PowerReason::kNoSamples : each->reason};
     }
+    const bool first = each == gauges[0];
     sum += *each->avg;
-    all.max = std::max(all.max, each->max);
-    all.min = std::min(all.min, each->min);
+    changing += each->min == each->max ? 0 : 1;
+    AddWhereKnown(first, each->median, &all.median);
+    if (adds) AddWhereKnown(first, each->max, &all.max);
+    if (adds) AddWhereKnown(first, each->min, &all.min);
+    if (!adds) all.max = first ? each->max : std::max(all.max, each->max);
+    if (!adds) all.min = first ? each->min : std::min(all.min, each->min);
     const auto further = [](int64_t a, int64_t b) { return std::abs(a) < std::abs(b); };
     if (each->nearest_age_ns.has_value()) {
       all.nearest_age_ns = std::max(all.nearest_age_ns.value_or(0), *each->nearest_age_ns, further);
@@ -123,9 +131,9 @@ GaugeSummary GaugeOf(const RunTelemetry& telemetry, std::string_view domain,
   }
   all.reason = PowerReason::kKnown;
   const bool one = gauges.size() == 1;
-  all.avg = over == Over::kSum ? sum : sum / static_cast<double>(gauges.size());
-  if (!one) all.median.reset();
-  if (!one && over == Over::kSum) all.max = all.min = std::nullopt;
+  all.avg = adds ? sum : sum / static_cast<double>(gauges.size());
+  if (!one && (changing > 1 || !adds)) all.median.reset();
+  if (!one && changing > 1 && adds) all.max = all.min = std::nullopt;
   for (auto* each : {&all.avg, &all.max, &all.median, &all.min}) {
     if (each->has_value()) **each /= unit;
   }
@@ -138,22 +146,41 @@ Json NearestJson(const GaugeSummary& gauge) {
   return static_cast<double>(*gauge.nearest_age_ns) * 1e-6;
 }
 
-Json GaugeJson(const GaugeSummary& gauge) {
-  return {{"avg", OrNull(gauge.avg)},           {"max", OrNull(gauge.max)},
-          {"median", OrNull(gauge.median)},     {"min", OrNull(gauge.min)},
-          {"reason", ReasonJson(gauge.reason)}, {"nearest_age_ms", NearestJson(gauge)}};
+// The reason of a sum that has a mean but no extremes: its parts do not determine them.
+constexpr char kSeveralDevices[] = "several_devices";
+
+// The reason why a statistic is unknown; it is `known_mean` if the mean is known.
+Json SpreadReasonJson(const GaugeSummary& gauge, bool is_known, std::string_view known_mean) {
+  if (is_known) return nullptr;
+  return gauge.avg.has_value() ? Json(known_mean) : ReasonJson(gauge.reason);
+}
+
+Json GaugeJson(const GaugeSummary& gauge, std::string_view known_mean = kSeveralDevices) {
+  const bool has_spread =
+      gauge.max.has_value() && gauge.median.has_value() && gauge.min.has_value();
+  return {{"avg", OrNull(gauge.avg)},
+          {"max", OrNull(gauge.max)},
+          {"median", OrNull(gauge.median)},
+          {"min", OrNull(gauge.min)},
+          {"reason", ReasonJson(gauge.reason)},
+          {"spread_reason", SpreadReasonJson(gauge, has_spread, known_mean)},
+          {"nearest_age_ms", NearestJson(gauge)}};
 }
 
 // Of the readings of power where there are some, else of the energy.
 Json PowerJson(const RunTelemetry& telemetry, std::string_view domain) {
   constexpr double kMilliwatt = 1000;
   GaugeSummary power = GaugeOf(telemetry, domain, "power_mw", kMilliwatt, Over::kSum);
+  std::string_view known_mean = kSeveralDevices;
   if (const auto sum = PartOf(telemetry, domain).sum; !power.avg && sum.mean_w.has_value()) {
     power = {.avg = sum.mean_w, .max = sum.peak_w};
+    known_mean =
+        PowerReasonName(PowerReason::kNoSamples);  // there are energies, but no readings of power
   } else if (!power.avg && power.reason == PowerReason::kUnsupported) {
     power.reason = sum.reason;
   }
-  return {{"per_query_watts", GaugeJson(power)}, {"total_watts", GaugeJson(power)}};
+  const Json watts = GaugeJson(power, known_mean);
+  return {{"per_query_watts", watts}, {"total_watts", watts}};
 }
 
 Json EnergyJson(const RunTelemetry& telemetry) {
@@ -230,8 +257,9 @@ Json UtilizationJson(const RunTelemetry& telemetry) {
   Json gpu;
   const auto set = [&](const std::string& name, const char* unit, auto value,
                        const GaugeSummary& gauge) {
-    gpu[name + unit] = OrNull(gauge.*value);
-    gpu[name + "_reason"] = ReasonJson(gauge.reason);
+    const std::optional<double> number = gauge.*value;
+    gpu[name + unit] = OrNull(number);
+    gpu[name + "_reason"] = SpreadReasonJson(gauge, number.has_value(), kSeveralDevices);
     gpu[name + "_nearest_age_ms"] = NearestJson(gauge);
   };
   for (const auto& [name, quantity] :
@@ -241,26 +269,43 @@ Json UtilizationJson(const RunTelemetry& telemetry) {
     set(name, "_pct", &GaugeSummary::avg, GpmOf(telemetry, quantity, kPercent));
   }
   set("busy", "_pct", &GaugeSummary::avg, of_gpu("utilization_gpu_ppm", kPercent));
-  // Of the fullest.
-  set("memory_used", "_gb", &GaugeSummary::max, of_gpu("memory_used_bytes", kGibibyte));
-  set("memory_total", "_gb", &GaugeSummary::max, of_gpu("memory_total_bytes", kGibibyte));
+  // The memory of all GPUs together, like gpu_mb.
+  for (const auto& [name, quantity] : {std::pair{"memory_used", "memory_used_bytes"},
+                                       std::pair{"memory_total", "memory_total_bytes"}}) {
+    set(name, "_gb", &GaugeSummary::max,
+        GaugeOf(telemetry, "gpu", quantity, kGibibyte, Over::kSum));
+  }
   return {{"gpu", gpu}, {"derived", Json::object()}};
 }
 
-Json MetricsJson(const RunResult& result, const RunTelemetry& telemetry) {
-  const auto stats = [&](std::string_view domain, std::string_view quantity, double unit,
-                         Over over) {
-    return GaugeJson(GaugeOf(telemetry, domain, quantity, unit, over));
+// The memory of the process that answers, or of the machine if no sensor reads the process.
+Json MemoryJson(const RunTelemetry& telemetry) {
+  struct Memory {
+    const char *name, *quantity;
   };
+  constexpr Memory kMemories[] = {{"process", "rss_bytes"}, {"machine", "memory_used_bytes"}};
+  const auto is_read = [&](const Memory& each) {
+    return std::ranges::any_of(telemetry.channels, [&](const PowerChannel& channel) {
+      return channel.domain == each.name && channel.quantity == each.quantity;
+    });
+  };
+  const Memory* const found = std::ranges::find_if(kMemories, is_read);
+  const Memory& read = found == std::end(kMemories) ? kMemories[0] : *found;
+  return {
+      {"cpu_mb", GaugeJson(GaugeOf(telemetry, read.name, read.quantity, kMebibyte, Over::kSum))},
+      {"cpu_mb_of", found == std::end(kMemories) ? Json() : Json(read.name)},
+      {"gpu_mb", GaugeJson(GaugeOf(telemetry, "gpu", "memory_used_bytes", kMebibyte, Over::kSum))}};
+}
+
+Json MetricsJson(const RunResult& result, const RunTelemetry& telemetry) {
   return {{"compute_metrics", Json::object()},
           {"energy_metrics", EnergyJson(telemetry)},
           {"latency_metrics", LatencyJson(result)},
-          {"memory_metrics",
-           {{"cpu_mb", stats("process", "rss_bytes", kMebibyte, Over::kSum)},
-            {"gpu_mb", stats("gpu", "memory_used_bytes", kMebibyte, Over::kSum)}}},
+          {"memory_metrics", MemoryJson(telemetry)},
           {"power_metrics",
            {{"gpu", PowerJson(telemetry, "gpu")}, {"cpu", PowerJson(telemetry, "package")}}},
-          {"temperature_metrics", stats("gpu", "temperature_mc", 1000, Over::kMean)},
+          {"temperature_metrics",
+           GaugeJson(GaugeOf(telemetry, "gpu", "temperature_mc", 1000, Over::kMean))},
           {"token_metrics", TokensJson(result.answer)},
           {"hardware_utilization", UtilizationJson(telemetry)},
           {"gpu_info", Parse(result.hardware.gpu_info_json)},
@@ -304,6 +349,7 @@ void AddEnergy(const Json& energies, const std::string& prefix, PowerRunTotals::
   (joules.has_value() ? energy->known : energy->unknown) += 1;
   if (!joules.has_value()) return;
   energy->joules += *joules;
+  energy->incomplete += WholeEnergy(energies, prefix).has_value() ? 0 : 1;
   energy->partial += json::TextOf(energies, (prefix + "missing").c_str()).has_value() ? 1 : 0;
   if (!lo.has_value() || !hi.has_value()) {
     ++energy->unbounded;
@@ -348,20 +394,30 @@ bool IsRunRecord(const Json& record) {
          metrics.contains("energy_metrics");
 }
 
+std::optional<double> WholeEnergy(const Json& energies, const std::string& prefix) {
+  constexpr double kAllButRounding = 1 - 1e-9;
+  const auto coverage = NumberOf(energies, (prefix + "coverage").c_str());
+  if (coverage.has_value() && *coverage < kAllButRounding) return std::nullopt;
+  return NumberOf(energies, (prefix + "per_query_joules").c_str());
+}
+
 Json AllEnergies(const Json& record) {
   const auto estimates = record.find("energies");
   std::optional<double> joules, lo, hi;
+  double coverage = 1;
   bool first = true;
   for (const Json& each : estimates == record.end() ? Json::array() : *estimates) {
     if (!each.is_object() || each.value("in_total", Json()) != Json(true)) continue;
     AddWhereKnown(first, NumberOf(each, "energy_joules"), &joules);
     AddWhereKnown(first, NumberOf(each, "lo_joules"), &lo);
     AddWhereKnown(first, NumberOf(each, "hi_joules"), &hi);
+    coverage = std::min(coverage, NumberOf(each, "coverage").value_or(1));
     first = false;
   }
   return {{"per_query_joules", OrNull(joules)},
           {"lo_joules", OrNull(lo)},
           {"hi_joules", OrNull(hi)},
+          {"coverage", coverage},
           {"missing", record.value("missing", Json())}};
 }
 

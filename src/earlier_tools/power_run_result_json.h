@@ -1,6 +1,7 @@
 // One record of a run as JSON, and what the run as a whole adds up from it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,10 @@ void AddToTotals(const RunSpan& span, SharedWindowTotals* totals);
 // The sum of a record's energies that count, as energy_metrics has those of GPUs; known where each
 // of them is.
 Json AllEnergies(const Json& record);
+
+// Returns the energy whose fields begin with `prefix` ("cpu_"), in energy_metrics or AllEnergies.
+// Empty if readings cover only a part of the time, for example because a counter was reset.
+std::optional<double> WholeEnergy(const Json& energies, const std::string& prefix);
 
 // The message of a record that failed, in one line for people. All of it stays in the record.
 

@@ -96,9 +96,9 @@ bool HoldsCalibrations(const std::string& path) {
 }
 
 absl::StatusOr<SensorCalibrations> ReadCalibrations(const std::string& path) {
-  const std::optional<std::string> text = io::ReadFile(path);
-  if (!text.has_value()) return io::IoError(path, "cannot read it");
-  const json::Json document = json::Parse(*text);
+  constexpr size_t kMaxBytes = size_t{64} << 20;
+  ASSIGN_OR_RETURN(const std::string text, io::ReadWholeFile(path, kMaxBytes));
+  const json::Json document = json::Parse(text);
   if (!document.is_object() || json::TextOf(document, "schema") != kSchema) {
     return DataLoss(path,
                     ": no calibration of sensors; xplane-time power calibrate -o FILE.json "

@@ -25,9 +25,9 @@ std::string Percent(double share) { return absl::StrFormat("+-%.2g %%", share * 
 }  // namespace
 
 absl::StatusOr<Goal> ReadGoal(const std::string& path) {
-  const std::optional<std::string> text = io::ReadFile(path);
-  if (!text.has_value()) return io::IoError(path, "cannot read it");
-  const json::Json document = json::Parse(*text);
+  constexpr size_t kMaxBytes = size_t{64} << 20;
+  ASSIGN_OR_RETURN(const std::string text, io::ReadWholeFile(path, kMaxBytes));
+  const json::Json document = json::Parse(text);
   if (!document.is_object() || json::TextOf(document, "schema") != "xplane-time.power-plan.v1") {
     return DataLoss(path, ": no plan; xplane-time power plan -o FILE.json makes one");
   }

@@ -56,12 +56,12 @@ bool ParseUnixSeconds(std::string_view text, int64_t* ns) {
 }  // namespace
 
 absl::StatusOr<LayerRuns> ReadLayerRuns(const std::string& path) {
-  constexpr size_t kMostBytes = size_t{1} << 30;
-  const std::optional<std::string> all = io::ReadFile(path, kMostBytes + 1);
-  if (!all.has_value()) return io::IoError(path, "cannot read");
-  if (all->size() > kMostBytes) {
-    return ResourceExhausted(path, ": larger than 1 GiB; give the part that the log is of");
+  constexpr size_t kMaxBytes = size_t{1} << 30;
+  const auto all = io::ReadWholeFile(path, kMaxBytes);
+  if (absl::IsResourceExhausted(all.status())) {
+    return ResourceExhausted(all.status().message(), "; give the part that the log is of");
   }
+  RETURN_IF_ERROR(all.status());
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // of spreadsheets
   std::string_view text = *all;
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());

@@ -11,8 +11,8 @@ constexpr int kVersion = 1;
 absl::StatusOr<Json> ParseMessage(std::string_view line) {
   Json message = json::Parse(line);
   if (!message.is_object()) {
-    return Misfit(line,
-                  json::NestsDeeper(line) ? "it is nested too deeply" : "it is not a JSON object");
+    const std::string why = json::ParseError(line);
+    return Misfit(line, Cat("it is not a JSON object", why.empty() ? "" : ": ", why));
   }
   std::string wrong, type;
   int64_t version = 0;

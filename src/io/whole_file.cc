@@ -65,6 +65,21 @@ std::optional<std::string> ReadFile(const std::string& path, size_t most) {
   return text;
 }
 
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t max_bytes) {
+  struct stat info = {};
+  if (stat(path.c_str(), &info) != 0) return IoError(path, "cannot read");
+  const bool is_device = S_ISBLK(info.st_mode) || S_ISCHR(info.st_mode);
+  if (is_device || S_ISDIR(info.st_mode)) {
+    return InvalidArgument(path, is_device ? ": is a device" : ": is a directory", "; give a file");
+  }
+  std::optional<std::string> text = ReadFile(path, max_bytes + 1);
+  if (!text.has_value()) return IoError(path, "cannot read");
+  if (text->size() > max_bytes) {
+    return ResourceExhausted(path, ": larger than ", max_bytes >> 20, " MiB");
+  }
+  return *std::move(text);
+}
+
 bool WriteAll(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = TEMP_FAILURE_RETRY(write(fd, bytes.data(), bytes.size()));

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace xplane_time::io {
 
@@ -21,6 +22,10 @@ ssize_t ReadFull(int fd, char* to, size_t size);
 
 // The first `most` bytes of a file, or of what comes through a pipe. None: see errno.
 std::optional<std::string> ReadFile(const std::string& path, size_t most = std::string::npos);
+
+// All of a file, or of what comes through a pipe. Errors: those of IoError, InvalidArgument (a
+// directory, or a device, which may have no end), ResourceExhausted (over `max_bytes`).
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t max_bytes);
 
 // False: see errno. What was written before it stays.
 bool WriteAll(int fd, std::string_view bytes);

@@ -2,6 +2,9 @@
 
 #include <cmath>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
 namespace xplane_time::json {
 
 bool NestsDeeper(std::string_view text, size_t most_levels) {
@@ -27,6 +30,21 @@ Json Parse(std::string_view text, size_t most_levels) {
   if (NestsDeeper(text, most_levels)) return Json(Json::value_t::discarded);
   // Without a callback: with one, the parser searches an array for each of its elements.
   return Json::parse(text, /*cb=*/nullptr, /*allow_exceptions=*/false);
+}
+
+std::string ParseError(std::string_view text, size_t most_levels) {
+  if (NestsDeeper(text, most_levels)) {
+    return absl::StrCat("it is nested too deeply (over ", most_levels, " levels)");
+  }
+  try {
+    return Json::parse(text).is_discarded() ? "it is not JSON" : "";
+  } catch (const Json::parse_error& error) {
+    const bool is_encoding = absl::StrContains(error.what(), "UTF-8");
+    return absl::StrCat(is_encoding ? "it is not UTF-8" : "it is not JSON", " (byte ",
+                        error.byte > 0 ? error.byte - 1 : 0, ")");
+  } catch (const Json::exception&) {  // out_of_range: 1e999
+    return "it has a number that is out of range";
+  }
 }
 
 std::string Dump(const Json& value) {

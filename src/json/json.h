@@ -86,6 +86,9 @@ bool NestsDeeper(std::string_view text, size_t most_levels = kMostLevels);
 // A discarded value (is_discarded(), and no object) where the text is damaged or too deep.
 Json Parse(std::string_view text, size_t most_levels = kMostLevels);
 
+// Why Parse discards a text: "it is not UTF-8 (byte 7)"; empty if it does not. Parses it again.
+std::string ParseError(std::string_view text, size_t most_levels = kMostLevels);
+
 // One line; bytes that are not UTF-8 are replaced.
 std::string Dump(const Json& value);
 

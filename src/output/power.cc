@@ -292,6 +292,8 @@ Section GaugeSection(const PowerSummary& summary) {
       .title = absl::StrCat("other readings, ", Printable(WindowName(summary.windows[0]))),
       .grid = std::move(grid).Take()};
   if (!constant.empty()) section.notes.push_back("unchanged: " + absl::StrJoin(constant, "; "));
+  // Without other readings, the section would be a heading without a table.
+  if (section.grid.rows() == 0 && constant.empty()) return section;
   if (!unknown.empty()) section.notes.push_back("unknown: " + absl::StrJoin(unknown, "; "));
   return section;
 }

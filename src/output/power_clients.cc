@@ -70,6 +70,9 @@ View ClientsView(std::span<const ClientKind> clients) {
                              .grid = std::move(grid).Take()});
   }
   view.remarks.push_back({"A default of - is the server's own, or none."});
+  view.remarks.push_back(
+      {"Servers get parameters of other names as they are: top_k=5, "
+       "stop=[\"###\"], reasoning_effort=high, extra_body={\"min_p\":0.1}."});
   return view;
 }
 

@@ -30,6 +30,7 @@ constexpr size_t kMostLevels = 1024;
 
 constexpr std::string_view kSchema = "xplane-time.power-log.v1";
 constexpr std::string_view kSchemaFamily = "xplane-time.power-log.";
+constexpr char kReplay[] = "replay";  // a source that is a log
 constexpr std::string_view kWayOut =
     "; `xplane-time power record` writes logs, nvidia-smi's need --format=csv with timestamp";
 
@@ -105,6 +106,11 @@ class JsonLog : public LogParser {
       return DataLoss(PlaceOf(line), ": ", channels_, " channels, more than ", kMostChannels,
                       "; record fewer sources");
     }
+    for (const auto& [source, period_ns] : header.periods_ns) source_names_.push_back(source);
+    for (const PowerChannel& each : header.inventory.channels) {
+      const auto at = std::ranges::find(source_names_, each.source);
+      channel_sources_.push_back(static_cast<size_t>(at - source_names_.begin()));
+    }
     sink_->Header(std::move(header));
     return absl::OkStatus();
   }
@@ -118,7 +124,7 @@ class JsonLog : public LogParser {
       return "no time `t` in nanoseconds";
     }
     if (readings.type != JsonType::kNothing && !IsNull(readings)) {
-      return ReadReadings(t_ns, source, readings) ? "" : "readings that are none";
+      return ReadReadings(t_ns, source, readings);
     }
     const Json other = json::Parse(line.text, kMostLevels);
     if (!other.is_object()) return "no JSON object";
@@ -156,14 +162,27 @@ class JsonLog : public LogParser {
     return error == std::errc() && rest == end;
   }
 
-  bool ReadReadings(int64_t t_ns, const JsonValue& source, const JsonValue& readings) {
+  // Returns what is wrong with the readings; empty if nothing is.
+  std::string_view ReadReadings(int64_t t_ns, const JsonValue& source, const JsonValue& readings) {
+    constexpr std::string_view kNone = "readings that are none";
     int64_t s = 0;
-    if (!ReadWhole(source, &s) || s < 0 || static_cast<size_t>(s) >= sources_) return false;
+    if (!ReadWhole(source, &s) || s < 0 || static_cast<size_t>(s) >= sources_) return kNone;
     readings_.clear();
     JsonCursor cursor(readings.raw);
-    if (!cursor.ReadArray([&] { return ReadReading(t_ns, &cursor); })) return false;
-    sink_->Readings(static_cast<size_t>(s), t_ns, readings_);
-    return true;
+    if (!cursor.ReadArray([&] { return ReadReading(t_ns, &cursor); })) return kNone;
+    const auto place = static_cast<size_t>(s);
+    // A channel whose source has no period is accepted, because the header does not assign it.
+    const auto is_of_source = [&](const Reading& each) {
+      if (each.channel >= channel_sources_.size()) return false;  // a gauge of the caller
+      const size_t own = channel_sources_[each.channel];
+      return own == place || own == sources_;
+    };
+    // The source "replay" has the channels of the log that was replayed, which keep their sources.
+    if (source_names_[place] != kReplay && !std::ranges::all_of(readings_, is_of_source)) {
+      return "a reading whose channel is of another source than the line";
+    }
+    sink_->Readings(place, t_ns, readings_);
+    return "";
   }
 
   // [channel, start - t, duration, value, reason, sampled - t]
@@ -262,6 +281,8 @@ class JsonLog : public LogParser {
   LogSink* const sink_;
   LogEnd* const end_;
   size_t channels_ = 0, sources_ = 0;
+  std::vector<std::string> source_names_;  // of the header
+  std::vector<size_t> channel_sources_;    // by channel: its place there; sources_: it has none
   absl::flat_hash_map<std::string, uint32_t> gauges_;  // the caller's, and their channels
   std::vector<Reading> readings_;
   std::string wrong_;  // with the line that was read last
@@ -315,7 +336,7 @@ constexpr int64_t kUsualPeriodNs = 50'000'000;
 
 class ReplayReader : public Reader, private LogSink {
  public:
-  ReplayReader() : Reader("replay", /*default_period_ns=*/0) {}
+  ReplayReader() : Reader(kReplay, /*default_period_ns=*/0) {}
 
   // All of it into memory.
   absl::Status Load(const std::string& log_path) {

@@ -1,7 +1,8 @@
 // Ollama's API: chats as a JSON object a line.
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
-#include "harness/messages.h"
 #include "json/field.h"
 #include "status.h"
 #include "workload/chat_json.h"
@@ -15,6 +16,8 @@ using json::Field, json::Json;
 
 class OllamaStream : public ChatStream {
  public:
+  explicit OllamaStream(const ApiKey& key) : key_(key) {}
+
   absl::Status Push(std::string_view bytes, int64_t now_ns) override {
     return lines_.Push(bytes, [&](std::string_view line) {
       return line.empty() ? absl::OkStatus() : Take(std::string(line), now_ns);
@@ -24,12 +27,13 @@ class OllamaStream : public ChatStream {
 
  private:
   absl::Status Take(const std::string& line, int64_t now_ns) {
+    if (answer.is_over) return absl::OkStatus();
     if (line.starts_with("data:")) {
       return InvalidArgument("a stream of the OpenAI API; see --client openai");
     }
-    const Json chunk = json::Parse(line);
+    ASSIGN_OR_RETURN(const Json chunk, ParsePiece(line, key_));
     if (json::Find(chunk, "error") != nullptr) {
-      return Internal("the server failed: ", ErrorMessageIn(line));
+      return Internal("the server failed: ", ErrorMessageIn(line, key_));
     }
     std::string wrong, content, thinking;
     const Field fields(chunk, &wrong);
@@ -41,14 +45,15 @@ class OllamaStream : public ChatStream {
     answer.is_over = answer.is_whole;
     if (answer.is_whole) {
       fields.Read("done_reason", &answer.finish_reason);
-      answer.input_tokens = TokensIn(chunk, "prompt_eval_count", &answer.message);
-      answer.output_tokens = TokensIn(chunk, "eval_count", &answer.message);
+      answer.input_tokens = TokensIn(chunk, "prompt_eval_count", key_, &answer.message);
+      answer.output_tokens = TokensIn(chunk, "eval_count", key_, &answer.message);
     }
-    if (!wrong.empty()) return harness::Misfit(line, wrong);
+    if (!wrong.empty()) return MisfitPiece(line, wrong, key_);
     answer.AddReasoning(thinking, now_ns);
     return answer.Add(content, now_ns);
   }
 
+  const ApiKey key_;
   LineSplitter lines_{StreamedAnswer::kMostBytes};
 };
 
@@ -66,15 +71,24 @@ class Ollama : public ChatProtocol {
       SetParameter(parameters_, name, name, &options);
     }
     SetParameter(parameters_, "max_tokens", "num_predict", &options);
-    const Json request = {{"model", model_},
-                          {"messages", MessagesJson(parameters_, record.problem)},
-                          {"stream", true},
-                          {"options", options}};
+    Json request = {{"model", model_},
+                    {"messages", MessagesJson(parameters_, record.problem)},
+                    {"stream", true},
+                    {"options", options}};
+    Json passed = Json::object();
+    PassParametersOn(parameters_, &passed);
+    for (auto& [name, value] : passed.items()) {
+      if (name == "options" && value.is_object()) {
+        request["options"].update(value);
+      } else {
+        (IsBesideOptions(name) ? request : request["options"])[name] = value;
+      }
+    }
     return json::Dump(request);
   }
 
-  std::unique_ptr<ChatStream> NewStream() const override {
-    return std::make_unique<OllamaStream>();
+  std::unique_ptr<ChatStream> NewStream(const ApiKey& key) const override {
+    return std::make_unique<OllamaStream>(key);
   }
 
   // "llama3" is llama3:latest.
@@ -89,6 +103,13 @@ class Ollama : public ChatProtocol {
   }
 
  private:
+  // These belong to the request. The model's parameters (num_ctx, top_k, stop, ...) are options.
+  static bool IsBesideOptions(std::string_view name) {
+    constexpr std::string_view kNames[] = {"think",    "format",       "keep_alive", "tools",
+                                           "logprobs", "top_logprobs", "truncate",   "shift"};
+    return std::ranges::find(kNames, name) != std::end(kNames);
+  }
+
   const std::string model_;
   const ClientParameters parameters_;
 };

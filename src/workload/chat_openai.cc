@@ -1,7 +1,6 @@
 // The OpenAI API: chat completions as server-sent events.
 #include <utility>
 
-#include "harness/messages.h"
 #include "json/field.h"
 #include "status.h"
 #include "workload/chat_json.h"
@@ -15,6 +14,8 @@ using json::Field, json::Json;
 
 class OpenAiStream : public ChatStream {
  public:
+  explicit OpenAiStream(const ApiKey& key) : key_(key) {}
+
   absl::Status Push(std::string_view bytes, int64_t now_ns) override {
     return events_.Push(bytes, [&](const ServerEvent& event) { return Take(event, now_ns); });
   }
@@ -27,10 +28,9 @@ class OpenAiStream : public ChatStream {
       answer.is_whole = answer.is_over = true;
       return absl::OkStatus();
     }
-    const Json chunk = json::Parse(event.data);
-    if (event.type == "error" || json::Find(chunk, "error") != nullptr) {
-      return Internal("the server failed: ", ErrorMessageIn(event.data));
-    }
+    if (event.type == "error") return ServerFailed(event.data);
+    ASSIGN_OR_RETURN(const Json chunk, ParsePiece(event.data, key_));
+    if (json::Find(chunk, "error") != nullptr) return ServerFailed(event.data);
     std::string wrong;
     absl::Status too_long;
     const Field fields(chunk, &wrong);
@@ -40,8 +40,12 @@ class OpenAiStream : public ChatStream {
       });
     }
     if (fields.Has("usage")) TakeUsage(fields.At("usage"));
-    if (!wrong.empty()) return harness::Misfit(event.data, wrong);
+    if (!wrong.empty()) return MisfitPiece(event.data, wrong, key_);
     return too_long;
+  }
+
+  absl::Status ServerFailed(std::string_view data) const {
+    return Internal("the server failed: ", ErrorMessageIn(data, key_));
   }
 
   // Of several answers to one question the first is meant.
@@ -66,10 +70,11 @@ class OpenAiStream : public ChatStream {
   // Some servers tell it with every chunk: the last one is of all of it.
   void TakeUsage(const Field& usage) {
     answer.message.clear();
-    answer.input_tokens = TokensIn(usage.value(), "prompt_tokens", &answer.message);
-    answer.output_tokens = TokensIn(usage.value(), "completion_tokens", &answer.message);
+    answer.input_tokens = TokensIn(usage.value(), "prompt_tokens", key_, &answer.message);
+    answer.output_tokens = TokensIn(usage.value(), "completion_tokens", key_, &answer.message);
   }
 
+  const ApiKey key_;
   EventStream events_{StreamedAnswer::kMostBytes};
 };
 
@@ -89,11 +94,12 @@ class OpenAi : public ChatProtocol {
     for (const char* name : {"temperature", "top_p", "max_tokens", "seed"}) {
       SetParameter(parameters_, name, name, &request);
     }
+    PassParametersOn(parameters_, &request);
     return json::Dump(request);
   }
 
-  std::unique_ptr<ChatStream> NewStream() const override {
-    return std::make_unique<OpenAiStream>();
+  std::unique_ptr<ChatStream> NewStream(const ApiKey& key) const override {
+    return std::make_unique<OpenAiStream>(key);
   }
 
   std::optional<std::vector<std::string>> Models(std::string_view text) const override {

@@ -6,7 +6,10 @@
 #include <limits>
 
 #include "absl/strings/numbers.h"
+#include "json/json.h"
+#include "json/json_cursor.h"
 #include "status.h"
+#include "workload/chat_json.h"
 #include "workload/model_server.h"
 
 namespace xplane_time {
@@ -85,6 +88,40 @@ std::optional<ClientParameterValue> ValueOf(const ClientParameter& parameter,
   return parameter.type == kWhole ? ClientParameterValue(whole) : ClientParameterValue(number);
 }
 
+// Explains why a parameter of this name is not passed on; empty if it is.
+std::string RefusalOf(std::string_view name) {
+  struct Refused {
+    std::string_view name, why;
+  };
+  constexpr Refused kRefused[] = {
+      {"model", "is set by --model"},
+      {"messages", "is the question; system=TEXT is told first"},
+      {"stream", "is always true: times are of the stream"},
+      {"base_url", "is --base-url"},
+      {"api_key", "would be kept in the results; api_key_env=NAME names a variable with the key"}};
+  const auto* const at = std::ranges::find(kRefused, name, &Refused::name);
+  return at == std::end(kRefused) ? "" : std::string(at->why);
+}
+
+// Converts the value of a parameter that is passed on: JSON, or else a text.
+absl::StatusOr<PassedOn> ToPassOn(std::string_view name, std::string_view text) {
+  json::Json value = json::Parse(text);
+  if (value.is_discarded()) value = std::string(text);
+  const bool is_body = name == kExtraBody;
+  if (is_body && !value.is_object()) {
+    return InvalidArgument("--client-param: ", name, ": must be a JSON object");
+  }
+  std::vector<std::string> names = {std::string(name)};
+  for (auto each = value.begin(); is_body && each != value.end(); ++each) {
+    names.push_back(each.key());
+  }
+  for (const std::string& each : names) {
+    const std::string why = RefusalOf(each);
+    if (!why.empty()) return InvalidArgument("--client-param: ", each, ": ", why);
+  }
+  return PassedOn{json::Dump(value)};
+}
+
 std::string WantedOf(const ClientParameter& parameter) {
   if (parameter.type == kText) return "a text";
   const char* const what = parameter.type == kWhole ? "a whole number" : "a number";
@@ -116,10 +153,16 @@ absl::StatusOr<ClientParameters> ParseParameters(const ClientKind& kind,
   for (const std::string_view text : texts) {
     const size_t equals = text.find('=');
     const std::string_view name = text.substr(0, equals);
-    if (equals == text.npos) {
+    if (equals == text.npos || name.empty()) {
       return InvalidArgument("--client-param: \"", text, "\": must be NAME=VALUE");
     }
+    if (!json::IsUtf8(text)) return InvalidArgument("--client-param: \"", text, "\": is not UTF-8");
     const auto at = std::ranges::find(kind.parameters, name, &ClientParameter::name);
+    if (at == kind.parameters.end() && kind.over_http) {
+      ASSIGN_OR_RETURN(PassedOn passed, ToPassOn(name, text.substr(equals + 1)));
+      values.insert_or_assign(std::string(name), std::move(passed));
+      continue;
+    }
     if (at == kind.parameters.end()) {
       const std::string names = NamesIn(kind.parameters);
       return InvalidArgument("--client-param: ", kind.name, " has no parameter \"", name, "\"; ",

@@ -2,8 +2,8 @@
 //
 //   ASSIGN_OR_RETURN(const ClientKind* kind, FindClient("openai"));
 //   ASSIGN_OR_RETURN(options.parameters, ParseParameters(*kind, {"temperature=0"}));
-//   // InvalidArgument: --client-param: openai has no parameter "heat"; it has temperature, top_p,
-//   ... ASSIGN_OR_RETURN(const auto client, kind->make(options));
+//   // InvalidArgument: --client-param: temperature: must be a number of at least 0, and is "hot"
+//   ASSIGN_OR_RETURN(const auto client, kind->make(options));
 //
 // A new one is a line in clients.cc (CONTRIBUTING.md).
 #pragma once
@@ -35,7 +35,11 @@ struct ClientParameter {
   std::string_view help = {};
   double least = 0;  // of a number
 };
-using ClientParameterValue = std::variant<int64_t, double, std::string>;
+// A parameter that the client does not know: the server gets it as it is.
+struct PassedOn {
+  std::string json;
+};
+using ClientParameterValue = std::variant<int64_t, double, std::string, PassedOn>;
 // By name: those that are given or have a default.
 using ClientParameters = std::map<std::string, ClientParameterValue, std::less<>>;
 
@@ -51,7 +55,9 @@ struct ClientOptions {
 
 struct ClientKind {
   std::string_view name, help;
-  bool over_http = false;                  // has a base URL, and may be asked several at once
+  // Has a base URL, may be asked several questions at once, and passes parameters on that it does
+  // not know.
+  bool over_http = false;
   std::string_view default_base_url = {};  // empty: it must be given
   std::span<const ClientParameter> parameters = {};
   // Errors: InvalidArgument (options), Unavailable (what it stands on is not installed).
@@ -61,7 +67,10 @@ struct ClientKind {
 std::span<const ClientKind> Clients();
 // Errors: InvalidArgument, with those that there are.
 absl::StatusOr<const ClientKind*> FindClient(std::string_view name);
-// Of "NAME=VALUE" each, and the defaults. Errors: InvalidArgument, with what there is.
+// Of "NAME=VALUE" each, and the defaults. A value that is passed on is JSON, or else a text:
+// top_k=5 is a number, reasoning_effort=high a text. Errors: InvalidArgument (a known parameter
+// with another type; one that the client sets itself, or that would keep a key in the results; no
+// UTF-8; any unknown one, of a client that is not over HTTP).
 absl::StatusOr<ClientParameters> ParseParameters(const ClientKind& kind,
                                                  const std::vector<std::string>& texts);
 

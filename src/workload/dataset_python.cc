@@ -21,14 +21,16 @@ namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{8} << 30;
 constexpr char kWayOut[] =
-    "; Parquet and Hugging Face folders are read by Python with xplane-time and pyarrow: pip "
-    "install xplane-time pyarrow (XPLANE_TIME_PYTHON names the python)";
+    "; Python 3.11 or newer with xplane-time and pyarrow reads Parquet and Hugging Face folders: "
+    "pip install xplane-time pyarrow (XPLANE_TIME_PYTHON names the python)";
 
 // With what it prints and says on these descriptors. An errno where it cannot be started.
 int Spawn(const std::string& python, const std::string& path, int out, int said, pid_t* pid) {
-  std::array<std::string, 4> words = {python, "-m", "xplane_time.datasets",
+  // -P: without it, Python imports modules from the current directory first. A pyarrow.py beside a
+  // downloaded data set would run.
+  std::array<std::string, 5> words = {python, "-P", "-m", "xplane_time.datasets",
                                       path.starts_with('-') ? "./" + path : path};
-  std::array<char*, 5> argv = {};
+  std::array<char*, 6> argv = {};
   for (size_t i = 0; i < words.size(); ++i) argv[i] = words[i].data();
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);

@@ -31,9 +31,10 @@ struct DatasetFormat {
 
 std::span<const DatasetFormat> DatasetFormats();
 
-// A scratch file with what `python` -m xplane_time.datasets prints of `path`, from its begin: a
-// line of JSON a record. Errors: FailedPrecondition (no Python, no such module or library:
-// what to install), DataLoss (the data set; over 8 GiB of lines), Internal (no room).
+// A scratch file with what `python` -P -m xplane_time.datasets prints of `path`, from its begin: a
+// line of JSON a record. Python imports nothing from the current directory. Errors:
+// FailedPrecondition (no Python, no such module or library: what to install), DataLoss (the data
+// set; over 8 GiB of lines), Internal (no room).
 absl::StatusOr<io::Descriptor> ConvertByPython(const std::string& path, const std::string& python);
 
 }  // namespace xplane_time

@@ -1,9 +1,13 @@
 #include "workload/http_connection.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 #include "harness/process.h"
 #include "power/machine.h"
 #include "status.h"
@@ -13,10 +17,21 @@
 namespace xplane_time {
 namespace {
 
-constexpr size_t kMostErrorBody = size_t{64} << 10;
+// A stream of tokens has some 300 bytes a token.
+constexpr size_t kMaxBody = size_t{1} << 30;
 constexpr std::chrono::milliseconds kStopCheck(100);
 // The end of a body may come in a packet after its last bytes.
 constexpr std::chrono::milliseconds kForTheEnd(20);
+
+// Parses the seconds of a Retry-After header and saturates them; empty if the header has a date.
+std::optional<int64_t> ReadDelay(std::string_view value) {
+  int64_t seconds = 0;
+  const char* const end = value.data() + value.size();
+  const auto [stop, error] = std::from_chars(value.data(), end, seconds);
+  if (stop != end || seconds < 0) return std::nullopt;
+  if (error == std::errc::result_out_of_range) return std::numeric_limits<int64_t>::max();
+  return error == std::errc() ? std::optional(seconds) : std::nullopt;
+}
 
 double Seconds(std::chrono::milliseconds time) { return static_cast<double>(time.count()) / 1000; }
 
@@ -64,13 +79,13 @@ class HttpConnection::Transfer {
   absl::StatusOr<HttpReply> ToItsEnd() {
     RETURN_IF_ERROR(SetUp());
     curl_.multi_add_handle(connection_.multi_, connection_.easy_);
-    const Deadline deadline = MonotonicClock::now() + request_.timeout;
+    deadline_ = MonotonicClock::now() + request_.timeout;
     for (int running = 1; running > 0;) {
       const CURLMcode code = curl_.multi_perform(connection_.multi_, &running);
       if (code != CURLM_OK) return FailedPrecondition(curl_.multi_strerror(code));
       if (running == 0) break;
-      RETURN_IF_ERROR(CheckTime(deadline));
-      const Deadline end = is_over_by_.value_or(deadline);
+      RETURN_IF_ERROR(CheckTime());
+      const Deadline end = is_over_by_.value_or(deadline_);
       if (MonotonicClock::now() >= end) break;
       const auto left =
           std::chrono::duration_cast<std::chrono::milliseconds>(end - MonotonicClock::now());
@@ -98,6 +113,8 @@ class HttpConnection::Transfer {
     set(CURLOPT_ERRORBUFFER, details_);
     set(CURLOPT_WRITEDATA, this);
     set(CURLOPT_WRITEFUNCTION, &Transfer::OnBody);
+    set(CURLOPT_HEADERDATA, this);
+    set(CURLOPT_HEADERFUNCTION, &Transfer::OnHeader);
     if (const char* const trusted = std::getenv("SSL_CERT_FILE")) set(CURLOPT_CAINFO, trusted);
     if (!request_.api_key.empty()) Header("Authorization: Bearer " + request_.api_key);
     if (request_.json_body.has_value()) {
@@ -112,26 +129,67 @@ class HttpConnection::Transfer {
 
   void Header(const std::string& line) { headers_ = curl_.slist_append(headers_, line.c_str()); }
 
+  static size_t OnHeader(char* bytes, size_t size, size_t count, void* self) {
+    return static_cast<Transfer*>(self)->TakeHeader({bytes, size * count}) ? size * count : 0;
+  }
+  // Returns false to end the exchange.
+  bool TakeHeader(std::string_view line) {
+    if (line.starts_with("HTTP/")) codings_ = 0;  // earlier replies are interim, or from a proxy
+    const size_t colon = line.find(':');
+    if (colon == line.npos) return true;
+    const absl::string_view name = Absl(line.substr(0, colon)),
+                            value = absl::StripAsciiWhitespace(Absl(line.substr(colon + 1)));
+    if (absl::EqualsIgnoreCase(name, "Retry-After")) {
+      delay_s_ = ReadDelay({value.data(), value.size()});
+    }
+    if (absl::EqualsIgnoreCase(name, "Content-Encoding") ||
+        absl::EqualsIgnoreCase(name, "Transfer-Encoding")) {
+      for (absl::string_view coding : absl::StrSplit(value, ',')) {
+        coding = absl::StripAsciiWhitespace(coding);
+        const bool packs = !coding.empty() && !absl::EqualsIgnoreCase(coding, "chunked") &&
+                           !absl::EqualsIgnoreCase(coding, "identity");
+        codings_ += packs ? 1 : 0;
+      }
+    }
+    // libcurl unpacks all codings in one call. A body that is compressed several times can keep it
+    // there for hours, even without a byte for OnBody.
+    if (codings_ > 1) {
+      failed_ = ResourceExhausted("its body is compressed ", codings_, " times (",
+                                  Absl(line.substr(0, colon)), ")");
+    }
+    return failed_.ok();
+  }
+
   static size_t OnBody(char* bytes, size_t size, size_t count, void* self) {
     auto* const transfer = static_cast<Transfer*>(self);
     transfer->last_ns_ = power::MonotonicNow();
     return transfer->Take({bytes, size * count}) ? size * count : CURL_WRITEFUNC_ERROR;
   }
+  // Also checks the time limit and the stop flag, because a few compressed bytes can lead to
+  // millions of calls. Returns false to end the exchange.
   bool Take(std::string_view bytes) {
     if (reply_.status == 0) reply_.status = Info<long>(CURLINFO_RESPONSE_CODE);
-    if (reply_.status / 100 == 2) {
-      const absl::StatusOr<HttpBody> body = on_body_(bytes, last_ns_);
-      failed_ = body.status();
-      if (body.ok() && *body == HttpBody::kIsOver) is_over_by_ = MonotonicClock::now() + kForTheEnd;
-    } else {
-      reply_.error_body += bytes.substr(0, kMostErrorBody - reply_.error_body.size());
+    body_bytes_ += bytes.size();
+    failed_ = CheckTime();
+    if (failed_.ok() && is_over_by_.has_value()) return !(has_enough_ = true);
+    if (failed_.ok() && body_bytes_ > kMaxBody) {
+      failed_ = ResourceExhausted("a body of over ", kMaxBody, " bytes");
     }
+    if (!failed_.ok()) return false;
+    if (reply_.status / 100 != 2) {
+      reply_.error_body += bytes.substr(0, HttpReply::kMaxErrorBody - reply_.error_body.size());
+      return !(has_enough_ = reply_.error_body.size() == HttpReply::kMaxErrorBody);
+    }
+    const absl::StatusOr<HttpBody> body = on_body_(bytes, last_ns_);
+    failed_ = body.status();
+    if (body.ok() && *body == HttpBody::kIsOver) is_over_by_ = MonotonicClock::now() + kForTheEnd;
     return failed_.ok();
   }
 
-  absl::Status CheckTime(Deadline deadline) const {
+  absl::Status CheckTime() const {
+    if (is_over_by_.has_value()) return absl::OkStatus();
     if (connection_.stopped_()) return absl::CancelledError("stopped");
-    if (MonotonicClock::now() >= deadline) {
+    if (MonotonicClock::now() >= deadline_) {
       return absl::DeadlineExceededError(
           Cat("no whole answer in ", Seconds(request_.timeout), " s (--timeout)"));
     }
@@ -148,12 +206,12 @@ class HttpConnection::Transfer {
     const CURLMsg* const message = curl_.multi_info_read(connection_.multi_, &left);
     const CURLcode cut = is_over_by_.has_value() ? CURLE_OK : CURLE_RECV_ERROR;
     const CURLcode code = message == nullptr ? cut : message->data.result;
-    if (code != CURLE_OK) return ErrorOfCode(code, details_, curl_);
+    if (code != CURLE_OK && !has_enough_) return ErrorOfCode(code, details_, curl_);
     reply_.status = Info<long>(CURLINFO_RESPONSE_CODE);
     reply_.content_type = Text(CURLINFO_CONTENT_TYPE);
     reply_.location = Text(CURLINFO_REDIRECT_URL);
-    const auto retry_after = Info<curl_off_t>(CURLINFO_RETRY_AFTER);
-    if (retry_after > 0) reply_.retry_after = std::chrono::seconds(retry_after);
+    const int64_t delay_s = delay_s_.value_or(Info<curl_off_t>(CURLINFO_RETRY_AFTER));
+    if (delay_s > 0) reply_.retry_after = std::chrono::seconds(delay_s);
     return std::move(reply_);
   }
 
@@ -174,9 +232,14 @@ class HttpConnection::Transfer {
   const OnHttpBody on_body_;
   curl_slist* headers_ = nullptr;
   char details_[CURL_ERROR_SIZE] = {};
-  absl::Status failed_;  // of on_body
-  int64_t last_ns_ = 0;  // when a piece of the body came; 0: none yet
+  Deadline deadline_;
+  absl::Status failed_;    // why this side ended the exchange
+  int64_t last_ns_ = 0;    // when a piece of the body came; 0: none yet
+  size_t body_bytes_ = 0;  // after decompression
+  int codings_ = 0;
+  std::optional<int64_t> delay_s_;  // from the Retry-After header
   std::optional<Deadline> is_over_by_;
+  bool has_enough_ = false;  // this side ended the exchange without an error
   HttpReply reply_;
 };
 

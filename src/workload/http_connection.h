@@ -5,7 +5,8 @@
 //   // reply->status 200: on_body had it all; else reply->error_body has its beginning
 //
 // Redirects are not followed: a key must not go to another place. Proxies and certificates are as
-// libcurl has them; a compressed body comes as what it was. One thread at a time.
+// libcurl has them. A compressed body is unpacked; one that is compressed twice or has over 1 GiB
+// is refused. One thread at a time.
 #pragma once
 
 #include <chrono>
@@ -33,15 +34,17 @@ struct HttpRequest {
 };
 
 struct HttpReply {
+  static constexpr size_t kMaxErrorBody = size_t{64} << 10;
+
   int64_t status = 0;
   std::string content_type = {};
   std::string location = {};    // of a redirect
-  std::string error_body = {};  // of a status but 2xx: at most 64 KiB of it
+  std::string error_body = {};  // of a status but 2xx: its first kMaxErrorBody bytes
   std::optional<std::chrono::seconds> retry_after = {};
 };
 
-// kIsOver: all that was asked for is there. The server may end the body for another moment, so that
-// the connection may stay.
+// kIsOver: all that was asked for is there. The server has 20 ms to end the body, so that the
+// connection can be used again; any further byte ends the exchange at once.
 enum class HttpBody : uint8_t { kGoesOn, kIsOver };
 // Bytes of the body of a 2xx, as they come; `now_ns` is CLOCK_MONOTONIC. An error ends the
 // exchange.
@@ -57,8 +60,8 @@ class HttpConnection {
   HttpConnection& operator=(const HttpConnection&) = delete;
 
   // Errors: Cancelled (stopped), DeadlineExceeded, Unavailable (no connection, or it was lost: once
-  // more may help), FailedPrecondition (TLS, a proxy, an address: once more does not help), those
-  // of `on_body`.
+  // more may help), FailedPrecondition (TLS, a proxy, an address: once more does not help),
+  // ResourceExhausted (a body that is too long, or compressed twice), those of `on_body`.
   absl::StatusOr<HttpReply> Exchange(const HttpRequest& request, OnHttpBody on_body);
 
  private:

@@ -11,6 +11,7 @@
 #include "harness/process.h"
 #include "power/machine.h"
 #include "status.h"
+#include "workload/api_key.h"
 #include "workload/curl_library.h"
 #include "workload/http_connection.h"
 
@@ -38,6 +39,7 @@ std::optional<double> MsBetween(std::optional<int64_t> to_ns, int64_t from_ns) {
 }
 
 RunAnswer AnswerOf(StreamedAnswer streamed, int64_t begin_ns) {
+  streamed.End();
   const auto gap_ms = [&](double share) -> std::optional<double> {
     const auto gap_ns = streamed.gaps_ns.Quantile(share);
     return gap_ns.has_value() ? std::optional(*gap_ns * 1e-6) : std::nullopt;
@@ -51,47 +53,6 @@ RunAnswer AnswerOf(StreamedAnswer streamed, int64_t begin_ns) {
   answer.finish_reason = std::move(streamed.finish_reason);
   return answer;
 }
-
-// An API key, which nothing but a request may have.
-class ApiKey {
- public:
-  // Errors: InvalidArgument, without the key.
-  static absl::StatusOr<ApiKey> From(const std::string& variable) {
-    const char* const text = variable.empty() ? nullptr : std::getenv(variable.c_str());
-    ApiKey key(variable, text == nullptr ? "" : text);
-    const auto is_odd = [](char each) { return each <= ' ' || each > '~'; };
-    if (std::ranges::none_of(key.text_, is_odd)) return key;
-    return InvalidArgument("the environment variable ", variable,
-                           ": has a space, an end of a line or the like, which no API key has");
-  }
-  const std::string& text() const { return text_; }
-  std::string Missing() const {
-    if (!text_.empty()) return "";
-    return variable_.empty() ? "no API key was sent (--client-param api_key_env=NAME)"
-                             : Cat("the environment variable ", variable_, " is not set");
-  }
-  // A key that was cut with what was said is one, too: its first characters tell it. What is
-  // shorter is a placeholder ("none"), and a part of ordinary words.
-  std::string Without(std::string_view said) const {
-    constexpr size_t kLeastSecret = 8, kTelling = 12;
-    std::string without;
-    if (text_.size() < kLeastSecret) return std::string(said);
-    const std::string_view key = text_, telling = key.substr(0, kTelling);
-    for (size_t at = said.find(telling); at != said.npos; at = said.find(telling)) {
-      const std::string_view from = said.substr(at);
-      const auto end = std::ranges::mismatch(from, key).in1;
-      Append(&without, said.substr(0, at), "[API key]");
-      said = from.substr(static_cast<size_t>(end - from.begin()));
-    }
-    return without.append(said);
-  }
-
- private:
-  ApiKey(std::string variable, std::string text)
-      : variable_(std::move(variable)), text_(std::move(text)) {}
-
-  std::string variable_, text_;
-};
 
 // One attempt to have a question answered.
 struct Attempt {
@@ -138,7 +99,7 @@ class ModelServer : public InferenceClient {
       RunAnswer& answer = attempt->answer;
       answer.attempts = attempts;
       for (std::string* const said : {&answer.message, &answer.answer, &answer.finish_reason}) {
-        *said = key_.Without(*said);
+        *said = key_.Hide(*said);
       }
       const milliseconds wait = std::max(attempt->wait, Backoff(attempts));
       const bool is_last = attempts > retries_ || wait > options_.timeout;
@@ -219,7 +180,7 @@ class ModelServer : public InferenceClient {
 
   // Errors end the run.
   absl::StatusOr<Attempt> AskOnce(const HttpRequest& request) {
-    const std::unique_ptr<ChatStream> stream = protocol_->NewStream();
+    const std::unique_ptr<ChatStream> stream = protocol_->NewStream(key_);
     const int64_t begin_ns = power::MonotonicNow();
     const auto take = [&](std::string_view bytes, int64_t now_ns) -> absl::StatusOr<HttpBody> {
       RETURN_IF_ERROR(stream->Push(bytes, now_ns));
@@ -260,7 +221,7 @@ class ModelServer : public InferenceClient {
   }
 
   // A status but 2xx that another attempt or another question may not have.
-  static Attempt RefusalOf(const HttpReply& reply) {
+  Attempt RefusalOf(const HttpReply& reply) const {
     constexpr int kOfServer = 500;
     Attempt attempt =
         FailedAttempt(reply.status < kOfServer ? "runtime_error" : "infra", RefusalText(reply));
@@ -287,14 +248,16 @@ class ModelServer : public InferenceClient {
                stream.HasCutPiece() ? " and in the middle of a piece" : "");
   }
 
-  static std::string RefusalText(const HttpReply& reply) {
+  std::string RefusalText(const HttpReply& reply) const {
     const std::string later = reply.retry_after.has_value()
                                   ? Cat("; Retry-After ", reply.retry_after->count(), " s")
                                   : "";
-    return Cat("HTTP ", reply.status, ": ", ErrorMessageIn(reply.error_body), later);
+    return Cat("HTTP ", reply.status, ": ", ErrorMessageIn(reply.error_body, key_), later);
   }
+  // A server may ask for longer than milliseconds can hold.
   static milliseconds WaitOf(const HttpReply& reply) {
-    return reply.retry_after.has_value() ? milliseconds(*reply.retry_after) : milliseconds(0);
+    constexpr std::chrono::seconds kMaxWait(1'000'000'000), kNoWait(0);
+    return std::min(reply.retry_after.value_or(kNoWait), kMaxWait);
   }
 
   // What no question will get over. `url`: the list of models need not be there.
@@ -306,7 +269,7 @@ class ModelServer : public InferenceClient {
                          "is the server, give it with --base-url");
     }
     if (reply.status == kUnauthorized) {
-      const std::string missing = key_.Missing();
+      const std::string missing = key_.MissingReason();
       return Unavailable(url, ": ", RefusalText(reply), missing.empty() ? "" : "; ", missing);
     }
     const bool is_list = url == Cat(base_url_, protocol_->models_path());
@@ -329,8 +292,15 @@ class ModelServer : public InferenceClient {
     if (connection == nullptr)
       connection = std::make_unique<HttpConnection>(curl_, options_.stopped);
     auto reply = connection->Exchange(request, on_body);
-    const std::lock_guard lock(mutex_);
-    idle_.push_back(std::move(connection));
+    {
+      const std::lock_guard lock(mutex_);
+      idle_.push_back(std::move(connection));
+    }
+    // The key is replaced before texts are shortened. libcurl has already shortened its messages,
+    // and long bodies are incomplete.
+    if (!reply.ok()) return WithoutKey(reply.status(), /*is_cut=*/true);
+    reply->error_body =
+        key_.Hide(reply->error_body, reply->error_body.size() == HttpReply::kMaxErrorBody);
     return reply;
   }
 
@@ -358,9 +328,9 @@ class ModelServer : public InferenceClient {
     if (is_lost) last_loss_ = message;
   }
 
-  absl::Status WithoutKey(const absl::Status& status) const {
+  absl::Status WithoutKey(const absl::Status& status, bool is_cut = false) const {
     const absl::string_view message = status.message();
-    return absl::Status(status.code(), key_.Without({message.data(), message.size()}));
+    return absl::Status(status.code(), key_.Hide({message.data(), message.size()}, is_cut));
   }
 
   const CurlLibrary* const curl_;
@@ -382,12 +352,14 @@ absl::Status StreamedAnswer::Add(std::string_view piece, int64_t now_ns) {
   if (text.size() + piece.size() > kMostBytes) {
     return ResourceExhausted("an answer of over ", kMostBytes, " bytes");
   }
-  text += piece;
+  surrogates_.Join(piece, &text);
   if (last_ns.has_value()) gaps_ns.Add(now_ns - *last_ns);
   if (!first_ns.has_value()) first_ns = now_ns;
   last_ns = now_ns;
   return absl::OkStatus();
 }
+
+void StreamedAnswer::End() { surrogates_.End(&text); }
 
 void StreamedAnswer::AddReasoning(std::string_view piece, int64_t now_ns) {
   if (!piece.empty() && !first_reasoning_ns.has_value()) first_reasoning_ns = now_ns;
@@ -397,7 +369,8 @@ absl::StatusOr<std::unique_ptr<InferenceClient>> NewModelServerClient(
     ChatProtocolFactory protocol, const ClientOptions& options) {
   ASSIGN_OR_RETURN(const CurlLibrary* const curl, LoadCurl());
   ASSIGN_OR_RETURN(std::string base_url, CheckBaseUrl(*curl, options.base_url));
-  ASSIGN_OR_RETURN(ApiKey key, ApiKey::From(Given(options, "api_key_env", std::string())));
+  ASSIGN_OR_RETURN(ApiKey key,
+                   ApiKey::FromEnvironment(Given(options, "api_key_env", std::string())));
   return std::make_unique<ModelServer>(curl, std::move(base_url), std::move(key), protocol(options),
                                        options);
 }

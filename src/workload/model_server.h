@@ -15,7 +15,9 @@
 
 #include "absl/status/status.h"
 #include "stats/quantile_sketch.h"
+#include "workload/api_key.h"
 #include "workload/clients.h"
+#include "workload/surrogates.h"
 #include "xplane_time/power_run.h"
 
 namespace xplane_time {
@@ -36,6 +38,10 @@ struct StreamedAnswer {
   // A piece of the answer; ResourceExhausted where all of it is too long. An empty one is none.
   absl::Status Add(std::string_view piece, int64_t now_ns);
   void AddReasoning(std::string_view piece, int64_t now_ns);
+  void End();  // no piece follows
+
+ private:
+  SurrogateJoiner surrogates_ = {};
 };
 
 // Of one answer. Errors of Push: InvalidArgument (it is no such stream), ResourceExhausted, and
@@ -56,7 +62,8 @@ class ChatProtocol {
   virtual std::string_view models_path() const = 0;
   // A JSON text.
   virtual std::string ChatRequest(const RunRecord& record) const = 0;
-  virtual std::unique_ptr<ChatStream> NewStream() const = 0;
+  // `key` is hidden in what its errors show of the stream.
+  virtual std::unique_ptr<ChatStream> NewStream(const ApiKey& key) const = 0;
   // Of what models_path() gave; nothing where it is no such list.
   virtual std::optional<std::vector<std::string>> Models(std::string_view text) const = 0;
 };
@@ -68,7 +75,8 @@ std::unique_ptr<ChatProtocol> NewOllamaProtocol(const ClientOptions& options);
 absl::StatusOr<std::unique_ptr<InferenceClient>> NewModelServerClient(ChatProtocolFactory protocol,
                                                                       const ClientOptions& options);
 
-// The message in the body of an error, or its beginning.
-std::string ErrorMessageIn(std::string_view body);
+// The message in the body of an error, or the body, without the key; at most 2000
+// bytes of a message and 300 of a body.
+std::string ErrorMessageIn(std::string_view body, const ApiKey& key);
 
 }  // namespace xplane_time

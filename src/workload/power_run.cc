@@ -226,7 +226,8 @@ class Run {
         index_ = total_;
         break;
       }
-      if (sink_->Has(record->index)) {
+      ASSIGN_OR_RETURN(const bool is_kept, sink_->Has(*record));
+      if (is_kept) {
         ++outcome_.skipped;
       } else if (options_.stopped()) {
         outcome_.stopped_by = absl::CancelledError("stopped");

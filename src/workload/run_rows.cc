@@ -1,6 +1,7 @@
 #include "workload/run_rows.h"
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -75,8 +76,11 @@ bool ToRow(const Json& record, RunRow* row) {
 
 absl::StatusOr<std::vector<RunRow>> ReadRunRows(const std::string& path) {
   constexpr size_t kMostLevels = 100;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return NotFound(path, ": no records of a run there");
+  std::error_code error;
+  std::ifstream file;
+  // Pipes and devices may have no end.
+  if (std::filesystem::is_regular_file(path, error)) file.open(path, std::ios::binary);
+  if (!file.is_open()) return NotFound(path, ": no records of a run there");
   std::vector<RunRow> rows;
   uint64_t number = 0;
   for (std::string line; std::getline(file, line) && !file.eof();) {

@@ -17,6 +17,7 @@ target_link_libraries(xplane_time_power_run
 set_target_properties(xplane_time_power_run PROPERTIES POSITION_INDEPENDENT_CODE ON)
 # Clients by name. libcurl is loaded when a model server is asked; here are its headers.
 add_library(xplane_time_clients STATIC
+  workload/api_key.cc
   workload/chat_json.cc
   workload/chat_ollama.cc
   workload/chat_openai.cc
@@ -24,7 +25,8 @@ add_library(xplane_time_clients STATIC
   workload/curl_library.cc
   workload/event_stream.cc
   workload/http_connection.cc
-  workload/model_server.cc)
+  workload/model_server.cc
+  workload/surrogates.cc)
 target_include_directories(xplane_time_clients SYSTEM PRIVATE ${CURL_INCLUDE_DIRS})
 target_link_libraries(xplane_time_clients
   PUBLIC xplane_time_power_run

@@ -11,6 +11,8 @@ import http.server
 import json
 import sys
 import threading
+import urllib.parse
+import zlib
 
 STALL_S = 30  # a client that waits as long has no limit of its own
 PAUSE_S = 0.3  # that a machine under load does not make half as short
@@ -57,6 +59,24 @@ STREAMS = {
     "huge": [delta(content="a" * (1 << 20))] * 100,
     "huge-line": [b"data: " + b"a" * (1 << 20), *[b"a" * (1 << 20)] * 100],
 }
+STREAMS["emoji"] = [delta(content="a"), b'data: {"choices":[{"delta":{"content":"\\ud83d"}}]}\n\n',
+                    b'data: {"choices":[{"delta":{"content":"\\ude00"}}]}\n\n', delta("stop"), usage(),
+                    DONE]
+STREAMS["huge-usage"] = [*ANSWER, b'data: {"choices":[],"usage":{"prompt_tokens":3,'
+                         b'"completion_tokens":1e999}}\n\n', DONE]
+# For some seconds; a client that is through does not wait for it.
+STREAMS["done-and-on"] = [*ANSWER, usage(), DONE, *[0.01, b": ping\n\n"] * 400]
+STREAMS["done-and-flood"] = [*ANSWER, usage(), DONE, *[0.002, b": ping\n\n" * 100] * 1500]
+
+
+def packed(piece, times):
+    """`piece` so often in one gzip stream, which does not end."""
+    packer = zlib.compressobj(wbits=31)
+    head = packer.compress(b"") + packer.flush(zlib.Z_FULL_FLUSH)
+    block = packer.compress(piece) + packer.flush(zlib.Z_FULL_FLUSH)
+    return [head, *[block] * times]
+
+
 OLLAMA = [{"message": {"content": "fo"}, "done": False}, {"message": {"content": "ur"}},
           {"message": {"content": ""}, "done": True, "done_reason": "stop",
            "prompt_eval_count": 3, "eval_count": 2}]
@@ -125,6 +145,35 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif mode == "echo-key-cut":  # where what is shown of a body ends
             key = self.headers["Authorization"].removeprefix("Bearer ")
             self.reply(400, ("x" * 285 + key).encode(), Content_Type="text/plain")
+        elif mode.startswith("echo-key-at-"):  # what is shown of a body ends somewhere in the key
+            key = self.headers["Authorization"].removeprefix("Bearer ")
+            self.reply(400, ("x" * int(mode.removeprefix("echo-key-at-")) + key).encode(),
+                       Content_Type="text/plain")
+        elif mode.startswith("event-key-at-"):
+            key = self.headers["Authorization"].removeprefix("Bearer ")
+            self.stream([f"data: {'x' * int(mode.removeprefix('event-key-at-'))}{key}\n\n".encode()])
+        elif mode.startswith("echo-escaped-"):
+            key = self.headers["Authorization"].removeprefix("Bearer ")
+            escaped = {"slash": key.replace("/", "\\/"), "unicode": "".join(f"\\u{ord(c):04x}" for c in key),
+                       "percent": urllib.parse.quote(key, safe=""),
+                       "twice": json.dumps(json.dumps("".join(f"\\u{ord(c):04x}" for c in key))),
+                       "html": key.replace("/", "&#x2F;").replace("+", "&#43;")}
+            self.reply(400, f"no key {escaped[mode.removeprefix('echo-escaped-')]}".encode(),
+                       Content_Type="text/plain")
+        elif mode == "redirect-key":
+            key = self.headers["Authorization"].removeprefix("Bearer ")
+            self.reply(307, {}, Location="http://127.0.0.1:9/?key=" + urllib.parse.quote(key, safe=""))
+        elif mode == "gzip-bomb":  # 4 GiB
+            self.stream(packed((b":" + b"a" * (1 << 16) + b"\n") * (1 << 8), 1 << 8),
+                        Content_Encoding="gzip")
+        elif mode == "gzip-bomb-error":
+            self.stream(packed(b"a" * (1 << 24), 1 << 8), status=400, Content_Encoding="gzip")
+        elif mode == "gzip-twice":
+            self.reply(200, gzip.compress(gzip.compress(b"".join(STREAMS["ok"]))),
+                       Content_Encoding="gzip, gzip", Content_Type="text/event-stream")
+        elif mode.startswith("retry-after-"):
+            self.reply(429, {"error": {"message": "later"}},
+                       Retry_After=mode.removeprefix("retry-after-"))
         elif mode == "finish-key":
             key = self.headers["Authorization"].removeprefix("Bearer ")
             self.stream([delta(content="4"), delta("f " + key), usage(), DONE])
@@ -149,10 +198,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             self.stream(STREAMS[mode])
 
-    def stream(self, pieces, cut=False):
+    def stream(self, pieces, cut=False, status=200, **headers):
         """In chunks; a number is a pause. `cut`: the connection ends in mid-stream."""
-        self.send_response(200)
+        self.send_response(status)
         self.send_header("Content-Type", "text/event-stream; charset=utf-8")
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         for piece in pieces:

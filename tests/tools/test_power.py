@@ -241,6 +241,27 @@ class Record(PowerTest):
         packed = self.write("log.gz", gzip.compress((self.at / "log").read_bytes()))
         self.assertEqual(self.power("replay", packed, "--format", "json").out, replayed.out)
 
+    def test_a_reading_of_another_sources_channel_is_damage(self):
+        self.sysfs("1000000000000")
+        self.record("--source", "rapl,constant:5", "--sysfs-root", "sys", "--duration", "0.3", "--log", "log")
+        lines = (self.at / "log").read_text().splitlines(keepends=True)
+        sources = list(json.loads(lines[0])["periods_ns"])
+        self.assertEqual(sources, ["constant", "rapl"])
+        place = next(i for i, line in enumerate(lines) if '"s":0,"r":[[' in line and i > 4)
+        lines[place] = lines[place].replace('"s":0,', '"s":1,')
+        self.write("log", "".join(lines))
+        replayed = self.power("replay", "log", "--format", "json")
+        self.assertEqual(replayed.code, 0, replayed.message)
+        damage, = (each for each in replayed.json["findings"] if each["code"] == "damaged_lines")
+        self.assertEqual(damage["count"], 1)
+        self.assertIn(f"line {place + 1}, ", damage["message"])
+        self.assertIn("a reading whose channel is of another source than the line", damage["message"])
+
+    def test_a_small_command_has_no_table_of_its_memory(self):
+        table = self.power("record", *CONSTANT, "--", "true").text
+        self.assertNotIn("other readings", table)
+        self.assertNotIn("peak_rss", table)
+
     def test_a_counter_that_runs(self):
         counter = self.sysfs("1000000000000")
         process = self.started("record", "--source", "rapl", "--sysfs-root", "sys", "--format",
@@ -461,6 +482,19 @@ class Faults(PowerTest):
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(20), 9)
         self.assertIn('"end":', (self.at / "log").read_text().splitlines()[-1])
+
+    def test_a_command_that_ignores_signals_is_recorded_to_its_end(self):
+        script = "import signal, time\n" \
+                 "for each in (signal.SIGTERM, signal.SIGINT):\n    signal.signal(each, signal.SIG_IGN)\n" \
+                 "print('ready', flush=True)\ntime.sleep(0.6)\n"
+        process = self.started("record", *CONSTANT, "--format", "json", "-o", "summary", "--",
+                               sys.executable, "-c", script)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        for number in (signal.SIGTERM, signal.SIGINT):
+            process.send_signal(number)
+        self.assertEqual(process.wait(20), 0)
+        whole, run_ = json.loads((self.at / "summary").read_text())["windows"]
+        self.assertGreater(run_["end_ns"] - run_["begin_ns"], 0.6e9)
 
     def test_interrupted_repetitions_are_told(self):
         process = self.started("record", *CONSTANT, "-r", "1000", "--format", "json", "--", "sh",

@@ -83,6 +83,19 @@ class Answers(HttpTest):
     def test_what_comes_after_the_end_is_none_of_the_answer(self):
         self.assertEqual(self.answered("more-after-done")["model_answers"], {"m/1": "four"})
 
+    def test_the_window_ends_with_the_answer_whatever_follows(self):
+        for mode in ("done-and-on", "done-and-flood"):
+            with self.subTest(mode):
+                record = self.answered(mode)
+                self.assertEqual((record["status"], record["model_answers"], record["message"]),
+                                 ("ok", {"m/1": "four"}, ""))
+                self.assertLess(self.metrics(record)["latency_metrics"]["total_query_seconds"], 1)
+
+    def test_a_character_in_two_pieces(self):
+        record = self.answered("emoji")
+        self.assertEqual((record["status"], record["message"], record["model_answers"]),
+                         ("ok", "", {"m/1": "a\U0001f600"}))
+
     def test_an_answer_without_a_piece_says_so(self):
         record = self.answered("done-alone")
         self.assertEqual((record["status"], record["model_answers"]), ("ok", {"m/1": ""}))
@@ -110,7 +123,8 @@ class Answers(HttpTest):
         for mode, tokens, message in (
                 ("no-usage", (None, None), ""),
                 ("negative-usage", (3, None), "completion_tokens -7 is dropped"),
-                ("fraction-usage", (None, 2), "prompt_tokens 1.5 is dropped")):
+                ("fraction-usage", (None, 2), "prompt_tokens 1.5 is dropped"),
+                ("huge-usage", (3, None), "completion_tokens 1e999 is dropped")):
             with self.subTest(mode):
                 record = self.answered(mode)
                 found = self.metrics(record)["token_metrics"]
@@ -154,6 +168,13 @@ class Faults(HttpTest):
         "503": ("infra", "HTTP 503: loading; asked 3 times", 3),
         "no-http": ("infra", "the connection was lost: Received HTTP/0.9", 3),
         "wait-long": ("infra", "HTTP 429: later; Retry-After 3600 s", 1),
+        "retry-after-9223372036854775807":
+            ("infra", "HTTP 429: later; Retry-After 9223372036854775807 s", 1),
+        "retry-after-99999999999999999999999":
+            ("infra", "HTTP 429: later; Retry-After 9223372036854775807 s", 1),
+        "retry-after--5": ("infra", "HTTP 429: later; asked 3 times", 3),
+        "gzip-twice": ("bad_answer", "its body is compressed 2 times", 1),
+        "gzip-bomb-error": ("runtime_error", "HTTP 400: aaa", 1),
     }
     LIMITS = ("--timeout", 5, "--client-param", "stall_timeout_s=2", "--client-param",
               "retries=2")
@@ -177,6 +198,16 @@ class Faults(HttpTest):
                 self.assertEqual(self.server.asked[mode], attempts)
                 self.assertIn(f"index {record['index']}: {status}: ", err)
         self.check(self.summary(), *kept)
+
+    def test_what_unpacks_to_gigabytes_is_bounded(self):
+        self.ask("gzip-bomb", "ok")
+        self.run_probe("--timeout", 4)
+        bomb, record = self.kept()
+        self.assertIn((bomb["status"], bomb["message"].split(",")[0]),
+                      (("timeout", "no whole answer in 4 s (--timeout)"),
+                       ("bad_answer", "a body of over 1073741824 bytes")))
+        self.assertLess(self.metrics(bomb)["latency_metrics"]["total_query_seconds"], 8)
+        self.assertEqual(record["status"], "ok")
 
     def test_what_passes_is_asked_again(self):
         for mode, why in (("429", "HTTP 429: slow down"), ("503", "HTTP 503: loading"),
@@ -282,6 +313,27 @@ class Keys(HttpTest):
         self.assertNotIn(KEY, out + err + self.files())
         self.assertIn("MY_KEY", self.files())  # its name
 
+    def test_an_escaped_key_is_not_said(self):
+        key = "sk-0123/4567+89=abcdef"
+        self.environment["OPENAI_API_KEY"] = key
+        escapes = ("slash", "unicode", "percent", "twice", "html")
+        self.ask("ok", *(f"echo-escaped-{each}" for each in escapes))
+        out, err = self.run_probe()
+        for record in self.kept()[1:]:
+            self.assertRegex(record["message"], r'^HTTP 400: no key "*\\*"*\[API key\]')
+        self.ask("redirect-key")
+        _, err_of_redirect = self.run_probe("--overwrite", code=69)
+        self.assertIn("redirects to http://127.0.0.1:9/?key=[API key];", err_of_redirect)
+        self.assertNotIn("4567", out + err + err_of_redirect + self.files())
+
+    def test_no_part_of_a_key_is_left_where_a_message_is_cut(self):
+        self.environment["OPENAI_API_KEY"] = KEY
+        self.ask("ok", *(f"echo-key-at-{at}" for at in range(300 - len(KEY), 301)),
+                 *(f"event-key-at-{at}" for at in range(200 - len(KEY), 201)))
+        out, err = self.run_probe()
+        for text in (out, err, self.files()):
+            self.assertNotIn(KEY[:4], text.replace("[API key]", ""))
+
     def test_a_part_of_a_key_is_not_said_either(self):
         self.environment["OPENAI_API_KEY"] = KEY
         self.ask("echo-key-cut", "finish-key")
@@ -312,8 +364,10 @@ class Usage(HttpTest):
                 (["--client", "openai", "--model", "m"], "--client openai needs --base-url"),
                 (["--client", "openai", *url], "--client openai needs --model"),
                 (["--client", "openai", *url, "--model", "m", "--", "x"], "no command after --"),
-                (["--client", "openai", *url, "--model", "m", "--client-param", "heat=1"],
-                 'openai has no parameter "heat"; it has temperature, top_p'),
+                (["--client", "openai", *url, "--model", "m", "--client-param", "api_key=secret"],
+                 "api_key: would be kept in the results; api_key_env=NAME"),
+                (["--client", "openai", *url, "--model", "m", "--client-param", "stream=false"],
+                 "stream: is always true"),
                 (["--client", "openai", *url, "--model", "m", "--client-param", "seed=x"],
                  'seed: must be a whole number, and is "x"'),
                 (["--client", "openai", *url, "--model", "m", "--concurrency", "0"],
@@ -328,6 +382,33 @@ class Usage(HttpTest):
                 self.assertEqual(done.returncode, 64, done.stderr)
                 self.assertIn(message, done.stderr)
         self.assertEqual(self.server.questions, [])
+
+    def test_other_parameters_are_passed_on(self):
+        self.ask("ok")
+        parameters = ("top_k=5", 'stop=["###"]', "reasoning_effort=high", 'extra_body={"min_p": 0.1}',
+                      "temprature=0")
+        _, err = self.run_probe(*(word for each in parameters for word in ("--client-param", each)))
+        body, = self.server.questions
+        self.assertEqual({name: body.get(name) for name in
+                          ("top_k", "stop", "reasoning_effort", "min_p", "temprature")},
+                         {"top_k": 5, "stop": ["###"], "reasoning_effort": "high", "min_p": 0.1,
+                          "temprature": 0})
+        self.assertIn("the server gets temprature as it is; did you mean temperature?", err)
+        config = self.summary()["profiler_config"]["client_parameters"]
+        self.assertEqual((config["top_k"], config["stop"], config["extra_body"]),
+                         (5, ["###"], {"min_p": 0.1}))
+        _, err = self.run_probe("--resume", "--client-param", "top_k=6", code=65)
+        self.assertIn("is of another client_parameters", err)
+
+    def test_other_parameters_are_options_of_ollama(self):
+        self.ask("ok")
+        done = subprocess.run(self.command("--client-param", "num_ctx=4096", "--client-param",
+                                           "think=false", client="ollama"),
+                              cwd=self.at, env=self.environment, capture_output=True, text=True,
+                              timeout=TIMEOUT_S)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        body, = self.server.questions
+        self.assertEqual((body["options"], body["think"]), ({"num_ctx": 4096}, False))
 
     def test_without_libcurl_it_says_what_to_install(self):
         self.write("libcurl.so.4", "no library")
@@ -396,6 +477,7 @@ class Ends(HttpTest):
 
     def test_a_signal_ends_it_within_a_second(self):
         for number, mode, concurrency in ((signal.SIGINT, "silent", 1), (signal.SIGTERM, "stall", 1),
+                                          (signal.SIGINT, "gzip-bomb", 1),
                                           (signal.SIGTERM, "wait", 1), (signal.SIGINT, "silent", 4)):
             with self.subTest(f"{mode} {concurrency}"):
                 self.forget_questions()
@@ -464,6 +546,22 @@ class Concurrency(HttpTest):
     def test_one_at_a_time_has_no_shared_windows(self):
         self.answered("ok")
         self.assertIsNone(self.summary()["shared_windows"])
+
+
+class Memory(HttpTest):
+    def test_it_is_of_the_machine(self):
+        self.ask("paused")
+        done = subprocess.run([BINARY, "power", "run", "set.jsonl", "--client", "openai", "--model",
+                               "m/1", "--base-url", self.server.base_url, "--source",
+                               "process,constant:1"], cwd=self.at, env=self.environment,
+                              capture_output=True, text=True, timeout=TIMEOUT_S)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        file, = self.at.glob("runs/*/records.jsonl")
+        record = json.loads(file.read_text())
+        memory = self.metrics(record)["memory_metrics"]
+        self.assertEqual(memory["cpu_mb_of"], "machine")
+        self.assertGreater(memory["cpu_mb"]["avg"], 10)
+        self.check(record)
 
 
 class Clients(EndToEndTest):

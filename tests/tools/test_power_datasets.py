@@ -84,11 +84,32 @@ class Datasets(EndToEndTest):
 
     def test_python_reads_the_others(self):
         self.write("set.parquet", b"PAR1")
-        env = self.python("""[ "$*" = "-m xplane_time.datasets set.parquet" ] &&
+        env = self.python("""[ "$*" = "-P -m xplane_time.datasets set.parquet" ] &&
             echo '{"problem": "p", "level": 3}'\n""")
         kept = self.run_on("set.parquet", env=env)
         self.assertEqual([(each["problem"], each["dataset_metadata"]) for each in kept],
                          [("p", {"level": 3})])
+
+    def test_nothing_beside_the_data_set_is_run(self):
+        """By Python's -m the current directory is the first place of modules."""
+        self.write("set.parquet", b"PAR1")
+        trap = f"open({str(self.at / 'ran')!r}, 'w').write(__name__)\n"
+        (self.at / "xplane_time").mkdir()
+        for name in ("pyarrow.py", "json.py", "datetime.py", "runpy.py", "xplane_time/__init__.py",
+                     "xplane_time/datasets.py"):
+            self.write(name, trap)
+        self.run_on("set.parquet", code=self.refusal(), env=environment(XPLANE_TIME_PYTHON=sys.executable))
+        self.assertFalse((self.at / "ran").exists())
+
+    @staticmethod
+    def refusal():
+        """Damaged, or without xplane-time and pyarrow in this Python."""
+        try:
+            import pyarrow  # noqa: F401
+            import xplane_time  # noqa: F401
+        except ImportError:
+            return 69
+        return 65
 
     def test_without_python_it_says_what_to_install(self):
         folder = self.at / "saved"

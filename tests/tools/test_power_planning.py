@@ -173,6 +173,13 @@ class Calibrate(PowerTest):
         again = self.calibrated("kept.jsonl")["sensors"][0]
         self.assertEqual(again, sensor)
 
+    def test_the_load_imports_nothing_from_here(self):
+        for name in ("jax.py", "signal.py"):
+            self.write(name, f"open({str(self.at / 'ran')!r}, 'w')\nraise ImportError('not here')\n")
+        done = self.power(*self.live(), "--load", "gpu", "--duration", "5")
+        self.assertNotEqual(done.code, 0)
+        self.assertFalse((self.at / "ran").exists())
+
     def test_an_interrupted_one_ends_its_load(self):
         process = self.started(*self.live(), "--", sys.executable, "-c",
                                "import os\nopen('pid', 'w').write(str(os.getpid()))\n" + LOAD)
@@ -207,6 +214,19 @@ class Kept(PowerTest):
         self.assertEqual(done.code, 65)
         self.assertIn("no calibration", done.message)
         self.assertEqual(self.power(*record, "--calibration", "none.json").code, 66)
+
+    def test_a_file_without_an_end_is_refused(self):
+        record = ("record", "--source", "constant:1", "--duration", "0.1")
+        for path, code, message in (("/dev/zero", 64, "is a device; give a file"),
+                                    (".", 64, "is a directory; give a file"),
+                                    ("large", 65, "larger than 64 MiB")):
+            with self.subTest(path):
+                if path == "large":  # sparse
+                    with open(self.at / path, "wb") as file:
+                        file.truncate(1 << 40)
+                done = self.power(*record, "--calibration", path)
+                self.assertEqual(done.code, code, done.message)
+                self.assertIn(f"{path}: {message}", done.message)
 
 
 class Plan(PowerTest):

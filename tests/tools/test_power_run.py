@@ -100,7 +100,7 @@ class Loop(PowerRunTest):
             "power_metrics", "temperature_metrics", "token_metrics", "hardware_utilization",
             "gpu_info", "system_info", "lm_response"})
         watts = {"avg": 100.0, "max": 120.0, "median": 99.0, "min": 80.0, "reason": None,
-                 "nearest_age_ms": None}
+                 "spread_reason": None, "nearest_age_ms": None}
         self.assertEqual(metrics["power_metrics"]["gpu"],
                          {"per_query_watts": watts, "total_watts": watts})
         self.assertEqual(metrics["energy_metrics"]["per_query_joules"], 2.5)
@@ -138,6 +138,22 @@ class Loop(PowerRunTest):
                          (3 * (2.5 + 1.0), 3, 1))
         self.assertIn("all energy  10.500 J", out)
 
+    def test_what_is_measured_in_part_is_labelled(self):
+        self.environment["FAKE_RESET"] = "1"
+        self.records(None, None, None)
+        out, _ = self.run_probe()
+        self.assertIn("GPU energy  7.500 J (5.625 to 11.250), at least: 1 queries are measured over a part "
+                      "of their time\n", out)
+        summary = self.summary()
+        energy = summary["energy_totals"]
+        self.assertEqual([energy[f"{name}_incomplete"] for name in ("gpu", "cpu", "all")], [1, 0, 1])
+        metrics = self.kept()[0]["model_metrics"]["m/1"]["energy_metrics"]
+        self.assertEqual((metrics["coverage"], metrics["reason"]), (0.92, "reset"))
+        per_query = summary["aggregates"]["energy_metrics"]["per_query_joules"]
+        self.assertEqual((per_query["known"], per_query["unknown"]), (2, 1))
+        self.assertEqual(summary["energy_rates"]["gpu"]["joules_per_second"]["unknown"], 1)
+        self.check(summary, *self.kept())
+
     def test_records_and_summary_follow_the_schema(self):
         self.records(None, "raises", None)
         self.run_probe(fake=("unknown",))
@@ -156,6 +172,11 @@ class Loop(PowerRunTest):
             if options:
                 self.run_probe(*options)
             aggregates = self.summary()["aggregates"]
+            for numbers in self.numbers_in(aggregates):
+                if numbers["known"]:
+                    self.assertTrue(numbers["min"] <= numbers["median"] <= numbers["p95"] <=
+                                    numbers["max"], numbers)
+                    self.assertTrue(numbers["min"] <= numbers["mean"] <= numbers["max"], numbers)
             latency = aggregates["latency_metrics"]["total_query_seconds"]
             self.assertEqual((latency["known"], latency["unknown"]), (3, 0))
             self.assertAlmostEqual(latency["mean"], sum(latencies) / 3)
@@ -179,6 +200,26 @@ class Loop(PowerRunTest):
             self.assertEqual(aggregates["power_metrics"]["cpu"]["per_query_watts"],
                              {"known": 0, "unknown": 3, "mean": None, "median": None, "p95": None,
                               "min": None, "max": None})
+
+    def numbers_in(self, aggregates):
+        if "p95" in aggregates:
+            yield aggregates
+        for each in aggregates.values():
+            if isinstance(each, dict):
+                yield from self.numbers_in(each)
+
+    def test_a_killed_run_has_a_summary_of_its_records(self):
+        self.records(*[None] * 6, "hang")
+        process = self.start()
+        self.wait_for(7)
+        process.kill()
+        process.communicate(timeout=TIMEOUT_S)
+        self.assertEqual(len(self.kept()), 6)
+        summary = self.summary()
+        self.assertEqual((summary["total_queries"], summary["complete"], summary["stop_reason"]),
+                         (6, False, "running"))
+        self.assertEqual(summary["energy_totals"]["gpu_joules"], 15.0)
+        self.check(summary)
 
     def test_its_times_are_those_of_all_sessions(self):
         self.records(None, None, None)
@@ -464,6 +505,50 @@ class Again(PowerRunTest):
         self.assertIn("another input_sha256", err)
         self.assertEqual(self.asked(), ["p0"])
 
+    def test_records_of_another_data_set_are_not_gone_on_with(self):
+        self.records(None, None, None)
+        self.run_probe("--max-queries", 2)
+        file = self.directory / "records.jsonl"
+        whole = file.read_text()
+        for text, message in (
+                (whole.replace('"problem":"p1"', '"problem":"q1"'),
+                 "records.jsonl: the record with index 1 is of another data set"),
+                (whole.replace('"index":1', '"index":3'),
+                 "line 2: an index beyond the data set, so it is of another one")):
+            with self.subTest(message):
+                self.assertNotEqual(text, whole)
+                file.write_text(text)
+                _, err = self.run_probe("--resume", code=65)
+                self.assertIn(message, err)
+                self.assertIn("--overwrite", err)
+                self.assertEqual(file.read_text(), text)
+                self.assertFalse(self.summary()["complete"])
+
+    def test_names_that_are_not_utf8(self):
+        names = (b"set\xff.jsonl", b"s\xc3\xa9t.jsonl")
+        for name in names:
+            path = os.fsencode(self.at) + b"/" + name
+            with open(path, "w") as file:
+                file.write('{"problem": "p"}\n')
+            command = [each if each != "set.jsonl" else name for each in self.command()]
+            for more in ([], ["--resume"]):
+                done = subprocess.run([*command[:3], *more, *command[3:]], cwd=self.at, env=self.environment,
+                                      capture_output=True, timeout=TIMEOUT_S)
+                self.assertEqual(done.returncode, 0, done.stderr)
+        summaries = [json.loads(each.read_text()) for each in (self.at / "runs").glob("*/summary.json")]
+        self.assertEqual(sorted(each["dataset"] for each in summaries), ["set\ufffd", "s\u00e9t"])
+        self.check(*summaries)
+        self.records(None)
+        for option in ("--model", "--dataset", "--problem-field"):
+            with self.subTest(option):
+                command = self.command()
+                command[3:5 if option == "--model" else 3] = [option, b"a\xff"]
+                done = subprocess.run(command, cwd=self.at, env=self.environment, capture_output=True,
+                                      timeout=TIMEOUT_S)
+                self.assertEqual(done.returncode, 64, done.stderr)
+                self.assertIn(f"{option}: ".encode(), done.stderr)
+                self.assertIn(b"is not UTF-8", done.stderr)
+
     def test_damage_is_located(self):
         self.records(None, None)
         self.run_probe()
@@ -674,6 +759,20 @@ class Recorded(PowerRunTest):
         records = [json.loads(line) for line in (path / "records.jsonl").read_text().splitlines()]
         self.check(summary, *records)
         return summary, [each["model_metrics"]["m"] for each in records]
+
+    @unittest.skipUnless(FAKE_NVML, "no scripted NVML: set FAKE_NVML")
+    def test_statistics_of_two_gpus_are_of_their_sum(self):
+        _, (one,) = self.run_nvml({"devices": [{}]}, seconds=[0.5])
+        _, (two,) = self.run_nvml({"devices": [{}, {}]}, "--overwrite", seconds=[0.5])
+        for at in (("memory_metrics", "gpu_mb"), ("power_metrics", "gpu", "per_query_watts")):
+            of_one, of_two = one, two
+            for name in at:
+                of_one, of_two = of_one[name], of_two[name]
+            for name in ("avg", "max", "median", "min"):
+                self.assertEqual(of_two[name], 2 * of_one[name], (at, name))
+            self.assertIsNone(of_two["spread_reason"])
+        gpu = two["hardware_utilization"]["gpu"]
+        self.assertEqual(gpu["memory_used_gb"] * 1024, two["memory_metrics"]["gpu_mb"]["avg"])
 
     @unittest.skipUnless(FAKE_NVML, "no scripted NVML: set FAKE_NVML")
     def test_an_answer_of_half_a_second_has_all_of_a_gpu(self):

@@ -46,8 +46,13 @@ TEST(Clients, ParametersAreOfTheirTypes) {
     const char *text, *message;
   };
   for (const Case& each : {
-           Case{"heat=1",
-                "openai has no parameter \"heat\"; it has temperature, top_p, max_tokens"},
+           Case{"=1", "must be NAME=VALUE"},
+           Case{"model=x", "model: is set by --model"},
+           Case{"stream=false", "stream: is always true"},
+           Case{"api_key=sk-1", "api_key_env=NAME names a variable with the key"},
+           Case{"extra_body=7", "extra_body: must be a JSON object"},
+           Case{"extra_body={\"messages\":[]}", "messages: is the question"},
+           Case{"stop=\xff", "is not UTF-8"},
            Case{"temperature", "must be NAME=VALUE"},
            Case{"temperature=hot", "temperature: must be a number of at least 0, and is \"hot\""},
            Case{"temperature=nan", "temperature: must be a number"},
@@ -80,6 +85,32 @@ TEST(OpenAi, AsksForAStreamWithUsage) {
       "temperature": 0.0, "max_tokens": 9})"));
 }
 
+TEST(OpenAi, PassesOtherParametersOn) {
+  const auto protocol = ProtocolOf(
+      NewOpenAiProtocol, "openai",
+      {"top_k=5", "stop=[\"#\"]", "reasoning_effort=high", "user=\"7\"",
+       "logit_bias={\"50256\":-100}", "extra_body={\"min_p\":0.1,\"guided_choice\":[\"a\"]}",
+       "empty=", "n=1e999", "stream_options=null"});
+  const Json request = Json::parse(protocol->ChatRequest({.problem = "2 + 2?"}));
+  EXPECT_EQ(request, Json::parse(R"({"model": "m",
+      "messages": [{"role": "user", "content": "2 + 2?"}],
+      "stream": true, "stream_options": null, "empty": "", "min_p": 0.1, "guided_choice": ["a"],
+      "logit_bias": {"50256": -100}, "n": "1e999", "reasoning_effort": "high", "stop": ["#"],
+      "top_k": 5, "user": "7"})"));
+}
+
+TEST(Ollama, PassesOtherParametersOn) {
+  const auto protocol =
+      ProtocolOf(NewOllamaProtocol, "ollama",
+                 {"num_ctx=4096", "stop=#", "think=false", "keep_alive=5m", "temperature=0",
+                  "options={\"top_k\":3}", "extra_body={\"format\":\"json\"}"});
+  const Json request = Json::parse(protocol->ChatRequest({.problem = "2 + 2?"}));
+  EXPECT_EQ(request, Json::parse(R"({"model": "m",
+      "messages": [{"role": "user", "content": "2 + 2?"}], "stream": true,
+      "options": {"temperature": 0.0, "num_ctx": 4096, "top_k": 3, "stop": "#"},
+      "format": "json", "keep_alive": "5m", "think": false})"));
+}
+
 TEST(Ollama, HasWordsOfItsOwnForParameters) {
   const auto protocol = ProtocolOf(NewOllamaProtocol, "ollama", {"seed=1", "max_tokens=9"});
   const Json request = Json::parse(protocol->ChatRequest({.problem = "2 + 2?"}));
@@ -94,11 +125,11 @@ struct Said {
   absl::Status status;
   StreamedAnswer answer;
 };
-Said Push(ChatProtocolFactory make, const std::vector<std::string_view>& pieces) {
-  const auto stream = make({})->NewStream();
+Said Push(ChatProtocolFactory make, const std::vector<std::string>& pieces) {
+  const auto stream = make({})->NewStream(ApiKey());
   Said said;
   int64_t now_ns = 0;
-  for (const std::string_view piece : pieces) {
+  for (const std::string& piece : pieces) {
     now_ns += 1'000'000;
     if (said.status.ok()) said.status = stream->Push(piece, now_ns);
   }
@@ -144,6 +175,10 @@ TEST(OpenAi, UsageThatIsNoneIsUnknownAndSaidToBe) {
              "prompt_tokens 1.5 is dropped: it is no count of tokens; completion_tokens \"2\" is "
              "dropped: it is no count of tokens",
              {},
+             {}},
+        Case{R"({"prompt_tokens":3,"completion_tokens":1e999})",
+             "completion_tokens 1e999 is dropped: it is no count of tokens",
+             3,
              {}}}) {
     SCOPED_TRACE(each.usage);
     const auto [status, answer] =
@@ -162,14 +197,15 @@ TEST(OpenAi, WhatIsNoSuchStreamIsRefused) {
     const char* message;
   };
   for (const Case& each :
-       {Case{"no", absl::StatusCode::kInvalidArgument, "must be an object"},
-        Case{"[1]", absl::StatusCode::kInvalidArgument, "must be an object"},
+       {Case{"no", absl::StatusCode::kInvalidArgument, "it is not JSON (byte 1)"},
+        Case{"[1]", absl::StatusCode::kInvalidArgument, "it is not a JSON object"},
+        Case{"{\"a\":[1,}", absl::StatusCode::kInvalidArgument, "it is not JSON (byte 8)"},
         Case{"{\"choices\":7}", absl::StatusCode::kInvalidArgument, "choices: must be a list"},
         Case{"{\"choices\":[7]}", absl::StatusCode::kInvalidArgument, "an object"},
         Case{"{\"choices\":[{\"delta\":{\"content\":7}}]}", absl::StatusCode::kInvalidArgument,
              "choices[0].delta.content: must be a text"},
         Case{"{\"choices\":[{\"delta\":{\"content\":\"\xff\"}}]}",
-             absl::StatusCode::kInvalidArgument, "must be an object"},
+             absl::StatusCode::kInvalidArgument, "it is not UTF-8 (byte 33)"},
         Case{"{\"error\":{\"message\":\"CUDA out of memory\"}}", absl::StatusCode::kInternal,
              "the server failed: CUDA out of memory"}}) {
     SCOPED_TRACE(each.data);
@@ -197,9 +233,51 @@ TEST(Ollama, LinesOfJson) {
             "the server failed: no such model");
 }
 
+std::string Content(const std::string& text) {
+  return "data: {\"choices\":[{\"delta\":{\"content\":\"" + text + "\"}}]}\n\n";
+}
+
+// U+1F600 is \ud83d\ude00. Each text that is cut anywhere is the same.
+TEST(OpenAi, APieceMayEndBetweenTwoSurrogates) {
+  struct Case {
+    std::vector<std::string> pieces;
+    std::string text;
+  };
+  const std::string smile = "\xf0\x9f\x98\x80", unknown = "\xef\xbf\xbd";
+  for (const Case& each :
+       {Case{{R"(\ud83d\ude00)"}, smile}, Case{{R"(\ud83d)", R"(\ude00)"}, smile},
+        Case{{R"(a\uD83D)", R"(\uDE00b)"}, "a" + smile + "b"},
+        Case{{R"(\ud83d)", "", R"(\ude00)"}, smile}, Case{{R"(\ud83d)"}, unknown},
+        Case{{R"(\ude00)"}, unknown}, Case{{R"(\ud83d)", "x"}, unknown + "x"},
+        Case{{R"(\ud83d)", R"(\ud83d)", R"(\ude00)"}, unknown + smile},
+        Case{{R"(\ude00\ud83d)", R"(\ude00)"}, unknown + smile},
+        Case{{R"(\\ud83d)", R"(\\ude00)"}, R"(\ud83d\ude00)"},
+        Case{{R"(\"\ud83d)", R"(\ude00\")"}, "\"" + smile + "\""},
+        Case{{R"(\ufdd0 and)"}, "\xef\xb7\x90 and"}}) {
+    const auto stream = NewOpenAiProtocol({})->NewStream(ApiKey());
+    for (const std::string& piece : each.pieces) {
+      const absl::Status status = stream->Push(Content(piece), 1);
+      EXPECT_TRUE(status.ok()) << status;
+    }
+    stream->answer.End();
+    EXPECT_EQ(stream->answer.text, each.text) << each.pieces[0];
+  }
+}
+
+TEST(Streams, NothingAfterTheEndCounts) {
+  const auto openai =
+      Push(NewOpenAiProtocol, {"data: [DONE]\n\n" + Content("x"), "data: what\n\n"});
+  EXPECT_TRUE(openai.status.ok()) << openai.status;
+  EXPECT_EQ(openai.answer.text, "");
+  const auto ollama =
+      Push(NewOllamaProtocol, {"{\"done\":true}\n", "{\"message\":{\"content\":\"x\"}}\nwhat\n"});
+  EXPECT_TRUE(ollama.status.ok()) << ollama.status;
+  EXPECT_EQ(ollama.answer.text, "");
+}
+
 // 100 MB of it, of which no more than the bound is held.
 TEST(OpenAi, AnAnswerHasABound) {
-  const auto stream = NewOpenAiProtocol({})->NewStream();
+  const auto stream = NewOpenAiProtocol({})->NewStream(ApiKey());
   const std::string event =
       "data: {\"choices\":[{\"delta\":{\"content\":\"" + std::string(1 << 20, 'a') + "\"}}]}\n\n";
   absl::Status status;
@@ -210,14 +288,14 @@ TEST(OpenAi, AnAnswerHasABound) {
 }
 
 TEST(ErrorMessages, AreFoundInTheBody) {
-  EXPECT_EQ(ErrorMessageIn(R"({"error":{"message":"no","type":"x"}})"), "no");
-  EXPECT_EQ(ErrorMessageIn(R"({"error":"no"})"), "no");
-  EXPECT_EQ(ErrorMessageIn(R"({"object":"error","message":"no"})"), "no");
-  EXPECT_EQ(ErrorMessageIn(R"({"detail":"no"})"), "no");
-  EXPECT_EQ(ErrorMessageIn(R"({"detail":[7]})"), R"({"detail":[7]})");
-  EXPECT_EQ(ErrorMessageIn("<html>"), "<html>");
-  EXPECT_EQ(ErrorMessageIn(std::string(1000, 'a')), std::string(300, 'a'));
-  EXPECT_EQ(ErrorMessageIn(""), "");
+  EXPECT_EQ(ErrorMessageIn(R"({"error":{"message":"no","type":"x"}})", ApiKey()), "no");
+  EXPECT_EQ(ErrorMessageIn(R"({"error":"no"})", ApiKey()), "no");
+  EXPECT_EQ(ErrorMessageIn(R"({"object":"error","message":"no"})", ApiKey()), "no");
+  EXPECT_EQ(ErrorMessageIn(R"({"detail":"no"})", ApiKey()), "no");
+  EXPECT_EQ(ErrorMessageIn(R"({"detail":[7]})", ApiKey()), R"({"detail":[7]})");
+  EXPECT_EQ(ErrorMessageIn("<html>", ApiKey()), "<html>");
+  EXPECT_EQ(ErrorMessageIn(std::string(1000, 'a'), ApiKey()), std::string(300, 'a'));
+  EXPECT_EQ(ErrorMessageIn("", ApiKey()), "");
 }
 
 }  // namespace

@@ -226,14 +226,14 @@ class ByPythonTest : public DatasetTest {
 };
 
 TEST_F(ByPythonTest, ItsLinesAreTheRecords) {
-  const auto records = ReadBy("echo '{\"problem\":\"'$3'\"}'");
+  const auto records = ReadBy("echo '{\"problem\":\"'$4'\"}'");
   ASSERT_TRUE(records.ok()) << records.status();
   EXPECT_EQ((*records)[0].problem, folder_.Path("a.parquet"));
 }
 
 TEST_F(ByPythonTest, WhatEndsItIsTold) {
   EXPECT_THAT(ReadBy("echo first >&2; echo no pyarrow >&2; exit 69").status().message(),
-              HasSubstr("a.parquet: no pyarrow; Parquet and Hugging Face folders are read by"));
+              HasSubstr("a.parquet: no pyarrow; Python 3.11 or newer with xplane-time and pyarrow"));
   EXPECT_TRUE(absl::IsFailedPrecondition(ReadBy("exit 1").status()));
   EXPECT_TRUE(absl::IsFailedPrecondition(ReadBy("kill -9 $$").status()));
   EXPECT_TRUE(absl::IsDataLoss(ReadBy("echo damaged >&2; exit 65").status()));

@@ -79,7 +79,9 @@ class FakeClient : public InferenceClient {
 
 class FakeSink : public RecordSink {
  public:
-  bool Has(uint64_t index) const override { return has.contains(index); }
+  absl::StatusOr<bool> Has(const RunRecord& record) const override {
+    return has.contains(record.index);
+  }
   absl::Status Write(const RunResult& result) override {
     if (result.record.index == broken_at) return absl::InternalError("full");
     has.insert(result.record.index);
@@ -257,7 +259,7 @@ TEST(RunPower, WhatIsUnderWayWhenTheClientIsLostIsKept) {
   ASSERT_TRUE(outcome.ok());
   EXPECT_EQ(outcome->stop_reason, "no_client");
   EXPECT_THAT(sink.has, ::testing::IsSupersetOf({0, 2, 3}));
-  EXPECT_FALSE(sink.Has(1));
+  EXPECT_FALSE(sink.has.contains(1));
   EXPECT_EQ(sink.results.size(), outcome->asked);
 }
 
@@ -333,7 +335,7 @@ EnergyEstimate Estimate(const char* device, const char* domain, std::optional<do
   estimate.domain = domain;
   estimate.in_total = true;
   estimate.energy_j = energy_j;
-  estimate.coverage = energy_j.has_value() ? 0.9 : 0;
+  estimate.coverage = energy_j.has_value() ? 1 : 0;
   if (!energy_j.has_value()) estimate.reason = PowerReason::kReset;
   return estimate;
 }
@@ -346,6 +348,7 @@ struct Gauge {
   uint64_t n = 2;  // 0: nothing was read
   std::optional<int64_t> nearest_age_ns = {};
   std::string source = "";
+  bool changes = true;  // within the window
 };
 
 Json MetricsOf(std::vector<EnergyEstimate> energies, const std::vector<Gauge>& gauges = {},
@@ -362,9 +365,9 @@ Json MetricsOf(std::vector<EnergyEstimate> energies, const std::vector<Gauge>& g
     gauge.nearest_age_ns = each.nearest_age_ns;
     if (each.n > 0 || each.nearest_age_ns) {
       gauge.avg = each.avg;
-      gauge.max = each.avg * 2;
+      gauge.max = each.changes ? each.avg * 2 : each.avg;
       gauge.median = each.avg;
-      gauge.min = each.avg / 2;
+      gauge.min = each.changes ? each.avg / 2 : each.avg;
     } else {
       gauge.reason = PowerReason::kHung;
     }
@@ -460,8 +463,13 @@ TEST(RunResultJson, GaugesInTheUnitsOfTheirNames) {
            Gauge{"gpu", "memory_total_bytes", 0x1p30}, Gauge{"process", "rss_bytes", 0x1p20},
            Gauge{"gpu", "utilization_gpu_ppm", 500'000}});
   const auto stats = [](double avg, double max, double median, double min) {
-    return Json{{"avg", avg}, {"max", max},        {"median", median},
-                {"min", min}, {"reason", nullptr}, {"nearest_age_ms", nullptr}};
+    return Json{{"avg", avg},
+                {"max", max},
+                {"median", median},
+                {"min", min},
+                {"reason", nullptr},
+                {"spread_reason", nullptr},
+                {"nearest_age_ms", nullptr}};
   };
   EXPECT_EQ(metrics["temperature_metrics"], stats(40, 80, 40, 20));
   EXPECT_EQ(metrics["memory_metrics"]["gpu_mb"], stats(1024, 2048, 1024, 512));
@@ -479,10 +487,61 @@ TEST(RunResultJson, WhatHasNoSumIsNull) {
   const Json& watts = metrics["power_metrics"]["gpu"]["per_query_watts"];
   EXPECT_EQ(watts["avg"], 400.0);
   EXPECT_TRUE(watts["max"].is_null() && watts["median"].is_null() && watts["min"].is_null());
+  EXPECT_EQ(watts["spread_reason"], "several_devices");
   const Json& degrees = metrics["temperature_metrics"];
   EXPECT_EQ(degrees["avg"], 50.0);
   EXPECT_EQ(degrees["max"], 120.0);
   EXPECT_EQ(degrees["min"], 20.0);
+  EXPECT_TRUE(degrees["median"].is_null());
+  EXPECT_EQ(degrees["spread_reason"], "several_devices");
+}
+
+// At most one of the devices changed: the extremes of the sum are sums.
+TEST(RunResultJson, MemoryOfSeveralGpusIsTheirSum) {
+  const auto memory = [](const char* quantity, double gib, const char* device, bool changes) {
+    Gauge gauge = {"gpu", quantity, gib * 0x1p30, device};
+    gauge.changes = changes;
+    return gauge;
+  };
+  for (const bool changes : {false, true}) {
+    const Json metrics = MetricsOf(
+        {},
+        {memory("memory_used_bytes", 1, "0", changes), memory("memory_used_bytes", 2, "1", false),
+         memory("memory_total_bytes", 8, "0", false), memory("memory_total_bytes", 8, "1", false)});
+    const Json &mb = metrics["memory_metrics"]["gpu_mb"],
+               &gpu = metrics["hardware_utilization"]["gpu"];
+    EXPECT_EQ(mb["avg"], 3072.0);
+    EXPECT_EQ(mb["max"], changes ? 4096.0 : 3072.0);
+    EXPECT_EQ(mb["median"], 3072.0);
+    EXPECT_EQ(mb["min"], changes ? 2560.0 : 3072.0);
+    EXPECT_EQ(mb["spread_reason"], nullptr);
+    EXPECT_EQ(gpu["memory_used_gb"], changes ? 4.0 : 3.0);
+    EXPECT_EQ(gpu["memory_used_reason"], nullptr);
+    EXPECT_EQ(gpu["memory_total_gb"], 16.0);
+  }
+  const Json metrics = MetricsOf(
+      {}, {memory("memory_used_bytes", 1, "0", true), memory("memory_used_bytes", 2, "1", true)});
+  EXPECT_EQ(metrics["memory_metrics"]["gpu_mb"]["avg"], 3072.0);
+  EXPECT_TRUE(metrics["hardware_utilization"]["gpu"]["memory_used_gb"].is_null());
+  EXPECT_EQ(metrics["hardware_utilization"]["gpu"]["memory_used_reason"], "several_devices");
+}
+
+TEST(RunResultJson, MemoryIsOfTheProcessElseOfTheMachine) {
+  const Gauge process = {"process", "rss_bytes", 0x1p20}, tree = {"process_tree", "rss_bytes", 1},
+              machine = {"machine", "memory_used_bytes", 0x1p30};
+  struct Case {
+    std::vector<Gauge> gauges;
+    Json mb, of;
+  };
+  const Case cases[] = {{{}, nullptr, nullptr},
+                        {{process, tree, machine}, 1.0, "process"},
+                        {{tree, machine}, 1024.0, "machine"},
+                        {{tree}, nullptr, nullptr}};
+  for (const Case& each : cases) {
+    const Json memory = MetricsOf({}, each.gauges)["memory_metrics"];
+    EXPECT_EQ(memory["cpu_mb"]["avg"], each.mb);
+    EXPECT_EQ(memory["cpu_mb_of"], each.of);
+  }
 }
 
 TEST(RunResultJson, WithoutReadingsPowerIsThatOfTheEnergy) {
@@ -493,6 +552,7 @@ TEST(RunResultJson, WithoutReadingsPowerIsThatOfTheEnergy) {
   EXPECT_EQ(watts["avg"], 5.0);
   EXPECT_EQ(watts["max"], 8.0);
   EXPECT_TRUE(watts["median"].is_null());
+  EXPECT_EQ(watts["spread_reason"], "no_samples");
 }
 
 TEST(RunResultJson, PowerOfADeviceIsOfOneOfItsChannels) {
@@ -649,6 +709,15 @@ TEST(EnergyRates, AreSumsOverSums) {
   add("ok", 7, std::nullopt, 1);
   add("ok", std::nullopt, 5, 1);
   add("crash", 1000, 5, 1);
+  RunResult half;  // measured over a part of its time
+  half.model = "m";
+  half.answer.output_tokens = 1;
+  half.telemetry.emplace().window.energies = {Estimate("0", "gpu", 1)};
+  half.telemetry->window.energies[0].coverage = 0.5;
+  power::EnergyRates of_half;
+  of_half.Add(power::ResultJson(half));
+  EXPECT_EQ(of_half.ToJson()["gpu"]["joules_per_output_token"],
+            Json({{"value", nullptr}, {"known", 0}, {"unknown", 1}}));
   const json::Json all = rates.ToJson();
   const json::Json &out = all["gpu"]["joules_per_output_token"],
                    &second = all["gpu"]["joules_per_second"];
@@ -686,6 +755,22 @@ TEST(PowerRunTotals, BoundsAreThoseOfTheRecordsTogether) {
   add(1, {}, {});
   EXPECT_EQ(totals.gpu.unbounded, 1u);
   EXPECT_EQ(totals.cpu.unknown, 4u);
+  EXPECT_EQ(totals.gpu.incomplete, 0u);
+}
+
+// A counter that began anew, or a sensor that was lost for a while.
+TEST(PowerRunTotals, WhatIsMeasuredInPartIsCounted) {
+  PowerRunTotals totals;
+  RunResult result;
+  result.telemetry.emplace().window.energies = {Estimate("0", "gpu", 10),
+                                                Estimate("p", "package", 5)};
+  power::AddToTotals(power::ResultJson(result), &totals);
+  result.telemetry->window.energies[0].coverage = 0.92;
+  power::AddToTotals(power::ResultJson(result), &totals);
+  EXPECT_EQ(totals.gpu.joules, 20);
+  EXPECT_EQ(totals.gpu.incomplete, 1u);
+  EXPECT_EQ(totals.cpu.incomplete, 0u);
+  EXPECT_EQ(totals.all.incomplete, 1u);
 }
 
 TEST(BriefMessage, IsOneLine) {
@@ -733,7 +818,9 @@ TEST(RunDirectory, TakesUpWhatACutLeft) {
     ASSERT_TRUE(directory.ok()) << directory.status();
     const size_t whole = size < ends[1] ? 1 : size < ends[2] ? 2 : 3;
     for (uint64_t index = 0; index < 3; ++index) {
-      EXPECT_EQ((*directory)->Has(index), index < whole);
+      EXPECT_EQ(*(*directory)->Has({.index = index, .problem = "p"}), index < whole);
+      const auto other = (*directory)->Has({.index = index, .problem = "q"});
+      EXPECT_EQ(absl::IsDataLoss(other.status()), index < whole) << other.status();
     }
     EXPECT_EQ((*directory)->totals().records, whole);
     EXPECT_EQ(TextOf(path), text.substr(0, ends[whole - 1]));
