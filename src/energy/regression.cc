@@ -144,6 +144,7 @@ class Observations {
                                : static_cast<double>(updates[i].value) / 1e3;
     }
     steps_.array() -= steps_.mean();
+    if (sensor.publications.dated) steps_.setZero();  // the period moves none of them
   }
 
   bool is_counter() const { return is_counter_; }
@@ -918,6 +919,7 @@ Publications Near(const Publications& publications, double capture_s) {
   constexpr double kAroundS = 10;
   const double from_s = -capture_s - kAroundS, to_s = 2 * capture_s + kAroundS;
   Publications near;
+  near.dated = publications.dated;
   for (const Update& update : publications.updates) {
     if (update.low_s >= from_s && update.high_s <= to_s) near.updates.push_back(update);
   }
