@@ -117,7 +117,7 @@ struct Scores {
   std::vector<double> errors, half_widths;
   size_t kernels = 0, known = 0, inside = 0, groups = 0, groups_inside = 0;
   size_t poor = 0, without_numbers = 0, measured = 0;
-  size_t wrong = 0;  // worlds without poor_fit in which a number is off by 3 % and by its interval
+  size_t wrong = 0;  // worlds without poor_fit in which a number is off by 5 % and by its interval
 };
 
 void Score(const Case& of, uint64_t seed, Scores* scores) {
@@ -158,7 +158,7 @@ void Score(const Case& of, uint64_t seed, Scores* scores) {
         std::abs(found.energies.energy_j[static_cast<Eigen::Index>(k)] - world.energy_j[k]);
     const double half_j = found.energies.HalfWidthJ(std::vector<size_t>{k});
     scores->inside += off_j <= half_j ? 1 : 0;
-    is_wrong |= off_j > std::max(half_j, 0.03 * world.energy_j[k]);
+    is_wrong |= off_j > std::max(half_j, 0.05 * world.energy_j[k]);
     scores->errors.push_back(off_j / world.energy_j[k]);
     scores->half_widths.push_back(half_j / world.energy_j[k]);
   }

@@ -14,9 +14,13 @@
 namespace xplane_time::energy {
 namespace {
 
-constexpr double kPeriodReach = 0.01;    // of the usual step, to both sides
+constexpr double kPeriodReach = 0.01;  // of the usual step, to both sides
+// Polls as rare as publications miss some of these, and nearly each sees a new value: the period
+// may be anything between these multiples of the usual step.
+constexpr double kShortestPeriod = 0.85, kLongestPeriod = 1.02;
+constexpr double kRarePolls = 0.6;       // brackets of this share of the usual step
 constexpr double kMostPeriods = 20'000;  // that are tried: of hours of polls fewer than they tell
-constexpr size_t kMostGrids = 6;
+constexpr size_t kMostGrids = 6, kMostGridsOfRarePolls = 16;
 constexpr size_t kMostBrackets = 2'000;  // that the search looks at
 
 // --- Of one period: the phase that lies in most brackets, and in least quiet times.
@@ -163,8 +167,9 @@ std::vector<Arc> ArcsOf(const Publications& publications, double origin_s) {
   return arcs;
 }
 
-// The time from one publication to the next, roughly: the mean of the steps near the median one.
-double UsualStepS(std::span<const Update> updates) {
+// The time from one publication to the next, roughly: the mean of the steps up to `most` times the
+// median one.
+double UsualStepS(std::span<const Update> updates, double most) {
   std::vector<double> steps_s;
   for (size_t i = 1; i < updates.size(); ++i) {
     steps_s.push_back(
@@ -174,7 +179,7 @@ double UsualStepS(std::span<const Update> updates) {
   const double median_s = stats::Median(any_order);
   double sum_s = 0, count = 0;
   for (const double step_s : steps_s) {
-    if (step_s < 0.25 * median_s || step_s > 1.75 * median_s) continue;
+    if (step_s < 0.25 * median_s || step_s > most * median_s) continue;
     sum_s += step_s;
     ++count;
   }
@@ -337,24 +342,32 @@ std::vector<Grid> FindGrids(const Publications& publications, int threads) {
   const std::vector<Update>& updates = publications.updates;
   if (updates.size() < kLeastUpdates) return {};
   if (publications.dated) return {FindDatedGrid(updates)};
-  const double usual_s = UsualStepS(updates), origin_s = updates[0].low_s;
+  const double usual_s = UsualStepS(updates, 1.75), origin_s = updates[0].low_s;
   std::vector<double> widths_s;
   for (const Update& update : updates) widths_s.push_back(update.high_s - update.low_s);
+  const double width_s = stats::Median(widths_s);
   const double steps = (updates.back().high_s - origin_s) / usual_s;
+  double shortest_s = (1 - kPeriodReach) * usual_s, longest_s = (1 + kPeriodReach) * usual_s;
+  const bool polls_are_rare = width_s > kRarePolls * usual_s;
+  if (polls_are_rare) {
+    shortest_s = kShortestPeriod * usual_s;
+    longest_s = kLongestPeriod * UsualStepS(updates, 2.5);
+  }
   // A quarter of what moves the last publication by a bracket.
-  const double reach_s = kPeriodReach * usual_s;
-  const double step_s = std::max(stats::Median(widths_s) / steps / 4, 2 * reach_s / kMostPeriods);
+  const double step_s = std::max(width_s / steps / 4, (longest_s - shortest_s) / kMostPeriods);
   if (!(step_s > 0)) return {};
   const std::vector<Arc> arcs = ArcsOf(publications, origin_s);
-  const double first_s = usual_s - reach_s;
-  const auto count = static_cast<size_t>(2 * reach_s / step_s) + 1;
+  const auto count = static_cast<size_t>((longest_s - shortest_s) / step_s) + 1;
   std::vector<std::pair<int, double>> scores(count);  // score, period
   ParallelFor(count, threads, [&](size_t i) {
-    const double period_s = first_s + static_cast<double>(i) * step_s;
+    const double period_s = shortest_s + static_cast<double>(i) * step_s;
     scores[i] = {BestPhase(arcs, period_s).score, period_s};
   });
-  std::stable_sort(scores.begin(), scores.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::stable_sort(scores.begin(), scores.end(), [&](const auto& a, const auto& b) {
+    if (a.first != b.first || !polls_are_rare) return a.first > b.first;
+    return std::abs(a.second - usual_s) < std::abs(b.second - usual_s);
+  });
+  const size_t most_grids = polls_are_rare ? kMostGridsOfRarePolls : kMostGrids;
   std::vector<double> chosen_s;
   for (const auto& [score, period_s] : scores) {
     const bool is_near =
@@ -362,7 +375,7 @@ std::vector<Grid> FindGrids(const Publications& publications, int threads) {
           return std::abs(other_s - period_s) < 6.5 * step_s;
         });
     if (!is_near) chosen_s.push_back(period_s);
-    if (chosen_s.size() == kMostGrids) break;
+    if (chosen_s.size() == most_grids) break;
   }
   std::vector<Grid> grids;
   for (const double around_s : chosen_s) {
