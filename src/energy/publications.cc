@@ -248,7 +248,7 @@ Publications FindDated(std::span<const Poll> polls, double offset_s) {
 // The grid of dated updates, by least squares: updates may be missing between two that were seen.
 Grid FindDatedGrid(std::span<const Update> updates) {
   constexpr int kMostMissing = 6;
-  constexpr double kOffGrid = 0.25, kLeastOnGrid = 0.9;
+  constexpr double kOffGrid = 0.25, kMostOffGrid = 0.002, kLongStep = 2.5;
   std::vector<double> steps_s;
   for (size_t i = 1; i < updates.size(); ++i) {
     steps_s.push_back(updates[i].high_s - updates[i - 1].high_s);
@@ -258,17 +258,20 @@ Grid FindDatedGrid(std::span<const Update> updates) {
   const double shortest_s = sorted_s[sorted_s.size() / 20];
   Grid grid;
   for (int parts = 1; parts <= kMostMissing; ++parts) {
-    double period_s = shortest_s / parts, sum_s = 0, sum = 0, on_grid = 0;
+    double period_s = shortest_s / parts, sum_s = 0, sum = 0, off_grid = 0;
     for (const double step_s : steps_s) {
       const double steps = step_s / period_s;
-      if (std::abs(steps - std::round(steps)) > kOffGrid || steps > 2.5 * parts) continue;
-      ++on_grid;
-      sum_s += step_s;
-      sum += std::round(steps);
+      if (steps > kLongStep * parts) continue;  // by far: polls are missing
+      if (std::abs(steps - std::round(steps)) > kOffGrid) {
+        ++off_grid;
+      } else {
+        sum_s += step_s;
+        sum += std::round(steps);
+      }
     }
     if (sum > 0) period_s = sum_s / sum;
     if (parts == 1) grid.period_s = period_s;
-    if (on_grid < kLeastOnGrid * static_cast<double>(steps_s.size())) continue;
+    if (off_grid > kMostOffGrid * static_cast<double>(steps_s.size())) continue;
     grid.period_s = period_s;
     break;
   }
@@ -307,6 +310,7 @@ Grid FindDatedGrid(std::span<const Update> updates) {
 bool AreFine(std::span<const Update> updates, size_t polls) {
   constexpr size_t kNearest = 2, kFarthest = 5;
   constexpr double kMostEqual = 0.1;
+  if (updates.size() < kLeastUpdates) return false;
   size_t equal = 0;
   for (size_t i = kNearest; i < updates.size(); ++i) {
     for (size_t apart = kNearest; apart <= kFarthest && apart <= i; ++apart) {
