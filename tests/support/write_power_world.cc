@@ -57,7 +57,9 @@ const std::map<std::string, Kind> kKinds = {
     {"half", {.log_s = 8}},
     {"variants", {.variants = true}},
     {"dated",
-     {.options = {.sensor = PowerSensor::kInstant, .poll_s = 0.02, .dated = true}, .windows = 700}},
+     {.options =
+          {.sensor = PowerSensor::kInstant, .poll_s = 0.02, .dated = true, .period_s = 0.019},
+      .windows = 700}},
     {"stop_of_centuries", {.options = {.kernels = 12}, .stop_off_ns = 4'000'000'000'000'000}},
     {"large", {.options = {.kernels = 1000}, .windows = 10'000}},
     {"counter_power",
