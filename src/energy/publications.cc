@@ -1,3 +1,25 @@
+// From polls to the instants of publications.
+//
+// 1. Dates. If the sensor dates its values, FindDateOffset checks the dates against the brackets:
+//    each date, plus one constant offset, must lie in the bracket of its value. Dates that follow
+//    the polls at a constant distance only repeat the time of the call, and are ignored. Dated
+//    updates keep their own instants, so late and early publications do no harm. Only the period
+//    is fitted (FindDatedGrid).
+// 2. Quiet times. An unchanged value means that nothing was published, if values hardly ever
+//    repeat by chance (AreFine).
+// 3. Grid. Without dates, one phase and one period must put a publication in each bracket and none
+//    in a quiet time. For a given period, BestPhase sweeps the circle of phases: O(n log n).
+//    FindGrids tries periods so close to each other that the last publication moves by a quarter
+//    of a bracket. For the best ones, Refined solves the linear program exactly: each bracket cuts
+//    the polygon of feasible (phase, period), and the result is the polygon's centre.
+//
+// Which periods are tried: the mean step between updates is within 1 % of the period if brackets
+// are short. If polls are about as rare as publications (a sensor of 20 ms polled every 20 ms),
+// polls skip publications, and the mean step may be 15 % longer than the period or 2 % shorter.
+// Many periods then satisfy all brackets: they differ by one skipped publication over the whole
+// log. The brackets cannot decide between them. So FindGrids returns all of them, and the
+// regression keeps the one that explains the readings (regression.cc). If publications come more
+// often than polls and are not dated, no grid may be right. The residuals then show it (poor_fit).
 #include "energy/publications.h"
 
 #include <algorithm>
@@ -20,7 +42,7 @@ constexpr double kPeriodReach = 0.01;  // of the usual step, to both sides
 constexpr double kShortestPeriod = 0.85, kLongestPeriod = 1.02;
 constexpr double kRarePolls = 0.6;       // brackets of this share of the usual step
 constexpr double kMostPeriods = 20'000;  // that are tried: of hours of polls fewer than they tell
-constexpr size_t kMostGrids = 6, kMostGridsOfRarePolls = 16;
+constexpr size_t kMostGrids = 6, kMostGridsOfRarePolls = 48;
 constexpr size_t kMostBrackets = 2'000;  // that the search looks at
 
 // --- Of one period: the phase that lies in most brackets, and in least quiet times.

@@ -1,3 +1,21 @@
+// The regression of regression.h, step by step:
+//
+// 1. Search. For each grid of publications and each window that sensors are known for, all lags of
+//    a range are tried, `period / 20` apart. A try is a least-squares fit of eight columns (the
+//    seven kernels that ran longest, and the sum of the others). Busy times come from a table, so
+//    a try costs O(windows x columns^2), whatever the number of executions. If many grids satisfy
+//    the brackets, the first six are searched over all lags. The lag of the others is about the
+//    same, so they are tried near it.
+// 2. Refinement. The best candidates are refined by Gauss-Newton: the derivatives of each window's
+//    energy by lag, window and period are columns of the regression beside the kernels. The step
+//    moves the timing. At the end the columns stay, so that the uncertainty of the timing is in the
+//    covariance of the powers. If the sensor dates its values, the period moves nothing.
+// 3. Noise. Weights follow the variance a + b y^2 of the expected energy y. Windows that overlap
+//    share noise: their correlation is `shared` x overlap, chosen by likelihood, and the rows are
+//    whitened by its banded Cholesky factor (generalized least squares).
+// 4. Idle power gets cosines as long as the BIC improves.
+// 5. Rivals. Other lags, windows and grids that explain the readings nearly as well are refined
+//    too. The spread of their powers is added to the covariance (LikelyRivals, SpreadOf).
 #include "energy/regression.h"
 
 #include <algorithm>
