@@ -19,7 +19,8 @@
 // Many periods then satisfy all brackets: they differ by one skipped publication over the whole
 // log. The brackets cannot decide between them. So FindGrids returns all of them, and the
 // regression keeps the one that explains the readings (regression.cc). If publications come more
-// often than polls and are not dated, no grid may be right. The residuals then show it (poor_fit).
+// often than polls and are not dated, no grid may be right: each poll sees a new value, so brackets
+// give no phase. This is not solved. The residuals then show it (poor_fit).
 #include "energy/publications.h"
 
 #include <algorithm>
