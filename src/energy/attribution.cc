@@ -43,6 +43,7 @@ void Shift(double by_s, std::vector<Poll>* polls) {
   for (Poll& poll : *polls) {
     poll.before_s += by_s;
     poll.after_s += by_s;
+    if (poll.sampled_s.has_value()) *poll.sampled_s += by_s;
   }
 }
 

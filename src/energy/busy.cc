@@ -67,17 +67,17 @@ std::vector<double> BusyCurve::At(std::span<const double> instants_s) const {
   return busy_s;
 }
 
-void BusyCurve::AddTo(double step_s, std::vector<double>* between_s) const {
-  const double end_s = step_s * static_cast<double>(between_s->size());
+void BusyCurve::AddTo(double from_s, double step_s, std::span<double> between_s) const {
+  const double length_s = step_s * static_cast<double>(between_s.size());
   for (const Interval& each : intervals_) {
-    double from_s = std::max(0.0, Seconds(each.start_ps));
-    const double to_s = std::min(end_s, Seconds(each.end_ps));
-    if (from_s >= to_s) continue;
-    for (auto bin = static_cast<size_t>(from_s / step_s); bin < between_s->size() && from_s < to_s;
+    double at_s = std::max(0.0, Seconds(each.start_ps) - from_s);
+    const double to_s = std::min(length_s, Seconds(each.end_ps) - from_s);
+    if (at_s >= to_s) continue;
+    for (auto bin = static_cast<size_t>(at_s / step_s); bin < between_s.size() && at_s < to_s;
          ++bin) {
-      const double until_s = std::clamp(step_s * static_cast<double>(bin + 1), from_s, to_s);
-      (*between_s)[bin] += until_s - from_s;
-      from_s = until_s;
+      const double until_s = std::clamp(step_s * static_cast<double>(bin + 1), at_s, to_s);
+      between_s[bin] += until_s - at_s;
+      at_s = until_s;
     }
   }
 }

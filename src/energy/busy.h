@@ -24,9 +24,9 @@ class BusyCurve {
   // O(instants log intervals) where they are few.
   std::vector<double> At(std::span<const double> instants_s) const;
 
-  // To the i-th of `between_s`: the seconds of running in [i, i + 1) x `step_s`. What ran before or
-  // after all of them is left out.
-  void AddTo(double step_s, std::vector<double>* between_s) const;
+  // Adds to the i-th of `between_s` the seconds of running in [i, i + 1) x `step_s` after `from_s`.
+  // Executions outside of all these intervals are left out.
+  void AddTo(double from_s, double step_s, std::span<double> between_s) const;
 
   double total_s() const { return before_s_.empty() ? 0 : before_s_.back() + LengthS(size() - 1); }
   std::span<const Interval> intervals() const { return intervals_; }

@@ -1,3 +1,26 @@
+// From polls to the instants of publications.
+//
+// 1. Dates. If the sensor dates its values, FindDateOffset checks the dates against the brackets:
+//    each date, plus one constant offset, must lie in the bracket of its value. Dates that follow
+//    the polls at a constant distance only repeat the time of the call, and are ignored. Dated
+//    updates keep their own instants, so late and early publications do no harm. Only the period
+//    is fitted (FindDatedGrid).
+// 2. Quiet times. An unchanged value means that nothing was published, if values hardly ever
+//    repeat by chance (AreFine).
+// 3. Grid. Without dates, one phase and one period must put a publication in each bracket and none
+//    in a quiet time. For a given period, BestPhase sweeps the circle of phases: O(n log n).
+//    FindGrids tries periods so close to each other that the last publication moves by a quarter
+//    of a bracket. For the best ones, Refined solves the linear program exactly: each bracket cuts
+//    the polygon of feasible (phase, period), and the result is the polygon's centre.
+//
+// Which periods are tried: the mean step between updates is within 1 % of the period if brackets
+// are short. If polls are about as rare as publications (a sensor of 20 ms polled every 20 ms),
+// polls skip publications, and the mean step may be 15 % longer than the period or 2 % shorter.
+// Many periods then satisfy all brackets: they differ by one skipped publication over the whole
+// log. The brackets cannot decide between them. So FindGrids returns all of them, and the
+// regression keeps the one that explains the readings (regression.cc). If publications come more
+// often than polls and are not dated, no grid may be right: each poll sees a new value, so brackets
+// give no phase. This is not solved. The residuals then show it (poor_fit).
 #include "energy/publications.h"
 
 #include <algorithm>
@@ -5,6 +28,7 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "parallel.h"
@@ -13,9 +37,13 @@
 namespace xplane_time::energy {
 namespace {
 
-constexpr double kPeriodReach = 0.01;    // of the usual step, to both sides
+constexpr double kPeriodReach = 0.01;  // of the usual step, to both sides
+// Polls as rare as publications miss some of these, and nearly each sees a new value: the period
+// may be anything between these multiples of the usual step.
+constexpr double kShortestPeriod = 0.85, kLongestPeriod = 1.02;
+constexpr double kRarePolls = 0.6;       // brackets of this share of the usual step
 constexpr double kMostPeriods = 20'000;  // that are tried: of hours of polls fewer than they tell
-constexpr size_t kMostGrids = 6;
+constexpr size_t kMostGrids = 6, kMostGridsOfRarePolls = 48;
 constexpr size_t kMostBrackets = 2'000;  // that the search looks at
 
 // --- Of one period: the phase that lies in most brackets, and in least quiet times.
@@ -162,8 +190,9 @@ std::vector<Arc> ArcsOf(const Publications& publications, double origin_s) {
   return arcs;
 }
 
-// The time from one publication to the next, roughly: the mean of the steps near the median one.
-double UsualStepS(std::span<const Update> updates) {
+// The time from one publication to the next, roughly: the mean of the steps up to `most` times the
+// median one.
+double UsualStepS(std::span<const Update> updates, double most) {
   std::vector<double> steps_s;
   for (size_t i = 1; i < updates.size(); ++i) {
     steps_s.push_back(
@@ -173,24 +202,165 @@ double UsualStepS(std::span<const Update> updates) {
   const double median_s = stats::Median(any_order);
   double sum_s = 0, count = 0;
   for (const double step_s : steps_s) {
-    if (step_s < 0.25 * median_s || step_s > 1.75 * median_s) continue;
+    if (step_s < 0.25 * median_s || step_s > most * median_s) continue;
     sum_s += step_s;
     ++count;
   }
   return count > 0 ? sum_s / count : median_s;
 }
 
+// --- Dates of the sensor.
+
+// What to add to the sensor's dates so that they lie in the brackets: 0 if they do. Empty: there
+// are no dates, or they are not those of publications.
+std::optional<double> FindDateOffset(std::span<const Poll> polls) {
+  constexpr double kLeastInBrackets = 0.95, kMostUndated = 0.02;
+  constexpr double kLeastSpread = 0.1;  // of the usual step, of the ages of values when polled
+  const auto is_dated = [](const Poll& poll) { return poll.sampled_s.has_value(); };
+  if (!std::ranges::all_of(polls, is_dated)) return std::nullopt;
+  std::vector<double> steps_s, ages_s;
+  std::vector<std::pair<double, int>> ends;  // of the offsets that each bracket allows
+  size_t undated = 0, changes = 0;
+  for (size_t i = 1; i < polls.size(); ++i) {
+    const Poll &before = polls[i - 1], &now = polls[i];
+    const double step_s = *now.sampled_s - *before.sampled_s;
+    if (step_s < 0) return std::nullopt;
+    changes += now.value != before.value;
+    undated += now.value != before.value && step_s == 0;
+    if (step_s == 0) continue;
+    steps_s.push_back(step_s);
+    ages_s.push_back(now.before_s - *now.sampled_s);
+    ends.emplace_back(before.before_s - *now.sampled_s, 1);
+    ends.emplace_back(now.after_s - *now.sampled_s, -1);
+  }
+  if (steps_s.size() < kLeastUpdates ||
+      static_cast<double>(undated) > kMostUndated * static_cast<double>(changes)) {
+    return std::nullopt;
+  }
+  // Dates that follow each poll at a constant distance are times of the polls.
+  std::ranges::sort(ages_s);
+  const double spread_s = ages_s[ages_s.size() * 9 / 10] - ages_s[ages_s.size() / 10];
+  if (spread_s < kLeastSpread * stats::Median(steps_s)) return std::nullopt;
+  // The offset that most brackets allow, and of those the nearest to 0.
+  std::ranges::sort(ends);
+  int open = 0, most = 0;
+  double offset_s = 0;
+  for (size_t i = 0; i + 1 < ends.size(); ++i) {
+    open += ends[i].second;
+    const double from_s = ends[i].first, to_s = ends[i + 1].first;
+    const double nearest_s = from_s <= 0 && to_s >= 0 ? 0 : (from_s + to_s) / 2;
+    if (open > most || (open == most && std::abs(nearest_s) < std::abs(offset_s))) {
+      most = open, offset_s = nearest_s;
+    }
+  }
+  if (most < kLeastInBrackets * static_cast<double>(steps_s.size())) return std::nullopt;
+  return offset_s;
+}
+
+Publications FindDated(std::span<const Poll> polls, double offset_s) {
+  Publications found;
+  found.dated = true;
+  for (size_t i = 1; i < polls.size(); ++i) {
+    if (*polls[i].sampled_s == *polls[i - 1].sampled_s) continue;
+    const double at_s = *polls[i].sampled_s + offset_s;
+    found.updates.push_back({at_s, at_s, polls[i].value});
+  }
+  return found;
+}
+
+// The grid of dated updates, by least squares: updates may be missing between two that were seen.
+Grid FindDatedGrid(std::span<const Update> updates) {
+  constexpr int kMostMissing = 6;
+  constexpr double kOffGrid = 0.25, kMostOffGrid = 0.002, kLongStep = 2.5;
+  std::vector<double> steps_s;
+  for (size_t i = 1; i < updates.size(); ++i) {
+    steps_s.push_back(updates[i].high_s - updates[i - 1].high_s);
+  }
+  std::vector<double> sorted_s = steps_s;
+  std::ranges::sort(sorted_s);
+  const double shortest_s = sorted_s[sorted_s.size() / 20];
+  Grid grid;
+  for (int parts = 1; parts <= kMostMissing; ++parts) {
+    double period_s = shortest_s / parts, sum_s = 0, sum = 0, off_grid = 0;
+    for (const double step_s : steps_s) {
+      const double steps = step_s / period_s;
+      if (steps > kLongStep * parts) continue;  // by far: polls are missing
+      if (std::abs(steps - std::round(steps)) > kOffGrid) {
+        ++off_grid;
+      } else {
+        sum_s += step_s;
+        sum += std::round(steps);
+      }
+    }
+    if (sum > 0) period_s = sum_s / sum;
+    if (parts == 1) grid.period_s = period_s;
+    if (off_grid > kMostOffGrid * static_cast<double>(steps_s.size())) continue;
+    grid.period_s = period_s;
+    break;
+  }
+  grid.number.push_back(0);
+  for (const double step_s : steps_s) {
+    const auto steps = std::llround(step_s / grid.period_s);
+    grid.number.push_back(grid.number.back() + std::max<int64_t>(1, steps));
+  }
+  const auto count = static_cast<double>(updates.size());
+  double mean = 0, mean_s = 0, square = 0, product = 0;
+  for (size_t i = 0; i < updates.size(); ++i) {
+    mean += static_cast<double>(grid.number[i]) / count;
+    mean_s += updates[i].high_s / count;
+    grid.dated_s.push_back(updates[i].high_s);
+  }
+  for (size_t i = 0; i < updates.size(); ++i) {
+    const double off = static_cast<double>(grid.number[i]) - mean;
+    square += off * off;
+    product += off * (updates[i].high_s - mean_s);
+  }
+  grid.period_s = product / square;
+  grid.phase_s = mean_s - mean * grid.period_s;
+  double squares = 0;
+  for (size_t i = 0; i < updates.size(); ++i) {
+    const double off_s =
+        updates[i].high_s - grid.phase_s - static_cast<double>(grid.number[i]) * grid.period_s;
+    squares += off_s * off_s;
+    grid.misfits += std::abs(off_s) > kOffGrid * grid.period_s ? 1 : 0;
+  }
+  grid.period_slack_s = 4 * std::sqrt(squares / count / square);
+  return grid;
+}
+
+// Whether two readings in a row are hardly ever equal: then an unchanged value is an old one. The
+// share of equal ones among updates that are some apart is compared to that of unchanged polls.
+bool AreFine(std::span<const Update> updates, size_t polls) {
+  constexpr size_t kNearest = 2, kFarthest = 5;
+  constexpr double kMostEqual = 0.1;
+  if (updates.size() < kLeastUpdates) return false;
+  size_t equal = 0;
+  for (size_t i = kNearest; i < updates.size(); ++i) {
+    for (size_t apart = kNearest; apart <= kFarthest && apart <= i; ++apart) {
+      equal += updates[i].value == updates[i - apart].value;
+    }
+  }
+  const double by_chance = static_cast<double>(equal) / (kFarthest - kNearest + 1);
+  return by_chance <= kMostEqual * static_cast<double>(polls - 1 - updates.size());
+}
+
 }  // namespace
 
 Publications FindPublications(std::span<const Poll> polls, ReadingKind kind) {
+  if (const std::optional<double> offset_s = FindDateOffset(polls)) {
+    return FindDated(polls, *offset_s);
+  }
   Publications found;
   for (size_t i = 1; i < polls.size(); ++i) {
     const Poll &before = polls[i - 1], &now = polls[i];
     if (now.value != before.value) {
       found.updates.push_back({before.before_s, now.after_s, now.value});
-    } else if (kind == ReadingKind::kCumulative) {
+    } else {
       found.quiet.push_back({before.after_s, now.before_s});
     }
+  }
+  if (kind != ReadingKind::kCumulative && !AreFine(found.updates, polls.size())) {
+    found.quiet.clear();
   }
   return found;
 }
@@ -198,24 +368,33 @@ Publications FindPublications(std::span<const Poll> polls, ReadingKind kind) {
 std::vector<Grid> FindGrids(const Publications& publications, int threads) {
   const std::vector<Update>& updates = publications.updates;
   if (updates.size() < kLeastUpdates) return {};
-  const double usual_s = UsualStepS(updates), origin_s = updates[0].low_s;
+  if (publications.dated) return {FindDatedGrid(updates)};
+  const double usual_s = UsualStepS(updates, 1.75), origin_s = updates[0].low_s;
   std::vector<double> widths_s;
   for (const Update& update : updates) widths_s.push_back(update.high_s - update.low_s);
+  const double width_s = stats::Median(widths_s);
   const double steps = (updates.back().high_s - origin_s) / usual_s;
+  double shortest_s = (1 - kPeriodReach) * usual_s, longest_s = (1 + kPeriodReach) * usual_s;
+  const bool polls_are_rare = width_s > kRarePolls * usual_s;
+  if (polls_are_rare) {
+    shortest_s = kShortestPeriod * usual_s;
+    longest_s = kLongestPeriod * UsualStepS(updates, 2.5);
+  }
   // A quarter of what moves the last publication by a bracket.
-  const double reach_s = kPeriodReach * usual_s;
-  const double step_s = std::max(stats::Median(widths_s) / steps / 4, 2 * reach_s / kMostPeriods);
+  const double step_s = std::max(width_s / steps / 4, (longest_s - shortest_s) / kMostPeriods);
   if (!(step_s > 0)) return {};
   const std::vector<Arc> arcs = ArcsOf(publications, origin_s);
-  const double first_s = usual_s - reach_s;
-  const auto count = static_cast<size_t>(2 * reach_s / step_s) + 1;
+  const auto count = static_cast<size_t>((longest_s - shortest_s) / step_s) + 1;
   std::vector<std::pair<int, double>> scores(count);  // score, period
   ParallelFor(count, threads, [&](size_t i) {
-    const double period_s = first_s + static_cast<double>(i) * step_s;
+    const double period_s = shortest_s + static_cast<double>(i) * step_s;
     scores[i] = {BestPhase(arcs, period_s).score, period_s};
   });
-  std::stable_sort(scores.begin(), scores.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::stable_sort(scores.begin(), scores.end(), [&](const auto& a, const auto& b) {
+    if (a.first != b.first || !polls_are_rare) return a.first > b.first;
+    return std::abs(a.second - usual_s) < std::abs(b.second - usual_s);
+  });
+  const size_t most_grids = polls_are_rare ? kMostGridsOfRarePolls : kMostGrids;
   std::vector<double> chosen_s;
   for (const auto& [score, period_s] : scores) {
     const bool is_near =
@@ -223,7 +402,7 @@ std::vector<Grid> FindGrids(const Publications& publications, int threads) {
           return std::abs(other_s - period_s) < 6.5 * step_s;
         });
     if (!is_near) chosen_s.push_back(period_s);
-    if (chosen_s.size() == kMostGrids) break;
+    if (chosen_s.size() == most_grids) break;
   }
   std::vector<Grid> grids;
   for (const double around_s : chosen_s) {

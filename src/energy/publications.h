@@ -1,14 +1,20 @@
-// When a sensor published what was read: from polls to instants.
+// Publication instants of a sensor, from polls.
 //
-// A sensor publishes on a grid of its own, every U; we poll it at other times. A value that did not
-// change between two polls says nothing of the power; one that changed was published between them:
+// A sensor publishes on its own grid, every U. We poll it at other times. If the value changed
+// between two polls, it was published between them. This interval is the bracket of the update:
 //
 //   polls        |     |     |     |     |
 //   values       7     7     8     8     9
-//   published             (--]        (--]      brackets: between the polls, not at them
-//   grid        ^           ^           ^       one phase and one period that lie in all of them
+//   published             (--]        (--]      brackets
+//   grid        ^           ^           ^       one phase and one period that satisfy all brackets
 //
-// 680 brackets of 50 ms tell the period to some 10 us and the phase to 1 ms, which no bracket does.
+// 680 brackets of 50 ms give the period to about 10 us and the phase to 1 ms, much better than a
+// single bracket.
+//
+// Some sensors date their values (NVML's fields have a timestamp). If the dates are consistent with
+// the brackets, each update has an exact instant and no grid is needed. That is essential for a
+// sensor that is polled about as often as it publishes: then nearly every poll sees a new value,
+// all brackets are one period wide, and many grids satisfy all of them.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +31,11 @@ namespace xplane_time::energy {
 struct Poll {
   double before_s = 0, after_s = 0;  // around the call
   int64_t value = 0;                 // uJ or mW
+  // The date of the value, according to the sensor.
+  std::optional<double> sampled_s = {};
 };
 
-// What is known of one publication: in (low_s, high_s] of it; the value is new.
+// A new value. It was published in (low_s, high_s]. If the sensor dated it, both are its instant.
 struct Update {
   double low_s = 0, high_s = 0;
   int64_t value = 0;
@@ -35,13 +43,16 @@ struct Update {
 
 struct Publications {
   std::vector<Update> updates;
-  // Between these nothing was published that would have been seen: of counters, which always grow.
+  // Intervals without a publication. An unchanged value proves that for a counter, which always
+  // grows, and for readings so fine that two in a row are hardly ever equal.
   struct Quiet {
     double from_s = 0, to_s = 0;
   };
   std::vector<Quiet> quiet;
+  bool dated = false;  // by the sensor
 };
-// The first value was there before the first poll, and is no update.
+// The first value was published before the first poll, and is not an update. Dates of the sensor
+// are ignored if they contradict the brackets or only repeat the time of the poll.
 Publications FindPublications(std::span<const Poll> polls, ReadingKind kind);
 
 struct Grid {
@@ -50,8 +61,10 @@ struct Grid {
   double period_slack_s = 0;         // how far the period may be off, by the brackets
   double middle_slack_s = 0;         // and the instants in the middle of the updates
   size_t misfits = 0;                // updates whose brackets it does not meet
+  std::vector<double> dated_s = {};  // of each update, if the sensor dates them
 
   double InstantS(size_t update) const {
+    if (!dated_s.empty()) return dated_s[update];
     return phase_s + static_cast<double>(number[update]) * period_s;
   }
   double MiddleNumber() const {

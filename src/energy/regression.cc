@@ -1,3 +1,21 @@
+// The regression of regression.h, step by step:
+//
+// 1. Search. For each grid of publications and each window that sensors are known for, all lags of
+//    a range are tried, `period / 20` apart. A try is a least-squares fit of eight columns (the
+//    seven kernels that ran longest, and the sum of the others). Busy times come from a table, so
+//    a try costs O(windows x columns^2), whatever the number of executions. If many grids satisfy
+//    the brackets, the first six are searched over all lags. The lag of the others is about the
+//    same, so they are tried near it.
+// 2. Refinement. The best candidates are refined by Gauss-Newton: the derivatives of each window's
+//    energy by lag, window and period are columns of the regression beside the kernels. The step
+//    moves the timing. At the end the columns stay, so that the uncertainty of the timing is in the
+//    covariance of the powers. If the sensor dates its values, the period moves nothing.
+// 3. Noise. Weights follow the variance a + b y^2 of the expected energy y. Windows that overlap
+//    share noise: their correlation is `shared` x overlap, chosen by likelihood, and the rows are
+//    whitened by its banded Cholesky factor (generalized least squares).
+// 4. Idle power gets cosines as long as the BIC improves.
+// 5. Rivals. Other lags, windows and grids that explain the readings nearly as well are refined
+//    too. The spread of their powers is added to the covariance (LikelyRivals, SpreadOf).
 #include "energy/regression.h"
 
 #include <algorithm>
@@ -25,7 +43,11 @@ constexpr size_t kMostSearched = 1'500;  // windows that the search for lag and 
 constexpr size_t kFewKernels = 8, kSomeKernels = 32, kManyKernels = 200;
 constexpr size_t kMostIdleTerms = 9;
 constexpr size_t kLeastWindows = 12;
-constexpr size_t kTried = 4;  // grids and windows that are looked at more closely
+constexpr size_t kMostSearchedGrids = 6;     // with all lags
+constexpr size_t kTried = 4;                 // grids and windows that are looked at more closely
+constexpr double kFineS = 5e-4;              // between lags, near those that fit
+constexpr size_t kMostPoints = 64;           // of a table, for each update
+constexpr size_t kMostFinePoints = 400'000;  // of the table for the search
 
 std::span<const double> AsSpan(const VectorXd& values) {
   return {values.data(), static_cast<size_t>(values.size())};
@@ -35,29 +57,55 @@ Eigen::Map<const VectorXd> AsVector(const std::vector<double>& values) {
   return {values.data(), static_cast<Index>(values.size())};
 }
 
-// --- How long kernels had run by an instant: some exactly, what is left of many as one.
+// --- The running time of each kernel up to an instant: exactly, or interpolated in a table.
+
+// A table covers the time in which kernels ran and windows may lie, at points `step_s` apart. The
+// time that the capture claims to last does not matter: a damaged trace may claim centuries.
+struct TableSpan {
+  double from_s = 0, step_s = 1;
+  size_t steps = 0;  // 0: nothing ran near any window
+};
 
 class Columns {
  public:
   Columns(std::span<const BusyCurve> kernels, int threads) : threads_(threads) {
     for (const BusyCurve& kernel : kernels) exact_.push_back(&kernel);
   }
-  // At most `most`: the longest exactly, the others as one, interpolated between points.
-  Columns(std::span<const BusyCurve> kernels, size_t most, double capture_s, double step_s)
+  // At most `most` columns: the kernels that ran longest, and the sum of all others, which is
+  // interpolated.
+  Columns(std::span<const BusyCurve> kernels, size_t most, const TableSpan& span)
       : Columns(kernels, 1) {
     if (exact_.size() <= most) return;
-    step_s_ = step_s;
-    std::stable_sort(exact_.begin(), exact_.end(), [](const BusyCurve* a, const BusyCurve* b) {
-      return a->total_s() > b->total_s();
-    });
-    std::vector<double> between_s(static_cast<size_t>(capture_s / step_s) + 1);
-    for (size_t k = most - 1; k < exact_.size(); ++k) exact_[k]->AddTo(step_s, &between_s);
-    rest_ = VectorXd::Zero(static_cast<Index>(between_s.size()) + 1);
-    std::partial_sum(between_s.begin(), between_s.end(), rest_.begin() + 1);
+    std::ranges::stable_sort(exact_, std::greater(), &BusyCurve::total_s);
+    std::vector<double> between_s(span.steps, 0.0);
+    for (size_t k = most - 1; k < exact_.size(); ++k) {
+      exact_[k]->AddTo(span.from_s, span.step_s, between_s);
+    }
     exact_.resize(most - 1);
+    SetTable(span, {std::move(between_s)});
   }
 
-  Index count() const { return static_cast<Index>(exact_.size()) + (rest_.size() > 0 ? 1 : 0); }
+  // All columns interpolated. O(1) for each instant, whatever the number of executions.
+  Columns Tabulated(const TableSpan& span) const {
+    std::vector<std::vector<double>> between_s;
+    for (const BusyCurve* const each : exact_) {
+      each->AddTo(span.from_s, span.step_s, between_s.emplace_back(span.steps, 0.0));
+    }
+    Columns columns({}, 1);
+    if (table_.cols() > 0) {
+      VectorXd points_s(static_cast<Index>(span.steps) + 1);
+      for (Index i = 0; i < points_s.size(); ++i) {
+        points_s[i] = span.from_s + static_cast<double>(i) * span.step_s;
+      }
+      const VectorXd rest_s = InTable(points_s).col(0);
+      const VectorXd more_s = rest_s.tail(rest_s.size() - 1) - rest_s.head(rest_s.size() - 1);
+      between_s.emplace_back(more_s.begin(), more_s.end());
+    }
+    columns.SetTable(span, between_s);
+    return columns;
+  }
+
+  Index count() const { return static_cast<Index>(exact_.size()) + table_.cols(); }
 
   // Instants ascend.
   MatrixXd At(const VectorXd& instants_s) const {
@@ -65,12 +113,12 @@ class Columns {
     ParallelFor(exact_.size(), threads_, [&](size_t k) {
       busy_s.col(static_cast<Index>(k)) = AsVector(exact_[k]->At(AsSpan(instants_s)));
     });
-    if (rest_.size() > 0) busy_s.col(count() - 1) = RestAt(instants_s);
+    if (table_.cols() > 0) busy_s.rightCols(table_.cols()) = InTable(instants_s);
     return busy_s;
   }
 
-  // What all together draw at each of the instants, which ascend: the mean of `around_s` before and
-  // after it.
+  // The power that all columns together draw at each of the instants, which ascend: its mean over
+  // `around_s` before and after the instant.
   VectorXd PowerAt(const VectorXd& instants_s, double around_s, const VectorXd& drawn_w) const {
     const VectorXd before_s = instants_s.array() - around_s,
                    after_s = instants_s.array() + around_s;
@@ -83,31 +131,46 @@ class Columns {
             (AsVector(exact_[k]->At(AsSpan(after_s))) - AsVector(exact_[k]->At(AsSpan(before_s))));
       }
     });
-    if (rest_.size() > 0) {
-      energy_j[parts] = drawn_w[count() - 1] * (RestAt(after_s) - RestAt(before_s));
+    if (table_.cols() > 0) {
+      energy_j[parts] = (InTable(after_s) - InTable(before_s)) * drawn_w.tail(table_.cols());
     }
     for (size_t part = 1; part <= parts; ++part) energy_j[0] += energy_j[part];
     return energy_j[0] / (2 * around_s);
   }
 
  private:
+  using Table = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   static constexpr size_t kPart = 64;  // columns that a thread takes at a time
 
-  VectorXd RestAt(const VectorXd& instants_s) const {
-    VectorXd busy_s(instants_s.size());
+  void SetTable(const TableSpan& span, const std::vector<std::vector<double>>& between_s) {
+    from_s_ = span.from_s, step_s_ = span.step_s;
+    table_ = Table::Zero(static_cast<Index>(span.steps) + 1, static_cast<Index>(between_s.size()));
+    for (size_t k = 0; k < between_s.size(); ++k) {
+      double sum_s = 0;
+      for (size_t i = 0; i < between_s[k].size(); ++i) {
+        sum_s += between_s[k][i];
+        table_(static_cast<Index>(i) + 1, static_cast<Index>(k)) = sum_s;
+      }
+    }
+  }
+
+  Table InTable(const VectorXd& instants_s) const {
+    Table busy_s(instants_s.size(), table_.cols());
+    const auto last = static_cast<double>(table_.rows() - 1);
     for (Index i = 0; i < instants_s.size(); ++i) {
-      const double place =
-          std::clamp(instants_s[i] / step_s_, 0.0, static_cast<double>(rest_.size()) - 1.001);
-      const auto at = static_cast<Index>(place);
-      busy_s[i] = std::lerp(rest_[at], rest_[at + 1], place - static_cast<double>(at));
+      const double place = std::clamp((instants_s[i] - from_s_) / step_s_, 0.0, last);
+      const auto at = std::min(static_cast<Index>(place), std::max<Index>(0, table_.rows() - 2));
+      const double part = place - static_cast<double>(at);
+      busy_s.row(i) = table_.row(at);
+      if (part > 0) busy_s.row(i) += part * (table_.row(at + 1) - table_.row(at));
     }
     return busy_s;
   }
 
-  const int threads_;
+  int threads_;
   std::vector<const BusyCurve*> exact_;
-  double step_s_ = 0;
-  VectorXd rest_;
+  double from_s_ = 0, step_s_ = 0;
+  Table table_;  // point x column
 };
 
 // --- The windows, and what ran in them.
@@ -144,6 +207,7 @@ class Observations {
                                : static_cast<double>(updates[i].value) / 1e3;
     }
     steps_.array() -= steps_.mean();
+    if (sensor.publications.dated) steps_.setZero();  // the period moves none of them
   }
 
   bool is_counter() const { return is_counter_; }
@@ -674,6 +738,29 @@ void BestFirst(std::vector<Candidate>* candidates) {
 
 double SearchStepS(const Grid& grid) { return std::clamp(grid.period_s / 20, 2e-4, 0.005); }
 
+// The time of the executions that any window may see, in points at least `step_s` apart, and at
+// most `most` of them.
+TableSpan SpanOfTable(const Publications& publications, std::span<const BusyCurve> kernels,
+                      double capture_s, const LagRange& lags, double step_s, size_t most) {
+  constexpr double kLongestWindowS = 5, kPsPerS = 1e12;
+  double first_s = capture_s, last_s = 0;
+  for (const BusyCurve& kernel : kernels) {
+    if (kernel.intervals().empty()) continue;
+    first_s = std::min(first_s, static_cast<double>(kernel.intervals().front().start_ps) / kPsPerS);
+    last_s = std::max(last_s, static_cast<double>(kernel.intervals().back().end_ps) / kPsPerS);
+  }
+  const std::vector<Update>& updates = publications.updates;
+  first_s = std::max({0.0, first_s, updates.front().low_s - lags.to_s - kLongestWindowS});
+  last_s = std::min({capture_s, last_s, updates.back().high_s - lags.from_s + step_s});
+  if (first_s >= last_s) return {};
+  TableSpan span;
+  span.from_s = std::floor(first_s / step_s) * step_s;
+  const double length_s = last_s - span.from_s;
+  span.step_s = std::max(step_s, length_s / static_cast<double>(most));
+  span.steps = static_cast<size_t>(std::ceil(length_s / span.step_s));
+  return span;
+}
+
 // The best of each grid and window.
 std::vector<Candidate> BestOfEach(std::span<const Candidate> best_first, size_t most) {
   std::vector<Candidate> best;
@@ -693,12 +780,23 @@ std::vector<Candidate> Search(const Sensor& sensor, std::span<const Grid> grids,
                               const LagRange& lags) {
   std::vector<Candidate> candidates;
   const double step_s = SearchStepS(grids[0]), near_s = 2 * grids[0].period_s;
-  for (size_t g = 0; g < fitters.size(); ++g) {
+  for (size_t g = 0; g < std::min(fitters.size(), kMostSearchedGrids); ++g) {
     for (const double window_s : WindowsToTry(sensor)) {
       Try(fitters[g], g, columns, {.window_s = window_s}, lags, step_s, &candidates);
     }
   }
   BestFirst(&candidates);
+  // The lag of other grids is about the same.
+  if (fitters.size() > kMostSearchedGrids && !candidates.empty()) {
+    for (const Candidate& best : BestOfEach(candidates, 2)) {
+      const LagRange near = {std::max(lags.from_s, best.timing.lag_s - near_s),
+                             std::min(lags.to_s, best.timing.lag_s + near_s)};
+      for (size_t g = kMostSearchedGrids; g < fitters.size(); ++g) {
+        Try(fitters[g], g, columns, best.timing, near, step_s, &candidates);
+      }
+    }
+    BestFirst(&candidates);
+  }
   for (const Candidate& best : BestOfEach(candidates, kTried)) {
     const LagRange near = {std::max(lags.from_s, best.timing.lag_s - near_s),
                            std::min(lags.to_s, best.timing.lag_s + near_s)};
@@ -794,7 +892,7 @@ std::vector<Rival> LikelyRivals(std::span<const Candidate> candidates,
                                 std::span<const Fitter> fitters, const Columns& few,
                                 const Columns& some, const Attempt& best, size_t g,
                                 double coarse_s) {
-  constexpr double kFineS = 5e-4, kAroundS = 0.02, kLogRatio = 12;
+  constexpr double kAroundS = 0.02, kLogRatio = 12;
   constexpr size_t kMost = 64;
   std::vector<Candidate> places(candidates.begin(), candidates.end());
   std::vector<Candidate> fine;
@@ -918,6 +1016,7 @@ Publications Near(const Publications& publications, double capture_s) {
   constexpr double kAroundS = 10;
   const double from_s = -capture_s - kAroundS, to_s = 2 * capture_s + kAroundS;
   Publications near;
+  near.dated = publications.dated;
   for (const Update& update : publications.updates) {
     if (update.low_s >= from_s && update.high_s <= to_s) near.updates.push_back(update);
   }
@@ -972,10 +1071,18 @@ std::optional<Fit> FitPowers(Sensor sensor, std::span<const BusyCurve> kernels, 
   std::vector<Fitter> fitters;
   for (const Grid& grid : grids) fitters.emplace_back(sensor, grid, capture_s, threads);
   const double step_s = SearchStepS(grids[0]);
-  const Columns few(kernels, kFewKernels, capture_s, step_s);
+  const auto span_of_table = [&](double points_s, size_t most) {
+    return SpanOfTable(sensor.publications, kernels, capture_s, lags, points_s, most);
+  };
+  const size_t updates = sensor.publications.updates.size();
+  const TableSpan span = span_of_table(step_s, kMostPoints * updates);
+  Columns few(kernels, kFewKernels, span);
+  const double fine_s = std::min(step_s, kFineS) / 2;
+  const TableSpan fine_span = span_of_table(fine_s, kMostFinePoints);
+  if (fine_span.step_s < 1.01 * fine_s) few = few.Tabulated(fine_span);
   const std::vector<Candidate> candidates = Search(sensor, grids, fitters, few, lags);
   if (candidates.empty()) return std::nullopt;
-  const Columns some(kernels, kSomeKernels, capture_s, step_s);
+  const Columns some(kernels, kSomeKernels, span);
   auto [attempt, g] = BestAttempt(candidates, fitters, some);
   if (attempt.windows.energy_j.size() == 0) return std::nullopt;
   attempt = WithIdleTerms(fitters[g], some, std::move(attempt));

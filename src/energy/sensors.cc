@@ -279,8 +279,11 @@ std::vector<Poll> PollsOfOne(int64_t origin_ns, const SensorReadings& sensor) {
       if (polls.size() > longest.size()) longest = std::move(polls);
       polls.clear();
     }
-    polls.push_back(
-        {seconds(reading.before_ns), seconds(reading.after_ns), value.value_or(*reading.value)});
+    Poll& poll = polls.emplace_back();
+    poll.before_s = seconds(reading.before_ns);
+    poll.after_s = seconds(reading.after_ns);
+    poll.value = value.value_or(*reading.value);
+    if (reading.sampled_ns.has_value()) poll.sampled_s = seconds(*reading.sampled_ns);
   }
   return polls.size() > longest.size() ? polls : longest;
 }
@@ -298,8 +301,10 @@ std::vector<Poll> Added(const std::vector<Poll>& sum, const std::vector<Poll>& n
     // Wraps are harmless, as differences are taken.
     const uint64_t value =
         static_cast<uint64_t>(sum[i].value) + static_cast<uint64_t>(of_round->value);
-    added.push_back({sum[i].before_s, std::max(sum[i].after_s, of_round->after_s),
-                     static_cast<int64_t>(value)});
+    Poll& poll = added.emplace_back();
+    poll.before_s = sum[i].before_s;
+    poll.after_s = std::max(sum[i].after_s, of_round->after_s);
+    poll.value = static_cast<int64_t>(value);
   }
   return added;
 }

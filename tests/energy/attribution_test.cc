@@ -102,6 +102,15 @@ TEST_P(Attribution, IsRight) {
   EXPECT_GE(static_cast<double>(score.known), 0.95 * static_cast<double>(score.kernels));
 }
 
+// A sensor of 20 ms that dates its readings, polled about as often as it publishes.
+WorldOptions Dated(WorldOptions options) {
+  options.sensor = PowerSensor::kInstant;
+  options.windows = 700;
+  if (options.poll_s == WorldOptions().poll_s) options.poll_s = 0.02;
+  options.dated = true;
+  return options;
+}
+
 constexpr PowerSchedule kNeverIdle = PowerSchedule::kNeverIdle, kBlocks = PowerSchedule::kBlocks;
 INSTANTIATE_TEST_SUITE_P(
     Worlds, Attribution,
@@ -116,6 +125,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"TwoStreams", {.streams = 2}, 0.005, 0.025},
         Case{"PollsAreMissing", {.gaps = 2}, 0.005, 0.05},
         Case{"Blocks", {.kernels = 6, .schedule = kBlocks, .windows = 300}, 0.003, 0.015},
+        Case{"DatedEvery20Ms", Dated({}), 0.005, 0.02},
+        Case{"DatedThirtyKernels", Dated({.kernels = 30}), 0.01, 0.06},
+        Case{"DatedAndPolledLessOften", Dated({.poll_s = 0.04, .lag_s = 0.06}), 0.006, 0.025},
+        Case{"DatedWindowsOverlap", Dated({.period_s = 0.018, .window_s = 0.03}), 0.005, 0.02},
         Case{"ClocksApart", {.clock_off_s = 0.3}, 0.005, 0.025}),
     [](const auto& world) { return world.param.name; });
 
@@ -127,6 +140,16 @@ TEST(FitPowers, FindsLagAndWindowOfTheSensor) {
     ASSERT_TRUE(answer.fit.has_value());
     EXPECT_NEAR(answer.fit->window_s, answer.world.window_s, 0.05 * answer.world.window_s);
     EXPECT_NEAR(answer.fit->grid.period_s, answer.world.period_s, 3e-5);
+  }
+}
+
+TEST(FitPowers, FindsLagAndWindowOfASensorThatDatesItsReadings) {
+  for (const double lag_s : {0.005, 0.0234, 0.06}) {
+    const Answer answer = Attribute(Dated({.lag_s = lag_s}), 1);
+    ASSERT_TRUE(answer.fit.has_value());
+    EXPECT_NEAR(answer.fit->lag_s, lag_s, 2e-4);
+    EXPECT_NEAR(answer.fit->window_s, 0.02, 3e-4);
+    EXPECT_NEAR(answer.fit->grid.period_s, answer.world.period_s, 1e-5);
   }
 }
 

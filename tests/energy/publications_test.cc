@@ -1,6 +1,7 @@
 #include "energy/publications.h"
 
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -22,6 +23,81 @@ TEST(FindPublications, AreBetweenPollsWhoseValuesDiffer) {
   ASSERT_EQ(found.quiet.size(), 1U);
   EXPECT_EQ(found.quiet[0].from_s, 0.1);
   EXPECT_EQ(found.quiet[0].to_s, 1);
+}
+
+// Polls of a sensor of 20 ms every `poll_s`. Values never repeat. `date_s` of each publication.
+template <typename Date>
+std::vector<Poll> DatedPolls(double poll_s, uint64_t seed, const Date& date_s) {
+  constexpr double kPeriodS = 0.0199;
+  stats::Random random = stats::RandomFor(seed, 5, 0);
+  std::vector<Poll> polls;
+  for (double at_s = 1; at_s < 13; at_s += poll_s) {
+    const double before_s = at_s + 4e-4 * random.Uniform(), after_s = before_s + 5e-4;
+    const auto number = static_cast<int64_t>(std::floor((before_s + 2e-4) / kPeriodS));
+    polls.push_back({before_s, after_s, number * 7919,
+                     date_s(kPeriodS * static_cast<double>(number), before_s)});
+  }
+  return polls;
+}
+
+TEST(FindPublications, TheSensorsOwnDatesAreTheInstants) {
+  for (const double poll_s : {0.005, 0.01, 0.017, 0.02, 0.023, 0.04}) {
+    const Publications found = FindPublications(
+        DatedPolls(poll_s, 1, [](double published_s, double) { return published_s; }),
+        ReadingKind::kInstant);
+    ASSERT_TRUE(found.dated) << poll_s;
+    const std::vector<Grid> grids = FindGrids(found);
+    ASSERT_EQ(grids.size(), 1U) << poll_s;
+    EXPECT_EQ(grids[0].misfits, 0U);
+    EXPECT_NEAR(grids[0].period_s, 0.0199, 1e-7) << poll_s;
+    for (size_t i = 0; i < found.updates.size(); ++i) {
+      EXPECT_EQ(found.updates[i].low_s, found.updates[i].high_s);
+      EXPECT_EQ(grids[0].InstantS(i), found.updates[i].high_s);
+      EXPECT_NEAR(found.updates[i].high_s,
+                  0.0199 * static_cast<double>(found.updates[i].value / 7919), 1e-12);
+    }
+  }
+}
+
+// The date is of the sample, which is published 9 ms later.
+TEST(FindPublications, DatesBeforeTheBracketsAreMovedIntoThem) {
+  const Publications found = FindPublications(
+      DatedPolls(0.005, 1, [](double published_s, double) { return published_s - 0.009; }),
+      ReadingKind::kInstant);
+  ASSERT_TRUE(found.dated);
+  for (const Update& update : found.updates) {
+    EXPECT_NEAR(update.high_s, 0.0199 * static_cast<double>(update.value / 7919), 4e-4);
+  }
+}
+
+TEST(FindPublications, DatesThatAreNotOfPublicationsAreIgnored) {
+  stats::Random random = stats::RandomFor(1, 6, 0);
+  const auto finds_dated = [&](const auto& date_s) {
+    return FindPublications(DatedPolls(0.02, 1, date_s), ReadingKind::kInstant).dated;
+  };
+  using Date = std::optional<double>;
+  EXPECT_TRUE(finds_dated([](double published_s, double) { return published_s; }));
+  EXPECT_FALSE(finds_dated([](double, double) { return Date(); }));
+  EXPECT_FALSE(finds_dated([](double, double poll_s) { return poll_s + 1e-4; })) << "of the poll";
+  EXPECT_FALSE(finds_dated([](double, double poll_s) { return poll_s - 0.012; })) << "a delay";
+  EXPECT_FALSE(finds_dated([](double published_s, double) { return 1.01 * published_s; }))
+      << "a clock that runs faster";
+  EXPECT_FALSE(finds_dated([](double published_s, double) { return std::floor(published_s); }))
+      << "whole seconds";
+  EXPECT_FALSE(finds_dated([&](double published_s, double) {
+    return published_s - 0.05 * random.Uniform();
+  })) << "at random";
+}
+
+TEST(FindPublications, AFinePowerIsNotPublishedTwice) {
+  std::vector<Poll> polls;
+  for (int i = 0; i < 100; ++i) {
+    const double at_s = 0.01 * i;
+    polls.push_back({at_s, at_s + 1e-4, 7919 * (i / 3)});
+  }
+  EXPECT_EQ(FindPublications(polls, ReadingKind::kInstant).quiet.size(), 66U);
+  for (Poll& poll : polls) poll.value %= 2;  // as of a coarse one: 0, 1, 0, 1
+  EXPECT_THAT(FindPublications(polls, ReadingKind::kInstant).quiet, IsEmpty());
 }
 
 TEST(FindPublications, APowerMayBePublishedAgain) {

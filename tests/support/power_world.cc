@@ -206,7 +206,7 @@ std::vector<int64_t> Publish(const WorldOptions& options, const World& world,
       if (i > 0) sum_j += noisy(now_j[i] - now_j[i - 1]);
       values.push_back(std::llround(sum_j * 1e3) * 1000);
     }
-  } else if (options.sensor == PowerSensor::kQuarter) {
+  } else if (options.sensor != PowerSensor::kSecond) {
     const std::vector<double> before_j = earlier(world.lag_s + world.window_s);
     for (size_t i = 0; i < now_j.size(); ++i) {
       values.push_back(std::llround(noisy((now_j[i] - before_j[i]) / world.window_s) * 1e3));
@@ -234,7 +234,8 @@ void Poll(const WorldOptions& options, const std::vector<double>& published_s,
   }
   size_t last = 0;
   for (double at_s = published_s[3]; at_s < published_s.back(); at_s += options.poll_s) {
-    const double before_s = at_s + 4e-4 * random->Uniform();
+    double before_s = at_s + 4e-4 * random->Uniform();
+    if (options.poll_jitter_s > 0) before_s += options.poll_jitter_s * random->Uniform();
     const double after_s = before_s + 6e-4 + 1e-4 * random->Uniform();
     if (std::any_of(gaps.begin(), gaps.end(), [&](const auto& gap) {
           return gap.first < before_s && before_s < gap.second;
@@ -244,8 +245,11 @@ void Poll(const WorldOptions& options, const std::vector<double>& published_s,
     while (last + 1 < published_s.size() && published_s[last + 1] <= (before_s + after_s) / 2) {
       ++last;
     }
-    world->polls.push_back(
-        {before_s + options.clock_off_s, after_s + options.clock_off_s, values[last]});
+    energy::Poll& poll = world->polls.emplace_back();
+    poll.before_s = before_s + options.clock_off_s;
+    poll.after_s = after_s + options.clock_off_s;
+    poll.value = values[last];
+    if (options.dated) poll.sampled_s = published_s[last] + options.clock_off_s;
   }
 }
 
@@ -271,18 +275,24 @@ World MakeWorld(const WorldOptions& options, uint64_t seed) {
   Random random =
       stats::RandomFor(seed, /*what=*/0x776f726c, static_cast<uint64_t>(options.sensor));
   World world;
-  world.period_s = 0.1 * (1 + Between(-0.004, 0.004, &random));
+  const double usual_s = options.sensor == PowerSensor::kInstant ? 0.02 : 0.1;
+  world.period_s = usual_s * (1 + Between(-0.004, 0.004, &random));
+  if (options.period_s.has_value()) world.period_s = *options.period_s;
   world.capture_s = static_cast<double>(options.windows) * world.period_s + 2;
   if (!options.given.empty()) world.capture_s = EndS(options.given) + 1;
   world.lag_s = Between(0.001, 0.045, &random);
+  if (options.lag_s.has_value()) world.lag_s = *options.lag_s;
   world.idle_w = Between(60, 120, &random);
   world.kind = ReadingKind::kAverage;
+  if (options.sensor == PowerSensor::kInstant)
+    world.kind = ReadingKind::kInstant, world.window_s = 0.02;
   if (options.sensor == PowerSensor::kCounter) world.kind = ReadingKind::kCumulative;
   if (options.sensor == PowerSensor::kQuarter) world.window_s = 0.025, world.prior_window_s = 0.025;
   if (options.sensor == PowerSensor::kSecond) {
     world.window_s = 10 * world.period_s;
     world.prior_window_s = 1;
   }
+  if (options.window_s.has_value()) world.window_s = *options.window_s;
   const size_t count = options.given.empty() ? options.kernels : options.given.size();
   for (size_t k = 0; k < count; ++k) {
     world.power_w.push_back(Between(120, 400, &random));
@@ -299,6 +309,8 @@ World MakeWorld(const WorldOptions& options, uint64_t seed) {
   for (double at_s = -3.5 + world.period_s * random.Uniform(); at_s < world.capture_s + 2.5;
        at_s += world.period_s) {
     published_s.push_back(at_s);
+    if (options.sensor == PowerSensor::kInstant)
+      published_s.back() += Between(-3e-4, 3e-4, &random);
   }
   const std::vector<int64_t> values = Publish(options, world, consumption, published_s, &random);
   Poll(options, published_s, values, &random, &world);

@@ -24,6 +24,8 @@ enum class PowerSensor {
   kCounter,  // energy since, every 0.1 s
   kQuarter,  // the mean of the 25 ms before, every 0.1 s
   kSecond,   // the mean of the second before, every 0.1 s: windows overlap
+  kInstant,  // the mean of the 20 ms before, every 20 ms; publications are up to 0.3 ms late or
+             // early
 };
 
 enum class PowerSchedule {
@@ -48,7 +50,11 @@ struct WorldOptions {
   bool draws_nothing = false;  // the log is of an idle machine
   size_t gaps = 0;             // times of up to 3 s without a poll
   double poll_s = 0.05;        // from one poll to the next
+  double poll_jitter_s = 0;    // each poll is up to this much later
   double clock_off_s = 0;      // of the log against the trace
+  bool dated = false;          // the sensor states when it published each value
+  // Of the sensor, instead of its usual ones. The usual lag is a random one.
+  std::optional<double> period_s = {}, window_s = {}, lag_s = {};
   // What runs, by kernel, instead of a schedule; the first and last second are idle.
   std::vector<std::vector<Interval>> given = {};
 };

@@ -35,8 +35,9 @@ struct Kind {
   int64_t clock_off_ns = 0;    // of the log
   double log_s = 1e9;          // as far as it goes
   PowerCounters counters = PowerCounters::kNone;
-  bool variants = false;  // each kernel is a function, a variant
-  size_t windows = 200;   // of the sensor
+  bool variants = false;    // each kernel is a function, a variant
+  size_t windows = 200;     // of the sensor
+  int64_t stop_off_ns = 0;  // of the capture's end, as the trace states it
 };
 
 const std::map<std::string, Kind> kKinds = {
@@ -55,6 +56,11 @@ const std::map<std::string, Kind> kKinds = {
     {"hour", {.clock_off_ns = 3'600'000'000'000}},
     {"half", {.log_s = 8}},
     {"variants", {.variants = true}},
+    {"dated",
+     {.options =
+          {.sensor = PowerSensor::kInstant, .poll_s = 0.02, .dated = true, .period_s = 0.019},
+      .windows = 700}},
+    {"stop_of_centuries", {.options = {.kernels = 12}, .stop_off_ns = 4'000'000'000'000'000}},
     {"large", {.options = {.kernels = 1000}, .windows = 10'000}},
     {"counter_power",
      {.options = {.sensor = PowerSensor::kQuarter}, .counters = PowerCounters::kPower}},
@@ -110,7 +116,7 @@ std::string TraceOf(const World& world, const Kind& kind) {
   if (kind.start_is_known) {
     const auto length_ns = static_cast<int64_t>(world.capture_s * kNsPerS);
     trace.Environment(static_cast<uint64_t>(kStartUnixNs),
-                      static_cast<uint64_t>(kStartUnixNs + length_ns));
+                      static_cast<uint64_t>(kStartUnixNs + length_ns + kind.stop_off_ns));
   }
   return trace.Bytes();
 }
@@ -150,7 +156,8 @@ std::string LogOf(const World& world, const Kind& kind) {
     const int64_t before_ns = at_ns(poll.before_s), after_ns = at_ns(poll.after_s);
     const auto reading = [&](int channel_number) {
       return "[" + std::to_string(channel_number) + ",0," + text(after_ns - before_ns) + "," +
-             text(poll.value) + "]";
+             text(poll.value) +
+             (poll.sampled_s ? ",null," + text(at_ns(*poll.sampled_s) - before_ns) : "") + "]";
     };
     log += R"({"t":)" + text(before_ns) + R"(,"s":0,"r":[)" + reading(0) +
            (two ? "," + reading(1) : "") + "]}\n";

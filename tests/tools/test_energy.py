@@ -7,7 +7,7 @@ import subprocess
 import unittest
 import xml.etree.ElementTree
 
-from harness import REPOSITORY, EndToEndTest, run
+from harness import REPOSITORY, EndToEndTest, memory_can_be_limited, run
 from xspace import space, tpu
 
 WRITE_WORLD = os.environ.get("WRITE_POWER_WORLD")
@@ -53,6 +53,30 @@ class Energy(EndToEndTest):
                 self.assertAlmostEqual(
                     device["measured_j"],
                     device["active_j"] + device["idle_j"] + device["residual_j"], places=6)
+
+    def test_a_sensor_that_is_polled_as_often_as_it_publishes(self):
+        """Polled every 20 ms, published every 19 ms: each poll sees a new value, so only the
+        sensor's dates show when it was published."""
+        for seed in (1, 2):
+            document, truth = self.document("dated", seed=seed)
+            self.check_numbers(document, truth, 0.02)
+            [device] = document["devices"]
+            self.assertFalse(device["poor_fit"])
+            self.assertAlmostEqual(device["window_ns"], 20e6, delta=0.2e6)
+            self.assertAlmostEqual(device["period_ns"], 19e6, delta=0.1e6)
+
+    @unittest.skipUnless(memory_can_be_limited(), "a sanitizer needs memory")
+    def test_memory_does_not_grow_with_the_time_that_a_trace_claims(self):
+        _, truth = self.energy("stop_of_centuries")
+        base = self.at / "stop_of_centuries1"
+        done = run("energy", f"{base}.xplane.pb", "--power", f"{base}.power.jsonl", "--format", "json",
+                   limit_bytes=2 ** 30)
+        self.assertEqual(done.code, 0, done.message)
+        [device] = done.json["devices"]
+        self.assertLess(device["coverage"], 0.01)
+        for row in done.json["kernels"]:
+            self.assertAlmostEqual(row["energy_j"], truth[row["kernel"]],
+                                   delta=0.1 * truth[row["kernel"]])
 
     def test_functions_are_the_sums_of_their_kernels(self):
         document, _ = self.document("mix")
