@@ -318,6 +318,7 @@ void ReadReportOptions(OptionReader* from, ReportOptions* to) {
   from->Text("exclude", &to->exclude);
   from->Text("kernel", &to->kernel);
   from->Text("scope", &to->scope);
+  from->Text("step_re", &to->step);
   from->Text("prefix", &to->prefix);
   from->Text("id_pattern", &to->id_pattern);
   from->Text("metric", &metric);
@@ -473,10 +474,13 @@ class PyTrace {
     ReportOptions options;
     OptionReader reader(given);
     reader.Text("device", &options.device);
+    reader.Text("step_re", &options.step);
     reader.End();
     const Trace& traced = trace();
     return {WithoutGil([&] {
-              return FindWhere(traced, {.device = options.device, .threads = threads_}, reading_);
+              return FindWhere(
+                  traced,
+                  {.device = options.device, .step = options.step, .threads = threads_}, reading_);
             }),
             GivenOptions(options), [](const WhereReport& report, const output::OutputOptions& how) {
               return output::WhereOutput(report, how, /*steps=*/false);
@@ -541,9 +545,11 @@ class PyTrace {
     ReportOptions told;
     OptionReader reader(given);
     reader.Text("device", &options.device);
+    reader.Text("step_re", &options.step);
     ReadPeaks(&reader, &options);
     reader.End();
     told.device = options.device;
+    told.step = options.step;
     const Trace& traced = trace();
     return {WithoutGil([&] { return FindBrief(traced, options, reading_); }), GivenOptions(told),
             [limit](const BriefReport& report, const output::OutputOptions& how) {

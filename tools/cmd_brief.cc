@@ -19,6 +19,7 @@ class Brief : public TraceCommand {
     own.Value("--bytes", &size_.bytes, "N",
               "At most so many bytes: findings that do not fit are left out, the last first",
               CLI::Range(size_t{output::kLeastBriefBytes}, size_t{1} << 30));
+    AddStepNames();
   }
 
   absl::Status Check() override {
@@ -33,6 +34,7 @@ class Brief : public TraceCommand {
     const auto report = WithProgress(opened, [&](std::atomic<uint64_t>* events_done) {
       return FindBrief(opened.trace,
                        {.device = report_.device,
+                        .step = report_.step,
                         .threads = report_.threads,
                         .events_done = events_done,
                         .arguments = Arguments()},

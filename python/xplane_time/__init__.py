@@ -240,20 +240,26 @@ class Trace:
         return report
 
     def brief(self, *, device: str = "", limit: int = 5, peak_flops_per_s: float | None = None,
-              peak_bytes_per_s: float | None = None) -> BriefReport:
+              peak_bytes_per_s: float | None = None, step_re: str = "") -> BriefReport:
         """What to look at first: findings, what each could give back, and why.
 
-        `limit`: at most so many. The peaks: as of headroom(). Errors: as report().
+        `limit`: at most so many. The peaks: as of headroom(); `step_re`: as of where(). Errors: as
+        report().
         """
         peaks = {"peak_flops_per_s": peak_flops_per_s, "peak_bytes_per_s": peak_bytes_per_s}
         given = {name: peak for name, peak in peaks.items() if peak is not None}
-        report = BriefReport(self._trace.brief({"device": device, **given}, limit))
+        report = BriefReport(self._trace.brief({"device": device, "step_re": step_re, **given}, limit))
         self._warn_of_missing(report.diagnostics, 3)
         return report
 
-    def where(self, *, device: str = "") -> WhereReport:
-        """What each device's time went to: work, exposed transfers, waiting. Errors: as report()."""
-        report = WhereReport(self._trace.where({"device": device}), self._timeline({"device": device}))
+    def where(self, *, device: str = "", step_re: str = "") -> WhereReport:
+        """What each device's time went to: work, exposed transfers, waiting.
+
+        `step_re`: host events (of PyTorch: annotations) whose names match mark the steps. Errors:
+        as report().
+        """
+        given = {"device": device, "step_re": step_re}
+        report = WhereReport(self._trace.where(given), self._timeline(given))
         self._warn_of_missing(report.diagnostics, 3)
         return report
 

@@ -91,6 +91,7 @@ class ReportOptions(FunctionOptions, total=False):
 
     tolerance_ps: int
     samples: bool
+    step_re: str
 
 
 _MEANINGS = {
@@ -130,6 +131,8 @@ _MEANINGS = {
             '["none"]',
     "seed": "of the intervals of medians [1]",
     "samples": "fill Report.samples [False]",
+    "step_re": "host events (of PyTorch: annotations) whose names match mark the steps [the line "
+               "Steps, or events with a step_num]",
 }
 
 Method = TypeVar("Method", bound=Callable[..., object])

@@ -209,6 +209,17 @@ std::vector<ViewLine> CaptureLines(const std::vector<InputRow>& inputs, const Ca
   return lines;
 }
 
+// The step time before anything else.
+std::vector<ViewLine> HeadLines(const Report& report, const OutputOptions& options) {
+  std::vector<ViewLine> lines;
+  for (std::string& text : StepLines(report.devices)) {
+    lines.push_back({std::move(text), lines.empty() ? Tone::kBold : Tone::kPlain, ViewLine::kItem});
+  }
+  std::ranges::move(CaptureLines(report.inputs, report.capture, options),
+                    std::back_inserter(lines));
+  return lines;
+}
+
 View ReportView(const Report& report, const OutputOptions& options) {
   std::vector<KernelRow> kernels = MergeKernels(report.kernels);
   SortKernels(options.sort, &kernels);
@@ -217,7 +228,7 @@ View ReportView(const Report& report, const OutputOptions& options) {
   if (!table) budget.devices = ~size_t{0};
   if (options.top) budget.functions = budget.kernels = *options.top;
   while (true) {
-    View view = {.lines = CaptureLines(report.inputs, report.capture, options),
+    View view = {.lines = HeadLines(report, options),
                  .sections = {DeviceSection(report, options, budget.devices),
                               OverviewSection(report, options, budget.functions),
                               TopKernelSection(kernels, options, budget.kernels)},

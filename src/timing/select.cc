@@ -244,7 +244,8 @@ absl::StatusOr<Filters> Filters::Compile(const ReportOptions& options) {
   } all[] = {{"--function", options.function, &filters.function},
              {"--exclude", options.exclude, &filters.exclude},
              {"--kernel", options.kernel, &filters.kernel},
-             {"--scope", options.scope, &filters.scope}};
+             {"--scope", options.scope, &filters.scope},
+             {"--step-re", options.step, &filters.step}};
   for (const auto& one : all) {
     ASSIGN_OR_RETURN(*one.filter, NameFilter::Compile(one.name, one.pattern));
   }
