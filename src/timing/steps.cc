@@ -21,6 +21,9 @@ std::vector<PlacedStep> PlaceSteps(int64_t first_ps, std::span<const StepMembers
         step.interval.start_ps = start_ps;
         step.begin = is_mark ? PlacedStep::Begin::kMark : PlacedStep::Begin::kMember;
       }
+    } else if (i == 0) {
+      step.interval.start_ps = own.start_ps;
+      step.begin = PlacedStep::Begin::kMember;
     }
     if (i == 0 || own.end_ps > end_ps) {
       end_ps = std::max(end_ps, own.end_ps);

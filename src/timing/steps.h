@@ -6,10 +6,10 @@
 //   steps        |---- 7 ----|   |- 8 -|          |-- 9 ----|
 //
 // A step ends with its last member, or with the previous step if that ends later. It begins where
-// the previous step ended (the first one: with the device's first execution). If its mark begins
-// later than that, it begins with its mark or its first member, whichever is earlier. So the time
-// in which a device waits inside a marked step belongs to the step. Time between two marks belongs
-// to none. Without marks all time up to the last step's end belongs to steps.
+// the previous step ended. If its mark begins later than that, it begins with its mark or its first
+// member, whichever is earlier. So the time in which a device waits inside a marked step belongs to
+// the step. Time between two marks belongs to none. The first step begins with its mark, but not
+// before the device's first execution; without a mark it begins with its first member.
 #pragma once
 
 #include <cstddef>

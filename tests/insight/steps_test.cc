@@ -109,7 +109,7 @@ Traced Find(const std::vector<Run>& runs, const std::vector<Interval>& marks) {
   EXPECT_TRUE(trace.ok()) << trace.status();
   ReportOptions options;
   options.parts = true;
-  auto where = FindWhere(*trace, {.host_of_gaps = false}, reading);
+  auto where = FindWhere(*trace, {.device = "", .host_of_gaps = false}, reading);
   auto report = BuildReport(*trace, options, reading);
   EXPECT_TRUE(where.ok() && report.ok()) << where.status() << report.status();
   return {*std::move(where), *std::move(report)};

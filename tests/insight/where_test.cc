@@ -254,7 +254,7 @@ TEST(WhereIdle, AGapHasTheHostEventThatCoversMostOfItAndIsShortest) {
   EXPECT_EQ(report.gaps[1].duration_ps, 90);
   EXPECT_EQ(report.gaps[1].host_event, "decode");
   EXPECT_EQ(report.gaps[1].host_thread, "other");
-  const WhereReport without = Where(t, {.host_of_gaps = false});
+  const WhereReport without = Where(t, {.device = "", .host_of_gaps = false});
   EXPECT_EQ(without.gaps.at(0).host_event, std::nullopt);
 }
 
