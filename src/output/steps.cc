@@ -56,8 +56,8 @@ std::vector<std::string> LinesOf(std::span<const Row> devices) {
                     count, " devices");
   }
   if (longest->steps->step_median_ps.has_value()) {
-    lines.push_back(
-        absl::StrCat(StepVerdictName(longest->steps->verdict), ": ", longest->steps->reason));
+    lines.push_back(absl::StrCat(std::string(StepVerdictName(longest->steps->verdict)), ": ",
+                                 longest->steps->reason));
   }
   return lines;
 }

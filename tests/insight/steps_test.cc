@@ -19,7 +19,7 @@
 namespace xplane_time::testing {
 namespace {
 
-struct Run {  // an execution
+struct Execution {
   int64_t start_ps, end_ps, launch_ps;
   bool collective = false;
 };
@@ -31,9 +31,10 @@ struct SlowStep {
 };
 
 // A step's members are those whose launch is in its mark; of several marks the last to begin.
-std::vector<SlowStep> SlowSteps(const std::vector<Run>& runs, const std::vector<Interval>& marks) {
-  std::map<size_t, std::vector<Run>> members;
-  for (const Run& run : runs) {
+std::vector<SlowStep> SlowSteps(const std::vector<Execution>& runs,
+                                const std::vector<Interval>& marks) {
+  std::map<size_t, std::vector<Execution>> members;
+  for (const Execution& run : runs) {
     std::optional<size_t> of;
     for (size_t i = 0; i < marks.size(); ++i) {
       const bool inside = marks[i].start_ps <= run.launch_ps && run.launch_ps < marks[i].end_ps;
@@ -41,8 +42,8 @@ std::vector<SlowStep> SlowSteps(const std::vector<Run>& runs, const std::vector<
     }
     if (of.has_value()) members[*of].push_back(run);
   }
-  const auto first_start_ps = [](const std::vector<Run>& own) {
-    return std::ranges::min_element(own, {}, &Run::start_ps)->start_ps;
+  const auto first_start_ps = [](const std::vector<Execution>& own) {
+    return std::ranges::min_element(own, {}, &Execution::start_ps)->start_ps;
   };
   std::vector<size_t> order;
   for (const auto& [mark, own] : members) order.push_back(mark);
@@ -55,12 +56,12 @@ std::vector<SlowStep> SlowSteps(const std::vector<Run>& runs, const std::vector<
     SlowStep step = {.mark = mark};
     // "It begins at the mark, but not after its first member", and steps do not overlap.
     step.start_ps = std::max(end_ps, std::min(marks[mark].start_ps, first_start_ps(members[mark])));
-    for (const Run& run : members[mark]) end_ps = std::max(end_ps, run.end_ps);
+    for (const Execution& run : members[mark]) end_ps = std::max(end_ps, run.end_ps);
     step.end_ps = end_ps;
     for (int64_t t = step.start_ps; t < step.end_ps; ++t) {
       bool computes = false, collective = false;
       int64_t next_ps = std::numeric_limits<int64_t>::max();
-      for (const Run& run : runs) {
+      for (const Execution& run : runs) {
         if (run.start_ps <= t && t < run.end_ps) (run.collective ? collective : computes) = true;
         if (run.start_ps > t) next_ps = std::min(next_ps, run.start_ps);
       }
@@ -70,7 +71,7 @@ std::vector<SlowStep> SlowSteps(const std::vector<Run>& runs, const std::vector<
         ++step.collective_ps;
       } else {
         int64_t launch_ps = std::numeric_limits<int64_t>::max();
-        for (const Run& run : runs) {
+        for (const Execution& run : runs) {
           if (run.start_ps == next_ps) launch_ps = std::min(launch_ps, run.launch_ps);
         }
         ++(t < launch_ps ? step.idle_host_ps : step.idle_launch_ps);
@@ -86,7 +87,7 @@ struct Traced {
   Report report;
 };
 
-Traced Find(const std::vector<Run>& runs, const std::vector<Interval>& marks) {
+Traced Find(const std::vector<Execution>& runs, const std::vector<Interval>& marks) {
   TraceBuilder t;
   auto stream = t.Gpu(0).Stream(1);
   auto thread = t.Host().Thread("python"), loop = t.Host().Thread("loop");
@@ -115,7 +116,7 @@ Traced Find(const std::vector<Run>& runs, const std::vector<Interval>& marks) {
   return {*std::move(where), *std::move(report)};
 }
 
-void ExpectSlow(const std::vector<Run>& runs, const std::vector<Interval>& marks) {
+void ExpectSlow(const std::vector<Execution>& runs, const std::vector<Interval>& marks) {
   const std::vector<SlowStep> slow = SlowSteps(runs, marks);
   const Traced found = Find(runs, marks);
   const WhereDevice& device = found.where.devices.at(0);
@@ -171,7 +172,8 @@ TEST(Steps, AllTinyCases) {
     for (int64_t b = 0; b < kPlaces * 3; ++b) {
       for (int64_t launch = 0; launch < kPlaces; ++launch) {
         for (int64_t mark = 0; mark < kPlaces; ++mark) {
-          const std::vector<Run> runs = {{a / 3, a / 3 + a % 3, 0}, {b / 3, b / 3 + b % 3, launch}};
+          const std::vector<Execution> runs = {{a / 3, a / 3 + a % 3, 0},
+                                               {b / 3, b / 3 + b % 3, launch}};
           const std::vector<Interval> marks = {{0, 1}, {mark, mark + 2}};
           if (a / 3 == b / 3) continue;  // which step of two that begin together is first is open
           ExpectSlow(runs, marks);
@@ -185,7 +187,7 @@ TEST(Steps, AllTinyCases) {
 TEST(Steps, RandomCases) {
   for (uint32_t seed = 0; seed < 1500; ++seed) {
     Random random(seed);
-    std::vector<Run> runs;
+    std::vector<Execution> runs;
     std::vector<Interval> marks;
     int64_t start_ps = random.Below(10);
     const int64_t many = 1 + random.Below(10);
