@@ -54,7 +54,8 @@ void StepMeter::Begin(int64_t start_ps, int64_t launch_ps) {
     begun_ = true;
     first_ps_ = start_ps;
     union_.Begin(start_ps);
-  } else if (const int64_t idle_since_ps = union_.busy_until_ps(); idle_since_ps < start_ps) {
+  } else if (const int64_t idle_since_ps = std::max(union_.busy_until_ps(), last_begin_ps_);
+             idle_since_ps < start_ps) {  // executions of no length end a gap, too
     gap_.interval = {idle_since_ps, start_ps};
     if (launch_ps != kNoTimePs) {
       gap_.launch_ps = std::clamp(launch_ps, idle_since_ps, start_ps);
@@ -64,6 +65,7 @@ void StepMeter::Begin(int64_t start_ps, int64_t launch_ps) {
   AdvanceTo(start_ps);
   AddIdle(gap_, start_ps, &idle_);
   ended_ = std::exchange(gap_, Gap());
+  last_begin_ps_ = start_ps;
 }
 
 // Adds what the gap is up to an instant.

@@ -162,7 +162,7 @@ class StepMeter {
   const bool by_marks_, on_clock_;
   RankedUnion union_;
   bool begun_ = false;
-  int64_t first_ps_ = 0;
+  int64_t first_ps_ = 0, last_begin_ps_ = 0;
   DeviceTimes idle_;  // of gaps that are over
   Gap gap_;           // that is passed, if any
   Gap ended_;         // that ended with the executions at hand, until one of them is a member
