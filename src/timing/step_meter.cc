@@ -183,10 +183,13 @@ int64_t StepMeter::WaitedUntil(const Gap& gap) const {
   return marking_.has_launches() ? gap.interval.start_ps : gap.interval.end_ps;
 }
 
-// That part in which the host dispatched nothing.
+// That part in which the host waited for input.
 int64_t StepMeter::InputPs(int64_t from_ps, int64_t to_ps) const {
   const gpu_runs::HostEvidence* const host = marking_.host();
-  return host == nullptr ? 0 : to_ps - from_ps - CoveredPs(host->dispatches, from_ps, to_ps);
+  if (host == nullptr) return 0;
+  // Without marks nobody knows where a step of the loop begins: only what names its input counts.
+  if (!by_marks_) return CoveredPs(host->input_waits, from_ps, to_ps);
+  return to_ps - from_ps - CoveredPs(host->dispatches, from_ps, to_ps);
 }
 
 StepMeter::Measured StepMeter::Measure(const Group& group, std::span<const uint32_t> units,
