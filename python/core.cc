@@ -325,6 +325,7 @@ void ReadReportOptions(OptionReader* from, ReportOptions* to) {
   from->Text("exclude_kernel", &to->exclude_kernel);
   from->Text("scope", &to->scope);
   ReadCategories(from, &to->categories);
+  from->Text("step_re", &to->step);
   from->Text("prefix", &to->prefix);
   from->Text("id_pattern", &to->id_pattern);
   from->Text("metric", &metric);
@@ -481,13 +482,16 @@ class PyTrace {
     OptionReader reader(given);
     reader.Text("device", &options.device);
     ReadCategories(&reader, &options.categories);
+    reader.Text("step_re", &options.step);
     reader.End();
     const Trace& traced = trace();
     return {WithoutGil([&] {
-              return FindWhere(
-                  traced,
-                  {.device = options.device, .categories = options.categories, .threads = threads_},
-                  reading_);
+              return FindWhere(traced,
+                               {.device = options.device,
+                                .categories = options.categories,
+                                .step = options.step,
+                                .threads = threads_},
+                               reading_);
             }),
             GivenOptions(options), [](const WhereReport& report, const output::OutputOptions& how) {
               return output::WhereOutput(report, how, /*steps=*/false);
@@ -553,10 +557,12 @@ class PyTrace {
     OptionReader reader(given);
     reader.Text("device", &options.device);
     ReadCategories(&reader, &options.categories);
+    reader.Text("step_re", &options.step);
     ReadPeaks(&reader, &options);
     reader.End();
     told.device = options.device;
     told.categories = options.categories;
+    told.step = options.step;
     const Trace& traced = trace();
     return {WithoutGil([&] { return FindBrief(traced, options, reading_); }), GivenOptions(told),
             [limit](const BriefReport& report, const output::OutputOptions& how) {

@@ -20,6 +20,7 @@ class Brief : public TraceCommand {
     own.Value("--bytes", &size_.bytes, "N",
               "At most so many bytes: findings that do not fit are left out, the last first",
               CLI::Range(size_t{output::kLeastBriefBytes}, size_t{1} << 30));
+    AddStepNames();
   }
 
   absl::Status Check() override {
@@ -35,6 +36,7 @@ class Brief : public TraceCommand {
       return FindBrief(opened.trace,
                        {.device = report_.device,
                         .categories = report_.categories,
+                        .step = report_.step,
                         .threads = report_.threads,
                         .events_done = events_done,
                         .arguments = Arguments()},

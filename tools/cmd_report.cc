@@ -366,6 +366,7 @@ class ReportCommand : public CompatibleCommand {
                                 .perfetto = true}) {
     AddCompat();
     Own().Flag("--samples", &report_.samples, "In JSON and SQLite: one row a run as well");
+    AddStepNames();
   }
 
   absl::StatusOr<int> Run() override {
@@ -389,7 +390,7 @@ class ReportCommand : public CompatibleCommand {
 
   absl::StatusOr<std::string> Text(Opened* opened) override {
     if (!tool_.empty()) return CompatibleCommand::Text(opened);
-    report_.parts = printing_.how.for_people();
+    report_.parts = true;
     const bool is_page = printing_.how.format == output::Format::kHtml;
     insight::Timeline timeline;
     const auto with_timeline = [&](const Trace& trace, const ReportOptions& options,

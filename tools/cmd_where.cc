@@ -16,6 +16,7 @@ class Where : public TraceCommand {
  public:
   explicit Where(CLI::App* app) : TraceCommand(app, {.categories = true, .unit = true}) {
     Own().Flag("--steps", &steps_, "Tables and CSV: one row a step and device");
+    AddStepNames();
   }
 
   absl::StatusOr<int> Run() override {
@@ -30,6 +31,7 @@ class Where : public TraceCommand {
           WhereOptions options;
           options.device = report_.device;
           options.categories = report_.categories;
+          options.step = report_.step;
           options.threads = report_.threads;
           options.events_done = events_done;
           if (!is_page) return FindWhere(opened.trace, options, opened.diagnostics);
@@ -56,6 +58,7 @@ void AddWhere(CommandLine* line) {
   line->Add<Where>({"where", "What each device's time went to: work, exposed transfers, waiting",
                     R"(  xplane-time where trace.xplane.pb
   xplane-time where trace.xplane.pb --steps
+  xplane-time where trace.json --steps --step-re '^execute_context'
   xplane-time where logdir --device all --format json -o where.json
 )"});
 }

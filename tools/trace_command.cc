@@ -67,6 +67,13 @@ void TraceCommand::AddTraces() {
       "same thing");
 }
 
+void TraceCommand::AddStepNames() {
+  Heading(app_, kSelect)
+      .Value("--step-re", &report_.step, "RE",
+             "Host events (of PyTorch: annotations) whose names match mark the steps, instead of "
+             "the line Steps and events with a step_num");
+}
+
 void TraceCommand::AddReading() {
   const Heading input(app_, kInput), select(app_, kSelect);
   input.Value("--run", &find_.run, "NAME", "With a log directory: this run instead of the latest");

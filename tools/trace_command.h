@@ -78,6 +78,8 @@ class TraceCommand : public Command {
   TraceCommand(CLI::App* app, const Takes& takes);
   void AddCategories();
   void AddTraces();
+  // --step-re, of commands that report steps.
+  void AddStepNames();
   // Of this command alone.
   Heading Own() const { return {app_, kOwn}; }
 

@@ -36,7 +36,8 @@ namespace xplane_time {
 struct BriefOptions {
   std::string device;  // select.h
   CategoryPatterns categories = {};
-  int threads = 1;  // this one included
+  std::string step = {};  // as ReportOptions::step
+  int threads = 1;        // this one included
   std::atomic<uint64_t>* events_done = nullptr;
   // As in HeadroomOptions.
   std::optional<double> peak_flops_per_s = {}, peak_bytes_per_s = {};
@@ -59,8 +60,8 @@ struct BriefPart {
 };
 
 struct BriefFinding {
-  // exposed_collective, exposed_copy, host_bound, launch_gap, idle, below_roof, slow_device,
-  // slowing_down, recompilation, suspect_runs, roof_unknown
+  // exposed_collective, exposed_copy, input_bound, host_bound, launch_gap, idle, below_roof,
+  // slow_device, slowing_down, recompilation, suspect_runs, roof_unknown
   std::string_view code;
   Certainty certainty = Certainty::kSure;
   std::optional<DeviceRef> device = {};  // the only one, or the slow one
@@ -76,6 +77,7 @@ struct BriefDevice {
   DeviceRef device;
   DeviceKind kind = DeviceKind::kGpu;
   int64_t span_ps = 0, recoverable_ps = 0;
+  std::optional<StepSummary> steps = {};  // empty: neither marks nor a function
 };
 
 struct BriefReport {

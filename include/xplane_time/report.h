@@ -82,6 +82,9 @@ struct ReportOptions {
   CategoryPatterns categories;
   std::string prefix;                          // functions whose name starts so
   std::string id_pattern = kDefaultIdPattern;  // first group: the variant id
+  // Host events (of PyTorch: annotations) whose names match mark steps. Empty: those that have a
+  // step_num, or the line `Steps`.
+  std::string step;
   std::optional<int64_t> min_duration_ps;
   std::optional<uint64_t> max_events;
   Metric metric = Metric::kActive;  // what trimming looks at
@@ -90,7 +93,7 @@ struct ReportOptions {
   uint64_t skip_runs = 0;    // first runs of each function and device: warm-up
   bool samples = false;      // fill Report::samples
   bool by_variant = false;   // fill Report::variants
-  bool parts = false;        // fill DeviceRow::parts
+  bool parts = false;        // fill DeviceRow::parts and DeviceRow::steps
   int64_t tolerance_ps = 0;  // how far a nested event may stick out (intervals.h)
   uint64_t seed = 1;         // of the bootstrap
   int threads = 1;           // this one included
@@ -147,6 +150,50 @@ struct DeviceParts {
   friend bool operator==(const DeviceParts&, const DeviceParts&) = default;
 };
 
+enum class StepSource : uint8_t {
+  kStepLine,    // the plane's line `Steps`
+  kHostLaunch,  // launched within a host event that marks a step
+  kHostTime,    // started within one; the device has no launches
+  kFunction,    // the runs of the function with the largest active time
+};
+std::string_view StepSourceName(StepSource source);
+
+// What limits the steps of a device (docs/where.md).
+enum class StepVerdict : uint8_t {
+  kInputBound,          // the device waits because the host waits for input
+  kHostBound,           // the host dispatches more slowly than the device executes
+  kDeviceBound,         // the device works
+  kCommunicationBound,  // collectives run, and nothing computes meanwhile
+  kUnclear,
+};
+// "input-bound", ...
+std::string_view StepVerdictName(StepVerdict verdict);
+
+// Shares of the time of the steps. The first four, idle_host, idle_launch and idle_unknown add up
+// to 1. Empty: unknown, as the trace has no launches or nobody read them.
+struct StepShares {
+  double compute = 0, collective_exposed = 0, copy_exposed = 0, other = 0;
+  std::optional<double> idle_host = {}, idle_launch = {};
+  double idle_unknown = 0;
+  std::optional<double> waits_for_host = {};   // the device waits for its host
+  std::optional<double> waits_for_input = {};  // a part of that, and of the time between steps
+};
+
+// The steps of a device (FindWhere has each) and what limits them.
+struct StepSummary {
+  uint64_t steps = 0;
+  uint64_t steps_empty = 0;  // marks without an execution
+  StepSource source = StepSource::kFunction;
+  std::optional<std::string> function = {}, program_id = {};
+  // A first step without a mark on the device's clock is in neither of these.
+  uint64_t steps_timed = 0;
+  std::optional<double> step_median_ps = {};
+  std::optional<StepShares> shares = {};  // empty: no step has a time
+  std::optional<int64_t> waits_for_input_ps = {};
+  StepVerdict verdict = StepVerdict::kUnclear;
+  std::string reason = {};
+};
+
 struct DeviceRow {
   DeviceRef device;
   DeviceKind kind = DeviceKind::kGpu;
@@ -154,7 +201,9 @@ struct DeviceRow {
   int64_t busy_ps = 0;  // union, profile clock
   int64_t sum_ps = 0;
   std::optional<int64_t> first_ps = {}, last_ps = {};
-  std::optional<DeviceParts> parts = {};  // where asked for, of a device that executed something
+  // If asked for, of a device that executed something.
+  std::optional<DeviceParts> parts = {};
+  std::optional<StepSummary> steps = {};  // empty: neither marks nor a function
 };
 
 enum class RowStatus : uint8_t { kOk, kNoOps, kRunsUncertain, kDevicesUnmatched };

@@ -34,7 +34,8 @@ namespace xplane_time {
 struct WhereOptions {
   std::string device;  // select.h
   CategoryPatterns categories = {};
-  int threads = 1;  // this one included
+  std::string step = {};  // as ReportOptions::step
+  int threads = 1;        // this one included
   std::atomic<uint64_t>* events_done = nullptr;
   // Reads the host once more, for what it did during the largest gaps.
   bool host_of_gaps = true;
@@ -55,14 +56,6 @@ struct TimeParts {
                          copy_hidden_ps = {};
 };
 
-enum class StepSource : uint8_t {
-  kStepLine,    // the plane's line `Steps`
-  kHostLaunch,  // launched within a host event with a step_num
-  kHostTime,    // started within one; the device has no launches
-  kFunction,    // the runs of the function with the largest active time
-};
-std::string_view StepSourceName(StepSource source);
-
 struct WhereDevice {
   DeviceRef device;
   DeviceKind kind = DeviceKind::kGpu;
@@ -70,10 +63,14 @@ struct WhereDevice {
   uint64_t executions = 0;
   TimeParts time = {};  // from the first start to the last end
   uint64_t steps = 0;
-  // Empty without steps.
-  std::optional<StepSource> step_source = {};
+  std::optional<StepSource> step_source = {};  // empty: neither marks nor a function
+  std::optional<uint64_t> steps_empty = {};    // marks without an execution
   std::optional<std::string> step_function = {}, step_program_id = {};
+  // Empty without steps.
   std::optional<int64_t> steps_span_ps = {}, idle_in_steps_ps = {}, idle_between_steps_ps = {};
+  // Of the spans of its steps. Where the first step has no mark on the device's clock nobody knows
+  // when it began, and the median is of the others.
+  std::optional<double> step_median_ps = {};
 };
 
 // The runs of a function that are not suspect, together.
@@ -87,12 +84,14 @@ struct WhereFunction {
   std::optional<int64_t> foreign_ps = {};  // others ran, and nothing of its own
 };
 
+// From the end of the previous step's work, or from the step's mark, to the end of its own work.
 struct WhereStep {
   DeviceRef device;
-  uint64_t step = 0;  // from 0 on each device, as they began
+  uint64_t step = 0;  // from 0 on each device, as their first members began
   std::string name;
   int64_t start_ps = 0;
-  TimeParts time = {};  // of all that the device executed within
+  TimeParts time = {};                    // of all that the device executed within
+  std::optional<int64_t> marked_ps = {};  // duration of the mark; empty: runs of a function
 };
 
 // A kind of collective or copy. Rows may overlap; waiting for a slower peer is inside.

@@ -240,27 +240,31 @@ class Trace:
         return report
 
     def brief(self, *, device: str = "", limit: int = 5, peak_flops_per_s: float | None = None,
-              peak_bytes_per_s: float | None = None, collective_re: str = "",
+              peak_bytes_per_s: float | None = None, step_re: str = "", collective_re: str = "",
               copy_re: str = "") -> BriefReport:
         """What to look at first: findings, what each could give back, and why.
 
-        `limit`: at most so many. The peaks and patterns: as of headroom(). Errors: as report().
+        `limit`: at most so many. The peaks and patterns: as of headroom(); `step_re`: as of
+        where(). Errors: as report().
         """
         peaks = {"peak_flops_per_s": peak_flops_per_s, "peak_bytes_per_s": peak_bytes_per_s}
         given: dict[str, object] = {
             name: peak for name, peak in peaks.items() if peak is not None}
-        given |= {"device": device, "collective_re": collective_re, "copy_re": copy_re}
+        given |= {"device": device, "step_re": step_re, "collective_re": collective_re,
+                  "copy_re": copy_re}
         report = BriefReport(self._trace.brief(given, limit))
         self._warn_of_missing(report.diagnostics, 3)
         return report
 
-    def where(self, *, device: str = "", collective_re: str = "",
+    def where(self, *, device: str = "", step_re: str = "", collective_re: str = "",
               copy_re: str = "") -> WhereReport:
         """What each device's time went to: work, exposed transfers, waiting.
 
-        The patterns: as of headroom(). Errors: as report().
+        `step_re`: host events (of PyTorch: annotations) whose names match mark the steps. The other
+        patterns: as of headroom(). Errors: as report().
         """
-        given = {"device": device, "collective_re": collective_re, "copy_re": copy_re}
+        given = {"device": device, "step_re": step_re, "collective_re": collective_re,
+                 "copy_re": copy_re}
         report = WhereReport(self._trace.where(given), self._timeline(given))
         self._warn_of_missing(report.diagnostics, 3)
         return report

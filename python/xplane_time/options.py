@@ -99,6 +99,7 @@ class ReportOptions(FunctionOptions, CategoryOptions, total=False):
 
     tolerance_ps: int
     samples: bool
+    step_re: str
 
 
 _MEANINGS = {
@@ -141,6 +142,8 @@ _MEANINGS = {
             '["none"]',
     "seed": "of the intervals of medians [1]",
     "samples": "fill Report.samples [False]",
+    "step_re": "host events (of PyTorch: annotations) whose names match mark the steps [the line "
+               "Steps, or events with a step_num]",
 }
 
 Method = TypeVar("Method", bound=Callable[..., object])

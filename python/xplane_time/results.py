@@ -170,7 +170,7 @@ class Report(TraceResult):
 
     @property
     def devices(self) -> Table:
-        """One row a device: executions, busy time."""
+        """One row a device: executions, busy time, and in steps_* its step time and what limits it."""
         return self._table("devices")
 
     @property
@@ -221,7 +221,7 @@ class WhereReport(TraceResult):
 
     @property
     def steps(self) -> Table:
-        """One row a step and device."""
+        """One row a step and device: from the end of the previous step's work, or from its mark."""
         return self._table("steps")
 
     @property
@@ -264,7 +264,7 @@ class BriefReport(TraceResult):
 
     @property
     def devices(self) -> Table:
-        """One row a device: its span, and what all findings have of it."""
+        """One row a device: its span, what all findings have of it, and its step time in steps_*."""
         return self._table("devices")
 
 

@@ -3,9 +3,9 @@
 //   compute             slow_device, slowing_down, then below_roof from what these leave
 //   collective_exposed  the waits for a slow device (slow_device), then exposed_collective
 //   copy_exposed        exposed_copy
-//   idle_host           recompilation (the host compiled), then host_bound
+//   idle_host           recompilation (the host compiled), input_bound (of steps), host_bound
 //   idle_launch         launch_gap
-//   idle_unknown        recompilation, then idle
+//   idle_unknown        recompilation, input_bound (of steps without launches), idle
 #include "xplane_time/brief.h"
 
 #include <algorithm>
@@ -215,10 +215,45 @@ class Briefer {
         compiling.Add(i, name, owner.host_busy_ps + owner.unknown_busy_ps, owner.gaps);
       }
     }
-    AddGaps("host_bound", "idle, and the host had launched nothing", host, /*tells_host=*/true);
+    TakeInput(&host, &unknown);
+    AddGaps("host_bound", "host-bound: idle, and the host had launched nothing", host,
+            /*tells_host=*/true);
     AddGaps("launch_gap", "idle between launch and start", launch, /*tells_host=*/false);
     AddGaps("idle", "idle, and no launch in the trace tells why", unknown, /*tells_host=*/true);
     AddCompiling(compiling);
+  }
+
+  // What the steps wait for input is in the idle time that the host is the reason of, or, on a
+  // device without launches, in that without a known reason.
+  void TakeInput(Tally* host, Tally* unknown) {
+    std::vector<int64_t> input_ps(devices_.size());
+    int64_t most_ps = 0;
+    std::string evidence;
+    for (size_t i = 0; i < devices_.size(); ++i) {
+      const std::optional<StepSummary>& steps = findings_.steps(i);
+      if (!steps.has_value() || steps->waits_for_input_ps.value_or(0) <= 0) continue;
+      Tally* const from = devices_[i].row->time.idle_host_ps.has_value() ? host : unknown;
+      input_ps[i] = std::min(*steps->waits_for_input_ps, from->by_device()[i]);
+      from->Take(i, input_ps[i]);
+      if (input_ps[i] <= most_ps) continue;
+      most_ps = input_ps[i];
+      evidence = Cat("in ", CountText(steps->steps_timed, "step"), ", ",
+                     MeanText(input_ps[i], steps->steps_timed),
+                     " a step: before the step's first launch, while the host dispatched nothing");
+    }
+    if (!findings_.IsWorthAWord(input_ps)) return;
+    for (const WhereGap& gap : where_.gaps) {
+      if (!gap.host_event.has_value()) continue;
+      Append(&evidence, "; in the longest gap, ", TimeText(AsDouble(gap.duration_ps)),
+             ", the host was in ", ShortName(*gap.host_event));
+      break;
+    }
+    BriefFinding finding = {.code = "input_bound",
+                            .certainty = Certainty::kUpperBound,
+                            .what = "input-bound: idle while the host waits for the step's input",
+                            .evidence = std::move(evidence),
+                            .command = findings_.Command("where", {"--steps"})};
+    findings_.Add(std::move(finding), input_ps);
   }
 
   void AddGaps(std::string_view code, const char* what, const Tally& tally, bool tells_host) {
@@ -418,6 +453,7 @@ absl::StatusOr<BriefReport> FindBrief(const Trace& trace, const BriefOptions& op
   ReportOptions how;
   how.device = options.device;
   how.categories = options.categories;
+  how.step = options.step;
   how.threads = options.threads;
   how.events_done = options.events_done;
   const HeadroomOptions of_headroom = {.select = how,

@@ -1,5 +1,7 @@
 #include "insight/findings.h"
 
+#include "timing/step_summary.h"
+
 namespace xplane_time::insight {
 namespace {
 
@@ -10,17 +12,19 @@ constexpr double kLeastShare = 0.01, kLeastShareOfOne = 0.05;
 
 FindingList::FindingList(const Trace& trace, const BriefOptions& options, const Analysis& analysis,
                          const WhereReport& where)
-    : arguments_(options.arguments), device_(options.device) {
+    : arguments_(options.arguments), device_(options.device), step_(options.step) {
   for (const TraceFile& file : trace.files) {
     if (options.arguments.empty()) arguments_.push_back(file.path);
   }
   for (const DeviceAnalysis& device : analysis.devices) {
     if (device.watcher == nullptr || device.row.executions == 0) continue;
-    const PartitionSweep& sweep = static_cast<const WhereWatch&>(*device.watcher).sweep();
+    const auto& watch = static_cast<const WhereWatch&>(*device.watcher);
+    const PartitionSweep& sweep = watch.sweep();
     const WhereDevice& row = where.devices[devices_.size()];
     devices_.push_back({&device, &sweep, &row, {}});
     report_.devices.push_back(
         {.device = row.device, .kind = row.kind, .span_ps = row.time.span_ps.value_or(0)});
+    report_.devices.back().steps = SummarizeSteps(device, watch.summary());
     report_.span_ps = SaturatingAdd(report_.span_ps, report_.devices.back().span_ps);
   }
 }

@@ -118,11 +118,16 @@ class FindingList {
   const DeviceRef& RefOf(size_t device) const { return report_.devices[device].device; }
   const std::vector<std::string>& arguments() const { return arguments_; }
   int64_t span_ps() const { return report_.span_ps; }  // of all devices
+  const std::optional<StepSummary>& steps(size_t device) const {
+    return report_.devices[device].steps;
+  }
 
   std::string Command(const char* command, const std::vector<std::string>& more = {}) const {
     std::vector<std::string> words = {command};
     words.insert(words.end(), arguments_.begin(), arguments_.end());
     if (!device_.empty()) words.insert(words.end(), {"--device", device_});
+    const bool has_steps = std::string_view(command) == "where";
+    if (has_steps && !step_.empty()) words.insert(words.end(), {"--step-re", step_});
     words.insert(words.end(), more.begin(), more.end());
     return CommandText(words);
   }
@@ -157,6 +162,7 @@ class FindingList {
 
   std::vector<std::string> arguments_;
   std::string device_;  // --device
+  std::string step_;    // --step-re
   std::vector<OfDevice> devices_;
   BriefReport report_;
 };

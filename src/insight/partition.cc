@@ -10,6 +10,18 @@ namespace {
 
 constexpr size_t kMostGaps = 3;
 
+// Adds what the gap is up to an instant in it.
+void AddIdle(const Gap& gap, int64_t until_ps, PartTimes* times) {
+  const int64_t start_ps = gap.interval.start_ps;
+  if (gap.launch_ps == kNoTimePs) {
+    (*times)[kIdleUnknown] += until_ps - start_ps;
+    return;
+  }
+  const int64_t launch_ps = std::min(gap.launch_ps, until_ps);
+  (*times)[kIdleHost] += launch_ps - start_ps;
+  (*times)[kIdleLaunch] += until_ps - launch_ps;
+}
+
 }  // namespace
 
 PartTimes operator-(const PartTimes& a, const PartTimes& b) {
@@ -62,7 +74,6 @@ void PartitionSweep::LearnOps() {
   }
   last_transfer_of_op_.resize(tables_->ops.size(), {kNone, kNone});
   if (tells_owners_) last_owner_of_op_.resize(tables_->ops.size(), {kNone, kNone});
-  last_run_of_.resize(tables_->programs.size(), kNone);
 }
 
 void PartitionSweep::Add(std::span<const Piece> pieces) {
@@ -76,7 +87,7 @@ void PartitionSweep::Add(std::span<const Piece> pieces) {
       begun_ = true;
       first_ps_ = last_ps_ = idle_since_ps_ = activity_.since_ps = start_ps;
     }
-    if (activity_.idle()) SettleGap(pieces.first(together));
+    activity_.idle() ? SettleGap(pieces.first(together)) : RecordBusy(start_ps);
     Credit(start_ps);
     activity_.AdvanceTo(start_ps, &times_);
     for (const Piece& piece : pieces.first(together)) Start(piece);
@@ -89,27 +100,45 @@ void PartitionSweep::Finish() { EndUntil(std::numeric_limits<int64_t>::max()); }
 // The device was idle up to where the executions of the group start.
 void PartitionSweep::SettleGap(std::span<const Piece> group) {
   const int64_t start_ps = idle_since_ps_, end_ps = group[0].interval.start_ps;
-  if (start_ps == end_ps) return;
+  if (start_ps == end_ps) return RecordIdle({{start_ps, end_ps}});
   int64_t launch_ps = kNoTimePs;
   for (const Piece& piece : group) {
     const int64_t of_piece_ps = launch_of_(piece);
     if (of_piece_ps == kNoTimePs) continue;
     launch_ps = launch_ps == kNoTimePs ? of_piece_ps : std::min(launch_ps, of_piece_ps);
   }
-  if (launch_ps == kNoTimePs) {
-    times_[kIdleUnknown] += end_ps - start_ps;
-  } else {
-    launch_ps = std::clamp(launch_ps, start_ps, end_ps);
-    times_[kIdleHost] += launch_ps - start_ps;
-    times_[kIdleLaunch] += end_ps - launch_ps;
-  }
+  if (launch_ps != kNoTimePs) launch_ps = std::clamp(launch_ps, start_ps, end_ps);
   const Gap found = {{start_ps, end_ps}, launch_ps, group[0].profile_start_ps};
+  RecordIdle(found);
+  AddIdle(found, end_ps, &times_);
   if (tells_owners_) CreditGap(group[0], found);
   const auto shorter = std::ranges::find_if(gaps_, [&](const Gap& gap) {
     return gap.interval.end_ps - gap.interval.start_ps < end_ps - start_ps;
   });
   gaps_.insert(shorter, found);
   if (gaps_.size() > kMostGaps) gaps_.pop_back();
+}
+
+// Records the instants up to `until_ps`, which are not in a gap.
+void PartitionSweep::RecordBusy(int64_t until_ps) {
+  while (recorded_.size() < instants_ps_.size() && instants_ps_[recorded_.size()] <= until_ps) {
+    const int64_t at_ps = std::max(instants_ps_[recorded_.size()], activity_.since_ps);
+    Credit(at_ps);
+    activity_.AdvanceTo(at_ps, &times_);
+    recorded_.push_back(times_);
+  }
+}
+
+// Records the instants up to the end of the gap, which times_ lacks.
+void PartitionSweep::RecordIdle(const Gap& gap) {
+  const auto [start_ps, end_ps] = gap.interval;
+  while (recorded_.size() < instants_ps_.size() && instants_ps_[recorded_.size()] <= end_ps) {
+    const int64_t at_ps = std::max(instants_ps_[recorded_.size()], start_ps);
+    activity_.AdvanceTo(at_ps, &times_);  // what is in flight
+    PartTimes times = times_;
+    AddIdle(gap, at_ps, &times);
+    recorded_.push_back(times);
+  }
 }
 
 void PartitionSweep::Start(const Piece& piece) {
@@ -178,6 +207,7 @@ void PartitionSweep::EndUntil(int64_t time_ps) {
   while (!ends_.empty() && ends_.top().end_ps <= time_ps) {
     const End end = ends_.top();
     ends_.pop();
+    RecordBusy(end.end_ps);
     Credit(end.end_ps);
     activity_.AdvanceTo(end.end_ps, &times_);
     EndOf(end.slot, end.end_ps);
@@ -319,14 +349,6 @@ void PartitionSweep::BeginRun(const Piece& piece) {
   const int64_t start_ps = piece.interval.start_ps;
   run->extent.start_ps = run->extent.last_end_ps = run->own.since_ps = start_ps;
   run->extent.at_start = run->extent.at_last_end = times_;
-  if (piece.program == kNone) return;
-  uint32_t& last = last_run_of_[piece.program];
-  if (last != kNone) {
-    Extent& before = RunOf(last)->extent;
-    before.cut_ps = start_ps;
-    before.at_cut = times_;
-  }
-  last = piece.run;
 }
 
 void PartitionSweep::BeginStep(uint32_t step, int64_t time_ps) {
@@ -342,11 +364,6 @@ void PartitionSweep::BeginStep(uint32_t step, int64_t time_ps) {
   }
   extent.start_ps = extent.last_end_ps = time_ps;
   extent.at_start = extent.at_last_end = times_;
-  if (!step_order_.empty()) {
-    Extent& before = steps[step_order_.back()];
-    before.cut_ps = time_ps;
-    before.at_cut = times_;
-  }
   step_order_.push_back(step);
 }
 

@@ -18,7 +18,8 @@
 // several of the highest class that run, the one that began, or went on, last; of a gap, the
 // longest of those that end it. So times of owners add up to those of the device.
 //
-// Memory: runs and steps (ScratchVector), kinds of transfers, owners, what runs at once.
+// Memory: runs, steps and recorded instants (ScratchVector), kinds of transfers, owners, what runs
+// at once.
 #pragma once
 
 #include <array>
@@ -90,17 +91,14 @@ struct Activity {
   void AdvanceTo(int64_t time_ps, PartTimes* times);
 };
 
-// Of a step or a run: from the first start to the last end of its members, cut where the next one
-// begins. Times are the device's, since its beginning.
+// The members of a step or a run: from the first start to the last end. Times are the device's,
+// since its beginning.
 struct Extent {
   static constexpr int64_t kNotYet = std::numeric_limits<int64_t>::max();
-  int64_t start_ps = kNotYet, last_end_ps = 0, cut_ps = kNotYet;
-  PartTimes at_start = {}, at_last_end = {}, at_cut = {};
+  int64_t start_ps = kNotYet, last_end_ps = 0;
+  PartTimes at_start = {}, at_last_end = {};
 
   bool begun() const { return start_ps != kNotYet; }
-  int64_t end_ps() const { return std::min(last_end_ps, cut_ps); }
-  int64_t span_ps() const { return end_ps() - start_ps; }
-  PartTimes Times() const { return (last_end_ps <= cut_ps ? at_last_end : at_cut) - at_start; }
 };
 
 struct RunState {
@@ -158,6 +156,10 @@ class PartitionSweep {
   PartitionSweep(std::shared_ptr<const ExecutionTables> tables, bool nests, size_t steps,
                  LaunchOf launch_of);
 
+  // Before the first execution: records the device's times at these instants, which are in order
+  // and on the device's clock.
+  void RecordAt(std::vector<int64_t> instants_ps) { instants_ps_ = std::move(instants_ps); }
+
   // Before the first execution. `host_busy`: when the host was known to be busy, on the profile
   // clock: disjoint, in order; outlives the sweep.
   void TellOwners(std::span<const Interval> host_busy) {
@@ -173,11 +175,14 @@ class PartitionSweep {
 
   // After Finish().
   bool any() const { return begun_; }
+  int64_t first_ps() const { return first_ps_; }
   int64_t span_ps() const { return last_ps_ - first_ps_; }
   const PartTimes& times() const { return times_; }
   std::span<const RunState> runs() const { return runs_.values(); }        // by id; some not begun
   std::span<const Extent> steps() const { return steps_.values(); }        // likewise
   const std::vector<uint32_t>& step_order() const { return step_order_; }  // as they began
+  // At each instant of RecordAt() up to the last execution's end.
+  std::span<const PartTimes> recorded() const { return recorded_.values(); }
   const std::vector<TransferState>& transfers() const { return transfers_; }
   const std::vector<OwnedTimes>& owners() const { return owners_; }
   const std::vector<Gap>& largest_gaps() const { return gaps_; }  // the largest first
@@ -208,6 +213,8 @@ class PartitionSweep {
   void EndOf(uint32_t slot, int64_t time_ps);
   void Leave(Open* open, uint32_t slot, int64_t time_ps);
   void SettleGap(std::span<const Piece> group);
+  void RecordBusy(int64_t until_ps);
+  void RecordIdle(const Gap& gap);
   void Start(const Piece& piece);
   void Count(const Piece& piece, TransferState* transfer) const;
   uint32_t Allocate(const Open& open);
@@ -248,9 +255,10 @@ class PartitionSweep {
   absl::flat_hash_map<uint32_t, std::vector<uint32_t>> stacks_;  // slots, by line
 
   ScratchVector<RunState> runs_;
-  std::vector<uint32_t> last_run_of_;  // by program
   ScratchVector<Extent> steps_;
   std::vector<uint32_t> step_order_;
+  std::vector<int64_t> instants_ps_;
+  ScratchVector<PartTimes> recorded_;
 
   std::vector<Rank> rank_of_op_;
   std::vector<uint32_t> kernel_of_op_;

@@ -11,6 +11,7 @@
 #include "insight/where_watch.h"
 #include "saturate.h"
 #include "status.h"
+#include "timing/step_summary.h"
 
 namespace xplane_time::insight {
 namespace {
@@ -18,6 +19,7 @@ namespace {
 absl::StatusOr<std::unique_ptr<ExecutionWatcher>> MakeWatch(const WatchContext& context) {
   ASSIGN_OR_RETURN(std::unique_ptr<ExecutionWatcher> watch, WhereWatch::Make(context));
   static_cast<WhereWatch&>(*watch).KeepLines();
+  static_cast<WhereWatch&>(*watch).KeepSummary(context);
   return watch;
 }
 
@@ -165,6 +167,7 @@ Timeline TimelineOf(const Trace& trace, const WhereReport& where, Analysis* anal
 WhereOptions WithoutHost(const ReportOptions& options) {
   WhereOptions where;
   where.threads = options.threads;
+  where.step = options.step;
   where.host_of_gaps = false;
   return where;
 }
@@ -199,12 +202,18 @@ absl::StatusOr<ReportAndTimeline> BuildReportAndTimeline(const Trace& trace,
   ASSIGN_OR_RETURN(Analysis analysis, AnalyzeAndWatch(trace, options, reading, MakeWatch));
   ASSIGN_OR_RETURN(const WhereReport where, WhereOf(trace, &analysis, WithoutHost(options), true));
   ReportAndTimeline both;
+  std::vector<std::optional<StepSummary>> steps;  // the timeline takes the watches
+  for (const DeviceAnalysis& device : analysis.devices) {
+    const auto* const watch = static_cast<const WhereWatch*>(device.watcher.get());
+    steps.push_back(watch == nullptr ? std::nullopt : SummarizeSteps(device, watch->summary()));
+  }
   both.timeline = TimelineOf(trace, where, &analysis);
   both.report = ReportOf(trace, options, &analysis);
   auto row = where.devices.begin();
   for (DeviceRow& device : both.report.devices) {
     if (device.executions > 0) device.parts = PartsOf((row++)->time);
   }
+  for (size_t i = 0; i < steps.size(); ++i) both.report.devices[i].steps = std::move(steps[i]);
   return both;
 }
 

@@ -9,6 +9,8 @@
 #include "insight/where_watch.h"
 #include "saturate.h"
 #include "status.h"
+#include "timing/step_summary.h"
+#include "timing/steps.h"
 
 namespace xplane_time {
 namespace insight {
@@ -37,18 +39,7 @@ TimeParts PartsOf(int64_t span_ps, const PartTimes& times, bool any_launch) {
           .copy_hidden_ps = times[kCopyHidden]};
 }
 
-// The runs of one program, in order of start.
 using Samples = std::span<const RunSample>;
-std::vector<Samples> ByProgram(const DeviceAnalysis& device) {
-  std::vector<Samples> programs;
-  for (Samples rest = device.samples; !rest.empty();) {
-    size_t count = 1;
-    while (count < rest.size() && rest[count].program == rest[0].program) ++count;
-    programs.push_back(rest.first(count));
-    rest = rest.subspan(count);
-  }
-  return programs;
-}
 
 // Null where the run has no executions.
 const RunState* RunOf(const DeviceAnalysis& device, const RunSample& sample) {
@@ -87,80 +78,104 @@ WhereFunction FunctionOf(const DeviceAnalysis& device, Samples samples) {
   return row;
 }
 
-// The program with the largest active time, where it has two runs or more; empty: none, or a tie.
-Samples LongestProgram(const DeviceAnalysis& device) {
-  Samples longest;
-  int64_t most_ps = 0;
-  bool tie = false;
-  for (const Samples samples : ByProgram(device)) {
-    int64_t active_ps = 0;
-    for (const RunSample& sample : samples) {
-      if (sample.has_active) active_ps = SaturatingAdd(active_ps, sample.active_ps);
-    }
-    tie = active_ps == most_ps || (tie && active_ps < most_ps);
-    if (active_ps > most_ps) longest = samples;
-    most_ps = std::max(most_ps, active_ps);
-  }
-  return tie || longest.size() < 2 ? Samples() : longest;
-}
-
-struct Step {
-  const Extent* extent;
-  std::string name;
+// The steps of a device in order.
+struct StepList {
+  std::vector<const Extent*> extents;
+  std::vector<uint32_t> marks;  // as many; empty: not marked
 };
 
-std::vector<Step> MarkedSteps(const WhereWatch& watch) {
-  std::vector<Step> steps;
+StepList MarkedSteps(const WhereWatch& watch) {
+  StepList steps;
   for (const uint32_t step : watch.sweep().step_order()) {
-    steps.push_back({&watch.sweep().steps()[step], watch.marks()[step].name});
+    steps.extents.push_back(&watch.sweep().steps()[step]);
+    steps.marks.push_back(step);
   }
   return steps;
 }
 
-std::vector<Step> FunctionSteps(const DeviceAnalysis& device, Samples samples) {
-  std::vector<Step> steps;
+StepList FunctionSteps(const DeviceAnalysis& device, Samples samples) {
+  StepList steps;
   for (const RunSample& sample : samples) {
     const RunState* const run = RunOf(device, sample);
-    if (run != nullptr) steps.push_back({&run->extent, ""});
+    if (run != nullptr) steps.extents.push_back(&run->extent);
   }
-  std::ranges::stable_sort(steps, {}, [](const Step& step) { return step.extent->start_ps; });
-  for (size_t i = 0; i < steps.size(); ++i) steps[i].name = std::to_string(i);
+  std::ranges::stable_sort(steps.extents, {},
+                           [](const Extent* extent) { return extent->start_ps; });
   return steps;
 }
 
-std::vector<Step> StepsOf(const DeviceAnalysis& device, WhereDevice* row) {
-  const WhereWatch& watch = WatchOf(device);
-  if (watch.marked_by().has_value()) {
-    std::vector<Step> steps = MarkedSteps(watch);
-    if (!steps.empty()) row->step_source = watch.marked_by();
+StepList FindSteps(const DeviceAnalysis& device, WhereDevice* row) {
+  const StepMarking& marking = WatchOf(device).marking();
+  if (marking.marked_by().has_value()) {
+    StepList steps = MarkedSteps(WatchOf(device));
+    row->step_source = marking.marked_by();
+    row->steps_empty = marking.marks().size() - steps.extents.size();
     return steps;
   }
-  const Samples samples = LongestProgram(device);
-  std::vector<Step> steps = FunctionSteps(device, samples);
-  if (steps.size() < 2) return {};
+  const Samples samples = LongestProgram(device.samples);
+  StepList steps = FunctionSteps(device, samples);
+  if (steps.extents.size() < 2) return {};
   const ProgramInfo& program = device.tables->programs[samples[0].program];
   row->step_source = StepSource::kFunction;
   row->step_function = program.function;
   row->step_program_id = program.program_id;
+  row->steps_empty = 0;
   return steps;
 }
 
+// The device's times at the beginning and the end of a step.
+PartTimes TimesOf(const StepList& steps, std::span<const PlacedStep> placed, size_t step,
+                  const PartitionSweep& sweep) {
+  const auto at_end = [&](size_t i) { return steps.extents[placed[i].ended_by]->at_last_end; };
+  PartTimes at_start = {};
+  switch (placed[step].begin) {
+    case PlacedStep::Begin::kPreviousEnd:
+      if (step > 0) at_start = at_end(step - 1);
+      break;
+    case PlacedStep::Begin::kMark:
+      at_start = sweep.recorded()[steps.marks[step]];
+      break;
+    case PlacedStep::Begin::kMember:
+      at_start = steps.extents[step]->at_start;
+      break;
+  }
+  return at_end(step) - at_start;
+}
+
 void AddSteps(const DeviceAnalysis& device, WhereDevice* row, std::vector<WhereStep>* rows) {
-  const std::vector<Step> steps = StepsOf(device, row);
-  row->steps = steps.size();
-  if (steps.empty()) return;
+  const WhereWatch& watch = WatchOf(device);
+  const StepList steps = FindSteps(device, row);
+  std::vector<StepMembers> members;
+  for (size_t i = 0; i < steps.extents.size(); ++i) {
+    members.push_back({steps.extents[i]->start_ps, steps.extents[i]->last_end_ps});
+    if (steps.marks.empty() || !watch.marking().on_clock()) continue;
+    members.back().mark_start_ps = watch.marking().marks()[steps.marks[i]].interval.start_ps;
+  }
+  row->steps = members.size();
+  if (members.empty()) return;
+  const std::vector<PlacedStep> placed = PlaceSteps(watch.sweep().first_ps(), members);
   int64_t span_ps = 0, idle_ps = 0;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    const Extent& extent = *steps[i].extent;
-    const PartTimes times = extent.Times();
-    rows->push_back({row->device, i, steps[i].name, extent.start_ps,
-                     PartsOf(extent.span_ps(), times, WatchOf(device).any_launch())});
-    span_ps += extent.span_ps();
+  for (size_t i = 0; i < placed.size(); ++i) {
+    const PartTimes times = TimesOf(steps, placed, i, watch.sweep());
+    const Interval& own = placed[i].interval;
+    WhereStep& step = rows->emplace_back();
+    step.device = row->device;
+    step.step = i;
+    step.name = std::to_string(i);
+    if (!steps.marks.empty()) {
+      const StepMark& mark = watch.marking().marks()[steps.marks[i]];
+      step.name = mark.name;
+      step.marked_ps = mark.interval.end_ps - mark.interval.start_ps;
+    }
+    step.start_ps = own.start_ps;
+    step.time = PartsOf(own.end_ps - own.start_ps, times, watch.any_launch());
+    span_ps += own.end_ps - own.start_ps;
     idle_ps += IdlePs(times);
   }
   row->steps_span_ps = span_ps;
   row->idle_in_steps_ps = idle_ps;
   row->idle_between_steps_ps = *row->time.idle_ps - idle_ps;
+  row->step_median_ps = MedianSpan(members, placed);
 }
 
 WhereTransfer TransferRow(const DeviceAnalysis& device, const TransferState& state) {
@@ -194,7 +209,8 @@ void AddTransfers(const DeviceAnalysis& device, std::vector<WhereTransfer>* rows
 
 void AddFunctions(const DeviceAnalysis& device, std::vector<WhereFunction>* rows) {
   const auto first = static_cast<ptrdiff_t>(rows->size());
-  for (const Samples samples : ByProgram(device)) rows->push_back(FunctionOf(device, samples));
+  for (const Samples samples : SamplesByProgram(device.samples))
+    rows->push_back(FunctionOf(device, samples));
   std::stable_sort(rows->begin() + first, rows->end(),
                    [](const WhereFunction& a, const WhereFunction& b) {
                      return a.time.span_ps > b.time.span_ps;
@@ -254,6 +270,7 @@ absl::StatusOr<Analysis> AnalyzeForWhere(const Trace& trace, const WhereOptions&
   ReportOptions how;
   how.device = options.device;
   how.categories = options.categories;
+  how.step = options.step;
   how.threads = options.threads;
   how.events_done = options.events_done;
   return AnalyzeAndWatch(trace, how, reading, make_watcher);
@@ -281,12 +298,6 @@ absl::StatusOr<WhereReport> WhereOf(const Trace& trace, Analysis* analysis,
 }
 
 }  // namespace insight
-
-std::string_view StepSourceName(StepSource source) {
-  constexpr std::array<std::string_view, 4> kNames = {"step_line", "host_launch", "host_time",
-                                                      "function"};
-  return kNames[static_cast<size_t>(source)];
-}
 
 absl::StatusOr<WhereReport> FindWhere(const Trace& trace, const WhereOptions& options,
                                       const Diagnostics& reading) {

@@ -22,6 +22,7 @@ void VisitRow(const BriefDevice& row, FieldSink* sink) {
   result::VisitDevice(&row.device, sink);
   sink->Field("kind", DeviceKindName(row.kind));
   XPLANE_TIME_FIELDS(sink, row.span_ps, row.recoverable_ps);
+  result::VisitSteps(row.steps, sink);
 }
 
 void VisitPart(const BriefPart& row, FieldSink* sink) {
@@ -104,7 +105,12 @@ std::string FindingText(const BriefReport& report, const BriefFinding& finding, 
 // `by_bytes`: no more of them fit.
 std::string PeopleText(const BriefReport& report, size_t shown, bool by_bytes,
                        const OutputOptions& options) {
-  std::string text = Paragraph(HeadText(report), 0, options);
+  std::string text;
+  for (const std::string& line : StepLines(report.devices)) {
+    absl::StrAppend(&text, Paragraph(line, 0, options),
+                    options.format == Format::kMarkdown ? "\n" : "");
+  }
+  absl::StrAppend(&text, Paragraph(HeadText(report), 0, options));
   for (size_t i = 0; i < shown; ++i) {
     absl::StrAppend(&text, "\n", FindingText(report, report.findings[i], i + 1, options));
   }

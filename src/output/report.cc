@@ -218,6 +218,18 @@ std::vector<DiagnosticRow> OtherDiagnostics(const std::vector<DiagnosticRow>& ro
   return others;
 }
 
+// What was captured, whether that is complete, and the step time; before any other number.
+std::vector<ViewLine> HeadLines(const Report& report, const OutputOptions& options) {
+  std::vector<ViewLine> lines = CaptureLines(report.inputs, report.capture, options);
+  std::ranges::move(CompletenessLines(report, options), std::back_inserter(lines));
+  bool is_first = true;
+  for (std::string& text : StepLines(report.devices)) {
+    const Tone tone = std::exchange(is_first, false) ? Tone::kBold : Tone::kPlain;
+    lines.push_back({std::move(text), tone, ViewLine::kItem});
+  }
+  return lines;
+}
+
 View ReportView(const Report& report, const OutputOptions& options) {
   std::vector<KernelRow> kernels = MergeKernels(report.kernels);
   SortKernels(options.sort, &kernels);
@@ -225,8 +237,7 @@ View ReportView(const Report& report, const OutputOptions& options) {
   Budget budget;
   if (!table) budget.devices = ~size_t{0};
   if (options.top) budget.functions = budget.kernels = *options.top;
-  std::vector<ViewLine> head = CaptureLines(report.inputs, report.capture, options);
-  for (ViewLine& line : CompletenessLines(report, options)) head.push_back(std::move(line));
+  const std::vector<ViewLine> head = HeadLines(report, options);
   const std::vector<DiagnosticRow> others = OtherDiagnostics(report.diagnostics);
   while (true) {
     View view = {.lines = head,

@@ -14,6 +14,7 @@
 
 #include "output/view.h"
 #include "result/rows.h"
+#include "xplane_time/brief.h"
 
 namespace xplane_time::output {
 
@@ -29,6 +30,11 @@ void AddOptions(const std::vector<GivenOption>& given, result::Result* result);
 // report.cc: the members `inputs`, `capture` (where it is given) and `options`.
 void AddHead(const std::vector<InputRow>& inputs, const CaptureInfo* capture,
              const std::vector<GivenOption>& given, result::Result* result);
+
+// steps.cc: the step time, and below it what limits it: of the device whose steps take longest.
+// Empty: no device has steps.
+std::vector<std::string> StepLines(std::span<const DeviceRow> devices);
+std::vector<std::string> StepLines(std::span<const BriefDevice> devices);
 
 // functions.cc: the members `functions`, `combined` and, where asked for, `variants`.
 void AddFunctions(const Report& report, bool with_variants, const OutputOptions& options,

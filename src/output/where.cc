@@ -111,9 +111,9 @@ std::string StepsAre(const WhereDevice& row) {
     case StepSource::kStepLine:
       return "marked by the line Steps";
     case StepSource::kHostLaunch:
-      return "launched within host events with a step_num";
+      return "launched within host events that mark them";
     case StepSource::kHostTime:
-      return "begun within host events with a step_num";
+      return "begun within host events that mark them";
     case StepSource::kFunction:
       return "runs of " + Printable(row.step_function.value_or("")) +
              ", for nothing marks steps in this trace";
@@ -121,7 +121,8 @@ std::string StepsAre(const WhereDevice& row) {
   return "";
 }
 
-// "GPU:4: 3 steps, marked by the line Steps; idle 4.99 ms in steps, 99.3 ms between them".
+// "GPU:4: 3 steps, marked by the line Steps; median 19.9 ms; idle 4.99 ms in steps, 99.3 ms between
+// them".
 // Steps that are runs of a function are told of where they are shown.
 void NoteSteps(std::span<const WhereDevice> rows, const DeviceNames& names, Unit unit, bool shown,
                std::vector<std::string>* notes) {
@@ -134,10 +135,21 @@ void NoteSteps(std::span<const WhereDevice> rows, const DeviceNames& names, Unit
       return ps ? FormatTime(static_cast<double>(*ps), unit) : std::string("-");
     };
     const bool one = row.steps == 1;
-    notes->push_back(absl::StrCat(names.Name(row.device), ": ", Counted(row.steps, "step"), ", ",
-                                  StepsAre(row), "; idle ", time(row.idle_in_steps_ps),
-                                  one ? " in it, " : " in steps, ", time(row.idle_between_steps_ps),
-                                  one ? " outside" : " between them"));
+    std::string note =
+        absl::StrCat(names.Name(row.device), ": ", Counted(row.steps, "step"), ", ", StepsAre(row));
+    if (row.step_median_ps.has_value()) {
+      absl::StrAppend(&note, "; median ", FormatTime(*row.step_median_ps, unit));
+    }
+    if (const uint64_t empty = row.steps_empty.value_or(0); empty > 0) {
+      absl::StrAppend(&note, "; ", empty, " of ", Counted(row.steps + empty, "mark"),
+                      empty == 1 ? " has" : " have", " no execution");
+    }
+    if (row.steps > 0) {
+      absl::StrAppend(&note, "; idle ", time(row.idle_in_steps_ps),
+                      one ? " in it, " : " in steps, ", time(row.idle_between_steps_ps),
+                      one ? " outside" : " between them");
+    }
+    notes->push_back(std::move(note));
   }
 }
 
@@ -195,11 +207,15 @@ Section StepSection(const WhereReport& report, const OutputOptions& options) {
       .HideIf(names.count() < 2);
   AddParts(rows, options, &grid);
   AddBar(options, &grid);
+  grid.Times("marked", options.unit, &WhereStep::marked_ps).HideIfUnknown().Drop(5);
   section.grid = std::move(grid).Take();
   if (report.steps.empty()) {
+    const bool marked = std::ranges::any_of(
+        report.devices, [](const WhereDevice& row) { return row.steps_empty.value_or(0) > 0; });
     section.notes.emplace_back(
-        "none: no line Steps, no host event with a step_num, and no function with the largest "
-        "time that ran twice");
+        marked ? "none: no execution is in any of the marked steps"
+               : "none: no line Steps, no host event that marks a step (--step-re chooses), and no "
+                 "function with the largest time that ran twice");
   }
   return section;
 }

@@ -118,6 +118,37 @@ void VisitRow(const DeviceRow& row, FieldSink* sink) {
   VisitDevice(&row.device, sink);
   XPLANE_TIME_FIELDS(sink, DeviceKindName(row.kind), row.executions, row.busy_ps, row.sum_ps,
                      row.first_ps, row.last_ps);
+  VisitSteps(row.steps, sink);
+}
+
+void VisitSteps(const std::optional<StepSummary>& steps, FieldSink* sink) {
+  const StepSummary of = steps.value_or(StepSummary());
+  sink->BeginGroup("steps", steps.has_value());
+  XPLANE_TIME_FIELDS(sink, of.steps, of.steps_empty);
+  sink->Field("step_source", StepSourceName(of.source));
+  sink->Field("step_function", of.function);
+  sink->Field("step_program_id", of.program_id);
+  XPLANE_TIME_FIELDS(sink, of.steps_timed, of.step_median_ps);
+  sink->Field("verdict", StepVerdictName(of.verdict));
+  sink->Field("reason", KnownText(of.reason));
+  const auto share = [&](std::string_view name, auto part) {
+    const auto value = [&]() -> std::optional<double> {
+      if (!of.shares.has_value()) return std::nullopt;
+      return (*of.shares).*part;
+    };
+    sink->Field(name, value());
+  };
+  share("compute_share", &StepShares::compute);
+  share("collective_exposed_share", &StepShares::collective_exposed);
+  share("copy_exposed_share", &StepShares::copy_exposed);
+  share("other_share", &StepShares::other);
+  share("idle_host_share", &StepShares::idle_host);
+  share("idle_launch_share", &StepShares::idle_launch);
+  share("idle_unknown_share", &StepShares::idle_unknown);
+  share("waits_for_host_share", &StepShares::waits_for_host);
+  share("waits_for_input_share", &StepShares::waits_for_input);
+  XPLANE_TIME_FIELDS(sink, of.waits_for_input_ps);
+  sink->EndGroup();
 }
 
 void VisitRow(const FunctionRow& row, bool with_device, FieldSink* sink) {

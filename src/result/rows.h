@@ -13,6 +13,8 @@ namespace xplane_time::result {
 void VisitDevice(const DeviceRef* device, FieldSink* sink);
 void VisitRow(const InputRow& row, FieldSink* sink);
 void VisitRow(const DeviceRow& row, FieldSink* sink);
+// The group `steps`; null: unknown.
+void VisitSteps(const std::optional<StepSummary>& steps, FieldSink* sink);
 // `with_device`: the fields of DEVICE and the program id, unknown where the row has none.
 void VisitRow(const FunctionRow& row, bool with_device, FieldSink* sink);
 // `rows`, of functions or of pointers to them: all with the fields of DEVICE, or all without.

@@ -22,8 +22,9 @@ void VisitRow(const WhereDevice& row, FieldSink* sink) {
   VisitParts(row.time, sink);
   XPLANE_TIME_FIELDS(sink, row.steps);
   sink->Field("step_source", KnownText(row.step_source ? StepSourceName(*row.step_source) : ""));
-  XPLANE_TIME_FIELDS(sink, row.step_function, row.step_program_id, row.steps_span_ps,
-                     row.idle_in_steps_ps, row.idle_between_steps_ps);
+  XPLANE_TIME_FIELDS(sink, row.step_function, row.step_program_id, row.steps_empty,
+                     row.step_median_ps, row.steps_span_ps, row.idle_in_steps_ps,
+                     row.idle_between_steps_ps);
 }
 
 void VisitRow(const WhereFunction& row, FieldSink* sink) {
@@ -36,7 +37,7 @@ void VisitRow(const WhereFunction& row, FieldSink* sink) {
 
 void VisitRow(const WhereStep& row, FieldSink* sink) {
   VisitDevice(&row.device, sink);
-  XPLANE_TIME_FIELDS(sink, row.step, row.name, row.start_ps);
+  XPLANE_TIME_FIELDS(sink, row.step, row.name, row.start_ps, row.marked_ps);
   VisitParts(row.time, sink);
 }
 

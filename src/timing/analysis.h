@@ -79,6 +79,8 @@ struct WatchContext {
   std::span<const ModuleEvent> modules;           // of run lines: runs are their indices
   Clock clock;                                    // the one that all executions may have
   const EvidenceSource& evidence;
+  bool evidence_is_read;  // in any case, so that it costs nothing
+  bool steps_by_name;     // ReportOptions::step
 };
 using MakeWatcher =
     absl::FunctionRef<absl::StatusOr<std::unique_ptr<ExecutionWatcher>>(const WatchContext&)>;

@@ -9,6 +9,7 @@
 //             line is not sorted, or that a program lacks the clock it was to be
 //             measured by
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <map>
 #include <memory>
@@ -163,12 +164,16 @@ class PlaneAnalyzer {
                                                    request_.filters);
     }
     if (request_.make_watcher == nullptr) return absl::OkStatus();
-    ASSIGN_OR_RETURN(device->watcher, (*request_.make_watcher)({.trace = request_.trace,
-                                                                .plane = plane_,
-                                                                .tables = tables_,
-                                                                .modules = stream_.modules(),
-                                                                .clock = watch_clock_,
-                                                                .evidence = evidence_}));
+    ASSIGN_OR_RETURN(
+        device->watcher,
+        (*request_.make_watcher)({.trace = request_.trace,
+                                  .plane = plane_,
+                                  .tables = tables_,
+                                  .modules = stream_.modules(),
+                                  .clock = watch_clock_,
+                                  .evidence = evidence_,
+                                  .evidence_is_read = request_.evidence->IsAskedFor(plane_),
+                                  .steps_by_name = request_.filters.step.any()}));
     return absl::OkStatus();
   }
 
@@ -676,7 +681,16 @@ absl::StatusOr<Analysis> AnalyzeWith(const Trace& trace, const ReportOptions& op
     Diagnostics diagnostics;
   };
   std::vector<Result> results(selection.planes.size());
-  gpu_runs::EvidenceStore evidence(trace, selection.planes, options.threads);
+  gpu_runs::EvidenceStore::IsStep is_step;
+  std::atomic<bool> any_step_name = false;
+  if (analysis.filters.step.any()) {
+    is_step = [&](std::string_view name) {
+      const bool matches = analysis.filters.step.Matches(name);
+      if (matches) any_step_name = true;
+      return matches;
+    };
+  }
+  gpu_runs::EvidenceStore evidence(trace, selection.planes, options.threads, is_step);
   const PlaneRequest request = {trace, selection,    options,  analysis.filters,
                                 keep,  make_watcher, &evidence};
   // At once where it is asked for anyway: else threads would begin while others wait for them.
@@ -693,6 +707,12 @@ absl::StatusOr<Analysis> AnalyzeWith(const Trace& trace, const ReportOptions& op
     results[i].devices = analyzer.Analyze();
     results[i].ordinals = analyzer.tables().ordinals;
   });
+  if (is_step && make_watcher != nullptr && !any_step_name) {
+    const std::string& path = trace.files[0].path;
+    return FailedPrecondition(
+        path, ": no host event (of PyTorch: no annotation) matches --step-re ", options.step,
+        "; xplane-time events ", path, " --device all --format csv lists the names that are there");
+  }
   analysis.host_extents = evidence.TakeExtents();
   const auto file_of = [&](size_t i) { return trace.planes[selection.planes[i].plane].file; };
   DamagedHosts damaged(trace);

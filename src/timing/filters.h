@@ -46,7 +46,7 @@ absl::StatusOr<std::vector<uint32_t>> SelectLines(const Trace& trace, std::strin
                                                   const NameFilter& name);
 
 struct Filters {
-  NameFilter function, exclude, kernel, exclude_kernel, scope, id, collective, copy;
+  NameFilter function, exclude, kernel, exclude_kernel, scope, id, step, collective, copy;
   std::string prefix;
 
   // Errors: InvalidArgument; also of options that would leave nothing.

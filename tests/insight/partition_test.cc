@@ -37,12 +37,13 @@ struct Found {
   friend bool operator==(const Found&, const Found&) = default;
 };
 
-// Of executions in order; `launch_id`: the launch, plus one.
-Found Slow(const std::vector<Piece>& pieces) {
+// Of executions in order, up to an instant; `launch_id`: the launch, plus one.
+Found Slow(const std::vector<Piece>& pieces,
+           int64_t until_ps = std::numeric_limits<int64_t>::max()) {
   int64_t last_ps = pieces[0].interval.start_ps;
   for (const Piece& piece : pieces) last_ps = std::max(last_ps, piece.interval.end_ps);
   Found found = {last_ps - pieces[0].interval.start_ps, {}};
-  for (int64_t t = pieces[0].interval.start_ps; t < last_ps; ++t) {
+  for (int64_t t = pieces[0].interval.start_ps; t < std::min(last_ps, until_ps); ++t) {
     bool runs[kRankCount] = {};
     int64_t next_ps = last_ps;  // the end of the gap, if this is one
     for (const Piece& piece : pieces) {
@@ -132,13 +133,11 @@ TEST(PartitionTest, RandomExecutionsAndWhatMustHold) {
     const PartitionSweep sweep = Sweep(pieces, /*steps=*/3);
     ASSERT_EQ((Found{sweep.span_ps(), sweep.times()}), Slow(pieces)) << seed;
     ASSERT_EQ(Sum(sweep.times()), sweep.span_ps()) << seed;
-    int64_t idle_in_steps_ps = 0;
     for (const Extent& step : sweep.steps()) {
       if (!step.begun()) continue;
-      ASSERT_EQ(Sum(step.Times()), step.span_ps()) << seed;
-      idle_in_steps_ps += IdlePs(step.Times());
+      ASSERT_EQ(step.at_start, Slow(pieces, step.start_ps).times) << seed;
+      ASSERT_EQ(step.at_last_end, Slow(pieces, step.last_end_ps).times) << seed;
     }
-    ASSERT_LE(idle_in_steps_ps, IdlePs(sweep.times())) << seed;
     for (const RunState& run : sweep.runs()) {
       if (!run.extent.begun()) continue;
       ASSERT_EQ(Sum(run.times) + run.foreign_ps, run.extent.last_end_ps - run.extent.start_ps)
@@ -146,6 +145,30 @@ TEST(PartitionTest, RandomExecutionsAndWhatMustHold) {
     }
     for (const TransferState& transfer : sweep.transfers()) {
       ASSERT_EQ(transfer.exposed_ps + transfer.hidden_ps, transfer.in_flight_ps) << seed;
+    }
+  }
+}
+
+TEST(PartitionTest, RecordsTheTimesAtGivenInstants) {
+  for (uint32_t seed = 0; seed < 2000; ++seed) {
+    Random random(seed);
+    std::vector<Piece> pieces(static_cast<size_t>(1 + random.Below(12)));
+    for (Piece& piece : pieces) piece = RandomPiece(&random);
+    Sort(&pieces);
+    std::vector<int64_t> instants_ps(static_cast<size_t>(random.Below(8)));
+    for (int64_t& instant_ps : instants_ps) instant_ps = random.Below(kEndPs + 10);
+    std::ranges::sort(instants_ps);
+    PartitionSweep sweep(Tables(), /*nests=*/false, 3, [](const Piece& piece) {
+      return piece.launch_id == 0 ? kNoTimePs : piece.launch_id - 1;
+    });
+    sweep.RecordAt(instants_ps);
+    sweep.Add(pieces);
+    sweep.Finish();
+    ASSERT_EQ((Found{sweep.span_ps(), sweep.times()}), Slow(pieces)) << seed;
+    for (size_t i = 0; i < instants_ps.size(); ++i) {
+      if (instants_ps[i] > sweep.first_ps() + sweep.span_ps()) break;
+      ASSERT_LT(i, sweep.recorded().size()) << seed;
+      ASSERT_EQ(sweep.recorded()[i], Slow(pieces, instants_ps[i]).times) << seed << ", " << i;
     }
   }
 }

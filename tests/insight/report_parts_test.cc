@@ -1,6 +1,9 @@
 // What a report says that a device did, and what `where` says: the same, of any trace.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <optional>
+#include <span>
 #include <string>
 
 #include "tests/support/random.h"
@@ -71,6 +74,51 @@ void AddCpu(Random* random, int64_t many, TraceBuilder* t) {
   }
 }
 
+// Steps on the host, some of which overlap or are empty.
+void AddMarks(Random* random, int64_t end_ps, TraceBuilder* t) {
+  LineBuilder line = t->Host().Thread("loop");
+  int64_t number = 0;
+  for (int64_t start_ps = random->Below(20); start_ps < end_ps; start_ps += 1 + random->Below(40)) {
+    line.Event({.name = "train",
+                .start_ps = start_ps,
+                .duration_ps = 1 + random->Below(50),
+                .stats = {{"step_num", number++}}});
+  }
+}
+
+// `steps`: of this device and those behind it.
+void ExpectSameSteps(const DeviceRow& row, const WhereDevice& device,
+                     std::span<const WhereStep> steps) {
+  if (!device.step_source.has_value()) {
+    EXPECT_FALSE(row.steps.has_value());
+    return;
+  }
+  ASSERT_TRUE(row.steps.has_value());
+  EXPECT_EQ(row.steps->source, *device.step_source);
+  EXPECT_EQ(row.steps->function, device.step_function);
+  EXPECT_EQ(row.steps->steps, device.steps);
+  EXPECT_EQ(row.steps->steps_empty, device.steps_empty);
+  EXPECT_EQ(row.steps->step_median_ps, device.step_median_ps);
+  double span_ps = 0;
+  std::array<double, 5> parts_ps = {};
+  for (size_t i = device.steps - row.steps->steps_timed; i < device.steps; ++i) {
+    const TimeParts& time = steps[i].time;
+    span_ps += static_cast<double>(*time.span_ps);
+    const std::optional<int64_t> all[] = {time.compute_ps, time.collective_exposed_ps,
+                                          time.copy_exposed_ps, time.other_ps, time.idle_ps};
+    for (size_t k = 0; k < parts_ps.size(); ++k) parts_ps[k] += static_cast<double>(*all[k]);
+  }
+  ASSERT_EQ(row.steps->shares.has_value(), span_ps > 0) << row.steps->reason;
+  if (span_ps == 0) return;
+  const StepShares& shares = *row.steps->shares;
+  const double found[] = {
+      shares.compute, shares.collective_exposed, shares.copy_exposed, shares.other,
+      shares.idle_host.value_or(0) + shares.idle_launch.value_or(0) + shares.idle_unknown};
+  for (size_t k = 0; k < parts_ps.size(); ++k) {
+    EXPECT_NEAR(found[k] * span_ps, parts_ps[k], 1e-6 * span_ps) << k;
+  }
+}
+
 // Rows of both are in the same order; where has none of a device that executed nothing.
 void ExpectSame(const TraceBuilder& t) {
   const std::string bytes = t.Bytes();
@@ -91,12 +139,15 @@ void ExpectSame(const TraceBuilder& t) {
   const auto where = FindWhere(*trace, {.device = "all"}, diagnostics);
   ASSERT_TRUE(where.ok()) << where.status();
   size_t at = 0;
+  std::span<const WhereStep> steps = where->steps;
   for (const DeviceRow& row : report->devices) {
     if (row.executions == 0) {
       EXPECT_FALSE(row.parts.has_value());
       continue;
     }
     ASSERT_LT(at, where->devices.size());
+    ExpectSameSteps(row, where->devices[at], steps);
+    steps = steps.subspan(where->devices[at].steps);
     const TimeParts& time = where->devices[at++].time;
     ASSERT_TRUE(row.parts.has_value());
     EXPECT_EQ(row.parts->span_ps, time.span_ps);
@@ -118,13 +169,14 @@ TEST(ReportParts, ShortTraces) {
     if (seed % 3 == 0) AddGpu(&random, many, &t);
     if (seed % 3 == 1) AddTpu(&random, many, random.OneIn(3), &t);
     if (seed % 3 == 2) AddCpu(&random, many, &t);
+    if (random.OneIn(2)) AddMarks(&random, many * 3, &t);
     ExpectSame(t);
-    if (HasFatalFailure()) return;
+    if (HasFailure()) return;
   }
 }
 
 TEST(ReportParts, MoreThanOneChunk) {
-  for (uint32_t seed = 0; seed < 9; ++seed) {
+  for (uint32_t seed = 0; seed < 12; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);
     TraceBuilder t;
@@ -132,6 +184,7 @@ TEST(ReportParts, MoreThanOneChunk) {
     if (seed % 3 == 0) AddGpu(&random, kMany, &t);
     if (seed % 3 == 1) AddTpu(&random, kMany, /*goes_back=*/false, &t);
     if (seed % 3 == 2) AddCpu(&random, kMany, &t);
+    if (random.OneIn(2)) AddMarks(&random, kMany * 3, &t);
     ExpectSame(t);
     if (HasFatalFailure()) return;
   }

@@ -101,7 +101,7 @@ TEST(Timeline, HasStepsRunsAndLinesInThisOrder) {
               ElementsAre(Of::kSteps, Of::kRuns, Of::kExecutions));
   EXPECT_EQ(timeline.lanes[2].line, "XLA Ops");
   EXPECT_THAT(EventsOf(timeline, timeline.lanes[0]),
-              ElementsAre(Event(5, 35, "0"), Event(105, 35, "1")));
+              ElementsAre(Event(5, 35, "0"), Event(40, 100, "1")));
   EXPECT_THAT(EventsOf(timeline, timeline.lanes[2]),
               ElementsAre(Event(5, 30, "long"), Event(36, 4, "short"), Event(105, 30, "long"),
                           Event(136, 4, "short")));

@@ -107,7 +107,9 @@ TEST(WhereSteps, OfTheHostAreThoseThatWereLaunchedInside) {
   const WhereReport report = Where(t);
   EXPECT_EQ(report.devices.at(0).step_source, StepSource::kHostLaunch);
   EXPECT_THAT(StepNames(report), ElementsAre("7", "8"));
-  EXPECT_THAT(StepSpans(report), ElementsAre(std::pair(100, 120), std::pair(320, 10)));
+  EXPECT_THAT(StepSpans(report), ElementsAre(std::pair(100, 120), std::pair(220, 110)));
+  EXPECT_EQ(report.steps[1].marked_ps, 250);
+  EXPECT_EQ(report.devices.at(0).step_median_ps, 115);
 }
 
 TEST(WhereSteps, WithoutLaunchesAreThoseThatStartInside) {
@@ -116,7 +118,7 @@ TEST(WhereSteps, WithoutLaunchesAreThoseThatStartInside) {
   MarkSteps({{90, 150}, {200, 400}}, &t);
   const WhereReport report = Where(t);
   EXPECT_EQ(report.devices.at(0).step_source, StepSource::kHostTime);
-  EXPECT_THAT(StepSpans(report), ElementsAre(std::pair(100, 10), std::pair(210, 120)));
+  EXPECT_THAT(StepSpans(report), ElementsAre(std::pair(100, 10), std::pair(200, 130)));
 }
 
 TEST(WhereSteps, WithoutMarksAreRunsOfTheFunctionThatTookLongest) {
@@ -132,7 +134,11 @@ TEST(WhereSteps, WithoutMarksAreRunsOfTheFunctionThatTookLongest) {
   EXPECT_EQ(report.devices.at(0).step_source, StepSource::kFunction);
   EXPECT_EQ(report.devices.at(0).step_function, "jit_step");
   EXPECT_THAT(StepSpans(report),
-              ElementsAre(std::pair(5, 40), std::pair(105, 40), std::pair(205, 40)));
+              ElementsAre(std::pair(5, 40), std::pair(45, 100), std::pair(145, 100)));
+  EXPECT_EQ(report.devices.at(0).step_median_ps, 100);  // nobody knows when the first one began
+  EXPECT_EQ(report.devices.at(0).steps_empty, 0u);
+  EXPECT_EQ(report.steps[0].marked_ps, std::nullopt);
+  EXPECT_EQ(report.devices.at(0).idle_between_steps_ps, 0);
 }
 
 TEST(WhereSteps, OfATieOrASingleRunAreNone) {
@@ -151,13 +157,60 @@ TEST(WhereSteps, OfATieOrASingleRunAreNone) {
   EXPECT_TRUE(report.steps.empty());
 }
 
-TEST(WhereSteps, ThatOverlapAreCutWhereTheNextBegins) {
+TEST(WhereSteps, BeginWhereThePreviousOneEnds) {
   TraceBuilder t;
   Kernels({100, 120, 110}, "jit_f", &t);
   Launches({50, 60, 170}, &t);
   MarkSteps({{40, 70}, {160, 400}}, &t);  // what the second launched runs among the first's
   const WhereReport report = Where(t);
-  EXPECT_THAT(StepSpans(report), ElementsAre(std::pair(100, 10), std::pair(110, 10)));
+  EXPECT_THAT(StepSpans(report), ElementsAre(std::pair(100, 30), std::pair(130, 0)));
+}
+
+TEST(WhereSteps, WithoutExecutionsAreCounted) {
+  TraceBuilder t;
+  Kernels({100, 210}, "jit_f", &t);
+  MarkSteps({{90, 150}, {160, 170}, {200, 400}, {500, 600}}, &t);
+  const WhereReport report = Where(t);
+  EXPECT_EQ(report.devices.at(0).steps, 2u);
+  EXPECT_EQ(report.devices.at(0).steps_empty, 2u);
+  TraceBuilder none;
+  Kernels({100, 210}, "jit_f", &none);
+  MarkSteps({{500, 600}}, &none);
+  const WhereDevice device = Where(none).devices.at(0);
+  EXPECT_EQ(device.step_source, StepSource::kHostTime);
+  EXPECT_EQ(device.steps, 0u);
+  EXPECT_EQ(device.steps_empty, 1u);
+  EXPECT_EQ(device.step_median_ps, std::nullopt);
+  EXPECT_EQ(device.idle_in_steps_ps, std::nullopt);
+}
+
+TEST(WhereSteps, OfAChosenNameReplaceOthers) {
+  TraceBuilder t;
+  Kernels({100, 210, 320}, "jit_f", &t);
+  auto line = t.Gpu(0).Line({.id = 9, .name = "Steps"});
+  line.Event({.name = "4", .start_ps = 95, .duration_ps = 1000});
+  MarkSteps({{0, 1000}}, &t);
+  auto thread = t.Host().Thread("serve");
+  thread.Event({.name = "execute_2(2)", .start_ps = 90, .duration_ps = 60});
+  thread.Event({.name = "prepare", .start_ps = 160, .duration_ps = 60});
+  thread.Event({.name = "execute_1(1)", .start_ps = 200, .duration_ps = 200});
+  const WhereReport report = Where(t, {.device = "", .step = "^execute_"});
+  EXPECT_EQ(report.devices.at(0).step_source, StepSource::kHostTime);
+  EXPECT_THAT(StepNames(report), ElementsAre("execute_2(2)", "execute_1(1)"));
+  EXPECT_THAT(StepSpans(report), ElementsAre(std::pair(100, 10), std::pair(200, 130)));
+}
+
+TEST(WhereSteps, OfANameThatNoEventHasAreAnError) {
+  TraceBuilder t;
+  Kernels({100, 210}, "jit_f", &t);
+  MarkSteps({{90, 150}}, &t);
+  const std::string bytes = t.Bytes();
+  Diagnostics reading;
+  const auto trace = OpenTraceFromMemory(bytes, "t", {}, &reading);
+  const auto report = FindWhere(*trace, {.device = "", .step = "execute"}, reading);
+  EXPECT_EQ(report.status().code(), absl::StatusCode::kFailedPrecondition);
+  const auto bad = FindWhere(*trace, {.device = "", .step = "("}, reading);
+  EXPECT_EQ(bad.status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 // ---- waiting -----------------------------------------------------------------------------------

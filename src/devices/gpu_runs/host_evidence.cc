@@ -1,6 +1,7 @@
 #include "devices/gpu_runs/host_evidence.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <span>
 
@@ -51,6 +52,9 @@ struct Wanted {
   std::vector<RangeEntry> ranges;  // empty: none is
   std::vector<HostCall> calls;     // by entry
   bool records_captures = false;
+  std::vector<uint8_t> waits_for_input, dispatches;
+  bool steps_by_name = false;
+  std::vector<uint8_t> marks_step;  // if steps are by name
 };
 
 // Parts of a host's line.
@@ -66,6 +70,7 @@ struct PartEvidence {
   Executions outer, inner;  // by the event's name; by its stat, where none is known by its name
   LaunchTable launches;
   std::vector<HostEvidence::Step> steps;
+  std::vector<Interval> input_waits, dispatches;
   struct Range {
     uint32_t entry;
     Interval interval;
@@ -100,8 +105,8 @@ void AddSteps(const EventBatch& batch, std::vector<HostEvidence::Step>* steps) {
     const StatValue number = batch.Stat(kStepNumber, row);
     const int64_t start_ps = batch.start_ps[row];
     if (start_ps == kNoTimePs || !IsInteger(number.type)) continue;
-    steps->push_back(
-        {{start_ps, start_ps + batch.duration_ps[row]}, static_cast<int64_t>(number.bits)});
+    steps->push_back({{start_ps, start_ps + batch.duration_ps[row]},
+                      std::to_string(static_cast<int64_t>(number.bits))});
   }
 }
 
@@ -114,13 +119,19 @@ void AddBatch(const Trace& trace, const HostParts& host, const EventBatch& batch
   };
   const bool any_id = any(kCorrelationId), any_module = any(kModuleName);
   const bool any_of_host = batch.stats.size() > kOfHost && any(kOfHost);
-  if (any(kStepNumber)) AddSteps(batch, &found->steps);
+  if (!wanted.steps_by_name && any(kStepNumber)) AddSteps(batch, &found->steps);
   for (size_t row = 0; row < batch.size(); ++row) {
     const uint32_t metadata = batch.metadata[row];
     const int64_t start_ps = batch.start_ps[row];
     if (start_ps == kNoTimePs || metadata == kNoMetadata) continue;
     const HostEvidence::Execution execution = {line.timeline,
                                                {start_ps, start_ps + batch.duration_ps[row]}};
+    if (wanted.steps_by_name && wanted.marks_step[metadata] != 0) {
+      const Plane& plane = trace.planes[line.plane];
+      found->steps.push_back({execution.interval, EventName(plane, metadata, 0)});
+    }
+    if (wanted.waits_for_input[metadata] != 0) found->input_waits.push_back(execution.interval);
+    if (wanted.dispatches[metadata] != 0) found->dispatches.push_back(execution.interval);
     if (!wanted.ranges.empty() && !wanted.ranges[metadata].function.empty()) {
       found->ranges.push_back({metadata, execution.interval});
     }
@@ -230,7 +241,25 @@ std::vector<HostCall> CallsOn(const Plane& plane, const DeviceNames& on_devices)
   return calls;
 }
 
-std::shared_ptr<const Wanted> WantedOn(const Plane& plane, const DeviceNames& on_devices) {
+// By its name: a call that returns the next batch, or moves it to the device.
+bool WaitsForInput(std::string_view name) {
+  std::string lower(name);
+  for (char& c : lower) c = 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  const auto has = [&](std::string_view part) { return lower.find(part) != std::string::npos; };
+  if (has("dataloader") || has("data_loader")) return has("next");
+  return has("getnext") || has("get_next") || has("next_batch") || has("next batch") ||
+         has("nextbatch") || has("load_batch") || has("loadbatch") || has("infeed");
+}
+
+// By its name: a call of a compiled function, until its programs are enqueued.
+bool Dispatches(std::string_view name) {
+  return name.starts_with("PjitFunction(") ||
+         name.find("LoadedExecutable::Execute") != std::string_view::npos ||
+         name.ends_with(kModuleSuffix);
+}
+
+std::shared_ptr<const Wanted> WantedOn(const Plane& plane, const DeviceNames& on_devices,
+                                       const EvidenceStore::IsStep& is_step) {
   std::optional<int64_t> ignored;
   const KindRules* kind = FindKindOfPlane(plane.name, &ignored);
   auto wanted = std::make_shared<Wanted>();
@@ -238,6 +267,7 @@ std::shared_ptr<const Wanted> WantedOn(const Plane& plane, const DeviceNames& on
   if (executes) wanted->stats.push_back(kind->needed_stat);
   wanted->entries = EntriesWith(plane, wanted->stats);
   wanted->ranges = RangeEntries(plane);
+  wanted->steps_by_name = static_cast<bool>(is_step);
   wanted->of_host.resize(wanted->entries.size());
   if (executes) wanted->of_host = EntriesWorthReading(plane, *kind);
   wanted->calls = CallsOn(plane, on_devices);
@@ -248,20 +278,31 @@ std::shared_ptr<const Wanted> WantedOn(const Plane& plane, const DeviceNames& on
     wanted->is_execution.push_back(is_execution ? 1 : 0);
     const bool is_range = !wanted->ranges.empty() && !wanted->ranges[i].function.empty();
     const bool is_call = wanted->calls[i] > HostCall::kLaunchGraph;
-    if (is_execution || is_range || is_call || wanted->of_host[i] != 0) wanted->entries[i] = 1;
+    const std::string_view name = plane.event_metadata.entries[i].shown_name();
+    // Of PyTorch only annotations mark steps.
+    const bool may_mark = wanted->ranges.empty() || (is_range && wanted->ranges[i].module.empty());
+    const bool marks_step = wanted->steps_by_name && may_mark && is_step(name);
+    wanted->marks_step.push_back(marks_step ? 1 : 0);
+    wanted->waits_for_input.push_back(WaitsForInput(name) ? 1 : 0);
+    wanted->dispatches.push_back(Dispatches(name) ? 1 : 0);
+    const bool is_work = wanted->waits_for_input[i] != 0 || wanted->dispatches[i] != 0;
+    if (is_execution || is_range || marks_step || is_work || is_call || wanted->of_host[i] != 0) {
+      wanted->entries[i] = 1;
+    }
   }
   return wanted;
 }
 
 // Parts that are read one after the other.
-std::vector<HostParts> PartsOfHost(const Trace& trace, const Plane& own) {
+std::vector<HostParts> PartsOfHost(const Trace& trace, const Plane& own,
+                                   const EvidenceStore::IsStep& is_step) {
   constexpr uint64_t kEnoughBytes = uint64_t{1} << 20;
   const DeviceNames on_devices = NamesOnDevices(trace, own);
   std::vector<HostParts> host_parts;
   const auto index = IndexPlanes(trace);
   for (const uint32_t plane_index : index->HostPlanes(own)) {
     const Plane& plane = trace.planes[plane_index];
-    const std::shared_ptr<const Wanted> wanted = WantedOn(plane, on_devices);
+    const std::shared_ptr<const Wanted> wanted = WantedOn(plane, on_devices, is_step);
     for (uint32_t i = plane.first_line; i < plane.first_line + plane.line_count; ++i) {
       const std::span<const LinePart> parts = trace.lines[i].parts;
       size_t first = 0;
@@ -331,8 +372,14 @@ void MoveInto(const Trace& trace, const HostParts& host, PartEvidence* part,
       std::max(evidence->last_synchronization_ps, part->last_synchronization_ps);
   evidence->last_end_ps = std::max(evidence->last_end_ps, part->last_end_ps);
   AddRanges(trace, host, std::exchange(part->ranges, {}), evidence);
-  evidence->marked_steps.insert(evidence->marked_steps.end(), part->steps.begin(),
-                                part->steps.end());
+  const auto append = [](auto* from, auto* to) {
+    to->insert(to->end(), std::make_move_iterator(from->begin()),
+               std::make_move_iterator(from->end()));
+    from->clear();
+  };
+  append(&part->steps, &evidence->marked_steps);
+  append(&part->input_waits, &evidence->input_waits);
+  append(&part->dispatches, &evidence->dispatches);
   if (part->any_of_host) evidence->with_host_executions.insert(host.line);
   for (size_t k = 0; k < part->extents.size(); ++k) {
     evidence->extents[&host.parts[k]] = part->extents[k];
@@ -366,8 +413,25 @@ std::vector<HostEvidence::Capture> CapturesIn(const Trace& trace, std::span<cons
   return captures;
 }
 
-absl::StatusOr<HostEvidence> Collect(const Trace& trace, const Plane& own, int threads) {
-  const std::vector<HostParts> parts = PartsOfHost(trace, own);
+// Both are merged.
+std::vector<Interval> Without(const std::vector<Interval>& all,
+                              const std::vector<Interval>& taken) {
+  std::vector<Interval> left;
+  auto next = taken.begin();
+  for (Interval each : all) {
+    while (next != taken.end() && next->end_ps <= each.start_ps) ++next;
+    for (auto at = next; at != taken.end() && at->start_ps < each.end_ps; ++at) {
+      if (at->start_ps > each.start_ps) left.push_back({each.start_ps, at->start_ps});
+      each.start_ps = std::min(at->end_ps, each.end_ps);
+    }
+    if (each.start_ps < each.end_ps) left.push_back(each);
+  }
+  return left;
+}
+
+absl::StatusOr<HostEvidence> Collect(const Trace& trace, const Plane& own, int threads,
+                                     const EvidenceStore::IsStep& is_step) {
+  const std::vector<HostParts> parts = PartsOfHost(trace, own, is_step);
   std::vector<PartEvidence> found(parts.size());
   std::vector<absl::Status> status(parts.size());
   HostEvidence evidence;
@@ -379,6 +443,9 @@ absl::StatusOr<HostEvidence> Collect(const Trace& trace, const Plane& own, int t
   for (const absl::Status& each : status) {
     RETURN_IF_ERROR(each);
   }
+  evidence.input_waits = MergeIntervals(std::move(evidence.input_waits));
+  evidence.dispatches =
+      Without(MergeIntervals(std::move(evidence.dispatches)), evidence.input_waits);
   evidence.executions = ExecutionsIn(found);
   evidence.captures = CapturesIn(trace, parts, found);
   evidence.launches.Finish();
@@ -544,7 +611,7 @@ void LaunchRanges::Find(int64_t correlation_id) {
 }
 
 absl::StatusOr<HostEvidence> ReadHost(const Trace& trace, uint32_t plane, int threads) {
-  return Collect(trace, trace.planes[plane], threads);
+  return Collect(trace, trace.planes[plane], threads, /*is_step=*/nullptr);
 }
 
 bool MayLaunch(const Plane& plane) {
@@ -555,8 +622,8 @@ bool MayLaunch(const Plane& plane) {
 }
 
 EvidenceStore::EvidenceStore(const Trace& trace, const std::vector<DevicePlane>& devices,
-                             int threads)
-    : trace_(trace), threads_(threads) {
+                             int threads, IsStep is_step)
+    : trace_(trace), threads_(threads), is_step_(std::move(is_step)) {
   for (const DevicePlane& device : devices) {
     const auto asks = RulesOf(device.kind).asks_host;
     const Plane& plane = trace.planes[device.plane];
@@ -569,7 +636,7 @@ absl::StatusOr<const HostEvidence*> EvidenceStore::Of(const DevicePlane& device)
   // Not std::call_once: what is thrown (out of memory) must get through it.
   const std::lock_guard<std::mutex> lock(host.mutex);
   if (!host.evidence.has_value()) {
-    host.evidence = Collect(trace_, trace_.planes[device.plane], threads_);
+    host.evidence = Collect(trace_, trace_.planes[device.plane], threads_, is_step_);
   }
   if (!host.evidence->ok()) return host.evidence->status();
   return &**host.evidence;

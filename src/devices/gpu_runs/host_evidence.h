@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -168,10 +169,11 @@ struct HostEvidence {
   };
   using Executions = absl::flat_hash_map<std::string, std::vector<Execution>>;
 
-  // A host event with a step_num: an iteration of the user's loop, as jax and TensorFlow mark it.
+  // A host event that marks an iteration of the user's loop: with a step_num, as jax and TensorFlow
+  // write it, or with a name that the user chose.
   struct Step {
     Interval interval;
-    int64_t number;
+    std::string name;
   };
 
   // While a stream is captured, what its process launches becomes part of a graph.
@@ -187,7 +189,10 @@ struct HostEvidence {
   int64_t last_end_ps = kNoTimePs;              // of the host events that were looked at
   Executions executions;                        // by module, by start
   std::vector<Step> marked_steps;               // by line
-  HostRanges ranges;                            // of threads by ThreadOf(line)
+  // When some thread waited for input, and when some thread called a compiled function and none
+  // waited for input. Both merged.
+  std::vector<Interval> input_waits, dispatches;
+  HostRanges ranges;  // of threads by ThreadOf(line)
   absl::flat_hash_map<uint32_t, uint32_t> threads;
   size_t device_count = 0;  // GPUs of that host that have events
   // Of the lines themselves, so that nobody reads them again for nothing.
@@ -284,8 +289,11 @@ bool MayLaunch(const Plane& plane);
 // The evidence of each host of some devices, read when it is first asked for. Thread-safe.
 class EvidenceStore {
  public:
-  // `trace` must outlive the store.
-  EvidenceStore(const Trace& trace, const std::vector<DevicePlane>& devices, int threads);
+  // Whether a host event with this name marks a step.
+  using IsStep = std::function<bool(std::string_view)>;
+  // `trace` must outlive the store. Without `is_step` events with a step_num mark steps.
+  EvidenceStore(const Trace& trace, const std::vector<DevicePlane>& devices, int threads,
+                IsStep is_step = {});
 
   // Of the host of one of the devices. Reads the host planes of that capture and host, lines
   // in parallel. What is wrong with host events is not told.
@@ -308,6 +316,7 @@ class EvidenceStore {
 
   const Trace& trace_;
   const int threads_;
+  const IsStep is_step_;
   std::map<Key, Host> hosts_;
 };
 

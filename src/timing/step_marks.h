@@ -1,0 +1,69 @@
+// What marks the steps of a device, and which step an execution is a member of.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "devices/gpu_runs/host_evidence.h"
+#include "timing/analysis.h"
+
+namespace xplane_time {
+
+// An event of the line `Steps`, or a host event with a step_num or a chosen name.
+struct StepMark {
+  Interval interval;  // profile clock
+  std::string name;
+};
+
+// Marks by start. Of those around an instant, the last to begin counts.
+class StepMarks {
+ public:
+  StepMarks() = default;
+  explicit StepMarks(std::vector<StepMark> marks);
+  size_t size() const { return marks_.size(); }
+  const StepMark& operator[](size_t at) const { return marks_[at]; }
+  std::vector<int64_t> starts_ps() const;
+  uint32_t Around(int64_t time_ps) const;  // kNone: none
+
+ private:
+  std::vector<StepMark> marks_;
+  std::vector<int64_t> furthest_end_ps_;  // of each and all before it
+};
+
+// The marks of a device, and the launches on its host.
+class StepMarking {
+ public:
+  // Reads the host if its marks are needed. `reads_launches`: reads it for the launches alone, too;
+  // else they are known if they are read in any case.
+  static absl::StatusOr<StepMarking> Find(const WatchContext& context, bool reads_launches);
+
+  const StepMarks& marks() const { return marks_; }
+  // Empty: nothing marks steps. Then functions may.
+  std::optional<StepSource> marked_by() const { return marked_by_; }
+  // Whether the marks are on the clock of the executions.
+  bool on_clock() const { return clock_ == Clock::kProfile; }
+  // What the host did. Null: nobody read it.
+  const gpu_runs::HostEvidence* host() const { return host_; }
+
+  // When an execution with this id was launched; kNoTimePs: unknown.
+  int64_t LaunchPs(int64_t launch_id);
+  bool has_launches() const { return has_launches_; }  // on the host
+  bool any_launch() const { return any_launch_; }      // of an execution that was asked for
+  uint32_t StepOf(const Execution& execution);         // kNone: none
+
+ private:
+  explicit StepMarking(const WatchContext& context);
+
+  const KindRules* rules_;
+  Clock clock_;
+  StepMarks marks_;
+  std::optional<StepSource> marked_by_;
+  const gpu_runs::HostEvidence* host_ = nullptr;
+  bool has_launches_ = false;
+  bool any_launch_ = false;
+  gpu_runs::LaunchTable::Place place_;
+};
+
+}  // namespace xplane_time

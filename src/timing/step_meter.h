@@ -1,0 +1,179 @@
+// StepMeter: what a device's time in its steps went to, in one pass, so that a report can have it.
+//
+// Steps are marked, or they are the runs of a function. Which function that is turns out at the
+// end, so the meter keeps for each program what the device had done when its first run and its last
+// run ended. Time between marked steps is measured when the next step begins:
+//
+//   step         |-- 7 --|       |-- 8 --|
+//   device    x    xx  xx   x       xx  x
+//                        ^  ^    ^
+//            end of 7; another; begin of 8: what happened meanwhile is kept with 8
+//
+// Memory: 32 bytes a run, 200 bytes a marked step, 250 bytes a program.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "timing/step_marks.h"
+#include "timing/steps.h"
+#include "xplane_time/report.h"
+
+namespace xplane_time {
+
+// The highest first.
+inline constexpr std::array kCategoryRanks = {Category::kCompute, Category::kCollective,
+                                              Category::kCopy, Category::kOther};
+inline uint32_t RankOfCategory(Category category) {
+  return static_cast<uint32_t>(std::ranges::find(kCategoryRanks, category) -
+                               kCategoryRanks.begin());
+}
+
+// RankedUnion: how long each rank ran while none before it did.
+class RankedUnion {
+ public:
+  // At the first start.
+  void Begin(int64_t time_ps) {
+    at_ps_ = time_ps;
+    until_ps_.fill(time_ps);
+  }
+  // In order of start.
+  void Add(uint32_t rank, const Interval& interval) {
+    AdvanceTo(interval.start_ps);
+    until_ps_[rank] = std::max(until_ps_[rank], interval.end_ps);
+  }
+  void AdvanceTo(int64_t time_ps) {
+    while (at_ps_ < time_ps) {
+      size_t rank = 0;
+      while (rank < until_ps_.size() && until_ps_[rank] <= at_ps_) ++rank;
+      const int64_t next_ps =
+          rank == until_ps_.size() ? time_ps : std::min(time_ps, until_ps_[rank]);
+      times_ps_[rank] += next_ps - at_ps_;
+      at_ps_ = next_ps;
+    }
+  }
+  int64_t busy_until_ps() const { return *std::ranges::max_element(until_ps_); }
+  // The last is the time in which none ran.
+  const std::array<int64_t, kCategoryRanks.size() + 1>& times_ps() const { return times_ps_; }
+
+ private:
+  int64_t at_ps_ = 0;
+  std::array<int64_t, kCategoryRanks.size()> until_ps_ = {};  // none runs longer
+  std::array<int64_t, kCategoryRanks.size() + 1> times_ps_ = {};
+};
+
+// What a device did up to an instant.
+struct DeviceTimes {
+  std::array<int64_t, kCategoryRanks.size()> ranks_ps = {};
+  int64_t idle_host_ps = 0;   // nothing was launched yet
+  int64_t idle_late_ps = 0;   // launched, but too late to start in time
+  int64_t idle_queue_ps = 0;  // launched in time
+  int64_t idle_unknown_ps = 0;
+
+  DeviceTimes& operator+=(const DeviceTimes& more) { return Add(more, 1); }
+  DeviceTimes& operator-=(const DeviceTimes& less) { return Add(less, -1); }
+  int64_t span_ps() const;
+
+ private:
+  DeviceTimes& Add(const DeviceTimes& more, int64_t sign);
+};
+
+class StepMeter {
+ public:
+  // `marking` must outlive the executions.
+  explicit StepMeter(const StepMarking& marking);
+
+  // In this order, for all executions that start together: Begin(), AddMember() for each of them.
+  // AddWork() is for parts of executions that start then or later, in order of their starts.
+  // `launch_ps`: the earliest of their launches; kNoTimePs: unknown.
+  void Begin(int64_t start_ps, int64_t launch_ps);
+  // Whether nothing runs when executions start then; if so, Begin() needs their launch.
+  bool is_idle_before(int64_t start_ps) const {
+    return begun_ && union_.busy_until_ps() < start_ps;
+  }
+  // `step`: kNone without marks, or in none of them.
+  void AddMember(int64_t start_ps, int64_t end_ps, uint32_t step, uint32_t run, uint32_t program);
+  void AddWork(uint32_t rank, const Interval& part) {
+    AdvanceTo(part.start_ps);
+    union_.Add(rank, part);
+  }
+  void Finish() { AdvanceTo(union_.busy_until_ps()); }
+
+  // After Finish().
+  const RankedUnion& work() const { return union_; }
+  struct Measured {
+    uint64_t steps = 0;  // that have members
+    uint64_t timed = 0;  // that are in the following
+    std::optional<double> median_ps = {};
+    bool has_times = false;  // the following
+    DeviceTimes times = {};
+    // Idle up to the first execution of a step: all of it; while the host dispatched nothing.
+    int64_t begin_idle_ps = 0, input_ps = 0;
+    int64_t input_between_ps = 0;  // the same between the step and the one before
+  };
+  // Of the marked steps; of the runs of a program, which are `runs`.
+  Measured MeasureMarked() const;
+  Measured MeasureRuns(uint32_t program, std::span<const uint32_t> runs) const;
+
+ private:
+  static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+  struct Unit {  // a step or a run
+    int64_t start_ps = kNever, end_ps = 0;
+    int64_t begin_idle_ps = 0, input_ps = 0;
+  };
+  struct Between {  // a marked step and the end of what was before
+    int64_t from_ps = 0;
+    DeviceTimes times = {};
+    int64_t input_ps = 0;
+  };
+  // All marked steps, or the runs of one program.
+  struct Group {
+    uint32_t first_unit = kNone;
+    int64_t first_end_ps = 0, last_end_ps = 0;
+    DeviceTimes at_first_end = {}, at_last_end = {};
+    bool first_pending = false, last_pending = false;
+  };
+  struct Gap {
+    Interval interval = {0, 0};
+    int64_t launch_ps = kNoTimePs;  // within it
+    bool is_late = false;
+    bool is_empty() const { return interval.start_ps >= interval.end_ps; }
+  };
+
+  void AdvanceTo(int64_t time_ps) {
+    if (pending_ps_ <= time_ps) Record(time_ps);
+    union_.AdvanceTo(time_ps);
+  }
+  void Record(int64_t until_ps);
+  DeviceTimes TimesAt(int64_t time_ps) const;
+  static void AddIdle(const Gap& gap, int64_t until_ps, DeviceTimes* times);
+  void BeginUnit(uint32_t unit, int64_t start_ps, const Group& group);
+  int64_t InputPs(int64_t from_ps, int64_t to_ps) const;
+  // Up to when nothing was launched, as far as is known.
+  int64_t WaitedUntil(const Gap& gap) const;
+  Measured Measure(const Group& group, std::span<const uint32_t> units, bool marked) const;
+
+  const StepMarking& marking_;
+  const bool by_marks_, on_clock_;
+  RankedUnion union_;
+  bool begun_ = false;
+  int64_t first_ps_ = 0, last_begin_ps_ = 0;
+  DeviceTimes idle_;  // of gaps that are over
+  Gap gap_;           // that is passed, if any
+  Gap ended_;         // that ended with the executions at hand, until one of them is a member
+
+  std::vector<Unit> units_;
+  std::vector<uint32_t> order_;   // marked steps, as they began
+  std::vector<Between> between_;  // by marked step
+  std::vector<DeviceTimes> at_marks_;
+  std::vector<Group> groups_;      // by program, or the only one
+  std::vector<uint32_t> pending_;  // groups
+  int64_t pending_ps_ = kNever;    // nothing is to be recorded before
+};
+
+}  // namespace xplane_time

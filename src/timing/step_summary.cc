@@ -1,0 +1,211 @@
+// The verdict: the largest loss of the steps' time decides, if it takes a fifth of it or more.
+//
+//   input           before the first launch of a step, while the host dispatches nothing; and in
+//                   host events that fetch input
+//   dispatch        the rest of idle_host, and idle_launch of executions that were launched less
+//                   than 20 us before they started
+//   communication   collectives, and nothing computes
+//   other idle      nobody knows: unclear
+//
+// A fifth is where TensorFlow's profiler calls a program highly input-bound. Less than that of each
+// cause, and half of the time at work: device-bound.
+#include "timing/step_summary.h"
+
+#include <array>
+#include <cmath>
+
+#include "status.h"
+
+namespace xplane_time {
+namespace {
+
+constexpr double kLargeLoss = 0.2, kMostlyWork = 0.5;
+
+// "37 %"; "0.4 %".
+std::string PercentText(double share) {
+  const double percent = share * 100;
+  if (percent >= 0.95 || percent <= 0) return Cat(std::llround(percent), " %");
+  return Cat(std::round(percent * 10) / 10, " %");
+}
+
+struct Losses {
+  double work = 0, copies = 0, communication = 0;
+  double input = 0, dispatch = 0;  // without a host: 0
+  double queue = 0, unknown = 0;
+  bool host_was_read = false;
+};
+
+struct Verdict {
+  StepVerdict verdict;
+  std::string reason;
+};
+
+Verdict Judge(const Losses& losses) {
+  const auto text = [](double share) { return PercentText(share); };
+  const double largest =
+      std::max({losses.communication, losses.input, losses.dispatch, losses.queue, losses.unknown});
+  if (largest < kLargeLoss) {
+    if (losses.work < kMostlyWork) {
+      return {StepVerdict::kUnclear, Cat("the device works ", text(losses.work),
+                                         " of the time, and no single cause takes 20 %")};
+    }
+    return {
+        StepVerdict::kDeviceBound,
+        Cat("the device works ", text(losses.work), " of the time",
+            losses.copies < kLargeLoss ? ""
+                                       : Cat(", ", text(losses.copies), " of it in copies alone"))};
+  }
+  if (largest == losses.unknown) {
+    return {StepVerdict::kUnclear,
+            Cat("the device idles ", text(losses.unknown), " of the time, and ",
+                losses.host_was_read ? "the trace has no launches that show why"
+                                     : "the report does not read the host for the reason; "
+                                       "xplane-time brief does")};
+  }
+  if (largest == losses.queue) {
+    return {StepVerdict::kUnclear, Cat("the device idles ", text(losses.queue),
+                                       " of the time although its work was launched in time")};
+  }
+  if (largest == losses.communication) {
+    return {StepVerdict::kCommunicationBound, Cat("collectives take ", text(losses.communication),
+                                                  " of the time while nothing "
+                                                  "computes")};
+  }
+  if (largest == losses.input) {
+    return {StepVerdict::kInputBound,
+            Cat("the device waits ", text(losses.input),
+                " of the time for input: the host dispatches nothing yet")};
+  }
+  return {StepVerdict::kHostBound, Cat("the device waits ", text(losses.dispatch),
+                                       " of the time because the host dispatches too slowly")};
+}
+
+double Part(int64_t ps, double of_ps) { return static_cast<double>(ps) / of_ps; }
+
+// Of steps that took some time.
+StepShares SharesOf(const StepMeter::Measured& steps, const StepMarking& marking) {
+  const auto span_ps = static_cast<double>(steps.times.span_ps());
+  const auto& ranks_ps = steps.times.ranks_ps;
+  StepShares shares = {.compute = Part(ranks_ps[0], span_ps),
+                       .collective_exposed = Part(ranks_ps[1], span_ps),
+                       .copy_exposed = Part(ranks_ps[2], span_ps),
+                       .other = Part(ranks_ps[3], span_ps),
+                       .idle_unknown = Part(steps.times.idle_unknown_ps, span_ps)};
+  if (marking.any_launch()) {
+    shares.idle_host = Part(steps.times.idle_host_ps, span_ps);
+    shares.idle_launch =
+        Part(steps.times.idle_late_ps, span_ps) + Part(steps.times.idle_queue_ps, span_ps);
+    shares.waits_for_host = shares.idle_host;
+  } else if (marking.marked_by() == StepSource::kHostTime) {
+    shares.waits_for_host = Part(steps.begin_idle_ps, span_ps);
+  }
+  if (shares.waits_for_host.has_value()) {
+    shares.waits_for_input = Part(steps.input_ps, span_ps) + Part(steps.input_between_ps, span_ps);
+  }
+  return shares;
+}
+
+Losses LossesOf(const StepMeter::Measured& steps, const StepShares& shares,
+                const StepMarking& marking) {
+  const auto span_ps = static_cast<double>(steps.times.span_ps());
+  // With the time between steps in which the device waits for the next one's input.
+  const double all = 1 + Part(steps.input_between_ps, span_ps);
+  Losses losses = {.work = (shares.compute + shares.copy_exposed + shares.other) / all,
+                   .copies = shares.copy_exposed / all,
+                   .communication = shares.collective_exposed / all,
+                   .host_was_read = marking.host() != nullptr};
+  if (!shares.waits_for_host.has_value()) {
+    losses.unknown = shares.idle_unknown / all;
+    return losses;
+  }
+  const double input = Part(steps.input_ps, span_ps);
+  losses.input = *shares.waits_for_input / all;
+  losses.dispatch = std::max(0.0, *shares.waits_for_host - input) / all;
+  if (marking.any_launch()) {
+    losses.dispatch += Part(steps.times.idle_late_ps, span_ps) / all;
+    losses.queue = Part(steps.times.idle_queue_ps, span_ps) / all;
+    losses.unknown = shares.idle_unknown / all;
+  } else {
+    losses.unknown = std::max(0.0, shares.idle_unknown - *shares.waits_for_host) / all;
+  }
+  return losses;
+}
+
+void AddVerdict(const StepMeter::Measured& steps, const StepMarking& marking,
+                StepSummary* summary) {
+  summary->steps = steps.steps;
+  summary->steps_timed = steps.timed;
+  summary->step_median_ps = steps.median_ps;
+  if (steps.steps == 0) {
+    summary->reason = "no execution is in any of the marked steps";
+  } else if (steps.timed == 0) {
+    summary->reason = "the only step has no known start";
+  } else if (!steps.has_times) {
+    summary->reason = "a filter leaves out runs of the function";
+  } else if (steps.times.span_ps() <= 0) {
+    summary->reason = "the steps take no time";
+  } else {
+    summary->shares = SharesOf(steps, marking);
+    if (summary->shares->waits_for_input.has_value()) {
+      summary->waits_for_input_ps = steps.input_ps + steps.input_between_ps;
+    }
+    Verdict verdict = Judge(LossesOf(steps, *summary->shares, marking));
+    summary->verdict = verdict.verdict;
+    summary->reason = std::move(verdict.reason);
+  }
+}
+
+}  // namespace
+
+std::vector<std::span<const RunSample>> SamplesByProgram(std::span<const RunSample> samples) {
+  std::vector<std::span<const RunSample>> programs;
+  for (std::span<const RunSample> rest = samples; !rest.empty();) {
+    size_t count = 1;
+    while (count < rest.size() && rest[count].program == rest[0].program) ++count;
+    programs.push_back(rest.first(count));
+    rest = rest.subspan(count);
+  }
+  return programs;
+}
+
+std::span<const RunSample> LongestProgram(std::span<const RunSample> samples) {
+  std::span<const RunSample> longest;
+  int64_t most_ps = 0;
+  bool tie = false;
+  for (const std::span<const RunSample> program : SamplesByProgram(samples)) {
+    int64_t active_ps = 0;
+    for (const RunSample& sample : program) {
+      if (sample.has_active) active_ps = SaturatingAdd(active_ps, sample.active_ps);
+    }
+    tie = active_ps == most_ps || (tie && active_ps < most_ps);
+    if (active_ps > most_ps) longest = program;
+    most_ps = std::max(most_ps, active_ps);
+  }
+  return tie || longest.size() < 2 ? std::span<const RunSample>() : longest;
+}
+
+std::optional<StepSummary> SummarizeSteps(const DeviceAnalysis& device, const PartsWatch& watch) {
+  if (!watch.parts().has_value()) return std::nullopt;
+  const StepMarking& marking = watch.marking();
+  StepSummary summary;
+  if (marking.marked_by().has_value()) {
+    summary.source = *marking.marked_by();
+    const StepMeter::Measured steps = watch.steps().MeasureMarked();
+    summary.steps_empty = marking.marks().size() - steps.steps;
+    AddVerdict(steps, marking, &summary);
+    return summary;
+  }
+  const std::span<const RunSample> samples = LongestProgram(device.samples);
+  if (samples.empty()) return std::nullopt;
+  std::vector<uint32_t> runs;
+  for (const RunSample& sample : samples) runs.push_back(sample.id);
+  const StepMeter::Measured steps = watch.steps().MeasureRuns(samples[0].program, runs);
+  if (steps.steps < 2) return std::nullopt;
+  const ProgramInfo& program = device.tables->programs[samples[0].program];
+  summary.function = program.function;
+  summary.program_id = program.program_id;
+  AddVerdict(steps, marking, &summary);
+  return summary;
+}
+
+}  // namespace xplane_time
