@@ -145,7 +145,7 @@ class Options(unittest.TestCase):
                   "kernel": ".", "exclude_kernel": "nothing", "scope": "", "min_duration_ps": 0, "max_events": 10**6,
                   "clock": "profile", "id_pattern": "(.*)", "skip_runs": 0, "by_id": False,
                   "metric": "span", "trim": "none", "seed": 1, "collective_re": "psum", "copy_re": "copy",
-                  "tolerance_ps": 0, "samples": True}
+                  "tolerance_ps": 0, "samples": True, "step_re": ""}
         self.assertEqual(list(values), list(xplane_time.ReportOptions.__annotations__))
         for name, options in self.METHODS.items():
             given = {key: values[key] for key in options.__annotations__}

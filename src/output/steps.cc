@@ -19,7 +19,7 @@ std::string EmptyText(const StepSummary& steps) {
 
 // "step time 37.2 ms (median of 10; 12 ms of it the device waits for the host, 32 %)".
 std::string TimeLine(const StepSummary& steps) {
-  if (!steps.step_median_ps.has_value()) {
+  if (steps.step_median_ps.value_or(0) <= 0) {
     return absl::StrCat("step time unknown: ", steps.reason,
                         steps.steps_empty > 0 ? absl::StrCat("; ", EmptyText(steps)) : "");
   }
@@ -55,7 +55,7 @@ std::vector<std::string> LinesOf(std::span<const Row> devices) {
     absl::StrAppend(&lines[0], " on ", DeviceNames(rows).Name(longest->device), ", the longest of ",
                     count, " devices");
   }
-  if (longest->steps->step_median_ps.has_value()) {
+  if (longest->steps->step_median_ps.value_or(0) > 0) {
     lines.push_back(absl::StrCat(std::string(StepVerdictName(longest->steps->verdict)), ": ",
                                  longest->steps->reason));
   }

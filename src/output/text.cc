@@ -275,10 +275,18 @@ std::string ShortenWords(std::string_view text, size_t width, std::string_view e
 std::string Wrap(std::string_view text, size_t width, size_t indent) {
   std::string out;
   size_t column = 0;
+  std::vector<std::string> words;
   for (const absl::string_view word :
        absl::StrSplit(absl::string_view(text.data(), text.size()), ' ', absl::SkipEmpty())) {
+    if (word[0] == '%' && !words.empty()) {  // a number and its percent sign stay together
+      absl::StrAppend(&words.back(), " ", word);
+    } else {
+      words.emplace_back(word);
+    }
+  }
+  for (const std::string& word : words) {
     const size_t room = width > indent ? width - indent : 1;
-    const std::string shown = ShortenMiddle({word.data(), word.size()}, room, "...");
+    const std::string shown = ShortenMiddle(word, room, "...");
     const size_t columns = DisplayWidth(shown);
     if (column != 0 && column + 1 + columns > width) {
       out.push_back('\n');

@@ -90,11 +90,11 @@ absl::StatusOr<StepMarking> StepMarking::Find(const WatchContext& context, bool 
   if (!marks.empty()) found.marked_by_ = StepSource::kStepLine;
   const bool may_mark =
       marks.empty() && (context.steps_by_name || HostHasStat(trace, plane, "step_num"));
-  const bool may_launch =
+  found.may_launch_ =
       found.rules_->launch_id.has_value() && HostHasStat(trace, plane, "correlation_id");
-  if (may_mark || (may_launch && (reads_launches || context.evidence_is_read))) {
+  if (may_mark || (found.may_launch_ && (reads_launches || context.evidence_is_read))) {
     ASSIGN_OR_RETURN(found.host_, context.evidence());
-    found.has_launches_ = may_launch && !found.host_->launches.empty();
+    found.has_launches_ = found.may_launch_ && !found.host_->launches.empty();
     if (may_mark) marks = HostMarks(*found.host_);
     if (may_mark && !marks.empty()) {
       found.marked_by_ = found.has_launches_ ? StepSource::kHostLaunch : StepSource::kHostTime;

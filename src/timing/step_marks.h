@@ -51,7 +51,9 @@ class StepMarking {
   int64_t LaunchPs(int64_t launch_id);
   bool has_launches() const { return has_launches_; }  // on the host
   bool any_launch() const { return any_launch_; }      // of an execution that was asked for
-  uint32_t StepOf(const Execution& execution);         // kNone: none
+  // Whether the host may have launches, and was not read.
+  bool launches_are_unread() const { return may_launch_ && host_ == nullptr; }
+  uint32_t StepOf(const Execution& execution);  // kNone: none
 
  private:
   explicit StepMarking(const WatchContext& context);
@@ -61,7 +63,7 @@ class StepMarking {
   StepMarks marks_;
   std::optional<StepSource> marked_by_;
   const gpu_runs::HostEvidence* host_ = nullptr;
-  bool has_launches_ = false;
+  bool may_launch_ = false, has_launches_ = false;
   bool any_launch_ = false;
   gpu_runs::LaunchTable::Place place_;
 };

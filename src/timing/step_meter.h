@@ -102,7 +102,10 @@ class StepMeter {
     AdvanceTo(part.start_ps);
     union_.Add(rank, part);
   }
-  void Finish() { AdvanceTo(union_.busy_until_ps()); }
+  void Finish() {
+    // The last execution may have no length.
+    AdvanceTo(std::max(union_.busy_until_ps(), last_begin_ps_));
+  }
 
   // After Finish().
   const RankedUnion& work() const { return union_; }

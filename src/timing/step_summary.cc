@@ -32,7 +32,7 @@ struct Losses {
   double work = 0, copies = 0, communication = 0;
   double input = 0, dispatch = 0;  // without a host: 0
   double queue = 0, unknown = 0;
-  bool host_was_read = false;
+  bool launches_are_unread = false;
 };
 
 struct Verdict {
@@ -58,9 +58,9 @@ Verdict Judge(const Losses& losses) {
   if (largest == losses.unknown) {
     return {StepVerdict::kUnclear,
             Cat("the device idles ", text(losses.unknown), " of the time, and ",
-                losses.host_was_read ? "the trace has no launches that show why"
-                                     : "the report does not read the host for the reason; "
-                                       "xplane-time brief does")};
+                losses.launches_are_unread ? "the report does not read the launches that may show "
+                                             "why; xplane-time brief does"
+                                           : "the trace has no launches that show why")};
   }
   if (largest == losses.queue) {
     return {StepVerdict::kUnclear, Cat("the device idles ", text(losses.queue),
@@ -113,7 +113,7 @@ Losses LossesOf(const StepMeter::Measured& steps, const StepShares& shares,
   Losses losses = {.work = (shares.compute + shares.copy_exposed + shares.other) / all,
                    .copies = shares.copy_exposed / all,
                    .communication = shares.collective_exposed / all,
-                   .host_was_read = marking.host() != nullptr};
+                   .launches_are_unread = marking.launches_are_unread()};
   if (!shares.waits_for_host.has_value()) {
     losses.unknown = shares.idle_unknown / all;
     return losses;
@@ -142,8 +142,8 @@ void AddVerdict(const StepMeter::Measured& steps, const StepMarking& marking,
     summary->reason = "the only step has no known start";
   } else if (!steps.has_times) {
     summary->reason = "a filter leaves out runs of the function";
-  } else if (steps.times.span_ps() <= 0) {
-    summary->reason = "the steps take no time";
+  } else if (steps.times.span_ps() <= 0 || steps.median_ps.value_or(0) <= 0) {
+    summary->reason = "most steps end before an earlier one does";
   } else {
     summary->shares = SharesOf(steps, marking);
     if (summary->shares->waits_for_input.has_value()) {

@@ -8,7 +8,7 @@ import drawing
 from harness import (BINARY, EndToEndTest, REPOSITORY, SHARED_TRACES, environment, run,
                      testdata_traces)
 from test_readme import commands
-from xspace import gpu, space
+from xspace import Plane, gpu, space
 
 PAGE = (REPOSITORY / "docs/definitions.md").read_text()
 BLOCK = re.compile(r"^```(drawing|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -138,6 +138,15 @@ class Page(EndToEndTest):
         self.assertEqual(len(rows), 5)
 
 
+def impossible_duration():
+    """One of forty kernels of a stream claims to last through the others."""
+    device = Plane("/device:GPU:0")
+    stream = device.line("Stream #1")
+    for i in range(40):
+        stream.event("k.kd", i * 100_000_000, 3_400_000_000_000 if i == 20 else 90_000_000)
+    return space(device)
+
+
 class Columns(EndToEndTest):
     """Every header of every table is in the glossary, and the glossary has no others."""
 
@@ -159,7 +168,8 @@ class Columns(EndToEndTest):
             yield title, [re.sub(r" (ps|ns|us|ms|s)$", "", cell) for cell in head.split(" | ")]
 
     def test_glossary(self):
-        traces = [*testdata_traces(), self.write("gpu.xplane.pb", space(gpu(0), gpu(1)))]
+        traces = [*testdata_traces(), self.write("gpu.xplane.pb", space(gpu(0), gpu(1))),
+                  self.write("impossible.xplane.pb", impossible_duration())]
         traces += [path for path in sorted(SHARED_TRACES.glob("*.xplane.pb"))
                    if not path.name.startswith("corrupt")]
         seen = {name: set() for name in self.TABLES}

@@ -709,7 +709,7 @@ class Functions(EndToEndTest):
                                     event("gpu_memcpy", 0, 9, 50, 1, "CopyDeviceToHost", correlation=2, bytes=512)]))
         where = self.run_json("where", "a.json", "--steps")
         self.assertEqual([(row["name"], row["start_ps"], row["span_ps"]) for row in where["steps"]],
-                         [("4", 10_000_000, 5_000_000), ("5", 30_000_000, 21_000_000)])
+                         [("4", 10_000_000, 5_000_000), ("5", 20_000_000, 31_000_000)])
         device, = where["devices"]
         self.assertEqual((device["compute_ps"], device["collective_ps"], device["copy_ps"]), (9_000_000, 4_000_000, 1_000_000))
         self.assertEqual([(row["kernel"], row["bytes"]) for row in where["transfers"] if row["bytes"]], [("CopyDeviceToHost", 512)])

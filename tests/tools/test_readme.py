@@ -1,7 +1,11 @@
-"""The README and pages show commands with their output. Both must be true."""
+"""The README and pages show commands with their output. Both must be true.
+
+If a change is meant: `python3 test_readme.py --freeze`, and read the difference.
+"""
 import os
 import re
 import subprocess
+import sys
 import unittest
 
 from harness import BINARY, EndToEndTest, REPOSITORY, environment
@@ -28,6 +32,29 @@ def commands(block):
     return [tuple(pair) for pair in found]
 
 
+def outcome(command):
+    """stdout and stderr as they would stand on the screen."""
+    env = environment(PATH=f"{BINARY.parent}{os.pathsep}{os.environ.get('PATH', '')}",
+                      NO_COLOR="1")
+    done = subprocess.run(["bash", "-c", command], cwd=REPOSITORY, env=env, timeout=60,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return done.stdout.decode()
+
+
+def freeze():
+    for page in PAGES:
+        text = page.read_text()
+        for block in BLOCK.findall(text):
+            for command, output in commands(block):
+                if command.startswith(NOT_RUN):
+                    continue
+                shown = "$ " + command.replace("\n", "\n> ") + "\n"
+                if shown not in block:
+                    shown = "$ " + command + "\n"
+                text = text.replace(shown + output, shown + outcome(command))
+        page.write_text(text)
+
+
 class Commands(unittest.TestCase):
     def test_blocks_are_parted_into_commands(self):
         block = "$ one\nout\n\nput\n$ two \\\n> --three\n$ four\n"
@@ -37,14 +64,6 @@ class Commands(unittest.TestCase):
 
 @unittest.skipUnless(README.exists(), "README.md does not exist yet")
 class Readme(EndToEndTest):
-    def outcome(self, command):
-        """stdout and stderr as they would stand on the screen."""
-        env = environment(PATH=f"{BINARY.parent}{os.pathsep}{os.environ.get('PATH', '')}",
-                          NO_COLOR="1")
-        done = subprocess.run(["bash", "-c", command], cwd=REPOSITORY, env=env, timeout=60,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        return done.stdout.decode()
-
     def test_commands_print_what_the_page_says(self):
         for page in PAGES:
             blocks = BLOCK.findall(page.read_text())
@@ -55,8 +74,8 @@ class Readme(EndToEndTest):
                 if command.startswith(NOT_RUN):
                     continue
                 with self.subTest(page=page.name, command=command):
-                    self.assertEqual(self.outcome(command), output)
+                    self.assertEqual(outcome(command), output)
 
 
 if __name__ == "__main__":
-    unittest.main()
+    freeze() if sys.argv[1:] == ["--freeze"] else unittest.main()
