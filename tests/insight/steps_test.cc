@@ -156,7 +156,8 @@ void ExpectSlow(const std::vector<Execution>& runs, const std::vector<Interval>&
   const size_t n = spans_ps.size();
   const double median_ps = static_cast<double>(spans_ps[(n - 1) / 2] + spans_ps[n / 2]) / 2;
   ASSERT_EQ(device.step_median_ps, median_ps);
-  if (span_ps == 0) return;
+  ASSERT_EQ(summary->shares.has_value(), median_ps > 0) << summary->reason;
+  if (median_ps == 0) return;
   ASSERT_TRUE(summary->shares.has_value()) << summary->reason;
   const auto ps = [&](double share) { return share * static_cast<double>(span_ps); };
   ASSERT_NEAR(ps(summary->shares->idle_host.value_or(0)), static_cast<double>(idle_host_ps), 1e-6);

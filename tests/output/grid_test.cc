@@ -164,7 +164,7 @@ TEST(ChooseColumnsTest, NamesWithoutUnits) {
   const absl::Status status = ParseColumns("pick", "runs,size").status();
   EXPECT_EQ(status.message(),
             "--columns: unknown column \"size\"; valid columns: variant, parameters, status, runs, "
-            "typical, p95, slower, interval, p(best)");
+            "typical, p95, slower, interval, p_best");
   EXPECT_FALSE(ParseColumns("pick", "").ok());
 }
 

@@ -110,7 +110,7 @@ TEST(JsonTest, MembersInTheOrderOfTheContract) {
                                "kernels", "samples", "diagnostics"}));
   EXPECT_EQ(Keys(json["devices"][0]),
             (Names{"input", "plane", "ordinal", "host", "kind", "executions", "busy_ps", "sum_ps",
-                   "first_ps", "last_ps"}));
+                   "first_ps", "last_ps", "steps"}));
   EXPECT_EQ(Keys(json["functions"][0]),
             (Names{"input", "plane", "ordinal", "host", "function", "program_id", "variant_id",
                    "clock", "runs", "suspect_runs", "dropped_samples", "kernels_total",

@@ -279,8 +279,11 @@ TEST_P(OpenTest, AFileOfItsOwnIsNotLeftOutNorAreAllOfARun) {
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
     EXPECT_TRUE(Says(status, empty)) << status;
   }
-  EXPECT_TRUE(absl::IsNotFound(OpenSound({{dir.Path("absent"), 0}, {good, 0}}).status()));
+  EXPECT_TRUE(absl::IsNotFound(OpenSound({{dir.Path("absent"), 0}, {good, 1}}).status()));
   EXPECT_EQ(Count(DiagnosticCode::kHostLeftOut), 0u);
+  // Of a run a file that is gone is left out like a damaged one.
+  EXPECT_TRUE(OpenSound({{dir.Path("absent"), 0}, {good, 0}}).ok());
+  EXPECT_EQ(Count(DiagnosticCode::kHostLeftOut), 1u);
 }
 
 TEST_P(OpenTest, APipeIsSpooled) {

@@ -184,7 +184,7 @@ class Line(EndToEndTest):
             with tempfile.TemporaryDirectory() as folder:
                 done = run(command, VARIANTS, "-o", pathlib.Path(folder) / "t.pftrace")
                 self.assertEqual(done.code, 64)
-                self.assertIn("nothing here is written as .pftrace", done.message)
+                self.assertIn("unknown suffix .pftrace", done.message)
 
     def test_it_goes_into_a_pipe_and_not_to_a_terminal(self):
         self.assertEqual(run("report", VARIANTS, "--format", "perfetto").out,
