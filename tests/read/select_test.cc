@@ -71,7 +71,7 @@ TEST(DevicePlanes, KindsComeFromTheWholeName) {
       {"/device:GPU:7 [123", "custom"},
       {"/device:GPU:7 other", "custom"},
       {"/device:GPU:99999999999999999999", "custom"},
-      {"/device:gpu:0", "custom"},
+      {"/device:gpu:0", "custom", 0},
       {" /device:GPU:0", ""},
       {"my gpu plane", ""},
       {"GPU", ""},
