@@ -7,10 +7,12 @@ import json
 import os
 import pathlib
 import pickle
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 import warnings
 
@@ -319,11 +321,11 @@ class Opening(unittest.TestCase):
 
     def test_ctrl_c_ends_a_diff(self):
         # The signal comes while captures are read: the first is read before Python sees it.
-        for call in (xplane_time.diff, lambda base, head: _core.compare(
+        for call in (xplane_time.diff, lambda base, head: xplane_time._core.compare(
                 [[str(path) for path in side] for side in (base, head)], {})):
             started = time.monotonic()
-            signal.setitimer(signal.ITIMER_REAL, 0.05)
             before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
             try:
                 with self.assertRaises(KeyboardInterrupt):
                     call([VARIANTS] * 100_000, [VARIANTS])

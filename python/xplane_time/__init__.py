@@ -263,8 +263,8 @@ class Trace:
         `step_re`: host events (of PyTorch: annotations) whose names match mark the steps. The other
         patterns: as of headroom(). Errors: as report().
         """
-        given = {"device": device, "step_re": step_re, "collective_re": collective_re,
-                 "copy_re": copy_re}
+        given: dict[str, object] = {"device": device, "step_re": step_re,
+                                    "collective_re": collective_re, "copy_re": copy_re}
         report = WhereReport(self._trace.where(given), self._timeline(given))
         self._warn_of_missing(report.diagnostics, 3)
         return report
