@@ -5,12 +5,17 @@
 //   dispatch        the rest of idle_host, and idle_launch of executions that were launched less
 //                   than 20 us before they started
 //   communication   collectives, and nothing computes
-//   other idle      nobody knows: unclear
+//   other idle      unknown: unclear
+//
+// A verdict needs steps that represent the device: if the steps are runs of a function, these must
+// take half of the device's span, and it must be certain how they split. Marked steps may be few
+// and still show what limits them, but only steps that take half of the span are device-bound.
 //
 // A fifth is where TensorFlow's profiler calls a program highly input-bound. Less than that of each
 // cause, and half of the time at work: device-bound.
 #include "timing/step_summary.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -19,7 +24,7 @@
 namespace xplane_time {
 namespace {
 
-constexpr double kLargeLoss = 0.2, kMostlyWork = 0.5;
+constexpr double kLargeLoss = 0.2, kMostlyWork = 0.5, kLeastCoverage = 0.5;
 
 // "37 %"; "0.4 %".
 std::string PercentText(double share) {
@@ -131,8 +136,18 @@ Losses LossesOf(const StepMeter::Measured& steps, const StepShares& shares,
   return losses;
 }
 
+// Why the steps cannot stand for a device of this span, although they have times; empty: they can.
+std::string DescribeDoubt(const StepMeter::Measured& steps, const StepSummary& summary,
+                          StepVerdict verdict, int64_t device_span_ps) {
+  const bool are_runs = summary.source == StepSource::kFunction;
+  const double coverage = Part(steps.times.span_ps(), static_cast<double>(device_span_ps));
+  if (coverage >= kLeastCoverage || (!are_runs && verdict != StepVerdict::kDeviceBound)) return "";
+  return Cat(are_runs ? Cat("the runs of ", *summary.function) : "the steps", " take only ",
+             PercentText(coverage), " of the device's time");
+}
+
 void AddVerdict(const StepMeter::Measured& steps, const StepMarking& marking,
-                StepSummary* summary) {
+                int64_t device_span_ps, StepSummary* summary) {
   summary->steps = steps.steps;
   summary->steps_timed = steps.timed;
   summary->step_median_ps = steps.median_ps;
@@ -150,6 +165,8 @@ void AddVerdict(const StepMeter::Measured& steps, const StepMarking& marking,
       summary->waits_for_input_ps = steps.input_ps + steps.input_between_ps;
     }
     Verdict verdict = Judge(LossesOf(steps, *summary->shares, marking));
+    std::string doubt = DescribeDoubt(steps, *summary, verdict.verdict, device_span_ps);
+    if (!doubt.empty()) verdict = {StepVerdict::kUnclear, std::move(doubt)};
     summary->verdict = verdict.verdict;
     summary->reason = std::move(verdict.reason);
   }
@@ -185,14 +202,15 @@ std::span<const RunSample> LongestProgram(std::span<const RunSample> samples) {
 }
 
 std::optional<StepSummary> SummarizeSteps(const DeviceAnalysis& device, const PartsWatch& watch) {
-  if (!watch.parts().has_value()) return std::nullopt;
+  const std::optional<DeviceParts> parts = watch.parts();
+  if (!parts.has_value()) return std::nullopt;
   const StepMarking& marking = watch.marking();
   StepSummary summary;
   if (marking.marked_by().has_value()) {
     summary.source = *marking.marked_by();
     const StepMeter::Measured steps = watch.steps().MeasureMarked();
     summary.steps_empty = marking.marks().size() - steps.steps;
-    AddVerdict(steps, marking, &summary);
+    AddVerdict(steps, marking, parts->span_ps, &summary);
     return summary;
   }
   const std::span<const RunSample> samples = LongestProgram(device.samples);
@@ -204,7 +222,11 @@ std::optional<StepSummary> SummarizeSteps(const DeviceAnalysis& device, const Pa
   const ProgramInfo& program = device.tables->programs[samples[0].program];
   summary.function = program.function;
   summary.program_id = program.program_id;
-  AddVerdict(steps, marking, &summary);
+  AddVerdict(steps, marking, parts->span_ps, &summary);
+  if (std::ranges::any_of(samples, [](const RunSample& sample) { return sample.uncertain; })) {
+    summary.verdict = StepVerdict::kUnclear;
+    summary.reason = Cat("how ", program.function, " splits into runs is uncertain");
+  }
   return summary;
 }
 

@@ -34,7 +34,7 @@ TEST(ReportTableTest, Golden) {
             R"(run/node-1.xplane.pb  1.2 MB
 11 planes, 40 lines, 3782 events, host node-1
 captured 2025-08-21 09:53:20 UTC, for 12.500 s
-no sign of loss; without launches, lost executions cannot be seen
+no sign of loss; no launches were counted, so lost executions cannot be seen
 
 devices over 9.456 ms
 device  kind  executions  busy ms  busy %
@@ -148,7 +148,7 @@ TEST(ReportTableTest, ColorOnlyWhenAskedFor) {
 TEST(ReportTableTest, EmptyReport) {
   EXPECT_EQ(*RenderReport(Report(), {}),
             "0 planes, 0 lines, 0 events\n"
-            "no sign of loss; without launches, lost executions cannot be seen\n\n"
+            "no sign of loss; no launches were counted, so lost executions cannot be seen\n\n"
             "devices\nnone\n\nfunctions, active time\n"
             "none: no execution that counts belongs to a compiled function\n\n"
             "kernels, all devices and programs; share of self time\nnone\n");
