@@ -932,9 +932,13 @@ class ProgramsPages(unittest.TestCase):
         (self.root / "steps.xplane.pb").write_bytes(space(plane))
         page = self.open(["where", self.root / "steps.xplane.pb"])
         text = self.figure(page, "where-steps")
-        self.assertIn("10,500 steps; the longest is GPU:0, step 77, 15.000 us.", text)
-        columns = page.evaluate("document.querySelectorAll('[data-figure=where-steps] .mark').length")
-        self.assertEqual(columns, 300)  # 35 steps each
+        # From the end of step 76 at 10.000 us to its own end at 35.000 us.
+        self.assertIn("10,500 steps; the longest is GPU:0, step 77, 25.000 us.", text)
+        marks = page.evaluate(
+            "Array.from(document.querySelectorAll('[data-figure=where-steps] .mark'), "
+            "(mark) => mark.getAttribute('x'))")
+        self.assertEqual(len(set(marks)), 300)  # columns: 35 steps each
+        self.assertEqual(len(marks), 600)  # each with its compute and its idle time
         words = "10,000 of 10,500 steps, the longest; all are in --format json"
         self.assertIn(f"The page's data has {words}.", page.evaluate("document.body.innerText"))
         page.close()
