@@ -160,15 +160,13 @@ constexpr std::string_view kControlCategories[] = {"infeed", "outfeed", "host se
 constexpr std::string_view kControlOpcodes[] = {
     "while", "conditional", "call", "tuple", "parameter", "infeed", "outfeed", "send", "recv"};
 constexpr std::string_view kCopyOpcodes[] = {"copy", "copy-start", "copy-done"};
-constexpr std::string_view kExchangeOpcodes[] = {"send-done", "recv-done"};
 // These state how something runs, not what.
 constexpr std::string_view kOpenOpcodes[] = {"custom-call", "async-start", "async-update",
                                              "async-done"};
 
 std::optional<Category> FindCategory(std::string_view opcode) {
   if (opcode.empty() || IsAny(opcode, kOpenOpcodes)) return std::nullopt;
-  if (StartsWithAny(opcode, kCollectives) || opcode.starts_with("ragged-all-to-all") ||
-      IsAny(opcode, kExchangeOpcodes)) {
+  if (ContainsAny(opcode, kCollectives, Where::kAtWord) || IsAny(opcode, kExchanges)) {
     return Category::kCollective;
   }
   if (IsAny(opcode, kCopyOpcodes)) return Category::kCopy;

@@ -48,7 +48,7 @@ struct OpInfo {
   std::string tf_op, scope, source;  // empty: unknown
   std::string source_stack;          // the same, the outermost line first
   Category category = Category::kCompute;
-  bool in_scope = true;  // --scope matches, or is not given
+  bool in_scope = true;                          // --scope matches, or is not given
   std::optional<int64_t> flops, bytes_accessed;  // of one execution
   // TPU: one half of a transfer that runs beside other ops; a -done names its -start.
   bool is_start = false;
@@ -298,6 +298,9 @@ bool CompletesLater(const Completions& completions, int64_t flow, int64_t end_ps
 
 // One of a pair, "copy-start.3" and "copy-done.3": the work is done between the two.
 bool IsHalfOfPair(std::string_view op);
+
+// Whether any line of the plane has an event.
+bool HasEvents(const Trace& trace, const Plane& plane);
 
 // Whether the plane's metadata names such a stat; none has no name.
 bool HasStat(const Plane& plane, std::string_view name);

@@ -53,6 +53,11 @@ std::vector<DevicePlane> FindDevicePlanes(const Trace& trace) {
   return devices;
 }
 
+bool HasEvents(const Trace& trace, const Plane& plane) {
+  const auto lines = std::span(trace.lines).subspan(plane.first_line, plane.line_count);
+  return std::ranges::any_of(lines, [](const Line& line) { return line.event_count > 0; });
+}
+
 bool HasStat(const Plane& plane, std::string_view name) {
   const auto& entries = plane.stat_metadata.entries;
   return !name.empty() && std::any_of(entries.begin(), entries.end(),

@@ -50,7 +50,6 @@ MarkdownWord SplitWord(std::string_view word) {
   constexpr std::string_view kAfter = "\"',.;:!?", kBefore = "\"'";
   bool go_on = true;
   while (go_on && word.size() > 1) {
-    go_on = true;
     if (kAfter.find(word.back()) != kAfter.npos) {
       take_back();
     } else if (kBefore.find(word.front()) != kBefore.npos) {

@@ -35,7 +35,8 @@ std::string JsonUtf8(std::string_view text);
 
 // For people (terminal, Markdown, HTML, SVG, JUnit): invisible characters are escaped, too, so that
 // different names look different: separators other than the space, fillers, variation selectors,
-// soft hyphens, noncharacters. Line feeds become \n (two characters). Printable text stays as it is.
+// soft hyphens, noncharacters. Line feeds become \n (two characters). Printable text stays as it
+// is.
 std::string Printable(std::string_view text);
 
 // The lines of a program's words: each printable, those after the first behind `indent` spaces.

@@ -550,15 +550,11 @@ absl::Status NothingExecuted(const Trace& trace, const Selection& selection,
   std::string others;
   for (const DevicePlane& device : FindDevicePlanes(trace)) {
     const Plane& plane = trace.planes[device.plane];
-    const auto lines = std::span(trace.lines).subspan(plane.first_line, plane.line_count);
-    const bool any_event =
-        std::ranges::any_of(lines, [](const Line& line) { return line.event_count > 0; });
     const std::string_view needed = RulesOf(device.kind).needed_stat;
+    if (!HasEvents(trace, plane) || !(needed.empty() || HasStat(plane, needed))) continue;
     const bool selected =
         std::ranges::count(selection.planes, device.plane, &DevicePlane::plane) > 0;
-    if (!selected && any_event && (needed.empty() || HasStat(plane, needed))) {
-      Append(&others, others.empty() ? "" : ", ", plane.name);
-    }
+    if (!selected) Append(&others, others.empty() ? "" : ", ", plane.name);
   }
   if (!others.empty()) {
     return refuse("; choose with --device one of ", others, ", or --device all");

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "devices/power_counters.h"
+#include "read/plane_index.h"
 #include "saturate.h"
 #include "status.h"
 #include "xplane_time/read.h"
@@ -52,11 +53,6 @@ struct LaunchGroup {
 std::string InFile(const Trace& trace, uint32_t file) {
   if (trace.files.size() < 2) return "";
   return absl::StrCat(" in ", std::filesystem::path(trace.files[file].path).filename().string());
-}
-
-bool HasEvents(const Trace& trace, const Plane& plane) {
-  const auto lines = std::span(trace.lines).subspan(plane.first_line, plane.line_count);
-  return std::ranges::any_of(lines, [](const Line& line) { return line.event_count > 0; });
 }
 
 // ---- launches of one host ------------------------------------------------------------------
@@ -294,9 +290,9 @@ void AddIdleHosts(const Trace& trace, int threads, Analysis* analysis) {
 // The latest end of any event of the host of a device; nothing: it has none.
 std::optional<int64_t> LastEventOfHost(const Trace& trace, const Plane& own) {
   std::optional<int64_t> last_ps;
-  for (const Plane& plane : trace.planes) {
-    const bool is_own = plane.file == own.file && plane.host == own.host;
-    if (!is_own || !plane.name.starts_with("/host:")) continue;
+  const auto planes = IndexPlanes(trace);
+  for (const uint32_t index : planes->HostPlanes(own)) {
+    const Plane& plane = trace.planes[index];
     for (uint32_t line = plane.first_line; line < plane.first_line + plane.line_count; ++line) {
       Diagnostics unusual;
       VisitEvents(trace, line, {}, &unusual, [&](const EventBatch& batch) {

@@ -209,15 +209,23 @@ std::vector<Wanted::RangeEntry> RangeEntries(const Plane& plane) {
   return ranges;
 }
 
+std::vector<const Plane*> FindGpusOfHost(const Trace& trace, const Plane& own) {
+  std::vector<const Plane*> gpus;
+  const auto index = IndexPlanes(trace);
+  for (const uint32_t other : index->OfHost(own)) {
+    std::optional<int64_t> ordinal;
+    const KindRules* const rules = FindKindOfPlane(trace.planes[other].name, &ordinal);
+    if (rules != nullptr && rules->kind == DeviceKind::kGpu) gpus.push_back(&trace.planes[other]);
+  }
+  return gpus;
+}
+
 // The names on the GPUs of a host.
 using DeviceNames = absl::flat_hash_set<std::string_view>;
 DeviceNames NamesOnDevices(const Trace& trace, const Plane& own) {
   DeviceNames names;
-  for (const DevicePlane& device : FindDevicePlanes(trace)) {
-    const Plane& plane = trace.planes[device.plane];
-    const bool is_own = plane.file == own.file && plane.host == own.host;
-    if (!is_own || device.kind != DeviceKind::kGpu) continue;
-    for (const EventMetadata& entry : plane.event_metadata.entries) {
+  for (const Plane* const plane : FindGpusOfHost(trace, own)) {
+    for (const EventMetadata& entry : plane->event_metadata.entries) {
       names.insert(entry.name);
       names.insert(entry.shown_name());
     }
@@ -319,19 +327,9 @@ std::vector<HostParts> PartsOfHost(const Trace& trace, const Plane& own,
   return host_parts;
 }
 
-bool HasEvents(const Trace& trace, const Plane& plane) {
-  const auto lines = std::span(trace.lines).subspan(plane.first_line, plane.line_count);
-  return std::ranges::any_of(lines, [](const Line& line) { return line.event_count > 0; });
-}
-
 size_t CountGpus(const Trace& trace, const Plane& own) {
-  const auto index = IndexPlanes(trace);
-  return static_cast<size_t>(std::ranges::count_if(index->OfHost(own), [&](uint32_t other) {
-    const Plane& plane = trace.planes[other];
-    std::optional<int64_t> ordinal;
-    const KindRules* const rules = FindKindOfPlane(plane.name, &ordinal);
-    return rules != nullptr && rules->kind == DeviceKind::kGpu && HasEvents(trace, plane);
-  }));
+  return static_cast<size_t>(std::ranges::count_if(
+      FindGpusOfHost(trace, own), [&](const Plane* plane) { return HasEvents(trace, *plane); }));
 }
 
 absl::flat_hash_map<uint32_t, uint32_t> ThreadsOf(const Trace& trace,
