@@ -68,7 +68,8 @@ void PartsWatch::AddFlat() {
     size_t together = 1;
     while (together < rest.size() && rest[together].interval.start_ps == start_ps) ++together;
     const std::span<const Piece> group = rest.first(together);
-    meter_.Begin(start_ps, meter_.is_idle_before(start_ps) ? FirstLaunch(group) : kNoTimePs);
+    const bool needs_launch = marking_.has_launches() && meter_.is_idle_before(start_ps);
+    meter_.Begin(start_ps, needs_launch ? FirstLaunch(group) : kNoTimePs);
     for (const Piece& piece : group) {
       AddMember(piece);
       meter_.AddWork(piece.rank, piece.interval);

@@ -62,13 +62,21 @@ std::vector<int64_t> StepMarks::starts_ps() const {
   return starts_ps;
 }
 
-uint32_t StepMarks::Around(int64_t time_ps) const {
+uint32_t StepMarks::Around(int64_t time_ps, size_t* near) const {
   // Behind so many marks that are over, an earlier one that goes on is not searched for.
   constexpr size_t kMaxSteps = 1024;
-  const auto after = std::ranges::upper_bound(
-      marks_, time_ps, {},
-      [](const StepMark& mark) -> const int64_t& { return mark.interval.start_ps; });
-  auto at = static_cast<size_t>(after - marks_.begin());
+  const auto has_begun = [&](size_t i) { return marks_[i].interval.start_ps <= time_ps; };
+  const auto are_begun = [&](size_t count) {
+    return (count == 0 || has_begun(count - 1)) && (count == marks_.size() || !has_begun(count));
+  };
+  size_t at = std::min(*near, marks_.size());  // how many have begun
+  if (!are_begun(at)) {
+    const auto after = std::ranges::upper_bound(
+        marks_, time_ps, {},
+        [](const StepMark& mark) -> const int64_t& { return mark.interval.start_ps; });
+    at = static_cast<size_t>(after - marks_.begin());
+  }
+  *near = at;
   for (size_t steps = 0; at > 0 && steps < kMaxSteps; ++steps) {
     if (furthest_end_ps_[--at] <= time_ps) break;
     if (marks_[at].interval.end_ps > time_ps) return static_cast<uint32_t>(at);
@@ -114,9 +122,9 @@ int64_t StepMarking::LaunchPs(int64_t launch_id) {
 
 uint32_t StepMarking::StepOf(const Execution& execution) {
   if (marks_.size() == 0) return kNone;
-  if (marked_by_ != StepSource::kHostLaunch) return marks_.Around(execution.start_ps);
+  if (marked_by_ != StepSource::kHostLaunch) return marks_.Around(execution.start_ps, &near_mark_);
   const int64_t launch_ps = LaunchPs(execution.numbers[*rules_->launch_id]);
-  return launch_ps == kNoTimePs ? kNone : marks_.Around(launch_ps);
+  return launch_ps == kNoTimePs ? kNone : marks_.Around(launch_ps, &near_mark_);
 }
 
 }  // namespace xplane_time

@@ -25,7 +25,8 @@ class StepMarks {
   size_t size() const { return marks_.size(); }
   const StepMark& operator[](size_t at) const { return marks_[at]; }
   std::vector<int64_t> starts_ps() const;
-  uint32_t Around(int64_t time_ps) const;  // kNone: none
+  // kNone: none. `near`: where the caller looked last; fast if the instant is near that one.
+  uint32_t Around(int64_t time_ps, size_t* near) const;
 
  private:
   std::vector<StepMark> marks_;
@@ -66,6 +67,7 @@ class StepMarking {
   bool may_launch_ = false, has_launches_ = false;
   bool any_launch_ = false;
   gpu_runs::LaunchTable::Place place_;
+  size_t near_mark_ = 0;
 };
 
 }  // namespace xplane_time

@@ -45,17 +45,18 @@ StepMeter::StepMeter(const StepMarking& marking)
   units_.resize(marking.marks().size());
   if (!on_clock_) return;
   between_.resize(marking.marks().size());
-  if (marking.marks().size() > 0) pending_ps_ = marking.marks()[0].interval.start_ps;
+  if (marking.marks().size() > 0) next_mark_ps_ = marking.marks()[0].interval.start_ps;
+  pending_ps_ = next_mark_ps_;
 }
 
-void StepMeter::Begin(int64_t start_ps, int64_t launch_ps) {
-  ended_ = {};
+void StepMeter::BeginAfterGap(int64_t start_ps, int64_t launch_ps) {
   if (!begun_) {
     begun_ = true;
     first_ps_ = start_ps;
     union_.Begin(start_ps);
-  } else if (const int64_t idle_since_ps = std::max(union_.busy_until_ps(), last_begin_ps_);
-             idle_since_ps < start_ps) {  // executions of no length end a gap, too
+  } else {
+    // Executions of no length end a gap, too.
+    const int64_t idle_since_ps = std::max(union_.busy_until_ps(), last_begin_ps_);
     gap_.interval = {idle_since_ps, start_ps};
     if (launch_ps != kNoTimePs) {
       gap_.launch_ps = std::clamp(launch_ps, idle_since_ps, start_ps);
@@ -93,11 +94,21 @@ DeviceTimes StepMeter::TimesAt(int64_t time_ps) const {
 
 // Records what is pending up to an instant, in order.
 void StepMeter::Record(int64_t until_ps) {
-  const StepMarks& marks = marking_.marks();
-  for (;;) {
-    const bool any_mark = on_clock_ && at_marks_.size() < marks.size();
-    const int64_t mark_ps = any_mark ? marks[at_marks_.size()].interval.start_ps : kNever;
-    int64_t next_ps = mark_ps;
+  // Usually this is the end of the latest execution, and nothing else.
+  if (pending_.size() == 1) {
+    Group& group = groups_[pending_[0]];
+    if (!group.first_pending && group.last_end_ps <= until_ps &&
+        group.last_end_ps < next_mark_ps_) {
+      union_.AdvanceTo(group.last_end_ps);
+      group.at_last_end = TimesAt(group.last_end_ps);
+      group.last_pending = false;
+      pending_.clear();
+      pending_ps_ = next_mark_ps_;
+    }
+  }
+  while (pending_ps_ <= until_ps) {
+    // What was pending before may have been put off.
+    int64_t next_ps = next_mark_ps_;
     for (const uint32_t at : pending_) {
       const Group& group = groups_[at];
       if (group.first_pending) next_ps = std::min(next_ps, group.first_end_ps);
@@ -107,7 +118,12 @@ void StepMeter::Record(int64_t until_ps) {
     if (next_ps > until_ps) return;
     union_.AdvanceTo(next_ps);
     const DeviceTimes times = begun_ ? TimesAt(next_ps) : DeviceTimes();
-    if (mark_ps == next_ps) at_marks_.push_back(times);
+    if (next_mark_ps_ == next_ps) {
+      at_marks_.push_back(times);
+      const StepMarks& marks = marking_.marks();
+      next_mark_ps_ =
+          at_marks_.size() < marks.size() ? marks[at_marks_.size()].interval.start_ps : kNever;
+    }
     std::erase_if(pending_, [&](uint32_t at) {
       Group& group = groups_[at];
       if (group.first_pending && group.first_end_ps <= next_ps) {
@@ -123,10 +139,7 @@ void StepMeter::Record(int64_t until_ps) {
   }
 }
 
-void StepMeter::AddMember(int64_t start_ps, int64_t end_ps, uint32_t step, uint32_t run,
-                          uint32_t program) {
-  const uint32_t unit = by_marks_ ? step : run, at = by_marks_ ? 0 : program;
-  if (unit == kNone || at == kNone) return;
+void StepMeter::AddMemberAfterChange(int64_t start_ps, int64_t end_ps, uint32_t unit, uint32_t at) {
   if (units_.size() <= unit) units_.resize(size_t{unit} + 1);
   if (groups_.size() <= at) groups_.resize(size_t{at} + 1);
   Unit& own = units_[unit];
@@ -141,20 +154,15 @@ void StepMeter::AddMember(int64_t start_ps, int64_t end_ps, uint32_t step, uint3
   }
   ended_ = {};
   own.end_ps = std::max(own.end_ps, end_ps);
-  const bool was_pending = group.first_pending || group.last_pending;
   const bool is_first = group.first_unit == kNone;
   if (is_first) group.first_unit = unit;
-  if (is_first || (unit == group.first_unit && end_ps > group.first_end_ps)) {
+  ExtendLast(at, end_ps);
+  if (unit == group.first_unit && (is_first || end_ps > group.first_end_ps)) {
+    if (!group.first_pending && !group.last_pending) pending_.push_back(at);
     group.first_end_ps = end_ps;
     group.first_pending = true;
     pending_ps_ = std::min(pending_ps_, end_ps);
   }
-  if (is_first || end_ps > group.last_end_ps) {
-    group.last_end_ps = end_ps;
-    group.last_pending = true;
-    pending_ps_ = std::min(pending_ps_, end_ps);
-  }
-  if (!was_pending && (group.first_pending || group.last_pending)) pending_.push_back(at);
 }
 
 // How long the device idled up to its first execution, and what happened since the step before.

@@ -39,13 +39,14 @@ class RankedUnion {
  public:
   // At the first start.
   void Begin(int64_t time_ps) {
-    at_ps_ = time_ps;
+    at_ps_ = busy_until_ps_ = time_ps;
     until_ps_.fill(time_ps);
   }
   // In order of start.
   void Add(uint32_t rank, const Interval& interval) {
     AdvanceTo(interval.start_ps);
     until_ps_[rank] = std::max(until_ps_[rank], interval.end_ps);
+    busy_until_ps_ = std::max(busy_until_ps_, interval.end_ps);
   }
   void AdvanceTo(int64_t time_ps) {
     while (at_ps_ < time_ps) {
@@ -57,12 +58,12 @@ class RankedUnion {
       at_ps_ = next_ps;
     }
   }
-  int64_t busy_until_ps() const { return *std::ranges::max_element(until_ps_); }
+  int64_t busy_until_ps() const { return busy_until_ps_; }
   // The last is the time in which none ran.
   const std::array<int64_t, kCategoryRanks.size() + 1>& times_ps() const { return times_ps_; }
 
  private:
-  int64_t at_ps_ = 0;
+  int64_t at_ps_ = 0, busy_until_ps_ = 0;
   std::array<int64_t, kCategoryRanks.size()> until_ps_ = {};  // none runs longer
   std::array<int64_t, kCategoryRanks.size() + 1> times_ps_ = {};
 };
@@ -91,13 +92,34 @@ class StepMeter {
   // In this order, for all executions that start together: Begin(), AddMember() for each of them.
   // AddWork() is for parts of executions that start then or later, in order of their starts.
   // `launch_ps`: the earliest of their launches; kNoTimePs: unknown.
-  void Begin(int64_t start_ps, int64_t launch_ps);
+  void Begin(int64_t start_ps, int64_t launch_ps) {
+    if (begun_ && start_ps <= std::max(union_.busy_until_ps(), last_begin_ps_)) {
+      ended_ = {};
+      AdvanceTo(start_ps);
+      last_begin_ps_ = start_ps;
+    } else {
+      BeginAfterGap(start_ps, launch_ps);
+    }
+  }
   // Whether nothing runs when executions start then; if so, Begin() needs their launch.
   bool is_idle_before(int64_t start_ps) const {
     return begun_ && union_.busy_until_ps() < start_ps;
   }
   // `step`: kNone without marks, or in none of them.
-  void AddMember(int64_t start_ps, int64_t end_ps, uint32_t step, uint32_t run, uint32_t program);
+  void AddMember(int64_t start_ps, int64_t end_ps, uint32_t step, uint32_t run, uint32_t program) {
+    const uint32_t unit = by_marks_ ? step : run, at = by_marks_ ? 0 : program;
+    if (unit == kNone || at == kNone) return;
+    const bool continues = unit < units_.size() && units_[unit].start_ps != kNever &&
+                           at < groups_.size() && groups_[at].first_unit != unit &&
+                           (ended_.is_empty() || marking_.host() == nullptr);
+    if (continues) {
+      ended_ = {};
+      units_[unit].end_ps = std::max(units_[unit].end_ps, end_ps);
+      ExtendLast(at, end_ps);
+    } else {
+      AddMemberAfterChange(start_ps, end_ps, unit, at);
+    }
+  }
   void AddWork(uint32_t rank, const Interval& part) {
     AdvanceTo(part.start_ps);
     union_.Add(rank, part);
@@ -137,7 +159,7 @@ class StepMeter {
   // All marked steps, or the runs of one program.
   struct Group {
     uint32_t first_unit = kNone;
-    int64_t first_end_ps = 0, last_end_ps = 0;
+    int64_t first_end_ps = 0, last_end_ps = std::numeric_limits<int64_t>::min();
     DeviceTimes at_first_end = {}, at_last_end = {};
     bool first_pending = false, last_pending = false;
   };
@@ -151,6 +173,18 @@ class StepMeter {
   void AdvanceTo(int64_t time_ps) {
     if (pending_ps_ <= time_ps) Record(time_ps);
     union_.AdvanceTo(time_ps);
+  }
+  void BeginAfterGap(int64_t start_ps, int64_t launch_ps);
+  // The first execution of a unit, or one that a gap is before, or of the first unit of its group.
+  void AddMemberAfterChange(int64_t start_ps, int64_t end_ps, uint32_t unit, uint32_t at);
+  // The last member of a group to end ends then, if none ends later.
+  void ExtendLast(uint32_t at, int64_t end_ps) {
+    Group& group = groups_[at];
+    if (end_ps <= group.last_end_ps) return;
+    if (!group.first_pending && !group.last_pending) pending_.push_back(at);
+    group.last_end_ps = end_ps;
+    group.last_pending = true;
+    pending_ps_ = std::min(pending_ps_, end_ps);
   }
   void Record(int64_t until_ps);
   DeviceTimes TimesAt(int64_t time_ps) const;
@@ -176,6 +210,7 @@ class StepMeter {
   std::vector<DeviceTimes> at_marks_;
   std::vector<Group> groups_;      // by program, or the only one
   std::vector<uint32_t> pending_;  // groups
+  int64_t next_mark_ps_ = kNever;  // the first that is not in at_marks_
   int64_t pending_ps_ = kNever;    // nothing is to be recorded before
 };
 

@@ -45,6 +45,8 @@ struct Wanted {
   std::vector<std::string_view> stats = {"correlation_id", "module_name", "step_num"};
   // By entry of its event metadata.
   std::vector<uint8_t> entries, is_execution, of_host;
+  // `entries` without executions of the host itself: enough once a line is known to have some.
+  std::vector<uint8_t> entries_for_marks;
   struct RangeEntry {
     bool of_process = false;
     std::string_view function = {}, module = {};  // no function: it is none
@@ -147,7 +149,9 @@ void AddBatch(const Trace& trace, const HostParts& host, const EventBatch& batch
     const uint64_t id = any_id ? batch.Stat(kCorrelationId, row).bits : 0;
     const HostCall call = wanted.calls[metadata];
     if (call > HostCall::kLaunchGraph) AddCall(call, execution.interval, found);
-    found->last_end_ps = std::max(found->last_end_ps, execution.interval.end_ps);
+    if (wanted.of_host[metadata] == 0) {
+      found->last_end_ps = std::max(found->last_end_ps, execution.interval.end_ps);
+    }
     if (id != 0) found->launches.Add(id, {start_ps, line.timeline, WhatOf(call)});
     // With a correlation id it is a launch for another device.
     found->any_of_host |=
@@ -160,9 +164,11 @@ absl::Status ReadParts(const Trace& trace, const HostParts& host, PartEvidence* 
   Diagnostics unusual;
   EventReader events(trace, host.wanted->stats, &unusual);
   for (const LinePart& part : host.parts) {
-    events.Start(
-        host.line,
-        {.metadata = host.wanted->entries, .stats = host.wanted->stats.size(), .part = &part});
+    const Wanted& wanted = *host.wanted;
+    const bool marks_only = found->any_of_host;
+    events.Start(host.line, {.metadata = marks_only ? wanted.entries_for_marks : wanted.entries,
+                             .stats = marks_only ? size_t{kOfHost} : wanted.stats.size(),
+                             .part = &part});
     for (;;) {
       ASSIGN_OR_RETURN(const EventBatch batch, events.Next());
       if (batch.size() == 0) break;
@@ -272,8 +278,8 @@ std::shared_ptr<const Wanted> WantedOn(const Plane& plane, const DeviceNames& on
   const KindRules* kind = FindKindOfPlane(plane.name, &ignored);
   auto wanted = std::make_shared<Wanted>();
   const bool executes = kind != nullptr && !kind->needed_stat.empty();
-  if (executes) wanted->stats.push_back(kind->needed_stat);
   wanted->entries = EntriesWith(plane, wanted->stats);
+  if (executes) wanted->stats.push_back(kind->needed_stat);
   wanted->ranges = RangeEntries(plane);
   wanted->steps_by_name = static_cast<bool>(is_step);
   wanted->of_host.resize(wanted->entries.size());
@@ -294,10 +300,10 @@ std::shared_ptr<const Wanted> WantedOn(const Plane& plane, const DeviceNames& on
     wanted->waits_for_input.push_back(WaitsForInput(name) ? 1 : 0);
     wanted->dispatches.push_back(Dispatches(name) ? 1 : 0);
     const bool is_work = wanted->waits_for_input[i] != 0 || wanted->dispatches[i] != 0;
-    if (is_execution || is_range || marks_step || is_work || is_call || wanted->of_host[i] != 0) {
-      wanted->entries[i] = 1;
-    }
+    if (is_execution || is_range || marks_step || is_work || is_call) wanted->entries[i] = 1;
   }
+  wanted->entries_for_marks = wanted->entries;
+  for (size_t i = 0; i < wanted->entries.size(); ++i) wanted->entries[i] |= wanted->of_host[i];
   return wanted;
 }
 
