@@ -50,6 +50,7 @@ enum class DiagnosticCode : uint8_t {
   kLeftOutByMinDuration,
   kLeftOutByMaxEvents,
   kLeftOutByFilter,
+  kPatternWithoutMatch,  // of an option that excludes names or changes their category
   // Timing.
   kLaunchWithoutExecution,  // a kernel was launched, and its record was lost
   kLaunchAtEnd,             // the same at the end of the recording: the kernel may run after it

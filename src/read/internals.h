@@ -190,7 +190,7 @@ class BatchBuilder {
 
   // Stat ids are small and dense in practice: a table, and a map for the others.
   uint32_t column_of_unknown_ = kNoColumn;
-  std::vector<uint32_t> column_of_small_id_;
+  std::vector<uint32_t> column_of_small_id_ = std::vector<uint32_t>(kSmallIds, kNoColumn);
   absl::flat_hash_map<int64_t, uint32_t> column_of_large_id_;
   // Stats of event metadata, resolved once an entry: a value a column.
   mutable absl::flat_hash_map<uint32_t, std::vector<StatValue>> metadata_rows_;

@@ -374,5 +374,35 @@ TEST_P(EventReaderTest, BatchesAreFullBeforeTheNext) {
   }
 }
 
+// A choice of events by their metadata, by a reader that wants no stat.
+TEST_P(EventReaderTest, ChoiceWithoutStats) {
+  TraceBuilder t;
+  AddPlane("one", {"a", "b", "text"}, kOfMetadata, &t);
+  Open(t);
+  for (const uint8_t chosen : {uint8_t{0}, uint8_t{1}}) {
+    const std::vector<uint8_t> metadata(trace_.planes[0].event_metadata.entries.size(), chosen);
+    EventReader events(trace_, {}, &diagnostics_);
+    for (uint32_t line = 0; line < trace_.lines.size(); ++line) {
+      uint64_t count = 0;
+      for (const std::vector<Row>& rows : ReadFresh(line)) {
+        for (const Row& row : rows) count += chosen != 0 || row.start_ps == kNoTimePs ? 1 : 0;
+      }
+      uint64_t read = 0;
+      events.Start(line, {.metadata = metadata});
+      for (;;) {
+        const absl::StatusOr<EventBatch> batch = events.Next();
+        ASSERT_TRUE(batch.ok()) << batch.status();
+        if (batch->size() == 0) break;
+        read += batch->size();
+      }
+      // The generated reader does not choose.
+      EXPECT_GE(read, count) << "line " << line << ", chosen " << int{chosen};
+      if (GetParam() == Reader::kWire) {
+        EXPECT_EQ(read, count) << "line " << line << ", chosen " << int{chosen};
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace xplane_time::testing
