@@ -1,6 +1,7 @@
 // Aggregate: summary statistics of the samples of one function.
 //
-//   Summary s = Summarize({5'000, 5'040, 4'980, 5'010, 4'990, 5'100}, /*seed=*/1);
+//   const std::vector<int64_t> values_ps = {5'000, 5'040, 4'980, 5'010, 4'990, 5'100};
+//   const Summary s = Summarize(values_ps, /*seed=*/1);
 //   s.mean == 5020, s.median == 5005, s.median_ci95 == [4985, 5070]
 //   Summarize({}, 1).n == 0        // every other field is then meaningless
 //

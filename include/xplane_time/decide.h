@@ -144,7 +144,8 @@ struct CanaryReport {
   uint64_t rounds = 0;
   double ratio = 1;  // ratio of the leader to itself
   double lo = 0, hi = 0;
-  bool biased = false;  // the interval excludes 1: delta grows by the distance of its nearer end
+  // the interval excludes 1: delta grows by the distance from 1 to its nearer end
+  bool biased = false;
 };
 
 struct Verdict {

@@ -1,8 +1,9 @@
 // Diff: what changed between two sides, as rows that add up to the total change.
 //
-//   auto diff = FindDiff(std::vector<std::string>{"base.xplane.pb"}, {"head.xplane.pb"}, {});
+//   const std::vector<std::string> base = {"base.xplane.pb"}, head = {"head.xplane.pb"};
+//   auto diff = FindDiff(base, head, {});
 //   diff->total.delta_ps              // 266e6: a step takes 0.266 ms more
-//   diff->rows[0].head->op            // "dot.4"
+//   diff->rows[0].head->ops[0]        // "dot.4"
 //   diff->rows[0].delta_ps            // 214e6 of the 266e6
 //   // FailedPrecondition: the two sides have nothing in common that can be compared
 //

@@ -11,8 +11,8 @@
 //     ... latencies.push_back({.sample_id = i, .wall_time_us = 850});
 //   }
 //   power.Energy().total_joules;               // empty with fewer than two samples
-//   absl::Status status = WriteLatencyCsv("latency.csv", latencies);
-//   // Internal: results/latency.csv: cannot write: No such file or directory; make its ...
+//   absl::Status status = WriteLatencyCsv("results/latency.csv", latencies);
+//   // Internal: results/latency.csv: cannot write: No such file or directory; make ...
 //
 // An unknown value is never 0: it is empty, and an empty cell in a CSV file. Names follow an
 // earlier tool; docs/power-seeds.md lists the differences. Units are in names. Plain values without

@@ -1,7 +1,8 @@
 // Where: an exact breakdown of each device's time.
 //
 //   Diagnostics diagnostics;
-//   auto trace = OpenTrace(*FindInputs({"trace.xplane.pb"}, {}), {}, &diagnostics);
+//   const std::vector<std::string> paths = {"trace.xplane.pb"};
+//   auto trace = OpenTrace(*FindInputs(paths, {}), {}, &diagnostics);
 //   auto where = FindWhere(*trace, {.device = "gpu"}, diagnostics);
 //   for (const WhereDevice& device : where->devices) {
 //     // span = compute + collective_exposed + copy_exposed + other + idle, to the picosecond
