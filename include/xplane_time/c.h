@@ -133,7 +133,7 @@ XPLANE_TIME_API int xplane_time_open_memory(const void* bytes, size_t size,
 XPLANE_TIME_API void xplane_time_close(xplane_time_trace* trace); /* null: no effect */
 
 /* Tables with one row per function and device; per kernel, function and device; per run; per
- * event; per line. Times are in picoseconds; columns as in the CSV output of the command. */
+ * event; per line. Columns and units are those of the CSV output of the command. */
 XPLANE_TIME_API int xplane_time_functions(const xplane_time_trace* trace,
                                           const xplane_time_select_options* options,
                                           struct ArrowArrayStream* stream, char** error);
