@@ -12,7 +12,8 @@
 // Findings are disjoint. They use the exact partition of `where`, and no picosecond of a device
 // belongs to two of them. Their times may therefore be added and never exceed the spans of the
 // devices. Each time is an upper bound of the time that could be saved. Findings below 1 % of the
-// devices' time are omitted. The list is empty if no finding remains.
+// time of all devices and below 5 % of the time of each device are omitted. The list is empty if no
+// finding remains.
 //
 // The statistical findings (slow_device, slowing_down) are together wrong in at most 1 % of traces
 // whose runs vary independently. Definitions: docs/brief.md.

@@ -179,7 +179,7 @@ class PowerRecorder {
   // Messages by source, for the sources that are read less often than `period_ns` requests.
   virtual const std::map<std::string, std::string>& raised_periods() const = 0;
   // The path from which SummarizePowerLog can read the log as long as the recorder lives, even if
-  // another file has the log's name by now. No other recorder may write there until then.
+  // another file has the log's name by now. During that time no other recorder may write to it.
   virtual std::string log_path() const = 0;
   // Marks of the window `name`. Synchronize the device before each call. Errors: InvalidArgument
   // (an empty name, End without Begin, Begin of an open window).

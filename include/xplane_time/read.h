@@ -6,7 +6,7 @@
 //   const std::vector<std::string> arguments = {"run_dir"};
 //   auto inputs = FindInputs(arguments, {});
 //   auto trace = OpenTrace(*inputs, {}, &diagnostics);
-//   if (!trace.ok()) ...   // NotFound, DataLoss ("... at byte 5127"), InvalidArgument
+//   if (!trace.ok()) ...   // NotFound, DataLoss ("... (byte 5127)"), InvalidArgument
 //
 // The content determines the format: XSpace protobuf, Kineto JSON (PyTorch), or one of these in
 // gzip. Other files are refused. The error names the format that was recognized, and a remedy.

@@ -84,7 +84,7 @@ SideMoments MomentsOf(std::span<const Centre> centres) {
 struct TimedSample {
   int64_t start_ps;
   const std::string* id;
-  double log_time;  // NaN: left out, but it took its place in a round
+  double log_time;  // NaN: excluded, but it keeps its place in its round
 };
 
 std::vector<TimedSample> InOrder(const Measurements& capture) {

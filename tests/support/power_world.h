@@ -66,7 +66,7 @@ struct World {
   std::vector<energy::Poll> polls;
   ReadingKind kind = ReadingKind::kCumulative;
   std::optional<double> prior_window_s;
-  // The truth.
+  // The true properties.
   double period_s = 0, lag_s = 0, window_s = 0, idle_w = 0;
   std::vector<double> power_w;   // above idle
   std::vector<double> energy_j;  // of all executions, with their share of the idle power
