@@ -130,7 +130,7 @@ constexpr CodeInfo kCodes[] = {
      "a device has an implausible peak in the trace; it is ignored, and --peak-flops and "
      "--peak-bandwidth replace it"},
 };
-// All of them, in the order of the enum.
+// Every code is in the table, in the order of the enum.
 static_assert(std::size(kCodes) == static_cast<size_t>(kCodeCount));
 static_assert(std::ranges::adjacent_find(kCodes, std::ranges::greater_equal(), &CodeInfo::code) ==
               std::end(kCodes));
