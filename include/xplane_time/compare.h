@@ -35,9 +35,10 @@
 // processes differ. A capture that is on both sides shows no change, whatever changed: the outcome
 // is 12 instead of 0.
 //
-// Advice is per row. `needed_for_effect`: captures a side that would prove the change that is seen,
-// 4 times in 5. `needed`: those that would show a slowdown of max_mde. `deciding_alpha`: the alpha
-// with which the captures at hand prove the change.
+// Advice is per row, from its own effect and noise. `needed`: captures a side that decide the row
+// with a probability of 80 %, as a range, because a few captures tell little about the noise.
+// `deciding_alpha`: the alpha with which the captures at hand prove the change. `passing_max_mde`:
+// the max_mde with which they suffice, if no row shows a slowdown.
 //
 // A function that ran on both sides and cannot be judged (no run of it counts on a side, other
 // metrics, clocks, devices or numbers of programs, an uncertain split into runs) leaves 11 at best.
@@ -120,6 +121,22 @@ struct SideEstimate {
   std::optional<double> lo = {}, hi = {};
 };
 
+// Captures a side that decide an open row.
+struct CapturesNeeded {
+  enum class Question : uint8_t {
+    kChange,    // the change is beyond min_effect and distinct from zero: to prove it
+    kNoChange,  // else: to show that the row is the same, if it has not changed
+  };
+  Question question = Question::kNoChange;
+  std::optional<uint64_t> least;   // if effect and noise are as measured
+  std::optional<uint64_t> enough;  // decides with a probability of 80 %
+  // Why `enough` is empty: noise_unknown (fewer than 2 captures a side, or the noise is assumed),
+  // over_limit (more than 1000), resolution (the step of the clock, or a stated error, which
+  // captures do not reduce) or no_min_effect (with a min_effect of 0 no row is the same).
+  std::string_view unknown;
+};
+std::string_view QuestionName(CapturesNeeded::Question question);
+
 struct ComparedRow {
   std::string function;
   std::optional<std::string> variant_id;
@@ -127,14 +144,12 @@ struct ComparedRow {
   uint32_t program = 0;  // of several with one name
   std::string metric, clock;
   SideEstimate base, head;
-  std::optional<double> ratio;    // head / base; above 1: slower
-  std::optional<double> lo, hi;   // simultaneous
-  std::optional<double> p_value;  // of "no change", after Holm
-  std::optional<double> mde;      // 0.03: a slowdown of 3 %
-  std::optional<double> spread;   // std of the log of a capture's centre
-  // If the verdict is open: captures a side for an mde of max_mde, and those that would prove the
-  // change that is seen, if it is beyond min_effect; empty: over 1000.
-  std::optional<uint64_t> needed, needed_for_effect;
+  std::optional<double> ratio;           // head / base; above 1: slower
+  std::optional<double> lo, hi;          // simultaneous
+  std::optional<double> p_value;         // of "no change", after Holm
+  std::optional<double> mde;             // 0.03: a slowdown of 3 %
+  std::optional<double> spread;          // std of the log of a capture's centre
+  std::optional<CapturesNeeded> needed;  // if the verdict is open and captures can decide it
   // If the verdict is open: the least alpha that would prove the change; empty: no alpha does.
   std::optional<double> deciding_alpha;
   FunctionVerdict verdict = FunctionVerdict::kTooLittleData;
@@ -160,6 +175,9 @@ struct Comparison {
   uint64_t compared = 0;              // rows with a ratio
   std::optional<double> largest_mde;  // empty: none, or unbounded
   uint64_t shared_captures = 0;       // of base, that head has, too
+  // If the outcome is too little data: the max_mde with which it would be no regression; empty:
+  // none.
+  std::optional<double> passing_max_mde = {};
   Outcome outcome = Outcome::kNoRegression;
 
   uint64_t Count(FunctionVerdict verdict) const;

@@ -24,7 +24,9 @@ struct Difference {
   // Of sides: std of what the clock's resolution, or stated errors, do to the estimate: part of
   // standard_error that more captures do not reduce.
   double resolution = 0;
-  bool assumed = false;  // of sides: how much processes differ is
+  // Of sides: how much processes differ is assumed, or it is known from options.
+  bool assumed = false, known_offset = false;
+  bool stated = false;  // of sides: values have stated errors, and at most kStatedDf
 };
 // At most, beside stated errors. They are intervals of a regression of 20 windows and more: their
 // tails are not known as those of a normal one are. Not Satterthwaite's of both: where few captures
