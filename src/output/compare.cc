@@ -122,14 +122,21 @@ std::string PromiseText(const CapturesNeeded& needed) {
 
 std::string AdviceOnChange(const Comparison& comparison, const ComparedRow& row) {
   const CapturesNeeded& needed = *row.needed;
+  const std::string seen =
+      absl::StrCat(ChangeText(*row.ratio), " % is not proved (", ChanceSentence(*row.p_value), ")");
+  if (needed.unknown == "over_limit" && !needed.least.has_value()) {
+    return absl::StrCat(
+        seen, ", and it is too close to --min-effect ", OptionText(comparison.options.min_effect),
+        " for a proof: more than 1000 captures a side would prove it; --min-effect ",
+        OptionText(std::max(*row.ratio, 1 / *row.ratio) - 1), " accepts it");
+  }
   std::vector<std::string> ways;
   if (row.deciding_alpha.has_value() && OptionText(*row.deciding_alpha) != "100%") {
     ways.push_back(absl::StrCat("--alpha ", OptionText(*row.deciding_alpha)));
   }
   const std::string captures = CapturesText(needed);
   if (!captures.empty()) ways.push_back(absl::StrCat(captures, " captures a side"));
-  std::string text =
-      absl::StrCat(ChangeText(*row.ratio), " % is not proved (", ChanceSentence(*row.p_value), ")");
+  std::string text = seen;
   if (!ways.empty()) absl::StrAppend(&text, "; ", absl::StrJoin(ways, " or "), " would prove it");
   absl::StrAppend(&text,
                   captures.empty() ? "; " + ObstacleText(comparison, needed) : PromiseText(needed));
@@ -156,13 +163,13 @@ void AddAdvice(const Comparison& comparison, Explanation* out) {
   bool over_limit = false;
   for (const ComparedRow& row : comparison.rows) {
     if (!row.needed.has_value() || !HasNoise(*row.needed)) continue;
-    over_limit |= row.needed->unknown == "over_limit" && !row.needed->least.has_value();
+    const bool change = row.needed->question == CapturesNeeded::Question::kChange;
+    over_limit |= !change && row.needed->unknown == "over_limit" && !row.needed->least.has_value();
     if (shown == kMaxShown) {
       ++others;
       continue;
     }
     ++shown;
-    const bool change = row.needed->question == CapturesNeeded::Question::kChange;
     out->reasons.push_back(absl::StrCat(
         Printable(NameOf(row)), ": ",
         change ? AdviceOnChange(comparison, row) : AdviceOnNoChange(comparison, row), "."));
@@ -255,7 +262,7 @@ Explanation ExplainTooLittle(const Comparison& comparison) {
   out.reasons.push_back(absl::StrCat(
       "An interval that excludes 0 is no proof yet: it holds with ",
       PercentText(0.5 + comparison.options.confidence / 2), ", and a claim may be wrong in ",
-      PercentText(comparison.options.alpha), " of comparisons only (--alpha)."));
+      comparison.options.alpha * 100, " % of comparisons only (--alpha)."));
   return out;
 }
 

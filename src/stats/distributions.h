@@ -21,7 +21,7 @@ double NormalTail(double z);
 // P(T > t) with df > 0 degrees of freedom (infinite: normal), t of any sign.
 double StudentTail(double t, double df);
 // P((Z + shift) / S > t), where Z is standard normal and S^2 an independent chi-square over its
-// `df`: the noncentral t distribution. Accurate to 1e-6.
+// `df`: the noncentral t distribution, with df of at least 1. Accurate to 1e-4.
 double NoncentralStudentTail(double t, double df, double shift);
 // t with P(T > t) = tail, 0 < tail <= 0.5. df 0: infinity.
 double StudentQuantile(double tail, double df);

@@ -210,7 +210,9 @@ TEST(NeededCapturesTest, EnoughIsTheLeastNumberWithThePower) {
     };
     const double least = static_cast<double>(*needed.least);
     EXPECT_GE(power(least), compare::kPower);
-    if (least > 2) EXPECT_LT(power(least - 1), compare::kPower);
+    if (least > 2) {
+      EXPECT_LT(power(least - 1), compare::kPower);
+    }
   }
 }
 

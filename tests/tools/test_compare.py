@@ -313,10 +313,9 @@ class Compare(Decisions):
                          (None, "too_little_data"))
 
     def test_a_known_offset_gives_a_number_for_one_capture_a_side(self):
-        base = self.side("base", {"jit_a": 10_000_000}, 1, runs=6, noise=0.1)
-        head = self.side("head", {"jit_a": 10_000_000}, 1, runs=6, noise=0.1)
-        [row] = run("compare", *base, *head, "--offset-std", "1%", "--format", "json").json["rows"]
-        self.assertGreater(row["needed_captures"], 1)
+        base, head = (self.side(name, self.TIMES, 1, runs=6, noise=0.1) for name in ("base", "head"))
+        for row in run("compare", *base, *head, "--offset-std", "1%", "--format", "json").json["rows"]:
+            self.assertGreater(row["needed_captures"], 1)
 
     def record(self, name, times_ps, captures, noise, seed):
         """`captures` traces whose processes differ by `noise`; the first ones do not depend on how many."""
@@ -337,11 +336,12 @@ class Compare(Decisions):
             for seed in range(4):
                 captures, decided = 1, False
                 while not decided:
-                    base = self.record("base", {"jit_a": 10_000_000}, captures, noise, seed)
-                    head = self.record("head", {"jit_a": round(10_000_000 * (1 + effect))}, captures,
-                                       noise, seed)
-                    done = self.compare(base, head, "--alpha", alpha, "--format", "json")
-                    text = " ".join(self.compare(base, head, "--alpha", alpha).text.split())
+                    base = self.record("base", self.TIMES, captures, noise, seed)
+                    head = self.record("head", {**self.TIMES, "jit_a": 10_000_000 * (1 + effect)},
+                                       captures, noise, seed)
+                    options = ("--function", "jit_a", "--alpha", alpha)
+                    done = self.compare(base, head, *options, "--format", "json")
+                    text = " ".join(self.compare(base, head, *options).text.split())
                     [row] = done.json["rows"]
                     decided = done.code in (0, 10)
                     if captures > 1 and firm:
@@ -355,6 +355,12 @@ class Compare(Decisions):
                         self.assertIn("Record at least 2 a side, better 5", text)
                         captures = 3
                         continue
+                    if least is None:  # the change is hardly beyond --min-effect
+                        [accepted] = re.findall(r"--min-effect ([0-9.]+%) accepts it", text)
+                        done = self.compare(base, head, *options, "--min-effect", accepted,
+                                            "--format", "json")
+                        self.assertTrue(done.code == 0 or done.json["rows"][0]["needed_captures"])
+                        break
                     self.assertGreater(firm or least, captures, text)
                     # The headline, the table, the reasons and the JSON state the same numbers.
                     range_text = (f"at least {least}" if firm is None else
@@ -384,11 +390,12 @@ class Compare(Decisions):
         self.assertNotIn("accepts", done.text)
 
     def test_the_alpha_that_is_advised_proves_the_change(self):
-        base = self.record("base", {"jit_a": 10_000_000}, 3, 0.01, 3)
-        head = self.record("head", {"jit_a": 11_000_000}, 3, 0.01, 3)
-        text = " ".join(self.compare(base, head, "--alpha", "0.001%").text.split())
+        base = self.record("base", self.TIMES, 3, 0.01, 3)
+        head = self.record("head", {**self.TIMES, "jit_a": 11_000_000}, 3, 0.01, 3)
+        options = ("--function", "jit_a", "--alpha")
+        text = " ".join(self.compare(base, head, *options, "0.001%").text.split())
         [advised] = re.findall(r"--alpha ([0-9.]+%) or ", text)
-        self.assertEqual(self.compare(base, head, "--alpha", advised).code, 10)
+        self.assertEqual(self.compare(base, head, *options, advised).code, 10)
 
     def test_the_time_of_google_benchmark_needs_google_benchmark(self):
         base = self.side("base", self.TIMES, 1)[0]
