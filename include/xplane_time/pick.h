@@ -118,9 +118,13 @@ struct PickResult {
   std::vector<VariantRow> variants;  // fastest first, those without samples last
   bool in_rounds = false;
   uint64_t captures = 0;
-  std::optional<double> regret;    // upper bound of what the pick may lose: 0.01: 1 %
-  std::optional<double> mde;       // smallest gap to the runner-up that would be proved
-  std::optional<uint64_t> needed;  // units in all that would prove the gap that is seen
+  std::optional<double> regret;  // upper bound of what the pick may lose: 0.01: 1 %
+  std::optional<double> mde;     // smallest gap to the runner-up that would be proved
+  // If undecided: units in all with which the answer is a winner, a tie or a pick with a
+  // probability of 80 %; empty: unknown. Rounds; captures, if variants did not run in rounds, or if
+  // captures differ by more than their rounds explain.
+  std::optional<uint64_t> needed;
+  bool needs_captures = false;
   std::string metric, clock;
   std::vector<std::string> doubts;  // why no claim is made, whatever the numbers say
   // If a variant was not judged: of captures with several devices, by device.

@@ -74,29 +74,12 @@ void Fill(const std::function<bool(uint64_t)>& is_least,
   needed->unknown = is_least(kEndlessCaptures) ? "over_limit" : "resolution";
 }
 
-// The true distance of an effect in standard errors, of which `seen` is an estimate that is known
-// to exceed `bar`: its lower bound with kBoundConfidence, or 0, if that is higher.
-double LowerBound(double seen, double bar, double df) {
-  constexpr int kHalvings = 40;
-  const auto is_below = [&](double distance) {
-    const double selected = NoncentralStudentTail(bar, df, distance);
-    return NoncentralStudentTail(seen, df, distance) < (1 - kBoundConfidence) * selected;
-  };
-  if (!is_below(0)) return 0;
-  double below = 0, above = seen * 2 + 2;
-  while (is_below(above)) above *= 2;
-  for (int i = 0; i < kHalvings; ++i) {
-    const double middle = (below + above) / 2;
-    (is_below(middle) ? below : above) = middle;
-  }
-  return below;
-}
-
 void NeededForChange(const Proof& proof, const Difference& difference, double own_bar,
                      const Future& future, CapturesNeeded* needed) {
   const double error = difference.standard_error;
   const double seen = (std::abs(difference.estimate) - proof.min_effect()) / error;
-  const double bound = LowerBound(seen, own_bar - proof.min_effect() / error, difference.df);
+  const double bound =
+      LowerBoundOfDistance(seen, own_bar - proof.min_effect() / error, difference.df);
   const auto proves = [&](double distance) {
     return [&, distance](uint64_t n) {
       const double then = future.Error(n);
@@ -142,6 +125,33 @@ void NeededForNoChange(const Proof& proof, const Difference& difference, uint64_
 }
 
 }  // namespace
+
+double LowerBoundOfDistance(double seen, double bar, double df) {
+  constexpr int kHalvings = 40;
+  const auto is_below = [&](double distance) {
+    const double selected = NoncentralStudentTail(bar, df, distance);
+    return NoncentralStudentTail(seen, df, distance) < (1 - kBoundConfidence) * selected;
+  };
+  if (!is_below(0)) return 0;
+  double below = 0, above = seen * 2 + 2;
+  while (is_below(above)) above *= 2;
+  for (int i = 0; i < kHalvings; ++i) {
+    const double middle = (below + above) / 2;
+    (is_below(middle) ? below : above) = middle;
+  }
+  return below;
+}
+
+double UpperBoundOfNoise(double df) {
+  constexpr double kKnownDf = 1e5;  // of a variance that is known
+  constexpr int kHalvings = 60;
+  double below = 1, above = 1e8;  // of the square
+  for (int i = 0; i < kHalvings; ++i) {
+    const double middle = std::sqrt(below * above);
+    (FisherTail(middle, kKnownDf, df) > 1 - kBoundConfidence ? below : above) = middle;
+  }
+  return std::sqrt(above);
+}
 
 Proof::Proof(const CompareOptions& options, size_t rows)
     : interval_tail_((1 - options.confidence) / 2 / static_cast<double>(rows)),

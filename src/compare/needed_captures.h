@@ -32,6 +32,14 @@ namespace xplane_time::compare {
 inline constexpr double kPower = 0.8;  // of mde, and of the captures needed
 inline constexpr uint64_t kMaxCapturesNeeded = 1000;
 
+// The true distance of an effect in standard errors, of which `seen` is an estimate that is known
+// to exceed `bar`: its lower confidence bound (80 %), or 0, if that is higher.
+double LowerBoundOfDistance(double seen, double bar, double df);
+
+// The upper confidence bound of a standard error that is estimated with `df`, relative to the
+// estimate.
+double UpperBoundOfNoise(double df);
+
 // The bars of a proof, in standard errors: of one of `rows` rows that are judged together.
 class Proof {
  public:

@@ -46,14 +46,6 @@ std::string ChanceSentence(double p) {
   return text.front() == '<' ? absl::StrCat("p < ", text.substr(1)) : absl::StrCat("p = ", text);
 }
 
-// A share as options take it, rounded up to two digits: "0.28%".
-std::string OptionText(double share) {
-  const double percent = share * 100;
-  const int decimals = std::max(0, 1 - static_cast<int>(std::floor(std::log10(percent))));
-  const double scale = std::pow(10, decimals);
-  return FormatFixed(std::ceil(percent * scale) / scale, decimals) + "%";
-}
-
 std::string NameOf(const ComparedRow& row) {
   return row.program > 0 ? absl::StrCat(row.function, " #", row.program + 1) : row.function;
 }
@@ -126,7 +118,7 @@ std::string AdviceOnChange(const Comparison& comparison, const ComparedRow& row)
       absl::StrCat(ChangeText(*row.ratio), " % is not proved (", ChanceSentence(*row.p_value), ")");
   if (needed.unknown == "over_limit" && !needed.least.has_value()) {
     return absl::StrCat(
-        seen, ", and it is too close to --min-effect ", OptionText(comparison.options.min_effect),
+        seen, ", and it is too close to --min-effect ", comparison.options.min_effect * 100, "%",
         " for a proof: more than 1000 captures a side would prove it; --min-effect ",
         OptionText(std::max(*row.ratio, 1 / *row.ratio) - 1), " accepts it");
   }

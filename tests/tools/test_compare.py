@@ -590,6 +590,23 @@ class Pick(Decisions):
         self.assertRegex(done.text, r"\n(0|1) +leads ")
         self.assertNotIn("picked", done.text)
 
+    def test_following_the_advice_of_an_undecided_pick_decides(self):
+        options = ("--format", "json")
+        for times, noise in (((10, 10.05), 0.01), ((10, 10.3), 0.03), ((10, 10, 10.1), 0.01)):
+            with self.subTest(times=times, noise=noise):
+                path = self.write("n.xplane.pb", trace(self.variants(*times), 5, runs=8, noise=noise))
+                done = self.pick(path)
+                self.assertEqual(done.code, 11, done.text)
+                text = " ".join(done.text.split())
+                [rounds] = re.findall(r"([0-9]+) rounds in all would settle it", text)
+                decision = self.decision(self.pick(path, *options))
+                self.assertEqual((decision["needed_units"], decision["needed_unit"]),
+                                 (int(rounds), "round"))
+                [delta] = re.findall(r"--delta ([0-9.]+%) accepts variant ", text)
+                self.assertEqual(self.pick(path, "--delta", delta).code, 0)
+                self.write("n.xplane.pb", trace(self.variants(*times), 6, runs=int(rounds), noise=noise))
+                self.assertEqual(self.pick(path).code, 0)
+
     def test_what_one_round_may_lose_is_unknown(self):
         one = self.write("f.xplane.pb", trace(self.variants(10, 10.05), 3, runs=1))
         done = self.pick(one)
