@@ -152,11 +152,12 @@ std::string AdviceOnNoChange(const Comparison& comparison, const ComparedRow& ro
 void AddAdvice(const Comparison& comparison, Explanation* out) {
   constexpr size_t kMaxShown = 3;
   size_t shown = 0, others = 0;
-  bool over_limit = false;
+  constexpr uint64_t kMany = 50;
+  bool many = false;  // of rows that may be unchanged
   for (const ComparedRow& row : comparison.rows) {
     if (!row.needed.has_value() || !HasNoise(*row.needed)) continue;
     const bool change = row.needed->question == CapturesNeeded::Question::kChange;
-    over_limit |= !change && row.needed->unknown == "over_limit" && !row.needed->least.has_value();
+    many |= !change && row.needed->enough.value_or(row.needed->least.value_or(kMany + 1)) > kMany;
     if (shown == kMaxShown) {
       ++others;
       continue;
@@ -170,8 +171,10 @@ void AddAdvice(const Comparison& comparison, Explanation* out) {
     out->reasons.push_back(absl::StrCat("The column needs has the captures a side of ", others,
                                         " more ", others == 1 ? "function." : "functions."));
   }
-  if (over_limit) {
-    out->reasons.push_back("Measure with less noise, or leave noisy functions out (--exclude).");
+  if (many) {
+    out->reasons.push_back(
+        "Less noise needs fewer captures, and so do a larger --min-effect and --max-mde; --exclude "
+        "leaves noisy functions out.");
   }
 }
 

@@ -180,7 +180,7 @@ TEST(PickTest, ADeltaOfTheRegretAcceptsThePick) {
   const PickResult open = Picked(captures);
   ASSERT_EQ(open.claim, Claim::kUndecided);
   EXPECT_EQ(ExitCode(Picked(captures, {.delta = 1.001 * *open.regret}).claim), 0);
-  EXPECT_EQ(ExitCode(Picked(captures, {.delta = 0.99 * *open.regret}).claim), 11);
+  EXPECT_EQ(ExitCode(Picked(captures, {.delta = 0.5 * *open.regret}).claim), 11);
 }
 
 TEST(PickTest, FewRoundsAreTooLittleData) {

@@ -374,6 +374,17 @@ class Compare(Decisions):
         self.assertGreater(promised, 10)
         self.assertGreaterEqual(kept / promised, 0.8)
 
+    def test_many_captures_become_fewer_with_larger_effects(self):
+        base = self.record("base", self.TIMES, 4, 0.06, 2)
+        head = self.record("head", self.TIMES, 4, 0.06, 9)
+        needed = []
+        for options in ((), ("--min-effect", "5%", "--max-mde", "20%")):
+            done = self.compare(base, head, "--function", "jit_a", *options, "--format", "json")
+            needed.append(done.json["rows"][0]["needed_captures"])
+        text = " ".join(self.compare(base, head).text.split())
+        self.assertIn("so do a larger --min-effect and --max-mde", text)
+        self.assertLess(needed[1], needed[0] / 2)
+
     def test_the_max_mde_that_is_advised_passes(self):
         base = self.record("base", {"jit_a": 10_000_000, "jit_b": 5_000_000}, 3, 0.004, 1)
         head = self.record("head", {"jit_a": 10_000_000, "jit_b": 5_000_000}, 3, 0.004, 1)
