@@ -138,7 +138,8 @@ std::string AdviceOnChange(const Comparison& comparison, const ComparedRow& row)
 std::string AdviceOnNoChange(const Comparison& comparison, const ComparedRow& row) {
   const CapturesNeeded& needed = *row.needed;
   std::string text = absl::StrCat(ChangeText(*row.ratio), " % may be chance");
-  if (row.mde.has_value()) {
+  constexpr double kAbsurd = 10;
+  if (row.mde.value_or(kAbsurd) < kAbsurd) {
     absl::StrAppend(&text, "; these captures detect a", RiseAfterA(comparison), " of ",
                     PercentText(*row.mde));
   }
