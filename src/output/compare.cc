@@ -234,8 +234,9 @@ Explanation ExplainTooLittle(const Comparison& comparison) {
                    : absl::StrCat(Counted(base, "capture"), " of base and ", head, " of head"));
   if (const ComparedRow* const neediest = FindNeediest(comparison); neediest != nullptr) {
     const std::string captures = CapturesText(*neediest->needed);
-    absl::StrAppend(&out.verdict, "; ", Printable(NameOf(*neediest)), " needs ",
-                    captures.empty() ? "more than captures" : captures + " a side");
+    absl::StrAppend(&out.verdict, "; ", captures.empty() ? "more captures do not decide " : "",
+                    Printable(NameOf(*neediest)),
+                    captures.empty() ? "" : absl::StrCat(" needs ", captures, " a side"));
   }
   out.reasons.push_back(
       absl::StrCat("In ", comparison.Count(FunctionVerdict::kTooLittleData), " of ",
