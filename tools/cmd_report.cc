@@ -105,8 +105,10 @@ class Planes : public TextCommand {
 class Kernels : public TextCommand {
  public:
   explicit Kernels(CLI::App* app)
-      : TextCommand(app,
-                    {.executions = true, .categories = true, .tolerance = true, .sort = true}) {
+      : TextCommand(app, {.executions = true,
+                          .categories = true,
+                          .tolerance = true,
+                          .sort = "total, name, mean, median, max, self, count or share [self]"}) {
     Own().Value("--within", &within_, "RE", "Only kernels of functions that match");
   }
 
@@ -136,7 +138,9 @@ class Kernels : public TextCommand {
 class Tree : public TextCommand {
  public:
   explicit Tree(CLI::App* app)
-      : TextCommand(app, {.executions = true, .tolerance = true, .sort = true}) {
+      : TextCommand(
+            app,
+            {.executions = true, .tolerance = true, .sort = "total, the only order of a tree"}) {
     const Heading own = Own();
     own.Value("--line", &tree_.line, "RE", "Nest the lines that match instead of functions");
     own.Value("--name", &tree_.name, "RE", "Only events that match");
@@ -294,7 +298,10 @@ class Compat : public CompatibleCommand {
 class Functions : public CompatibleCommand {
  public:
   explicit Functions(CLI::App* app)
-      : CompatibleCommand(app, {.executions = true, .runs = true, .sort = true}) {
+      : CompatibleCommand(app,
+                          {.executions = true,
+                           .runs = true,
+                           .sort = "total, name, mean, median, max, runs, std or min [total]"}) {
     AddCompat();
     const Heading own = Own();
     own.Flag("--samples", &report_.samples, "One row a run");
@@ -362,7 +369,9 @@ class ReportCommand : public CompatibleCommand {
                                 .categories = true,
                                 .tolerance = true,
                                 .runs = true,
-                                .sort = true,
+                                .sort = "total, name, mean, median, max; functions also runs, std, "
+                                        "min; kernels also self, count, share [functions: total; "
+                                        "kernels: self]",
                                 .perfetto = true}) {
     AddCompat();
     Own().Flag("--samples", &report_.samples, "In JSON and SQLite: one row a run as well");
