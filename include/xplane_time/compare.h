@@ -180,8 +180,8 @@ struct Comparison {
   uint64_t compared = 0;              // rows with a ratio
   std::optional<double> largest_mde;  // empty: no row has an mde, or it is unbounded
   uint64_t shared_captures = 0;       // captures of base that are also in head
-  // If the outcome is too little data: the max_mde for which it would be no regression. Empty: there
-  // is no such value.
+  // If the outcome is too little data: the max_mde for which it would be no regression. Empty:
+  // there is no such value.
   std::optional<double> passing_max_mde = {};
   Outcome outcome = Outcome::kNoRegression;
 
