@@ -71,6 +71,7 @@ struct EnergyOptions {
   // What a layer is: what the pattern's first group matches in a name scope; empty: all of it. Or
   // what ran between marks, where there are any.
   std::string layer_pattern;
+  bool fold = false;  // the forward and the backward pass of a layer are one, as TreeOptions::fold
   LayerRuns layers;
   bool timelines = false;  // EnergyReport::timelines
 };
