@@ -55,6 +55,9 @@ struct OpInfo {
   std::string start_op = {};
   std::optional<int64_t> hbm_bytes = {};  // of one execution
   uint32_t symbol = 0;  // small; equal where hlo_op and kernel are: the same to the program
+  // Only with ReportOptions::launches. `launch_dropped`: it is one of too many.
+  std::optional<LaunchConfig> launch = {};
+  bool launch_dropped = false;
 };
 
 struct ProgramInfo {
@@ -247,6 +250,8 @@ struct KindRules {
   std::string_view device_clock_stat = {};
   // In `numbers`: what its launch on the host has, too; how many bytes a copy moved.
   std::optional<size_t> launch_id = {}, copied_bytes = {};
+  // Whether executions may have stats of their launch (timing/launch_configs.h).
+  bool has_launches = false;
   // Whether flops and bytes of HBM are in the trace, op by op, as the compiler counts them.
   bool tells_costs = false;
   // Whether the runs of such a plane's executions are told by what the host recorded. Null: no.
