@@ -172,8 +172,9 @@ class Trace:
         Times of a function are in columns active_ps_*, span_ps_*, gap_ps_* and sum_ps_*.
         Errors: ArgumentError, DamagedTraceError, NothingFoundError.
         """
-        # What only the page shows: where each device's time went.
-        return self._report("report", ReportOptions, options, parts=True)
+        # Beside the tables: how kernels were launched, and what only the page shows, where each
+        # device's time went.
+        return self._report("report", ReportOptions, options, parts=True, launches=True)
 
     @documented(FunctionOptions)
     def functions(self, **options: Unpack[FunctionOptions]) -> TableWithPage:
