@@ -55,6 +55,9 @@ struct OpInfo {
   std::string start_op = {};
   std::optional<int64_t> hbm_bytes = {};  // of one execution
   uint32_t symbol = 0;                    // small id, equal for ops with equal hlo_op and kernel
+  // Only with ReportOptions::launches. `launch_dropped`: its configuration is beyond the limit.
+  std::optional<LaunchConfig> launch = {};
+  bool launch_dropped = false;
 };
 
 struct ProgramInfo {
@@ -250,6 +253,8 @@ struct KindRules {
   // Positions in `numbers` of the id that an execution shares with its launch, and of the bytes of
   // a copy.
   std::optional<size_t> launch_id = {}, copied_bytes = {};
+  // Whether executions may have stats of their launch (timing/launch_configs.h).
+  bool has_launches = false;
   // Whether the trace has FLOPs and HBM bytes of each op, as counted by the compiler.
   bool tells_costs = false;
   // Whether the split of this plane's executions needs the record of the host. Null: no.

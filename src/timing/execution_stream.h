@@ -31,6 +31,7 @@ namespace xplane_time {
 
 struct Filters;
 class HloPrograms;
+class LaunchConfigs;
 class Meanings;
 struct Meaning;
 
@@ -107,6 +108,7 @@ class ExecutionStream {
   std::vector<uint8_t> worth_reading_;  // by event metadata; empty: all
   const std::shared_ptr<HloPrograms> hlo_;
   const std::unique_ptr<Meanings> meanings_;
+  std::unique_ptr<LaunchConfigs> launches_;  // null: not asked for
 
   ChunkSize size_ = ChunkSize::kSmall;
   bool whole_done_ = false, needs_whole_ = false;
