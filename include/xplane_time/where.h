@@ -37,8 +37,9 @@ struct WhereOptions {
   std::string step = {};  // as ReportOptions::step
   int threads = 1;        // this one included
   std::atomic<uint64_t>* events_done = nullptr;
-  // Reads the host once more, for what it did during the largest gaps.
+  // Reads the host once more to find what it did during the longest gaps.
   bool host_of_gaps = true;
+  size_t gaps = 3;  // how many of the longest gaps of each device are listed
 };
 
 // An interval, or several: what it went to. All but the span are empty where a function's runs have
@@ -71,6 +72,7 @@ struct WhereDevice {
   // Of the spans of its steps. Where the first step has no mark on the device's clock nobody knows
   // when it began, and the median is of the others.
   std::optional<double> step_median_ps = {};
+  uint64_t gaps = 0;  // all times in which it was idle between executions
 };
 
 // The runs of a function that are not suspect, together.
@@ -107,13 +109,30 @@ struct WhereTransfer {
       {};  // "counted" (copies say), "modelled" (XLA says)
 };
 
-// One of the three longest times in which a device was idle.
+// Events of one name on a host thread, and how long they ran without an event inside of them.
+struct WhereHostTime {
+  std::string event;
+  int64_t self_ps = 0;
+};
+
+// One of the longest times in which a device was idle.
 struct WhereGap {
   DeviceRef device;
   int64_t start_ps = 0, duration_ps = 0;
+  std::string_view cause = "unknown";  // "host" or "launch", whichever is longer
   std::optional<int64_t> idle_host_ps = {}, idle_launch_ps = {};  // empty: no launch is known
-  // The host event that covers most of it; of several the shortest. Empty: unknown.
-  std::optional<std::string> host_thread = {}, host_event = {};
+  // The execution that ends where the gap starts, and the one that starts where it ends; of several
+  // the longest. A function is empty if it is unknown.
+  std::string kernel_before, kernel_after;
+  std::optional<std::string> function_before = {}, function_after = {};
+  // The thread that launched what ends the gap, if its events cover half of the gap. Otherwise the
+  // thread with the event that covers most of the gap. Empty: no host event is in the gap.
+  std::optional<std::string> host_thread = {};
+  std::optional<std::string> host_event =
+      {};  // of that thread: covers most; of several the last to begin
+  std::optional<int64_t> host_busy_ps = {};  // how much of the gap the thread's events cover
+  std::vector<WhereHostTime> host_events =
+      {};  // up to five, by self time within the gap, descending
 };
 
 struct WhereReport {

@@ -220,7 +220,13 @@ absl::StatusOr<ReportAndTimeline> BuildReportAndTimeline(const Trace& trace,
 absl::StatusOr<WhereAndTimeline> FindWhereAndTimeline(const Trace& trace,
                                                       const WhereOptions& options,
                                                       const Diagnostics& reading) {
-  ASSIGN_OR_RETURN(Analysis analysis, AnalyzeForWhere(trace, options, reading, MakeWatch));
+  const auto watch = [&](const WatchContext& context)
+      -> absl::StatusOr<std::unique_ptr<ExecutionWatcher>> {
+    ASSIGN_OR_RETURN(std::unique_ptr<ExecutionWatcher> made, MakeWatch(context));
+    static_cast<WhereWatch&>(*made).KeepGaps(options.gaps);
+    return made;
+  };
+  ASSIGN_OR_RETURN(Analysis analysis, AnalyzeForWhere(trace, options, reading, watch));
   WhereAndTimeline both;
   ASSIGN_OR_RETURN(both.where, WhereOf(trace, &analysis, options, /*keeps_devices=*/true));
   both.timeline = TimelineOf(trace, both.where, &analysis);
