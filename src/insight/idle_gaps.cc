@@ -13,6 +13,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "devices/device_kind.h"
+#include "insight/host_lanes.h"
 #include "parallel.h"
 #include "read/event_names.h"
 #include "scratch.h"
@@ -23,37 +24,12 @@
 namespace xplane_time::insight {
 namespace {
 
-using HostKey = std::pair<uint32_t, std::string_view>;  // file and host
-
 HostKey KeyOf(const Plane& plane) { return {plane.file, plane.host}; }
 
 // The gaps of the devices of one host.
 struct HostGaps {
   std::vector<std::vector<size_t>> devices;  // indices of gaps, in order of start
   std::vector<Interval> within;              // all of them, merged
-};
-
-// Ids of the event names of one line.
-class NameIds {
- public:
-  explicit NameIds(const Plane& plane) : events_(plane) {}
-
-  uint32_t Find(const EventBatch& batch, size_t row) {
-    const auto [known, is_new_entry] =
-        by_metadata_.try_emplace({batch.metadata[row], batch.metadata_id[row]}, 0);
-    if (!is_new_entry) return known->second;
-    const std::string_view name = events_.Of(batch, row);
-    const auto [id, is_new] = by_name_.try_emplace(name, static_cast<uint32_t>(names_.size()));
-    if (is_new) names_.push_back(name);
-    return known->second = id->second;
-  }
-  std::string operator[](uint32_t id) const { return std::string(names_[id]); }
-
- private:
-  EventNames events_;
-  absl::flat_hash_map<std::pair<uint32_t, int64_t>, uint32_t> by_metadata_;
-  absl::flat_hash_map<std::string_view, uint32_t> by_name_;
-  std::vector<std::string_view> names_;
 };
 
 struct LineEvent {
@@ -170,10 +146,15 @@ class GapFindings {
   GapFindings(const Trace& trace, std::span<HostGap> gaps)
       : trace_(trace), gaps_(gaps), best_(gaps.size()) {}
 
-  absl::Status ReadLine(uint32_t line, const HostGaps& asked, const gpu_runs::PartExtents& known) {
-    NameIds names(trace_.planes[trace_.lines[line].plane]);
+  // `lines`: those with one id, which are one thread.
+  absl::Status ReadThread(std::span<const uint32_t> lines, const HostGaps& asked,
+                          const gpu_runs::PartExtents& known) {
+    const uint32_t line = lines.front();
+    EventNameIds names(trace_.planes[trace_.lines[line].plane]);
     ScratchVector<LineEvent> events;
-    RETURN_IF_ERROR(ReadEvents(line, asked, known, &names, &events));
+    for (const uint32_t each : lines) {
+      RETURN_IF_ERROR(ReadEvents(each, asked, known, &names, &events));
+    }
     if (events.empty()) return absl::OkStatus();
     SortParts(events.values(), [](const LineEvent& a, const LineEvent& b) {
       return a.interval.start_ps != b.interval.start_ps ? a.interval.start_ps < b.interval.start_ps
@@ -200,7 +181,7 @@ class GapFindings {
 
  private:
   absl::Status ReadEvents(uint32_t line, const HostGaps& asked, const gpu_runs::PartExtents& known,
-                          NameIds* names, ScratchVector<LineEvent>* events) const {
+                          EventNameIds* names, ScratchVector<LineEvent>* events) const {
     const auto visit = [&](const EventBatch& batch) {
       for (size_t row = 0; row < batch.size(); ++row) {
         const int64_t start_ps = batch.start_ps[row], duration_ps = batch.duration_ps[row];
@@ -226,7 +207,7 @@ class GapFindings {
   }
 
   void AddDevice(uint32_t line, std::span<const size_t> gaps, std::span<const LineEvent> events,
-                 std::span<const SelfSegment> segments, const NameIds& names) {
+                 std::span<const SelfSegment> segments, const EventNameIds& names) {
     CoverSearch covers(events);
     size_t first = 0;  // the segments before it end before the gap
     auto next = gaps.begin();
@@ -248,8 +229,8 @@ class GapFindings {
   }
 
   // `segments`: from the first that overlaps the gap on.
-  void Add(size_t index, uint32_t line, std::span<const SelfSegment> segments, const NameIds& names,
-           CoverSearch* covers) {
+  void Add(size_t index, uint32_t line, std::span<const SelfSegment> segments,
+           const EventNameIds& names, CoverSearch* covers) {
     const Interval& gap = gaps_[index].interval;
     const CoverSearch::Cover cover = covers->Find(gap);
     LineFinding found;
@@ -268,8 +249,8 @@ class GapFindings {
                         found.busy_ps >= (gap.end_ps - gap.start_ps + 1) / 2;
     const std::lock_guard lock(mutex_);
     if (!found.IsBetter(best_[index])) return;
-    found.event = names[cover.name];
-    for (const auto& [name, ps] : self_ps) found.times.push_back({names[name], ps});
+    found.event = std::string(names[cover.name]);
+    for (const auto& [name, ps] : self_ps) found.times.push_back({std::string(names[name]), ps});
     std::ranges::sort(found.times, [](const WhereHostTime& a, const WhereHostTime& b) {
       return a.self_ps != b.self_ps ? a.self_ps > b.self_ps : a.event < b.event;
     });
@@ -316,21 +297,29 @@ std::map<HostKey, HostGaps> GroupByHost(const Trace& trace, std::span<const Host
 absl::Status FindHostEvents(const Trace& trace, const gpu_runs::PartExtents& known,
                             std::vector<HostGap> gaps, int threads) {
   const std::map<HostKey, HostGaps> hosts = GroupByHost(trace, gaps);
-  std::vector<std::pair<uint32_t, const HostGaps*>> lines;
+  struct Thread {
+    std::vector<uint32_t> lines;
+    const HostGaps* gaps;
+  };
+  std::vector<Thread> host_threads;
+  absl::flat_hash_map<uint32_t, size_t> place_of;  // by timeline
   for (const Plane& plane : trace.planes) {
     if (!plane.name.starts_with("/host:")) continue;
     const auto host = hosts.find(KeyOf(plane));
     if (host == hosts.end()) continue;
     for (uint32_t i = plane.first_line; i < plane.first_line + plane.line_count; ++i) {
-      lines.emplace_back(i, &host->second);
+      const auto [known_thread, is_new] =
+          place_of.try_emplace(trace.lines[i].timeline, host_threads.size());
+      if (is_new) host_threads.push_back({{}, &host->second});
+      host_threads[known_thread->second].lines.push_back(i);
     }
   }
   GapFindings findings(trace, gaps);
-  std::vector<absl::Status> status(lines.size());
-  ParallelFor(lines.size(), threads, [&](size_t i) {
-    status[i] = findings.ReadLine(lines[i].first, *lines[i].second, known);
+  std::vector<absl::Status> status(host_threads.size());
+  ParallelFor(host_threads.size(), threads, [&](size_t i) {
+    status[i] = findings.ReadThread(host_threads[i].lines, *host_threads[i].gaps, known);
   });
-  for (const absl::Status& of_line : status) RETURN_IF_ERROR(of_line);
+  for (const absl::Status& of_thread : status) RETURN_IF_ERROR(of_thread);
   std::move(findings).Fill();
   return absl::OkStatus();
 }
