@@ -230,6 +230,13 @@ enum class LineOrder : uint8_t {
   kNested,  // inside each other; within a run where runs are events
 };
 
+// Ops of a framework that run on threads of the host, in a plane without the stat that a kind
+// needs.
+struct HostOps {
+  std::string_view line_prefix = {};  // of the lines that run ops; empty: all lines
+  std::vector<uint8_t> entries = {};  // by event metadata: 1 if its events are ops
+};
+
 struct KindRules {
   DeviceKind kind = DeviceKind::kCustom;
   std::string_view name;  // of --device and in output
@@ -241,6 +248,9 @@ struct KindRules {
   std::span<const KindStat> stats = {};
   // Without a stat of this name, the first in `stats`, nothing is an execution; empty: it may be.
   std::string_view needed_stat = {};
+  // The ops of a plane without that stat, if they are all that the trace has executed. Null: a
+  // plane without the stat executes nothing.
+  std::optional<HostOps> (*find_host_ops)(const Trace& trace, const Plane& plane) = nullptr;
   // Of the name of an event that has it not: whether it may be a completion marker.
   bool (*marks_completion)(std::string_view name) = nullptr;
   // Without a stat of this name no execution has the device's own clock, as with no name.

@@ -14,7 +14,8 @@
 
 namespace xplane_time::insight {
 
-// One host thread: a line, and others with its id. Columns of equal length, in the order of the file.
+// One host thread: a line, and others with its id. Columns of equal length, in the order of the
+// file.
 struct HostLane {
   uint32_t line = 0;      // into Trace::lines; the first
   bool launches = false;  // some event has a correlation id or marks a step
