@@ -486,6 +486,8 @@ class PyTrace {
     reader.Text("device", &options.device);
     ReadCategories(&reader, &options.categories);
     reader.Text("step_re", &options.step);
+    size_t gaps = WhereOptions().gaps;
+    reader.Count("gaps", &gaps);
     reader.End();
     const Trace& traced = trace();
     return {WithoutGil([&] {
@@ -493,11 +495,12 @@ class PyTrace {
                                {.device = options.device,
                                 .categories = options.categories,
                                 .step = options.step,
-                                .threads = threads_},
+                                .threads = threads_,
+                                .gaps = gaps},
                                reading_);
             }),
             GivenOptions(options), [](const WhereReport& report, const output::OutputOptions& how) {
-              return output::WhereOutput(report, how, /*steps=*/false);
+              return output::WhereOutput(report, how, output::WhereRows::kDevices);
             }};
   }
 

@@ -34,6 +34,13 @@ class Insight(unittest.TestCase):
         for options, arguments in (({}, ()), ({"device": "cpu:1"}, ("--device", "cpu:1"))):
             self.check(self.trace.where(**options), command_json("where", TRACE, *arguments))
 
+    def test_where_has_as_many_gaps_as_are_asked_for(self):
+        for count in (0, 1, 5):
+            gaps = self.trace.where(device="cpu:1", gaps=count).gaps
+            want = command_json("where", TRACE, "--device", "cpu:1", "--gaps", "--top", str(max(count, 1)))["gaps"]
+            self.assertEqual(list(gaps["duration_ps"]), [gap["duration_ps"] for gap in want][:count])
+            self.assertEqual(list(gaps["host_self_ps"]), [gap["host_self_ps"] for gap in want][:count])
+
     def test_headroom_is_that_of_the_command(self):
         self.check(self.trace.headroom(), command_json("headroom", TRACE))
         filtered = self.trace.headroom(kernel="all-gather")

@@ -260,15 +260,16 @@ class Trace:
         return report
 
     def where(self, *, device: str = "", step_re: str = "", collective_re: str = "",
-              copy_re: str = "") -> WhereReport:
+              copy_re: str = "", gaps: int = 3) -> WhereReport:
         """What each device's time went to: work, exposed transfers, waiting.
 
-        `step_re`: host events (of PyTorch: annotations) whose names match mark the steps. The other
-        patterns: as of headroom(). Errors: as report().
+        `step_re`: host events (of PyTorch: annotations) whose names match mark the steps. `gaps`:
+        how many of the longest idle gaps of each device are listed. The other patterns: as of
+        headroom(). Errors: as report().
         """
         given: dict[str, object] = {"device": device, "step_re": step_re,
                                     "collective_re": collective_re, "copy_re": copy_re}
-        report = WhereReport(self._trace.where(given), self._timeline(given))
+        report = WhereReport(self._trace.where({**given, "gaps": gaps}), self._timeline(given))
         self._warn_of_missing(report.diagnostics, 3)
         return report
 

@@ -235,6 +235,13 @@ enum class LineOrder : uint8_t {
   kNested,  // nested; within a run if runs are events
 };
 
+// Ops of a framework that run on threads of the host, in a plane without the stat that a kind
+// needs.
+struct HostOps {
+  std::string_view line_prefix = {};  // of the lines that run ops; empty: all lines
+  std::vector<uint8_t> entries = {};  // by event metadata: 1 if its events are ops
+};
+
 struct KindRules {
   DeviceKind kind = DeviceKind::kCustom;
   std::string_view name;  // name for --device and in output
@@ -246,6 +253,9 @@ struct KindRules {
   std::span<const KindStat> stats = {};
   // If not empty: events without this stat, the first in `stats`, are not executions.
   std::string_view needed_stat = {};
+  // The ops of a plane without that stat, if the trace has no other executions. Null: a plane
+  // without the stat executes nothing.
+  std::optional<HostOps> (*find_host_ops)(const Trace& trace, const Plane& plane) = nullptr;
   // Whether an event with this name but without that stat may be a completion marker.
   bool (*marks_completion)(std::string_view name) = nullptr;
   // Name of the stat with the device's own clock; empty: the kind has none.

@@ -141,6 +141,9 @@ class Meanings {
     }
   }
 
+  // Before batches of execution events: those of these ops are executions. Outlives this.
+  void SetHostOps(const HostOps& ops) { host_ops_ = &ops; }
+
   // Before batches of execution events.
   absl::Status ReadGraphs(const Trace& trace, std::span<const uint32_t> lines) {
     ASSIGN_OR_RETURN(graph_ops_, GraphOps::Read(trace, plane_, lines, rules_.graph_stats, &hlo_));
@@ -271,6 +274,11 @@ class Meanings {
       if (stat.integer != nullptr) draft.*stat.integer = IntegerOf(batch.Stat(column, row));
     }
     if (rules_.interpret != nullptr) rules_.interpret(batch, row, draft.kernel, &draft);
+    if (host_ops_ != nullptr) {
+      draft.is_completion = draft.completes_body = false;
+      const uint32_t entry = batch.metadata[row];
+      draft.is_execution = entry != kNoMetadata && host_ops_->entries[entry] != 0;
+    }
     meaning.is_execution = draft.is_execution;
     meaning.is_completion = draft.is_completion;
     meaning.completes_body = draft.completes_body;
@@ -357,6 +365,7 @@ class Meanings {
   }
 
   const Plane& plane_;
+  const HostOps* host_ops_ = nullptr;  // null: what the rules say
   const KindRules& rules_;
   const Filters& filters_;
   HloPrograms& hlo_;
@@ -401,11 +410,20 @@ ExecutionStream::ExecutionStream(const Trace& trace, const DevicePlane& device,
   }
   const Plane& plane = trace.planes[device.plane];
   if (!rules_.needed_stat.empty()) {
-    if (!HasStat(plane, rules_.needed_stat)) return;
-    worth_reading_ = EntriesWorthReading(plane, rules_);
+    if (HasStat(plane, rules_.needed_stat)) {
+      worth_reading_ = EntriesWorthReading(plane, rules_);
+    } else {
+      if (rules_.find_host_ops != nullptr) host_ops_ = rules_.find_host_ops(trace, plane);
+      if (!host_ops_.has_value()) return;
+      meanings_->SetHostOps(*host_ops_);
+      worth_reading_ = host_ops_->entries;
+    }
   }
   for (uint32_t line = plane.first_line; line < plane.first_line + plane.line_count; ++line) {
     if (trace.lines[line].event_count == 0) continue;
+    if (host_ops_.has_value() && !trace.lines[line].name.starts_with(host_ops_->line_prefix)) {
+      continue;
+    }
     const LineRole role = rules_.role(trace.lines[line].name);
     if (role == LineRole::kExecution) execution_lines_.push_back(line);
     if (role == LineRole::kRun) run_lines_.push_back(line);
