@@ -60,8 +60,9 @@ struct BriefPart {
 };
 
 struct BriefFinding {
-  // exposed_collective, exposed_copy, input_bound, host_bound, launch_gap, idle, below_roof,
-  // slow_device, slowing_down, recompilation, suspect_runs, roof_unknown
+  // exposed_collective, exposed_copy, input_bound, host_bound, tiny_kernels, launch_gap, idle,
+  // below_roof, largest_op, padding, slow_device, slowing_down, recompilation, suspect_runs,
+  // roof_unknown
   std::string_view code;
   Certainty certainty = Certainty::kSure;
   std::optional<DeviceRef> device = {};  // the only one, or the slow one
@@ -73,6 +74,18 @@ struct BriefFinding {
   std::string command = {};  // for a shell
 };
 
+// An op of a function (without one, a kernel) on all devices, and all programs of the function.
+struct BriefOp {
+  std::optional<std::string> function = {};
+  std::string op;
+  std::string kernel;  // the one that took longest
+  Category category = Category::kCompute;
+  uint64_t executions = 0;  // of its kernels
+  int64_t time_ps = 0;      // each instant of a device counts for one op: they add up to busy time
+  double share = 0;         // of BriefReport::span_ps
+  std::optional<std::string> op_name = {}, source = {};  // "jit(f)/sort", "model.py:12"
+};
+
 struct BriefDevice {
   DeviceRef device;
   DeviceKind kind = DeviceKind::kGpu;
@@ -82,11 +95,17 @@ struct BriefDevice {
 
 struct BriefReport {
   std::vector<InputRow> inputs;
+  // One sentence: the step time, what costs most, and how much; or that the device is busy, and its
+  // largest op.
+  std::string headline;
   std::vector<BriefDevice> devices;    // that executed something
   int64_t span_ps = 0;                 // of all devices together, as is the next
   int64_t recoverable_ps = 0;          // of all findings
   int64_t near_roof_ps = 0;            // of ops above 60 % of their roofs, which are in none
-  std::vector<BriefFinding> findings;  // by recoverable_ps, descending; unknown last
+  // By what they are likely to give back, descending: all of a measured time, half of what a
+  // roofline allows, a third of the time of an op without a roof. Unknown last.
+  std::vector<BriefFinding> findings;
+  std::vector<BriefOp> ops;  // the ten largest, by time_ps
   std::vector<DiagnosticRow> diagnostics;
 };
 

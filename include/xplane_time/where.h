@@ -68,6 +68,12 @@ struct WhereDevice {
   std::optional<std::string> step_function = {}, step_program_id = {};
   // Empty without steps.
   std::optional<int64_t> steps_span_ps = {}, idle_in_steps_ps = {}, idle_between_steps_ps = {};
+  // Idle time in which the host waited for input, as far as names of host events show it; and before
+  // the first execution of a marked step, while the host was not seen to do anything else. Empty:
+  // the trace has no host.
+  std::optional<int64_t> waits_for_input_ps = {};
+  // Executions that are in none of the marked steps. Empty: nothing marks steps.
+  std::optional<uint64_t> executions_outside_steps = {};
   // Of the spans of its steps. Where the first step has no mark on the device's clock nobody knows
   // when it began, and the median is of the others.
   std::optional<double> step_median_ps = {};

@@ -41,7 +41,7 @@ bool FindingList::IsWorthAWord(const SparseTimes& by_device) const {
   return much_of_one || AsDouble(total_ps) >= kLeastShare * AsDouble(report_.span_ps);
 }
 
-void FindingList::Add(BriefFinding finding, const SparseTimes& by_device) {
+void FindingList::Add(BriefFinding finding, const SparseTimes& by_device, double likely) {
   int64_t total_ps = 0;
   for (const auto& [device, ps] : by_device) {
     if (ps <= 0) continue;
@@ -54,13 +54,13 @@ void FindingList::Add(BriefFinding finding, const SparseTimes& by_device) {
   if (!finding.device.has_value() && finding.parts.size() == 1)
     finding.device = finding.parts[0].device;
   report_.recoverable_ps = SaturatingAdd(report_.recoverable_ps, total_ps);
-  report_.findings.push_back(std::move(finding));
+  findings_.emplace_back(likely * AsDouble(total_ps), std::move(finding));
 }
 
 BriefReport FindingList::Take() && {
-  std::ranges::stable_sort(report_.findings, std::greater(), [](const BriefFinding& finding) {
-    return finding.recoverable_ps.value_or(-1);
-  });
+  std::ranges::stable_sort(findings_, std::greater(),
+                           [](const auto& finding) { return finding.first; });
+  for (auto& [likely_ps, finding] : findings_) report_.findings.push_back(std::move(finding));
   return std::move(report_);
 }
 

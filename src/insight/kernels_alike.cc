@@ -8,6 +8,7 @@
 
 #include "status.h"
 #include "timing/analysis.h"
+#include "timing/step_marks.h"
 
 namespace xplane_time::insight {
 namespace {
@@ -20,16 +21,18 @@ using OfKernel = std::array<Times, 3>;  // by mark
 
 class KernelWatch : public ExecutionWatcher {
  public:
-  KernelWatch(const WatchContext& context, const MarkedRuns& runs)
-      : clock_(context.clock), tables_(context.tables), runs_(runs) {}
+  KernelWatch(const WatchContext& context, const MarkedRuns& runs, StepMarking marking)
+      : clock_(context.clock), tables_(context.tables), runs_(runs), marking_(std::move(marking)) {}
 
   absl::Status Add(std::span<const Execution> chunk) override {
     for (const Execution& each : chunk) {
-      if (each.program != runs_.program || each.run >= runs_.by_run.size()) continue;
+      if (runs_.program.has_value() && each.program != *runs_.program) continue;
+      const uint32_t run = runs_.program.has_value() ? each.run : marking_.StepOf(each);
+      if (run >= runs_.by_run.size()) continue;
       if (tables_->ops[each.op].category != Category::kCompute) continue;
       const bool on_device = clock_ == Clock::kDevice && each.has_device_clock();
       const Interval interval = each.IntervalOn(on_device ? Clock::kDevice : Clock::kProfile);
-      Times& times = kernels[each.op][runs_.by_run[each.run]];
+      Times& times = kernels[each.op][runs_.by_run[run]];
       times.count += 1;
       times.sum_ps += static_cast<double>(interval.end_ps - interval.start_ps);
     }
@@ -42,6 +45,7 @@ class KernelWatch : public ExecutionWatcher {
   const Clock clock_;
   const std::shared_ptr<const ExecutionTables> tables_;
   const MarkedRuns& runs_;
+  StepMarking marking_;
 };
 
 std::optional<KernelsAlike> Compare(const ExecutionTables& tables,
@@ -80,10 +84,12 @@ absl::StatusOr<std::optional<KernelsAlike>> CompareKernels(const Trace& trace,
                                                            const MarkedRuns& runs, int threads) {
   ReportOptions how;
   how.device = runs.device.plane;
+  how.step = runs.step;
   how.threads = threads;
   const auto make =
       [&](const WatchContext& context) -> absl::StatusOr<std::unique_ptr<ExecutionWatcher>> {
-    return std::make_unique<KernelWatch>(context, runs);
+    ASSIGN_OR_RETURN(StepMarking marking, StepMarking::Find(context, HostNeed::kLaunches));
+    return std::make_unique<KernelWatch>(context, runs, std::move(marking));
   };
   ASSIGN_OR_RETURN(const Analysis analysis, AnalyzeAndWatch(trace, how, {}, make));
   for (const DeviceAnalysis& device : analysis.devices) {

@@ -13,11 +13,12 @@
 
 namespace xplane_time::insight {
 
-// Runs of one program on one device, as an analysis numbers them.
+// Runs of one program on one device, as an analysis numbers them; or its marked steps.
 struct MarkedRuns {
   enum Mark : uint8_t { kOther, kFast, kSlow };
   DeviceRef device;
-  uint32_t program = 0;
+  std::optional<uint32_t> program = {};  // empty: steps
+  std::string step = {};                 // ReportOptions::step
   std::vector<Mark> by_run;
 };
 

@@ -234,6 +234,10 @@ WhereDevice DeviceRowOf(const DeviceAnalysis& device) {
   if (!watch.sweep().any()) return row;
   row.clock = device.watch_clock;
   row.time = PartsOf(watch.sweep().span_ps(), watch.sweep().times(), watch.any_launch());
+  row.waits_for_input_ps = watch.input_ps();
+  if (watch.marking().marked_by().has_value()) {
+    row.executions_outside_steps = watch.executions_outside_steps();
+  }
   return row;
 }
 
@@ -301,8 +305,9 @@ absl::StatusOr<WhereReport> WhereOf(const Trace& trace, Analysis* analysis,
 
 absl::StatusOr<WhereReport> FindWhere(const Trace& trace, const WhereOptions& options,
                                       const Diagnostics& reading) {
-  ASSIGN_OR_RETURN(Analysis analysis,
-                   insight::AnalyzeForWhere(trace, options, reading, insight::WhereWatch::Make));
+  ASSIGN_OR_RETURN(
+      Analysis analysis,
+      insight::AnalyzeForWhere(trace, options, reading, insight::WhereWatch::MakeWatchingHost));
   return insight::WhereOf(trace, &analysis, options, /*keeps_devices=*/false);
 }
 

@@ -3,26 +3,65 @@
 #include <algorithm>
 #include <utility>
 
+#include "read/plane_index.h"
 #include "sort_parts.h"
 #include "status.h"
 
 namespace xplane_time::insight {
+namespace {
+
+// In order. At an instant the first of these counts: compiling, waiting for input, other work.
+std::vector<HostInterval> HostIntervals(const gpu_runs::HostEvidence& host,
+                                        std::span<const Interval> compiling) {
+  std::vector<HostInterval> all;
+  const auto add = [&all](std::span<const Interval> intervals, HostDoing doing) {
+    for (const Interval& each : intervals) all.push_back({each, doing});
+  };
+  const std::vector<Interval> compiles(compiling.begin(), compiling.end());
+  add(compiles, kHostCompiles);
+  add(gpu_runs::Without(host.input_waits, compiles), kHostWaitsForInput);
+  add(gpu_runs::Without(host.other_work, compiles), kHostWorks);
+  std::ranges::sort(all, {}, [](const HostInterval& each) { return each.interval.start_ps; });
+  return all;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<ExecutionWatcher>> WhereWatch::Make(const WatchContext& context) {
-  return MakeWatch(context);
+  return MakeWatch(context, HostNeed::kLaunches);
+}
+
+absl::StatusOr<std::unique_ptr<ExecutionWatcher>> WhereWatch::MakeWatchingHost(
+    const WatchContext& context) {
+  ASSIGN_OR_RETURN(std::unique_ptr<WhereWatch> watch, MakeWatch(context, HostNeed::kAll));
+  watch->WatchHost(context, {});
+  return watch;
 }
 
 absl::StatusOr<std::unique_ptr<ExecutionWatcher>> WhereWatch::MakeTellingOwners(
-    const WatchContext& context, std::span<const Interval> host_busy) {
-  ASSIGN_OR_RETURN(std::unique_ptr<WhereWatch> watch, MakeWatch(context));
-  watch->sweep_->TellOwners(host_busy);
+    const WatchContext& context, std::span<const Interval> compiling) {
+  ASSIGN_OR_RETURN(std::unique_ptr<WhereWatch> watch, MakeWatch(context, HostNeed::kAll));
+  watch->WatchHost(context, compiling);
+  watch->sweep_->TellOwners();
   watch->KeepSummary(context);
   return watch;
 }
 
-absl::StatusOr<std::unique_ptr<WhereWatch>> WhereWatch::MakeWatch(const WatchContext& context) {
-  ASSIGN_OR_RETURN(StepMarking marking, StepMarking::Find(context, /*reads_launches=*/true));
+absl::StatusOr<std::unique_ptr<WhereWatch>> WhereWatch::MakeWatch(const WatchContext& context,
+                                                                  HostNeed need) {
+  ASSIGN_OR_RETURN(StepMarking marking, StepMarking::Find(context, need));
   return std::unique_ptr<WhereWatch>(new WhereWatch(context, std::move(marking)));
+}
+
+void WhereWatch::WatchHost(const WatchContext& context, std::span<const Interval> compiling) {
+  const Plane& own = context.trace.planes[context.plane.plane];
+  const auto index = IndexPlanes(context.trace);
+  knows_host_ = std::ranges::any_of(index->HostPlanes(own), [&](uint32_t plane) {
+    return HasEvents(context.trace, context.trace.planes[plane]);
+  });
+  if (!knows_host_) return;
+  sweep_->WatchHost(HostIntervals(*marking_.host(), compiling),
+                    /*waits_unlaunched=*/!marking_.has_launches());
 }
 
 WhereWatch::WhereWatch(const WatchContext& context, StepMarking marking)
@@ -67,6 +106,7 @@ absl::Status WhereWatch::Add(std::span<const Execution> chunk) {
       if (needs_profile_clock) return absl::OkStatus();
     }
     pieces_.push_back(PieceOf(execution));
+    outside_steps_ += pieces_.back().step == kNone ? 1 : 0;
   }
   SortNearly(pieces_,
              [](const Piece& a, const Piece& b) { return Before(a.interval, b.interval); });

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,9 +21,12 @@ namespace xplane_time::insight {
 class WhereWatch : public ExecutionWatcher {
  public:
   static absl::StatusOr<std::unique_ptr<ExecutionWatcher>> Make(const WatchContext& context);
-  // The same, and the sweep tells owners. `host_busy`: as PartitionSweep has it.
+  // The same, and input_ps() is known.
+  static absl::StatusOr<std::unique_ptr<ExecutionWatcher>> MakeWatchingHost(
+      const WatchContext& context);
+  // The same, and the sweep tells owners. `compiling`: when the host compiled, merged.
   static absl::StatusOr<std::unique_ptr<ExecutionWatcher>> MakeTellingOwners(
-      const WatchContext& context, std::span<const Interval> host_busy);
+      const WatchContext& context, std::span<const Interval> compiling);
 
   absl::Status Add(std::span<const Execution> chunk) override;
   void Finish() override;
@@ -42,13 +46,20 @@ class WhereWatch : public ExecutionWatcher {
   const PartitionSweep& sweep() const { return *sweep_; }
   const StepMarking& marking() const { return marking_; }
   bool any_launch() const { return marking_.any_launch(); }
+  // PartitionSweep::input_ps. Empty: the trace has no host, or it was not asked for.
+  std::optional<int64_t> input_ps() const {
+    return knows_host_ ? std::optional(sweep_->input_ps()) : std::nullopt;
+  }
+  uint64_t executions_outside_steps() const { return outside_steps_; }
   // Where it was asked for.
   const PartsWatch& summary() const { return *summary_; }
   uint64_t lone_dones() const { return pairs_ == nullptr ? 0 : pairs_->lone_dones(); }
 
  private:
-  static absl::StatusOr<std::unique_ptr<WhereWatch>> MakeWatch(const WatchContext& context);
+  static absl::StatusOr<std::unique_ptr<WhereWatch>> MakeWatch(const WatchContext& context,
+                                                               HostNeed need);
   WhereWatch(const WatchContext& context, StepMarking marking);
+  void WatchHost(const WatchContext& context, std::span<const Interval> compiling);
   Piece PieceOf(const Execution& execution);
   void AddToLines();
 
@@ -56,9 +67,10 @@ class WhereWatch : public ExecutionWatcher {
   const Clock clock_;
   StepMarking marking_;
   const uint32_t first_line_;
-  bool keeps_lines_ = false;
+  bool keeps_lines_ = false, knows_host_ = false;
   std::vector<LineColumns> lines_;
   int64_t last_start_ps_ = kNoTimePs;
+  uint64_t outside_steps_ = 0;
   std::vector<Piece> pieces_, ready_;
   std::unique_ptr<PartitionSweep> sweep_;
   std::unique_ptr<TransferPairs> pairs_;  // null: what runs is all that is in flight

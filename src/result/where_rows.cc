@@ -24,7 +24,8 @@ void VisitRow(const WhereDevice& row, FieldSink* sink) {
   sink->Field("step_source", KnownText(row.step_source ? StepSourceName(*row.step_source) : ""));
   XPLANE_TIME_FIELDS(sink, row.step_function, row.step_program_id, row.steps_empty,
                      row.step_median_ps, row.steps_span_ps, row.idle_in_steps_ps,
-                     row.idle_between_steps_ps);
+                     row.idle_between_steps_ps, row.waits_for_input_ps,
+                     row.executions_outside_steps);
 }
 
 void VisitRow(const WhereFunction& row, FieldSink* sink) {
