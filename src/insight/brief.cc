@@ -54,7 +54,6 @@ class Briefer {
     AddTransfers();
     AddIdle();
     AddSuspects();
-    AddManyPrograms();
   }
 
  private:
@@ -96,7 +95,8 @@ class Briefer {
     const int64_t own_ps = slow.by_device[slow.device];
     const int64_t waits_ps =
         std::accumulate(slow.by_device.begin(), slow.by_device.end(), int64_t{0}) - own_ps;
-    Append(&finding.evidence, "; ", TimeText(AsDouble(own_ps)), " of its own");
+    Append(&finding.what, ", by ", TimeText(AsDouble(own_ps)));
+    Append(&finding.evidence, "; ", TimeText(AsDouble(own_ps)), " of its own time");
     if (waits_ps > 0) {
       Append(&finding.evidence, ", and ", TimeText(AsDouble(waits_ps)),
              " in which the others waited for it in collectives or idle");
@@ -130,6 +130,7 @@ class Briefer {
 
   // Empty: unknown. Read errors are reported elsewhere.
   std::optional<KernelsAlike> CompareKernelsOf(const SlowedDown& slowed) const {
+    if (slowed.alike.has_value()) return slowed.alike;
     MarkedRuns marked = slowed.marked;
     marked.step = step_;
     const auto compared = CompareKernels(trace_, marked, threads_);
@@ -245,6 +246,7 @@ class Briefer {
     for (size_t i = 0; i < devices_.size(); ++i) AddIdleOf(i, &idle);
     std::vector<int64_t> waits_ps(devices_.size());
     for (size_t i = 0; i < devices_.size(); ++i) waits_ps[i] = devices_[i].claims.idle_ps;
+    AddRecompiled(&idle);
     TakeInput(&waits_ps, &idle);
     for (size_t i = 0; i < devices_.size(); ++i) {
       for (Tally* const tally : {&idle.host, &idle.unknown, &idle.launch}) {
@@ -511,15 +513,45 @@ class Briefer {
     return largest;
   }
 
-  // Without a host in the trace: whether programs may have been compiled in it.
-  void AddManyPrograms() {
+  // Whether the runs of a function are mostly first runs of programs.
+  bool IsCompiledAgain(const Family& family) const {
     constexpr size_t kMany = 4, kFewRuns = 2;
+    return family.programs >= kMany && family.runs <= kFewRuns * family.programs * devices_.size();
+  }
+
+  // Without host events that compile: a function that is a new program nearly each time that it
+  // runs, and a device that is idle before.
+  void AddRecompiled(IdleTallies* idle) {
+    const Family family = LargestFamily();
+    if (idle->compiling.total_ps() > 0 || !IsCompiledAgain(family)) return;
+    std::vector<int64_t> by_device(devices_.size());
+    for (size_t i = 0; i < devices_.size(); ++i) {
+      for (Tally* const tally : {&idle->host, &idle->unknown}) {
+        const int64_t ps = tally->of(i, family.function);
+        by_device[i] += ps;
+        tally->Take(i, ps);
+      }
+    }
+    if (!findings_.IsWorthAWord(by_device)) {
+      AddManyPrograms(family);
+      return;
+    }
+    findings_.Add({.code = "recompilation",
+                   .certainty = Certainty::kUpperBound,
+                   .function = family.function,
+                   .what = Cat("recompilation: the device is idle before new programs of ",
+                               ShortName(family.function)),
+                   .evidence = Cat("no host event in the trace shows a compiler; ", family.Text()),
+                   .command = findings_.FunctionCommand("functions", family.function, {})},
+                  by_device);
+  }
+
+  // Without a host in the trace: whether programs may have been compiled in it.
+  void AddManyPrograms(const Family& family) {
     const bool has_host = std::ranges::any_of(trace_.lines, [&](const Line& line) {
       return line.event_count > 0 && trace_.planes[line.plane].name.starts_with("/host:");
     });
-    const Family family = LargestFamily();
-    if (has_host || family.programs < kMany) return;
-    if (family.runs > kFewRuns * family.programs * devices_.size()) return;
+    if (has_host) return;
     findings_.AddUnknown({.code = "recompilation",
                           .certainty = Certainty::kCannotTell,
                           .function = family.function,

@@ -21,7 +21,8 @@ constexpr double kNearRoof = 0.6;
 // Of the time of all devices: compute without a roof that is worth a word; an op that is.
 constexpr double kMuchUnknown = 0.1, kLargeOp = 0.2;
 // What is likely to be had back of what a roofline allows, and of an op without one.
-constexpr double kLikelyOfRoof = 0.5, kLikelyOfOp = 1.0 / 3;
+// Of an op that takes less than kDominant nothing, so that it comes after all that is measured.
+constexpr double kLikelyOfRoof = 0.5, kLikelyOfOp = 1.0 / 3, kDominant = 0.35;
 
 // Words of a name: "nhwcAddPaddingKernel" has nhwc, add, padding, kernel.
 std::vector<std::string> WordsIn(std::string_view name) {
@@ -190,7 +191,7 @@ class Roofs {
         .command = row.function
                        ? findings_.FunctionCommand("kernels", *row.function, {"--top", "10"})
                        : findings_.Command("kernels", {"--top", "10"})};
-    findings_.Add(std::move(finding), op.by_device, kLikelyOfOp);
+    findings_.Add(std::move(finding), op.by_device, share < kDominant ? 0 : kLikelyOfOp);
     ops->erase(largest);
   }
 

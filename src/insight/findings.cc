@@ -1,5 +1,10 @@
 #include "insight/findings.h"
 
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <utility>
+
 #include "timing/step_summary.h"
 
 namespace xplane_time::insight {
@@ -57,7 +62,29 @@ void FindingList::Add(BriefFinding finding, const SparseTimes& by_device, double
   findings_.emplace_back(likely * AsDouble(total_ps), std::move(finding));
 }
 
+// An op without a roof may be as fast as it can be: it ranks behind devices and runs that are
+// proved to be slow.
 BriefReport FindingList::Take() && {
+  const auto is_slow = [](std::string_view code) {
+    return code == "slow_device" || code == "slowing_down";
+  };
+  double least_ps = std::numeric_limits<double>::max();
+  for (auto& [likely_ps, finding] : findings_) {
+    if (!is_slow(finding.code) || !finding.recoverable_ps.has_value()) continue;
+    // One slow device holds up all others.
+    double share = 0;
+    for (const BriefPart& part : finding.parts) {
+      const auto device = std::ranges::find_if(report_.devices, [&](const BriefDevice& each) {
+        return SameDevice(each.device, part.device);
+      });
+      share = std::max(share, AsDouble(part.recoverable_ps) / AsDouble(device->span_ps));
+    }
+    likely_ps = std::max(likely_ps, share * AsDouble(report_.span_ps));
+    least_ps = std::min(least_ps, likely_ps);
+  }
+  for (auto& [likely_ps, finding] : findings_) {
+    if (finding.code == "largest_op") likely_ps = std::min(likely_ps, least_ps / 2);
+  }
   std::ranges::stable_sort(findings_, std::greater(),
                            [](const auto& finding) { return finding.first; });
   for (auto& [likely_ps, finding] : findings_) report_.findings.push_back(std::move(finding));

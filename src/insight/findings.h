@@ -29,10 +29,17 @@ class Tally {
   void Add(size_t device, const std::string& name, int64_t ps, uint64_t count = 0) {
     if (ps <= 0) return;
     by_device_[device] = SaturatingAdd(by_device_[device], ps);
+    int64_t& of_both_ps = by_both_[{device, name}];
+    of_both_ps = SaturatingAdd(of_both_ps, ps);
     auto& [of_name_ps, of_name_count] = by_name_[name];
     of_name_ps = SaturatingAdd(of_name_ps, ps);
     of_name_count += count;
     count_ += count;
+  }
+  // What was added of a name on a device, as far as it is not taken.
+  int64_t of(size_t device, const std::string& name) const {
+    const auto found = by_both_.find({device, name});
+    return found == by_both_.end() ? 0 : std::min(found->second, by_device_[device]);
   }
   // Takes what others have of a device's time.
   void Take(size_t device, int64_t ps) { by_device_[device] -= std::min(ps, by_device_[device]); }
@@ -68,6 +75,7 @@ class Tally {
  private:
   std::vector<int64_t> by_device_;
   std::map<std::string, std::pair<int64_t, uint64_t>> by_name_;
+  std::map<std::pair<size_t, std::string>, int64_t> by_both_;
   uint64_t count_ = 0;
 };
 

@@ -15,8 +15,9 @@
 namespace xplane_time::insight {
 namespace {
 
-// Of the time of all devices, or of one of them: less is not worth a headline.
-constexpr double kLeastShare = 0.05;
+// Of the time of all devices, or of one of them: less is not worth a headline. Devices and runs
+// that are proved to be slow, and compilers, should not be there at all.
+constexpr double kLeastShare = 0.05, kLeastFaultShare = 0.02;
 
 std::string AmountText(int64_t ps, int64_t span_ps, size_t devices) {
   return Cat(TimeText(AsDouble(ps)), " of ", TimeText(AsDouble(span_ps)), " (",
@@ -36,13 +37,16 @@ std::string StepText(const BriefReport& report) {
 
 bool IsMainCause(const BriefReport& report, const BriefFinding& finding) {
   if (!finding.recoverable_ps.has_value()) return false;
-  if (finding.share.value_or(0) >= kLeastShare) return true;
+  const bool is_fault = finding.code == "slow_device" || finding.code == "slowing_down" ||
+                        finding.code == "recompilation";
+  const double least_share = is_fault ? kLeastFaultShare : kLeastShare;
+  if (finding.share.value_or(0) >= least_share) return true;
   return std::ranges::any_of(finding.parts, [&](const BriefPart& part) {
     const auto device = std::ranges::find_if(report.devices, [&](const BriefDevice& each) {
       return SameDevice(each.device, part.device);
     });
     return device != report.devices.end() &&
-           AsDouble(part.recoverable_ps) >= kLeastShare * AsDouble(device->span_ps);
+           AsDouble(part.recoverable_ps) >= least_share * AsDouble(device->span_ps);
   });
 }
 

@@ -27,7 +27,8 @@ struct RunTime {
 // The runs of one program on one device that may be compared, or its steps, in their order.
 struct Series {
   size_t device = 0;
-  uint32_t program = kNone;  // kNone: steps
+  uint32_t program = kNone;  // kNone: steps, or rounds of a loop
+  bool are_steps = false;
   std::vector<RunTime> runs;
 };
 
@@ -123,9 +124,10 @@ class SlowFinder {
         times.first[i].idle_ps = IdleBetween(sweep.runs()[times.first[i].id].extent,
                                              sweep.runs()[times.first[i + 1].id].extent);
       }
-      series_.push_back({index, program, std::move(times.first)});
+      series_.push_back({.device = index, .program = program, .runs = std::move(times.first)});
     }
     if (series_.size() == known) AddSteps(index, sweep);
+    if (series_.size() == known) AddLoop(index, sweep);
   }
 
   // Idle time of the device between two runs.
@@ -134,7 +136,7 @@ class SlowFinder {
   }
 
   void AddSteps(size_t index, const PartitionSweep& sweep) {
-    Series steps = {.device = index, .program = kNone, .runs = {}};
+    Series steps = {.device = index, .program = kNone, .are_steps = true, .runs = {}};
     for (size_t i = 0; i < sweep.step_order().size(); ++i) {
       const uint32_t id = sweep.step_order()[i];
       const Extent& own = sweep.steps()[id];
@@ -151,9 +153,81 @@ class SlowFinder {
     if (!steps.runs.empty()) series_.push_back(std::move(steps));
   }
 
+  // The ops of a loop, which all ran a multiple of `rounds` times.
+  struct Loop {
+    size_t rounds = 0;
+    int64_t time_ps = 0;
+    std::vector<uint32_t> ops = {};
+  };
+  Loop FindLoop(const DeviceAnalysis& device) const {
+    const auto& durations_ps = static_cast<const WhereWatch&>(*device.watcher).durations_ps();
+    std::map<size_t, std::pair<std::vector<uint32_t>, int64_t>> by_count;  // ops and their time
+    for (const auto& [op, of_op_ps] : durations_ps) {
+      if (device.tables->ops[op].category != Category::kCompute) continue;
+      if (of_op_ps.size() > WhereWatch::kMaxDurations) continue;
+      auto& [ops, time_ps] = by_count[of_op_ps.size()];
+      ops.push_back(op);
+      time_ps = std::accumulate(of_op_ps.begin(), of_op_ps.end(), time_ps, SaturatingAdd);
+    }
+    Loop best;
+    size_t tried = 0;
+    for (const auto& [rounds, unused] : by_count) {
+      constexpr size_t kMaxTried = 256;
+      if (rounds < kLeastRuns || tried++ >= kMaxTried) continue;
+      Loop loop = {.rounds = rounds};
+      for (const auto& [count, of_count] : by_count) {
+        if (count % rounds != 0) continue;
+        loop.ops.insert(loop.ops.end(), of_count.first.begin(), of_count.first.end());
+        loop.time_ps = SaturatingAdd(loop.time_ps, of_count.second);
+      }
+      if (loop.time_ps >= best.time_ps) best = std::move(loop);
+    }
+    std::ranges::sort(best.ops);
+    return best;
+  }
+
+  void AddLoop(size_t index, const PartitionSweep& sweep) {
+    const DeviceAnalysis& device = *devices_[index];
+    const Loop loop = FindLoop(device);
+    if (loop.rounds == 0 || loop.time_ps < sweep.times()[kComputePart] / 2) return;
+    const auto& durations_ps = static_cast<const WhereWatch&>(*device.watcher).durations_ps();
+    Series rounds = {.device = index, .program = kNone, .are_steps = false, .runs = {}};
+    for (size_t round = 0; round < loop.rounds; ++round) {
+      RunTime& run = rounds.runs.emplace_back();
+      run.ordinal = round;
+      run.id = static_cast<uint32_t>(round);
+      for (const uint32_t op : loop.ops) {
+        const std::vector<int64_t>& of_op_ps = durations_ps.at(op);
+        const size_t each = of_op_ps.size() / loop.rounds;
+        for (size_t i = round * each; i < (round + 1) * each; ++i) {
+          run.compute_ps = SaturatingAdd(run.compute_ps, of_op_ps[i]);
+        }
+      }
+    }
+    series_.push_back(std::move(rounds));
+  }
+
+  // By its kernels; of rounds of a loop.
+  std::optional<KernelsAlike> CompareRounds(const Series& series, const SlowedTest& test) const {
+    const DeviceAnalysis& device = *devices_[series.device];
+    const auto& durations_ps = static_cast<const WhereWatch&>(*device.watcher).durations_ps();
+    const Loop loop = FindLoop(device);
+    KernelTimes kernels;
+    for (const uint32_t op : loop.ops) {
+      const std::vector<int64_t>& of_op_ps = durations_ps.at(op);
+      for (size_t i = 0; i < of_op_ps.size(); ++i) {
+        const bool slow = test.slow[i / (of_op_ps.size() / loop.rounds)];
+        MarkedTimes& times = kernels[op][slow ? MarkedRuns::kSlow : MarkedRuns::kFast];
+        times.count += 1;
+        times.sum_ps += static_cast<double>(of_op_ps[i]);
+      }
+    }
+    return CompareKernels(*device.tables, kernels);
+  }
+
   RunsOf Describe(const Series& series) const {
-    if (series.program == kNone) return {};
-    return {devices_[series.device]->tables->programs[series.program].function};
+    if (series.program == kNone) return {.are_steps = series.are_steps};
+    return {.function = devices_[series.device]->tables->programs[series.program].function};
   }
   std::string NameOf(const Series& series) const { return Describe(series).function.value_or(""); }
 
@@ -313,6 +387,7 @@ class SlowFinder {
       ps += static_cast<int64_t>(std::max(beyond, 0.0));
     }
     slowed.marked = Marked(series, test);
+    if (series.program == kNone && !series.are_steps) slowed.alike = CompareRounds(series, test);
     ClaimCompute(series, &ps);
     slowed.by_device[series.device] = ps;
     if (!found_.slowed.has_value()) {

@@ -3,8 +3,10 @@
 //
 // A function is looked at where its compute is 1 % of the device's time or more; its runs, where
 // they are not suspect and execute as many kernels as most. A device without such functions
-// (PyTorch) is judged by its marked steps. A CPU's are not: thunks return before their work is
-// done. All tests of a trace together are wrong once in a hundred times (Holm).
+// (PyTorch) is judged by its marked steps; without marks, by the rounds of a loop: if most time is
+// in kernels whose counts are multiples of N, round i of N has the i-th part of each. A CPU's are
+// not: thunks return before their work is done. All tests of a trace together are wrong once in a
+// hundred times (Holm).
 #pragma once
 
 #include <cstdint>
@@ -28,11 +30,12 @@ struct Claims {
   int64_t idle_ps = 0;                     // of its idle time
 };
 
-// Runs of a function, or steps.
+// Runs of a function, marked steps, or rounds of a loop.
 struct RunsOf {
-  std::optional<std::string> function;  // empty: marked steps
-  std::string name() const { return function.value_or("its steps"); }
-  const char* unit() const { return function.has_value() ? "run" : "step"; }
+  std::optional<std::string> function = {};
+  bool are_steps = false;
+  std::string name() const { return function.value_or(are_steps ? "its steps" : "its kernels"); }
+  const char* unit() const { return function.has_value() ? "run" : are_steps ? "step" : "round"; }
 };
 
 struct SlowDevice {
@@ -52,7 +55,8 @@ struct SlowedDown {
   uint64_t runs = 0, slow_runs = 0, first_slow = 0;
   bool is_for_good = true;
   std::vector<int64_t> by_device;
-  MarkedRuns marked = {};  // of those, on the device that gives most
+  MarkedRuns marked = {};                  // of those, on the device that gives most
+  std::optional<KernelsAlike> alike = {};  // of rounds of a loop
 };
 
 struct SlowRuns {

@@ -43,6 +43,7 @@ absl::StatusOr<std::unique_ptr<ExecutionWatcher>> WhereWatch::MakeTellingOwners(
   ASSIGN_OR_RETURN(std::unique_ptr<WhereWatch> watch, MakeWatch(context, HostNeed::kAll));
   watch->WatchHost(context, compiling);
   watch->sweep_->TellOwners();
+  watch->keeps_durations_ = !watch->marking_.marked_by().has_value();
   watch->KeepSummary(context);
   return watch;
 }
@@ -107,6 +108,7 @@ absl::Status WhereWatch::Add(std::span<const Execution> chunk) {
     }
     pieces_.push_back(PieceOf(execution));
     outside_steps_ += pieces_.back().step == kNone ? 1 : 0;
+    if (keeps_durations_ && execution.program == kNone) KeepDuration(pieces_.back());
   }
   SortNearly(pieces_,
              [](const Piece& a, const Piece& b) { return Before(a.interval, b.interval); });
@@ -122,6 +124,13 @@ absl::Status WhereWatch::Add(std::span<const Execution> chunk) {
   pairs_->Add(pieces_, &ready_);
   sweep_->Add(ready_);
   return absl::OkStatus();
+}
+
+void WhereWatch::KeepDuration(const Piece& piece) {
+  std::vector<int64_t>& of_op = durations_ps_[piece.op];
+  if (of_op.size() <= kMaxDurations) {
+    of_op.push_back(piece.interval.end_ps - piece.interval.start_ps);
+  }
 }
 
 void WhereWatch::AddToLines() {

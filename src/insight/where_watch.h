@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "insight/partition.h"
 #include "insight/transfer_pairs.h"
 #include "timing/analysis.h"
@@ -51,6 +52,12 @@ class WhereWatch : public ExecutionWatcher {
     return knows_host_ ? std::optional(sweep_->input_ps()) : std::nullopt;
   }
   uint64_t executions_outside_steps() const { return outside_steps_; }
+  // Of a watch that tells owners, on a device where executions are in no program and nothing marks
+  // steps: by op, how long each execution took. Nothing of ops with more than kMaxDurations.
+  static constexpr size_t kMaxDurations = size_t{1} << 14;
+  const absl::flat_hash_map<uint32_t, std::vector<int64_t>>& durations_ps() const {
+    return durations_ps_;
+  }
   // Where it was asked for.
   const PartsWatch& summary() const { return *summary_; }
   uint64_t lone_dones() const { return pairs_ == nullptr ? 0 : pairs_->lone_dones(); }
@@ -62,6 +69,7 @@ class WhereWatch : public ExecutionWatcher {
   void WatchHost(const WatchContext& context, std::span<const Interval> compiling);
   Piece PieceOf(const Execution& execution);
   void AddToLines();
+  void KeepDuration(const Piece& piece);
 
   const KindRules& rules_;
   const Clock clock_;
@@ -71,6 +79,8 @@ class WhereWatch : public ExecutionWatcher {
   std::vector<LineColumns> lines_;
   int64_t last_start_ps_ = kNoTimePs;
   uint64_t outside_steps_ = 0;
+  bool keeps_durations_ = false;
+  absl::flat_hash_map<uint32_t, std::vector<int64_t>> durations_ps_;
   std::vector<Piece> pieces_, ready_;
   std::unique_ptr<PartitionSweep> sweep_;
   std::unique_ptr<TransferPairs> pairs_;  // null: what runs is all that is in flight

@@ -144,6 +144,10 @@ void NoteSteps(std::span<const WhereDevice> rows, const DeviceNames& names, Unit
       absl::StrAppend(&note, "; ", empty, " of ", Counted(row.steps + empty, "mark"),
                       empty == 1 ? " has" : " have", " no execution");
     }
+    if (const uint64_t outside = row.executions_outside_steps.value_or(0); outside > 0) {
+      absl::StrAppend(&note, "; ", outside, " of ", Counted(row.executions, "execution"),
+                      outside == 1 ? " is" : " are", " in none of them");
+    }
     if (row.steps > 0) {
       absl::StrAppend(&note, "; idle ", time(row.idle_in_steps_ps),
                       one ? " in it, " : " in steps, ", time(row.idle_between_steps_ps),
@@ -162,7 +166,7 @@ void NoteNoLaunches(std::span<const WhereDevice> rows, const DeviceNames& names,
   }
   if (without.empty()) return;
   const std::string text =
-      "no launches in the trace tell whether an idle device waited for its host";
+      "the trace has no launch events, so idle time cannot be attributed to the host";
   if (without.size() == rows.size()) return notes->push_back(text);
   notes->push_back(absl::StrCat(
       without.size() > kMost ? Counted(without.size(), "device") : absl::StrJoin(without, ", "),
@@ -176,6 +180,13 @@ Section DeviceSection(const WhereReport& report, bool with_steps, const OutputOp
   RowGrid grid(rows);
   grid.Name("device", 12, [&](const WhereDevice& row) { return names.Name(row.device); });
   AddParts(rows, options, &grid);
+  const auto no_input = [](const WhereDevice& row) {
+    return row.waits_for_input_ps.value_or(0) == 0;
+  };
+  const auto input = [](const WhereDevice& row) {
+    return Share(row.waits_for_input_ps, row.time.span_ps);
+  };
+  grid.Number("input %", input, FormatPercent).Drop(3).HideIf(std::ranges::all_of(rows, no_input));
   AddBar(options, &grid);
   grid.Text("clock",
             [](const WhereDevice& row) {

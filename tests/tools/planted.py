@@ -11,6 +11,7 @@ TPUs ("tpu", without launches) and PyTorch's JSON ("kineto"). Times are in micro
 """
 import json
 import random
+import re
 from dataclasses import dataclass, field
 
 from xspace import Plane, space
@@ -156,6 +157,12 @@ class World:
                 for each in sorted(kernels, key=lambda k: k.start):
                     ops.event(each.name, self.ps(each.start), self.ps(each.duration),
                               device_offset_ps=self.ps(each.start), device_duration_ps=self.ps(each.duration))
+            if self.marks:
+                steps = plane.line("Steps")
+                for run, kernels in sorted(runs.items()):
+                    start = min(each.start for each in kernels)
+                    end = max(each.start + each.duration for each in kernels)
+                    steps.event(str(run), self.ps(start), self.ps(end - start))
             planes.append(plane)
         return space(*planes, self.host_plane(launches=False), hostnames=["host0"])
 
@@ -230,7 +237,6 @@ class Maker:
             world.begin_step()
             self.compute(world)
             world.end_step()
-        import re
         return world, Case("", 0, ("busy", re.escape(self.largest())))
 
     def input_bound(self):
@@ -265,12 +271,11 @@ class Maker:
                 world.work(0, {"kineto": "aten::linear"}.get(self.format, "PjitFunction(f)"), gap)
                 world.launch(0, name, self.noisy(self.uniform(15, 35)))
                 if step + i > 0:
-                    size += world.idle
+                    size += max(0.0, world.idle - LATENCY_US)
             world.end_step()
         return world, Case("host_bound", size, ("host",))
 
     def slow_op(self):
-        import re
         share = self.uniform(0.4, 0.85)
         duration = self.step_us() * share / (1 - share)
         name = {"gpu": ("sort.5", "scatter.9", "my_scan_kernel"), "tpu": ("sort.5", "scatter.9", "custom-call.2"),
@@ -284,7 +289,7 @@ class Maker:
             world.launch(0, name, took)
             size += took
             world.end_step()
-        return world, Case("slow_op", size, (re.escape(name),))
+        return world, Case("largest_op", size, (re.escape(name),))
 
     def exposed_collective(self):
         devices = self.random.choice((1, 2, 4))
@@ -319,7 +324,8 @@ class Maker:
         return world, Case("exposed_copy", size, ("cop(y|ies)",))
 
     def recompilation(self):
-        shape = self.seed % 2  # 0: the host's events; 1: of each step, which has a program of its own
+        # 0: some steps; 1: each step has a program of its own; 2: the same without events of a compiler
+        shape = self.seed % (3 if self.format != "kineto" else 2)
         took = self.step_us() * self.uniform(1, 6)
         names = {"gpu": ("backend_compile", "PjRtStreamExecutorClient::Compile", "XlaCompile:#module=jit_train_step#"),
                  "tpu": ("backend_compile", "TpuCompiler::Compile"),
@@ -329,11 +335,11 @@ class Maker:
         size = 0
         for step in range(self.steps):
             world.begin_step()
-            if shape == 1 or step % 3 == 2:
+            if shape > 0 or step % 3 == 2:
                 world.program += 1
                 world.synchronize()
                 before = world.free[0]
-                world.work(0, name, self.noisy(took))
+                world.work(0, name if shape < 2 else "", self.noisy(took))
                 if step > 0:
                     size += world.host[0] - before
             self.compute(world)
@@ -355,7 +361,6 @@ class Maker:
         return world, Case("tiny_kernels", size, ("(tiny|small) kernels",))
 
     def slow_device(self):
-        import re
         shape = self.seed % 3  # 0: alone; 1: collectives wait; 2: the host waits for all of them
         devices = self.random.choice((4, 8))
         slow = self.random.randrange(devices)
@@ -364,10 +369,9 @@ class Maker:
         world = self.world(devices=devices)
         name = {"gpu": "ncclDevKernel_AllReduce", "tpu": "all-reduce.3", "kineto": "ncclDevKernel_AllReduce"}[self.format]
         size = waits = 0
-        for _ in range(self.steps):
+        for step in range(self.steps):
             world.begin_step()
             for device in range(devices):
-                before = sum(k.duration for k in world.kernels[-len(self.step):]) if False else 0
                 self.compute(world, device, factor if device == slow else 1.0)
                 if device == slow:
                     size += sum(k.duration for k in world.kernels[-len(self.step):]) * (1 - 1 / factor)
@@ -376,13 +380,12 @@ class Maker:
                 for device in range(devices):
                     waits += last - world.free[device]
                     world.launch(device, name, last - world.free[device] + 5)
-            if shape == 2:
+            if shape == 2 and step + 1 < self.steps:
                 waits += sum(last - free for free in world.free)
             world.end_step(sync=shape == 2)
             if shape == 2:
                 world.host = [max(world.host)] * devices
-        del waits
-        return world, Case("slow_device", size, (f"{'GPU' if self.format != 'tpu' else 'TPU'}:{slow}\\b", "slow"))
+        return world, Case("slow_device", size + waits, (f"{'GPU' if self.format != 'tpu' else 'TPU'}:{slow}\\b", "slow"))
 
     def throttling(self):
         shape = self.seed % 3  # 0: from a run on; 1: for a while; 2: more and more
