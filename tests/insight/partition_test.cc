@@ -256,8 +256,9 @@ TEST(PartitionTest, EachPicosecondHasOneOwner) {
     sweep.Finish();
     SlowOwners found = {};
     for (const OwnedTimes& owner : sweep.owners()) {
-      found[owner.op] = {owner.busy_ps, owner.idle_host_ps, owner.idle_launch_ps,
-                         owner.idle_unknown_ps, owner.host_doing_ps[kHostCompiles] + owner.unknown_doing_ps[kHostCompiles]};
+      found[owner.op] = {
+          owner.busy_ps, owner.idle_host_ps, owner.idle_launch_ps, owner.idle_unknown_ps,
+          owner.host_doing_ps[kHostCompiles] + owner.unknown_doing_ps[kHostCompiles]};
     }
     ASSERT_EQ(found, FindSlowOwners(pieces, busy)) << seed;
     int64_t sum_ps = 0;
