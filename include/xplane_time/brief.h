@@ -98,14 +98,15 @@ struct BriefReport {
   // One sentence: the step time, what costs most, and how much; or that the device is busy, and its
   // largest op.
   std::string headline;
-  std::vector<BriefDevice> devices;    // that executed something
-  int64_t span_ps = 0;                 // of all devices together, as is the next
-  int64_t recoverable_ps = 0;          // of all findings
-  int64_t near_roof_ps = 0;            // of ops above 60 % of their roofs, which are in none
+  std::vector<BriefDevice> devices;  // that executed something
+  int64_t span_ps = 0;               // of all devices together, as is the next
+  int64_t recoverable_ps = 0;        // of all findings
+  int64_t near_roof_ps = 0;          // of ops above 60 % of their roofs, which are in none
   // By what they are likely to give back, descending: all of a measured time, half of what a
   // roofline allows, a third of the time of an op without a roof. Unknown last.
   std::vector<BriefFinding> findings;
-  std::vector<BriefOp> ops;  // the ten largest, by time_ps
+  std::vector<BriefOp> ops;         // the ten largest, by time_ps
+  std::vector<std::string> doubts;  // why its steps may mislead, a sentence each
   std::vector<DiagnosticRow> diagnostics;
 };
 

@@ -68,12 +68,20 @@ struct WhereDevice {
   std::optional<std::string> step_function = {}, step_program_id = {};
   // Empty without steps.
   std::optional<int64_t> steps_span_ps = {}, idle_in_steps_ps = {}, idle_between_steps_ps = {};
-  // Idle time in which the host waited for input, as far as names of host events show it; and before
-  // the first execution of a marked step, while the host was not seen to do anything else. Empty:
-  // the trace has no host.
+  // Idle time in which the host waited for input, as far as names of host events show it; and
+  // before the first execution of a marked step, while the host was not seen to do anything else.
+  // Empty: the trace has no host.
   std::optional<int64_t> waits_for_input_ps = {};
   // Executions that are in none of the marked steps. Empty: nothing marks steps.
   std::optional<uint64_t> executions_outside_steps = {};
+  // Of steps that are marked by host events: the executions before the first one with a known
+  // launch, and how long they took. They were launched before the trace began, and the first step
+  // may contain them.
+  std::optional<uint64_t> early_executions = {};
+  std::optional<int64_t> early_ps = {};
+  // Names of marks that overlap marks of other names, numbers left out, with their counts:
+  // "execute_# (30), forward (30)". Empty: there are none.
+  std::optional<std::string> mixed_marks = {};
   // Of the spans of its steps. Where the first step has no mark on the device's clock nobody knows
   // when it began, and the median is of the others.
   std::optional<double> step_median_ps = {};

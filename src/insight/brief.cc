@@ -119,9 +119,10 @@ class Briefer {
             slowed.is_for_good ? Cat(" from ", slowed.of.unit(), " ", slowed.first_slow, " on")
                                : " for stretches");
     const std::optional<KernelsAlike> alike = CompareKernelsOf(slowed);
-    finding.what = IsLikeThrottling(slowed, alike)
-                       ? Cat("throttling: ", slower, ", all kernels alike, as when the clock drops")
-                       : Cat("slowing down: ", slower);
+    finding.what =
+        IsLikeThrottling(slowed, alike)
+            ? Cat("throttling: ", slower, ", all kernels alike, as when the clock drops")
+            : Cat(alike.has_value() ? "slowing down: " : "slowing down (throttling?): ", slower);
     finding.evidence = Cat(slowed.slow_runs, " of ", CountText(slowed.runs, slowed.of.unit()), ", ",
                            ChanceText(slowed.p_value), AlikeText(slowed, alike),
                            "; xplane-time power record beside the program records the clock");
@@ -256,13 +257,34 @@ class Briefer {
       }
     }
     TakeTinyKernels(&idle);
-    AddGaps("host_bound", "host-bound: the device is idle and its host has launched nothing",
+    AddGaps("host_bound",
+            IsOnceAStep(idle.host)
+                ? "host-bound: the device is idle before each step, and its host has launched "
+                  "nothing (input, or other work)"
+                : "host-bound: the device is idle and its host has launched nothing",
             idle.host, /*tells_host=*/true);
     AddGaps("launch_gap", "launch gaps: the device is idle between launch and start", idle.launch,
             /*tells_host=*/false);
-    AddGaps("idle", "idle: the trace has no launches that show why", idle.unknown,
+    AddGaps("idle",
+            "idle: nothing in the trace shows whether the device waits for input or for its host",
+            idle.unknown,
             /*tells_host=*/true);
     AddCompiling(idle.compiling);
+  }
+
+  // Whether nothing marks steps, the idle time is in few gaps a run of the function that takes most
+  // time, and the host was not seen to do anything in most of it.
+  bool IsOnceAStep(const Tally& tally) const {
+    const OfDevice& device = devices_[tally.device()];
+    if (device.row->step_source != StepSource::kFunction) return false;
+    int64_t works_ps = 0;
+    uint64_t gaps = 0;
+    for (const OwnedTimes& owner : device.sweep->owners()) {
+      works_ps = SaturatingAdd(works_ps, owner.host_doing_ps[kHostWorks]);
+      if (owner.idle_host_ps > 0) gaps += owner.gaps;
+    }
+    return gaps <= device.row->steps + device.row->steps / 2 &&
+           works_ps < tally.by_device()[tally.device()] / 5;
   }
 
   // A device without launches waits for its host while the host dispatches. A CPU executes then.
@@ -608,6 +630,7 @@ std::string_view CertaintyName(Certainty certainty) {
 
 absl::StatusOr<BriefReport> FindBrief(const Trace& trace, const BriefOptions& options,
                                       const Diagnostics& reading) {
+  constexpr size_t kMaxDoubts = 4;  // of many devices
   ReportOptions how;
   how.device = options.device;
   how.categories = options.categories;
@@ -637,6 +660,12 @@ absl::StatusOr<BriefReport> FindBrief(const Trace& trace, const BriefOptions& op
   report.inputs = where.inputs;
   report.ops = std::move(ops);
   report.diagnostics = headroom.diagnostics;
+  for (const WhereDevice& device : where.devices) {
+    for (std::string& doubt : insight::DescribeStepDoubts(device)) {
+      const bool is_new = std::ranges::find(report.doubts, doubt) == report.doubts.end();
+      if (is_new && report.doubts.size() < kMaxDoubts) report.doubts.push_back(std::move(doubt));
+    }
+  }
   report.headline = insight::DescribeMainCause(report, where);
   return report;
 }

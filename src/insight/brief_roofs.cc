@@ -47,7 +47,9 @@ bool HasWord(std::string_view name, std::span<const std::string_view> wanted) {
 bool Pads(const HeadroomRow& row) {
   constexpr std::string_view kPadding[] = {"pad", "padding"};
   const auto pads = [&](std::string_view name) { return HasWord(name, kPadding); };
-  return pads(row.op) || pads(row.kernel);
+  // The innermost scope is what the op does: "jit(f)/jit(_pad)/pad".
+  const std::string_view op_name = row.op_name ? *row.op_name : std::string_view();
+  return pads(row.op) || pads(row.kernel) || op_name.substr(op_name.rfind('/') + 1) == "pad";
 }
 
 // Matrix products, convolutions and attention: what models are made of, so that their share says

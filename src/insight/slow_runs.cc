@@ -196,11 +196,16 @@ class SlowFinder {
       RunTime& run = rounds.runs.emplace_back();
       run.ordinal = round;
       run.id = static_cast<uint32_t>(round);
-      for (const uint32_t op : loop.ops) {
-        const std::vector<int64_t>& of_op_ps = durations_ps.at(op);
+      for (const auto& [op, of_op_ps] : durations_ps) {
+        const bool computes = std::ranges::binary_search(loop.ops, op);
+        if (!computes && (device.tables->ops[op].category != Category::kCollective ||
+                          of_op_ps.size() % loop.rounds != 0)) {
+          continue;
+        }
+        int64_t& ps = computes ? run.compute_ps : run.collective_ps;
         const size_t each = of_op_ps.size() / loop.rounds;
         for (size_t i = round * each; i < (round + 1) * each; ++i) {
-          run.compute_ps = SaturatingAdd(run.compute_ps, of_op_ps[i]);
+          ps = SaturatingAdd(ps, of_op_ps[i]);
         }
       }
     }

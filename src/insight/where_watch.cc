@@ -114,6 +114,7 @@ absl::Status WhereWatch::Add(std::span<const Execution> chunk) {
              [](const Piece& a, const Piece& b) { return Before(a.interval, b.interval); });
   disordered = pieces_.front().interval.start_ps < last_start_ps_;
   if (disordered) return absl::OkStatus();
+  if (marking_.has_launches() && !first_launch_is_known_) AddEarly();
   last_start_ps_ = pieces_.back().interval.start_ps;
   if (keeps_lines_) AddToLines();
   if (pairs_ == nullptr) {
@@ -124,6 +125,15 @@ absl::Status WhereWatch::Add(std::span<const Execution> chunk) {
   pairs_->Add(pieces_, &ready_);
   sweep_->Add(ready_);
   return absl::OkStatus();
+}
+
+void WhereWatch::AddEarly() {
+  for (const Piece& piece : pieces_) {
+    first_launch_is_known_ = marking_.LaunchPs(piece.launch_id) != kNoTimePs;
+    if (first_launch_is_known_) return;
+    ++early_executions_;
+    early_.Add(piece.interval.start_ps, piece.interval.end_ps);
+  }
 }
 
 void WhereWatch::KeepDuration(const Piece& piece) {

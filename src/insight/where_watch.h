@@ -52,6 +52,9 @@ class WhereWatch : public ExecutionWatcher {
     return knows_host_ ? std::optional(sweep_->input_ps()) : std::nullopt;
   }
   uint64_t executions_outside_steps() const { return outside_steps_; }
+  // Executions before the first one whose launch is known, and how long they took together.
+  uint64_t early_executions() const { return early_executions_; }
+  int64_t early_ps() const { return early_.length_ps(); }
   // Of a watch that tells owners, on a device where executions are in no program and nothing marks
   // steps: by op, how long each execution took. Nothing of ops with more than kMaxDurations.
   static constexpr size_t kMaxDurations = size_t{1} << 14;
@@ -69,6 +72,7 @@ class WhereWatch : public ExecutionWatcher {
   void WatchHost(const WatchContext& context, std::span<const Interval> compiling);
   Piece PieceOf(const Execution& execution);
   void AddToLines();
+  void AddEarly();
   void KeepDuration(const Piece& piece);
 
   const KindRules& rules_;
@@ -78,8 +82,9 @@ class WhereWatch : public ExecutionWatcher {
   bool keeps_lines_ = false, knows_host_ = false;
   std::vector<LineColumns> lines_;
   int64_t last_start_ps_ = kNoTimePs;
-  uint64_t outside_steps_ = 0;
-  bool keeps_durations_ = false;
+  uint64_t outside_steps_ = 0, early_executions_ = 0;
+  UnionLength early_;
+  bool keeps_durations_ = false, first_launch_is_known_ = false;
   absl::flat_hash_map<uint32_t, std::vector<int64_t>> durations_ps_;
   std::vector<Piece> pieces_, ready_;
   std::unique_ptr<PartitionSweep> sweep_;

@@ -150,6 +150,10 @@ std::string PeopleText(const BriefReport& report, size_t shown, size_t ops, bool
     absl::StrAppend(&text, Paragraph(line, 0, options),
                     options.format == Format::kMarkdown ? "\n" : "");
   }
+  for (const std::string& doubt : report.doubts) {
+    absl::StrAppend(&text, Paragraph(absl::StrCat("note: ", doubt), 0, options),
+                    is_markdown ? "\n" : "");
+  }
   absl::StrAppend(&text, Paragraph(HeadText(report), 0, options));
   for (size_t i = 0; i < shown; ++i) {
     absl::StrAppend(&text, "\n", FindingText(report, report.findings[i], i + 1, options));
@@ -188,6 +192,7 @@ Output BriefOutput(const BriefReport& report, size_t most_findings, const Output
     XPLANE_TIME_FIELDS(sink, report.headline, report.span_ps, report.recoverable_ps,
                        report.near_roof_ps);
     sink->Field("left_out", report.findings.size() - shown);
+    sink->Texts("doubts", report.doubts);
   });
   out.result.Add(TableOf("findings", findings, visit));
   out.result.Add(TableOf("ops", std::span(report.ops).first(ops),

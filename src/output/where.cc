@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "insight/reports.h"
 #include "output/results.h"
 #include "output/trace_views.h"
 #include "result/where_rows.h"
@@ -144,16 +145,15 @@ void NoteSteps(std::span<const WhereDevice> rows, const DeviceNames& names, Unit
       absl::StrAppend(&note, "; ", empty, " of ", Counted(row.steps + empty, "mark"),
                       empty == 1 ? " has" : " have", " no execution");
     }
-    if (const uint64_t outside = row.executions_outside_steps.value_or(0); outside > 0) {
-      absl::StrAppend(&note, "; ", outside, " of ", Counted(row.executions, "execution"),
-                      outside == 1 ? " is" : " are", " in none of them");
-    }
     if (row.steps > 0) {
       absl::StrAppend(&note, "; idle ", time(row.idle_in_steps_ps),
                       one ? " in it, " : " in steps, ", time(row.idle_between_steps_ps),
                       one ? " outside" : " between them");
     }
     notes->push_back(std::move(note));
+    for (const std::string& doubt : insight::DescribeStepDoubts(row)) {
+      notes->push_back(absl::StrCat(names.Name(row.device), ": ", Printable(doubt)));
+    }
   }
 }
 
