@@ -348,8 +348,7 @@ class Briefer {
            "`input %` of `where`");
     for (const WhereGap& gap : where_.gaps) {
       if (!SameDevice(gap.device, row.device) || !gap.host_event.has_value()) continue;
-      const auto work = gpu_runs::ClassifyHostWork(*gap.host_event);
-      if (work != gpu_runs::HostWork::kWaitsForInput && work != gpu_runs::HostWork::kUnknown) {
+      if (gpu_runs::ClassifyHostWork(*gap.host_event) != gpu_runs::HostWork::kWaitsForInput) {
         continue;
       }
       Append(&text, "; in the longest of these gaps, ", TimeText(AsDouble(gap.duration_ps)),

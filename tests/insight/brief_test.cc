@@ -514,7 +514,7 @@ TEST(Brief, NoTextIsLargerThanAllowedNorCutsAFinding) {
   ASSERT_GE(report.findings.size(), 4u);
   std::vector<std::string> whole;  // by findings shown
   for (size_t n = 0; n <= report.findings.size(); ++n) {
-    whole.push_back(*output::Render(
+    whole.push_back(output::Render(
         output::BriefOutput(report, n, {}, /*by_bytes=*/false, /*with_ops=*/false), {}));
   }
   whole.push_back(*output::BriefText(report, {.findings = 100}, {}));
