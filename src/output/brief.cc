@@ -141,7 +141,7 @@ std::string PeopleText(const BriefReport& report, size_t shown, size_t ops, bool
   const bool is_markdown = options.format == Format::kMarkdown;
   // One line, however long, so that the first line has all of it.
   std::string text = is_markdown
-                         ? absl::StrCat("**", MarkdownText(report.headline), "**\n\n")
+                         ? absl::StrCat(MarkdownText(report.headline), "\n\n")
                          : absl::StrCat(options.color ? "\x1b[1m" : "", Printable(report.headline),
                                         options.color ? "\x1b[0m" : "", "\n");
   const bool has_cause = !report.findings.empty() && report.findings[0].recoverable_ps.has_value();
