@@ -545,17 +545,22 @@ class Briefer {
   void AddRecompiled(IdleTallies* idle) {
     const Family family = LargestFamily();
     if (idle->compiling.total_ps() > 0 || !IsCompiledAgain(family)) return;
+    // Small programs of one name, as those that set up a loop, are no recompilation.
     std::vector<int64_t> by_device(devices_.size());
+    int64_t own_ps = 0;
     for (size_t i = 0; i < devices_.size(); ++i) {
-      for (Tally* const tally : {&idle->host, &idle->unknown}) {
-        const int64_t ps = tally->of(i, family.function);
-        by_device[i] += ps;
-        tally->Take(i, ps);
-      }
+      by_device[i] = idle->host.of(i, family.function) + idle->unknown.of(i, family.function);
+      own_ps = SaturatingAdd(own_ps, by_device[i]);
     }
-    if (!findings_.IsWorthAWord(by_device)) {
+    if (!findings_.IsWorthAWord(by_device) ||
+        own_ps < (idle->host.total_ps() + idle->unknown.total_ps()) / 2) {
       AddManyPrograms(family);
       return;
+    }
+    for (size_t i = 0; i < devices_.size(); ++i) {
+      for (Tally* const tally : {&idle->host, &idle->unknown}) {
+        tally->Take(i, tally->of(i, family.function));
+      }
     }
     findings_.Add({.code = "recompilation",
                    .certainty = Certainty::kUpperBound,

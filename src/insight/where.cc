@@ -332,9 +332,12 @@ std::vector<std::string> DescribeStepDoubts(const WhereDevice& device) {
                              ? ": without launches only those count that start inside of a mark"
                              : ""));
   }
-  if (const uint64_t early = device.early_executions.value_or(0); early > 0) {
+  // Less than 1 % of a step changes nothing.
+  const auto early_ps = static_cast<double>(device.early_ps.value_or(0));
+  if (const uint64_t early = device.early_executions.value_or(0);
+      early > 0 && early_ps * 100 >= device.step_median_ps.value_or(0)) {
     doubts.push_back(Cat("the first step may contain ", CountText(early, "execution"), ", ",
-                         TimeText(static_cast<double>(device.early_ps.value_or(0))),
+                         TimeText(early_ps),
                          ", launched "
                          "before the trace began"));
   }
