@@ -1,9 +1,10 @@
 // Brief: what a trace says to a person in a hurry, or to a program that reads it.
 //
 //   auto report = FindBrief(*trace, {.device = "gpu"}, diagnostics);
+//   report->headline          // "step time 36.8 ms, input-bound: the device is idle while ..."
 //   for (const BriefFinding& finding : report->findings) {
-//     finding.what            // "the device waited for its host"
-//     finding.recoverable_ps  // 3200000000: empty where nobody can tell
+//     finding.what            // "host-bound: the device is idle and its host has launched nothing"
+//     finding.recoverable_ps  // 3200000000: empty if unknown
 //     finding.evidence        // "in 412 gaps, mostly before jit_step ..."
 //     finding.command         // "xplane-time where trace.xplane.pb --steps"
 //   }
