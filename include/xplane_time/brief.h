@@ -1,8 +1,9 @@
 // Brief: the main findings of a trace, for people in a hurry and for programs.
 //
 //   auto report = FindBrief(*trace, {.device = "gpu"}, diagnostics);
+//   report->headline          // "step time 36.8 ms, input-bound: the device is idle while ..."
 //   for (const BriefFinding& finding : report->findings) {
-//     finding.what            // "the device waited for its host"
+//     finding.what            // "host-bound: the device is idle and its host has launched nothing"
 //     finding.recoverable_ps  // 3200000000; empty if it cannot be determined
 //     finding.evidence        // "in 412 gaps, mostly before jit_step ..."
 //     finding.command         // "xplane-time where trace.xplane.pb --steps"
@@ -62,8 +63,9 @@ struct BriefPart {
 };
 
 struct BriefFinding {
-  // One of exposed_collective, exposed_copy, input_bound, host_bound, launch_gap, idle, below_roof,
-  // slow_device, slowing_down, recompilation, suspect_runs, roof_unknown.
+  // One of exposed_collective, exposed_copy, input_bound, host_bound, tiny_kernels, launch_gap,
+  // idle, below_roof, largest_op, padding, slow_device, slowing_down, recompilation, suspect_runs,
+  // roof_unknown.
   std::string_view code;
   Certainty certainty = Certainty::kSure;
   std::optional<DeviceRef> device = {};  // the only device, or the slow one
@@ -75,6 +77,18 @@ struct BriefFinding {
   std::string command = {};  // for a shell
 };
 
+// An op of a function (without one, a kernel) on all devices, and all programs of the function.
+struct BriefOp {
+  std::optional<std::string> function = {};
+  std::string op;
+  std::string kernel;  // the one that took longest
+  Category category = Category::kCompute;
+  uint64_t executions = 0;  // of its kernels
+  int64_t time_ps = 0;      // each instant of a device counts for one op: they add up to busy time
+  double share = 0;         // of BriefReport::span_ps
+  std::optional<std::string> op_name = {}, source = {};  // "jit(f)/sort", "model.py:12"
+};
+
 struct BriefDevice {
   DeviceRef device;
   DeviceKind kind = DeviceKind::kGpu;
@@ -84,11 +98,18 @@ struct BriefDevice {
 
 struct BriefReport {
   std::vector<InputRow> inputs;
-  std::vector<BriefDevice> devices;    // devices that executed something
-  int64_t span_ps = 0;                 // sum over all devices, as the next two
-  int64_t recoverable_ps = 0;          // sum of all findings
-  int64_t near_roof_ps = 0;            // ops above 60 % of their roofs, which are in no finding
-  std::vector<BriefFinding> findings;  // by recoverable_ps, descending; unknown last
+  // One sentence: the step time, the largest cause and its size; or that the device is busy, and
+  // its largest op.
+  std::string headline;
+  std::vector<BriefDevice> devices;  // devices that executed something
+  int64_t span_ps = 0;               // sum over all devices, as the next two
+  int64_t recoverable_ps = 0;        // sum of all findings
+  int64_t near_roof_ps = 0;          // ops above 60 % of their roofs, which are in no finding
+  // By likely gain, descending: all of a measured time, half of what a roofline allows, a third of
+  // the time of an op without a roof. Unknown last.
+  std::vector<BriefFinding> findings;
+  std::vector<BriefOp> ops;         // the ten largest, by time_ps
+  std::vector<std::string> doubts;  // reasons why the steps may mislead, one sentence each
   std::vector<DiagnosticRow> diagnostics;
 };
 

@@ -70,6 +70,20 @@ struct WhereDevice {
   std::optional<std::string> step_function = {}, step_program_id = {};
   // Empty without steps.
   std::optional<int64_t> steps_span_ps = {}, idle_in_steps_ps = {}, idle_between_steps_ps = {};
+  // Idle time in which the host waited for input, as far as the names of host events show it, and
+  // idle time before the first execution of a marked step in which the host did no other known
+  // work. Empty: the trace has no host.
+  std::optional<int64_t> waits_for_input_ps = {};
+  // Executions in none of the marked steps. Empty: no marks.
+  std::optional<uint64_t> executions_outside_steps = {};
+  // For steps that host events mark: the executions before the first one with a known launch, and
+  // their total time. They were launched before the trace began, and the first step may contain
+  // them.
+  std::optional<uint64_t> early_executions = {};
+  std::optional<int64_t> early_ps = {};
+  // Names of marks that overlap marks of other names, without numbers, with their counts:
+  // "execute_# (30), forward (30)". Empty: there are none.
+  std::optional<std::string> mixed_marks = {};
   // Median of the spans of its steps. If the first step has no mark on the device's clock, its
   // start is unknown, and the median leaves it out.
   std::optional<double> step_median_ps = {};

@@ -258,9 +258,14 @@ class BriefReport(TraceResult):
 
     @property
     def findings(self) -> Table:
-        """One row a finding, the largest first: what, evidence, recoverable_ps (None: nobody can
-        tell) and the command that shows it. No picosecond is in two of them."""
+        """One row a finding, the likeliest first: what, evidence, recoverable_ps (None: unknown)
+        and the command that shows it. No picosecond is in two of them."""
         return self._table("findings")
+
+    @property
+    def ops(self) -> Table:
+        """The five largest ops of all devices, with their source lines."""
+        return self._table("ops")
 
     @property
     def devices(self) -> Table:

@@ -1,11 +1,15 @@
 // Findings, each from its own part of the partition:
 //
-//   compute             slow_device, slowing_down, then below_roof from what these leave
+//   compute             slow_device, slowing_down, then padding, below_roof and largest_op from
+//                       what these leave
 //   collective_exposed  the waits for a slow device (slow_device), then exposed_collective
 //   copy_exposed        exposed_copy
-//   idle_host           recompilation (the host compiled), input_bound (of steps), host_bound
-//   idle_launch         launch_gap
-//   idle_unknown        recompilation, input_bound (of steps without launches), idle
+//   idle_host           the waits for a slow device, recompilation (the host compiled),
+//   input_bound,
+//                       tiny_kernels, host_bound
+//   idle_launch         tiny_kernels, launch_gap
+//   idle_unknown        the waits for a slow device, recompilation, input_bound and host_bound (of
+//                       devices without launches), tiny_kernels, idle
 #include "xplane_time/brief.h"
 
 #include <algorithm>
@@ -17,6 +21,7 @@
 #include <utility>
 
 #include "devices/device_kind.h"
+#include "devices/gpu_runs/host_work.h"
 #include "insight/findings.h"
 #include "insight/host_compiles.h"
 #include "insight/reports.h"
@@ -37,18 +42,18 @@ class Briefer {
           const WhereReport& where, FindingList* findings)
       : trace_(trace),
         threads_(options.threads),
+        step_(options.step),
         compiles_(compiles),
         where_(where),
         findings_(*findings),
         devices_(findings->devices()) {}
 
-  // But those of roofs.
+  // All but those that concern roofs.
   void Add() {
     FindSlowRuns();
     AddTransfers();
     AddIdle();
     AddSuspects();
-    AddManyPrograms();
   }
 
  private:
@@ -73,24 +78,28 @@ class Briefer {
         .code = "slow_device",
         .certainty = known ? Certainty::kUpperBound : Certainty::kCannotTell,
         .device = device,
-        .function = slow.function,
-        .what = Cat(DeviceName(device), " computes ", ShortName(slow.function), " ",
-                    ShareText(slow.ratio - 1), " slower than its ", known ? "peers" : "only peer"),
-        .command = findings_.FunctionCommand("functions", slow.function, {})};
-    finding.evidence = Cat("over ", CountText(slow.runs, "run"), " on ", slow.peers + 1,
+        .function = slow.of.function,
+        .what = Cat("slow device: ", DeviceName(device), " computes ", ShortName(slow.of.name()),
+                    " ", ShareText(slow.ratio - 1), " slower than its ",
+                    known ? Cat(slow.peers, " peers") : "only peer"),
+        .command = slow.of.function.has_value()
+                       ? findings_.FunctionCommand("functions", *slow.of.function, {})
+                       : findings_.Command("where", {"--steps"})};
+    finding.evidence = Cat("over ", CountText(slow.runs, slow.of.unit()), " on ", slow.peers + 1,
                            " devices, ", ChanceText(slow.p_value));
     if (!known) {
-      Append(&finding.evidence, "; of two devices nobody can tell which one is as it should be");
+      Append(&finding.evidence, "; with only two devices, which of them is normal is unknown");
       findings_.AddUnknown(std::move(finding));
       return;
     }
     const int64_t own_ps = slow.by_device[slow.device];
     const int64_t waits_ps =
         std::accumulate(slow.by_device.begin(), slow.by_device.end(), int64_t{0}) - own_ps;
-    Append(&finding.evidence, "; ", TimeText(AsDouble(own_ps)), " of its own");
+    Append(&finding.what, ", by ", TimeText(AsDouble(own_ps)));
+    Append(&finding.evidence, "; ", TimeText(AsDouble(own_ps)), " of its own time");
     if (waits_ps > 0) {
       Append(&finding.evidence, ", and ", TimeText(AsDouble(waits_ps)),
-             " that others waited for it in collectives (exposed_collective is without it)");
+             " in which the others waited for it in collectives or idle");
     }
     findings_.Add(std::move(finding), slow.by_device);
   }
@@ -99,32 +108,53 @@ class Briefer {
     BriefFinding finding = {
         .code = "slowing_down",
         .certainty = Certainty::kUpperBound,
-        .function = slowed.function,
-        .what = Cat(ShortName(slowed.function), " got ", ShareText(slowed.ratio - 1), " slower",
-                    slowed.is_for_good ? "" : " for stretches"),
-        .command = findings_.FunctionCommand("functions", slowed.function,
-                                             {"--samples", "--format", "csv"})};
-    finding.evidence = Cat(slowed.slow_runs, " of ", CountText(slowed.runs, "run"),
-                           slowed.is_for_good ? Cat(", from run ", slowed.first_slow, " on") : "",
-                           ", ", ChanceText(slowed.p_value), AlikeText(slowed),
-                           "; xplane-time power record beside the program has the clock");
+        .function = slowed.of.function,
+        .command = slowed.of.function.has_value()
+                       ? findings_.FunctionCommand("functions", *slowed.of.function,
+                                                   {"--samples", "--format", "csv"})
+                       : findings_.Command("where", {"--steps"})};
+    const std::string name(ShortName(slowed.of.name()));
+    const std::string slower =
+        Cat(name, " got ", ShareText(slowed.ratio - 1), " slower",
+            slowed.is_for_good ? Cat(" from ", slowed.of.unit(), " ", slowed.first_slow, " on")
+                               : " for stretches");
+    const std::optional<KernelsAlike> alike = CompareKernelsOf(slowed);
+    finding.what =
+        IsLikeThrottling(slowed, alike)
+            ? Cat("throttling: ", slower, ", all kernels alike, as when the clock drops")
+            : Cat(alike.has_value() ? "slowing down: " : "slowing down (throttling?): ", slower);
+    finding.evidence = Cat(slowed.slow_runs, " of ", CountText(slowed.runs, slowed.of.unit()), ", ",
+                           ChanceText(slowed.p_value), AlikeText(slowed, alike),
+                           "; xplane-time power record beside the program records the clock");
     findings_.Add(std::move(finding), slowed.by_device);
   }
 
-  // Whether a lowered clock may be it. Damage is told by others.
-  std::string AlikeText(const SlowedDown& slowed) const {
-    const auto compared = CompareKernels(trace_, slowed.marked, threads_);
-    if (!compared.ok() || !compared->has_value()) return "";
-    const KernelsAlike& alike = **compared;
+  // Empty: unknown. Read errors are reported elsewhere.
+  std::optional<KernelsAlike> CompareKernelsOf(const SlowedDown& slowed) const {
+    if (slowed.alike.has_value()) return slowed.alike;
+    MarkedRuns marked = slowed.marked;
+    marked.step = step_;
+    const auto compared = CompareKernels(trace_, marked, threads_);
+    return compared.ok() ? *compared : std::nullopt;
+  }
+
+  // A lowered clock slows all kernels alike.
+  static bool IsLikeThrottling(const SlowedDown& slowed, const std::optional<KernelsAlike>& alike) {
+    if (!alike.has_value()) return false;
     const double slower = slowed.ratio - 1;
-    if (alike.least_ratio - 1 >= slower / 2 && alike.most_ratio - 1 <= slower * 2) {
-      const std::string least = ShareText(alike.least_ratio - 1),
-                        most = ShareText(alike.most_ratio - 1);
-      return Cat("; all ", alike.kernels, " kernels alike, by ",
-                 least == most ? "" : least + " to ", most, ", as where a clock is lowered");
+    return alike->least_ratio - 1 >= slower / 2 && alike->most_ratio - 1 <= slower * 2;
+  }
+
+  static std::string AlikeText(const SlowedDown& slowed, const std::optional<KernelsAlike>& alike) {
+    if (!alike.has_value()) return "";
+    if (IsLikeThrottling(slowed, alike)) {
+      const std::string least = ShareText(alike->least_ratio - 1),
+                        most = ShareText(alike->most_ratio - 1);
+      return Cat("; all ", alike->kernels, " kernels alike, by ",
+                 least == most ? "" : least + " to ", most);
     }
-    return Cat("; mostly ", ShortName(alike.slowest), ", by ", ShareText(alike.slowest_ratio - 1),
-               ", where a lowered clock would slow all kernels alike");
+    return Cat("; mostly ", ShortName(alike->slowest), ", by ", ShareText(alike->slowest_ratio - 1),
+               "; a lowered clock would slow all kernels alike");
   }
 
   static std::string ChanceText(double p_value) {
@@ -144,15 +174,18 @@ class Briefer {
       }
       collectives.Take(i, devices_[i].claims.waits_ps);
     }
-    AddTransfer("exposed_collective", "collectives, and nothing computed meanwhile", collectives,
+    AddTransfer("exposed_collective", "exposed collective: nothing computes during ", collectives,
                 Category::kCollective);
-    AddTransfer("exposed_copy", "copies, and nothing else ran meanwhile", copies, Category::kCopy);
+    AddTransfer("exposed_copy", "exposed copy: nothing else runs during ", copies, Category::kCopy);
   }
 
   void AddTransfer(std::string_view code, const char* what, const Tally& tally, Category category) {
     if (!findings_.IsWorthAWord(tally.by_device())) return;
     const Tally::Most most = tally.most();
-    BriefFinding finding = {.code = code, .what = what, .command = findings_.Command("where")};
+    BriefFinding finding = {.code = code, .command = findings_.Command("where")};
+    finding.what = Cat(
+        what, ShortName(tally.most().name),
+        tally.names() == 1 ? std::string() : Cat(" and ", CountText(tally.names() - 1, "other")));
     finding.evidence =
         Cat(tally.MostlyText(), " ", ShortName(most.name), ", ", TimeText(AsDouble(most.ps)),
             " in ", most.count, PerStepText(tally, most.count));
@@ -202,58 +235,173 @@ class Briefer {
 
   // ---- idle
 
+  // Idle time by its reason, and by the function that ended it.
+  struct IdleTallies {
+    explicit IdleTallies(size_t devices)
+        : host(devices), launch(devices), unknown(devices), compiling(devices) {}
+    Tally host, launch, unknown, compiling;
+  };
+
   void AddIdle() {
-    Tally host(devices_.size()), launch(devices_.size()), unknown(devices_.size()),
-        compiling(devices_.size());
+    IdleTallies idle(devices_.size());
+    for (size_t i = 0; i < devices_.size(); ++i) AddIdleOf(i, &idle);
+    std::vector<int64_t> waits_ps(devices_.size());
+    for (size_t i = 0; i < devices_.size(); ++i) waits_ps[i] = devices_[i].claims.idle_ps;
+    AddRecompiled(&idle);
+    TakeInput(&waits_ps, &idle);
     for (size_t i = 0; i < devices_.size(); ++i) {
-      for (const OwnedTimes& owner : devices_[i].sweep->owners()) {
-        if (owner.gaps == 0) continue;
-        const std::string name = findings_.FunctionName(devices_[i], owner);
-        host.Add(i, name, owner.idle_host_ps - owner.host_busy_ps, owner.gaps);
-        launch.Add(i, name, owner.idle_launch_ps, owner.gaps);
-        unknown.Add(i, name, owner.idle_unknown_ps - owner.unknown_busy_ps, owner.gaps);
-        compiling.Add(i, name, owner.host_busy_ps + owner.unknown_busy_ps, owner.gaps);
+      for (Tally* const tally : {&idle.host, &idle.unknown, &idle.launch}) {
+        const int64_t ps = std::min(waits_ps[i], tally->by_device()[i]);
+        tally->Take(i, ps);
+        waits_ps[i] -= ps;
       }
     }
-    TakeInput(&host, &unknown);
-    AddGaps("host_bound", "host-bound: idle, and the host had launched nothing", host,
+    TakeTinyKernels(&idle);
+    AddGaps("host_bound",
+            IsOnceAStep(idle.host)
+                ? "host-bound: the device is idle before each step, and its host has launched "
+                  "nothing (input, or other work)"
+                : "host-bound: the device is idle and its host has launched nothing",
+            idle.host, /*tells_host=*/true);
+    AddGaps("launch_gap", "launch gaps: the device is idle between launch and start", idle.launch,
+            /*tells_host=*/false);
+    AddGaps("idle",
+            "idle: nothing in the trace shows whether the device waits for input or for its host",
+            idle.unknown,
             /*tells_host=*/true);
-    AddGaps("launch_gap", "idle between launch and start", launch, /*tells_host=*/false);
-    AddGaps("idle", "idle, and no launch in the trace tells why", unknown, /*tells_host=*/true);
-    AddCompiling(compiling);
+    AddCompiling(idle.compiling);
   }
 
-  // What the steps wait for input is in the idle time that the host is the reason of, or, on a
-  // device without launches, in that without a known reason.
-  void TakeInput(Tally* host, Tally* unknown) {
+  // Whether nothing marks steps, the idle time is in few gaps a run of the function that takes most
+  // time, and the host was not seen to do anything in most of it.
+  bool IsOnceAStep(const Tally& tally) const {
+    const OfDevice& device = devices_[tally.device()];
+    if (device.row->step_source != StepSource::kFunction) return false;
+    int64_t works_ps = 0;
+    uint64_t gaps = 0;
+    for (const OwnedTimes& owner : device.sweep->owners()) {
+      works_ps = SaturatingAdd(works_ps, owner.host_doing_ps[kHostWorks]);
+      if (owner.idle_host_ps > 0) gaps += owner.gaps;
+    }
+    return gaps <= device.row->steps + device.row->steps / 2 &&
+           works_ps < tally.by_device()[tally.device()] / 5;
+  }
+
+  // A device without launches waits for its host while the host dispatches. A CPU executes then.
+  void AddIdleOf(size_t i, IdleTallies* idle) const {
+    const bool is_host = RulesOf(devices_[i].row->kind).is_host;
+    for (const OwnedTimes& owner : devices_[i].sweep->owners()) {
+      if (owner.gaps == 0) continue;
+      const std::string name = findings_.FunctionName(devices_[i], owner);
+      const int64_t dispatching_ps = is_host ? 0 : owner.unknown_doing_ps[kHostWorks];
+      const int64_t host_compiles_ps = owner.host_doing_ps[kHostCompiles],
+                    unknown_compiles_ps = owner.unknown_doing_ps[kHostCompiles];
+      idle->host.Add(i, name, owner.idle_host_ps - host_compiles_ps + dispatching_ps, owner.gaps);
+      idle->launch.Add(i, name, owner.idle_launch_ps, owner.gaps);
+      idle->unknown.Add(i, name, owner.idle_unknown_ps - unknown_compiles_ps - dispatching_ps,
+                        owner.gaps);
+      idle->compiling.Add(i, name, host_compiles_ps + unknown_compiles_ps, owner.gaps);
+    }
+  }
+
+  // The waits for input are in the idle time that the host is the reason of; on a device without
+  // launches, in that without a known reason. `waits_ps`: what slow devices have of it, by device.
+  void TakeInput(std::vector<int64_t>* waits_ps, IdleTallies* idle) {
     std::vector<int64_t> input_ps(devices_.size());
     int64_t most_ps = 0;
-    std::string evidence;
+    size_t most = 0;
     for (size_t i = 0; i < devices_.size(); ++i) {
-      const std::optional<StepSummary>& steps = findings_.steps(i);
-      if (!steps.has_value() || steps->waits_for_input_ps.value_or(0) <= 0) continue;
-      Tally* const from = devices_[i].row->time.idle_host_ps.has_value() ? host : unknown;
-      input_ps[i] = std::min(*steps->waits_for_input_ps, from->by_device()[i]);
-      from->Take(i, input_ps[i]);
+      Tally* const from =
+          devices_[i].row->time.idle_host_ps.has_value() ? &idle->host : &idle->unknown;
+      const int64_t all_ps =
+          std::min(devices_[i].row->waits_for_input_ps.value_or(0), from->by_device()[i]);
+      const int64_t for_slow_ps = std::min((*waits_ps)[i], all_ps);
+      input_ps[i] = all_ps - for_slow_ps;
+      (*waits_ps)[i] -= for_slow_ps;
+      from->Take(i, all_ps);
       if (input_ps[i] <= most_ps) continue;
       most_ps = input_ps[i];
-      evidence = Cat("in ", CountText(steps->steps_timed, "step"), ", ",
-                     MeanText(input_ps[i], steps->steps_timed),
-                     " a step: before the step's first launch, while the host dispatched nothing");
+      most = i;
     }
     if (!findings_.IsWorthAWord(input_ps)) return;
+    BriefFinding finding = {
+        .code = "input_bound",
+        .certainty = Certainty::kUpperBound,
+        .what = "input-bound: the device is idle while its host waits for input",
+        .evidence = InputText(most, most_ps),
+        .command = findings_.Command("where")};
+    findings_.Add(std::move(finding), input_ps);
+  }
+
+  std::string InputText(size_t device, int64_t ps) const {
+    const WhereDevice& row = *devices_[device].row;
+    const bool is_marked = row.step_source.has_value() && *row.step_source != StepSource::kFunction;
+    std::string text;
+    if (row.steps > 0) {
+      text = Cat(MeanText(ps, row.steps), " a step on average over ", CountText(row.steps, "step"),
+                 "; ");
+    }
+    Append(&text,
+           is_marked ? "before the first launch of a step, while the host neither "
+                       "dispatches, compiles nor waits for results; "
+                     : "",
+           "`input %` of `where`");
     for (const WhereGap& gap : where_.gaps) {
-      if (!gap.host_event.has_value()) continue;
-      Append(&evidence, "; in the longest gap, ", TimeText(AsDouble(gap.duration_ps)),
+      if (!SameDevice(gap.device, row.device) || !gap.host_event.has_value()) continue;
+      if (gpu_runs::ClassifyHostWork(*gap.host_event) != gpu_runs::HostWork::kWaitsForInput) {
+        continue;
+      }
+      Append(&text, "; in the longest of these gaps, ", TimeText(AsDouble(gap.duration_ps)),
              ", the host was in ", ShortName(*gap.host_event));
       break;
     }
-    BriefFinding finding = {.code = "input_bound",
-                            .certainty = Certainty::kUpperBound,
-                            .what = "input-bound: idle while the host waits for the step's input",
-                            .evidence = std::move(evidence),
-                            .command = findings_.Command("where", {"--steps"})};
-    findings_.Add(std::move(finding), input_ps);
+    return text;
+  }
+
+  // Kernels that take less than their launches: most gaps are before short kernels, and no longer
+  // than a launch takes.
+  void TakeTinyKernels(IdleTallies* idle) {
+    constexpr double kTinyPs = 10e6, kLongGapPs = 20e6, kMost = 0.8;
+    constexpr uint64_t kMany = 100;
+    Tally tiny(devices_.size());
+    uint64_t count = 0;
+    double busy_ps = 0;
+    for (size_t i = 0; i < devices_.size(); ++i) {
+      if (RulesOf(devices_[i].row->kind).is_host) continue;
+      uint64_t executions = 0, gaps = 0, all = 0;
+      double short_ps = 0;
+      for (const OwnedTimes& owner : devices_[i].sweep->owners()) {
+        all += owner.count;
+        if (AsDouble(owner.busy_ps) > kTinyPs * AsDouble(owner.count)) continue;
+        executions += owner.count;
+        gaps += owner.gaps;
+        short_ps += AsDouble(owner.busy_ps);
+      }
+      const int64_t idle_ps =
+          idle->host.by_device()[i] + idle->launch.by_device()[i] + idle->unknown.by_device()[i];
+      if (gaps < kMany || AsDouble(executions) < kMost * AsDouble(all) ||
+          AsDouble(idle_ps) > kLongGapPs * AsDouble(gaps)) {
+        continue;
+      }
+      count += executions;
+      busy_ps += short_ps;
+      tiny.Add(i, "", idle_ps, gaps);
+      for (Tally* const tally : {&idle->host, &idle->launch, &idle->unknown}) {
+        tally->Take(i, tally->by_device()[i]);
+      }
+    }
+    if (!findings_.IsWorthAWord(tiny.by_device())) return;
+    BriefFinding finding = {
+        .code = "tiny_kernels",
+        .certainty = Certainty::kUpperBound,
+        .what = Cat("tiny kernels: ", count, " kernels of ", TimeText(busy_ps / AsDouble(count)),
+                    " on average, and the device is idle between them"),
+        .command = findings_.Command("where")};
+    finding.evidence =
+        Cat(CountText(tiny.count(), "gap"), ", ", MeanText(tiny.total_ps(), tiny.count()),
+            " on average: as long as launches take; fuse kernels, or launch them as "
+            "a graph (jit, CUDA graphs, torch.compile)");
+    findings_.Add(std::move(finding), tiny.by_device());
   }
 
   void AddGaps(std::string_view code, const char* what, const Tally& tally, bool tells_host) {
@@ -304,7 +452,7 @@ class Briefer {
     // A long gap may be one between launch and start.
     const auto part_ps = [&](const WhereGap& gap) {
       const bool is_its =
-          SameDevice(gap.device, device) && !IsCompileName(gap.host_event.value_or(""));
+          SameDevice(gap.device, device) && !gpu_runs::IsCompileName(gap.host_event.value_or(""));
       return is_its ? gap.idle_host_ps.value_or(gap.duration_ps) : 0;
     };
     const auto longest = std::ranges::max_element(where_.gaps, {}, part_ps);
@@ -335,7 +483,7 @@ class Briefer {
       }
     }
     BriefFinding finding = {.code = "recompilation",
-                            .what = "idle while the host compiled",
+                            .what = "recompilation: the device is idle while its host compiles",
                             .command = CompilesCommand()};
     if (compiles > 0) {
       finding.evidence = Cat(CountText(compiles, "program"), " compiled in the capture, in ");
@@ -386,15 +534,50 @@ class Briefer {
     return largest;
   }
 
-  // Without a host in the trace: whether programs may have been compiled in it.
-  void AddManyPrograms() {
+  // Whether the runs of a function are mostly first runs of programs.
+  bool IsCompiledAgain(const Family& family) const {
     constexpr size_t kMany = 4, kFewRuns = 2;
+    return family.programs >= kMany && family.runs <= kFewRuns * family.programs * devices_.size();
+  }
+
+  // Without host events that compile: a function that is a new program nearly each time that it
+  // runs, and a device that is idle before.
+  void AddRecompiled(IdleTallies* idle) {
+    const Family family = LargestFamily();
+    if (idle->compiling.total_ps() > 0 || !IsCompiledAgain(family)) return;
+    // Small programs of one name, as those that set up a loop, are no recompilation.
+    std::vector<int64_t> by_device(devices_.size());
+    int64_t own_ps = 0;
+    for (size_t i = 0; i < devices_.size(); ++i) {
+      by_device[i] = idle->host.of(i, family.function) + idle->unknown.of(i, family.function);
+      own_ps = SaturatingAdd(own_ps, by_device[i]);
+    }
+    if (!findings_.IsWorthAWord(by_device) ||
+        own_ps < (idle->host.total_ps() + idle->unknown.total_ps()) / 2) {
+      AddManyPrograms(family);
+      return;
+    }
+    for (size_t i = 0; i < devices_.size(); ++i) {
+      for (Tally* const tally : {&idle->host, &idle->unknown}) {
+        tally->Take(i, tally->of(i, family.function));
+      }
+    }
+    findings_.Add({.code = "recompilation",
+                   .certainty = Certainty::kUpperBound,
+                   .function = family.function,
+                   .what = Cat("recompilation: the device is idle before new programs of ",
+                               ShortName(family.function)),
+                   .evidence = Cat("no host event in the trace shows a compiler; ", family.Text()),
+                   .command = findings_.FunctionCommand("functions", family.function, {})},
+                  by_device);
+  }
+
+  // Without a host in the trace: whether programs may have been compiled in it.
+  void AddManyPrograms(const Family& family) {
     const bool has_host = std::ranges::any_of(trace_.lines, [&](const Line& line) {
       return line.event_count > 0 && trace_.planes[line.plane].name.starts_with("/host:");
     });
-    const Family family = LargestFamily();
-    if (has_host || family.programs < kMany) return;
-    if (family.runs > kFewRuns * family.programs * devices_.size()) return;
+    if (has_host) return;
     findings_.AddUnknown({.code = "recompilation",
                           .certainty = Certainty::kCannotTell,
                           .function = family.function,
@@ -435,6 +618,7 @@ class Briefer {
 
   const Trace& trace_;
   const int threads_;
+  const std::string step_;
   const HostCompiles& compiles_;
   const WhereReport& where_;
   FindingList& findings_;
@@ -450,6 +634,7 @@ std::string_view CertaintyName(Certainty certainty) {
 
 absl::StatusOr<BriefReport> FindBrief(const Trace& trace, const BriefOptions& options,
                                       const Diagnostics& reading) {
+  constexpr size_t kMaxDoubts = 4;  // of many devices
   ReportOptions how;
   how.device = options.device;
   how.categories = options.categories;
@@ -475,9 +660,18 @@ absl::StatusOr<BriefReport> FindBrief(const Trace& trace, const BriefOptions& op
   insight::FindingList findings(trace, options, analysis, where);
   insight::Briefer(trace, options, compiles, where, &findings).Add();
   insight::AddRoofs(headroom, &findings);
+  std::vector<BriefOp> ops = insight::FindLargestOps(headroom, findings);
   BriefReport report = std::move(findings).Take();
   report.inputs = where.inputs;
+  report.ops = std::move(ops);
   report.diagnostics = headroom.diagnostics;
+  for (const WhereDevice& device : where.devices) {
+    for (std::string& doubt : insight::DescribeStepDoubts(device)) {
+      const bool is_new = std::ranges::find(report.doubts, doubt) == report.doubts.end();
+      if (is_new && report.doubts.size() < kMaxDoubts) report.doubts.push_back(std::move(doubt));
+    }
+  }
+  report.headline = insight::DescribeMainCause(report, where);
   return report;
 }
 

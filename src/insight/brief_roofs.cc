@@ -1,6 +1,13 @@
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "devices/device_kind.h"
 #include "insight/findings.h"
@@ -11,8 +18,51 @@ namespace {
 
 // Nearer to its roof a kernel is as good as most get: the line that Nsight Compute draws.
 constexpr double kNearRoof = 0.6;
-// Of the time of all devices: compute without a roof that is worth a word.
-constexpr double kMuchUnknown = 0.1;
+// Of the time of all devices: compute without a roof that is worth a word; an op that is.
+constexpr double kMuchUnknown = 0.1, kLargeOp = 0.2;
+// What is likely to be had back of what a roofline allows, and of an op without one.
+// Of an op that takes less than kDominant nothing, so that it comes after all that is measured.
+constexpr double kLikelyOfRoof = 0.5, kLikelyOfOp = 1.0 / 3, kDominant = 0.35;
+
+// Words of a name: "nhwcAddPaddingKernel" has nhwc, add, padding, kernel.
+std::vector<std::string> WordsIn(std::string_view name) {
+  std::vector<std::string> words(1);
+  bool was_lower = false;
+  for (const char c : name) {
+    const bool upper = 'A' <= c && c <= 'Z', lower = 'a' <= c && c <= 'z';
+    if ((upper && was_lower) || (!upper && !lower)) words.emplace_back();
+    if (upper || lower) words.back() += upper ? static_cast<char>(c - 'A' + 'a') : c;
+    was_lower = lower;
+  }
+  return words;
+}
+
+bool HasWord(std::string_view name, std::span<const std::string_view> wanted) {
+  return std::ranges::any_of(WordsIn(name), [&](const std::string& word) {
+    return std::ranges::find(wanted, word) != wanted.end();
+  });
+}
+
+// Ops that only fill up shapes.
+bool Pads(const HeadroomRow& row) {
+  constexpr std::string_view kPadding[] = {"pad", "padding"};
+  const auto pads = [&](std::string_view name) { return HasWord(name, kPadding); };
+  // The innermost scope is what the op does: "jit(f)/jit(_pad)/pad".
+  const std::string_view op_name = row.op_name ? *row.op_name : std::string_view();
+  return pads(row.op) || pads(row.kernel) || op_name.substr(op_name.rfind('/') + 1) == "pad";
+}
+
+// Matrix products, convolutions and attention: what models are made of, so that their share says
+// nothing against them.
+bool IsProduct(const HeadroomRow& row) {
+  constexpr std::string_view kProducts[] = {"gemm",  "dot",   "matmul",  "conv",     "convolution",
+                                            "gemv",  "mma",   "cutlass", "cublas",   "sgemm",
+                                            "hgemm", "flash", "fmha",    "attention"};
+  const auto is_product = [&](std::string_view name) {
+    return HasWord(name, kProducts) || name.find("gemm") != name.npos;
+  };
+  return is_product(row.op) || is_product(row.kernel) || row.flops.value_or(0) > 0;
+}
 
 class Roofs {
  public:
@@ -34,17 +84,18 @@ class Roofs {
   void Add() {
     const OwnedByOp owned = OwnedOfOps();
     std::map<OpKey, OfOp> ops;
-    Tally unknown(findings_.devices().size());
-    std::map<NoRoof, int64_t> reasons;
+    std::map<std::string, Unroofed> unroofed, padding;  // by name
     for (const HeadroomRow& row : headroom_.ops) {
       const std::optional<size_t> device = IndexOf(row.device);
       if (!device.has_value() || row.category != Category::kCompute) continue;
       const auto found = owned.find({*device, KeyOf(row)});
       const double left_ps = found == owned.end() ? 0 : found->second;
-      if (!row.roof_ps.has_value() || !row.recoverable_ps.has_value()) {
-        if (row.reason == NoRoof::kHost) continue;
-        unknown.Add(*device, NameOf(row), std::llround(left_ps), row.kernels);
-        reasons[row.reason.value_or(NoRoof::kNoModel)] += std::llround(left_ps);
+      const bool has_roof = row.roof_ps.has_value() && row.recoverable_ps.has_value();
+      if (Pads(row) || !has_roof) {
+        Unroofed& op = (Pads(row) ? padding : unroofed)[NameOf(row)];
+        op.by_device[*device] += std::llround(left_ps);
+        op.kernels += row.kernels;
+        if (op.row == nullptr || row.total_ps > op.row->total_ps) op.row = &row;
         continue;
       }
       OfOp& op = ops[KeyOf(row)];
@@ -74,7 +125,81 @@ class Roofs {
       }
     }
     AddOtherRoofs(others, count);
-    AddRoofUnknown(unknown, reasons);
+    AddPadding(padding);
+    AddLargest(&unroofed);
+    AddRoofUnknown(unroofed);
+  }
+
+  // Ops of one name without a roof, whatever the program.
+  struct Unroofed {
+    FindingList::SparseTimes by_device;
+    uint64_t kernels = 0;
+    const HeadroomRow* row = nullptr;  // the longest
+
+    int64_t TimePs() const {
+      int64_t ps = 0;
+      for (const auto& [device, of_device_ps] : by_device) ps = SaturatingAdd(ps, of_device_ps);
+      return ps;
+    }
+  };
+
+  void AddPadding(const std::map<std::string, Unroofed>& ops) {
+    if (ops.empty()) return;
+    FindingList::SparseTimes by_device;
+    uint64_t kernels = 0;
+    const Unroofed* largest = nullptr;
+    for (const auto& [name, op] : ops) {
+      for (const auto& [device, ps] : op.by_device) by_device[device] += ps;
+      kernels += op.kernels;
+      if (largest == nullptr || op.TimePs() > largest->TimePs()) largest = &op;
+    }
+    if (!findings_.IsWorthAWord(by_device)) return;
+    const HeadroomRow& row = *largest->row;
+    BriefFinding finding = {
+        .code = "padding",
+        .certainty = Certainty::kUpperBound,
+        .function = row.function,
+        .what =
+            Cat("padding: ", ShortName(NameOf(row)),
+                ops.size() == 1 ? "" : Cat(" and ", CountText(ops.size() - 1, "other"), " only"),
+                ops.size() == 1 ? " only fills up shapes" : " fill up shapes"),
+        .evidence = Cat(CountText(kernels, "execution"),
+                        "; choose shapes that need no padding, or pad once outside of the loop",
+                        SourceText(row)),
+        .command = findings_.Command("kernels", {"--top", "10"})};
+    findings_.Add(std::move(finding), by_device);
+  }
+
+  // The largest op without a roof, if it takes much of the time. Of a matrix product no time is
+  // claimed.
+  void AddLargest(std::map<std::string, Unroofed>* ops) {
+    const auto largest =
+        std::ranges::max_element(*ops, {}, [](const auto& each) { return each.second.TimePs(); });
+    if (largest == ops->end()) return;
+    const Unroofed& op = largest->second;
+    const double share = AsDouble(op.TimePs()) / AsDouble(findings_.span_ps());
+    if (share < kLargeOp || IsProduct(*op.row)) return;
+    const HeadroomRow& row = *op.row;
+    BriefFinding finding = {
+        .code = "largest_op",
+        .certainty = Certainty::kUpperBound,
+        .function = row.function,
+        .what = Cat("largest op: ", ShortName(largest->first)),
+        .evidence = Cat(
+            CountText(op.kernels, "execution"), ", ",
+            TimeText(AsDouble(op.TimePs()) / AsDouble(std::max<uint64_t>(op.kernels, 1))),
+            " on average; its roof is unknown (", WhyText(row.reason.value_or(NoRoof::kNoModel)),
+            "), so that all of its time is the upper bound", SourceText(row)),
+        .command = row.function
+                       ? findings_.FunctionCommand("kernels", *row.function, {"--top", "10"})
+                       : findings_.Command("kernels", {"--top", "10"})};
+    findings_.Add(std::move(finding), op.by_device, share < kDominant ? 0 : kLikelyOfOp);
+    ops->erase(largest);
+  }
+
+  static std::string SourceText(const HeadroomRow& row) {
+    return Cat(row.op_name ? Cat("; ", *row.op_name) : "",
+               row.source ? Cat("; ", *row.source) : "");
   }
 
   // What is left of the device's compute time for each op, when slow devices and runs have theirs.
@@ -96,15 +221,27 @@ class Roofs {
           std::get<0>(key) = program->function;
           std::get<1>(key) = program->program_id.value_or("");
         }
-        const auto claimed = findings_.devices()[i].claims.compute_ps.find(each.program);
-        const double taken =
-            claimed == findings_.devices()[i].claims.compute_ps.end()
-                ? 0
-                : std::min(1.0, AsDouble(claimed->second) / AsDouble(compute_ps[each.program]));
+        const double taken = TakenShare(i, each.program, compute_ps);
         owned[{i, std::move(key)}] += (1 - taken) * AsDouble(each.busy_ps);
       }
     }
     return owned;
+  }
+
+  // Of the compute time of a program: what slow devices and slow runs have.
+  double TakenShare(size_t device, uint32_t program,
+                    const std::map<uint32_t, int64_t>& compute_ps) const {
+    const auto& claims = findings_.devices()[device].claims.compute_ps;
+    double share = 0;
+    if (const auto own = claims.find(program); own != claims.end() && program != kNone) {
+      share += AsDouble(own->second) / AsDouble(compute_ps.at(program));
+    }
+    if (const auto all = claims.find(kNone); all != claims.end()) {
+      int64_t all_ps = 0;
+      for (const auto& [each, ps] : compute_ps) all_ps = SaturatingAdd(all_ps, ps);
+      share += AsDouble(all->second) / AsDouble(all_ps);
+    }
+    return std::min(share, 1.0);
   }
 
   static OpKey KeyOf(const HeadroomRow& row) {
@@ -156,7 +293,7 @@ class Roofs {
     finding.command = row.function
                           ? findings_.FunctionCommand("headroom", *row.function, {"--top", "10"})
                           : findings_.Command("headroom", {"--top", "10"});
-    findings_.Add(std::move(finding), op.by_device);
+    findings_.Add(std::move(finding), op.by_device, kLikelyOfRoof);
   }
 
   // Those of which none gives much by itself.
@@ -172,10 +309,18 @@ class Roofs {
         Cat(TimeText(AsDouble(ops.total_ps)), ", of which the peaks need ", TimeText(ops.roof_ps),
             "; most gives ", ShortName(NameOf(*ops.row)), ", ", TimeText(*ops.row->recoverable_ps));
     AddCountedOnce(ops, &finding);
-    findings_.Add(std::move(finding), ops.by_device);
+    findings_.Add(std::move(finding), ops.by_device, kLikelyOfRoof);
   }
 
-  void AddRoofUnknown(const Tally& tally, const std::map<NoRoof, int64_t>& reasons) {
+  void AddRoofUnknown(const std::map<std::string, Unroofed>& ops) {
+    Tally tally(findings_.devices().size());
+    std::map<NoRoof, int64_t> reasons;
+    for (const auto& [name, op] : ops) {
+      const NoRoof reason = op.row->reason.value_or(NoRoof::kNoModel);
+      if (reason == NoRoof::kHost) continue;
+      for (const auto& [device, ps] : op.by_device) tally.Add(device, name, ps, op.kernels);
+      reasons[reason] += op.TimePs();
+    }
     const double share = AsDouble(tally.total_ps()) / AsDouble(findings_.span_ps());
     if (!(share >= kMuchUnknown)) return;
     const auto most =
@@ -192,18 +337,20 @@ class Roofs {
 
   static const char* WhyText(NoRoof reason) {
     switch (reason) {
+      case NoRoof::kHost:
+        return "no roofs on a CPU";
       case NoRoof::kNoProgram:
-        return "the trace has no Hlo Proto of them";
+        return "no compiled program in the trace";
       case NoRoof::kNotInProgram:
-        return "the Hlo Proto has no such ops";
+        return "not in the compiled program";
       case NoRoof::kNoPeak:
-        return "nothing says what the device is capable of (--peak-flops, --peak-bandwidth)";
+        return "the peaks of the device are unknown: --peak-flops, --peak-bandwidth";
       case NoRoof::kAbovePeak:
-        return "they were faster than their roof: the peak or the model is wrong";
+        return "faster than the roof: the peak or the model is wrong";
       case NoRoof::kExecutions:
-        return "their kernels do not tell how often they ran";
+        return "the number of executions is unknown";
       default:
-        return "nothing says what they compute or move";
+        return "its FLOPs and bytes are unknown";
     }
   }
 
@@ -216,6 +363,44 @@ class Roofs {
 
 void AddRoofs(const HeadroomReport& headroom, FindingList* findings) {
   Roofs(headroom, findings).Add();
+}
+
+std::vector<BriefOp> FindLargestOps(const HeadroomReport& headroom, const FindingList& findings) {
+  constexpr size_t kMaxOps = 10;
+  using Key = std::pair<std::string, std::string>;  // function, op
+  std::map<Key, BriefOp> by_name;
+  std::map<Key, int64_t> longest_ps;  // of a kernel
+  for (const OfDevice& device : findings.devices()) {
+    for (const OwnedTimes& owner : device.sweep->owners()) {
+      const OpInfo& info = device.analysis->tables->ops[owner.op];
+      const ProgramInfo* const program = findings.ProgramOf(device, owner.program);
+      const Key key = {program == nullptr ? "" : program->function,
+                       info.hlo_op.empty() ? info.kernel : info.hlo_op};
+      BriefOp& op = by_name[key];
+      if (program != nullptr) op.function = program->function;
+      op.op = key.second;
+      op.executions += owner.count;
+      op.time_ps = SaturatingAdd(op.time_ps, owner.busy_ps);
+      if (owner.busy_ps < longest_ps[key]) continue;
+      longest_ps[key] = owner.busy_ps;
+      op.kernel = info.kernel;
+      op.category = info.category;
+    }
+  }
+  for (const HeadroomRow& row : headroom.ops) {
+    const auto op = by_name.find({row.function.value_or(""), row.op});
+    if (op == by_name.end()) continue;
+    if (!op->second.source.has_value()) op->second.source = row.source;
+    if (!op->second.op_name.has_value()) op->second.op_name = row.op_name;
+  }
+  std::vector<BriefOp> ops;
+  for (auto& [key, op] : by_name) {
+    if (op.time_ps > 0) ops.push_back(std::move(op));
+  }
+  std::ranges::stable_sort(ops, std::greater(), &BriefOp::time_ps);
+  if (ops.size() > kMaxOps) ops.resize(kMaxOps);
+  for (BriefOp& op : ops) op.share = AsDouble(op.time_ps) / AsDouble(findings.span_ps());
+  return ops;
 }
 
 }  // namespace xplane_time::insight

@@ -1,5 +1,10 @@
 #include "insight/findings.h"
 
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <utility>
+
 #include "timing/step_summary.h"
 
 namespace xplane_time::insight {
@@ -41,7 +46,7 @@ bool FindingList::IsWorthAWord(const SparseTimes& by_device) const {
   return much_of_one || AsDouble(total_ps) >= kLeastShare * AsDouble(report_.span_ps);
 }
 
-void FindingList::Add(BriefFinding finding, const SparseTimes& by_device) {
+void FindingList::Add(BriefFinding finding, const SparseTimes& by_device, double likely) {
   int64_t total_ps = 0;
   for (const auto& [device, ps] : by_device) {
     if (ps <= 0) continue;
@@ -54,13 +59,35 @@ void FindingList::Add(BriefFinding finding, const SparseTimes& by_device) {
   if (!finding.device.has_value() && finding.parts.size() == 1)
     finding.device = finding.parts[0].device;
   report_.recoverable_ps = SaturatingAdd(report_.recoverable_ps, total_ps);
-  report_.findings.push_back(std::move(finding));
+  findings_.emplace_back(likely * AsDouble(total_ps), std::move(finding));
 }
 
+// An op without a roof may be as fast as it can be: it ranks behind devices and runs that are
+// proved to be slow.
 BriefReport FindingList::Take() && {
-  std::ranges::stable_sort(report_.findings, std::greater(), [](const BriefFinding& finding) {
-    return finding.recoverable_ps.value_or(-1);
-  });
+  const auto is_slow = [](std::string_view code) {
+    return code == "slow_device" || code == "slowing_down";
+  };
+  double least_ps = std::numeric_limits<double>::max();
+  for (auto& [likely_ps, finding] : findings_) {
+    if (!is_slow(finding.code) || !finding.recoverable_ps.has_value()) continue;
+    // One slow device holds up all others.
+    double share = 0;
+    for (const BriefPart& part : finding.parts) {
+      const auto device = std::ranges::find_if(report_.devices, [&](const BriefDevice& each) {
+        return SameDevice(each.device, part.device);
+      });
+      share = std::max(share, AsDouble(part.recoverable_ps) / AsDouble(device->span_ps));
+    }
+    likely_ps = std::max(likely_ps, share * AsDouble(report_.span_ps));
+    least_ps = std::min(least_ps, likely_ps);
+  }
+  for (auto& [likely_ps, finding] : findings_) {
+    if (finding.code == "largest_op") likely_ps = std::min(likely_ps, least_ps / 2);
+  }
+  std::ranges::stable_sort(findings_, std::greater(),
+                           [](const auto& finding) { return finding.first; });
+  for (auto& [likely_ps, finding] : findings_) report_.findings.push_back(std::move(finding));
   return std::move(report_);
 }
 

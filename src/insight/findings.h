@@ -29,10 +29,17 @@ class Tally {
   void Add(size_t device, const std::string& name, int64_t ps, uint64_t count = 0) {
     if (ps <= 0) return;
     by_device_[device] = SaturatingAdd(by_device_[device], ps);
+    int64_t& of_both_ps = by_both_[{device, name}];
+    of_both_ps = SaturatingAdd(of_both_ps, ps);
     auto& [of_name_ps, of_name_count] = by_name_[name];
     of_name_ps = SaturatingAdd(of_name_ps, ps);
     of_name_count += count;
     count_ += count;
+  }
+  // What was added of a name on a device, as far as it is not taken.
+  int64_t of(size_t device, const std::string& name) const {
+    const auto found = by_both_.find({device, name});
+    return found == by_both_.end() ? 0 : std::min(found->second, by_device_[device]);
   }
   // Takes what others have of a device's time.
   void Take(size_t device, int64_t ps) { by_device_[device] -= std::min(ps, by_device_[device]); }
@@ -68,6 +75,7 @@ class Tally {
  private:
   std::vector<int64_t> by_device_;
   std::map<std::string, std::pair<int64_t, uint64_t>> by_name_;
+  std::map<std::pair<size_t, std::string>, int64_t> by_both_;
   uint64_t count_ = 0;
 };
 
@@ -101,16 +109,16 @@ class FindingList {
   bool IsWorthAWord(const std::vector<int64_t>& by_device) const {
     return IsWorthAWord(Sparse(by_device));
   }
-  // Fills what its time says, and adds it.
-  void Add(BriefFinding finding, const SparseTimes& by_device);
+  // Fills what its time says, and adds it. `likely`: the part of the time that it is ranked by.
+  void Add(BriefFinding finding, const SparseTimes& by_device, double likely = 1);
   void Add(BriefFinding finding, const std::vector<int64_t>& by_device) {
     Add(std::move(finding), Sparse(by_device));
   }
   // What ops near their roofs leave, which is no finding.
   void AddNearRoof(int64_t ps) { report_.near_roof_ps = SaturatingAdd(report_.near_roof_ps, ps); }
-  // Nobody can tell its time.
-  void AddUnknown(BriefFinding finding) { report_.findings.push_back(std::move(finding)); }
-  // The largest first.
+  // Its time is not known.
+  void AddUnknown(BriefFinding finding) { findings_.emplace_back(-1, std::move(finding)); }
+  // The likeliest first.
   BriefReport Take() &&;
 
   std::vector<OfDevice>& devices() { return devices_; }
@@ -164,11 +172,17 @@ class FindingList {
   std::string device_;  // --device
   std::string step_;    // --step-re
   std::vector<OfDevice> devices_;
+  std::vector<std::pair<double, BriefFinding>> findings_;  // and what they are ranked by
   BriefReport report_;
 };
 
-// below_roof and roof_unknown: what ops could give back of the compute time that slow devices and
-// runs leave.
+// below_roof, padding, largest_op and roof_unknown: what ops could give back of the compute time
+// that slow devices and runs leave.
 void AddRoofs(const HeadroomReport& headroom, FindingList* findings);
+
+// The largest ops of all devices. `headroom`: what is known of them.
+std::vector<BriefOp> FindLargestOps(const HeadroomReport& headroom, const FindingList& findings);
+// BriefReport::headline, from all else in the report.
+std::string DescribeMainCause(const BriefReport& report, const WhereReport& where);
 
 }  // namespace xplane_time::insight

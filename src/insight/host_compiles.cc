@@ -4,20 +4,17 @@
 #include <array>
 #include <optional>
 
+#include "devices/gpu_runs/host_work.h"
 #include "parallel.h"
 #include "xplane_time/read.h"
 
 namespace xplane_time::insight {
 namespace {
 
+using gpu_runs::IsCompileName, gpu_runs::WithoutPlace;
+
 // Events that are one a program, by who wrote them: the same program may have one of each.
 enum Writer : uint8_t { kJax, kPythonTracer, kClient, kXla, kWriterCount };
-
-// "$compiler.py:326 backend_compile" is backend_compile, by Python's tracer.
-std::string_view WithoutPlace(std::string_view name) {
-  const size_t space = name.find(' ');
-  return name.starts_with('$') && space != name.npos ? name.substr(space + 1) : name;
-}
 
 // Nothing where such an event is a part of compiling.
 std::optional<Writer> WriterOf(std::string_view name) {
@@ -51,16 +48,6 @@ absl::Status ReadLine(const Trace& trace, uint32_t line, const std::vector<bool>
 }
 
 }  // namespace
-
-bool IsCompileName(std::string_view name) {
-  constexpr std::string_view kBegins[] = {
-      "backend_compile", "XlaCompile",         "lower_sharding_computation",
-      "lower_jaxpr_to",  "lower_xla_callable", "trace_to_jaxpr"};
-  const std::string_view what = WithoutPlace(name);
-  return what.ends_with("::Compile") || std::ranges::any_of(kBegins, [&](std::string_view begin) {
-           return what.starts_with(begin);
-         });
-}
 
 HostCompiles HostCompiles::Read(const Trace& trace, int threads) {
   HostCompiles all;

@@ -4,8 +4,7 @@
 //   compiles.Of(plane).intervals    // of the plane's host, on the profile clock: disjoint, in
 //   order
 //
-// Names that count: `backend_compile` and the like of jax, also as Python's tracer has them
-// ("$compiler.py:326 backend_compile"), `XlaCompile...`, and what ends in `::Compile`.
+// devices/gpu_runs/host_work.h defines which names count.
 // Lines are read only of hosts that have such a name; one that is damaged is left out.
 #pragma once
 
@@ -33,8 +32,5 @@ class HostCompiles {
  private:
   std::map<std::pair<uint32_t, std::string_view>, OfHost> hosts_;  // by file and host
 };
-
-// Whether a host event of this name is work of a compiler.
-bool IsCompileName(std::string_view name);
 
 }  // namespace xplane_time::insight

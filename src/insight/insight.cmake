@@ -11,6 +11,7 @@ add_library(xplane_time_insight STATIC
   insight/diff_match.cc
   insight/diff_sums.cc
   insight/diff_verdicts.cc
+  insight/headline.cc
   insight/headroom.cc
   insight/host_compiles.cc
   insight/host_lanes.cc

@@ -8,50 +8,50 @@
 
 #include "status.h"
 #include "timing/analysis.h"
+#include "timing/step_marks.h"
 
 namespace xplane_time::insight {
 namespace {
 
-struct Times {
-  double count = 0, sum_ps = 0;
-  double mean_ps() const { return sum_ps / count; }
-};
-using OfKernel = std::array<Times, 3>;  // by mark
-
 class KernelWatch : public ExecutionWatcher {
  public:
-  KernelWatch(const WatchContext& context, const MarkedRuns& runs)
-      : clock_(context.clock), tables_(context.tables), runs_(runs) {}
+  KernelWatch(const WatchContext& context, const MarkedRuns& runs, StepMarking marking)
+      : clock_(context.clock), tables_(context.tables), runs_(runs), marking_(std::move(marking)) {}
 
   absl::Status Add(std::span<const Execution> chunk) override {
     for (const Execution& each : chunk) {
-      if (each.program != runs_.program || each.run >= runs_.by_run.size()) continue;
+      if (runs_.program.has_value() && each.program != *runs_.program) continue;
+      const uint32_t run = runs_.program.has_value() ? each.run : marking_.StepOf(each);
+      if (run >= runs_.by_run.size()) continue;
       if (tables_->ops[each.op].category != Category::kCompute) continue;
       const bool on_device = clock_ == Clock::kDevice && each.has_device_clock();
       const Interval interval = each.IntervalOn(on_device ? Clock::kDevice : Clock::kProfile);
-      Times& times = kernels[each.op][runs_.by_run[each.run]];
+      MarkedTimes& times = kernels[each.op][runs_.by_run[run]];
       times.count += 1;
       times.sum_ps += static_cast<double>(interval.end_ps - interval.start_ps);
     }
     return absl::OkStatus();
   }
 
-  std::map<uint32_t, OfKernel> kernels;  // by op
+  KernelTimes kernels;
 
  private:
   const Clock clock_;
   const std::shared_ptr<const ExecutionTables> tables_;
   const MarkedRuns& runs_;
+  StepMarking marking_;
 };
 
-std::optional<KernelsAlike> Compare(const ExecutionTables& tables,
-                                    const std::map<uint32_t, OfKernel>& kernels) {
+}  // namespace
+
+std::optional<KernelsAlike> CompareKernels(const ExecutionTables& tables,
+                                           const KernelTimes& kernels) {
   constexpr double kLeastCount = 3, kTails = 0.05;
   KernelsAlike alike;
   std::vector<std::pair<double, double>> ratios;  // and time
   double all_ps = 0, most_lost_ps = 0;
   for (const auto& [op, times] : kernels) {
-    const Times &fast = times[MarkedRuns::kFast], &slow = times[MarkedRuns::kSlow];
+    const MarkedTimes &fast = times[MarkedRuns::kFast], &slow = times[MarkedRuns::kSlow];
     if (std::min(fast.count, slow.count) < kLeastCount || fast.sum_ps <= 0) continue;
     ratios.emplace_back(slow.mean_ps() / fast.mean_ps(), fast.sum_ps);
     all_ps += fast.sum_ps;
@@ -74,16 +74,16 @@ std::optional<KernelsAlike> Compare(const ExecutionTables& tables,
   return alike;
 }
 
-}  // namespace
-
 absl::StatusOr<std::optional<KernelsAlike>> CompareKernels(const Trace& trace,
                                                            const MarkedRuns& runs, int threads) {
   ReportOptions how;
   how.device = runs.device.plane;
+  how.step = runs.step;
   how.threads = threads;
   const auto make =
       [&](const WatchContext& context) -> absl::StatusOr<std::unique_ptr<ExecutionWatcher>> {
-    return std::make_unique<KernelWatch>(context, runs);
+    ASSIGN_OR_RETURN(StepMarking marking, StepMarking::Find(context, HostNeed::kLaunches));
+    return std::make_unique<KernelWatch>(context, runs, std::move(marking));
   };
   ASSIGN_OR_RETURN(const Analysis analysis, AnalyzeAndWatch(trace, how, {}, make));
   for (const DeviceAnalysis& device : analysis.devices) {
@@ -91,7 +91,7 @@ absl::StatusOr<std::optional<KernelsAlike>> CompareKernels(const Trace& trace,
     const bool is_it = ref.input == runs.device.input && ref.plane == runs.device.plane &&
                        ref.ordinal == runs.device.ordinal && ref.host == runs.device.host;
     if (!is_it || device.watcher == nullptr) continue;
-    return Compare(*device.tables, static_cast<const KernelWatch&>(*device.watcher).kernels);
+    return CompareKernels(*device.tables, static_cast<const KernelWatch&>(*device.watcher).kernels);
   }
   return std::nullopt;
 }

@@ -2,22 +2,26 @@
 // was lowered, or in some only, as where data differ.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "devices/device_kind.h"
 #include "xplane_time/report.h"
 #include "xplane_time/trace.h"
 
 namespace xplane_time::insight {
 
-// Runs of one program on one device, as an analysis numbers them.
+// Runs of one program on one device, as an analysis numbers them; or its marked steps.
 struct MarkedRuns {
   enum Mark : uint8_t { kOther, kFast, kSlow };
   DeviceRef device;
-  uint32_t program = 0;
+  std::optional<uint32_t> program = {};  // empty: steps
+  std::string step = {};                 // ReportOptions::step
   std::vector<Mark> by_run;
 };
 
@@ -28,6 +32,15 @@ struct KernelsAlike {
   std::string slowest;  // the kernel that lost most time
   double slowest_ratio = 1;
 };
+
+// Of one kernel: how often it ran in runs of each mark, and for how long.
+struct MarkedTimes {
+  double count = 0, sum_ps = 0;
+  double mean_ps() const { return sum_ps / count; }
+};
+using KernelTimes = std::map<uint32_t, std::array<MarkedTimes, 3>>;  // by op, by mark
+std::optional<KernelsAlike> CompareKernels(const ExecutionTables& tables,
+                                           const KernelTimes& kernels);
 
 // Reads the device once more. Nothing where fewer than two kernels ran three times in both.
 absl::StatusOr<std::optional<KernelsAlike>> CompareKernels(const Trace& trace,

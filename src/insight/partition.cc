@@ -124,6 +124,7 @@ void PartitionSweep::SettleGap(std::span<const Piece> group) {
   }
   RecordIdle(found);
   AddIdle(found, end_ps, &times_);
+  if (watches_host_) AddInput(group, found);
   if (tells_owners_) CreditGap(group[0], found);
   KeepGap(found);
 }
@@ -427,15 +428,45 @@ void PartitionSweep::CreditGap(const Piece& piece, const Gap& gap) {
   const int64_t launch_ps = known ? gap.launch_ps : end_ps;
   (known ? owner.idle_host_ps : owner.idle_unknown_ps) += launch_ps - start_ps;
   owner.idle_launch_ps += end_ps - launch_ps;
+  HostTimes& doing_ps = known ? owner.host_doing_ps : owner.unknown_doing_ps;
+  const HostTimes in_gap_ps = HostTimesIn(gap);
+  for (size_t i = 0; i < doing_ps.size(); ++i) doing_ps[i] += in_gap_ps[i];
+}
+
+// What the host did up to the launch of what ends the gap.
+HostTimes PartitionSweep::HostTimesIn(const Gap& gap) const {
   // On the profile clock.
-  const int64_t shift_ps = SaturatingSub(gap.profile_end_ps, end_ps);
-  const int64_t from_ps = SaturatingAdd(start_ps, shift_ps),
-                to_ps = SaturatingAdd(launch_ps, shift_ps);
-  int64_t* const busy_ps = known ? &owner.host_busy_ps : &owner.unknown_busy_ps;
-  auto busy = std::ranges::upper_bound(host_busy_, from_ps, {}, &Interval::end_ps);
-  for (; busy != host_busy_.end() && busy->start_ps < to_ps; ++busy) {
-    *busy_ps += std::min(busy->end_ps, to_ps) - std::max(busy->start_ps, from_ps);
+  const int64_t shift_ps = SaturatingSub(gap.profile_end_ps, gap.interval.end_ps);
+  const int64_t from_ps = SaturatingAdd(gap.interval.start_ps, shift_ps);
+  const int64_t to_ps =
+      SaturatingAdd(gap.launch_ps == kNoTimePs ? gap.interval.end_ps : gap.launch_ps, shift_ps);
+  HostTimes times_ps = {};
+  auto at = std::ranges::upper_bound(host_, from_ps, {},
+                                     [](const HostInterval& each) { return each.interval.end_ps; });
+  for (; at != host_.end() && at->interval.start_ps < to_ps; ++at) {
+    times_ps[at->doing] +=
+        std::min(at->interval.end_ps, to_ps) - std::max(at->interval.start_ps, from_ps);
   }
+  return times_ps;
+}
+
+void PartitionSweep::AddInput(std::span<const Piece> group, const Gap& gap) {
+  if (gap.launch_ps == kNoTimePs && !waits_unlaunched_) return;
+  const HostTimes host_ps = HostTimesIn(gap);
+  input_ps_ += host_ps[kHostWaitsForInput];
+  const bool begins_step = std::ranges::any_of(group, [this](const Piece& piece) {
+    if (piece.step == kNone) return false;
+    return steps_.size() <= piece.step || !steps_.values()[piece.step].begun();
+  });
+  const bool fetches_result = std::ranges::any_of(group, [this](const Piece& piece) {
+    const std::string& name = tables_->ops[piece.op].kernel;
+    return name.find("DtoH") != name.npos || name.find("D2H") != name.npos ||
+           name.find("DeviceToHost") != name.npos;
+  });
+  if (!begins_step || fetches_result) return;
+  const int64_t waited_ps =
+      (gap.launch_ps == kNoTimePs ? gap.interval.end_ps : gap.launch_ps) - gap.interval.start_ps;
+  input_ps_ += waited_ps - std::accumulate(host_ps.begin(), host_ps.end(), int64_t{0});
 }
 
 void PartitionSweep::Link(uint32_t slot) {

@@ -121,14 +121,22 @@ struct TransferState {
   int64_t since_ps = 0, higher_since_ps = 0;
 };
 
+// What the host was seen to do while a device was idle.
+enum HostDoing : uint8_t { kHostCompiles, kHostWaitsForInput, kHostWorks, kHostDoingCount };
+struct HostInterval {
+  Interval interval;
+  HostDoing doing;
+};
+using HostTimes = std::array<int64_t, kHostDoingCount>;
+
 // What an op of a program has of the device's time: while it ran, and idle before it ran.
 struct OwnedTimes {
   uint32_t op = kNone, program = kNone;
   Rank rank = kOther;
   int64_t busy_ps = 0;  // of its class, exposed
   int64_t idle_host_ps = 0, idle_launch_ps = 0, idle_unknown_ps = 0;
-  // Of the first and the last: that part in which the host was known to be busy.
-  int64_t host_busy_ps = 0, unknown_busy_ps = 0;
+  // The parts of the first and the last in which the host was seen to do something.
+  HostTimes host_doing_ps = {}, unknown_doing_ps = {};
   uint64_t count = 0, gaps = 0;  // executions; gaps that one of them ended
 };
 
@@ -169,12 +177,15 @@ class PartitionSweep {
   // and on the device's clock.
   void RecordAt(std::vector<int64_t> instants_ps) { instants_ps_ = std::move(instants_ps); }
 
-  // Before the first execution. `host_busy`: when the host was known to be busy, on the profile
-  // clock: disjoint, in order; outlives the sweep.
-  void TellOwners(std::span<const Interval> host_busy) {
-    tells_owners_ = true;
-    host_busy_ = host_busy;
+  // Before the first execution: what the host did when, on the profile clock, disjoint and in
+  // order. `waits_unlaunched`: whether a device may wait for its host until an execution of which
+  // no launch is known.
+  void WatchHost(std::vector<HostInterval> host, bool waits_unlaunched) {
+    watches_host_ = true;
+    host_ = std::move(host);
+    waits_unlaunched_ = waits_unlaunched;
   }
+  void TellOwners() { tells_owners_ = true; }
   // Before the first execution: keeps own_times(), 48 bytes an execution and change of what runs.
   void KeepOwnTimes() { own_times_ = std::make_unique<ScratchVector<OwnTime>>(); }
 
@@ -190,6 +201,9 @@ class PartitionSweep {
   int64_t first_ps() const { return first_ps_; }
   int64_t span_ps() const { return last_ps_ - first_ps_; }
   const PartTimes& times() const { return times_; }
+  // Of WatchHost: idle time in which the host waited for input; and before the first execution of a
+  // step, in which it was not seen to do anything else.
+  int64_t input_ps() const { return input_ps_; }
   std::span<const RunState> runs() const { return runs_.values(); }        // by id; some not begun
   std::span<const Extent> steps() const { return steps_.values(); }        // likewise
   const std::vector<uint32_t>& step_order() const { return step_order_; }  // as they began
@@ -238,6 +252,8 @@ class PartitionSweep {
   void SetRunning(uint32_t slot, int change, int64_t time_ps);
   void Credit(int64_t time_ps);
   void CreditGap(const Piece& piece, const Gap& gap);
+  void AddInput(std::span<const Piece> group, const Gap& gap);
+  HostTimes HostTimesIn(const Gap& gap) const;
   void Link(uint32_t slot);
   void Unlink(uint32_t slot);
   uint32_t OwnerOf(uint32_t op, uint32_t program);
@@ -285,8 +301,10 @@ class PartitionSweep {
   std::vector<uint32_t> kernel_of_op_;
   absl::flat_hash_map<std::string, uint32_t> kernel_ids_;
 
+  bool watches_host_ = false, waits_unlaunched_ = false;
+  std::vector<HostInterval> host_;
+  int64_t input_ps_ = 0;
   bool tells_owners_ = false;
-  std::span<const Interval> host_busy_;
   std::array<uint32_t, kRankCount> last_of_rank_ = {kNone, kNone, kNone, kNone};  // slots that run
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> owner_of_;         // op, program
   std::vector<std::pair<uint32_t, uint32_t>> last_owner_of_op_;                   // program, owner

@@ -1,6 +1,9 @@
 // What `where` and `headroom` say of one analysis, so that a trace is read once for both.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "timing/analysis.h"
@@ -16,6 +19,10 @@ absl::StatusOr<Analysis> AnalyzeForWhere(const Trace& trace, const WhereOptions&
 // each device when it is done with it, unless `keeps_devices`.
 absl::StatusOr<WhereReport> WhereOf(const Trace& trace, Analysis* analysis,
                                     const WhereOptions& options, bool keeps_devices);
+
+// Reasons to doubt the steps of a device, a sentence each: marks of several
+// names, executions outside of all marks, work that was launched before the trace began.
+std::vector<std::string> DescribeStepDoubts(const WhereDevice& device);
 
 // InvalidArgument: a peak that no device has.
 absl::Status CheckPeaks(const HeadroomOptions& options);

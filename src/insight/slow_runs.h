@@ -2,8 +2,11 @@
 // that a trace has; and what of the devices' time that takes.
 //
 // A function is looked at where its compute is 1 % of the device's time or more; its runs, where
-// they are not suspect and execute as many kernels as most. A CPU's are not: thunks return before
-// their work is done. All tests of a trace together are wrong once in a hundred times (Holm).
+// they are not suspect and execute as many kernels as most. A device without such functions
+// (PyTorch) is judged by its marked steps; without marks, by the rounds of a loop: if most time is
+// in kernels whose counts are multiples of N, round i of N has the i-th part of each. A CPU's are
+// not: thunks return before their work is done. All tests of a trace together are wrong once in a
+// hundred times (Holm).
 #pragma once
 
 #include <cstdint>
@@ -22,28 +25,38 @@ inline constexpr double kFalseAlarms = 0.01;  // of traces
 
 // What findings take of one device.
 struct Claims {
-  std::map<uint32_t, int64_t> compute_ps;  // by program
+  std::map<uint32_t, int64_t> compute_ps;  // by program; kNone: of all of them
   int64_t waits_ps = 0;                    // of its exposed collectives
+  int64_t idle_ps = 0;                     // of its idle time
+};
+
+// Runs of a function, marked steps, or rounds of a loop.
+struct RunsOf {
+  std::optional<std::string> function = {};
+  bool are_steps = false;
+  std::string name() const { return function.value_or(are_steps ? "its steps" : "its kernels"); }
+  const char* unit() const { return function.has_value() ? "run" : are_steps ? "step" : "round"; }
 };
 
 struct SlowDevice {
-  size_t device = 0;     // index
-  size_t peers = 0;      // 1: nobody can tell which of the two is slow
-  std::string function;  // that gives most
+  size_t device = 0;  // index
+  size_t peers = 0;   // 1: which of the two is slow is unknown
+  RunsOf of = {};     // that give most
   double ratio = 1, p_value = 1;
   uint64_t runs = 0;
-  // Of its own what it took longer than the median of its peers; of others, what they waited in
-  // collectives meanwhile.
+  // Of its own what it took longer than the median of its peers; of others, what they waited
+  // meanwhile, in collectives or idle.
   std::vector<int64_t> by_device;
 };
 
 struct SlowedDown {
-  std::string function;  // that gives most
+  RunsOf of = {};  // that give most
   double ratio = 1, p_value = 1;
   uint64_t runs = 0, slow_runs = 0, first_slow = 0;
   bool is_for_good = true;
   std::vector<int64_t> by_device;
-  MarkedRuns marked = {};  // of that function, on the device that gives most
+  MarkedRuns marked = {};                  // of those, on the device that gives most
+  std::optional<KernelsAlike> alike = {};  // of rounds of a loop
 };
 
 struct SlowRuns {

@@ -66,6 +66,17 @@ void FillLevels(std::span<const double> times, SlowedTest* test) {
   test->ratio = MedianOf(std::move(slow)) / test->fast_level;
 }
 
+// Runs that get slower little by little begin to before the change: those that have lost a quarter
+// of the way count as slow.
+void ExtendBack(std::span<const double> times, SlowedTest* test) {
+  const auto first = std::ranges::find(test->slow, true);
+  if (first == test->slow.end() || test->ratio <= 1) return;
+  const double from = test->fast_level * (1 + (test->ratio - 1) / 4);
+  for (auto at = static_cast<size_t>(first - test->slow.begin()); at > 0 && times[at - 1] > from;) {
+    test->slow[--at] = true;
+  }
+}
+
 // Of the parts before and from `at` on: how much of the squares is between their means; less than 0
 // where the second is not larger.
 double SquaresBetween(double before, double all, size_t at, size_t count) {
@@ -102,6 +113,7 @@ SlowedTest Changed(std::span<const double> times) {
   // Of U = 2 * sum; ties make it smaller, and so the test stricter.
   test.p_value = std::min(1.0, std::exp(-6 * (2 * most) * (2 * most) / (n * n * n + n * n)));
   FillLevels(times, &test);
+  ExtendBack(times, &test);
   return test;
 }
 

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <string>
+#include <string_view>
 #include <utility>
 
+#include "insight/brief_words.h"
 #include "insight/idle_gaps.h"
 #include "insight/reports.h"
 #include "insight/where_watch.h"
@@ -237,6 +241,42 @@ WhereGap GapRow(const DeviceAnalysis& device, const Gap& gap) {
   return row;
 }
 
+// "execute_#" of "execute_12".
+std::string WithoutDigits(std::string_view name) {
+  std::string text;
+  for (const char c : name) {
+    const bool is_digit = '0' <= c && c <= '9';
+    if (!is_digit) text += c;
+    if (is_digit && !text.ends_with('#')) text += '#';
+  }
+  return text;
+}
+
+std::optional<std::string> DescribeMixedMarks(const StepMarks& marks) {
+  constexpr size_t kMaxNames = 4;
+  std::map<std::string, uint64_t> counts;
+  bool overlap = false;
+  int64_t furthest_ps = kNoTimePs;
+  std::string furthest;  // the name of the mark that ends last so far
+  for (size_t i = 0; i < marks.size(); ++i) {
+    std::string name = WithoutDigits(marks[i].name);
+    overlap |= marks[i].interval.start_ps < furthest_ps && name != furthest;
+    ++counts[name];
+    if (marks[i].interval.end_ps <= furthest_ps) continue;
+    furthest_ps = marks[i].interval.end_ps;
+    furthest = std::move(name);
+  }
+  if (!overlap) return std::nullopt;
+  std::vector<std::pair<std::string, uint64_t>> names(counts.begin(), counts.end());
+  std::ranges::stable_sort(names, std::greater(), [](const auto& each) { return each.second; });
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kMaxNames); ++i) {
+    Append(&text, text.empty() ? "" : ", ", ShortName(names[i].first), " (", names[i].second, ")");
+  }
+  if (names.size() > kMaxNames) Append(&text, ", and ", names.size() - kMaxNames, " more");
+  return text;
+}
+
 WhereDevice DeviceRowOf(const DeviceAnalysis& device) {
   const WhereWatch& watch = WatchOf(device);
   WhereDevice row{
@@ -245,6 +285,17 @@ WhereDevice DeviceRowOf(const DeviceAnalysis& device) {
   row.clock = device.watch_clock;
   row.time = PartsOf(watch.sweep().span_ps(), watch.sweep().times(), watch.any_launch());
   row.gaps = watch.sweep().gap_count();
+  row.waits_for_input_ps = watch.input_ps();
+  const StepMarking& marking = watch.marking();
+  if (!marking.marked_by().has_value()) return row;
+  row.executions_outside_steps = watch.executions_outside_steps();
+  if (marking.marked_by() == StepSource::kHostLaunch) {
+    row.early_executions = watch.early_executions();
+    row.early_ps = watch.early_ps();
+  }
+  if (marking.marked_by() != StepSource::kStepLine) {
+    row.mixed_marks = DescribeMixedMarks(marking.marks());
+  }
   return row;
 }
 
@@ -278,6 +329,34 @@ void AddGaps(const DeviceAnalysis& device, std::vector<WhereGap>* rows,
 }
 
 }  // namespace
+
+std::vector<std::string> DescribeStepDoubts(const WhereDevice& device) {
+  std::vector<std::string> doubts;
+  if (device.mixed_marks.has_value()) {
+    doubts.push_back(Cat("marks of several names overlap: ", *device.mixed_marks,
+                         "; an execution belongs to the innermost mark; --step-re with a narrower "
+                         "pattern selects one name"));
+  }
+  // A few are copies and fills before the loop and after it.
+  const uint64_t outside = device.executions_outside_steps.value_or(0);
+  if (outside > 0 && outside >= device.executions / 20) {
+    doubts.push_back(Cat(outside, " of ", CountText(device.executions, "execution"),
+                         outside == 1 ? " is" : " are", " in none of the marked steps",
+                         device.step_source == StepSource::kHostTime
+                             ? ": without launches only those count that start inside of a mark"
+                             : ""));
+  }
+  // Less than 1 % of a step changes nothing.
+  const auto early_ps = static_cast<double>(device.early_ps.value_or(0));
+  if (const uint64_t early = device.early_executions.value_or(0);
+      early > 0 && early_ps * 100 >= device.step_median_ps.value_or(0)) {
+    doubts.push_back(Cat("the first step may contain ", CountText(early, "execution"), ", ",
+                         TimeText(early_ps),
+                         ", launched "
+                         "before the trace began"));
+  }
+  return doubts;
+}
 
 absl::StatusOr<Analysis> AnalyzeForWhere(const Trace& trace, const WhereOptions& options,
                                          const Diagnostics& reading, MakeWatcher make_watcher) {

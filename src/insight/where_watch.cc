@@ -3,33 +3,67 @@
 #include <algorithm>
 #include <utility>
 
+#include "read/plane_index.h"
 #include "sort_parts.h"
 #include "status.h"
 
 namespace xplane_time::insight {
+namespace {
+
+// In order. At an instant the first of these counts: compiling, waiting for input, other work.
+std::vector<HostInterval> HostIntervals(const gpu_runs::HostEvidence& host,
+                                        std::span<const Interval> compiling) {
+  std::vector<HostInterval> all;
+  const auto add = [&all](std::span<const Interval> intervals, HostDoing doing) {
+    for (const Interval& each : intervals) all.push_back({each, doing});
+  };
+  const std::vector<Interval> compiles(compiling.begin(), compiling.end());
+  add(compiles, kHostCompiles);
+  add(gpu_runs::Without(host.input_waits, compiles), kHostWaitsForInput);
+  add(gpu_runs::Without(host.other_work, compiles), kHostWorks);
+  std::ranges::sort(all, {}, [](const HostInterval& each) { return each.interval.start_ps; });
+  return all;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<ExecutionWatcher>> WhereWatch::Make(const WatchContext& context) {
-  return MakeWatch(context);
+  return MakeWatch(context, HostNeed::kLaunches);
 }
 
 absl::StatusOr<std::unique_ptr<ExecutionWatcher>> WhereWatch::MakeKeepingGaps(
     const WatchContext& context, size_t gaps) {
-  ASSIGN_OR_RETURN(std::unique_ptr<WhereWatch> watch, MakeWatch(context));
+  ASSIGN_OR_RETURN(std::unique_ptr<WhereWatch> watch, MakeWatch(context, HostNeed::kAll));
+  watch->WatchHost(context, {});
   watch->KeepGaps(gaps);
   return watch;
 }
 
 absl::StatusOr<std::unique_ptr<ExecutionWatcher>> WhereWatch::MakeTellingOwners(
-    const WatchContext& context, std::span<const Interval> host_busy) {
-  ASSIGN_OR_RETURN(std::unique_ptr<WhereWatch> watch, MakeWatch(context));
-  watch->sweep_->TellOwners(host_busy);
+    const WatchContext& context, std::span<const Interval> compiling) {
+  ASSIGN_OR_RETURN(std::unique_ptr<WhereWatch> watch, MakeWatch(context, HostNeed::kAll));
+  watch->WatchHost(context, compiling);
+  watch->sweep_->TellOwners();
+  watch->keeps_durations_ = !watch->marking_.marked_by().has_value();
   watch->KeepSummary(context);
   return watch;
 }
 
-absl::StatusOr<std::unique_ptr<WhereWatch>> WhereWatch::MakeWatch(const WatchContext& context) {
-  ASSIGN_OR_RETURN(StepMarking marking, StepMarking::Find(context, /*reads_launches=*/true));
+absl::StatusOr<std::unique_ptr<WhereWatch>> WhereWatch::MakeWatch(const WatchContext& context,
+                                                                  HostNeed need) {
+  ASSIGN_OR_RETURN(StepMarking marking, StepMarking::Find(context, need));
   return std::unique_ptr<WhereWatch>(new WhereWatch(context, std::move(marking)));
+}
+
+void WhereWatch::WatchHost(const WatchContext& context, std::span<const Interval> compiling) {
+  const Plane& own = context.trace.planes[context.plane.plane];
+  const auto index = IndexPlanes(context.trace);
+  knows_host_ = std::ranges::any_of(index->HostPlanes(own), [&](uint32_t plane) {
+    return HasEvents(context.trace, context.trace.planes[plane]);
+  });
+  if (!knows_host_) return;
+  sweep_->WatchHost(HostIntervals(*marking_.host(), compiling),
+                    /*waits_unlaunched=*/!marking_.has_launches());
 }
 
 WhereWatch::WhereWatch(const WatchContext& context, StepMarking marking)
@@ -74,11 +108,14 @@ absl::Status WhereWatch::Add(std::span<const Execution> chunk) {
       if (needs_profile_clock) return absl::OkStatus();
     }
     pieces_.push_back(PieceOf(execution));
+    outside_steps_ += pieces_.back().step == kNone ? 1 : 0;
+    if (keeps_durations_ && execution.program == kNone) KeepDuration(pieces_.back());
   }
   SortNearly(pieces_,
              [](const Piece& a, const Piece& b) { return Before(a.interval, b.interval); });
   disordered = pieces_.front().interval.start_ps < last_start_ps_;
   if (disordered) return absl::OkStatus();
+  if (marking_.has_launches() && !first_launch_is_known_) AddEarly();
   last_start_ps_ = pieces_.back().interval.start_ps;
   if (keeps_lines_) AddToLines();
   if (pairs_ == nullptr) {
@@ -89,6 +126,22 @@ absl::Status WhereWatch::Add(std::span<const Execution> chunk) {
   pairs_->Add(pieces_, &ready_);
   sweep_->Add(ready_);
   return absl::OkStatus();
+}
+
+void WhereWatch::AddEarly() {
+  for (const Piece& piece : pieces_) {
+    first_launch_is_known_ = marking_.LaunchPs(piece.launch_id) != kNoTimePs;
+    if (first_launch_is_known_) return;
+    ++early_executions_;
+    early_.Add(piece.interval.start_ps, piece.interval.end_ps);
+  }
+}
+
+void WhereWatch::KeepDuration(const Piece& piece) {
+  std::vector<int64_t>& of_op = durations_ps_[piece.op];
+  if (of_op.size() <= kMaxDurations) {
+    of_op.push_back(piece.interval.end_ps - piece.interval.start_ps);
+  }
 }
 
 void WhereWatch::AddToLines() {

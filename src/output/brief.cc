@@ -1,5 +1,5 @@
-// Brief: findings as text of at most so many bytes. Whole findings are left out, the last first;
-// what is left out is counted.
+// Brief: findings as text of at most so many bytes. First the largest ops are left out, then whole
+// findings, the last first; findings that are left out are counted.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +17,8 @@ using insight::CountText, insight::ShareText, insight::TimeText;
 using result::FieldSink, result::TableOf;
 
 using Findings = std::span<const BriefFinding>;
+
+constexpr size_t kShownOps = 5;
 
 void VisitRow(const BriefDevice& row, FieldSink* sink) {
   result::VisitDevice(&row.device, sink);
@@ -39,6 +41,12 @@ void VisitRow(const BriefFinding& row, FieldSink* sink) {
   sink->Rows(TableOf("parts", std::span(row.parts), VisitPart));
 }
 
+void VisitRow(const BriefOp& row, FieldSink* sink) {
+  XPLANE_TIME_FIELDS(sink, row.function, row.op, row.kernel);
+  sink->Field("category", CategoryName(row.category));
+  XPLANE_TIME_FIELDS(sink, row.executions, row.time_ps, row.share, row.op_name, row.source);
+}
+
 double AsDouble(int64_t ps) { return static_cast<double>(ps); }
 
 // "GPU:0", "4 devices".
@@ -50,14 +58,16 @@ std::string DevicesText(const std::vector<BriefDevice>& devices) {
 // What is in front of the findings.
 std::string HeadText(const BriefReport& report) {
   const std::string all =
-      absl::StrCat(TimeText(AsDouble(report.span_ps)), " of ", DevicesText(report.devices));
+      absl::StrCat(report.devices.size() == 1 ? "" : "together ",
+                   TimeText(AsDouble(report.span_ps)), " from first start to last end");
+  const std::string who = absl::StrCat(DevicesText(report.devices), ": ", all);
   if (report.recoverable_ps == 0) {
-    return absl::StrCat(all, ": nothing found that would give back 1 % of it");
+    return absl::StrCat(who, "; nothing found that would give back 1 % of it");
   }
   const double share = AsDouble(report.recoverable_ps) / AsDouble(report.span_ps);
-  return absl::StrCat(all, ". What follows could give back ",
+  return absl::StrCat(who, "; the findings could give back at most ",
                       TimeText(AsDouble(report.recoverable_ps)), " (", ShareText(share),
-                      ") of it at most");
+                      ") of it. Shares below are of this time");
 }
 
 // "3.2 ms of 15.8 ms (20 %), GPU:0".
@@ -102,13 +112,47 @@ std::string FindingText(const BriefReport& report, const BriefFinding& finding, 
                       Paragraph(evidence, mark.size(), options), indent, "see: ", command, "\n");
 }
 
+// "77 %  9.53 ms  sort.3 of jit_step (model.py:12)"
+std::string OpsText(const BriefReport& report, size_t shown, const OutputOptions& options) {
+  if (shown == 0) return "";
+  const bool is_markdown = options.format == Format::kMarkdown;
+  std::string text = is_markdown ? "\nLargest ops:\n\n" : "\nlargest ops\n";
+  for (size_t i = 0; i < shown; ++i) {
+    const BriefOp& op = report.ops[i];
+    std::string name(insight::ShortName(op.op));
+    if (op.function.has_value()) absl::StrAppend(&name, " of ", insight::ShortName(*op.function));
+    if (op.source.has_value()) absl::StrAppend(&name, " (", *op.source, ")");
+    const std::string share = ShareText(op.share), time = TimeText(AsDouble(op.time_ps));
+    if (is_markdown) {
+      absl::StrAppend(&text, "- ", share, ", ", time, ": ", MarkdownText(name), "\n");
+      continue;
+    }
+    const std::string head =
+        absl::StrCat(std::string(6 - std::min<size_t>(share.size(), 6), ' '), share, "  ",
+                     std::string(9 - std::min<size_t>(time.size(), 9), ' '), time, "  ");
+    absl::StrAppend(&text, head, Paragraph(name, head.size(), options));
+  }
+  return text;
+}
+
 // `by_bytes`: no more of them fit.
-std::string PeopleText(const BriefReport& report, size_t shown, bool by_bytes,
+std::string PeopleText(const BriefReport& report, size_t shown, size_t ops, bool by_bytes,
                        const OutputOptions& options) {
-  std::string text;
+  const bool is_markdown = options.format == Format::kMarkdown;
+  // One line, however long, so that the first line has all of it.
+  std::string text = is_markdown
+                         ? absl::StrCat(MarkdownText(report.headline), "\n\n")
+                         : absl::StrCat(options.color ? "\x1b[1m" : "", Printable(report.headline),
+                                        options.color ? "\x1b[0m" : "", "\n");
+  const bool has_cause = !report.findings.empty() && report.findings[0].recoverable_ps.has_value();
   for (const std::string& line : StepLines(report.devices)) {
+    if (has_cause && line.starts_with("unclear: ")) continue;  // the headline knows more
     absl::StrAppend(&text, Paragraph(line, 0, options),
                     options.format == Format::kMarkdown ? "\n" : "");
+  }
+  for (const std::string& doubt : report.doubts) {
+    absl::StrAppend(&text, Paragraph(absl::StrCat("note: ", doubt), 0, options),
+                    is_markdown ? "\n" : "");
   }
   absl::StrAppend(&text, Paragraph(HeadText(report), 0, options));
   for (size_t i = 0; i < shown; ++i) {
@@ -126,6 +170,7 @@ std::string PeopleText(const BriefReport& report, size_t shown, bool by_bytes,
                                            "headroom)"),
                               0, options));
   }
+  absl::StrAppend(&text, OpsText(report, ops, options));
   for (const DiagnosticLine& line : DiagnosticLines(report.diagnostics, /*with_infos=*/false)) {
     if (line.severity == "error")
       absl::StrAppend(&text, "\n", Paragraph("error: " + line.text, 0, options));
@@ -136,24 +181,29 @@ std::string PeopleText(const BriefReport& report, size_t shown, bool by_bytes,
 }  // namespace
 
 Output BriefOutput(const BriefReport& report, size_t most_findings, const OutputOptions& options,
-                   bool by_bytes) {
+                   bool by_bytes, bool with_ops) {
   const size_t shown = std::min(report.findings.size(), most_findings);
+  const size_t ops = with_ops ? std::min(report.ops.size(), kShownOps) : 0;
   const Findings findings = std::span(report.findings).first(shown);
   const auto visit = [](const BriefFinding& row, FieldSink* sink) { VisitRow(row, sink); };
   Output out{.result = result::Result("xplane-time.brief.v1")};
   AddHead(report.inputs, nullptr, options.given, &out.result);
   out.result.Say([&report, shown](FieldSink* sink) {
-    XPLANE_TIME_FIELDS(sink, report.span_ps, report.recoverable_ps, report.near_roof_ps);
+    XPLANE_TIME_FIELDS(sink, report.headline, report.span_ps, report.recoverable_ps,
+                       report.near_roof_ps);
     sink->Field("left_out", report.findings.size() - shown);
+    sink->Texts("doubts", report.doubts);
   });
   out.result.Add(TableOf("findings", findings, visit));
+  out.result.Add(TableOf("ops", std::span(report.ops).first(ops),
+                         [](const BriefOp& row, FieldSink* sink) { VisitRow(row, sink); }));
   out.result.Add(TableOf("devices", std::span(report.devices),
                          [](const BriefDevice& row, FieldSink* sink) { VisitRow(row, sink); }));
   out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
   out.result.csv = TableOf("", findings, visit);
   for (const Format format : {Format::kTable, Format::kMarkdown}) {
-    out.others[format] = [&report, shown, by_bytes, options] {
-      return PeopleText(report, shown, by_bytes, options);
+    out.others[format] = [&report, shown, ops, by_bytes, options] {
+      return PeopleText(report, shown, ops, by_bytes, options);
     };
   }
   return out;
@@ -162,12 +212,18 @@ Output BriefOutput(const BriefReport& report, size_t most_findings, const Output
 absl::StatusOr<std::string> BriefText(const BriefReport& report, const BriefSize& size,
                                       const OutputOptions& options, const RenderOutput& render) {
   const size_t most = std::min(report.findings.size(), size.findings);
+  bool with_ops = true;
   const auto text_of = [&](size_t findings) -> absl::StatusOr<std::string> {
-    const Output output = BriefOutput(report, findings, options, /*by_bytes=*/findings < most);
+    const Output output =
+        BriefOutput(report, findings, options, /*by_bytes=*/findings < most, with_ops);
     return render ? render(output) : Render(output, options);
   };
   size_t shown = most;
   ASSIGN_OR_RETURN(std::string text, text_of(shown));
+  if (text.size() > size.bytes) {
+    with_ops = false;
+    ASSIGN_OR_RETURN(text, text_of(shown));
+  }
   while (text.size() > size.bytes && shown > 0) {
     ASSIGN_OR_RETURN(text, text_of(--shown));
   }

@@ -58,7 +58,7 @@ Output HeadroomOutput(const HeadroomReport& report, const OutputOptions& options
 
 // Its first findings; CSV has them. `by_bytes`: because no more of them fit.
 Output BriefOutput(const BriefReport& report, size_t most_findings, const OutputOptions& options,
-                   bool by_bytes = false);
+                   bool by_bytes = false, bool with_ops = true);
 // How much of a brief is printed.
 struct BriefSize {
   size_t findings = 5;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "insight/reports.h"
 #include "output/results.h"
 #include "output/trace_views.h"
 #include "result/where_rows.h"
@@ -150,6 +151,9 @@ void NoteSteps(std::span<const WhereDevice> rows, const DeviceNames& names, Unit
                       one ? " outside" : " between them");
     }
     notes->push_back(std::move(note));
+    for (const std::string& doubt : insight::DescribeStepDoubts(row)) {
+      notes->push_back(absl::StrCat(names.Name(row.device), ": ", Printable(doubt)));
+    }
   }
 }
 
@@ -162,7 +166,7 @@ void NoteNoLaunches(std::span<const WhereDevice> rows, const DeviceNames& names,
   }
   if (without.empty()) return;
   const std::string text =
-      "no launches in the trace tell whether an idle device waited for its host";
+      "the trace has no launch events, so idle time cannot be attributed to the host";
   if (without.size() == rows.size()) return notes->push_back(text);
   notes->push_back(absl::StrCat(
       without.size() > kMost ? Counted(without.size(), "device") : absl::StrJoin(without, ", "),
@@ -176,6 +180,13 @@ Section DeviceSection(const WhereReport& report, bool with_steps, const OutputOp
   RowGrid grid(rows);
   grid.Name("device", 12, [&](const WhereDevice& row) { return names.Name(row.device); });
   AddParts(rows, options, &grid);
+  const auto no_input = [](const WhereDevice& row) {
+    return row.waits_for_input_ps.value_or(0) == 0;
+  };
+  const auto input = [](const WhereDevice& row) {
+    return Share(row.waits_for_input_ps, row.time.span_ps);
+  };
+  grid.Number("input %", input, FormatPercent).Drop(3).HideIf(std::ranges::all_of(rows, no_input));
   AddBar(options, &grid);
   grid.Text("clock",
             [](const WhereDevice& row) {

@@ -22,9 +22,10 @@ void VisitRow(const WhereDevice& row, FieldSink* sink) {
   VisitParts(row.time, sink);
   XPLANE_TIME_FIELDS(sink, row.steps);
   sink->Field("step_source", KnownText(row.step_source ? StepSourceName(*row.step_source) : ""));
-  XPLANE_TIME_FIELDS(sink, row.step_function, row.step_program_id, row.steps_empty,
-                     row.step_median_ps, row.steps_span_ps, row.idle_in_steps_ps,
-                     row.idle_between_steps_ps, row.gaps);
+  XPLANE_TIME_FIELDS(
+      sink, row.step_function, row.step_program_id, row.steps_empty, row.step_median_ps,
+      row.steps_span_ps, row.idle_in_steps_ps, row.idle_between_steps_ps, row.waits_for_input_ps,
+      row.executions_outside_steps, row.early_executions, row.early_ps, row.mixed_marks, row.gaps);
 }
 
 void VisitRow(const WhereFunction& row, FieldSink* sink) {

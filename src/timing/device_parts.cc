@@ -6,7 +6,7 @@
 namespace xplane_time {
 
 absl::StatusOr<std::unique_ptr<ExecutionWatcher>> PartsWatch::Make(const WatchContext& context) {
-  ASSIGN_OR_RETURN(StepMarking marking, StepMarking::Find(context, /*reads_launches=*/false));
+  ASSIGN_OR_RETURN(StepMarking marking, StepMarking::Find(context, HostNeed::kMarks));
   return std::make_unique<PartsWatch>(context, std::move(marking));
 }
 

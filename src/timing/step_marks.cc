@@ -87,7 +87,7 @@ uint32_t StepMarks::Around(int64_t time_ps, size_t* near) const {
 StepMarking::StepMarking(const WatchContext& context)
     : rules_(&RulesOf(context.plane.kind)), clock_(context.clock) {}
 
-absl::StatusOr<StepMarking> StepMarking::Find(const WatchContext& context, bool reads_launches) {
+absl::StatusOr<StepMarking> StepMarking::Find(const WatchContext& context, HostNeed need) {
   const Trace& trace = context.trace;
   const Plane& plane = trace.planes[context.plane.plane];
   StepMarking found(context);
@@ -100,7 +100,8 @@ absl::StatusOr<StepMarking> StepMarking::Find(const WatchContext& context, bool 
       marks.empty() && (context.steps_by_name || HostHasStat(trace, plane, "step_num"));
   found.may_launch_ =
       found.rules_->launch_id.has_value() && HostHasStat(trace, plane, "correlation_id");
-  if (may_mark || (found.may_launch_ && (reads_launches || context.evidence_is_read))) {
+  const bool wants_launches = need != HostNeed::kMarks || context.evidence_is_read;
+  if (may_mark || (found.may_launch_ && wants_launches) || need == HostNeed::kAll) {
     ASSIGN_OR_RETURN(found.host_, context.evidence());
     found.has_launches_ = found.may_launch_ && !found.host_->launches.empty();
     if (may_mark) marks = HostMarks(*found.host_);

@@ -33,12 +33,17 @@ class StepMarks {
   std::vector<int64_t> furthest_end_ps_;  // of each and all before it
 };
 
+// Why the host is read. If it is read anyway, its launches are known, too.
+enum class HostNeed : uint8_t {
+  kMarks,     // if the host may mark steps
+  kLaunches,  // or if it may have launches
+  kAll,       // in any case: for what it did, too
+};
+
 // The marks of a device, and the launches on its host.
 class StepMarking {
  public:
-  // Reads the host if its marks are needed. `reads_launches`: reads it for the launches alone, too;
-  // else they are known if they are read in any case.
-  static absl::StatusOr<StepMarking> Find(const WatchContext& context, bool reads_launches);
+  static absl::StatusOr<StepMarking> Find(const WatchContext& context, HostNeed need);
 
   const StepMarks& marks() const { return marks_; }
   // Empty: nothing marks steps. Then functions may.

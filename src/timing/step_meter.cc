@@ -148,7 +148,7 @@ void StepMeter::AddMemberAfterChange(int64_t start_ps, int64_t end_ps, uint32_t 
     BeginUnit(unit, start_ps, group);
     own.start_ps = start_ps;
     own.end_ps = end_ps;
-  } else if (!ended_.is_empty() && marking_.host() != nullptr) {
+  } else if (!ended_.is_empty() && marking_.host() != nullptr && marking_.on_clock()) {
     own.input_ps +=
         CoveredPs(marking_.host()->input_waits, ended_.interval.start_ps, WaitedUntil(ended_));
   }
@@ -194,10 +194,10 @@ int64_t StepMeter::WaitedUntil(const Gap& gap) const {
 // That part in which the host waited for input.
 int64_t StepMeter::InputPs(int64_t from_ps, int64_t to_ps) const {
   const gpu_runs::HostEvidence* const host = marking_.host();
-  if (host == nullptr) return 0;
+  if (host == nullptr || !marking_.on_clock()) return 0;
   // Without marks nobody knows where a step of the loop begins: only what names its input counts.
   if (!by_marks_) return CoveredPs(host->input_waits, from_ps, to_ps);
-  return to_ps - from_ps - CoveredPs(host->dispatches, from_ps, to_ps);
+  return to_ps - from_ps - CoveredPs(host->other_work, from_ps, to_ps);
 }
 
 StepMeter::Measured StepMeter::Measure(const Group& group, std::span<const uint32_t> units,

@@ -52,37 +52,39 @@ Verdict Judge(const Losses& losses) {
   if (largest < kLargeLoss) {
     if (losses.work < kMostlyWork) {
       return {StepVerdict::kUnclear, Cat("the device works ", text(losses.work),
-                                         " of the time, and no single cause takes 20 %")};
+                                         " of the steps' time, and no single cause takes 20 %")};
     }
     return {
         StepVerdict::kDeviceBound,
-        Cat("the device works ", text(losses.work), " of the time",
+        Cat("the device works ", text(losses.work), " of the steps' time",
             losses.copies < kLargeLoss ? ""
                                        : Cat(", ", text(losses.copies), " of it in copies alone"))};
   }
   if (largest == losses.unknown) {
     return {StepVerdict::kUnclear,
-            Cat("the device idles ", text(losses.unknown), " of the time, and ",
+            Cat("the device idles ", text(losses.unknown), " of the steps' time, and ",
                 losses.launches_are_unread ? "the report does not read the launches that may show "
                                              "why; xplane-time brief does"
                                            : "the trace has no launches that show why")};
   }
   if (largest == losses.queue) {
-    return {StepVerdict::kUnclear, Cat("the device idles ", text(losses.queue),
-                                       " of the time although its work was launched in time")};
+    return {StepVerdict::kUnclear,
+            Cat("the device idles ", text(losses.queue),
+                " of the steps' time although its work was launched in time")};
   }
   if (largest == losses.communication) {
     return {StepVerdict::kCommunicationBound, Cat("collectives take ", text(losses.communication),
-                                                  " of the time while nothing "
-                                                  "computes")};
+                                                  " of the steps' time while "
+                                                  "nothing computes")};
   }
   if (largest == losses.input) {
     return {StepVerdict::kInputBound,
             Cat("the device waits ", text(losses.input),
-                " of the time for input: the host dispatches nothing yet")};
+                " of the steps' time for input: the host dispatches nothing yet")};
   }
-  return {StepVerdict::kHostBound, Cat("the device waits ", text(losses.dispatch),
-                                       " of the time because the host dispatches too slowly")};
+  return {StepVerdict::kHostBound,
+          Cat("the device waits ", text(losses.dispatch),
+              " of the steps' time because the host dispatches too slowly")};
 }
 
 double Part(int64_t ps, double of_ps) { return static_cast<double>(ps) / of_ps; }
@@ -104,7 +106,8 @@ StepShares SharesOf(const StepMeter::Measured& steps, const StepMarking& marking
   } else if (marking.marked_by() == StepSource::kHostTime) {
     shares.waits_for_host = Part(steps.begin_idle_ps, span_ps);
   }
-  if (shares.waits_for_host.has_value()) {
+  const int64_t input_ps = steps.input_ps + steps.input_between_ps;
+  if (shares.waits_for_host.has_value() || input_ps > 0) {
     shares.waits_for_input = Part(steps.input_ps, span_ps) + Part(steps.input_between_ps, span_ps);
   }
   return shares;
@@ -120,7 +123,8 @@ Losses LossesOf(const StepMeter::Measured& steps, const StepShares& shares,
                    .communication = shares.collective_exposed / all,
                    .launches_are_unread = marking.launches_are_unread()};
   if (!shares.waits_for_host.has_value()) {
-    losses.unknown = shares.idle_unknown / all;
+    losses.input = shares.waits_for_input.value_or(0) / all;
+    losses.unknown = std::max(0.0, shares.idle_unknown / all - losses.input);
     return losses;
   }
   const double input = Part(steps.input_ps, span_ps);

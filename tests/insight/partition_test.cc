@@ -331,13 +331,17 @@ TEST(PartitionTest, EachPicosecondHasOneOwner) {
     PartitionSweep sweep(Tables(), /*nests=*/false, 3, [](const Piece& piece) {
       return piece.launch_id == 0 ? kNoTimePs : piece.launch_id - 1;
     });
-    sweep.TellOwners(busy);
+    std::vector<HostInterval> host;
+    for (const Interval& each : busy) host.push_back({each, kHostCompiles});
+    sweep.WatchHost(std::move(host), /*waits_unlaunched=*/true);
+    sweep.TellOwners();
     sweep.Add(pieces);
     sweep.Finish();
     SlowOwners found = {};
     for (const OwnedTimes& owner : sweep.owners()) {
-      found[owner.op] = {owner.busy_ps, owner.idle_host_ps, owner.idle_launch_ps,
-                         owner.idle_unknown_ps, owner.host_busy_ps + owner.unknown_busy_ps};
+      found[owner.op] = {
+          owner.busy_ps, owner.idle_host_ps, owner.idle_launch_ps, owner.idle_unknown_ps,
+          owner.host_doing_ps[kHostCompiles] + owner.unknown_doing_ps[kHostCompiles]};
     }
     ASSERT_EQ(found, FindSlowOwners(pieces, busy)) << seed;
     int64_t sum_ps = 0;

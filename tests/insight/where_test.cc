@@ -552,7 +552,7 @@ TEST(WhereTransfers, RandomPairsAreThoseOfTheSlowSearch) {
     }
     if (ops.empty()) continue;
     AddOps(ops, &t);
-    const TimeParts& time = Where(t).devices.at(0).time;
+    const TimeParts time = Where(t).devices.at(0).time;
     const auto [in_flight_ps, hidden_ps] = SlowCopies(ops);
     ASSERT_EQ(time.copy_ps, in_flight_ps) << seed;
     ASSERT_EQ(time.copy_hidden_ps, hidden_ps) << seed;

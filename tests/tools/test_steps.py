@@ -63,6 +63,73 @@ class StepNames(EndToEndTest):
         self.assertEqual(done.code, 65)
         self.assertIn("--step-re", done.message)
 
+    def loop(self, marks, before=()):
+        """Ten steps of 1000 us, each with a kernel that is launched within `marks`."""
+        events = list(before)
+        for i in range(10):
+            events += [event("user_annotation", 1, 1, 1000 * i + start, duration, f"{name}{i}")
+                       for name, start, duration in marks]
+            events += [event("cuda_runtime", 1, 1, 1000 * i + 50, 2, "cudaLaunchKernel", correlation=i + 1),
+                       event("kernel", 0, 7, 1000 * i + 600, 390, "gemm", correlation=i + 1)]
+        return self.write("t.json", trace(events))
+
+    def doubts(self, path, *options):
+        device, = self.run_json("where", path, *options)["devices"]
+        text = " ".join(self.run_ok("where", path, "--steps", *options).text.split())
+        doubts = self.run_json("brief", path, *options)["doubts"]
+        for each in doubts:
+            self.assertIn(each, text)
+        return device, doubts
+
+    def test_marks_of_several_names_that_overlap(self):
+        path = self.loop([("execute_", 0, 900), ("forward_", 10, 500)])
+        device, doubts = self.doubts(path, "--step-re", "execute_|forward_")
+        self.assertEqual(device["mixed_marks"], "execute_# (10), forward_# (10)")
+        self.assertIn("execute_# (10), forward_# (10)", doubts[0])
+        # The advice helps.
+        device, doubts = self.doubts(path, "--step-re", "execute_")
+        self.assertEqual((device["mixed_marks"], doubts), (None, []))
+
+    def test_work_that_was_launched_before_the_trace(self):
+        early = [event("kernel", 0, 7, 0, 300, "gemm", correlation=98),
+                 event("kernel", 0, 7, 300, 250, "gemm", correlation=99)]
+        device, doubts = self.doubts(self.loop([("ProfilerStep#", 0, 990)], early))
+        self.assertEqual((device["early_executions"], device["early_ps"]), (2, 550_000_000))
+        self.assertIn("the first step may contain 2 executions, 550 us, launched before the trace began", doubts)
+        device, doubts = self.doubts(self.loop([("ProfilerStep#", 0, 990)]))
+        self.assertEqual((device["early_executions"], doubts), (0, []))
+
+    def test_executions_outside_of_all_marks(self):
+        device, doubts = self.doubts(self.loop([("execute_", 60, 900)]), "--step-re", "execute_[0-4]")
+        self.assertEqual(device["executions_outside_steps"], 10)
+        self.assertIn("10 of 10 executions are in none of the marked steps", doubts)
+
+
+class InputWait(EndToEndTest):
+    """Ten steps with a gap of 600 us each, in which the host is in one event."""
+
+    def waits_ps(self, name, kernel="gemm", category="kernel"):
+        events = []
+        for i in range(10):
+            events += [event("user_annotation", 1, 1, 1000 * i, 990, f"ProfilerStep#{i}"),
+                       event("cpu_op", 1, 1, 1000 * i, 600, name),
+                       event("cuda_runtime", 1, 1, 1000 * i + 600, 2, "cudaLaunchKernel", correlation=i + 1),
+                       event(category, 0, 7, 1000 * i + 605, 395, kernel, correlation=i + 1)]
+        path = self.write("t.json", trace(events))
+        device, = self.run_json("where", path)["devices"]
+        codes = [each["code"] for each in self.run_json("brief", path)["findings"]]
+        self.assertEqual("input_bound" in codes, device["waits_for_input_ps"] > 0)
+        return device["waits_for_input_ps"]
+
+    def test_what_is_input(self):
+        for name in ("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", "next_batch", "my python code"):
+            self.assertEqual(self.waits_ps(name), 9 * 600_000_000, name)
+
+    def test_what_is_not(self):
+        for name in ("aten::item", "cudaStreamSynchronize", "aten::linear", "compile_inner (dynamo_timed)"):
+            self.assertEqual(self.waits_ps(name), 0, name)
+        self.assertEqual(self.waits_ps("my python code", "Memcpy DtoH (Device -> Pageable)", "gpu_memcpy"), 0)
+
 
 if __name__ == "__main__":
     unittest.main()

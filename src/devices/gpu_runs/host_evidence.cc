@@ -7,6 +7,7 @@
 
 #include "devices/device_kind.h"
 #include "devices/gpu_runs/host_calls.h"
+#include "devices/gpu_runs/host_work.h"
 #include "parallel.h"
 #include "read/plane_index.h"
 #include "sort_parts.h"
@@ -17,7 +18,6 @@
 namespace xplane_time::gpu_runs {
 namespace {
 
-constexpr std::string_view kModuleSuffix = ":XLA GPU module";
 enum HostColumn : size_t { kCorrelationId, kModuleName, kStepNumber, kOfHost };
 
 using ExecutionList = std::vector<HostEvidence::Execution>;
@@ -54,7 +54,7 @@ struct Wanted {
   std::vector<RangeEntry> ranges;  // empty: none is
   std::vector<HostCall> calls;     // by entry
   bool records_captures = false;
-  std::vector<uint8_t> waits_for_input, dispatches;
+  std::vector<HostWork> work;  // by entry
   bool steps_by_name = false;
   std::vector<uint8_t> marks_step;  // if steps are by name
 };
@@ -72,7 +72,7 @@ struct PartEvidence {
   Executions outer, inner;  // by the event's name; by its stat, where none is known by its name
   LaunchTable launches;
   std::vector<HostEvidence::Step> steps;
-  std::vector<Interval> input_waits, dispatches;
+  std::vector<Interval> input_waits, other_work;
   struct Range {
     uint32_t entry;
     Interval interval;
@@ -95,6 +95,16 @@ void AddCall(HostCall call, const Interval& interval, PartEvidence* found) {
   if (call == HostCall::kSynchronizeDevice) {
     found->last_synchronization_ps = std::max(found->last_synchronization_ps, interval.start_ps);
   }
+}
+
+// Events that lie in the one before are left out: calls of PyTorch's operators nest.
+void AddWork(HostWork work, const Interval& interval, PartEvidence* found) {
+  if (work == HostWork::kUnknown) return;
+  std::vector<Interval>& list =
+      work == HostWork::kWaitsForInput ? found->input_waits : found->other_work;
+  const bool is_inside = !list.empty() && list.back().start_ps <= interval.start_ps &&
+                         interval.end_ps <= list.back().end_ps;
+  if (!is_inside) list.push_back(interval);
 }
 
 Launched WhatOf(HostCall call) {
@@ -132,8 +142,7 @@ void AddBatch(const Trace& trace, const HostParts& host, const EventBatch& batch
       const Plane& plane = trace.planes[line.plane];
       found->steps.push_back({execution.interval, EventName(plane, metadata, 0)});
     }
-    if (wanted.waits_for_input[metadata] != 0) found->input_waits.push_back(execution.interval);
-    if (wanted.dispatches[metadata] != 0) found->dispatches.push_back(execution.interval);
+    AddWork(wanted.work[metadata], execution.interval, found);
     if (!wanted.ranges.empty() && !wanted.ranges[metadata].function.empty()) {
       found->ranges.push_back({metadata, execution.interval});
     }
@@ -255,23 +264,6 @@ std::vector<HostCall> CallsOn(const Plane& plane, const DeviceNames& on_devices)
   return calls;
 }
 
-// By its name: a call that returns the next batch, or moves it to the device.
-bool WaitsForInput(std::string_view name) {
-  std::string lower(name);
-  for (char& c : lower) c = 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  const auto has = [&](std::string_view part) { return lower.find(part) != std::string::npos; };
-  if (has("dataloader") || has("data_loader")) return has("next");
-  return has("getnext") || has("get_next") || has("next_batch") || has("next batch") ||
-         has("nextbatch") || has("load_batch") || has("loadbatch") || has("infeed");
-}
-
-// By its name: a call of a compiled function, until its programs are enqueued.
-bool Dispatches(std::string_view name) {
-  return name.starts_with("PjitFunction(") ||
-         name.find("LoadedExecutable::Execute") != std::string_view::npos ||
-         name.ends_with(kModuleSuffix);
-}
-
 std::shared_ptr<const Wanted> WantedOn(const Plane& plane, const DeviceNames& on_devices,
                                        const EvidenceStore::IsStep& is_step) {
   std::optional<int64_t> ignored;
@@ -297,9 +289,8 @@ std::shared_ptr<const Wanted> WantedOn(const Plane& plane, const DeviceNames& on
     const bool may_mark = wanted->ranges.empty() || (is_range && wanted->ranges[i].module.empty());
     const bool marks_step = wanted->steps_by_name && may_mark && is_step(name);
     wanted->marks_step.push_back(marks_step ? 1 : 0);
-    wanted->waits_for_input.push_back(WaitsForInput(name) ? 1 : 0);
-    wanted->dispatches.push_back(Dispatches(name) ? 1 : 0);
-    const bool is_work = wanted->waits_for_input[i] != 0 || wanted->dispatches[i] != 0;
+    wanted->work.push_back(ClassifyHostWork(name));
+    const bool is_work = wanted->work[i] != HostWork::kUnknown;
     if (is_execution || is_range || marks_step || is_work || is_call) wanted->entries[i] = 1;
   }
   wanted->entries_for_marks = wanted->entries;
@@ -383,7 +374,7 @@ void MoveInto(const Trace& trace, const HostParts& host, PartEvidence* part,
   };
   append(&part->steps, &evidence->marked_steps);
   append(&part->input_waits, &evidence->input_waits);
-  append(&part->dispatches, &evidence->dispatches);
+  append(&part->other_work, &evidence->other_work);
   if (part->any_of_host) evidence->with_host_executions.insert(host.line);
   for (size_t k = 0; k < part->extents.size(); ++k) {
     evidence->extents[&host.parts[k]] = part->extents[k];
@@ -417,22 +408,6 @@ std::vector<HostEvidence::Capture> CapturesIn(const Trace& trace, std::span<cons
   return captures;
 }
 
-// Both are merged.
-std::vector<Interval> Without(const std::vector<Interval>& all,
-                              const std::vector<Interval>& taken) {
-  std::vector<Interval> left;
-  auto next = taken.begin();
-  for (Interval each : all) {
-    while (next != taken.end() && next->end_ps <= each.start_ps) ++next;
-    for (auto at = next; at != taken.end() && at->start_ps < each.end_ps; ++at) {
-      if (at->start_ps > each.start_ps) left.push_back({each.start_ps, at->start_ps});
-      each.start_ps = std::min(at->end_ps, each.end_ps);
-    }
-    if (each.start_ps < each.end_ps) left.push_back(each);
-  }
-  return left;
-}
-
 absl::StatusOr<HostEvidence> Collect(const Trace& trace, const Plane& own, int threads,
                                      const EvidenceStore::IsStep& is_step) {
   const std::vector<HostParts> parts = PartsOfHost(trace, own, is_step);
@@ -448,8 +423,8 @@ absl::StatusOr<HostEvidence> Collect(const Trace& trace, const Plane& own, int t
     RETURN_IF_ERROR(each);
   }
   evidence.input_waits = MergeIntervals(std::move(evidence.input_waits));
-  evidence.dispatches =
-      Without(MergeIntervals(std::move(evidence.dispatches)), evidence.input_waits);
+  evidence.other_work =
+      Without(MergeIntervals(std::move(evidence.other_work)), evidence.input_waits);
   evidence.executions = ExecutionsIn(found);
   evidence.captures = CapturesIn(trace, parts, found);
   evidence.launches.Finish();
@@ -612,6 +587,21 @@ void LaunchRanges::Find(int64_t correlation_id) {
   const auto add = [&](uint32_t range) { ranges_.push_back(range); };
   evidence_.ranges.ForEachAround({false, evidence_.ThreadOf(launch->line)}, launch->start_ps, add);
   evidence_.ranges.ForEachAround({true, trace_.lines[launch->line].plane}, launch->start_ps, add);
+}
+
+std::vector<Interval> Without(const std::vector<Interval>& all,
+                              const std::vector<Interval>& taken) {
+  std::vector<Interval> left;
+  auto next = taken.begin();
+  for (Interval each : all) {
+    while (next != taken.end() && next->end_ps <= each.start_ps) ++next;
+    for (auto at = next; at != taken.end() && at->start_ps < each.end_ps; ++at) {
+      if (at->start_ps > each.start_ps) left.push_back({each.start_ps, at->start_ps});
+      each.start_ps = std::min(at->end_ps, each.end_ps);
+    }
+    if (each.start_ps < each.end_ps) left.push_back(each);
+  }
+  return left;
 }
 
 absl::StatusOr<HostEvidence> ReadHost(const Trace& trace, uint32_t plane, int threads) {

@@ -189,9 +189,9 @@ struct HostEvidence {
   int64_t last_end_ps = kNoTimePs;              // of the host events that were looked at
   Executions executions;                        // by module, by start
   std::vector<Step> marked_steps;               // by line
-  // When some thread waited for input, and when some thread called a compiled function and none
-  // waited for input. Both merged.
-  std::vector<Interval> input_waits, dispatches;
+  // When some thread waited for input; and when some thread compiled, dispatched or waited for
+  // results while none waited for input (host_work.h). Both merged.
+  std::vector<Interval> input_waits, other_work;
   HostRanges ranges;  // of threads by ThreadOf(line)
   absl::flat_hash_map<uint32_t, uint32_t> threads;
   size_t device_count = 0;  // GPUs of that host that have events
@@ -211,6 +211,9 @@ struct HostEvidence {
   static std::optional<size_t> ExecutionAround(const Launch& launch,
                                                std::span<const Execution> of_module, size_t* place);
 };
+
+// The parts of some intervals that are in none of the others. Both are merged.
+std::vector<Interval> Without(const std::vector<Interval>& all, const std::vector<Interval>& taken);
 
 // Which launches the executions of a device are of, asked for one after the other, by start.
 //
