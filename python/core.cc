@@ -269,6 +269,7 @@ class PyEnergyReport : public PyResult {
     for (const auto& [ordinal, id] : options.map) {
       given.push_back({"map", absl::StrCat(ordinal, "=", id)});
     }
+    if (options.fold) given.push_back({"fold", int64_t{1}});
     return given;
   }
 
@@ -339,6 +340,7 @@ void ReadReportOptions(OptionReader* from, ReportOptions* to) {
   from->Read("samples", "bool", &to->samples);
   from->Read("by_id", "bool", &to->by_variant);
   from->Read("parts", "bool", &to->parts);
+  from->Read("launches", "bool", &to->launches);
   to->metric = ValueOf(ParseMetric(metric));
   to->clock = ValueOf(ParseClockChoice(clock));
   to->trim = ValueOf(ParseTrim(trim));
@@ -464,6 +466,7 @@ class PyTrace {
     ReadReportOptions(&reader, &options.trace);
     reader.Text("layers", &layers);
     reader.Text("layer_re", &options.layer_pattern);
+    reader.Read("fold", "bool", &options.fold);
     ReadPowerOptions(&reader, &options);
     reader.End();
     options.trace.threads = threads_;
@@ -483,6 +486,8 @@ class PyTrace {
     reader.Text("device", &options.device);
     ReadCategories(&reader, &options.categories);
     reader.Text("step_re", &options.step);
+    size_t gaps = WhereOptions().gaps;
+    reader.Count("gaps", &gaps);
     reader.End();
     const Trace& traced = trace();
     return {WithoutGil([&] {
@@ -490,11 +495,12 @@ class PyTrace {
                                {.device = options.device,
                                 .categories = options.categories,
                                 .step = options.step,
-                                .threads = threads_},
+                                .threads = threads_,
+                                .gaps = gaps},
                                reading_);
             }),
             GivenOptions(options), [](const WhereReport& report, const output::OutputOptions& how) {
-              return output::WhereOutput(report, how, /*steps=*/false);
+              return output::WhereOutput(report, how, output::WhereRows::kDevices);
             }};
   }
 
@@ -537,7 +543,12 @@ class PyTrace {
     OptionReader reader(given);
     ReadReportOptions(&reader, &options.select);
     ReadPeaks(&reader, &options);
+    std::string work, work_json;
+    reader.Text("work", &work);
+    reader.Text("work_json", &work_json);
     reader.End();
+    if (!work.empty()) options.work = ValueOf(ReadWork(work));
+    if (!work_json.empty()) options.work = ValueOf(ParseWork(work_json, "work"));
     options.select.threads = threads_;
     std::vector<GivenOption> told = GivenOptions(options.select);
     const auto tell = [&](const char* name, const std::optional<double>& peak) {
@@ -545,6 +556,9 @@ class PyTrace {
     };
     tell("peak_flops", options.peak_flops_per_s);
     tell("peak_bandwidth", options.peak_bytes_per_s);
+    if (!work.empty() || !work_json.empty()) {
+      told.push_back({"work", work.empty() ? work_json : work});
+    }
     const Trace& traced = trace();
     return {WithoutGil([&] { return BuildHeadroom(traced, options, reading_); }), std::move(told),
             output::HeadroomOutput};
@@ -581,7 +595,11 @@ class PyTrace {
     std::string by = "nesting";
     reader.Text("by", &by);
     options.by = ValueOf(ParseTreeBy(by));
+    reader.Read("fold", "bool", &options.fold);
     reader.End();
+    if (options.fold && options.by != TreeBy::kScope) {
+      Throw(absl::InvalidArgumentError("fold is for name scopes: give it with by=\"scope\""));
+    }
     const Trace& traced = trace();
     std::vector<GivenOption> told = GivenOptions(options.select);
     const auto tell = [&](const char* name, const std::string& value) {
@@ -590,6 +608,7 @@ class PyTrace {
     tell("line", options.line);
     tell("name", options.name);
     tell("by", by == "nesting" ? "" : by);
+    if (options.fold) told.push_back({"fold", int64_t{1}});
     if (options.max_depth > 0) told.push_back({"depth", static_cast<int64_t>(options.max_depth)});
     return {WithoutGil([&] { return xplane_time::BuildTree(traced, options, reading_); }),
             std::move(told), output::TreeOutput};

@@ -55,6 +55,9 @@ class Energy : public TraceCommand {
         "TRACE they are what ran on --device");
     own.Value("--layer-re", &energy_.layer_pattern, "RE",
               "A layer is what the first group matches in a name scope [all of the scope]");
+    own.Flag("--fold", &energy_.fold,
+             "Add up the forward and the backward pass of a layer, jvp(layer) and "
+             "transpose(jvp(layer)); --layer-re searches the folded scope");
     own.Value("--plan", &plan_, "FILE",
               "The plan of the experiment (power plan): says whether it was reached; 12 if not");
     const Heading out(app_, kOut);
@@ -109,7 +112,8 @@ class Energy : public TraceCommand {
     if (!layers_.empty()) {
       ASSIGN_OR_RETURN(energy_.layers, ReadLayerRuns(layers_));
     }
-    const std::vector<GivenOption> given = GivenOptions(report_);
+    std::vector<GivenOption> given = GivenOptions(report_);
+    if (energy_.fold) given.push_back({"fold", int64_t{1}});
     printing_.how.given.insert(printing_.how.given.begin(), given.begin(), given.end());
     energy_.trace = report_;
     if (traces_.empty()) {
@@ -157,7 +161,7 @@ class Energy : public TraceCommand {
     files_.PrintsOutput(printing_.path);
     const std::string without = "is of a TRACE, and there is none";
     RETURN_IF_ERROR(Refuse({"--run", "--reader", "--threads", "--function", "--exclude", "--kernel",
-                            "--exclude-kernel", "--scope", "--prefix", "--layer-re"},
+                            "--exclude-kernel", "--scope", "--prefix", "--layer-re", "--fold"},
                            without));
     return CheckLayout();
   }
@@ -166,7 +170,7 @@ class Energy : public TraceCommand {
     if (layers_.empty()) return absl::OkStatus();
     if (layers_ == "-") layers_ = "/dev/stdin";
     files_.Reads("--layers", layers_);
-    return Refuse({"--layer-re"}, "is for name scopes, which --layers replaces");
+    return Refuse({"--layer-re", "--fold"}, "is for name scopes, which --layers replaces");
   }
 
   EnergyOptions energy_;

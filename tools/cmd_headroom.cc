@@ -43,9 +43,20 @@ class Headroom : public TraceCommand {
     own.Parsed("--peak-bandwidth", &headroom_.peak_bytes_per_s, "N",
                "Bytes a second of their main memory, as 3.35T [what the trace says]",
                [](const std::string& text) { return ParsePeak(text, kMostPeakBytes); });
+    own.Value("--work", &work_path_, "FILE",
+              "JSON file with FLOPs and bytes per execution of custom kernels: {\"work\": "
+              "[{\"kernel\": \"NAME\", \"flops\": 8.6e9, \"bytes\": 3.3e7}]}");
+  }
+
+  absl::Status Check() override {
+    files_.Reads("--work", work_path_);
+    return TraceCommand::Check();
   }
 
   absl::StatusOr<int> Run() override {
+    if (!work_path_.empty()) {
+      ASSIGN_OR_RETURN(headroom_.work, ReadWork(work_path_));
+    }
     ASSIGN_OR_RETURN(const Opened opened, Open());
     RecordOptions();
     headroom_.select = report_;
@@ -65,8 +76,9 @@ class Headroom : public TraceCommand {
   void RecordOptions() {
     std::vector<GivenOption>& given = printing_.how.given;
     given = GivenOptions(report_);
-    for (const auto& [option, name] : {std::pair("--peak-flops", "peak_flops"),
-                                       std::pair("--peak-bandwidth", "peak_bandwidth")}) {
+    for (const auto& [option, name] :
+         {std::pair("--peak-flops", "peak_flops"), std::pair("--peak-bandwidth", "peak_bandwidth"),
+          std::pair("--work", "work")}) {
       if (!Given(*app_, option)) continue;
       given.push_back({name, app_->get_option(option)->results().back()});
     }
@@ -76,6 +88,7 @@ class Headroom : public TraceCommand {
   }
 
   HeadroomOptions headroom_;
+  std::string work_path_;
 };
 
 }  // namespace
@@ -85,6 +98,7 @@ void AddHeadroom(CommandLine* line) {
                        R"(  xplane-time headroom trace.xplane.pb --top 10
   xplane-time headroom trace.xplane.pb --function jit_train --format json
   xplane-time headroom trace.xplane.pb --peak-flops 989T --peak-bandwidth 3.35T
+  xplane-time headroom trace.xplane.pb --work work.json
 )"});
 }
 

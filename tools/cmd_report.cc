@@ -105,8 +105,10 @@ class Planes : public TextCommand {
 class Kernels : public TextCommand {
  public:
   explicit Kernels(CLI::App* app)
-      : TextCommand(app,
-                    {.executions = true, .categories = true, .tolerance = true, .sort = true}) {
+      : TextCommand(app, {.executions = true,
+                          .categories = true,
+                          .tolerance = true,
+                          .sort = "total, name, mean, median, max, self, count or share [self]"}) {
     Own().Value("--within", &within_, "RE", "Only kernels of functions that match");
   }
 
@@ -123,6 +125,10 @@ class Kernels : public TextCommand {
 
  protected:
   absl::StatusOr<std::string> Text(Opened* opened) override {
+    const output::OutputOptions& how = printing_.how;
+    const bool is_text =
+        how.format == output::Format::kTable || how.format == output::Format::kMarkdown;
+    report_.launches = !is_text || how.wide || !how.columns.empty();
     ASSIGN_OR_RETURN(Report report, MakeReport(opened, BuildReportWithRates));
     RETURN_IF_ERROR(output::OrderReport(printing_.how, output::SortKeys::kKernels, &report));
     return Rendered(output::KernelsOutput(report, printing_.how));
@@ -136,7 +142,9 @@ class Kernels : public TextCommand {
 class Tree : public TextCommand {
  public:
   explicit Tree(CLI::App* app)
-      : TextCommand(app, {.executions = true, .tolerance = true, .sort = true}) {
+      : TextCommand(
+            app,
+            {.executions = true, .tolerance = true, .sort = "total, the only order of a tree"}) {
     const Heading own = Own();
     own.Value("--line", &tree_.line, "RE", "Nest the lines that match instead of functions");
     own.Value("--name", &tree_.name, "RE", "Only events that match");
@@ -145,6 +153,9 @@ class Tree : public TextCommand {
               "(by file and line, under the calls around it) or module (by nn.Module, of PyTorch) "
               "[nesting]",
               "WHAT");
+    own.Flag("--fold", &tree_.fold,
+             "With --by scope: add up the forward and the backward pass of a layer, jvp(layer) and "
+             "transpose(jvp(layer)), and what vmap and checkpoint made of it");
     own.Value("--depth", &tree_.max_depth, "N", "Levels to show [all]", CLI::Range(1, 1000000));
   }
 
@@ -157,6 +168,10 @@ class Tree : public TextCommand {
     if (tree_.by == TreeBy::kScope) given.push_back({"by", "scope"});
     if (tree_.by == TreeBy::kSource) given.push_back({"by", "source"});
     if (tree_.by == TreeBy::kModule) given.push_back({"by", "module"});
+    if (tree_.fold) given.push_back({"fold", int64_t{1}});
+    if (tree_.fold && tree_.by != TreeBy::kScope && !printing_.json_schema) {
+      return UsageError("--fold is for name scopes: give it with --by scope");
+    }
     if (tree_.by != TreeBy::kNesting && !printing_.json_schema) {
       RETURN_IF_ERROR(Refuse({"--line", "--name"},
                              "means nothing with --by, whose rows are of ops; --kernel and --scope "
@@ -294,7 +309,10 @@ class Compat : public CompatibleCommand {
 class Functions : public CompatibleCommand {
  public:
   explicit Functions(CLI::App* app)
-      : CompatibleCommand(app, {.executions = true, .runs = true, .sort = true}) {
+      : CompatibleCommand(app,
+                          {.executions = true,
+                           .runs = true,
+                           .sort = "total, name, mean, median, max, runs, std or min [total]"}) {
     AddCompat();
     const Heading own = Own();
     own.Flag("--samples", &report_.samples, "One row a run");
@@ -362,7 +380,9 @@ class ReportCommand : public CompatibleCommand {
                                 .categories = true,
                                 .tolerance = true,
                                 .runs = true,
-                                .sort = true,
+                                .sort = "total, name, mean, median, max; functions also runs, std, "
+                                        "min; kernels also self, count, share [functions: total; "
+                                        "kernels: self]",
                                 .perfetto = true}) {
     AddCompat();
     Own().Flag("--samples", &report_.samples, "In JSON and SQLite: one row a run as well");
@@ -441,7 +461,7 @@ void AddReport(CommandLine* line) {
 )"});
   line->Add<Tree>({"tree", "Nesting of functions or lines: total, self, child time",
                    R"(  xplane-time tree trace.xplane.pb --function jit_train --depth 2
-  xplane-time tree trace.xplane.pb --by scope --depth 3
+  xplane-time tree trace.xplane.pb --by scope --fold --depth 3
   xplane-time tree trace.xplane.pb --by source --function jit_train
   xplane-time tree trace.xplane.pb --device cpu --line python --name Execute
 )"});

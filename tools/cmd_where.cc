@@ -16,7 +16,16 @@ class Where : public TraceCommand {
  public:
   explicit Where(CLI::App* app) : TraceCommand(app, {.categories = true, .unit = true}) {
     Own().Flag("--steps", &steps_, "Tables and CSV: one row a step and device");
+    Own().Flag("--gaps", &gaps_,
+               "List the idle gaps of the devices, the longest first, with the kernels around them "
+               "and what the host did; CSV: one row a gap. --top N chooses how many [tables 10; "
+               "else at most 10,000 of each device]");
     AddStepNames();
+  }
+
+  absl::Status Check() override {
+    if (steps_ && gaps_) return UsageError("--steps and --gaps exclude each other");
+    return TraceCommand::Check();
   }
 
   absl::StatusOr<int> Run() override {
@@ -34,6 +43,7 @@ class Where : public TraceCommand {
           options.step = report_.step;
           options.threads = report_.threads;
           options.events_done = events_done;
+          if (gaps_) options.gaps = MaxGaps();
           if (!is_page) return FindWhere(opened.trace, options, opened.diagnostics);
           ASSIGN_OR_RETURN(
               insight::WhereAndTimeline both,
@@ -43,13 +53,25 @@ class Where : public TraceCommand {
         });
     RETURN_IF_ERROR(report.status());
     WarnOfLeftOut(report->diagnostics);
-    output::Output output = output::WhereOutput(*report, how, steps_);
+    using output::WhereRows;
+    output::Output output = output::WhereOutput(*report, how,
+                                                steps_  ? WhereRows::kSteps
+                                                : gaps_ ? WhereRows::kGaps
+                                                        : WhereRows::kDevices);
     if (is_page) output.timeline = output::TimelineData(std::move(timeline));
     return Print(output);
   }
 
  private:
-  bool steps_ = false;
+  size_t MaxGaps() const {
+    constexpr size_t kMaxGaps = 10'000;  // of a device
+    constexpr size_t kMaxInTable = 10;
+    const output::Format format = printing_.how.format;
+    const bool is_text = format == output::Format::kTable || format == output::Format::kMarkdown;
+    return printing_.how.top.value_or(is_text ? kMaxInTable : kMaxGaps);
+  }
+
+  bool steps_ = false, gaps_ = false;
 };
 
 }  // namespace
@@ -58,6 +80,7 @@ void AddWhere(CommandLine* line) {
   line->Add<Where>({"where", "What each device's time went to: work, exposed transfers, waiting",
                     R"(  xplane-time where trace.xplane.pb
   xplane-time where trace.xplane.pb --steps
+  xplane-time where trace.xplane.pb --gaps --top 20
   xplane-time where trace.json --steps --step-re '^execute_context'
   xplane-time where logdir --device all --format json -o where.json
 )"});

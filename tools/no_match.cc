@@ -2,6 +2,7 @@
 
 #include "near_names.h"
 #include "status.h"
+#include "timing/scope_advice.h"
 
 namespace xplane_time::tools {
 
@@ -17,6 +18,10 @@ absl::Status NothingMatches(const Trace& trace, const Diagnostics& reading,
       for (const FunctionRow& row : report->functions) functions.push_back(row.function);
     }
     near = DidYouMean(options.function, functions);
+  }
+  if (!options.scope.empty()) {
+    return FailedPrecondition(trace.files[0].path, ": no execution matches ", filters, near,
+                              ScopeAdvice(trace, options, reading));
   }
   return FailedPrecondition(trace.files[0].path, ": no execution matches ", filters, near,
                             "; run without filters to see what is there");

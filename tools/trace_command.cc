@@ -137,11 +137,8 @@ void TraceCommand::AddTime(const Takes& takes) {
 void TraceCommand::AddPrinting(const Takes& takes) {
   const Heading out(app_, kOut);
   output::OutputOptions& how = printing_.how;
-  if (takes.sort) {
-    out.Value(
-        "--sort", &how.sort, "KEY",
-        "Sort rows by: total, name, mean, median, max; functions also runs, std, min; kernels also "
-        "self, count, share; a tree by total only [functions: total; kernels: self]");
+  if (!takes.sort.empty()) {
+    out.Value("--sort", &how.sort, "KEY", "Sort rows by: " + std::string(takes.sort));
   }
   if (takes.executions || takes.unit) {
     out.OneOf("--unit", &how.unit, {"auto", "ns", "us", "ms", "s"},

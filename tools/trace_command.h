@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -66,7 +67,7 @@ class TraceCommand : public Command {
     bool unit = false;        // of executions' options, --unit alone
     bool tolerance = false;
     bool runs = false;  // --metric, --trim, ...
-    bool sort = false;
+    std::string_view sort = {};  // --sort: its keys, for the help
     bool rows = true;  // --top, --wide
     bool columns = true;
     bool decides = false;  // more formats, no progress

@@ -41,5 +41,10 @@ int main(int argc, char** argv) {
     std::printf("variant %s: median %.3f us over %llu runs\n", row.variant_id->c_str(),
                 row.active_ps->median / 1e6, static_cast<unsigned long long>(row.active_ps->n));
   }
-  return variants.empty() ? 1 : 0;
+  if (variants.empty()) {
+    std::fprintf(stderr, "%s: no function is named jit_autotune_fn_N, so there are no variants\n",
+                 argv[1]);
+    return 65;
+  }
+  return 0;
 }

@@ -35,9 +35,10 @@
 // between processes. If the same capture is on both sides, it cannot show a change, so the outcome
 // is 12 instead of 0.
 //
-// Each row has advice. `needed_for_effect`: captures per side that would prove the observed change
-// in 4 of 5 cases. `needed`: captures per side that would detect a slowdown of max_mde.
-// `deciding_alpha`: the alpha at which the existing captures prove the change.
+// Each row has advice, computed from its effect and noise. `needed`: captures per side that decide
+// the row with a probability of 80 %. It is a range, because few captures give a poor estimate of
+// the noise. `deciding_alpha`: the alpha at which the existing captures prove the change.
+// `passing_max_mde`: the max_mde for which they suffice, if no row shows a slowdown.
 //
 // If a function ran on both sides and cannot be judged, the outcome is 11 at best. Reasons: no run
 // counts on a side; the metrics, clocks, devices or numbers of programs differ; or the split into
@@ -122,6 +123,22 @@ struct SideEstimate {
   std::optional<double> lo = {}, hi = {};
 };
 
+// Captures a side that decide an open row.
+struct CapturesNeeded {
+  enum class Question : uint8_t {
+    kChange,    // the change is beyond min_effect and distinct from zero: to prove it
+    kNoChange,  // else: to show that the row is the same, if it has not changed
+  };
+  Question question = Question::kNoChange;
+  std::optional<uint64_t> least;   // if effect and noise are as measured
+  std::optional<uint64_t> enough;  // decides with a probability of 80 %
+  // Why `enough` is empty: noise_unknown (fewer than 2 captures a side, or the noise is assumed),
+  // over_limit (more than 1000), resolution (the step of the clock, or a stated error, which
+  // captures do not reduce) or no_min_effect (with a min_effect of 0 no row is the same).
+  std::string_view unknown;
+};
+std::string_view QuestionName(CapturesNeeded::Question question);
+
 struct ComparedRow {
   std::string function;
   std::optional<std::string> variant_id;
@@ -129,14 +146,12 @@ struct ComparedRow {
   uint32_t program = 0;  // number of the program, if several have one name
   std::string metric, clock;
   SideEstimate base, head;
-  std::optional<double> ratio;    // head / base; above 1 means slower
-  std::optional<double> lo, hi;   // simultaneous interval of the ratio
-  std::optional<double> p_value;  // of the hypothesis "no change", after Holm
-  std::optional<double> mde;      // 0.03: a slowdown of 3 %
-  std::optional<double> spread;   // standard deviation of the log of a capture's centre
-  // If the verdict is open: captures per side for an mde of max_mde, and captures per side to prove
-  // the observed change if it is beyond min_effect. Empty: over 1000.
-  std::optional<uint64_t> needed, needed_for_effect;
+  std::optional<double> ratio;           // head / base; above 1 means slower
+  std::optional<double> lo, hi;          // simultaneous interval of the ratio
+  std::optional<double> p_value;         // of the hypothesis "no change", after Holm
+  std::optional<double> mde;             // 0.03: a slowdown of 3 %
+  std::optional<double> spread;          // standard deviation of the log of a capture's centre
+  std::optional<CapturesNeeded> needed;  // if the verdict is open and captures can decide it
   // If the verdict is open: the smallest alpha that would prove the change. Empty: no alpha would.
   std::optional<double> deciding_alpha;
   FunctionVerdict verdict = FunctionVerdict::kTooLittleData;
@@ -165,6 +180,9 @@ struct Comparison {
   uint64_t compared = 0;              // rows with a ratio
   std::optional<double> largest_mde;  // empty: no row has an mde, or it is unbounded
   uint64_t shared_captures = 0;       // captures of base that are also in head
+  // If the outcome is too little data: the max_mde for which it would be no regression. Empty:
+  // there is no such value.
+  std::optional<double> passing_max_mde = {};
   Outcome outcome = Outcome::kNoRegression;
 
   uint64_t Count(FunctionVerdict verdict) const;

@@ -76,6 +76,7 @@ struct EnergyOptions {
   // Definition of a layer: the part of a name scope that the first group of the pattern matches.
   // Empty: the whole scope. If there are marks, a layer is what ran between them.
   std::string layer_pattern;
+  bool fold = false;  // the forward and the backward pass of a layer are one, as TreeOptions::fold
   LayerRuns layers;
   bool timelines = false;  // fill EnergyReport::timelines
 };

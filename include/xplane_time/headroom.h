@@ -12,11 +12,11 @@
 //   roof_ps        = executions x max(flops / peak FLOP/s, bytes / peak bandwidth)
 //   recoverable_ps = total_ps - roof_ps
 //
-// A figure is counted (by the driver: bytes of a copy), modelled (from shapes, like XLA's own cost
-// model) or unknown. An unknown figure is empty, never 0, and `reason` explains why there is no
-// roof. FLOPs include matrix products only, except on a TPU, whose trace has the FLOPs of all ops.
-// A CPU has no roofs, because thunks return before their work is done. Collectives and copies have
-// rates but no roofs, because the model does not include links.
+// A figure is declared (by the user), counted (by the driver: bytes of a copy), modelled (from
+// shapes, like XLA's own cost model) or unknown. An unknown figure is empty, never 0, and `reason`
+// explains why there is no roof. FLOPs include matrix products only, except on a TPU, whose trace
+// has the FLOPs of all ops. A CPU has no roofs, because thunks return before their work is done.
+// Collectives and copies have rates but no roofs, because the model does not include links.
 //
 // A report owns its strings. Thread-safe on const traces. Time: that of BuildReport, and linear in
 // the Hlo Protos of the programs that ran.
@@ -35,10 +35,27 @@
 
 namespace xplane_time {
 
+// What one execution of an op or kernel computes and moves, declared by the user, for kernels whose
+// work no program states. It replaces what the trace or a model says.
+struct DeclaredWork {
+  std::string name;                    // an op or a kernel, exactly; or
+  std::string pattern;                 // RE2, search: every op or kernel that matches
+  std::optional<double> flops, bytes;  // at least one
+};
+// {"work": [{"kernel": "flash_fwd", "flops": 8.6e9, "bytes": 3.3e7}, {"pattern": "^sort_", ...}]}.
+// Errors: NotFound, PermissionDenied (cannot read), InvalidArgument (with the path in the JSON),
+// ResourceExhausted (over 64 MiB).
+absl::StatusOr<std::vector<DeclaredWork>> ReadWork(const std::string& path);
+// The same from JSON in memory; `name` is for errors.
+absl::StatusOr<std::vector<DeclaredWork>> ParseWork(std::string_view json, const std::string& name);
+
 struct HeadroomOptions {
   ReportOptions select = {};  // devices, filters, clock and threads
   // Peaks of every device; they replace those of the trace and of our table.
   std::optional<double> peak_flops_per_s = {}, peak_bytes_per_s = {};
+  // The first that matches an op counts: its name before the names of its kernels. One that
+  // matches nothing on any device is an error (FailedPrecondition) that lists similar names.
+  std::vector<DeclaredWork> work = {};
 };
 
 // The plausible range of peaks: 1 MFLOP/s to 1 EFLOP/s, 1 MB/s to 1 PB/s.
@@ -68,7 +85,7 @@ struct HeadroomDevice {
   std::optional<double> recoverable_ps;  // sum; empty: unknown for all ops
 };
 
-enum class FigureSource : uint8_t { kCounted, kModelled };
+enum class FigureSource : uint8_t { kCounted, kModelled, kDeclared };
 std::string_view FigureSourceName(FigureSource source);
 
 enum class Roof : uint8_t { kFull, kMemory, kCompute };  // the sides that are known

@@ -120,9 +120,13 @@ struct PickResult {
   std::vector<VariantRow> variants;  // fastest first; variants without samples last
   bool in_rounds = false;
   uint64_t captures = 0;
-  std::optional<double> regret;    // upper bound of the loss by the pick; 0.01: 1 %
-  std::optional<double> mde;       // smallest gap to the runner-up that would be proved
-  std::optional<uint64_t> needed;  // total units that would prove the observed gap
+  std::optional<double> regret;  // upper bound of what the pick may lose: 0.01: 1 %
+  std::optional<double> mde;     // smallest gap to the runner-up that would be proved
+  // If undecided: units in all with which the answer is a winner, a tie or a pick with a
+  // probability of 80 %; empty: unknown. Rounds; captures, if variants did not run in rounds, or if
+  // captures differ by more than their rounds explain.
+  std::optional<uint64_t> needed;
+  bool needs_captures = false;
   std::string metric, clock;
   std::vector<std::string> doubts;  // reasons to make no claim, whatever the numbers are
   // Filled if a variant was not judged: from captures with several devices, by device.

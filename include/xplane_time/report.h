@@ -95,6 +95,7 @@ struct ReportOptions {
   bool samples = false;      // fill Report::samples
   bool by_variant = false;   // fill Report::variants
   bool parts = false;        // fill DeviceRow::parts and DeviceRow::steps
+  bool launches = false;     // fill KernelRow::launch
   int64_t tolerance_ps = 0;  // how far a nested event may extend beyond its parent (intervals.h)
   uint64_t seed = 1;         // seed of the bootstrap
   int threads = 1;           // including the calling thread
@@ -235,6 +236,20 @@ struct FunctionRow {
   const std::optional<Summary>& metric(Metric which) const;
 };
 
+// How a kernel was launched on a GPU, as the trace states it. Values that no GPU can have are
+// unknown: some producers write uninitialized memory.
+struct LaunchConfig {
+  std::optional<int64_t> registers;  // per thread
+  // Per block. The sum alone where the trace does not split it.
+  std::optional<int64_t> static_shared_bytes, dynamic_shared_bytes, shared_bytes;
+  // 0 to 1. Theoretical: from the resources of the kernel alone (XPlane). Estimated: also from the
+  // number of blocks (PyTorch's "est. achieved occupancy %").
+  std::optional<double> theoretical_occupancy, estimated_occupancy;
+  std::string grid, block;  // "160,1,1"; empty: unknown
+
+  friend auto operator<=>(const LaunchConfig&, const LaunchConfig&) = default;
+};
+
 struct KernelRow {
   DeviceRef device;
   std::string kernel;
@@ -257,6 +272,10 @@ struct KernelRow {
   std::optional<double> flops_per_s, bytes_per_s, roof_share;
   // Executions in `count` with an impossible duration (kImpossibleDuration).
   uint64_t impossible_count = 0;
+  // Only with ReportOptions::launches, and only if the trace has them: the most frequent
+  // configuration, how many executions have it, and the number of different configurations.
+  std::optional<LaunchConfig> launch = {};
+  std::optional<uint64_t> launch_count = {}, launch_configs = {};
 };
 
 struct SampleRow {
@@ -358,6 +377,9 @@ struct TreeOptions {
   uint32_t max_depth = 0;  // 0: unlimited
   // `line` and `name` apply to kNesting only.
   TreeBy by = TreeBy::kNesting;
+  // By scope: the forward and the backward pass of a layer are one row, as is what is computed
+  // again or in a batch (timing/name_scopes.h).
+  bool fold = false;
 };
 
 // One path of names from a root, summed over all its occurrences. Rows are in pre-order.

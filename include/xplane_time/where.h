@@ -38,8 +38,9 @@ struct WhereOptions {
   std::string step = {};  // as ReportOptions::step
   int threads = 1;        // including the calling thread
   std::atomic<uint64_t>* events_done = nullptr;
-  // Read the host planes once more, to find the host events during the largest gaps.
+  // Read the host planes once more, to find what the host did during the longest gaps.
   bool host_of_gaps = true;
+  size_t gaps = 3;  // how many of the longest gaps of each device are listed
 };
 
 // Breakdown of one interval or the sum of several. If the runs of a function have no ops,
@@ -72,6 +73,7 @@ struct WhereDevice {
   // Median of the spans of its steps. If the first step has no mark on the device's clock, its
   // start is unknown, and the median leaves it out.
   std::optional<double> step_median_ps = {};
+  uint64_t gaps = 0;  // all times in which it was idle between executions
 };
 
 // The runs of a function without suspect runs, as a sum.
@@ -109,13 +111,31 @@ struct WhereTransfer {
       {};  // "counted" (from copy events), "modelled" (from XLA)
 };
 
-// One of the three longest idle intervals of a device.
+// Events of one name on a host thread, and their self time.
+struct WhereHostTime {
+  std::string event;
+  int64_t self_ps = 0;
+};
+
+// One of the longest idle intervals of a device.
 struct WhereGap {
   DeviceRef device;
   int64_t start_ps = 0, duration_ps = 0;
+  std::string_view cause = "unknown";  // "host" or "launch", whichever is longer
   std::optional<int64_t> idle_host_ps = {}, idle_launch_ps = {};  // empty: no launch is known
-  // The host event that covers most of the gap; if several do, the shortest. Empty: unknown.
-  std::optional<std::string> host_thread = {}, host_event = {};
+  // The execution that ends where the gap starts, and the one that starts where it ends; if several
+  // do, the longest. An unknown function is empty.
+  std::string kernel_before, kernel_after;
+  std::optional<std::string> function_before = {}, function_after = {};
+  // The thread that launched the execution after the gap, if its events cover half of the gap.
+  // Otherwise the thread with the event that covers most of the gap. Empty: the gap has no host
+  // event.
+  std::optional<std::string> host_thread = {};
+  // The event of that thread that covers most of the gap; if several do, the last to begin.
+  std::optional<std::string> host_event = {};
+  std::optional<int64_t> host_busy_ps = {};  // the part of the gap that the thread's events cover
+  // Up to five, by self time within the gap, descending.
+  std::vector<WhereHostTime> host_events = {};
 };
 
 struct WhereReport {

@@ -3,6 +3,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import xplane_time
@@ -32,6 +33,13 @@ class Insight(unittest.TestCase):
     def test_where_is_that_of_the_command(self):
         for options, arguments in (({}, ()), ({"device": "cpu:1"}, ("--device", "cpu:1"))):
             self.check(self.trace.where(**options), command_json("where", TRACE, *arguments))
+
+    def test_where_has_as_many_gaps_as_are_asked_for(self):
+        for count in (0, 1, 5):
+            gaps = self.trace.where(device="cpu:1", gaps=count).gaps
+            want = command_json("where", TRACE, "--device", "cpu:1", "--gaps", "--top", str(max(count, 1)))["gaps"]
+            self.assertEqual(list(gaps["duration_ps"]), [gap["duration_ps"] for gap in want][:count])
+            self.assertEqual(list(gaps["host_self_ps"]), [gap["host_self_ps"] for gap in want][:count])
 
     def test_headroom_is_that_of_the_command(self):
         self.check(self.trace.headroom(), command_json("headroom", TRACE))
@@ -71,6 +79,27 @@ class Insight(unittest.TestCase):
         report = self.trace.headroom(peak_flops_per_s=2e12, peak_bytes_per_s=1e11)
         self.assertEqual(set(report.devices["peak_flops_per_s"]), {2e12})
         self.assertEqual(set(report.devices["bytes_source"]), {"user"})
+
+    def test_declared_work(self):
+        op = self.trace.headroom().ops["op"][0]
+        declared = [{"kernel": op, "flops": 5.0, "bytes": 7.0}]
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "work.json"
+            path.write_text(json.dumps({"work": declared}))
+            want = command_json("headroom", TRACE, "--work", path)
+            self.check(self.trace.headroom(work=path), want)
+            self.check(self.trace.headroom(work=str(path)), want)
+        of_list = self.trace.headroom(work=declared)
+        self.assertEqual(of_list.to_dict()["ops"], want["ops"])
+        rows = [row for row in of_list.ops if row["op"] == op]
+        self.assertEqual({(row["flops"], row["flops_source"], row["bytes"]) for row in rows},
+                         {(5, "declared", 7)})
+        for work, error, words in (
+                ([{"kernel": "none_such", "flops": 1}], xplane_time.NothingFoundError, "none_such"),
+                ([{"kernel": op}], xplane_time.ArgumentError, "needs flops, bytes or both"),
+                ("none.json", xplane_time.MissingInputError, "none.json")):
+            with self.assertRaisesRegex(error, words):
+                self.trace.headroom(work=work)
 
     def test_people_see_what_the_command_shows(self):
         where = self.trace.where()

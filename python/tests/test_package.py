@@ -93,6 +93,11 @@ class Tables(unittest.TestCase):
         self.assert_rows(trace.tree(depth=2), want["rows"] if "rows" in want else want["tree"])
         want = command_json("tree", VARIANTS, "--by", "source")
         self.assert_rows(trace.tree(by="source"), want["tree"])
+        train = REPOSITORY / "testdata/gpu/h200_train.xplane.pb.gz"
+        want = command_json("tree", train, "--by", "scope", "--fold")
+        self.assert_rows(xplane_time.open(train).tree(by="scope", fold=True), want["tree"])
+        with self.assertRaisesRegex(xplane_time.ArgumentError, "by=\"scope\""):
+            trace.tree(fold=True)
 
     def test_events(self):
         trace = xplane_time.open(VARIANTS)

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -171,8 +172,9 @@ class Trace:
         Times of a function are in columns active_ps_*, span_ps_*, gap_ps_* and sum_ps_*.
         Errors: ArgumentError, DamagedTraceError, NothingFoundError.
         """
-        # What only the page shows: where each device's time went.
-        return self._report("report", ReportOptions, options, parts=True)
+        # Beside the tables: how kernels were launched, and what only the page shows, where each
+        # device's time went.
+        return self._report("report", ReportOptions, options, parts=True, launches=True)
 
     @documented(FunctionOptions)
     def functions(self, **options: Unpack[FunctionOptions]) -> TableWithPage:
@@ -195,8 +197,9 @@ class Trace:
 
     @documented(KernelOptions)
     def kernels(self, **options: Unpack[KernelOptions]) -> TableWithPage:
-        """One row a kernel or op, function and device. Errors: as report()."""
-        report = self._report("kernels", KernelOptions, options)
+        """One row a kernel or op, function and device, with how it was launched. Errors: as
+        report()."""
+        report = self._report("kernels", KernelOptions, options, launches=True)
         return report.part("kernels", report.kernels)
 
     def _report(self, method: str, known: type, options: Mapping[str, object],
@@ -257,15 +260,16 @@ class Trace:
         return report
 
     def where(self, *, device: str = "", step_re: str = "", collective_re: str = "",
-              copy_re: str = "") -> WhereReport:
+              copy_re: str = "", gaps: int = 3) -> WhereReport:
         """What each device's time went to: work, exposed transfers, waiting.
 
-        `step_re`: host events (of PyTorch: annotations) whose names match mark the steps. The other
-        patterns: as of headroom(). Errors: as report().
+        `step_re`: host events (of PyTorch: annotations) whose names match mark the steps. `gaps`:
+        how many of the longest idle gaps of each device are listed. The other patterns: as of
+        headroom(). Errors: as report().
         """
         given: dict[str, object] = {"device": device, "step_re": step_re,
                                     "collective_re": collective_re, "copy_re": copy_re}
-        report = WhereReport(self._trace.where(given), self._timeline(given))
+        report = WhereReport(self._trace.where({**given, "gaps": gaps}), self._timeline(given))
         self._warn_of_missing(report.diagnostics, 3)
         return report
 
@@ -273,6 +277,11 @@ class Trace:
     def headroom(self, **options: Unpack[HeadroomOptions]) -> HeadroomReport:
         """What each op's time could give back, by a roofline. Errors: as report()."""
         given = checked("headroom", HeadroomOptions, options)
+        work = given.pop("work", None)
+        if isinstance(work, (str, os.PathLike)):
+            given["work"] = os.fspath(work)
+        elif work is not None:
+            given["work_json"] = json.dumps({"work": list(work)})
         report = HeadroomReport(self._trace.headroom(given))
         self._warn_of_missing(report.diagnostics, 3)
         if not len(report.ops):
@@ -310,14 +319,16 @@ class Trace:
         name: str = "",
         depth: int = 0,
         by: str = "nesting",
+        fold: bool = False,
     ) -> TableWithPage:
         """Nesting: functions with their kernels, or the events of lines that match `line`.
 
         `by`: "scope" (name scopes of ops), "source" (files and lines, under the calls around
         them) or "module" (of PyTorch, around the launch): the own time of each op, instead.
+        `fold`, by scope: the forward and the backward pass of a layer as one.
         """
         result = self._trace.tree({"device": device, "function": function, "line": line,
-                                   "name": name, "depth": depth, "by": by})
+                                   "name": name, "depth": depth, "by": by, "fold": fold})
         table = self._table((result.table("tree"), result.table("diagnostics")))
         return TableWithPage(table, result)
 

@@ -7,7 +7,7 @@
 import difflib
 import os
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, TypeVar
 
 Metric = Literal["active", "span", "sum"]
@@ -39,6 +39,7 @@ class EnergyOptions(FilterOptions, total=False):
     map: Mapping[int, str]
     layers: str | os.PathLike[str]
     layer_re: str
+    fold: bool
 
 
 class CountOptions(FilterOptions, total=False):
@@ -60,6 +61,7 @@ class HeadroomOptions(CountOptions, CategoryOptions, total=False):
 
     peak_flops_per_s: float
     peak_bytes_per_s: float
+    work: str | os.PathLike[str] | Sequence[Mapping[str, object]]
 
 
 class DiffOptions(CategoryOptions, total=False):
@@ -117,6 +119,7 @@ _MEANINGS = {
            'begins so: {0: "GPU-8f6e"}',
     "layers": "a CSV file of when layers ran: layer_name, start_time, end_time in UNIX seconds",
     "layer_re": "a layer is what the first group matches in a name scope [all of the scope]",
+    "fold": "the forward and the backward pass of a layer as one [False]",
     "min_duration_ps": "shorter executions are left out, and counted as a doubt",
     "max_events": "only a device's first executions; the last run may be cut short",
     "clock": '"auto" (the device\'s own where there is one), "device" or "profile" ["auto"]',
@@ -124,6 +127,9 @@ _MEANINGS = {
     "peak_flops_per_s": "FLOP/s that the devices are capable of [what the trace, or a table of "
                         "GPUs, says]",
     "peak_bytes_per_s": "bytes a second of their main memory [what the trace says]",
+    "work": "FLOPs and bytes of one execution of custom kernels: "
+            '[{"kernel": "NAME", "flops": 8.6e9, "bytes": 3.3e7}], with "pattern" (RE2) instead of '
+            '"kernel" for several; or a JSON file that has this list as its "work"',
     "run": "of log directories [the latest]",
     "per": 'what is compared: "step", "run" (of each function) or "capture" [the first that all '
            "captures have]",

@@ -231,7 +231,7 @@ class WhereReport(TraceResult):
 
     @property
     def gaps(self) -> Table:
-        """A device's three largest idle gaps, with what the host did."""
+        """The longest idle gaps of each device, with the kernels around them and the host's events."""
         return self._table("gaps")
 
 

@@ -172,14 +172,17 @@ int ExportTable(const xplane_time_trace* trace, ArrowArrayStream* stream, char**
   });
 }
 
+enum class ReportTable : uint8_t { kFunctions, kKernels, kSamples };
+
 // `rows_of(report)` gives the table as rows.
 template <typename RowsOf>
 int ExportReport(const xplane_time_trace* trace, const xplane_time_select_options* given,
-                 bool samples, ArrowArrayStream* stream, char** error, RowsOf rows_of) {
+                 ReportTable table, ArrowArrayStream* stream, char** error, RowsOf rows_of) {
   return ExportTable(
       trace, stream, error, [&](const xplane_time_trace& of) -> absl::StatusOr<arrow::Table> {
         ASSIGN_OR_RETURN(ReportOptions options, ToReportOptions(given));
-        options.samples = samples;
+        options.samples = table == ReportTable::kSamples;
+        options.launches = table == ReportTable::kKernels;
         ASSIGN_OR_RETURN(const Report report, BuildReport(of.trace, options, of.reading));
         return arrow::FromRows(rows_of(report));
       });
@@ -236,23 +239,24 @@ void xplane_time_close(xplane_time_trace* trace) { delete trace; }
 
 int xplane_time_functions(const xplane_time_trace* trace, const xplane_time_select_options* options,
                           ArrowArrayStream* stream, char** error) {
-  return ExportReport(trace, options, /*samples=*/false, stream, error, [](const Report& report) {
-    return result::FunctionTable("", std::span(report.functions), /*with_device=*/true);
-  });
+  return ExportReport(
+      trace, options, ReportTable::kFunctions, stream, error, [](const Report& report) {
+        return result::FunctionTable("", std::span(report.functions), /*with_device=*/true);
+      });
 }
 
 int xplane_time_kernels(const xplane_time_trace* trace, const xplane_time_select_options* options,
                         ArrowArrayStream* stream, char** error) {
-  return ExportReport(trace, options, /*samples=*/false, stream, error, [](const Report& report) {
-    return result::TableOf("", std::span(report.kernels));
-  });
+  return ExportReport(
+      trace, options, ReportTable::kKernels, stream, error,
+      [](const Report& report) { return result::TableOf("", std::span(report.kernels)); });
 }
 
 int xplane_time_samples(const xplane_time_trace* trace, const xplane_time_select_options* options,
                         ArrowArrayStream* stream, char** error) {
-  return ExportReport(trace, options, /*samples=*/true, stream, error, [](const Report& report) {
-    return result::TableOf("", std::span(report.samples));
-  });
+  return ExportReport(
+      trace, options, ReportTable::kSamples, stream, error,
+      [](const Report& report) { return result::TableOf("", std::span(report.samples)); });
 }
 
 int xplane_time_events(const xplane_time_trace* trace, const xplane_time_event_options* given,

@@ -26,6 +26,7 @@
 #include "absl/strings/str_join.h"
 #include "compare/differences.h"
 #include "compare/inputs.h"
+#include "compare/needed_captures.h"
 #include "stats/distributions.h"
 #include "status.h"
 
@@ -34,14 +35,11 @@ namespace {
 
 using compare::Centre;
 using compare::Difference;
+using compare::Proof;
 using stats::StudentQuantile, stats::StudentTail;
 
-constexpr double kPower = 0.8;          // power of the mde
-constexpr uint64_t kMostNeeded = 1000;  // captures per side
-// with fewer samples, the scatter within a capture is unknown
-constexpr uint64_t kSamplesForOffset = 4;
-// Standard deviation between processes that `needed` assumes if the captures do not show it, and
-// for energies with few captures: 1 %.
+constexpr uint64_t kSamplesForOffset = 4;  // below, the scatter within a capture is unknown
+// Energies of few captures: processes are assumed to differ by 1 %.
 constexpr double kUsualSpread = 0.01;
 // Minimum standard deviation between processes of one program. If a few processes agree better,
 // that is chance, or the clock is too coarse.
@@ -223,50 +221,6 @@ SideEstimate EstimateSide(const RowSide& captures, const std::vector<Centre>& ce
   return side;
 }
 
-// Both conditions of a proof require a distance from 0 in standard errors. This is the distance of
-// the first one: half the width of the simultaneous interval.
-double IntervalBar(double df, size_t rows, const CompareOptions& options) {
-  return StudentQuantile((1 - options.confidence) / 2 / static_cast<double>(rows), df);
-}
-
-// The slowdown, as a logarithm, that is proved with probability kPower.
-double DetectableLog(double standard_error, double df, size_t rows, const CompareOptions& options) {
-  const double reject = StudentQuantile(options.alpha / 2 / static_cast<double>(rows), df);
-  const double power = StudentQuantile(1 - kPower, df);  // distance beyond the bar
-  const double effect = std::log1p(options.min_effect);
-  return std::max(effect + (IntervalBar(df, rows, options) + power) * standard_error,
-                  (reject + power) * standard_error);
-}
-
-// How a row's error decreases with the number of captures.
-struct Scatter {
-  double spread = 0;      // of a capture's centre
-  double known_df = 0;    // minimum degrees of freedom of the spread, for any number of captures
-  double resolution = 0;  // the part that captures do not reduce
-};
-
-// Captures per side that prove a slowdown of `wanted_log` in 4 of 5 cases; empty: over kMostNeeded.
-std::optional<uint64_t> CapturesNeeded(const Scatter& scatter, double wanted_log, size_t rows,
-                                       const CompareOptions& options) {
-  const auto enough = [&](uint64_t k) {
-    const double n = static_cast<double>(k);
-    const double df = std::max(options.paired ? n - 1 : 2 * n - 2, scatter.known_df);
-    const double error = std::hypot(scatter.spread * std::sqrt(2 / n), scatter.resolution);
-    return DetectableLog(error, df, rows, options) <= wanted_log;
-  };
-  if (!enough(kMostNeeded)) return std::nullopt;
-  uint64_t least = 2, most = kMostNeeded;
-  while (least < most) {
-    const uint64_t middle = least + (most - least) / 2;
-    if (enough(middle)) {
-      most = middle;
-    } else {
-      least = middle + 1;
-    }
-  }
-  return most;
-}
-
 bool IsStated(const Sides& sides) {
   return std::ranges::any_of(sides[kBase],
                              [](const auto& each) { return each.second->log_error.has_value(); });
@@ -304,8 +258,11 @@ Difference KnownFromFew(Difference scatter, std::span<const Centre> base,
   if (!offset_std.has_value() && df < kLeastScatterDf) {
     const Difference usual = ScatterOf(base, head, paired, kUsualSpread);
     const bool refuted = scatter.df > 0 && scatter.standard_error >= usual.standard_error;
-    if (!refuted) scatter = usual;
-    scatter.assumed = !refuted;
+    if (!refuted) {
+      scatter = usual;
+      scatter.stated = true;
+      scatter.assumed = true;
+    }
   }
   scatter.df = std::min(scatter.df, compare::kStatedDf);
   return scatter;
@@ -335,6 +292,8 @@ std::optional<Difference> DifferenceOf(const Sides& sides, const CompareOptions&
     if (base.empty()) return std::nullopt;
   }
   Difference difference = ScatterOf(base, head, options.paired, offset_std);
+  difference.known_offset = offset_std.has_value();
+  difference.stated = stated;
   if (stated) difference = KnownFromFew(difference, base, head, options.paired, offset_std);
   // The agreement of a few captures is not precision, especially with a coarse clock.
   const double least = std::min(kLeastSpread, options.offset_std.value_or(kLeastSpread));
@@ -361,13 +320,16 @@ FunctionVerdict VerdictOf(const ComparedRow& row, const CompareOptions& options)
   return FunctionVerdict::kSame;
 }
 
-// Advice to make the verdict of an open row firmer.
-void Advise(const Scatter& scatter, size_t rows, const CompareOptions& options, ComparedRow* row) {
-  const double effect = std::abs(std::log(*row->ratio)), least = std::log1p(options.min_effect);
-  row->needed = CapturesNeeded(scatter, std::log1p(options.max_mde), rows, options);
-  if (effect > least) row->needed_for_effect = CapturesNeeded(scatter, effect, rows, options);
-  // More captures or another alpha cannot help a row in doubt.
-  if (!row->p_value.has_value() || row->in_doubt || row->uncertain) return;
+// What would decide an open row. Neither captures nor another alpha decide a row in doubt.
+void Advise(const Proof& proof, const Difference& difference, const CompareOptions& options,
+            ComparedRow* row) {
+  if (row->in_doubt || row->uncertain) return;
+  const CapturesNeeded needed = compare::FindCapturesNeeded(
+      proof, difference, std::min(row->base.captures, row->head.captures), options);
+  // A row that fails more often in head is slower at best.
+  const bool provable = needed.question == CapturesNeeded::Question::kChange && *row->ratio > 1;
+  if (!row->fails_more || provable) row->needed = needed;
+  if (!row->p_value.has_value()) return;
   const bool slower = *row->lo > 1 + options.min_effect;
   const bool faster = *row->hi < 1 / (1 + options.min_effect) && !row->fails_more;
   if (slower || faster) row->deciding_alpha = *row->p_value;
@@ -391,29 +353,26 @@ void Judge(std::span<const Difference> differences, const CompareOptions& option
     p_values.push_back(std::min(p, 1.0));
   }
   const std::vector<double> adjusted = stats::HolmAdjusted(p_values);
+  const Proof proof(options, judged.size());
   for (size_t i = 0; i < judged.size(); ++i) {
     const Difference& d = differences[judged[i]];
     ComparedRow& row = (*rows)[judged[i]];
     row.ratio = std::exp(d.estimate);
-    double spread = std::hypot(kUsualSpread, d.spread);
     if (d.df > 0) {
-      const double half =
-          d.standard_error == 0 ? 0 : IntervalBar(d.df, judged.size(), options) * d.standard_error;
+      const double half = d.standard_error == 0 ? 0 : proof.IntervalBar(d.df) * d.standard_error;
       row.lo = std::exp(d.estimate - half);
       row.hi = std::exp(d.estimate + half);
       row.p_value = adjusted[i];
-      const double mde =
-          d.standard_error == 0
-              ? options.min_effect
-              : std::expm1(DetectableLog(d.standard_error, d.df, judged.size(), options));
+      const double mde = d.standard_error == 0
+                             ? options.min_effect
+                             : std::expm1(proof.DetectableLog(d.standard_error, d.df));
       if (std::isfinite(mde)) row.mde = mde;
-      row.spread = spread = d.spread;
+      row.spread = d.spread;
     }
     row.verdict = VerdictOf(row, options);
     if (row.verdict == FunctionVerdict::kTooLittleData ||
         row.verdict == FunctionVerdict::kCannotTell) {
-      const double known_df = options.offset_std.has_value() ? d.df : 0;
-      Advise({spread, known_df, d.resolution}, judged.size(), options, &row);
+      Advise(proof, d, options, &row);
     }
   }
 }
@@ -634,7 +593,20 @@ Outcome OutcomeOf(const Comparison& comparison, const CompareOptions& options) {
   return comparison.shared_captures > 0 ? Outcome::kTooLittleData : Outcome::kNoRegression;
 }
 
-// Order by slowdown, largest first. Rows without a verdict are ordered by change.
+// The max_mde with which the captures at hand show no regression; empty: none does.
+std::optional<double> FindPassingMaxMde(Comparison allowed) {
+  if (allowed.shared_captures > 0 || !allowed.largest_mde.has_value()) return std::nullopt;
+  allowed.options.max_mde = *allowed.largest_mde;
+  for (ComparedRow& row : allowed.rows) {
+    if (row.verdict != FunctionVerdict::kTooLittleData) continue;
+    if (!row.ratio.has_value()) return std::nullopt;
+    row.verdict = VerdictOf(row, allowed.options);
+  }
+  if (OutcomeOf(allowed, allowed.options) != Outcome::kNoRegression) return std::nullopt;
+  return allowed.largest_mde;
+}
+
+// The largest slowdown first; without a verdict the largest change.
 double Badness(const ComparedRow& row) {
   const double ratio = row.ratio.value_or(0);
   const bool either = row.verdict == FunctionVerdict::kTooLittleData && ratio > 0;
@@ -753,9 +725,14 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
   }
   comparison.outcome = OutcomeOf(comparison, options);
   if (comparison.outcome == Outcome::kTooLittleData) {
+    comparison.passing_max_mde = FindPassingMaxMde(comparison);
     comparison.kernels = KernelChanges(captures);
   }
   return comparison;
+}
+
+std::string_view QuestionName(CapturesNeeded::Question question) {
+  return question == CapturesNeeded::Question::kChange ? "change" : "no_change";
 }
 
 std::string_view OutcomeName(Outcome outcome, Objective objective) {

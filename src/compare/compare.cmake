@@ -5,6 +5,7 @@ add_library(xplane_time_compare STATIC
   compare/input_json.cc
   compare/input_summary.cc
   compare/measurements.cc
+  compare/needed_captures.cc
   compare/option_facts.cc
   compare/pick.cc
   compare/series.cc)

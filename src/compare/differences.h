@@ -26,7 +26,9 @@ struct Difference {
   // For sides: standard deviation of the estimate due to the clock's resolution or to stated
   // errors. It is the part of standard_error that more captures do not reduce.
   double resolution = 0;
-  bool assumed = false;  // for sides: the variation between processes is an assumption
+  // Of sides: how much processes differ is assumed, or it is known from options.
+  bool assumed = false, known_offset = false;
+  bool stated = false;  // of sides: values have stated errors, and at most kStatedDf
 };
 // Maximum degrees of freedom with stated errors. These errors are intervals of a regression over 20
 // or more windows, so their tails are less certain than those of a normal distribution.

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 #include <string_view>
@@ -24,6 +25,7 @@
 #include "absl/strings/str_join.h"
 #include "compare/differences.h"
 #include "compare/inputs.h"
+#include "compare/needed_captures.h"
 #include "stats/distributions.h"
 #include "stats/order_statistics.h"
 #include "status.h"
@@ -39,9 +41,8 @@ using compare::Units;
 using stats::StudentQuantile;
 
 constexpr size_t kLeastRounds = 4;
-constexpr double kPower = 0.8;
-constexpr double kMostNeeded = 1e6;
-// Larger ties are not tested, because the test takes all pairs.
+constexpr uint64_t kMaxUnitsNeeded = 1'000'000;
+// Larger ties are not proved: every pair of a tie is tested.
 constexpr size_t kMaxTied = 500;
 // Rivals may beat each other in a cycle, because each pair has other common units.
 constexpr int kMaxLeaderSteps = 16;
@@ -168,15 +169,47 @@ struct Chooser {
     if (known && std::isfinite(regret)) choice->regret = std::expm1(regret);
     if (nearest == nullptr || !nearest->enough || !(nearest->difference.standard_error > 0)) return;
     const Difference& d = nearest->difference;
-    const double reach = (Bar(d.df) + StudentQuantile(1 - kPower, d.df)) * d.standard_error;
+    const double reach =
+        (Bar(d.df) + StudentQuantile(1 - compare::kPower, d.df)) * d.standard_error;
     if (std::isfinite(reach)) choice->mde = std::expm1(reach);
     const bool sole_capture = !units.in_rounds && units.size() == 1;
     if (choice->claim != Claim::kUndecided || sole_capture || !choice->doubts.empty()) return;
-    // A gap beyond delta has to be proved; within delta, a tie has to be proved.
-    const double tie = std::log1p(options.delta), gap = std::abs(d.estimate);
-    const double wanted = gap > tie ? gap : std::max(tie - gap, tie / 4);
-    const double needed = static_cast<double>(d.units) * std::pow(reach / wanted, 2);
-    if (needed < kMostNeeded) choice->needed = static_cast<uint64_t>(std::ceil(needed));
+    const auto open = std::ranges::count_if(rivals, std::not_fn(&Rival::slower));
+    const bool captures_differ =
+        units.in_rounds && d.df == static_cast<double>(choice->captures) - 1;
+    choice->needs_captures = captures_differ || !units.in_rounds;
+    choice->needed =
+        UnitsNeeded(d, captures_differ ? choice->captures : d.units, static_cast<double>(open));
+  }
+
+  // Units in all, of which `at_hand` gave `d`, with which the leader is proved to lose at most
+  // delta to the rival, with a probability of compare::kPower for all `open` rivals together. What
+  // counts is the distance of the gap from -delta in standard errors. Two lower bounds of it hold:
+  // of the distance that is seen, given that the gap favours the leader, who was chosen by it; and
+  // of delta alone.
+  std::optional<uint64_t> UnitsNeeded(const Difference& d, uint64_t at_hand, double open) const {
+    const double tie = std::log1p(options.delta) / d.standard_error;
+    const double gap = std::max(d.estimate, 0.0) / d.standard_error;
+    const double bound = std::max(compare::LowerBoundOfDistance(gap + tie, tie, d.df),
+                                  tie / compare::UpperBoundOfNoise(d.df));
+    const double power = 1 - (1 - compare::kPower) / open;
+    const auto is_enough = [&](uint64_t n) {
+      const double factor = static_cast<double>(n) / static_cast<double>(at_hand);
+      const double df = std::max(d.df, static_cast<double>(n) - 1);
+      const double capped = units.stated ? std::min(df, compare::kStatedDf) : df;
+      return stats::NoncentralStudentTail(Bar(capped), capped, bound * std::sqrt(factor)) >= power;
+    };
+    uint64_t below = at_hand, enough = 2 * at_hand;
+    while (!is_enough(enough)) {
+      below = enough;
+      enough *= 2;
+      if (enough > kMaxUnitsNeeded) return std::nullopt;
+    }
+    while (enough - below > 1) {
+      const uint64_t middle = below + (enough - below) / 2;
+      (is_enough(middle) ? enough : below) = middle;
+    }
+    return enough;
   }
 
   void Fill(const std::vector<Rival>& rivals, PickResult* choice) const {

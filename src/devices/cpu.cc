@@ -7,10 +7,22 @@
 // `call`, `while` and `conditional` contain their bodies only in synchronous execution. An
 // asynchronous op returns at once. Its completion marker, connected by a flow id, comes after its
 // end.
+//
+// Frameworks without XLA run ops on threads of the host. Such ops count only if nothing else in the
+// trace executed: no accelerator has events, and the plane has neither thunks nor launches.
+//
+//   PyTorch      events of the category cpu_op (in 2021: Operator), on every thread
+//   TensorFlow   all events on the lines tf_Compute/..., the threads of its executor
+//
+// They nest, so self time is computed within a thread. Their functions are unknown.
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "devices/device_kind.h"
 
 namespace xplane_time {
@@ -111,6 +123,42 @@ int64_t CompletedFlow(const EventBatch& batch, size_t row) {
   return IsInteger(value.type) ? static_cast<int64_t>(value.bits) : kNoFlow;
 }
 
+bool AnyAcceleratorRan(const Trace& trace) {
+  return std::ranges::any_of(FindDevicePlanes(trace), [&](const DevicePlane& device) {
+    return !RulesOf(device.kind).is_host && HasEvents(trace, trace.planes[device.plane]);
+  });
+}
+
+// Entries of the plane whose events PyTorch calls ops.
+std::vector<uint8_t> FindTorchOps(const Plane& plane) {
+  absl::flat_hash_set<int64_t> category_ids;
+  for (const StatMetadata& stat : plane.stat_metadata.entries) {
+    if (stat.name == "category") category_ids.insert(stat.id);
+  }
+  std::vector<uint8_t> ops;
+  for (const EventMetadata& entry : plane.event_metadata.entries) {
+    const auto own = std::span(plane.metadata_stats).subspan(entry.first_stat, entry.stat_count);
+    ops.push_back(std::ranges::any_of(own, [&](const Stat& stat) {
+      return category_ids.contains(stat.metadata_id) &&
+             (stat.value.text == "cpu_op" || stat.value.text == "Operator");
+    }));
+  }
+  return ops;
+}
+
+std::optional<HostOps> FindHostOps(const Trace& trace, const Plane& plane) {
+  if (HasStat(plane, "correlation_id") || AnyAcceleratorRan(trace)) return std::nullopt;
+  std::vector<uint8_t> torch_ops = FindTorchOps(plane);
+  if (std::ranges::count(torch_ops, 1) > 0) return HostOps{.entries = std::move(torch_ops)};
+  constexpr std::string_view kTensorFlowThreads = "tf_Compute";
+  const auto lines = std::span(trace.lines).subspan(plane.first_line, plane.line_count);
+  const bool any = std::ranges::any_of(lines, [&](const Line& line) {
+    return line.event_count > 0 && line.name.starts_with(kTensorFlowThreads);
+  });
+  if (!any) return std::nullopt;
+  return HostOps{kTensorFlowThreads, std::vector<uint8_t>(plane.event_metadata.entries.size(), 1)};
+}
+
 bool HasBody(const OpInfo& op) { return NamesBody(op.hlo_op); }
 
 }  // namespace
@@ -122,6 +170,7 @@ const KindRules kCpuRules = {.kind = DeviceKind::kCpu,
                              .line_order = LineOrder::kNested,
                              .stats = kStats,
                              .needed_stat = kStats[kHloOp].name,
+                             .find_host_ops = FindHostOps,
                              .marks_completion = MarksCompletion,
                              .is_host = true,
                              .interpret = Interpret,

@@ -55,6 +55,9 @@ struct OpInfo {
   std::string start_op = {};
   std::optional<int64_t> hbm_bytes = {};  // of one execution
   uint32_t symbol = 0;                    // small id, equal for ops with equal hlo_op and kernel
+  // Only with ReportOptions::launches. `launch_dropped`: its configuration is beyond the limit.
+  std::optional<LaunchConfig> launch = {};
+  bool launch_dropped = false;
 };
 
 struct ProgramInfo {
@@ -232,6 +235,13 @@ enum class LineOrder : uint8_t {
   kNested,  // nested; within a run if runs are events
 };
 
+// Ops of a framework that run on threads of the host, in a plane without the stat that a kind
+// needs.
+struct HostOps {
+  std::string_view line_prefix = {};  // of the lines that run ops; empty: all lines
+  std::vector<uint8_t> entries = {};  // by event metadata: 1 if its events are ops
+};
+
 struct KindRules {
   DeviceKind kind = DeviceKind::kCustom;
   std::string_view name;  // name for --device and in output
@@ -243,6 +253,9 @@ struct KindRules {
   std::span<const KindStat> stats = {};
   // If not empty: events without this stat, the first in `stats`, are not executions.
   std::string_view needed_stat = {};
+  // The ops of a plane without that stat, if the trace has no other executions. Null: a plane
+  // without the stat executes nothing.
+  std::optional<HostOps> (*find_host_ops)(const Trace& trace, const Plane& plane) = nullptr;
   // Whether an event with this name but without that stat may be a completion marker.
   bool (*marks_completion)(std::string_view name) = nullptr;
   // Name of the stat with the device's own clock; empty: the kind has none.
@@ -250,6 +263,8 @@ struct KindRules {
   // Positions in `numbers` of the id that an execution shares with its launch, and of the bytes of
   // a copy.
   std::optional<size_t> launch_id = {}, copied_bytes = {};
+  // Whether executions may have stats of their launch (timing/launch_configs.h).
+  bool has_launches = false;
   // Whether the trace has FLOPs and HBM bytes of each op, as counted by the compiler.
   bool tells_costs = false;
   // Whether the split of this plane's executions needs the record of the host. Null: no.

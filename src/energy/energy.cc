@@ -22,6 +22,7 @@
 #include "status.h"
 #include "timing/analysis.h"
 #include "timing/compiled_programs.h"
+#include "timing/name_scopes.h"
 #include "timing/origins.h"
 
 namespace xplane_time {
@@ -73,6 +74,7 @@ struct Kernel {
   KernelRow row = {};
   const OpInfo* op = nullptr;
   Origin origin = {};
+  bool in_scope = true;  // --scope matches some of its executions, or is not given
 };
 
 // When each of the rows ran, since the span began. Takes it from the device.
@@ -122,12 +124,21 @@ class DeviceEnergy {
     busy_ = TakeBusy(span_, rows, analysis);
     Diagnostics ignored;  // without Hlo Protos it is what the trace says
     CompiledPrograms compiled(*analysis, &ignored);
-    Origins origins(/*with_stacks=*/false);
-    for (KernelOfCells& each : rows) {
-      const KernelCell& cell = analysis->cells[each.cells[0]];
+    const NameFilter& scope = given_.shown.scope;
+    Origins origins(/*with_stacks=*/scope.any(), passes());
+    const auto find_origin = [&](const KernelCell& cell) {
       const OpInfo& op = analysis->tables->ops[cell.op];
+      return origins.Of(op, compiled.Find(op, cell.program));
+    };
+    for (KernelOfCells& each : rows) {
+      const KernelCell& first = analysis->cells[each.cells[0]];
+      // The analysis has no filters: all that ran draws power.
+      const bool in_scope = !scope.any() || std::ranges::any_of(each.cells, [&](size_t at) {
+        const KernelCell& cell = analysis->cells[at];
+        return MatchesScope(scope, analysis->tables->ops[cell.op], find_origin(cell));
+      });
       kernels_.push_back(
-          {std::move(each.row), &op, origins.Of(op, compiled.Find(op, cell.program))});
+          {std::move(each.row), &analysis->tables->ops[first.op], find_origin(first), in_scope});
     }
     Find(std::move(source));
     AddKernelRows();
@@ -416,7 +427,7 @@ class DeviceEnergy {
   bool IsShown(const Kernel& kernel) const {
     const Filters& shown = given_.shown;
     const std::optional<std::string>& function = kernel.row.function;
-    return (!shown.any_op() || shown.WantsOp(*kernel.op)) &&
+    return (!shown.any_op() || (kernel.in_scope && shown.WantsOp(*kernel.op))) &&
            (function.has_value() ? shown.WantsFunction(*function) : !shown.any_function());
   }
 
@@ -506,9 +517,11 @@ class DeviceEnergy {
     AddNamedRows([&](const Kernel& kernel) { return LayerOf(kernel); }, &report_->layers);
   }
 
+  Passes passes() const { return given_.options.fold ? Passes::kFolded : Passes::kApart; }
+
   // By its name scope.
   std::optional<std::string> LayerOf(const Kernel& kernel) const {
-    const std::string& scope = kernel.origin.scope;
+    const std::string scope = ScopeText(kernel.origin.scope, passes());
     std::optional<std::string> layer =
         given_.layer.any() ? given_.layer.Capture(scope) : std::optional(scope);
     return layer.has_value() && layer->empty() ? std::nullopt : layer;

@@ -470,7 +470,8 @@ absl::StatusOr<BriefReport> FindBrief(const Trace& trace, const BriefOptions& op
       const WhereReport where,
       insight::WhereOf(trace, &analysis, {.device = options.device, .threads = options.threads},
                        /*keeps_devices=*/true));
-  const HeadroomReport headroom = insight::HeadroomOf(trace, &analysis, of_headroom);
+  ASSIGN_OR_RETURN(const HeadroomReport headroom,
+                   insight::HeadroomOf(trace, &analysis, of_headroom));
   insight::FindingList findings(trace, options, analysis, where);
   insight::Briefer(trace, options, compiles, where, &findings).Add();
   insight::AddRoofs(headroom, &findings);

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
 #include "devices/device_kind.h"
 #include "hlo/program.h"
+#include "insight/declared_work.h"
 #include "insight/op_costs.h"
 #include "insight/peaks.h"
 #include "insight/reports.h"
@@ -28,7 +30,7 @@ constexpr double kBoundShare = 0.6;
 
 // In the order of their enums.
 constexpr const char* kPeakSources[] = {"trace", "table", "user"};
-constexpr const char* kFigureSources[] = {"counted", "modelled"};
+constexpr const char* kFigureSources[] = {"counted", "modelled", "declared"};
 constexpr const char* kRoofs[] = {"full", "memory", "compute"};
 constexpr const char* kBounds[] = {"memory", "compute", "neither"};
 constexpr const char* kNoRoofs[] = {"host",       "not_compute",        "pair",
@@ -40,9 +42,12 @@ using Cells = std::vector<const KernelCell*>;
 
 class DeviceHeadroom {
  public:
-  DeviceHeadroom(const Trace& trace, const HeadroomOptions& options, const DeviceAnalysis& device,
+  // `works` outlives it.
+  DeviceHeadroom(const Trace& trace, const HeadroomOptions& options,
+                 const insight::DeclaredWorks& works, const DeviceAnalysis& device,
                  Diagnostics* diagnostics)
-      : device_(device),
+      : works_(works),
+        device_(device),
         tables_(*device.tables),
         rules_(RulesOf(device.plane.kind)),
         compiled_(device, diagnostics),
@@ -119,9 +124,10 @@ class DeviceHeadroom {
     const OpInfo& longest = CountKernels(cells, &row);
     row.kernel = longest.kernel;
     row.category = longest.category;
-    const OpCost cost = CostOf(longest, cells, &row);
+    OpCost cost = CostOf(longest, cells, &row);
+    const bool is_declared = TakeDeclared(cells, &cost, &row);
     FillRates(&row);
-    FillRoof(cost, &row);
+    FillRoof(cost, is_declared, &row);
     if (row.roof_ps.has_value()) AddRoofed(cells);
     if (row.recoverable_ps.has_value()) {
       row_.recoverable_ps = row_.recoverable_ps.value_or(0) + *row.recoverable_ps;
@@ -191,6 +197,26 @@ class DeviceHeadroom {
     return cost;
   }
 
+  // The user's figures replace others. The type of the products is not declared: they are held
+  // against the peak of 16-bit floats, so that what can be had back stays an upper bound.
+  bool TakeDeclared(const Cells& cells, OpCost* cost, HeadroomRow* row) const {
+    std::vector<std::string_view> kernels;
+    for (const KernelCell* cell : cells) kernels.push_back(tables_.ops[cell->op].kernel);
+    const DeclaredWork* const work = works_.Find(row->op, kernels);
+    if (work == nullptr) return false;
+    if (work->flops.has_value()) {
+      row->flops = work->flops;
+      row->flops_source = FigureSource::kDeclared;
+      cost->flops_type = HloShape::kF16;
+    }
+    if (work->bytes.has_value()) {
+      row->bytes = work->bytes;
+      row->bytes_source = FigureSource::kDeclared;
+    }
+    if (row->reason != NoRoof::kPair) row->reason.reset();
+    return true;
+  }
+
   bool IsPair(const OpInfo& op) const {
     return rules_.tells_costs && (op.is_start || !op.start_op.empty() || IsHalfOfPair(op.hlo_op));
   }
@@ -237,16 +263,16 @@ class DeviceHeadroom {
   }
 
   // Why there can be none, whatever peaks and figures are.
-  std::optional<NoRoof> Excluded(const HeadroomRow& row) const {
+  std::optional<NoRoof> Excluded(const HeadroomRow& row, bool is_declared) const {
     if (rules_.is_host) return NoRoof::kHost;
     if (row.reason == NoRoof::kPair) return NoRoof::kPair;
-    if (!MayHaveRoof(row.category)) return NoRoof::kNotCompute;
+    if (!is_declared && !MayHaveRoof(row.category)) return NoRoof::kNotCompute;
     if (!row.executions.has_value()) return NoRoof::kExecutions;
     return std::nullopt;
   }
 
-  void FillRoof(const OpCost& cost, HeadroomRow* row) const {
-    if (const auto excluded = Excluded(*row); excluded.has_value()) {
+  void FillRoof(const OpCost& cost, bool is_declared, HeadroomRow* row) const {
+    if (const auto excluded = Excluded(*row, is_declared); excluded.has_value()) {
       row->reason = excluded;
       return;
     }
@@ -289,6 +315,7 @@ class DeviceHeadroom {
     }
   }
 
+  const insight::DeclaredWorks& works_;
   const DeviceAnalysis& device_;
   const ExecutionTables& tables_;
   const KindRules& rules_;
@@ -394,15 +421,27 @@ absl::Status insight::CheckPeaks(const HeadroomOptions& options) {
   return CheckPeak("peak bandwidth", options.peak_bytes_per_s, kMostPeakBytes);
 }
 
-HeadroomReport insight::HeadroomOf(const Trace& trace, Analysis* analysis,
-                                   const HeadroomOptions& options) {
+absl::StatusOr<HeadroomReport> insight::HeadroomOf(const Trace& trace, Analysis* analysis,
+                                                   const HeadroomOptions& options) {
+  ASSIGN_OR_RETURN(const DeclaredWorks works, DeclaredWorks::Compile(options.work));
+  if (!options.work.empty()) {
+    std::set<std::string_view> names;  // of all that ran, whatever filters choose
+    for (const DeviceAnalysis& device : analysis->devices) {
+      for (size_t i = 0; i < device.tables->ops.size(); ++i) {
+        names.insert(device.tables->ops[i].kernel);
+        names.insert(device.tables->ops[i].hlo_op);
+      }
+    }
+    names.erase("");
+    RETURN_IF_ERROR(works.CheckUsed(names));
+  }
   HeadroomReport report;
   report.inputs = DescribeInputs(trace);
   report.capture = DescribeCapture(trace);
   const bool some = analysis->filters.any_function() || analysis->filters.any_op();
   for (const DeviceAnalysis& device : analysis->devices) {
     if (device.row.executions == 0) continue;
-    DeviceHeadroom headroom(trace, options, device, &analysis->diagnostics);
+    DeviceHeadroom headroom(trace, options, works, device, &analysis->diagnostics);
     report.devices.push_back(headroom.AddTo(some, &report.ops));
   }
   std::stable_sort(report.ops.begin(), report.ops.end(),
@@ -418,11 +457,12 @@ HeadroomReport insight::HeadroomOf(const Trace& trace, Analysis* analysis,
 absl::StatusOr<Report> BuildReportWithRates(const Trace& trace, const ReportOptions& options,
                                             const Diagnostics& reading) {
   ASSIGN_OR_RETURN(Analysis analysis, AnalyzeForReport(trace, options, reading));
+  const insight::DeclaredWorks none;
   Diagnostics ignored;  // it is headroom that says why there is none
   return ReportOf(trace, options, &analysis,
                   [&](const DeviceAnalysis& device, std::span<KernelOfCells> kernels) {
                     if (kernels.empty()) return;
-                    DeviceHeadroom headroom(trace, {}, device, &ignored);
+                    DeviceHeadroom headroom(trace, {}, none, device, &ignored);
                     const KernelRates rates(headroom.Ops(), device);
                     for (KernelOfCells& kernel : kernels) rates.Fill(&kernel);
                   });

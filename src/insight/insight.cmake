@@ -4,6 +4,7 @@ add_library(xplane_time_insight STATIC
   insight/brief_roofs.cc
   insight/brief_words.cc
   insight/findings.cc
+  insight/declared_work.cc
   insight/diff.cc
   insight/diff_amounts.cc
   insight/diff_capture.cc
@@ -12,6 +13,7 @@ add_library(xplane_time_insight STATIC
   insight/diff_verdicts.cc
   insight/headroom.cc
   insight/host_compiles.cc
+  insight/host_lanes.cc
   insight/idle_gaps.cc
   insight/kernels_alike.cc
   insight/op_costs.cc

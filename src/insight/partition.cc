@@ -8,7 +8,11 @@
 namespace xplane_time::insight {
 namespace {
 
-constexpr size_t kMostGaps = 3;
+// Longer gaps come first, then earlier ones.
+bool ComesFirst(const Gap& a, const Gap& b) {
+  if (a.length_ps() != b.length_ps()) return a.length_ps() > b.length_ps();
+  return a.interval.start_ps < b.interval.start_ps;
+}
 
 // Adds what the gap is up to an instant in it.
 void AddIdle(const Gap& gap, int64_t until_ps, PartTimes* times) {
@@ -95,28 +99,53 @@ void PartitionSweep::Add(std::span<const Piece> pieces) {
   }
 }
 
-void PartitionSweep::Finish() { EndUntil(std::numeric_limits<int64_t>::max()); }
+void PartitionSweep::Finish() {
+  EndUntil(std::numeric_limits<int64_t>::max());
+  std::ranges::sort_heap(gaps_, ComesFirst);
+}
 
 // The device was idle up to where the executions of the group start.
 void PartitionSweep::SettleGap(std::span<const Piece> group) {
   const int64_t start_ps = idle_since_ps_, end_ps = group[0].interval.start_ps;
   if (start_ps == end_ps) return RecordIdle({{start_ps, end_ps}});
-  int64_t launch_ps = kNoTimePs;
+  Gap found = {.interval = {start_ps, end_ps},
+               .profile_end_ps = group[0].profile_start_ps,
+               .before = last_ended_,
+               .after = {group[0].op, group[0].program}};
   for (const Piece& piece : group) {
     const int64_t of_piece_ps = launch_of_(piece);
     if (of_piece_ps == kNoTimePs) continue;
-    launch_ps = launch_ps == kNoTimePs ? of_piece_ps : std::min(launch_ps, of_piece_ps);
+    if (found.launch_ps != kNoTimePs && found.launch_ps <= of_piece_ps) continue;
+    found.launch_ps = of_piece_ps;
+    found.launch_id = piece.launch_id;
   }
-  if (launch_ps != kNoTimePs) launch_ps = std::clamp(launch_ps, start_ps, end_ps);
-  const Gap found = {{start_ps, end_ps}, launch_ps, group[0].profile_start_ps};
+  if (found.launch_ps != kNoTimePs) {
+    found.launch_ps = std::clamp(found.launch_ps, start_ps, end_ps);
+  }
   RecordIdle(found);
   AddIdle(found, end_ps, &times_);
   if (tells_owners_) CreditGap(group[0], found);
-  const auto shorter = std::ranges::find_if(gaps_, [&](const Gap& gap) {
-    return gap.interval.end_ps - gap.interval.start_ps < end_ps - start_ps;
-  });
-  gaps_.insert(shorter, found);
-  if (gaps_.size() > kMostGaps) gaps_.pop_back();
+  KeepGap(found);
+}
+
+void PartitionSweep::KeepGap(const Gap& gap) {
+  ++gap_count_;
+  gaps_.push_back(gap);
+  std::ranges::push_heap(gaps_, ComesFirst);
+  if (gaps_.size() <= max_gaps_) return;
+  std::ranges::pop_heap(gaps_, ComesFirst);
+  gaps_.pop_back();
+}
+
+// The last execution to end; of several that end together the first to start.
+void PartitionSweep::RememberEnd(const Open& open) {
+  if (last_ended_.op != kNone && last_ended_end_ps_ == open.end_ps &&
+      last_ended_start_ps_ <= open.start_ps) {
+    return;
+  }
+  last_ended_ = {open.op, open.program};
+  last_ended_start_ps_ = open.start_ps;
+  last_ended_end_ps_ = open.end_ps;
 }
 
 // Records the instants up to `until_ps`, which are not in a gap.
@@ -158,7 +187,8 @@ void PartitionSweep::Start(const Piece& piece) {
                      .ended = false,
                      .owner = tells_owners_ ? OwnerOf(piece.op, piece.program) : kNone,
                      .op = piece.op,
-                     .program = piece.program};
+                     .program = piece.program,
+                     .start_ps = start_ps};
   if (tells_owners_) ++owners_[open.owner].count;
   const uint32_t slot = Allocate(open);
   if (nests_) {
@@ -218,6 +248,7 @@ void PartitionSweep::EndUntil(int64_t time_ps) {
 
 void PartitionSweep::EndOf(uint32_t slot, int64_t time_ps) {
   const Open open = open_[slot];
+  RememberEnd(open);
   open_[slot].ended = true;
   if (!nests_) {
     SetRunning(slot, -1, time_ps);

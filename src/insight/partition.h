@@ -142,10 +142,19 @@ struct OwnTime {
   uint32_t executions = 0;  // 1 in the first part of each
 };
 
+// An op of a program; of several that begin or end together, the longest.
+struct GapNeighbour {
+  uint32_t op = kNone, program = kNone;
+};
+
 struct Gap {
   Interval interval;
   int64_t launch_ps = kNoTimePs;  // within the gap; kNoTimePs: no launch is known
+  int64_t launch_id = 0;          // of that launch
   int64_t profile_end_ps = 0;
+  GapNeighbour before = {}, after = {};  // the executions that end and start next to the gap
+
+  int64_t length_ps() const { return interval.end_ps - interval.start_ps; }
 };
 
 class PartitionSweep {
@@ -169,6 +178,9 @@ class PartitionSweep {
   // Before the first execution: keeps own_times(), 48 bytes an execution and change of what runs.
   void KeepOwnTimes() { own_times_ = std::make_unique<ScratchVector<OwnTime>>(); }
 
+  // Before the first execution: how many of the longest gaps are kept [3].
+  void KeepGaps(size_t count) { max_gaps_ = count; }
+
   // In order of start over all calls; those that start together come in one call.
   void Add(std::span<const Piece> pieces);
   void Finish();
@@ -185,7 +197,9 @@ class PartitionSweep {
   std::span<const PartTimes> recorded() const { return recorded_.values(); }
   const std::vector<TransferState>& transfers() const { return transfers_; }
   const std::vector<OwnedTimes>& owners() const { return owners_; }
-  const std::vector<Gap>& largest_gaps() const { return gaps_; }  // the largest first
+  // The longest first; of several of one length the earliest.
+  const std::vector<Gap>& largest_gaps() const { return gaps_; }
+  uint64_t gap_count() const { return gap_count_; }  // of all gaps
   // Of KeepOwnTimes. Those of a part of the axis, less what of them ran at once, are its busy time.
   std::span<const OwnTime> own_times() const { return std::as_const(*own_times_).values(); }
 
@@ -197,8 +211,9 @@ class PartitionSweep {
     bool on_stack, ended;
     uint32_t owner = kNone;
     uint32_t before = kNone, after = kNone;  // of its rank, of those that run: slots
-    // Of KeepOwnTimes.
     uint32_t op, program;
+    int64_t start_ps;
+    // Of KeepOwnTimes.
     bool runs = false, is_told = false;
     int64_t since_ps = 0, higher_since_ps = 0, higher_of_run_since_ps = 0;
   };
@@ -215,6 +230,8 @@ class PartitionSweep {
   void SettleGap(std::span<const Piece> group);
   void RecordBusy(int64_t until_ps);
   void RecordIdle(const Gap& gap);
+  void KeepGap(const Gap& gap);
+  void RememberEnd(const Open& open);
   void Start(const Piece& piece);
   void Count(const Piece& piece, TransferState* transfer) const;
   uint32_t Allocate(const Open& open);
@@ -247,7 +264,11 @@ class PartitionSweep {
   int64_t idle_since_ps_ = 0;  // while the device is idle
   Activity activity_;
   PartTimes times_ = {};
-  std::vector<Gap> gaps_;
+  size_t max_gaps_ = 3;
+  uint64_t gap_count_ = 0;
+  std::vector<Gap> gaps_;  // before Finish(): a heap, the first to be dropped in front
+  GapNeighbour last_ended_;
+  int64_t last_ended_start_ps_ = 0, last_ended_end_ps_ = 0;
 
   std::vector<Open> open_;  // slots
   std::vector<uint32_t> free_;

@@ -19,7 +19,8 @@ absl::StatusOr<WhereReport> WhereOf(const Trace& trace, Analysis* analysis,
 
 // InvalidArgument: a peak that no device has.
 absl::Status CheckPeaks(const HeadroomOptions& options);
-// Of such options. Adds to the diagnostics of the analysis.
-HeadroomReport HeadroomOf(const Trace& trace, Analysis* analysis, const HeadroomOptions& options);
+// Of such options. Adds to the diagnostics of the analysis. Errors: of HeadroomOptions::work.
+absl::StatusOr<HeadroomReport> HeadroomOf(const Trace& trace, Analysis* analysis,
+                                          const HeadroomOptions& options);
 
 }  // namespace xplane_time::insight

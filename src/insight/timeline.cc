@@ -4,9 +4,13 @@
 #include <memory>
 #include <numeric>
 #include <ranges>
+#include <set>
+#include <span>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "insight/host_lanes.h"
 #include "insight/reports.h"
 #include "insight/where_watch.h"
 #include "saturate.h"
@@ -109,6 +113,7 @@ class Builder {
     }
     uint32_t line = trace_.planes[device.plane.plane].first_line;
     for (WhereWatch::LineColumns& columns : static_cast<WhereWatch&>(*device.watcher).TakeLines()) {
+      if (!columns.start_ps.empty()) device_lines_.insert(line);
       TimelineLane lane = LaneOf(device, TimelineLane::Of::kExecutions);
       lane.line = trace_.lines[line++].shown_name();
       lane.start_ps = std::move(columns.start_ps);
@@ -120,6 +125,35 @@ class Builder {
       }
       Keep(std::move(lane));
     }
+  }
+
+  // After the devices.
+  absl::Status AddHosts(std::span<const DeviceAnalysis> devices, int threads) {
+    std::set<HostKey> hosts;
+    for (const DeviceAnalysis& device : devices) {
+      const Plane& plane = trace_.planes[device.plane.plane];
+      hosts.insert({plane.file, plane.host});
+    }
+    ASSIGN_OR_RETURN(std::vector<HostLane> lanes,
+                     ReadHostLanes(trace_, hosts, device_lines_, threads));
+    for (HostLane& from : lanes) {
+      const Line& line = trace_.lines[from.line];
+      const Plane& plane = trace_.planes[line.plane];
+      TimelineLane lane;
+      lane.device.plane = std::string(plane.name);
+      lane.device.host = std::string(plane.host);
+      lane.device.input = plane.file;
+      lane.of = TimelineLane::Of::kHost;
+      lane.line = std::string(line.shown_name());
+      lane.start_ps = std::move(from.start_ps);
+      lane.duration_ps = std::move(from.duration_ps);
+      lane.name = std::move(from.name);
+      std::vector<uint32_t> id_of;
+      for (const std::string& name : from.names) id_of.push_back(names_.IdOf(name));
+      for (uint32_t& name : lane.name) name = id_of[name];
+      Keep(std::move(lane));
+    }
+    return absl::OkStatus();
   }
 
   Timeline Build() && {
@@ -141,11 +175,13 @@ class Builder {
 
   const Trace& trace_;
   Names names_;
+  absl::flat_hash_set<uint32_t> device_lines_;  // with executions
   std::vector<TimelineLane> lanes_;
 };
 
 // Of an analysis with WhereWatches, which are gone then; `where` is of the same.
-Timeline TimelineOf(const Trace& trace, const WhereReport& where, Analysis* analysis) {
+absl::StatusOr<Timeline> TimelineOf(const Trace& trace, const WhereReport& where, int threads,
+                                    Analysis* analysis) {
   Builder builder(trace);
   std::span<const WhereStep> steps = where.steps;  // by device
   auto row = where.devices.begin();                // of the devices that executed something
@@ -160,6 +196,7 @@ Timeline TimelineOf(const Trace& trace, const WhereReport& where, Analysis* anal
     builder.AddLines(device);
     device.watcher.reset();
   }
+  RETURN_IF_ERROR(builder.AddHosts(analysis->devices, threads));
   return std::move(builder).Build();
 }
 
@@ -193,7 +230,7 @@ absl::StatusOr<Timeline> BuildTimeline(const Trace& trace, const ReportOptions& 
                                        const Diagnostics& reading) {
   ASSIGN_OR_RETURN(Analysis analysis, AnalyzeAndWatch(trace, options, reading, MakeWatch));
   ASSIGN_OR_RETURN(const WhereReport where, WhereOf(trace, &analysis, WithoutHost(options), true));
-  return TimelineOf(trace, where, &analysis);
+  return TimelineOf(trace, where, options.threads, &analysis);
 }
 
 absl::StatusOr<ReportAndTimeline> BuildReportAndTimeline(const Trace& trace,
@@ -207,7 +244,7 @@ absl::StatusOr<ReportAndTimeline> BuildReportAndTimeline(const Trace& trace,
     const auto* const watch = static_cast<const WhereWatch*>(device.watcher.get());
     steps.push_back(watch == nullptr ? std::nullopt : SummarizeSteps(device, watch->summary()));
   }
-  both.timeline = TimelineOf(trace, where, &analysis);
+  ASSIGN_OR_RETURN(both.timeline, TimelineOf(trace, where, options.threads, &analysis));
   both.report = ReportOf(trace, options, &analysis);
   auto row = where.devices.begin();
   for (DeviceRow& device : both.report.devices) {
@@ -220,10 +257,16 @@ absl::StatusOr<ReportAndTimeline> BuildReportAndTimeline(const Trace& trace,
 absl::StatusOr<WhereAndTimeline> FindWhereAndTimeline(const Trace& trace,
                                                       const WhereOptions& options,
                                                       const Diagnostics& reading) {
-  ASSIGN_OR_RETURN(Analysis analysis, AnalyzeForWhere(trace, options, reading, MakeWatch));
+  const auto watch =
+      [&](const WatchContext& context) -> absl::StatusOr<std::unique_ptr<ExecutionWatcher>> {
+    ASSIGN_OR_RETURN(std::unique_ptr<ExecutionWatcher> made, MakeWatch(context));
+    static_cast<WhereWatch&>(*made).KeepGaps(options.gaps);
+    return made;
+  };
+  ASSIGN_OR_RETURN(Analysis analysis, AnalyzeForWhere(trace, options, reading, watch));
   WhereAndTimeline both;
   ASSIGN_OR_RETURN(both.where, WhereOf(trace, &analysis, options, /*keeps_devices=*/true));
-  both.timeline = TimelineOf(trace, both.where, &analysis);
+  ASSIGN_OR_RETURN(both.timeline, TimelineOf(trace, both.where, options.threads, &analysis));
   return both;
 }
 

@@ -1,14 +1,16 @@
-// Timeline: what each device did when, as lanes, for those who draw it.
+// Timeline: what each device and the threads of its host did when, as lanes that can be drawn.
 //
 //   GPU:0  steps      |-------- 0 --------|------ 1 ------|
 //          runs       |-jit_f-|  |-jit_g-| |-jit_f-| ...
 //          Stream #1  |a||-b-|    |c||-d-| |a||-b-|
 //          Stream #2     |copy|      |copy|
+//   CPU    python     |---- step ---------| |--- step -----|
 //
 // Enters: a trace. Leaves: every execution and step of the devices, and the runs of the functions
-// that a report's filters choose, on the clock that `where` takes for the device. Not here:
-// aggregated events, which have no place on the axis, and derived lines. Memory: 20 bytes an
-// execution, beside what `where` needs.
+// that a report's filters choose, on the clock that `where` takes for the device; and every event
+// of the host threads of these devices, on the profile clock. Not here: aggregated events, which
+// have no place on the axis, and derived lines. Memory: 20 bytes an execution and a host event,
+// beside what `where` needs.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +26,14 @@
 
 namespace xplane_time::insight {
 
-// Columns of equal length, in order of start; of what starts together the longest first.
+// Columns of equal length, in order of start; of what starts together the longest first. Events of
+// a host thread lie in each other.
 struct TimelineLane {
-  enum class Of : uint8_t { kSteps, kRuns, kExecutions };
+  enum class Of : uint8_t { kSteps, kRuns, kExecutions, kHost };
 
-  DeviceRef device;
+  DeviceRef device;  // kHost: the host's plane, without an ordinal
   Of of = Of::kExecutions;
-  std::string line = {};  // of executions
+  std::string line = {};  // of executions and host events
   Clock clock = Clock::kProfile;
   std::vector<int64_t> start_ps = {}, duration_ps = {};  // from the base of the capture
   std::vector<uint32_t> name = {};                       // into Timeline::names
@@ -46,9 +49,11 @@ struct TimelineLane {
 };
 
 struct Timeline {
-  // Of kernels, those first that took longest in all; then of functions and steps.
+  // Of kernels, those first that took longest in all; then of functions, steps and host events.
   std::vector<std::string> names = {};
-  // By device: its steps, its runs, its lines as they are in the trace. None is empty.
+  // By device: its steps, its runs, its lines as they are in the trace. Then the threads of the
+  // hosts, those that launch first. A line that is a device's (CPU) is not a thread, too. No lane
+  // is empty.
   std::vector<TimelineLane> lanes = {};
 };
 

@@ -217,13 +217,23 @@ void AddFunctions(const DeviceAnalysis& device, std::vector<WhereFunction>* rows
                    });
 }
 
-WhereGap GapRow(const DeviceRef& device, const Gap& gap) {
-  WhereGap row{.device = device,
+WhereGap GapRow(const DeviceAnalysis& device, const Gap& gap) {
+  const ExecutionTables& tables = *device.tables;
+  const auto function = [&](const GapNeighbour& neighbour) {
+    return neighbour.program == kNone ? std::nullopt
+                                      : std::optional(tables.programs[neighbour.program].function);
+  };
+  WhereGap row{.device = device.row.device,
                .start_ps = gap.interval.start_ps,
-               .duration_ps = gap.interval.end_ps - gap.interval.start_ps};
+               .duration_ps = gap.length_ps(),
+               .kernel_before = tables.ops[gap.before.op].kernel,
+               .kernel_after = tables.ops[gap.after.op].kernel,
+               .function_before = function(gap.before),
+               .function_after = function(gap.after)};
   if (gap.launch_ps == kNoTimePs) return row;
   row.idle_host_ps = gap.launch_ps - gap.interval.start_ps;
   row.idle_launch_ps = gap.interval.end_ps - gap.launch_ps;
+  row.cause = row.idle_host_ps >= row.idle_launch_ps ? "host" : "launch";
   return row;
 }
 
@@ -234,6 +244,7 @@ WhereDevice DeviceRowOf(const DeviceAnalysis& device) {
   if (!watch.sweep().any()) return row;
   row.clock = device.watch_clock;
   row.time = PartsOf(watch.sweep().span_ps(), watch.sweep().times(), watch.any_launch());
+  row.gaps = watch.sweep().gap_count();
   return row;
 }
 
@@ -254,12 +265,15 @@ void AddDevice(const DeviceAnalysis& device, WhereReport* report, Diagnostics* d
 void AddGaps(const DeviceAnalysis& device, std::vector<WhereGap>* rows,
              std::vector<HostGap>* asked) {
   if (device.watcher == nullptr) return;
-  for (const Gap& gap : WatchOf(device).sweep().largest_gaps()) {
-    const WhereGap& row = rows->emplace_back(GapRow(device.row.device, gap));
+  const WhereWatch& watch = WatchOf(device);
+  for (size_t i = 0; i < watch.sweep().largest_gaps().size(); ++i) {
+    const Gap& gap = watch.sweep().largest_gaps()[i];
+    rows->push_back(GapRow(device, gap));
     const int64_t end_ps = gap.profile_end_ps;
     asked->push_back({.gap = nullptr,
                       .plane = device.plane.plane,
-                      .interval = {SaturatingSub(end_ps, row.duration_ps), end_ps}});
+                      .interval = {SaturatingSub(end_ps, gap.length_ps()), end_ps},
+                      .launch_line = watch.gap_launch_lines()[i]});
   }
 }
 
@@ -301,8 +315,10 @@ absl::StatusOr<WhereReport> WhereOf(const Trace& trace, Analysis* analysis,
 
 absl::StatusOr<WhereReport> FindWhere(const Trace& trace, const WhereOptions& options,
                                       const Diagnostics& reading) {
-  ASSIGN_OR_RETURN(Analysis analysis,
-                   insight::AnalyzeForWhere(trace, options, reading, insight::WhereWatch::Make));
+  const auto watch = [&](const WatchContext& context) {
+    return insight::WhereWatch::MakeKeepingGaps(context, options.gaps);
+  };
+  ASSIGN_OR_RETURN(Analysis analysis, insight::AnalyzeForWhere(trace, options, reading, watch));
   return insight::WhereOf(trace, &analysis, options, /*keeps_devices=*/false);
 }
 

@@ -12,6 +12,13 @@ absl::StatusOr<std::unique_ptr<ExecutionWatcher>> WhereWatch::Make(const WatchCo
   return MakeWatch(context);
 }
 
+absl::StatusOr<std::unique_ptr<ExecutionWatcher>> WhereWatch::MakeKeepingGaps(
+    const WatchContext& context, size_t gaps) {
+  ASSIGN_OR_RETURN(std::unique_ptr<WhereWatch> watch, MakeWatch(context));
+  watch->KeepGaps(gaps);
+  return watch;
+}
+
 absl::StatusOr<std::unique_ptr<ExecutionWatcher>> WhereWatch::MakeTellingOwners(
     const WatchContext& context, std::span<const Interval> host_busy) {
   ASSIGN_OR_RETURN(std::unique_ptr<WhereWatch> watch, MakeWatch(context));
@@ -101,6 +108,9 @@ void WhereWatch::Finish() {
     sweep_->Add(ready_);
   }
   sweep_->Finish();
+  for (const Gap& gap : sweep_->largest_gaps()) {
+    gap_launch_lines_.push_back(marking_.LaunchLine(gap.launch_id));
+  }
   if (summary_ != nullptr) summary_->Finish();
 }
 

@@ -20,6 +20,9 @@ namespace xplane_time::insight {
 class WhereWatch : public ExecutionWatcher {
  public:
   static absl::StatusOr<std::unique_ptr<ExecutionWatcher>> Make(const WatchContext& context);
+  // The same, with so many of the longest gaps.
+  static absl::StatusOr<std::unique_ptr<ExecutionWatcher>> MakeKeepingGaps(
+      const WatchContext& context, size_t gaps);
   // The same, and the sweep tells owners. `host_busy`: as PartitionSweep has it.
   static absl::StatusOr<std::unique_ptr<ExecutionWatcher>> MakeTellingOwners(
       const WatchContext& context, std::span<const Interval> host_busy);
@@ -27,6 +30,7 @@ class WhereWatch : public ExecutionWatcher {
   absl::Status Add(std::span<const Execution> chunk) override;
   void Finish() override;
   // Before the first execution.
+  void KeepGaps(size_t count) { sweep_->KeepGaps(count); }
   void KeepOwnTimes() { sweep_->KeepOwnTimes(); }
   void KeepLines() { keeps_lines_ = true; }
   void KeepSummary(const WatchContext& context) {
@@ -41,6 +45,9 @@ class WhereWatch : public ExecutionWatcher {
   // After Finish().
   const PartitionSweep& sweep() const { return *sweep_; }
   const StepMarking& marking() const { return marking_; }
+  // Of each of the largest gaps: the line of the launch that ends it (Line::timeline), or kNone.
+  // The host's evidence is gone when the report is made.
+  std::span<const uint32_t> gap_launch_lines() const { return gap_launch_lines_; }
   bool any_launch() const { return marking_.any_launch(); }
   // Where it was asked for.
   const PartsWatch& summary() const { return *summary_; }
@@ -58,6 +65,7 @@ class WhereWatch : public ExecutionWatcher {
   const uint32_t first_line_;
   bool keeps_lines_ = false;
   std::vector<LineColumns> lines_;
+  std::vector<uint32_t> gap_launch_lines_;
   int64_t last_start_ps_ = kNoTimePs;
   std::vector<Piece> pieces_, ready_;
   std::unique_ptr<PartitionSweep> sweep_;

@@ -3,8 +3,10 @@
 #include <map>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "output/decisions.h"
 #include "output/joules.h"
@@ -31,42 +33,6 @@ const ComparedRow* Worst(const Comparison& comparison, FunctionVerdict verdict) 
   return nullptr;
 }
 
-// The fewer of both: 12 ends with either of them.
-std::optional<uint64_t> LeastNeeded(const ComparedRow& row) {
-  if (!row.needed.has_value() || !row.needed_for_effect.has_value()) {
-    return row.needed.has_value() ? row.needed : row.needed_for_effect;
-  }
-  return std::min(*row.needed, *row.needed_for_effect);
-}
-
-// Captures a side that give every row with too little data a verdict.
-struct CapturesNeeded {
-  uint64_t most = 0;
-  uint64_t rows = 0, unbounded = 0;  // unbounded: over 1000
-};
-
-CapturesNeeded FindNeeded(const Comparison& comparison) {
-  CapturesNeeded needed;
-  for (const ComparedRow& row : comparison.rows) {
-    if (row.verdict != FunctionVerdict::kTooLittleData || !row.ratio.has_value()) continue;
-    ++needed.rows;
-    const std::optional<uint64_t> least = LeastNeeded(row);
-    needed.unbounded += least.has_value() ? 0 : 1;
-    needed.most = std::max(needed.most, least.value_or(0));
-  }
-  return needed;
-}
-
-bool IsOpen(const ComparedRow& row) {
-  return row.verdict == FunctionVerdict::kTooLittleData ||
-         row.verdict == FunctionVerdict::kCannotTell;
-}
-
-bool IsBeyond(const ComparedRow& row, const CompareOptions& options) {
-  const double effect = 1 + options.min_effect;
-  return row.ratio.has_value() && (*row.ratio > effect || *row.ratio < 1 / effect);
-}
-
 std::string ChanceText(double p) {
   constexpr double kLeast = 1e-4;
   if (p < kLeast) return "<0.0001";
@@ -80,39 +46,152 @@ std::string ChanceSentence(double p) {
   return text.front() == '<' ? absl::StrCat("p < ", text.substr(1)) : absl::StrCat("p = ", text);
 }
 
-// As --alpha takes it, rounded up to two digits: "0.28%".
-std::string AlphaText(double p) {
-  const double percent = p * 100;
-  const int decimals = std::max(0, 1 - static_cast<int>(std::floor(std::log10(percent))));
-  const double scale = std::pow(10, decimals);
-  return FormatFixed(std::ceil(percent * scale) / scale, decimals) + "%";
-}
-
 std::string NameOf(const ComparedRow& row) {
   return row.program > 0 ? absl::StrCat(row.function, " #", row.program + 1) : row.function;
 }
 
-// What would prove the changes that were seen and are not proved, function by function.
+bool HasNoise(const CapturesNeeded& needed) { return needed.unknown != "noise_unknown"; }
+
+// "6 to 37", "37", "at least 6", "more than 1000"; empty: captures do not decide the row, or it is
+// not known how many do.
+std::string CapturesText(const CapturesNeeded& needed) {
+  if (needed.unknown != "" && needed.unknown != "over_limit") return "";
+  if (!needed.least.has_value()) return "more than 1000";
+  if (!needed.enough.has_value()) return absl::StrCat("at least ", *needed.least);
+  if (*needed.least >= *needed.enough) return absl::StrCat(*needed.enough);
+  return absl::StrCat(*needed.least, " to ", *needed.enough);
+}
+
+// The same as a cell: "6-37", "37", "6+", ">1000", "-".
+std::string CapturesCell(const ComparedRow& row) {
+  if (!row.needed.has_value()) return "-";
+  const std::string text = CapturesText(*row.needed);
+  if (text.empty()) return "-";
+  if (text.starts_with("at least")) return absl::StrCat(*row.needed->least, "+");
+  return absl::StrReplaceAll(text, {{" to ", "-"}, {"more than ", ">"}});
+}
+
+// The open row that needs the most captures; null: no open row has a need.
+const ComparedRow* FindNeediest(const Comparison& comparison) {
+  const auto rank = [](const ComparedRow& row) {
+    const CapturesNeeded& needed = *row.needed;
+    const int kind = needed.enough.has_value()        ? 0
+                     : needed.least.has_value()       ? 1
+                     : needed.unknown == "over_limit" ? 2
+                                                      : 3;
+    return std::pair(kind, needed.enough.value_or(needed.least.value_or(0)));
+  };
+  const ComparedRow* neediest = nullptr;
+  for (const ComparedRow& row : comparison.rows) {
+    if (!row.needed.has_value() || !HasNoise(*row.needed)) continue;
+    if (neediest == nullptr || rank(row) > rank(*neediest)) neediest = &row;
+  }
+  return neediest;
+}
+
+// Why more captures do not decide the row, and what does.
+std::string ObstacleText(const Comparison& comparison, const CapturesNeeded& needed) {
+  if (needed.unknown == "no_min_effect") {
+    return "with --min-effect 0 no function counts as the same: allow a small effect";
+  }
+  return OfEnergy(comparison)
+             ? "more captures do not help, because all have the same stated error: take longer "
+               "captures"
+             : "more captures do not help, because the step of the clock is too large: time longer "
+               "runs, or allow a larger --max-mde";
+}
+
+// " (37 with a probability of 80 %)".
+std::string PromiseText(const CapturesNeeded& needed) {
+  if (needed.enough.has_value()) {
+    return absl::StrCat(" (", *needed.enough, " with a probability of 80 %)");
+  }
+  if (!needed.least.has_value()) return "";
+  return needed.question == CapturesNeeded::Question::kChange
+             ? " (more if the change is smaller than it looks)"
+             : " (more if the noise is larger than it looks)";
+}
+
+std::string AdviceOnChange(const Comparison& comparison, const ComparedRow& row) {
+  const CapturesNeeded& needed = *row.needed;
+  const std::string seen =
+      absl::StrCat(ChangeText(*row.ratio), " % is not proved (", ChanceSentence(*row.p_value), ")");
+  if (needed.unknown == "over_limit" && !needed.least.has_value()) {
+    return absl::StrCat(
+        seen, ", and it is too close to --min-effect ", comparison.options.min_effect * 100, "%",
+        " for a proof: more than 1000 captures a side would prove it; --min-effect ",
+        OptionText(std::max(*row.ratio, 1 / *row.ratio) - 1), " accepts it");
+  }
+  std::vector<std::string> ways;
+  if (row.deciding_alpha.has_value() && OptionText(*row.deciding_alpha) != "100%") {
+    ways.push_back(absl::StrCat("--alpha ", OptionText(*row.deciding_alpha)));
+  }
+  const std::string captures = CapturesText(needed);
+  if (!captures.empty()) ways.push_back(absl::StrCat(captures, " captures a side"));
+  std::string text = seen;
+  if (!ways.empty()) absl::StrAppend(&text, "; ", absl::StrJoin(ways, " or "), " would prove it");
+  absl::StrAppend(&text,
+                  captures.empty() ? "; " + ObstacleText(comparison, needed) : PromiseText(needed));
+  return text;
+}
+
+std::string AdviceOnNoChange(const Comparison& comparison, const ComparedRow& row) {
+  const CapturesNeeded& needed = *row.needed;
+  std::string text = absl::StrCat(ChangeText(*row.ratio), " % may be chance");
+  constexpr double kAbsurd = 10;
+  if (row.mde.value_or(kAbsurd) < kAbsurd) {
+    absl::StrAppend(&text, "; these captures detect a", RiseAfterA(comparison), " of ",
+                    PercentText(*row.mde));
+  }
+  const std::string captures = CapturesText(needed);
+  if (captures.empty()) return absl::StrCat(text, "; ", ObstacleText(comparison, needed));
+  return absl::StrCat(text, "; if nothing changed, ", captures, " captures a side would show it",
+                      PromiseText(needed));
+}
+
+// What decides the open rows, each from its own effect and noise.
 void AddAdvice(const Comparison& comparison, Explanation* out) {
   constexpr size_t kMaxShown = 3;
-  size_t shown = 0;
+  size_t shown = 0, others = 0;
+  constexpr uint64_t kMany = 50;
+  bool many = false;  // of rows that may be unchanged
   for (const ComparedRow& row : comparison.rows) {
-    const bool advisable = IsOpen(row) && IsBeyond(row, comparison.options) &&
-                           row.p_value.has_value() && !row.in_doubt && !row.uncertain;
-    if (!advisable || shown == kMaxShown) continue;
+    if (!row.needed.has_value() || !HasNoise(*row.needed)) continue;
+    const bool change = row.needed->question == CapturesNeeded::Question::kChange;
+    many |= !change && row.needed->enough.value_or(row.needed->least.value_or(kMany + 1)) > kMany;
+    if (shown == kMaxShown) {
+      ++others;
+      continue;
+    }
     ++shown;
-    const std::string captures =
-        row.needed_for_effect.has_value()
-            ? absl::StrCat("about ", *row.needed_for_effect, " captures a side")
-        : OfEnergy(comparison) ? std::string("no number of captures alone")
-                               : std::string("only more than 1000 captures a side");
-    const std::string alpha = row.deciding_alpha.has_value()
-                                  ? absl::StrCat("--alpha ", AlphaText(*row.deciding_alpha), " or ")
-                                  : "";
-    out->reasons.push_back(absl::StrCat(Printable(NameOf(row)), ": ", ChangeText(*row.ratio),
-                                        " % is not proved (", ChanceSentence(*row.p_value), "); ",
-                                        alpha, captures, " would prove it."));
+    out->reasons.push_back(absl::StrCat(
+        Printable(NameOf(row)), ": ",
+        change ? AdviceOnChange(comparison, row) : AdviceOnNoChange(comparison, row), "."));
   }
+  if (others > 0) {
+    out->reasons.push_back(absl::StrCat("The column needs has the captures a side of ", others,
+                                        " more ", others == 1 ? "function." : "functions."));
+  }
+  if (many) {
+    out->reasons.push_back(
+        "Less noise needs fewer captures, and so do a larger --min-effect and --max-mde; --exclude "
+        "leaves noisy functions out.");
+  }
+}
+
+// Without a known noise, captures are advised, but no number that decides.
+void AddAdviceOnNoise(const Comparison& comparison, Explanation* out) {
+  const bool unknown = std::ranges::any_of(comparison.rows, [](const ComparedRow& row) {
+    return row.needed.has_value() && !HasNoise(*row.needed);
+  });
+  if (!unknown) return;
+  out->reasons.push_back(absl::StrCat(
+      OfEnergy(comparison) ? "Fewer than 3 captures a side do" : "One capture a side does",
+      " not show how much captures differ, however many samples it has, so the number that decides "
+      "is unknown. Record at least ",
+      OfEnergy(comparison) ? "3" : "2",
+      " a side, better 5, each from a process of its own, or give the difference itself: "
+      "--offset-std."));
 }
 
 // "both sides are the same file".
@@ -149,45 +228,28 @@ Explanation ExplainTooLittle(const Comparison& comparison) {
     return out;
   }
   const uint64_t base = comparison.base_sources.size(), head = comparison.head_sources.size();
-  const uint64_t fewest = std::min(base, head);
-  const CapturesNeeded needed = FindNeeded(comparison);
   out.verdict = absl::StrCat(
       "no verdict: ",
       base == head ? Counted(base, "capture") + " a side"
                    : absl::StrCat(Counted(base, "capture"), " of base and ", head, " of head"));
-  if (needed.unbounded > 0) {
-    // Intervals that are stated do not shrink with captures.
-    absl::StrAppend(
-        &out.verdict,
-        OfEnergy(comparison) ? "; more of them alone do not decide"
-        : needed.unbounded == needed.rows
-            ? std::string("; more than 1000 a side would decide")
-            : absl::StrCat("; ", needed.unbounded, " of ", Counted(comparison.compared, "function"),
-                           needed.unbounded == 1 ? " needs" : " need", " more than 1000 a side"));
-  } else if (needed.most > fewest) {
-    absl::StrAppend(&out.verdict, "; about ", needed.most, base == head ? "" : " a side",
-                    " would decide");
+  if (const ComparedRow* const neediest = FindNeediest(comparison); neediest != nullptr) {
+    const std::string captures = CapturesText(*neediest->needed);
+    absl::StrAppend(&out.verdict, "; ", captures.empty() ? "more captures do not decide " : "",
+                    Printable(NameOf(*neediest)),
+                    captures.empty() ? "" : absl::StrCat(" needs ", captures, " a side"));
   }
   out.reasons.push_back(
       absl::StrCat("In ", comparison.Count(FunctionVerdict::kTooLittleData), " of ",
                    Counted(comparison.compared, "function"), " a", RiseAfterA(comparison), " of ",
                    PercentText(comparison.options.max_mde), " could pass unseen (--max-mde)."));
-  const uint64_t more = needed.unbounded == 0 && needed.most > fewest ? needed.most - fewest : 0;
-  if (base < 2 && head < 2 && !comparison.options.offset_std.has_value()) {
-    out.reasons.push_back(absl::StrCat(
-        "One capture a side does not show how much processes differ, however many samples it "
-        "has. Take ",
-        more > 0 ? absl::StrCat(more, " more") : std::string("several"),
-        " a side, or give the difference itself: --offset-std."));
-  } else if (more > 0) {
-    out.reasons.push_back(
-        absl::StrCat("Take ", more, " more a side, or allow a larger --max-mde."));
-  } else if (needed.unbounded > 0) {
-    out.reasons.push_back(
-        "Measure with less noise, leave noisy functions out (--exclude), or allow a larger "
-        "--max-mde.");
-  }
+  AddAdviceOnNoise(comparison, &out);
   AddAdvice(comparison, &out);
+  if (comparison.passing_max_mde.has_value()) {
+    out.reasons.push_back(absl::StrCat("No function shows a", RiseAfterA(comparison), " above ",
+                                       PercentText(comparison.options.min_effect), ": --max-mde ",
+                                       OptionText(*comparison.passing_max_mde),
+                                       " accepts these captures as they are."));
+  }
   const bool excludes_zero =
       std::any_of(comparison.rows.begin(), comparison.rows.end(), [](const ComparedRow& row) {
         return row.verdict == FunctionVerdict::kTooLittleData &&
@@ -197,7 +259,7 @@ Explanation ExplainTooLittle(const Comparison& comparison) {
   out.reasons.push_back(absl::StrCat(
       "An interval that excludes 0 is no proof yet: it holds with ",
       PercentText(0.5 + comparison.options.confidence / 2), ", and a claim may be wrong in ",
-      PercentText(comparison.options.alpha), " of comparisons only (--alpha)."));
+      comparison.options.alpha * 100, " % of comparisons only (--alpha)."));
   return out;
 }
 
@@ -345,13 +407,7 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
   grid.Number("p",
               [](const ComparedRow& row) { return row.p_value ? ChanceText(*row.p_value) : "-"; })
       .HideIfUnknown();
-  const auto needs = [&](const ComparedRow& row) -> std::string {
-    if (!IsOpen(row) || !row.p_value.has_value() || row.in_doubt || row.uncertain) return "-";
-    const std::optional<uint64_t>& captures =
-        IsBeyond(row, comparison.options) ? row.needed_for_effect : row.needed;
-    return captures ? absl::StrCat(*captures) : OfEnergy(comparison) ? "-" : ">1000";
-  };
-  const bool has_needs = !grid.Number("needs", needs).Drop(1).HideIfUnknown().hidden;
+  const bool has_needs = !grid.Number("needs", CapturesCell).Drop(1).HideIfUnknown().hidden;
   grid.Number("detects %",
               [](const ComparedRow& row) { return row.mde ? ChangeText(1 + *row.mde) : "-"; })
       .Drop(4)
@@ -365,10 +421,9 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
                      RiseAfterA(comparison), " of so much would be proved 4 times in 5"));
   }
   if (has_needs) {
-    section.notes.push_back(
-        absl::StrCat("needs: captures a side that would prove the change that is seen, or if it is "
-                     "within --min-effect, a",
-                     RiseAfterA(comparison), " of ", PercentText(comparison.options.max_mde)));
+    section.notes.emplace_back(
+        "needs: captures a side that decide the function; the first number if its change and noise "
+        "are as measured, the last with a probability of 80 %");
   }
   NoteUncertain(rows, &section.notes);
   AddReasons(rows, &section);
@@ -415,8 +470,12 @@ void VisitCompared(const ComparedRow& row, Objective objective, FieldSink* sink)
   XPLANE_TIME_FIELDS(sink, row.ratio);
   sink->Interval("ratio_ci", row.lo, row.hi);
   XPLANE_TIME_FIELDS(sink, row.p_value, row.mde, row.spread);
-  sink->Field("needed_captures", row.needed);
-  sink->Field("needed_captures_for_effect", row.needed_for_effect);
+  const CapturesNeeded needed = row.needed.value_or(CapturesNeeded{});
+  const bool known = needed.least.has_value() || needed.enough.has_value();
+  sink->Field("needed_for", known ? KnownText(QuestionName(needed.question)) : KnownText(""));
+  sink->Field("needed_captures_least", needed.least);
+  sink->Field("needed_captures", needed.enough);
+  sink->Field("needed_unknown", KnownText(needed.unknown));
   XPLANE_TIME_FIELDS(sink, row.deciding_alpha);
   VisitSide("base", of_energy, row.base, sink);
   VisitSide("head", of_energy, row.head, sink);
@@ -439,7 +498,8 @@ void VisitDecision(const Comparison& comparison, FieldSink* sink) {
   XPLANE_TIME_FIELDS(sink, options.min_effect, options.max_mde, options.alpha, options.confidence,
                      options.offset_std, options.paired, options.allow_mismatch);
   sink->EndGroup();
-  XPLANE_TIME_FIELDS(sink, comparison.compared, comparison.largest_mde, comparison.shared_captures);
+  XPLANE_TIME_FIELDS(sink, comparison.compared, comparison.largest_mde, comparison.passing_max_mde,
+                     comparison.shared_captures);
   sink->BeginGroup("counts", true);
   for (size_t i = 0; i < std::size(kVerdictNames); ++i) {
     const auto verdict = static_cast<FunctionVerdict>(i);

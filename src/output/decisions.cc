@@ -1,5 +1,6 @@
 #include "output/decisions.h"
 
+#include <cmath>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -113,6 +114,14 @@ void AddInterchange(std::string_view suite, Objective objective, std::vector<Int
                     {Format::kBmf, [objective, rows] { return BencherJson(objective, *rows); }}};
   if (objective == Objective::kEnergy) return;
   output->others[Format::kBenchmark] = [rows] { return BenchmarkJson(*rows); };
+}
+
+std::string OptionText(double share) {
+  if (!(share > 0)) return "0%";
+  const double percent = share * 100;
+  const int decimals = std::max(0, 1 - static_cast<int>(std::floor(std::log10(percent))));
+  const double scale = std::pow(10, decimals);
+  return FormatFixed(std::ceil(percent * scale) / scale, decimals) + "%";
 }
 
 }  // namespace xplane_time::output

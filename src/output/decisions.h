@@ -9,6 +9,8 @@
 // Of energies JUnit, and Bencher's with "energy" in joules; a benchmark's time is none.
 #pragma once
 
+#include <string>
+
 #include "output/view.h"
 #include "xplane_time/compare.h"
 
@@ -42,5 +44,8 @@ struct InterchangeRow {
 // All that the objective has. `suite` outlives the Output.
 void AddInterchange(std::string_view suite, Objective objective, std::vector<InterchangeRow> of,
                     Output* output);
+
+// A share as options take it, rounded up to two digits: "0.28%".
+std::string OptionText(double share);
 
 }  // namespace xplane_time::output

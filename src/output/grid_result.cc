@@ -1,5 +1,6 @@
 // grid: a row a setting, as data (results.json, csv/results.csv) and for people.
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -113,15 +114,34 @@ Section SettingSection(const GridResult& of, const OutputOptions& options) {
   grid.Times("p95", unit, p95).Drop(1).HideIfUnknown();
   grid.Times("p99", unit, p99).Drop(8).HideIfUnknown();
   grid.Number("energy uJ", &GridRow::energy_uj, with_decimals(1)).Drop(7).HideIfUnknown();
-  grid.Number("less energy %", &GridRow::energy_reduction, FormatPercent).Drop(2).HideIfUnknown();
-  grid.Number("less memory %", &GridRow::peak_mem_reduction, FormatPercent).Drop(6).HideIfUnknown();
-  grid.Number("less KV %", &GridRow::kv_cache_reduction, FormatPercent).Drop(4).HideIfUnknown();
-  grid.Number("coherence", &GridRow::coherence_delta, with_decimals(4)).Drop(5).HideIfUnknown();
+  const bool has_reduction[] = {
+      !grid.Number("less energy %", &GridRow::energy_reduction, FormatPercent)
+           .Drop(2)
+           .HideIfUnknown()
+           .hidden,
+      !grid.Number("less memory %", &GridRow::peak_mem_reduction, FormatPercent)
+           .Drop(6)
+           .HideIfUnknown()
+           .hidden,
+      !grid.Number("less KV %", &GridRow::kv_cache_reduction, FormatPercent)
+           .Drop(4)
+           .HideIfUnknown()
+           .hidden};
+  const bool has_less = std::ranges::any_of(has_reduction, std::identity());
+  const bool has_coherence = !grid.Number("coherence", &GridRow::coherence_delta, with_decimals(4))
+                                  .Drop(5)
+                                  .HideIfUnknown()
+                                  .hidden;
   grid.Number("accuracy", &GridRow::accuracy, with_decimals(4)).Drop(3).HideIfUnknown();
   Section section = {.grid = std::move(grid).Take(), .table = "settings"};
   section.grid.columns.push_back({.header = "outcome", .cells = Outcomes(of)});
-  section.notes.push_back(
-      "less ... %: than the baseline has, negative is more; coherence: difference to it");
+  const std::string less = "less ... %: than the baseline has, negative is more";
+  const std::string coherence = "coherence: difference to ";
+  if (has_less && has_coherence) {
+    section.notes.push_back(absl::StrCat(less, "; ", coherence, "it"));
+  } else if (has_less || has_coherence) {
+    section.notes.push_back(has_less ? less : absl::StrCat(coherence, "the baseline"));
+  }
   for (const GridSetting& each : of.run.settings) {
     const std::string line = BriefLine(each.message);
     if (!line.empty()) section.notes.push_back(absl::StrCat(each.name, ": ", Printable(line)));

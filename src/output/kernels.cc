@@ -48,6 +48,9 @@ void AddTo(const KernelRow& row, KernelRow* merged) {
   merged->flops_per_s.reset();
   merged->bytes_per_s.reset();
   merged->roof_share.reset();
+  merged->launch.reset();
+  merged->launch_count.reset();
+  merged->launch_configs.reset();
 }
 
 using KernelRows = std::span<const KernelRow>;
@@ -107,6 +110,35 @@ void AddNumbers(const KernelRows& rows, const OutputOptions& options, bool all, 
       .HideIf(std::ranges::none_of(rows, IsMarked));
 }
 
+// The most frequent launch configuration. --columns chooses among these columns without --wide.
+void AddLaunch(const KernelRows& rows, const OutputOptions& options, KernelGrid* grid) {
+  const auto show = [&](Column& column, bool is_useful = true) {
+    column.right = true;
+    column.HideIfUnknown();
+    if (!options.wide || !is_useful) column.HideIf(true);
+  };
+  const auto whole = [](auto field) {
+    return [field](const KernelRow& row) {
+      return row.launch.has_value() ? (*row.launch).*field : std::nullopt;
+    };
+  };
+  const auto dimensions = [](auto field) {
+    return [field](const KernelRow& row) -> std::optional<std::string> {
+      if (!row.launch.has_value() || ((*row.launch).*field).empty()) return std::nullopt;
+      return (*row.launch).*field;
+    };
+  };
+  show(grid->Number("regs", whole(&LaunchConfig::registers)));
+  show(grid->Number("shared B", whole(&LaunchConfig::shared_bytes)));
+  show(grid->Number("occ %", whole(&LaunchConfig::theoretical_occupancy), FormatPercent));
+  show(grid->Number("est occ %", whole(&LaunchConfig::estimated_occupancy), FormatPercent));
+  show(grid->Text("grid", dimensions(&LaunchConfig::grid)));
+  show(grid->Text("block", dimensions(&LaunchConfig::block)));
+  const bool differ = std::ranges::any_of(
+      rows, [](const KernelRow& row) { return row.launch_configs.value_or(1) > 1; });
+  show(grid->Number("configs", &KernelRow::launch_configs), differ);
+}
+
 // Nothing new where no kernel belongs to a function; stays where kernels of several have one name.
 void AddFunction(const KernelRows& rows, KernelGrid* grid) {
   std::map<std::string_view, std::optional<std::string>> functions;
@@ -132,6 +164,14 @@ Section KernelSection(const KernelRows& rows, size_t all, const OutputOptions& o
       grid.Text("clock", [](const KernelRow& row) { return ClockName(row.clock); })
           .Drop(8)
           .HideIfSame();
+  AddLaunch(rows, options, &grid);
+  const auto differing = std::ranges::count_if(
+      rows, [](const KernelRow& row) { return row.launch_configs.value_or(1) > 1; });
+  if ((options.wide || !options.columns.empty()) && differing > 0) {
+    section.notes.push_back(absl::StrCat(
+        "note: executions of ", Counted(static_cast<uint64_t>(differing), "kernel"),
+        " differ in their launch configuration (configs); the most frequent one is shown"));
+  }
   if (!rows.empty()) {
     section.title.append(names.count() == 1 ? ", " + names.Name(rows[0].device)
                                             : ", share of each device's time");

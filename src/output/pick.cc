@@ -103,12 +103,15 @@ Explanation ExplainNotJudged(const PickResult& choice) {
     out.reasons.push_back(absl::StrCat("Among the others variant ", Printable(choice.leader),
                                        " leads; ratios are relative to it."));
   }
-  if (choice.needed.has_value()) {
-    const std::string units = Counted(*choice.needed, choice.in_rounds ? "round" : "capture");
-    out.reasons.push_back(absl::StrCat("About ", units, " in all would settle it."));
-  }
   AddDevices(choice, &out);
   return out;
+}
+
+// "820 rounds in all would settle it with a probability of 80 %."
+std::string NeededText(const PickResult& choice) {
+  return absl::StrCat(Counted(*choice.needed, choice.needs_captures ? "capture" : "round"),
+                      choice.needs_captures && choice.in_rounds ? " of as many rounds each" : "",
+                      " in all would settle it with a probability of 80 %.");
 }
 
 Explanation ExplainOpen(const PickResult& choice) {
@@ -132,13 +135,20 @@ Explanation ExplainOpen(const PickResult& choice) {
             : "A single run shows no scatter: run each variant at least four times, in rounds "
               "(each once, then again).");
   } else if (choice.needed.has_value()) {
-    const std::string units = Counted(*choice.needed, choice.in_rounds ? "round" : "capture");
-    out.reasons.push_back(absl::StrCat("About ", units, " in all would settle it."));
+    out.reasons.push_back(NeededText(choice));
   } else if (OfEnergy(choice)) {
     out.reasons.push_back("Give the energies of several captures.");
   } else if (!choice.in_rounds) {
     out.reasons.push_back(
         "Run the variants in rounds (each once, then again), or give several captures.");
+  } else {
+    out.reasons.push_back("No number of rounds is known to settle it; see --delta.");
+  }
+  const bool acceptable = !too_little && choice.doubts.empty() && choice.regret.has_value() &&
+                          *choice.regret <= kAbsurd;
+  if (acceptable) {
+    out.reasons.push_back(absl::StrCat("--delta ", OptionText(*choice.regret), " accepts variant ",
+                                       Printable(choice.pick), " as it is."));
   }
   return out;
 }
@@ -272,6 +282,9 @@ void VisitDecision(const PickResult& choice, FieldSink* sink) {
   XPLANE_TIME_FIELDS(sink, KnownText(choice.metric), KnownText(choice.clock), choice.captures,
                      choice.in_rounds, choice.regret, choice.mde);
   sink->Field("needed_units", choice.needed);
+  sink->Field("needed_unit", KnownText(!choice.needed.has_value() ? ""
+                                       : choice.needs_captures    ? "capture"
+                                                                  : "round"));
 }
 
 std::vector<InterchangeRow> InterchangeRows(const PickResult& choice) {

@@ -279,9 +279,11 @@ Section LinesSection(const PlanesReport& report, const OutputOptions& options) {
   grid.Name("plane / line", 20, &ShownRow::name);
   grid.Name("kind / role", 0, &ShownRow::role);
   grid.Number("events", &ShownRow::events);
-  grid.Times("first", options.unit, &ShownRow::first_ps).Drop(1);
-  grid.Times("last", options.unit, &ShownRow::last_ps).Drop(2);
-  grid.Times("sum", options.unit, &ShownRow::sum_ps).Drop(3);
+  const Unit unit = CommonUnit(
+      grid.Values(&ShownRow::first_ps, &ShownRow::last_ps, &ShownRow::sum_ps), options.unit);
+  grid.Times("first", unit, &ShownRow::first_ps).Drop(1);
+  grid.Times("last", unit, &ShownRow::last_ps).Drop(2);
+  grid.Times("sum", unit, &ShownRow::sum_ps).Drop(3);
   Section section = {.title = "planes and their lines", .grid = std::move(grid).Take()};
   if (rows.empty()) section.notes.emplace_back("none");
   return section;

@@ -45,8 +45,10 @@ Output FunctionsOutput(const Report& report, const OutputOptions& options, bool 
 void AddDistributions(const Report& report, Output* output);
 Output KernelsOutput(const Report& report, const OutputOptions& options);
 Output TreeOutput(const TreeReport& report, const OutputOptions& options);
-// CSV has the devices, or, with `steps`, a row a step and device.
-Output WhereOutput(const WhereReport& report, const OutputOptions& options, bool steps);
+// What the tables and CSV have a row of: devices, steps or idle gaps. With kGaps the gaps of all
+// devices are in order of length, and `top` limits them.
+enum class WhereRows : uint8_t { kDevices, kSteps, kGaps };
+Output WhereOutput(const WhereReport& report, const OutputOptions& options, WhereRows shown);
 // CSV has the lines, or, where the report has them, the stats.
 // `all`: how many planes there are, of which the report has the first.
 Output PlanesOutput(const PlanesReport& report, const OutputOptions& options, size_t all = 0);

@@ -1,4 +1,5 @@
 // Trees of executions.
+#include <algorithm>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -118,6 +119,14 @@ std::vector<Section> TreeSections(const TreeReport& report, const OutputOptions&
     sections.push_back({.title = "tree", .grid = TreeGrid({}, report.by, whole_ps, unit, options)});
   }
   if (rows.empty()) sections.back().notes = {"none"};
+  const bool has_no_scope =
+      report.by == TreeBy::kScope && !rows.empty() &&
+      std::ranges::all_of(rows, [](const TreeRow& row) { return row.name == "(no scope)"; });
+  if (has_no_scope) {
+    sections.back().notes.emplace_back(
+        "note: no op of this trace has a name scope. JAX records them with its Hlo Protos; PyTorch "
+        "records modules instead: --by module");
+  }
   NoteMore(rows.size(), shown, "rows", kByTop, &sections.back().notes);
   return sections;
 }

@@ -124,8 +124,9 @@ std::vector<std::string> NamesOf(std::string_view command) {
     return names(TreeOutput({}, options), TreeOutput(by_scope, options));
   }
   if (command == "where") {
-    return names(WhereOutput(where, options, /*steps=*/false),
-                 WhereOutput(where, options, /*steps=*/true));
+    return names(WhereOutput(where, options, WhereRows::kDevices),
+                 WhereOutput(where, options, WhereRows::kSteps),
+                 WhereOutput(where, options, WhereRows::kGaps));
   }
   if (command == "planes") return names(PlanesOutput(planes, options));
   if (command == "headroom") return names(HeadroomOutput(headroom, options));

@@ -290,6 +290,66 @@ Section GapSection(const WhereReport& report, const OutputOptions& options) {
   return section;
 }
 
+// "decode 481 us, copy 20 us": what the host did besides the first.
+std::string NextHostEvents(const WhereGap& row, Unit unit) {
+  std::string text;
+  for (size_t i = 1; i < row.host_events.size(); ++i) {
+    const WhereHostTime& each = row.host_events[i];
+    absl::StrAppend(&text, text.empty() ? "" : ", ", each.event, " ",
+                    FormatTime(static_cast<double>(each.self_ps), unit));
+  }
+  return text;
+}
+
+// The longest first.
+std::vector<WhereGap> GapsByLength(const WhereReport& report) {
+  std::vector<WhereGap> gaps = report.gaps;
+  std::ranges::stable_sort(gaps, std::ranges::greater(), &WhereGap::duration_ps);
+  return gaps;
+}
+
+Section GapListSection(const WhereReport& report, const OutputOptions& options) {
+  Section section = {.title = "idle gaps, the longest first", .table = "gaps"};
+  const std::vector<WhereGap> gaps = GapsByLength(report);
+  const std::span<const WhereGap> rows = Top(gaps, options.top.value_or(kRows));
+  uint64_t all = 0;
+  for (const WhereDevice& device : report.devices) all += device.gaps;
+  NoteMore(all, rows.size(), "gaps", kByTop, &section.notes);
+  if (all == 0) section.notes.emplace_back("none: no device is idle between executions");
+  const DeviceNames names(report.devices);
+  RowGrid grid(rows);
+  grid.Name("device", 7, [&](const WhereGap& row) { return names.Name(row.device); })
+      .HideIf(names.count() < 2);
+  grid.Times("start", options.unit, &WhereGap::start_ps).Drop(2);
+  const Unit unit = CommonUnit(grid.Values(&WhereGap::duration_ps), options.unit);
+  grid.Times("length", unit, &WhereGap::duration_ps);
+  grid.Text("cause", [](const WhereGap& row) { return row.cause; });
+  grid.Times("host late", unit, &WhereGap::idle_host_ps).HideIfUnknown().Drop(5);
+  grid.Times("launch", unit, &WhereGap::idle_launch_ps).HideIfUnknown().Drop(6);
+  grid.Name("kernel before", 16, &WhereGap::kernel_before).Drop(3);
+  grid.Name("kernel after", 16, &WhereGap::kernel_after).Drop(1);
+  grid.Name("host event", 20,
+            [](const WhereGap& row) {
+              return row.host_events.empty() ? std::nullopt
+                                             : std::optional(row.host_events[0].event);
+            })
+      .HideIfUnknown();
+  grid.Times("self", unit,
+             [](const WhereGap& row) {
+               return row.host_events.empty() ? std::nullopt
+                                              : std::optional(row.host_events[0].self_ps);
+             })
+      .HideIfUnknown();
+  grid.Name("thread", 10, &WhereGap::host_thread).HideIfUnknown().Drop(4);
+  grid.Name("next host events", 20,
+            [&](const WhereGap& row) { return NextHostEvents(row, options.unit); })
+      .HideIf(
+          std::ranges::all_of(rows, [](const WhereGap& row) { return row.host_events.size() < 2; }))
+      .Drop(7);
+  section.grid = std::move(grid).Take();
+  return section;
+}
+
 // What a figure draws of steps that are many: of each so many in a row of a device the longest.
 std::vector<WhereStep> StepColumns(std::span<const WhereStep> steps) {
   constexpr size_t kMostColumns = 300;  // of a device
@@ -309,11 +369,13 @@ std::vector<WhereStep> StepColumns(std::span<const WhereStep> steps) {
   return columns;
 }
 
-View WhereView(const WhereReport& report, bool steps, const OutputOptions& how) {
+View WhereView(const WhereReport& report, WhereRows shown, const OutputOptions& how) {
   View view;
-  view.sections.push_back(DeviceSection(report, steps, how));
-  if (steps) {
+  view.sections.push_back(DeviceSection(report, shown == WhereRows::kSteps, how));
+  if (shown == WhereRows::kSteps) {
     view.sections.push_back(StepSection(report, how));
+  } else if (shown == WhereRows::kGaps) {
+    view.sections.push_back(GapListSection(report, how));
   } else {
     if (!report.functions.empty()) view.sections.push_back(FunctionSection(report, how));
     if (!report.transfers.empty()) view.sections.push_back(TransferSection(report, how));
@@ -325,23 +387,39 @@ View WhereView(const WhereReport& report, bool steps, const OutputOptions& how) 
 
 }  // namespace
 
-Output WhereOutput(const WhereReport& report, const OutputOptions& options, bool steps) {
+Output WhereOutput(const WhereReport& report, const OutputOptions& options, WhereRows shown) {
+  const auto gaps = [&] {
+    if (shown != WhereRows::kGaps) return TableOf("gaps", std::span(report.gaps));
+    std::vector<WhereGap> rows = GapsByLength(report);
+    rows.resize(Top(rows, options.top).size());
+    return TableOf("gaps", std::move(rows));
+  };
   Output out{.result = result::Result("xplane-time.where.v1")};
   AddHead(report.inputs, &report.capture, options.given, &out.result);
   out.result.Add(TableOf("devices", Top(report.devices, options.top)));
   out.result.Add(TableOf("functions", Top(report.functions, options.top)));
   out.result.Add(TableOf("steps", Top(report.steps, options.top)));
   out.result.Add(TableOf("transfers", Top(report.transfers, options.top)));
-  out.result.Add(TableOf("gaps", std::span(report.gaps)));
+  out.result.Add(gaps());
   out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
-  out.result.csv = steps ? TableOf("", Top(report.steps, options.top))
-                         : TableOf("", Top(report.devices, options.top));
+  switch (shown) {
+    case WhereRows::kDevices:
+      out.result.csv = TableOf("", Top(report.devices, options.top));
+      break;
+    case WhereRows::kSteps:
+      out.result.csv = TableOf("", Top(report.steps, options.top));
+      break;
+    case WhereRows::kGaps:
+      out.result.csv = gaps();
+      out.result.csv.name.clear();
+      break;
+  }
   if (options.format == Format::kHtml) {
     const auto all = Top(report.steps, options.top);
     std::vector<WhereStep> columns = StepColumns(all);
     if (columns.size() < all.size()) out.drawn.push_back(TableOf("steps", std::move(columns)));
   }
-  out.view = [&report, steps](const OutputOptions& how) { return WhereView(report, steps, how); };
+  out.view = [&report, shown](const OutputOptions& how) { return WhereView(report, shown, how); };
   return out;
 }
 

@@ -177,6 +177,11 @@ void VisitRow(const KernelRow& row, FieldSink* sink) {
                      row.mean_ps, row.median_ps, row.std_ps, row.min_ps, row.max_ps, row.share,
                      row.flops, row.bytes_accessed, row.flops_per_s, row.bytes_per_s,
                      row.roof_share, row.impossible_count);
+  const LaunchConfig launch = row.launch.value_or(LaunchConfig());
+  XPLANE_TIME_FIELDS(sink, launch.registers, launch.static_shared_bytes,
+                     launch.dynamic_shared_bytes, launch.shared_bytes, launch.theoretical_occupancy,
+                     launch.estimated_occupancy, KnownText(launch.grid), KnownText(launch.block));
+  XPLANE_TIME_FIELDS(sink, row.launch_count, row.launch_configs);
 }
 
 void VisitRow(const EnergyDevice& row, FieldSink* sink) {

@@ -10,6 +10,7 @@ void VisitRow(const WhereDevice& row, FieldSink* sink);
 void VisitRow(const WhereFunction& row, FieldSink* sink);
 void VisitRow(const WhereStep& row, FieldSink* sink);
 void VisitRow(const WhereTransfer& row, FieldSink* sink);
+void VisitRow(const WhereHostTime& row, FieldSink* sink);
 void VisitRow(const WhereGap& row, FieldSink* sink);
 
 }  // namespace xplane_time::result

@@ -72,6 +72,38 @@ double StudentTail(double t, double df) {
   return 0.5 * IncompleteBeta(df / 2, 0.5, df / (df + t * t));
 }
 
+double NoncentralStudentTail(double t, double df, double shift) {
+  if (df > 1e7) return NormalTail(t - shift);
+  // The mean of P(Z > t s - shift) over s = S. As a function of s this probability falls from 1 to
+  // 0 (rises, if t < 0) in a short range around shift / t. Simpson's rule gets that range as a
+  // piece of its own.
+  constexpr int kSteps = 128;   // of a piece; even
+  constexpr double kReach = 9;  // standard deviations
+  const double spread = kReach / std::sqrt(2 * df);
+  const double first = std::max(0.0, 1 - spread), last = 1 + spread;
+  double cuts[] = {first, first, last, last};
+  if (t != 0) {
+    const double middle = shift / t, half = kReach / std::abs(t);
+    cuts[1] = std::clamp(middle - half, first, last);
+    cuts[2] = std::clamp(middle + half, first, last);
+  }
+  double total = 0, beyond = 0;
+  for (int piece = 0; piece < 3; ++piece) {
+    const double step = (cuts[piece + 1] - cuts[piece]) / kSteps;
+    for (int i = 0; i <= kSteps; ++i) {
+      const double s = cuts[piece] + step * i;
+      // The density of S but for a factor, which cancels. With 1 degree of freedom it is not 0 at
+      // 0.
+      const double log_power = df == 1 ? 0 : (df - 1) * std::log(s);
+      const double density = std::exp(log_power - df * (s * s - 1) / 2);
+      const double weight = step * density * (i == 0 || i == kSteps ? 1 : i % 2 == 1 ? 4 : 2);
+      total += weight;
+      beyond += weight * NormalTail(t * s - shift);
+    }
+  }
+  return beyond / total;
+}
+
 double StudentQuantile(double tail, double df) {
   if (!(df > 0) || !(tail > 0)) return kInfinity;
   if (tail >= 0.5) return 0;

@@ -22,7 +22,10 @@ double IncompleteBeta(double a, double b, double x);
 double NormalTail(double z);
 // P(T > t) with df > 0 degrees of freedom (infinite: normal), t of any sign.
 double StudentTail(double t, double df);
-// The t with P(T > t) = tail, for 0 < tail <= 0.5. Infinity if df is 0.
+// P((Z + shift) / S > t), where Z is standard normal and S^2 an independent chi-square over its
+// `df`: the noncentral t distribution, with df of at least 1. Accurate to 1e-4.
+double NoncentralStudentTail(double t, double df, double shift);
+// t with P(T > t) = tail, 0 < tail <= 0.5. df 0: infinity.
 double StudentQuantile(double tail, double df);
 // P(F > f).
 double FisherTail(double f, double df1, double df2);

@@ -15,6 +15,7 @@
 #include "status.h"
 #include "timing/filters.h"
 #include "timing/graph_ops.h"
+#include "timing/launch_configs.h"
 #include "timing/origins.h"
 
 namespace xplane_time {
@@ -140,6 +141,9 @@ class Meanings {
     }
   }
 
+  // Before batches of execution events: those of these ops are executions. Outlives this.
+  void SetHostOps(const HostOps& ops) { host_ops_ = &ops; }
+
   // Before batches of execution events.
   absl::Status ReadGraphs(const Trace& trace, std::span<const uint32_t> lines) {
     ASSIGN_OR_RETURN(graph_ops_, GraphOps::Read(trace, plane_, lines, rules_.graph_stats, &hlo_));
@@ -152,6 +156,24 @@ class Meanings {
     const Meaning*& known = (*by_metadata_)[metadata];
     if (known == nullptr) known = &Add(batch, row);
     return *known;
+  }
+
+  // The same op, launched so: it has an entry of its own, so that cells are by configuration.
+  uint32_t WithLaunch(uint32_t op, uint32_t launch, const LaunchConfigs& configs) {
+    if (launch == LaunchConfigs::kUnknown) return op;
+    if (last_launches_.size() <= op) last_launches_.resize(op + 1, {LaunchConfigs::kUnknown, op});
+    auto& [last_launch, last_op] = last_launches_[op];
+    if (last_launch == launch) return last_op;
+    const auto [found, is_new] = op_with_launch_.try_emplace({op, launch}, kNone);
+    if (is_new) {
+      OpInfo info = tables_->ops[op];
+      info.launch_dropped = launch == LaunchConfigs::kOther;
+      if (!info.launch_dropped) info.launch = configs.Get(launch);
+      found->second = static_cast<uint32_t>(tables_->ops.size());
+      tables_->ops.push_back(std::move(info));
+    }
+    last_launch = launch;
+    return last_op = found->second;
   }
 
  private:
@@ -252,6 +274,11 @@ class Meanings {
       if (stat.integer != nullptr) draft.*stat.integer = IntegerOf(batch.Stat(column, row));
     }
     if (rules_.interpret != nullptr) rules_.interpret(batch, row, draft.kernel, &draft);
+    if (host_ops_ != nullptr) {
+      draft.is_completion = draft.completes_body = false;
+      const uint32_t entry = batch.metadata[row];
+      draft.is_execution = entry != kNoMetadata && host_ops_->entries[entry] != 0;
+    }
     meaning.is_execution = draft.is_execution;
     meaning.is_completion = draft.is_completion;
     meaning.completes_body = draft.completes_body;
@@ -286,7 +313,7 @@ class Meanings {
         View(d.kernel), View(d.hlo_op), View(d.tf_op), View(d.scope), View(d.source),
         View(d.source_stack), View(start_op), View(d.memory_access), d.flops.value_or(-1),
         d.bytes_accessed.value_or(-1), 2 * static_cast<int>(category) + (in_scope ? 1 : 0));
-    const auto next = static_cast<uint32_t>(op_index_.size());
+    const auto next = static_cast<uint32_t>(tables_->ops.size());
     const auto [found, inserted] = op_index_.try_emplace(key, next);
     if (inserted) {
       OpInfo op{std::string(d.kernel),
@@ -324,10 +351,7 @@ class Meanings {
     op.scope = d.scope;
     op.source = d.source;
     op.source_stack = d.source_stack;
-    const Origin origin = origins_.Of(op, compiled);
-    return matches(origin.scope) || matches(origin.source) ||
-           std::ranges::any_of(origin.stack, matches) ||
-           std::ranges::any_of(origin.lines.lines, matches);
+    return MatchesScope(filters_.scope, op, origins_.Of(op, compiled));
   }
 
   uint32_t ProgramOf(const Draft& d) {
@@ -341,6 +365,7 @@ class Meanings {
   }
 
   const Plane& plane_;
+  const HostOps* host_ops_ = nullptr;  // null: what the rules say
   const KindRules& rules_;
   const Filters& filters_;
   HloPrograms& hlo_;
@@ -361,6 +386,8 @@ class Meanings {
                                  absl::string_view, absl::string_view, int64_t, int64_t, int>,
                       uint32_t>
       op_index_;
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> op_with_launch_;  // op, launch
+  std::vector<std::pair<uint32_t, uint32_t>> last_launches_;  // by op: launch, op with it
   absl::flat_hash_map<std::pair<std::string, std::optional<std::string>>, uint32_t> program_index_;
   absl::flat_hash_map<std::pair<std::string, std::string>, uint32_t> symbol_index_;
 };
@@ -376,13 +403,27 @@ ExecutionStream::ExecutionStream(const Trace& trace, const DevicePlane& device,
       hlo_(std::make_shared<HloPrograms>(trace, trace.planes[device.plane])),
       meanings_(std::make_unique<Meanings>(trace, device, filters, hlo_.get(), std::move(tables))) {
   for (const KindStat& stat : rules_.stats) stat_names_.push_back(stat.name);
+  if (options.launches && rules_.has_launches) {
+    launches_ = std::make_unique<LaunchConfigs>(stat_names_.size());
+    stat_names_.insert(stat_names_.end(), LaunchConfigs::kStats.begin(),
+                       LaunchConfigs::kStats.end());
+  }
   const Plane& plane = trace.planes[device.plane];
   if (!rules_.needed_stat.empty()) {
-    if (!HasStat(plane, rules_.needed_stat)) return;
-    worth_reading_ = EntriesWorthReading(plane, rules_);
+    if (HasStat(plane, rules_.needed_stat)) {
+      worth_reading_ = EntriesWorthReading(plane, rules_);
+    } else {
+      if (rules_.find_host_ops != nullptr) host_ops_ = rules_.find_host_ops(trace, plane);
+      if (!host_ops_.has_value()) return;
+      meanings_->SetHostOps(*host_ops_);
+      worth_reading_ = host_ops_->entries;
+    }
   }
   for (uint32_t line = plane.first_line; line < plane.first_line + plane.line_count; ++line) {
     if (trace.lines[line].event_count == 0) continue;
+    if (host_ops_.has_value() && !trace.lines[line].name.starts_with(host_ops_->line_prefix)) {
+      continue;
+    }
     const LineRole role = rules_.role(trace.lines[line].name);
     if (role == LineRole::kExecution) execution_lines_.push_back(line);
     if (role == LineRole::kRun) run_lines_.push_back(line);
@@ -476,6 +517,7 @@ void ExecutionStream::Append(const EventBatch& batch, OpenLine* line) {
   int64_t last_start_ps = line->last_start_ps;
   std::array<uint32_t, EventBatch::kBatchSize> taken;
   size_t count = 0;
+  if (launches_ != nullptr) launches_->StartBatch(batch);
   for (uint32_t row = 0; row < batch.size(); ++row) {
     const Meaning& meaning = meanings.Of(batch, row);
     const int64_t start_ps = batch.start_ps[row], duration_ps = batch.duration_ps[row];
@@ -488,6 +530,9 @@ void ExecutionStream::Append(const EventBatch& batch, OpenLine* line) {
     last_start_ps = start_ps;
     Execution& execution = added[count];
     execution = {start_ps, duration_ps, meaning.op, meaning.program, timeline};
+    if (launches_ != nullptr) {
+      execution.op = meanings.WithLaunch(meaning.op, launches_->Find(batch, row), *launches_);
+    }
     if (is_host) execution.numbers[Execution::kDeviceOrdinal] = meaning.ordinal;
     taken[count++] = row;
   }

@@ -13,6 +13,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +32,7 @@ namespace xplane_time {
 
 struct Filters;
 class HloPrograms;
+class LaunchConfigs;
 class Meanings;
 struct Meaning;
 
@@ -105,8 +107,10 @@ class ExecutionStream {
   std::vector<std::string_view> stat_names_;
   std::vector<uint32_t> execution_lines_, run_lines_;
   std::vector<uint8_t> worth_reading_;  // by event metadata; empty: all
+  std::optional<HostOps> host_ops_;     // instead of events with the needed stat
   const std::shared_ptr<HloPrograms> hlo_;
   const std::unique_ptr<Meanings> meanings_;
+  std::unique_ptr<LaunchConfigs> launches_;  // null: not asked for
 
   ChunkSize size_ = ChunkSize::kSmall;
   bool whole_done_ = false, needs_whole_ = false;

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <charconv>
+#include <span>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
 #include "status.h"
 
 namespace xplane_time {
 namespace {
 
-constexpr size_t kMostParts = HloProgram::kMostFrames;
+constexpr size_t kMostFrames = HloProgram::kMostFrames;
 constexpr char kBroken[] = "(broken stack)", kNoFile[] = "(unknown file)";
 
 // "model.py:12"; empty where nothing is told.
@@ -24,15 +27,29 @@ std::string NameOf(const HloFrame& frame) {
   return name;
 }
 
-// A call right below its like, of another column, is one: the compiler adds those of loops.
 std::vector<std::string> NamesOf(const HloStack& stack) {
   std::vector<std::string> names;
   if (stack.broken) names.emplace_back(kBroken);
-  for (const HloFrame& frame : stack.frames) {
-    std::string name = NameOf(frame);
-    if (names.empty() || names.back() != name) names.push_back(std::move(name));
-  }
+  for (const HloFrame& frame : stack.frames) names.push_back(NameOf(frame));
   return names;
+}
+
+// The stack with each call once, where it is first made. When XLA inlines a function, it puts the
+// callers of the function's own trace below those of the call, which mostly are the same:
+//
+//   train, loss, attention, train, loss, attention   ->   train, loss, attention
+//
+// Loops, recursion and wrappers (a method that calls each layer's method) repeat calls, too. The
+// last frame is the line of the op and stays last: what is between it and its like is left out.
+void RemoveRepeats(std::vector<std::string>* stack) {
+  std::vector<std::string> once;
+  absl::flat_hash_set<absl::string_view> seen;
+  const auto last = stack->empty() ? stack->end() : std::ranges::find(*stack, stack->back());
+  for (auto frame = stack->begin(); frame != stack->end(); ++frame) {
+    if (seen.insert(Absl(*frame)).second) once.push_back(*frame);
+    if (frame == last) break;
+  }
+  *stack = std::move(once);
 }
 
 // "model.py:12:4:30", with the columns that newer traces have: "model.py:12".
@@ -63,7 +80,7 @@ std::vector<std::string> StackInStat(std::string_view text, std::string_view sou
   if (!stack.empty() && stack.front() == source && stack.back() != source) {
     std::ranges::reverse(stack);
   }
-  if (stack.size() > kMostParts) stack = {kBroken, stack.back()};
+  if (stack.size() > kMostFrames) stack = {kBroken, stack.back()};
   return stack;
 }
 
@@ -102,26 +119,11 @@ void SourceLines::Add(const SourceLines& more) {
   cut |= more.cut;
 }
 
-std::vector<std::string_view> ScopePath(std::string_view scope) {
-  const auto split = [scope](bool minds_brackets, int* depth) {
-    std::vector<std::string_view> parts;
-    size_t begin = 0;
-    const auto add = [&](size_t end) {
-      if (end > begin) parts.push_back(scope.substr(begin, end - begin));
-      begin = end + 1;
-    };
-    for (size_t at = 0; at < scope.size() && parts.size() + 1 < kMostParts; ++at) {
-      const char c = scope[at];
-      if (minds_brackets && (c == '(' || c == '[' || c == '{')) ++*depth;
-      if (*depth > 0 && (c == ')' || c == ']' || c == '}')) --*depth;
-      if (c == '/' && *depth == 0) add(at);
-    }
-    add(scope.size());
-    return parts;
-  };
-  int depth = 0;
-  std::vector<std::string_view> parts = split(/*minds_brackets=*/true, &depth);
-  return depth == 0 ? parts : split(/*minds_brackets=*/false, &(depth = 0));
+bool MatchesScope(const NameFilter& scope, const OpInfo& op, const Origin& origin) {
+  const auto matches = [&](std::string_view text) { return !text.empty() && scope.Matches(text); };
+  return matches(op.scope) || matches(op.tf_op) || matches(op.source) || matches(origin.scope) ||
+         matches(origin.source) || std::ranges::any_of(origin.stack, matches) ||
+         std::ranges::any_of(origin.lines.lines, matches);
 }
 
 void Origins::Inside::AddStack(const std::vector<HloFrame>& other) {
@@ -151,7 +153,7 @@ void Origins::AddInstruction(const HloProgram& program, const HloInstruction& in
     stack.frames.push_back(program.SourceOf(*details));
   }
   if (!stack.broken) all->AddStack(stack.frames);
-  all->AddScope(ScopePath(details->op_name));
+  all->AddScope(ScopePath(details->op_name, passes_));
   if (instruction.opcode == "fusion") all->Add(InsideOf(program, *details));
 }
 
@@ -176,6 +178,15 @@ Origins::Inside Origins::InsideOf(const HloProgram& program, const HloDetails& f
   return all;
 }
 
+// Whether `scope`, of a fusion, is unknown or cut: XLA gives a fusion what the names of its
+// instructions begin with in common. If these are of both passes, folded names have more in common.
+bool Origins::IsCut(const std::vector<std::string_view>& inside, std::string_view scope) const {
+  if (scope.empty()) return true;
+  if (passes_ == Passes::kApart) return false;
+  const std::vector<std::string_view> own = ScopePath(scope, passes_);
+  return own.size() < inside.size() && std::ranges::equal(own, std::span(inside).first(own.size()));
+}
+
 void Origins::AddCompiled(const HloPrograms::FoundOp& found, Origin* origin) {
   const std::optional<HloDetails> details = ReadDetails(*found.instruction);
   if (!details.has_value()) return;
@@ -186,7 +197,8 @@ void Origins::AddCompiled(const HloPrograms::FoundOp& found, Origin* origin) {
   if (found.instruction->opcode != "fusion") return;
   const Inside inside = InsideOf(*found.program, *details);
   origin->lines.Add(inside.lines);
-  if (origin->scope.empty() && inside.scope.has_value()) {
+  if (inside.scope.has_value() && IsCut(*inside.scope, origin->scope)) {
+    origin->scope.clear();
     for (const std::string_view part : *inside.scope) {
       Append(&origin->scope, origin->scope.empty() ? "" : "/", part);
     }
@@ -206,6 +218,7 @@ Origin Origins::Of(const OpInfo& op, const HloPrograms::FoundOp& compiled) {
   }
   if (origin.stack.empty()) origin.stack = StackInStat(op.source_stack, op.source);
   if (origin.stack.empty() && !origin.source.empty()) origin.stack = {origin.source};
+  RemoveRepeats(&origin.stack);
   return origin;
 }
 

@@ -7,7 +7,6 @@
 //   origin.source      // "model.py:12"
 //   origin.stack       // {"train.py:90 <module>", "model.py:12 attention"}
 //   origin.lines       // {"model.py:12", "model.py:14"}: of a fusion those of all that is in it
-//   ScopePath(origin.scope)   // {"jit(f)", "layer", "attention", "dot_general"}
 //
 // The scope is the trace's, else the Hlo Proto's op_name. The stack is that of the Hlo Proto, else
 // the trace's; without one it is the line itself. A fusion of which neither says anything is where
@@ -24,8 +23,13 @@
 
 #include "devices/device_kind.h"
 #include "hlo/program.h"
+#include "timing/filters.h"
+#include "timing/name_scopes.h"
 
 namespace xplane_time {
+
+// The rows of a tree for ops without a scope, without a line.
+inline constexpr char kNoScope[] = "(no scope)", kNoSource[] = "(no source)";
 
 // Different lines, in order of their appearance; the first so many.
 struct SourceLines {
@@ -39,20 +43,21 @@ struct SourceLines {
 
 struct Origin {
   std::string scope, source;  // empty: unknown
-  // The outermost first; empty: unknown. The first is "(broken stack)" where ids of frames make no
-  // sense.
+  // The outermost first, each call once; empty: unknown. The first is "(broken stack)" where ids of
+  // frames make no sense.
   std::vector<std::string> stack = {};
   SourceLines lines = {};
 };
 
-// The scopes of a name, the outermost first. A slash in brackets parts nothing, but where they do
-// not close: "jit(f)/transpose(jvp(a/b))/mul". At most 256 parts, the last with the rest.
-std::vector<std::string_view> ScopePath(std::string_view scope);
+// Whether --scope matches an op: what the trace states, or an origin with stacks.
+bool MatchesScope(const NameFilter& scope, const OpInfo& op, const Origin& origin);
 
 class Origins {
  public:
-  // Without stacks `Origin::stack` is empty.
-  explicit Origins(bool with_stacks) : with_stacks_(with_stacks) {}
+  // Without stacks `Origin::stack` is empty. `passes`: how the scopes of the instructions in a
+  // fusion are compared.
+  explicit Origins(bool with_stacks, Passes passes = Passes::kApart)
+      : with_stacks_(with_stacks), passes_(passes) {}
 
   // `compiled`: the op in its Hlo Proto, which outlives this object.
   Origin Of(const OpInfo& op, const HloPrograms::FoundOp& compiled);
@@ -68,12 +73,14 @@ class Origins {
     void AddScope(const std::vector<std::string_view>& other);
     void Add(const Inside& nested);
   };
+  bool IsCut(const std::vector<std::string_view>& inside, std::string_view scope) const;
   void AddCompiled(const HloPrograms::FoundOp& found, Origin* origin);
   Inside InsideOf(const HloProgram& program, const HloDetails& fusion);
   void AddInstruction(const HloProgram& program, const HloInstruction& instruction, Inside* all);
 
   static constexpr int kMostNested = 64;
   const bool with_stacks_;
+  const Passes passes_;
   int nested_ = 0;
   // By computation; empty: begun.
   std::map<std::pair<const HloProgram*, int64_t>, std::optional<Inside>> inside_;

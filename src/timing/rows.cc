@@ -511,6 +511,30 @@ void FillStatistics(const Cells& cells, KernelRow* row) {
   row->median_ps = CountedMedian(sorted, row->count);
 }
 
+// The most frequent configuration; of two the one with more time. Unknown if some were dropped.
+void FillLaunch(const ExecutionTables& tables, const Cells& cells, KernelRow* row) {
+  struct Sum {
+    uint64_t count = 0;
+    int64_t total_ps = 0;
+  };
+  std::map<LaunchConfig, Sum> sums;
+  for (const KernelCell* cell : cells) {
+    const OpInfo& op = tables.ops[cell->op];
+    if (op.launch_dropped) return;
+    if (!op.launch.has_value()) continue;
+    Sum& sum = sums[*op.launch];
+    sum.count += cell->count;
+    sum.total_ps = SaturatingAdd(sum.total_ps, cell->total_ps);
+  }
+  if (sums.empty()) return;
+  const auto most = std::ranges::max_element(sums, {}, [](const auto& each) {
+    return std::pair(each.second.count, each.second.total_ps);
+  });
+  row->launch = most->first;
+  row->launch_count = most->second.count;
+  row->launch_configs = sums.size();
+}
+
 KernelRow MakeKernelRow(const DeviceAnalysis& device, const Cells& cells) {
   const ExecutionTables& tables = *device.tables;
   const uint32_t program = cells[0]->program;
@@ -538,6 +562,7 @@ KernelRow MakeKernelRow(const DeviceAnalysis& device, const Cells& cells) {
   }
   row.mean_ps = static_cast<double>(row.total_ps) / static_cast<double>(row.count);
   if (!any_aggregated) FillStatistics(cells, &row);
+  FillLaunch(tables, cells, &row);
   if (row.self_ps.has_value() && device.self_ps > 0) {
     row.share = static_cast<double>(*row.self_ps) / static_cast<double>(device.self_ps);
   }

@@ -120,6 +120,14 @@ int64_t StepMarking::LaunchPs(int64_t launch_id) {
   return launch.has_value() ? launch->start_ps : kNoTimePs;
 }
 
+uint32_t StepMarking::LaunchLine(int64_t launch_id) const {
+  if (!has_launches_ || launch_id == 0) return kNone;
+  gpu_runs::LaunchTable::Place place;
+  const std::optional<gpu_runs::Launch> launch =
+      host_->launches.FindFirst(static_cast<uint64_t>(launch_id), &place);
+  return launch.has_value() ? launch->line : kNone;
+}
+
 uint32_t StepMarking::StepOf(const Execution& execution) {
   if (marks_.size() == 0) return kNone;
   if (marked_by_ != StepSource::kHostLaunch) return marks_.Around(execution.start_ps, &near_mark_);

@@ -50,6 +50,8 @@ class StepMarking {
 
   // When an execution with this id was launched; kNoTimePs: unknown.
   int64_t LaunchPs(int64_t launch_id);
+  // The line of that launch (Line::timeline); kNone: unknown.
+  uint32_t LaunchLine(int64_t launch_id) const;
   bool has_launches() const { return has_launches_; }  // on the host
   bool any_launch() const { return any_launch_; }      // of an execution that was asked for
   // Whether the host may have launches, and was not read.

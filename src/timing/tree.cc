@@ -11,7 +11,9 @@
 #include "timing/compiled_programs.h"
 #include "timing/execution_stream.h"
 #include "timing/module_paths.h"
+#include "timing/name_scopes.h"
 #include "timing/origins.h"
+#include "timing/scope_advice.h"
 
 namespace xplane_time {
 namespace {
@@ -87,7 +89,7 @@ class TreeBuilder {
   // The tree of scopes or sources: the own time of an execution is in the path of its op.
   void AddOrigins(const DeviceAnalysis& device) {
     CompiledPrograms compiled(device, diagnostics_);
-    Origins origins(/*with_stacks=*/true);
+    Origins origins(/*with_stacks=*/true, passes());
     Node top;
     for (const KernelCell& cell : device.cells) {
       if (cell.count == 0) continue;
@@ -144,11 +146,13 @@ class TreeBuilder {
   }
 
  private:
+  Passes passes() const { return options_.fold ? Passes::kFolded : Passes::kApart; }
+
   void AddCell(const KernelCell& cell, const Origin& origin, Node* top) const {
     std::vector<std::string_view> path;
-    if (options_.by == TreeBy::kScope) path = ScopePath(origin.scope);
+    if (options_.by == TreeBy::kScope) path = ScopePath(origin.scope, passes());
     if (options_.by == TreeBy::kSource) path.assign(origin.stack.begin(), origin.stack.end());
-    if (path.empty()) path = {options_.by == TreeBy::kScope ? "(no scope)" : "(no source)"};
+    if (path.empty()) path = {options_.by == TreeBy::kScope ? kNoScope : kNoSource};
     Node* node = top;
     for (const std::string_view name : path) {
       node = node->Child(name);
@@ -248,7 +252,13 @@ class TreeBuilder {
 };
 
 // Where there are no rows, with the way out.
-absl::Status NothingToShow(const Trace& trace, const TreeOptions& options) {
+absl::Status NothingToShow(const Trace& trace, const TreeOptions& options,
+                           const Diagnostics& reading) {
+  if (!options.select.scope.empty() && options.line.empty()) {
+    return FailedPrecondition(trace.files[0].path,
+                              ": nothing to show: no execution matches --scope ",
+                              options.select.scope, ScopeAdvice(trace, options.select, reading));
+  }
   if (options.by != TreeBy::kNesting) {
     return FailedPrecondition(trace.files[0].path,
                               ": nothing to show: no execution that the filters leave;"
@@ -337,7 +347,7 @@ absl::StatusOr<TreeReport> BuildTree(const Trace& trace, const TreeOptions& opti
     RETURN_IF_ERROR(AddLineTrees(trace, options, &trees, &diagnostics, &report.rows));
   }
   report.diagnostics = DescribeDiagnostics(trace, diagnostics);
-  if (report.rows.empty()) return NothingToShow(trace, options);
+  if (report.rows.empty()) return NothingToShow(trace, options, reading);
   return report;
 }
 

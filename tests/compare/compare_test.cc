@@ -68,7 +68,7 @@ TEST(CompareTest, OneProcessASideIsAtMostTooLittleData) {
   EXPECT_EQ(comparison.outcome, Outcome::kTooLittleData);
   EXPECT_FALSE(comparison.rows[0].lo.has_value());
   EXPECT_FALSE(comparison.rows[0].mde.has_value());
-  EXPECT_TRUE(comparison.rows[0].needed.has_value());
+  EXPECT_EQ(comparison.rows[0].needed->unknown, "noise_unknown");
 }
 
 TEST(CompareTest, AKnownOffsetLetsOneProcessASideDecide) {
@@ -224,11 +224,14 @@ TEST(CompareTest, AdviceIsThatOfTheFunction) {
   }
   const Comparison comparison = Compared(base, head);
   const ComparedRow &large = Row(comparison, "large"), &wild = Row(comparison, "wild");
-  EXPECT_FALSE(wild.needed.has_value()) << "over 1000";
+  ASSERT_TRUE(wild.needed.has_value() && large.needed.has_value());
+  EXPECT_EQ(wild.needed->question, CapturesNeeded::Question::kNoChange);
+  EXPECT_EQ(wild.needed->unknown, "over_limit");
   EXPECT_FALSE(wild.deciding_alpha.has_value());
-  ASSERT_TRUE(large.needed_for_effect.has_value());
-  EXPECT_LT(*large.needed_for_effect, 20);
-  EXPECT_GT(*large.needed, *large.needed_for_effect) << "40 % takes fewer than 5 %";
+  EXPECT_EQ(large.needed->question, CapturesNeeded::Question::kChange);
+  ASSERT_TRUE(large.needed->enough.has_value());
+  EXPECT_LT(*large.needed->least, *large.needed->enough);
+  EXPECT_LT(*large.needed->enough, 100);
   ASSERT_TRUE(large.deciding_alpha.has_value());
   EXPECT_EQ(*large.deciding_alpha, *large.p_value);
   EXPECT_GT(*large.p_value, comparison.options.alpha);

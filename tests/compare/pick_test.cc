@@ -152,6 +152,37 @@ TEST(PickTest, NoiseLeavesItUndecided) {
   EXPECT_TRUE(choice.needed.has_value());
 }
 
+// Follows the advice where gaps and noise are known.
+TEST(PickSimulationTest, TheRoundsThatAreAdvisedDecide) {
+  for (const double noise_std : {0.005, 0.02}) {
+    for (const std::vector<double>& gaps :
+         {std::vector<double>{0, 0}, {0, 0.004}, {0, 0.02}, {0, 0.06}, {0, 0, 0.002, 0.01}}) {
+      Noise noise(11);
+      int advised = 0, decided = 0;
+      for (int repetition = 0; repetition < 60; ++repetition) {
+        const PickResult choice = Picked({Drifting(gaps, 8, noise_std, &noise)});
+        if (!choice.needed.has_value()) continue;
+        ++advised;
+        EXPECT_FALSE(choice.needs_captures);
+        const int rounds = static_cast<int>(*choice.needed);
+        decided += ExitCode(Picked({Drifting(gaps, rounds, noise_std, &noise)}).claim) == 0;
+      }
+      if (advised < 10) continue;
+      EXPECT_GE(decided, (0.8 - 3.1 * std::sqrt(0.16 / advised)) * advised)
+          << noise_std << ", gap of the second " << gaps[1] << ", variants " << gaps.size();
+    }
+  }
+}
+
+TEST(PickTest, ADeltaOfTheRegretAcceptsThePick) {
+  Noise noise(5);
+  const std::vector<Measurements> captures = {Drifting({0, 0.004}, 10, 0.03, &noise)};
+  const PickResult open = Picked(captures);
+  ASSERT_EQ(open.claim, Claim::kUndecided);
+  EXPECT_EQ(ExitCode(Picked(captures, {.delta = 1.001 * *open.regret}).claim), 0);
+  EXPECT_EQ(ExitCode(Picked(captures, {.delta = 0.5 * *open.regret}).claim), 11);
+}
+
 TEST(PickTest, FewRoundsAreTooLittleData) {
   Noise noise(6);
   const PickResult choice = Picked({Drifting({0, 0.5}, 3, 0.001, &noise)});

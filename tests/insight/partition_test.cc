@@ -102,6 +102,89 @@ Piece RandomPiece(Random* random) {
   return piece;
 }
 
+struct SlowGap {
+  Interval interval;
+  int64_t launch_id = 0;
+  uint32_t op_before = kNone, op_after = kNone;
+  friend bool operator==(const SlowGap&, const SlowGap&) = default;
+};
+
+// All gaps, the longest first: one picosecond after the other.
+std::vector<SlowGap> SlowGaps(const std::vector<Piece>& pieces) {
+  const auto runs = [&](int64_t t) {
+    return std::ranges::any_of(pieces, [&](const Piece& piece) {
+      return piece.interval.start_ps <= t && t < piece.interval.end_ps;
+    });
+  };
+  const auto touches = [&](int64_t t) {  // something starts or ends, be it as short as it may
+    return std::ranges::any_of(pieces, [&](const Piece& piece) {
+      return piece.interval.start_ps == t || piece.interval.end_ps == t;
+    });
+  };
+  std::vector<SlowGap> gaps;
+  int64_t last_ps = 0;
+  for (const Piece& piece : pieces) last_ps = std::max(last_ps, piece.interval.end_ps);
+  for (int64_t t = pieces[0].interval.start_ps; t < last_ps; ++t) {
+    if (runs(t)) continue;
+    SlowGap gap = {.interval = {t, t + 1}};
+    while (!runs(gap.interval.end_ps) && !touches(gap.interval.end_ps)) ++gap.interval.end_ps;
+    t = gap.interval.end_ps - 1;
+    int64_t longest_before_ps = -1, longest_after_ps = -1, launch_ps = kNoTimePs;
+    for (const Piece& piece : pieces) {
+      const int64_t length_ps = piece.interval.end_ps - piece.interval.start_ps;
+      if (piece.interval.end_ps == gap.interval.start_ps && length_ps > longest_before_ps) {
+        longest_before_ps = length_ps;
+        gap.op_before = piece.op;
+      }
+      if (piece.interval.start_ps != gap.interval.end_ps) continue;
+      if (length_ps > longest_after_ps) {
+        longest_after_ps = length_ps;
+        gap.op_after = piece.op;
+      }
+      if (piece.launch_id == 0) continue;
+      if (launch_ps == kNoTimePs || piece.launch_id - 1 < launch_ps) {
+        launch_ps = piece.launch_id - 1;
+        gap.launch_id = piece.launch_id;
+      }
+    }
+    gaps.push_back(gap);
+  }
+  std::ranges::stable_sort(gaps, std::ranges::greater(), [](const SlowGap& gap) {
+    return gap.interval.end_ps - gap.interval.start_ps;
+  });
+  return gaps;
+}
+
+TEST(PartitionTest, TheLongestGapsOfRandomExecutions) {
+  for (uint32_t seed = 0; seed < 3000; ++seed) {
+    Random random(seed);
+    std::vector<Piece> pieces(static_cast<size_t>(1 + random.Below(10)));
+    for (Piece& piece : pieces) piece = RandomPiece(&random);
+    // Ops of one kind, so that of two that begin or end together either may be named.
+    for (Piece& piece : pieces) {
+      piece.op = static_cast<uint32_t>((piece.interval.end_ps - piece.interval.start_ps) % 4);
+    }
+    Sort(&pieces);
+    const std::vector<SlowGap> all = SlowGaps(pieces);
+    for (const size_t kept : {size_t{0}, size_t{1}, size_t{3}, size_t{100}}) {
+      PartitionSweep sweep(Tables(), /*nests=*/false, 3, [](const Piece& piece) {
+        return piece.launch_id == 0 ? kNoTimePs : piece.launch_id - 1;
+      });
+      sweep.KeepGaps(kept);
+      sweep.Add(pieces);
+      sweep.Finish();
+      EXPECT_EQ(sweep.gap_count(), all.size()) << seed;
+      std::vector<SlowGap> found;
+      for (const Gap& gap : sweep.largest_gaps()) {
+        found.push_back({gap.interval, gap.launch_id, gap.before.op, gap.after.op});
+      }
+      std::vector<SlowGap> expected = all;
+      expected.resize(std::min(kept, all.size()));
+      ASSERT_EQ(found, expected) << seed << ", " << kept;
+    }
+  }
+}
+
 int64_t Sum(const PartTimes& times) {
   int64_t sum_ps = IdlePs(times);
   for (size_t rank = 0; rank < kRankCount; ++rank) sum_ps += times[rank];

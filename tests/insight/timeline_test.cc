@@ -35,7 +35,7 @@ std::vector<Event> EventsOf(const Timeline& timeline, const TimelineLane& lane) 
 
 // By device and what the lane is of: "TPU:0 steps", "GPU:0 Stream #1(Kernel)".
 std::map<std::string, std::vector<Event>> LanesOf(const Timeline& timeline) {
-  constexpr const char* kOf[] = {" steps", " runs", " "};
+  constexpr const char* kOf[] = {" steps", " runs", " ", " host "};
   std::map<std::string, std::vector<Event>> lanes;
   for (const TimelineLane& lane : timeline.lanes) {
     EXPECT_GT(lane.size(), 0U);
@@ -149,6 +149,61 @@ void MakeRandom(Random* random, TraceBuilder* t,
       });
     }
   }
+}
+
+TEST(Timeline, HasTheThreadsOfTheHostThoseThatLaunchFirst) {
+  TraceBuilder t;
+  t.Gpu(0).Stream(1).Kernel({.name = "k",
+                             .start_ps = 30,
+                             .duration_ps = 5,
+                             .hlo_module = "m",
+                             .hlo_op = "k",
+                             .correlation_id = 1});
+  auto loader = t.Host().Thread("loader");
+  loader.Event({.name = "decode", .start_ps = 7, .duration_ps = 3});
+  loader.Event({.name = "batch", .start_ps = 5, .duration_ps = 20});
+  loader.Event({.name = "decode", .start_ps = 12, .duration_ps = 0});
+  t.Host().Thread("python").Launch({.start_ps = 10, .duration_ps = 4, .correlation_id = 1});
+  t.Host().Thread("empty");
+  for (const int threads : {1, 2}) {
+    const Timeline timeline = SeenOf(t, threads).timeline;
+    ASSERT_EQ(timeline.lanes.size(), 4U);  // runs, the stream, two threads
+    const TimelineLane& first = timeline.lanes[2];
+    EXPECT_EQ(first.of, Of::kHost);
+    EXPECT_EQ(first.name_of_lane(), "python");
+    EXPECT_EQ(first.clock, Clock::kProfile);
+    EXPECT_EQ(first.device.plane, "/host:CPU");
+    EXPECT_EQ(first.device.ordinal, std::nullopt);
+    EXPECT_THAT(EventsOf(timeline, first), ElementsAre(Event(10, 4, "hipModuleLaunchKernel")));
+    EXPECT_EQ(timeline.lanes[3].name_of_lane(), "loader");
+    EXPECT_THAT(EventsOf(timeline, timeline.lanes[3]),
+                ElementsAre(Event(5, 20, "batch"), Event(7, 3, "decode"), Event(12, 0, "decode")));
+    EXPECT_EQ(timeline.names[0], "k");  // the host takes no colour from the kernels
+  }
+}
+
+// Lines that are cut into parts, and lines with one id, are one thread.
+TEST(Timeline, HasEveryEventOfLongThreads) {
+  Random random(1);
+  TraceBuilder t;
+  t.Gpu(0).Stream(1).Kernel({.name = "k", .start_ps = 1, .hlo_module = "m", .hlo_op = "k"});
+  std::vector<Event> expected;
+  for (int line = 0; line < 2; ++line) {
+    auto thread = t.Host().Line({.id = 77, .name = "python"});
+    for (int64_t i = 0; i < 15'000; ++i) {
+      const Event event(random.Below(1'000'000), random.Below(9),
+                        "f" + std::to_string(random.Below(2000)));
+      thread.Event({.name = std::get<2>(event),
+                    .start_ps = std::get<0>(event),
+                    .duration_ps = std::get<1>(event)});
+      expected.push_back(event);
+    }
+  }
+  const auto lanes = LanesOf(SeenOf(t, 2).timeline);
+  std::vector<Event> found = lanes.at("CPU host python");
+  std::ranges::sort(found);
+  std::ranges::sort(expected);
+  EXPECT_EQ(found, expected);
 }
 
 TEST(Timeline, OfRandomTracesHasEveryExecutionRunAndStep) {

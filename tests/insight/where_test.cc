@@ -6,8 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -62,11 +64,13 @@ void Kernels(const std::vector<int64_t>& starts_ps, std::string_view module, Tra
   }
 }
 
-void Launches(const std::vector<int64_t>& starts_ps, TraceBuilder* t) {
+// Returns the thread that launches.
+LineBuilder Launches(const std::vector<int64_t>& starts_ps, TraceBuilder* t) {
   auto thread = t->Host().Thread("python");
   for (size_t i = 0; i < starts_ps.size(); ++i) {
     thread.Launch({.start_ps = starts_ps[i], .duration_ps = 1, .correlation_id = i + 1});
   }
+  return thread;
 }
 
 void MarkSteps(const std::vector<std::pair<int64_t, int64_t>>& spans_ps, TraceBuilder* t) {
@@ -238,7 +242,7 @@ TEST(WhereIdle, WithoutAnyLaunchIsUnknownAndNeverZero) {
   EXPECT_EQ(report.gaps.at(0).idle_host_ps, std::nullopt);
 }
 
-TEST(WhereIdle, AGapHasTheHostEventThatCoversMostOfItAndIsShortest) {
+TEST(WhereIdle, AGapHasTheInnermostHostEventThatCoversMostOfIt) {
   TraceBuilder t;
   Kernels({100, 200, 500}, "jit_f", &t);
   Launches({20, 190, 490}, &t);
@@ -285,21 +289,158 @@ TEST(WhereIdle, GapsOfLongHostLines) {
     }
     ASSERT_GT(t.Bytes().size(), size_t{800'000});
     for (const WhereGap& gap : Where(t).gaps) {
-      // The one that covers most of it, of several the shortest; else the first.
+      // The one that covers most of it; of several the last to begin, then the shortest.
       const HostEvent* best = nullptr;
       const auto covered_ps = [&](const HostEvent& event) {
         return std::min(gap.start_ps + gap.duration_ps, event.start_ps + event.duration_ps) -
                std::max(gap.start_ps, event.start_ps);
       };
+      const auto key = [&](const HostEvent& event) {
+        return std::tuple(covered_ps(event), event.start_ps, -event.duration_ps);
+      };
       for (const HostEvent& event : events) {
         if (covered_ps(event) <= 0) continue;
-        if (best == nullptr || covered_ps(event) > covered_ps(*best) ||
-            (covered_ps(event) == covered_ps(*best) && event.duration_ps < best->duration_ps)) {
-          best = &event;
-        }
+        if (best == nullptr || key(event) >= key(*best)) best = &event;
       }
       ASSERT_NE(best, nullptr);
       EXPECT_EQ(gap.host_event, best->name) << gap.start_ps;
+    }
+  }
+}
+
+TEST(WhereIdle, TheThreadThatLaunchesComesBeforeOneThatOnlyWaits) {
+  TraceBuilder t;
+  Kernels({100, 500, 1000}, "jit_f", &t);
+  LineBuilder python = Launches({20, 490, 990}, &t);
+  python.Event({.name = "next_batch", .start_ps = 200, .duration_ps = 280});
+  python.Event({.name = "decode", .start_ps = 220, .duration_ps = 60});
+  python.Event({.name = "log", .start_ps = 600, .duration_ps = 100});  // less than half of its gap
+  t.Host().Thread("waiter").Event({.name = "wait", .start_ps = 0, .duration_ps = 2000});
+  const WhereReport report = Where(t);
+  ASSERT_EQ(report.gaps.size(), 2u);
+  const WhereGap& second = report.gaps[0];
+  EXPECT_EQ(second.start_ps, 510);
+  EXPECT_EQ(second.host_thread, "waiter");
+  EXPECT_EQ(second.host_busy_ps, 490);
+  const WhereGap& first = report.gaps[1];
+  EXPECT_EQ(first.cause, "host");
+  EXPECT_EQ(first.kernel_before, "k");
+  EXPECT_EQ(first.kernel_after, "k");
+  EXPECT_EQ(first.function_before, "jit_f");
+  EXPECT_EQ(first.host_thread, "python");
+  EXPECT_EQ(first.host_event, "next_batch");
+  EXPECT_EQ(first.host_busy_ps, 281);
+  ASSERT_EQ(first.host_events.size(), 3u);
+  EXPECT_EQ(first.host_events[0].event, "next_batch");
+  EXPECT_EQ(first.host_events[0].self_ps, 220);
+  EXPECT_EQ(first.host_events[1].event, "decode");
+  EXPECT_EQ(first.host_events[1].self_ps, 60);
+  EXPECT_EQ(report.devices.at(0).gaps, 2u);
+}
+
+// ---- what the host did, against one picosecond after the other ---------------------------------
+
+struct MadeEvent {
+  std::string name;
+  int64_t start_ps, duration_ps;
+  int64_t end_ps() const { return start_ps + duration_ps; }
+};
+
+// What a thread did in a gap.
+struct SlowHost {
+  int64_t busy_ps = 0;
+  std::vector<std::pair<int64_t, std::string>> self;  // the most first
+  std::tuple<int64_t, int64_t, int64_t> cover;        // of the event that covers most
+  std::string event;
+};
+
+SlowHost SlowHostOf(const std::vector<MadeEvent>& events, int64_t start_ps, int64_t end_ps) {
+  SlowHost found;
+  std::map<std::string, int64_t> self_ps;
+  for (int64_t t = start_ps; t < end_ps; ++t) {
+    const MadeEvent* innermost = nullptr;
+    for (const MadeEvent& event : events) {
+      if (t < event.start_ps || event.end_ps() <= t) continue;
+      const auto key = [](const MadeEvent& of) { return std::pair(of.start_ps, -of.duration_ps); };
+      if (innermost == nullptr || key(event) >= key(*innermost)) innermost = &event;
+    }
+    if (innermost == nullptr) continue;
+    ++found.busy_ps;
+    ++self_ps[innermost->name];
+  }
+  for (const auto& [name, ps] : self_ps) found.self.emplace_back(-ps, name);
+  std::ranges::sort(found.self);
+  for (const MadeEvent& event : events) {
+    const int64_t covered_ps =
+        std::min(end_ps, event.end_ps()) - std::max(start_ps, event.start_ps);
+    const auto cover = std::tuple(covered_ps, event.start_ps, -event.duration_ps);
+    if (covered_ps <= 0 || cover < found.cover) continue;
+    found.cover = cover;
+    found.event = event.name;
+  }
+  return found;
+}
+
+TEST(WhereIdle, WhatTheHostDidInRandomTraces) {
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    TraceBuilder t;
+    std::vector<int64_t> kernels_ps, launches_ps;
+    int64_t at_ps = 20;
+    for (int64_t i = 0; i < 2 + random.Below(8); ++i) {
+      kernels_ps.push_back(at_ps);
+      launches_ps.push_back(at_ps - 1 - random.Below(10));
+      at_ps += 10 + random.Below(60);
+    }
+    Kernels(kernels_ps, "jit_f", &t);
+    const bool launched = !random.OneIn(4);
+    // Lines in the order of the file: the launches are on the first.
+    std::vector<std::vector<MadeEvent>> lines(3);
+    LineBuilder python = launched ? Launches(launches_ps, &t) : t.Host().Thread("python");
+    for (size_t i = 0; launched && i < launches_ps.size(); ++i) {
+      lines[0].push_back({"hipModuleLaunchKernel", launches_ps[i], 1});
+    }
+    const std::string threads[] = {"python", "loader", "other"};
+    for (size_t line = 0; line < 3; ++line) {
+      LineBuilder thread = line == 0 ? python : t.Host().Thread(threads[line]);
+      for (int64_t i = 0; i < random.Below(12); ++i) {
+        const MadeEvent event = {"e" + std::to_string(random.Below(4)), random.Below(at_ps),
+                                 random.Below(random.OneIn(3) ? at_ps : 15)};
+        thread.Event(
+            {.name = event.name, .start_ps = event.start_ps, .duration_ps = event.duration_ps});
+        lines[line].push_back(event);
+      }
+    }
+    for (const int threads_used : {1, 2}) {
+      for (const WhereGap& gap :
+           Where(t, {.device = "", .threads = threads_used, .gaps = 100}).gaps) {
+        const int64_t end_ps = gap.start_ps + gap.duration_ps;
+        std::vector<SlowHost> hosts;
+        for (const auto& events : lines) hosts.push_back(SlowHostOf(events, gap.start_ps, end_ps));
+        const SlowHost* best = nullptr;
+        for (const SlowHost& host : hosts) {
+          if (host.busy_ps == 0) continue;
+          const auto key = [](const SlowHost& of) {
+            return std::pair(std::get<0>(of.cover), std::get<2>(of.cover));
+          };
+          if (best == nullptr || key(host) > key(*best)) best = &host;
+        }
+        if (launched && hosts[0].busy_ps > 0 && 2 * hosts[0].busy_ps >= gap.duration_ps) {
+          best = hosts.data();
+        }
+        ASSERT_EQ(gap.host_thread.has_value(), best != nullptr);
+        if (best == nullptr) continue;
+        EXPECT_EQ(gap.host_thread, threads[best - hosts.data()]);
+        EXPECT_EQ(gap.host_event, best->event);
+        EXPECT_EQ(gap.host_busy_ps, best->busy_ps);
+        std::vector<std::pair<int64_t, std::string>> self;
+        for (const WhereHostTime& each : gap.host_events)
+          self.emplace_back(-each.self_ps, each.event);
+        std::vector<std::pair<int64_t, std::string>> expected = best->self;
+        if (expected.size() > 5) expected.resize(5);
+        EXPECT_EQ(self, expected);
+      }
     }
   }
 }

@@ -164,6 +164,90 @@ TEST(TimelineData, ManyLanesOfOneSizeAreNotAllWhole) {
   EXPECT_LE(listed, 20'000U + 290 * 400 / 20);
 }
 
+TimelineLane HostLane(const std::string& host, const std::string& thread) {
+  TimelineLane lane;
+  lane.device.plane = "/host:CPU";
+  lane.device.host = host;
+  lane.of = TimelineLane::Of::kHost;
+  lane.line = thread;
+  return lane;
+}
+
+TEST(TimelineData, HasALaneForEachLevelOfAThread) {
+  Timeline timeline{{"k", "outer", "inner", "never drawn"}};
+  timeline.lanes.push_back(Lane(0, "Stream"));
+  timeline.lanes[0].Add(0, 10, 0);
+  TimelineLane thread = HostLane("", "py\x1b");
+  thread.Add(0, 100, 1);
+  thread.Add(10, 20, 2);
+  thread.Add(30, 5, 2);
+  thread.Add(100, 50, 1);  // begins where the first ends
+  timeline.lanes.push_back(thread);
+  const json data = json::parse(TimelineData(timeline));
+  ASSERT_EQ(data.at("lanes").size(), 3U);
+  EXPECT_EQ(data.at("names"), json({"k", "outer", "inner", ""}));
+  EXPECT_EQ(data.at("lanes")[1].at("of"), "host");
+  EXPECT_EQ(data.at("lanes")[1].at("device"), "CPU");
+  EXPECT_EQ(data.at("lanes")[1].at("name"), "py\\x1b");
+  EXPECT_FALSE(data.at("lanes")[1].contains("level"));
+  EXPECT_EQ(data.at("lanes")[1].at("events").at("start"), json({0, 20}));
+  EXPECT_EQ(data.at("lanes")[2].at("level"), 1);
+  EXPECT_EQ(data.at("lanes")[2].at("events").at("start"), json({2, 4}));
+  EXPECT_EQ(data.at("lanes")[2].at("events").at("duration"), json({4, 1}));
+  EXPECT_EQ(data.at("events_left_out"), 0);
+}
+
+// Within a level no two events overlap, and all events are in one level or counted.
+TEST(TimelineData, LevelsOfRandomThreads) {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    TimelineLane thread = HostLane("h", "t");
+    int64_t at = 0;
+    for (int64_t i = 0; i < 60; ++i) {
+      thread.Add(at, random.Below(random.OneIn(3) ? 200 : 10), 0);
+      at += random.Below(5);
+    }
+    const json data = json::parse(TimelineData({{"a"}, {thread}}));
+    uint64_t count = data.at("events_left_out");
+    EXPECT_LE(data.at("lanes").size(), 8U);
+    for (const json& lane : data.at("lanes")) {
+      const std::vector<int64_t> starts = RunningSum(lane.at("events").at("start"));
+      count += starts.size();
+      for (size_t i = 0; i + 1 < starts.size(); ++i) {
+        ASSERT_LE(starts[i] + lane.at("events").at("duration")[i].get<int64_t>(), starts[i + 1]);
+      }
+    }
+    EXPECT_EQ(count, thread.size());
+  }
+}
+
+TEST(TimelineData, HostEventsTakeNoDetailFromDevices) {
+  Random random(4);
+  Timeline timeline = RandomTimeline(&random, 3, 10'000, 1000);
+  const json alone = json::parse(TimelineData(timeline));
+  TimelineLane thread = HostLane("h", "t");
+  for (int64_t i = 0; i < 1'000'000; ++i) thread.Add(i * 1000, 1000 * random.Below(2), 0);
+  timeline.lanes.push_back(thread);
+  const json data = json::parse(TimelineData(timeline));
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(data.at("lanes")[i], alone.at("lanes")[i]);
+  EXPECT_LE(data.at("lanes")[3].at("bins").at("index").size(), 120'000U);
+  EXPECT_LE(data.at("lanes")[3].at("events").at("start").size(), 40'001U);
+}
+
+TEST(TimelineData, CountsThreadsThatItLeavesOut) {
+  Timeline timeline{{"a"}};
+  for (int host = 0; host < 20; ++host) {
+    for (int thread = 0; thread < 10; ++thread) {
+      timeline.lanes.push_back(HostLane("h" + std::to_string(host), "t"));
+      timeline.lanes.back().Add(0, 1, 0);
+    }
+  }
+  const json data = json::parse(TimelineData(timeline));
+  EXPECT_EQ(data.at("lanes").size(), 64U);
+  EXPECT_EQ(data.at("lanes_left_out"), 200 - 64);
+}
+
 TEST(TimelineData, SaysHowManyLanesItLeavesOut) {
   Random random(3);
   const json data = json::parse(TimelineData(RandomTimeline(&random, 1000, 3, 1)));

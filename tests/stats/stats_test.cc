@@ -172,6 +172,45 @@ TEST(StudentTest, NoDegreesOfFreedomIsNoInterval) {
   EXPECT_EQ(StudentQuantile(0.5, 3), 0);
 }
 
+// Powers of two-sided t tests, by sample size and standardized effect, as published tables have
+// them.
+TEST(NoncentralStudentTest, PowersAreThoseOfTheTables) {
+  const auto power = [](double n, double effect) {
+    const double df = 2 * n - 2;
+    return NoncentralStudentTail(StudentQuantile(0.025, df), df, effect * std::sqrt(n / 2));
+  };
+  EXPECT_NEAR(power(64, 0.5), 0.8015, 1e-4);
+  EXPECT_NEAR(power(17, 1), 0.8070, 1e-4);
+}
+
+TEST(NoncentralStudentTest, WithoutAShiftItIsStudents) {
+  for (const double df : {1.0, 1.7, 2.0, 5.0, 30.0, 1000.0}) {
+    for (const double t : {-3.0, -0.5, 0.0, 0.1, 1.0, 4.0, 40.0}) {
+      EXPECT_NEAR(NoncentralStudentTail(t, df, 0), StudentTail(t, df), 1e-4) << t << " " << df;
+    }
+  }
+}
+
+TEST(NoncentralStudentTest, AgreesWithDraws) {
+  Random random(7);
+  constexpr int kDraws = 20000;
+  for (const int df : {1, 3, 12}) {
+    for (const double shift : {-1.0, 2.0, 8.0}) {
+      for (const double t : {-1.0, 1.5, 9.0}) {
+        int beyond = 0;
+        for (int i = 0; i < kDraws; ++i) {
+          double squares = 0;
+          for (int j = 0; j < df; ++j) squares += std::pow(random.Normal(), 2);
+          beyond += (random.Normal() + shift) / std::sqrt(squares / df) > t;
+        }
+        EXPECT_NEAR(NoncentralStudentTail(t, df, shift), static_cast<double>(beyond) / kDraws,
+                    0.016)
+            << t << " " << df << " " << shift;
+      }
+    }
+  }
+}
+
 TEST(FisherTest, TailsAreThoseOfTheTables) {
   EXPECT_NEAR(FisherTail(4.10, 2, 10), 0.05, 5e-4);
   EXPECT_NEAR(FisherTail(5.32, 1, 8), 0.05, 5e-4);

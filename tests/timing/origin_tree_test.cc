@@ -155,6 +155,74 @@ TEST(ScopePath, IsPartedAtSlashesThatAreInNoBrackets) {
   EXPECT_THAT(ScopePath(many), SizeIs(256));
 }
 
+TEST(ScopePath, OfJoinedNamesIsWhatTheyBeginWithInCommon) {
+  EXPECT_THAT(ScopePath("jit(f)/a/mul;jit(f)/a/add"), ElementsAre("jit(f)", "a"));
+  EXPECT_THAT(ScopePath("jit(f)/a/mul;jit(f)/a/mul"), ElementsAre("jit(f)", "a", "mul"));
+  EXPECT_THAT(ScopePath("jit(f)/a;jit(f)/b;jit(g)"), ElementsAre("jit(f)"));
+  EXPECT_THAT(ScopePath("a/mul;b/add"), ElementsAre("a", "mul"));  // nothing: the first
+  EXPECT_THAT(ScopePath("jit(f)/vmap(a;b)/mul"), ElementsAre("jit(f)", "vmap(a;b)", "mul"));
+  EXPECT_THAT(ScopePath(";a/b;"), ElementsAre("a", "b"));
+  EXPECT_THAT(ScopePath(";"), IsEmpty());
+}
+
+TEST(ScopePath, FoldedIsWithoutWhatTransformationsWrite) {
+  const auto folded = [](std::string_view scope) { return ScopePath(scope, Passes::kFolded); };
+  EXPECT_THAT(folded("jit(f)/transpose(jvp(a/b))/mul"), ElementsAre("jit(f)", "a", "b", "mul"));
+  EXPECT_THAT(folded("jit(f)/jvp()/mul"), ElementsAre("jit(f)", "mul"));
+  EXPECT_THAT(folded("jit(f)/checkpoint/rematted_computation/a/tanh"),
+              ElementsAre("jit(f)", "a", "tanh"));
+  EXPECT_THAT(folded("jit(f)/a/transpose"), ElementsAre("jit(f)", "a", "transpose"));
+  EXPECT_THAT(folded("jit(f)/a/checkpoint"), ElementsAre("jit(f)", "a", "checkpoint"));
+  EXPECT_THAT(folded("jit(f)/jvp(a)/mul;jit(f)/transpose(jvp(a))/mul"),
+              ElementsAre("jit(f)", "a", "mul"));
+  EXPECT_THAT(folded("jit(f)/jvp(a/mul"), ElementsAre("jit(f)", "jvp(a", "mul"));
+  EXPECT_THAT(folded("jvp(a)(b)"), ElementsAre("jvp(a)(b)"));
+  EXPECT_EQ(ScopeText("jit(f)/transpose(jvp(a))/mul", Passes::kFolded), "jit(f)/a/mul");
+  EXPECT_EQ(ScopeText("//a//b/", Passes::kApart), "//a//b/");
+  EXPECT_EQ(ScopeText("a/b;a/c", Passes::kApart), "a");
+}
+
+// A scope of JAX, with wrappers in each other.
+std::string MakeScope(int depth, Random* random) {
+  std::string scope;
+  for (int64_t n = random->Below(4) + 1; n > 0; --n) {
+    const Names names = {"a", "b", "checkpoint", "rematted_computation", "jit(f)", "closed_call"};
+    const Names wrappers = {"jvp(", "transpose(", "vmap("};
+    if (!scope.empty()) scope += '/';
+    if (depth > 0 && random->OneIn(2)) {
+      scope += wrappers[static_cast<size_t>(random->Below(3))] + MakeScope(depth - 1, random) + ")";
+    } else {
+      scope += names[static_cast<size_t>(random->Below(6))];
+    }
+  }
+  return scope;
+}
+
+// Folded paths have no wrapper and no marker, and folding them again changes nothing: the path of a
+// fusion may be folded twice.
+TEST(ScopePath, FoldingTwiceIsFoldingOnce) {
+  Random random(11);
+  for (int i = 0; i < 2000; ++i) {
+    const std::string scope = MakeScope(3, &random) + "/op";
+    const std::string once = ScopeText(scope, Passes::kFolded);
+    EXPECT_EQ(ScopeText(once, Passes::kFolded), once) << scope;
+    for (const char* gone : {"jvp", "transpose", "vmap", "checkpoint", "rematted", "closed"}) {
+      EXPECT_EQ(once.find(gone), std::string::npos) << scope;
+    }
+    // What stays is in its order.
+    std::string plain = scope, kept = once;
+    for (const char* gone : {"jvp(", "transpose(", "vmap(", "checkpoint", "rematted_computation",
+                             "closed_call", "(", ")", "/"}) {
+      for (std::string* text : {&plain, &kept}) {
+        for (size_t at; (at = text->find(gone)) != std::string::npos;) {
+          text->erase(at, std::string_view(gone).size());
+        }
+      }
+    }
+    EXPECT_EQ(kept, plain) << scope;
+  }
+}
+
 TEST(TreeByScope, RowsAreTheScopesOfOpNames) {
   TraceBuilder t;
   const auto rows = TreeOf(RunAll({.main = {{.name = "a", .op_name = "jit(f)/layer/dot"},
@@ -172,6 +240,31 @@ TEST(TreeByScope, RowsAreTheScopesOfOpNames) {
   EXPECT_EQ(rows.at("jit(f) > layer").child_ps, 10);
   EXPECT_EQ(rows.at("jit(f) > layer > dot").total_ps, 10);
   EXPECT_EQ(rows.at("(no scope)").total_ps, 13);
+}
+
+// XLA names a fusion of both passes after what their names begin with in common.
+TEST(TreeByScope, AFoldedFusionIsInTheLayerOfItsInstructions) {
+  const Made made = {
+      .main = {{.name = "both", .opcode = "fusion", .op_name = "jit(f)", .called = {2}},
+               {.name = "two_layers", .opcode = "fusion", .op_name = "jit(f)", .called = {3}},
+               {.name = "own", .opcode = "fusion", .op_name = "jit(f)/c/mul", .called = {2}}},
+      .others = {{{.name = "x", .op_name = "jit(f)/jvp(a)/mul"},
+                  {.name = "y", .op_name = "jit(f)/transpose(jvp(a))/add"}},
+                 {{.name = "z", .op_name = "jit(f)/jvp(a)/mul"},
+                  {.name = "w", .op_name = "jit(f)/jvp(b)/mul"}}}};
+  TreeOptions options = By(TreeBy::kScope);
+  {
+    TraceBuilder t;
+    const auto rows = TreeOf(RunAll(made, &t), options);
+    EXPECT_EQ(rows.at("jit(f)").self_ps, 10 + 11);
+    EXPECT_EQ(rows.count("jit(f) > a"), 0u);
+  }
+  options.fold = true;
+  TraceBuilder t;
+  const auto rows = TreeOf(RunAll(made, &t), options);
+  EXPECT_EQ(rows.at("jit(f)").self_ps, 11);
+  EXPECT_EQ(rows.at("jit(f) > a").self_ps, 10);
+  EXPECT_EQ(rows.at("jit(f) > c > mul").self_ps, 12);
 }
 
 TEST(TreeBySource, RowsAreTheStacksOfFramesTheOutermostFirst) {

@@ -22,6 +22,10 @@ trace=$source/testdata/jax_cpu_variants.xplane.pb
 cat "$scratch/out"
 [ "$(grep -c '^variant [0-7]: median .* us over 6 runs$' "$scratch/out")" = 8 ]
 sort -c -t' ' -k4,4g "$scratch/out"
+# A trace without variants is named, with the names that variants have.
+status=0
+"$scratch/build/variants" "$source/testdata/jax_cpu_control_flow.xplane.pb" 2> "$scratch/err" || status=$?
+[ "$status" = 65 ] && grep -q jit_autotune_fn_N "$scratch/err"
 
 pc=$(find "$scratch/prefix" -name xplane_time.pc)
 flags=$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --static --cflags --libs xplane_time)

@@ -238,7 +238,12 @@ class Compare(Decisions):
         done = run("compare", *base, *head)
         self.assertEqual(done.code, 12)
         self.assertIn("One capture a side", done.text)
-        self.assertRegex(done.text, r"\Ano verdict: 1 capture a side; about [0-9]+ would decide\n")
+        self.assertIn("Record at least 2 a side, better 5", " ".join(done.text.split()))
+        self.assertRegex(done.text, r"\Ano verdict: 1 capture a side\n")
+        for row in run("compare", *base, *head, "--format", "json").json["rows"]:
+            self.assertEqual((row["needed_for"], row["needed_captures_least"],
+                              row["needed_captures"], row["needed_unknown"]),
+                             (None, None, None, "noise_unknown"))
         self.assertRegex(done.text, r"jit_a +too little data +10\.[0-9.]+ +20\.[0-9.]+ +\+")
         self.assertEqual(run("compare", *base, *head, "--offset-std", "1%").code, 10)
 
@@ -290,7 +295,7 @@ class Compare(Decisions):
         done = self.compare(base, head)
         self.assertEqual(done.code, 12, done.text)
         self.assertIn("An interval that excludes 0 is no proof yet", done.text)
-        self.assertRegex(done.text, r"\Ano verdict: 2 captures a side; about [0-9]+ would decide\n")
+        self.assertRegex(done.text, r"\Ano verdict: 2 captures a side; jit_[ab] needs .*[0-9]+ a side\n")
 
     def test_paired_captures_without_a_pair_change_nothing_that_is_known(self):
         one, other = {"jit_a": 10_000_000}, {"jit_b": 10_000_000}
@@ -307,13 +312,101 @@ class Compare(Decisions):
         self.assertEqual((rows["jit_a"]["ratio"], rows["jit_a"]["verdict"]),
                          (None, "too_little_data"))
 
-    def test_what_is_needed_does_not_jump_where_the_offset_is_told(self):
-        base = self.side("base", {"jit_a": 10_000_000}, 1, runs=6, noise=0.1)
-        head = self.side("head", {"jit_a": 10_000_000}, 1, runs=6, noise=0.1)
-        needed = [self.decision(run("compare", *base, *head, "--format", "json",
-                                    *options))["rows"][0]["needed_captures"]
-                  for options in ((), ("--offset-std", "1%"))]
-        self.assertLess(max(needed), 1.5 * min(needed), needed)
+    def test_a_known_offset_gives_a_number_for_one_capture_a_side(self):
+        base, head = (self.side(name, self.TIMES, 1, runs=6, noise=0.1) for name in ("base", "head"))
+        for row in run("compare", *base, *head, "--offset-std", "1%", "--format", "json").json["rows"]:
+            self.assertGreater(row["needed_captures"], 1)
+
+    def record(self, name, times_ps, captures, noise, seed):
+        """`captures` traces whose processes differ by `noise`; the first ones do not depend on how many."""
+        paths = []
+        for i in range(captures):
+            rng = random.Random(f"{name} {seed} {i}")
+            offset = noise * rng.gauss(0, 1)
+            paths.append(self.write(f"{name}{i}.xplane.pb", trace(
+                times_ps, f"{name} {seed} {i}", runs=5, noise=0.001, offset=offset)))
+        return paths
+
+    def test_following_the_advice_decides(self):
+        """From one capture a side on, whatever is advised is done, until it decides."""
+        worlds = [(effect, noise, alpha) for effect, noise in ((0, 0.01), (0.08, 0.01), (0.3, 0.05))
+                  for alpha in ("0.1%", "1%")]
+        promised = kept = 0
+        for effect, noise, alpha in worlds:
+            for seed in range(4):
+                captures, decided = 1, False
+                while not decided:
+                    base = self.record("base", self.TIMES, captures, noise, seed)
+                    head = self.record("head", {**self.TIMES, "jit_a": 10_000_000 * (1 + effect)},
+                                       captures, noise, seed)
+                    options = ("--function", "jit_a", "--alpha", alpha)
+                    done = self.compare(base, head, *options, "--format", "json")
+                    text = " ".join(self.compare(base, head, *options).text.split())
+                    [row] = done.json["rows"]
+                    decided = done.code in (0, 10)
+                    if captures > 1 and firm:
+                        promised, kept = promised + 1, kept + decided
+                    if decided:
+                        self.assertIn(row["verdict"], ("same",) if effect == 0 else ("slower",))
+                        break
+                    least, firm = row["needed_captures_least"], row["needed_captures"]
+                    if captures == 1:
+                        self.assertEqual(row["needed_unknown"], "noise_unknown")
+                        self.assertIn("Record at least 2 a side, better 5", text)
+                        captures = 3
+                        continue
+                    if least is None:  # the change is hardly beyond --min-effect
+                        [accepted] = re.findall(r"--min-effect ([0-9.]+%) accepts it", text)
+                        done = self.compare(base, head, *options, "--min-effect", accepted,
+                                            "--format", "json")
+                        self.assertTrue(done.code == 0 or done.json["rows"][0]["needed_captures"])
+                        break
+                    self.assertGreater(firm or least, captures, text)
+                    # The headline, the table, the reasons and the JSON state the same numbers.
+                    range_text = (f"at least {least}" if firm is None else
+                                  f"{firm}" if least == firm else f"{least} to {firm}")
+                    self.assertIn(f"jit_a needs {range_text} a side", text)
+                    self.assertIn(f"{range_text} captures a side would", text)
+                    cell = range_text.replace(" to ", "-").replace("at least ", "")
+                    self.assertRegex(text, f" {cell}{'[+]' if firm is None else ''} ")
+                    captures = firm or least
+                    self.assertLess(captures, 400)
+        self.assertGreater(promised, 10)
+        self.assertGreaterEqual(kept / promised, 0.8)
+
+    def test_many_captures_become_fewer_with_larger_effects(self):
+        base = self.record("base", self.TIMES, 4, 0.06, 2)
+        head = self.record("head", self.TIMES, 4, 0.06, 9)
+        needed = []
+        for options in ((), ("--min-effect", "5%", "--max-mde", "20%")):
+            done = self.compare(base, head, "--function", "jit_a", *options, "--format", "json")
+            needed.append(done.json["rows"][0]["needed_captures"])
+        text = " ".join(self.compare(base, head).text.split())
+        self.assertIn("so do a larger --min-effect and --max-mde", text)
+        self.assertLess(needed[1], needed[0] / 2)
+
+    def test_the_max_mde_that_is_advised_passes(self):
+        base = self.record("base", {"jit_a": 10_000_000, "jit_b": 5_000_000}, 3, 0.004, 1)
+        head = self.record("head", {"jit_a": 10_000_000, "jit_b": 5_000_000}, 3, 0.004, 1)
+        done = self.compare(base, head, "--max-mde", "0.5%")
+        self.assertEqual(done.code, 12, done.text)
+        [advised] = re.findall(r"--max-mde ([0-9.]+%) accepts", " ".join(done.text.split()))
+        self.assertEqual(self.compare(base, head, "--max-mde", advised).code, 0)
+        passing = self.compare(base, head, "--max-mde", "0.5%", "--format", "json").json
+        self.assertLessEqual(passing["passing_max_mde"], float(advised[:-1]) / 100)
+        # No max-mde accepts a slowdown that is seen, and none is advised.
+        slower = self.record("slower", {"jit_a": 10_300_000, "jit_b": 5_000_000}, 3, 0.004, 1)
+        done = self.compare(base, slower, "--max-mde", "0.5%", "--alpha", "0.001%")
+        self.assertEqual(done.code, 12, done.text)
+        self.assertNotIn("accepts", done.text)
+
+    def test_the_alpha_that_is_advised_proves_the_change(self):
+        base = self.record("base", self.TIMES, 3, 0.01, 3)
+        head = self.record("head", {**self.TIMES, "jit_a": 11_000_000}, 3, 0.01, 3)
+        options = ("--function", "jit_a", "--alpha")
+        text = " ".join(self.compare(base, head, *options, "0.001%").text.split())
+        [advised] = re.findall(r"--alpha ([0-9.]+%) or ", text)
+        self.assertEqual(self.compare(base, head, *options, advised).code, 10)
 
     def test_the_time_of_google_benchmark_needs_google_benchmark(self):
         base = self.side("base", self.TIMES, 1)[0]
@@ -507,6 +600,23 @@ class Pick(Decisions):
         self.assertEqual(done.code, 12)
         self.assertRegex(done.text, r"\n(0|1) +leads ")
         self.assertNotIn("picked", done.text)
+
+    def test_following_the_advice_of_an_undecided_pick_decides(self):
+        options = ("--format", "json")
+        for times, noise in (((10, 10.05), 0.01), ((10, 10.3), 0.03), ((10, 10, 10.1), 0.01)):
+            with self.subTest(times=times, noise=noise):
+                path = self.write("n.xplane.pb", trace(self.variants(*times), 5, runs=8, noise=noise))
+                done = self.pick(path)
+                self.assertEqual(done.code, 11, done.text)
+                text = " ".join(done.text.split())
+                [rounds] = re.findall(r"([0-9]+) rounds in all would settle it", text)
+                decision = self.decision(self.pick(path, *options))
+                self.assertEqual((decision["needed_units"], decision["needed_unit"]),
+                                 (int(rounds), "round"))
+                [delta] = re.findall(r"--delta ([0-9.]+%) accepts variant ", text)
+                self.assertEqual(self.pick(path, "--delta", delta).code, 0)
+                self.write("n.xplane.pb", trace(self.variants(*times), 6, runs=int(rounds), noise=noise))
+                self.assertEqual(self.pick(path).code, 0)
 
     def test_what_one_round_may_lose_is_unknown(self):
         one = self.write("f.xplane.pb", trace(self.variants(10, 10.05), 3, runs=1))

@@ -1,4 +1,5 @@
 """docs/definitions.md: its drawings are traces, and what it says of them is true."""
+import json
 import os
 import re
 import subprocess
@@ -147,6 +148,22 @@ def impossible_duration():
     return space(device)
 
 
+def launches():
+    """Two launches of one kernel, of which the profiler estimated the occupancy."""
+    events = [{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 10 * i, "dur": 5,
+               "args": {"device": 0, "stream": 7, "grid": [i + 1, 1, 1], "block": [64, 1, 1],
+                        "registers per thread": 40, "shared memory": 0, "est. achieved occupancy %": 31}}
+              for i in range(2)]
+    return json.dumps({"schemaVersion": 1, "traceEvents": events})
+
+
+def occupancy():
+    device = Plane("/device:GPU:0")
+    device.line("Stream #1").event(
+        "k", 0, 10, kernel_details="regs:8 static_shared:0 dynamic_shared:0 grid:1,1,1 block:32,1,1 occ_pct:50")
+    return space(device)
+
+
 class Columns(EndToEndTest):
     """Every header of every table is in the glossary, and the glossary has no others."""
 
@@ -169,12 +186,14 @@ class Columns(EndToEndTest):
 
     def test_glossary(self):
         traces = [*testdata_traces(), self.write("gpu.xplane.pb", space(gpu(0), gpu(1))),
-                  self.write("impossible.xplane.pb", impossible_duration())]
+                  self.write("impossible.xplane.pb", impossible_duration()),
+                  self.write("launches.json", launches()),
+                  self.write("occupancy.xplane.pb", occupancy())]
         traces += [path for path in sorted(SHARED_TRACES.glob("*.xplane.pb"))
                    if not path.name.startswith("corrupt")]
         seen = {name: set() for name in self.TABLES}
         for path in traces:
-            for arguments in ((), ("functions",), ("functions", "--by-id"), ("kernels",),
+            for arguments in ((), ("functions",), ("functions", "--by-id"), ("kernels",), ("kernels", "--wide"),
                               ("functions", "--samples"), ("tree",), ("tree", "--by", "scope"),
                               ("tree", "--by", "source")):
                 command = (arguments[0], path, *arguments[1:]) if arguments else (path,)

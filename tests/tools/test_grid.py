@@ -163,7 +163,9 @@ class Tree(GridTest):
         self.assertEqual(list((self.at / "out").iterdir()), [])
 
     def test_a_harness_without_metrics_has_latencies(self):
-        self.grid(harness=())
+        done = self.grid(harness=())
+        for explained in ("less ... %", "coherence"):  # columns that are not shown
+            self.assertNotIn(explained, done.text)
         self.assertNotIn("csv/softmax.memory.csv", self.names())
         self.assertEqual({row["accuracy"] for row in self.rows("csv/results.csv")}, {""})
         self.verified()

@@ -270,7 +270,8 @@ class HostileNames(EndToEndTest):
             for command in (("report",), ("planes", "--stats"), ("functions",), ("kernels",),
                             ("functions", "--by-id", "--samples", "--wide"), ("tree",),
                             ("tree", "--by", "scope"), ("tree", "--by", "source"), ("where",),
-                            ("where", "--steps"), ("headroom", "--peak-flops", "1T"), ("brief",),
+                            ("where", "--steps"), ("where", "--gaps", "--wide"),
+                            ("headroom", "--peak-flops", "1T"), ("brief",),
                             ("tree", "--device", "all", "--line", "."), ("fleet",),
                             ("report", "--device", "all", "--wide")):
                 self.check_command(command[0], path, *command[1:])

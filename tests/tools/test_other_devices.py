@@ -104,21 +104,90 @@ class Advice(EndToEndTest):
         command = command[1:command.index("shows")]
         return self.run_json(*(trace if word == "TRACE" else word for word in command))["tree"]
 
-    def test_tensorflow_on_a_cpu(self):
+    def test_threads_of_a_host_that_ran_no_ops(self):
         host = Plane("/host:CPU")
-        for i in range(3):
-            host.line("tf_Compute/7").event("MatMul", 1_000 * i, 500, tf_op="MatMul")
         host.line("python").event("train", 0, 10_000)
         self.write("a.xplane.pb", space(host))
         for words in ((), ("--device", "cpu"), ("--device", "all")):
             rows = self.follow(self.refused("a.xplane.pb", *words), "a.xplane.pb")
-            self.assertEqual({row["line"] for row in rows}, {"tf_Compute/7"})
-            self.assertEqual(sum(row["count"] for row in rows if row["name"] == "MatMul"), 3)
+            self.assertEqual([row["name"] for row in rows], ["train"])
 
-    def test_pytorch_on_a_cpu(self):
-        self.write("a.json", json.dumps({"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 2, "ts": 3, "dur": 4}]}))
-        rows = self.follow(self.refused("a.json"), "a.json")
-        self.assertEqual([row["name"] for row in rows], ["aten::mm"])
+    def test_tensorflow_beside_stats_of_launches(self):
+        host = Plane("/host:CPU")
+        host.line("tf_Compute/7").event("MatMul", 1_000, 500)
+        host.line("python").event("train", 0, 10_000, correlation_id=0)
+        self.write("a.xplane.pb", space(host))
+        rows = self.follow(self.refused("a.xplane.pb"), "a.xplane.pb")
+        self.assertEqual({row["line"] for row in rows}, {"tf_Compute/7"})
+
+
+class OpsOnTheHost(EndToEndTest):
+    """Ops of frameworks without XLA, on threads of the host: what a trace without accelerators executed."""
+
+    def ops(self, path, *options):
+        report = self.run_json(path, *options)
+        device, = report["devices"]
+        self.assertEqual((device["plane"], device["kind"]), ("/host:CPU", "cpu"))
+        self.assertEqual(report["functions"], [])
+        return device, {row["kernel"]: (row["count"], row["total_ps"], row["self_ps"]) for row in report["kernels"]}
+
+    def tensorflow(self, *more):
+        host = Plane("/host:CPU")
+        for thread in (7, 8):
+            line = host.line(f"tf_Compute/{thread}")
+            for i in range(3):
+                line.event("ExecutorState::Process", 2_000 * i, 1_000)
+                line.event("MatMul:MatMul", 2_000 * i + 100, 500, tf_op="MatMul")
+        host.line("python").event("train", 0, 10_000)
+        return self.write("a.xplane.pb", space(host, *more))
+
+    def test_tensorflow(self):
+        for options in ((), ("--device", "cpu"), ("--device", "all")):
+            device, ops = self.ops(self.tensorflow(), *options)
+            self.assertEqual((device["executions"], device["busy_ps"]), (12, 3_000))
+            self.assertEqual(ops, {"MatMul:MatMul": (6, 3_000, 3_000), "ExecutorState::Process": (6, 6_000, 3_000)})
+
+    def test_tensorflow_beside_a_gpu_that_ran(self):
+        gpu = Plane("/device:GPU:0")
+        gpu.line("Stream #1(Kernel)").event("gemm", 0, 10)
+        report = self.run_json(self.tensorflow(gpu), "--device", "all")
+        self.assertEqual([row["plane"] for row in report["devices"] if row["executions"]], ["/device:GPU:0"])
+        self.assertEqual({row["kernel"] for row in report["kernels"]}, {"gemm"})
+
+    def events(self, category):
+        def event(name, start, duration, thread=2, cat=category):
+            return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": thread, "ts": start, "dur": duration}
+        return [event("aten::linear", 10, 20), event("aten::addmm", 12, 15), event("aten::mm", 100, 7, thread=3),
+                event("step", 0, 200, cat="user_annotation"), event("train.py(1): main", 0, 300, cat="python_function")]
+
+    def test_pytorch(self):
+        for category in ("cpu_op", "Operator"):
+            path = self.write("a.json", json.dumps({"traceEvents": self.events(category)}))
+            for options in ((), ("--device", "cpu"), ("--device", "all")):
+                device, ops = self.ops(path, *options)
+                self.assertEqual((device["executions"], device["busy_ps"]), (3, 27_000_000))
+                self.assertEqual(ops, {"aten::linear": (1, 20_000_000, 5_000_000), "aten::addmm": (1, 15_000_000, 15_000_000),
+                                       "aten::mm": (1, 7_000_000, 7_000_000)})
+
+    def test_pytorch_by_thread(self):
+        self.write("a.json", json.dumps({"traceEvents": self.events("cpu_op")}))
+        rows = self.run_json("tree", "a.json", "--device", "all", "--line", "tid 3")["tree"]
+        self.assertEqual([(row["name"], row["self_ps"]) for row in rows], [("aten::mm", 7_000_000)])
+
+    def test_pytorch_whose_kernels_were_lost(self):
+        launch = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 2, "ts": 13, "dur": 2,
+                  "args": {"correlation": 7}}
+        self.write("a.json", json.dumps({"traceEvents": [*self.events("cpu_op"), launch]}))
+        done = run("a.json", cwd=self.at)
+        self.assertEqual(done.code, 65, done)
+        self.assertIn("executed nothing", done.message)
+
+    def test_other_commands(self):
+        path = self.write("a.json", json.dumps({"traceEvents": self.events("cpu_op")}))
+        for command in ("kernels", "where", "brief", "headroom", "fleet", "functions"):
+            self.assertIn(run(command, path).code, (0, 65), command)
+        device, = self.run_json("where", path)["devices"]
+        self.assertEqual((device["span_ps"], device["compute_ps"], device["idle_ps"]), (97_000_000, 27_000_000, 70_000_000))
 
 
 class OtherFormats(EndToEndTest):

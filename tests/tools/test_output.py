@@ -1,5 +1,6 @@
 """Where results go: files complete or absent, pipes that close, names that lie."""
 import os
+import re
 import subprocess
 import unittest
 
@@ -87,6 +88,25 @@ class OutputFile(EndToEndTest):
         self.run_ok(self.trace, "-o", "coloured", "--color", "always")
         self.assertNotIn(b"\x1b", (self.at / "plain").read_bytes())
         self.assertIn(b"\x1b[", (self.at / "coloured").read_bytes())
+
+
+class Tables(EndToEndTest):
+    def test_times_of_a_line_have_one_unit(self):
+        text = self.run_ok("planes", TESTDATA / "jax_cpu_variants.xplane.pb",
+                           env=environment(COLUMNS="200")).text
+        [header] = [line for line in text.splitlines() if line.startswith("plane / line")]
+        units = [header.split()[header.split().index(name) + 1] for name in ("first", "last", "sum")]
+        self.assertEqual(len(set(units)), 1, header)
+
+    def test_every_sort_key_in_a_help_is_accepted(self):
+        trace = TESTDATA / "jax_cpu_variants.xplane.pb"
+        for command in ("functions", "kernels", "tree"):
+            text = " ".join(self.run_ok(command, "--help").text.split())
+            [keys] = re.findall(r"--sort KEY Sort rows by: (.*?) --unit", text)
+            keys = re.sub(r"\[.*|, the only order.*", "", keys)
+            for key in re.split(r", | or ", keys.strip()):
+                with self.subTest(command=command, key=key):
+                    self.run_ok(command, trace, "--sort", key)
 
 
 class Streams(EndToEndTest):

@@ -93,9 +93,11 @@ class Schema(EndToEndTest):
         for row in run("kernels", *traces, "--format", "json").json["kernels"]:
             kernels[row["kernel"]] += row["count"]
             kernels[row["kernel"], "ps"] += row["total_ps"]
-        found = collections.Counter()
+        found, host = collections.Counter(), collections.Counter()
         for path, slices in tracks.slices.items():
-            if path[-1] == "runs":
+            if path[1] == "CPU":  # without an ordinal: the host
+                host.update((path[-1], each.name) for each in slices)
+            elif path[-1] == "runs":
                 runs.subtract(Slice(*each[:2], each.name.removesuffix(" (suspect)"))
                               for each in slices)
             elif path[-1] == "steps":
@@ -105,6 +107,11 @@ class Schema(EndToEndTest):
                     found[each.name] += 1
                     found[each.name, "ps"] += each.duration_ps
         self.assertEqual(found, kernels)
+        threads = {line for line, _ in host}
+        events = csv_rows(run("events", *traces, "--device", "all", "--format", "csv").text)
+        self.assertEqual(host, collections.Counter(
+            (row["line"], row["name"]) for row in events if row["line"] in threads))
+        self.assertIn("python", threads)
         self.assertEqual(set(runs.values()) | set(steps.values()), {0})
         return tracks
 

@@ -40,11 +40,13 @@
 //     "tick_ps": 1000, "start": 0, "end": 4781497,        in ticks from the capture's start
 //     "rounded": false,                                   true: times are rounded to ticks
 //     "lanes_left_out": 0,                                beyond those that are here
+//     "events_left_out": 0,                               of hosts, that lie too deep
 //     "names": ["fusion.1", ..],                          what took longest in all first
 //     "lanes": [{
 //       "device": "GPU:0", "name": "Stream #16", "clock": "profile",
 //       "count": 123456,                                  events in the lane
-//       "of": "executions",                               or "steps", "runs"
+//       "of": "executions",                               or "steps", "runs", "host"
+//       "level": 2,                 of a host: its events lie in so many others; absent: 0
 //       "bins": {"width": 4096,                           ticks; only bins in which events start
 //         "grain": 64,                see below; absent: 1
 //         "index": [3,1,1,..],        difference to the bin before (the first: to 0)
@@ -2100,8 +2102,9 @@ class Timeline {
     this.lanes = data.lanes.map((lane, i) => {
       const events = DecodeEvents(lane.events);
       const above = i > 0 && data.lanes[i - 1].device === lane.device;
-      const name = `${lane.device} ${lane.name}`;
-      return {name, label: above ? lane.name : name, of: lane.of, count: lane.count, events,
+      const own = lane.level > 0 ? `${lane.name}, level ${lane.level + 1}` : lane.name;
+      const name = `${lane.device} ${own}`;
+      return {name, label: above ? own : name, of: lane.of, count: lane.count, events,
               levels: LevelsOf(lane, events, this.to - this.from)};
     });
     this.found = null;  // ids of the names that the search found
@@ -2111,7 +2114,7 @@ class Timeline {
 
   Build() {
     const events = d3.sum(this.data.lanes, (lane) => lane.count);
-    const left = this.data.lanes_left_out;
+    const left = this.data.lanes_left_out, deeper = this.data.events_left_out;
     const clocks = Array.from(new Set(this.data.lanes.map((lane) => lane.clock))).filter(Boolean);
     const finding = `${Counted(events, 'event')} in ${Counted(this.lanes.length, 'lane')}` +
                     ` over ${this.Time(this.to - this.from)}` +
@@ -2123,6 +2126,7 @@ class Timeline {
           'Drag to move; wheel to zoom with Ctrl, or after a click. Keys: arrows, + and -, 0 for' +
           ' all; Page Up and Page Down choose a lane, . and , go from event to event.' +
           (left ? ` ${Counted(left, 'more lane')} not drawn.` : '') +
+          (deeper ? ` ${Counted(deeper, 'host event')} in deeper levels not drawn.` : '') +
           (this.data.rounded ? ` Times are rounded to ${this.Time(1)}.` : '')})));
     this.element.append(this.Controls(), this.Keys());
     this.canvas = Element('canvas', {

@@ -6,8 +6,10 @@
 #include <charconv>
 #include <functional>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -23,15 +25,29 @@ namespace {
 using insight::Timeline;
 using insight::TimelineLane;
 
-constexpr size_t kMostLanes = 300;     // a page draws no more
-constexpr size_t kAllListed = 60'000;  // of so many executions each is listed
+constexpr size_t kMostLanes = 300;    // of devices; a page draws no more
+constexpr size_t kMaxHostLanes = 64;  // levels of threads
+constexpr size_t kMaxThreads = 8;     // of one host
+constexpr size_t kMaxLevels = 8;      // of a thread: events within events
 // Longer numbers are text in the page, as doubles do not hold all of them.
 constexpr int64_t kExact = 1'000'000'000'000'000;
 constexpr int64_t kGrains = 64;  // of a bin: finer than a pixel
 
-// How many executions are listed one by one, and how many bins there are, of `all`.
-size_t MostListed(size_t all) { return std::min<size_t>(150'000, 10'000 + all / 20); }
-size_t MostBins(size_t all) { return std::min<size_t>(500'000, 30'000 + all / 5); }
+// How much detail there is of lanes with `all` executions together.
+struct Budget {
+  size_t all_listed;  // of so many executions each is listed
+  size_t max_listed;  // else the most that are listed one by one
+  size_t max_bins;    // and the most bins
+};
+Budget DeviceBudget(size_t all) {
+  return {60'000, std::min<size_t>(150'000, 10'000 + all / 20),
+          std::min<size_t>(500'000, 30'000 + all / 5)};
+}
+// Host events have a budget of their own, so that they take no detail from the devices.
+Budget HostBudget(size_t all) {
+  return {30'000, std::min<size_t>(40'000, 10'000 + all / 40),
+          std::min<size_t>(120'000, 15'000 + all / 10)};
+}
 
 // Times as whole ticks.
 struct Axis {
@@ -127,44 +143,58 @@ int64_t LeastListed(const std::vector<const TimelineLane*>& lanes, size_t most) 
   return *at + 1;
 }
 
-Detail DetailOf(std::span<const TimelineLane> lanes, const Axis& axis) {
+Detail DetailOf(std::span<const TimelineLane> lanes, const Axis& axis,
+                Budget (*budget_of)(size_t all)) {
   size_t all = 0, listed = 0;
   std::vector<size_t> by_size;
   for (size_t i = 0; i < lanes.size(); ++i) {
     by_size.push_back(i);
     all += lanes[i].size();
   }
-  Detail detail{.whole = std::vector<bool>(lanes.size(), all <= kAllListed)};
-  if (all <= kAllListed) return detail;
+  const Budget budget = budget_of(all);
+  Detail detail{.whole = std::vector<bool>(lanes.size(), all <= budget.all_listed)};
+  if (all <= budget.all_listed) return detail;
   std::ranges::sort(by_size, {}, [&](size_t i) { return lanes[i].size(); });
   std::vector<const TimelineLane*> binned;
   for (const size_t i : by_size) {
-    detail.whole[i] = listed + lanes[i].size() <= MostListed(all) / 2;
+    detail.whole[i] = listed + lanes[i].size() <= budget.max_listed / 2;
     if (detail.whole[i])
       listed += lanes[i].size();
     else
       binned.push_back(&lanes[i]);
   }
-  detail.least = LeastListed(binned, MostListed(all) - listed);
+  detail.least = LeastListed(binned, budget.max_listed - listed);
   const auto count_bins = [&] {
     size_t bins = 0;
     for (const TimelineLane* lane : binned) bins += CountBins(*lane, detail.bin_bits);
     return bins;
   };
   // Finer than this, even a page full of equal bins would have none with two executions.
-  const auto finest = static_cast<uint64_t>(axis.last - axis.first) / (64 * MostBins(all));
+  const auto finest = static_cast<uint64_t>(axis.last - axis.first) / (64 * budget.max_bins);
   detail.bin_bits = static_cast<int>(std::bit_width(finest / binned.size()));
-  while (count_bins() > MostBins(all)) ++detail.bin_bits;
+  while (count_bins() > budget.max_bins) ++detail.bin_bits;
   return detail;
 }
 
-void PutEvents(const TimelineLane& lane, int64_t least, std::string* json) {
+// Which names the data needs.
+class UsedNames {
+ public:
+  explicit UsedNames(size_t count) : used_(count) {}
+  void Add(uint32_t name) { used_[name] = true; }
+  bool contains(size_t name) const { return used_[name]; }
+
+ private:
+  std::vector<bool> used_;
+};
+
+void PutEvents(const TimelineLane& lane, int64_t least, UsedNames* used, std::string* json) {
   Column start, duration, name;
   for (size_t i = 0; i < lane.size(); ++i) {
     if (lane.duration_ps[i] < least) continue;
     start.AddStep(lane.start_ps[i]);
     duration.Add(lane.duration_ps[i]);
     name.Add(lane.name[i]);
+    used->Add(lane.name[i]);
   }
   absl::StrAppend(json, ",\"events\":{\"least\":", least);
   start.Put("start", json);
@@ -224,19 +254,23 @@ class Bins {
   Column index_, first_, span_, idle_, more_, name_;
 };
 
-void PutBins(const TimelineLane& lane, int bin_bits, std::string* json) {
+void PutBins(const TimelineLane& lane, int bin_bits, UsedNames* used, std::string* json) {
   Bins bins(bin_bits);
   Bin bin;
+  const auto add = [&] {
+    bins.Add(bin);
+    used->Add(bin.name);
+  };
   for (size_t i = 0; i < lane.size(); ++i) {
     const int64_t index = lane.start_ps[i] >> bin_bits;
     if (bin.count > 0 && index != bin.index) {
-      bins.Add(bin);
+      add();
       bin = {};
     }
     bin.index = index;
     bin.Add(lane.start_ps[i], lane.duration_ps[i], lane.name[i]);
   }
-  bins.Add(bin);
+  add();
   bins.Put(json);
 }
 
@@ -246,34 +280,114 @@ std::string Quoted(std::string_view name) {
   return json::Dump(ShortenMiddle(Printable(name), kMostLetters, "…"));
 }
 
-constexpr std::string_view kKinds[] = {"steps", "runs", "executions"};
+constexpr std::string_view kKinds[] = {"steps", "runs", "executions", "host"};
+
+// The events of a thread by how many others they lie in, the outermost first.
+struct Levels {
+  std::vector<TimelineLane> lanes;
+  uint64_t left_out = 0;  // events that lie deeper
+};
+
+Levels SplitLevels(TimelineLane thread) {
+  Levels levels;
+  std::vector<int64_t> open;  // ends, the innermost last
+  for (size_t i = 0; i < thread.size(); ++i) {
+    const int64_t start_ps = thread.start_ps[i];
+    while (!open.empty() && open.back() <= start_ps) open.pop_back();
+    const size_t level = open.size();
+    open.push_back(start_ps + thread.duration_ps[i]);
+    if (level >= kMaxLevels) {
+      ++levels.left_out;
+      continue;
+    }
+    if (level == levels.lanes.size()) {
+      levels.lanes.push_back({thread.device, thread.of, thread.line, thread.clock});
+    }
+    levels.lanes[level].Add(start_ps, thread.duration_ps[i], thread.name[i]);
+  }
+  return levels;
+}
+
+// The lanes that are drawn: of devices, then of host threads by level.
+struct DrawnLanes {
+  std::vector<TimelineLane> lanes;
+  std::vector<size_t> levels;  // by lane; 0 for devices
+  size_t of_devices = 0;       // the first so many
+  size_t left_out = 0;         // lanes of devices, and threads
+  uint64_t events_left_out = 0;
+};
+
+DrawnLanes ChooseLanes(std::vector<TimelineLane> lanes) {
+  DrawnLanes drawn;
+  std::map<std::pair<uint32_t, std::string>, size_t> threads;  // by input and host
+  for (TimelineLane& lane : lanes) {
+    if (lane.of != TimelineLane::Of::kHost) {
+      if (drawn.of_devices == kMostLanes) {
+        ++drawn.left_out;
+        continue;
+      }
+      drawn.lanes.push_back(std::move(lane));
+      drawn.levels.push_back(0);
+      ++drawn.of_devices;
+      continue;
+    }
+    const size_t of_hosts = drawn.lanes.size() - drawn.of_devices;
+    size_t& of_host = threads[{lane.device.input, lane.device.host}];
+    if (of_host == kMaxThreads || of_hosts == kMaxHostLanes) {
+      ++drawn.left_out;
+      continue;
+    }
+    ++of_host;
+    Levels levels = SplitLevels(std::move(lane));
+    drawn.events_left_out += levels.left_out;
+    for (size_t level = 0; level < levels.lanes.size(); ++level) {
+      if (drawn.lanes.size() - drawn.of_devices == kMaxHostLanes) {
+        drawn.events_left_out += levels.lanes[level].size();
+        continue;
+      }
+      drawn.lanes.push_back(std::move(levels.lanes[level]));
+      drawn.levels.push_back(level);
+    }
+  }
+  return drawn;
+}
 
 }  // namespace
 
 std::string TimelineData(Timeline timeline) {
   const DeviceNames names(timeline.lanes);
-  const size_t shown = std::min(timeline.lanes.size(), kMostLanes);
-  const std::span<TimelineLane> lanes = std::span(timeline.lanes).first(shown);
+  DrawnLanes drawn = ChooseLanes(std::move(timeline.lanes));
+  const std::span<TimelineLane> lanes = drawn.lanes;
   const Axis axis = lanes.empty() ? Axis() : ToTicks(lanes);
-  const Detail detail = DetailOf(lanes, axis);
-  std::string json =
-      absl::StrCat("{\"tick_ps\":", axis.tick_ps, ",\"rounded\":", axis.rounded ? "true" : "false",
-                   ",\"start\":", axis.first, ",\"end\":", axis.last,
-                   ",\"lanes_left_out\":", timeline.lanes.size() - shown, ",\"names\":[");
-  for (size_t i = 0; i < timeline.names.size(); ++i) {
-    absl::StrAppend(&json, i == 0 ? "" : ",", Quoted(timeline.names[i]));
+  const Detail of_devices = DetailOf(lanes.first(drawn.of_devices), axis, DeviceBudget);
+  const Detail of_hosts = DetailOf(lanes.subspan(drawn.of_devices), axis, HostBudget);
+  UsedNames used(timeline.names.size());
+  for (const TimelineLane& lane : lanes.first(drawn.of_devices)) {
+    for (const uint32_t name : lane.name) used.Add(name);  // the search finds all of devices
   }
-  json.append("],\"lanes\":[");
-  for (size_t i = 0; i < shown; ++i) {
-    absl::StrAppend(&json, i == 0 ? "" : ",", "{\"device\":", Quoted(names.Name(lanes[i].device)),
+  std::string shown;
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    const bool is_host = i >= drawn.of_devices;
+    const Detail& detail = is_host ? of_hosts : of_devices;
+    const bool whole = detail.whole[is_host ? i - drawn.of_devices : i];
+    absl::StrAppend(&shown, i == 0 ? "" : ",", "{\"device\":", Quoted(names.Name(lanes[i].device)),
                     ",\"name\":", Quoted(lanes[i].name_of_lane()), ",\"of\":\"",
                     Absl(kKinds[static_cast<size_t>(lanes[i].of)]), "\",\"clock\":\"",
                     Absl(ClockName(lanes[i].clock)), "\",\"count\":", lanes[i].size());
-    if (!detail.whole[i]) PutBins(lanes[i], detail.bin_bits, &json);
-    PutEvents(lanes[i], detail.whole[i] ? 0 : detail.least, &json);
-    json.append("}");
+    if (drawn.levels[i] > 0) absl::StrAppend(&shown, ",\"level\":", drawn.levels[i]);
+    if (!whole) PutBins(lanes[i], detail.bin_bits, &used, &shown);
+    PutEvents(lanes[i], whole ? 0 : detail.least, &used, &shown);
+    shown.append("}");
   }
-  json.append("]}");
+  std::string json = absl::StrCat(
+      "{\"tick_ps\":", axis.tick_ps, ",\"rounded\":", axis.rounded ? "true" : "false",
+      ",\"start\":", axis.first, ",\"end\":", axis.last, ",\"lanes_left_out\":", drawn.left_out,
+      ",\"events_left_out\":", drawn.events_left_out, ",\"names\":[");
+  for (size_t i = 0; i < timeline.names.size(); ++i) {
+    absl::StrAppend(&json, i == 0 ? "" : ",",
+                    used.contains(i) ? Quoted(timeline.names[i]) : "\"\"");
+  }
+  absl::StrAppend(&json, "],\"lanes\":[", shown, "]}");
   return json;
 }
 

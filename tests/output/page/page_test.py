@@ -120,6 +120,15 @@ def timeline_document(lanes, least):
         "names": [f"fusion_{i}" if i else HOSTILE for i in range(9)]}}
 
 
+def host_timeline():
+    """Three levels of a thread."""
+    document = timeline_document(LANES, 0)
+    for level, lane in enumerate(document["timeline"]["lanes"]):
+        lane.update(device="CPU", name="python", of="host", **({"level": level} if level else {}))
+    document["timeline"]["events_left_out"] = 5
+    return document
+
+
 def many_devices():
     device = fixture("report")["devices"][0]
     return report(devices=[{**device, "ordinal": i, "plane": f"/device:GPU:{i}"}
@@ -178,6 +187,7 @@ DOCUMENTS = {
     "unknown": unknown_where(),
     "timeline": timeline_document(LANES, 5000),
     "timeline_all": timeline_document(LANES, 0),
+    "timeline_host": host_timeline(),
     "samples": many_samples(),
     "many": many_devices(),
     "edges": edges(),
@@ -641,6 +651,17 @@ class PageTest(unittest.TestCase):
         page.key("0")
         page.evaluate(TWO_FRAMES)
         self.assertEqual(page.evaluate(view), [0, end])
+
+    def test_levels_of_a_host_thread(self):
+        page = self.open("timeline_host")
+        self.assertIn("5 host events in deeper levels not drawn.",
+                      page.evaluate("document.querySelector('.timeline figcaption').textContent"))
+        page.evaluate(f"{CANVAS}.focus()")
+        for label in ("CPU python", "CPU python, level 2", "CPU python, level 3"):
+            page.key("PageDown")
+            page.evaluate(TWO_FRAMES)
+            self.assertEqual(page.evaluate("document.querySelector('.tip').innerText").split("\n")[1], label)
+        self.assertClean(page)
 
     def test_hover_at_full_zoom_and_the_sum_of_bins(self):
         page = self.open("timeline")
