@@ -13,7 +13,7 @@ struct Levels {
   std::vector<double> from_s, to_s, power_w;
 };
 
-// Mean powers between updates, or, of readings, what each says of the time before it.
+// Mean power between updates. For power readings, the mean power of the time before each reading.
 Levels LevelsOf(const Sensor& sensor) {
   const std::vector<Update>& updates = sensor.publications.updates;
   const size_t stride = updates.size() / kMostWindows + 1;
@@ -32,8 +32,8 @@ Levels LevelsOf(const Sensor& sensor) {
   return levels;
 }
 
-// What a line through (running, power) explains at this offset: the log of how much smaller the
-// squares are, times the windows. 0 where there are too few.
+// Scores an offset: n/2 times the log of the ratio of the squares without and with the fitted line
+// of power over running time. 0 if there are too few windows.
 double ScoreAt(const Levels& levels, const BusyCurve& busy, double capture_s, double offset_s) {
   std::vector<double> from_s, to_s, power_w;
   for (size_t i = 0; i < levels.power_w.size(); ++i) {
@@ -65,7 +65,7 @@ std::vector<double> LikelyOffsetsS(const Sensor& sensor, const BusyCurve& busy, 
   const Levels levels = LevelsOf(sensor);
   const double log_from_s = updates.front().low_s, log_to_s = updates.back().high_s;
   const double period_s = (log_to_s - log_from_s) / static_cast<double>(updates.size() - 1);
-  // All places at which a part of one lies in the other.
+  // All offsets at which the log and the capture overlap.
   const double first_s = -log_to_s, span_s = capture_s + log_to_s - log_from_s;
   const double step_s = std::max(period_s / 4, span_s / static_cast<double>(kMostOffsets));
   std::vector<std::pair<double, double>> scored;  // score, offset
