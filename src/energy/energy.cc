@@ -674,7 +674,7 @@ class DeviceEnergy {
     AddLanes(&timeline);
   }
 
-  // The kernel's name, with the function or variant if several kernels have that name.
+  // The kernel's name; with its function and program if other kernels have the same name.
   std::string LaneName(const KernelRow& row) const {
     const auto alike = [&](auto part) {
       return std::ranges::count_if(kernels_, [&](const Kernel& other) {

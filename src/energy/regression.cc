@@ -1023,8 +1023,8 @@ Fit FitOf(const Grid& grid, Attempt* from) {
   return fit;
 }
 
-// The publications during the capture, and within its length and 10 s before and after. The log of
-// a day would spend hours of search on a period that those publications determine well enough.
+// The publications during the capture, and within its length and 10 s before and after. Otherwise
+// the grid of a day's log would be fitted to hours without any kernel, and the fit would be slow.
 Publications Near(const Publications& publications, double capture_s) {
   constexpr double kAroundS = 10;
   const double from_s = -capture_s - kAroundS, to_s = 2 * capture_s + kAroundS;
