@@ -109,7 +109,7 @@ std::string ApiKey::Hide(std::string_view text, bool is_cut) const {
   if (text_.size() < kLeastSecret) return std::string(text);
   std::string hidden;
   const size_t telling = std::min(kTelling, text_.size());
-  size_t kept = 0;  // `hidden` has everything before it
+  size_t kept = 0;  // `hidden` already contains the text before this position
   for (size_t at = 0; at < text.size();) {
     size_t end = at, matched = 0;
     while (matched < text_.size()) {
