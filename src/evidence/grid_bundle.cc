@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kSpace[] = "space.json";
 
-// Of an ordered one, or the other way round.
+// Converts between ordered and sorted JSON.
 nlohmann::json Sorted(const json::Json& value) {
   return nlohmann::json::parse(json::Dump(value), nullptr, /*allow_exceptions=*/false);
 }
@@ -46,7 +46,7 @@ bool IsNumeric(char c) {
   return (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '+' || c == 'e';
 }
 
-// The number that begins here, with its length; none: no number does.
+// The number at the beginning of the text, with its length; empty if there is none.
 std::optional<std::pair<double, size_t>> NumberAt(std::string_view text) {
   double value = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -54,8 +54,8 @@ std::optional<std::pair<double, size_t>> NumberAt(std::string_view text) {
   return std::pair(value, static_cast<size_t>(read.ptr - text.data()));
 }
 
-// The first line of `a` that says something else than `b`; what a number's last digits say is
-// nothing.
+// The first line of `a` that differs from `b`. Differences in the last digits of numbers are
+// ignored.
 std::optional<uint64_t> FirstOtherLine(std::string_view a, std::string_view b) {
   constexpr double kRounding = 1e-9;
   uint64_t line = 1;
@@ -129,7 +129,7 @@ class GridCheck {
     return true;
   }
 
-  // Hashes and the chain were checked before.
+  // Hashes and the chain have already been checked.
   bool ReadSamples(const GridSetting& setting, std::vector<GridSample>* samples) {
     const std::string file = WitnessFile(setting);
     const Witness witness = CheckWitness(bundle_.ContentOf(file));

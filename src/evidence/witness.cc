@@ -16,7 +16,7 @@ namespace {
 
 using io::Sha256Hex, tune::Json;
 
-// Of a line in its canonical form; else why not.
+// The sample of a line in canonical form, or the reason why the line is invalid.
 absl::StatusOr<std::string> SampleOf(std::string_view line,
                                      std::optional<std::string_view> before) {
   const auto parsed = tune::ParseJson(line, "the line");
@@ -105,7 +105,7 @@ absl::Status WitnessWriter::Append(std::string_view sample_json) {
                     ": is not the sample that was stored: it was changed after it was written; "
                     "move the file away, and --resume writes it anew");
   }
-  if (!rest.empty()) {  // a part of a line
+  if (!rest.empty()) {  // an incomplete line
     if (ftruncate(file_.get(), static_cast<off_t>(at_)) != 0) {
       return io::IoError(path_, "cannot be written");
     }

@@ -8,7 +8,7 @@ namespace xplane_time::perfetto {
 namespace {
 
 struct Track {
-  std::vector<int64_t> open;  // ends, the innermost last
+  std::vector<int64_t> open;  // ends of the open spans, the innermost last
   std::vector<uint32_t> places;
 
   void CloseUntil(int64_t ns) {
@@ -24,7 +24,7 @@ struct Track {
   }
 };
 
-// Tracks behind the first.
+// All tracks except the first.
 class Further {
  public:
   void Add(const Span& span, uint32_t place) {
@@ -44,7 +44,7 @@ class Further {
   std::vector<Track>& tracks() { return tracks_; }
 
  private:
-  using ByRoom = std::set<std::pair<int64_t, size_t>>;  // until when a track has room
+  using ByRoom = std::set<std::pair<int64_t, size_t>>;  // end of the room of a track, and the track
 
   void Keep(size_t track) {
     ByRoom* const to = tracks_[track].has_level() ? &with_level_ : &full_;
@@ -59,7 +59,8 @@ class Further {
   }
 
   std::vector<Track> tracks_;
-  ByRoom with_level_, full_;  // what is full is not looked at again and again
+  ByRoom with_level_, full_;  // full tracks are kept apart, so that they are not examined
+                              // repeatedly
 };
 
 }  // namespace
