@@ -106,7 +106,7 @@ class Columns {
 
   Index count() const { return static_cast<Index>(exact_.size()) + table_.cols(); }
 
-  // Instants ascend.
+  // Instants must ascend.
   MatrixXd At(const VectorXd& instants_s) const {
     MatrixXd busy_s(instants_s.size(), count());
     ParallelFor(exact_.size(), threads_, [&](size_t k) {
@@ -117,7 +117,7 @@ class Columns {
   }
 
   // The power of all columns together at each instant, as the mean over `around_s` before and after
-  // it. Instants ascend.
+  // it. Instants must ascend.
   VectorXd PowerAt(const VectorXd& instants_s, double around_s, const VectorXd& drawn_w) const {
     const VectorXd before_s = instants_s.array() - around_s,
                    after_s = instants_s.array() + around_s;

@@ -544,8 +544,9 @@ class EnergyFold {
   }
 
   // Sets the upper bounds of edges before `updated_after_ns`: the counter changed after that time,
-  // so it contains all energy up to it. If it is empty, the log ends before the next update; then
-  // the bound is one more step, as large as the largest one.
+  // so it contains all energy up to it. If the argument is empty, the log ends before the next
+  // update. Then one more step, as large as the largest one, is added, if kFewSteps steps are
+  // known.
   void ResolveLate(std::optional<int64_t> updated_after_ns) {
     for (; !late_.empty(); late_.pop_front()) {
       const Late& late = late_.front();

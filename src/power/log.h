@@ -7,9 +7,9 @@
 //
 // Input: JSON Lines as defined in docs/power-log.md, or nvidia-smi's CSV
 // (--query-gpu=timestamp,index,uuid,power.draw,... --format=csv), plain or gzip. Output: calls of a
-// LogSink in the order of the lines. A line is used as a whole or skipped. If a member of a JSON
-// line occurs twice, the last one counts. Memory is bounded by the longest line (4 MiB; longer
-// lines count as damaged). Linear. Not thread-safe.
+// LogSink in the order of the lines. A line is used as a whole or skipped. A repeated member of a
+// JSON line counts once: the first `t`, `s` or `r`, otherwise the last one. Memory is bounded by
+// the longest line (4 MiB; longer lines count as damaged). Linear. Not thread-safe.
 //
 // Not handled: times that go backwards; the sink receives them unchanged.
 #pragma once
