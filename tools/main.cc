@@ -104,7 +104,7 @@ int GuardedMain(int argc, char** argv) {
   try {
     return Main(argc, argv);
   } catch (const std::bad_alloc&) {
-    std::fputs(kOutOfMemory, stderr);  // for mapped memory
+    std::fputs(kOutOfMemory, stderr);  // thrown if memory cannot be mapped
     return kExitIo;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "xplane-time: a bug of ours: %s; please report it with the trace\n",

@@ -97,9 +97,9 @@ class _Mark:
 
 
 class _Timeline:
-    """Executions of layers, and all time except pauses as runs of the layers that it counts to. The
-    model's work between two layers counts to the second one: the two always run together, so no
-    measurement can separate them."""
+    """Executions of layers. All time except pauses is also divided into runs; each run counts to a
+    layer. The model's work between two layers counts to the second one: the two always run
+    together, so no measurement can separate them."""
 
     def __init__(self, pauses: bool) -> None:
         self.marks: list[_Mark] = []

@@ -18,7 +18,7 @@ using Eigen::Index;
 using stats::Random;
 
 constexpr double kPsPerS = 1e12;
-constexpr double kTail = 0.025;  // of a 95 % interval, on each side
+constexpr double kTail = 0.025;  // probability outside of a 95 % interval, on each side
 // The plan promises its precision for 95 of 100 experiments. It is computed for 98, because reality
 // deviates from the model.
 constexpr double kSafeTail = 0.01, kSafeNormal = 2.05;

@@ -685,8 +685,7 @@ class Fitter {
     MatrixXd slopes(to_w.size(), observations_.is_counter() ? 2 : 3);
     slopes.col(0) = from_w - to_w;
     slopes.col(1) = windows.to_steps.array() * to_w - windows.from_steps.array() * from_w;
-    // A reading is a mean power, so a longer window changes its energy by the difference to the
-    // mean.
+    // A reading is a mean power. A longer window adds the power at its begin, less the mean.
     if (slopes.cols() > 2) {
       slopes.col(2) = from_w - (windows.busy_s * drawn_w).array() / timing.window_s;
     }

@@ -88,8 +88,8 @@ std::vector<CounterSample> LongestRise(const std::vector<CounterSample>& samples
 }  // namespace
 
 std::optional<CountedSamples> CountedFrom(std::vector<CounterSample> samples) {
-  // Among the steps that change the value: a counter increases, except for few resets; half of the
-  // changes between increments decrease.
+  // A counter only decreases at resets, which are few. Among increments, half of the changes are
+  // decreases.
   constexpr uint64_t kMostOfACounter = 8, kLeastOfSteps = 4;
   uint64_t falls = 0, changes = 0;
   for (size_t i = 1; i < samples.size(); ++i) {

@@ -8,8 +8,7 @@
 //   spread   of units: that of the typical ones; of captures within a unit: pooled over all
 //   row      d = x - mean of the typical others, t with their degrees of freedom
 //   verdict  slow or fast if Holm over all rows of the fleet rejects d = 0, and d exceeds
-//   min_effect;
-//            the interval is simultaneous (Bonferroni over all rows)
+//            min_effect; the interval is simultaneous (Bonferroni over all rows)
 #include <algorithm>
 #include <cmath>
 #include <map>

@@ -1,7 +1,6 @@
 // NvmlApi: the functions of libnvidia-ml.so.1 that this project uses, found at run time.
 //
-//   path  ->  OpenNvml  ->  table of functions, including those that the driver lacks; or an
-//   absence
+//   path  ->  OpenNvml  ->  table of functions (some may be missing), or an absence
 //
 //   PowerAbsence absence;
 //   std::unique_ptr<NvmlApi> nvml = OpenNvml("libnvidia-ml.so.1", &absence);

@@ -12,9 +12,9 @@
 //
 // ("in" may also be "not in".) The semantics are Python's whenever there is a value. Chained
 // comparisons, "and" and "or" stop early and yield an operand; a bool counts as 0 or 1; ints and
-// floats compare exactly. Stricter than Python, the following are errors and never silent values:
-// integers beyond 64 bits, "/" of integers beyond 2^53, floats that are not finite, arithmetic with
-// strings or None, == between a string and a number. None only equals None.
+// floats compare exactly. The grammar is stricter than Python. The following are errors and never
+// silent values: integers beyond 64 bits, "/" of integers beyond 2^53, floats that are not finite,
+// arithmetic with strings or None, == between a string and a number. None only equals None.
 //
 //   auto fits = Expression::Parse("a * b <= 1024 and a % 32 == 0", names);
 //   Expression::Parse("a & b", names).status()   // InvalidArgument: at 3: "&" ...

@@ -2,15 +2,14 @@
 // responsible for a failure.
 //
 //   prepare   several variants at once. If the process ends, each of them is tried alone, because
-//   any
-//             of them may be responsible.
+//             any of them may be responsible.
 //   round     RunOnce prepares what this process has not prepared, sends the order and follows the
-//             slots (Slots). If it fails: the variant of the running slot is responsible. If no
+//             slots (Slots). If it fails, the variant of the running slot is responsible. If no
 //             slot is known, each variant runs alone. The responsible variant leaves the round, and
 //             the rest runs again.
 //   limits    the end of a slot must come before its timeout and its run limit (RunLimit). A run
-//   over
-//             the limit is repeated alone with more time, because the machine may have stood still.
+//             over the limit is repeated alone with more time, because the machine may have stood
+//             still.
 //
 // A transient status (infra, throttled, no_events) counts against the harness, not against a
 // variant. After `most_failures` in a row, the harness is unavailable.

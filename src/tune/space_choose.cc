@@ -25,10 +25,10 @@ using stats::Random;
 using tune::Evaluation, tune::Expression, tune::Json, tune::Value;
 
 constexpr uint64_t kEnumerable = 10'000'000;   // grid points that a sample may enumerate
-constexpr uint64_t kMostSteps = 200'000'000;   // without another configuration
-constexpr uint64_t kSearchSteps = 30'000'000;  // of a sample, after rejection sampling has failed
+constexpr uint64_t kMostSteps = 200'000'000;   // steps without another configuration
+constexpr uint64_t kSearchSteps = 30'000'000;  // steps of a sample after rejection sampling
 constexpr uint64_t kEndless = std::numeric_limits<uint64_t>::max();
-constexpr uint64_t kMostTries = 2'000'000;  // of rejection sampling
+constexpr uint64_t kMostTries = 2'000'000;  // tries of rejection sampling
 
 // A grid point: the index of each parameter's value.
 using Point = std::vector<uint32_t>;

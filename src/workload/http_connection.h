@@ -3,8 +3,7 @@
 //
 //   HttpConnection connection(curl);
 //   auto reply = connection.Exchange(request, [&](std::string_view bytes, int64_t now_ns) { ... });
-//   // reply->status 200: on_body received everything; otherwise reply->error_body has the
-//   beginning
+//   // reply->status 200: on_body received everything; otherwise see reply->error_body
 //
 // Redirects are not followed, because a key must not reach another server. Proxies and certificates
 // follow libcurl's defaults. A compressed body is unpacked. A body that is compressed twice or
