@@ -1,5 +1,9 @@
 // xprof/cli/internal/oss/kernel_stats_tools.py, get_kernel_stats with its summary: the output of
 // the command get_device_time_attribution.
+//
+// Each line of a device plane is classified by its name (LineKind). Lines with kernels give the
+// records by name; other lines give regions, steps or only their covered time. Covered times are
+// unions of intervals in whole nanoseconds, merged in the original's order.
 #include <re2/re2.h>
 
 #include <algorithm>

@@ -1,3 +1,13 @@
+// Finds where a power log lies on the axis of a trace, by correlating power with running time.
+//
+// 1. LevelsOf reduces the log to windows with a mean power, at most about kMostWindows of them.
+// 2. For each offset at which log and capture overlap, in steps of a quarter of the sensor's
+//    period, ScoreAt fits a line of power over the share of time that kernels ran. The score is n
+//    log(1 / (1 - r^2)), twice the log likelihood ratio of the line. Negative slopes score 0.
+// 3. The best offsets that are at least two periods apart are returned. The caller fits all kernels
+//    at each of them, because different offsets may score alike.
+//
+// O(offsets x windows x log intervals).
 #include "energy/alignment.h"
 
 #include <algorithm>
@@ -32,7 +42,7 @@ Levels LevelsOf(const Sensor& sensor) {
   return levels;
 }
 
-// Scores an offset: n/2 times the log of the ratio of the squares without and with the fitted line
+// Scores an offset: n times the log of the ratio of the squares without and with the fitted line
 // of power over running time. 0 if there are too few windows.
 double ScoreAt(const Levels& levels, const BusyCurve& busy, double capture_s, double offset_s) {
   std::vector<double> from_s, to_s, power_w;

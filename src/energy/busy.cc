@@ -1,3 +1,13 @@
+// Running times of kernels: look-ups by instant, sums by bin, and shares of overlapping kernels.
+//
+// A curve has the merged intervals of a kernel and their cumulative lengths. A look-up finds the
+// first interval that ends after an instant; the time before it is known, and a part of it may be
+// added. Instants ascend, so the search continues from the previous interval with doubling steps: a
+// look-up costs O(log distance).
+//
+// IdleShares splits the bins among threads. Each thread sweeps over its bins: a heap has the next
+// start of each kernel, a list has the running intervals. Between two events, each of the m running
+// kernels gets 1/m of the time.
 #include "energy/busy.h"
 
 #include <algorithm>

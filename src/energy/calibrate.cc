@@ -1,3 +1,15 @@
+// Calibrates a sensor from its polls and the times of a load.
+//
+// 1. FindPublications and FindGrids (publications.h) find the period. If polls saw a new value
+//    nearly every time, publications may have been missed ("polled_too_slowly"). If many updates
+//    contradict the grid, the sensor is irregular; it is tried again with every second poll,
+//    because jitter matters less then.
+// 2. FitPowers (regression.h) treats the load as the only kernel. It finds the lag, the averaging
+//    window and the power of the load.
+// 3. The load must stand out: at least six standard deviations, and 1 % of the idle power. If
+//    another lag fits nearly as well, the calibration is ambiguous.
+// 4. Intervals of the period follow from the brackets (SlackOf), those of window and lag from the
+//    fit.
 #include "energy/calibrate.h"
 
 #include <algorithm>

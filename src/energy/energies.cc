@@ -1,3 +1,17 @@
+// From the powers of a fit to energies, and groups of kernels whose energies are known.
+//
+// Energies are linear in the powers: E = B w with the busy seconds and the idle seconds of each
+// kernel, and their covariance is B C B'. Two kernels that always run together have strongly
+// negative correlations: their sum is known, their difference is not.
+//
+// - BoundBrief treats kernels whose energy is bounded physically more tightly than statistically:
+//   busy seconds times twice the highest power of any window.
+// - Resolve joins sets greedily: the most uncertain set joins the set with the most negative
+//   correlation, until each set is known to kKnownShare. A set may join any set at a correlation
+//   below -0.5. At weaker correlations, which many kernels in lockstep have, only unknown sets join
+//   each other.
+//
+// O(kernels^2) for each step of joining, at most as many steps as kernels.
 #include "energy/energies.h"
 
 #include <algorithm>

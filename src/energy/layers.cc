@@ -1,3 +1,12 @@
+// Reads layers that a program marked (CSV), and computes when each layer itself ran.
+//
+// Runs may be nested. Sorted by start, each run interrupts the one that contains it; OwnIntervals
+// emits the parts during which a run is the innermost one.
+//
+// SecondsIn cuts the layers at the bins of the idle power and looks up, at each edge, how long
+// every kernel had run (BusyCurve::At). The difference between two edges is the kernel's time in
+// that piece. The idle terms of a piece are those at its middle, times the time that any kernel
+// ran. O(pieces x kernels).
 #include "energy/layers.h"
 
 #include <algorithm>

@@ -1,3 +1,16 @@
+// Plans an experiment by trial: simulates its analysis and adjusts the running times.
+//
+// PlanExperiment tries group lengths of 1.5, 3 and 6 times the sensor's resolution (period +
+// window), and blocks of over 1 s, and takes the shortest sufficient plan. For one length,
+// PlanOfGroups repeats:
+// 1. Arrange makes the steps from the running time of each kernel.
+// 2. SpreadsOf computes, for each kernel and each assumed case of powers, the standard deviation
+//    that the estimator would state (ExpectFit): the covariance only depends on the plan and the
+//    noise.
+// 3. A variance falls with the running time, so the time of a kernel grows by the square of the
+//    ratio of its precision to the wanted one. In the first rounds it may also shrink.
+//
+// Each round costs a fit for each case: O(windows x kernels^2).
 #include "energy/plan.h"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// Power counters inside a trace: chooses one, reads its samples, and makes polls from them.
+//
+// NamesOf finds the counters of a device. SamplesOf reads the events of one counter in order of
+// time; the stat with the event's name has the value. For energies, CountedFrom decides whether the
+// values are cumulative. Instead of an option, it uses the share of decreases: a counter hardly
+// ever decreases, increments decrease half of the time. Between an eighth and a quarter the answer
+// is unclear.
 #include "energy/trace_counters.h"
 
 #include <algorithm>

@@ -1,3 +1,13 @@
+// Writes bundles, and finds every deviation of a bundle from its written form.
+//
+//   archive's comment --SHA-256--> manifest.json --SHA-256--> every other file
+//
+// CheckBundle follows this chain: the form of the archive (zip.h), the manifest against the
+// comment, the files against the manifest. If a file's hash is wrong, ChangeOf uses the file's
+// CRC-32 to list the positions at which a single changed byte would explain it, restores the byte
+// at each and compares the SHA-256. So a single changed byte is reported with its old value. An
+// archive that another program packed is read as well, because its content may still be intact;
+// this is one problem. O(bytes), plus one SHA-256 for each of at most 64 positions.
 #include "evidence/bundle.h"
 
 #include <fcntl.h>

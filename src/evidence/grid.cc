@@ -1,3 +1,9 @@
+// Computes the tables of a grid from its samples, and writes them as CSV and JSON.
+//
+// RowOf summarizes the samples that count of one setting: quantiles and the interval of the median
+// latency, means of metrics, the largest peak memory. Reductions are those that the harness
+// reports, otherwise 1 - own / baseline. MarkFront marks the Pareto front of latency and energy, by
+// comparing all pairs of rows. Quantiles use a fixed seed, so verify gets the same bytes.
 #include "evidence/grid.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// Bundles of tuning sessions: writes them, reads them, and decides again.
+//
+// CheckDecision replays the decision on the stored rounds with the stored rule and budget, and
+// compares the result with the stored verdict field by field. Numbers may differ by rounding errors
+// of another machine. Some fields cannot be recomputed from the rounds; ListNotCompared names them,
+// so that a reader knows what the check does not cover.
 #include "evidence/session.h"
 
 #include <algorithm>

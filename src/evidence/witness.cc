@@ -1,3 +1,10 @@
+// Chains of samples: each line contains the hash of the previous line.
+//
+// CheckWitness recomputes the chain from the first line and stops at the first broken one. A line
+// must also have exactly the canonical form, so there is only one valid text for a list of samples.
+// WitnessWriter resumes a file: while the appended samples equal the existing lines, it only
+// advances; an incomplete last line is cut off; any other difference is an error. Linear in the
+// bytes.
 #include "evidence/witness.h"
 
 #include <fcntl.h>

@@ -1,4 +1,15 @@
-// Merges summaries: adds rows with the same key.
+// Merges summaries: adds rows with the same key. The order of merging does not change a byte of the
+// result.
+//
+// - Sums saturate (rows.h), minima and maxima are kept, centres are lists that are sorted at the
+//   end.
+// - Durations are histograms whose buckets have a relative width of at most 1/64: NumberOf takes
+//   the highest 7 bits of a duration, and the shift. Merging adds counts, so quantiles of the
+//   merged data have the same precision.
+// - Names are numbers in a table. A merge maps the numbers of each summary to its own table; at the
+//   end, unused names are dropped and the rest is sorted.
+//
+// O(rows) for each summary; memory is that of the result.
 #include <algorithm>
 #include <bit>
 #include <limits>

@@ -1,3 +1,10 @@
+// Assigns spans to tracks on which they nest.
+//
+// The first track gets every span that fits. Other spans go to the further track whose innermost
+// open span ends next after the span's end (best fit), which leaves the other tracks open for
+// longer spans. `Further` keeps the tracks sorted by the end of their innermost open span. When
+// time advances, the tracks whose innermost span has ended are sorted in again. O(n log n) for n
+// spans.
 #include "perfetto/nesting.h"
 
 #include <limits>

@@ -1,3 +1,10 @@
+// Sets clocks and power caps through NVML, with a guard process that restores them.
+//
+// Before each change, the process writes what has to be restored to a pipe (SettingsGuard::Hold),
+// so that the guard knows it even if the process is killed during the change. If NVML reports that
+// the setting was not changed, the previous state is written again. The guard reads the pipe to its
+// end; the last message counts. PutBack closes the pipe and waits for the guard. If the guard
+// itself was killed, the process restores the settings directly.
 #include "power/gpu_settings.h"
 
 #include <fcntl.h>

@@ -1,6 +1,10 @@
 // Each reader has its own thread, so a call that hangs stops no other reader. One more thread
-// watches for such calls. All threads share the log under a mutex. A thread that hangs at the end
-// is left behind with the objects that it needs; if its call returns, it finds the log closed.
+// watches for such calls and writes the clocks once a second. All threads share the log under a
+// mutex, which is not held during a reader's calls.
+//
+// Stop sets `stopping` and waits for the threads, but no longer than the limit for hung calls. Then
+// the last line is written, and the log is closed. A thread that still hangs is detached; it shares
+// ownership of the objects it uses, and if its call returns, it finds the log closed.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>

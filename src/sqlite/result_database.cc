@@ -1,3 +1,9 @@
+// Writes a result to an SQLite database in memory, and returns its bytes.
+//
+// A table's columns come from its row of names and its first row. If a later row has a cell without
+// a column, the table is dropped and filled again with the columns of all rows; this is rare, so
+// the usual table is visited only once. ColumnSink and BindSink both derive from RowSink, which
+// turns groups into columns with prefixes and nested values into JSON. Linear in the cells.
 #include "sqlite/result_database.h"
 
 #include <sqlite3.h>

@@ -1,3 +1,12 @@
+// Measures the energies of short runs by an experiment with many runs (energy_block.h).
+//
+// 1. Look runs the round once, to learn the duration of each slot.
+// 2. NextPlan plans an experiment (energy/plan.h) in which each slot is a kernel. Each group of
+//    runs is a round of the harness with the same variant.
+// 3. Attribute attributes the recorded energy to the slots (energy/attribution.h). Untimed runs
+//    before the groups count as extra kernels, if they are long enough to matter.
+// 4. If an energy is less certain than 2 %, and time is left, the next plan continues. At the end,
+//    5 % is sufficient; a worse slot makes the round unavailable.
 #include "tune/energy_block.h"
 
 #include <algorithm>

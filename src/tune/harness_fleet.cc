@@ -1,3 +1,13 @@
+// Distributes jobs to the harnesses of several devices.
+//
+//   Run (caller)   fills waiting_, takes ended jobs in turn, calls `done` without the lock
+//   Serve (each    waits for a job that its device can take, runs it without the lock, appends the
+//   device)        result to ended_
+//
+// One mutex guards the queues. A failed job means that its device is lost, unless the job was
+// cancelled; the job returns to the front of the queue for another device. Jobs that no living
+// device can take are dropped. If the last device fails, or `done` returns an error, the queue is
+// emptied, and Run returns after the running jobs have ended.
 #include "tune/harness_fleet.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// SQLite with Status, and the schema of stores as a list of upgrade steps.
+//
+// Errors of SQLite are converted in one place (Database::Error), with the errno of the failed file
+// operation and advice. PrepareSchema first checks, without writing, that the file is a store or
+// empty. The upgrade itself is one transaction that checks the version again, because another
+// process may have upgraded the file in between.
 #include "tune/store_sqlite.h"
 
 #include <cerrno>

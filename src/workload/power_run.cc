@@ -1,4 +1,11 @@
 // The loop of a run: each record is asked inside a window, alone or with others, and stored.
+//
+// With a concurrency of 1, OneAtATime opens a window of the telemetry for each record, so each
+// answer has its own energy. With more, SeveralAtOnce runs a thread for each concurrent question.
+// Energies of single answers are then undetermined; instead, one window covers all records, and
+// each checkpoint takes a span of it. Run takes records from the source while there is room, stores
+// each answer, and writes checkpoints. If the client fails, answers to questions in progress are
+// still stored.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
