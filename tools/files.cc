@@ -1,3 +1,12 @@
+// Conflicts between files, and outputs that are complete or absent.
+//
+// FileRoles collects the files that a command reads and writes, with the user's names for them.
+// CheckConflicts compares their identities (IdentityOf): device and inode, or the future path of a
+// missing file.
+//
+// OutputFile writes to a locked temporary file beside the target and renames it in Commit. Signal
+// handlers remove the temporary file; its name is set while all signals are blocked, so that no
+// file is left behind.
 #include "files.h"
 
 #include <fcntl.h>

@@ -1,3 +1,11 @@
+// Tables from rows, and their export through Arrow's C interface.
+//
+// An exported schema or array owns a Parts object, which release() deletes. Parts of arrays hold a
+// shared_ptr to the table, so the buffers live as long as any exported array; nothing is copied. A
+// parent releases only those children that the consumer has not moved out (their release is still
+// set).
+//
+// Validity bitmaps are only created when a column gets its first unknown value.
 #include "arrow/table.h"
 
 #include <bit>

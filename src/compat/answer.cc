@@ -1,3 +1,10 @@
+// Answers of earlier tools: selects the planes that each tool reads, and combines captures as it
+// does.
+//
+// ejkernel takes the first plane of a capture that matches the device; tune-jax and xprof take all
+// of them. From several captures, the tuners take the mean and standard deviation of a function's
+// times; of more than two times, the smallest and the largest are dropped. tune-jax first takes the
+// slowest plane of each capture and refuses a function that occurs twice in a plane.
 #include <re2/re2.h>
 
 #include <algorithm>

@@ -24,7 +24,7 @@ struct MeanStd {
   double mean = 0, std = 0;
 };
 MeanStd NumpyMeanStd(std::span<const double> values);
-// statistics.stdev, exact before rounding; 0 for fewer than two values.
+// statistics.stdev, in extended precision before rounding; 0 for fewer than two values.
 double PythonStdev(std::span<const double> values);
 
 // str.strip(), str.split(":")[0] and str.split()[0] with ASCII space: the first word before a

@@ -1,3 +1,12 @@
+// Bundles of grids: the witness that is written during the run, and the check of a bundle.
+//
+// GridCheck runs after the hashes and chains have been verified:
+// 1. The settings of the manifest must be those that space.json gives, in the same order.
+// 2. The head of each chain must name its setting and the fingerprint of the configuration, so a
+//    chain of another run is not accepted.
+// 3. The tables are computed again from the samples and compared with those in the bundle, line by
+//    line. Numbers may differ by 1e-9, the rounding of another machine's mathematical functions.
+// 4. The bundle must not contain other files.
 #include "evidence/grid_bundle.h"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// Writes timelines and power as a Perfetto trace: input by input, device by device.
+//
+// ContentOf groups the lanes, power and energy of each device. MoveOrigin finds the smallest time,
+// because negative times are not allowed. AddLane distributes a lane's events to tracks on which
+// they nest (nesting.h), and writes the begins and ends in order, with a stack of open ends.
+// AddPower writes two counters at the begin of each window, and slices for the times without a
+// window.
 #include "perfetto/timeline_trace.h"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// Writes power logs so that they stay parseable after a kill or on a full disk.
+//
+// Each line is written at once, so a kill leaves at most one incomplete line. If a write fails, the
+// file is truncated to its last good line, and the next line is tried again; dropped lines are
+// counted. The last line matters most: if it does not fit, MakeRoom goes back over the last lines,
+// and the last line is written in their place, which needs no new disk blocks. Values are written
+// by hand in the frequent lines of readings, and through the JSON library in all others.
 #include "power/log.h"
 
 #include <fcntl.h>

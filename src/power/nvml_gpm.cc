@@ -1,3 +1,9 @@
+// Means of GPM counters between two samples.
+//
+// Two samples are allocated once and exchanged after each pass: the new sample is compared with the
+// previous one. The time of a sample is the middle of its call. IsDue limits the load: the time
+// since the last sample must be more than 100 ms, the refresh period of the counters, and 50 times
+// the duration of the last sample, up to a second.
 #include "power/nvml_gpm.h"
 
 #include <algorithm>

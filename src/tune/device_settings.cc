@@ -1,3 +1,9 @@
+// Clocks and power caps as axes of a search space.
+//
+// AddSettings adds the axes to the parameters of the space and multiplies the listed variants. The
+// harness only sees the original variants: OwnOf maps a variant to the inner variant and its
+// setting, and results are reported for each. RunRound groups the slots by setting, because a
+// change takes time, and merges the results in the original order.
 #include "tune/device_settings.h"
 
 #include <algorithm>
@@ -195,7 +201,8 @@ absl::StatusOr<VariantState> SettingsHarness::Verify(const Configuration& varian
   return *known.verified;
 }
 
-// A failure of the unmeasured run recurs in the measured one, so it is ignored here.
+// If the slot of the unmeasured run fails, it fails again in the measured round. So its status is
+// ignored here.
 absl::Status SettingsHarness::Take(const GpuSetting& setting, int64_t batch, int64_t round,
                                    std::string_view workload, const Configuration& variant) {
   if (settled_ == setting) return absl::OkStatus();

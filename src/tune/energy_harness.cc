@@ -1,3 +1,9 @@
+// Measures the energy of each slot with the machine's sensors (energy_harness.h).
+//
+// The first round shows whether the inner harness reports energies itself; then its rounds are
+// passed on. Otherwise MeasureSlots runs the slots one by one, each with a window in the recorder's
+// log, and takes the summary of the device's channels. If a slot is too short for the sensors,
+// `attributes_` is set, and from then on each round is measured as a block (energy_block.h).
 #include "tune/energy_harness.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// Tables of tuned configurations: reading, writing and look-ups with fallbacks.
+//
+// A fallback level is a set of key parts that may differ. For each level, the table has a hash map
+// from the remaining parts to the latest entry. A look-up tries the levels in order, from exact to
+// the weakest, and at each level the entry for the device before the entry for all devices.
+// O(levels) for a look-up, O(levels x entries) for building the table.
 #include <algorithm>
 #include <set>
 

@@ -1,3 +1,9 @@
+// Hides an API key in texts, even if it is escaped.
+//
+// Hide tries to match the key at each position of the text. MatchCharacter accepts each character
+// of the key in any of its escaped forms, so the key may be escaped in part or in several ways. A
+// match of the whole key, or of its first kTelling characters, is replaced. The lengths of escapes
+// are limited, so Hide is O(text x key).
 #include "workload/api_key.h"
 
 #include <algorithm>

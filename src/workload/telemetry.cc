@@ -1,5 +1,10 @@
 // The energy and memory of an answer, and the machine's description: from a recorder's log, or
 // empty.
+//
+// While a recorder writes its log, RecorderTelemetry reads the same file. For each window it
+// remembers a position kLeadBytes before the end of the log at the begin of the window. After the
+// end, it waits for one more reading of each sensor, and summarizes the header and the part of the
+// log from that position on. So the cost of a window does not depend on the length of the run.
 #include <algorithm>
 #include <fstream>
 #include <iterator>
