@@ -1,4 +1,4 @@
-// brief: what there is to find, in a few sentences.
+// brief: the main findings of a trace, in a few sentences.
 #include <atomic>
 #include <utility>
 #include <vector>
@@ -51,7 +51,7 @@ class Brief : public TraceCommand {
   }
 
  private:
-  // For commands that show the same.
+  // Arguments for the commands that a brief recommends.
   std::vector<std::string> Arguments() const {
     std::vector<std::string> arguments = traces_;
     if (!find_.run.empty()) arguments.insert(arguments.end(), {"--run", find_.run});

@@ -1,5 +1,5 @@
-// compare: two sides, and an exit code that says whether the head is slower; pick: the fastest
-// variant, or that nobody can tell.
+// compare: compares two sides; the exit code reports whether the head is slower. pick: chooses the
+// fastest variant, or reports that the data do not decide.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -21,7 +21,7 @@
 namespace xplane_time::tools {
 namespace {
 
-// What they decide on are traces and results of several kinds.
+// The common part of both: they take traces and results of several kinds.
 class DecisionCommand : public TraceCommand {
  protected:
   explicit DecisionCommand(CLI::App* app, bool traces)
@@ -112,7 +112,7 @@ class CompareCommand : public DecisionCommand {
     if (why_) {
       absl::StatusOr<DiffReport> found = Why();
       if (found.ok()) why = *std::move(found);
-      // The verdict stands without it.
+      // The verdict is valid without the explanation.
       if (!found.ok()) comparison.notes.push_back(absl::StrCat("why: ", found.status().message()));
     }
     RETURN_IF_ERROR(
@@ -145,7 +145,7 @@ class CompareCommand : public DecisionCommand {
   BenchmarkTime benchmark_time_ = BenchmarkTime::kReal;
 };
 
-// Parameters as canonical JSON, one by one.
+// Parameters, each as canonical JSON.
 std::vector<Fact> ParamsOf(const std::string& params_json) {
   std::vector<Fact> params;
   const json::Json object = json::Parse(params_json);
@@ -154,7 +154,7 @@ std::vector<Fact> ParamsOf(const std::string& params_json) {
   return params;
 }
 
-// It is an input, as a trace is.
+// A space is an input, like a trace.
 constexpr std::pair<absl::StatusCode, int> kSpaceExits[] = {
     {absl::StatusCode::kInvalidArgument, kExitBadTrace}};
 

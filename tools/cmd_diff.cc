@@ -1,4 +1,4 @@
-// diff: what changed between two sides, kernel by kernel, as a sum that comes out.
+// diff: the changes between two sides, kernel by kernel; the rows add up to the total change.
 #include <string>
 #include <vector>
 

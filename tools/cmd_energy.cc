@@ -15,7 +15,7 @@
 namespace xplane_time::tools {
 namespace {
 
-// Since the first of them began.
+// Times are relative to the begin of the first layer.
 insight::Timeline TimelineOfLayers(const LayerRuns& layers, const DeviceRef& device) {
   std::vector<LayerRun> runs = layers.runs;
   std::ranges::sort(runs, {},
@@ -39,7 +39,7 @@ insight::Timeline TimelineOfLayers(const LayerRuns& layers, const DeviceRef& dev
 class Energy : public TraceCommand {
  public:
   explicit Energy(CLI::App* app) : TraceCommand(app, {.executions = true, .perfetto = true}) {
-    // Sensors know the profile's clock only, and all that ran draws power.
+    // Sensors are only aligned with the profile's clock, and all executions draw power.
     for (const char* option : {"--clock", "--min-duration", "--max-events"}) {
       app->remove_option(app->get_option(option));
     }
@@ -134,7 +134,7 @@ class Energy : public TraceCommand {
   }
 
  private:
-  // `opened`: none without a trace.
+  // `opened` is null if there is no trace.
   absl::StatusOr<int> PrintAll(EnergyReport report, const Opened* opened) {
     bool is_reached = true;
     if (!plan_.empty()) {

@@ -1,4 +1,4 @@
-// events: rows stream from the reader to the output; nothing is kept.
+// events: streams rows from the reader to the output, without storing them.
 #include <algorithm>
 
 #include "output/events.h"
@@ -26,15 +26,15 @@ class Events : public TraceCommand {
   }
 
   absl::StatusOr<int> Run() override {
-    const uint64_t top = printing_.how.top.value_or(0);  // with it, both limits hold
+    const uint64_t top = printing_.how.top.value_or(0);  // both limits apply
     most_ = report_.max_events.value_or(printing_.how.top.value_or(kEndless));
     if (top > 0) most_ = std::min(most_, top);
     ASSIGN_OR_RETURN(const Opened opened, Open());
     ASSIGN_OR_RETURN(OutputFile out, OutputFile::Open(printing_.path));
     WarnOfLeftOut(DescribeDiagnostics(opened.trace, opened.diagnostics));
     Diagnostics diagnostics;
-    // Rows that were streamed before damage showed stay on standard output, labelled by the exit
-    // code; a file is left absent.
+    // If damage is found, rows that were already streamed stay on standard output, and the exit
+    // code reports it. A file is not created.
     RETURN_IF_ERROR(Stream(opened.trace, &out, &diagnostics));
     for (const DiagnosticRow& row : DescribeDiagnostics(opened.trace, diagnostics)) {
       if (row.severity != "info" && !printing_.quiet) Warn(row);
@@ -61,7 +61,7 @@ class Events : public TraceCommand {
     DamagedHosts damaged(trace);
     for (const uint32_t i : lines) {
       if (rows_ >= most_) break;
-      // Rows that were written before the damage showed remain.
+      // Rows that were written before the damage was found remain.
       RETURN_IF_ERROR(damaged.Read(trace.planes[trace.lines[i].plane].file,
                                    [&] { return StreamLine(trace, i, diagnostics, &writer); }));
     }
@@ -77,7 +77,7 @@ class Events : public TraceCommand {
       if (stat_seen_[column]) continue;
       diagnostics->Note(DiagnosticCode::kStatWithoutValue, stat_columns_[column]);
     }
-    // How many more there are is not known: they are not read.
+    // The number of further rows is unknown, because they are not read.
     const bool cut = rows_ == printing_.how.top;
     return writer.End(cut ? "... and perhaps more: without --top" : "") ? absl::OkStatus()
                                                                         : write_status_;

@@ -1,5 +1,5 @@
-// Many captures: summarize makes a small file of each, merge one of them all, and fleet says what
-// they took and who is slower than the others.
+// Many captures: summarize writes a small file for each, merge combines such files, and fleet
+// reports the sums and the hosts that are slower than the others.
 #include <unistd.h>
 
 #include <filesystem>
@@ -24,7 +24,8 @@ namespace {
 
 constexpr const char* kSuffix = ".xts";
 
-// Traces, or summaries of them. What cannot be read is told, and the rest goes on.
+// Takes traces, or summaries of them. Reports inputs that cannot be read, and continues with the
+// others.
 class Summaries : public TraceCommand {
  protected:
   Summaries(CLI::App* app, const Takes& takes) : TraceCommand(app, takes) {
@@ -40,7 +41,8 @@ class Summaries : public TraceCommand {
                  });
   }
 
-  // Errors: where none can be read, that of the first; summaries that were not measured alike.
+  // Errors: if no input can be read, that of the first; summaries that were measured with different
+  // options.
   absl::StatusOr<FleetSummary> Merged() const {
     FleetMerger merger(by_.has_value() ? *by_ : KnownOfAll());
     absl::Status first;
@@ -48,7 +50,8 @@ class Summaries : public TraceCommand {
     for (const std::string& path : traces_) {
       absl::StatusOr<FleetSummary> summary = SummaryOf(path);
       if (!summary.ok()) {
-        if (absl::IsInvalidArgument(summary.status())) return summary.status();  // of an option
+        // an error in an option
+        if (absl::IsInvalidArgument(summary.status())) return summary.status();
         if (first.ok()) first = summary.status();
         const std::string why(summary.status().message());
         if (!printing_.quiet && traces_.size() > 1) Tell(absl::StrCat("left out: ", why));
@@ -74,7 +77,7 @@ class Summaries : public TraceCommand {
   std::string host_;
 
  private:
-  // What all the summaries keep apart.
+  // The keys that all summaries distinguish.
   FleetBy KnownOfAll() const {
     FleetBy by;
     for (const std::string& path : traces_) {
@@ -114,7 +117,7 @@ class Summaries : public TraceCommand {
     return SummarizeTrace(trace, report_, diagnostics, host_);
   }
 
-  // What is there twice counts twice.
+  // Repeated captures count twice.
   void WarnOfRepeats(const FleetSummary& merged) const {
     std::map<std::pair<std::string, uint64_t>, const FleetCapture*> seen;
     size_t repeats = 0;
@@ -134,7 +137,7 @@ class Summaries : public TraceCommand {
   std::optional<FleetBy> by_;
 };
 
-// Writes one.
+// Writes one summary.
 class Merge : public Summaries {
  public:
   explicit Merge(CLI::App* app)

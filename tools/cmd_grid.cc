@@ -1,5 +1,14 @@
-// grid: every setting of a space measured the same number of times, with tables, figures and a
+// grid: measures every setting of a space the same number of times; writes tables, figures and a
 // witness of every sample.
+//
+// 1. Check and FitTo read the options and the space and name the settings.
+// 2. PrepareFolder creates the folder; it refuses a folder with another run's files.
+// 3. Measure runs a tuning whose searcher only counts samples. The store makes it resumable; the
+//    watcher appends each sample to its witness.
+// 4. Conclude computes the tables from the samples and, after a complete run, writes the bundle.
+//
+// If the run fails before any sample counts, LeaveNothingEmpty removes the files, so that the
+// command can be repeated.
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
@@ -34,7 +43,7 @@ using output::Printable;
 constexpr std::string_view kFolders[] = {"csv", "figs", "witness"};
 constexpr char kStore[] = "grid.db", kBundle[] = "witness.zip", kResults[] = "results.json";
 
-// Writes the witness, and tells how far it is.
+// Writes the witness and shows the progress.
 class GridWatcher : public TuneWatcher {
  public:
   GridWatcher(const Printing& printing, std::string folder, std::vector<GridSetting> settings,
@@ -81,7 +90,7 @@ class GridWatcher : public TuneWatcher {
 
   const GridConfiguration& configuration() const { return configuration_; }
   const evidence::GridSamples& samples() const { return witness_.samples(); }
-  // Begun by this run, and no sample counts.
+  // The session was begun by this run, and no sample counts.
   bool is_new_and_empty() const {
     return is_new_ && std::ranges::none_of(samples(), [](const auto& of_setting) {
              return std::ranges::any_of(of_setting, &evidence::GridSample::counts);
@@ -182,7 +191,7 @@ class GridCommand : public Command {
       if (each.id == baseline_) run_.baseline = names[i];
     }
     RETURN_IF_ERROR(PrepareFolder());
-    // A link that led to nothing before may lead into the folder now.
+    // A link that was dangling before may lead into the folder now.
     const absl::Status conflicts = files_.CheckConflicts();
     auto code = conflicts.ok() ? Measure(space) : absl::StatusOr<int>(conflicts);
     if (!code.ok()) LeaveNothingEmpty();
@@ -210,7 +219,7 @@ class GridCommand : public Command {
     return absl::OkStatus();
   }
 
-  // By its id, or by the name that its files have.
+  // By its id, or by the name of its files.
   absl::Status FindBaseline() {
     if (std::ranges::find(configurations_, baseline_, &Configuration::id) !=
         configurations_.end()) {
@@ -229,7 +238,7 @@ class GridCommand : public Command {
                       absl::StrJoin(names, ", "), more == 0 ? "" : Cat(" and ", more, " more"));
   }
 
-  // A text of the tuning, with settings as their files are called.
+  // Replaces the ids of settings in a text by the names of their files.
   std::string Named(std::string text) const {
     for (const GridSetting& each : run_.settings) {
       if (each.id != each.name) absl::StrReplaceAll({{each.id, each.name}}, &text);
@@ -239,7 +248,7 @@ class GridCommand : public Command {
 
   std::string In(std::string_view name) const { return Cat(folder_, "/", name); }
 
-  // Nothing of another run is overwritten.
+  // Does not overwrite files of another run.
   absl::Status PrepareFolder() {
     std::error_code error;
     had_folder_ = std::filesystem::exists(folder_, error);
@@ -262,7 +271,8 @@ class GridCommand : public Command {
     return absl::OkStatus();
   }
 
-  // Of a run that failed before anything counted, another one needs to mind nothing.
+  // Removes the files of a run that failed before any sample counted, so that the command can be
+  // repeated.
   void LeaveNothingEmpty() const {
     if (had_store_) return;
     std::error_code ignored;
@@ -273,11 +283,11 @@ class GridCommand : public Command {
       if (is_new_and_empty_) std::filesystem::remove(In(evidence::WitnessFile(each)), ignored);
     }
     for (const std::string_view name : kFolders) std::filesystem::remove(In(name), ignored);
-    if (!had_folder_) std::filesystem::remove(folder_, ignored);  // where nothing is in it
+    if (!had_folder_) std::filesystem::remove(folder_, ignored);  // only succeeds if it is empty
   }
 
-  // One that was begun is gone on with; before it began, a kill left nothing. `harness`: as far as
-  // it said something.
+  // Resumes an existing session; a kill before its begin leaves no session. `harness` has the
+  // harness's hello, if it answered.
   absl::Status ChooseSession(const TuneStore& store, const absl::StatusOr<HarnessInfo>& harness) {
     ASSIGN_OR_RETURN(const auto sessions, store.Sessions());
     options_.resume = sessions.empty() ? Resume::kNever : Resume::kRequired;
@@ -293,7 +303,7 @@ class GridCommand : public Command {
         kExitUsage);
   }
 
-  // {"samples: 50 then, 80 now"}
+  // Returns {"samples: 50 then, 80 now"}.
   std::vector<std::string> ChangesSince(const SessionInfo& then, const HarnessInfo& harness) const {
     std::vector<std::string> changes;
     const auto compare = [&](std::string_view what, std::string was, std::string is) {
@@ -317,7 +327,7 @@ class GridCommand : public Command {
     return changes;
   }
 
-  // Of "v1 calls=1 baseline=softmax".
+  // Splits "v1 calls=1 baseline=softmax".
   static std::map<std::string, std::string> PartsOf(const std::string& protocol) {
     std::map<std::string, std::string> parts;
     for (const absl::string_view each : absl::StrSplit(protocol, ' ')) {
@@ -430,7 +440,7 @@ class GridCommand : public Command {
   bool energy_ = false, resume_ = false;
   TuneOptions options_;
   ProcessHarnessOptions harness_;
-  PowerSourceOptions power_;  // of --energy
+  PowerSourceOptions power_;  // for --energy
   std::vector<Configuration> configurations_;
   GridRun run_;
   std::string no_energy_;

@@ -1,4 +1,4 @@
-// headroom: how much of each op's time could be had back, by a roofline.
+// headroom: the time of each op that could be saved, by a roofline.
 #include <atomic>
 #include <utility>
 #include <vector>
@@ -12,7 +12,7 @@
 namespace xplane_time::tools {
 namespace {
 
-// "989e12", "989T": a number with one of the prefixes of its unit.
+// Parses "989e12" or "989T": a number with an optional unit prefix.
 absl::StatusOr<std::optional<double>> ParsePeak(const std::string& text, double most) {
   constexpr std::string_view kPrefixes = "kMGTPE";
   double factor = 1;

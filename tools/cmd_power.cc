@@ -1,4 +1,10 @@
 // power: readings of power and energy, while a command runs or from a log.
+//
+// Subcommands sources, record and replay share one object; `action_` is the chosen one. Record
+// starts the recorder, waits for --idle, then runs the program in a window `run` (repeatedly with
+// -r), or records for a duration or until a signal. Signals are passed on to the program.
+// Afterwards the log is summarized and printed, with an optional picture. The exit code is that of
+// the program.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -24,7 +30,7 @@ constexpr std::pair<absl::StatusCode, int> kRecorderExits[] = {
     {absl::StatusCode::kInternal, kExitCannotWrite},
     {absl::StatusCode::kFailedPrecondition, kExitNotThere}};  // no sensor
 
-// On standard error, and in the log.
+// Prints a message and adds it to the log.
 void Note(PowerRecorder* recorder, std::string_view code, const std::string& message) {
   Tell(message);
   static_cast<void>(recorder->Note(code, message));
@@ -34,14 +40,14 @@ std::string CannotRun(const std::string& program, const CommandEnd& end) {
   return absl::StrCat(program, ": cannot run it: ", strerror(end.start_errno));
 }
 
-// A window's begin or end: a log that cannot be written is told at the end.
+// A log that cannot be written is reported at the end, so only invalid windows are errors here.
 absl::Status UsableWindow(const absl::Status& status) {
   return absl::IsInvalidArgument(status) ? status : absl::OkStatus();
 }
 
 struct Measured {
-  int exit_code = 0;     // of runs the first that is not 0
-  bool nothing = false;  // there was no run, because it cannot be run
+  int exit_code = 0;     // the first that is not 0, over all runs
+  bool nothing = false;  // the program could not be run at all
 };
 
 class Power : public Command {
@@ -184,19 +190,19 @@ class Power : public Command {
     printing_.AddPath(app);
   }
 
-  // ---- What they do
+  // ---- Actions
 
   absl::StatusOr<int> Sources() {
     const PowerInventory inventory = ListPowerSources(record_.from);
     for (const PowerAbsence& each : inventory.absences) {
-      if (each.source.empty()) return UsageError(each.message);  // no such name
+      if (each.source.empty()) return UsageError(each.message);  // unknown name
     }
     return Print(output::PowerSourcesOutput(inventory));
   }
 
   absl::StatusOr<int> Replay() { return PrintSummary(log_path_); }
 
-  // Sums it up and prints it; the picture too.
+  // Summarizes the log and prints it; also writes the picture.
   absl::StatusOr<int> PrintSummary(const std::string& log_path) const {
     ASSIGN_OR_RETURN(const PowerSummary summary, SummarizePowerLog(log_path, summary_));
     if (!svg_path_.empty()) RETURN_IF_ERROR(WriteText(svg_path_, output::PowerSvg(summary)));
@@ -207,7 +213,7 @@ class Power : public Command {
 
   absl::StatusOr<int> Record() {
     record_.command = absl::StrJoin(program_, " ");
-    if (!program_.empty()) {  // before an earlier log is replaced, or --idle is waited for
+    if (!program_.empty()) {  // checked before an earlier log is replaced and before --idle
       if (const auto end = CannotStart(program_[0])) {
         Tell(CannotRun(program_[0], *end));
         return end->exit_code;
@@ -230,7 +236,7 @@ class Power : public Command {
     return measured.exit_code != 0 ? measured.exit_code : kExitCannotWrite;
   }
 
-  // On standard error, before hours of measuring nothing or less than was asked for.
+  // Printed before a long measurement that would contain less than requested.
   void TellOfSensors(const PowerRecorder& recorder) const {
     if (printing_.quiet) return;
     for (const auto& [source, message] : recorder.raised_periods()) {
@@ -281,7 +287,7 @@ class Power : public Command {
     return Measured{exit_code};
   }
 
-  // One run, in a window of its own.
+  // One run, in its own window.
   absl::StatusOr<CommandEnd> RunOnce(uint32_t run, PowerRecorder* recorder) const {
     RETURN_IF_ERROR(UsableWindow(recorder->Begin(kRunWindow)));
     const CommandEnd end = RunMeasured(program_);
@@ -308,7 +314,7 @@ class Power : public Command {
   }
 
   Action action_ = nullptr;
-  std::string log_path_;  // that is replayed
+  std::string log_path_;  // the log to replay
   PowerRecordOptions record_;
   std::string calibration_path_;
   double duration_s_ = 0, idle_s_ = 0;  // 0: not given

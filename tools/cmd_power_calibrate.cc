@@ -1,4 +1,5 @@
-// power calibrate: how the sensors of this machine publish, by a load that is switched on and off.
+// power calibrate: determines how the sensors of this machine publish, with a load that is switched
+// on and off.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -28,12 +29,12 @@ constexpr std::pair<absl::StatusCode, int> kLoadExits[] = {
     {absl::StatusCode::kFailedPrecondition, kExitNotThere},
     {absl::StatusCode::kCancelled, kExitInterrupted}};
 
-// No multiple of what sensors publish at, so that polls fall everywhere between two updates.
+// Not a multiple of usual publication periods, so that polls fall at all phases.
 constexpr int64_t kGpuPollNs = 23'000'000, kPollNs = 1'100'000;
-constexpr double kGetsReadyS = 300;  // a built-in load, which says when it is
+constexpr double kGetsReadyS = 300;  // a built-in load, which reports that it is ready
 
-// A product is short: it ends when it is stopped, or at once after that.
-// Removes the current directory, which -c puts first, from the import path.
+// A product is short, so the load stops soon after the signal. The code removes the current
+// directory, which -c puts first, from the import path.
 constexpr char kGpuLoad[] = R"(
 import sys
 if sys.path[0] == "":
@@ -108,7 +109,7 @@ class PowerCalibrate : public Command {
  private:
   enum class Load : uint8_t { kAuto, kGpu, kCpu };
 
-  // And how often the sensors are read. An error where there is none.
+  // Chooses the load and the polling period. Returns an error if there is no sensor.
   absl::Status ChooseLoad() {
     const bool takes_what_is_there = record_.from.sources.empty();
     if (takes_what_is_there) record_.from.sources = power::SourceNames(/*of_energy=*/true);
@@ -126,7 +127,7 @@ class PowerCalibrate : public Command {
       }
       return WithExit(FailedPrecondition(why), kExitNotThere);
     }
-    // A source that is asked for has to be there.
+    // Keep only sources with channels, because a requested source without channels is an error.
     if (takes_what_is_there) {
       std::erase_if(record_.from.sources, [&](const std::string& source) {
         return std::ranges::count(inventory.channels, source, &PowerChannel::source) == 0;
@@ -143,7 +144,7 @@ class PowerCalibrate : public Command {
     return absl::OkStatus();
   }
 
-  // On for windows of the log.
+  // The load is on during windows of the log.
   absl::Status SwitchOnAndOff(const SwitchedCommand& load, PowerRecorder* recorder) const {
     stats::Random random(static_cast<uint64_t>(power::ClocksNow().monotonic_ns));
     if (!printing_.quiet) Tell(absl::StrCat("switching a load on and off for ", duration_s_, " s"));
@@ -175,7 +176,7 @@ class PowerCalibrate : public Command {
     return any ? 0 : kExitTooLittle;
   }
 
-  std::string log_path_;  // that is read
+  std::string log_path_;  // the log to read
   PowerRecordOptions record_;
   Load load_ = Load::kAuto;
   bool is_built_in_ = false;

@@ -1,4 +1,4 @@
-// power clients, power datasets: what power run can ask, and what it reads.
+// power clients, power datasets: the available clients and data set formats of power run.
 #include "command.h"
 #include "output/results.h"
 #include "workload/clients.h"
@@ -7,7 +7,7 @@
 namespace xplane_time::tools {
 namespace {
 
-// A list that is known without looking anywhere.
+// A list that does not depend on the machine.
 class PowerList : public Command {
  public:
   PowerList(CLI::App* app, output::Output (*list)()) : Command(app), list_(list) {

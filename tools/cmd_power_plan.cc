@@ -1,4 +1,4 @@
-// power plan: an experiment that tells the energy of kernels as well as is wanted.
+// power plan: plans an experiment that determines the energy of kernels with a given precision.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kPsPerS = 1e12;
 
-// "matmul=120us".
+// Parses "matmul=120us".
 absl::StatusOr<energy::PlanKernel> ParseKernel(const std::string& text) {
   constexpr std::pair<std::string_view, double> kUnits[] = {
       {"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
@@ -101,7 +101,8 @@ class PowerPlan : public TraceCommand {
   }
 
  private:
-  // Those of at least 1 % of the time; the others cost more than they tell.
+  // The kernels with at least 1 % of the time; further kernels would cost more time than they are
+  // worth.
   absl::StatusOr<std::vector<energy::PlanKernel>> KernelsOfTrace() const {
     ASSIGN_OR_RETURN(const Opened opened, Open());
     ASSIGN_OR_RETURN(const Report report, BuildReport(opened.trace, report_, opened.diagnostics));
@@ -110,7 +111,7 @@ class PowerPlan : public TraceCommand {
     struct Total {
       double total_ps = 0, count = 0;
     };
-    // By name and program, over devices: programs have kernels of one name that are not alike.
+    // By name and program, over all devices: kernels of the same name may differ between programs.
     using Key = std::array<std::string, 3>;
     std::vector<std::pair<Key, Total>> totals;
     double all_ps = 0;

@@ -1,4 +1,8 @@
-// power run: a file of problems through a client, with the energy of each answer.
+// power run: asks a file of problems through a client, and records the energy of each answer.
+//
+// Run opens the data set, starts the client and the telemetry, opens or resumes the directory of
+// the run, and calls RunPower, which asks the records and stores the answers. Finish prints a
+// summary. The run can be resumed at any time: stored records are not asked again.
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,14 +37,15 @@ constexpr std::pair<absl::StatusCode, int> kRunExits[] = {
 constexpr std::pair<absl::StatusCode, int> kClientExits[] = {
     {absl::StatusCode::kInvalidArgument, kExitUsage},
     {absl::StatusCode::kUnavailable, kExitNotThere}};
-// What a file may not be: see --dataset-format. Unavailable is a file that cannot be read, too.
+// Formats and states that are not accepted; see --dataset-format. Unavailable includes an
+// unreadable file.
 constexpr std::pair<absl::StatusCode, int> kDatasetExits[] = {
     {absl::StatusCode::kFailedPrecondition, kExitNotThere},
     {absl::StatusCode::kInternal, kExitCannotWrite}};
 constexpr std::pair<absl::StatusCode, int> kTelemetryExits[] = {
     {absl::StatusCode::kFailedPrecondition, kExitNotThere}};
 
-// "about 2 min left".
+// Returns "about 2 min left".
 std::string LeftText(double seconds) {
   const auto [unit_s, unit] = seconds < 100       ? std::pair(1.0, "s")
                               : seconds < 6'000   ? std::pair(60.0, "min")
@@ -49,7 +54,7 @@ std::string LeftText(double seconds) {
   return absl::StrFormat("about %.0f %s left", std::max(1.0, seconds / unit_s), unit);
 }
 
-// A bar on a terminal, lines elsewhere; failures are lines on both.
+// A bar on a terminal, otherwise lines; failures are always lines.
 class RunProgress {
  public:
   explicit RunProgress(const Printing& printing) : display_(printing) {}
@@ -63,7 +68,7 @@ class RunProgress {
     ++asked_;
     if (!display_.IsDue(std::chrono::milliseconds(100)) && done < of) return;
     std::string text = absl::StrCat(done, " of ", of, " queries");
-    if (done < of) {  // those that were there already took no time
+    if (done < of) {  // resumed records took no time
       const std::chrono::duration<double> each =
           (std::chrono::steady_clock::now() - begun_) / asked_;
       absl::StrAppend(&text, ", ", LeftText(each.count() * static_cast<double>(of - done)));
@@ -89,7 +94,7 @@ bool ConfirmOverwrite(const std::string& directory) {
   return line == "y" || line == "Y" || line == "yes";
 }
 
-// `of`: what is counted of it, queries or spans.
+// `of` is the counted unit: queries or spans.
 std::string EnergyText(const char* name, const PowerRunTotals::Energy& energy, const char* of) {
   if (energy.known == 0) return absl::StrCat(name, " energy  unknown\n");
   std::string text = absl::StrFormat("%s energy  %.3f J", name, energy.joules);
@@ -112,7 +117,7 @@ std::string EnergyText(const char* name, const PowerRunTotals::Energy& energy, c
   return text + "\n";
 }
 
-// That of all devices where it is neither the GPU's nor the processor's alone.
+// Includes the sum over all devices, unless it equals that of the GPUs or of the processors.
 std::string EnergiesText(const PowerRunTotals::Energy& gpu, const PowerRunTotals::Energy& cpu,
                          const PowerRunTotals::Energy& all, const char* of) {
   const std::string text = EnergyText("GPU", gpu, of) + EnergyText("CPU", cpu, of);
@@ -120,7 +125,7 @@ std::string EnergiesText(const PowerRunTotals::Energy& gpu, const PowerRunTotals
   return one ? text : text + EnergyText("all", all, of);
 }
 
-// `before`: records kept when the run began.
+// `before` is the number of records from earlier runs.
 std::string SummaryText(const RunDirectory& directory, const PowerRunOutcome& outcome,
                         uint64_t before) {
   const PowerRunTotals& totals = directory.totals();
@@ -140,7 +145,7 @@ std::string SummaryText(const RunDirectory& directory, const PowerRunOutcome& ou
   return text + EnergiesText(shared.gpu, shared.cpu, shared.all, "spans");
 }
 
-// Told of what is not there, unless `quiet`.
+// Reports missing sensors, unless `quiet`.
 absl::StatusOr<std::unique_ptr<Telemetry>> RecordedTelemetry(const PowerSourceOptions& from,
                                                              bool quiet) {
   return StartTelemetry(from, [quiet](const std::string& message) {
@@ -148,7 +153,7 @@ absl::StatusOr<std::unique_ptr<Telemetry>> RecordedTelemetry(const PowerSourceOp
   });
 }
 
-// The file's without its suffix, or the folder's.
+// The file's name without its suffix, or the folder's name.
 std::string DatasetName(std::filesystem::path path) {
   if (!path.has_filename()) path = path.parent_path();
   std::error_code error;
@@ -220,7 +225,7 @@ class PowerRun : public Command {
     RETURN_IF_ERROR(WithExit(started, kExitNotThere));
     run_.model_server_json = client->versions_json();
     from_.pid = client->pid();
-    from_.children_only = from_.pid == 0;  // what this process takes is none of the server's
+    from_.children_only = from_.pid == 0;  // the server does not include this process
     from_.gpm = !no_gpm_;
     ASSIGN_OR_RETURN(const auto telemetry,
                      WithExits(telemetry_of_(from_, printing_.quiet), kTelemetryExits));
@@ -421,7 +426,7 @@ class PowerRun : public Command {
   std::vector<std::string> parameters_;  // NAME=VALUE
   ClientOptions client_;
   bool no_gpm_ = false;
-  PowerSourceOptions from_;  // the source "none" alone: no telemetry
+  PowerSourceOptions from_;  // the source "none" alone means no telemetry
 };
 
 }  // namespace

@@ -1,5 +1,10 @@
-// report, which is meant where no command is named, and its parts by themselves: planes, functions,
-// kernels, tree. And compat: the numbers of an earlier tool, by its own definition.
+// report (the default command) and its parts as separate commands: planes, functions, kernels,
+// tree. Also compat: the numbers of an earlier tool, by its own definition.
+//
+// Each command derives from TextCommand, which opens the trace, builds a text and prints it.
+// Commands with --compat derive from CompatibleCommand; it refuses the options that the chosen tool
+// does not have and then calculates with src/compat. A trace is closed on another thread while its
+// text is written.
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -28,7 +33,7 @@
 namespace xplane_time::tools {
 namespace {
 
-// Closes a trace on a thread of its own, while what it told is written.
+// Closes a trace on another thread while its results are written.
 class TraceClosing {
  public:
   explicit TraceClosing(Trace trace) : trace_(std::move(trace)) {}
@@ -39,7 +44,7 @@ class TraceClosing {
   HelperThread thread_{0, close_};
 };
 
-// Reads a trace, and prints one text.
+// A command that reads a trace and prints one text.
 class TextCommand : public TraceCommand {
  public:
   absl::StatusOr<int> Run() override {
@@ -66,7 +71,7 @@ class TextCommand : public TraceCommand {
   virtual absl::StatusOr<std::string> Text(Opened* opened) = 0;
 
   using BuildsReport = absl::FunctionRef<decltype(BuildReport)>;
-  // Filters that leave nothing are an error here.
+  // It is an error if the filters leave no executions.
   absl::StatusOr<Report> MakeReport(Opened* opened, BuildsReport build = BuildReport) {
     ASSIGN_OR_RETURN(Report report, build(opened->trace, report_, opened->diagnostics));
     WarnOfLeftOut(report.diagnostics);
@@ -138,7 +143,7 @@ class Kernels : public TextCommand {
   std::string within_;
 };
 
-// What is nested in what.
+// The nesting of events.
 class Tree : public TextCommand {
  public:
   explicit Tree(CLI::App* app)
@@ -202,7 +207,7 @@ class Tree : public TextCommand {
 
 const std::vector<std::string> kTools = {"ejkernel", "tune-jax", "xprof"};
 
-// By the definition of an earlier tool where `compat`, or --compat, names one.
+// Uses the definition of an earlier tool if `compat` or --compat names one.
 class CompatibleCommand : public TextCommand {
  public:
   std::string schema() const override { return tool_.empty() ? app_->get_name() : "compat"; }
@@ -214,7 +219,7 @@ class CompatibleCommand : public TextCommand {
       return Refuse({"--compat"}, "has numbers, and --format perfetto has events");
     }
     read_.keep_identical_planes = true;
-    // What the tools have not, or not all of them.
+    // Options that the tools, or some of them, do not have.
     const std::string why =
         absl::StrCat("means nothing with ", Given(*app_, "--compat") ? "--" : "", "compat ", tool_);
     RETURN_IF_ERROR(
@@ -238,10 +243,10 @@ class CompatibleCommand : public TextCommand {
                CLI::IsMember(kTools));
   }
 
-  // Without a tool: which options would be ignored beside others.
+  // Without a tool: refuses options that would have no effect.
   virtual absl::Status CheckOwn() const { return absl::OkStatus(); }
 
-  // --metric, where nothing looks at it.
+  // Refuses --metric if it would have no effect.
   absl::Status CheckMetricOfCsv() const {
     const bool looked_at = report_.trim.policy != Trim::Policy::kKeepAll ||
                            !printing_.how.sort.empty() || printing_.how.top.has_value();
@@ -253,7 +258,7 @@ class CompatibleCommand : public TextCommand {
         "changes nothing in CSV, which has all three; --sort, --top and --trim would look at it");
   }
 
-  // As the tool has it.
+  // The output of the tool.
   absl::StatusOr<std::string> Text(Opened* opened) override {
     compat::AnswerOptions ask = {.tool = tool_ == "ejkernel"   ? compat::Tool::kEjkernel
                                          : tool_ == "tune-jax" ? compat::Tool::kTuneJax
@@ -276,7 +281,7 @@ class CompatibleCommand : public TextCommand {
     return Rendered(output::CompatOutput(answer, printing_.how));
   }
 
-  std::string tool_;  // empty: none
+  std::string tool_;  // may be empty
 };
 
 class Compat : public CompatibleCommand {
@@ -284,7 +289,7 @@ class Compat : public CompatibleCommand {
   explicit Compat(CLI::App* app) : CompatibleCommand(app, {.traces = false, .columns = false}) {
     app->add_option("TOOL", tool_, "ejkernel, tune-jax or xprof")->check(CLI::IsMember(kTools));
     AddTraces();
-    app->remove_option(app->get_option("--reader"));  // they read by their own rules
+    app->remove_option(app->get_option("--reader"));  // the tools have their own readers
     app->get_option("--device")
         ->type_name("WORD")
         ->description("In the names of planes [gpu, tpu or cpu, the first that is there]");
@@ -305,7 +310,7 @@ class Compat : public CompatibleCommand {
   }
 };
 
-// One row a compiled function and device, a run, or a variant.
+// One row for each compiled function and device, for each run, or for each variant.
 class Functions : public CompatibleCommand {
  public:
   explicit Functions(CLI::App* app)
@@ -372,7 +377,7 @@ class Functions : public CompatibleCommand {
   bool plot_ = false;
 };
 
-// The whole of a trace.
+// The report of a whole trace.
 class ReportCommand : public CompatibleCommand {
  public:
   explicit ReportCommand(CLI::App* app)
@@ -429,7 +434,7 @@ class ReportCommand : public CompatibleCommand {
   }
 
  private:
-  // A mistyped command reads as a trace.
+  // A mistyped command is parsed as a trace.
   bool MayBeACommand() const {
     return traces_[0].find_first_of("./") == std::string::npos &&
            !std::filesystem::exists(traces_[0]);

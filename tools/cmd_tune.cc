@@ -1,4 +1,12 @@
-// tune: variants in rounds until the decision stands, and what the store knows of it afterwards.
+// tune: measures variants in rounds until the decision stands; subcommands read the store.
+//
+// - Race: Check validates the options; FitTo derives the session's identity; Measure stacks the
+//   harnesses (process or fleet, then sensors, then GPU settings) and calls Tune; Report prints the
+//   outcome.
+// - show, export, replay: read a session from the store. A replay decides again with another rule.
+// - decide: serves a decider on standard input and output (docs/deciding.md).
+//
+// `action_` is the chosen subcommand. The exit code is that of the claim (ExitOf).
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -54,7 +62,7 @@ int ExitOf(const TuneOutcome& outcome) {
   if (claim == Claim::kUndecided && !outcome.verdict.mde.has_value() && !is_divided) {
     return kExitTooLittle;
   }
-  // Whether a device that was lost agrees with the others is unknown.
+  // It is unknown whether a lost device agrees with the others.
   const bool has_lost = outcome.devices.has_value() && !outcome.devices->lost.empty();
   if (has_lost && IsDecided(claim)) return ExitCode(Claim::kUndecided);
   if (claim != Claim::kAllFailed) return ExitCode(claim);
@@ -75,24 +83,25 @@ absl::StatusOr<int64_t> ParseBudgetTime(const std::string& text) {
   return std::max<int64_t>(1, static_cast<int64_t>(*seconds * kPsPerSecond));
 }
 
-// For reading, where damage is to show rather than to be left out.
+// Opens the store for reading, and reports damage instead of skipping it.
 absl::StatusOr<TuneStore> OpenSound(const std::string& path) {
   ASSIGN_OR_RETURN(TuneStore store, WithExits(TuneStore::OpenReadOnly(path), kStoreExits));
   RETURN_IF_ERROR(store.CheckFile());
   return store;
 }
 
-// More input that is on its way within a few milliseconds counts as there.
+// Input that arrives within a few milliseconds counts as available.
 bool InputWaiting() {
   constexpr int kMilliseconds = 5;
   pollfd input = {STDIN_FILENO, POLLIN, 0};
   return std::cin.rdbuf()->in_avail() > 0 || poll(&input, 1, kMilliseconds) > 0;
 }
 
-// After the first failure; which is not told by errno any more.
+// Called after the first failure; errno does not have its reason any more.
 absl::StatusOr<int> CannotReply() {
   pollfd output = {STDOUT_FILENO, POLLOUT, 0};
-  if (poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0) return 0;  // the reader left
+  // the reader closed the pipe
+  if (poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0) return 0;
   return WithExit(absl::InternalError("standard output: cannot write"), kExitCannotWrite);
 }
 
@@ -130,7 +139,7 @@ class TuneCommand : public Command {
     files_.PrintsOutput(printing_.path);
     files_.Prints("--bundle", bundle_path_);
     files_.Writes("--harness-log", harness_.process.log_path);
-    // What SQLite and the store keep beside it is the store as well.
+    // The files that SQLite and the store keep beside the store.
     for (const char* end : kStoreEnds) {
       if (!decides) files_.Writes("--store", store_path_ + end);
     }
@@ -217,7 +226,7 @@ class TuneCommand : public Command {
     Heading(app, kStoring).Value("--store", &store_path_, "FILE", "The file of sessions [tune.db]");
   }
 
-  // With `formats`: of a session in the store, which is printed in one of them.
+  // With `formats`: an action on a stored session, which is printed in one of these formats.
   CLI::App* AddAction(CommandLine* line, Action action, CommandText text,
                       const std::vector<std::string>& formats = {}) {
     text.parent = app_;
@@ -265,7 +274,7 @@ class TuneCommand : public Command {
 
   // ---- Checks
 
-  // A mistyped subcommand reads as SPACE, and a harness without -- before it, too.
+  // A mistyped subcommand is parsed as SPACE, and so is a harness before which -- is missing.
   absl::Status NoHarness() const {
     std::error_code ignored;
     const bool is_word = space_path_.find_first_of("./") == std::string::npos;
@@ -276,7 +285,7 @@ class TuneCommand : public Command {
     return UsageError("no harness given: xplane-time tune SPACE -- HARNESS...");
   }
 
-  // What the others make meaningless.
+  // Refuses options that have no effect with the others.
   absl::Status CheckUsed() const {
     constexpr std::string_view kListed[] = {
         "SPACE",      "--list",        "--strategy",  "--proposer",   "--objective", "--incumbent",
@@ -316,7 +325,7 @@ class TuneCommand : public Command {
       return Refuse({"--power-source", "--sysfs-root"}, kOfEnergy);
     }
     for (const PowerAbsence& each : ListPowerSources(power_).absences) {
-      if (each.source.empty()) return UsageError("--power-source: ", each.message);  // no such name
+      if (each.source.empty()) return UsageError("--power-source: ", each.message);  // unknown name
     }
     return absl::OkStatus();
   }
@@ -357,8 +366,8 @@ class TuneCommand : public Command {
     harness_.session = options_.workload;
     harness_.workloads = options_.workloads = space.workloads;
     harness_.process.command = program_;
-    // Energies of earlier versions, with the untimed run in them, are no samples of these, and
-    // those of one power source are none of another.
+    // Samples with energies of earlier versions (which include the untimed run) and of other power
+    // sources are not comparable, so the protocol distinguishes them.
     const std::set<std::string> sources(power_.sources.begin(), power_.sources.end());
     options_.protocol =
         absl::StrCat("v1 calls=", harness_.calls, with_energy() ? " energy=timed" : "",
@@ -366,7 +375,7 @@ class TuneCommand : public Command {
     if (resume_) options_.resume = Resume::kIfThere;
     options_.now_unix_s = std::time(nullptr);
     options_.device_locks = DeviceLocks();
-    std::ranges::sort(devices_);  // in another order it is the same question
+    std::ranges::sort(devices_);  // the order of devices does not matter
     if (!devices_.empty()) options_.decide.rounds_at_once = static_cast<uint32_t>(devices_.size());
     return absl::OkStatus();
   }
@@ -376,8 +385,8 @@ class TuneCommand : public Command {
     return ask_.count > 0 ? NewAskSearcher(ask_, space) : nullptr;
   }
 
-  // All that there is to choose from at the start. A proposer brings its own: besides these
-  // only listed variants, and an incumbent or a baseline that is a grid point.
+  // The configurations that are known at the start. A proposer adds its own, so with a proposer
+  // only listed variants, and an incumbent or baseline that is a grid point, are known.
   absl::StatusOr<std::vector<Configuration>> KnownOf(const SearchSpace& space) const {
     if (ask_.count == 0) return ChooseConfigurations(space, choice_);
     std::vector<Configuration> known;
@@ -387,14 +396,14 @@ class TuneCommand : public Command {
     for (const std::string& given : {options_.incumbent, options_.baseline}) {
       if (!given.starts_with('{')) continue;
       auto point = FindPoint(space, given);
-      if (!point.ok()) continue;  // a listed one, or it will be missed
+      if (!point.ok()) continue;  // a listed variant; otherwise it is reported as missing later
       if (std::ranges::find(known, point->id, &Configuration::id) != known.end()) continue;
       known.push_back(*std::move(point));
     }
     return known;
   }
 
-  // What is no JSON may be the harness, in the place of SPACE.
+  // If the file is not JSON, the user may have given the harness instead of SPACE.
   absl::StatusOr<SearchSpace> SpaceToRace() const {
     auto space = ReadSpace(space_path_);
     const bool may_be_harness =
@@ -404,7 +413,7 @@ class TuneCommand : public Command {
                       "; the first argument of tune is SPACE, the harness comes after --");
   }
 
-  // Runs of a search that are known before it starts.
+  // The number of runs of a search, as far as it is known before the start.
   uint64_t SearchRuns(uint64_t known) const {
     if (ask_.count > 0) return (known + ask_.count) * kAskRounds;
     uint64_t runs = 0, rounds = 1;
@@ -416,7 +425,7 @@ class TuneCommand : public Command {
     return runs;
   }
 
-  // What would be run.
+  // Lists the configurations that would be run.
   absl::StatusOr<int> List(std::span<const Configuration> configurations) const {
     const uint64_t known = configurations.size();
     output::TunePlan plan = {.workload = options_.workload,
@@ -450,7 +459,7 @@ class TuneCommand : public Command {
 
   std::unique_ptr<Harness> NewHarness() const {
     if (devices_.empty()) return NewProcessHarness(harness_);
-    rlimit files = {};  // some for each
+    rlimit files = {};  // each harness needs some descriptors
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
       files.rlim_cur = files.rlim_max;
       setrlimit(RLIMIT_NOFILE, &files);
@@ -470,7 +479,7 @@ class TuneCommand : public Command {
         std::move(members), [](const std::string& line) { tools::Tell(output::Printable(line)); });
   }
 
-  // `guard`: where the device has settings.
+  // `guard` is null if the tuning has no device settings.
   absl::StatusOr<int> Measure(std::span<const Configuration> configurations,
                               power::SettingsGuard* guard) {
     const auto harness = NewHarness();
@@ -496,7 +505,7 @@ class TuneCommand : public Command {
       Harness* const used = guard != nullptr ? &with_settings : measures;
       outcome = Tune(configurations, options_, used, &store, progress.get());
     }
-    // While the device is still locked for us.
+    // while the device is still locked
     const bool is_as_it_was = guard == nullptr || guard->PutBack();
     // Errors of the store begin with its path.
     const bool of_store = absl::StartsWith(outcome.status().message(), store.path() + ": ");
@@ -506,7 +515,7 @@ class TuneCommand : public Command {
     return is_as_it_was ? exit_code : kExitIo;
   }
 
-  // What came out. Returns the exit code.
+  // Prints the outcome. Returns the exit code.
   absl::StatusOr<int> Report(const TuneOutcome& outcome) const {
     const bool from_store = outcome.resumed && outcome.rounds_measured == 0;
     if (from_store && !outcome.interrupted) {
@@ -545,8 +554,7 @@ class TuneCommand : public Command {
     return Print(output::TuningOutput(*session.verdict_json, race));
   }
 
-  // What would have been decided after fewer runs, more by a fifth each time; nothing where no
-  // round decided.
+  // The decisions after fewer runs, in steps of a fifth more; empty if no round decided.
   static absl::StatusOr<std::vector<TuneResult>> RaceOf(const TuneStore& store, int64_t session) {
     ASSIGN_OR_RETURN(const RecordedSession recorded, ReadSession(store, session));
     std::vector<TuneResult> race;
@@ -575,7 +583,7 @@ class TuneCommand : public Command {
     return Print(table.ToJson());
   }
 
-  // As sha256sum says it.
+  // Prints a line like sha256sum.
   absl::StatusOr<int> ExportBundle(const TuneStore& store) const {
     ASSIGN_OR_RETURN(const int64_t session, SessionOf(store));
     ASSIGN_OR_RETURN(const RecordedSession recorded, ReadSession(store, session));
@@ -596,7 +604,7 @@ class TuneCommand : public Command {
     return Print(text);
   }
 
-  // What differs from the session's rule, by the names of the decider's config.
+  // The differences to the session's rule, by the names of the decider's config.
   std::string ChangesJson() const {
     const DecideConfig& by = options_.decide;
     const json::Json all = json::Parse(DecideConfigJson(by, options_.incumbent, ""));
@@ -638,7 +646,7 @@ class TuneCommand : public Command {
     }
   }
 
-  // ---- What they share
+  // ---- Common parts
 
   bool with_energy() const { return options_.decide.objective != Objective::kTime; }
 
@@ -653,7 +661,7 @@ class TuneCommand : public Command {
     return Print(output::TuningOutput(OutcomeJson(outcome)));
   }
 
-  // A line on standard error.
+  // Prints a line on standard error.
   void Tell(const std::string& text) const {
     if (!printing_.quiet) std::fprintf(stderr, "%s\n", text.c_str());
   }
@@ -662,19 +670,19 @@ class TuneCommand : public Command {
   CLI::App* replay_ = nullptr;
   std::string space_path_, store_path_ = "tune.db";
   std::string bundle_path_;         // of export; empty: another format
-  std::optional<int64_t> session_;  // none: the latest
+  std::optional<int64_t> session_;  // empty: the latest
   bool resume_ = false;
   bool list_ = false;  // a dry run
 
   TuneOptions options_;  // incumbent and baseline as given, until FitTo
   Choice choice_;
   std::string strategy_ = "all";
-  uint64_t halve_to_ = 0;  // 0, as the count of ask_: no such search
+  uint64_t halve_to_ = 0;  // 0, like the count of ask_: no such search
   AskOptions ask_;
   ProcessHarnessOptions harness_;
-  std::vector<std::string> devices_;  // empty: one, whichever the harness takes
+  std::vector<std::string> devices_;  // empty: one device, chosen by the harness
   SettingAxes axes_;
-  PowerSourceOptions power_;  // of objectives with energy, and of axes_
+  PowerSourceOptions power_;  // for objectives with energy, and for axes_
 };
 
 }  // namespace

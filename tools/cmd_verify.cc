@@ -1,5 +1,4 @@
-// verify: whether a bundle of evidence is as it was written, and whether its results follow from
-// it.
+// verify: checks that a bundle of evidence is unchanged and that its results follow from it.
 #include "command.h"
 #include "evidence/verify.h"
 #include "output/evidence.h"

@@ -1,4 +1,4 @@
-// where: what each device's time went to.
+// where: how each device's time was spent.
 #include <atomic>
 #include <utility>
 

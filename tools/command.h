@@ -1,10 +1,10 @@
-// Command: a room of the house. Its options, what it does and its help are together in a file
-// cmd_NAME.cc, which adds it to the line.
+// Command: one subcommand of the program. The file cmd_NAME.cc has its options, its help and its
+// code, and adds it to the command line.
 //
 //   class Planes : public Command {
 //    public:
 //     explicit Planes(CLI::App* app) : Command(app) { ... }   // adds its options
-//     absl::Status Check() override;                          // do they fit together? which files?
+//     absl::Status Check() override;                          // checks options, names files
 //     absl::StatusOr<int> Run() override;                     // the exit code
 //   };
 //
@@ -37,25 +37,25 @@ class Command {
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
 
-  // Of a line that is parsed: names its files in files_. Errors: InvalidArgument, where options do
-  // not fit together.
+  // Called after parsing: adds the command's files to files_. Errors: InvalidArgument if options
+  // contradict each other.
   virtual absl::Status Check() = 0;
   // Returns the exit code.
   virtual absl::StatusOr<int> Run() = 0;
-  // Of what --json-schema prints.
+  // The name of the schema that --json-schema prints.
   virtual std::string schema() const { return app_->get_name(); }
 
-  // All of it. `line`: the arguments; `program`: what is after --.
+  // Runs the whole command. `line` are the arguments; `program` are those after --.
   absl::StatusOr<int> Execute(const std::vector<std::string>& line,
                               std::vector<std::string> program);
 
  protected:
-  // To where -o says; returns exit code 0.
+  // Writes to the file of -o; returns exit code 0.
   absl::StatusOr<int> Print(std::string_view text) const;
   absl::StatusOr<int> Print(const output::Output& output) const;
-  // In the format that is asked for.
+  // In the requested format.
   absl::StatusOr<std::string> Rendered(const output::Output& output) const;
-  // InvalidArgument where one of them is on the line: "OPTION WHY".
+  // InvalidArgument "OPTION WHY" if one of the options was given.
   absl::Status Refuse(std::initializer_list<const char*> options, std::string_view why) const;
 
   CLI::App* const app_;
@@ -66,39 +66,39 @@ class Command {
 
 struct CommandText {
   std::string name, help;
-  std::string examples;       // a line each
-  bool runs_program = false;  // what is after -- is a command of the user's
-  // Of arguments that are too many, where nothing is after --.
+  std::string examples;       // one for each line
+  bool runs_program = false;  // the arguments after -- are a command of the user
+  // Hint for surplus arguments without a preceding --.
   std::string about_extra = {};
-  std::string group = "Subcommands";  // the main one
-  CLI::App* parent = nullptr;         // none: xplane-time itself
+  std::string group = "Subcommands";  // the main group
+  CLI::App* parent = nullptr;         // null: xplane-time itself
 };
 
-// Commands in the order of the help, and the line that chooses one of them.
+// All commands in the order of the help, and parsing of the command line.
 class CommandLine {
  public:
   CommandLine();
 
   CLI::App* app() { return &app_; }
-  // A command that is an object of type T, made of its app and `arguments` when it is needed:
-  // where the line chooses it, or to tell of its options.
+  // Adds a command of type T. The object is constructed from its app and `arguments` when it is
+  // needed: when the command line chooses it, or to list its options.
   template <typename T, typename... Arguments>
   void Add(const CommandText& text, Arguments... arguments) {
     CLI::App* const app = AddApp(text);
     makers_[app] = [=] { return std::make_unique<T>(app, arguments...); };
     app->preparse_callback([this, app](size_t /*left*/) { Make(app); });
   }
-  // For a command without an object of its own: `chosen` tells its parent.
+  // For a command without its own object: `chosen` informs its parent.
   CLI::App* AddApp(const CommandText& text, std::function<void()> chosen = {});
 
-  // Runs the command that the line names; returns the exit code.
+  // Parses the command line and runs the command; returns the exit code.
   int Main(int argc, char** argv);
 
  private:
   absl::StatusOr<int> Parse(std::vector<std::string> arguments);
-  // With its options and subcommands, from now on.
+  // Constructs the command, which adds its options and subcommands.
   void Make(const CLI::App* app);
-  // None: there is no such command below `app`.
+  // Null if there is no such command below `app`.
   const CLI::App* CommandOf(const CLI::App& app, const std::string& name);
   absl::Status TakeHelp(std::vector<std::string>* arguments);
   absl::Status CheckCommandIsFirst(const std::vector<std::string>& arguments);
@@ -125,21 +125,21 @@ void AddGrid(CommandLine* line);
 void AddPower(CommandLine* line);
 void AddVerify(CommandLine* line);
 
-// Telemetry of sources for a command with their process id. Errors: FailedPrecondition: no sensor.
+// Starts the telemetry for a command with its process id. Errors: FailedPrecondition (no sensor).
 using TelemetryFactory =
     absl::StatusOr<std::unique_ptr<Telemetry>> (*)(const PowerSourceOptions& from, bool quiet);
-// power run, below power. Without a factory, which is for tests: a recorder of the sources.
+// power run, below power. The factory is for tests; by default, a recorder of the sources is used.
 void AddPowerRun(CommandLine* line, CLI::App* parent, TelemetryFactory telemetry_of = nullptr);
 
-// Below power, too.
+// Also below power.
 void AddPowerCalibrate(CommandLine* line, CLI::App* parent);
 void AddPowerPlan(CommandLine* line, CLI::App* parent);
 void AddPowerClients(CommandLine* line, CLI::App* parent);
 void AddPowerDatasets(CommandLine* line, CLI::App* parent);
 
-// Those of the main group.
+// The names of commands in the main group.
 std::vector<std::string> CommandNames(const CLI::App& app);
-// Of a line that cannot be meant so.
+// For invalid command lines.
 inline constexpr const auto& UsageError = InvalidArgument;
 
 }  // namespace xplane_time::tools

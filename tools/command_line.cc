@@ -1,3 +1,10 @@
+// Parses the command line with CLI11 and runs the chosen command.
+//
+// Commands are registered by name and constructed on demand, because one run needs the options of a
+// single command. Before parsing, Parse rewrites the arguments: a first argument that is not a
+// command means `report`; `help` becomes --help; arguments after -- are removed if the command
+// takes a program. Errors of CLI11 get hints: similar names, and commands that have the unknown
+// option (AboutError).
 #include <absl/base/config.h>
 #include <zlib.h>
 
@@ -41,7 +48,7 @@ std::string VersionText() {
                       ABSL_LTS_RELEASE_VERSION, ", re2, compiled by ", __VERSION__, "\n");
 }
 
-// Help that fits 80 columns.
+// Help that fits into 80 columns.
 class NarrowFormatter : public CLI::Formatter {
  public:
   NarrowFormatter() { column_width(kColumn); }
@@ -70,14 +77,14 @@ class NarrowFormatter : public CLI::Formatter {
                         "\n");
   }
 
-  // "NS" of "NS:NONNEGATIVE": the checks are told in the description.
+  // "NS" from "NS:NONNEGATIVE"; the description already covers the checks.
   static std::string Value(const CLI::Option* option) {
     const std::string name = option->get_type_name();
     return name.substr(0, name.find(':'));
   }
 };
 
-// The command that the line has chosen: the lowest of them.
+// The chosen command: the innermost one.
 const CLI::App* Chosen(const CLI::App* app) {
   while (!app->get_subcommands().empty()) app = app->get_subcommands()[0];
   return app;
@@ -87,7 +94,7 @@ std::vector<const CLI::App*> MainCommands(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App* each) { return each->get_group() == kMainGroup; });
 }
 
-// What a misspelt option may have meant.
+// Suggestions for a misspelt option.
 std::string AboutOption(const CLI::App& app, const CLI::App& chosen, const std::string& option) {
   std::vector<std::string> takers, own;
   for (const CLI::App* each : MainCommands(app)) {
@@ -108,7 +115,7 @@ std::string AboutOption(const CLI::App& app, const CLI::App& chosen, const std::
   return "; did you mean " + std::string(kDashes) + *longer + "?";
 }
 
-// After a line with unknown arguments: of the first of which something is known.
+// A hint for the first unknown argument that has one.
 std::string AboutUnknown(const CLI::App& app) {
   const CLI::App& chosen = *Chosen(&app);
   for (const std::string& unknown : app.remaining(/*recurse=*/true)) {
@@ -120,8 +127,8 @@ std::string AboutUnknown(const CLI::App& app) {
   return "";
 }
 
-// What is on the line does something there: it is neither empty nor before a subcommand that
-// does not look at it.
+// Checks that each given option has an effect: it is not empty, and it does not come before a
+// subcommand that ignores it.
 absl::Status CheckOptions(const CLI::App& chosen) {
   for (const CLI::App* app = &chosen; app->get_parent() != nullptr; app = app->get_parent()) {
     for (const CLI::Option* option : app->get_options()) {
@@ -245,7 +252,7 @@ absl::Status CommandLine::TakeHelp(std::vector<std::string>* arguments) {
   return absl::OkStatus();
 }
 
-// What CLI11 says, and what is meant most often.
+// The message of CLI11, with hints.
 absl::Status CommandLine::AboutError(const CLI::ParseError& error, bool has_program) {
   std::string text = error.what();
   if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::ExtrasError)) {
@@ -261,8 +268,8 @@ absl::Status CommandLine::AboutError(const CLI::ParseError& error, bool has_prog
   return UsageError(text);
 }
 
-// Of a line without a command in front: "xplane-time TRACE where". Behind the first option it may
-// be the value of one: "--function where".
+// Reports a command that is not the first argument: "xplane-time TRACE where". After an option, the
+// word may be its value: "--function where".
 absl::Status CommandLine::CheckCommandIsFirst(const std::vector<std::string>& arguments) {
   for (const std::string& each : arguments) {
     if (each.starts_with('-')) break;
@@ -280,11 +287,11 @@ absl::StatusOr<int> CommandLine::Parse(std::vector<std::string> arguments) {
         "no TRACE given. Usage: xplane-time [COMMAND] TRACE... [OPTIONS]; see xplane-time --help");
   }
   const std::vector<std::string> line = arguments;
-  // "xplane-time TRACE ..." means "xplane-time report TRACE ...".
   if (arguments.size() > 1 && arguments[1] == "help") {  // "power help run"
     const CLI::App* const app = CommandOf(app_, arguments[0]);
     if (app != nullptr && !CommandNames(*app).empty()) std::swap(arguments[0], arguments[1]);
   }
+  // "xplane-time TRACE ..." means "xplane-time report TRACE ...".
   const std::string first = arguments[0];
   if (first == "help") {
     RETURN_IF_ERROR(TakeHelp(&arguments));
@@ -293,7 +300,7 @@ absl::StatusOr<int> CommandLine::Parse(std::vector<std::string> arguments) {
     RETURN_IF_ERROR(CheckCommandIsFirst(arguments));
     arguments.insert(arguments.begin(), "report");
   }
-  // What is after -- is a command, and none of our options.
+  // Arguments after -- are a command of the user.
   std::vector<std::string> program;
   const auto dashes = std::find(arguments.begin(), arguments.end(), kDashes);
   const bool runs_program = std::ranges::any_of(texts_, [&](const auto& each) {
@@ -304,7 +311,7 @@ absl::StatusOr<int> CommandLine::Parse(std::vector<std::string> arguments) {
     arguments.erase(dashes, arguments.end());
     if (program.empty()) return UsageError("no command after --");
   }
-  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them so
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 requires the reverse order
   try {
     app_.parse(arguments);
   } catch (const CLI::CallForVersion& version) {

@@ -1,3 +1,12 @@
+// Conflicts between files, and outputs that are complete or absent.
+//
+// FileRoles collects the files that a command reads and writes, with the user's names for them.
+// CheckConflicts compares their identities (IdentityOf): device and inode, or the future path of a
+// missing file.
+//
+// OutputFile writes to a locked temporary file beside the target and renames it in Commit. Signal
+// handlers remove the temporary file; its name is set while all signals are blocked, so that no
+// file is left behind.
 #include "files.h"
 
 #include <fcntl.h>
@@ -26,8 +35,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a regular file, or of one that will be made; also where links lead to nothing yet. Empty: a
-// device, a pipe, a terminal.
+// The identity of a regular file, or of a file that will be created, even through dangling links.
+// Empty for devices, pipes and terminals.
 std::string IdentityOf(const std::string& path) {
   struct stat info;
   if (stat(path.c_str(), &info) == 0) {
@@ -43,14 +52,14 @@ std::string IdentityOf(const std::string& path) {
   return error ? at.lexically_normal().string() : target.string();
 }
 
-// The temporary file there is, for signal handlers: a path, or "".
+// The current temporary file, for signal handlers: a path, or "".
 char unfinished[PATH_MAX] = "";
 
 void SetUnfinished(const std::string& path) {
   if (path.size() < sizeof unfinished) std::memcpy(unfinished, path.c_str(), path.size() + 1);
 }
 
-// A new file beside `path`, made and known as unfinished in one step for signal handlers.
+// Creates a file beside `path` and registers it for signal handlers in one step.
 int MakeTemporary(std::string* path) {
   sigset_t all, before;
   sigfillset(&all);
@@ -65,7 +74,7 @@ int MakeTemporary(std::string* path) {
 
 constexpr char kElsewhere[] = "; choose another place";
 
-// By errno.
+// The error for errno.
 absl::Status CannotWrite(const std::string& what, const char* way_out) {
   return WithExit(Internal(what, ": cannot write: ", std::strerror(errno), way_out),
                   kExitCannotWrite);
@@ -167,16 +176,16 @@ void RemoveUnfinishedOutput() {
 
 absl::StatusOr<OutputFile> OutputFile::Open(const std::string& path) {
   if (const std::optional<int> stream = StreamOf(path)) {
-    // Opened by its path, a file would be written from its start.
+    // Opening the path would write from the start of the file.
     std::FILE* file = *stream == STDOUT_FILENO ? stdout : fdopen(dup(*stream), "w");
     if (file == nullptr) return CannotWrite(path, kElsewhere);
     return OutputFile(file, path, "");
   }
   std::error_code error;
-  if (fs::is_symlink(path, error)) {  // write where it leads
+  if (fs::is_symlink(path, error)) {  // write to the link's target
     const fs::file_status at = fs::status(path, error);
     errno = error.value();
-    if (!fs::status_known(at)) return CannotWrite(path, kElsewhere);  // links in a circle
+    if (!fs::status_known(at)) return CannotWrite(path, kElsewhere);  // cyclic links
     return Open(fs::path(path).parent_path() / fs::read_symlink(path, error));
   }
   if (fs::is_other(path, error)) {  // a device or a pipe

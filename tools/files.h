@@ -1,10 +1,10 @@
-// Files: whatever a command reads or writes is looked at before anything is written.
+// Files: checks all files that a command reads or writes before anything is written.
 //
 //   xplane-time t.xplane.pb -o link_to_t      // InvalidArgument: --output and TRACE are the same
 //   xplane-time tune s.json --store s.json    // file, s.json: ...
 //
-// Files are the same by device and inode, through links; those that are not there yet by where
-// they will be. Devices, pipes and terminals are never the same.
+// Files are the same if they have the same device and inode, through links; files that do not exist
+// yet are compared by their future location. Devices, pipes and terminals are never the same.
 #pragma once
 
 #include <cstdio>
@@ -23,24 +23,24 @@ namespace xplane_time::tools {
 
 class FileRoles {
  public:
-  // `what`: as the user calls it, "--space". An empty path is no file.
+  // `what` is the user's name for the file, such as "--space". An empty path means no file.
   void Reads(const std::string& what, const std::string& path);
-  // Each file of a trace's folder; "-" is standard input. What cannot be found is told later.
+  // Adds each file of a trace's folder; "-" is standard input. Missing files are reported later.
   void ReadsTraces(const std::string& what, const std::vector<std::string>& paths,
                    const FindOptions& find);
-  // The logs among sources of power: "replay:LOG".
+  // Adds the logs among power sources: "replay:LOG".
   void ReadsReplayed(const std::vector<std::string>& sources);
   void Writes(const std::string& what, const std::string& path);
-  // Any file below `folder`.
+  // Adds all files below `folder`.
   void WritesBelow(const std::string& what, const std::string& folder);
-  // A result: as Writes, and whether it can be written is looked at early.
+  // Adds a result: like Writes, and CheckResults checks early whether it can be written.
   void Prints(const std::string& what, const std::string& path);
-  // The result of the command: standard output where there is no path.
+  // Adds the result of the command: standard output if the path is empty.
   void PrintsOutput(const std::string& path);
 
   // Errors: InvalidArgument.
   absl::Status CheckConflicts() const;
-  // Of results, before long work. Errors: as of OutputFile::Check.
+  // Checks the results before long work. Errors: as of OutputFile::Check.
   absl::Status CheckResults() const;
 
  private:
@@ -49,32 +49,33 @@ class FileRoles {
     std::string at;  // the path, or that of a standard stream
   };
 
-  // Errors: InvalidArgument, if a file that is read or written lies below a folder of folders_.
+  // Errors: InvalidArgument if a file that is read or written lies below a folder of folders_.
   absl::Status CheckFolders() const;
 
   std::vector<Role> read_, written_, folders_;
   std::vector<std::string> results_;
 };
 
-// Of a path that stands for a stream that is open already: none or "-" for standard output,
+// The descriptor for a path that means an open stream: empty or "-" for standard output,
 // /dev/stdout, /dev/stderr, /dev/fd/N.
 std::optional<int> StreamOf(const std::string& path);
 
-// A stream, a device or a pipe, which is written to as it is; or a file that is complete or absent:
-// it is written beside its name and renamed at the end. It replaces no SQLite database but a result
-// of ours (io/database_file.h). Errors have the exit code of what cannot be written.
+// An output. A stream, a device or a pipe is written directly. A file is either complete or absent:
+// it is written under a temporary name and renamed at the end. It replaces an SQLite database only
+// if that is one of our results (io/database_file.h). Errors have the exit code for failed writes.
 class OutputFile {
  public:
   static absl::StatusOr<OutputFile> Open(const std::string& path);
-  // Whether `path` can be written, before long work: errors as of Open, and directories. A
+  // Whether `path` can be written, before long work. Errors: as of Open, and for directories. A
   // device or a pipe is not opened.
   static absl::Status Check(const std::string& path);
-  // Removes what was not committed.
+  // Removes the file if it was not committed.
   ~OutputFile();
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
 
-  // Errors: Aborted where a reader closed the pipe (it ends quietly); Internal: cannot write.
+  // Errors: Aborted if a reader closed the pipe (the program ends silently); Internal if it cannot
+  // write.
   absl::Status Write(std::string_view text);
   // Flushes, and renames the file into place.
   absl::Status Commit();
@@ -89,11 +90,11 @@ class OutputFile {
   std::string path_, temporary_;
 };
 
-// All of it. A closed pipe is no error.
+// Writes the whole text. A closed pipe is not an error.
 absl::Status WriteText(const std::string& path, std::string_view text);
 
-// The temporary file of an output that is not committed, where there is one. One output
-// at a time; safe in a signal handler.
+// Removes the temporary file of an uncommitted output, if there is one. One output at a time; safe
+// in a signal handler.
 void RemoveUnfinishedOutput();
 
 }  // namespace xplane_time::tools

@@ -1,4 +1,4 @@
-// xplane-time: runs the command that the line names, and ends well whatever comes.
+// xplane-time: runs the command of the command line, and ends cleanly in all cases.
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/mman.h>
@@ -32,17 +32,17 @@ int Main(int argc, char** argv) {
   return line.Main(argc, argv);
 }
 
-// Where a standard stream is closed, its number must not become that of a file of ours: what
-// is opened instead fails to read or write, and is closed again for what we run.
+// If a standard stream is closed, its number must not be reused for one of our files. The
+// descriptors that are opened instead fail to read or write, and are closed in child processes.
 void KeepStandardStreams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(fd, F_GETFD) >= 0) continue;
-    // The lowest free number is this one.
+    // open returns the lowest free number, which is this one.
     open("/dev/null", (fd == STDOUT_FILENO ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
   }
 }
 
-// Wherever the program is, in a handler of signals, too.
+// Ends the program at any point, also in a signal handler.
 [[noreturn]] void EndAtOnce(std::string_view why) {
   RemoveUnfinishedOutput();
   const ssize_t ignored = write(STDERR_FILENO, why.data(), why.size());
@@ -50,38 +50,40 @@ void KeepStandardStreams() {
   _exit(kExitIo);
 }
 
-// A page of the mapping could not be read.
+// A page of a mapped file could not be read.
 void OnLostFile(int /*signal*/) {
   EndAtOnce("xplane-time: the trace was cut off, or could not be read, while it was being read\n");
 }
 
 constexpr char kOutOfMemory[] = "xplane-time: out of memory; --threads 1 needs least\n";
 
-// At once: what is thrown may meet hash tables that do not survive it (Abseil's, while they grow).
+// End at once: an exception may meet hash tables that cannot handle it (Abseil's, while they grow).
 void OnNoMemory() { EndAtOnce(kOutOfMemory); }
 
-// Nothing half-written remains; then the signal does what it does.
+// Removes incomplete output; then the signal has its default effect.
 void OnStop(int signal) {
   RemoveUnfinishedOutput();
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }
 
-// Columns of all sizes come and go. Giving them back in between costs page faults, and so do small
-// pages: the first part of the heap has large ones, where the system lends them.
+// Columns of all sizes are allocated and freed. Returning their memory in between costs page
+// faults, and so do small pages. So the first part of the heap uses large pages, if the system
+// provides them.
 void KeepMemory() {
   constexpr int kHeapBytes = 32 << 20;
   mallopt(M_MMAP_THRESHOLD, kHeapBytes / 8);
   mallopt(M_TRIM_THRESHOLD, 2 * kHeapBytes);
   for (const auto resource :
-       {RLIMIT_AS, RLIMIT_DATA}) {  // where memory is short, no more than needed
+       {RLIMIT_AS, RLIMIT_DATA}) {  // if memory is limited, do not reserve any
     rlimit limit = {};
     if (getrlimit(resource, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY) return;
   }
   mallopt(M_TOP_PAD, kHeapBytes);
-  // Other heaps have small pages: few of them, as long as threads seldom wait for each other.
+  // Other heaps have small pages. There are few of them, as long as threads seldom wait for each
+  // other.
   mallopt(M_ARENA_MAX, std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 4));
-  void* volatile some = std::malloc(1 << 20);  // now the heap has them all
+  void* volatile some = std::malloc(1 << 20);  // this allocation extends the heap
   std::free(some);
   const auto page_bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   char* const top = static_cast<char*>(sbrk(0));
@@ -102,7 +104,7 @@ int GuardedMain(int argc, char** argv) {
   try {
     return Main(argc, argv);
   } catch (const std::bad_alloc&) {
-    std::fputs(kOutOfMemory, stderr);  // of memory that is mapped
+    std::fputs(kOutOfMemory, stderr);  // thrown if memory cannot be mapped
     return kExitIo;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "xplane-time: a bug of ours: %s; please report it with the trace\n",

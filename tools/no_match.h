@@ -1,4 +1,4 @@
-// The error of a command whose filters leave no execution.
+// The error for filters that leave no execution.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,8 @@
 
 namespace xplane_time::tools {
 
-// `filters`: the options that were given, "--function, --scope". Names functions near to
-// --function.
+// `filters` are the given options, such as "--function, --scope". The error names functions similar
+// to --function.
 absl::Status NothingMatches(const Trace& trace, const Diagnostics& reading,
                             const ReportOptions& options, std::string_view filters);
 

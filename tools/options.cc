@@ -28,7 +28,7 @@ using output::Format;
 
 constexpr std::array<std::string_view, 3> kWhens = {"auto", "always", "never"};
 
-// "0=GPU-1234".
+// Parses "0=GPU-1234".
 absl::StatusOr<std::pair<int32_t, std::string>> ParseOrdinal(const std::string& text) {
   std::pair<int32_t, std::string> ordinal;
   if (!RE2::FullMatch(text, "([0-9]+)=(.+)", &ordinal.first, &ordinal.second)) {
@@ -38,7 +38,7 @@ absl::StatusOr<std::pair<int32_t, std::string>> ParseOrdinal(const std::string& 
 }
 
 struct NamedFormat {
-  std::string_view name, suffix;  // of a file; empty: none
+  std::string_view name, suffix;  // suffix of a file name; may be empty
   Format format;
 };
 
@@ -67,7 +67,7 @@ bool LocaleIsUtf8() {
   return false;
 }
 
-// COLUMNS where it is a sane number; 0: not.
+// COLUMNS if it is a plausible number, otherwise 0.
 int ColumnsVariable() {
   constexpr int kMost = 10'000;
   int columns = 0;
@@ -110,7 +110,7 @@ std::vector<std::string> SplitNames(const std::string& text) { return absl::StrS
 
 CLI::Validator NoEmptyNames() {
   return {[](const std::string& text) {
-            // An empty text as a whole is refused for all options alike (CheckOptions).
+            // An empty text is rejected for all options in the same way (CheckOptions).
             return text.empty() || std::ranges::count(SplitNames(text), "") == 0
                        ? std::string()
                        : absl::StrCat("'", text, "' has an empty name");
@@ -149,8 +149,8 @@ void Printing::AddFormat(CLI::App* app, const std::vector<std::string>& names,
   const std::string one_of = absl::StrCat("One of ", absl::StrJoin(names, ", "));
   Heading(app, kOut).Value("--format", &format, "NAME", help.empty() ? one_of : help,
                            CLI::IsMember(names));
-  // Of several commands with these options, those of the one that the line chooses: it is being
-  // parsed now, or will be.
+  // Several commands may have these options. Use the formats of the chosen one: it is being parsed
+  // now, or will be.
   if (app->parsed()) {
     formats = names;
   } else {

@@ -1,11 +1,12 @@
-// Options: how a room says what it takes. CLI11 reads the line; here is the shape of our options.
+// Options: how a command declares its options. CLI11 parses the command line; these are common
+// kinds of options.
 //
 //   const Heading select(app, "Selection");
 //   select.Value("--function", &function, "RE", "Only functions that match");
 //   select.Share("--alpha", &alpha, "How often the claim may be wrong [1%]");   // 1% or 0.01
 //   // xplane-time: --alpha: '5' is not a share; write 1% or 0.01
 //
-// Values are there once the line is parsed; until then they are the defaults.
+// Variables have their default values until the command line has been parsed.
 #pragma once
 
 #include <algorithm>
@@ -26,20 +27,21 @@
 
 namespace xplane_time::tools {
 
-// All of it; nothing where it is no number.
+// Parses the whole text; empty if it is not a number.
 std::optional<double> NumberOf(std::string_view text);
-// Digits only, so that neither a sign nor an overflow slips through.
+// Accepts only digits, to reject signs and overflows.
 CLI::Validator Counts();
-// Of a range; neither nan nor inf nor what no double holds is in one.
+// Accepts a number in a range; rejects nan, inf and numbers that exceed a double.
 CLI::Validator Between(double least, int64_t most);
-// "a,b" is {"a", "b"}.
+// Splits "a,b" into {"a", "b"}.
 std::vector<std::string> SplitNames(const std::string& text);
-// Of such a text.
+// Rejects empty names in such a text.
 CLI::Validator NoEmptyNames();
-// "1%" or "0.01". Nothing from 1 on without the sign: "--min-effect 5" would be 500 %.
+// Parses "1%" or "0.01". Values of 1 and more need the percent sign, because "--min-effect 5" would
+// mean 500 %.
 absl::StatusOr<double> ParseShare(const std::string& text);
-// Picoseconds of a decimal number >= 0 of nanoseconds, of at most 15 digits before the point
-// (11 days).
+// Converts a decimal number of nanoseconds (>= 0, at most 15 digits before the point, 11 days) to
+// picoseconds.
 absl::StatusOr<int64_t> ParseNs(const std::string& text);
 
 inline constexpr char kOwn[] = "Options", kInput[] = "Input", kSelect[] = "Selection",
@@ -54,7 +56,7 @@ class Heading {
   CLI::Option* Flag(const char* name, bool* value, const std::string& help) const {
     return app_->add_flag(name, *value, help)->group(title_);
   }
-  // `what`: as the help calls it.
+  // `what` is the placeholder in the help.
   template <typename T>
   CLI::Option* Value(const char* name, T* value, const char* what, const std::string& help,
                      const CLI::Validator& check = CLI::Validator("")) const {
@@ -65,7 +67,7 @@ class Heading {
                      const char* what = "N") const {
     return Value(name, value, what, help, Counts());
   }
-  // To the millisecond.
+  // With a resolution of milliseconds.
   CLI::Option* Seconds(const char* name, std::chrono::milliseconds* value,
                        const std::string& help) const {
     const auto take = [value](double seconds) {
@@ -73,8 +75,8 @@ class Heading {
     };
     return Taken<double>(name, take, "S", help)->check(Between(0.001, 1'000'000));
   }
-  // Names with commas between them, of which none is empty. CLI11's own delimiter would drop empty
-  // names, and take the next word of the line if none is left.
+  // Names separated by commas; no name may be empty. CLI11's own delimiter would drop empty names,
+  // and take the next argument if no name is left.
   CLI::Option* List(const char* name, std::vector<std::string>* values, const char* what,
                     const std::string& help) const {
     const auto take = [values](const std::vector<std::string>& texts) {
@@ -87,12 +89,12 @@ class Heading {
         ->check(NoEmptyNames())
         ->allow_extra_args(false);
   }
-  // `take` gets a T.
+  // `take` receives a T.
   template <typename T, typename Take>
   CLI::Option* Taken(const char* name, Take take, const char* what, const std::string& help) const {
     return app_->add_option_function<T>(name, take, help)->type_name(what)->group(title_);
   }
-  // `parse` makes a StatusOr of the text.
+  // `parse` converts the text to a StatusOr.
   template <typename T, typename Parse>
   CLI::Option* Parsed(const char* name, T* value, const char* what, const std::string& help,
                       Parse parse) const {
@@ -122,20 +124,20 @@ class Heading {
   std::string title_;
 };
 
-// The names of the formats that every finished result has.
+// The names of the formats that every result supports.
 inline const std::vector<std::string> kResultFormats = {"table",    "json", "csv",
                                                         "markdown", "html", "sqlite"};
 
-// Whether it is on the line.
+// Whether the option was given.
 bool Given(const CLI::App& app, const char* option);
 
 enum class When : uint8_t { kAuto, kAlways, kNever };
 
-// How results are printed, and where. A command has of these options those that it adds.
+// How and where results are printed. A command has those of these options that it adds.
 struct Printing {
-  // The names that --format takes in the command that the line names; the first is the default.
+  // The names that --format accepts for the chosen command; the first is the default.
   std::vector<std::string> formats;
-  std::string format;  // as given; ChooseFormat
+  std::string format;  // as given; see ChooseFormat
   std::string path;    // -o; empty or "-": standard output
   When color = When::kAuto, progress = When::kAuto;
   bool quiet = false, json_schema = false;
@@ -148,8 +150,8 @@ struct Printing {
   void AddProgress(CLI::App* app, const std::string& help);
   void AddQuiet(CLI::App* app);
   void AddMessages(CLI::App* app);  // --quiet, --json-schema
-  // Where --format is not given: what the suffix of -o asks for. Errors: InvalidArgument, where the
-  // command has no such format.
+  // If --format is not given, chooses the format by the suffix of -o. Errors: InvalidArgument if
+  // the command does not support that format.
   absl::Status ChooseFormat();
   // Fills width, color and unicode of `how` for standard output.
   void AdaptToTerminal();
@@ -158,10 +160,10 @@ struct Printing {
   absl::Status ChooseBySuffix();
 };
 
-// Where sensors are, and which device an ordinal is. What masks and orders devices for a program
-// that is started: its environment is ours.
+// Options for the location of sensors and for ordinals. The variables that mask and order devices
+// for a started program come from our environment.
 void AddSensorPlaces(const Heading& heading, PowerSourceOptions* from);
-// Which sensors, and where they are. `also`: what else a source may be.
+// Options for the choice and location of sensors. `also` describes further kinds of sources.
 void AddSensors(CLI::App* app, bool of_energy, const char* also, PowerSourceOptions* from);
 
 }  // namespace xplane_time::tools

@@ -1,3 +1,11 @@
+// Exit codes, signals, and commands that the program runs.
+//
+// RunMeasured runs the user's command with our standard streams and signals. Signals to us are
+// passed on, except for those from the terminal, which the kernel sends to the whole group. Signals
+// are blocked while the command is started, so none is lost. As a subreaper, this process adopts
+// processes that the command leaves behind, so that daemons are detected.
+//
+// SwitchedCommand stops and continues a whole process group with SIGSTOP and SIGCONT.
 #include "process.h"
 
 #include <spawn.h>
@@ -44,7 +52,7 @@ constexpr std::pair<absl::StatusCode, int> kUsual[] = {
 constexpr int kNotFound = 127, kCannotRun = 126, kSignalBase = 128;
 
 std::atomic<pid_t> running{0};
-std::atomic<int> received{0};  // the first signal that stops us
+std::atomic<int> received{0};  // the first signal that stops this program
 
 constexpr std::array kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
@@ -54,7 +62,7 @@ bool IsIgnored(int signal) {
          now.sa_handler == SIG_IGN;
 }
 
-// A key of the terminal reaches the command by itself.
+// A key of the terminal already reaches the command directly.
 void OnSignal(int signal, siginfo_t* info, void* /*context*/) {
   const bool from_terminal = info->si_code == SI_KERNEL;
   const bool stops = signal != SIGUSR1 && signal != SIGUSR2;
@@ -68,10 +76,10 @@ CommandEnd NeverRan(int why) {
   return {.exit_code = why == ENOENT ? kNotFound : kCannotRun, .start_errno = why};
 }
 
-// The file that execvp would run; an errno where there is none.
+// The file that execvp would run; an errno if there is none.
 int Find(const std::string& program, std::string* file) {
   const char* path = std::getenv("PATH");
-  if (path == nullptr) path = "/bin:/usr/bin";  // as execvp has it
+  if (path == nullptr) path = "/bin:/usr/bin";  // like execvp
   const bool searched = program.find('/') == std::string::npos;
   int why = ENOENT;
   if (program.empty()) return why;
@@ -87,9 +95,9 @@ int Find(const std::string& program, std::string* file) {
   return why;
 }
 
-// With the signals that it would have without us, but for those that it never sees. Returns an
-// errno where it cannot be started.
-// `switched`: in a group of its own, and what it prints goes to standard error.
+// Starts a command with the signal dispositions that it would have without this program. Returns an
+// errno on failure. With `switched`, the command gets its own group, and its output goes to
+// standard error.
 int Spawn(const std::vector<std::string>& command, const sigset_t& mask, bool switched,
           pid_t* pid) {
   sigset_t by_default;
@@ -150,7 +158,7 @@ int Fail(const absl::Status& error) {
   if (own.has_value() && !absl::SimpleAtoi(std::string(*own), &exit_code)) return kExitBug;
   if (exit_code == 0) return 0;
   const std::string message(error.message());
-  // A harness's traceback is told as it was printed.
+  // A harness's traceback keeps its lines.
   const bool traceback = absl::StrContains(message, "Traceback (most recent call last)");
   if (!traceback) {
     Tell(message);
@@ -188,8 +196,8 @@ std::optional<CommandEnd> CannotStart(const std::string& program) {
 }
 
 CommandEnd RunMeasured(const std::vector<std::string>& command) {
-  prctl(PR_SET_CHILD_SUBREAPER, 1);  // what it leaves behind becomes ours to see
-  // Held back until it is known whom they are passed on to: none gets lost.
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // this process adopts descendants of the command
+  // Blocked until the receiver is known, so that no signal is lost.
   sigset_t held, before;
   sigemptyset(&held);
   for (const int signal : kPassedOn) sigaddset(&held, signal);
@@ -198,7 +206,9 @@ CommandEnd RunMeasured(const std::vector<std::string>& command) {
   const int start_errno = Spawn(command, before, /*switched=*/false, &pid);
   if (start_errno == 0) {
     running = pid;
-    if (received.load() != 0) kill(pid, received.load());  // it came before there was a command
+    if (received.load() != 0)
+      kill(pid, received.load());  // it arrived before the command was
+                                   // started
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (start_errno != 0) return NeverRan(start_errno);
@@ -211,13 +221,13 @@ CommandEnd RunMeasured(const std::vector<std::string>& command) {
   CommandEnd end;
   constexpr int64_t kBytesPerUnit = 1024;
   const int64_t peak_bytes = int64_t{used.ru_maxrss} * kBytesPerUnit;
-  // The kernel's counts are off by some pages a processor.
+  // The kernel's counts are off by some pages for each processor.
   if (own.value && peak_bytes > *own.value + *own.value / 8) end.peak_rss_bytes = peak_bytes;
   end.exit_code = WIFSIGNALED(status) ? kSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
   end.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   pid_t other = 0;
   do {
-    other = waitpid(-1, nullptr, WNOHANG);  // those that ended are reaped
+    other = waitpid(-1, nullptr, WNOHANG);  // reap those that have ended
   } while (other > 0);
   end.left_behind = other == 0;
   return end;
@@ -261,8 +271,8 @@ bool SwitchedCommand::HasEnded() const {
 }
 
 bool SleepUnlessStopped(double seconds) {
-  // A signal that another thread gets, or that comes just before the sleep, does not end it: so no
-  // sleep is long.
+  // A signal that another thread receives, or that arrives just before the sleep, does not end the
+  // sleep, so each sleep is short.
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::nanoseconds kLongest = std::chrono::milliseconds(50);
   const auto end = Clock::now() + std::chrono::nanoseconds(std::llround(seconds * 1e9));

@@ -1,8 +1,8 @@
-// The process: how it ends, what signals do to it, and a command that it runs.
+// The process: how it ends, how it handles signals, and the commands that it runs.
 //
-// Exit codes are what a script sees of a command. Those of verdicts are in compare.h and pick.h.
+// Exit codes are for scripts. Those of verdicts are in compare.h and pick.h.
 //
-//   return WithExits(TuneStore::Open(path, {}), kStoreExits);   // a full disk is no bad trace
+//   return WithExits(TuneStore::Open(path, {}), kStoreExits);   // a full disk is not a bad trace
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,10 @@ inline constexpr int kExitTooLittle = 12, kExitAllFailed = 20, kExitWrong = 21, 
                      kExitNotThere = 69,  // a harness, a command or a sensor
     kExitBug = 70, kExitCannotWrite = 73, kExitIo = 74, kExitStopped = 75, kExitInterrupted = 130;
 
-// The same error with an exit code of its own, where it has none yet. 0: it ends quietly.
+// Adds an exit code to an error, unless it already has one. 0: the program ends silently.
 absl::Status WithExit(absl::Status error, int exit_code);
 
-// What an error of a kind means where it comes from.
+// Exit codes for the kinds of errors from one source.
 using Exits = std::span<const std::pair<absl::StatusCode, int>>;
 absl::Status WithExits(absl::Status status, Exits exits);
 template <typename T>
@@ -35,50 +35,52 @@ absl::StatusOr<T> WithExits(absl::StatusOr<T> value, Exits exits) {
   return WithExits(value.status(), exits);
 }
 
-// A line on standard error.
+// Prints a line on standard error.
 void Tell(std::string_view message);
-// Prints why on standard error; returns the exit code: its own, or that of its kind.
+// Prints the error on standard error; returns its own exit code, or that of its kind.
 int Fail(const absl::Status& error);
 
-// ---- Signals. What was ignored when we began, by nohup or a script's `&`, stays so, for us and
-// for what we start.
+// ---- Signals. A signal that was ignored at the start (by nohup or a script's `&`) stays ignored,
+// for this program and for its children.
 
-// Of those that stop us; system calls go on after it.
+// Handles the signals that stop the program; system calls are restarted.
 void OnStopSignals(void (*handler)(int));
-// From now on they end nothing: IsStopped says that one came.
+// From now on these signals do not end the program; IsStopped reports them.
 void RememberStopSignals();
-// The same; SIGTERM, SIGHUP, SIGUSR1 and 2, and SIGINT and SIGQUIT where they were sent to us
-// alone, go to the measured command. Where none runs they are remembered, but for SIGUSR1 and 2.
+// Like RememberStopSignals, but SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2, and a SIGINT or SIGQUIT that
+// was only sent to us, are passed on to the measured command. If no command runs, they are
+// remembered, except for SIGUSR1 and SIGUSR2.
 void PassSignalsOn();
 bool IsStopped();
 
-// ---- A command that is measured: its standard streams, its exit status and its signals are those
-// of the user, as if we were not there.
+// ---- A measured command. Its standard streams, exit status and signals are those of the user, as
+// if this program did not exist.
 
 struct CommandEnd {
-  // Its own, 128 + N of a signal N, 127 where there is no such program, 126 where it cannot be run.
+  // Its own exit code; 128 + N for a signal N; 127 if there is no such program; 126 if it cannot be
+  // run.
   int exit_code = 0;
-  int signal = 0;            // that ended it; 0: none
-  int start_errno = 0;       // not 0: it never ran
-  bool left_behind = false;  // processes of it run on: it became a daemon
-  // Of the largest of its processes that ended. Empty: the kernel counts what this process took up
-  // until the program began, too, and it did not take clearly more.
+  int signal = 0;            // the signal that ended it, or 0
+  int start_errno = 0;       // not 0: it was not started
+  bool left_behind = false;  // some of its processes still run: it became a daemon
+  // Of the largest of its ended processes. Empty if it is not clearly larger than this process,
+  // because the kernel also counts this process's memory up to the start of the program.
   std::optional<int64_t> peak_rss_bytes = {};
 };
 
-// Where there is no such program (in PATH), or it may not be run: CommandEnd of trying.
+// If there is no such program (in PATH), or it must not be run: the CommandEnd of an attempt.
 std::optional<CommandEnd> CannotStart(const std::string& program);
 
-// Runs it to its end. Not for two threads.
+// Runs the command to its end. Only one thread may call it.
 CommandEnd RunMeasured(const std::vector<std::string>& command);
 
-// A command that is switched on and off, all of its processes (SIGCONT and SIGSTOP to their group);
-// what it prints goes to standard error. One that takes time to get ready stops itself then
-// (SIGSTOP), and is waited for.
+// A command whose processes are switched on and off (SIGCONT and SIGSTOP to their group). Its
+// output goes to standard error. A command that needs time to get ready stops itself with SIGSTOP
+// when it is ready; Start waits for that.
 class SwitchedCommand {
  public:
-  // Returns when it is ready, or `most_s` have passed, and it is off. Errors: NotFound (no such
-  // program), Unavailable; FailedPrecondition (it ended), Cancelled (a signal stops us).
+  // Returns when it is ready or after `most_s`; it is off then. Errors: NotFound (no such program),
+  // Unavailable; FailedPrecondition (it ended), Cancelled (a signal stops us).
   static absl::StatusOr<SwitchedCommand> Start(const std::vector<std::string>& command,
                                                double most_s);
   ~SwitchedCommand();  // kills them
@@ -86,16 +88,16 @@ class SwitchedCommand {
   SwitchedCommand& operator=(SwitchedCommand&&) = delete;
 
   void Switch(bool on) const;
-  // The first process; the others may run on.
+  // Whether the first process has ended; its descendants may still run.
   bool HasEnded() const;
 
  private:
   explicit SwitchedCommand(int pid) : pid_(pid) {}
 
-  int pid_;  // and the group; 0: moved from
+  int pid_;  // also the id of the group; 0: moved from
 };
 
-// Sleeps; false where a signal ended it early.
+// Sleeps; returns false if a signal ended the sleep.
 bool SleepUnlessStopped(double seconds);
 
 }  // namespace xplane_time::tools

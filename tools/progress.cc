@@ -61,7 +61,7 @@ ReadingProgress::ReadingProgress(const Printing& printing, uint64_t total_events
   if (!display_.live() && printing.progress != When::kAlways) return;
   try {
     thread_ = std::jthread([this](const std::stop_token& stop) { Show(stop); });
-  } catch (const std::system_error&) {  // no more threads: no progress shown
+  } catch (const std::system_error&) {  // no more threads: do not show progress
   }
 }
 
@@ -82,14 +82,14 @@ void ReadingProgress::Show(const std::stop_token& stop) {
 namespace {
 
 constexpr milliseconds kPeriod(200);
-constexpr size_t kShown = 8;      // survivors
-constexpr double kBarSpan = 0.1;  // a bar is this much slower than the leader, or less
+constexpr size_t kShown = 8;      // variants that are still in the race
+constexpr double kBarSpan = 0.1;  // a full bar is at most this much slower than the leader
 
 std::string Params(const Configuration& variant, size_t width) {
   return output::ShortenMiddle(Printable(variant.params_json), width, "...");
 }
 
-// "  |--o----  |": the interval of a ratio, on a scale from the leader on.
+// Draws "  |--o----  |": the interval of a ratio, on a scale that begins at the leader.
 std::string Bar(const Ratio& ratio, double span, size_t width) {
   const auto at = [&](double value) {
     const double place = std::clamp((value - 1 + span / 4) / (span * 1.25), 0.0, 1.0);
@@ -110,7 +110,7 @@ std::string Runs(const Verdict& verdict, std::optional<int64_t> budget_runs) {
   return text;
 }
 
-// Those that are left, fastest first.
+// The variants that are still in the race, fastest first.
 std::vector<Ratio> Survivors(const Verdict& verdict) {
   std::vector<Ratio> left;
   for (const Ratio& ratio : verdict.ratios) {
@@ -121,7 +121,7 @@ std::vector<Ratio> Survivors(const Verdict& verdict) {
   return left;
 }
 
-// What a failed variant said: its end, where a traceback has the error.
+// The end of a failed variant's message, which has the error of a traceback.
 std::string Words(std::string_view message) {
   constexpr size_t kMostBytes = 4000;
   if (message.size() > kMostBytes) message.remove_prefix(message.size() - kMostBytes);
@@ -166,7 +166,7 @@ class TuneProgress : public TuneWatcher {
   }
 
   void OnRound(const Decider& decider, std::span<const TunedVariant> variants) override {
-    constexpr int kShare = 20;  // a look may take one part in so many of the time
+    constexpr int kShare = 20;  // an update may take at most one part in this many of the time
     if (!display_.IsDue(kPeriod, kShare * look_took_)) return;
     const Verdict verdict = decider.Judge("running", Detail::kStanding);
     look_took_ =
@@ -210,7 +210,7 @@ class TuneProgress : public TuneWatcher {
   ProgressDisplay display_;
   size_t width_;
   std::optional<int64_t> budget_runs_;
-  milliseconds look_took_{0};  // at how the race stands
+  milliseconds look_took_{0};  // duration of the last update
 };
 
 }  // namespace

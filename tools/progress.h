@@ -1,4 +1,4 @@
-// Progress: what is told on standard error while work goes on, live on a terminal, a log elsewhere.
+// Progress on standard error: live on a terminal, otherwise a log.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace xplane_time::tools {
 
-// What is replaced on a terminal is a log elsewhere.
+// Text that is replaced on a terminal; elsewhere it is a log.
 class ProgressDisplay {
  public:
   // Live on a terminal, else a log.
@@ -26,14 +26,14 @@ class ProgressDisplay {
   ProgressDisplay& operator=(const ProgressDisplay&) = delete;
 
   bool live() const { return how_ == How::kLive; }
-  // A line that stays.
+  // Prints a permanent line.
   void Log(const std::string& text);
-  // Replaces what was drawn before; the last line may have no end.
+  // Replaces the previous text; the last line may lack a line end.
   void Draw(const std::string& lines);
-  // A line that is drawn on a terminal, and stays elsewhere.
+  // A temporary line on a terminal, otherwise a permanent one.
   void Show(const std::string& line) { live() ? Draw(line + "\n") : Log(line); }
-  // Whether it is time for more: so long after the last time, or 10 s where it is a log; `least`:
-  // in both.
+  // Whether an update is due: after `live_period` or, in a log, after 10 s; in both cases not
+  // before `least`.
   bool IsDue(std::chrono::milliseconds live_period, std::chrono::milliseconds least = {});
   std::chrono::steady_clock::time_point last() const { return last_; }
 
@@ -46,7 +46,7 @@ class ProgressDisplay {
   std::chrono::steady_clock::time_point last_ = {};
 };
 
-// Shows how many events are read, from the first second on, until destroyed.
+// Shows the number of events that have been read, from the first second on, until it is destroyed.
 class ReadingProgress {
  public:
   ReadingProgress(const Printing& printing, uint64_t total_events,
@@ -60,10 +60,10 @@ class ReadingProgress {
   const std::atomic<uint64_t>* done_;
   std::mutex mutex_;
   std::condition_variable_any wake_;
-  std::jthread thread_;  // ends first
+  std::jthread thread_;  // must be destroyed first
 };
 
-// Of a table as wide as printing.how says.
+// A display as wide as printing.how states.
 std::unique_ptr<TuneWatcher> NewTuneProgress(const Printing& printing,
                                              std::optional<int64_t> budget_runs);
 

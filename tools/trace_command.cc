@@ -145,7 +145,7 @@ void TraceCommand::AddPrinting(const Takes& takes) {
               "Of times in tables: auto, ns, us, ms or s", "UNIT");
   }
   if (!takes.formats) {
-    // What it writes is no result.
+    // it writes its own kind of file
   } else if (takes.decides) {
     printing_.AddFormat(
         app_, {"table", "json", "csv", "markdown", "html", "sqlite", "junit", "benchmark", "bmf"},

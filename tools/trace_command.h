@@ -1,5 +1,5 @@
-// Trace commands: the option groups of all that read traces, and the way from a trace to a text. A
-// command takes the groups that its constructor adds; nothing else says so.
+// Trace commands: the option groups of all commands that read traces, and the steps from a trace to
+// a text. A command has the groups that its constructor adds.
 #pragma once
 
 #include <atomic>
@@ -23,24 +23,24 @@
 
 namespace xplane_time::tools {
 
-// An opened trace, and what was counted while opening it.
+// An opened trace, and the diagnostics of opening it.
 struct Opened {
   Trace trace;
   Diagnostics diagnostics;
 };
 
-// A line on standard error.
+// Prints a line on standard error.
 void Warn(const DiagnosticRow& row);
 
 // BASE and HEAD, or several of each by name.
 class TwoSides {
  public:
-  // `what`: what each is.
+  // `what` describes a side in the help.
   void AddTo(CLI::App* app, const std::string& what);
   void NameFiles(const FindOptions& find, FileRoles* files) const;
-  // Errors: InvalidArgument. `command`: that of the help.
+  // Errors: InvalidArgument. `command` is the name in the help.
   absl::Status Check(std::string_view command) const;
-  // --offset-std and --paired: how the captures of both sides belong together.
+  // --offset-std and --paired: how the captures of both sides are combined.
   static void AddCaptures(const Heading& decision, CompareOptions* options);
 
   std::vector<std::string> base() const {
@@ -59,12 +59,12 @@ class TraceCommand : public Command {
   absl::Status Check() override;
 
  protected:
-  // Option groups, beside those that all have.
+  // Option groups, in addition to those that all trace commands have.
   struct Takes {
     bool traces = true;       // TRACE
     bool executions = false;  // filters of functions and kernels, --clock, --unit
     bool categories = false;  // --collective-re, --copy-re: the command shows categories
-    bool unit = false;        // of executions' options, --unit alone
+    bool unit = false;        // only --unit of the options for executions
     bool tolerance = false;
     bool runs = false;  // --metric, --trim, ...
     std::string_view sort = {};  // --sort: its keys, for the help
@@ -72,29 +72,29 @@ class TraceCommand : public Command {
     bool columns = true;
     bool decides = false;  // more formats, no progress
     bool progress = true;
-    bool streams = false;  // rows that are nowhere all at once: fewer formats
+    bool streams = false;  // rows are never complete in memory: fewer formats
     bool perfetto = false;
-    bool formats = true;  // else a file of its own kind
+    bool formats = true;  // false: a file of its own kind
   };
   TraceCommand(CLI::App* app, const Takes& takes);
   void AddCategories();
   void AddTraces();
-  // --step-re, of commands that report steps.
+  // --step-re, for commands that report steps.
   void AddStepNames();
-  // Of this command alone.
+  // The heading for options of this command alone.
   Heading Own() const { return {app_, kOwn}; }
 
-  // What all commands check that read traces or results.
+  // Checks common to all commands that read traces or results.
   absl::Status CheckLayout();
-  // Whose columns --columns chooses from.
+  // The schema that --columns chooses from.
   virtual std::string columns_of() const { return app_->get_name(); }
 
-  // Bad filters need no reading.
+  // Checks the filters before reading.
   absl::Status CheckFilters() const;
-  // Those of names, as they are on the line: "--function, --scope"; empty: none.
+  // The given name filters, such as "--function, --scope"; may be empty.
   std::string GivenFilters() const;
   absl::StatusOr<Opened> Open() const;
-  // What `read(&events_done)` finds; meanwhile it is shown how far that is.
+  // Returns the result of `read(&events_done)`, and shows the progress meanwhile.
   template <typename Read>
   auto WithProgress(const Opened& opened, Read read) const {
     std::atomic<uint64_t> events_done{0};
@@ -102,12 +102,12 @@ class TraceCommand : public Command {
     return read(&events_done);
   }
   bool prints_perfetto() const { return printing_.how.format == output::Format::kPerfetto; }
-  // As a Perfetto trace, to where -o says; `energy`: none where power is no subject. Returns exit
-  // code 0.
+  // Writes a Perfetto trace to the file of -o; `energy` is null if power is not requested. Returns
+  // exit code 0.
   absl::StatusOr<int> PrintPerfetto(const Opened& opened, const EnergyReport* energy) const;
   absl::StatusOr<int> PrintPerfetto(insight::Timeline timeline, const EnergyReport* energy,
                                     std::span<const InputRow> inputs) const;
-  // Tells what formats without diagnostics do not: hosts that were left out.
+  // Reports skipped hosts, for formats without diagnostics.
   void WarnOfLeftOut(const std::vector<DiagnosticRow>& rows) const;
 
   std::vector<std::string> traces_;

@@ -33,8 +33,8 @@ void AddHarnessLimits(const Heading& heading, ProcessHarnessOptions* harness) {
 
 std::string DeviceLocks() {
   const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  // The variable may name a directory that is gone (after a log-out) or another user's (after
-  // sudo).
+  // The variable may name a directory that has been removed (after a log-out) or that belongs to
+  // another user (after sudo).
   struct stat info = {};
   const bool is_ours = runtime != nullptr && *runtime != '\0' && stat(runtime, &info) == 0 &&
                        info.st_uid == geteuid() && access(runtime, W_OK | X_OK) == 0;

@@ -1,5 +1,5 @@
-// What tune and grid have in common: the options of a harness, where devices are locked, and which
-// exit codes errors have.
+// The common part of tune and grid: options of a harness, locks of devices, and exit codes of
+// errors.
 #pragma once
 
 #include <string>
@@ -11,26 +11,27 @@
 
 namespace xplane_time::tools {
 
-// A full disk is no bad trace.
+// A full disk is not a bad trace.
 inline constexpr std::pair<absl::StatusCode, int> kStoreExits[] = {
     {absl::StatusCode::kResourceExhausted, kExitIo}};
-// Of bundles and other whole files.
+// For bundles and other whole files.
 inline constexpr std::pair<absl::StatusCode, int> kWriteExits[] = {
     {absl::StatusCode::kInternal, kExitCannotWrite}};
-// What follows the name of a store in the names of its files.
+// Suffixes of the files that belong to a store.
 inline constexpr const char* kStoreEnds[] = {"", "-wal", "-shm", "-journal", "-lock"};
 inline constexpr std::pair<absl::StatusCode, int> kHarnessExits[] = {
     {absl::StatusCode::kPermissionDenied, kExitCannotWrite},  // a log, a lock
     {absl::StatusCode::kUnavailable, kExitNotThere},
     {absl::StatusCode::kNotFound, kExitNotThere}};
 
-// --calls and the limits of time.
+// --calls and the time limits.
 void AddHarnessLimits(const Heading& heading, ProcessHarnessOptions* harness);
 
-// One file of locks a user, where nothing needs to be cleaned up.
+// One lock file for each user, which need not be removed.
 std::string DeviceLocks();
 
-// An incumbent or a baseline may be given by its parameters. Errors: InvalidArgument.
+// The id of an incumbent or baseline, which may be given by its parameters. Errors:
+// InvalidArgument.
 absl::StatusOr<std::string> IdOf(const char* option, const std::string& given);
 
 }  // namespace xplane_time::tools

@@ -97,17 +97,17 @@ def _messages(diagnostics: Table, *codes: str) -> list[str]:
 
 
 class _Closed:
-    """In the place of a trace that is closed."""
+    """Replaces the trace of a closed Trace."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise ArgumentError("INVALID_ARGUMENT", "this trace is closed; open it again")
 
 
 class Trace:
-    """One or more opened traces. Made by open(); safe to use from several threads.
+    """One or more opened traces. Created by open(); safe to use from several threads.
 
-    Every method reads the events anew; keep what they return. Options are those of the
-    command line; help() of each method lists them.
+    Every method reads the events again, so keep the results. Options have the names and meanings of
+    those of the command line; help() of each method lists them.
 
     >>> with xplane_time.open("trace.xplane.pb") as trace:  # doctest: +SKIP
     ...     table = trace.functions()
@@ -127,7 +127,7 @@ class Trace:
         self.close()
 
     def close(self) -> None:
-        """Lets go of the file or bytes. Tables that were made stay as they are."""
+        """Releases the file or bytes. Tables that were already made stay valid."""
         self._trace = cast(_core.Trace, _Closed())
 
     def __reduce__(self) -> NoReturn:
@@ -140,27 +140,27 @@ class Trace:
 
     @property
     def inputs(self) -> Table:
-        """One row a file."""
+        """One row for each file."""
         return Table(self._trace.inputs())
 
     @property
     def planes(self) -> Table:
-        """One row a line: what there is, before anything is timed."""
+        """One row for each line of each plane: the content of the trace, without timing."""
         return self._table(self._trace.planes(False))
 
     @property
     def stats(self) -> Table:
-        """One row a stat: which there are, of what type, how often."""
+        """One row for each stat: its name, its type and its number of values."""
         return self._table(self._trace.planes(True))
 
     def _table(self, made: tuple[_core.Table, _core.Table]) -> Table:
-        """With its doubts; for a method that the user calls."""
+        """Adds the doubts; only for methods that the user calls directly."""
         diagnostics = Table(made[1])
         self._warn_of_missing(diagnostics, 4)
         return Table(made[0], doubts_of(diagnostics))
 
     def _warn_of_missing(self, diagnostics: Table, level: int) -> None:
-        """Of what opening did not tell already."""
+        """Warns of missing data that opening did not report already."""
         for message in _messages(diagnostics, _LEFT_OUT, _WITHOUT_VALUE):
             if message not in self._left_out:
                 warnings.warn(message, XplaneTimeWarning, stacklevel=level)
@@ -169,19 +169,18 @@ class Trace:
     def report(self, **options: Unpack[ReportOptions]) -> Report:
         """All tables at once, in one pass.
 
-        Times of a function are in columns active_ps_*, span_ps_*, gap_ps_* and sum_ps_*.
-        Errors: ArgumentError, DamagedTraceError, NothingFoundError.
+        Times of a function are in columns active_ps_*, span_ps_*, gap_ps_* and sum_ps_*, in
+        picoseconds. Errors: ArgumentError, DamagedTraceError, NothingFoundError.
         """
-        # Beside the tables: how kernels were launched, and what only the page shows, where each
-        # device's time went.
+        # Launches for the tables; parts for the page only: how each device's time was spent.
         return self._report("report", ReportOptions, options, parts=True, launches=True)
 
     @documented(FunctionOptions)
     def functions(self, **options: Unpack[FunctionOptions]) -> TableWithPage:
-        """One row a function and device; with `by_id` one a variant id.
+        """One row for each function and device or, with `by_id`, for each variant id.
 
-        Warns (XplaneTimeWarning) where the trace does not tell how a function splits into
-        runs: its times may be wrong. Errors: as report().
+        Warns (XplaneTimeWarning) if the trace does not show how a function splits into runs,
+        because its times may be wrong then. Errors: as report().
         """
         report = self._report("functions", FunctionOptions, options)
         table = report.variants if options.get("by_id") else report.functions
@@ -190,15 +189,16 @@ class Trace:
 
     @documented(SampleOptions)
     def samples(self, **options: Unpack[SampleOptions]) -> TableWithPage:
-        """One row a run of each function and device. Warnings and errors: as functions()."""
+        """One row for each run of each function on each device. Warnings and errors: as
+        functions()."""
         report = self._report("samples", SampleOptions, options, samples=True)
         _warn_of_uncertain(report.functions, report)
         return report.part("samples", report.samples)
 
     @documented(KernelOptions)
     def kernels(self, **options: Unpack[KernelOptions]) -> TableWithPage:
-        """One row a kernel or op, function and device, with how it was launched. Errors: as
-        report()."""
+        """One row for each kernel or op, function and device, with its launch configuration.
+        Errors: as report()."""
         report = self._report("kernels", KernelOptions, options, launches=True)
         return report.part("kernels", report.kernels)
 
@@ -213,7 +213,7 @@ class Trace:
         return report
 
     def _timeline(self, given: Mapping[str, object]) -> Callable[[], str]:
-        """What pages draw of the devices, while the trace is open."""
+        """The timeline that pages draw, as long as the trace is open."""
         def timeline() -> str:
             closed = isinstance(self._trace, _Closed)
             return "" if closed else self._trace.timeline(dict(given))
@@ -221,7 +221,7 @@ class Trace:
 
     def _perfetto(self, given: Mapping[str, object],
                   energy: _core.EnergyReport | None = None) -> Callable[..., None]:
-        """Writes the devices' timeline, while the trace is open."""
+        """Writes the devices' timeline, as long as the trace is open."""
         device = str(given.get("device", ""))
         return lambda write: self._trace.perfetto(device, energy, write)
 
@@ -229,9 +229,9 @@ class Trace:
     def energy(self, power_log: PathText = "", **options: Unpack[EnergyOptions]) -> EnergyReport:
         """The energy of kernels, functions and layers, from a log of `power record`.
 
-        Without a log the power is that of counters in the trace. Filters choose rows and change no
-        number. Errors: those of report(); NothingFoundError where no device has a number, with the
-        reason; DamagedTraceError of a log that is none.
+        Without a log, counters in the trace give the power. Filters choose rows; they do not change
+        numbers. Errors: those of report(); NothingFoundError, with the reason, if no device has
+        numbers; DamagedTraceError if `power_log` is not a power log.
         """
         given = checked("energy", EnergyOptions, options)
         given["layers"] = _path(given.get("layers", ""))
@@ -245,10 +245,10 @@ class Trace:
     def brief(self, *, device: str = "", limit: int = 5, peak_flops_per_s: float | None = None,
               peak_bytes_per_s: float | None = None, step_re: str = "", collective_re: str = "",
               copy_re: str = "") -> BriefReport:
-        """What to look at first: findings, what each could give back, and why.
+        """The most important findings: what to change, how much time it may save, and why.
 
-        `limit`: at most so many. The peaks and patterns: as of headroom(); `step_re`: as of
-        where(). Errors: as report().
+        `limit`: the maximum number of findings. Peaks and patterns: as in headroom(). `step_re`: as
+        in where(). Errors: as report().
         """
         peaks = {"peak_flops_per_s": peak_flops_per_s, "peak_bytes_per_s": peak_bytes_per_s}
         given: dict[str, object] = {
@@ -261,10 +261,10 @@ class Trace:
 
     def where(self, *, device: str = "", step_re: str = "", collective_re: str = "",
               copy_re: str = "", gaps: int = 3) -> WhereReport:
-        """What each device's time went to: work, exposed transfers, waiting.
+        """How each device's time was spent: work, exposed transfers, waiting.
 
-        `step_re`: host events (of PyTorch: annotations) whose names match mark the steps. `gaps`:
-        how many of the longest idle gaps of each device are listed. The other patterns: as of
+        `step_re`: host events (with PyTorch, annotations) whose names match mark the steps. `gaps`:
+        how many of the longest idle gaps of each device are listed. The other patterns: as in
         headroom(). Errors: as report().
         """
         given: dict[str, object] = {"device": device, "step_re": step_re,
@@ -275,7 +275,7 @@ class Trace:
 
     @documented(HeadroomOptions)
     def headroom(self, **options: Unpack[HeadroomOptions]) -> HeadroomReport:
-        """What each op's time could give back, by a roofline. Errors: as report()."""
+        """The time that each op could save at most, by a roofline. Errors: as report()."""
         given = checked("headroom", HeadroomOptions, options)
         work = given.pop("work", None)
         if isinstance(work, (str, os.PathLike)):
@@ -298,12 +298,12 @@ class Trace:
         name: str = "",
         min_duration_ps: int = 0,
     ) -> Table:
-        """Raw events in file order: input, host, plane, line, name, start_ps, duration_ps,
-        occurrences, or those of them in `columns`; and a column a stat.
+        """Raw events in file order: input, host, plane, line, name, start_ps, duration_ps and
+        occurrences (or only those in `columns`), and a column for each of `stats`.
 
-        `start_ps` counts from the beginning of the capture, and is unknown for aggregated
-        events. Warns (XplaneTimeWarning) of a stat that none of these events has. Errors:
-        ArgumentError, DamagedTraceError, NothingFoundError (no such device, no such stat).
+        `start_ps` counts from the beginning of the capture; it is unknown for aggregated events.
+        Warns (XplaneTimeWarning) of a stat that none of these events has. Errors: ArgumentError,
+        DamagedTraceError, NothingFoundError (no such device, no such stat).
         """
         return self._table(self._trace.events({
             "device": device, "line": line, "name": name, "min_duration_ps": min_duration_ps,
@@ -323,9 +323,9 @@ class Trace:
     ) -> TableWithPage:
         """Nesting: functions with their kernels, or the events of lines that match `line`.
 
-        `by`: "scope" (name scopes of ops), "source" (files and lines, under the calls around
-        them) or "module" (of PyTorch, around the launch): the own time of each op, instead.
-        `fold`, by scope: the forward and the backward pass of a layer as one.
+        With `by`, the own time of each op by "scope" (name scopes), "source" (files and lines,
+        under the calling ones) or "module" (of PyTorch, around the launch). `fold`, by scope:
+        joins the forward and the backward pass of a layer.
         """
         result = self._trace.tree({"device": device, "function": function, "line": line,
                                    "name": name, "depth": depth, "by": by, "fold": fold})
@@ -340,7 +340,7 @@ class Trace:
 
 
 def _refuse_filters(given: Mapping[str, object]) -> None:
-    """Where nothing is left: for what they left out."""
+    """Raises an error that names the filters, for results without rows."""
     filters = {name: given[name] for name in _FILTERS if given.get(name)}
     if filters:
         texts = ", ".join(f"{name}={value!r}" for name, value in filters.items())
@@ -349,7 +349,7 @@ def _refuse_filters(given: Mapping[str, object]) -> None:
 
 
 def _path(path: PathText) -> str:
-    """As the library takes them. Errors: ArgumentError."""
+    """Converts a path to the library's form. Errors: ArgumentError."""
     text = os.fspath(path)
     if not isinstance(text, str) or "\0" in text:
         raise ArgumentError("INVALID_ARGUMENT", f"a path as str without a zero byte, not {text!r}")
@@ -357,7 +357,7 @@ def _path(path: PathText) -> str:
 
 
 def _warn_of_uncertain(functions: Table, report: Report) -> None:
-    """For the caller of the method that calls this."""
+    """Warns the caller of the method that calls this function."""
     uncertain = [name for name, status in zip(functions["function"], functions["status"])
                  if status == "runs_uncertain"]
     if uncertain:
@@ -373,14 +373,14 @@ def open(
     run: str = "",
     threads: int | None = None,
 ) -> Trace:
-    """Opens a trace, several, or the latest run of a log directory.
+    """Opens a trace, several traces, or the latest run of a log directory.
 
-    `source`: a path, paths (captures of the same program, kept apart and combined), the
-    bytes of a trace (plain or gzip; not copied, and kept alive by the trace), or a binary file,
-    which is read to its end. `threads`: all cores unless said otherwise.
+    `source`: a path; several paths (captures of the same program, which are kept apart and
+    combined); the bytes of a trace (plain or gzip; they are not copied, and the trace keeps them
+    alive); or a binary file, which is read to its end. `threads`: by default, one for each core.
 
-    Of a run directory the hosts whose file is damaged are left out, with a warning
-    (XplaneTimeWarning), as long as one is sound. Errors: InputError, DamagedTraceError.
+    In a run directory, hosts with damaged files are skipped with a warning (XplaneTimeWarning), as
+    long as one host is sound. Errors: InputError, DamagedTraceError.
     """
     trace = Trace(_opened(source, run, threads))
     for message in trace._left_out:
@@ -391,11 +391,11 @@ def open(
 @documented(DiffOptions)
 def diff(base: PathText | Iterable[PathText], head: PathText | Iterable[PathText],
          **options: Unpack[DiffOptions]) -> DiffReport:
-    """What changed from `base` to `head`, kernel by kernel, as a sum that comes out.
+    """The changes from `base` to `head`, kernel by kernel; the rows add up to the total change.
 
-    Each side is a trace or several captures of one program, as paths; with enough of them rows have
-    intervals and verdicts. Errors: those of open(); NothingFoundError where nothing of both sides
-    can be set against each other.
+    Each side is a trace, or several captures of one program, as paths. With enough captures, rows
+    have intervals and verdicts. Errors: those of open(); NothingFoundError if the two sides have no
+    comparable executions.
     """
     given = checked("diff", DiffOptions, options)
     sides = tuple([os.fsencode(path) for path in _paths(side)] for side in (base, head))
@@ -423,7 +423,7 @@ def _opened(source: PathText | Buffer | IO[bytes] | Iterable[PathText], run: str
 
 
 def _paths(source: PathText | Buffer | IO[bytes] | Iterable[PathText]) -> list[str]:
-    """One or several. Errors: ArgumentError."""
+    """Converts a path or several paths to a list. Errors: ArgumentError."""
     single = isinstance(source, (str, os.PathLike))
     paths = cast("Iterable[PathText]", [source] if single else source)
     try:
@@ -448,12 +448,13 @@ def energy_of_layers(
     device: str = "",
     map: Mapping[int, str] | None = None,
 ) -> EnergyReport:
-    """The energy of layers that were marked, without a trace.
+    """The energy of marked layers, without a trace.
 
-    `layers`: (name, start_ns, end_ns) of time.monotonic_ns() on the machine of the log, or a CSV
-    file (layer_name, start_time, end_time in UNIX seconds). Wait for the device before each mark:
-    it did the layer's work, and no other's, between the two. `device`: where they ran, "gpu:1" or
-    "cpu" [a GPU where the log has one]. `map`: as of Trace.energy. Errors: as there.
+    `layers`: tuples (name, start_ns, end_ns) of time.monotonic_ns() on the machine of the log, or a
+    CSV file (layer_name, start_time, end_time in UNIX seconds). Wait for the device before each
+    mark, so that the device works on this layer alone between the two marks. `device`: the device
+    that ran them, "gpu:1" or "cpu" [a GPU if the log has one]. `map` and errors: as in
+    Trace.energy.
     """
     is_file = isinstance(layers, (str, os.PathLike))
     runs = _path(cast(PathText, layers)) if is_file else list(

@@ -1,4 +1,4 @@
-"""What captures of a framework's profiler have in common (xplane_time.jax, xplane_time.torch)."""
+"""The common part of captures with a framework's profiler (xplane_time.jax, xplane_time.torch)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["CaptureError", "Profile", "check_counts", "read_profile"]
 
 
 class CaptureError(Error):
-    """The profiler gave no trace."""
+    """The profiler produced no trace."""
 
     def __init__(self, message: str, code: str = "UNAVAILABLE") -> None:
         super().__init__(code, message)
@@ -24,23 +24,23 @@ class CaptureError(Error):
 
 @dataclasses.dataclass(frozen=True)
 class Profile:
-    """A capture and what was found in it. Times are in picoseconds."""
+    """A capture and its times, in picoseconds."""
 
     trace: xplane_time.Trace
-    samples: Table  # one row a run
-    # Functions whose runs the trace does not tell apart, or did not run equally often in each
-    # call: something that ran before was still running, or is not waited for.
+    samples: Table  # one row for each run
+    # Functions whose runs cannot be separated in the trace, or whose number of runs varies between
+    # calls: earlier work was still running, or the result was not waited for.
     uncertain: frozenset[str]
 
     @property
     def by_function(self) -> dict[str, list[int]]:
-        """Active times of the runs of each function. Suspect runs are left out, and
+        """Active times in picoseconds of the runs of each function. Excludes suspect runs and
         `uncertain` functions."""
         return self._times("function")
 
     @property
     def by_variant(self) -> dict[str, list[int]]:
-        """The same by variant id (xplane_time.Trace.report: id_pattern)."""
+        """The same by variant id (see id_pattern of xplane_time.Trace.report)."""
         return self._times("variant_id")
 
     def _times(self, key: str) -> dict[str, list[int]]:
@@ -53,7 +53,7 @@ class Profile:
 
 
 def read_profile(content: bytes, **options: Any) -> Profile:
-    """`options`: those of Trace.report()."""
+    """`options` are those of Trace.report()."""
     trace = xplane_time.open(content)
     report = trace.report(samples=True, **options)
     uncertain = frozenset(row["function"] for row in report.functions

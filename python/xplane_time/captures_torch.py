@@ -1,4 +1,4 @@
-"""PyTorch models in torch.profiler: what of xplane_time.torch is about traces."""
+"""Captures of PyTorch models with torch.profiler, for xplane_time.torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["call_with", "capture", "profile", "synchronizer"]
 
 
 def call_with(function: Callable[..., object], inputs: Any, **options: Any) -> None:
-    """A dict is keyword arguments, a tuple or list are positional ones."""
+    """Calls `function`: a dict gives keyword arguments, a tuple or list positional ones."""
     if isinstance(inputs, Mapping):
         function(**inputs, **options)
     elif isinstance(inputs, (tuple, list)):
@@ -26,7 +26,7 @@ def call_with(function: Callable[..., object], inputs: Any, **options: Any) -> N
 
 
 def synchronizer(model: Any) -> Callable[[], None]:
-    """Waits for the GPUs that the model is on; for none without CUDA."""
+    """Returns a function that waits for the model's GPUs; without CUDA it does not wait."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():
         return lambda: None
@@ -43,11 +43,12 @@ def synchronizer(model: Any) -> Callable[[], None]:
 
 
 def capture(closure: Callable[[], object], *, python_frames: bool = False) -> bytes:
-    """Profiles one call with torch.profiler; the bytes of its trace (xplane_time.open() takes them).
+    """Profiles one call with torch.profiler; returns the bytes of its trace, for
+    xplane_time.open().
 
-    The closure waits for the GPUs that it uses: torch.cuda.synchronize(). `python_frames`: with
-    the calls of Python and of modules; the host is slower then. Errors: CaptureError, and whatever
-    the closure raises.
+    The closure must wait for the GPUs that it uses (torch.cuda.synchronize()). `python_frames`:
+    also records the calls of Python and of modules, which slows the host down. Errors:
+    CaptureError, and everything that the closure raises.
     """
     profiler = importlib.import_module("torch").profiler.profile(with_stack=python_frames)
     try:
@@ -76,10 +77,10 @@ def profile(
 ) -> Profile:
     """Calls `model` `warmup` times, then `repeats` times in one capture, as ProfilerStep#0, #1, ...
 
-    `inputs`: a dict is keyword arguments, a tuple or list are positional ones. Mode and gradients
-    are as they are. `device`: as in xplane_time.Trace.report. `python_frames`: as of capture();
-    modules are functions then. Errors: CaptureError, NothingFoundError (nothing ran on that
-    device), ArgumentError, and whatever the model raises.
+    `inputs`: a dict gives keyword arguments, a tuple or list positional ones. Mode and gradients
+    are not changed. `device`: as in xplane_time.Trace.report. `python_frames`: as in capture();
+    modules count as functions then. Errors: CaptureError, NothingFoundError (no execution on that
+    device), ArgumentError, and everything that the model raises.
     """
     check_counts(repeats=repeats, warmup=warmup)
     torch = importlib.import_module("torch")

@@ -1,7 +1,6 @@
-"""A table as one of a database: SQLite by Python's own library, DuckDB by its package.
+"""Writes a table to a database: SQLite with Python's own library, DuckDB with its package.
 
-Both take the same way: what is there of that name is looked at, then one transaction or one
-statement writes all rows.
+Both check an existing table of that name first. Then one transaction or statement writes all rows.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ IfExists = Literal["fail", "replace", "append"]
 # By Arrow's format.
 _SQLITE_TYPES = {"b": "INTEGER", "l": "INTEGER", "L": "INTEGER", "g": "REAL", "U": "TEXT",
                  "i": "TEXT"}
-_LARGEST = 2**63 - 1  # that SQLite has
+_LARGEST = 2**63 - 1  # the largest integer in SQLite
 
 
 def quoted(name: str) -> str:
-    """As an identifier of SQL."""
+    """Quotes an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def _check(where: str, name: str, there: Mapping[str, str], here: Mapping[str, str],
            if_exists: str) -> None:
-    """Whether a table with the columns `here`, name to type, can be written where there is one with
-    `there`; empty: there is none. Errors: ArgumentError."""
+    """Checks whether a table with the columns `here` (name to type) can be written in place of one
+    with `there`, which is empty if there is none. Errors: ArgumentError."""
     if if_exists not in get_args(IfExists):
         raise ArgumentError("INVALID_ARGUMENT", "if_exists: 'fail', 'replace' or 'append', not "
                             f"{if_exists!r}")
@@ -52,14 +51,15 @@ def _check(where: str, name: str, there: Mapping[str, str], here: Mapping[str, s
 
 def to_sqlite(table: Table, formats: Mapping[str, str], path: PathText, name: str,
               if_exists: str) -> None:
-    """`formats`: of each column, Arrow's. Errors: of _check and target_of; sqlite3.Error."""
+    """`formats` has Arrow's format of each column. Errors: those of _check and target_of;
+    sqlite3.Error."""
     import sqlite3
 
     target = target_of(path, SQLITE)
     here = {column: _SQLITE_TYPES[each] for column, each in formats.items()}
     for column, each in formats.items():
         if each == "L" and any(value is not None and value > _LARGEST for value in table[column]):
-            here[column] = "TEXT"  # else it would be a rounded REAL
+            here[column] = "TEXT"  # otherwise it would become a rounded REAL
     as_text = [formats[column] == "L" and kind == "TEXT" for column, kind in here.items()]
 
     def cells(row: Mapping[str, Any]) -> list[Any]:
@@ -67,7 +67,7 @@ def to_sqlite(table: Table, formats: Mapping[str, str], path: PathText, name: st
                 for value, is_text in zip(row.values(), as_text)]
 
     try:
-        # What is not committed when it closes is not written.
+        # Closing the connection rolls back uncommitted changes.
         with closing(sqlite3.connect(target, isolation_level=None)) as database:
             database.execute("BEGIN IMMEDIATE")
             there = dict(database.execute("SELECT name, type FROM pragma_table_info(?)", (name,)))
@@ -87,7 +87,7 @@ def to_sqlite(table: Table, formats: Mapping[str, str], path: PathText, name: st
 
 def to_duckdb(table: Table, target: PathText | duckdb.DuckDBPyConnection, name: str,
               if_exists: str) -> None:
-    """Errors: of _check and target_of; duckdb.Error."""
+    """Errors: those of _check and target_of; duckdb.Error."""
     try:
         import duckdb
     except ModuleNotFoundError as error:

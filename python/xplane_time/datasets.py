@@ -1,10 +1,10 @@
-"""Data sets for `power run`: whatever holds records, as JSON Lines.
+"""Data sets for `power run`: converts records of many kinds to JSON Lines.
 
-    $ python -m xplane_time.datasets test.parquet > test.jsonl
+  $ python -m xplane_time.datasets test.parquet > test.jsonl
 
 Parquet files and folders of Hugging Face's `save_to_disk` are read with pyarrow (`pip install
-pyarrow`); tables of pandas, polars and pyarrow, and what gives dicts or texts, in Python. Not a
-number is null, bytes (pictures, sound) are kept as their count, times as ISO 8601.
+pyarrow`). In Python, tables of pandas, polars and pyarrow and iterables of dicts or texts are
+accepted, too. NaN becomes null, bytes (pictures, sound) become their number, times become ISO 8601.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _EXIT_NOT_THERE = 69
 
 
 def records_of(dataset: Any) -> Iterator[dict[str, Any]]:
-    """The records of a Parquet file or `save_to_disk` folder, a table, or what gives dicts or
+    """The records of a Parquet file, a `save_to_disk` folder, a table, or an iterable of dicts or
     texts (which are problems), as dicts. Errors: ArgumentError, DamagedTraceError,
     NothingFoundError (no pyarrow)."""
     if isinstance(dataset, (str, os.PathLike)):
@@ -49,7 +49,7 @@ def records_of(dataset: Any) -> Iterator[dict[str, Any]]:
 
 
 def write_json_lines(records: Iterable[Mapping[str, Any]], to: IO[str]) -> int:
-    """A line each; returns how many."""
+    """Writes one line for each record; returns their number."""
     count = 0
     for count, record in enumerate(records, 1):
         try:
@@ -70,7 +70,7 @@ def _record(value: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has for it."""
+    """Converts a value to one that JSON supports."""
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -83,7 +83,7 @@ def _plain(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_plain(each) for each in value]
-    if hasattr(value, "tolist"):  # of NumPy
+    if hasattr(value, "tolist"):  # a NumPy value
         return _plain(value.tolist())
     return str(value)
 
@@ -111,7 +111,7 @@ def _of_path(path: pathlib.Path) -> Iterator[dict[str, Any]]:
             yield from _of_folder(path, pyarrow)
         else:
             yield from _of_batches(pyarrow.parquet.ParquetFile(path).iter_batches(1024))
-    except (KeyError, TypeError) as error:  # of the files beside the data
+    except (KeyError, TypeError) as error:  # from the files beside the data
         raise DamagedTraceError("DATA_LOSS", f"{path}: no folder of save_to_disk: state.json or "
                                 f"dataset_dict.json lacks {error}") from None
     except (pyarrow.ArrowException, OSError, ValueError) as error:
@@ -145,7 +145,7 @@ def _main(arguments: list[str]) -> int:
     except Error as error:
         print(error.message.removeprefix(f"{arguments[0]}: "), file=sys.stderr)
         return _EXIT_DAMAGED
-    except BrokenPipeError:  # nobody reads on
+    except BrokenPipeError:  # the reader closed the pipe
         return _EXIT_DAMAGED
     return 0
 

@@ -1,8 +1,8 @@
-"""What goes wrong, by kind. `code` is the status code, the message says where and what to do."""
+"""Errors by kind. `code` is the status code; the message states the location and what to do."""
 
 
 class Error(Exception):
-    """Any failure of xplane_time. `code`: the name of the status, as "DATA_LOSS"."""
+    """Any failure of xplane_time. `code`: the name of the status, such as "DATA_LOSS"."""
 
     code: str
 
@@ -19,33 +19,32 @@ class Error(Exception):
 
 
 class ArgumentError(Error, ValueError):
-    """An option that makes no sense: a pattern, a device, a trim."""
+    """An invalid option, such as a pattern, a device or a trim policy."""
 
 
 class InputError(Error, OSError):
-    """A file that is not there, or cannot be read."""
+    """A file that is missing or cannot be read."""
 
     def __str__(self) -> str:
         return self.message
 
 
 class MissingInputError(InputError, FileNotFoundError):
-    """A path that is not there."""
+    """A path that does not exist."""
 
 
 class DamagedTraceError(Error):
-    """Bytes that are no trace; the message has plane, line, event and byte offset."""
+    """Bytes that are not a valid trace; the message has plane, line, event and byte offset."""
 
 
 class NothingFoundError(Error):
-    """A sound trace without what was asked for; the message lists what is there."""
+    """A sound trace without the requested content; the message lists what is available."""
 
 
 class XplaneTimeWarning(UserWarning):
-    """Times that may be wrong, or something that is missing, in a table that has no other way to
-    say so.
+    """Times that may be wrong, or missing data, in a table that cannot show this itself.
 
-    warnings.simplefilter("error", XplaneTimeWarning) makes it an error.
+    warnings.simplefilter("error", XplaneTimeWarning) turns the warning into an error.
     """
 
 

@@ -1,5 +1,5 @@
-"""Files that are written: whole or not at all, and never in the place of a file of another kind; and
-where the command is."""
+"""Output files: written as a whole or not at all, and never in place of a file of another kind.
+Also the location of the command."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PERFETTO = FileKind("Perfetto trace", b"\n")
 
 
 def command_path() -> str:
-    """Of the command of this installation, else of PATH. Errors: InputError."""
+    """The command of this installation, otherwise the one in PATH. Errors: InputError."""
     beside = pathlib.Path(sys.executable).parent / "xplane-time"
     program = str(beside) if beside.exists() else shutil.which("xplane-time")
     if program is None:
@@ -41,8 +41,8 @@ def command_path() -> str:
 
 
 def target_of(path: PathText, kind: FileKind) -> pathlib.Path:
-    """Where links lead: nothing yet, an empty file, or one of this kind.
-    Errors: ArgumentError where something else is there, such as a trace; OSError."""
+    """Follows links to a missing file, an empty file, or a file of this kind. Errors: ArgumentError
+    if there is another file, such as a trace; OSError."""
     target = pathlib.Path(path).resolve()
     if target.is_file():
         with target.open("rb") as file:
@@ -58,10 +58,10 @@ def target_of(path: PathText, kind: FileKind) -> pathlib.Path:
 
 @contextmanager
 def new_file(path: PathText, kind: FileKind, if_exists: str = "replace") -> Iterator[pathlib.Path]:
-    """A name for a file that takes the place of `path` at the end. It gets no permission that a file
-    at `path` lacks. `if_exists`: "fail" or "replace". Errors: of target_of; ArgumentError, also if a
-    journal of SQLite lies beside `path`, which would be applied to the new file; OSError, which
-    name `path`."""
+    """Yields a temporary name; at the end, the file replaces `path`. It gets no permission that a
+    file at `path` lacks. `if_exists`: "fail" or "replace". Errors: those of target_of;
+    ArgumentError, also if an SQLite journal exists beside `path`, because it would be applied to
+    the new file; OSError, which names `path`."""
     if if_exists not in ("fail", "replace"):
         raise ArgumentError("INVALID_ARGUMENT",
                             f"if_exists: 'fail' or 'replace', not {if_exists!r}")

@@ -1,12 +1,12 @@
-"""Thousands of traces, many machines, one answer (docs/fleet.md).
+"""Summaries of thousands of traces from many machines (docs/fleet.md).
 
 >>> from xplane_time import fleet
 >>> report = fleet.summarize(glob.glob("logs/*.xplane.pb"), folder="summaries")  # doctest: +SKIP
 >>> report.outliers.to_polars()                                                  # doctest: +SKIP
 >>> report.save("all.xts")                                                       # doctest: +SKIP
 
-A worker makes a summary of a few kilobytes of each trace; here they are merged as they come. The order
-makes no difference: every executor gives the same bytes.
+A worker reduces each trace to a summary of a few kilobytes; this process merges the summaries as
+they arrive. The order does not matter: every executor gives the same bytes.
 """
 
 from __future__ import annotations
@@ -33,81 +33,84 @@ __all__ = ["Answer", "Comparison", "FleetReport", "TuneReport", "compare", "load
 SUMMARY = FileKind("summary", b"xplane-time.summary.", 2)
 Executor = Literal["processes", "ray", "serial"]
 Uris = Union[Iterable[PathText], Mapping[str, Iterable[PathText]]]
-# How many are done, how many there are, how many of those failed.
+# Number of finished traces, of all traces, and of failed ones.
 Progress = Callable[[int, int, int], None]
 
 
 class FleetReport(Result):
-    """What many captures took, and who is slower than the others. Unknown is None."""
+    """The sums over many captures, and the hosts that are slower than the others. Unknown is None.
+    """
 
     __slots__ = ("summary",)
 
     def __init__(self, summary: bytes, *, alpha: float = 0.01, min_effect: float = 0.005) -> None:
-        """`summary`: the bytes of its file. Errors: DamagedTraceError."""
+        """`summary`: the bytes of a summary file. Errors: DamagedTraceError."""
         super().__init__(_core.fleet(summary, alpha, min_effect))
         self.summary = summary
         self._doubts = (*(f"{row['path']}: {row['message']}" for row in self.failures), *self._doubts)
 
     def save(self, path: PathText) -> None:
-        """As a file (.xts), which merges with others. Errors: ArgumentError, OSError."""
+        """Writes a summary file (.xts), which can be merged with others. Errors: ArgumentError,
+        OSError."""
         with new_file(path, SUMMARY) as file:
             file.write_bytes(self.summary)
 
     @property
     def hosts(self) -> Table:
-        """One row a host and device (as `by` says): where its time went."""
+        """One row for each host and device (according to `by`): how its time was spent."""
         return self._table("hosts")
 
     @property
     def functions(self) -> Table:
-        """One row a function, host and device."""
+        """One row for each function, host and device."""
         return self._table("functions")
 
     @property
     def kernels(self) -> Table:
-        """One row a kernel, function, host and device."""
+        """One row for each kernel, function, host and device."""
         return self._table("kernels")
 
     @property
     def steps(self) -> Table:
-        """One row a host and device: its marked steps."""
+        """One row for each host and device: its marked steps."""
         return self._table("steps")
 
     @property
     def collectives(self) -> Table:
-        """One row a kind of collective, host and device."""
+        """One row for each kind of collective, host and device."""
         return self._table("collectives")
 
     @property
     def waits(self) -> Table:
-        """One row a collective and who came last to it: what all others waited. Without a host:
-        nobody can tell."""
+        """One row for each collective and its last host: the time that all others waited. Without a
+        host if the last one cannot be determined."""
         return self._table("waits")
 
     @property
     def clocks(self) -> Table:
-        """One row a host: how far its clock is from that of the first, from collectives alone."""
+        """One row for each host: the offset of its clock to that of the first host, from
+        collectives alone."""
         return self._table("clocks")
 
     @property
     def outliers(self) -> Table:
-        """One row a function, host and device, what is proved first: slow, fast, typical or
+        """One row for each function, host and device, proved outliers first: slow, fast, typical or
         cannot_tell."""
         return self._table("outliers")
 
     @property
     def captures(self) -> Table:
-        """One row a file that was read."""
+        """One row for each file that was read."""
         return self._table("captures")
 
     @property
     def failures(self) -> Table:
-        """One row a file that was not, with the reason."""
+        """One row for each file that could not be read, with the reason."""
         return self._table("failures")
 
 
 class Comparison(NamedTuple):
-    """What `xplane-time compare` says, and its exit code: 0, 10 (slower), 11, 12, 20."""
+    """The result of `xplane-time compare`, and its exit code: 0, 10 (slower), 11, 12, 20."""
 
     result: Result
     exit_code: int
@@ -128,19 +131,19 @@ def summarize(
     alpha: float = 0.01,
     min_effect: float = 0.005,
 ) -> FleetReport:
-    """What all these traces took; each is a capture of its own.
+    """Summarizes all these traces; each is a separate capture.
 
-    `uris`: paths (files, run and log directories), or addresses that fsspec opens (s3://, gs://,
-    where it is installed); for Ray also by node: {"10.0.0.7": [paths on it], ...}. `executor`:
-    "processes" (this machine), "ray" (a cluster; pip install 'xplane-time[fleet]') or "serial" (here).
-    `workers`: how many at once [processors; of Ray, those of the cluster]. `folder`: each summary
-    stays there, and a second call goes on where the first one was stopped. `host(uri)`: what the
-    host is called, as where several processes are on one [what the trace tells, else what the file is
-    called after].
+    `uris`: paths (files, run and log directories), or addresses that fsspec can open (s3://, gs://,
+    if it is installed). For Ray, they may be grouped by node: {"10.0.0.7": [paths on it], ...}.
+    `executor`: "processes" (this machine), "ray" (a cluster; pip install 'xplane-time[fleet]') or
+    "serial" (this process). `workers`: maximum number of concurrent workers [processors; for Ray,
+    those of the cluster]. `folder`: keeps each summary, so that a second call continues where the
+    first one stopped. `host(uri)`: name of the host, for example if several processes run on one
+    host [the name in the trace, else in the file's name].
 
-    A file that cannot be read, or whose worker was killed `retries` times more, is a row of
-    `failures`; the rest goes on. Memory: the rows of the result, and `workers` summaries.
-    Errors: ArgumentError; the error of the first file where none could be read.
+    A file that cannot be read, or whose worker is still killed after `retries` repetitions, becomes
+    a row of `failures`; the others continue. Memory: the rows of the result, and `workers`
+    summaries. Errors: ArgumentError; the error of the first file if no file can be read.
     """
     if executor not in EXECUTORS:
         raise ArgumentError("INVALID_ARGUMENT",
@@ -188,8 +191,8 @@ def summarize(
 
 def load(*paths: PathText, by: tuple[str, ...] | None = None, alpha: float = 0.01,
          min_effect: float = 0.005) -> FleetReport:
-    """Of summaries that are files; without `by` as all of them are. Errors: DamagedTraceError, OSError, NothingFoundError (they were
-    measured with different options)."""
+    """Merges summary files; `by` defaults to the keys that all of them have. Errors:
+    DamagedTraceError, OSError, NothingFoundError (they were measured with different options)."""
     summaries = [(pathlib.Path(path).read_bytes(), os.fspath(path)) for path in paths]
     if by is None:
         told = [set(_core.fleet_by(summary).split(",")) for summary, _ in summaries]
@@ -203,9 +206,9 @@ def load(*paths: PathText, by: tuple[str, ...] | None = None, alpha: float = 0.0
 def compare(base: FleetReport | PathText, head: FleetReport | PathText, *, function: str = "",
             min_effect: float = 0.01, max_mde: float = 0.05, alpha: float = 0.001,
             paired: bool = False, allow_mismatch: bool = False) -> Comparison:
-    """Did functions become slower? Hosts are what is drawn at random: a change is proved against how
-    much hosts differ. `paired`: both sides have the same hosts. Each side a report, or a file that
-    `xplane-time compare` takes. Errors: ArgumentError, NothingFoundError."""
+    """Decides whether functions became slower. Hosts are the random sample: a change must exceed
+    the differences between hosts. `paired`: both sides have the same hosts. Each side is a report,
+    or a file that `xplane-time compare` accepts. Errors: ArgumentError, NothingFoundError."""
     with tempfile.TemporaryDirectory(prefix="xplane-time-") as temporary:
         sides = []
         for name, side in (("base", base), ("head", head)):
@@ -236,7 +239,7 @@ def _tasks(uris: Uris, host: Callable[[str], str] | None,
 
 
 class _Kept:
-    """Summaries in a folder, by what they are of."""
+    """Summaries in a folder, named by a hash of their task."""
 
     def __init__(self, folder: PathText | None) -> None:
         self._folder = None if folder is None else pathlib.Path(folder)
@@ -249,12 +252,12 @@ class _Kept:
         return folder / (hashlib.sha256(told.encode()).hexdigest()[:32] + ".xts")
 
     def get(self, task: Task) -> bytes | None:
-        """None: it is not there, or the trace was written since."""
+        """None if it is missing, or if the trace was written later."""
         if self._folder is None:
             return None
         path = self._path(self._folder, task)
         try:
-            with contextlib.suppress(OSError):  # an address, or on another machine
+            with contextlib.suppress(OSError):  # an address, or a file on another machine
                 if os.stat(task.uri).st_mtime_ns > path.stat().st_mtime_ns:
                     return None
             summary = path.read_bytes()

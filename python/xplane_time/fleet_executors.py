@@ -1,7 +1,8 @@
-"""Who makes the summaries: this process, others of this machine, or a Ray cluster.
+"""The executors that make the summaries: this process, other processes, or a Ray cluster.
 
-An executor is `run(tasks, workers, retries)`: a generator of each task with its summary, or with the
-error that is its answer, in any order. Tasks wait here: no more are given away than workers can do.
+An executor is `run(tasks, workers, retries)`, a generator. It yields each task with its summary, or
+with the error that replaces it, in any order. Waiting tasks stay here: at most as many tasks are
+submitted as workers are available.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Task(NamedTuple):
     uri: str
     host: str
     node: str  # of a cluster; empty: any
-    options: dict[str, Any]  # of Trace summaries: device, skip_runs
+    options: dict[str, Any]  # options of Trace summaries: device, skip_runs
 
 
 Answer = Union[bytes, Error]
@@ -31,7 +32,7 @@ Answers = Iterator[tuple[Task, Answer]]
 
 
 def summary_of(task: Task) -> Answer:
-    """What a worker does. What is wrong with the file is its answer."""
+    """The work of a worker. An error in the file is returned as the answer."""
     try:
         if _is_address(task.uri):
             trace = _core.open_buffer(_fetched(task.uri), task.uri, 1)
@@ -40,7 +41,7 @@ def summary_of(task: Task) -> Answer:
         return trace.summarize(task.options, task.host)
     except Error as error:
         return error
-    except Exception as error:  # fsspec's files fail in ways of their own
+    except Exception as error:  # files of fsspec have their own exceptions
         return InputError("UNAVAILABLE", f"{task.uri}: {type(error).__name__}: {error}")
 
 
@@ -75,11 +76,11 @@ def _processes(tasks: Sequence[Task], workers: int | None, retries: int) -> Answ
     from concurrent.futures.process import BrokenProcessPool
 
     count = min(workers or len(os.sched_getaffinity(0)), max(len(tasks), 1))
-    # A pool ends as a whole when one of its workers is killed. Nobody knows whose trace that was:
-    # those that were running are done again, each alone.
+    # If one worker is killed, the whole pool ends, and the responsible trace is unknown. So all
+    # traces that were running are repeated, each alone.
     waiting, suspects = deque(tasks), deque[Task]()
     ends: dict[tuple[str, str, str], int] = {}
-    context = multiprocessing.get_context("spawn")  # of threads, a fork would copy held locks
+    context = multiprocessing.get_context("spawn")  # a fork would copy locks that threads hold
     while waiting or suspects:
         alone = not waiting
         queue = suspects if alone else waiting
@@ -107,8 +108,8 @@ def _processes(tasks: Sequence[Task], workers: int | None, retries: int) -> Answ
 
 
 def connected_ray(**options: Any) -> Any:
-    """Ray, and a cluster: the one that this process is connected to, else one made with `options`.
-    Errors: ArgumentError: it is not installed."""
+    """Ray and a cluster: the one that this process is connected to, otherwise a new one with
+    `options`. Errors: ArgumentError if Ray is not installed."""
     try:
         ray: Any = importlib.import_module("ray")
     except ImportError:
@@ -127,7 +128,8 @@ def _ray(tasks: Sequence[Task], workers: int | None, retries: int) -> Answers:
     while waiting or running:
         while waiting and len(running) < most:
             task = waiting.popleft()
-            # A sliver of what only that node has: the task goes to where its file is.
+            # A tiny share of a resource that only that node has moves the task to the node of its
+            # file.
             place = {"resources": {f"node:{task.node}": 0.001}} if task.node else {}
             running[remote.options(**place).remote(task)] = task
         done, _ = ray.wait(list(running), num_returns=1)

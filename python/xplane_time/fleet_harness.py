@@ -1,6 +1,6 @@
-"""A harness that is a callable, as a program: `python -P -m xplane_time.fleet_harness FILE`, whose pickles
-are the import path and that callable (without FILE: of standard input). And any harness, seen from its driver: a process with a
-pipe each way."""
+"""Runs a callable as a harness program: `python -P -m xplane_time.fleet_harness FILE`. FILE (or
+standard input) has two pickles: the import path and the callable. Also the driver's side of any
+harness: a process with a pipe in each direction."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ __all__ = ["Harness", "HarnessProcess", "module_command", "program_of"]
 
 _LAST_WORDS = 2000  # bytes
 
-# A command, or what calls serve() or serve_jax().
+# A command, or a callable that calls serve() or serve_jax().
 Harness = Union[Sequence[str], Callable[[], object]]
 
 
 class Program:
-    """What a harness is started by, on any machine that has its command, or its modules."""
+    """Everything that is needed to start a harness on a machine with its command or its modules."""
 
     def __init__(self, command: list[str], pickled: bytes, code_hash: str) -> None:
         self.command, self.pickled, self.code_hash = command, pickled, code_hash
 
     def write(self, folder: str) -> list[str]:
-        """A command that needs nothing else, for as long as the folder is there."""
+        """Returns a command that needs no other files, as long as the folder exists."""
         if not self.pickled:
             return self.command
         path = os.path.join(folder, "harness.pickle")
@@ -56,13 +56,13 @@ class Program:
 
 
 def module_command(module: str, *arguments: str) -> list[str]:
-    """Starts a module of this package. -P: Python imports nothing from the current directory, where a
-    json.py may lie."""
+    """The command that starts a module of this package. -P: Python does not import from the current
+    directory, which may contain a json.py."""
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def _import_path() -> bytes:
-    """The callable's modules are found where this process finds them."""
+    """The import path, so that the callable's modules are found in the other process."""
     return pickle.dumps(sys.path)
 
 
@@ -82,7 +82,8 @@ def program_of(harness: Harness) -> Program:
 
 
 def _pickled(harness: Callable[[], object]) -> bytes:
-    for name in ("cloudpickle", "ray.cloudpickle"):  # functions of notebooks and scripts, by value
+    # Pickles functions of notebooks and scripts by value.
+    for name in ("cloudpickle", "ray.cloudpickle"):
         with contextlib.suppress(ImportError):
             by_value: bytes = importlib.import_module(name).dumps(harness)
             return by_value
@@ -96,7 +97,8 @@ def _pickled(harness: Callable[[], object]) -> bytes:
 
 
 def ending_with_us(command: Sequence[str], signal_name: str) -> list[str]:
-    """The command, which gets the signal when the thread that starts it has ended, however."""
+    """The command with a wrapper: it gets the signal when the thread that starts it ends, in any
+    case."""
     setpriv = shutil.which("setpriv")
     return [*([setpriv, "--pdeathsig", signal_name] if setpriv else []), *command]
 
@@ -108,11 +110,12 @@ def write_all(pipe: int, data: bytes) -> None:
 
 
 class HarnessProcess:
-    """Lines to it and from it, by bytes. One thread sends, one receives."""
+    """Exchanges bytes of whole lines with a harness. One thread sends, one receives."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str],
                  stdin: bytes = b"") -> None:
-        """It ends with the thread that starts it, or with its process, whatever ends that."""
+        """The process ends with the thread that starts it, or with that thread's process, in any
+        case."""
         command = ending_with_us(command, "KILL")
         its_in, self._to = os.pipe()
         self._from, its_out = os.pipe()
@@ -137,11 +140,11 @@ class HarnessProcess:
             os.close(its_out)
 
     def send(self, data: bytes) -> None:
-        """Errors: OSError: it is gone."""
+        """Errors: OSError if the process has ended."""
         write_all(self._to, data)
 
     def receive(self, wait_s: float) -> bytes | None:
-        """Whole lines, b"" where there were none in time; None: it closed its end."""
+        """Whole lines; b"" if none arrived in time; None if the process closed its end."""
         ready, _, _ = select.select([self._from], [], [], wait_s)
         if not ready:
             return b""
@@ -153,10 +156,11 @@ class HarnessProcess:
         return whole + newline
 
     def end(self, wait_s: float = 0) -> tuple[int, str]:
-        """Ends it and what it started. Its exit code, negative of a signal, and what it printed last."""
+        """Ends the process and its descendants. Returns its exit code (negative for a signal) and
+        its last output."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(wait_s)
-        with contextlib.suppress(OSError):  # of its group: what it started, too
+        with contextlib.suppress(OSError):  # the whole group, including its descendants
             os.killpg(self.process.pid, signal.SIGKILL)
         for pipe in (self._to, self._from):
             with contextlib.suppress(OSError):
@@ -169,7 +173,7 @@ class HarnessProcess:
 
 
 def hello_of(process: HarnessProcess, timeout_s: float) -> dict[str, Any]:
-    """What it says it is, and it ends again. Errors: InputError."""
+    """The harness's hello; the process is ended afterwards. Errors: InputError."""
     until, lines = time.monotonic() + timeout_s, b""
     try:
         process.send(b'{"v": 1, "type": "hello", "session": "", "workloads": []}\n')

@@ -1,10 +1,11 @@
-"""A harness on another machine: an actor of Ray there, and here a program that passes lines on.
+"""A harness on another machine: a Ray actor there, and a program here that passes lines on.
 
 `xplane-time tune` starts `python -P -m xplane_time.fleet_relay ADDRESS NAMESPACE FOLDER` for each
-device; its actor, which FOLDER names, starts the harness, and has the device for itself. Where the
-actor is lost, a round that was asked of it has been for nothing ("infra": nobody is to blame), and this
-ends; the driver starts it anew, Ray the actor. Where a variant was running then that was running at an
-earlier loss, too (FOLDER knows), nothing is said: the driver takes it for a crash of that variant.
+device. Its actor, which FOLDER names, starts the harness and owns the device. If the actor is lost,
+a requested round is answered with "infra" (a transient failure), and this program ends. The driver
+starts it again, and Ray starts the actor again. If the variant that was running had also been
+running at an earlier loss (FOLDER has a record), there is no answer, so the driver counts a crash
+of that variant.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ _ANSWERS = {"run_round": "result", "prepare": "prepared", "verify": "verified"}
 
 
 class Actor:
-    """Of one device. Its methods are called at once: one sends, one receives."""
+    """The actor of one device. Its methods are called concurrently: one sends, one receives."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
         self._process: HarnessProcess | None = None
 
     def where(self) -> str:
-        """"10.0.0.7/gpu3"; without a GPU "10.0.0.7/"."""
+        """Returns "10.0.0.7/gpu3", or "10.0.0.7/" without a GPU."""
         ray: Any = importlib.import_module("ray")
         gpus = ray.get_gpu_ids()
         node = ray.util.get_node_ip_address() or socket.gethostname()
@@ -53,11 +54,11 @@ class Actor:
 
     def send(self, data: bytes) -> None:
         if self._process is not None:
-            with contextlib.suppress(OSError):  # it is gone: receive() says so
+            with contextlib.suppress(OSError):  # the process has ended: receive() reports it
                 self._process.send(data)
 
     def receive(self) -> bytes | tuple[int, str]:
-        """Lines; or how it ended, and what it printed last."""
+        """Whole lines; or the exit code and the last output, if the harness has ended."""
         process = self._process
         if process is None:
             return (-signal.SIGKILL, "the device was started anew")
@@ -75,7 +76,7 @@ class Actor:
 
 
 def _with_its_trace(line: bytes) -> bytes:
-    """A trace that is a file of this machine goes along."""
+    """Replaces the path of a trace file on this machine by the content."""
     if b'"trace"' not in line:
         return line
     with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError, OSError):
@@ -92,11 +93,11 @@ class _Relay:
         self._actor, self._device, self._folder = actor, device, folder
         self._requests = os.fdopen(int(os.environ["XPLANE_TIME_HARNESS_IN"]), "rb")
         self._answers = int(os.environ["XPLANE_TIME_HARNESS_OUT"])
-        self._asked: dict[int, dict[str, Any]] = {}  # requests that wait for their answer
-        self._running = ""                           # a variant
+        self._asked: dict[int, dict[str, Any]] = {}  # requests that wait for their answers
+        self._running = ""  # the running variant
 
     def run(self) -> None:
-        """Ends this process as the harness ended."""
+        """Ends this process in the same way as the harness ended."""
         try:
             self._ray.get(self._actor.start.remote(self._device))
             threading.Thread(target=self._pass_on, daemon=True).start()
@@ -110,8 +111,8 @@ class _Relay:
             os._exit(1)
         code, printed = got
         print(printed, flush=True)
-        if code < 0:  # of a signal, and so does this
-            with contextlib.suppress(OSError):  # SIGKILL has no handler
+        if code < 0:  # ended by a signal: send it to this process, too
+            with contextlib.suppress(OSError):  # SIGKILL cannot have a handler
                 signal.signal(-code, signal.SIG_DFL)
             os.kill(os.getpid(), -code)
         os._exit(code or 1)
@@ -134,10 +135,11 @@ class _Relay:
         for line in lines.splitlines(keepends=True):
             try:
                 answer = dict(json.loads(line))
-            except (ValueError, TypeError):  # no harness says that: the driver knows what to do
+            except (ValueError, TypeError):  # an invalid answer: the driver handles it
                 out += line
                 continue
-            if answer.get("type") == "hello":  # where it is, and not what that machine calls it
+            # The name on this machine, not the one on the harness's machine.
+            if answer.get("type") == "hello":
                 answer["device"] = self._device
                 line = json.dumps(answer).encode() + b"\n"
             elif answer.get("type") == "slot":

@@ -2,11 +2,11 @@
 
 >>> from xplane_time import fleet
 >>> found = fleet.tune("space.json", ["python", "harness.py"], devices=8)       # doctest: +SKIP
->>> found.params                                      # None where no one answer holds for all
+>>> found.params                                      # None if devices need several answers
 >>> found.save("tuned.lock.json")                     # for all ranks: xplane_time.tuned(...).require()
 
-`xplane-time tune --devices` measures and decides; here are the devices, of this machine or of a Ray cluster,
-and what follows from the answers.
+`xplane-time tune --devices` measures and decides. This module provides the devices, of this machine
+or of a Ray cluster, and combines the answers.
 """
 
 from __future__ import annotations
@@ -35,49 +35,49 @@ from xplane_time.tuned_table import KEY, SCHEMA
 
 __all__ = ["Answer", "TuneReport", "tune"]
 
-# Each says less than the one before.
+# Each claim is weaker than the one before.
 _WEAKER = ("winner", "tie", "pick", "undecided", "all_failed")
 _LOCK = FileKind("tuned table", b'"schema"', 3)
 _STOPPED, _USAGE = 75, 64
-# What times of two devices must have in common, as the command has it.
+# Properties that devices must share so that their times are comparable, as in the command.
 _KIND = ("device_class", "clock", "driver", "versions", "flags", "code_hash")
 
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """What to take on these devices. `result`: what `tune --format json` says, of the session that
-    decided it; `params` None: nothing was decided."""
+    """The answer for some devices. `result`: the output of `tune --format json` for the session
+    that decided. `params` is None if there is no decision."""
 
     devices: tuple[str, ...]
     params: dict[str, Any] | None
-    claim: str  # winner, tie, pick, undecided, all_failed
+    claim: str  # "winner", "tie", "pick", "undecided" or "all_failed"
     result: Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class TuneReport:
-    """What fleet.tune found.
+    """The result of fleet.tune.
 
-    `answers`: one, where it holds on all devices. `classes`: devices that behave alike; several, where
-    a variant is proved to do differently well on some (`evidence`), or where they are of different
-    kinds. They may still have one answer. `slow`: devices that are proved slower than the others.
-    `lost`: those that went away, with why."""
+    `answers`: a single one if it holds on all devices. `classes`: devices that behave alike. There
+    are several classes if a variant is proved to differ between devices (`evidence`), or if the
+    devices are of different kinds; they may still have the same answer. `slow`: devices that are
+    proved slower than the others. `lost`: lost devices, with the reasons."""
 
     answers: list[Answer]
     classes: list[tuple[str, ...]]
     evidence: list[Mapping[str, Any]]
     slow: list[str]
     lost: dict[str, str]
-    table: Mapping[str, Any]  # xplane-time.tuned.v1
+    table: Mapping[str, Any]  # schema xplane-time.tuned.v1
 
     @property
     def params(self) -> dict[str, Any] | None:
-        """Of the one answer; None where there are several, or none."""
+        """Parameters of the answer; None if there are several answers, or no decision."""
         return self.answers[0].params if len(self.answers) == 1 else None
 
     def save(self, path: PathText) -> None:
-        """The tuned table that all ranks load: xplane_time.tuned(path).require(...).
-        Errors: ArgumentError (nothing was decided; another file is there), OSError."""
+        """Writes the tuned table that all ranks load: xplane_time.tuned(path).require(...). Errors:
+        ArgumentError (no decision; the path has another kind of file), OSError."""
         if not self.table["entries"]:
             raise ArgumentError("INVALID_ARGUMENT", "nothing was decided, and there is nothing to save")
         with new_file(path, _LOCK) as file:
@@ -132,22 +132,23 @@ def tune(
 ) -> TuneReport:
     """The fastest variant on several devices: one answer for all, or one for each class of device.
 
-    `space`: a file, or what is in it (docs/space.md). `harness`: a command, ["python", "harness.py"],
-    or a function without parameters that calls serve() or serve_jax(); it is started once a device, with
-    XPLANE_TIME_DEVICE in its environment. `devices`: how many, or their names (executor "processes": a
-    number is that of the GPU) [all GPUs, else one]. `executor`: "processes" (this machine) or "ray" (a
-    cluster; an actor has each device for itself; `actor_options` as {"num_gpus": 1}).
+    `space`: a file or its content (docs/space.md). `harness`: a command, such as ["python",
+    "harness.py"], or a function without parameters that calls serve() or serve_jax(). It is started
+    once for each device, with XPLANE_TIME_DEVICE in its environment. `devices`: their number, or
+    their names (with executor "processes", a numeric name is the number of a GPU) [all GPUs, else
+    one]. `executor`: "processes" (this machine) or "ray" (a cluster; each device has its own actor;
+    `actor_options` such as {"num_gpus": 1}).
 
-    `strategy`: "merge" pools the rounds of all devices, each of which runs on one with all its
-    variants; where devices are found to be of several classes, each class is tuned by itself.
-    "split" tunes each device by itself from the start. Devices of different kinds are never pooled.
+    `strategy`: "merge" pools the rounds of all devices; each round runs on one device with all its
+    variants. If the devices are of several classes, each class is tuned separately. "split" tunes
+    each device separately from the start. Devices of different kinds are never pooled. All rounds
+    are kept in `store`; `resume` continues a stopped run of the same question. A lost device costs
+    its round. `search`: "all", "list", "random:N" or "halving:N". `incumbent` and `baseline`: an
+    id, or parameters. `on_message`: receives the messages of the command, in another thread; an
+    exception in it ends the tuning.
 
-    All rounds are kept in `store`; `resume` goes on where a run of the same question was stopped. A
-    device that is lost costs its round. `search`: "all", "list", "random:N" or "halving:N". `incumbent` and
-    `baseline`: an id, or parameters. `on_message`: of what the command tells, called in another thread;
-    what it raises ends the tuning.
-    Errors: ArgumentError, InputError (no device works), KeyboardInterrupt (Ctrl-C; what was
-    measured is kept).
+    Errors: ArgumentError, InputError (no device works), KeyboardInterrupt (Ctrl-C; the measurements
+    are kept).
     """
     if strategy not in ("merge", "split") or executor not in ("processes", "ray"):
         raise ArgumentError("INVALID_ARGUMENT", 'strategy: "merge" or "split"; executor: "processes" or '
@@ -205,7 +206,7 @@ def _id_text(variant: str | Mapping[str, Any]) -> str | None:
 # ---- Devices
 
 class _Devices(Protocol):
-    """Names, and the command that starts the harness of XPLANE_TIME_DEVICE."""
+    """The device names, and the command that starts the harness for XPLANE_TIME_DEVICE."""
 
     names: list[str]
     command: list[str]
@@ -240,7 +241,7 @@ def _gpus_here() -> int:
 
 
 class _OfRay:
-    """An actor each."""
+    """One actor for each device."""
 
     def __init__(self, program: Program, devices: int | Sequence[str] | None, folder: str,
                  timeout_s: float, options: Mapping[str, Any]) -> None:
@@ -269,7 +270,7 @@ class _OfRay:
             self.close()
             raise InputError("UNAVAILABLE", f"Ray has not given {count} devices within {timeout_s:g} s: "
                              "others use them") from None
-        # A device is called after where it is, which is known now.
+        # The name of a device is its location, which is known now.
         self.names = _numbered(where)
         with open(os.path.join(folder, ACTORS), "w", encoding="utf-8") as file:
             json.dump({name: f"{prefix}{i}" for i, name in enumerate(self.names)}, file)
@@ -294,13 +295,13 @@ class _OfRay:
 
 
 def _numbered(where: Sequence[str]) -> list[str]:
-    """Those of a node without GPUs: "10.0.0.7/0", "10.0.0.7/1"."""
+    """Numbers the devices of a node without GPUs: "10.0.0.7/0", "10.0.0.7/1"."""
     return [f"{place}{where[:i].count(place)}" if place.endswith("/") else place
             for i, place in enumerate(where)]
 
 
 def _by_kind(devices: _Devices) -> list[list[str]]:
-    """Those that may be compared. One that does not say hello is lost."""
+    """Groups of comparable devices. A device that does not answer hello is lost."""
     groups: dict[str, list[str]] = {}
     first_error: Error | None = None
     with concurrent.futures.ThreadPoolExecutor(min(32, len(devices.names))) as pool:
@@ -320,7 +321,7 @@ def _by_kind(devices: _Devices) -> list[list[str]]:
 
 # ---- Sessions
 
-# The devices, and what came out of it.
+# The devices, and their result.
 _Session = tuple[list[str], Mapping[str, Any]]
 
 
@@ -333,7 +334,7 @@ class _Tuning:
         self._store = next(each for each in options if each.startswith("--store="))
         self._running: set[subprocess.Popen[str]] = set()
         self._stopped = threading.Event()
-        self._raised: BaseException | None = None  # of on_message
+        self._raised: BaseException | None = None  # exception of on_message
         self._slow: list[str] = []
         self._lost: dict[str, str] = {}
 
@@ -347,7 +348,7 @@ class _Tuning:
                 for group, each in zip(groups, running):
                     try:
                         found, splits = each.result()
-                    except InputError as error:  # the others go on
+                    except InputError as error:  # the other groups continue
                         errors.append(error)
                         self._lost.update({device: error.message for device in group})
                         continue
@@ -362,14 +363,14 @@ class _Tuning:
             evidence += [{"device_class": result["harness"]["device_class"], "devices": names}
                          for names, result in sessions]
         answers = _answers_of(sessions)
-        # Tuned by itself each: alike is what has one answer.
+        # With separate tunings, devices with the same answer form a class.
         classes = [each.devices for each in answers] if at_once else [tuple(own) for own, _ in sessions]
         return TuneReport(
             answers=answers, classes=classes, evidence=evidence, slow=sorted(set(self._slow)),
             lost={**self._devices.lost, **self._lost},
             table={"schema": SCHEMA, "entries": self._entries_of(answers, sessions)})
 
-    # With the session of each class; and what set the classes apart.
+    # The sessions of each class, and the evidence that separates the classes.
     def _classes_of(self, devices: list[str]) -> tuple[list[_Session], list[Mapping[str, Any]]]:
         result = self._tuned(devices)
         check = result["devices"] or {"devices": [], "classes": [], "splits": [], "lost": []}
@@ -390,14 +391,14 @@ class _Tuning:
         return sessions, splits
 
     def _tuned(self, devices: list[str]) -> dict[str, Any]:
-        """A session on these devices, and what came out of it."""
+        """Runs a session on these devices; returns its result."""
         if self._stopped.is_set():
             raise KeyboardInterrupt
         command = [self._program, "tune", self._space, *self._options, f"--devices={','.join(devices)}",
                    "--format=json", "--progress=always", "--", *self._devices.command]
         process = subprocess.Popen(ending_with_us(command, "TERM"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, errors="replace",
-                                   start_new_session=True,  # Ctrl-C comes from here, once
+                                   start_new_session=True,  # Ctrl-C is forwarded from here, once
                                    env={**os.environ, **self._devices.environment})
         self._running.add(process)
         if self._stopped.is_set():
@@ -447,13 +448,13 @@ class _Tuning:
                 self._interrupt()
 
     def _interrupt(self) -> None:
-        """What was measured is kept."""
+        """The measurements are kept."""
         self._stopped.set()
         for process in list(self._running):
             process.send_signal(signal.SIGTERM)
 
     def _label(self, name: str) -> str:
-        """Of a device as the command names it: "cuda:0 (3)" is "3"."""
+        """The label in the command's name of a device: "3" for "cuda:0 (3)"."""
         fitting = [each for each in self._devices.names if name == each or name.endswith(f" ({each})")]
         return max(fitting, key=len, default=name)
 
@@ -461,8 +462,8 @@ class _Tuning:
         return [self._label(each) for each in names]
 
     def _entries_of(self, answers: Sequence[Answer], sessions: Sequence[_Session]) -> list[dict[str, Any]]:
-        """Of each answer one for each kind of device. For its devices only, where there are several
-        answers for one kind."""
+        """One entry for each answer and kind of device. An entry is limited to its devices if there
+        are several answers for a kind."""
         entries = []
         for answer in answers:
             if answer.params is None:
@@ -477,7 +478,7 @@ class _Tuning:
                 if entry["params"] == answer.params:
                     known.update(entry)
             for entry, names in by_key.values():
-                if entry["params"] != answer.params:  # tied with what was picked there
+                if entry["params"] != answer.params:  # tied with the pick of that session
                     entry.update(params=answer.params, id=answer.result["pick"], claim="tie")
                 entries.append({**entry, "devices": names})
         keys = [[entry.get(part, "") for part in KEY] for entry in entries]
@@ -497,7 +498,8 @@ class _Tuning:
 
 
 def _answers_of(sessions: Sequence[_Session]) -> list[Answer]:
-    """One where a variant is the pick, or tied with it, in all sessions. Else one for each pick."""
+    """A single answer if a variant is the pick, or tied with it, in all sessions. Otherwise one for
+    each pick."""
     good = [{*result["tied"], result["pick"]} - {None} if result["claim"] in ("winner", "tie", "pick")
             else set() for _, result in sessions]
     of_all = [each for _, result in sessions if (each := result["pick"])
@@ -510,7 +512,7 @@ def _answers_of(sessions: Sequence[_Session]) -> list[Answer]:
     for pick, own in by_pick.items():
         row = next((each for _, result in own for each in result["variants"] if each["id"] == pick), None)
         result = next((result for _, result in own if result["pick"] == pick), own[0][1])
-        # The weakest of what was claimed holds for all.
+        # The weakest claim holds for all.
         claim = max((each["claim"] for _, each in own), key=_WEAKER.index)
         answers.append(Answer(tuple(name for names, _ in own for name in names),
                               None if row is None else row["params"], claim, result))

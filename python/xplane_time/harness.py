@@ -1,20 +1,20 @@
-"""Harnesses for `xplane-time tune`: a function that builds a variant, and one call.
+"""Harnesses for `xplane-time tune`: write a function that builds a variant, and call serve.
 
-    # harness.py
-    from xplane_time.harness import serve
+  # harness.py
+  from xplane_time.harness import serve
 
-    def build(params):                     # from the space: {"block": 32}
-        kernel = compile_my_kernel(**params)
-        return lambda: kernel(a, b)        # runs once, waits for the end, returns the result
+  def build(params):                     # from the space: {"block": 32}
+      kernel = compile_my_kernel(**params)
+      return lambda: kernel(a, b)        # runs once, waits for the end, returns the result
 
-    serve(build, reference=lambda: a @ b)
+  serve(build, reference=lambda: a @ b)
 
-    $ xplane-time tune space.json -- python harness.py
+  $ xplane-time tune space.json -- python harness.py
 
-`serve` times by the clock, or by `timer`, which may use events of a device. `serve_jax` compiles
-functions, times them in traces of jax's profiler, on the device, and knows variants that compile
-to the same program. What a harness says to its driver, and how one is written in another
-language, is in docs/harness.md.
+`serve` measures with this process's clock, or with `timer`, which may use events of a device.
+`serve_jax` compiles functions and takes the device's times from traces of jax's profiler. It
+detects variants that compile to the same program. docs/harness.md describes the protocol, for
+harnesses in other languages.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ Message = dict[str, Any]
 
 
 class WrongResultError(Exception):
-    """Raised by a check: the variant does not compute what it should."""
+    """Raised by a check if a variant computes a wrong result."""
 
 
 def wall_timer(run: Callable[[], object]) -> int:
-    """Picoseconds that one call takes, by the clock of this process."""
+    """The time of one call in picoseconds, by the clock of this process."""
     begin_ns = time.perf_counter_ns()
     run()
     return (time.perf_counter_ns() - begin_ns) * 1000
@@ -73,20 +73,21 @@ def serve(
     """Answers the driver until it says bye.
 
     `build(params)`, or `build(params, workload)` for a space with workloads, returns a callable
-    that runs the variant once and waits for it. What it raises is the variant's failure.
-    `reference()`, or `reference(workload)`, gives the right result, and `check(result, wanted)`
-    raises, or returns something false, where a result is wrong (of an array all must be true).
-    Without a check floating-point arrays may differ by what rounding of 32 bits explains, and
-    anything else must be equal, within dicts, tuples and lists too. `timer(run)` gives the
-    picoseconds of one call on the `clock` that it is named after ("device", "profile", "wall").
-    `metrics(params)` is called after the timed calls of a variant and gives numbers by name, for
-    `xplane-time grid`: `accuracy`, `peak_rss_bytes`, any others. `energy(params)`, likewise, gives
-    the microjoules of one of these calls, None where they are not known: `timer` can read a meter
-    before and after `run`, and `energy` tell the difference.
-    The rest says what times hold for: `device_class` is the processor where it is not given, and
-    `code_hash` (code_hash_of()) that of this program's file.
+    that runs the variant once and waits for it. An exception counts as the variant's failure.
+    `reference()`, or `reference(workload)`, returns the right result. `check(result, wanted)`
+    raises, or returns something false, if a result is wrong (of an array, all elements must be
+    true). Without a check, floating-point arrays may differ by 32-bit rounding errors; everything
+    else must be equal, also within dicts, tuples and lists. `timer(run)` returns the picoseconds of
+    one call; `clock` names its clock ("device", "profile", "wall"). `metrics(params)` is called
+    after the timed calls of a variant and returns numbers by name, for `xplane-time grid`:
+    `accuracy`, `peak_rss_bytes`, or others. `energy(params)` is called likewise and returns the
+    microjoules of one of these calls, or None if unknown: `timer` can read a meter before and after
+    `run`, and `energy` can return the difference.
 
-    Errors: ArgumentError where there is no driver.
+    The other arguments describe what the times depend on. `device_class` defaults to the processor,
+    and `code_hash` (code_hash_of()) to that of this program's file.
+
+    Errors: ArgumentError if there is no driver.
     """
     described = {
         "device": device, "device_class": device_class or processor(), "driver": driver,
@@ -107,8 +108,8 @@ def serve_jax(
 ) -> None:
     """The same for JAX: `build` returns a function that jax can compile, and its arguments.
 
-    Rounds are traced, and times are those of the device. `fallback_wall` times by the clock
-    where this jax gives no trace that tells runs apart; the store knows these times apart.
+    Rounds are traced, and times are those of the device. `fallback_wall`: uses this process's clock
+    if this jax gives no trace with separate runs; the store keeps such times apart.
     """
     from xplane_time import harness_jax
 
@@ -117,7 +118,7 @@ def serve_jax(
 
 
 class Timed(NamedTuple):
-    """The calls of a slot: what one takes, when they ran, by time.monotonic_ns(), and more."""
+    """The calls of a slot: the time of one call, begin and end by time.monotonic_ns(), and more."""
 
     t_ps: int
     t0_ns: int
@@ -130,7 +131,7 @@ class Timed(NamedTuple):
 
 
 class Variants(Protocol):
-    """What a server serves; ids are the driver's."""
+    """The variants of a server, by the driver's ids."""
 
     has_reference: bool
 
@@ -142,7 +143,7 @@ class Variants(Protocol):
 
 
 def takes_workload(function: Callable[..., Any], before: int) -> bool:
-    """Whether it has a positional parameter after the first `before`."""
+    """Whether the function has a positional parameter after the first `before`."""
     positional = [each for each in inspect.signature(function).parameters.values()
                   if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
                   and each.default is each.empty or each.kind is each.VAR_POSITIONAL]
@@ -151,7 +152,7 @@ def takes_workload(function: Callable[..., Any], before: int) -> bool:
 
 
 def check_result(got: Any, wanted: Any, check: Callable[[Any, Any], object] | None) -> None:
-    """Raises WrongResultError where `got` is wrong."""
+    """Raises WrongResultError if `got` is wrong."""
     if check is None:
         _compare(got, wanted, "")
         return
@@ -161,12 +162,12 @@ def check_result(got: Any, wanted: Any, check: Callable[[Any, Any], object] | No
 
 
 def _is_yes(verdict: Any) -> bool:
-    """Of an array, of NumPy or another kind, all must be true."""
+    """All elements of an array, of NumPy or another library, must be true."""
     return bool(verdict.all() if hasattr(verdict, "all") else verdict)
 
 
 def _compare(got: Any, wanted: Any, at: str) -> None:
-    """`at` is where in the result this is: "['x'][0]: ", or empty."""
+    """`at` is the position in the result: "['x'][0]: ", or empty."""
     if isinstance(wanted, Mapping):
         if not isinstance(got, Mapping) or got.keys() != wanted.keys():
             keys = sorted(map(str, got)) if isinstance(got, Mapping) else type(got).__name__
@@ -201,7 +202,8 @@ def _compare_arrays(got: Any, wanted: Any, at: str) -> None:
 
 
 def _is_rounded(dtype: Any) -> bool:
-    """Whether its values are rounded: also of types that NumPy does not know, as bfloat16."""
+    """Whether values of this type are rounded, including types that NumPy does not know, like
+    bfloat16."""
     import numpy
 
     if dtype.kind in "fc":
@@ -211,10 +213,10 @@ def _is_rounded(dtype: Any) -> bool:
 
 
 def _whole(value: Any, giver: str, unit: str) -> int:
-    """What the timer gave, say, whatever kind of number that is."""
+    """Converts a value of the timer, for example, to an int, whatever its numeric type."""
     try:
         whole = round(float(value)) if not isinstance(value, int) else value
-    except (TypeError, ValueError, OverflowError):  # None, a text; not a number, infinite
+    except (TypeError, ValueError, OverflowError):  # None, a text; NaN, infinite
         whole = -1
     if whole < 0:
         raise ValueError(f"the {giver} gave {value!r}, not {unit}"[:500])
@@ -222,7 +224,7 @@ def _whole(value: Any, giver: str, unit: str) -> int:
 
 
 def _numbers(metrics: Mapping[str, Any]) -> dict[str, float | None]:
-    """As JSON has them, of NumPy's kinds too; what is not known or not finite is None."""
+    """Numbers for JSON, also of NumPy's types; unknown and non-finite values become None."""
     numbers: dict[str, float | None] = {}
     for name, value in metrics.items():
         number = None if value is None else int(value) if isinstance(value, int) else float(value)
@@ -231,7 +233,7 @@ def _numbers(metrics: Mapping[str, Any]) -> dict[str, float | None]:
 
 
 class _Callables:
-    """Variants that are calls of Python."""
+    """Variants that are Python callables."""
 
     def __init__(
         self,
@@ -289,13 +291,13 @@ class _Callables:
                                    _whole(energy, "energy", "microjoules")))
             except KeyboardInterrupt:
                 raise
-            except BaseException as error:  # the variant's own; SystemExit too
+            except BaseException as error:  # raised by the variant, maybe SystemExit
                 times.append(error)
         return times
 
 
 class _Server:
-    """Requests in, answers out, until bye."""
+    """Reads requests and writes answers, until bye."""
 
     def __init__(self, variants: Variants, described: Message, parallel_prepare: int) -> None:
         try:
@@ -350,8 +352,8 @@ class _Server:
         try:
             answer.update(self._variants.prepare(request["variant"], request["params"]))
             if not self._variants.has_reference:
-                self._variants.verify(request["variant"])  # its first run, not to be timed
-        except BaseException as error:  # a thread of the pool's: an interrupt is not for it
+                self._variants.verify(request["variant"])  # its first run, which is not timed
+        except BaseException as error:  # in a thread of the pool, which gets no interrupts
             answer.update(_failure(error, "compile_error"))
         self._answer(answer)
 
@@ -376,7 +378,7 @@ class _Server:
                 request["order"], request["calls"], request["workload"], begin)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # nobody's of the variants: no trace, say
+        except BaseException as error:  # not caused by a variant, for example a missing trace
             self._answer({"type": "result", "request": number, **_failure(error, "infra")})
             return
         samples = [{"slot": slot, "status": "ok", **each.sample()} if isinstance(each, Timed) else
@@ -404,7 +406,7 @@ def processor() -> str:
 
 
 def code_hash_of(*paths: str | os.PathLike[str]) -> str:
-    """Of what these files hold: what a tuned table knows the program by. Errors: OSError."""
+    """A hash of these files' content; a tuned table identifies a program by it. Errors: OSError."""
     whole = hashlib.sha256()
     for path in paths:
         whole.update(pathlib.Path(path).read_bytes())
@@ -412,7 +414,7 @@ def code_hash_of(*paths: str | os.PathLike[str]) -> str:
 
 
 def _code_hash() -> str:
-    """Of the program that serves, or of who started it; empty where it has no file."""
+    """The hash of the program that serves, or of its parent's; empty if it has no file."""
     try:
         return os.environ.get(CODE_HASH) or code_hash_of(sys.argv[0])
     except OSError:

@@ -1,4 +1,4 @@
-"""Variants that are JAX programs: what xplane_time.harness.serve_jax serves."""
+"""Variants that are JAX programs, for xplane_time.harness.serve_jax."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xplane_time import harness
 from xplane_time.errors import NothingFoundError
 from xplane_time.jax import CaptureError, capture, program_text
 
-jax: Any = _typed_jax  # some of its functions have no types
+jax: Any = _typed_jax  # some of its functions lack types
 
 _NAME = "autotune_fn_"
 
@@ -23,7 +23,7 @@ Program = tuple[Callable[..., Any], Sequence[Any]]
 
 
 class Programs:
-    """Each variant of each workload is compiled under a name of its own, and traced."""
+    """Compiles each variant of each workload under its own name, and traces it."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Programs:
 
     def run_round(self, order: list[str], calls: int, workload: str,
                   begin: Callable[[int], None]) -> list[harness.Timed | BaseException]:
-        failed: dict[str, BaseException] = {}  # which of its runs are in the trace is not known
+        failed: dict[str, BaseException] = {}  # it is unknown which of their runs are in the trace
         walls: list[harness.Timed] = []
 
         def run() -> None:
@@ -93,7 +93,7 @@ class Programs:
                     walls.append(harness.Timed(t_ps, t0_ns, time.monotonic_ns()))
                 except KeyboardInterrupt:
                     raise
-                except BaseException as error:  # the variant's own; SystemExit too
+                except BaseException as error:  # raised by the variant, maybe SystemExit
                     failed[variant] = error
                     walls.append(harness.Timed(0, 0, 0))
 
@@ -128,7 +128,7 @@ class Programs:
                 continue
             left = runs[variant]
             if slot == 0:
-                left[:1] = []  # the one that opened the round
+                left[:1] = []  # the run that opened the round
             taken, left[:calls] = left[:calls], []
             known = [active_ps for active_ps in taken if active_ps is not None]
             if len(known) < calls:
@@ -153,7 +153,7 @@ def _runs_of(devices: Mapping[tuple[str, int], list[int | None]],
 
 
 def _leaves(result: Any) -> dict[str, Any]:
-    """Of a pytree, by where they are."""
+    """The leaves of a pytree by their paths."""
     paths, _ = jax.tree_util.tree_flatten_with_path(result)
     return {jax.tree_util.keystr(path): leaf for path, leaf in paths}
 
@@ -167,7 +167,7 @@ def _compile(function: Callable[..., Any], arguments: Sequence[Any], name: str) 
 
 
 def _temporary_bytes(compiled: Any) -> int:
-    """0: not known."""
+    """0 if unknown."""
     with contextlib.suppress(Exception):
         return int(compiled.memory_analysis().temp_size_in_bytes)
     return 0

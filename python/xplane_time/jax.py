@@ -4,8 +4,8 @@
 >>> timing = time_variants({"a": f, "b": g}, x, repeats=20)   # doctest: +SKIP
 >>> timing.medians_ps, timing.clock                           # doctest: +SKIP
 
-Works with jax 0.6 and later, on whatever device jax uses. Nothing is written to disk where
-jax can profile in memory; else a temporary directory is used, and removed.
+Works with jax 0.6 and later, on every device of jax. If jax can profile in memory, no files are
+written; otherwise a temporary directory is used and removed.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ from xplane_time.errors import ArgumentError, NothingFoundError
 
 __all__ = ["CaptureError", "Profile", "Timing", "capture", "profile", "time_variants"]
 
-jax: Any = _typed_jax  # some of its functions have no types
+jax: Any = _typed_jax  # some of its functions lack types
 
-# Names of variants: autotune_fn_INDEX_CALL, so that nobody else's are taken for them.
+# Names of variants are autotune_fn_INDEX_CALL, so that other functions are not mistaken for them.
 _NAME = "autotune_fn_"
 _calls = itertools.count(1)
 
 
 def _session_class() -> Any:
-    """jax's in-memory profiler session, by where it was over time; None: not there."""
+    """jax's in-memory profiler session, which different versions have in different places; None if
+    there is none."""
     with contextlib.suppress(ImportError, AttributeError):  # jaxlib 0.8 and later
         return importlib.import_module("jax._src.lib")._profiler.ProfilerSession
     with contextlib.suppress(ImportError, AttributeError):
@@ -49,9 +50,9 @@ def _session_class() -> Any:
 
 
 def _options(python_frames: bool) -> Any:
-    """Without Python's own frames, unless asked: they cost time, and tell nothing of kernels."""
+    """Excludes Python's own frames unless requested: they cost time and contain no kernels."""
     options_class = getattr(jax.profiler, "ProfileOptions", None)
-    if options_class is None or python_frames:  # which jax takes where nothing is said
+    if options_class is None or python_frames:  # these are jax's defaults
         return None
     options = options_class()
     with contextlib.suppress(AttributeError):
@@ -60,9 +61,11 @@ def _options(python_frames: bool) -> Any:
 
 
 def _drain() -> None:
-    """Waits for what was dispatched, where jax tells: it would run, or end, in the wrong capture.
-    A result that nobody holds any more cannot be waited for on the CPU."""
-    with contextlib.suppress(Exception):  # the failure of another computation is not ours
+    """Waits for dispatched work, as far as jax allows: otherwise it would run or end in the wrong
+    capture.
+
+    On the CPU, it is impossible to wait for a result without references."""
+    with contextlib.suppress(Exception):  # a failure of another computation does not matter here
         jax.block_until_ready(jax.live_arrays())
     with contextlib.suppress(Exception):
         jax.effects_barrier()
@@ -105,11 +108,11 @@ def _captured_on_disk(closure: Callable[[], object], python_frames: bool) -> byt
 
 
 def capture(closure: Callable[[], object], *, python_frames: bool = False) -> bytes:
-    """Profiles one call; the bytes of its trace (xplane_time.open() takes them).
+    """Profiles one call; returns the bytes of its trace, for xplane_time.open().
 
-    What ran before is waited for, and so is what the closure starts. `python_frames`: with the
-    calls of Python, as jax.profiler.trace() has them; what is traced is slower then. Errors: CaptureError, and
-    whatever the closure raises.
+    Waits for earlier work, and for the work that the closure starts. `python_frames`: also records
+    the calls of Python, like jax.profiler.trace(); this slows the traced code down. Errors:
+    CaptureError, and everything that the closure raises.
     """
     _drain()
     session_class = _session_class()
@@ -129,7 +132,7 @@ def capture(closure: Callable[[], object], *, python_frames: bool = False) -> by
         raise
     try:
         content = session.stop()
-    except Exception as error:  # another session, which it may tell only now
+    except Exception as error:  # another session may only be reported now
         raise _cannot_profile(error) from error
     if not isinstance(content, bytes) or not content:
         raise CaptureError("jax's profiler session gave no trace")
@@ -154,8 +157,8 @@ def profile(
 ) -> Profile:
     """Calls `closure` `warmup` times, then `repeats` times in one capture.
 
-    `device`: as in xplane_time.Trace.report; jax's default backend where none is given.
-    Errors: CaptureError, NothingFoundError (nothing ran on that device), ArgumentError.
+    `device`: as in xplane_time.Trace.report [jax's default backend]. Errors: CaptureError,
+    NothingFoundError (no execution on that device), ArgumentError.
     """
     check_counts(repeats=repeats, warmup=warmup)
     for _ in range(warmup):
@@ -175,19 +178,19 @@ def profile(
 class Timing:
     """Times of variants, by their ids, in picoseconds.
 
-    `clock`: "device" or "profile" (from a trace), or "wall": by the clock of this process,
-    dispatch and waiting included. Never compare times of different clocks.
+    `clock`: "device" or "profile" (from a trace), or "wall": this process's clock, including
+    dispatch and waiting. Never compare times of different clocks.
     """
 
     samples_ps: dict[Hashable, list[int]]
     clock: str
-    # Variants that compile to the program of another one: not measured, their samples are
-    # those of that one.
+    # Variants that compile to the program of another variant. They are not measured; their samples
+    # are those of the other variant.
     aliases: dict[Hashable, Hashable]
 
     @property
     def medians_ps(self) -> dict[Hashable, float]:
-        """By id, fastest first."""
+        """Median times by id, in picoseconds, fastest first."""
         medians = {key: statistics.median(times) for key, times in self.samples_ps.items()}
         return dict(sorted(medians.items(), key=lambda item: item[1]))
 
@@ -211,13 +214,13 @@ def time_variants(
 ) -> Timing:
     """Times callables that do the same work in different ways, each called with `args`.
 
-    Each is compiled under a name of its own. Variants that compile to the same program are
-    measured once, and listed in `aliases`. In each of `repeats` rounds all run once, in
-    an order that changes from round to round, in one capture. `fallback="wall"`: where
-    there is no trace, the clock is used instead, and the result says so.
+    Each callable is compiled under its own name. Variants that compile to the same program are
+    measured once and listed in `aliases`. In each of `repeats` rounds, all variants run once, in an
+    order that changes from round to round, all in one capture. `fallback="wall"`: uses the clock if
+    there is no trace; the result's `clock` shows it.
 
-    Errors: ArgumentError (no variants), CaptureError, NothingFoundError (a variant that is
-    not in the trace), and whatever compiling or running a variant raises.
+    Errors: ArgumentError (no variants), CaptureError, NothingFoundError (a variant is missing from
+    the trace), and everything that compiling or running a variant raises.
     """
     check_counts(repeats=repeats, warmup=warmup)
     if not isinstance(variants, Mapping) or not variants:
@@ -257,7 +260,7 @@ def time_variants(
 def _compiled(
     variants: Mapping[Hashable, Callable[..., Any]], args: tuple[Any, ...], mark: str
 ) -> tuple[dict[Hashable, Callable[..., Any]], dict[Hashable, Hashable]]:
-    """Programs by id, and the ids of those that are another one's."""
+    """Programs by id, and the ids of variants with the same program as another."""
     programs: dict[Hashable, Callable[..., Any]] = {}
     aliases: dict[Hashable, Hashable] = {}
     first_of: dict[str, Hashable] = {}
@@ -277,8 +280,8 @@ def _compiled(
 
 
 def program_text(compiled: Any, name: str) -> str:
-    """The program that a jax.stages.Compiled runs, without its name and without where its
-    source is: the same for functions that compile to the same thing. Empty: not known."""
+    """The program of a jax.stages.Compiled, without its name and source locations: equal for
+    functions that compile to the same program. Empty if unknown."""
     text = re.sub(rf"{name}\b", "", compiled.as_text() or "")
     return re.sub(r", metadata=\{[^}]*\}|^(FileNames|FunctionNames|FileLocations|"
                   r"StackFrames)\n(.+\n)*", "", text, flags=re.MULTILINE)

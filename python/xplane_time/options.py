@@ -1,7 +1,7 @@
-"""Options of the methods that report times: one list, from which each takes its own.
+"""Options of the methods that report times: one list; each method has a part of it.
 
-    def slowest(trace: Trace, **options: Unpack[FunctionOptions]) -> str:
-        return trace.functions(**options)["function"][0]
+  def slowest(trace: Trace, **options: Unpack[FunctionOptions]) -> str:
+      return trace.functions(**options)["function"][0]
 """
 
 import difflib
@@ -15,7 +15,7 @@ Clock = Literal["auto", "device", "profile"]
 
 
 class FilterOptions(TypedDict, total=False):
-    """What is shown: of all methods that report times or energies."""
+    """Filters of all methods that report times or energies."""
 
     device: str
     function: str
@@ -27,14 +27,14 @@ class FilterOptions(TypedDict, total=False):
 
 
 class CategoryOptions(TypedDict, total=False):
-    """Which kernels are collectives or copies: of all methods that report categories."""
+    """Patterns for collectives and copies, in all methods that report categories."""
 
     collective_re: str
     copy_re: str
 
 
 class EnergyOptions(FilterOptions, total=False):
-    """And where the power is from, and what a layer is: of Trace.energy."""
+    """Filters, and the sources of power and layers, of Trace.energy."""
 
     map: Mapping[int, str]
     layers: str | os.PathLike[str]
@@ -43,7 +43,7 @@ class EnergyOptions(FilterOptions, total=False):
 
 
 class CountOptions(FilterOptions, total=False):
-    """And what is counted: of all methods that report times."""
+    """Filters, and which executions count, in all methods that report times."""
 
     min_duration_ps: int | None
     max_events: int | None
@@ -51,13 +51,13 @@ class CountOptions(FilterOptions, total=False):
 
 
 class KernelOptions(CountOptions, CategoryOptions, total=False):
-    """And how it nests: of Trace.kernels."""
+    """The same, and the tolerance of nesting, of Trace.kernels."""
 
     tolerance_ps: int
 
 
 class HeadroomOptions(CountOptions, CategoryOptions, total=False):
-    """And what the devices are capable of: of Trace.headroom."""
+    """The same, and the peaks of the devices, of Trace.headroom."""
 
     peak_flops_per_s: float
     peak_bytes_per_s: float
@@ -65,7 +65,7 @@ class HeadroomOptions(CountOptions, CategoryOptions, total=False):
 
 
 class DiffOptions(CategoryOptions, total=False):
-    """What is compared, and how it is decided: of diff()."""
+    """The executions to compare, and the decision, of diff()."""
 
     device: str
     function: str
@@ -81,14 +81,14 @@ class DiffOptions(CategoryOptions, total=False):
 
 
 class SampleOptions(CountOptions, total=False):
-    """And which runs: of Trace.samples."""
+    """The same, and which runs count, of Trace.samples."""
 
     id_pattern: str | None
     skip_runs: int
 
 
 class FunctionOptions(SampleOptions, total=False):
-    """And what becomes of them: of Trace.functions."""
+    """The same, and how runs are combined, of Trace.functions."""
 
     by_id: bool
     metric: Metric
@@ -97,7 +97,7 @@ class FunctionOptions(SampleOptions, total=False):
 
 
 class ReportOptions(FunctionOptions, CategoryOptions, total=False):
-    """And which tables: of Trace.report."""
+    """The same, and which tables are made, of Trace.report."""
 
     tolerance_ps: int
     samples: bool
@@ -156,7 +156,7 @@ Method = TypeVar("Method", bound=Callable[..., object])
 
 
 def documented(options: type) -> Callable[[Method], Method]:
-    """Lets help() of a method tell its options."""
+    """Adds the options to the docstring of a method, for help()."""
 
     def with_options(method: Method) -> Method:
         first, _, rest = (method.__doc__ or "").partition("\n")
@@ -170,8 +170,8 @@ def documented(options: type) -> Callable[[Method], Method]:
 
 
 def checked(method: str, options: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that are given, without those that are None. Errors: TypeError, as of any
-    call with an argument that a method does not have."""
+    """The given options, without those that are None. Errors: TypeError for an unknown option, like
+    any call with an unknown argument."""
     known = list(options.__annotations__)
     for name in given:
         if name not in known:

@@ -1,4 +1,4 @@
-"""What has a page: as text, as a file, in a browser."""
+"""Results with an HTML page: as text, as a file, or in a browser."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xplane_time.files import HTML, PathText, new_file
 
 
 class HasPage:
-    """As of `-o report.html`, which needs nothing else."""
+    """A result with the page of `-o report.html`, which needs no other files."""
 
     __slots__ = ()
 
@@ -23,8 +23,9 @@ class HasPage:
     @overload
     def to_html(self, path: PathText) -> None: ...
     def to_html(self, path: PathText | None = None) -> str | None:
-        """The page of `-o report.html`, which needs nothing else; or writes it, in the place of an
-        earlier page. With a timeline while its trace is open. Errors: ArgumentError, OSError."""
+        """Returns the page of `-o report.html`, which needs no other files; or writes it to `path`,
+        replacing an earlier page. The page has a timeline as long as the trace is open. Errors:
+        ArgumentError, OSError."""
         page = self._page()
         if path is None:
             return page
@@ -33,7 +34,8 @@ class HasPage:
         return None
 
     def show(self) -> None:
-        """Opens the page in a browser, from a temporary file. Without one, prints the path."""
+        """Opens the page in a browser, from a temporary file. Without a browser, prints the path.
+        """
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="xplane-time-",
                                          suffix=".html", delete=False) as file:
             file.write(self.to_html())

@@ -4,7 +4,7 @@
 >>> with power.record() as p:                                        # doctest: +SKIP
 ...     with p.window("step"):
 ...         train_step()
->>> p.energy_j("step")      # None where it is unknown; p.doubts says why  # doctest: +SKIP
+>>> p.energy_j("step")      # None if it is unknown; p.doubts has the reason  # doctest: +SKIP
 >>> p.energies.to_polars()  # a row for each window and sensor             # doctest: +SKIP
 """
 
@@ -29,8 +29,9 @@ _PathText = Union[str, "os.PathLike[str]"]
 
 
 class Total(NamedTuple):
-    """Of a window: the sum over all devices, only where each is known. `reason` says why not.
-    `limits`: what lo_j and hi_j are, "bounds" or "interval" (estimated), or "unbounded"."""
+    """The sum over all devices in a window, if all are known; otherwise `reason` explains why it is
+    unknown. `limits` is the meaning of lo_j and hi_j: "bounds", "interval" (estimated) or
+    "unbounded"."""
 
     window: str | None
     number: int
@@ -44,7 +45,7 @@ class Total(NamedTuple):
 
 
 class Summary:
-    """What a power log says; unknown is None, never 0. Definitions: docs/power.md."""
+    """The summary of a power log; unknown is None, never 0. Definitions: docs/power.md."""
 
     __slots__ = ("_summary",)
 
@@ -64,34 +65,34 @@ class Summary:
 
     @property
     def readers(self) -> Table:
-        """A row a source: how well it kept its times, and what it cost."""
+        """A row for each source: the regularity of its readings, and its cost."""
         return Table(cast(_core.Table, self._summary.readers()), self.doubts)
 
     @property
     def repeats(self) -> Table:
-        """Windows of one name, where there are several, as a row a sensor: mean_j, std_j, mean_s."""
+        """A row for each sensor and each name of several windows: mean_j, std_j, mean_s."""
         return Table(cast(_core.Table, self._summary.repeats()), self.doubts)
 
     @property
     def totals(self) -> list[Total]:
-        """Of each window, the whole recording (window None) first."""
+        """The total of each window; the whole recording (window None) comes first."""
         return [Total(name or None, number, energy_j, mean_w, coverage, reason, lo_j, hi_j, limits)
                 for name, number, energy_j, mean_w, coverage, reason, lo_j, hi_j, limits
                 in self._summary.totals()]
 
     @property
     def doubts(self) -> list[str]:
-        """What is missing or wrong, each with the way out."""
+        """Missing and doubtful data, each with advice."""
         return self._summary.doubts()
 
     @property
     def complete(self) -> bool:
-        """Whether the log has its end."""
+        """Whether the log has its last line."""
         return self._summary.complete
 
     def energy_j(self, window: str | None = None) -> float | None:
-        """Of all windows of that name together, or of the whole recording; None where one of
-        them is unknown. KeyError: no such window."""
+        """The energy of all windows with that name together, or of the whole recording; None if one
+        of them is unknown. KeyError if there is no such window."""
         found = [total.energy_j for total in self.totals if total.window == window]
         if not found:
             there = sorted({total.window for total in self.totals if total.window is not None})
@@ -105,7 +106,7 @@ class Summary:
         return result
 
     def svg(self) -> str:
-        """Power over time, as a picture by itself."""
+        """Power over time, as a standalone SVG picture."""
         return self._summary.svg()
 
     def __repr__(self) -> str:
@@ -114,7 +115,8 @@ class Summary:
 
 @final
 class Window(contextlib.ContextDecorator):
-    """What Recording.window() gives. For one `with`: each window is one of its own."""
+    """The result of Recording.window(), for a single `with`. A decorator makes a new window for
+    each call."""
 
     def __init__(self, recording: Recording, name: str, synchronize: bool) -> None:
         self._recording = recording
@@ -122,7 +124,7 @@ class Window(contextlib.ContextDecorator):
         self._synchronize = synchronize
         self._used = False
 
-    def _recreate_cm(self) -> Window:  # of ContextDecorator: once a call
+    def _recreate_cm(self) -> Window:  # of ContextDecorator: called for each call
         return Window(self._recording, self._name, self._synchronize)
 
     def __enter__(self) -> None:
@@ -139,8 +141,8 @@ class Window(contextlib.ContextDecorator):
 
 
 class Recording(Summary):
-    """A recording that runs until stop(), or the end of its `with`. Windows may be marked from
-    several threads. What was found can be read after the end."""
+    """A recording that runs until stop(), or until the end of its `with`. Several threads may mark
+    windows. The results are available after the end."""
 
     __slots__ = ("_estimator", "_idle_window", "_recorder", "_stopped")
 
@@ -164,8 +166,8 @@ class Recording(Summary):
             return "<Recording that goes on: what was found can be read after stop()>"
 
     def begin(self, window: str, *, synchronize: bool = True) -> None:
-        """`synchronize`: all arrays of JAX and PyTorch's GPU are waited for first, where these
-        are imported, so that work that was sent before is not counted."""
+        """Begins a window. `synchronize`: first waits for all arrays of JAX and for PyTorch's GPU,
+        if these are imported, so that earlier work is not counted."""
         if synchronize:
             _wait_for_devices()
         self._recorder.begin(window)
@@ -176,11 +178,11 @@ class Recording(Summary):
         self._recorder.end(window)
 
     def window(self, name: str, *, synchronize: bool = True) -> Window:
-        """For one `with`, or as a decorator, which makes a window a call."""
+        """A window for one `with`, or a decorator that makes a window for each call."""
         return Window(self, name, synchronize)
 
     def gauge(self, quantity: str, value: int) -> None:
-        """A gauge of your own, a whole number; its name ends in its unit: kv_cache_bytes."""
+        """Records a custom gauge, a whole number; its name must end in its unit: kv_cache_bytes."""
         whole = isinstance(value, int) and not isinstance(value, bool)
         if not whole or abs(value) > 2 ** 53:
             raise ArgumentError(
@@ -189,7 +191,7 @@ class Recording(Summary):
         self._recorder.gauge(quantity, value)
 
     def await_readings(self, at_most_s: float = 1.0) -> None:
-        """Until each sensor of power or energy was read once more; not for longer."""
+        """Waits until each sensor of power or energy has been read once more, at most this long."""
         self._recorder.await_readings(at_most_s)
 
     def stop(self) -> None:
@@ -213,11 +215,11 @@ def record(*, sources: Sequence[str] | str = (), period_s: float = 0, log: _Path
            ordinals: Mapping[int, str] | None = None, estimator: str = "best",
            idle_window: str = "idle", sysfs_root: _PathText = "/sys",
            nvml_library: _PathText = "libnvidia-ml.so.1") -> Recording:
-    """Starts recording, as `xplane-time power record` does.
+    """Starts recording, like `xplane-time power record`.
 
-    `sources`: nvml, rapl, hwmon, process, constant:WATTS, replay:LOG; without, the first four.
-    `log`: kept there. `ordinals`: device ids by the number that this program sees them as.
-    Errors: NothingFoundError (a source that was named has nothing), ArgumentError."""
+    `sources`: nvml, rapl, hwmon, process, constant:WATTS, replay:LOG [the first four]. `log`: path
+    of the log to keep. `ordinals`: ids of devices, by the number under which this program sees
+    them. Errors: NothingFoundError (a named source has no sensors), ArgumentError."""
     named = sources.split(",") if isinstance(sources, str) else list(sources)
     recorder = _core.PowerRecorder(named, period_s, os.fspath(log), os.fspath(sysfs_root),
                                    os.fspath(nvml_library), dict(ordinals or {}),
@@ -226,14 +228,14 @@ def record(*, sources: Sequence[str] | str = (), period_s: float = 0, log: _Path
 
 
 def read(log: _PathText, *, estimator: str = "best", idle_window: str = "idle") -> Summary:
-    """What a log says: of `log=`, of `xplane-time power record --log`, or of nvidia-smi's CSV.
+    """Summarizes a log: of `log=`, of `xplane-time power record --log`, or nvidia-smi's CSV.
     Errors: MissingInputError, DamagedTraceError."""
     return Summary(_core.summarize_power(os.fspath(log), estimator, idle_window))
 
 
 def sources(*, names: Sequence[str] = (), sysfs_root: _PathText = "/sys",
             nvml_library: _PathText = "libnvidia-ml.so.1") -> dict[str, Any]:
-    """Sensors that are there, and under "absent" those that are not, why, and the way to them."""
+    """The available sensors and, under "absent", the missing ones with reasons and advice."""
     found: dict[str, Any] = json.loads(_core.power_sources(
         list(names), os.fspath(sysfs_root), os.fspath(nvml_library), dict(os.environ)))
     return found

@@ -1,19 +1,19 @@
-"""Commands for `xplane-time power run`: a function that answers, and one call.
+"""Commands for `xplane-time power run`: write a function that answers, and call serve.
 
-    # answer.py
-    from xplane_time.power_client import serve
+  # answer.py
+  from xplane_time.power_client import serve
 
-    def answer(problem):
-        return model.generate(problem)         # the text
+  def answer(problem):
+      return model.generate(problem)         # the text
 
-    serve(answer)
+  serve(answer)
 
-    $ xplane-time power run problems.jsonl -- python answer.py
+  $ xplane-time power run problems.jsonl -- python answer.py
 
-Each answer is kept with the energy, power and memory of its time. An answer that is an `Answer` has
-counts of tokens and the time to the first one with it; what is not known is None, never 0. What
-`answer` raises is that record's failure. docs/power-run.md says what goes over the wire, for
-commands in another language.
+Each answer is stored with the energy, power and memory of its time. An answer that is an `Answer`
+also has counts of tokens and the time to the first one; unknown is None, never 0. An exception of
+`answer` is the failure of that record. docs/power-run.md describes the protocol, for commands in
+other languages.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["Answer", "Question", "serve"]
 
 @dataclass(frozen=True)
 class Answer:
-    """A text, and what it took."""
+    """A text, with its tokens and times."""
 
     text: str
     input_tokens: int | None = None
@@ -44,7 +44,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Question:
-    """A record as the command sees it: not with the right answer."""
+    """A record without the right answer, as the command sees it."""
 
     problem: str
     model: str
@@ -56,9 +56,10 @@ def serve(answer: Callable[..., str | Answer],
           versions: Mapping[str, str] | None = None) -> None:
     """Answers the driver until it says bye.
 
-    `answer(problem)`, or `answer(problem, question)` for the rest of the record, returns a text
-    or an Answer. `versions`, as {"torch": torch.__version__}, are kept in the run's summary.
-    Errors: ArgumentError where there is no driver.
+    `answer(problem)`, or `answer(problem, question)` to get the rest of the record, returns a text
+    or an Answer. `versions`, such as {"torch": torch.__version__}, are stored in the run's summary.
+
+    Errors: ArgumentError if there is no driver.
     """
     try:
         requests = os.fdopen(int(os.environ["XPLANE_TIME_HARNESS_IN"]), "rb")
@@ -101,7 +102,7 @@ def _answered(answer: Callable[..., str | Answer], question: Question,
             given = Answer(given)
         if not isinstance(given, Answer):
             raise TypeError(f"answer() returned {type(given).__name__}, not a str or an Answer")
-    except Exception as error:  # the record's own
+    except Exception as error:  # a failure of this record
         text = f"{type(error).__name__}: {error}"
         memory = isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text
         return {"status": "oom" if memory else "runtime_error", "message": text[:2000]}

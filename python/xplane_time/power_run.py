@@ -40,7 +40,7 @@ _EXIT_STOPPED = 75
 
 
 class Run:
-    """A directory that `power run` wrote: of `run()`, or of the command."""
+    """A directory that run() or the command `power run` wrote."""
 
     __slots__ = ("path",)
 
@@ -49,19 +49,19 @@ class Run:
 
     @property
     def records(self) -> Table:
-        """A row a record, in the order of the answers: the texts, and the numbers of its metrics
-        by their names in records.jsonl, as energy_metrics_per_query_joules. Unknown is None."""
+        """A row for each record, in the order of the answers: the texts, and the metrics by their
+        names in records.jsonl, such as energy_metrics_per_query_joules. Unknown is None."""
         return Table(cast(_core.Table, _core.run_rows(str(self.path / "records.jsonl"))))
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What summary.json says."""
+        """The content of summary.json."""
         found: dict[str, Any] = json.loads((self.path / "summary.json").read_text("utf-8"))
         return found
 
     def to_arrow(self) -> pyarrow.Table:
-        """All of records.jsonl, nested as there; what holds nothing in any record is null. A field
-        whose type changes from record to record (of dataset_metadata) is JSON text."""
+        """All of records.jsonl, with the same nesting. A field without values in all records is
+        null. A field whose type differs between records (of dataset_metadata) becomes JSON text."""
         import pyarrow
 
         with open(self.path / "records.jsonl", encoding="utf-8") as lines:
@@ -71,13 +71,13 @@ class Run:
                               for name in names})
 
     def to_parquet(self, path: _PathText) -> None:
-        """All of the records, for any reader of Parquet (pip install pyarrow)."""
+        """Writes all records for any reader of Parquet (pip install pyarrow)."""
         import pyarrow.parquet  # type: ignore[import-untyped, unused-ignore]
 
         pyarrow.parquet.write_table(self.to_arrow(), _new(path))
 
     def save_to_disk(self, path: _PathText) -> None:
-        """As a folder that `datasets.load_from_disk` opens (pip install pyarrow)."""
+        """Writes a folder that `datasets.load_from_disk` opens (pip install pyarrow)."""
         import pyarrow
 
         folder, table = _new(path), self.to_arrow()
@@ -105,18 +105,17 @@ def run(dataset: Any, client: _Client | str, *, model: str, dataset_name: str | 
         retry_failed: bool = False, overwrite: bool = False, base_url: str | None = None,
         parameters: Mapping[str, Any] | None = None, concurrency: int = 1, sysfs_root: _PathText = "/sys",
         nvml_library: _PathText = "libnvidia-ml.so.1") -> Run:
-    """Asks one record after the other, and keeps each answer with the energy of its time, as
-    `xplane-time power run` does, into the same directory.
+    """Asks one record after the other, and stores each answer with its energy, like `xplane-time
+    power run`, in the same directory.
 
-    `dataset`: what gives dicts or texts, a table (pandas, polars, pyarrow), a
-    `datasets.Dataset`, or a path (docs/power-run.md). `client`: `f(problem)` or
-    `f(problem, question)`, which returns a text or an Answer; what it raises is that record's
-    failure. Or a name of `xplane-time power clients`: then the command asks, with `base_url`,
-    `parameters` and `concurrency`. `sources`: as of record(); "none": every energy is None.
-
-    Ctrl-C is a KeyboardInterrupt, and what is kept stays: resume=True goes on. Errors:
-    ArgumentError (the directory is there already, or of another run), DamagedTraceError (the data
-    set), NothingFoundError (no sensor of power or energy), MissingInputError."""
+    `dataset`: an iterable of dicts or texts, a table (pandas, polars, pyarrow), a
+    `datasets.Dataset`, or a path (docs/power-run.md). `client`: `f(problem)` or `f(problem,
+    question)`, which returns a text or an Answer; an exception is the failure of that record. Or a
+    name of `xplane-time power clients`: then the command asks, with `base_url`, `parameters` and
+    `concurrency`. `sources`: as in record(); with "none" every energy is None. Ctrl-C raises
+    KeyboardInterrupt, and the stored records stay: resume=True continues. Errors: ArgumentError
+    (the directory exists, or belongs to another run), DamagedTraceError (the data set),
+    NothingFoundError (no sensor of power or energy), MissingInputError."""
     named = sources.split(",") if isinstance(sources, str) else list(sources)
     name = dataset_name or _name_of(dataset)
     names = {"model": model, "dataset": name, "output_dir": os.fspath(output_dir),
@@ -170,7 +169,7 @@ def _asking(client: _Client, model: str) -> Callable[[str, str, str], tuple[Any,
 
 
 def _as_path(dataset: Any, folder: pathlib.Path, limit: int | None) -> pathlib.Path:
-    """A file: of what has no length, which may never end, `limit` records."""
+    """A file; an iterable without a length may never end, so only `limit` records are taken."""
     if isinstance(dataset, (str, os.PathLike)):
         return pathlib.Path(dataset)
     path = folder / "dataset.jsonl"
@@ -200,7 +199,7 @@ def _run_by_command(path: pathlib.Path, client: str, names: Mapping[str, str], l
                                env={**os.environ, "XPLANE_TIME_PYTHON": sys.executable})
     try:
         out, err = process.communicate()
-    except KeyboardInterrupt:  # the command was interrupted, too, and keeps what it has
+    except KeyboardInterrupt:  # the command was interrupted, too, and stores its records
         process.communicate()
         raise
     if process.returncode == _EXIT_STOPPED:
@@ -212,7 +211,7 @@ def _run_by_command(path: pathlib.Path, client: str, names: Mapping[str, str], l
 
 
 def _in_words_of_python(message: str) -> str:
-    """The command's options as arguments: --resume is resume=True."""
+    """Replaces the command's options by arguments: --resume becomes resume=True."""
     message = re.sub(r"--(resume|retry-failed|overwrite)\b", r"\1=True", message)
     message = re.sub(r"--source (\w+)", r'sources="\1"', message)
     message = re.sub(r"--([a-z]+)-(field|dir|url)\b", r"\1_\2", message)
@@ -242,7 +241,7 @@ def _write_json(path: pathlib.Path, value: Any) -> None:
 
 
 def _nothing_is_none(value: Any) -> Any:
-    """Parquet has no objects without fields."""
+    """Parquet does not support objects without fields."""
     if isinstance(value, dict):
         return {name: _nothing_is_none(each) for name, each in value.items()} or None
     if isinstance(value, list):

@@ -1,23 +1,23 @@
-"""Proposers for `xplane-time tune --strategy ask:N`: an optimizer, and one call.
+"""Proposers for `xplane-time tune --strategy ask:N`: write an optimizer, and call serve.
 
-    # mine.py
-    from xplane_time.propose import Result, Space, serve
+  # mine.py
+  from xplane_time.propose import Result, Space, serve
 
-    class Mine:
-        def __init__(self, space: Space): ...
-        def ask(self, count): return [{"block": 32}, ...]   # fewer, or none: there is no more
-        def tell(self, result: Result): ...
+  class Mine:
+      def __init__(self, space: Space): ...
+      def ask(self, count): return [{"block": 32}, ...]   # fewer, or an empty list: no more
+      def tell(self, result: Result): ...
 
-    def start(space):
-        mine = Mine(space)
-        return mine.ask, mine.tell
+  def start(space):
+      mine = Mine(space)
+      return mine.ask, mine.tell
 
-    serve(start)
+  serve(start)
 
-    $ xplane-time tune space.json --strategy ask:100 --proposer 'python mine.py' -- HARNESS
+  $ xplane-time tune space.json --strategy ask:100 --proposer 'python mine.py' -- HARNESS
 
-`python -m xplane_time.propose_optuna` is ready-made for Optuna. What a proposer and its driver
-say to each other is in docs/space.md.
+`python -m xplane_time.propose_optuna` is ready-made for Optuna. docs/space.md describes the
+protocol between a proposer and its driver.
 """
 
 from __future__ import annotations
@@ -39,20 +39,21 @@ Params = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-    """One of the space's, with all of its values, in the space's order."""
+    """A parameter of the space with all of its values, in the space's order."""
 
     name: str
-    type: str  # int, float, string, bool
+    type: str  # "int", "float", "string" or "bool"
     values: list[Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class Space:
-    """What may be proposed: a value for each parameter.
+    """The search space: a proposal has a value for each parameter.
 
-    `constraints` are expressions that the driver checks: what breaks one comes back as refused.
-    `told` results of an earlier run are told before the first ask: whoever is random takes another
-    stream for each, so that a run that goes on does not propose the same again.
+    `constraints` are expressions that the driver checks; a proposal that violates one is refused.
+    `told` is the number of results of an earlier run that are reported before the first ask. A
+    random proposer should use a different stream for each number, so that a resumed run does not
+    repeat its proposals.
     """
 
     parameters: list[Parameter]
@@ -63,12 +64,12 @@ class Space:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What became of a configuration.
+    """The result of a configuration.
 
-    `status` is "ok", with the `value` of the objective to make small (for time in picoseconds);
-    "refused" where it is no point of the space or breaks a constraint; or how it failed.
-    `proposal` is the place of the proposal among all that were proposed, or None where it was not
-    proposed here: listed in the space, or of an earlier run. `repeated`: it was known before.
+    `status` is "ok", with the `value` of the objective to minimize (for time, in picoseconds);
+    "refused" if it is outside the space or violates a constraint; or the kind of failure.
+    `proposal` is the index among all proposals of this process, or None for a configuration that
+    was listed in the space or proposed by an earlier run. `repeated`: it was measured before.
     """
 
     params: Params
@@ -87,11 +88,11 @@ Tell = Callable[[Result], object]
 def serve(start: Callable[[Space], tuple[Ask, Tell]]) -> None:
     """Answers the driver until it says bye.
 
-    `start(space)` gives two functions: `ask(count)` returns at most `count` configurations, none
-    where there is nothing left to propose; `tell(result)` is called for each of them, and for what
-    is known otherwise.
+    `start(space)` returns two functions. `ask(count)` returns at most `count` configurations, and
+    an empty list to end the search. `tell(result)` is called for each of them, and for other known
+    results.
 
-    Errors: ArgumentError where there is no driver, or a proposal is no dict.
+    Errors: ArgumentError if there is no driver, or if a proposal is not a dict.
     """
     try:
         requests = os.fdopen(int(os.environ["XPLANE_TIME_PROPOSER_IN"]), "rb")
@@ -106,7 +107,7 @@ def serve(start: Callable[[Space], tuple[Ask, Tell]]) -> None:
         answers.write(json.dumps({"v": 1, **message}).encode() + b"\n")
         answers.flush()
 
-    first_of: dict[int, int] = {}  # by request: how many were proposed before
+    first_of: dict[int, int] = {}  # by request: number of earlier proposals
     proposed = 0
     for line in requests:
         request = json.loads(line)

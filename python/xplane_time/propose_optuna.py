@@ -1,11 +1,11 @@
-"""A proposer that asks Optuna: its tree-structured Parzen estimator (TPE), seeded.
+"""A proposer that uses Optuna's tree-structured Parzen estimator (TPE), with a seed.
 
-    $ pip install 'xplane-time[optuna]'
-    $ xplane-time tune space.json --strategy ask:100 \\
-        --proposer 'python -m xplane_time.propose_optuna' -- HARNESS
+  $ pip install 'xplane-time[optuna]'
+  $ xplane-time tune space.json --strategy ask:100 \\
+    --proposer 'python -m xplane_time.propose_optuna' -- HARNESS
 
-Numbers are ordered for it, texts are not. What failed or was refused is infeasible to it, so that
-it learns where not to go.
+Numbers are ordered, texts are not. Failed and refused configurations count as infeasible, so that
+Optuna avoids them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FAILED = "failed"
 
 
 def start(space: Space) -> tuple[Ask, Tell]:
-    """Of xplane_time.propose.serve."""
+    """See xplane_time.propose.serve."""
     try:
         import optuna
     except ImportError:
@@ -41,7 +41,7 @@ def start(space: Space) -> tuple[Ask, Tell]:
         constraints_func=constraints)
     study = optuna.create_study(sampler=sampler)
     distributions: dict[str, optuna.distributions.BaseDistribution] = {}
-    ordered: dict[str, list[float]] = {}  # of numbers
+    ordered: dict[str, list[float]] = {}  # numbers only
     for parameter in space.parameters:
         if parameter.type in ("int", "float"):
             ordered[parameter.name] = sorted(parameter.values)
@@ -66,7 +66,7 @@ def start(space: Space) -> tuple[Ask, Tell]:
                                  for name, value in result.params.items()})
             trial = study.ask(distributions)
         else:
-            return  # listed in the space, and no point of it
+            return  # listed, but not a point of the space
         failed = result.value is None
         trial.set_user_attr(_FAILED, failed)
         study.tell(trial, math.inf if result.value is None else result.value)

@@ -1,4 +1,4 @@
-"""Results of commands: tables, the JSON of the command line, and what it shows people."""
+"""Results of commands: tables, the JSON of the command line, and text and pages for people."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xplane_time.pages import HasPage
 from xplane_time.table import Table
 
 
-_MOST_INLINE_BYTES = 2_000_000  # of a page in a notebook, which keeps it in its file
+_MOST_INLINE_BYTES = 2_000_000  # limit for a page that a notebook stores in its file
 
 
 def doubts_of(diagnostics: Table) -> tuple[str, ...]:
@@ -24,15 +24,16 @@ def doubts_of(diagnostics: Table) -> tuple[str, ...]:
 
 
 class Result(HasPage):
-    """What a command found: tables, each with the `doubts`. Unknown is None.
+    """The result of a command: tables, each with the `doubts`. Unknown is None.
 
-    print() shows what the command prints, a notebook the page of `-o report.html`.
+    print() shows the text of the command; a notebook shows the page of `-o report.html`.
     """
 
     __slots__ = ("_doubts", "_result", "_timeline")
 
     def __init__(self, result: _core.Result, timeline: Callable[[], str] = str) -> None:
-        """`timeline()`: what the page draws beside the result, as JSON; empty: nothing."""
+        """`timeline()` returns the timeline that the page draws beside the result, as JSON; may be
+        empty."""
         self._result = result
         self._timeline = timeline
         self._doubts: tuple[str, ...] = ()
@@ -54,16 +55,16 @@ class Result(HasPage):
 
     @property
     def tables(self) -> dict[str, Table]:
-        """All of them by name, as in the JSON."""
+        """All tables by name, as in the JSON."""
         return {name: self._table(name) for name in self._result.table_names}
 
     @property
     def diagnostics(self) -> Table:
-        """What is doubtful or damaged in the trace, counted."""
+        """Doubtful and damaged data in the trace, counted."""
         return Table(self._result.table("diagnostics"))
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of the command line; its `schema` says which."""
+        """The JSON of the command line; `schema` is the name of its format."""
         result: dict[str, Any] = json.loads(self._result.json())
         return result
 
@@ -73,10 +74,10 @@ class Result(HasPage):
 
     def to_sqlite(self, path: PathText, *,
                   if_exists: Literal["fail", "replace"] = "fail") -> None:
-        """All tables as an SQLite database of their own, as of `-o report.sqlite`: docs/sqlite.md.
+        """Writes all tables to their own SQLite database, like `-o report.sqlite`: docs/sqlite.md.
 
-        `if_exists`: of the file; what is no SQLite database is never replaced. Errors:
-        ArgumentError, OSError.
+        `if_exists` refers to the file; a file that is not an SQLite database is never replaced.
+        Errors: ArgumentError, OSError.
         """
         with new_file(path, SQLITE, if_exists) as file:
             file.write_bytes(self._result.database())
@@ -92,7 +93,7 @@ class Result(HasPage):
 
     def _repr_html_(self) -> str:
         page = self.to_html()
-        # With no right but that to its own scripts.
+        # Allows the frame only to run its own scripts.
         frame = ('<iframe sandbox="allow-scripts" style="width: 100%; height: 40em; border: 0" '
                  f'srcdoc="{html.escape(page)}"></iframe>\n'
                  "<p>show() opens this page in a browser, print() shows it as text.</p>")
@@ -107,7 +108,7 @@ class Result(HasPage):
 
 
 class TableWithPage(HasPage, Table):
-    """A table of a trace, and the page that the command of its name makes."""
+    """A table of a trace, with the page of the command of the same name."""
 
     __slots__ = ("_made",)
 
@@ -119,12 +120,12 @@ class TableWithPage(HasPage, Table):
         return self._made.page("")
 
 
-# Writes a timeline, piece by piece, to a function.
+# Writes a timeline in pieces, by calling a function.
 Perfetto = Callable[[Callable[[bytes], object]], None]
 
 
 def write_perfetto(perfetto: Perfetto | None, path: PathText) -> None:
-    """In the place of an earlier one. Errors: ArgumentError, OSError."""
+    """Writes the file, replacing an earlier one. Errors: ArgumentError, OSError."""
     if perfetto is None:
         raise ArgumentError("INVALID_ARGUMENT", "to_perfetto() needs the trace's events, and this "
                             "was made without a trace")
@@ -133,18 +134,18 @@ def write_perfetto(perfetto: Perfetto | None, path: PathText) -> None:
 
 
 class TraceResult(Result):
-    """Of one trace, or of several captures together."""
+    """The result for one trace, or for several captures together."""
 
     __slots__ = ()
 
     @property
     def inputs(self) -> Table:
-        """One row a file."""
+        """One row for each file."""
         return self._table("inputs")
 
 
 class Report(TraceResult):
-    """What one pass over a trace found, as tables. Each has the report's `doubts`."""
+    """The tables of one pass over a trace. Each has the report's `doubts`."""
 
     __slots__ = ("_perfetto",)
     _result: _core.Report
@@ -155,47 +156,48 @@ class Report(TraceResult):
         self._perfetto = perfetto
 
     def to_perfetto(self, path: PathText) -> None:
-        """Writes every execution, run and step for ui.perfetto.dev, as `-o run.pftrace` does
-        (docs/perfetto.md), while its trace is open. Errors: ArgumentError, OSError."""
+        """Writes every execution, run and step for ui.perfetto.dev, like `-o run.pftrace`
+        (docs/perfetto.md), as long as its trace is open. Errors: ArgumentError, OSError."""
         write_perfetto(self._perfetto, path)
 
     def part(self, command: str, table: Table) -> TableWithPage:
-        """A table of it, with the page of this command."""
+        """A table of the report, with the page of this command."""
         return TableWithPage(table, self._result.part(command))
 
     def _table(self, name: str) -> Table:
-        """With all columns, where it has no row, too."""
+        """With all columns, even if it has no rows."""
         table: _core.Table = getattr(self._result, name)()
         return Table(table, self._doubts)
 
     @property
     def devices(self) -> Table:
-        """One row a device: executions, busy time, and in steps_* its step time and what limits it."""
+        """One row for each device: executions, busy time, and in steps_* its step time and what
+        limits it."""
         return self._table("devices")
 
     @property
     def functions(self) -> Table:
-        """One row a function and device; columns as in the CSV output."""
+        """One row for each function and device; columns as in the CSV output."""
         return self._table("functions")
 
     @property
     def combined(self) -> Table:
-        """One row a function: per run the slowest device, runs of all captures."""
+        """One row for each function: the slowest device of each run, runs of all captures."""
         return self._table("combined")
 
     @property
     def variants(self) -> Table:
-        """One row a variant id; empty without by_id=True."""
+        """One row for each variant id; empty without by_id=True."""
         return self._table("variants")
 
     @property
     def kernels(self) -> Table:
-        """One row a kernel or op, function and device."""
+        """One row for each kernel or op, function and device."""
         return self._table("kernels")
 
     @property
     def samples(self) -> Table:
-        """One row a run; empty without samples=True."""
+        """One row for each run; empty without samples=True."""
         return self._table("samples")
 
     def __repr__(self) -> str:
@@ -205,61 +207,62 @@ class Report(TraceResult):
 
 
 class WhereReport(TraceResult):
-    """What each device's time went to (docs/where.md)."""
+    """How each device's time was spent (docs/where.md)."""
 
     __slots__ = ()
 
     @property
     def devices(self) -> Table:
-        """One row a device: the parts add up to span_ps, to the picosecond."""
+        """One row for each device: the parts add up to span_ps, to the picosecond."""
         return self._table("devices")
 
     @property
     def functions(self) -> Table:
-        """One row a function and device: its runs that are not suspect, together."""
+        """One row for each function and device: all of its runs that are not suspect."""
         return self._table("functions")
 
     @property
     def steps(self) -> Table:
-        """One row a step and device: from the end of the previous step's work, or from its mark."""
+        """One row for each step and device: from the end of the previous step's work, or from its
+        mark."""
         return self._table("steps")
 
     @property
     def transfers(self) -> Table:
-        """One row a kind of collective or copy: exposed, hidden, in flight."""
+        """One row for each kind of collective or copy: exposed, hidden, in flight."""
         return self._table("transfers")
 
     @property
     def gaps(self) -> Table:
-        """The longest idle gaps of each device, with the kernels around them and the host's events."""
+        """The longest idle gaps of each device, with the kernels and the host events around them."""
         return self._table("gaps")
 
 
 class HeadroomReport(TraceResult):
-    """What each op could give back, by a roofline (docs/headroom.md)."""
+    """The time that each op could save, by a roofline (docs/headroom.md)."""
 
     __slots__ = ()
 
     @property
     def devices(self) -> Table:
-        """One row a device: its peaks, and what share of its time has a roof."""
+        """One row for each device: its peaks, and the share of its time that has a roof."""
         return self._table("devices")
 
     @property
     def ops(self) -> Table:
-        """One row an op, by recoverable_ps; what is unknown comes last, with its reason."""
+        """One row for each op, by recoverable_ps; unknown ones come last, with the reason."""
         return self._table("ops")
 
 
 class BriefReport(TraceResult):
-    """What to look at first (docs/brief.md)."""
+    """The most important findings (docs/brief.md)."""
 
     __slots__ = ()
 
     @property
     def findings(self) -> Table:
-        """One row a finding, the likeliest first: what, evidence, recoverable_ps (None: unknown)
-        and the command that shows it. No picosecond is in two of them."""
+        """One row for each finding, the likeliest first: description, evidence, recoverable_ps
+        (None if unknown) and the command that shows it. Findings never count the same time twice."""
         return self._table("findings")
 
     @property
@@ -269,34 +272,35 @@ class BriefReport(TraceResult):
 
     @property
     def devices(self) -> Table:
-        """One row a device: its span, what all findings have of it, and its step time in steps_*."""
+        """One row for each device: its span, the sum of its findings, and its step time in steps_*.
+        """
         return self._table("devices")
 
 
 class DiffReport(Result):
-    """What changed between two sides, as a sum that comes out (docs/diff.md)."""
+    """The changes between two sides; the rows add up to the total change (docs/diff.md)."""
 
     __slots__ = ()
 
     @property
     def rows(self) -> Table:
-        """One row a kernel, or what of both sides belongs together: the largest change first."""
+        """One row for each kernel, or matching group of both sides: the largest change first."""
         return self._table("rows")
 
     @property
     def sums(self) -> Table:
-        """Rows of one kind together: exact, similar, new, gone, ..., and each kind of waiting."""
+        """Sums over rows of one kind: exact, similar, new, gone, ..., and each kind of waiting."""
         return self._table("sums")
 
     @property
     def functions(self) -> Table:
-        """One row a function: a run's span on both sides."""
+        """One row for each function: the span of a run on both sides."""
         return self._table("functions")
 
 
 class EnergyReport(TraceResult):
-    """The energy of kernels and what they are of; unknown is None, with a `reason`.
-    Definitions: docs/energy.md."""
+    """The energy of kernels, functions and layers; unknown is None, with a `reason`. Definitions:
+    docs/energy.md."""
 
     __slots__ = ("_perfetto",)
     _result: _core.EnergyReport
@@ -309,43 +313,43 @@ class EnergyReport(TraceResult):
 
     @property
     def devices(self) -> Table:
-        """One row a device: its sensor, and measured_j = active_j + idle_j + residual_j."""
+        """One row for each device: its sensor, and measured_j = active_j + idle_j + residual_j."""
         return self._table("devices")
 
     @property
     def kernels(self) -> Table:
-        """One row a kernel, function and device: energy_j, its interval, mean_w."""
+        """One row for each kernel, function and device: energy_j, its interval, mean_w."""
         return self._table("kernels")
 
     @property
     def functions(self) -> Table:
-        """One row a function and device."""
+        """One row for each function and device."""
         return self._table("functions")
 
     @property
     def layers(self) -> Table:
-        """One row a name scope, or a layer that was marked."""
+        """One row for each name scope, or for each marked layer."""
         return self._table("layers")
 
     @property
     def sources(self) -> Table:
-        """One row a source line, where the trace has them."""
+        """One row for each source line, if the trace has source lines."""
         return self._table("sources")
 
     @property
     def groups(self) -> Table:
-        """One row a group of which only the sum is known: rows whose `group` is its number."""
+        """One row for each group whose sum alone is known; `group` of other rows refers to it."""
         return self._table("groups")
 
     @property
     def findings(self) -> Table:
-        """What is doubtful of the energies, with the way out."""
+        """Doubts about the energies, with advice."""
         return Table(self._result.table("findings"))
 
     def to_perfetto(self, path: PathText) -> None:
-        """As of a report, with power over time. Errors: ArgumentError, OSError."""
+        """Like Report.to_perfetto, with power over time. Errors: ArgumentError, OSError."""
         write_perfetto(self._perfetto, path)
 
     def svg(self) -> str:
-        """Power over time, and when layers ran, as a picture by itself."""
+        """Power over time, and when layers ran, as a standalone SVG picture."""
         return self._result.svg()

@@ -36,7 +36,7 @@ class Table:
     """Rows and typed columns, immutable. None is unknown; times are in picoseconds.
 
     Implements the Arrow PyCapsule protocol: `pyarrow.table(t)`, `polars.DataFrame(t)`,
-    `pandas.DataFrame.from_arrow(t)` and `duckdb.sql("from t")` take it as it is.
+    `pandas.DataFrame.from_arrow(t)` and `duckdb.sql("from t")` accept it directly.
 
     >>> len(table), table.columns          # doctest: +SKIP
     >>> table["active_ps_median"]          # a column as a list  # doctest: +SKIP
@@ -52,8 +52,8 @@ class Table:
 
     @property
     def doubts(self) -> list[str]:
-        """What is doubtful or damaged in what a report's table is from, as text, with counts:
-        the warnings and errors of Report.diagnostics. Other tables have none."""
+        """Doubtful and damaged data behind a report's table, as texts with counts: the warnings and
+        errors of Report.diagnostics. Other tables have none."""
         return list(self._doubts)
 
     @property
@@ -71,8 +71,8 @@ class Table:
     @overload
     def __getitem__(self, key: slice) -> list[dict[str, Any]]: ...
     def __getitem__(self, key: str | int | slice) -> Any:
-        """A column's values by its name, a row (a dict) by its number, or rows by a slice.
-        Errors: KeyError, IndexError."""
+        """A column's values by its name, a row (a dict) by its number, or rows by a slice. Errors:
+        KeyError, IndexError."""
         if isinstance(key, slice):
             return [self._row(row) for row in range(len(self))[key]]
         if not isinstance(key, str):
@@ -113,7 +113,7 @@ class Table:
         return {name: self[name] for name in self.columns}
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Arrow PyCapsule protocol; a requested schema is not converted to."""
+        """Arrow PyCapsule protocol; ignores the requested schema."""
         return self._table.stream(requested_schema)
 
     def __arrow_c_schema__(self) -> object:
@@ -140,17 +140,17 @@ class Table:
         import pandas  # type: ignore[import-untyped, unused-ignore]
         import pyarrow  # type: ignore[import-untyped, unused-ignore]
 
-        # Integers stay exact where some are unknown.
+        # Integers stay exact if some are unknown.
         types = {pyarrow.int64(): pandas.Int64Dtype(), pyarrow.uint64(): pandas.UInt64Dtype(),
                  pyarrow.bool_(): pandas.BooleanDtype()}
         return arrow.to_pandas(types_mapper=types.get)
 
     def to_parquet(self, path: PathText, *,
                    if_exists: Literal["fail", "replace"] = "fail") -> None:
-        """As a Parquet file, whole or not at all (pip install pyarrow).
+        """Writes a Parquet file, as a whole or not at all (pip install pyarrow).
 
-        `if_exists`: of the file; what is no Parquet file is never replaced. Errors: ArgumentError,
-        OSError.
+        `if_exists` refers to the file; a file that is not Parquet is never replaced. Errors:
+        ArgumentError, OSError.
         """
         table = self.to_arrow()
         import pyarrow.parquet  # type: ignore[import-untyped, unused-ignore]
@@ -159,25 +159,26 @@ class Table:
             pyarrow.parquet.write_table(table, file)
 
     def to_sqlite(self, path: PathText, name: str, *, if_exists: IfExists = "fail") -> None:
-        """As the table `name` of an SQLite database, which is made where there is none.
+        """Writes the table `name` of an SQLite database, which is created if it does not exist.
 
-        `if_exists`: of the table; all rows are written or none. "append" needs columns of the same
-        names and types. Integers beyond 2^63 make their column TEXT. Errors: ArgumentError,
-        sqlite3.Error, OSError.
+        `if_exists` refers to the table; all rows are written or none. "append" needs columns with
+        the same names and types. A column with integers of 2^63 and more becomes TEXT. Errors:
+        ArgumentError, sqlite3.Error, OSError.
         """
         formats = dict(zip(self.columns, self._table.column_formats))
         databases.to_sqlite(self, formats, path, name, if_exists)
 
     def to_duckdb(self, target: PathText | duckdb.DuckDBPyConnection, name: str, *,
                   if_exists: IfExists = "fail") -> None:
-        """As the table `name` of a DuckDB database: a path or a connection (pip install duckdb).
+        """Writes the table `name` of a DuckDB database: a path or a connection (pip install
+        duckdb).
 
-        `if_exists`: as of to_sqlite(). Errors: ArgumentError, duckdb.Error, OSError.
+        `if_exists`: as in to_sqlite(). Errors: ArgumentError, duckdb.Error, OSError.
         """
         databases.to_duckdb(self, target, name, if_exists)
 
     def _head(self) -> list[list[str]]:
-        """Columns with their names and first values as text, telling ones first."""
+        """Columns with their names and first values as text, the most important ones first."""
         names = sorted(self.columns, key=lambda name: (
             _TELLING.index(name) if name in _TELLING else len(_TELLING)))
         head = []
@@ -190,7 +191,7 @@ class Table:
     def __repr__(self) -> str:
         head = self._head()
         rows = min(len(self), _SHOWN_ROWS)
-        # What is the same in all rows that are shown tells little.
+        # Skip columns that have the same value in all shown rows.
         same = [c for c in head if rows > 1 and len(set(c[1:])) == 1]
         shown: list[list[str]] = []
         width = 0

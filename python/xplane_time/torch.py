@@ -5,14 +5,16 @@
 >>> profiler.profile(inputs)                               # doctest: +SKIP
 >>> profiler.print_summary()                               # doctest: +SKIP
 
-capture() and profile() are what xplane_time.jax has under these names.
+capture() and profile() correspond to the functions of xplane_time.jax with the same names.
 
-The names of LayerPowerProfiler are those of GPUPP. A layer is a module without children; the GPU is waited for before
-each mark. Powers are read beside the run by xplane_time.power: what is not known is None, never 0,
-and an empty cell. A layer that is shorter than the sensor's window has the power of its neighbours:
-print_summary() says how many are, and estimator="attribution" tells them apart, by a regression
-over many readings. docs/torch.md has what to do, and where this differs from GPUPP.
-Not thread-safe. Imports neither torch nor, unless a data frame is asked for, pandas.
+LayerPowerProfiler has the interface of GPUPP's class. A layer is a module without children. Before
+each mark, the profiler waits for the GPU. xplane_time.power reads the power meanwhile: unknown is
+None, never 0, and an empty cell in files. A layer that is shorter than the sensor's window gets the
+power of its neighbours as well. print_summary() shows how many layers are, and
+estimator="attribution" separates them by a regression over many readings. docs/torch.md has
+instructions and the differences to GPUPP.
+
+Not thread-safe. Imports neither torch nor, unless a data frame is requested, pandas.
 """
 
 from __future__ import annotations
@@ -52,18 +54,18 @@ _COLUMNS = ("layer_name", "exec_id", "start_time", "end_time", "duration_ms", "s
 _ATTRIBUTED_J = ("attributed_energy_j", "attributed_energy_j_ci95_lo",
                  "attributed_energy_j_ci95_hi")
 _ATTRIBUTED = ("attributed_power_w", *_ATTRIBUTED_J, "attributed_reason")
-# What else ran, as layers of their own, so that all time but pauses is explained.
+# All other work counts as extra layers, so that all time except pauses is explained.
 _WARM_UP, _AFTER = "(warm-up)", "(after the last layer)"
-_PAUSE_S = 0.1  # at most; by the order of windows of sensors
+_PAUSE_S = 0.1  # maximum; similar to the windows of sensors
 _SHORT_MS = 1.0
-_HELD_PERIODS = 3  # so long a reading holds without another one, as in docs/power.md
+_HELD_PERIODS = 3  # a reading holds this many periods if no other follows, as in docs/power.md
 _SHOWN_LAYERS = 10
 _WIDTH = 80
 
 
 @dataclass(frozen=True)
 class LayerMetrics:
-    """One execution of a layer. Powers and energy are None where a sensor did not tell."""
+    """One execution of a layer. Powers and energy are None if the sensor gave no value."""
 
     layer_name: str
     exec_id: int  # 0, 1, 2, ... over all runs
@@ -76,9 +78,9 @@ class LayerMetrics:
     energy_j: float | None
     start_ns: int  # CLOCK_MONOTONIC, the clock of power logs
     end_ns: int
-    # Of estimator="attribution", with what ran since the end of the layer before: the mean power
-    # over all executions, that times the time of this one, its 95 % interval (None: the power was
-    # stated); or why they are None.
+    # Only with estimator="attribution"; these include the work since the end of the previous layer.
+    # They are the mean power over all executions, that power times the time of this execution, and
+    # its 95 % interval (None if the power was stated); or the reason why they are None.
     attributed_power_w: float | None = None
     attributed_energy_j: float | None = None
     attributed_energy_j_ci95_lo: float | None = None
@@ -91,13 +93,13 @@ class _Mark:
     layer_name: str
     start_ns: int
     end_ns: int
-    counted_ns: int  # with what ran since the end of the layer before
+    counted_ns: int  # includes the work since the end of the previous layer
 
 
 class _Timeline:
-    """Executions of layers, and all time but pauses as runs of what it counts to. What the model
-    does between two layers counts to the second: it always comes with it, so no measurement can
-    tell the two apart."""
+    """Executions of layers. All time except pauses is also divided into runs; each run counts to a
+    layer. The model's work between two layers counts to the second one: the two always run
+    together, so no measurement can separate them."""
 
     def __init__(self, pauses: bool) -> None:
         self.marks: list[_Mark] = []
@@ -106,7 +108,7 @@ class _Timeline:
         self._chance = random.Random(0) if pauses else None
 
     def count(self, name: str) -> int:
-        """Returns the end of the run that is counted."""
+        """Counts the time since the last call to `name`. Returns the end of that run."""
         now_ns = time.monotonic_ns()
         if now_ns > self._since_ns:
             self.runs.append((name, self._since_ns, now_ns))
@@ -119,7 +121,8 @@ class _Timeline:
         self.marks.append(_Mark(name, start_ns, end_ns, end_ns - since_ns))
 
     def pause(self, share: float) -> None:
-        """Perhaps, after a layer, so that each reading is of another mixture of layers."""
+        """Pauses at random after a layer, so that each reading contains another mixture of layers.
+        """
         if self._chance is not None and self._chance.random() < share:
             time.sleep(self._chance.uniform(0, _PAUSE_S))
             self._since_ns = time.monotonic_ns()
@@ -127,14 +130,14 @@ class _Timeline:
 
 @dataclass(frozen=True)
 class _Attributed:
-    """The power of a layer, and half of its 95 % interval; or why it is not known."""
+    """The power of a layer and half of its 95 % interval, or the reason why it is unknown."""
 
     watts: float | None = None
     half_w: float | None = None  # None: the power was stated
     reason: str | None = None
 
     def fields(self, duration_s: float) -> tuple[Any, ...]:
-        """Of one execution, as _ATTRIBUTED."""
+        """The fields of one execution, in the order of _ATTRIBUTED."""
         if self.watts is None:
             return (*[None] * 4, self.reason)
         bounds = [None] * 2 if self.half_w is None else [
@@ -144,19 +147,19 @@ class _Attributed:
 
 @dataclass(frozen=True)
 class _Sensor:
-    """The power of one GPU as it was read: None and the reason, where it could not be."""
+    """The power readings of one GPU; None with a reason if a reading failed."""
 
-    device: str  # in the log
+    device: str  # id in the log
     device_name: str
     period_ns: int
-    window_ns: int | None  # that a value is the mean of
-    memory_bytes: tuple[float, float] | None  # the most that was used, of all
+    window_ns: int | None  # averaging time of a value
+    memory_bytes: tuple[float, float] | None  # maximum used, and total
     times_ns: list[int]
     watts: list[float | None]
     reasons: set[str]
 
     def at(self, t_ns: int) -> float | None:
-        """What it said last."""
+        """The last value before `t_ns`."""
         last = bisect.bisect_right(self.times_ns, t_ns) - 1
         if last < 0 or t_ns - self.times_ns[last] > _HELD_PERIODS * self.period_ns:
             return None
@@ -164,12 +167,13 @@ class _Sensor:
 
 
 class LayerPowerProfiler:
-    """`device_index`: the GPU, as in cuda:N; of several the power is their sum.
+    """Time, power and energy of each layer of a PyTorch model.
 
-    `estimator`: "endpoint-mean", the mean of the power before and after, times the duration; with
-    "attribution" there are also the attributed_ fields, from energy_of_layers(), and random pauses
-    between layers, 50 ms a run on average. `log`: where the power log of the last profile is kept. The
-    others are those of power.record().
+    `device_index`: the GPU, as in cuda:N; for several GPUs, the power is their sum. `estimator`:
+    "endpoint-mean" is the mean of the power before and after, times the duration. "attribution"
+    adds the attributed_ fields, from energy_of_layers(), and random pauses between layers, 50 ms
+    for each run on average. `log`: path to keep the power log of the last profile. The other
+    arguments are those of power.record().
     """
 
     def __init__(self, model: Any, device_index: int | Sequence[int] = 0, *,
@@ -194,15 +198,16 @@ class LayerPowerProfiler:
             power.record, sources=sources, period_s=period_s, ordinals=ordinals,
             sysfs_root=sysfs_root, nvml_library=nvml_library)
         self._sensors: list[_Sensor] = []
-        self._notes: list[str] = []  # on what was attributed
+        self._notes: list[str] = []  # about the attribution
         self._run_ns = 0
-        self._unix_ns = 0  # UNIX time less CLOCK_MONOTONIC
+        self._unix_ns = 0  # UNIX time minus CLOCK_MONOTONIC
         self._told: set[str] = set()
         self._to_tell: list[str] = []
 
     def profile(self, inputs: Any, num_runs: int = 1, warmup: bool = True) -> list[LayerMetrics]:
-        """Of `num_runs` forward passes. A dict is keyword arguments, a tuple or list are positional
-        ones. Without gradients, and in evaluation mode, which is undone."""
+        """Profiles `num_runs` forward passes. `inputs`: a dict gives keyword arguments, a tuple or
+        list positional ones. Gradients are off, and the model is in evaluation mode; both are
+        restored."""
         if num_runs < 1:
             raise ArgumentError("INVALID_ARGUMENT", f"num_runs: 1 or more, not {num_runs}")
         run = functools.partial(call_with, self.model, inputs)
@@ -210,7 +215,7 @@ class LayerPowerProfiler:
 
     def profile_generation(self, inputs: Any, max_new_tokens: int = 50, warmup: bool = True,
                            **generate_kwargs: Any) -> list[LayerMetrics]:
-        """Of one model.generate(). The warm-up generates two tokens."""
+        """Profiles one model.generate(). The warm-up generates two tokens."""
         generate = getattr(self.model, "generate", None)
         if generate is None:
             raise ArgumentError("INVALID_ARGUMENT", f"{type(self.model).__name__} has no "
@@ -221,14 +226,15 @@ class LayerPowerProfiler:
                              first if warmup else None)
 
     def save_results(self, filename: PathText = "layer_power_profile.csv") -> None:
-        """A row an execution, as LayerMetrics without start_ns and end_ns; start_time and end_time
-        are UNIX seconds. Errors: ArgumentError (nothing was profiled), OSError."""
+        """Writes a CSV row for each execution, like LayerMetrics without start_ns and end_ns;
+        start_time and end_time are UNIX seconds. Errors: ArgumentError (no profile yet), OSError.
+        """
         _write_csv(filename, self._columns, (self._values(row) for row in self._profiled()))
 
     def save_intervals(self, filename: PathText) -> None:
-        """layer_name,exec_id,start_time,end_time: what ran when, to be told from a power log.
-        UNIX seconds with nine digits: CLOCK_MONOTONIC, plus by how much UNIX time was more when the
-        profile began. Errors: as save_results()."""
+        """Writes layer_name,exec_id,start_time,end_time, to attribute a power log to layers. Times
+        are UNIX seconds with nine digits: CLOCK_MONOTONIC plus its offset to UNIX time at the begin
+        of the profile. Errors: as save_results()."""
         _write_csv(filename, _COLUMNS[:4],
                    ((row.layer_name, row.exec_id, _seconds(row.start_ns + self._unix_ns),
                      _seconds(row.end_ns + self._unix_ns)) for row in self._profiled()))
@@ -241,9 +247,9 @@ class LayerPowerProfiler:
                              if name != "attributed_reason"})
 
     def get_summary_stats(self) -> pandas.DataFrame:
-        """A row a layer, in order of execution: duration_ms and avg_power_w with mean, std, min and
-        max, energy_j with sum, mean and std; of attributed columns the sum, of the power the mean,
-        and the reason. A sum is NaN where a part of it is not known."""
+        """A row for each layer, in order of execution: duration_ms and avg_power_w with mean, std,
+        min and max; energy_j with sum, mean and std; the sum of attributed columns, the mean of the
+        attributed power, and the reason. A sum is NaN if a part of it is unknown."""
         layers = self.get_results_dataframe().groupby("layer_name", sort=False)
         spread = ["mean", "std", "min", "max"]
         wanted = {"duration_ms": spread, "avg_power_w": spread, "energy_j": ["sum", "mean", "std"]}
@@ -295,7 +301,7 @@ class LayerPowerProfiler:
             print(note)
 
     def _print_top(self, what: str, *columns: str) -> None:
-        """Of layers, each with its executions taken together."""
+        """Prints the first layers, each with all of its executions together."""
         of_layer = defaultdict(list)
         for row in self.results:
             of_layer[row.layer_name].append(row)
@@ -323,7 +329,7 @@ class LayerPowerProfiler:
             print(" ".join(texts))
 
     def _print_short(self) -> None:
-        """How many layers no sensor can tell from each other, and what to do."""
+        """Prints how many layers are too short for the sensors, and what to do."""
         limits = [(_SHORT_MS, "1 ms")]
         if self._sensors:
             slowest = max(self._sensors, key=lambda each: each.window_ns or each.period_ns)
@@ -376,7 +382,8 @@ class LayerPowerProfiler:
             for number, mark in enumerate(timeline.marks)]
         self._tell_of_unknown()
         for message in self._to_tell:
-            warnings.warn(message, XplaneTimeWarning, stacklevel=3)  # where the profile was begun
+            # Attributed to the call of the profile.
+            warnings.warn(message, XplaneTimeWarning, stacklevel=3)
         self._to_tell.clear()
         return self.results
 
@@ -394,7 +401,7 @@ class LayerPowerProfiler:
 
     def _sensors_of(self, recording: power.Recording,
                     readings: list[list[tuple[int, int | None, str]]]) -> list[_Sensor]:
-        """Of the GPUs that were asked for; none, where one of them has none."""
+        """The sensors of the requested GPUs; empty if one of them has no sensor."""
         found = recording.to_dict()
         sensors = []
         for index in self.device_indices:
@@ -411,7 +418,7 @@ class LayerPowerProfiler:
         return sensors
 
     def _attributed(self, log: str, timeline: _Timeline) -> dict[str, _Attributed]:
-        """By layer; of several GPUs the sum."""
+        """By layer; the sum over several GPUs."""
         names = {mark.layer_name for mark in timeline.marks}
         if not self._sensors:
             return dict.fromkeys(names, _Attributed(reason="no power sensor"))
@@ -455,7 +462,7 @@ class LayerPowerProfiler:
         return [getattr(row, name) for name in self._columns]
 
     def _tell(self, of: str, message: str) -> None:
-        """Once, at the end of the profile."""
+        """Adds a warning for the end of the profile, once for each kind."""
         if of not in self._told:
             self._told.add(of)
             self._to_tell.append(message)
@@ -476,7 +483,7 @@ def _inference(model: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _hooks(model: Any, synchronize: Callable[[], None], timeline: _Timeline) -> Iterator[None]:
-    """While it lasts, each execution of a module without children is a mark."""
+    """Meanwhile, each execution of a module without children is a mark."""
     leaves = [(path or type(module).__name__, module) for path, module in model.named_modules()
               if next(iter(module.children()), None) is None]
     begun: defaultdict[tuple[int, str], list[int]] = defaultdict(list)  # by thread and layer
@@ -499,9 +506,9 @@ def _hooks(model: Any, synchronize: Callable[[], None], timeline: _Timeline) -> 
 
 
 def _channel_of(found: Mapping[str, Any], index: int) -> int | None:
-    """The place of the channel with the power of GPU `index`; None: there is none."""
+    """The index of the channel with the power of GPU `index`; None if there is none."""
     by_ordinal = {each["source"] for each in found["devices"] if each["ordinal"] is not None}
-    by_ordinal.add("nvml")  # by its own order another GPU may be meant
+    by_ordinal.add("nvml")  # its own order may mean another GPU
     numbers = {(each["source"], each["id"]):
                each["ordinal" if each["source"] in by_ordinal else "index"]
                for each in found["devices"]}
@@ -542,14 +549,14 @@ def _power_of(row: Mapping[str, Any]) -> _Attributed:
 
 
 def _together(of: Sequence[_Attributed]) -> _Attributed:
-    """On several GPUs, whose errors are independent."""
+    """The sum over several GPUs, whose errors are independent."""
     halves = [each.half_w for each in of if each.half_w is not None]
     return _Attributed(_sum(each.watts for each in of), math.hypot(*halves) if halves else None,
                        next((each.reason for each in of if each.reason is not None), None))
 
 
 def _notes_on(report: EnergyReport) -> list[str]:
-    """Sums that are known of layers that are not, and doubts."""
+    """Groups of layers whose sum alone is known, and doubts."""
     notes = []
     for group in report.to_dict()["groups"]:
         names = ", ".join(group["kernels"])
@@ -561,7 +568,7 @@ def _notes_on(report: EnergyReport) -> list[str]:
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    """None where one of them is, and of none."""
+    """None if a value is None, or if there are no values."""
     total = None
     for value in values:
         if value is None:

@@ -1,18 +1,17 @@
-"""What a benchmark loop keeps of itself: memory, power, latency, and which configuration it ran.
+"""Measurements of a benchmark loop: memory, power, latency, and the configuration.
 
-    memory, power = MemoryTracker("run"), PowerTracker("gpu")
-    latencies = []
-    for i in range(1000):
-        memory.snapshot(kv_cache_bytes=cache.nbytes)
-        power.sample(source)                  # read_watts(), or anything to call
-        latencies.append(LatencyRecord(i, wall_time_us=run()))
+  memory, power = MemoryTracker("run"), PowerTracker("gpu")
+  latencies = []
+  for i in range(1000):
+      memory.snapshot(kv_cache_bytes=cache.nbytes)
+      power.sample(source)                  # read_watts(), or anything to call
+      latencies.append(LatencyRecord(i, wall_time_us=run()))
+  power.energy().total_joules               # None with fewer than two samples
+  compute_latency_stats(latencies).p95_us
+  write_latency_csv("latency.csv", latencies)
 
-    power.energy().total_joules               # None with fewer than two samples
-    compute_latency_stats(latencies).p95_us
-    write_latency_csv("latency.csv", latencies)
-
-What is not known is None, never 0, and an empty cell in a CSV file. docs/power-seeds.md says where
-this differs from the tool that these names come from. Not thread-safe.
+Unknown values are None, never 0, and empty cells in CSV files. docs/power-seeds.md lists the
+differences to the tool that these names come from. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ PathText = Union[str, "os.PathLike[str]"]
 
 
 class PowerSource(Protocol):
-    """The power now; None, or an exception, where it is not known."""
+    """A source of the current power. None or an exception means that it is unknown."""
 
     def read_watts(self) -> float | None: ...
 
@@ -73,7 +72,7 @@ class PowerSample:
 
 @dataclass(frozen=True)
 class EnergyResult:
-    """Of the time in which the power is known: `covered_s` of `duration_s`."""
+    """The energy over the time in which the power is known: `covered_s` of `duration_s`."""
 
     total_joules: float | None
     mean_watts: float | None
@@ -91,7 +90,7 @@ class PowerTracker:
         self.last_error: str | None = None  # of a source
 
     def sample(self, source: PowerSource | Callable[[], float | None]) -> None:
-        """One read, now. What fails, is negative or not finite is an unknown sample."""
+        """Reads the power once. A sample that fails, is negative or is not finite is unknown."""
         read = source.read_watts if hasattr(source, "read_watts") else source
         before_ns = time.monotonic_ns()
         watts: float | None = None
@@ -108,8 +107,8 @@ class PowerTracker:
     def energy(
         self, estimator: Literal["trapezoid", "held", "endpoint_mean"] = "trapezoid"
     ) -> EnergyResult:
-        """trapezoid: straight lines between samples; held: each holds until the next;
-        endpoint_mean: (first + last) / 2 times the duration. Errors: ArgumentError."""
+        """trapezoid: linear between samples; held: each sample holds until the next; endpoint_mean:
+        (first + last) / 2 times the duration. Errors: ArgumentError."""
         rows = [(each.t_ns, each.watts) for each in self.samples]
         return EnergyResult(*_core.tracked_energy(rows, estimator))
 
@@ -117,7 +116,7 @@ class PowerTracker:
 @dataclass(frozen=True)
 class MemorySnapshot:
     timestamp_us: int  # UNIX time
-    peak_rss_bytes: int | None  # resident when it was taken
+    peak_rss_bytes: int | None  # resident memory at the time of the snapshot
     kv_cache_bytes: int | None = None
     activation_bytes: int | None = None
     temp_buffer_bytes: int | None = None
@@ -125,7 +124,7 @@ class MemorySnapshot:
 
 @dataclass(frozen=True)
 class MemoryReport:
-    """Over the snapshots that know it; totals are sums over snapshots."""
+    """Statistics over the snapshots with known values; totals are sums over snapshots."""
 
     peak_rss: int | None
     mean_rss: float | None
@@ -140,7 +139,8 @@ class MemoryTracker:
 
     def snapshot(self, *, kv_cache_bytes: int | None = None, activation_bytes: int | None = None,
                  temp_buffer_bytes: int | None = None) -> None:
-        """This process's resident memory now, and what only the caller knows."""
+        """Records this process's resident memory and the given values, which only the caller knows.
+        """
         timestamp_us, rss_bytes = _core.resident_now()
         self.snapshots.append(MemorySnapshot(timestamp_us, rss_bytes, kv_cache_bytes,
                                              activation_bytes, temp_buffer_bytes))
@@ -160,7 +160,7 @@ class LatencyRecord:
 
 @dataclass(frozen=True)
 class LatencyStats:
-    """Of wall times. Percentiles are linear between order statistics, std has ddof 0."""
+    """Statistics of wall times. Percentiles are linear between order statistics; std has ddof 0."""
 
     p50_us: float | None
     p95_us: float | None
@@ -171,7 +171,7 @@ class LatencyStats:
 
 
 def compute_latency_stats(records: Iterable[LatencyRecord]) -> LatencyStats:
-    """In any order; all None but `n` where there is none."""
+    """Accepts any order. Without records, everything except `n` is None."""
     return LatencyStats(*_core.latency_stats([dataclasses.astuple(each) for each in records]))
 
 
@@ -186,7 +186,7 @@ class BenchConfig:
 
 
 def canonical_config_json(config: BenchConfig) -> str:
-    """As RFC 8785 writes it. Errors: ArgumentError (NaN, infinity, |tau| over 2^53)."""
+    """Canonical JSON by RFC 8785. Errors: ArgumentError (NaN, infinity, |tau| over 2^53)."""
     return _core.config_json(dataclasses.astuple(config))
 
 
@@ -197,7 +197,7 @@ def config_hash(config: BenchConfig) -> str:
 
 @dataclass(frozen=True)
 class ResultRow:
-    """One setting of a sweep; reductions are shares."""
+    """One setting of a sweep. Reductions are relative: 0.25 is a quarter less."""
 
     setting: str
     coherence_delta: float | None = None
@@ -209,7 +209,7 @@ class ResultRow:
 
 
 def write_latency_csv(path: PathText, records: Iterable[LatencyRecord]) -> None:
-    """Complete or not at all, like the others. Errors: Error (cannot write)."""
+    """Writes the complete file or none, like the other functions. Errors: Error (cannot write)."""
     _core.write_latency_csv(os.fspath(path), [dataclasses.astuple(each) for each in records])
 
 

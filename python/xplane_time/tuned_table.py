@@ -1,4 +1,4 @@
-"""What was tuned, for a library to look up: the file of `tune export --format tuned`.
+"""Looks up tuned parameters, for libraries: reads the file of `tune export --format tuned`.
 
 >>> table = xplane_time.tuned("tuned.json")                               # doctest: +SKIP
 >>> match = table.lookup("matmul[64]", "NVIDIA H100 80GB HBM3")           # doctest: +SKIP
@@ -25,8 +25,8 @@ __all__ = ["LEVELS", "TunedMatch", "TunedTable", "tuned"]
 SCHEMA = "xplane-time.tuned.v1"
 _MOST_BYTES = 64 << 20
 
-# Parts of the key that may differ, level by level; the first one that matches answers. Workload,
-# device class and objective always agree.
+# Parts of the key that may differ, level by level; the first level with a match answers. Workload,
+# device class and objective must always be equal.
 _MAY_DIFFER = ("protocol_hash", "driver", "framework", "flags", "code_hash")
 _NAMES = ("any_protocol", "any_driver", "any_version", "any_flags", "any_code")
 LEVELS: Mapping[str, frozenset[str]] = {
@@ -38,19 +38,19 @@ _NEEDED = ("workload", "device_class", "params")
 
 @dataclasses.dataclass(frozen=True)
 class TunedMatch:
-    """What fits, and how well: `level` is "exact", or says what differs ("any_driver")."""
+    """A matching entry: `level` is "exact", or names what differs ("any_driver")."""
 
     params: dict[str, Any]
     level: str
-    entry: Mapping[str, Any]  # of the file: its claim, evidence and time too
+    entry: Mapping[str, Any]  # entry of the file, with claim, evidence and time
 
 
 class TunedTable:
-    """Made by tuned()."""
+    """Created by tuned()."""
 
     def __init__(self, entries: list[dict[str, Any]]) -> None:
         self.entries = sorted(entries, key=lambda entry: entry.get("recorded_unix_s", 0))
-        # Of several the latest stays. One for some devices is for each of them.
+        # The latest entry wins. An entry for some devices counts for each of them.
         self._levels = {
             level: {(_key(entry, differs), device): entry for entry in self.entries
                     for device in entry.get("devices") or [""]}
@@ -58,7 +58,7 @@ class TunedTable:
 
     @property
     def digest(self) -> str:
-        """Of what it holds: ranks that have the same one have the same table."""
+        """A hash of the content: ranks with the same hash have the same table."""
         return hashlib.sha256(json.dumps(self.entries, sort_keys=True).encode()).hexdigest()
 
     def lookup(
@@ -74,10 +74,10 @@ class TunedTable:
         objective: str = "time",
         device: str = "",
     ) -> TunedMatch | None:
-        """The best configuration for this; None: nothing was tuned for it, take the default.
+        """The best configuration for this key; None if it was not tuned (then use the default).
 
-        What is not given differs from what was measured: then the level says so. An entry that is
-        for some devices only (they need answers of their own) is found by their name, `device`.
+        Parts that are not given count as different; `level` shows it. An entry for some devices
+        only (because devices need separate answers) is found by a device's name, `device`.
         """
         asked = {"workload": workload, "device_class": device_class, "driver": driver,
                  "framework": framework, "flags": flags, "code_hash": code_hash,
@@ -92,11 +92,12 @@ class TunedTable:
     def require(self, workload: str, device_class: str, *, code_hash: str, device: str = "",
                 driver: str = "", framework: str = "", flags: str = "",
                 objective: str = "time") -> dict[str, Any]:
-        """The parameters that were tuned for this device and this program, as all ranks load them.
+        """The parameters that were tuned for this device and program, for all ranks.
 
-        `code_hash`: of the program that was tuned (harness.code_hash_of()). `driver`, `framework` and `flags`
-        must agree where they are given. `device`: its name, where devices need answers of their own. Errors: NothingFoundError: it was tuned for another device or program, with what
-        differs; then no rank may use it.
+        `code_hash`: of the tuned program (harness.code_hash_of()). `driver`, `framework` and
+        `flags` must be equal if they are given. `device`: its name, if devices need separate
+        answers. Errors: NothingFoundError if it was tuned for another device or program, with the
+        differences; then no rank may use it.
         """
         asked = {"code_hash": code_hash, "driver": driver, "framework": framework, "flags": flags}
         match = self.lookup(workload, device_class, objective=objective, device=device, **asked)
@@ -132,7 +133,7 @@ class TunedTable:
 def tuned(path: str | os.PathLike[str]) -> TunedTable:
     """Reads a tuned table (docs/store.md).
 
-    Errors: MissingInputError, InputError, ArgumentError (no such table).
+    Errors: MissingInputError, InputError, ArgumentError (not a tuned table).
     """
     try:
         with pathlib.Path(path).open("rb") as file:

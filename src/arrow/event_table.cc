@@ -1,3 +1,14 @@
+// Collects raw events in columns, in parallel over the lines.
+//
+// 1. Run selects the planes and lines and reserves rows for all of their events.
+// 2. Each line is read into its own range of rows. Columns do not initialize their elements
+//    (UnsetVector), so that each thread touches its rows first. Names become codes, with one array
+//    of codes for each plane.
+// 3. CloseGaps moves the rows together if events were filtered out or skipped.
+// 4. Stats become number columns if all of their values are numbers of one kind; otherwise
+//    categories.
+//
+// O(events x columns); the rows of a line are copied at most once.
 #include "arrow/event_table.h"
 
 #include <algorithm>
@@ -28,7 +39,7 @@ bool Contains(const auto& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Texts by code, each once. They must outlive it.
+// Assigns codes to texts; each text is stored once. Texts must outlive it.
 class Categories {
  public:
   int32_t CodeOf(std::string_view text) {
@@ -44,9 +55,9 @@ class Categories {
   std::shared_ptr<Texts> texts_ = std::make_shared<Texts>();
 };
 
-using StatRows = UnsetVector<StatValue>;  // a requested stat of each row, as it is in the file
+using StatRows = UnsetVector<StatValue>;  // a requested stat of each row, as in the file
 
-constexpr int32_t kUnwanted = -1;  // a name that the filter leaves out
+constexpr int32_t kUnwanted = -1;  // a name that the filter rejects
 
 class Collector {
  public:
@@ -95,7 +106,7 @@ class Collector {
   }
 
  private:
-  // A line that is wanted, and its rows: [first_row, first_row + rows).
+  // A selected line and its rows: [first_row, first_row + rows).
   struct WantedLine {
     uint32_t line;
     size_t first_row, rows = 0;
@@ -190,7 +201,7 @@ class Collector {
     for (size_t stat = 0; stat < stats_.size(); ++stat) stats_[stat][row] = batch.Stat(stat, i);
   }
 
-  // Lines whose events were not all wanted, or were skipped, leave room behind them.
+  // Lines with rejected or skipped events leave unused rows behind them.
   void CloseGaps() {
     size_t row = 0;
     for (WantedLine& line : lines_) {
@@ -251,7 +262,7 @@ class Collector {
     return {column, ColumnType::kCategory, std::move(codes), std::move(known), texts};
   }
 
-  // What is the same for all rows of a line.
+  // A column whose value is the same for all rows of a line.
   template <typename T, typename ValueOf>
   UnsetVector<T> PerLine(ValueOf value_of) const {
     UnsetVector<T> values(rows_);
@@ -279,7 +290,7 @@ class Collector {
       const bool high = value.bits > std::numeric_limits<int64_t>::max();
       beyond_int64 |= high && value.type == StatType::kUint64;
       below_zero |= high && value.type == StatType::kInt64;
-      // Nobody reads what is not known, but it is handed out.
+      // The value of an unknown cell is exported too, so it must be defined.
       bits.push_back(IsKnown(value) ? value.bits : 0);
     }
     const auto of = [&](StatType type) { return count[static_cast<size_t>(type)]; };
@@ -296,11 +307,11 @@ class Collector {
     return TextColumn(name, stat, std::move(is_known));
   }
 
-  // Texts; numbers among them, in decimal.
+  // Texts; numbers are written in decimal.
   Column TextColumn(const std::string& name, const StatRows& stat, Bits known) {
     Categories categories;
     UnsetVector<int32_t> codes(rows_);
-    const char* last = nullptr;  // texts of references are in one place each
+    const char* last = nullptr;  // the texts of references are each stored in one place
     size_t last_size = 0;
     int32_t last_code = categories.CodeOf("");
     for (size_t row = 0; row < rows_; ++row) {
@@ -323,7 +334,7 @@ class Collector {
         return Keep(absl::StrCat(std::bit_cast<int64_t>(stat.bits)));
       case StatType::kUint64:
         return Keep(absl::StrCat(stat.bits));
-      case StatType::kDouble: {  // with all its digits, as `events` prints it
+      case StatType::kDouble: {  // with all digits, as `events` prints it
         const auto value = std::bit_cast<double>(stat.bits);
         std::string text = std::isfinite(value) ? "" : absl::StrCat(value);
         output::AppendCsvNumber(value, &text);
@@ -336,7 +347,7 @@ class Collector {
     }
   }
 
-  // Each text once.
+  // Stores each text once.
   std::string_view Keep(std::string text) { return *kept_.insert(std::move(text)).first; }
 
   const Trace& trace_;
@@ -349,7 +360,7 @@ class Collector {
   absl::flat_hash_map<uint32_t, std::vector<int32_t>> names_;  // codes by plane and entry
   Categories name_categories_;
   std::mutex missing_mutex_;
-  std::map<int64_t, std::pair<std::string, int32_t>> missing_;  // names that no entry has
+  std::map<int64_t, std::pair<std::string, int32_t>> missing_;  // names without a metadata entry
 
   UnsetVector<uint64_t> start_ps_, duration_ps_, occurrences_;
   UnsetVector<int32_t> name_;

@@ -1,12 +1,12 @@
 // EventTable: raw events as a table, with the columns of the `events` command.
 //
-//   input    number  which input                 start_ps     number  unknown: aggregated
+//   input    number  index of the input          start_ps     number  unknown: aggregated
 //   host     category, unknown: no host name     duration_ps  number
 //   plane, line, name  categories                occurrences  number
 //
-// and one a stat: int64, or where a value needs it uint64, or double, where all its values
-// are numbers of a kind; else a category of texts. Memory: 8
-// bytes an event and number, 4 an event and category; while stats are read 32 more each.
+// and one column for each stat: int64 (uint64 if a value requires it) or double if all values are
+// numbers of one kind; otherwise a category of texts. Memory: 8 bytes for each event and number, 4
+// for each event and category; while stats are read, 32 more each.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -25,8 +25,8 @@ struct EventTableOptions {
   int threads = 1;
 };
 
-// Rows in the order of the file. Errors: InvalidArgument (a column that is not one, a name
-// twice, a pattern), those of CheckStatNames, SelectPlanes and VisitEvents.
+// Rows are in the order of the file. Errors: InvalidArgument (an unknown column, a repeated name, a
+// pattern), those of CheckStatNames, SelectPlanes and VisitEvents.
 absl::StatusOr<Table> EventsTable(const Trace& trace, const EventTableOptions& options,
                                   Diagnostics* diagnostics);
 

@@ -1,3 +1,11 @@
+// Tables from rows, and their export through Arrow's C interface.
+//
+// An exported schema or array owns a Parts object, which release() deletes. Parts of arrays hold a
+// shared_ptr to the table, so the buffers live as long as any exported array; nothing is copied. A
+// parent releases only those children that the consumer has not moved out (their release is still
+// set).
+//
+// Validity bitmaps are only created when a column gets its first unknown value.
 #include "arrow/table.h"
 
 #include <bit>
@@ -8,7 +16,7 @@
 namespace xplane_time::arrow {
 namespace {
 
-// The row of names makes the columns; of the others each field adds to its column.
+// The row of names creates the columns; in other rows, each field is added to its column.
 class RowSink : public result::FlatSink {
  public:
   RowSink(bool names, Table* table) : names_(names), table_(*table) {}
@@ -17,7 +25,7 @@ class RowSink : public result::FlatSink {
   void Cell(std::string_view prefix, std::string_view name,
             const result::FieldValue& value) override {
     if (!names_) return table_.columns[at_++].Add(value);
-    // Counts are signed: differences of them are meant to be negative at times.
+    // Counts are signed, because their differences may be negative.
     constexpr ColumnType kTypes[] = {ColumnType::kBool, ColumnType::kInt64, ColumnType::kInt64,
                                      ColumnType::kDouble, ColumnType::kText};
     const ColumnType type = kTypes[static_cast<size_t>(value.type())];
@@ -33,15 +41,15 @@ class RowSink : public result::FlatSink {
   size_t at_ = 0;
 };
 
-// What a schema or an array points to.
+// The memory that a schema or an array points to.
 template <typename Exported>
 struct Parts {
-  std::string format = {}, name = {};       // of a schema
-  std::shared_ptr<const Table> table = {};  // of an array: owns the buffers
+  std::string format = {}, name = {};       // for a schema
+  std::shared_ptr<const Table> table = {};  // for an array: owns the buffers
   std::vector<const void*> buffers = {};
   std::vector<Exported> children = {};
   std::vector<Exported*> child_pointers = {};
-  Exported dictionary = {};  // not there: without a release
+  Exported dictionary = {};  // without a release function if there is no dictionary
 };
 
 template <typename Exported>
@@ -112,7 +120,7 @@ int GetSchema(ArrowArrayStream* stream, ArrowSchema* out) {
   return 0;
 }
 
-// The end is an array without a release.
+// The end of a stream is an array without a release function.
 int GetNext(ArrowArrayStream* stream, ArrowArray* out) {
   *out = {};
   if (!std::exchange(StreamOf(stream)->done, true)) ExportTable(StreamOf(stream)->table, out);

@@ -1,16 +1,16 @@
 // Table: named columns of equal length in Arrow's layout, made from rows of any kind, and their
-// export through Arrow's C interface. Nothing is copied on the way out: what is exported keeps the
-// table alive.
+// export through Arrow's C interface. Exporting does not copy: exported objects keep the table
+// alive.
 //
 //   Table kernels = FromRows(result::TableOf("kernels", std::span(report.kernels)));
 //   Export(std::make_shared<const Table>(std::move(kernels)), &stream);
 //
-// Every array and schema that is handed out owns what it points to, so that a consumer may move
-// children out and release the rest.
+// Every exported array and schema owns the memory it points to, so a consumer may move children out
+// and release the rest.
 //
 //   number    8 bytes a row: int64, uint64 or double       bool   1 bit a row
 //   text      64-bit offsets into UTF-8                     each with an optional bitmap:
-//   category  32-bit codes into a dictionary of texts       0 where the value is unknown
+//   category  32-bit codes into a dictionary of texts       0 if the value is unknown
 //
 // Immutable once shared; then safe to use from several threads.
 #pragma once
@@ -23,7 +23,7 @@
 
 namespace xplane_time::arrow {
 
-// A vector whose resize() leaves new elements unset, for whoever fills it in parallel.
+// A vector whose resize() leaves new elements uninitialized, so that several threads can fill it.
 template <typename T>
 struct UnsetAllocator : std::allocator<T> {
   template <typename U>
@@ -42,7 +42,7 @@ struct UnsetAllocator : std::allocator<T> {
 template <typename T>
 using UnsetVector = std::vector<T, UnsetAllocator<T>>;
 
-// Texts, one after the other. Made valid UTF-8 (text.h) as they are added.
+// Concatenated texts, converted to valid UTF-8 (text.h) when they are added.
 class Texts {
  public:
   void Add(std::string_view text);
@@ -58,7 +58,7 @@ class Texts {
   std::string chars_;
 };
 
-// One bit a row.
+// One bit for each row.
 class Bits {
  public:
   void Add(bool bit) {
@@ -75,7 +75,7 @@ class Bits {
   size_t size_ = 0;
 };
 
-// By Arrow's format.
+// The values are Arrow's format characters.
 enum class ColumnType : char {
   kBool = 'b',
   kInt64 = 'l',
@@ -87,17 +87,19 @@ enum class ColumnType : char {
 
 class Column {
  public:
-  // monostate: unknown.
+  // monostate means unknown.
   using Value = result::FieldValue::variant;
 
-  // Numbers of kInt64, kUint64 or kDouble by their bits; codes of kCategory, into `dictionary`.
+  // Numbers of kInt64, kUint64 or kDouble by their bits; codes of kCategory, as indices in
+  // `dictionary`.
   using Cells = std::variant<UnsetVector<uint64_t>, UnsetVector<int32_t>, Bits, Texts>;
 
-  // `known`: empty where all cells are.
+  // `known` is empty if all cells are known.
   Column(std::string name, ColumnType type, Cells cells, Bits known = {},
          std::shared_ptr<const Texts> dictionary = nullptr);
 
-  // The value has the column's type, or is unknown, as one that is not finite. Not of kCategory.
+  // The value must have the column's type or be unknown; a value that is not finite counts as
+  // unknown. Not for kCategory.
   void Add(const Value& value);
 
   const std::string& name() const { return name_; }
@@ -107,10 +109,10 @@ class Column {
   }
   size_t unknown_count() const { return unknown_count_; }
   bool known(size_t row) const { return known_.size() == 0 || known_[row]; }
-  // kCategory: the text.
+  // For kCategory, the text.
   Value At(size_t row) const;
 
-  // As Arrow has them: validity, then data.
+  // In Arrow's order: validity, then data.
   std::vector<const void*> buffers() const;
   const Texts* dictionary() const { return dictionary_.get(); }
 
@@ -129,10 +131,10 @@ struct Table {
   size_t row_count() const { return columns.empty() ? 0 : columns[0].size(); }
 };
 
-// A column a field, named as in CSV.
+// A column for each field, with the names of the CSV.
 Table FromRows(const result::Table& rows);
 
-// One batch with all rows. `*stream` becomes the caller's to release.
+// One batch with all rows. The caller must release `*stream`.
 void Export(std::shared_ptr<const Table> table, ArrowArrayStream* stream);
 void ExportSchema(const Table& table, ArrowSchema* schema);
 

@@ -1,4 +1,4 @@
-// The C interface over the library. Nothing throws across it.
+// The C interface of the library. No exception crosses it.
 #include "status.h"
 #include "xplane_time/c.h"
 
@@ -61,7 +61,7 @@ int Guarded(char** error, Work work) {
   }
 }
 
-// A copy of what the caller knows of the options; all zero for null.
+// Copies the options as far as the caller's struct goes; all zero for null.
 template <typename Options>
 absl::Status CopyOptions(const Options* from, Options* to) {
   *to = {};
@@ -159,7 +159,7 @@ void ExportEnergy(const EnergyReport& report, const xplane_time_energy_streams& 
   ExportRows(result::TableOf("", std::span(report.findings)), to.findings);
 }
 
-// `make(trace)` gives a table.
+// `make(trace)` returns a table.
 template <typename Make>
 int ExportTable(const xplane_time_trace* trace, ArrowArrayStream* stream, char** error, Make make) {
   return Guarded(error, [&]() -> absl::Status {
@@ -174,7 +174,7 @@ int ExportTable(const xplane_time_trace* trace, ArrowArrayStream* stream, char**
 
 enum class ReportTable : uint8_t { kFunctions, kKernels, kSamples };
 
-// `rows_of(report)` gives the table as rows.
+// `rows_of(report)` returns the rows of the table.
 template <typename RowsOf>
 int ExportReport(const xplane_time_trace* trace, const xplane_time_select_options* given,
                  ReportTable table, ArrowArrayStream* stream, char** error, RowsOf rows_of) {

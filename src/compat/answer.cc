@@ -1,3 +1,10 @@
+// Answers of earlier tools: selects the planes that each tool reads, and combines captures as it
+// does.
+//
+// ejkernel takes the first plane of a capture that matches the device; tune-jax and xprof take all
+// of them. From several captures, the tuners take the mean and standard deviation of a function's
+// times; of more than two times, the smallest and the largest are dropped. tune-jax first takes the
+// slowest plane of each capture and refuses a function that occurs twice in a plane.
 #include <re2/re2.h>
 
 #include <algorithm>
@@ -37,8 +44,8 @@ std::string DeviceOf(const Trace& trace, const AnswerOptions& options) {
   return "cpu";
 }
 
-// Planes of each capture, in order. The same content twice is one capture. Errors:
-// FailedPrecondition where a capture has none.
+// The planes of each capture, in order. Repeated content is one capture. Errors: FailedPrecondition
+// if a capture has no plane.
 absl::StatusOr<std::map<uint32_t, std::vector<uint32_t>>> PlanesByCapture(
     const Trace& trace, const std::string& device) {
   std::map<uint32_t, std::vector<uint32_t>> captures;
@@ -71,7 +78,7 @@ absl::StatusOr<Answer> AnswerAs(const Trace& trace, const AnswerOptions& options
   const bool tune_jax = options.tool == Tool::kTuneJax;
   ASSIGN_OR_RETURN(const auto by_capture, PlanesByCapture(trace, answer.device));
   std::vector<std::vector<PlaneTimes>> captures;
-  std::vector<std::vector<KeyTime>> first_planes;  // all that ejkernel looks at
+  std::vector<std::vector<KeyTime>> first_planes;  // ejkernel only uses the first plane
   for (const auto& [number, planes] : by_capture) {
     std::vector<PlaneTimes>& capture = captures.emplace_back();
     for (const uint32_t plane : std::span(planes).first(tune_jax ? planes.size() : 1)) {
@@ -94,7 +101,7 @@ absl::StatusOr<Answer> AnswerAs(const Trace& trace, const AnswerOptions& options
   return answer;
 }
 
-// What the tuners of ejkernel and tune-jax make of the times of several captures.
+// The results that the tuners of ejkernel and tune-jax derive from the times of several captures.
 
 namespace {
 
@@ -127,7 +134,7 @@ absl::Status TwiceInAPlane(const PlaneTimes& plane) {
 }  // namespace
 
 std::vector<VariantTime> EjkernelVariants(std::span<const std::vector<KeyTime>> captures) {
-  static const RE2 number("^jit_autotune_fn_0*([0-9]+)");  // as int() writes it
+  static const RE2 number("^jit_autotune_fn_0*([0-9]+)");  // without leading zeros, like int()
   SamplesById samples;
   for (const std::vector<KeyTime>& capture : captures) {
     for (const KeyTime& time : capture) {

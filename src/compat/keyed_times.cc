@@ -1,7 +1,15 @@
-// ejkernel and tune-jax: events of a plane get a key made of stats, and keys get times.
+// Times of keys as ejkernel and tune-jax compute them: each event of a plane gets a key made of its
+// stats, and each key gets a time.
 //
 // ejkernel/ops/execution/profiler.py, Profiler.get_events_from_plane, on raw protos;
 // tune_jax/profile_reader/parse_profile.py, get_events_from_plane.
+//
+// Both tools read the events of a plane. Without a pattern for children, the time of an event is
+// its duration. With a pattern, it is the time that matching events inside of it cover. The tools
+// differ in how stats are written, how overlaps of children are measured and how far children may
+// reach beyond the event (Definition). tune-jax also numbers repeated runs of a key and adds
+// parents. The code keeps the tools' edge cases, such as events without stats and negative times.
+// O(n log n) for the n events of a plane, plus the events inside of each event.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -26,32 +34,32 @@ namespace {
 using Picoseconds = absl::int128;
 
 struct KeyedEvent {
-  size_t key = 0;  // its place among those of the plane
+  size_t key = 0;  // index among the plane's keys
   Picoseconds start_ps = 0, end_ps = 0;
 };
 
-// The stats that keys are made of.
+// The stats that a key consists of.
 enum KeyStat : uint8_t { kHloModule, kProgramId, kRunId, kScopeRangeId, kKeyStatCount };
 
-// By stat; nothing: the event has none. Of a stat that comes twice the last counts.
+// By stat; empty if the event lacks it. If a stat occurs twice, the last one counts.
 using KeyStats = std::array<std::optional<std::string>, kKeyStatCount>;
 
-// In what the tools differ.
+// The differences between the tools.
 struct Definition {
-  // How a stat's value is written, "None" included; nothing: as if the stat were not there.
+  // The text of a stat's value, including "None"; empty if the tool ignores the stat.
   std::optional<std::string> (*text)(const StatValue& value, const Plane& plane);
   const std::string& prefix;
   const NameTest& children;
-  // What the children inside an event cover.
+  // The time that the children inside an event cover.
   Picoseconds (*covered)(Spans children);
-  // How far beyond its ends an event's children may reach.
+  // How far an event's children may extend beyond its ends.
   Picoseconds tolerance_ps = 0;
 };
 
-// A plane as it is read: keys, and events in order of start.
+// A plane while it is read: keys, and events in order of start.
 class KeyedPlane {
  public:
-  // `trace` and what `by` refers to must outlive it.
+  // `trace` and the references in `by` must outlive it.
   KeyedPlane(const Trace& trace, uint32_t plane, const Definition& by)
       : by_(by), plane_(trace.planes[plane]) {
     constexpr std::array<std::string_view, kKeyStatCount> kNames = {"hlo_module", "program_id",
@@ -81,7 +89,7 @@ class KeyedPlane {
     return found;
   }
 
-  // "NAME(PROGRAM"; the metadata's name where no stat has one.
+  // "NAME(PROGRAM"; NAME is the metadata's name if no stat has one.
   std::string KeyBegin(const KeyStats& stats, const FileEvent& event) const {
     const uint32_t at = plane_.event_metadata.Find(event.metadata_id);
     const std::string_view name = stats[kHloModule]   ? std::string_view(*stats[kHloModule])
@@ -93,7 +101,7 @@ class KeyedPlane {
 
   void SortByStart() { std::ranges::stable_sort(events_, {}, &KeyedEvent::start_ps); }
 
-  // tune-jax: a key that comes back after another one is another run: KEY, KEY[1], KEY[2], ...
+  // tune-jax: a key that occurs again after another key is another run: KEY, KEY[1], KEY[2], ...
   void NumberRuns() {
     const size_t key_count = keys_.rows().size();
     std::vector<uint64_t> runs(key_count);
@@ -111,8 +119,8 @@ class KeyedPlane {
     }
   }
 
-  // tune-jax: several events of a key become CHILD-KEY, and KEY what is from their first start
-  // to their last end.
+  // tune-jax: several events of a key become CHILD-KEY, and KEY spans from their first start to
+  // their last end.
   void AddParents() {
     struct Group {
       size_t count = 0;
@@ -140,9 +148,8 @@ class KeyedPlane {
     SortByStart();
   }
 
-  // Of keys with the prefix: the last event gives the time, the first one the place.
-  // `skip_negative`: times below 0 are as if they were not there; else only the last event of a
-  // key matters.
+  // For keys with the prefix: the last event determines the time, the first one the position. With
+  // `skip_negative`, negative times are ignored; otherwise only the last event of a key matters.
   std::vector<KeyTime> Times(bool skip_negative) {
     constexpr size_t kNowhere = ~size_t{0};
     std::vector<size_t> last(keys_.rows().size()), place(last.size(), kNowhere);
@@ -152,7 +159,7 @@ class KeyedPlane {
       const size_t key = events_[i].key;
       if (!HasPrefix(key)) continue;
       const bool matters = skip_negative || last[key] == i;
-      // As Python divides an int by a float.
+      // Like Python's division of an int by a float.
       const double time_s = matters ? static_cast<double>(TimeOf(events_[i])) / 1e12 : 0;
       if (skip_negative && time_s < 0) continue;
       if (place[key] == kNowhere) {
@@ -191,7 +198,8 @@ class KeyedPlane {
   const Definition by_;
   const Plane& plane_;
   absl::flat_hash_map<int64_t, KeyStat> stat_of_id_;
-  InOrder<std::string, std::optional<bool>> keys_;  // whether it is a child, where that was asked
+  InOrder<std::string, std::optional<bool>> keys_;  // whether the key is a child, if that was
+                                                    // determined
   std::vector<KeyedEvent> events_;
 };
 
@@ -216,7 +224,7 @@ std::optional<std::string> Written(const StatValue& value, const Plane& plane) {
 
 // ---- ejkernel
 
-// 0 and "" read as None. A reference to nothing reads as "".
+// 0 and "" read as None. A dangling reference reads as "".
 std::optional<std::string> EjkernelText(const StatValue& value, const Plane& plane) {
   const bool is_set = value.type == StatType::kDouble ? std::bit_cast<double>(value.bits) != 0
                                                       : value.bits != 0 || !value.text.empty();
@@ -231,13 +239,13 @@ Picoseconds CoveredByEjkernel(Spans children) {
 // int(min_duration_ns * 1000)
 Picoseconds LeastPs(double min_duration_ns) {
   const double least_ps = std::trunc(min_duration_ns * 1000);
-  constexpr double kLimit = 1e30;  // beyond every duration
+  constexpr double kLimit = 1e30;  // longer than every duration
   return Picoseconds(std::clamp(least_ps, -kLimit, kLimit));
 }
 
 // ---- tune-jax
 
-// What protobuf's Python classes give.
+// The values of protobuf's Python classes.
 std::optional<std::string> ProtoText(const StatValue& value, const Plane& plane) {
   const auto refers_to = static_cast<int64_t>(value.bits);
   const bool lost =
@@ -245,7 +253,7 @@ std::optional<std::string> ProtoText(const StatValue& value, const Plane& plane)
   return lost ? "None" : Written(value, plane).value_or("None");
 }
 
-// What jax.profiler.ProfileData gives; stats without a value are not there.
+// The values of jax.profiler.ProfileData; it omits stats without a value.
 std::optional<std::string> ProfileDataText(const StatValue& value, const Plane& plane) {
   if (value.type == StatType::kBytes) return std::string(value.text);
   return Written(value, plane);
@@ -326,7 +334,7 @@ absl::StatusOr<std::vector<KeyTime>> TuneJaxTimes(const Trace& trace, uint32_t p
   }
   keyed.SortByStart();
   const std::string lower = Lower(keyed.plane().name);
-  if (absl::StrContains(lower, "gpu") || absl::StrContains(lower, "cpu")) {  // it holds thunks
+  if (absl::StrContains(lower, "gpu") || absl::StrContains(lower, "cpu")) {  // the plane has thunks
     keyed.NumberRuns();
     keyed.AddParents();
   }

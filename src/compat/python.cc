@@ -14,7 +14,7 @@
 namespace xplane_time::compat {
 namespace {
 
-// numpy sums blocks of up to 128 by eight accumulators, and halves what is longer.
+// numpy sums blocks of up to 128 values with eight accumulators, and halves longer blocks.
 double PairwiseSum(std::span<const double> values) {
   constexpr size_t kLanes = 8, kBlock = 128;
   const size_t n = values.size();
@@ -78,7 +78,7 @@ std::string PythonBytesRepr(std::string_view bytes) {
 
 double PythonRound(double value, int digits) {
   if (!std::isfinite(value)) return value;
-  std::array<char, 512> text;  // the longest double has 309 digits before the point
+  std::array<char, 512> text;  // the largest double has 309 digits before the point
   std::snprintf(text.data(), text.size(), "%.*f", digits, value);
   return std::strtod(text.data(), nullptr);
 }

@@ -1,4 +1,4 @@
-// Numbers, texts and dicts as Python and numpy make them, and what spans of time cover.
+// Numbers, texts and dicts with the behaviour of Python and numpy, and the union of time spans.
 #pragma once
 
 #include <span>
@@ -24,19 +24,19 @@ struct MeanStd {
   double mean = 0, std = 0;
 };
 MeanStd NumpyMeanStd(std::span<const double> values);
-// statistics.stdev, exact before it is rounded; 0 for fewer than two.
+// statistics.stdev, in extended precision before rounding; 0 for fewer than two values.
 double PythonStdev(std::span<const double> values);
 
-// str.strip() and str.split(":")[0] and str.split()[0], of ASCII space: the first word
-// before a colon; empty where there is none.
+// str.strip(), str.split(":")[0] and str.split()[0] with ASCII space: the first word before a
+// colon; may be empty.
 std::string_view FirstWord(std::string_view text);
 std::string Lower(std::string_view text);
 
-// Values by key, in the order in which the keys came.
+// Values by key, in the order of the keys' first use, like a dict.
 template <typename Key, typename Value>
 class InOrder {
  public:
-  // Of a new key: the next one, from 0.
+  // The index of a key; a new key gets the next index, from 0.
   size_t PlaceOf(const Key& key) {
     const auto [found, inserted] = places_.try_emplace(key, rows_.size());
     if (inserted) rows_.emplace_back(key, Value());
@@ -53,7 +53,7 @@ class InOrder {
 
 // [start, end] of times, in order of start.
 using Spans = std::vector<std::pair<absl::int128, absl::int128>>;
-// What they cover together.
+// The length of their union.
 absl::int128 Covered(const Spans& sorted);
 
 }  // namespace xplane_time::compat

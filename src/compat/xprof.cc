@@ -1,5 +1,9 @@
-// xprof/cli/internal/oss/kernel_stats_tools.py, get_kernel_stats with its summary: what
-// the command get_device_time_attribution prints.
+// xprof/cli/internal/oss/kernel_stats_tools.py, get_kernel_stats with its summary: the output of
+// the command get_device_time_attribution.
+//
+// Each line of a device plane is classified by its name (LineKind). Lines with kernels give the
+// records by name; other lines give regions, steps or only their covered time. Covered times are
+// unions of intervals in whole nanoseconds, merged in the original's order.
 #include <re2/re2.h>
 
 #include <algorithm>
@@ -27,13 +31,13 @@ namespace {
 
 using Nanoseconds = absl::int128;
 
-// Of intervals sorted by start alone, as they are merged there.
+// Merges intervals that are sorted by start alone, as xprof does.
 int64_t CoveredNs(Spans intervals) {
   std::ranges::stable_sort(intervals, {}, &Spans::value_type::first);
   return static_cast<int64_t>(Covered(intervals));
 }
 
-// Its names come through C strings.
+// xprof's names pass through C strings.
 std::string_view UpToNul(std::string_view text) { return text.substr(0, text.find('\0')); }
 
 std::string Upper(std::string_view text) {
@@ -51,7 +55,7 @@ std::string_view StatNameOf(const Plane& plane, int64_t metadata_id) {
   return at == kNoMetadata ? std::string_view() : UpToNul(plane.stat_metadata.entries[at].name);
 }
 
-// A reference is shown as its number, not as what it refers to.
+// A reference is shown as its number, not as the text it refers to.
 std::string StatText(const StatValue& value) {
   switch (value.type) {
     case StatType::kDouble:
@@ -83,7 +87,7 @@ LineKind LineKindOf(bool is_tpu, std::string_view upper) {
 
 struct NamedEvent {
   std::string name;
-  Nanoseconds start_ns = 0;  // cut off
+  Nanoseconds start_ns = 0;  // rounded down
   double duration_ns = 0;
 
   Nanoseconds end_ns() const { return start_ns + Nanoseconds(duration_ns); }
@@ -136,7 +140,7 @@ class Attribution {
     return events;
   }
 
-  // Of the first stat with one of these names that is not empty.
+  // The text of the first non-empty stat with one of these names.
   static std::string TextOfStat(const Plane& plane, const FileEvent& event,
                                 std::span<const std::string_view> names) {
     for (const Stat& stat : event.stats) {
@@ -147,7 +151,8 @@ class Attribution {
     return "";
   }
 
-  // The stat tf_op_name where it is set. A name of digits only gives way to a message.
+  // The stat tf_op_name, if it is set. A name that only has digits is replaced by a message, if
+  // there is one.
   static std::string ShownName(const Plane& plane, const FileEvent& event) {
     constexpr std::string_view kName[] = {"tf_op_name"};
     constexpr std::string_view kMessages[] = {"msg", "message", "annotation", "label"};
@@ -198,7 +203,7 @@ class Attribution {
     return RE2::PartialMatch(name, calls) || absl::StrContains(Absl(upper_line), "PALLAS");
   }
 
-  // Lines of all planes by name; one without events is not listed.
+  // Lines of all planes by name; a line without events is not listed.
   void AddToLine(std::string_view line, const std::vector<NamedEvent>& events) {
     if (events.empty()) return;
     Spans& intervals = lines_[std::string(line)];
@@ -240,7 +245,8 @@ class Attribution {
 
   const XprofOptions& options_;
   InOrder<std::string, Spans> lines_;
-  InOrder<std::pair<std::string, bool>, std::vector<double>> records_;  // by name; whether a region
+  // by name and whether it is a region
+  InOrder<std::pair<std::string, bool>, std::vector<double>> records_;
   Spans kernels_, custom_calls_;
   std::vector<double> steps_us_;
   std::set<std::string> excluded_lines_;

@@ -1,8 +1,8 @@
-# What earlier tools kept of a benchmark, by their names: other products' vocabularies, told in
-# docs/power-seeds.md and docs/power-run.md. Nothing else in src knows them.
+# The files and measurements of earlier tools, under their names (docs/power-seeds.md and
+# docs/power-run.md). The rest of src does not use these names.
 #
-# Trackers, for loops. A library of its own: the Python module links it, and libcrypto stays inside
-# sha256.cc.
+# Trackers for benchmark loops are a separate library, because the Python module links them. Only
+# sha256.cc uses libcrypto.
 add_library(xplane_time_trackers STATIC
   earlier_tools/trackers.cc
   io/sha256.cc)

@@ -1,3 +1,15 @@
+// The directory of a power run: records.jsonl, run.json and summary.json, and continuing a run.
+//
+// - records.jsonl grows by one line for each answer. Its lock belongs to the open file, so it ends
+//   with the process. A kill leaves at most one incomplete line, which is removed on the next
+//   start.
+// - run.json describes the questions, the model and the client. A run is only continued if all of
+//   that is unchanged (MayTake, AskedAlike).
+// - summary.json has statistics over the records (Aggregate). It is written as a whole: first to a
+//   temporary file, then renamed.
+//
+// Only files that a run wrote are read, replaced or removed; links, pipes and other files are
+// errors. Memory is bounded by the indices of the records, since statistics use quantile sketches.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -64,15 +76,15 @@ bool IsOfARun(std::string_view name) {
   return name == kRun || name == kRecords || name == kSummary;
 }
 
-// What a write that was killed leaves: summary.json.a1B2c3. Someone's summary.json.backup looks
-// the same: it is in nobody's way, and stays.
+// Whether the name is that of a temporary file of a killed write: summary.json.a1B2c3. A user's
+// summary.json.backup looks the same, so such files are ignored and not removed.
 bool MayBeLeft(std::string_view name) {
   constexpr size_t kDotAndRandom = 7;
   const size_t at = std::max(name.size(), kDotAndRandom) - kDotAndRandom;
   return name[at] == '.' && IsOfARun(name.substr(0, at));
 }
 
-// Of what could not be written, with the way out: all that is kept before it is whole.
+// Adds advice to the error of a failed write. Everything stored before is complete.
 absl::Status WithWayOut(const absl::Status& failed) {
   if (failed.ok()) return failed;
   return absl::Status(
@@ -84,7 +96,8 @@ absl::Status CannotWrite(const std::string& path) {
   return WithWayOut(Internal(path, ": cannot write: ", std::strerror(errno)));
 }
 
-// Of our own file: a link, a pipe or a device under its name is another's.
+// A file of a run is a regular file with one name; a link, a pipe or a device belongs to someone
+// else.
 bool IsPlain(const struct stat& info) { return S_ISREG(info.st_mode) && info.st_nlink == 1; }
 absl::Status NotOurs(const std::string& path) {
   return FailedPrecondition(
@@ -92,7 +105,7 @@ absl::Status NotOurs(const std::string& path) {
       ": not a plain file with one name: no run wrote it; --output-dir chooses another place");
 }
 
-// Empty where it is not there.
+// Empty if the file does not exist.
 absl::StatusOr<std::string> ReadRunFile(const std::string& path) {
   constexpr off_t kMostBytes = 1 << 20;
   struct stat info = {};
@@ -102,7 +115,7 @@ absl::StatusOr<std::string> ReadRunFile(const std::string& path) {
   return text.has_value() ? absl::StatusOr<std::string>(*std::move(text)) : NotOurs(path);
 }
 
-// The files of a run in `path`, where there are no others.
+// The files of a run in `path`; an error if there are other files.
 absl::StatusOr<std::vector<fs::path>> FilesOfARun(const std::string& path) {
   std::vector<fs::path> files;
   std::error_code error;
@@ -123,12 +136,13 @@ absl::StatusOr<std::vector<fs::path>> FilesOfARun(const std::string& path) {
   return files;
 }
 
-// Of the answered records: mean, median, 95th percentile and extremes of a number that each has.
-// What is null counts as unknown, never as 0. Bounded memory.
+// Statistics over the answered records, for a number that each may have: mean, median, 95th
+// percentile and extremes. null counts as unknown, never as 0. Bounded memory.
 struct Aggregate {
-  const char* at;         // its place among the metrics, in the records and in the summary
-  const char* of_record;  // below it: a statistic of the record, which needs no name in the summary
-  double per_unit;        // how fine it is told
+  const char* at;         // JSON pointer below the metrics, in the records and in the summary
+  const char* of_record;  // below it: a statistic of the record, whose name is not part of the
+                          // summary
+  double per_unit;        // resolution of the sketch
   const char* energy_of = nullptr;  // prefix of an energy that counts only if it is whole
   stats::QuantileSketch scaled = {};
   double sum = 0, min = HUGE_VAL, max = -HUGE_VAL;
@@ -167,7 +181,7 @@ struct Aggregate {
   }
 };
 
-// "gpu_joules": null where it is unknown.
+// Returns "gpu_joules" and so on; null if unknown.
 template <typename Named>
 Json EnergiesJson(const Named& named) {
   Json energies;
@@ -181,7 +195,7 @@ Json EnergiesJson(const Named& named) {
   return energies;
 }
 
-// Of a record, or of a sum of others' tokens; where the sum is too large they are not known.
+// Adds the tokens of a record, or of other sums. If the sum overflows, they count as unknown.
 void AddTokens(std::optional<int64_t> output_tokens, bool answered, SharedWindowTotals* totals) {
   int64_t sum = 0;
   if (output_tokens.has_value() &&
@@ -215,7 +229,7 @@ Json SharedWindowsJson(const SharedWindowTotals& totals) {
   return shared;
 }
 
-// What a summary says of the spans before; what is missing is 0.
+// Reads the totals of earlier spans from a summary; missing values are 0.
 SharedWindowTotals SharedWindowsOf(const Json& shared) {
   SharedWindowTotals totals;
   const auto read = [](const Json& object, const std::string& name, auto* value) {
@@ -237,7 +251,7 @@ SharedWindowTotals SharedWindowsOf(const Json& shared) {
   return totals;
 }
 
-// "550.54.15", of several GPUs each once; empty: none says.
+// Returns "550.54.15", or each distinct version of several GPUs; empty if it is unknown.
 std::string DriverOf(const Json& gpus) {
   std::set<std::string> drivers;
   for (const Json& each : gpus.is_array() ? gpus : Json::array()) {
@@ -260,10 +274,10 @@ class KeptRun : public RunDirectory {
         input_sha256_(input_sha256),
         hardware_(hardware) {}
 
-  // Makes the directory, locks it, and takes up what is there or throws it away.
+  // Creates the directory, locks it, and continues or removes an earlier run.
   absl::Status Open() {
     std::error_code error;
-    // A run that ended before its first answer is in nobody's way.
+    // A run that ended before its first answer may be replaced.
     const bool there = fs::exists(records_path_, error) && fs::file_size(records_path_, error) > 0;
     const bool asks = there && !options_.resume && !options_.overwrite;
     if (asks && !(options_.confirm_overwrite && options_.confirm_overwrite(path_))) {
@@ -383,12 +397,12 @@ class KeptRun : public RunDirectory {
     return absl::OkStatus();
   }
 
-  // Hashes a problem as it stands in the records.
+  // The hash of a problem in the form of the records.
   static size_t HashOf(const std::string& problem) {
     return std::hash<std::string>()(json::Dump(Json(problem)));
   }
 
-  // Held by the open file: it ends with the process, whatever ends that.
+  // The lock belongs to the open file, so it ends with the process in any case.
   absl::Status Lock() {
     records_ =
         Descriptor(open(records_path_.c_str(),
@@ -405,11 +419,11 @@ class KeptRun : public RunDirectory {
     return absl::OkStatus();
   }
 
-  // A last line without its end was being written when the run was killed: it goes.
+  // Removes a last line without an end: it was being written when the run was killed.
   absl::Status TakeUp() {
     std::ifstream file(records_path_, std::ios::binary);
     uint64_t number = 0, whole_bytes = 0;
-    std::string kept;  // where failed ones are dropped
+    std::string kept;  // lines to keep, if failed ones are dropped
     bool drops = false;
     for (std::string line; std::getline(file, line) && !file.eof();) {
       ASSIGN_OR_RETURN(const bool is_kept, TakeUpLine(line, ++number));
@@ -422,7 +436,7 @@ class KeptRun : public RunDirectory {
     return good ? absl::OkStatus() : CannotWrite(records_path_);
   }
 
-  // Of the summary as it was written last: what was measured since then is lost, and not counted.
+  // Reads the spans from the last written summary; later measurements are lost and not counted.
   void TakeUpSpans() {
     const auto text = ReadRunFile(path_ + "/" + kSummary);
     const Json summary = json::Parse(text.ok() ? *text : "");
@@ -430,7 +444,7 @@ class KeptRun : public RunDirectory {
     if (shared != nullptr) shared_ = SharedWindowsOf(*shared);
   }
 
-  // As a whole: each index stays there once.
+  // Replaces the records as a whole, so that each index occurs once.
   absl::Status ReplaceBy(const std::string& kept) {
     std::error_code error;
     const fs::perms rights = fs::status(records_path_, error).permissions();
@@ -440,14 +454,14 @@ class KeptRun : public RunDirectory {
     return Lock();
   }
 
-  // Throws away what a run wrote, and nothing else. The records go first: killed at any point,
-  // none is taken for another run's.
+  // Removes the files of a run, and no others. The records are removed first, so that after a kill
+  // no record is attributed to another run.
   absl::Status Clear() {
     ASSIGN_OR_RETURN(const std::vector<fs::path> files, FilesOfARun(path_));
     if (ftruncate(records_.get(), 0) != 0) return CannotWrite(records_path_);
     std::error_code error;
     for (const fs::path& each : files) {
-      if (each.filename() == kRecords) continue;  // locked
+      if (each.filename() == kRecords) continue;  // it is locked
       if (!fs::remove(each, error)) {
         return Internal(each.string(), ": cannot be removed: ", error.message());
       }
@@ -455,9 +469,10 @@ class KeptRun : public RunDirectory {
     return absl::OkStatus();
   }
 
-  // From a directory that is there to one that is locked, of this run, and takes records.
+  // Prepares an existing directory: locks it, checks that it belongs to this run, and opens the
+  // records.
   absl::Status Prepare() {
-    // Before anything is written, and again once nobody else writes.
+    // Checked before anything is written, and again under the lock.
     RETURN_IF_ERROR(MayTake().status());
     RETURN_IF_ERROR(Lock());
     ASSIGN_OR_RETURN(const bool goes_on, MayTake());
@@ -470,13 +485,13 @@ class KeptRun : public RunDirectory {
         path_ + "/" + kRun, RunJson().dump(2, ' ', false, Json::error_handler_t::replace) + "\n"));
   }
 
-  // False: it failed, and is asked again.
+  // Returns false if the record failed and is asked again.
   absl::StatusOr<bool> TakeUpLine(const std::string& line, uint64_t number) {
     const auto damaged = [&](const char* why) {
       return DataLoss(records_path_, ": line ", number, ": ", why,
                       "; mend or remove it, or start again: --overwrite");
     };
-    constexpr size_t kMostLevels = 100;  // the 64 of RECORDS, and some of ours
+    constexpr size_t kMostLevels = 100;  // the 64 levels of RECORDS, and some of ours
     const Json record = json::Parse(line, kMostLevels);
     if (!record.is_object()) {
       const bool is_deep = json::NestsDeeper(line, kMostLevels);
@@ -496,14 +511,15 @@ class KeptRun : public RunDirectory {
     return true;
   }
 
-  // Whether what is there is gone on with, or else thrown away; an error where it is not ours.
+  // Returns whether the existing run is continued (true) or removed; an error if it belongs to
+  // another run.
   absl::StatusOr<bool> MayTake() const {
     const std::string run_path = path_ + "/" + kRun;
     ASSIGN_OR_RETURN(const std::string text, ReadRunFile(run_path));
     struct stat info = {};
     const bool has_records = lstat(records_path_.c_str(), &info) == 0 && IsPlain(info) &&
-                             info.st_size > 0;  // Lock says what else is wrong
-    // Of a run that was killed before it began there is neither this nor a record.
+                             info.st_size > 0;  // Lock reports other errors
+    // A run that was killed before it began has neither this file nor a record.
     const bool is_new = text.empty() && !has_records;
     const Json found = json::Parse(text, 10);
     if (!is_new && TextOf(found, "schema") != kSchema) {
@@ -518,7 +534,7 @@ class KeptRun : public RunDirectory {
     }
     const Json wanted = RunJson();
     Json kept = {{"order", kOrderOfFile}, {"problem_field", PowerRunOptions().problem_field}};
-    kept.update(found);  // which may be older than these
+    kept.update(found);  // older runs lack some members
     for (const char* name : {"input_sha256", "model", "dataset", "order", "problem_field"}) {
       const std::string is = TextOf(kept, name).value_or(""), asked = *TextOf(wanted, name);
       if (is == asked) continue;
@@ -530,7 +546,7 @@ class KeptRun : public RunDirectory {
     return true;
   }
 
-  // Answers and times of another client, or of another temperature, are of another experiment.
+  // Answers and times of another client or temperature belong to another experiment.
   absl::Status AskedAlike(const Json& before, const std::string& run_path) const {
     const Json now = AskedBy();
     for (const auto& [name, value] : now.items()) {
@@ -543,8 +559,7 @@ class KeptRun : public RunDirectory {
     return absl::OkStatus();
   }
 
-  // What answers and their times depend on, of how the run was called. A command may be mended
-  // between.
+  // The options that answers and their times depend on. The command may be corrected between runs.
   Json AskedBy() const {
     const Json config = json::Parse(options_.config_json);
     Json asked_by = Json::object();
@@ -590,10 +605,10 @@ class KeptRun : public RunDirectory {
   const std::string input_sha256_;
   const RunHardware hardware_;
   Descriptor records_;
-  Descriptor replaced_;              // records.jsonl as it was; its lock stays
+  Descriptor replaced_;              // the earlier records.jsonl, which keeps its lock
   std::map<uint64_t, size_t> done_;  // by index, with the hash of the problem
   PowerRunTotals totals_;
-  SharedWindowTotals shared_, since_span_;  // of the latter only what is of records
+  SharedWindowTotals shared_, since_span_;  // since_span_ only has values from records
   power::EnergyRates rates_;
   static constexpr double kMicro = 1e6, kNano = 1e9;
   std::vector<Aggregate> aggregates_ = {
@@ -615,9 +630,10 @@ class KeptRun : public RunDirectory {
       {"/hardware_utilization/gpu/memory_bandwidth_utilization_pct", "", kMicro},
       {"/hardware_utilization/gpu/tensor_core_utilization_pct", "", kMicro},
       {"/hardware_utilization/gpu/busy_pct", "", kMicro}};
-  std::optional<int64_t> first_unix_ns_, last_unix_ns_;  // asked; answered
+  std::optional<int64_t> first_unix_ns_, last_unix_ns_;  // time of the first question and of the
+                                                         // last answer
   double generated_unix_s_ = 0;
-  Clock::time_point updated_;  // when UpdateSummary wrote
+  Clock::time_point updated_;  // time of the last UpdateSummary
   Clock::duration update_time_{0};
 };
 

@@ -1,12 +1,12 @@
-// What a token and a second of answering take, of all records of a run.
+// The energy for a token and for a second of answering, over all records of a run.
 //
 //   EnergyRates rates;
 //   rates.Add(record);     // a line of records.jsonl
-//   rates.ToJson();        // {"gpu": {"joules_per_output_token": {"value", "known", "unknown"},
-//   ...}
+//   rates.ToJson();
+//   // {"gpu": {"joules_per_output_token": {"value", "known", "unknown"}, ...}
 //
-// A rate is a sum of energies over the sum of their tokens or seconds, of the records that know
-// both: a long answer counts more than a short one. Failed records are not in it.
+// A rate is a sum of energies over the sum of their tokens or seconds, for the records that have
+// both. So a long answer counts more than a short one. Failed records are excluded.
 #pragma once
 
 #include <array>
@@ -27,7 +27,8 @@ class EnergyRates {
     double joules = 0, of = 0;
     uint64_t known = 0, unknown = 0;
   };
-  // Of GPUs, of processors, of whatever counts; by input, output and all tokens, and by time.
+  // For GPUs, for processors and for everything that counts; by input, output and all tokens, and
+  // by time.
   std::array<std::array<Rate, 4>, 3> rates_ = {};
 };
 

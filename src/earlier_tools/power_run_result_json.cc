@@ -1,3 +1,10 @@
+// One record of a power run as JSON, and the totals of a run.
+//
+// A record has the sums over devices: energies and gauges of GPUs, of processor packages and of the
+// answering process. OnePerDevice chooses one row for each device, so that two sources of the same
+// device are not added. A sum is unknown if one of its values is unknown. Each value that may be
+// null has a reason beside it. Totals are sums over the records that have a value, with counts of
+// those that have none.
 #include "earlier_tools/power_run_result_json.h"
 
 #include <algorithm>
@@ -22,20 +29,20 @@ Json ReasonJson(PowerReason reason) {
   return reason == PowerReason::kKnown ? Json(nullptr) : Json(PowerReasonName(reason));
 }
 
-// A sum is known where each of its values is; `first`: it begins.
+// A sum is known if all of its values are known. `first` starts the sum.
 void AddWhereKnown(bool first, std::optional<double> value, std::optional<double>* sum) {
   if (first) *sum = 0;
   *sum = value.has_value() && sum->has_value() ? std::optional(**sum + *value) : std::nullopt;
 }
 
-// The devices of one domain that count: together where all of them are known.
+// The devices of one domain that count; the sum is known if all of them are known.
 struct Part {
   EnergyEstimate sum;
-  std::string missing = {};  // what may not be read, and is not in the sum
+  std::string missing = {};  // a part that may not be read and is missing from the sum
 };
 
-// One of each device: two sources of one are not two devices. The first of those that `rank`
-// highest; `device_of(row)` is null where a row is not meant.
+// Chooses one row for each device, because two sources of a device are not two devices: the first
+// one with the highest `rank`. `device_of(row)` is null if the row does not take part.
 template <typename Row, typename DeviceOf, typename Rank>
 std::vector<const Row*> OnePerDevice(const std::vector<Row>& rows, DeviceOf device_of, Rank rank) {
   std::vector<const Row*> chosen;
@@ -83,13 +90,13 @@ Part PartOf(const RunTelemetry& telemetry, std::string_view domain) {
   return part;
 }
 
-// How a quantity of several devices is one.
+// How the values of several devices are combined.
 enum class Over : uint8_t { kSum, kMean };
 
-// The gauges of one quantity, one of each device, in a unit. A device may tell its power as it is
-// and as an average: the first is of this window alone. Extremes and medians of a sum are sums of
-// theirs if at most one device changed within the window; else they are unknown. One device
-// without a reading leaves all of it unknown.
+// Combines the gauges of one quantity, one for each device, in the given unit. A device may report
+// its power as an instantaneous value and as an average; the first belongs to this window alone.
+// Extremes and medians of a sum are the sums of theirs if at most one device changed within the
+// window; otherwise they are unknown. If one device has no reading, everything is unknown.
 GaugeSummary GaugeOf(const RunTelemetry& telemetry, std::string_view domain,
                      std::string_view quantity, double unit, Over over) {
   if (telemetry.reason != PowerReason::kKnown) return {.reason = telemetry.reason};
@@ -140,7 +147,7 @@ GaugeSummary GaugeOf(const RunTelemetry& telemetry, std::string_view domain,
   return all;
 }
 
-// Null: a reading of the window itself.
+// Null if the window itself has a reading.
 Json NearestJson(const GaugeSummary& gauge) {
   if (!gauge.nearest_age_ns.has_value()) return nullptr;
   return static_cast<double>(*gauge.nearest_age_ns) * 1e-6;
@@ -167,7 +174,7 @@ Json GaugeJson(const GaugeSummary& gauge, std::string_view known_mean = kSeveral
           {"nearest_age_ms", NearestJson(gauge)}};
 }
 
-// Of the readings of power where there are some, else of the energy.
+// From the power readings, if there are any; otherwise from the energy.
 Json PowerJson(const RunTelemetry& telemetry, std::string_view domain) {
   constexpr double kMilliwatt = 1000;
   GaugeSummary power = GaugeOf(telemetry, domain, "power_mw", kMilliwatt, Over::kSum);
@@ -235,7 +242,8 @@ Json TokensJson(const RunAnswer& answer) {
           {"total", known ? Json(total) : Json(nullptr)}};
 }
 
-// The mean of all GPUs, or why there is none: that one of them has none, or that nobody asked.
+// The mean over all GPUs, or the reason why it is unknown: a GPU has no value, or it was not
+// requested.
 GaugeSummary GpmOf(const RunTelemetry& telemetry, std::string_view quantity, double unit) {
   for (const PowerAbsence& each : telemetry.absences) {
     if (each.source == "nvml" && each.what.ends_with(kGpmAbsence)) return {.reason = each.reason};
@@ -313,7 +321,7 @@ Json MetricsJson(const RunResult& result, const RunTelemetry& telemetry) {
           {"lm_response", result.answer.status == "ok" ? Json(result.answer.answer) : Json()}};
 }
 
-// What its lo_joules and hi_joules are, or why it has none.
+// The meaning of lo_joules and hi_joules, or why they are unknown.
 Json LimitsJson(const EnergyEstimate& each) {
   if (!each.energy_j.has_value()) return nullptr;
   if (IsUnbounded(each.limits)) return UnboundedReasonName(each.limits);
@@ -341,7 +349,8 @@ Json EstimatesJson(const RunTelemetry& telemetry) {
   return all;
 }
 
-// What begins with `prefix` of a model's energy_metrics, or of AllEnergies.
+// Adds the energy whose members begin with `prefix`, from a model's energy_metrics or from
+// AllEnergies.
 void AddEnergy(const Json& energies, const std::string& prefix, PowerRunTotals::Energy* energy) {
   const auto number = [&](const char* name) { return NumberOf(energies, (prefix + name).c_str()); };
   const auto joules = number("per_query_joules"), lo = number("lo_joules"),

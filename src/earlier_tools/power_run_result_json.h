@@ -1,4 +1,4 @@
-// One record of a run as JSON, and what the run as a whole adds up from it.
+// One record of a run as JSON, and the totals of the whole run.
 #pragma once
 
 #include <optional>
@@ -14,25 +14,26 @@ using json::Json;
 
 Json ResultJson(const RunResult& result);
 
-// Whether what was read back is one.
+// Whether parsed JSON is a record.
 bool IsRunRecord(const Json& record);
 void AddToTotals(const Json& record, PowerRunTotals* totals);
-// But for the records of it.
+// Adds everything except the number of records.
 void AddToTotals(const RunSpan& span, SharedWindowTotals* totals);
-// The sum of a record's energies that count, as energy_metrics has those of GPUs; known where each
-// of them is.
+// The sum of a record's energies that count, with the same members as energy_metrics has for GPUs.
+// Known if all of them are known.
 Json AllEnergies(const Json& record);
 
 // Returns the energy whose fields begin with `prefix` ("cpu_"), in energy_metrics or AllEnergies.
 // Empty if readings cover only a part of the time, for example because a counter was reset.
 std::optional<double> WholeEnergy(const Json& energies, const std::string& prefix);
 
-// The message of a record that failed, in one line for people. All of it stays in the record.
+// The message of a failed record in one line. The record keeps the whole message.
 
-// Before what a command printed at its end.
+// Precedes the last output of a command.
 constexpr char kLastWords[] = "; its last words: ";
 
-// The first line of a message; of last words the last one, which names a traceback's error.
+// Returns the first line of a message and the last line of its last words, which names the error of
+// a traceback.
 //   "it ended: exit 1; its last words: Traceback ...\n  ...\nValueError: x"
 //   "it ended: exit 1; its last words: ValueError: x"
 std::string BriefMessage(std::string_view message);

@@ -30,7 +30,7 @@ double Seconds(const PowerSample& from, const PowerSample& to) {
   return static_cast<double>(to.t_ns - from.t_ns) * 1e-9;
 }
 
-// Adds what was used between two samples, where the estimator knows that.
+// Adds the energy between two samples, if the estimator can determine it.
 void Cover(const PowerSample& from, const PowerSample& to, EnergyEstimator estimator,
            TrackedEnergy* energy) {
   const double seconds = Seconds(from, to);
@@ -41,7 +41,7 @@ void Cover(const PowerSample& from, const PowerSample& to, EnergyEstimator estim
   energy->covered_s += seconds;
 }
 
-// "VmRSS:     1234 kB" in bytes; empty where there is none.
+// "VmRSS:     1234 kB" in bytes; empty if it is missing.
 std::optional<int64_t> ResidentBytes(const std::string& status_path) {
   constexpr size_t kMostBytes = 1 << 14;
   const std::string status = power::ReadText(status_path, kMostBytes).value.value_or("");
@@ -50,7 +50,7 @@ std::optional<int64_t> ResidentBytes(const std::string& status_path) {
   return power::FieldOf(status, "VmRSS").value;
 }
 
-// Of all the values that are known.
+// Moments of all known values.
 Moments KnownOf(std::span<const MemorySnapshot> snapshots, auto value_of) {
   Moments moments;
   for (const MemorySnapshot& each : snapshots) {
@@ -70,11 +70,11 @@ std::optional<int64_t> SumOf(const Moments& moments) {
   return static_cast<int64_t>(moments.sum());
 }
 
-// As ECMAScript writes a number, which is RFC 8785's rule: the shortest digits that read back,
-// plain from 1e-6 up to below 1e21, else with an exponent.
+// Writes a number as ECMAScript and RFC 8785 do: the shortest digits that read back, plain from
+// 1e-6 to below 1e21, otherwise with an exponent.
 std::string NumberText(double value) {
   const double size = std::abs(value);
-  if (size == 0) return "0";  // no -0
+  if (size == 0) return "0";  // never -0
   const bool exact = size >= 1e-6 && size < 0x1p53;
   std::array<char, 32> buffer = {};
   const auto end = std::to_chars(buffer.begin(), buffer.end(), value,
@@ -93,7 +93,7 @@ std::string NumberText(double value) {
   return text;
 }
 
-// JSON's, or InvalidArgument.
+// JSON text, or InvalidArgument.
 absl::StatusOr<std::string> QuotedText(const char* name, const std::string& text) {
   try {
     return nlohmann::json(text).dump();

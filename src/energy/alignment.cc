@@ -1,3 +1,13 @@
+// Finds where a power log lies on the axis of a trace, by correlating power with running time.
+//
+// 1. LevelsOf reduces the log to windows with a mean power, at most about kMostWindows of them.
+// 2. For each offset at which log and capture overlap, in steps of a quarter of the sensor's
+//    period, ScoreAt fits a line of power over the share of time that kernels ran. The score is n
+//    log(1 / (1 - r^2)), twice the log likelihood ratio of the line. Negative slopes score 0.
+// 3. The best offsets that are at least two periods apart are returned. The caller fits all kernels
+//    at each of them, because different offsets may score alike.
+//
+// O(offsets x windows x log intervals).
 #include "energy/alignment.h"
 
 #include <algorithm>
@@ -13,7 +23,7 @@ struct Levels {
   std::vector<double> from_s, to_s, power_w;
 };
 
-// Mean powers between updates, or, of readings, what each says of the time before it.
+// Mean power between updates. For power readings, the mean power of the time before each reading.
 Levels LevelsOf(const Sensor& sensor) {
   const std::vector<Update>& updates = sensor.publications.updates;
   const size_t stride = updates.size() / kMostWindows + 1;
@@ -32,8 +42,8 @@ Levels LevelsOf(const Sensor& sensor) {
   return levels;
 }
 
-// What a line through (running, power) explains at this offset: the log of how much smaller the
-// squares are, times the windows. 0 where there are too few.
+// Scores an offset: n times the log of the ratio of the squares without and with the fitted line
+// of power over running time. 0 if there are too few windows.
 double ScoreAt(const Levels& levels, const BusyCurve& busy, double capture_s, double offset_s) {
   std::vector<double> from_s, to_s, power_w;
   for (size_t i = 0; i < levels.power_w.size(); ++i) {
@@ -65,7 +75,7 @@ std::vector<double> LikelyOffsetsS(const Sensor& sensor, const BusyCurve& busy, 
   const Levels levels = LevelsOf(sensor);
   const double log_from_s = updates.front().low_s, log_to_s = updates.back().high_s;
   const double period_s = (log_to_s - log_from_s) / static_cast<double>(updates.size() - 1);
-  // All places at which a part of one lies in the other.
+  // All offsets at which the log and the capture overlap.
   const double first_s = -log_to_s, span_s = capture_s + log_to_s - log_from_s;
   const double step_s = std::max(period_s / 4, span_s / static_cast<double>(kMostOffsets));
   std::vector<std::pair<double, double>> scored;  // score, offset

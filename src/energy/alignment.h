@@ -1,9 +1,9 @@
-// Where a log lies on the trace's axis, when no clock tells: where its power goes up and down with
-// what ran.
+// Finds where a power log lies on the axis of a trace if no clock relates the two: where the power
+// rises and falls together with the kernels.
 //
-//   power    ___/```\_/`\____        by the log's clock
-//   running  __[   ]_[ ]____         by the trace's
-//              ^ the offset at which a line through (running, power) leaves least
+//   power    ___/```\_/`\____        on the log's clock
+//   running  __[   ]_[ ]____         on the trace's clock
+//              ^ the offset at which a line fitted to (running, power) leaves the smallest residual
 #pragma once
 
 #include <vector>
@@ -13,9 +13,9 @@
 
 namespace xplane_time::energy {
 
-// Offsets (what to add to the log's times) that fit best, the best first, at most `most`, two
-// periods apart or more. `busy`: of all kernels. Empty: too few updates, or nothing fits.
-// O(offsets x windows), of each at most some thousands.
+// Returns the offsets (to add to the log's times) that fit best: at most `most`, the best first,
+// two periods or more apart. `busy` is when any kernel ran. The result is empty if there are too
+// few updates or if no offset fits. O(offsets x windows), at most some thousands each.
 std::vector<double> LikelyOffsetsS(const Sensor& sensor, const BusyCurve& busy, double capture_s,
                                    size_t most);
 

@@ -1,3 +1,22 @@
+// Attributes the energy of one device to its kernels.
+//
+// 1. Clock. If the polls are on the capture's axis, FitPowers fits powers and lag at once.
+//    Otherwise FitWithoutClock proposes offsets (alignment.h), fits at each of them and keeps the
+//    best. If a second place explains the readings about as well, the clock is ambiguous and there
+//    are no numbers.
+// 2. Sums (SumUp): measured, active and idle energy over the time that the windows stand for. The
+//    windows of a counter cover it without gaps. A power reading also stands for the time since the
+//    reading before it, up to two periods.
+// 3. Energies (FillEnergies, energies.h): power times busy time of each kernel, for the whole
+//    capture, or only for the span of the windows if much ran outside of it. Balance then makes
+//    measured = active + idle + residual.
+// 4. Checks (PoorFit): the residuals of a good fit are independent and as large as the sensor's
+//    noise. Residuals that follow each other belong to a load that the trace does not contain.
+//    Residuals far above the noise point to clocks that drift. If the kernels have no measurable
+//    power, the log belongs to another device. Windows at the power limit and their neighbours are
+//    excluded, because the device changes its clocks there.
+//
+// The cost is that of the fit: O(windows x kernels^2) for each step.
 #include "energy/attribution.h"
 
 #include <algorithm>
@@ -19,16 +38,17 @@ using Eigen::ArrayXd;
 using Eigen::Index;
 using Eigen::VectorXd;
 
-// A sensor's own lag; what is beyond is of the clocks.
+// The range of a sensor's own lag. A lag beyond it is an offset of the clocks.
 constexpr double kLeastLagS = -0.02, kMostLagS = 0.3;
-// Two places of a log on the axis fit alike where the squares of one are less than this multiple
-// of the other's, or it explains this share of what the other does.
+// Two positions of a log fit alike if their squared residuals differ by less than this factor, or
+// if one explains this share of the other's log likelihood.
 constexpr double kAlike = 1.2, kExplainsAlike = 0.7, kExplainsSome = 0.1;
-// Fewer windows beyond the columns tell neither powers nor how sure they are.
+// With fewer windows beyond the columns, neither the powers nor their uncertainty is known.
 constexpr double kLeastDegrees = 6;
-constexpr double kLeastWindowLengths = 10;  // of windows that overlap
-constexpr double kBlockS = 1;               // a kernel that runs alone for so long is measured
-// What else ran in a window in which a kernel is alone: at most this share of its length.
+constexpr double kLeastWindowLengths = 10;  // windows that overlap must span this many window
+                                            // lengths
+constexpr double kBlockS = 1;  // a kernel that runs alone for this long is measured directly
+// A kernel is alone in a window if other kernels take at most this share of the window's length.
 constexpr double kAlone = 0.01;
 
 Sensor SensorOf(const PowerChannel& channel, std::span<const Poll> polls) {
@@ -52,7 +72,7 @@ void Fail(std::string_view reason, std::string message, Attribution* found) {
   found->message = std::move(message);
 }
 
-// As those of means do that are published before they end: they share noise.
+// Averages that are published before their window has ended do so; they share noise.
 bool WindowsOverlap(const Fit& fit) { return fit.window_s > 1.5 * fit.grid.period_s; }
 
 double SquareNoise(const Fit& fit) {
@@ -60,8 +80,8 @@ double SquareNoise(const Fit& fit) {
          fit.degrees;
 }
 
-// What a fit explains of how the power goes up and down, as a log likelihood: where the log barely
-// overlaps, few windows are explained well by as many columns.
+// How well a fit explains the changes of the power, as a log likelihood. A share alone would not
+// do: if the log barely overlaps the capture, many columns explain few windows well.
 double Explained(const Fit& fit) {
   const ArrayXd power_w = fit.energy_j.array() / (fit.to_s - fit.from_s).array();
   const double mean_w = power_w.mean();
@@ -69,7 +89,7 @@ double Explained(const Fit& fit) {
   return static_cast<double>(power_w.size()) / 2 * std::log(all / SquareNoise(fit));
 }
 
-// Fits at each place where the log may lie; the polls move to the best.
+// Fits at each likely position of the log. Moves the polls to the best position.
 std::optional<Fit> FitWithoutClock(const PowerChannel& channel, std::span<const BusyCurve> kernels,
                                    double capture_s, int threads, std::vector<Poll>* polls,
                                    Attribution* found) {
@@ -81,7 +101,7 @@ std::optional<Fit> FitWithoutClock(const PowerChannel& channel, std::span<const 
     double offset_s = 0;
     Fit fit;
     double explained = 0;
-    // Of the capture's start on the log's axis: offsets near each other lead to one place.
+    // Start of the capture on the log's axis. Offsets near each other lead to the same place.
     double StartS() const { return offset_s - fit.lag_s; }
   };
   std::vector<Place> places;
@@ -99,7 +119,7 @@ std::optional<Fit> FitWithoutClock(const PowerChannel& channel, std::span<const 
   const bool has_rival = std::ranges::any_of(places, [&](const Place& place) {
     return std::abs(place.StartS() - best.StartS()) > 2 * best.fit.grid.period_s &&
            (place.explained > kExplainsAlike * best.explained ||
-            // Where nothing ran there is little to explain, and less that is not.
+            // If nothing ran there, there is little to explain, and little remains unexplained.
             (SquareNoise(place.fit) < kAlike * SquareNoise(best.fit) &&
              place.explained > kExplainsSome * best.explained));
   });
@@ -108,8 +128,8 @@ std::optional<Fit> FitWithoutClock(const PowerChannel& channel, std::span<const 
   return std::move(best.fit);
 }
 
-// The time that windows cover: those of a counter lie beside each other; what power readings do not
-// see between two of them is taken as they are, up to two periods.
+// The time that each window stands for. The windows of a counter are adjacent. A power reading also
+// stands for the unobserved time before it, up to two periods in all.
 ArrayXd RepresentedS(const Fit& fit, bool is_counter) {
   ArrayXd length_s = (fit.to_s - fit.from_s).array();
   if (is_counter) return length_s;
@@ -121,7 +141,7 @@ ArrayXd RepresentedS(const Fit& fit, bool is_counter) {
   return represented_s;
 }
 
-// The sums of the device over the time that windows stand for.
+// The device's sums over the time that the windows stand for.
 void SumUp(bool is_counter, double capture_s, Attribution* found) {
   const Fit& fit = found->fit;
   const ArrayXd represented_s = RepresentedS(fit, is_counter);
@@ -132,7 +152,7 @@ void SumUp(bool is_counter, double capture_s, Attribution* found) {
   found->to_s = fit.to_s.maxCoeff();
   found->measured_j = (scale * fit.energy_j.array()).sum();
   found->active_j = (scale * active_j.array()).sum();
-  VectorXd idle_s = VectorXd::Zero(fit.power_w.size());  // by idle term
+  VectorXd idle_s = VectorXd::Zero(fit.power_w.size());  // seconds, weighted by the idle terms
   for (Index n = 0; n < scale.size(); ++n) {
     idle_s += represented_s[n] * fit.IdleTerms((fit.from_s[n] + fit.to_s[n]) / 2, capture_s);
   }
@@ -143,7 +163,7 @@ void SumUp(bool is_counter, double capture_s, Attribution* found) {
       (scale * fit.residual_j.array().abs()).sum() / std::max(1e-300, found->measured_j);
 }
 
-// What lies in the time from the first window to the last.
+// The executions in the time from the first window to the last.
 std::vector<BusyCurve> Clipped(std::span<const BusyCurve> kernels, double from_s, double to_s) {
   constexpr double kPsPerS = 1e12;
   const auto from_ps = std::llround(from_s * kPsPerS), to_ps = std::llround(to_s * kPsPerS);
@@ -160,7 +180,8 @@ std::vector<BusyCurve> Clipped(std::span<const BusyCurve> kernels, double from_s
   return clipped;
 }
 
-// The energies, of all that ran or, where much of it lies in no window, of what lies in one.
+// Energies of the whole capture or, if more than 5 % of the running time lies outside the span of
+// the windows, of that span.
 void FillEnergies(std::span<const BusyCurve> kernels, double capture_s, int threads,
                   Attribution* found) {
   constexpr double kMostOutside = 0.05;
@@ -188,8 +209,8 @@ void FillEnergies(std::span<const BusyCurve> kernels, double capture_s, int thre
   found->known = Resolve(found->energies);
 }
 
-// What kernels took is all that they took, also where no window lies; the residual has the
-// difference.
+// The active energy becomes that of all executions, also those that no window covers. The residual
+// takes the difference.
 void Balance(Attribution* found) {
   const Energies& energies = found->energies;
   const VectorXd ones = VectorXd::Ones(energies.active_j.size());
@@ -198,13 +219,13 @@ void Balance(Attribution* found) {
   found->active_half_width_j =
       energies.quantile * std::sqrt(std::max(0.0, ones.dot(energies.active_covariance * ones)));
   found->residual_j = found->measured_j - found->active_j - found->idle_j;
-  // Where nothing tells idle from active, neither is below nothing.
+  // If idle and active energy cannot be separated, keep both within [0, measured].
   found->idle_j = std::clamp(found->idle_j, 0.0, std::max(0.0, found->measured_j));
   found->active_j = found->measured_j - found->residual_j - found->idle_j;
 }
 
-// Windows in which each kernel ran, and whether it is in blocks: most of its time in windows one
-// after the other, for a second and more, in which nothing else ran.
+// Counts the windows in which each kernel ran. A kernel is measured if most of its time lies in
+// series of adjacent windows of a second or more in which no other kernel ran.
 void CountWindows(Attribution* found) {
   const Fit& fit = found->fit;
   const ArrayXd length_s = (fit.to_s - fit.from_s).array();
@@ -227,8 +248,9 @@ void CountWindows(Attribution* found) {
   }
 }
 
-// Of windows whose mean power is the limit, nearly, or more: it may be more until clocks are low
-// enough. None where windows overlap, or no limit is known that idle windows are below.
+// Marks the windows whose mean power is close to the limit or above it. The power may exceed the
+// limit until the clocks are low enough. Marks no window if windows overlap, if the limit is
+// unknown, or if even idle windows reach it.
 ArrayX<bool> AreAtLimit(const Fit& fit, std::optional<double> limit_w) {
   constexpr double kNearly = 0.97;
   ArrayX<bool> none = ArrayX<bool>::Constant(fit.energy_j.size(), false);
@@ -239,8 +261,8 @@ ArrayX<bool> AreAtLimit(const Fit& fit, std::optional<double> limit_w) {
   return also_idle ? none : at_limit;
 }
 
-// Which windows say whether what ran explains the power: those that are not at the limit, nor next
-// to such a one. There the device lowers and raises its clocks, and a kernel has many powers.
+// Selects the windows that judge the fit: those that are neither at the limit nor near a window at
+// the limit. Near the limit the device changes its clocks, and a kernel has more than one power.
 ArrayX<bool> AreJudged(const ArrayX<bool>& at_limit) {
   constexpr Index kNextTo = 2;
   ArrayX<bool> judged = !at_limit;
@@ -252,16 +274,17 @@ ArrayX<bool> AreJudged(const ArrayX<bool>& at_limit) {
   return judged;
 }
 
-// Of residuals from one to the `lag`-th after it; 0: of none.
+// Autocorrelation of the residuals at the given lag; 0 if they are independent.
 double Autocorrelation(const VectorXd& residuals, Index lag) {
   const Index n = residuals.size() - lag;
   return residuals.head(n).dot(residuals.tail(n)) / residuals.squaredNorm();
 }
 
-// Whether residuals follow each other: at once, or, in step with the sensor, each second to fifth.
-// Those of windows that share noise do so by themselves. Publications that come early and late lead
-// to -1/2 from one to the next, not to less. Polled as seldom as published, instants are off by
-// what drifts against the polls: a little is of that.
+// True if residuals follow each other: at lag 1 or, if a load is in step with the sensor, at lags 2
+// to
+// 5. Overlapping windows share noise, so for them only a positive correlation at lag 1 counts.
+//    Early and late publications cause a correlation of -1/2 at lag 1, not less. If polls are about
+//    as rare as publications, errors of the instants drift slowly, and some correlation is allowed.
 bool FollowsALoad(const Fit& fit, const ArrayX<bool>& judged, double poll_s) {
   constexpr double kMostStandardDeviations = 5, kLeast = -0.6, kMostOfSeldom = 0.35;
   constexpr Index kMostLag = 5;
@@ -277,11 +300,12 @@ bool FollowsALoad(const Fit& fit, const ArrayX<bool>& judged, double poll_s) {
   return !overlap && Autocorrelation(whitened, 1) < kLeast - 2 * sd;
 }
 
-// The noise of the sensor, as a share of a window: how windows differ from the next where nothing
-// ran. Empty: too few of them.
+// The sensor's noise as a share of a window, from the differences of adjacent idle windows. Empty
+// if there are too few of them.
 std::optional<double> IdleNoise(const Fit& fit) {
   constexpr size_t kLeastIdle = 8;
-  constexpr double kOfNormal = 0.6745 * std::numbers::sqrt2;  // median of a difference
+  // median of the absolute difference of two normal values
+  constexpr double kOfNormal = 0.6745 * std::numbers::sqrt2;
   if (WindowsOverlap(fit)) return std::nullopt;
   const ArrayXd length_s = (fit.to_s - fit.from_s).array();
   const ArrayXd power_w = fit.energy_j.array() / length_s;
@@ -295,7 +319,7 @@ std::optional<double> IdleNoise(const Fit& fit) {
   return stats::Median(differ) / kOfNormal;
 }
 
-// The noise of the windows that are judged, as a share of the mean one.
+// The rms residual of the judged windows, as a share of the mean window.
 double NoiseOf(const Fit& fit, const ArrayX<bool>& judged) {
   const double square_j = judged.select(fit.residual_j.array().square(), 0.0).sum() /
                           static_cast<double>(judged.count());
@@ -303,13 +327,12 @@ double NoiseOf(const Fit& fit, const ArrayX<bool>& judged) {
   return std::sqrt(square_j * windows / fit.degrees) / fit.energy_j.mean();
 }
 
-// Whether what ran explains the power: residuals that follow each other, or are far beyond the
-// sensor's noise, are of something that no trace shows; without more power when kernels run, the
-// log is of something else.
+// Explains why the kernels do not explain the power; empty if they do.
 std::string_view PoorFit(const Attribution& found, std::span<const Poll> polls,
                          const ArrayX<bool>& at_limit) {
   constexpr double kMostNoise = 5, kLeastNoise = 0.05;
-  // Beside windows at the limit the fit is a little off in all others, which follows each other.
+  // Near windows at the limit, the fit is slightly wrong in all other windows too, so their
+  // residuals follow each other. That is ignored up to this noise.
   constexpr double kLeastLoad = 0.02;
   constexpr Index kLeastJudged = 20;
   const Fit& fit = found.fit;
@@ -338,8 +361,8 @@ std::string_view PoorFit(const Attribution& found, std::span<const Poll> polls,
   return "";
 }
 
-// Before a fit, which of thousands of kernels takes long: fewer updates lie in the capture,
-// whatever the lag, than a fit has columns.
+// A quick check before the fit, which takes long for thousands of kernels: whatever the lag, fewer
+// updates lie in the capture than the fit has columns.
 bool HasFewUpdates(const Sensor& sensor, size_t kernels, double capture_s, const LagRange& lags) {
   const auto near = std::ranges::count_if(sensor.publications.updates, [&](const Update& each) {
     return each.high_s >= lags.from_s && each.low_s <= capture_s + lags.to_s;
@@ -403,7 +426,7 @@ Attribution Attribute(const PowerChannel& channel, std::vector<Poll> polls,
 Attribution Model(double power_w, std::span<const BusyCurve> kernels, double capture_s) {
   const auto count = static_cast<Index>(kernels.size());
   Attribution found;
-  Fit& fit = found.fit;  // one window, without noise
+  Fit& fit = found.fit;  // one window without noise
   fit.power_w = VectorXd::Zero(count + 1);
   fit.power_w[count] = power_w;
   fit.covariance = Eigen::MatrixXd::Zero(count + 1, count + 1);

@@ -1,3 +1,13 @@
+// Running times of kernels: look-ups by instant, sums by bin, and shares of overlapping kernels.
+//
+// A curve has the merged intervals of a kernel and their cumulative lengths. A look-up finds the
+// first interval that ends after an instant; the time before it is known, and a part of it may be
+// added. Instants ascend, so the search continues from the previous interval with doubling steps: a
+// look-up costs O(log distance).
+//
+// IdleShares splits the bins among threads. Each thread sweeps over its bins: a heap has the next
+// start of each kernel, a list has the running intervals. Between two events, each of the m running
+// kernels gets 1/m of the time.
 #include "energy/busy.h"
 
 #include <algorithm>
@@ -37,7 +47,7 @@ size_t BusyCurve::FirstEndingAfter(double instant_s, size_t from) const {
   const auto is_over = [instant_ps](const Interval& each) {
     return static_cast<double>(each.end_ps) <= instant_ps;
   };
-  // Doubling steps: near where the last one was in the usual case.
+  // Doubling steps, because the next interval is usually close to the previous one.
   size_t step = 1, low = from, high = from;
   while (high < size() && is_over(intervals_[high])) {
     low = high + 1;
@@ -59,7 +69,7 @@ std::vector<double> BusyCurve::At(std::span<const double> instants_s) const {
     if (at == size()) break;
     const double start_s = Seconds(intervals_[at].start_ps);
     const auto end_ps = static_cast<double>(intervals_[at].end_ps);
-    // All that lie before the same end.
+    // All instants before the end of this interval.
     for (; i < instants_s.size() && instants_s[i] * kPsPerS < end_ps; ++i) {
       busy_s[i] = before_s_[at] + std::max(0.0, instants_s[i] - start_s);
     }
@@ -92,7 +102,7 @@ BusyCurve UnionOf(std::span<const BusyCurve> kernels) {
 
 namespace {
 
-// Shares of bins [first, end): a sweep over what runs in them.
+// Computes the shares of bins [first, end) with a sweep over the intervals that overlap them.
 class IdleSweep {
  public:
   IdleSweep(std::span<const BusyCurve> kernels, double bin_s,
@@ -162,7 +172,7 @@ class IdleSweep {
 
 std::vector<std::vector<double>> IdleShares(std::span<const BusyCurve> kernels, double capture_s,
                                             size_t bins, int threads) {
-  constexpr size_t kAtOnce = 64;  // bins
+  constexpr size_t kAtOnce = 64;  // bins that one task takes
   std::vector<std::vector<double>> shares(kernels.size(), std::vector<double>(bins, 0.0));
   const double bin_s = capture_s / static_cast<double>(bins);
   ParallelFor((bins + kAtOnce - 1) / kAtOnce, threads, [&](size_t part) {

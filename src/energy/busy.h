@@ -1,10 +1,10 @@
-// When kernels ran: how long each had run by any instant, and what part of the idle power it pays.
+// When kernels ran: how long each had run up to any instant, and its share of the idle power.
 //
 //   BusyCurve curve({{0, 2'000'000'000'000}, {1'000'000'000'000, 3'000'000'000'000}});
 //   curve.total_s() == 3                  // a union: overlaps count once
 //   curve.At(std::vector{1.5, 9.0})       // {1.5, 3}: seconds of running before 1.5 s and 9 s
 //
-// Times are seconds of the capture's axis, as doubles: exact to a picosecond for two hours.
+// Times are seconds on the capture's axis, as doubles: exact to a picosecond for two hours.
 #pragma once
 
 #include <cstddef>
@@ -17,20 +17,20 @@ namespace xplane_time::energy {
 
 class BusyCurve {
  public:
-  // Any order, overlaps allowed. 24 bytes for each interval of the union.
+  // Accepts any order and overlaps. Uses 24 bytes for each interval of the union.
   explicit BusyCurve(std::vector<Interval> executions);
 
-  // Seconds of running before each of the instants, which ascend. O(instants + intervals), or
-  // O(instants log intervals) where they are few.
+  // Returns the seconds of running before each instant; instants ascend. O(instants + intervals),
+  // or O(instants log intervals) if there are few instants.
   std::vector<double> At(std::span<const double> instants_s) const;
 
-  // Adds to the i-th of `between_s` the seconds of running in [i, i + 1) x `step_s` after `from_s`.
-  // Executions outside of all these intervals are left out.
+  // Adds to the i-th element of `between_s` the seconds of running in [i, i + 1) x `step_s` after
+  // `from_s`. Ignores running time outside of these intervals.
   void AddTo(double from_s, double step_s, std::span<double> between_s) const;
 
   double total_s() const { return before_s_.empty() ? 0 : before_s_.back() + LengthS(size() - 1); }
   std::span<const Interval> intervals() const { return intervals_; }
-  // The first interval that ends after the instant, from `from` on.
+  // The first interval, at index `from` or later, that ends after the instant.
   size_t FirstEndingAfter(double instant_s, size_t from) const;
 
  private:
@@ -38,21 +38,20 @@ class BusyCurve {
   double LengthS(size_t i) const;
 
   std::vector<Interval> intervals_;  // disjoint, ascending
-  std::vector<double> before_s_;     // of each: the lengths of those before it
+  std::vector<double> before_s_;     // total length of the intervals before each one
 };
 
-// When any of them ran.
+// The times at which at least one of the kernels ran.
 BusyCurve UnionOf(std::span<const BusyCurve> kernels);
 
-// What part of the device's time each kernel stands for, by bins of equal length over
-// [0, capture_s): its running time, where m kernels run at once the m-th part of it. So that
-// the idle power of a moment is paid once.
+// Splits the device's busy time among the kernels, in bins of equal length over [0, capture_s). If
+// m kernels run at once, each gets 1/m of the time, so the idle power of each moment is paid once.
 //
 //   a |-----------|            bin: a 8, b 4
 //   b         |-------|
 //     0       8   12  16
 //
-// shares[kernel][bin], seconds. O(intervals x log kernels + overlaps).
+// shares[kernel][bin], in seconds. O(intervals x log kernels + overlaps).
 std::vector<std::vector<double>> IdleShares(std::span<const BusyCurve> kernels, double capture_s,
                                             size_t bins, int threads = 1);
 

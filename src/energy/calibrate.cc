@@ -1,3 +1,15 @@
+// Calibrates a sensor from its polls and the times of a load.
+//
+// 1. FindPublications and FindGrids (publications.h) find the period. If polls saw a new value
+//    nearly every time, publications may have been missed ("polled_too_slowly"). If many updates
+//    contradict the grid, the sensor is irregular; it is tried again with every second poll,
+//    because jitter matters less then.
+// 2. FitPowers (regression.h) treats the load as the only kernel. It finds the lag, the averaging
+//    window and the power of the load.
+// 3. The load must stand out: at least six standard deviations, and 1 % of the idle power. If
+//    another lag fits nearly as well, the calibration is ambiguous.
+// 4. Intervals of the period follow from the brackets (SlackOf), those of window and lag from the
+//    fit.
 #include "energy/calibrate.h"
 
 #include <algorithm>
@@ -12,18 +24,19 @@ namespace xplane_time::energy {
 namespace {
 
 constexpr LagRange kLags = {-0.1, 1.2};
-constexpr double kMostMisfits = 0.1;  // of the updates: more is no grid
-constexpr double kEveryPoll = 0.8;    // of the polls: so many with news may have missed some
-constexpr double kLeastResponse = 6;  // of the load's power, in standard deviations
-constexpr double kLeastShare = 0.01;  // of the idle power
-constexpr double kAmbiguous = 1.05;   // of the best lag's sum of squares
+constexpr double kMostMisfits = 0.1;  // share of the updates; above it there is no regular grid
+constexpr double kEveryPoll = 0.8;    // share of the polls that saw a new value; above it polls may
+                                      // have missed publications
+constexpr double kLeastResponse = 6;  // power of the load, in standard deviations
+constexpr double kLeastShare = 0.01;  // power of the load, as a share of the idle power
+constexpr double kAmbiguous = 1.05;   // multiple of the best lag's sum of squares
 
 Bounded Around(double value, double half_width) {
   return {value, value - half_width, value + half_width};
 }
 
-// How far period and publications may be from those of `grid`, by the brackets: also where another
-// grid meets as many.
+// The uncertainty of the period and of the publication instants of `grid`, by the brackets. It
+// includes other grids that satisfy as many brackets.
 struct Slack {
   double period_s = 0, instants_s = 0;
 };
@@ -49,7 +62,7 @@ bool IsIrregular(const Grid& grid) {
   return static_cast<double>(grid.misfits) > kMostMisfits * static_cast<double>(grid.number.size());
 }
 
-// So many polls: some of them may have seen more than one update as one.
+// True if most polls saw a new value: then some polls may have missed a publication.
 bool MayMiss(const Sensor& sensor, size_t polls) {
   return static_cast<double>(sensor.publications.updates.size()) >
          kEveryPoll * static_cast<double>(polls);
@@ -68,7 +81,7 @@ Calibration Calibrate(std::span<const Poll> all_polls, ReadingKind kind, const B
   std::vector<Poll> polls(all_polls.begin(), all_polls.end());
   Sensor sensor = {.kind = kind, .publications = FindPublications(polls, kind)};
   std::vector<Grid> grids = FindGrids(sensor.publications);
-  // Where publications are less punctual than polls are close, fewer polls do.
+  // If publications jitter by more than the distance of the polls, use fewer polls.
   while (!grids.empty() && IsIrregular(grids[0]) && !MayMiss(sensor, polls.size() / 2)) {
     KeepEverySecond(&polls);
     sensor.publications = FindPublications(polls, kind);
@@ -106,7 +119,7 @@ Calibration Calibrate(std::span<const Poll> all_polls, ReadingKind kind, const B
   }
   const double quantile = stats::StudentQuantile(0.025, fit->degrees);
   if (kind != ReadingKind::kCumulative) {
-    // What noise overlapping readings share is known roughly.
+    // The noise that overlapping readings share is only known roughly.
     const double widening = fit->window_s > fit->grid.period_s ? 2 : 1;
     found.window_s = Around(fit->window_s, widening * quantile * fit->window_sd_s);
   }

@@ -18,7 +18,7 @@ constexpr char kSchema[] = "xplane-time.power-calibration.v1";
 constexpr double kNsPerS = 1e9;
 constexpr int64_t kPsPerNs = 1000;
 
-// When the load was on, since kIdleEndS before the first time.
+// The times at which the load was on, relative to kIdleEndS before the first one.
 struct Load {
   int64_t origin_ns = 0;
   std::vector<Interval> on;

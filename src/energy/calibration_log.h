@@ -1,5 +1,5 @@
-// Calibrations of the sensors of a machine: from the log of a load that was switched on and off,
-// and in the file that is kept of them.
+// Calibrations of a machine's sensors: from the log of a load that was switched on and off, and
+// from the file that stores them.
 //
 //   ASSIGN_OR_RETURN(const SensorCalibrations found, CalibrateLog("calibration.jsonl"));
 //   found.sensors[0].found.period_s       // of found.sensors[0].channel
@@ -19,7 +19,7 @@ namespace xplane_time::energy {
 
 inline constexpr char kLoadWindow[] = "load";
 inline constexpr double kIdleEndS =
-    1;  // of a calibration, before the first load and after the last
+    1;  // idle time of a calibration before the first load and after the last
 
 struct SensorCalibration {
   PowerChannel channel;
@@ -27,21 +27,21 @@ struct SensorCalibration {
 };
 
 struct SensorCalibrations {
-  size_t loads = 0;  // how often it was switched on
+  size_t loads = 0;  // number of times that the load was switched on
   double load_s = 0, total_s = 0;
-  std::vector<SensorCalibration> sensors;  // of power or energy
+  std::vector<SensorCalibration> sensors;  // sensors of power or energy
 };
 
-// Errors: of ReadSensorLog; FailedPrecondition (no load in it).
+// Errors: those of ReadSensorLog; FailedPrecondition if the log contains no load.
 absl::StatusOr<SensorCalibrations> CalibrateLog(const std::string& path);
 
-// What `power calibrate -o` wrote: the JSON of xplane-time.power-calibration.v1. Errors: of
-// reading; DataLoss (something else).
+// Reads the output of `power calibrate -o`: the JSON of xplane-time.power-calibration.v1. Errors:
+// read errors; DataLoss if the file has another format.
 absl::StatusOr<SensorCalibrations> ReadCalibrations(const std::string& path);
-// By its first bytes; false: no file.
+// Recognizes the file by its first bytes. False if the file does not exist.
 bool HoldsCalibrations(const std::string& path);
 
-// Those of its sensors that are known, as priors of the channels.
+// The calibrated sensors as channels that have their period and window as priors.
 std::vector<PowerChannel> PriorsOf(const SensorCalibrations& calibrations);
 
 }  // namespace xplane_time::energy

@@ -1,3 +1,17 @@
+// From the powers of a fit to energies, and groups of kernels whose energies are known.
+//
+// Energies are linear in the powers: E = B w with the busy seconds and the idle seconds of each
+// kernel, and their covariance is B C B'. Two kernels that always run together have strongly
+// negative correlations: their sum is known, their difference is not.
+//
+// - BoundBrief treats kernels whose energy is bounded physically more tightly than statistically:
+//   busy seconds times twice the highest power of any window.
+// - Resolve joins sets greedily: the most uncertain set joins the set with the most negative
+//   correlation, until each set is known to kKnownShare. A set may join any set at a correlation
+//   below -0.5. At weaker correlations, which many kernels in lockstep have, only unknown sets join
+//   each other.
+//
+// O(kernels^2) for each step of joining, at most as many steps as kernels.
 #include "energy/energies.h"
 
 #include <algorithm>
@@ -14,7 +28,7 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr size_t kBins = 1024;  // of the idle power, which changes slowly
+constexpr size_t kBins = 1024;  // bins of the idle power, which changes slowly
 
 double SumOf(const MatrixXd& covariance, std::span<const size_t> kernels) {
   double sum = 0;
@@ -29,7 +43,8 @@ double IdleTerm(Index term, size_t bin) {
                   kBins);
 }
 
-// Energies are sums of powers: each kernel's own by its seconds, those of idle by these.
+// Seconds by kernel and idle term. A kernel's energy is its own power times its own seconds, plus
+// each idle power times these seconds.
 MatrixXd IdleSeconds(std::span<const BusyCurve> kernels, double capture_s, size_t terms,
                      int threads) {
   const auto count = static_cast<Index>(kernels.size());
@@ -52,7 +67,8 @@ VectorXd TotalSeconds(std::span<const BusyCurve> kernels) {
   return busy_s;
 }
 
-// The sum of both stays as it is, and as well known; `brief` takes between 0 and `most_j`.
+// Moves energy between two kernels without changing their sum or its variance. Afterwards `brief`
+// has an energy between 0 and `most_j`.
 void TakeApart(Index brief, Index from, double most_j, double quantile, VectorXd* values_j,
                MatrixXd* covariance) {
   const double half_j = most_j / 2, variance = half_j * half_j / (quantile * quantile);
@@ -67,8 +83,9 @@ void TakeApart(Index brief, Index from, double most_j, double quantile, VectorXd
   (*covariance)(brief, from) = (*covariance)(from, brief) = -variance;
 }
 
-// A kernel that always comes with another, and is so brief that all it can take is next to nothing
-// of the other's, as what clears a workspace before each product: the sum of both is the other's.
+// Bounds the energy of brief kernels that always run beside another kernel, such as one that clears
+// a workspace before each product. If the most that a brief kernel can draw is next to nothing of
+// the other's energy, the sum of both is attributed to the other.
 void BoundBrief(const VectorXd& busy_s, double most_w, Energies* energies) {
   constexpr double kNextToNothing = 0.01, kAgainst = -0.5;
   for (Index brief = 0; brief < busy_s.size(); ++brief) {
@@ -125,7 +142,7 @@ Energies EnergiesOf(const Fit& fit, std::span<const BusyCurve> kernels, double c
       busy_s.asDiagonal() * fit.covariance.topLeftCorner(count, count) * busy_s.asDiagonal();
   energies.idle_j = idle.dot(fit.power_w);
   energies.quantile = stats::StudentQuantile(0.025, fit.degrees);
-  // What is brief may draw more than any window shows.
+  // A brief kernel may draw more than the mean power of any window.
   const double most_w = 2 * (fit.energy_j.array() / (fit.to_s - fit.from_s).array()).maxCoeff();
   BoundBrief(busy_s, most_w, &energies);
   return energies;
@@ -149,7 +166,7 @@ OwnEnergies::Own OwnEnergies::Of(const Fit& fit, size_t kernel) const {
 
 namespace {
 
-// Sets of kernels, that grow until what is known of their sums is enough.
+// Sets of kernels that grow until the sums over them are known.
 class Sets {
  public:
   explicit Sets(const Energies& energies)
@@ -160,8 +177,8 @@ class Sets {
     for (size_t k = 0; k < members_.size(); ++k) members_[k] = {k};
   }
 
-  // Puts unknown sets, the least known first, together with the one that their error goes most
-  // against, where its correlation is below `most`: with a known one, if `with_known`. O(sets) a
+  // Joins unknown sets, the most uncertain first, with the set whose correlation with them is the
+  // most negative and below `most`. Known sets are candidates only if `with_known`. O(sets) for a
   // step.
   void Join(double most, bool with_known) {
     std::vector<bool> given_up(members_.size(), false);
@@ -184,7 +201,7 @@ class Sets {
 
   void LeaveOut(size_t kernel) { members_[kernel].clear(); }
 
-  // Sets that are known.
+  // The sets that are known.
   std::vector<Known> Result() const {
     std::vector<Known> known(members_.size());
     size_t groups = 0;
@@ -232,10 +249,10 @@ class Sets {
   }
 
   const double quantile_;
-  // Of the sums over sets.
+  // Sums over the members of each set.
   VectorXd energy_j_;
   MatrixXd covariance_;
-  std::vector<std::vector<size_t>> members_;  // empty: joined to another
+  std::vector<std::vector<size_t>> members_;  // empty if joined to another set
 };
 
 }  // namespace
@@ -244,7 +261,7 @@ std::vector<Known> Resolve(const Energies& energies) {
   Sets sets(energies);
   for (const size_t kernel : energies.brief) sets.LeaveOut(kernel);
   sets.Join(-0.5, /*with_known=*/true);
-  // Of n that always come together the errors of two go against each other by 1 / (n - 1) only.
+  // If n kernels always run together, the correlation of two of them is only -1 / (n - 1).
   for (const double most : {-0.2, -0.05, -0.005}) {
     sets.Join(most, /*with_known=*/false);
     sets.Join(-0.5, /*with_known=*/true);

@@ -1,14 +1,14 @@
-// What a fit comes to: the energy of each kernel's executions, and which of them the data cannot
-// tell apart.
+// Turns a fit into the energy of each kernel's executions, and finds the kernels that the data
+// cannot tell apart.
 //
 //   const Energies energies = EnergiesOf(fit, kernels, capture_s);
 //   energies.energy_j[0] +- energies.HalfWidthJ({0})     // 95 %
 //   const std::vector<Known> known = Resolve(energies);
-//   known[0].group                                       // with whom only the sum is known
+//   known[0].group                                       // only the sum over this group is known
 //
-// energy_j: what a kernel drew above idle, and the idle power of the time that it ran, shared
-// equally where kernels overlap. active_j: the first part alone, which nothing tells where the
-// device is never idle.
+// energy_j is the energy above idle plus the idle power during the kernel's running time, shared
+// equally among overlapping kernels. active_j is the energy above idle alone; it cannot be
+// determined if the device is never idle.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,9 @@ struct Energies {
   Eigen::VectorXd energy_j, active_j;                    // by kernel
   Eigen::MatrixXd energy_covariance, active_covariance;  // J^2
   double idle_j = 0;                                     // of the whole capture
-  std::vector<size_t> brief;  // kernels of which it is known only that they take next to nothing
-  double quantile = 0;        // Student's: half of a 95 % interval, in standard deviations
+  std::vector<size_t> brief;  // kernels with a bounded energy: at most next to nothing
+  double quantile = 0;        // of Student's distribution: half of a 95 % interval, in standard
+                              // deviations
 
   // Of the sum over `kernels`.
   double HalfWidthJ(std::span<const size_t> kernels) const;
@@ -39,13 +40,13 @@ struct Energies {
 Energies EnergiesOf(const Fit& fit, std::span<const BusyCurve> kernels, double capture_s,
                     int threads = 1);
 
-// Of one kernel at a time, of many fits of the same executions.
+// The energy of single kernels, for many fits of the same executions.
 class OwnEnergies {
  public:
   OwnEnergies(std::span<const BusyCurve> kernels, double capture_s, size_t idle_terms, int threads);
 
   struct Own {
-    double energy_j = 0, sd_j = 0;  // as in Energies; one standard deviation
+    double energy_j = 0, sd_j = 0;  // as in Energies; sd_j is one standard deviation
   };
   Own Of(const Fit& fit, size_t kernel) const;
 
@@ -54,16 +55,17 @@ class OwnEnergies {
   Eigen::MatrixXd idle_s_;  // kernels x terms
 };
 
-// An energy is known where its interval is at most this share of it to each side.
+// An energy is known if half of its interval is at most this share of it.
 inline constexpr double kKnownShare = 0.25;
 
 struct Known {
-  bool alone = false;           // its energy is known
-  std::optional<size_t> group;  // only its sum with those of the same number is
+  bool alone = false;           // its own energy is known
+  std::optional<size_t> group;  // only the sum over this group is known
 };
 
-// Kernels that are not known are put together, those first whose errors go most against each
-// other, until the sum is known; where that does not help, they are not known and in no group.
+// Joins unknown kernels into groups until the sum of each group is known. Pairs with the most
+// negative correlation of errors are joined first. Kernels that no group helps are unknown and in
+// no group.
 std::vector<Known> Resolve(const Energies& energies);
 
 }  // namespace xplane_time::energy

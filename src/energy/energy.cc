@@ -1,4 +1,19 @@
-// AttributeEnergy: device by device, from the trace and the log to rows.
+// AttributeEnergy and AttributeLayers: from a trace (or marked layers) and a power log to the rows
+// of an energy report.
+//
+// For each device of the trace with executions (class DeviceEnergy):
+// 1. SpanOf places the capture on the calendar's clock; TakeBusy collects when each kernel ran.
+// 2. The device's power comes from the log (ChooseSensor), from counters in the trace (CounterOf),
+//    or from a stated value.
+// 3. Attribute or Model (attribution.h) computes the energy of each kernel and groups of kernels
+//    for which only the sum is known.
+// 4. Kernels are summed to functions, source lines and name scopes, with the covariance of their
+//    energies. A sum may be known although its members are not.
+// 5. Layers with marks of a program (layers.h) get the kernels' seconds between their marks, times
+//    the fitted powers.
+// 6. Findings describe limits of the result, such as a device that is never idle.
+//
+// AttributeLayers needs no trace: each layer counts as one kernel.
 #include "xplane_time/energy.h"
 
 #include <algorithm>
@@ -32,10 +47,10 @@ using energy::Attribution;
 using energy::BusyCurve;
 
 constexpr double kPsPerS = 1e12;
-// Less of the capture is "a part of it".
+// A capture is covered as a whole from this share on.
 constexpr double kWhole = 0.9;
 
-// Where a device's axis begins and ends, and what its origin was on the calendar's clock.
+// Begin and end of a device's axis, and the UNIX time of its origin.
 struct CaptureSpan {
   int64_t from_ps = 0, to_ps = 0;
   std::optional<int64_t> unix_ns;  // of from_ps
@@ -44,7 +59,7 @@ struct CaptureSpan {
 CaptureSpan SpanOf(const Trace& trace, const DeviceAnalysis& device) {
   const TraceFile& file = trace.files[device.row.device.input];
   CaptureSpan span = {device.row.first_ps.value_or(0), device.row.last_ps.value_or(0), {}};
-  // Times of a saved capture count from its start, others from base_ns on the calendar's clock.
+  // Times of a saved capture count from its start; others count from base_ns (UNIX time).
   std::optional<int64_t> origin_ns;
   if (file.base_ns != 0) {
     origin_ns = file.base_ns;
@@ -52,9 +67,9 @@ CaptureSpan SpanOf(const Trace& trace, const DeviceAnalysis& device) {
     origin_ns = static_cast<int64_t>(*file.profile_start_unix_ns);
   }
   if (!origin_ns.has_value()) return span;
-  // Of the edges that are known, as far as they hold what ran.
+  // Extend the span to the known start and stop of the capture.
   const auto at_ps = [&](uint64_t unix_ns) {
-    // An edge that is far from the origin is ignored.
+    // Ignore a time that is far from the origin.
     const int64_t ns = SaturatingSub(static_cast<int64_t>(unix_ns), *origin_ns);
     return std::abs(ns) < kAxisLimitPs / 1000 ? ns * 1000 : 0;
   };
@@ -68,8 +83,7 @@ CaptureSpan SpanOf(const Trace& trace, const DeviceAnalysis& device) {
   return span;
 }
 
-// A kernel of a device: its row, the op that it is of, and what that is from. Or a layer that was
-// marked.
+// A kernel of a device: its row, its op and the op's origin. Or a marked layer.
 struct Kernel {
   KernelRow row = {};
   const OpInfo* op = nullptr;
@@ -77,7 +91,7 @@ struct Kernel {
   bool in_scope = true;  // --scope matches some of its executions, or is not given
 };
 
-// When each of the rows ran, since the span began. Takes it from the device.
+// When each row's executions ran, relative to the start of the span. Moves them out of the device.
 std::vector<BusyCurve> TakeBusy(const CaptureSpan& span, std::span<const KernelOfCells> rows,
                                 DeviceAnalysis* device) {
   std::vector<BusyCurve> busy;
@@ -103,8 +117,8 @@ class DeviceEnergy {
     const EnergyOptions& options;
     const Filters& shown;
     const NameFilter& layer;
-    const energy::SensorLog* log;      // none: power is in the trace
-    const energy::LayerTimes& marked;  // none: layers are name scopes
+    const energy::SensorLog* log;      // null if the trace contains the power
+    const energy::LayerTimes& marked;  // empty if layers are name scopes
   };
   DeviceEnergy(const Given& given, EnergyReport* report) : given_(given), report_(report) {}
 
@@ -122,7 +136,7 @@ class DeviceEnergy {
     }
     std::vector<KernelOfCells> rows = KernelsOf(*analysis);
     busy_ = TakeBusy(span_, rows, analysis);
-    Diagnostics ignored;  // without Hlo Protos it is what the trace says
+    Diagnostics ignored;  // without Hlo Protos, the origin is the one in the trace
     CompiledPrograms compiled(*analysis, &ignored);
     const NameFilter& scope = given_.shown.scope;
     Origins origins(/*with_stacks=*/scope.any(), passes());
@@ -150,7 +164,7 @@ class DeviceEnergy {
     return absl::OkStatus();
   }
 
-  // What ran are the layers that were marked.
+  // Treats the marked layers as kernels.
   void AddMarked(DeviceKind kind, DeviceRef device) {
     device_.device = std::move(device);
     const energy::LayerTimes& marked = given_.marked;
@@ -180,18 +194,18 @@ class DeviceEnergy {
     report_->devices.push_back(std::move(device_));
   }
 
-  // Whether layers that were marked all lie before or after the capture. Empty: not known.
+  // Whether all marked layers lie before or after the capture; empty if unknown.
   std::optional<bool> have_marks_elsewhere() const { return have_marks_elsewhere_; }
 
  private:
   using Members = std::vector<size_t>;  // indices into kernels_
 
-  // Where the device's power is from.
+  // The source of the device's power.
   struct Source {
     PowerChannel channel = {};
     std::vector<energy::Poll> polls = {};
     std::optional<double> limit_w = {};
-    std::string_view reason = {};  // why there is none
+    std::string_view reason = {};  // why there is no source
     std::string message = {};
   };
 
@@ -299,7 +313,7 @@ class DeviceEnergy {
     return sum;
   }
 
-  // Where the interval is narrow enough beside `scale_j`.
+  // Empty if the interval is too wide compared to `scale_j`.
   static constexpr double kAnyJ = std::numeric_limits<double>::infinity();
   std::optional<Joules> Known(double value_j, double half_j, double scale_j) const {
     if (!(half_j <= energy::kKnownShare * scale_j)) return std::nullopt;
@@ -342,7 +356,7 @@ class DeviceEnergy {
     return &row;
   }
 
-  // What is known of the sum over `members`.
+  // Fills the row with the sum over `members`, as far as it is known.
   void Fill(const Members& members, EnergyRow* row) const {
     for (const size_t k : members) {
       row->count += kernels_[k].row.count;
@@ -363,7 +377,8 @@ class DeviceEnergy {
 
   EnergyKind Kind() const { return is_stated_ ? EnergyKind::kModelled : EnergyKind::kAttributed; }
 
-  // What follows from the energy, which is of `busy_s`, and from that of all executions.
+  // Fills derived values, from the energy of `busy_s` seconds and the energy of all executions
+  // (`whole`).
   void FillShares(double busy_s, const Joules& whole, EnergyRow* row) const {
     row->mean_w = row->energy_j->value / busy_s;
     row->share = row->energy_j->value / found_.energies.energy_j.sum();
@@ -386,8 +401,9 @@ class DeviceEnergy {
     return found_.windows[k] > 0 && found_.busy_s[static_cast<Eigen::Index>(k)] > 0;
   }
 
-  // Of all executions, where energies are of a part of them: what each kernel took in a second of
-  // that part, times all its time. Nothing where some of them hardly ran in it.
+  // The energy of all executions if energies only cover a part of them: each kernel's energy in
+  // that part, scaled by its total running time. Empty if one of the kernels did not run in that
+  // part.
   std::optional<Joules> WholeOf(const Members& members) const {
     const auto at = [](size_t k) { return static_cast<Eigen::Index>(k); };
     std::vector<double> times;
@@ -431,7 +447,7 @@ class DeviceEnergy {
            (function.has_value() ? shown.WantsFunction(*function) : !shown.any_function());
   }
 
-  // By a key of each kernel that is shown; those without one are left out.
+  // Groups the shown kernels by a key. Skips kernels without a key.
   template <typename KeyOf>
   auto MembersBy(const KeyOf& key_of) const {
     std::map<typename std::invoke_result_t<KeyOf, const Kernel&>::value_type, Members> members;
@@ -452,7 +468,7 @@ class DeviceEnergy {
                      });
   }
 
-  // Nothing where it is not certain.
+  // The number of the function's runs; empty if it is uncertain.
   static std::optional<uint64_t> RunsOf(const DeviceAnalysis& analysis, const EnergyRow& row) {
     const auto& programs = analysis.tables->programs;
     uint32_t program = 0;
@@ -519,7 +535,7 @@ class DeviceEnergy {
 
   Passes passes() const { return given_.options.fold ? Passes::kFolded : Passes::kApart; }
 
-  // By its name scope.
+  // The layer according to the name scope.
   std::optional<std::string> LayerOf(const Kernel& kernel) const {
     const std::string scope = ScopeText(kernel.origin.scope, passes());
     std::optional<std::string> layer =
@@ -527,12 +543,12 @@ class DeviceEnergy {
     return layer.has_value() && layer->empty() ? std::nullopt : layer;
   }
 
-  // What ran between the marks of each layer, beside all kernels of the trace.
+  // Adds rows for the marked layers, in addition to the kernels of the trace.
   void AddMarkedRows() {
     const energy::LayerTimes& marked = given_.marked;
     const size_t first = report_->layers.size();
     const bool is_placed = found_.reason.empty() && span_.unix_ns.has_value();
-    Eigen::MatrixXd seconds, all_s;  // of what energies are known; of all
+    Eigen::MatrixXd seconds, all_s;  // in the time that energies cover; in all
     if (is_placed) {
       const int64_t capture_ns = (span_.to_ps - span_.from_ps) / 1000;
       have_marks_elsewhere_ = marked.to_ns < *span_.unix_ns ||
@@ -558,7 +574,7 @@ class DeviceEnergy {
     Sort(first, &report_->layers);
   }
 
-  // The energy: seconds of each kernel times its fitted power.
+  // The energy is the seconds of each kernel times its fitted power.
   void FillPart(const Eigen::RowVectorXd& seconds, const Eigen::RowVectorXd& all_s,
                 EnergyRow* row) const {
     const auto kernels = static_cast<Eigen::Index>(kernels_.size());
@@ -579,7 +595,7 @@ class DeviceEnergy {
       return Known(value_j, half_j, scale_j < 0 ? value_j : scale_j);
     };
     row->energy_j = known(seconds, -1);
-    // Of all its executions: idle power goes on as it was.
+    // All executions: idle power is extrapolated in proportion to the running time.
     Eigen::RowVectorXd whole = all_s;
     whole.tail(all_s.size() - kernels) =
         seconds.tail(all_s.size() - kernels) * (all_busy_s / busy_s);
@@ -596,7 +612,7 @@ class DeviceEnergy {
     FillShares(busy_s, *whole_j, row);
   }
 
-  // Energies are known, and not how they part: as a whole, or of a kernel.
+  // True if an energy is known but its active part is not, for the device or for a kernel.
   bool IsNeverIdle() const {
     if (!device_.active_j) return false;
     if (found_.active_half_width_j > energy::kKnownShare * found_.active_j) return true;
@@ -664,14 +680,14 @@ class DeviceEnergy {
     const double most_s = lengths_s.empty() ? 0 : power::kGapPeriods * stats::Median(lengths_s);
     for (Eigen::Index n = 0; n < fit.energy_j.size(); ++n) {
       const double length_s = fit.to_s[n] - fit.from_s[n];
-      if (length_s > most_s) continue;  // when in it the energy was used is not known
+      if (length_s > most_s) continue;  // too long to show when the energy was used
       timeline.windows.push_back({fit.from_s[n], fit.to_s[n], fit.energy_j[n] / length_s,
                                   (fit.energy_j[n] - fit.residual_j[n]) / length_s});
     }
     AddLanes(&timeline);
   }
 
-  // With what tells it from others of its name.
+  // The kernel's name; with its function and program if other kernels have the same name.
   std::string LaneName(const KernelRow& row) const {
     const auto alike = [&](auto part) {
       return std::ranges::count_if(kernels_, [&](const Kernel& other) {
@@ -727,7 +743,7 @@ class DeviceEnergy {
     }
   }
 
-  // How many runs of layers are shorter than what one reading is the mean of.
+  // Counts runs of layers that are shorter than the averaging time of one reading.
   std::string ShortRuns() const {
     if (!device_.period_ns.has_value() || given_.marked.layers.empty()) return "";
     const int64_t mean_ns = device_.window_ns.value_or(*device_.period_ns);
@@ -748,17 +764,17 @@ class DeviceEnergy {
   EnergyDevice device_;
   CaptureSpan span_;
   std::vector<Kernel> kernels_;
-  std::vector<BusyCurve> busy_;  // of each
+  std::vector<BusyCurve> busy_;  // by kernel
   std::optional<bool> have_marks_elsewhere_;
-  bool is_stated_ = false;  // the power, as it is of no sensor
+  bool is_stated_ = false;  // the power was stated, not measured
   uint64_t resets_ = 0;     // of the trace's counter
   Attribution found_;
-  std::optional<double> limit_w_;  // of the device's power
+  std::optional<double> limit_w_;  // power limit of the device
   std::vector<Members> members_of_group_;
   uint32_t first_group_ = 0;
 };
 
-// Where the layers of no trace ran.
+// The device on which layers without a trace ran.
 struct MarkedDevice {
   DeviceKind kind = DeviceKind::kGpu;
   DeviceRef ref;
@@ -790,7 +806,7 @@ void AddLogFinding(const energy::SensorLog& log, EnergyReport* report) {
   finding.message = Cat(log.path, ": it has no last line: its recorder was killed, or is not done");
 }
 
-// An error where no device has a number.
+// Returns an error if no device has numbers.
 absl::StatusOr<EnergyReport> Checked(const std::string& source, EnergyReport report) {
   const auto has_numbers = [](const EnergyDevice& device) { return device.reason.empty(); };
   if (std::ranges::any_of(report.devices, has_numbers)) return report;
@@ -799,7 +815,8 @@ absl::StatusOr<EnergyReport> Checked(const std::string& source, EnergyReport rep
                             report.devices[0].message);
 }
 
-// A map of a device that is not there says what nobody hears.
+// Returns an error if the map names a device that the trace does not have, because such an entry
+// would be ignored silently.
 absl::Status CheckMap(const std::map<int32_t, std::string>& map, const Analysis& analysis) {
   std::string there;
   for (const DeviceAnalysis& device : analysis.devices) {
@@ -818,7 +835,8 @@ absl::Status CheckMap(const std::map<int32_t, std::string>& map, const Analysis&
   return absl::OkStatus();
 }
 
-// The energy of all executions depends neither on how they split into runs nor on their medians.
+// Drops diagnostics of runs: the energy of all executions depends neither on the split into runs
+// nor on their medians.
 Diagnostics WithoutRuns(const Diagnostics& all) {
   constexpr DiagnosticCode kOfRuns[] = {DiagnosticCode::kKernelWithoutFunction,
                                         DiagnosticCode::kExecutionOutsideModule,
@@ -842,7 +860,7 @@ Diagnostics WithoutRuns(const Diagnostics& all) {
   return kept;
 }
 
-// What is shown of it does not change what ran.
+// Filters select rows; they must not change the attribution.
 ReportOptions WithoutFilters(const ReportOptions& options) {
   ReportOptions all;
   all.device = options.device;
@@ -891,7 +909,7 @@ absl::StatusOr<EnergyReport> AttributeEnergy(const Trace& trace, const EnergyOpt
   report.inputs = DescribeInputs(trace);
   report.capture = DescribeCapture(trace);
   if (has_log) AddLogFinding(log, &report);
-  std::vector<bool> elsewhere;  // by device on whose axis the layers were put
+  std::vector<bool> elsewhere;  // one element for each device that the layers were placed on
   for (DeviceAnalysis& device : analysis.devices) {
     if (device.row.executions == 0) continue;
     DeviceEnergy of({options, shown, layer, has_log ? &log : nullptr, marked}, &report);

@@ -1,4 +1,4 @@
-# The energy of kernels: from what ran and what a sensor published, by regression.
+# The energy of kernels, by a regression of sensor readings on the executions.
 add_library(xplane_time_energy STATIC
   energy/alignment.cc
   energy/attribution.cc

@@ -1,4 +1,4 @@
-// Whether an experiment reached what its plan promised.
+// Checks whether an experiment reached the precision that its plan promised.
 //
 //   ASSIGN_OR_RETURN(const Goal goal, ReadGoal("plan.json"));     // of power plan
 //   const Verdict verdict = Judge(goal, report);
@@ -14,18 +14,18 @@
 namespace xplane_time::energy {
 
 struct Goal {
-  double precision = 0;              // of each energy, as a share of it
+  double precision = 0;              // half of the 95 % interval, as a share of the energy
   std::vector<std::string> kernels;  // or layers
 };
 
-// Errors: of reading; DataLoss (no plan).
+// Errors: read errors; DataLoss if the file is not a plan.
 absl::StatusOr<Goal> ReadGoal(const std::string& path);
 
 struct Verdict {
   bool is_reached = false;
   std::string message;
 };
-// The 95 % interval of each of its kernels, on each device, beside the precision.
+// Compares the 95 % interval of each of the goal's kernels, on each device, with the precision.
 Verdict Judge(const Goal& goal, const EnergyReport& report);
 
 }  // namespace xplane_time::energy

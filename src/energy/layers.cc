@@ -1,3 +1,12 @@
+// Reads layers that a program marked (CSV), and computes when each layer itself ran.
+//
+// Runs may be nested. Sorted by start, each run interrupts the one that contains it; OwnIntervals
+// emits the parts during which a run is the innermost one.
+//
+// SecondsIn cuts the layers at the bins of the idle power and looks up, at each edge, how long
+// every kernel had run (BusyCurve::At). The difference between two edges is the kernel's time in
+// that piece. The idle terms of a piece are those at its middle, times the time that any kernel
+// ran. O(pieces x kernels).
 #include "energy/layers.h"
 
 #include <algorithm>
@@ -17,8 +26,8 @@ namespace {
 
 constexpr int64_t kNsPerS = 1'000'000'000;
 
-// Fields of a line of CSV (RFC 4180) from `text`, which moves to the next; a quoted field may have
-// line ends. False: a quote does not end.
+// Takes the fields of one CSV line (RFC 4180) from the start of `text`. A quoted field may contain
+// line ends. Returns false if a quote is not closed.
 bool TakeFields(std::string_view* text, std::vector<std::string>* fields) {
   fields->assign(1, "");
   bool quoted = false;
@@ -41,7 +50,7 @@ bool TakeFields(std::string_view* text, std::vector<std::string>* fields) {
   return !quoted;
 }
 
-// "1770000000.125": nanoseconds, exactly; digits beyond are cut.
+// Converts "1770000000.125" to nanoseconds, exactly; further digits are cut off.
 bool ParseUnixSeconds(std::string_view text, int64_t* ns) {
   const size_t point = std::min(text.find('.'), text.size());
   std::string fraction(text.substr(std::min(point + 1, text.size())));
@@ -62,7 +71,7 @@ absl::StatusOr<LayerRuns> ReadLayerRuns(const std::string& path) {
     return ResourceExhausted(all.status().message(), "; give the part that the log is of");
   }
   RETURN_IF_ERROR(all.status());
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // of spreadsheets
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // spreadsheets write it
   std::string_view text = *all;
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   std::vector<std::string> fields;
@@ -154,13 +163,13 @@ absl::StatusOr<LayerTimes> TimesOf(const LayerRuns& runs) {
 
 Eigen::MatrixXd SecondsIn(const LayerTimes& times, double begin_s, double from_s, double to_s,
                           std::span<const BusyCurve> kernels, const Fit& fit, double capture_s) {
-  constexpr double kBins = 1024;  // of the idle power, which changes slowly
+  constexpr double kBins = 1024;  // bins of the idle power, which changes slowly
   const double bin_s = capture_s / kBins;
   struct Piece {
     double from_s, to_s;
     Eigen::Index layer;
   };
-  std::vector<Piece> pieces;  // they lie beside each other
+  std::vector<Piece> pieces;  // disjoint
   for (size_t l = 0; l < times.layers.size(); ++l) {
     for (const Interval& each : times.layers[l].own) {
       double at_s = std::max(from_s, begin_s + static_cast<double>(each.start_ps) / 1e12);

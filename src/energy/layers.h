@@ -1,4 +1,5 @@
-// Layers that somebody marked: when each ran itself, and what of the kernels' time lies in it.
+// Layers that a program marked: when each layer itself ran, and how much of the kernels' time lies
+// in it.
 //
 //   attention |------------------|        attention: [0, 2), [5, 9)
 //   softmax       |------|                softmax:   [2, 5)
@@ -21,24 +22,25 @@ namespace xplane_time::energy {
 
 struct MarkedLayer {
   std::string name;
-  uint64_t count = 0;                    // runs
-  std::vector<Interval> own = {};        // since LayerTimes::from_ns
-  std::vector<int64_t> lengths_ns = {};  // of its runs
+  uint64_t count = 0;              // runs
+  std::vector<Interval> own = {};  // without the layers inside it; relative to LayerTimes::from_ns
+  std::vector<int64_t> lengths_ns = {};  // of its runs, with the layers inside them
 };
 
 struct LayerTimes {
   int64_t from_ns = 0, to_ns = 0;  // the first start and the last end, on the clock of the runs
-  std::vector<MarkedLayer> layers = {};  // in order of their first run
+  std::vector<MarkedLayer> layers = {};  // in the order of their first runs
 };
 
-// A run that lies in another is a part of it: an instant is that of the layer which began last.
-// Errors: InvalidArgument (no run; an end before its start; months between them),
+// If a run lies in another run, it is a part of that run: an instant belongs to the layer that
+// began last. Errors: InvalidArgument (no run; an end before its start; months between runs),
 // ResourceExhausted (more than 4,096 layers).
 absl::StatusOr<LayerTimes> TimesOf(const LayerRuns& runs);
 
-// Of each layer, a row: the seconds by kernel, then by idle term, that the fit's powers count in
-// its energy. Where kernels run beside each other, they pay the idle power of the moment once.
-// `begin_s`: where LayerTimes::from_ns lies in the capture, of which [from_s, to_s) counts.
+// Returns a row for each layer: the seconds of each kernel, then of each idle term. The scalar
+// product with the fit's powers is the layer's energy. If kernels run at the same time, their idle
+// power counts once. `begin_s` is the position of LayerTimes::from_ns in the capture; only [from_s,
+// to_s) of the capture counts.
 Eigen::MatrixXd SecondsIn(const LayerTimes& times, double begin_s, double from_s, double to_s,
                           std::span<const BusyCurve> kernels, const Fit& fit, double capture_s);
 

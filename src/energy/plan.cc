@@ -1,3 +1,16 @@
+// Plans an experiment by trial: simulates its analysis and adjusts the running times.
+//
+// PlanExperiment tries group lengths of 1.5, 3 and 6 times the sensor's resolution (period +
+// window), and blocks of over 1 s, and takes the shortest sufficient plan. For one length,
+// PlanOfGroups repeats:
+// 1. Arrange makes the steps from the running time of each kernel.
+// 2. SpreadsOf computes, for each kernel and each assumed case of powers, the standard deviation
+//    that the estimator would state (ExpectFit): the covariance only depends on the plan and the
+//    noise.
+// 3. A variance falls with the running time, so the time of a kernel grows by the square of the
+//    ratio of its precision to the wanted one. In the first rounds it may also shrink.
+//
+// Each round costs a fit for each case: O(windows x kernels^2).
 #include "energy/plan.h"
 
 #include <algorithm>
@@ -18,19 +31,23 @@ using Eigen::Index;
 using stats::Random;
 
 constexpr double kPsPerS = 1e12;
-constexpr double kTail = 0.025;  // of a 95 % interval, on each side
-// What is promised of 95 of 100 experiments is planned for 98: worlds are not quite as expected.
+constexpr double kTail = 0.025;  // probability outside of a 95 % interval, on each side
+// The plan promises its precision for 95 of 100 experiments. It is computed for 98, because reality
+// deviates from the model.
 constexpr double kSafeTail = 0.01, kSafeNormal = 2.05;
-constexpr double kIdleS = 1;  // before the first step and after the last, at least
-// Edges of groups tell the sensor's lag, and several groups of a kernel that its power is the same.
+constexpr double kIdleS = 1;  // minimum idle time before the first step and after the last
+// The edges of groups determine the sensor's lag. Several groups of a kernel show whether its power
+// is constant.
 constexpr size_t kLeastGroups = 3;
-constexpr double kLeastWindows = 60;  // of an experiment: fewer tell nothing of the sensor
+constexpr double kLeastWindows = 60;  // of an experiment; fewer windows do not determine the
+                                      // sensor's timing
 constexpr size_t kIdleTerms = 2;      // the idle power may drift
-constexpr double kBlockS = 1.2;       // from 1 s on a block is a measurement by itself
+constexpr double kBlockS = 1.2;  // a kernel that runs alone for 1 s or more is measured directly
 constexpr double kPollShare = 0.23, kLeastPollS = 1e-3;
 constexpr size_t kMostSteps = 20'000;
 constexpr size_t kMostAlone = 32, kSteps = 16;
-constexpr int kRounds = 12, kShrinkingRounds = 4;  // of a plan; then it only grows
+constexpr int kRounds = 12, kShrinkingRounds = 4;  // all rounds of a plan, and the first ones, in
+                                                   // which it may shrink
 
 double Between(double low, double high, Random* random) {
   return low + (high - low) * random->Uniform();
@@ -40,8 +57,8 @@ double EdgeS(const PlanSensor& sensor) {
   return kIdleS + sensor.period_s + sensor.window_s + sensor.lag_s;
 }
 
-// Groups of about `group_s`, in rounds that have all kernels in random order, until each kernel has
-// run for its busy_s.
+// Arranges groups of about `group_s`. Each round has the kernels in random order. The rounds end
+// when each kernel has run for its busy_s.
 Plan Arrange(std::span<const PlanKernel> kernels, const PlanSensor& sensor,
              std::span<const double> busy_s, double group_s, uint64_t seed) {
   Random random = stats::RandomFor(seed, /*what=*/0x706c616e, kernels.size());
@@ -58,7 +75,7 @@ Plan Arrange(std::span<const PlanKernel> kernels, const PlanSensor& sensor,
   for (size_t round = 0; round < rounds; ++round) {
     std::vector<size_t> order;
     for (size_t k = 0; k < kernels.size(); ++k) {
-      // Of fewer groups than rounds: spread over them.
+      // A kernel with fewer groups than rounds is spread over the rounds.
       if ((round + 1) * groups[k] / rounds > round * groups[k] / rounds) order.push_back(k);
     }
     random.Shuffle(order);
@@ -91,8 +108,8 @@ std::vector<BusyCurve> CurvesOf(const Plan& plan) {
   return curves;
 }
 
-// What a sensor may say of a plan where kernel `first`, and each `step`-th after it, draws next to
-// nothing above idle and the others the most, or (not `is_low`) the reverse.
+// The expected readings of a plan if kernel `first`, and each `step`-th kernel after it, draws next
+// to nothing above idle and the others draw the maximum; or the reverse (not `is_low`).
 Expectation Expected(const PlanSensor& sensor, size_t kernels, size_t first, size_t step,
                      bool is_low, bool is_shared, double phase_s) {
   const double most_w = sensor.most_w - sensor.idle_w, least_w = most_w / 100;
@@ -117,10 +134,10 @@ Expectation Expected(const PlanSensor& sensor, size_t kernels, size_t first, siz
 struct Spread {
   double share = std::numeric_limits<double>::infinity(), degrees = 1;
 
-  // Of the 95 % interval.
+  // Half of the 95 % interval.
   double HalfWidth() const { return share * stats::StudentQuantile(kTail, degrees); }
-  // What it takes that all of `kernels` are within the precision, and so are their intervals, which
-  // are made of a noise that is estimated itself.
+  // The share that must not exceed the precision. Then all of `kernels` are within the precision of
+  // the truth, and so are their intervals, whose widths are based on an estimated noise.
   double Needed(size_t kernels) const {
     const double all = stats::StudentQuantile(kSafeTail / static_cast<double>(kernels), degrees);
     const double noise = 1 + kSafeNormal / std::sqrt(2 * degrees);
@@ -129,8 +146,8 @@ struct Spread {
   }
 };
 
-// The worst of what may be. Of many kernels, a fit is of each kSteps-th: what the others draw that
-// run at other times hardly counts.
+// The worst spread of all cases. If there are many kernels, each fit assumes low (or high) power
+// for every kSteps-th kernel at once: kernels that run at other times hardly influence each other.
 std::vector<Spread> SpreadsOf(const Plan& plan, const PlanSensor& sensor,
                               const PlanOptions& options) {
   const std::vector<BusyCurve> curves = CurvesOf(plan);
@@ -159,7 +176,7 @@ std::vector<Spread> SpreadsOf(const Plan& plan, const PlanSensor& sensor,
   return spreads;
 }
 
-// `best` may be none.
+// `best` may be empty.
 bool IsBetter(const Plan& plan, const Plan& best) {
   if (plan.steps.empty() || best.steps.empty()) return best.steps.empty();
   if (plan.is_reached != best.is_reached) return plan.is_reached;
@@ -170,7 +187,7 @@ bool IsBetter(const Plan& plan, const Plan& best) {
   return worst(plan) < worst(best);
 }
 
-// The shortest plan of groups of that length that is good enough; else the best one.
+// Returns the shortest sufficient plan with groups of that length; otherwise the most precise plan.
 Plan PlanOfGroups(std::span<const PlanKernel> kernels, const PlanSensor& sensor,
                   const PlanOptions& options, double group_s) {
   const auto count = static_cast<double>(kernels.size());
@@ -188,7 +205,7 @@ Plan PlanOfGroups(std::span<const PlanKernel> kernels, const PlanSensor& sensor,
       plan.kernels[k].half_width = spreads[k].HalfWidth();
       const double ratio = spreads[k].Needed(kernels.size()) / options.precision;
       plan.is_reached &= ratio <= 1;
-      // A little more than is needed: the next plan is another one.
+      // Plan slightly more than needed, because the next plan will have other random lengths.
       const double least = round < kShrinkingRounds ? 0.25 : 1;
       busy_s[k] = std::clamp(busy_s[k] * std::clamp(1.05 * ratio * ratio, least, 16.0), least_s,
                              std::max(least_s, most_s));

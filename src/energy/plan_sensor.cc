@@ -12,7 +12,8 @@ namespace {
 
 constexpr double kNsPerS = 1e9;
 
-// Of what nobody measured: one that publishes ten times a second the power at that time.
+// Properties of a sensor that has not been calibrated. Without priors it publishes ten times a
+// second, and a reading is the mean over 0.1 s.
 PlanSensor ByPriors(const PowerChannel& channel) {
   PlanSensor sensor = {.kind = channel.kind};
   sensor.period_s = static_cast<double>(channel.prior_period_ns.value_or(100'000'000)) / kNsPerS;

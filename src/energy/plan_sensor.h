@@ -1,5 +1,5 @@
-// The sensor that an experiment is planned for: from a calibration, from a log of earlier, or by
-// what its model of chip is known for.
+// Finds the sensor that an experiment is planned for: from a calibration, from an earlier log, or
+// from the known properties of the chip's model.
 //
 //   ASSIGN_OR_RETURN(const PlannedFor by, SensorOfFile("calibration.json"));
 //   PlanExperiment(kernels, by.sensor, {});
@@ -19,7 +19,7 @@ namespace xplane_time::energy {
 struct PlannedFor {
   PowerChannel channel;
   PlanSensor sensor;
-  std::string_view origin;  // calibration, log, chip
+  std::string_view origin;  // "calibration", "log" or "chip"
 };
 
 struct PlannedExperiment {
@@ -29,8 +29,8 @@ struct PlannedExperiment {
   Plan plan;
 };
 
-// Of a device's sensors the one that attribution takes. Errors: of reading; FailedPrecondition (no
-// sensor of a device in it whose period is known).
+// Both choose the sensor that attribution would use. Errors: read errors; FailedPrecondition if
+// there is no device sensor with a known period.
 absl::StatusOr<PlannedFor> SensorOfFile(const std::string& path);
 absl::StatusOr<PlannedFor> SensorOfChip(std::span<const PowerChannel> channels);
 

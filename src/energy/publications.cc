@@ -37,16 +37,19 @@
 namespace xplane_time::energy {
 namespace {
 
-constexpr double kPeriodReach = 0.01;  // of the usual step, to both sides
-// Polls as rare as publications miss some of these, and nearly each sees a new value: the period
-// may be anything between these multiples of the usual step.
+constexpr double kPeriodReach = 0.01;  // search range around the usual step, as a share of it, to
+                                       // both sides
+// If polls are about as rare as publications, they miss some, and nearly each poll sees a new
+// value. The period may then be anything between these multiples of the usual step.
 constexpr double kShortestPeriod = 0.85, kLongestPeriod = 1.02;
-constexpr double kRarePolls = 0.6;       // brackets of this share of the usual step
-constexpr double kMostPeriods = 20'000;  // that are tried: of hours of polls fewer than they tell
+constexpr double kRarePolls = 0.6;       // polls are rare if brackets are longer than this share of
+                                         // the usual step
+constexpr double kMostPeriods = 20'000;  // limit of the search; after hours of polling the
+                                         // resolution is coarser than the data allow
 constexpr size_t kMostGrids = 6, kMostGridsOfRarePolls = 48;
-constexpr size_t kMostBrackets = 2'000;  // that the search looks at
+constexpr size_t kMostBrackets = 2'000;  // that the search uses
 
-// --- Of one period: the phase that lies in most brackets, and in least quiet times.
+// --- The best phase for one period: it lies in the most brackets and in the fewest quiet times.
 
 struct Arc {
   double from_s, length_s;
@@ -58,14 +61,14 @@ struct PhaseScore {
   double phase_s = 0;
 };
 
-// A sweep around the circle of one period.
+// Sweeps around the circle of phases of one period.
 PhaseScore BestPhase(std::span<const Arc> arcs, double period_s) {
   std::vector<std::pair<double, int>> ends;
   ends.reserve(2 * arcs.size());
   int open = 0;
   for (const Arc& arc : arcs) {
     if (arc.length_s >= period_s) {
-      if (arc.weight > 0) continue;  // every phase lies in it
+      if (arc.weight > 0) continue;  // every phase lies in this bracket
       open += arc.weight;
       continue;
     }
@@ -91,13 +94,14 @@ PhaseScore BestPhase(std::span<const Arc> arcs, double period_s) {
   return best;
 }
 
-// --- All that fits: phases and periods are a convex polygon, which each bracket cuts.
+// --- The exact solution: feasible phases and periods form a convex polygon that each bracket cuts.
 
 struct Corner {
   double phase_s, period_s;
 };
 
-// What of the polygon has phase + number x period <= limit (sign 1) or > limit (sign -1).
+// Returns the part of the polygon with phase + number x period <= limit (sign 1) or > limit (sign
+// -1).
 std::vector<Corner> Cut(const std::vector<Corner>& polygon, double sign, double number,
                         double limit_s) {
   std::vector<Corner> left;
@@ -117,7 +121,7 @@ std::vector<Corner> Cut(const std::vector<Corner>& polygon, double sign, double 
   return left;
 }
 
-// The last publication before each update's poll was over.
+// Numbers each update by the last publication before the end of its poll.
 void Number(std::span<const Update> updates, Grid* grid) {
   grid->number.clear();
   for (const Update& update : updates) {
@@ -126,7 +130,7 @@ void Number(std::span<const Update> updates, Grid* grid) {
   }
 }
 
-// From a grid that meets nearly all brackets to the middle of those that do.
+// Moves a grid that satisfies nearly all brackets to the middle of the feasible grids.
 Grid Refined(std::span<const Update> updates, Grid grid) {
   constexpr int kRounds = 8;
   for (int round = 0; round < kRounds; ++round) {
@@ -190,8 +194,8 @@ std::vector<Arc> ArcsOf(const Publications& publications, double origin_s) {
   return arcs;
 }
 
-// The time from one publication to the next, roughly: the mean of the steps up to `most` times the
-// median one.
+// The approximate time between publications: the mean of the steps that are at most `most` times
+// the median step.
 double UsualStepS(std::span<const Update> updates, double most) {
   std::vector<double> steps_s;
   for (size_t i = 1; i < updates.size(); ++i) {
@@ -209,17 +213,18 @@ double UsualStepS(std::span<const Update> updates, double most) {
   return count > 0 ? sum_s / count : median_s;
 }
 
-// --- Dates of the sensor.
+// --- Dates from the sensor.
 
-// What to add to the sensor's dates so that they lie in the brackets: 0 if they do. Empty: there
-// are no dates, or they are not those of publications.
+// The offset to add to the sensor's dates so that they lie in the brackets; 0 if they already do.
+// Empty if there are no dates, or if they are not dates of publications.
 std::optional<double> FindDateOffset(std::span<const Poll> polls) {
   constexpr double kLeastInBrackets = 0.95, kMostUndated = 0.02;
-  constexpr double kLeastSpread = 0.1;  // of the usual step, of the ages of values when polled
+  constexpr double kLeastSpread = 0.1;  // spread of the values' ages at the polls, as a share of
+                                        // the usual step
   const auto is_dated = [](const Poll& poll) { return poll.sampled_s.has_value(); };
   if (!std::ranges::all_of(polls, is_dated)) return std::nullopt;
   std::vector<double> steps_s, ages_s;
-  std::vector<std::pair<double, int>> ends;  // of the offsets that each bracket allows
+  std::vector<std::pair<double, int>> ends;  // the ends of the offsets that each bracket allows
   size_t undated = 0, changes = 0;
   for (size_t i = 1; i < polls.size(); ++i) {
     const Poll &before = polls[i - 1], &now = polls[i];
@@ -237,11 +242,11 @@ std::optional<double> FindDateOffset(std::span<const Poll> polls) {
       static_cast<double>(undated) > kMostUndated * static_cast<double>(changes)) {
     return std::nullopt;
   }
-  // Dates that follow each poll at a constant distance are times of the polls.
+  // Dates that follow each poll at a constant distance are the times of the polls.
   std::ranges::sort(ages_s);
   const double spread_s = ages_s[ages_s.size() * 9 / 10] - ages_s[ages_s.size() / 10];
   if (spread_s < kLeastSpread * stats::Median(steps_s)) return std::nullopt;
-  // The offset that most brackets allow, and of those the nearest to 0.
+  // Choose the offset that most brackets allow; among those, the one nearest to 0.
   std::ranges::sort(ends);
   int open = 0, most = 0;
   double offset_s = 0;
@@ -268,7 +273,8 @@ Publications FindDated(std::span<const Poll> polls, double offset_s) {
   return found;
 }
 
-// The grid of dated updates, by least squares: updates may be missing between two that were seen.
+// Fits the grid of dated updates by least squares. Updates may be missing between two that were
+// seen.
 Grid FindDatedGrid(std::span<const Update> updates) {
   constexpr int kMostMissing = 6;
   constexpr double kOffGrid = 0.25, kMostOffGrid = 0.002, kLongStep = 2.5;
@@ -284,7 +290,7 @@ Grid FindDatedGrid(std::span<const Update> updates) {
     double period_s = shortest_s / parts, sum_s = 0, sum = 0, off_grid = 0;
     for (const double step_s : steps_s) {
       const double steps = step_s / period_s;
-      if (steps > kLongStep * parts) continue;  // by far: polls are missing
+      if (steps > kLongStep * parts) continue;  // much too long: polls are missing
       if (std::abs(steps - std::round(steps)) > kOffGrid) {
         ++off_grid;
       } else {
@@ -328,8 +334,9 @@ Grid FindDatedGrid(std::span<const Update> updates) {
   return grid;
 }
 
-// Whether two readings in a row are hardly ever equal: then an unchanged value is an old one. The
-// share of equal ones among updates that are some apart is compared to that of unchanged polls.
+// True if two successive readings are hardly ever equal. Then an unchanged value means that nothing
+// new was published. Compares the share of equal values among updates that are 2 to 5 apart with
+// the share of unchanged polls.
 bool AreFine(std::span<const Update> updates, size_t polls) {
   constexpr size_t kNearest = 2, kFarthest = 5;
   constexpr double kMostEqual = 0.1;
@@ -380,7 +387,7 @@ std::vector<Grid> FindGrids(const Publications& publications, int threads) {
     shortest_s = kShortestPeriod * usual_s;
     longest_s = kLongestPeriod * UsualStepS(updates, 2.5);
   }
-  // A quarter of what moves the last publication by a bracket.
+  // A quarter of the change that moves the last publication by a bracket.
   const double step_s = std::max(width_s / steps / 4, (longest_s - shortest_s) / kMostPeriods);
   if (!(step_s > 0)) return {};
   const std::vector<Arc> arcs = ArcsOf(publications, origin_s);
@@ -419,7 +426,8 @@ std::vector<Grid> FindGrids(const Publications& publications, int threads) {
     });
     if (is_new) grids.push_back(std::move(grid));
   }
-  // Two updates are not one publication; a sensor that is late now and then may look so.
+  // A grid that assigns two updates to one publication is wrong. A sensor that is sometimes late
+  // may cause it for all grids; then keep them.
   const auto is_sound = [](const Grid& grid) {
     return std::ranges::adjacent_find(grid.number, std::greater_equal()) == grid.number.end();
   };

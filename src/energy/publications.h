@@ -27,7 +27,7 @@
 
 namespace xplane_time::energy {
 
-// One answer of the sensor, in seconds of the capture's axis.
+// One answer of the sensor. Times are in seconds on the capture's axis.
 struct Poll {
   double before_s = 0, after_s = 0;  // around the call
   int64_t value = 0;                 // uJ or mW
@@ -51,16 +51,16 @@ struct Publications {
   std::vector<Quiet> quiet;
   bool dated = false;  // by the sensor
 };
-// The first value was published before the first poll, and is not an update. Dates of the sensor
-// are ignored if they contradict the brackets or only repeat the time of the poll.
+// The first value was published before the first poll and is not an update. Dates of the sensor are
+// ignored if they contradict the brackets or only repeat the time of the poll.
 Publications FindPublications(std::span<const Poll> polls, ReadingKind kind);
 
 struct Grid {
   double phase_s = 0, period_s = 0;
   std::vector<int64_t> number = {};  // of each update: published at phase_s + number x period_s
-  double period_slack_s = 0;         // how far the period may be off, by the brackets
-  double middle_slack_s = 0;         // and the instants in the middle of the updates
-  size_t misfits = 0;                // updates whose brackets it does not meet
+  double period_slack_s = 0;         // possible error of the period, by the brackets
+  double middle_slack_s = 0;         // possible error of the instants in the middle of the updates
+  size_t misfits = 0;                // number of updates that lie outside of their brackets
   std::vector<double> dated_s = {};  // of each update, if the sensor dates them
 
   double InstantS(size_t update) const {
@@ -72,8 +72,9 @@ struct Grid {
   }
 };
 
-// Grids that fit, the best first: polls at a multiple of the period fit several, and only the power
-// tells which is the sensor's. Empty below `kLeastUpdates` updates. O(candidates x n log n).
+// Returns the grids that fit, the best first. If polls come at a multiple of the period, several
+// grids fit; the regression then finds the right one. Empty if there are fewer than `kLeastUpdates`
+// updates. O(candidates x n log n).
 inline constexpr size_t kLeastUpdates = 8;
 std::vector<Grid> FindGrids(const Publications& publications, int threads = 1);
 

@@ -39,13 +39,13 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr size_t kMostSearched = 1'500;  // windows that the search for lag and window looks at
+constexpr size_t kMostSearched = 1'500;  // windows that the search for lag and window uses
 constexpr size_t kFewKernels = 8, kSomeKernels = 32, kManyKernels = 200;
 constexpr size_t kMostIdleTerms = 9;
 constexpr size_t kLeastWindows = 12;
-constexpr size_t kMostSearchedGrids = 6;     // with all lags
-constexpr size_t kTried = 4;                 // grids and windows that are looked at more closely
-constexpr double kFineS = 5e-4;              // between lags, near those that fit
+constexpr size_t kMostSearchedGrids = 6;     // searched over all lags
+constexpr size_t kTried = 4;                 // combinations of grid and window that are refined
+constexpr double kFineS = 5e-4;              // distance of lags near those that fit
 constexpr size_t kMostPoints = 64;           // of a table, for each update
 constexpr size_t kMostFinePoints = 400'000;  // of the table for the search
 
@@ -57,13 +57,13 @@ Eigen::Map<const VectorXd> AsVector(const std::vector<double>& values) {
   return {values.data(), static_cast<Index>(values.size())};
 }
 
-// --- The running time of each kernel up to an instant: exactly, or interpolated in a table.
+// --- The running time of each kernel up to an instant: exact, or interpolated in a table.
 
-// A table covers the time in which kernels ran and windows may lie, at points `step_s` apart. The
-// time that the capture claims to last does not matter: a damaged trace may claim centuries.
+// A table covers the time in which kernels ran and windows may lie, in points `step_s` apart. It
+// does not depend on the stated length of the capture: a damaged trace may claim centuries.
 struct TableSpan {
   double from_s = 0, step_s = 1;
-  size_t steps = 0;  // 0: nothing ran near any window
+  size_t steps = 0;  // 0 if no kernel ran near any window
 };
 
 class Columns {
@@ -71,8 +71,7 @@ class Columns {
   Columns(std::span<const BusyCurve> kernels, int threads) : threads_(threads) {
     for (const BusyCurve& kernel : kernels) exact_.push_back(&kernel);
   }
-  // At most `most` columns: the kernels that ran longest, and the sum of all others, which is
-  // interpolated.
+  // At most `most` columns: the kernels that ran longest, and the interpolated sum of all others.
   Columns(std::span<const BusyCurve> kernels, size_t most, const TableSpan& span)
       : Columns(kernels, 1) {
     if (exact_.size() <= most) return;
@@ -107,7 +106,7 @@ class Columns {
 
   Index count() const { return static_cast<Index>(exact_.size()) + table_.cols(); }
 
-  // Instants ascend.
+  // Instants must ascend.
   MatrixXd At(const VectorXd& instants_s) const {
     MatrixXd busy_s(instants_s.size(), count());
     ParallelFor(exact_.size(), threads_, [&](size_t k) {
@@ -117,8 +116,8 @@ class Columns {
     return busy_s;
   }
 
-  // The power that all columns together draw at each of the instants, which ascend: its mean over
-  // `around_s` before and after the instant.
+  // The power of all columns together at each instant, as the mean over `around_s` before and after
+  // it. Instants must ascend.
   VectorXd PowerAt(const VectorXd& instants_s, double around_s, const VectorXd& drawn_w) const {
     const VectorXd before_s = instants_s.array() - around_s,
                    after_s = instants_s.array() + around_s;
@@ -140,7 +139,7 @@ class Columns {
 
  private:
   using Table = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  static constexpr size_t kPart = 64;  // columns that a thread takes at a time
+  static constexpr size_t kPart = 64;  // columns for one task
 
   void SetTable(const TableSpan& span, const std::vector<std::vector<double>>& between_s) {
     from_s_ = span.from_s, step_s_ = span.step_s;
@@ -173,7 +172,7 @@ class Columns {
   Table table_;  // point x column
 };
 
-// --- The windows, and what ran in them.
+// --- The windows, and the running times in them.
 
 struct Timing {
   double lag_s = 0, window_s = 0, period_shift_s = 0;
@@ -182,7 +181,7 @@ struct Timing {
 struct Windows {
   MatrixXd busy_s;
   VectorXd from_s, to_s, energy_j;
-  VectorXd from_steps, to_steps;  // how far each end goes with the period
+  VectorXd from_steps, to_steps;  // movement of each end per second of change of the period
 
   ArrayXd length_s() const { return (to_s - from_s).array(); }
 };
@@ -202,7 +201,7 @@ class Observations {
       steps_[at] = static_cast<double>(grid.number[i]);
       const bool is_next = i > 0 && grid.number[i - 1] < grid.number[i];
       before_.push_back(is_next || i == 0 ? at - 1 : before_.back());
-      // Relative to the first: a counter's joules since years would lose digits.
+      // Relative to the first value: the joules of a counter that runs for years would lose digits.
       value_[at] = is_counter_ ? static_cast<double>(updates[i].value - updates[0].value) / 1e6
                                : static_cast<double>(updates[i].value) / 1e3;
     }
@@ -227,7 +226,8 @@ class Observations {
     std::vector<Index> inside;
     for (Index i = 0; i < to_s.size(); ++i) {
       if (is_counter_ && (Before(i) < 0 || (i + 1 < to_s.size() && Before(i + 1) == Before(i)))) {
-        continue;  // the first; or its joules are in the window of the next, which is as late
+        continue;  // The first update has no window. If two updates count as one publication, the
+                   // window of the later one contains the joules.
       }
       const double from_s = is_counter_ ? to_s[Before(i)] : to_s[i] - timing.window_s;
       if (from_s >= 0 && to_s[i] <= capture_s_ && to_s[i] > from_s) inside.push_back(i);
@@ -258,7 +258,8 @@ class Observations {
   }
 
  private:
-  // Windows of a counter begin where others end: only the first of those in a row is looked up.
+  // Subtracts the running time before each window. A window of a counter begins at the end of the
+  // one before it, so only the first window of a series needs a look-up.
   void SubtractBusyBefore(const Columns& columns, const VectorXd& ends_s,
                           std::span<const Index> which, MatrixXd* busy_s) const {
     std::vector<Index> firsts;
@@ -280,7 +281,8 @@ class Observations {
     }
   }
 
-  // The last update of an earlier publication: where polls jitter, two may seem to be of one.
+  // The last update with a smaller publication number, or -1. If polls jitter, two updates may seem
+  // to belong to one publication.
   Index Before(Index i) const { return before_[static_cast<size_t>(i)]; }
 
   VectorXd EndsS(const Timing& timing) const {
@@ -303,7 +305,8 @@ MatrixXd IdleColumns(const Windows& windows, double capture_s, size_t terms) {
   return idle;
 }
 
-// --- Least squares with weak priors: what no window tells stays finite, and very uncertain.
+// --- Least squares with weak priors: a value that no window determines stays finite and very
+// uncertain.
 
 struct Solution {
   VectorXd values, residuals;
@@ -342,7 +345,8 @@ class LeastSquares {
         prior_sd_(std::move(prior_sd)),
         gram_(GramOf(rows_, threads)) {}
 
-  // What the other columns come to tells the last ones: until then they are zero.
+  // Fills the last columns, which are zero at first, because they depend on the solution for the
+  // others.
   void SetLast(const MatrixXd& columns) {
     rows_.rightCols(columns.cols()) = columns;
     gram_.bottomRows(columns.cols()).noalias() = columns.transpose() * rows_;
@@ -368,7 +372,7 @@ class LeastSquares {
   MatrixXd gram_;
 };
 
-// The variance of a window: white + relative x energy^2, by its residuals.
+// The variance of a window is white + relative x energy^2, estimated from the residuals.
 struct Noise {
   double white = 0, relative = 1;
 
@@ -394,7 +398,7 @@ Noise NoiseOf(const VectorXd& energy_j, const VectorXd& residuals) {
   return {white, relative};
 }
 
-// --- Overlapping windows share noise: a correlation of `shared` x their overlap.
+// --- Overlapping windows share noise: their correlation is `shared` x their overlap.
 
 class Whitening {
  public:
@@ -405,7 +409,7 @@ class Whitening {
       while (to_s[i] - to_s[first] >= window_s) ++first;
       band = std::max(band, i - first);
     }
-    lower_ = MatrixXd::Zero(n, band + 1);  // lower_(i, d): the factor's (i, i - d)
+    lower_ = MatrixXd::Zero(n, band + 1);  // lower_(i, d) is element (i, i - d) of the factor
     for (Index i = 0; i < n; ++i) {
       for (Index j = std::max<Index>(0, i - band); j <= i; ++j) {
         double sum = i == j ? 1 : shared * std::max(0.0, 1 - (to_s[i] - to_s[j]) / window_s);
@@ -436,27 +440,28 @@ class Whitening {
 
 // --- The fit.
 
-// What one set of idle terms comes to.
+// A fit with a given number of idle terms.
 struct Attempt {
   Timing timing = {};
   Noise noise = {};
-  double shared = 0;  // of overlapping windows
+  double shared = 0;  // noise that overlapping windows share
   Solution solution = {};
   Windows windows = {};
   std::vector<Index> which = {};  // by window: its update
-  // By update, of the step before: what weights go by. By the readings themselves those that are
-  // low by chance would count more. Not finite: unknown.
+  // Expected energy of each update's window, from the previous step; weights are based on it.
+  // Weights from the readings themselves would favour readings that are low by chance. Not finite
+  // if unknown.
   VectorXd expected_j = {};
   double log_likelihood = -std::numeric_limits<double>::infinity();
   double log_determinant = 0;  // of the whitening
   Index parameters = 0;
   size_t idle_terms = 1;
-  // The lag stays, give or take this, and the noise as it is.
+  // If set, the lag is held within this distance, and the noise is fixed.
   std::optional<double> held_s = {};
 
-  // What the weights leave of a window's variance, by residuals that may follow each other. Weights
-  // and lag are found from the same windows: of few, residuals are smaller than errors again
-  // (windows / degrees, as in HC3).
+  // The variance of a weighted window, by residuals that may be correlated. Weights and lag are
+  // estimated from the same windows. If there are few windows, their residuals are therefore
+  // smaller than the errors by another factor, windows / degrees (as in HC3).
   double Variance() const {
     const VectorXd& r = solution.residuals;
     const Index n = r.size();
@@ -467,7 +472,7 @@ struct Attempt {
            std::max(1e-3, 1 - correlated);
   }
 
-  // Of longer windows fewer lie in the capture.
+  // For each window, because fewer long windows lie in the capture.
   double Likeliness() const {
     return log_likelihood / static_cast<double>(windows.energy_j.size());
   }
@@ -487,7 +492,8 @@ class Fitter {
 
   const Observations& observations() const { return observations_; }
 
-  // Of the powers alone, all windows alike: the mean square over that of the mean window.
+  // A quick score: the powers alone, with equal weights. The mean square of the residuals over the
+  // square of the mean window.
   double Roughly(const Columns& columns, const Timing& timing) const {
     std::vector<Index> inside = observations_.Inside(timing);
     if (inside.size() < kLeastWindows) return std::numeric_limits<double>::infinity();
@@ -505,7 +511,8 @@ class Fitter {
            std::pow(windows.energy_j.mean(), 2);
   }
 
-  // Those that brackets allow beside 0, where they move a window at the ends by `step_s` and more.
+  // Period shifts, other than 0, that the brackets allow and that move the first or last window by
+  // at least `step_s`.
   std::vector<double> PeriodShiftsS(double step_s) const {
     constexpr double kMost = 8;  // to each side
     const double most_s = grid_.period_slack_s / 2;
@@ -519,7 +526,7 @@ class Fitter {
     return shifts_s;
   }
 
-  // Gauss-Newton on lag, window and period, with weights. From `attempt`'s timing and noise on.
+  // Gauss-Newton with weights on lag, window and period, starting at `attempt`'s timing and noise.
   void Refine(const Columns& columns, int rounds, Attempt* attempt) const {
     for (int round = 0; round < rounds; ++round) {
       const double moved_s = Step(columns, /*looks_for_shared=*/round % 3 == 2, attempt);
@@ -527,7 +534,7 @@ class Fitter {
     }
   }
 
-  // One step; how far the lag moved.
+  // One step. Returns how far the lag moved.
   double Step(const Columns& columns, bool looks_for_shared, Attempt* attempt) const {
     const std::vector<Index> inside = observations_.Inside(attempt->timing);
     attempt->windows = observations_.Make(columns, attempt->timing, inside);
@@ -542,7 +549,7 @@ class Fitter {
     attempt->parameters = values.size();
     attempt->log_likelihood = -0.5 * n * std::log(attempt->solution.residuals.squaredNorm() / n) +
                               0.5 * weights.log().sum() - 0.5 * attempt->log_determinant;
-    // Of the readings, which are energies a window.
+    // Likelihood of the readings; here, each is an energy for a window.
     if (!observations_.is_counter()) {
       attempt->log_likelihood += n * std::log(attempt->timing.window_s);
     }
@@ -557,7 +564,7 @@ class Fitter {
     return Move(values.tail(slopes.cols()), attempt);
   }
 
-  // At another lag, with the noise of `best`.
+  // A fit at another lag, with the noise of `best`.
   Attempt Held(const Columns& columns, const Timing& timing, double within_s, int rounds,
                const Attempt& best) const {
     Attempt held = {.timing = timing, .shared = best.shared, .idle_terms = best.idle_terms};
@@ -596,7 +603,8 @@ class Fitter {
     }
   }
 
-  // The powers, and how far the timing is off. By `root` of each window's weight; the slopes.
+  // Solves for the powers and the error of the timing. `root` is the root of each window's weight.
+  // Returns the slopes.
   MatrixXd SolveFor(const Columns& columns, const VectorXd& root, bool looks_for_shared,
                     Attempt* attempt) const {
     const Windows& windows = attempt->windows;
@@ -625,7 +633,7 @@ class Fitter {
       return of;
     };
     LeastSquares system(whiten(std::move(rows)), whiten(observed), prior_sd, threads_);
-    // Of the step before, or as if the timing were right.
+    // Slopes from the previous solution or, in the first step, from a solution with fixed timing.
     const bool is_first = attempt->solution.values.size() < kernels;
     MatrixXd slopes = slopes_by(is_first ? system.Solve().values : attempt->solution.values);
     system.SetLast(whiten(MatrixXd(root.asDiagonal() * slopes)));
@@ -644,7 +652,7 @@ class Fitter {
     return sd;
   }
 
-  // By what slopes come to; how far the lag moved.
+  // Moves the timing by the solution's last values. Returns how far the lag moved.
   double Move(const VectorXd& off, Attempt* attempt) const {
     Timing& timing = attempt->timing;
     if (!attempt->held_s.has_value()) timing.lag_s += std::clamp(off[0], -0.01, 0.01);
@@ -657,12 +665,13 @@ class Fitter {
     return std::abs(off[0]);
   }
 
-  // Of the windows' energies by lag, period and, of power, window: what is drawn at their ends.
+  // Derivatives of the windows' energies by lag, period and (for power readings) window: they
+  // follow from the power at the ends of the windows.
   MatrixXd Slopes(const Columns& columns, const Timing& timing, const VectorXd& drawn_w,
                   const Windows& windows) const {
     constexpr double kAroundS = 1e-4;
     const ArrayXd to_w = columns.PowerAt(windows.to_s, kAroundS, drawn_w);
-    // A window of a counter begins where the one before it ends.
+    // A window of a counter begins at the end of the previous window.
     ArrayXd from_w(to_w.size());
     std::vector<Index> apart;
     for (Index n = 0; n < to_w.size(); ++n) {
@@ -676,14 +685,14 @@ class Fitter {
     MatrixXd slopes(to_w.size(), observations_.is_counter() ? 2 : 3);
     slopes.col(0) = from_w - to_w;
     slopes.col(1) = windows.to_steps.array() * to_w - windows.from_steps.array() * from_w;
-    // A reading is a mean power: what a longer window adds to it is its share.
+    // A reading is a mean power. A longer window adds the power at its begin, less the mean.
     if (slopes.cols() > 2) {
       slopes.col(2) = from_w - (windows.busy_s * drawn_w).array() / timing.window_s;
     }
     return slopes;
   }
 
-  // How much of the noise overlapping windows share, by likelihood.
+  // Estimates by likelihood how much of their noise overlapping windows share.
   void FindShared(const MatrixXd& rows, const VectorXd& observed, const VectorXd& prior_sd,
                   Attempt* attempt) const {
     double best = -std::numeric_limits<double>::infinity();
@@ -738,8 +747,8 @@ void BestFirst(std::vector<Candidate>* candidates) {
 
 double SearchStepS(const Grid& grid) { return std::clamp(grid.period_s / 20, 2e-4, 0.005); }
 
-// The time of the executions that any window may see, in points at least `step_s` apart, and at
-// most `most` of them.
+// The time of the executions that a window may contain, in at most `most` points at least `step_s`
+// apart.
 TableSpan SpanOfTable(const Publications& publications, std::span<const BusyCurve> kernels,
                       double capture_s, const LagRange& lags, double step_s, size_t most) {
   constexpr double kLongestWindowS = 5, kPsPerS = 1e12;
@@ -761,7 +770,7 @@ TableSpan SpanOfTable(const Publications& publications, std::span<const BusyCurv
   return span;
 }
 
-// The best of each grid and window.
+// The best candidate of each combination of grid and window.
 std::vector<Candidate> BestOfEach(std::span<const Candidate> best_first, size_t most) {
   std::vector<Candidate> best;
   for (const Candidate& each : best_first) {
@@ -774,7 +783,8 @@ std::vector<Candidate> BestOfEach(std::span<const Candidate> best_first, size_t 
   return best;
 }
 
-// All lags, windows and grids; then, with periods that the brackets allow, those near the best.
+// Tries all lags, windows and grids; then tries periods that the brackets allow near the best
+// candidates.
 std::vector<Candidate> Search(const Sensor& sensor, std::span<const Grid> grids,
                               std::span<const Fitter> fitters, const Columns& columns,
                               const LagRange& lags) {
@@ -809,7 +819,7 @@ std::vector<Candidate> Search(const Sensor& sensor, std::span<const Grid> grids,
   return candidates;
 }
 
-// Of those that differ in grid or window the best, refined.
+// Refines the best candidate of each combination of grid and window, and returns the best result.
 std::pair<Attempt, size_t> BestAttempt(std::span<const Candidate> candidates,
                                        std::span<const Fitter> fitters, const Columns& columns) {
   std::pair<Attempt, size_t> best;
@@ -838,18 +848,18 @@ Attempt WithIdleTerms(const Fitter& fitter, const Columns& columns, Attempt best
   return best;
 }
 
-// --- What else explains the readings nearly as well: other lags, windows and grids. A loop that
-// repeats looks alike one loop later; Gauss-Newton knows of one place only.
+// --- Rivals: other lags, windows and grids that explain the readings nearly as well. A repeated
+// loop looks the same one iteration later, and Gauss-Newton finds only one optimum.
 
 struct Rival {
   Candidate at;
-  double width_s = 0;  // of the lags that it stands for
-  Timing held = {};    // that lag, with the period and the window that fit it
+  double width_s = 0;  // range of lags that it stands for
+  Timing held = {};    // its lag, with the period and the window that fit it
   VectorXd power_w = {};
-  double log_ratio = 0;  // of its likelihood to the best one's
+  double log_ratio = 0;  // log of its likelihood over that of the best fit
 };
 
-// By the windows that both have.
+// Compares the windows that both fits contain.
 double LogRatio(const Attempt& best, const Attempt& other, double variance) {
   double squares = 0;
   for (size_t i = 0, j = 0; i < best.which.size() && j < other.which.size();) {
@@ -870,7 +880,7 @@ bool IsNear(const Timing& a, const Timing& b, double lag_s) {
          std::abs(a.window_s - b.window_s) <= 0.1 * std::max(a.window_s, b.window_s);
 }
 
-// The best of the search, each better than its neighbours.
+// The local optima of the search.
 std::vector<Candidate> Optima(std::span<const Candidate> best_first, double step_s) {
   constexpr double kMostRatio = 3;
   constexpr size_t kMost = 16;
@@ -886,8 +896,8 @@ std::vector<Candidate> Optima(std::span<const Candidate> best_first, double step
   return optima;
 }
 
-// Lags that look as well as the best, roughly: of the search, and finer around the best; and the
-// optima of the search, refined.
+// Rough candidates whose score is close to the best: those of the search, finer ones around the
+// best fit and around the local optima, and the optima themselves, refined.
 std::vector<Rival> LikelyRivals(std::span<const Candidate> candidates,
                                 std::span<const Fitter> fitters, const Columns& few,
                                 const Columns& some, const Attempt& best, size_t g,
@@ -934,7 +944,7 @@ std::vector<Rival> LikelyRivals(std::span<const Candidate> candidates,
   return rivals;
 }
 
-// Fits at each, as if it were the one.
+// Fits at each rival and sets its likelihood ratio and powers.
 void Judge(std::span<const Fitter> fitters, const Columns& columns, const Attempt& best,
            std::vector<Rival>* rivals) {
   const double variance = best.Variance();
@@ -947,14 +957,16 @@ void Judge(std::span<const Fitter> fitters, const Columns& columns, const Attemp
   }
 }
 
-// One that the search had missed; null: there is none.
+// A rival that explains the readings better than the best fit; null if there is none.
 const Rival* Better(std::span<const Rival> rivals) {
   const auto found = std::ranges::max_element(rivals, {}, &Rival::log_ratio);
   return found != rivals.end() && found->log_ratio > 0.5 ? &*found : nullptr;
 }
 
-// What the rivals' powers differ by, as a covariance. Likelihoods count by their fourth root: what
-// is ten times less likely is still in a 95 % interval. `lag_sd_s`: what Gauss-Newton knows of.
+// The covariance of the rivals' deviations from the fitted powers. Weights are fourth roots of the
+// likelihoods, because a rival that is ten times less likely still belongs in a 95 % interval.
+// `lag_sd_s` is the uncertainty that the Gauss-Newton covariance already contains; it is
+// subtracted.
 MatrixXd SpreadOf(std::span<const Rival> rivals, const VectorXd& power_w, const Timing& best,
                   size_t g, double lag_sd_s) {
   constexpr double kTempered = 4, kLeastLogRatio = -6, kMostSdS = 0.005;
@@ -977,7 +989,7 @@ MatrixXd SpreadOf(std::span<const Rival> rivals, const VectorXd& power_w, const 
   return spread / all;
 }
 
-// `variance`: of what the weights make of each window.
+// `variance` is that of a weighted window.
 void SetCovariance(const Attempt& attempt, double variance, Fit* fit) {
   const MatrixXd covariance = attempt.solution.Inverse() * variance;
   const Index powers = fit->power_w.size();
@@ -988,7 +1000,7 @@ void SetCovariance(const Attempt& attempt, double variance, Fit* fit) {
   }
 }
 
-// Takes its windows.
+// Moves the windows out of `from`.
 Fit FitOf(const Grid& grid, Attempt* from) {
   const Attempt& attempt = *from;
   Fit fit;
@@ -1010,8 +1022,8 @@ Fit FitOf(const Grid& grid, Attempt* from) {
   return fit;
 }
 
-// What was published during the capture, and as long before and after: a day's log has the grid's
-// period from hours that no kernel lies in, and is slow.
+// The publications during the capture, and within its length and 10 s before and after. Otherwise
+// the grid of a day's log would be fitted to hours without any kernel, and the fit would be slow.
 Publications Near(const Publications& publications, double capture_s) {
   constexpr double kAroundS = 10;
   const double from_s = -capture_s - kAroundS, to_s = 2 * capture_s + kAroundS;
@@ -1026,7 +1038,7 @@ Publications Near(const Publications& publications, double capture_s) {
   return near;
 }
 
-// A log without noise of what is expected.
+// A noise-free log of the expected readings.
 Sensor SensorOf(const Expectation& expected, const Columns& columns, double capture_s, Grid* grid) {
   std::vector<double> instants_s;
   for (double at_s = expected.phase_s; at_s - expected.lag_s <= capture_s;
@@ -1137,7 +1149,7 @@ std::optional<Fit> ExpectFit(const Expectation& expected, std::span<const BusyCu
   Grid grid = {.phase_s = expected.phase_s, .period_s = expected.period_s};
   const Sensor sensor = SensorOf(expected, columns, capture_s, &grid);
   if (sensor.publications.updates.size() < kLeastUpdates) return std::nullopt;
-  // Polled twice an update.
+  // The precision of polls at half the sensor's period.
   grid.period_slack_s = expected.period_s / 2 / static_cast<double>(grid.number.size());
   const Fitter fitter(sensor, grid, capture_s, 1);
   Attempt attempt = {.timing = {.lag_s = expected.lag_s, .window_s = expected.window_s},

@@ -1,3 +1,16 @@
+// Reads the sensors of a power log and finds the one that measures a device of the trace.
+//
+// 1. Collector keeps the readings of power and energy of all channels (at most kMostReadings), the
+//    device list, clock lines, marks and power limits.
+// 2. Candidates selects the devices of the log that may be the trace's device: those that --map
+//    names, else those with the same ordinal, else all devices of that kind without an ordinal.
+// 3. If one device is left, BestSensor takes the sensor with the lowest rank (RankOf): a counter
+//    measures energy exactly, while a mean power only samples it. If several processors are left,
+//    their package counters are added.
+// 4. PollsOfOne converts readings to the capture's axis and makes counters continuous across wraps.
+//    At a reset or an impossible jump it begins a new part. It keeps the longest part.
+//
+// All steps are O(readings).
 #include "energy/sensors.h"
 
 #include <algorithm>
@@ -36,7 +49,7 @@ class Collector : public power::LogSink {
       const uint32_t sensor = sensor_of_channel_[reading.channel];
       if (sensor == kNoSensor || !reading.value.has_value() || kept_ == kMostReadings) continue;
       std::vector<power::Reading>& kept = log_->sensors[sensor].readings;
-      // What goes back in time is no poll that comes after another.
+      // Skip readings that go back in time.
       if (!kept.empty() && reading.before_ns < kept.back().after_ns) continue;
       kept.push_back(reading);
       ++kept_;
@@ -72,7 +85,7 @@ class Collector : public power::LogSink {
 
   SensorLog* const log_;
   std::vector<uint32_t> sensor_of_channel_;
-  // By channel: the device and domain whose power limit it is.
+  // By channel: the device and domain that the power limit belongs to.
   std::vector<std::pair<std::string, std::string>> limit_of_;
   size_t kept_ = 0;
 };
@@ -95,7 +108,8 @@ bool Measures(const PowerChannel& channel, DeviceKind kind) {
   return measures == MeasuresOf(kind) || measures == power::Measures::kWhateverIsAsked;
 }
 
-// Ids of those devices with sensors of such a kind that `wanted` is, in the log's order.
+// The ids of the log's devices that have a sensor for `kind` and that `wanted` accepts, in the
+// log's order.
 template <typename Wanted>
 std::vector<std::string> IdsOf(const SensorLog& log, DeviceKind kind, const Wanted& wanted) {
   std::vector<std::string> ids;
@@ -108,7 +122,7 @@ std::vector<std::string> IdsOf(const SensorLog& log, DeviceKind kind, const Want
   return ids;
 }
 
-// The devices of the log that may be the one of the trace.
+// The devices of the log that may be the trace's device.
 std::vector<std::string> Candidates(const SensorLog& log, const TraceDevice& device,
                                     const std::map<int32_t, std::string>& map) {
   const auto mapped =
@@ -123,13 +137,13 @@ std::vector<std::string> Candidates(const SensorLog& log, const TraceDevice& dev
         return of != nullptr && of->ordinal.has_value() && of->ordinal == device.ordinal;
       });
   if (!ids.empty() || !map.empty()) return ids;
-  // Without a word on ordinals one device is the device; several are not told apart.
+  // If the log has no ordinals, a single device is the device; several devices are ambiguous.
   return IdsOf(log, device.kind, [](const std::string&, const PowerDevice* of) {
     return of == nullptr || !of->ordinal.has_value();
   });
 }
 
-// The sensor of a device that says most.
+// The most informative sensor of a device.
 const SensorReadings* BestSensor(const SensorLog& log, const std::string& id, DeviceKind kind,
                                  bool* has_module) {
   const SensorReadings* best = nullptr;
@@ -144,8 +158,8 @@ const SensorReadings* BestSensor(const SensorLog& log, const std::string& id, De
   return best;
 }
 
-// All processors of the machine, on any of which the program may run: a counter of each package.
-// Not psys, which also counts others.
+// The counters of all processor packages of the machine, because the program may run on any of
+// them. Not psys, which also measures other parts.
 SensorChoice Packages(const SensorLog& log, const std::vector<std::string>& ids) {
   SensorChoice choice;
   for (const std::string& id : ids) {
@@ -158,12 +172,12 @@ SensorChoice Packages(const SensorLog& log, const std::vector<std::string>& ids)
   return choice;
 }
 
-// What a counter came to since its first reading.
+// Makes the values of a counter continuous: a wrap adds the counter's range.
 class Counter {
  public:
   explicit Counter(const PowerChannel& channel) : channel_(channel) {}
 
-  // Empty: it began anew, at its own value.
+  // Empty if the counter was reset or jumped; it then restarts at its own value.
   std::optional<int64_t> Next(const power::Reading& reading) {
     const int64_t value = *reading.value;
     if (channel_.kind != ReadingKind::kCumulative) return value;
@@ -174,7 +188,7 @@ class Counter {
     bool fails = __builtin_sub_overflow(value, *last->value, &gained) ||
                  __builtin_add_overflow(gained, wraps ? *channel_.wrap_range : 0, &gained) ||
                  __builtin_add_overflow(more_, wraps ? *channel_.wrap_range : 0, &more_);
-    // A second more, as a counter may publish late.
+    // One second more, because a counter may publish late.
     const double longest_s = static_cast<double>(reading.after_ns - last->before_ns) / 1e9 + 1;
     const double most_j = channel_.max_plausible_mw.has_value()
                               ? static_cast<double>(*channel_.max_plausible_mw) / 1e3 * longest_s
@@ -190,7 +204,7 @@ class Counter {
  private:
   const PowerChannel& channel_;
   std::optional<power::Reading> last_;
-  int64_t more_ = 0;  // of the ranges that it went through
+  int64_t more_ = 0;  // sum of the ranges that it wrapped through
 };
 
 }  // namespace
@@ -265,7 +279,7 @@ SensorChoice ChooseSensor(const SensorLog& log, const TraceDevice& device,
 namespace {
 
 std::vector<Poll> PollsOfOne(int64_t origin_ns, const SensorReadings& sensor) {
-  // Wraps are harmless, as differences are taken.
+  // Unsigned overflow is harmless, because only differences matter.
   const auto seconds = [&](int64_t t_ns) {
     return static_cast<double>(static_cast<int64_t>(static_cast<uint64_t>(t_ns) -
                                                     static_cast<uint64_t>(origin_ns))) /
@@ -288,7 +302,8 @@ std::vector<Poll> PollsOfOne(int64_t origin_ns, const SensorReadings& sensor) {
   return polls.size() > longest.size() ? polls : longest;
 }
 
-// Of each round, which begins with a poll of `sum`, where `next` was polled in it too.
+// Adds the polls of `next` to those of `sum`, round by round. A round begins with a poll of `sum`.
+// Rounds without a poll of `next` are dropped.
 std::vector<Poll> Added(const std::vector<Poll>& sum, const std::vector<Poll>& next) {
   std::vector<Poll> added;
   auto of_round = next.begin();
@@ -298,7 +313,7 @@ std::vector<Poll> Added(const std::vector<Poll>& sum, const std::vector<Poll>& n
     const bool is_of_next = i + 1 < sum.size() && of_round->before_s - sum[i].before_s >=
                                                       sum[i + 1].before_s - of_round->before_s;
     if (is_of_next) continue;
-    // Wraps are harmless, as differences are taken.
+    // Unsigned overflow is harmless, because only differences matter.
     const uint64_t value =
         static_cast<uint64_t>(sum[i].value) + static_cast<uint64_t>(of_round->value);
     Poll& poll = added.emplace_back();
@@ -329,7 +344,7 @@ std::vector<Poll> PollsOn(const SensorLog& log, const Sensors& sensors,
                     static_cast<double>(capture_start_unix_ns));
   };
   const power::Clocks nearest = *std::ranges::min_element(log.clocks, {}, away);
-  // Where the capture began on the log's clock.
+  // The start of the capture on the log's clock.
   const uint64_t origin_ns = static_cast<uint64_t>(nearest.monotonic_ns) +
                              static_cast<uint64_t>(capture_start_unix_ns) -
                              static_cast<uint64_t>(nearest.realtime_ns);

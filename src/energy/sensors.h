@@ -1,5 +1,5 @@
-// The sensors of a power log: what they answered, and which of them stands for a device of the
-// trace.
+// The sensors of a power log: their readings, and the choice of the sensor that measures a device
+// of the trace.
 //
 //   ASSIGN_OR_RETURN(const SensorLog log, ReadSensorLog("p.jsonl"));
 //   const SensorChoice choice = ChooseSensor(log, {DeviceKind::kGpu, /*ordinal=*/0}, {});
@@ -25,10 +25,10 @@ namespace xplane_time::energy {
 
 struct SensorReadings {
   PowerChannel channel;
-  std::vector<power::Reading> readings;  // with a value, in the order of time
+  std::vector<power::Reading> readings;  // those with a value, in order of time
 };
 
-// Where a window that the log marks begins, or ends.
+// The begin or the end of a window that the log marks.
 struct LogMark {
   int64_t t_ns = 0;
   std::string window;
@@ -39,20 +39,20 @@ struct SensorLog {
   std::string path;
   std::vector<PowerDevice> devices;
   std::vector<SensorReadings> sensors;  // of power or energy
-  std::vector<power::Clocks> clocks;    // as they were told, in the order of time
+  std::vector<power::Clocks> clocks;    // in order of time
   std::vector<LogMark> marks;           // in the order of lines
-  // By device and domain, where it was read: the highest.
+  // The highest power limit that was read, by device and domain.
   std::map<std::pair<std::string, std::string>, double> power_limit_w;
 
   std::optional<double> LimitOf(const PowerChannel& channel) const;
-  bool complete = false;  // it has its last line
+  bool complete = false;  // the log has its last line
   uint64_t damaged_lines = 0;
 };
 
-// At most this many readings are kept of all sensors.
+// Limit of the readings that are kept, over all sensors.
 inline constexpr size_t kMostReadings = size_t{1} << 26;
 
-// Errors: of ReadPowerLog; ResourceExhausted (too many readings).
+// Errors: those of ReadPowerLog; ResourceExhausted if there are too many readings.
 absl::StatusOr<SensorLog> ReadSensorLog(const std::string& path);
 
 // A device of the trace.
@@ -61,35 +61,38 @@ struct TraceDevice {
   std::optional<int64_t> ordinal;
 };
 
-// Of sensors that measure a device whole the least says most: its counter, else the shortest mean,
-// else what was stated.
-// kNoRank: it also counts others, or is only a part.
+// Ranks the sensors that measure a whole device; the lowest rank is the most informative. 0 is a
+// counter, then come instantaneous readings, then averages, then a stated power. kNoRank means that
+// the sensor also measures other devices, or only a part of the device.
 inline constexpr size_t kNoRank = SIZE_MAX;
 size_t RankOf(const PowerChannel& channel);
 
-// Several, where only their sum is the device's: the counters of a machine's processors.
+// More than one sensor if only their sum measures the device: the counters of a machine's
+// processors.
 using Sensors = std::vector<const SensorReadings*>;
 
 struct SensorChoice {
   Sensors sensors;
-  std::string device;       // its id; of several all
-  bool shared = false;      // others than the traced program use it
-  std::string_view reason;  // why there is none: module, no_map, no_sensor
-  std::string message;      // the same in words, with the way out
+  std::string device;       // its id; all ids if there are several sensors
+  bool shared = false;      // programs other than the traced one use it
+  std::string_view reason;  // why there is no sensor: module, no_map, no_sensor
+  std::string message;      // the reason in words, and what to do
 };
 
-// `map`: ids of the log's devices, or what they begin with, by ordinal; it goes before what the
-// log says itself.
+// `map` maps ordinals to ids of the log's devices, or to prefixes of ids. It overrides the ordinals
+// in the log.
 SensorChoice ChooseSensor(const SensorLog& log, const TraceDevice& device,
                           const std::map<int32_t, std::string>& map);
 
-// In seconds since `origin_ns` on the log's own clock. A counter that starts again goes on; where
-// it is not known how far it had come (a reset, a jump that no device makes), the longest part is
-// taken. Of several sensors the sums of what was read in one round.
+// Returns times in seconds since `origin_ns` on the log's own clock. If a counter wraps, its values
+// go on. If a counter was reset, or jumps further than the device could draw, the increase is
+// unknown; then the longest part without such an event is used. For several sensors, returns the
+// sums of the values of each polling round.
 std::vector<Poll> PollsSince(int64_t origin_ns, const Sensors& sensors);
 
-// Since the capture's start, which was `capture_start_unix_ns` on the calendar's clock when it was
-// as in the nearest line of clocks; on an axis of its own, where the log has none.
+// Returns times since the start of the capture. The log's nearest clock line converts
+// `capture_start_unix_ns` (UNIX time) to the log's clock. If the log has no clock line, the origin
+// of the times is arbitrary.
 std::vector<Poll> PollsOn(const SensorLog& log, const Sensors& sensors,
                           int64_t capture_start_unix_ns);
 

@@ -1,3 +1,10 @@
+// Power counters inside a trace: chooses one, reads its samples, and makes polls from them.
+//
+// NamesOf finds the counters of a device. SamplesOf reads the events of one counter in order of
+// time; the stat with the event's name has the value. For energies, CountedFrom decides whether the
+// values are cumulative. Instead of an option, it uses the share of decreases: a counter hardly
+// ever decreases, increments decrease half of the time. Between an eighth and a quarter the answer
+// is unclear.
 #include "energy/trace_counters.h"
 
 #include <algorithm>
@@ -17,7 +24,7 @@
 namespace xplane_time::energy {
 namespace {
 
-// What is no whole number that fits is not known.
+// Empty if the value is not a number or does not fit.
 std::optional<int64_t> WholeOf(const StatValue& value) {
   if (value.type == StatType::kInt64) return std::bit_cast<int64_t>(value.bits);
   if (value.type == StatType::kUint64 && value.bits <= INT64_MAX) {
@@ -41,7 +48,7 @@ absl::StatusOr<std::vector<CounterSample>> SamplesOf(const Trace& trace, const D
   const Plane& plane = trace.planes[device.plane];
   const auto role = RulesOf(device.kind).role;
   std::vector<CounterSample> samples;
-  Diagnostics of_others;  // what is wrong with lines is told by who reads executions
+  Diagnostics of_others;  // errors of lines are reported by the reader of executions
   for (uint32_t line = plane.first_line; line < plane.first_line + plane.line_count; ++line) {
     if (role(trace.lines[line].name) != LineRole::kCounter) continue;
     RETURN_IF_ERROR(
@@ -62,7 +69,7 @@ absl::StatusOr<std::vector<CounterSample>> SamplesOf(const Trace& trace, const D
   return samples;
 }
 
-// What each event adds, as a counter. Empty: less than nothing, or too much.
+// Sums increments up to a counter. Empty if an increment is negative or the sum overflows.
 std::optional<std::vector<CounterSample>> Summed(std::vector<CounterSample> samples) {
   int64_t total = 0;
   for (CounterSample& each : samples) {
@@ -72,7 +79,7 @@ std::optional<std::vector<CounterSample>> Summed(std::vector<CounterSample> samp
   return samples;
 }
 
-// The longest part that does not go down.
+// The longest part that does not decrease.
 std::vector<CounterSample> LongestRise(const std::vector<CounterSample>& samples) {
   auto begin = samples.begin(), longest = begin, longest_end = begin;
   while (begin != samples.end()) {
@@ -88,8 +95,8 @@ std::vector<CounterSample> LongestRise(const std::vector<CounterSample>& samples
 }  // namespace
 
 std::optional<CountedSamples> CountedFrom(std::vector<CounterSample> samples) {
-  // Of the steps that change the value: a counter's go up, but for few resets; of what each event
-  // adds half go down.
+  // A counter only decreases at resets, which are few. Among increments, half of the changes are
+  // decreases.
   constexpr uint64_t kMostOfACounter = 8, kLeastOfSteps = 4;
   uint64_t falls = 0, changes = 0;
   for (size_t i = 1; i < samples.size(); ++i) {

@@ -1,8 +1,8 @@
-// Power that is in the trace itself: events of no length on a device's `_counters_` line, whose
-// value is the stat that has the event's name.
+// Power that the trace itself contains: events without a duration on a device's `_counters_` line.
+// The value of such an event is the stat that has the event's name.
 //
-//   power_mw          what the device draws
-//   NAME_energy_nj    energy: a counter, or, where it goes down often, what each event adds
+//   power_mw          the device's power
+//   NAME_energy_nj    energy: a counter or, if it often decreases, increments
 #pragma once
 
 #include <cstdint>
@@ -26,28 +26,30 @@ struct CounterSample {
 };
 
 struct CountedSamples {
-  std::vector<CounterSample> samples;  // never go down
-  uint64_t resets = 0;                 // of the counter; the longest part without one is left
+  std::vector<CounterSample> samples;  // never decrease
+  uint64_t resets = 0;  // resets of the counter; the samples are the longest part without a reset
 };
 
-// `samples`, by time, are of a counter, or what each adds. A counter that seldom goes down was
-// reset: how far it had come is not known, and no width is documented at which it would wrap.
+// Decides whether `samples` (in order of time) are values of a counter or increments. A counter
+// that seldom decreases was reset. The increase at a reset is unknown, because no width is
+// documented at which the counter would wrap.
 //   1000, 1002, 1004, ..., 1100, 3, 5      1000 ... 1100; one reset
 //   20, 31, 0, 25, 40, 38                  20, 51, 51, 76, 116, 154
-// Empty: neither (between one in 8 and one in 4 of the changes goes down; a negative value; more
-// than an int64_t holds).
+// Empty if it is unclear (more than an eighth of the changes decrease, but less than a quarter), if
+// an increment is negative, or if the sum exceeds an int64_t.
 std::optional<CountedSamples> CountedFrom(std::vector<CounterSample> samples);
 
 struct TraceCounter {
   PowerChannel channel;
   std::vector<Poll> polls = {};  // seconds since `origin_ps`; ascending
-  uint64_t resets = 0;           // of the counter: polls are of the longest part without one
-  std::string_view reason = {};  // why there is none: no_sensor, several_sensors, counter_unclear
-  std::string message = {};      // the same in words, with the way out
+  uint64_t resets = 0;  // resets of the counter; polls are the longest part without a reset
+  std::string_view reason = {};  // why there is no counter: no_sensor, several_sensors,
+                                 // counter_unclear
+  std::string message = {};      // the reason in words, and what to do
 };
 
-// The one that says most: power, else the only energy, else what `map` names for the device.
-// Errors: of reading.
+// Chooses the counter that `map` names for the device; otherwise the power; otherwise the energy,
+// if there is only one. Errors: read errors.
 absl::StatusOr<TraceCounter> CounterOf(const Trace& trace, const DevicePlane& device,
                                        int64_t origin_ps,
                                        const std::map<int32_t, std::string>& map);

@@ -1,3 +1,13 @@
+// Writes bundles, and finds every deviation of a bundle from its written form.
+//
+//   archive's comment --SHA-256--> manifest.json --SHA-256--> every other file
+//
+// CheckBundle follows this chain: the form of the archive (zip.h), the manifest against the
+// comment, the files against the manifest. If a file's hash is wrong, ChangeOf uses the file's
+// CRC-32 to list the positions at which a single changed byte would explain it, restores the byte
+// at each and compares the SHA-256. So a single changed byte is reported with its old value. An
+// archive that another program packed is read as well, because its content may still be intact;
+// this is one problem. O(bytes), plus one SHA-256 for each of at most 64 positions.
 #include "evidence/bundle.h"
 
 #include <fcntl.h>
@@ -52,8 +62,8 @@ uint64_t LineOf(std::string_view text, size_t byte) {
 
 std::string Quoted(char c) { return Cat("'", absl::CHexEscape(std::string(1, c)), "'"); }
 
-// Where a file that does not have its hash was changed: the byte, where it is one; else the line of
-// a chain; else it is all that is known.
+// Locates a change in a file whose hash is wrong: the changed byte, if it is a single one;
+// otherwise the line of a chain. If neither can be found, only the file is reported.
 Problem ChangeOf(const ZipEntry& entry, std::string_view sha256) {
   constexpr size_t kMostPlaces = 64;
   Problem problem = {.file = std::string(entry.name), .what = "is not what was written"};
@@ -80,7 +90,7 @@ struct Listed {
   std::string sha256;
 };
 
-// What the manifest says of files. A problem: it cannot be read so.
+// Reads the files listed in the manifest. Returns a problem if the manifest is invalid.
 std::optional<Problem> ReadManifest(const Json& manifest, std::map<std::string, Listed>* listed) {
   std::string wrong, schema;
   const tune::Field root(manifest, &wrong);
@@ -104,7 +114,7 @@ std::optional<Problem> ReadManifest(const Json& manifest, std::map<std::string, 
   return Problem{.file = kManifest, .what = wrong};
 }
 
-// Of the manifest's own bytes, against the archive's comment.
+// Checks the manifest's bytes against the archive's comment.
 std::optional<Problem> CheckManifest(const Bundle& bundle) {
   const auto& entries = bundle.zip.entries;
   if (!bundle.repacked.empty() && !bundle.ContentOf(kManifest).empty()) return std::nullopt;
@@ -113,7 +123,7 @@ std::optional<Problem> CheckManifest(const Bundle& bundle) {
   }
   const std::string_view comment = bundle.zip.comment;
   if (comment == CommentOf(entries[0].content)) return std::nullopt;
-  // Either of them was changed: the checksum says which.
+  // One of the two was changed; the checksum decides which.
   if (entries[0].is_sound) {
     return Problem{.file = bundle.path,
                    .byte = bundle.bytes.size() - comment.size(),
@@ -178,8 +188,8 @@ absl::Status TooLarge(const std::string& path) {
   return ResourceExhausted(path, ": over ", kMostZipBytes, " bytes; no bundle is so large");
 }
 
-// By both ends of the file: any byte of a bundle may be damaged. A bundle is a regular file, so
-// that its size is known before it is read.
+// Checks both ends of the file, because any byte of a bundle may be damaged. A bundle must be a
+// regular file, so that its size is known before it is read.
 absl::Status CheckLooksLikeBundle(const std::string& path) {
   constexpr off_t kEndBytes = 4096;
   const io::Descriptor file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
@@ -218,8 +228,8 @@ absl::StatusOr<std::unique_ptr<Bundle>> ReadBundle(const std::string& path) {
 
 namespace {
 
-// By another program: of the same files ours would be of another size. (A byte that was changed in
-// ours leaves the size as it is.)
+// The files if another program packed the archive: our archive of the same files would have another
+// size. (A changed byte in our archive does not change the size.)
 std::vector<ZipFile> Repacked(const Bundle& bundle) {
   if (bundle.zip.damage.empty()) return {};
   auto files = ReadOtherZip(bundle.bytes);

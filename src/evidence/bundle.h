@@ -1,18 +1,18 @@
-// Bundle: all that a result was made from, in one file, and the hashes of it.
+// Bundle: all inputs of a result in one file, with their hashes.
 //
 //   WriteBundle("witness.zip", {.kind = "grid", .configuration = ..., .files = ...});
 //   auto bundle = ReadBundle("witness.zip");
 //   std::vector<Problem> problems = CheckBundle(*bundle);
 //   // {.file = "csv/results.csv", .line = 3, .what = "its byte 120 was '1' and is '2'"}
 //
-// An archive of zip.h. Its first file is manifest.json: schema xplane-time.bundle.v1, with the
-// name, the size and the SHA-256 of every other file, what was measured and how (`configuration`),
-// the SHA-256 of that in canonical JSON (`fingerprint`), and whence it is (provenance.h). The
-// archive's comment has the SHA-256 of the manifest. So every byte is under a hash or has one way
-// to be.
+// A bundle is an archive of zip.h. Its first file is manifest.json: schema xplane-time.bundle.v1,
+// with the name, the size and the SHA-256 of every other file, the measured configuration
+// (`configuration`), the SHA-256 of its canonical JSON (`fingerprint`), and the origin
+// (provenance.h). The archive's comment has the SHA-256 of the manifest. So every byte is covered
+// by a hash or has only one valid value.
 //
-// Not handled: what the files mean (verify.h), and who made them: whoever changes a bundle can make
-// all its hashes anew. The SHA-256 of the whole file, kept elsewhere, stands for it.
+// Not handled: the meaning of the files (verify.h), and their author: a forger can recompute all
+// hashes of a changed bundle. To detect that, keep the SHA-256 of the whole file elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -32,40 +32,42 @@ namespace xplane_time::evidence {
 inline constexpr char kManifest[] = "manifest.json";
 inline constexpr char kBundleSchema[] = "xplane-time.bundle.v1";
 
-// The SHA-256 of it in canonical JSON.
+// The SHA-256 of its canonical JSON.
 std::string FingerprintOf(const nlohmann::json& configuration);
 
 struct BundleSpec {
-  std::string kind;                   // "grid", "tune": what verify does with it
+  std::string kind;                   // "grid" or "tune"; selects the checks of verify
   nlohmann::json configuration = {};  // an object
-  nlohmann::json result = {};         // an object: what results are made from besides the files
+  nlohmann::json result = {};         // an object: inputs of the results besides the files
   int64_t created_unix_s = 0;
-  nlohmann::json provenance = {};  // ProvenanceOf
+  nlohmann::json provenance = {};  // from ProvenanceOf
   std::vector<ZipFile> files = {};
 };
 
 absl::StatusOr<std::string> BundleBytes(const BundleSpec& spec);
-// Complete or not at all; returns its SHA-256. Errors: of WriteZip; Internal (cannot write).
+// Writes the complete file or none; returns its SHA-256. Errors: those of WriteZip; Internal
+// (cannot write).
 absl::StatusOr<std::string> WriteBundle(const std::string& path, const BundleSpec& spec);
 
 struct Bundle {
   std::string path, bytes;
   std::string sha256;  // of all bytes
   ZipContents zip = {};
-  std::vector<ZipFile> repacked = {};  // by another program: what `zip` then has; else empty
-  nlohmann::json manifest = {};        // null where it is no JSON
+  std::vector<ZipFile> repacked = {};  // the files if another program packed the archive; otherwise
+                                       // empty
+  nlohmann::json manifest = {};        // null if it is not JSON
 
-  // Of a file that is there; else empty.
+  // The content of a file; empty if the file is missing.
   std::string_view ContentOf(std::string_view name) const;
 };
 
-// Errors: NotFound, PermissionDenied, Unavailable, ResourceExhausted (over kMostZipBytes),
-// DataLoss (no archive at all), InvalidArgument (a folder, a pipe, a device).
+// Errors: NotFound, PermissionDenied, Unavailable, ResourceExhausted (over kMostZipBytes), DataLoss
+// (not an archive), InvalidArgument (a folder, a pipe, a device).
 absl::StatusOr<std::unique_ptr<Bundle>> ReadBundle(const std::string& path);
-// Of bytes that are there.
+// The same for bytes in memory.
 std::unique_ptr<Bundle> BundleOf(std::string path, std::string bytes);
 
-// What is not as it was written. `file` is one of the bundle, or the bundle itself.
+// A deviation from the written bundle. `file` is a file of the bundle, or the bundle itself.
 struct Problem {
   std::string file;
   std::optional<uint64_t> line = {};  // from 1
@@ -73,7 +75,7 @@ struct Problem {
   std::string what = {};
 };
 
-// Every byte: the archive, the manifest, and each file's hash.
+// Checks every byte: the archive, the manifest, and each file's hash.
 std::vector<Problem> CheckBundle(const Bundle& bundle);
 
 }  // namespace xplane_time::evidence

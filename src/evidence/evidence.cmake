@@ -1,4 +1,4 @@
-# Evidence: chains of samples, bundles, and what is made from them again.
+# Evidence: chains of samples, bundles, and checks that repeat their results.
 add_library(xplane_time_evidence STATIC
   evidence/bundle.cc
   evidence/grid.cc

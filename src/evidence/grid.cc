@@ -1,3 +1,9 @@
+// Computes the tables of a grid from its samples, and writes them as CSV and JSON.
+//
+// RowOf summarizes the samples that count of one setting: quantiles and the interval of the median
+// latency, means of metrics, the largest peak memory. Reductions are those that the harness
+// reports, otherwise 1 - own / baseline. MarkFront marks the Pareto front of latency and energy, by
+// comparing all pairs of rows. Quantiles use a fixed seed, so verify gets the same bytes.
 #include "evidence/grid.h"
 
 #include <algorithm>
@@ -21,7 +27,7 @@ using result::FieldSink;
 
 constexpr double kPsPerUs = 1e6;
 
-// Metrics that have columns: of a sample's CSV files, and of results.csv.
+// Metrics with their own columns, in a sample's CSV files and in results.csv.
 constexpr std::array<std::string_view, 5> kMemory = {
     "peak_rss_bytes", "kv_cache_bytes", "activation_bytes", "temp_buffer_bytes", "timestamp_us"};
 constexpr std::array<std::string_view, 8> kOthers = {
@@ -39,7 +45,7 @@ std::optional<int64_t> WholeMetric(const GridSample& sample, std::string_view na
   return std::llround(*value);
 }
 
-// Over the samples that know it, in their order.
+// Mean over the samples that have a value, in their order.
 template <typename Value>
 std::optional<double> Mean(const std::vector<GridSample>& samples, Value value_of) {
   double sum = 0;
@@ -67,12 +73,12 @@ std::optional<double> LargestOf(const std::vector<GridSample>& samples, std::str
 
 std::optional<double> EnergyOf(const std::vector<GridSample>& samples) {
   return Mean(samples, [](const GridSample& each) {
-    const bool known = each.energy_uj.value_or(0) > 0;  // 0: less than the meter can tell
+    const bool known = each.energy_uj.value_or(0) > 0;  // 0: below the resolution of the meter
     return known ? std::optional(static_cast<double>(*each.energy_uj)) : std::nullopt;
   });
 }
 
-// What the harness says of it, or else how much less it is than of the baseline.
+// The reduction that the harness reports, otherwise the reduction relative to the baseline.
 std::optional<double> Reduction(const std::optional<double>& said, const std::optional<double>& own,
                                 const std::optional<double>& baseline) {
   if (said.has_value()) return said;
@@ -126,7 +132,8 @@ GridRow RowOf(const std::string& setting, const std::vector<GridSample>& own,
   return row;
 }
 
-// Nobody is better in one of them and as good in the other.
+// Marks the rows that no other row beats: none is better in one value and at least as good in the
+// other.
 void MarkFront(std::vector<GridRow>* rows) {
   const auto beats = [](const GridRow& a, const GridRow& b) {
     return *a.median_latency_us <= *b.median_latency_us && *a.energy_uj <= *b.energy_uj &&
@@ -156,7 +163,8 @@ std::set<std::string> OtherMetrics(const GridSamples& samples) {
 
 // ---- Files
 
-// The time that was measured is the kernel's where the clock is the device's, else the wall's.
+// The measured time is the kernel time if it comes from the device's clock; otherwise the wall
+// time.
 std::string LatencyCsv(const std::vector<GridSample>& samples, bool is_wall) {
   std::vector<GridSample> rows;
   std::ranges::copy_if(samples, std::back_inserter(rows), &GridSample::counts);
@@ -173,7 +181,7 @@ std::string LatencyCsv(const std::vector<GridSample>& samples, bool is_wall) {
       }));
 }
 
-// None: no sample has memory.
+// Empty if no sample has memory metrics.
 std::optional<std::string> MemoryCsv(const std::vector<GridSample>& samples) {
   std::vector<GridSample> rows;
   for (const GridSample& each : samples) {
@@ -193,7 +201,7 @@ std::optional<std::string> MemoryCsv(const std::vector<GridSample>& samples) {
       }));
 }
 
-// "l0.3_t2"; empty: a value is no part of a name.
+// Returns "l0.3_t2"; empty if a value cannot be part of a name.
 std::string NameOfParams(std::string_view params_json) {
   const tune::Json params = tune::Stored(params_json);
   std::string name;

@@ -1,3 +1,12 @@
+// Bundles of grids: the witness that is written during the run, and the check of a bundle.
+//
+// GridCheck runs after the hashes and chains have been verified:
+// 1. The settings of the manifest must be those that space.json gives, in the same order.
+// 2. The head of each chain must name its setting and the fingerprint of the configuration, so a
+//    chain of another run is not accepted.
+// 3. The tables are computed again from the samples and compared with those in the bundle, line by
+//    line. Numbers may differ by 1e-9, the rounding of another machine's mathematical functions.
+// 4. The bundle must not contain other files.
 #include "evidence/grid_bundle.h"
 
 #include <algorithm>
@@ -14,7 +23,7 @@ namespace {
 
 constexpr char kSpace[] = "space.json";
 
-// Of an ordered one, or the other way round.
+// Converts between ordered and sorted JSON.
 nlohmann::json Sorted(const json::Json& value) {
   return nlohmann::json::parse(json::Dump(value), nullptr, /*allow_exceptions=*/false);
 }
@@ -46,7 +55,7 @@ bool IsNumeric(char c) {
   return (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '+' || c == 'e';
 }
 
-// The number that begins here, with its length; none: no number does.
+// The number at the beginning of the text, with its length; empty if there is none.
 std::optional<std::pair<double, size_t>> NumberAt(std::string_view text) {
   double value = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -54,8 +63,8 @@ std::optional<std::pair<double, size_t>> NumberAt(std::string_view text) {
   return std::pair(value, static_cast<size_t>(read.ptr - text.data()));
 }
 
-// The first line of `a` that says something else than `b`; what a number's last digits say is
-// nothing.
+// The first line of `a` that differs from `b`. Differences in the last digits of numbers are
+// ignored.
 std::optional<uint64_t> FirstOtherLine(std::string_view a, std::string_view b) {
   constexpr double kRounding = 1e-9;
   uint64_t line = 1;
@@ -129,7 +138,7 @@ class GridCheck {
     return true;
   }
 
-  // Hashes and the chain were checked before.
+  // Hashes and the chain have already been checked.
   bool ReadSamples(const GridSetting& setting, std::vector<GridSample>* samples) {
     const std::string file = WitnessFile(setting);
     const Witness witness = CheckWitness(bundle_.ContentOf(file));

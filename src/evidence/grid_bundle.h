@@ -1,4 +1,4 @@
-// The witness of a grid while it runs, its bundle, and the check of that.
+// The witness of a running grid, its bundle, and the check of the bundle.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace xplane_time::evidence {
 
 inline constexpr char kGridKind[] = "grid";
 
-// What decides what is measured.
+// The configuration of the measurement.
 struct GridConfiguration {
   std::string workload, space_hash, baseline;  // baseline: a name
   uint64_t samples = 0, seed = 0;
@@ -27,14 +27,14 @@ struct GridConfiguration {
 XPLANE_TIME_JSON_FIELDS(GridConfiguration, workload, space_hash, baseline, samples, seed, calls,
                         harness)
 
-// A chain a setting, in FOLDER/witness, and their samples. What is there already has to be what the
-// store says (WitnessWriter).
+// Writes a chain for each setting in FOLDER/witness, and collects the samples. Existing lines must
+// agree with the store (WitnessWriter).
 class GridWitness {
  public:
-  // The folder is there. `configuration` is in every head, by its fingerprint.
+  // The folder must exist. Every head has the fingerprint of `configuration`.
   absl::Status Open(const std::string& folder, const GridConfiguration& configuration,
                     const std::vector<GridSetting>& settings);
-  // Errors: of WitnessWriter.
+  // Errors: those of WitnessWriter.
   absl::Status Add(const RoundRecord& round);
   absl::Status Finish();
 
@@ -46,12 +46,13 @@ class GridWitness {
   std::map<std::string, size_t> at_;  // by id
 };
 
-// What a bundle has: the files of the result, the space, the chains. `space_json`: SpaceToJson.
+// The content of a bundle: the files of the result, the space, the chains. `space_json` comes from
+// SpaceToJson.
 BundleSpec GridBundle(const GridResult& result, const GridConfiguration& configuration,
                       const std::string& space_json);
 
-// Of a bundle whose hashes and chains hold: the samples give the tables. Numbers may differ by what
-// another machine rounds.
+// For a bundle whose hashes and chains are valid: makes the tables again from the samples. Numbers
+// may differ by rounding errors of another machine.
 void CheckGrid(const Bundle& bundle, std::vector<std::string>* checked,
                std::vector<Problem>* problems);
 

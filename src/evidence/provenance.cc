@@ -58,10 +58,10 @@ std::vector<char*> MakePointers(std::vector<std::string>* texts) {
 struct GitAnswer {
   int exit_code = -1;  // -1: git could not be started, or a signal ended it
   std::string text = {};
-  bool is_cut = false;  // there was more text than is kept
+  bool is_cut = false;  // the text was longer than the limit
 };
 
-// Runs "git ARGUMENTS" in `folder`. `configured`: further "-c NAME=VALUE".
+// Runs "git ARGUMENTS" in `folder`. `configured` are further "-c NAME=VALUE".
 GitAnswer RunGit(const std::string& folder, const std::vector<std::string>& arguments,
                  const std::vector<std::string>& configured = {}) {
   constexpr size_t kMaxTextBytes = size_t{1} << 16;
@@ -102,7 +102,7 @@ GitAnswer RunGit(const std::string& folder, const std::vector<std::string>& argu
   return answer;
 }
 
-// The parts of a text that git ends with a NUL each (-z).
+// Splits a text whose parts each end with a NUL (-z).
 std::vector<std::string> SplitAtNul(const std::string& text) {
   return absl::StrSplit(text, '\0', absl::SkipEmpty());
 }
@@ -112,8 +112,8 @@ std::string WithoutLineEnd(std::string text) {
   return text;
 }
 
-// Options that switch off the content filters of the configuration. Empty: it has none. None: they
-// cannot be named on a command line.
+// Options that switch off the content filters of the configuration; an empty list if it has no
+// filters. Returns nullopt if they cannot be named on a command line.
 std::optional<std::vector<std::string>> SwitchOffFilters(const std::string& folder) {
   constexpr int kNoMatch = 1;
   constexpr size_t kMaxFilters = 256;
@@ -124,7 +124,7 @@ std::optional<std::vector<std::string>> SwitchOffFilters(const std::string& fold
   if (answer.exit_code != 0 || answer.is_cut || names.size() > kMaxFilters) return std::nullopt;
   std::vector<std::string> options;
   for (const std::string& name : names) {
-    // -c would take what is before the first "=" for the name.
+    // -c would end the name at the first "=".
     if (name.find('=') != std::string::npos) return std::nullopt;
     const std::string driver = name.substr(0, name.rfind('.'));
     for (const char* value : {".clean=", ".process=", ".required=false"}) {
@@ -154,12 +154,12 @@ bool AreAllFiltered(const std::string& root, const std::vector<std::string>& cha
   return true;
 }
 
-// Whether tracked files differ from the commit. None: that cannot be found out safely.
+// Whether tracked files differ from the commit; empty if that cannot be determined safely.
 std::optional<bool> HasChanges(const std::string& folder) {
   const GitAnswer root = RunGit(folder, {"rev-parse", "--show-toplevel"});
   const auto no_filters = SwitchOffFilters(folder);
   if (root.exit_code != 0 || !no_filters.has_value()) return std::nullopt;
-  // A look into a submodule would be by its own configuration: its commit is compared, no more.
+  // Looking into a submodule would use its own configuration, so only its commit is compared.
   const GitAnswer status = RunGit(folder,
                                   {"status", "--porcelain", "-z", "--untracked-files=no",
                                    "--no-renames", "--ignore-submodules=dirty"},

@@ -1,3 +1,9 @@
+// Bundles of tuning sessions: writes them, reads them, and decides again.
+//
+// CheckDecision replays the decision on the stored rounds with the stored rule and budget, and
+// compares the result with the stored verdict field by field. Numbers may differ by rounding errors
+// of another machine. Some fields cannot be recomputed from the rounds; ListNotCompared names them,
+// so that a reader knows what the check does not cover.
 #include "evidence/session.h"
 
 #include <algorithm>
@@ -40,7 +46,7 @@ std::string WitnessOf(const RecordedSession& session) {
   return text;
 }
 
-// For who reads the manifest alone.
+// For readers who only have the manifest.
 Json ResultJson(const SessionInfo& info) {
   return {{"pick", info.pick ? Json(*info.pick) : Json()}, {"claim", info.claim.value_or("")}};
 }
@@ -60,14 +66,14 @@ absl::Status ReadRounds(const Bundle& bundle, RecordedSession* session) {
   return absl::OkStatus();
 }
 
-// Of another machine's mathematical functions, too.
+// Tolerates the rounding errors of another machine's mathematical functions.
 bool IsSame(const std::optional<double>& a, const std::optional<double>& b) {
   constexpr double kRounding = 1e-6;
   if (a.has_value() != b.has_value() || !a.has_value()) return a.has_value() == b.has_value();
   return std::abs(*a - *b) <= kRounding * std::max(std::abs(*a), std::abs(*b));
 }
 
-// What a verdict of recorded rounds calls differently.
+// Verdicts of recorded rounds use a different claim for this case.
 Claim Plain(Claim claim) { return claim == Claim::kTooLittleData ? Claim::kUndecided : claim; }
 
 bool IsSame(const TuneResult::Interval& a, const TuneResult::Interval& b) {
@@ -94,7 +100,8 @@ bool IsSame(const std::optional<TuneResult::Canary>& a,
          IsSame(a->ci, b->ci);
 }
 
-// How many were searched is known to a search alone: it does not count samples without a value.
+// The number of searched variants is only known during the search; it excludes samples without a
+// value.
 bool IsSame(const std::optional<SearchReport>& a, const std::optional<SearchReport>& b) {
   if (!a.has_value() || !b.has_value()) return a.has_value() == b.has_value();
   return a->strategy == b->strategy && a->raced == b->raced && a->stages == b->stages &&
@@ -108,8 +115,8 @@ bool IsSame(const std::optional<Confirmation>& a, const std::optional<Confirmati
          IsSame(a->speedup, b->speedup) && IsSame(a->speedup_ci95, b->speedup_ci95);
 }
 
-// What the verdict has of its session. A later run of the session may be by a harness of another
-// name or clock; all else of a harness is part of the session's key.
+// Compares the verdict's fields with its session. A later run of the session may use a harness with
+// another name or clock; all other properties of a harness are part of the session's key.
 std::vector<std::string> SessionDifferences(const TuneResult& stored, const SessionInfo& info) {
   std::vector<std::string> names;
   const auto compare = [&](const char* name, bool is_same) {
@@ -127,7 +134,7 @@ std::vector<std::string> SessionDifferences(const TuneResult& stored, const Sess
   return names;
 }
 
-// Fields that are compared with neither.
+// Fields that are compared neither with the rounds nor with the session.
 std::vector<std::string> ListNotCompared(const TuneResult& stored) {
   std::vector<std::string> names = {"budget",  "harness.clock", "harness.name", "interrupted",
                                     "resumed", "stop_reason",   "tail_flags",   "variants.message"};
@@ -161,7 +168,7 @@ std::vector<std::string> Differences(const TuneResult& stored, const TuneResult&
   compare("rounds", stored.rounds == replayed.rounds);
   compare("rule", stored.rule == replayed.rule);
   compare("seed", stored.seed == replayed.seed);
-  // One that was stopped during its search counted what it had taken until then.
+  // A verdict that was stopped during its search has the counts up to then.
   if (!stored.interrupted) compare("search", IsSame(stored.search, replayed.search));
   compare("confirmation", IsSame(stored.confirmation, replayed.confirmation));
   compare("variants",
@@ -176,7 +183,7 @@ absl::StatusOr<TuneResult> ReplayedResult(const RecordedSession& session,
                        {"time_ps", stored.budget.time_ps ? Json(*stored.budget.time_ps) : Json()}};
   ASSIGN_OR_RETURN(TuneOutcome replayed, Replay(session, Json{{"budget", budget}}.dump()));
   if (replayed.verdict.rounds != stored.rounds) {
-    // More was stored, by runs with larger budgets, and decided on as it is.
+    // Runs with larger budgets stored more rounds, so decide without a budget.
     ASSIGN_OR_RETURN(replayed, Replay(session, "{}"));
   }
   TuneResult result = ResultOf(replayed);
@@ -254,7 +261,7 @@ absl::StatusOr<DecisionCheck> CheckDecision(const RecordedSession& session) {
                          .not_compared = ListNotCompared(*stored)};
   const auto replayed = ReplayedResult(session, *stored);
   if (absl::IsFailedPrecondition(replayed.status())) {
-    // Nothing was raced: then nothing was picked.
+    // There was no race, so there must be no pick.
     if (stored->pick.has_value()) check.differences.emplace_back("pick");
     check.reason = "it has no rounds of a race";
     return check;

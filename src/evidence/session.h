@@ -1,5 +1,4 @@
-// A stored session of tuning as a bundle: the certificate of its verdict, which anybody can decide
-// again.
+// A stored tuning session as a bundle: evidence for its verdict, which anyone can decide again.
 //
 //   session.json           the session, its variants, and the verdict
 //   space.json             the variants as a space (docs/space.md)
@@ -20,19 +19,19 @@ inline constexpr char kSessionKind[] = "tune";
 // Errors: FailedPrecondition (it has no verdict yet).
 absl::StatusOr<BundleSpec> SessionBundle(const RecordedSession& session);
 
-// What a bundle has of a session. Errors: DataLoss, with file and line.
+// The session in a bundle. Errors: DataLoss, with file and line.
 absl::StatusOr<RecordedSession> SessionOf(const Bundle& bundle);
 
-// The verdict of a session, and what its rounds give.
+// The stored verdict, and the verdict that follows from the stored rounds.
 struct DecisionCheck {
-  std::string claim, pick;  // as stored; pick: an id, or empty
+  std::string claim, pick;  // as stored; pick is an id, or empty
   std::string replayed_claim = {}, replayed_pick = {};
   std::vector<std::string> differences = {};  // names of the fields
-  std::string reason = {};                    // why nothing was replayed; empty: it was
-  // Fields of the verdict that neither the rounds nor the session give.
+  std::string reason = {};  // why the rounds were not replayed; empty if they were
+  // Fields of the verdict that follow neither from the rounds nor from the session.
   std::vector<std::string> not_compared = {};
 };
-// Errors: DataLoss (the verdict, or what is decided on, cannot be read).
+// Errors: DataLoss (the verdict or its input cannot be read).
 absl::StatusOr<DecisionCheck> CheckDecision(const RecordedSession& session);
 
 }  // namespace xplane_time::evidence

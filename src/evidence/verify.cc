@@ -11,7 +11,7 @@
 namespace xplane_time::evidence {
 namespace {
 
-// "FILE: line 7: what", or "FILE: what".
+// Parses "FILE: line 7: what" or "FILE: what".
 Problem ProblemOf(const absl::Status& status) {
   std::string_view text(status.message().data(), status.message().size());
   const size_t colon = text.find(": ");

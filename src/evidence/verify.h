@@ -1,8 +1,8 @@
-// Verify: whether a bundle is as it was written, and whether its results follow from its samples.
+// Verify: whether a bundle is unchanged, and whether its results follow from its samples.
 //
 //   auto bundle = ReadBundle("witness.zip");
 //   Verification found = Verify(**bundle);
-//   found.sound()          // false: found.problems says which file, which line
+//   found.sound()          // false: found.problems has the file and the line
 #pragma once
 
 #include <optional>
@@ -21,17 +21,17 @@ struct Verification {
   std::string fingerprint = {};
   std::optional<std::string> revision = {};
   uint64_t files = 0, bytes = 0;
-  uint64_t chains = 0, samples = 0;       // sound chains, and lines of them beside their heads
-  std::vector<std::string> checked = {};  // what was looked at: "hashes", "csv/results.csv", ...
-  // What is taken as it was written, because nothing in the bundle gives it. Empty: a problem came
-  // first.
+  uint64_t chains = 0, samples = 0;       // sound chains, and their lines except the heads
+  std::vector<std::string> checked = {};  // the checked parts: "hashes", "csv/results.csv", ...
+  // Parts that are accepted as written, because they do not follow from the bundle. Empty if a
+  // problem ended the check.
   std::vector<std::string> not_compared = {};
   std::optional<DecisionCheck> decision = {};
   std::vector<Problem> problems = {};
   bool sound() const { return problems.empty(); }
 };
 
-// Results are made again where every hash holds: else it is known already that they do not count.
+// Results are only recomputed if every hash is valid; otherwise the bundle is already invalid.
 Verification Verify(const Bundle& bundle);
 
 }  // namespace xplane_time::evidence

@@ -1,3 +1,10 @@
+// Chains of samples: each line contains the hash of the previous line.
+//
+// CheckWitness recomputes the chain from the first line and stops at the first broken one. A line
+// must also have exactly the canonical form, so there is only one valid text for a list of samples.
+// WitnessWriter resumes a file: while the appended samples equal the existing lines, it only
+// advances; an incomplete last line is cut off; any other difference is an error. Linear in the
+// bytes.
 #include "evidence/witness.h"
 
 #include <fcntl.h>
@@ -16,7 +23,7 @@ namespace {
 
 using io::Sha256Hex, tune::Json;
 
-// Of a line in its canonical form; else why not.
+// The sample of a line in canonical form, or the reason why the line is invalid.
 absl::StatusOr<std::string> SampleOf(std::string_view line,
                                      std::optional<std::string_view> before) {
   const auto parsed = tune::ParseJson(line, "the line");
@@ -105,7 +112,7 @@ absl::Status WitnessWriter::Append(std::string_view sample_json) {
                     ": is not the sample that was stored: it was changed after it was written; "
                     "move the file away, and --resume writes it anew");
   }
-  if (!rest.empty()) {  // a part of a line
+  if (!rest.empty()) {  // an incomplete line
     if (ftruncate(file_.get(), static_cast<off_t>(at_)) != 0) {
       return io::IoError(path_, "cannot be written");
     }

@@ -1,3 +1,13 @@
+// Writes ZIP archives in one fixed form, reads only that form, and locates changed bytes.
+//
+// ReadZip parses the files, then writes the directory that belongs to them and compares it with the
+// rest of the archive byte by byte. ReadOtherZip reads archives of other programs by their
+// directory.
+//
+// ChangedBytes uses the linearity of CRC-32: if one byte differs, the checksums differ by a value
+// that only depends on the change and on the number of bytes after it. Going backwards from the
+// end, each step undoes the effect of one byte; the difference must then be that of a single byte.
+// O(bytes).
 #include "evidence/zip.h"
 
 #include <zlib.h>
@@ -14,7 +24,7 @@ namespace {
 // PKWARE's APPNOTE 6.3: local headers with contents, the directory, its end.
 constexpr std::string_view kLocal("PK\3\4", 4), kCentral("PK\1\2", 4), kEnd("PK\5\6", 4);
 constexpr uint32_t kVersion = 20, kUnix = 3 << 8, kFirstDay = (1 << 5) | 1;  // 1980-01-01
-constexpr uint32_t kPlainFile = 0100644U << 16;  // of Unix, in the upper half
+constexpr uint32_t kPlainFile = 0100644U << 16;  // Unix permissions, in the upper half
 constexpr size_t kLocalBytes = 30, kNameAt = 26, kSizeAt = 18, kCrcAt = 14;
 constexpr size_t kMostFiles = 65'534, kMostName = 255;
 
@@ -28,11 +38,11 @@ uint64_t Get(std::string_view bytes, size_t at, size_t count) {
   return value;
 }
 
-// What a local header and an entry of the directory have in common.
+// Fields that a local header and a directory entry have in common.
 void PutFields(std::string* out, const ZipEntry& entry) {
   Put(out, 2, kVersion);
   Put(out, 2, 0);  // flags
-  Put(out, 2, 0);  // stored
+  Put(out, 2, 0);  // method: stored
   Put(out, 2, 0);  // midnight
   Put(out, 2, kFirstDay);
   Put(out, 4, entry.crc32);
@@ -49,7 +59,7 @@ std::string LocalHeader(const ZipEntry& entry) {
   return header;
 }
 
-// The directory and its end, which are behind all contents.
+// The directory and its end, which follow all contents.
 std::string Directory(std::span<const ZipEntry> entries, std::string_view comment) {
   std::string out;
   uint64_t at = 0;
@@ -77,9 +87,9 @@ std::string Directory(std::span<const ZipEntry> entries, std::string_view commen
   return out;
 }
 
-// What zlib makes of it, of which there are `size` bytes.
+// Inflates `packed` to exactly `size` bytes.
 std::optional<std::string> Inflated(std::string_view packed, uint64_t size) {
-  constexpr uint64_t kMostRatio = 1032;  // of deflate
+  constexpr uint64_t kMostRatio = 1032;  // maximum of deflate
   if (size > (packed.size() + 1) * kMostRatio) return std::nullopt;
   std::string content(size, '\0');
   z_stream stream = {};
@@ -93,7 +103,7 @@ std::optional<std::string> Inflated(std::string_view packed, uint64_t size) {
   return is_whole ? std::optional(std::move(content)) : std::nullopt;
 }
 
-// What an entry of another program's directory is of.
+// The content of an entry in another program's directory.
 std::optional<std::string> OtherContent(std::string_view bytes, std::string_view central) {
   const uint64_t method = Get(central, 10, 2), packed = Get(central, 20, 4),
                  size = Get(central, 24, 4), local = Get(central, 42, 4);
@@ -110,7 +120,7 @@ size_t FirstDifference(std::string_view a, std::string_view b) {
   return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
 
-// The next file of `bytes` from `*at` on; none: damaged, or the directory begins.
+// The next file of `bytes` from `*at` on; empty if it is damaged, or if the directory begins.
 std::optional<ZipEntry> ReadEntry(std::string_view bytes, size_t* at, ZipContents* contents) {
   const std::string_view rest = bytes.substr(*at);
   const auto damaged = [&](uint64_t byte, std::string what) {
@@ -144,7 +154,7 @@ std::optional<ZipEntry> ReadEntry(std::string_view bytes, size_t* at, ZipContent
 
 constexpr uint32_t kPolynomial = 0xEDB88320;
 
-// The checksum's step for each byte, and which byte has that for its highest eight bits.
+// The step of the checksum for each byte, and the byte for the highest eight bits of a step.
 struct CrcTable {
   std::array<uint32_t, 256> step = {};
   std::array<uint8_t, 256> of_high = {};
@@ -221,7 +231,7 @@ ZipContents ReadZip(std::string_view bytes) {
   }
   const std::string_view rest = bytes.substr(at);
   const std::string without_comment = Directory(contents.entries, "");
-  // Its length is in the two bytes before it.
+  // The length of the comment is in the two bytes before it.
   if (rest.size() >= without_comment.size()) contents.comment = rest.substr(without_comment.size());
   const std::string directory = Directory(contents.entries, contents.comment.substr(0, 0xffff));
   if (rest != directory) {
@@ -255,8 +265,8 @@ std::optional<std::vector<ZipFile>> ReadOtherZip(std::string_view bytes) {
   return files;
 }
 
-// The checksum is linear: what a changed byte adds to it depends on the change and on how many
-// bytes follow. From the end, each step takes one of these back.
+// The checksum is linear: the effect of a changed byte depends only on the change and on the number
+// of following bytes. From the end, each step undoes the effect of one byte.
 std::vector<size_t> ChangedBytes(std::string_view content, uint32_t crc32, size_t most) {
   std::vector<size_t> places;
   uint32_t added = Crc32(content) ^ crc32;

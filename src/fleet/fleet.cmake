@@ -1,4 +1,4 @@
-# Many captures: summaries that merge, and who is slower than the others.
+# Many captures: mergeable summaries, and hosts that are slower than the others.
 add_library(xplane_time_summary STATIC
   fleet/merge.cc
   fleet/outliers.cc
@@ -7,7 +7,7 @@ add_library(xplane_time_summary STATIC
 target_link_libraries(xplane_time_summary
   PUBLIC xplane_time
   PRIVATE absl::flat_hash_map $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_stats ZLIB::ZLIB)
-# And what makes them of traces.
+# Makes summaries from traces.
 add_library(xplane_time_fleet STATIC fleet/summarize.cc)
 target_link_libraries(xplane_time_fleet
   PUBLIC xplane_time_insight xplane_time_summary

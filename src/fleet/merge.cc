@@ -1,4 +1,15 @@
-// Sums of rows, and rows that have the same key.
+// Merges summaries: adds rows with the same key. The order of merging does not change a byte of the
+// result.
+//
+// - Sums saturate (rows.h), minima and maxima are kept, centres are lists that are sorted at the
+//   end.
+// - Durations are histograms whose buckets have a relative width of at most 1/64: NumberOf takes
+//   the highest 7 bits of a duration, and the shift. Merging adds counts, so quantiles of the
+//   merged data have the same precision.
+// - Names are numbers in a table. A merge maps the numbers of each summary to its own table; at the
+//   end, unused names are dropped and the rest is sorted.
+//
+// O(rows) for each summary; memory is that of the result.
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -122,7 +133,7 @@ std::string fleet::OptionsText(const std::map<std::string, std::string>& options
 
 namespace {
 
-// Rows of one kind, by key, while their names have the ids of the merger.
+// Rows of one kind by key; their names have the ids of the merger.
 template <typename Row>
 class RowSet {
  public:
@@ -134,7 +145,7 @@ class RowSet {
       fleet::MergeInto(&rows_[found->second], row);
     }
   }
-  // With other ids, and sorted.
+  // Converts the names to other ids and sorts the rows.
   std::vector<Row> Take(const std::vector<NameId>& ids) {
     for (Row& row : rows_) {
       fleet::ForEachName(&row, [&](NameId* id) { *id = ids[*id]; });
@@ -157,7 +168,7 @@ class FleetMerger::Rows {
  public:
   explicit Rows(const FleetBy& by) { sums.by = by; }
 
-  // `to` is of another summary, whose names have these ids here.
+  // Adds rows of another summary. `ids_here` maps the ids of its names to ids of this one.
   template <typename Row>
   void AddAll(const std::vector<Row>& from, const std::vector<NameId>& ids_here,
               RowSet<Row>* to) const {
@@ -169,9 +180,9 @@ class FleetMerger::Rows {
     }
   }
 
-  FleetSummary sums;  // but for the rows
+  FleetSummary sums;  // everything except the rows
   bool any = false;
-  std::string first;  // a path of what came first
+  std::string first;  // path of the first capture
   fleet::NameTable names{&sums.names};
   RowSet<FleetDevice> devices;
   RowSet<FleetFunction> functions;
@@ -193,7 +204,7 @@ absl::Status FleetMerger::Add(const FleetSummary& summary) {
                               "' alone, not by '", FleetByName(sums.by),
                               "'; merge with --by, or summarize it again");
   }
-  // Of files alone that could not be read nothing was measured.
+  // A summary that only has unreadable files contains no measurements.
   if (!summary.captures.empty()) {
     if (rows_->any && summary.options != sums.options) {
       return FailedPrecondition("was measured with other options than ", rows_->first, ": ",
@@ -232,7 +243,7 @@ FleetSummary FleetMerger::Take() {
   FleetSummary sums = std::move(rows.sums);
   std::ranges::sort(sums.captures);
   std::ranges::sort(sums.failures);
-  // Names that no row has any more are left out.
+  // Drop names that no row uses any more.
   std::vector<bool> is_used(sums.names.size());
   std::vector<NameId> order, ids(sums.names.size());
   const auto use = [&](auto* set) {

@@ -1,14 +1,14 @@
-// Who is slower than the others of its model.
+// Finds hosts and devices that are slower than the others of their model.
 //
 //   host 7     --x--                 x: mean of the logs of its captures' centres
-//   others   x xx xxx x              typical: those that no test for outliers rejects
+//   others   x xx xxx x              typical: units that no test for outliers rejects
 //
-//   unit     a host, by the mean of its devices; and a device among those of its host (PartByHost)
-//   typical  generalized ESD (Rosner 1983) at alpha: of n units at most n / 4 are outliers
+//   unit     a host, by the mean of its devices; or a device among those of its host (PartByHost)
+//   typical  generalized ESD (Rosner 1983) at alpha: at most n / 4 of n units are outliers
 //   spread   of units: that of the typical ones; of captures within a unit: pooled over all
 //   row      d = x - mean of the typical others, t with their degrees of freedom
-//   proof    d = 0 rejected by Holm over all rows of the fleet, and d itself beyond min_effect; the
-//            interval is simultaneous (Bonferroni over all rows)
+//   verdict  slow or fast if Holm over all rows of the fleet rejects d = 0, and d exceeds
+//            min_effect; the interval is simultaneous (Bonferroni over all rows)
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -24,9 +24,10 @@ namespace {
 
 constexpr std::string_view kVerdicts[] = {"slow", "fast", "typical", "cannot_tell"};
 constexpr size_t kLeastOthers = 3;
-// As in compare.h: processes differ by at least this.
+// As in compare.h: processes differ by at least this much.
 constexpr double kLeastSpread = 0.001;
-// Of differences of means, far above what sums lose and far below what matters.
+// For differences of means: far above the rounding errors of sums and far below relevant
+// differences.
 constexpr double kRoundingError = 1e-9;
 
 struct Unit {
@@ -34,7 +35,7 @@ struct Unit {
   double mean;  // of log centres
   double captures;
 };
-// Those that are compared with each other.
+// Units that are compared with each other.
 struct Group {
   NameId model = 0, function = 0;
   std::vector<Unit> units = {};
@@ -54,9 +55,9 @@ void AddUnit(NameId host, NameId device, const CaptureCentres& centres_ps, Group
   group->units.push_back({host, device, mean, n});
 }
 
-// Devices of a host share what the host does to them, so that they are no draws of their own. So
-// hosts are compared, by the means of their devices; and devices by how far they are from the
-// median of their host's, of which three are needed.
+// Devices of a host share the influences of that host, so they are not independent. Therefore hosts
+// are compared by the means of their devices. Devices are compared by their distance from the
+// median of their host, which needs three devices.
 void PartByHost(const Group& all, std::vector<Group>* groups) {
   std::map<NameId, std::vector<Unit>> hosts;
   for (const Unit& unit : all.units) hosts[unit.host].push_back(unit);
@@ -105,8 +106,8 @@ std::vector<Group> GroupsOf(const FleetSummary& summary) {
   return all;
 }
 
-// Mean and sum of squared deviations of some units, from which single ones can be taken away
-// (Welford 1962, backwards): the deviation of each is from its own mean, so that little is lost.
+// Mean and sum of squared deviations of units, with removal of single units (Welford 1962,
+// backwards). Deviations are relative to the mean, so little precision is lost.
 class Spread {
  public:
   void Add(const Unit& unit) {
@@ -133,14 +134,14 @@ class Spread {
   double n_ = 0, mean_ = 0, squares_ = 0, per_capture_ = 0;
 };
 
-// The units of a group without those that a generalized ESD test rejects.
+// The units of a group, without those that a generalized ESD test rejects.
 struct TypicalUnits {
-  std::vector<bool> has;  // by place in the group
+  std::vector<bool> has;  // by index in the group
   Spread spread;
 };
 
-// The unit farthest from the mean is the least or the greatest of those that are left, so that
-// n units take n log n steps.
+// The unit farthest from the mean is the smallest or the largest remaining one, so n units take n
+// log n steps.
 TypicalUnits FindTypical(const Group& group, double alpha) {
   const std::vector<Unit>& units = group.units;
   std::vector<size_t> order(units.size());
@@ -151,7 +152,7 @@ TypicalUnits FindTypical(const Group& group, double alpha) {
   Spread typical = left;
   std::vector<size_t> removed;
   size_t rejected = 0;
-  size_t first = 0, last = units.size();  // of `order`: those that are left
+  size_t first = 0, last = units.size();  // range of remaining units in `order`
   const size_t most = units.size() / 4;
   while (removed.size() < most && last - first > kLeastOthers) {
     const double below = left.mean() - units[order[first]].mean;
@@ -172,7 +173,7 @@ TypicalUnits FindTypical(const Group& group, double alpha) {
   return out;
 }
 
-// A unit against typical others, not adjusted for how many there are.
+// A unit compared with the typical others, without adjustment for the number of units.
 struct Against {
   double d = 0, error = 0, df = 0, p = 1;
 };
@@ -181,7 +182,7 @@ std::optional<Against> TestOne(const Group& group, size_t place, const TypicalUn
   Spread others = typical.spread;
   if (others.n() - (typical.has[place] ? 1 : 0) < kLeastOthers) return std::nullopt;
   if (typical.has[place]) others.Remove(unit);
-  // Of a unit with few captures more is expected than of the others.
+  // A unit with fewer captures has a larger expected variance than the others.
   const double of_captures = group.within * others.per_capture();
   const double variance = std::max({others.variance() + group.within / unit.captures - of_captures,
                                     others.variance(), kLeastSpread * kLeastSpread});
@@ -212,7 +213,7 @@ std::string_view FleetVerdictName(FleetVerdict verdict) {
 std::vector<FleetOutlier> FindFleetOutliers(const FleetSummary& summary,
                                             const FleetOutlierOptions& options) {
   std::vector<FleetOutlier> rows;
-  std::vector<Against> tests;  // of rows that have one
+  std::vector<Against> tests;  // of rows with a test
   std::vector<size_t> tested;
   const auto name = [&](NameId id) { return summary.names[id]; };
   for (const Group& group : GroupsOf(summary)) {
@@ -256,7 +257,7 @@ std::vector<FleetOutlier> FindFleetOutliers(const FleetSummary& summary,
 
 FleetReport BuildFleetReport(FleetSummary summary, const FleetOutlierOptions& options) {
   FleetMerger all({.host = false, .device = false});
-  all.Add(summary).IgnoreError();  // one summary agrees with itself
+  all.Add(summary).IgnoreError();  // one summary always agrees with itself
   FleetReport report = {
       .options = options, .summary = {}, .all = all.Take(), .outliers = {}, .waits = {}};
   report.outliers = FindFleetOutliers(summary, options);

@@ -1,5 +1,5 @@
-// What the rows of a fleet's summary are: what tells them apart, and how they add up. A column is
-// here, in the file (summary_file.cc) and in the output.
+// The rows of a fleet's summary: their keys and how they are added. A new column is added here, in
+// the file (summary_file.cc) and in the output.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,8 @@
 
 namespace xplane_time::fleet {
 
-// Of numbers that are not negative. They stop at the end: also then the order makes no difference.
+// The sum of numbers that are not negative. It saturates, so the order of additions does not
+// matter.
 inline uint64_t Sum(uint64_t a, uint64_t b) {
   uint64_t sum = 0;
   return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<uint64_t>::max() : sum;
@@ -31,7 +32,7 @@ void AddEach(Number* to, const Number& from, Members... members) {
   ((to->*members = Sum(to->*members, from.*members)), ...);
 }
 
-// The names of a summary, as they come.
+// The names of a summary, in order of first use.
 class NameTable {
  public:
   explicit NameTable(std::vector<std::string>* names) : names_(names) {}
@@ -42,7 +43,7 @@ class NameTable {
   }
 
  private:
-  std::vector<std::string>* const names_;  // the first is the empty one
+  std::vector<std::string>* const names_;  // the first name is empty
   absl::flat_hash_map<std::string, NameId> ids_ = {{"", 0}};
 };
 
@@ -91,7 +92,7 @@ void ForEachName(FleetMeetings* row, Visit visit) {
   visit(&row->host), visit(&row->device), visit(&row->kernel), visit(&row->function);
 }
 
-// Centres are in no order before the last merge.
+// Centres are only sorted by the last merge.
 inline void MergeInto(FleetDevice* to, const FleetDevice& from) {
   using Row = FleetDevice;
   AddEach(to, from, &Row::captures, &Row::executions, &Row::busy_ps, &Row::span_ps,
@@ -121,19 +122,19 @@ inline void MergeInto(FleetCollective* to, const FleetCollective& from) {
   AddEach(to, from, &Row::count, &Row::exposed_ps, &Row::hidden_ps, &Row::in_flight_ps);
 }
 
-// The same capture once more: one of them, whatever the order.
+// The same capture twice: keeps one of them, independent of the order.
 inline void MergeInto(FleetMeetings* to, const FleetMeetings& from) {
   if (std::tie(from.enters_ps, from.lengths_ps) > std::tie(to->enters_ps, to->lengths_ps)) {
     *to = from;
   }
 }
 
-// The beginning of a file that is a summary; empty: it is none, or no regular file.
+// The beginning of a summary file; empty if it is not a summary or not a regular file.
 std::string HeadOfSummary(const std::string& path);
-// What a file ends with, behind its other bytes.
+// Appends the checksum that ends a file.
 std::string WithChecksum(std::string bytes);
 
-// "skip_runs=2, device=gpu"; "none".
+// "skip_runs=2, device=gpu", or "none".
 std::string OptionsText(const std::map<std::string, std::string>& options);
 
 }  // namespace xplane_time::fleet

@@ -1,4 +1,14 @@
-// A trace becomes a summary: its report, its partition of time, and what each capture's centre is.
+// Summarizes a trace for a fleet: the sums of its report, the partition of device time, and the
+// centre (median) of each capture.
+//
+// 1. The analysis runs with a MeetingWatch on each device. It records when the device was in which
+//    synchronizing collectives; waits.cc compares these times between hosts.
+// 2. AddKernels, AddFunctions and AddSteps turn the rows of the report into fleet rows, with
+//    medians of this capture as centres.
+// 3. Take merges the rows, which puts them into canonical order.
+//
+// Hosts are named by the trace or, if it has no host name, by the file's name. Linear in the
+// events.
 #include <algorithm>
 #include <deque>
 #include <filesystem>
@@ -18,9 +28,9 @@
 namespace xplane_time {
 namespace {
 
-constexpr uint64_t kPrime = 0x9E3779B97F4A7C15;  // of a hash
+constexpr uint64_t kPrime = 0x9E3779B97F4A7C15;  // for hashing
 
-// Of an even number: between the two in the middle.
+// For an even number: the midpoint of the two middle values.
 int64_t MedianOf(std::vector<int64_t> values) {
   std::ranges::sort(values);
   return std::midpoint(values[(values.size() - 1) / 2], values[values.size() / 2]);
@@ -28,7 +38,7 @@ int64_t MedianOf(std::vector<int64_t> values) {
 
 Int128 AtLeastNothing(int64_t ps) { return std::max<int64_t>(ps, 0); }
 
-// What was not told is nothing in a sum.
+// Unknown times count as 0 in a sum.
 void AddParts(const TimeParts& time, auto* row) {
   const auto add = [](Int128* sum, const std::optional<int64_t>& ps) {
     *sum = fleet::Sum(*sum, AtLeastNothing(ps.value_or(0)));
@@ -40,8 +50,8 @@ void AddParts(const TimeParts& time, auto* row) {
   add(&row->idle_ps, time.idle_ps);
 }
 
-// When a device was in which collectives. What of them is asynchronous is one from its -start to
-// its -done.
+// Records when a device was in which collectives. An asynchronous one lasts from its -start to its
+// -done.
 class MeetingWatch : public ExecutionWatcher {
  public:
   static absl::StatusOr<std::unique_ptr<ExecutionWatcher>> Make(const WatchContext& context) {
@@ -61,7 +71,7 @@ class MeetingWatch : public ExecutionWatcher {
     std::string kernel, function;
     friend auto operator<=>(const Key&, const Key&) = default;
   };
-  // By when they began.
+  // Sorted by start.
   std::map<Key, std::vector<Interval>> Take() {
     for (auto& [key, meetings] : meetings_) {
       std::ranges::sort(meetings, {}, [](const Interval& each) { return each.start_ps; });
@@ -70,7 +80,7 @@ class MeetingWatch : public ExecutionWatcher {
   }
 
  private:
-  // In these some may be done before others have come.
+  // In the excluded kinds, some devices may finish before others have begun.
   static bool Meets(const OpInfo& op) {
     constexpr std::string_view kOthers[] = {"permute",   "send", "recv", "broadcast",
                                             "Broadcast", "Send", "Recv", "p2p"};
@@ -106,7 +116,7 @@ class MeetingWatch : public ExecutionWatcher {
   std::map<Key, std::vector<Interval>> meetings_;
 };
 
-// As the profilers name files: HOST.xplane.pb, HOST_PID.TIME.pt.trace.json.
+// File names of the profilers: HOST.xplane.pb, HOST_PID.TIME.pt.trace.json.
 std::string HostOfPath(const std::string& path) {
   std::string name = std::filesystem::path(path).filename().string();
   const auto drop = [&name](const std::string_view suffix) {
@@ -132,7 +142,7 @@ std::string HostOfPath(const std::string& path) {
   return name;
 }
 
-// On the host's clock: captures that were normalized count from their start.
+// On the host's clock. Times of normalized captures count from the profile's start.
 int64_t BaseNsOf(const TraceFile& file) {
   return file.base_ns != 0 ? file.base_ns
                            : static_cast<int64_t>(file.profile_start_unix_ns.value_or(0));
@@ -142,14 +152,14 @@ class Summarizer {
  public:
   Summarizer(const Trace& trace, const std::string& host) : trace_(trace), host_(host) {}
 
-  // Takes the watcher's place.
+  // Consumes the device's watcher.
   void AddMeetings(DeviceAnalysis* device);
-  // While the report is made; `cells` are gone with the analysis.
+  // Call while the report is made; `cells` do not outlive the analysis.
   void AddKernels(const DeviceAnalysis& device, std::span<const KernelOfCells> kernels);
   void AddReport(const Report& report);
   void AddWhere(const WhereReport& where);
 
-  // Canonical.
+  // In canonical order.
   absl::StatusOr<FleetSummary> Take() {
     FleetMerger merger({});
     RETURN_IF_ERROR(merger.Add(sums_));
@@ -162,7 +172,7 @@ class Summarizer {
   static DeviceKey KeyOf(const DeviceRef& device) { return {device.input, DeviceName(device)}; }
 
   NameId IdOf(const std::string& name) { return names_.IdOf(name); }
-  // `told`: by the trace.
+  // `told` is the host name in the trace.
   std::string HostOf(const std::string& told, uint32_t input) const {
     if (!host_.empty()) return host_;
     return told.empty() ? HostOfPath(trace_.files[input].path) : told;
@@ -183,7 +193,7 @@ class Summarizer {
   FleetSummary sums_;
   fleet::NameTable names_{&sums_.names};
   std::map<DeviceKey, NameId> models_;
-  std::map<DeviceKey, size_t> devices_;  // places
+  std::map<DeviceKey, size_t> devices_;  // indices
 };
 
 void Summarizer::AddKernels(const DeviceAnalysis& device, std::span<const KernelOfCells> kernels) {
@@ -267,7 +277,7 @@ void Summarizer::AddReport(const Report& report) {
 }
 
 void Summarizer::AddFunctions(const Report& report) {
-  // All programs of a name are one.
+  // All programs with the same name are one function.
   using Key = std::tuple<uint32_t, std::string, std::string>;  // input, device, function
   std::map<Key, std::pair<FleetFunction, std::vector<int64_t>>> functions;  // and runs
   for (const FunctionRow& function : report.functions) {
@@ -324,7 +334,7 @@ void Summarizer::AddWhere(const WhereReport& where) {
       row.span_ps = AtLeastNothing(device.time.span_ps.value_or(0));
       AddParts(device.time, &row);
     }
-    // Runs of a function are rows already.
+    // Runs of a function already have rows.
     if (device.step_source.value_or(StepSource::kFunction) == StepSource::kFunction) continue;
     steps[KeyOf(device.device)];
   }

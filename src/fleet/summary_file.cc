@@ -1,7 +1,9 @@
-// A summary as a file: a message of protobuf, whose schema is in docs/fleet.md.
+// A summary as a file: a protobuf message whose schema is in docs/fleet.md.
 //
-// Its first field tells the version, its last how many rows there are: a file that was cut is not
-// taken for a whole one.
+// The first field is the version. The last fields are the number of rows and a checksum, so a
+// truncated file is detected. Visit lists the fields of each message once; an Encoder or a Decoder
+// is passed through it. The Decoder checks all values and reports the byte of the first impossible
+// one. Merging summaries that come from elsewhere is therefore safe. Linear in the bytes.
 #include <zlib.h>
 
 #include <algorithm>
@@ -22,7 +24,7 @@ namespace xplane_time {
 namespace {
 
 constexpr std::string_view kFormat = "xplane-time.summary.v1";
-// Of the message itself.
+// Fields of the message itself.
 enum Part : uint32_t {
   kVersion = 1,
   kBy = 2,
@@ -38,7 +40,7 @@ enum Part : uint32_t {
   kCollective = 12,
   kMeetings = 13,
   kEnd = 15,
-  kChecksum = 16,  // CRC-32 of all before it
+  kChecksum = 16,  // CRC-32 of all bytes before it
 };
 
 class Encoder {
@@ -100,10 +102,10 @@ class Encoder {
   WireWriter* const out_;
 };
 
-// Takes one field, where it is of the number asked for; notes what is not possible.
+// Reads a field if it has the requested number; records impossible values.
 class Decoder {
  public:
-  // `message`: where it begins.
+  // `message` is the offset of the message.
   Decoder(const WireField& field, uint64_t message, size_t names, Damage* damage)
       : field_(field), message_(message), names_(names), damage_(damage) {}
   bool ok() const { return ok_; }
@@ -197,7 +199,7 @@ class Decoder {
   bool ok_ = true;
 };
 
-// The fields of each message, by number. A sum takes two. Const where it is written.
+// The fields of each message, by number. A sum uses two numbers. `row` is const when writing.
 template <typename Codec>
 void Visit(Codec* codec, auto* row) requires
     std::is_same_v<std::remove_const_t<std::remove_pointer_t<decltype(row)>>, TimeSum> {
@@ -317,8 +319,8 @@ void Visit(Codec* codec, Row* row) {
   codec->Count(3, &row->count);
 }
 
-// Null, or why a diagnostic cannot be one of any version. A known code determines its severity. A
-// later version may have further codes, but of the same form.
+// Returns null, or why a diagnostic is impossible in any version. A known code determines its
+// severity. A later version may have further codes in the same form.
 const char* CheckDiagnostic(DiagnosticCount* each) {
   for (size_t i = 0; i < static_cast<size_t>(DiagnosticCode::kCodeCount); ++i) {
     const auto code = static_cast<DiagnosticCode>(i);
@@ -433,7 +435,7 @@ class Reader {
     }
   }
   bool ended() const { return ended_ && checksum_.has_value(); }
-  // Of what comes before it.
+  // Compares the checksum with that of the bytes before it.
   bool IsAsWritten(std::string_view bytes) const {
     WireWriter own;
     own.AddVarint(kChecksum, *checksum_);
@@ -510,7 +512,7 @@ std::string fleet::HeadOfSummary(const std::string& path) {
 
 FleetBy FleetByOf(std::string_view head) {
   FleetBy by;
-  Damage cut;  // somewhere behind it
+  Damage cut;  // damage after the head is ignored
   ReadMessage(head, 0, 0, &cut, [&](const WireField& field) {
     if (field.key() != Length(kBy)) return true;
     by = ParseFleetBy(field.bytes).value_or(by);

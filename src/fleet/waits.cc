@@ -1,12 +1,13 @@
-// Who is waited for in collectives, and how far the clocks of hosts are apart.
+// Finds who is waited for in collectives, and the offsets between the clocks of hosts.
 //
-//   host a   |-----------------|          o: what is added to a host's times
-//   host b            |--------|          of each collective, and any two hosts:
+//   host a   |-----------------|          o: offset that is added to a host's times
+//   host b            |--------|          for each collective and any two hosts:
 //            wait      transfer              last enter of a + o(a) <= first leave of b + o(b)
 //
-// These bounds on o(a) - o(b) hold whatever the collective took; the shortest paths through them
-// are the tightest. Waiting: from a device's enter to that of the last. Who was last is told where
-// it came later than the clocks may be off, or was in for less than half as long as each other.
+// These bounds on o(a) - o(b) hold however long the collective took. The shortest paths through
+// them are the tightest bounds. A device waits from its own enter to the last enter. The last
+// device is identified if it came later than the possible clock error, or if it stayed for less
+// than half as long as each other device.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -21,12 +22,12 @@ namespace xplane_time {
 namespace {
 
 constexpr Int128 kUnbounded = Int128{1} << 100;
-constexpr size_t kMostHostsInPairs = 64;  // with more, each against the first alone
+constexpr size_t kMostHostsInPairs = 64;  // with more hosts, each is only compared with the first
 
 struct Times {
   Int128 enter_ps = 0, leave_ps = 0;  // on the host's clock
 };
-// The collectives of one name that devices have equally often: of each the times of all.
+// Collectives of one name that all devices have equally often: the times of all devices for each.
 struct Matched {
   NameId kernel = 0, function = 0;
   std::vector<const FleetMeetings*> devices = {};
@@ -40,7 +41,7 @@ struct Matched {
 
 // The n-th captures of all hosts belong together.
 std::vector<Matched> Match(const FleetSummary& summary, std::vector<std::string>* unmatched) {
-  std::map<NameId, std::set<int64_t>> captures;  // of each host
+  std::map<NameId, std::set<int64_t>> captures;  // by host
   for (const FleetMeetings& row : summary.meetings) captures[row.host].insert(row.base_ns);
   std::map<std::tuple<NameId, NameId, size_t>, Matched> all;
   for (const FleetMeetings& row : summary.meetings) {
@@ -54,7 +55,7 @@ std::vector<Matched> Match(const FleetSummary& summary, std::vector<std::string>
   }
   std::vector<Matched> equal;
   for (auto& entry : all) {
-    Matched& matched = entry.second;  // clang 14 cannot capture a part of it
+    Matched& matched = entry.second;  // clang 14 cannot capture a structured binding
     if (matched.devices.size() < 2) continue;
     const auto is_as_the_first = [&](const FleetMeetings* each) {
       return each->enters_ps.size() == matched.count();
@@ -90,9 +91,9 @@ class Clocks {
   size_t PlaceOf(NameId host) const {
     return static_cast<size_t>(std::ranges::lower_bound(hosts_, host) - hosts_.begin());
   }
-  // Known for all, as far as anything is.
+  // Estimated for all hosts, as far as bounds exist.
   Int128 offset_ps(size_t host) const { return offsets_ps_[host]; }
-  // o(a) - o(b) at most.
+  // Upper bound of o(a) - o(b).
   Int128 MostBetween(size_t a, size_t b) const { return most_[b][a]; }
   bool Steps(size_t host) const {
     return most_[0][host] + most_[host][0] < 0 || most_[host][host] < 0;
@@ -157,20 +158,22 @@ class Clocks {
     }
   }
 
-  // Who leave together were told of the end together: the median of that, within the bounds.
+  // Devices leave a collective at about the same time. The offset is the median difference of
+  // leaves, clamped to the bounds.
   Int128 OffsetOf(size_t host) {
     if (host == 0 || Steps(host)) return 0;
     const Int128 lo_ps = most_[host][0] >= kUnbounded ? -kUnbounded : -most_[host][0];
     const Int128 hi_ps = most_[0][host];
-    std::vector<Int128>& gaps_ps = gaps_ps_[host];  // their order says nothing
+    std::vector<Int128>& gaps_ps = gaps_ps_[host];  // the order does not matter
     return std::clamp(gaps_ps.empty() ? Int128{0} : stats::LowerMedian(gaps_ps), lo_ps, hi_ps);
   }
 
   const std::vector<std::string>& names_;
   std::vector<NameId> hosts_;
-  std::vector<std::vector<Int128>> most_;  // [b][a]: o(a) - o(b) at most
+  std::vector<std::vector<Int128>> most_;  // [b][a]: upper bound of o(a) - o(b)
   std::vector<uint64_t> counts_;
-  std::vector<std::vector<Int128>> gaps_ps_;  // leaves of the first host of each, less its own
+  std::vector<std::vector<Int128>> gaps_ps_;  // leaves of the first host minus the host's own
+                                              // leaves
   std::vector<Int128> offsets_ps_;
 };
 
@@ -178,12 +181,12 @@ using WaitKey = std::tuple<NameId, NameId, NameId, NameId>;  // function, kernel
 
 struct Place {
   size_t device, host;
-  Int128 enter_ps, leave_ps;  // on the first host's clock, as far as that is known
+  Int128 enter_ps, leave_ps;  // on the first host's clock, as far as the offset is known
   Int128 length_ps() const { return leave_ps - enter_ps; }
 };
 
-// Later than clocks may be off; or it was in for less than half as long, for all are told of the
-// end within a transfer: then clocks do not matter.
+// Later than the possible clock error; or it stayed for less than half as long. The latter does not
+// depend on clocks, because all devices leave within one transfer.
 bool CameLater(const Place& last, const Place& other, const Clocks& clocks) {
   if (last.host == other.host) return last.enter_ps > other.enter_ps;
   const Int128 by_clocks_ps =

@@ -1,4 +1,4 @@
-# Programs that are started and talked to in lines: for tune and for power run.
+# Child processes that exchange lines with tune and power run.
 add_library(xplane_time_harness STATIC
   harness/messages.cc
   harness/process.cc)

@@ -1,8 +1,8 @@
-// Messages between a driver and a program it started: JSON, one object a line, with
-// `"v": 1` and a `type` (docs/harness.md). What is in them is up to those who talk.
+// Messages between a driver and a program it started: one JSON object for each line, with `"v": 1`
+// and a `type` (docs/harness.md). The two programs define the other members.
 //
-// Pure. Answers are the words of a stranger: an answer that does not fit is InvalidArgument
-// that quotes it.
+// Pure functions. Answers come from programs that we do not control: a wrong answer is an
+// InvalidArgument that quotes it.
 #pragma once
 
 #include <string>
@@ -16,14 +16,14 @@ namespace xplane_time::harness {
 
 using json::Json;
 
-// An object whose "type" is a text. Errors: InvalidArgument (no object, no or another version, no
-// type, nested too deeply).
+// An object whose "type" is a text. Errors: InvalidArgument (not an object, a missing or different
+// version, no type, nested too deeply).
 absl::StatusOr<Json> ParseMessage(std::string_view line);
 
-// InvalidArgument that says why and quotes the beginning of `line`.
+// An InvalidArgument with the reason and the beginning of `line`.
 absl::Status Misfit(std::string_view line, std::string_view why);
 
-// A message, without the end of its line; text that is not UTF-8 is replaced.
+// A message without a line end; invalid UTF-8 is replaced.
 std::string Line(const char* type, const Json& fields = Json::object());
 
 }  // namespace xplane_time::harness

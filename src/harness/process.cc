@@ -1,3 +1,14 @@
+// Runs a harness or proposer as a child process.
+//
+//   driver -- forks --> guard    leads the process group and reads the pipe `alive_`
+//          -- forks --> child    joins the group, then executes the program
+//
+// Only the driver holds the writing end of `alive_`. When the driver ends, the pipe ends too, and
+// the guard kills the group. The kernel itself would only kill the direct child of a dead driver
+// (PR_SET_PDEATHSIG), not the child's descendants. Until the guard is reaped, the group's id cannot
+// be reused. Wait polls the pipes in slices of 50 ms and checks the stop flag and the child's end
+// in between. LossBy and Ending derive the status of a failed process from its exit status or
+// signal.
 #include "harness/process.h"
 
 #include <fcntl.h>
@@ -27,7 +38,7 @@ using std::chrono::milliseconds;
 
 constexpr size_t kMostLineBytes = size_t{64} << 20;
 constexpr size_t kTailBytes = 2000;
-constexpr milliseconds kSlice(50);  // how often `stopped` is asked
+constexpr milliseconds kSlice(50);  // interval of `stopped` checks
 
 struct Pipe {
   io::Descriptor read, write;
@@ -41,7 +52,7 @@ struct Pipe {
   }
 };
 
-// The environment of the child: ours, and the numbers of its pipes.
+// The environment of the child: ours, plus the numbers of its pipes.
 std::vector<std::string> ChildEnvironment(const HarnessProcess::Options& options, int in, int out) {
   const std::string prefix = absl::StrCat("XPLANE_TIME_", absl::AsciiStrToUpper(options.role), "_");
   const auto is_replaced = [&](std::string_view ours) {
@@ -68,13 +79,14 @@ std::vector<char*> Pointers(std::vector<std::string>* texts) {
   return pointers;
 }
 
-// After fork: only what is safe there. The kernel kills only the child of a driver that dies, not
-// what the child started. While the guard lives, its group's number is not another's.
+// Runs after fork, so only async-signal-safe calls are allowed. The guard kills descendants of the
+// child, which the kernel does not. While the guard lives, its group's id is not reused.
 [[noreturn]] void BecomeGuard(int alive) {
   setpgid(0, 0);
   sigset_t all;
   sigfillset(&all);
-  sigprocmask(SIG_BLOCK, &all, nullptr);  // what a harness sends to its group is not for it
+  sigprocmask(SIG_BLOCK, &all, nullptr);  // signals that a harness sends to its group must not end
+                                          // the guard
   dup2(alive, STDIN_FILENO);
   closefrom(STDIN_FILENO + 1);
   char nothing;
@@ -84,7 +96,8 @@ std::vector<char*> Pointers(std::vector<std::string>* texts) {
   _exit(0);
 }
 
-// After fork: only what is safe there. `failed` gets errno where the program cannot start.
+// Runs after fork, so only async-signal-safe calls are allowed. `failed` receives errno if the
+// program cannot start.
 [[noreturn]] void BecomeHarness(char* const* argv, char* const* environment, int in, int out,
                                 int printed, int failed, pid_t parent, pid_t group) {
   setpgid(0, group);
@@ -130,7 +143,8 @@ absl::StatusOr<std::unique_ptr<HarnessProcess>> HarnessProcess::Start(const Opti
   harness.guard_ = fork();
   if (harness.guard_ == 0) BecomeGuard(alive.read.get());
   if (harness.guard_ > 0) {
-    setpgid(harness.guard_, harness.guard_);  // both do: the group is there before it is joined
+    setpgid(harness.guard_, harness.guard_);  // in both processes, so that the group exists before
+                                              // the child joins
     harness.pid_ = fork();
     if (harness.pid_ == 0) {
       BecomeHarness(argv.data(), environment.data(), to.read.get(), from.write.get(),
@@ -157,21 +171,22 @@ absl::StatusOr<std::unique_ptr<HarnessProcess>> HarnessProcess::Start(const Opti
 
 HarnessProcess::~HarnessProcess() { Kill(); }
 
-// One that ended is gone, though what it started may still hold its pipes.
+// A process that ended counts as gone, even if its descendants still hold its pipes.
 bool HarnessProcess::HasEnded() const {
   siginfo_t ended = {};
   const int found = waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT);
   return found != 0 || ended.si_pid == pid_;
 }
 
-// Until it said something, which is taken, or, where `to_send`, there is room for something to it:
-// true.
+// Waits until the process has sent bytes, which are taken, or, if `to_send`, until there is room to
+// send; then returns true.
 absl::StatusOr<bool> HarnessProcess::Wait(Deadline deadline, bool to_send) {
   for (;;) {
     if (options_.stopped()) return absl::CancelledError("stopped");
     const auto left = std::chrono::ceil<milliseconds>(deadline - MonotonicClock::now());
     if (left <= milliseconds(0)) return absl::DeadlineExceededError("no answer in time");
-    const bool ended = HasEnded();  // asked first: what it said before is in the pipe then
+    const bool ended = HasEnded();  // checked first: all bytes that it sent before are in the pipe
+                                    // then
     const bool has_room = !to_send || received_.size() < kMostLineBytes;
     std::array<pollfd, 3> fds = {pollfd{has_room ? from_.get() : -1, POLLIN, 0},
                                  pollfd{to_send ? to_.get() : -1, POLLOUT, 0},
@@ -194,7 +209,7 @@ absl::StatusOr<bool> HarnessProcess::Wait(Deadline deadline, bool to_send) {
 
 void HarnessProcess::TakePrinted() {
   std::array<char, 1 << 14> bytes;
-  constexpr int kAtOnce = 64;  // one that prints without end keeps nobody here
+  constexpr int kAtOnce = 64;  // limits the time for a process that prints without end
   for (int i = 0; i < kAtOnce; ++i) {
     const ssize_t got = read(printed_.get(), bytes.data(), bytes.size());
     if (got < 0) return;
@@ -250,7 +265,7 @@ absl::StatusOr<std::string> HarnessProcess::Receive(Deadline deadline) {
   }
 }
 
-// The group goes before its guard is reaped: until then its number is not another's.
+// Kills the group before the guard is reaped: until then the group's id is not reused.
 void HarnessProcess::Kill() {
   const auto reap = [](pid_t pid, int* wait_status) {
     while (waitpid(pid, wait_status, 0) < 0 && errno == EINTR) {
@@ -270,13 +285,13 @@ void HarnessProcess::Kill() {
 
 void HarnessProcess::SayBye(std::string_view before) {
   const Deadline deadline = MonotonicClock::now() + milliseconds(2000);
-  options_.stopped = [] { return false; };  // who stops it has been heard
+  options_.stopped = [] { return false; };  // the stop has already been handled
   if (!before.empty()) static_cast<void>(Send(before, deadline));
   static_cast<void>(Send(harness::Line("bye"), deadline));
   End(deadline);
 }
 
-// Waits until `deadline`, then kills the group. Whether it had ended by itself.
+// Waits until `deadline`, then kills the group. Returns whether the process had ended by itself.
 bool HarnessProcess::End(Deadline deadline) {
   to_.Close();
   while (pid_ > 0 && !HasEnded() && MonotonicClock::now() < deadline) {
@@ -288,9 +303,9 @@ bool HarnessProcess::End(Deadline deadline) {
   return by_itself;
 }
 
-// How it ended; kills it first where it runs.
+// Describes how it ended; kills it first if it still runs.
 HarnessProcess::Loss HarnessProcess::Ending() {
-  // One that closed its pipe is about to end by itself: how, is worth a moment.
+  // A process that closed its pipe is about to end; wait briefly to learn how.
   if (!End(MonotonicClock::now() + milliseconds(200))) {
     return {"crash", "it ended: killed here, since it had closed its standard output"};
   }

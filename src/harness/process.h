@@ -1,10 +1,10 @@
-// A harness, or a proposer, as a process: starting it, lines to and from it, ending it for sure.
+// A harness or a proposer as a process: starts it, exchanges lines with it, and ends it reliably.
 //
-// A child in a process group of its own, with a pipe each way on descriptors that its
-// environment names (docs/harness.md); what it prints is kept for messages. It ends with its
-// driver, whatever ends that, and so does what it started: a guard leads the group, and kills
-// it when the driver is gone. Not handled: a process that leaves the group. One thread; no
-// call blocks beyond its deadline.
+// The child is in its own process group, with one pipe in each direction on descriptors that its
+// environment names (docs/harness.md). Its output is kept for messages. The child and its
+// descendants end with the driver, however the driver ends: a guard process leads the group and
+// kills it when the driver is gone. Not handled: a process that leaves the group. For one thread;
+// no call blocks beyond its deadline.
 #pragma once
 
 #include <sys/types.h>
@@ -29,39 +29,41 @@ class HarnessProcess {
  public:
   struct Options {
     std::vector<std::string> command;
-    std::string role = "harness";               // or "proposer": in XPLANE_TIME_HARNESS_IN
-    std::string name = role;                    // in messages
-    std::vector<std::string> environment = {};  // "NAME=value", besides ours
-    std::string log_path = {};                  // what it prints is appended there; empty: nowhere
-    // Told once where the log takes no more: what is lost.
+    std::string role = "harness";               // or "proposer"; part of the variable's name
+                                                // XPLANE_TIME_HARNESS_IN
+    std::string name = role;                    // used in messages
+    std::vector<std::string> environment = {};  // "NAME=value", added to ours
+    std::string log_path = {};                  // its output is appended there; may be empty
+    // Called once with the reason when the log cannot be written any more.
     std::function<void(const std::string&)> tell = [](const std::string&) {};
-    // Asked several times a second while something is waited for: true ends the wait.
+    // Called several times a second during waits; true ends the wait.
     std::function<bool()> stopped = [] { return false; };
   };
 
-  // Errors: NotFound (no such program), PermissionDenied (the log cannot be written),
-  // Unavailable (no process, no pipe).
+  // Errors: NotFound (no such program), PermissionDenied (the log cannot be written), Unavailable
+  // (no process, no pipe).
   static absl::StatusOr<std::unique_ptr<HarnessProcess>> Start(const Options& options);
-  ~HarnessProcess();  // kills what is left
+  ~HarnessProcess();  // kills what is still running
   HarnessProcess(const HarnessProcess&) = delete;
   HarnessProcess& operator=(const HarnessProcess&) = delete;
 
-  // Takes what it says meanwhile, so that it may answer before it reads on.
-  // Errors: Unavailable (it went away), DeadlineExceeded, Cancelled (`stopped`).
+  // Sends a line. Also collects the process's lines meanwhile, so that it may answer before it
+  // reads on. Errors: Unavailable (it ended), DeadlineExceeded, Cancelled (`stopped`).
   absl::Status Send(std::string_view line, Deadline deadline);
-  // The next line. Errors: as of Send, and InvalidArgument (a line of over 64 MiB).
+  // Returns the next line. Errors: as of Send, and InvalidArgument (a line of over 64 MiB).
   absl::StatusOr<std::string> Receive(Deadline deadline);
 
-  // And `before` it, where there is something; where it is stopped, too. Waits for its end, for
-  // two seconds in all; then it kills the group.
+  // Sends bye, and `before` first if it is not empty; ignores `stopped`. Waits two seconds for the
+  // process to end, then kills the group.
   void SayBye(std::string_view before = {});
-  // What is wrong with one that does not answer as it should, and is gone then.
+  // Describes the failure of a process that did not answer correctly; the process has ended then.
   struct Loss {
-    std::string status;   // timeout, crash(11), crash, oom (the kernel's way: signal 9) or infra
-    std::string message;  // with at most 2000 bytes of what it printed last
+    std::string status;   // timeout, crash(11), crash, oom (signal 9, which the kernel uses) or
+                          // infra
+    std::string message;  // includes up to 2000 bytes of its last output
   };
   Loss LossBy(const absl::Status& error, const char* before_words = "; it printed last: ");
-  pid_t pid() const { return pid_; }  // -1: it ended
+  pid_t pid() const { return pid_; }  // -1 after it ended
 
  private:
   explicit HarnessProcess(const Options& options) : options_(options) {}
@@ -73,12 +75,12 @@ class HarnessProcess {
   bool End(Deadline deadline);
   Loss Ending();
 
-  pid_t guard_ = -1, pid_ = -1;  // guard_ is the group
-  // `alive_`: nothing is written there; the guard reads it to its end.
+  pid_t guard_ = -1, pid_ = -1;  // guard_ is the id of the group
+  // `alive_` stays empty; the guard waits for its end.
   io::Descriptor alive_, to_, from_, printed_, log_;
   int wait_status_ = 0;
   std::string received_, tail_;
-  size_t searched_ = 0;  // of received_: no line ends before
+  size_t searched_ = 0;  // received_ has no line end before this position
   Options options_;
 };
 

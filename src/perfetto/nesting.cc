@@ -1,3 +1,10 @@
+// Assigns spans to tracks on which they nest.
+//
+// The first track gets every span that fits. Other spans go to the further track whose innermost
+// open span ends next after the span's end (best fit), which leaves the other tracks open for
+// longer spans. `Further` keeps the tracks sorted by the end of their innermost open span. When
+// time advances, the tracks whose innermost span has ended are sorted in again. O(n log n) for n
+// spans.
 #include "perfetto/nesting.h"
 
 #include <limits>
@@ -8,7 +15,7 @@ namespace xplane_time::perfetto {
 namespace {
 
 struct Track {
-  std::vector<int64_t> open;  // ends, the innermost last
+  std::vector<int64_t> open;  // ends of the open spans, the innermost last
   std::vector<uint32_t> places;
 
   void CloseUntil(int64_t ns) {
@@ -24,7 +31,7 @@ struct Track {
   }
 };
 
-// Tracks behind the first.
+// All tracks except the first.
 class Further {
  public:
   void Add(const Span& span, uint32_t place) {
@@ -44,7 +51,7 @@ class Further {
   std::vector<Track>& tracks() { return tracks_; }
 
  private:
-  using ByRoom = std::set<std::pair<int64_t, size_t>>;  // until when a track has room
+  using ByRoom = std::set<std::pair<int64_t, size_t>>;  // end of the room of a track, and the track
 
   void Keep(size_t track) {
     ByRoom* const to = tracks_[track].has_level() ? &with_level_ : &full_;
@@ -59,7 +66,8 @@ class Further {
   }
 
   std::vector<Track> tracks_;
-  ByRoom with_level_, full_;  // what is full is not looked at again and again
+  ByRoom with_level_, full_;  // full tracks are kept apart, so that they are not examined
+                              // repeatedly
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Nesting: slices of a Perfetto track lie in each other or apart. An end closes the innermost slice
-// that is open: two that overlap in part would swap their ends. And the trace processor drops what
-// lies deeper than 512 levels. So what a track cannot hold goes to a further one.
+// Nesting: slices of a Perfetto track must be nested or disjoint. An end closes the innermost open
+// slice, so two slices that overlap in part would exchange their ends. Also, the trace processor
+// drops slices below 512 levels. Slices that a track cannot hold go to another track.
 //
 //   |----a----|            track 1   |----a----|
 //        |----b----|       track 2        |----b----|
@@ -20,9 +20,10 @@ struct Span {
   int64_t start_ns = 0, end_ns = 0;
 };
 
-// The places of spans by track, in order. Spans are in order of start. One goes to the first track
-// where that holds it, else to that whose innermost open span fits it closest: few tracks, though
-// not always the fewest. O(n log n).
+// Assigns spans to tracks; returns the indices of the spans of each track, in order. Spans must be
+// in order of start. A span goes to the first track if it fits there, otherwise to the track whose
+// innermost open span encloses it most closely. This gives few tracks, but not always the fewest.
+// O(n log n).
 std::vector<std::vector<uint32_t>> TracksOf(size_t count,
                                             absl::FunctionRef<Span(uint32_t)> span_of);
 

@@ -1,3 +1,10 @@
+// Writes timelines and power as a Perfetto trace: input by input, device by device.
+//
+// ContentOf groups the lanes, power and energy of each device. MoveOrigin finds the smallest time,
+// because negative times are not allowed. AddLane distributes a lane's events to tracks on which
+// they nest (nesting.h), and writes the begins and ends in order, with a stack of open ends.
+// AddPower writes two counters at the begin of each window, and slices for the times without a
+// window.
 #include "perfetto/timeline_trace.h"
 
 #include <algorithm>
@@ -19,13 +26,13 @@ using insight::Timeline, insight::TimelineLane;
 constexpr int64_t kPsPerNs = 1000;
 constexpr double kNsPerS = 1e9;
 
-// The nearest.
+// Rounds to the nearest nanosecond.
 int64_t RoundedNs(int64_t ps) {
   const int64_t up = SaturatingAdd(ps, kPsPerNs / 2), rest = up % kPsPerNs;
   return up / kPsPerNs - (rest < 0 ? 1 : 0);
 }
 
-// What is known of a device.
+// The known content of a device.
 struct DeviceContent {
   DeviceRef device;
   std::vector<const TimelineLane*> lanes = {};
@@ -33,7 +40,7 @@ struct DeviceContent {
   const EnergyDevice* energy = nullptr;
 };
 
-// By input, devices as they come.
+// By input; devices in order of first occurrence.
 std::vector<std::vector<DeviceContent>> ContentOf(const Timeline& timeline,
                                                   const EnergyReport* energy, size_t input_count) {
   std::vector<std::vector<DeviceContent>> inputs(input_count);
@@ -51,9 +58,9 @@ std::vector<std::vector<DeviceContent>> ContentOf(const Timeline& timeline,
   return inputs;
 }
 
-// The part of an axis on which no window is.
+// The parts of an axis that no window covers.
 std::vector<Span> GapsOf(std::span<const Span> windows, const Span& capture) {
-  // Less is a rest of rounding.
+  // A shorter gap is a rounding error.
   constexpr int64_t kLeastNs = 1000;
   std::vector<Span> gaps;
   int64_t known_ns = capture.start_ns;
@@ -96,7 +103,7 @@ class Writer {
   }
   uint32_t unknown() const { return static_cast<uint32_t>(timeline_.names.size() - 1); }
 
-  // No time is below 0.
+  // Moves the origin so that no time is negative.
   void MoveOrigin() {
     int64_t first_ns = 0;
     const auto take = [&](int64_t ns) { first_ns = std::min(first_ns, ns); };
@@ -124,7 +131,7 @@ class Writer {
     for (const TimelineLane* lane : content.lanes) AddLane(*lane);
   }
 
-  // Which plane and clock, and what is known of its power.
+  // The plane, the clock, and the state of its power.
   std::string DescriptionOf(const DeviceContent& content) const {
     std::string text = Cat("Plane ", content.device.plane, ".");
     const bool is_captured = energy_ == nullptr || energy_->capture.has_value();
@@ -235,8 +242,8 @@ class Writer {
   const std::span<const InputRow> inputs_;
   TraceWriter out_;
   int64_t origin_ns_ = 0;  // on the captures' axes
-  uint64_t group_ = 0;     // of the device
-  int32_t rank_ = 0;       // of its last track
+  uint64_t group_ = 0;     // track of the device
+  int32_t rank_ = 0;       // rank of its last track
 };
 
 }  // namespace

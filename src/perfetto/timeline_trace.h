@@ -1,21 +1,21 @@
-// A timeline, and power where it is known, as a Perfetto trace: for ui.perfetto.dev and for SQL.
+// A timeline, with power if it is known, as a Perfetto trace for ui.perfetto.dev and for SQL.
 //
 //   run.xplane.pb             a group for each input
 //     GPU:0                   and device
-//       power                 a counter in watts, by window of the sensor, and what explains it
+//       power                 a counter in watts, by window of the sensor, and the explained part
 //       power explained
-//       power unknown         a slice wherever no window is
-//       steps, runs           slices, as insight/timeline.h has them
-//       Stream #1 ...         a track a line; events that overlap in part are on rows of their own
+//       power unknown         a slice for each time without a window
+//       steps, runs           slices, as in insight/timeline.h
+//       Stream #1 ...         a track for each line; partly overlapping events have extra rows
 //
-// Perfetto counts whole nanoseconds. Starts and ends are rounded to them; where that changes a
-// start or a duration, the slice has it as start_ps or duration_ps. So every time is exact:
+// Perfetto uses whole nanoseconds, so starts and ends are rounded. If rounding changes a start or a
+// duration, the slice has the exact value as start_ps or duration_ps. So every time is exact:
 //
 //   COALESCE(EXTRACT_ARG(arg_set_id, 'debug.duration_ps'), dur * 1000)
 //
-// Times count from the base of the capture. Where something is before it, all are moved so that the
-// first is at 0; then every slice has start_ps. A counter holds its value until the next one, and
-// Perfetto draws what is not a number as 0: what is unknown is told by the slices.
+// Times count from the base of the capture. If there are earlier times, all are moved so that the
+// first is 0; then every slice has start_ps. A counter holds its value until the next one, and
+// Perfetto draws NaN as 0, so slices mark the unknown times.
 #pragma once
 
 #include <span>
@@ -28,8 +28,8 @@
 
 namespace xplane_time::perfetto {
 
-// `inputs`: all that DeviceRef::input counts. `energy`: none where power is no subject; its
-// timelines are the power. Errors: those of the sink.
+// `inputs`: every input that DeviceRef::input refers to. `energy`: null if power is not requested;
+// its timelines are the power. Errors: those of the sink.
 absl::Status WriteTrace(insight::Timeline timeline, const EnergyReport* energy,
                         std::span<const InputRow> inputs, Sink sink);
 

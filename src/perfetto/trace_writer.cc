@@ -7,7 +7,7 @@ namespace {
 
 constexpr size_t kFlushBytes = 1 << 18;
 
-// Field numbers and values, as the schema names them.
+// Field numbers and values, with the names of the schema.
 constexpr uint32_t kPacket = 1;
 constexpr uint32_t kClockSnapshot = 6, kTimestamp = 8, kTrustedPacketSequenceId = 10,
                    kTrackEvent = 11, kInternedData = 12, kSequenceFlags = 13,
@@ -39,9 +39,9 @@ namespace interned {
 constexpr uint32_t kEventNames = 2, kDebugAnnotationNames = 3, kIid = 1, kName = 2;
 }  // namespace interned
 
-// iids of annotations; that of a name is its place + 1: none is 0.
+// iids of annotations. The iid of a name is its index + 1, because 0 means that there is none.
 constexpr uint64_t kStartPs = 1, kDurationPs = 2;
-// 1 is that of Perfetto's service.
+// 1 belongs to Perfetto's service.
 constexpr uint64_t kFirstSequence = 2;
 
 }  // namespace
@@ -71,7 +71,7 @@ uint64_t TraceWriter::AddTrack(const Track& track) {
     if (!track.description.empty()) {
       out_.AddText(descriptor::kDescription, output::ValidUtf8(track.description));
     }
-    // By default those of one name are drawn as one: lines may share a name.
+    // By default, tracks with the same name are drawn as one, but lines may share a name.
     if (track.drawn_as_one == 0) {
       out_.AddVarint(descriptor::kSiblingMergeBehavior, descriptor::kMergeNone);
     } else {
@@ -86,7 +86,7 @@ uint64_t TraceWriter::AddTrack(const Track& track) {
 void TraceWriter::Begin(uint64_t track) {
   sequence_ = kFirstSequence + track;
   last_ns_ = 0;
-  // Both clocks are at 0 at the same time.
+  // Both clocks are 0 at the same time.
   const auto clocks = [&] {
     for (const uint64_t id : {clock::kBoottime, clock::kOfSequence}) {
       out_.AddMessage(clock::kClocks, [&] {
@@ -150,7 +150,7 @@ void TraceWriter::TellName(uint32_t name) {
     out_.AddMessage(kInternedData, [&] {
       out_.AddMessage(interned::kEventNames, [&] {
         out_.AddVarint(interned::kIid, uint64_t{name} + 1);
-        // It is told on every track.
+        // Every track repeats the name, so it is shortened.
         constexpr size_t kMostLetters = 300;
         out_.AddText(interned::kName,
                      output::ShortenMiddle(output::ValidUtf8(names_[name]), kMostLetters, "…"));

@@ -1,4 +1,4 @@
-// A Perfetto trace, packet by packet: tracks, slices and counters in, bytes out as they come.
+// Writes a Perfetto trace packet by packet: from tracks, slices and counters to a stream of bytes.
 //
 //   TraceWriter trace(names, sink);
 //   const uint64_t device = trace.AddTrack({.name = "GPU:0"});
@@ -7,11 +7,11 @@
 //   trace.EndSlice(9);
 //   RETURN_IF_ERROR(trace.Finish());
 //
-// So that packets are small, each track has a packet sequence of its own: its uuid is the default,
-// its clock counts from one packet to the next, and a name is told where it is used first. A slice
-// takes some 30 bytes, and 10 to 20 more where exact times go with it. Times of a track are in
-// order, and none is below 0: the trace processor drops those. Names may be any bytes; they are
-// written as ValidUtf8 has them.
+// To keep packets small, each track has its own packet sequence: the track's uuid is the default,
+// its clock counts from one packet to the next, and a name is defined at its first use. A slice
+// takes about 30 bytes, and 10 to 20 more with exact times. Times of a track must be in order and
+// not negative: the trace processor drops negative times. Names may be any bytes; they are written
+// by ValidUtf8.
 //
 // Schema: protos/perfetto/trace/trace_packet.proto of Perfetto.
 #pragma once
@@ -35,37 +35,37 @@ using Sink = absl::FunctionRef<absl::Status(std::string_view)>;
 struct Track {
   std::string name = {}, description = {};
   uint64_t parent = 0;        // 0: none
-  int32_t rank = 0;           // among those of its parent
-  std::string unit = {};      // of a counter; empty: it has slices
-  uint64_t drawn_as_one = 0;  // with all of its parent that have the number; 0: alone
+  int32_t rank = 0;           // among the tracks of its parent
+  std::string unit = {};      // of a counter; empty: the track has slices
+  uint64_t drawn_as_one = 0;  // tracks of a parent with the same number are drawn as one; 0: alone
 };
 
 struct SliceBegin {
   int64_t ns = 0;
   uint32_t name = 0;
-  // Where nanoseconds do not have it exactly.
+  // Set if whole nanoseconds are not exact.
   std::optional<int64_t> start_ps = {}, duration_ps = {};
 };
 
 class TraceWriter {
  public:
-  // `names`: of slices. Both outlive it.
+  // `names` are those of slices. Both arguments must outlive it.
   TraceWriter(std::span<const std::string> names, Sink sink);
 
-  // Returns its number. Those of a parent are in order of rank.
+  // Returns the track's number. Tracks of a parent are shown in order of rank.
   uint64_t AddTrack(const Track& track);
 
-  // What follows is of this track. Once for each.
+  // Starts the content of this track. Call it once for each track.
   void Begin(uint64_t track);
   void BeginSlice(const SliceBegin& slice);
-  // Of the innermost that is open.
+  // Ends the innermost open slice.
   void EndSlice(int64_t ns);
-  // Of a counter, until its next.
+  // Value of a counter, valid until the next one.
   void AddValue(int64_t ns, double value);
 
-  // False: the sink refused; nothing more is written.
+  // False after an error of the sink; nothing more is written then.
   bool ok() const { return status_.ok(); }
-  // The last bytes. Errors: those of the sink.
+  // Writes the last bytes. Errors: those of the sink.
   absl::Status Finish();
 
  private:
@@ -82,9 +82,9 @@ class TraceWriter {
   WireWriter out_;
   absl::Status status_;
   uint64_t tracks_ = 0;
-  uint64_t sequence_ = 0;          // of the track that was begun
-  int64_t last_ns_ = 0;            // of it
-  std::vector<uint64_t> told_in_;  // by name: the last sequence that has it
+  uint64_t sequence_ = 0;          // of the current track
+  int64_t last_ns_ = 0;            // in the current sequence
+  std::vector<uint64_t> told_in_;  // by name: the last sequence that defines it
 };
 
 }  // namespace xplane_time::perfetto

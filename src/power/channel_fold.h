@@ -1,8 +1,8 @@
-// All that is folded of one channel: its readings as they are, and their energy.
+// Folds the readings of one channel: statistics of the readings, and their energy.
 //
-// Enters: readings whose times ascend, and the edges of windows before them. Leaves: for each
-// window a ReadingPart, and for power and energy an EnergyPart. The first readings are kept
-// until the period can be estimated from them. Not thread-safe.
+// Input: readings with ascending times, and the edges of windows before them. Output: a ReadingPart
+// for each window and, for power and energy, an EnergyPart. The first readings are kept until the
+// period can be estimated from them. Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -26,26 +26,27 @@ namespace xplane_time::power {
 struct Sample {
   int64_t t_ns = 0;
   int64_t value = 0;
-  PowerReason reason = PowerReason::kKnown;  // else the value is not known
-  int64_t doubt_ns = 0;                      // it was read up to so long before or after
+  PowerReason reason = PowerReason::kKnown;  // if not kKnown, the value is unknown
+  int64_t doubt_ns = 0;  // the time may be wrong by this much in both directions
 };
 
-// Of the readings in [begin, end] of a window. Power that no device has is not known.
+// The readings in [begin, end] of a window. A power that no device can have counts as unknown.
 struct ReadingPart {
   uint64_t n = 0, unknown = 0;
-  PowerReason reason = PowerReason::kKnown;  // of the last one that is not known
+  PowerReason reason = PowerReason::kKnown;  // of the last unknown reading
   absl::int128 sum = 0;
-  absl::int128 twice_trapezoid = 0;  // the sum of (v0 + v1) (t1 - t0) over neighbours
-  int64_t longest_gap_ns = 0;        // of the window, without a reading
-  Sample first, last;                // these five: where n is not 0
+  absl::int128 twice_trapezoid = 0;  // the sum of (v0 + v1) (t1 - t0) over adjacent readings
+  int64_t longest_gap_ns = 0;        // longest time in the window without a reading
+  Sample first, last;                // valid if n is not 0, like the next four
   int64_t min = std::numeric_limits<int64_t>::max(), max = std::numeric_limits<int64_t>::min();
   std::optional<double> median = {};
-  std::optional<Sample> before = {}, after = {};  // where there is no reading: the nearest ones
+  std::optional<Sample> before = {}, after = {};  // the nearest readings, if the window has no
+                                                  // reading
 };
 
 class ReadingFold {
  public:
-  // `with_nearest`: windows without a reading have those around them.
+  // If `with_nearest`, windows without a reading get the nearest readings.
   ReadingFold(const WindowEdges* edges, bool with_median, bool with_nearest)
       : edges_(*edges), with_median_(with_median), with_nearest_(with_nearest) {}
 
@@ -134,22 +135,22 @@ class ReadingFold {
 
   const WindowEdges& edges_;
   const bool with_median_, with_nearest_;
-  std::vector<uint32_t> await_after_;  // windows: the next known reading is after them
+  std::vector<uint32_t> await_after_;  // windows that wait for the next known reading
   size_t next_edge_ = 0;
   std::optional<Sample> last_;
   Buckets<Readings> buckets_;
-  absl::flat_hash_map<uint32_t, ReadingPart> parts_;  // of windows that have some
+  absl::flat_hash_map<uint32_t, ReadingPart> parts_;  // of windows that have readings
 };
 
-// The usual time between readings and how old what they say may be, of the first ones.
+// The usual time between readings and the usual age of a value, estimated from the first readings.
 struct Rhythm {
   int64_t period_ns = 0, update_ns = 0;
 };
 
 class ChannelFold {
  public:
-  // All that is pointed to must outlive the fold. `columns`: of its series; 0: it has none.
-  // `with_nearest`: of what has no energy.
+  // All pointers must outlive the fold. `columns` is the size of the series; 0 means no series.
+  // `with_nearest` only applies to channels without energy.
   ChannelFold(const PowerChannel& of, int64_t expected_period_ns, const WindowEdges* edges,
               const std::vector<Suspension>* suspensions, size_t columns, bool with_nearest = false)
       : channel(of),
@@ -173,7 +174,7 @@ class ChannelFold {
         known && !is_counter && (sample.value < 0 || sample.value > max_plausible_mw_);
     readings_.Add(implausible ? Sample{sample.t_ns, 0, PowerReason::kImplausible} : sample);
     if (energy_ != nullptr) return AddEnergy(sample);
-    // Of failures one after the other the first one, so that they cannot fill it.
+    // Keep only the first of successive failures, so that they cannot fill the buffer.
     if (!known && (first_.empty() || first_.back().reason == sample.reason)) return;
     first_.push_back(sample);
     if (first_.size() == kFirst) BeginEnergy();
@@ -193,12 +194,12 @@ class ChannelFold {
 
   const PowerChannel channel;
   const bool is_counter, has_energy;
-  Rhythm rhythm;                 // after Finish
-  std::optional<Series> series;  // of what has energy
+  Rhythm rhythm;                 // valid after Finish
+  std::optional<Series> series;  // only of channels with energy
 
  private:
   static constexpr size_t kFirst = 65;
-  // Periods are below (13 days), and powers below a gigawatt, so that no sum overflows.
+  // Periods are below 2^50 ns (13 days) and powers below a gigawatt, so sums cannot overflow.
   static constexpr int64_t kLongestPeriodNs = int64_t{1} << 50;
   static constexpr int64_t kMostMw = 1'000'000'000'000;
 
@@ -221,10 +222,10 @@ class ChannelFold {
     first_ = {};
   }
 
-  // At least kLeast spacings give the period, their lower median; with fewer it is what is
-  // expected where that is not 0. A counter's update period is the lower median of the times
-  // between changes where there are as many; else prior_period_ns, else the period. That of an
-  // average is at least its window.
+  // The period is the lower median of at least kLeast spacings. With fewer spacings, it is the
+  // expected period, unless that is 0. The update period of a counter is the lower median of the
+  // times between changes, if there are at least kLeast; otherwise it is prior_period_ns or, if
+  // unknown, the period. The update period of an average is at least its window.
   void SetRhythm() {
     constexpr size_t kLeast = 8;
     const auto in_bounds = [](int64_t ns) { return std::clamp<int64_t>(ns, 1, kLongestPeriodNs); };
@@ -242,7 +243,7 @@ class ChannelFold {
     rhythm.update_ns = in_bounds(rhythm.update_ns);
   }
 
-  // Times between neighbours; `changes`: between readings that differ from the one before.
+  // Times between adjacent readings; if `changes`, between readings whose values changed.
   std::vector<int64_t> SpacingsOfFirst(bool changes) const {
     std::vector<int64_t> spacings_ns;
     std::optional<int64_t> last_ns, before;
@@ -262,7 +263,7 @@ class ChannelFold {
   const std::vector<Suspension>* const suspensions_;
   const int64_t max_plausible_mw_;
   ReadingFold readings_;
-  std::vector<Sample> first_;  // until the period is known
+  std::vector<Sample> first_;  // kept until the period is known
   std::unique_ptr<EnergyFold> energy_;
 };
 

@@ -6,13 +6,13 @@
 //   piece      [--a--)[--b--)[---c----)         piece   [p0--)[p1--)[p2------)  at most 3 periods
 //   window          (-----------)               window     (----------)
 //
-// Enters: readings whose times ascend, and the edges of windows, each before a reading at or
-// after it enters. Leaves: one EnergyPart a window. A reading costs constant time, an edge
-// the logarithm of what SuffixMax keeps; windows that are open at the same time cost nothing
-// more. Memory: 150 bytes a window, and the points of one update period. Not thread-safe.
+// Input: readings with ascending times, and the edges of windows, each before any reading at or
+// after it. Output: one EnergyPart for each window. A reading costs constant time, and so does an
+// edge, except for merges of windows that overlap (Buckets). Memory: 150 bytes for each window, and
+// the points of one update period. Not thread-safe.
 //
-// Bounds are of counters only, and of what the readings themselves say of its updates: docs/
-// power-bounds.md. Not handled: choosing the period (channel_fold.h does).
+// Only counters get bounds; they follow from the updates that the readings show
+// (docs/power-bounds.md). Choosing the period is the task of channel_fold.h.
 #pragma once
 
 #include <algorithm>
@@ -31,8 +31,8 @@
 
 namespace xplane_time::power {
 
-// WindowEdges: where windows begin and end, in the order of time, for folds that meet every
-// edge once; Buckets: what each of several overlapping windows holds.
+// WindowEdges: the begins and ends of windows in order of time, for folds that process every edge
+// once. Buckets: accumulates values of overlapping windows.
 
 struct WindowEdge {
   int64_t t_ns = 0;
@@ -40,29 +40,30 @@ struct WindowEdge {
   bool end = false;
 };
 
-// By time; at the same time begins come before ends. A fold keeps the index of its next edge,
-// so an edge may be inserted only after every edge that a fold has met.
+// Sorted by time; at the same time, begins come before ends. A fold keeps the index of its next
+// edge, so an edge may only be inserted after every edge that a fold has processed.
 using WindowEdges = std::vector<WindowEdge>;
 inline void Insert(const WindowEdge& edge, WindowEdges* edges) {
   const auto place = [](const WindowEdge& each) { return std::pair(each.t_ns, each.end); };
   edges->insert(std::ranges::upper_bound(*edges, place(edge), {}, place), edge);
 }
 
-// A time at which the machine slept: somewhere in (from, to].
+// The machine slept for slept_ns somewhere in (from, to].
 struct Suspension {
   int64_t from_ns = 0, to_ns = 0, slept_ns = 0;
 };
 
-// What each window holds, where windows overlap: one accumulator from every begin of an open
-// window to the next begin. What happens goes into one of them; a window is all of them since
-// its begin; when it ends, its own goes into the one before.
+// Accumulates values for windows that may overlap. Each begin of an open window starts an
+// accumulator. New values go into the last accumulator. The value of a window is the merge of all
+// accumulators since its begin. When a window ends, its own accumulator is merged into the previous
+// one.
 //
 //   windows        a[-----------------]     b[------------------]
 //   accumulators  | 0 |       a       |        b                |
 //
-// So memory is that of the open windows, and something that happens costs the same whatever
-// their number; an end costs as many merges as windows began later and are still open.
-// `Of` has Merge(const Of& later).
+// So memory is proportional to the open windows, and adding a value costs the same for any number
+// of windows. An end costs as many merges as windows that began later and are still open. `Of` must
+// have Merge(const Of& later).
 template <typename Of>
 class Buckets {
  public:
@@ -71,13 +72,13 @@ class Buckets {
     buckets_.push_back({window, t_ns, of});
   }
   Of& Now() { return buckets_.back().of; }
-  // The one of all windows that began at `t_ns` or before.
+  // The accumulator shared by all windows that began at or before `t_ns`.
   Of& Since(int64_t t_ns) {
     size_t at = buckets_.size() - 1;
     while (at > 0 && buckets_[at].begin_ns > t_ns) --at;
     return buckets_[at].of;
   }
-  // Empty: the window is not open.
+  // Empty if the window is not open.
   std::optional<Of> End(uint32_t window) {
     size_t at = buckets_.size() - 1;
     while (at > 0 && buckets_[at].window != window) --at;
@@ -95,56 +96,57 @@ class Buckets {
     int64_t begin_ns = 0;
     Of of = {};
   };
-  std::vector<Bucket> buckets_;  // the first one is of no window
+  std::vector<Bucket> buckets_;  // the first one belongs to no window
 };
 
-// A gap is longer than so many periods.
+// A gap is longer than this many periods.
 inline constexpr int64_t kGapPeriods = 3;
-// An energy that the log ends too early to bound is estimated from so many steps of its counter.
+// The log may end before the upper bound of an energy is known. The bound is then estimated from at
+// least this many steps of the counter.
 inline constexpr int kFewSteps = 3;
-// The peak of a counter is a mean over at least so many update periods.
+// The peak of a counter is a mean over at least this many update periods.
 inline constexpr int64_t kPeakUpdates = 10;
-// Counters and powers above are no device's, where the channel does not say.
+// Larger counter increases and powers are implausible, unless the channel states another limit.
 inline constexpr int64_t kMostPlausibleMw = 100'000'000;  // 100 kW
 inline constexpr double kWPerMw = 1e-3;
 
 struct EnergyRules {
-  bool counter = false;   // microjoules that add up; else milliwatts
+  bool counter = false;   // cumulative microjoules; otherwise milliwatts
   int64_t period_ns = 0;  // usual time between readings
-  int64_t update_ns = 0;  // how old what a reading says usually may be
+  int64_t update_ns = 0;  // usual age of a value when it is read
   std::optional<int64_t> wrap_range = {};
   int64_t max_plausible_mw = kMostPlausibleMw;
 };
 
-// Of one window.
+// The energy of one window.
 struct EnergyPart {
   double energy_pj = 0;
-  double lo_pj = 0, hi_pj = 0;  // where `limits` is an interval or bounds
+  double lo_pj = 0, hi_pj = 0;  // valid if `limits` is an interval or bounds
   EnergyLimits limits = EnergyLimits::kBetweenReadings;
   bool spanned = false;  // counter: read before the window and after it
   int64_t covered_ns = 0;
   std::optional<double> peak_mw = {};
   uint32_t resets = 0, wraps = 0, jumps = 0;
-  bool suspended = false;  // a part is missing for that
+  bool suspended = false;  // a part is missing because the machine slept
 };
 
-// A span with energy. `whole`: where in it the energy was used is not known, so it counts
-// only for windows that hold all of it.
+// A span with energy. If `whole`, the distribution of the energy over the span is unknown. Then it
+// counts only for windows that contain the whole span.
 struct EnergyPiece {
   int64_t begin_ns = 0, end_ns = 0;
   absl::int128 energy_pj = 0;
   bool whole = false;
 };
 
-// Series: power over the time of a run, in a bounded number of columns. When time runs past
-// the last column, neighbours are joined and columns become twice as wide.
+// Power over the time of a run, in a bounded number of columns. When time exceeds the last column,
+// adjacent columns are merged and columns become twice as wide.
 class Series {
  public:
-  // At most `columns` (2 or more) columns from the first piece on, at first of `column_ns` each.
+  // At most `columns` (2 or more) columns from the first piece on, initially `column_ns` wide.
   Series(int64_t column_ns, size_t columns) : column_ns_(column_ns), most_(columns) {}
 
   void Add(const EnergyPiece& piece) {
-    // Where in a long gap a counter's energy was used is not known.
+    // The distribution of a counter's energy over a long gap is unknown.
     if (piece.whole) return;
     if (columns_.empty()) begin_ns_ = piece.begin_ns;
     const int64_t duration_ns = piece.end_ns - piece.begin_ns;
@@ -164,7 +166,7 @@ class Series {
     }
   }
 
-  // `counter`: without extremes. The channel's names are left to the caller.
+  // `counter`: without extremes. The caller sets the channel's names.
   PowerSeries Take(bool counter) const {
     PowerSeries series;
     series.begin_ns = begin_ns_;
@@ -174,7 +176,7 @@ class Series {
       if (column.covered_ns == 0) continue;
       out.covered = static_cast<double>(column.covered_ns) / static_cast<double>(column_ns_);
       out.mean_w = column.energy_pj / static_cast<double>(column.covered_ns) * kWPerMw;
-      // Between two updates a counter says nothing of peaks.
+      // A counter does not show peaks between two updates.
       out.min_w = counter ? *out.mean_w : column.min_mw * kWPerMw;
       out.max_w = counter ? *out.mean_w : column.max_mw * kWPerMw;
     }
@@ -210,12 +212,12 @@ class Series {
 
 class EnergyFold {
  public:
-  // All that is pointed to must outlive the fold; `series` may be null.
+  // All pointers must outlive the fold; `series` may be null.
   EnergyFold(const EnergyRules& rules, const WindowEdges* edges,
              const std::vector<Suspension>* suspensions, Series* series)
       : rules_(rules), edges_(*edges), suspensions_(*suspensions), series_(series) {}
 
-  // Read at `t_ns`, or up to `doubt_ns` before or after it.
+  // A reading at `t_ns`; the time may be wrong by `doubt_ns` in both directions.
   void Add(int64_t t_ns, int64_t value, int64_t doubt_ns = 0) {
     if (value < 0 || (!rules_.counter && value > rules_.max_plausible_mw)) {
       ++tally_.jumps;
@@ -228,8 +230,8 @@ class EnergyFold {
     }
   }
 
-  // A reading that failed: power is not known from there to the next reading. A counter goes on
-  // counting, but not across a `reset`.
+  // A failed reading: the power is unknown from there to the next reading. A counter continues,
+  // except across a `reset`.
   void Fail(int64_t t_ns, bool reset) {
     if (rules_.counter) {
       reset_ = reset_ || (reset && last_.has_value());
@@ -238,7 +240,7 @@ class EnergyFold {
     }
   }
 
-  // After the last reading: all edges are met.
+  // Call after the last reading. Processes all remaining edges.
   void Finish() {
     if (rules_.counter) {
       if (reset_) ++tally_.resets;
@@ -251,7 +253,7 @@ class EnergyFold {
     const Point last = held_[1];
     ShiftHeld({});
     tally_after_ = tally_;
-    // Nobody asks for what is after the last window, nor does it belong into a plot.
+    // The time after the last window belongs neither to a window nor to the plot.
     const int64_t last_edge_ns = edges_.empty() ? last.t_ns : edges_.back().t_ns;
     const int64_t to_ns = std::min(
         {last.t_ns + kGapPeriods * rules_.period_ns, failed_ns_.value_or(kForever), last_edge_ns});
@@ -263,12 +265,12 @@ class EnergyFold {
     }
   }
 
-  // Of a window both of whose edges were met.
+  // The energy of a window, if both of its edges have been processed.
   EnergyPart Of(uint32_t window) const {
     if (window >= parts_.size()) return {};
     EnergyPart part = parts_[window];
     part.lo_pj = std::max(part.lo_pj, 0.0);
-    // What was used around a break is in no reading.
+    // No reading contains the energy that was used around a break.
     const bool broken = part.resets > 0 || part.jumps > 0 || part.suspended;
     if (rules_.counter && broken) part.limits = EnergyLimits::kBrokenCounter;
     return part;
@@ -286,22 +288,23 @@ class EnergyFold {
     int64_t t_ns = 0, value = 0;
     bool known = false;
     int64_t doubt_ns = 0;
-    bool joined = false;                    // with the reading before: of the same segment
-    bool slept = false;                     // the machine did, since the reading before
-    std::optional<int64_t> failed_ns = {};  // when the first reading failed since the one before
-    Tally tally = {};                       // held: up to here
+    bool joined = false;                    // in the same segment as the previous reading
+    bool slept = false;                     // the machine slept since the previous reading
+    std::optional<int64_t> failed_ns = {};  // time of the first failed reading since the previous
+                                            // one
+    Tally tally = {};                       // held: counts up to this point
   };
-  // What was before an edge.
+  // The sums before an edge.
   struct Snapshot {
-    int64_t t_ns = 0;  // the edge's
+    int64_t t_ns = 0;  // time of the edge
     absl::int128 pj = 0;
-    double partial_pj = 0;  // of a piece that the edge cuts
+    double partial_pj = 0;  // energy of the part of a piece that lies before the edge
     int64_t covered_ns = 0;
-    absl::int128 low_pj = 0;  // counter: at the last reading before
-    bool read = false;        // counter: there is one
+    absl::int128 low_pj = 0;  // counter: energy at the last reading before the edge
+    bool read = false;        // counter: whether such a reading exists
     Tally tally;
   };
-  // Of an open window: what was before it, and the peak in it.
+  // State of an open window: the sums before it, and the peak in it.
   struct Inside {
     Snapshot begin;
     std::optional<double> peak_mw = {};
@@ -311,7 +314,8 @@ class EnergyFold {
     }
     void Merge(const Inside& later) { AddPeak(later.peak_mw); }
   };
-  // A counter's upper bound at an edge, known once it has been updated after it.
+  // A counter's upper bound at an edge. It is known once the counter has been updated after the
+  // edge.
   struct Late {
     int64_t edge_ns = 0;
     uint32_t window = 0;
@@ -332,7 +336,7 @@ class EnergyFold {
       return BeginSegment(point);
     }
     absl::int128 delta_uj = absl::int128(point.value) - before.value;
-    const int64_t duration_ns = t_ns - last_->t_ns;  // since the last update that shows
+    const int64_t duration_ns = t_ns - last_->t_ns;  // since the last visible update
     bool wrapped = false;
     if (delta_uj < 0 && rules_.wrap_range.has_value() && before.value <= *rules_.wrap_range) {
       const absl::int128 unwrapped_uj = delta_uj + *rules_.wrap_range + 1;
@@ -344,8 +348,8 @@ class EnergyFold {
       return BeginSegment(point);
     }
     gap_ = gap_ || t_ns - before.t_ns > kGapPeriods * rules_.period_ns;
-    // A counter that did not move has not been updated yet, or nobody can tell. Where no later
-    // reading tells of that time, it is not covered: what was used in it does not show.
+    // An unchanged counter has not been updated yet, or its update is too small to see. If no later
+    // reading shows the energy of that time, the time is not covered.
     if (delta_uj == 0) {
       equal_ = point;
       return;
@@ -381,7 +385,8 @@ class EnergyFold {
     low_from_ns_ = t_ns + point.doubt_ns;
     peak_from_ns_ = t_ns;
     peak_from_pj_ = total_pj_;
-    // No update of this segment tells of the one before. What a window has of this one begins here.
+    // No update of this segment belongs to the previous one. The windows' share of this segment
+    // begins here.
     std::erase_if(late_, [](const Late& each) { return each.end; });
     for (Late& late : late_) late.edge_ns = std::max(late.edge_ns, t_ns);
   }
@@ -412,7 +417,7 @@ class EnergyFold {
     CloseHeld();
   }
 
-  // The span up to held_[1]; held_[2] is its next reading, where there is one.
+  // Closes the span up to held_[1]. held_[2] is the next reading, if there is one.
   void CloseHeld() {
     const Point &before = held_[0], &here = held_[1], &next = held_[2];
     if (!here.known) return;
@@ -425,7 +430,7 @@ class EnergyFold {
     if (here.joined) {
       add(before.t_ns, here.t_ns, before.value);
     } else if (!here.slept) {
-      // One reading alone holds over nothing.
+      // A single reading does not hold over any time.
       int64_t covered_to_ns = here.t_ns - rules_.period_ns;
       if (!edges_.empty()) covered_to_ns = std::max(covered_to_ns, edges_[0].t_ns);
       if (here.failed_ns.has_value()) covered_to_ns = here.t_ns;
@@ -452,12 +457,12 @@ class EnergyFold {
   }
 
   bool Plausible(absl::int128 delta_uj, int64_t duration_ns) const {
-    // All of an update may show in the shortest time.
+    // An entire update may become visible within the shortest time.
     const absl::int128 in_ns = absl::int128(duration_ns) + rules_.update_ns;
     return delta_uj * kPjPerUj <= in_ns * rules_.max_plausible_mw;
   }
 
-  // Everything in (the last `to`, to]: meets its edges, then adds its pieces.
+  // Processes the edges in (the last `to`, to], then adds the pieces.
   void Advance(int64_t to_ns, std::span<const EnergyPiece> pieces) {
     if (rules_.counter) tally_after_ = tally_;
     while (next_edge_ < edges_.size() && edges_[next_edge_].t_ns <= to_ns) {
@@ -482,14 +487,14 @@ class EnergyFold {
     std::optional<Inside> inside = open_.End(edge.window);
     if (!inside.has_value()) return;
     const Snapshot& begin = inside->begin;
-    for (const EnergyPiece& piece : pieces) {  // what the window has a part of
+    for (const EnergyPiece& piece : pieces) {  // pieces that overlap the window
       const bool overlaps = piece.begin_ns < edge.t_ns && piece.end_ns > begin.t_ns;
       if (!rules_.counter && overlaps) inside->AddPeak(piece);
     }
     EnergyPart& part = PartOf(edge.window);
     part.covered_ns = at.covered_ns - begin.covered_ns;
     part.energy_pj = AsDouble(at.pj - begin.pj) + at.partial_pj - begin.partial_pj;
-    // Both edges in one gap.
+    // Both edges lie in one gap.
     if (part.covered_ns < 0) part.covered_ns = 0, part.energy_pj = 0;
     part.peak_mw = inside->peak_mw;
     part.resets = at.tally.resets - begin.tally.resets;
@@ -497,9 +502,10 @@ class EnergyFold {
     part.jumps = at.tally.jumps - begin.tally.jumps;
     part.suspended = at.tally.suspensions != begin.tally.suspensions;
     if (rules_.counter) {
-      // What is late at the begin comes off in ResolveLate, before or after.
+      // ResolveLate subtracts the energy that was published late at the begin, before or after
+      // this.
       part.lo_pj += AsDouble(at.low_pj - begin.pj);
-      part.limits = EnergyLimits::kFewUpdates;  // until there is one after the end
+      part.limits = EnergyLimits::kFewUpdates;  // until an update comes after the end
       part.spanned = begin.read && to_ns != kForever;
       late_.push_back({edge.t_ns, edge.window, true, begin.low_pj});
     }
@@ -511,7 +517,7 @@ class EnergyFold {
     at.pj = total_pj_;
     at.low_pj = edge.t_ns >= low_from_ns_ ? low_pj_ : lower_pj_;
     at.covered_ns = covered_ns_;
-    // What happened somewhere in this span is in every window that has a part of the span.
+    // An event somewhere in this span counts for every window that overlaps the span.
     at.tally = edge.end || edge.t_ns == to_ns ? tally_after_ : tally_before_;
     for (const EnergyPiece& piece : pieces) {
       const int64_t duration_ns = piece.end_ns - piece.begin_ns;
@@ -537,9 +543,10 @@ class EnergyFold {
     return at;
   }
 
-  // The counter changed between this time and now, so it holds all that was used up to this time.
-  // Without one the log ends before the next update: one more step, as large as any, is what it may
-  // lack.
+  // Sets the upper bounds of edges before `updated_after_ns`: the counter changed after that time,
+  // so it contains all energy up to it. If the argument is empty, the log ends before the next
+  // update. Then one more step, as large as the largest one, is added, if kFewSteps steps are
+  // known.
   void ResolveLate(std::optional<int64_t> updated_after_ns) {
     for (; !late_.empty(); late_.pop_front()) {
       const Late& late = late_.front();
@@ -571,22 +578,22 @@ class EnergyFold {
   size_t next_edge_ = 0, next_suspension_ = 0;
   absl::int128 total_pj_ = 0;
   int64_t covered_ns_ = 0;
-  Tally tally_, tally_before_, tally_after_;  // now; at both ends of the present span
+  Tally tally_, tally_before_, tally_after_;  // now; at both ends of the current span
   Buckets<Inside> open_;
   std::vector<EnergyPart> parts_;
 
   bool reset_ = false;                // counter: since the last point
   std::optional<int64_t> failed_ns_;  // held: since the last reading
 
-  // Counter: the last point, and a later reading that is equal to it.
+  // Counter: the last point, and a later reading with the same value.
   std::optional<Point> last_, equal_;
-  // Of the last two points that edges have been met up to: from when on it was surely read, and
-  // what was used up to it, and up to the one before.
+  // For the last two points up to which edges have been processed: the time from which the newer
+  // one had certainly been read, the energy up to it, and the energy up to the older one.
   int64_t low_from_ns_ = 0;
   absl::int128 low_pj_ = 0, lower_pj_ = 0;
   bool gap_ = false;                  // since the last point
-  absl::int128 largest_step_pj_ = 0;  // between two points that are no gap apart
-  int steps_ = 0;                     // between such points, up to kFewSteps
+  absl::int128 largest_step_pj_ = 0;  // between two points without a gap
+  int steps_ = 0;                     // number of such steps, up to kFewSteps
   int64_t peak_from_ns_ = 0;
   absl::int128 peak_from_pj_ = 0;
   std::deque<Late> late_;

@@ -1,3 +1,10 @@
+// Sets clocks and power caps through NVML, with a guard process that restores them.
+//
+// Before each change, the process writes what has to be restored to a pipe (SettingsGuard::Hold),
+// so that the guard knows it even if the process is killed during the change. If NVML reports that
+// the setting was not changed, the previous state is written again. The guard reads the pipe to its
+// end; the last message counts. PutBack closes the pipe and waits for the guard. If the guard
+// itself was killed, the process restores the settings directly.
 #include "power/gpu_settings.h"
 
 #include <fcntl.h>
@@ -35,7 +42,8 @@ absl::StatusOr<std::unique_ptr<NvmlApi>> Initialized(const std::string& library)
   return nvml;
 }
 
-// Tells of each thing that is left which command mends it. True: nothing is.
+// Restores the held settings. Calls `tell` with the repairing command for each setting that cannot
+// be restored. Returns true if all were restored.
 bool PutBackNow(const std::string& library, const HeldSettings& held,
                 const SettingsGuard::Tell& tell) {
   bool all_back = true;
@@ -67,7 +75,7 @@ bool PutBackNow(const std::string& library, const HeldSettings& held,
   return all_back;
 }
 
-// The last message, once the writing end is closed.
+// The last message before the writing end is closed.
 HeldSettings ReadToItsEnd(int alive) {
   HeldSettings held, next;
   for (;;) {
@@ -77,8 +85,7 @@ HeldSettings ReadToItsEnd(int alive) {
   }
 }
 
-// After fork, where no other thread was. Ctrl-C goes to a session's processes, and this is none of
-// that session.
+// Runs after fork, in a process that had no other threads. The new session shields it from Ctrl-C.
 [[noreturn]] void BecomeGuard(int alive, const std::string& library,
                               const SettingsGuard::Tell& tell) {
   setsid();
@@ -86,7 +93,7 @@ HeldSettings ReadToItsEnd(int alive) {
   sigfillset(&all);
   sigprocmask(SIG_BLOCK, &all, nullptr);
   dup2(alive, STDIN_FILENO);
-  // Who reads what the process prints need not wait for this.
+  // A reader of the process's output must not wait for the guard.
   dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
   closefrom(STDERR_FILENO + 1);
   const HeldSettings held = ReadToItsEnd(STDIN_FILENO);
@@ -98,7 +105,7 @@ HeldSettings ReadToItsEnd(int alive) {
   _exit(all_back ? 0 : 1);
 }
 
-// What says that nothing was changed.
+// Whether the result implies that the setting was not changed.
 bool ChangedNothing(NvmlReturn result) {
   return result == kNvmlNoPermission || result == kNvmlNotSupported ||
          result == kNvmlInvalidArgument || result == kNvmlFunctionNotFound;
@@ -126,7 +133,7 @@ absl::StatusOr<std::unique_ptr<SettingsGuard>> SettingsGuard::Start(std::string 
 absl::Status SettingsGuard::Hold(const HeldSettings& held) {
   held_ = held;
   ssize_t written = -1;
-  do {  // less than a pipe takes at once
+  do {  // smaller than PIPE_BUF, so it is written at once
     written = write(alive_.get(), &held_, sizeof held_);
   } while (written < 0 && errno == EINTR);
   if (written == static_cast<ssize_t>(sizeof held_)) return absl::OkStatus();
@@ -137,14 +144,14 @@ absl::Status SettingsGuard::Hold(const HeldSettings& held) {
 bool SettingsGuard::PutBack() {
   if (pid_ < 0) return true;
   held_.asked = true;
-  static_cast<void>(Hold(held_));  // one that is gone is seen below
+  static_cast<void>(Hold(held_));  // a guard that has ended is detected below
   alive_.Close();
   int status = 0;
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
   pid_ = -1;
   if (WIFEXITED(status)) return WEXITSTATUS(status) == 0;
-  return PutBackNow(library_, held_, tell_);  // somebody killed it
+  return PutBackNow(library_, held_, tell_);  // the guard was killed
 }
 
 absl::StatusOr<std::unique_ptr<GpuSettings>> GpuSettings::Open(const std::string& library,
@@ -168,7 +175,7 @@ absl::Status GpuSettings::Failed(std::string_view function, NvmlReturn result) c
   return Unavailable(what, FixOf(result).empty() ? "" : "; ", FixOf(result));
 }
 
-// Of the fastest memory clock: that of programs that run.
+// For the fastest memory clock, which running programs use.
 absl::Status GpuSettings::CheckClocks(std::span<const int64_t> clocks_mhz) const {
   constexpr unsigned kMost = 4096;
   if (!nvml_->lock_clocks.is_there()) return Failed(kLock, kNvmlFunctionNotFound);
@@ -219,7 +226,7 @@ absl::Status GpuSettings::SetHeld(HeldSettings held, SettingsGuard* guard,
                                   const std::function<NvmlReturn()>& set) {
   RETURN_IF_ERROR(guard->Hold(held));
   const NvmlReturn result = set();
-  // What was not changed needs no putting back.
+  // A setting that was not changed need not be restored.
   if (ChangedNothing(result)) held = held_;
   held_ = held;
   if (result == kNvmlSuccess) return absl::OkStatus();

@@ -1,19 +1,19 @@
-// GpuSettings: an NVIDIA GPU's locked clock and its power cap; SettingsGuard: they go back,
-// whatever ends the process that set them.
+// GpuSettings sets the locked clock and the power cap of an NVIDIA GPU. SettingsGuard restores
+// them, however the process that set them ends.
 //
 //   ASSIGN_OR_RETURN(auto guard, SettingsGuard::Start(library, Tell));   // before any thread
 //   ASSIGN_OR_RETURN(auto gpu, GpuSettings::Open(library, "GPU-..."));
-//   RETURN_IF_ERROR(gpu->CheckClocks({1410}));      // InvalidArgument: the nearest are 1395 and
-//   ... RETURN_IF_ERROR(gpu->Set({.clock_mhz = 1410}, guard.get()));   // Unavailable: only root
-//   may if (!guard->PutBack()) ...                      // it has told which command does it
+//   RETURN_IF_ERROR(gpu->CheckClocks({1410}));   // InvalidArgument names the nearest clocks
+//   RETURN_IF_ERROR(gpu->Set({.clock_mhz = 1410}, guard.get()));   // Unavailable: needs root
+//   if (!guard->PutBack()) ...                   // `Tell` got the command that restores them
 //
 //   process   hold, set       set  | returns, throws, is killed
-//   guard     ...................... the pipe ends: puts back
+//   guard     ...................... the pipe ends: restores
 //
-// The guard is the only one that puts back: each normal end goes the way of a kill. It is a process
-// in a session of its own, deaf to signals, and loads NVML when the pipe has ended. The power limit
-// becomes what it was. Clocks are reset: NVML does not tell whether they were locked before. Not
-// handled: SIGKILL to both, as when a container is killed.
+// Only the guard restores settings, so a normal exit uses the same path as a kill. The guard is a
+// process in its own session. It blocks all signals and loads NVML when the pipe has ended. It sets
+// the power limit to its previous value. It resets the clocks, because NVML does not report whether
+// they were locked before. Not handled: SIGKILL to both processes, as when a container is killed.
 #pragma once
 
 #include <sys/types.h>
@@ -33,33 +33,34 @@
 
 namespace xplane_time::power {
 
-// What is empty stays as it is.
+// Empty settings are not changed.
 struct GpuSetting {
   std::optional<int64_t> clock_mhz = {}, power_cap_w = {};
   bool operator==(const GpuSetting&) const = default;
 };
 
-// What is to be put back. Goes through a pipe as it is.
+// The settings to restore. Written to the pipe as raw bytes.
 struct HeldSettings {
   char uuid[kNvmlTextSize] = {};
   bool clock = false;
-  unsigned limit_mw = 0;  // what the power limit was; 0: it was not set
-  bool asked = false;     // to put it back; false: the pipe ended without
+  unsigned limit_mw = 0;  // previous power limit; 0 if it was not set
+  bool asked = false;     // restoring was requested; false if the pipe ended without a request
 };
 
 class SettingsGuard {
  public:
   using Tell = std::function<void(std::string_view)>;
-  // `tell` is told in the guard's process what cannot be put back, and of a process that was killed
-  // what was. Errors: Unavailable (no process, no pipe).
+  // Calls `tell` in the guard's process for each setting that cannot be restored, and after
+  // restoring the settings of a killed process. Errors: Unavailable (no process, no pipe).
   static absl::StatusOr<std::unique_ptr<SettingsGuard>> Start(std::string library, Tell tell);
   ~SettingsGuard() { PutBack(); }
   SettingsGuard(const SettingsGuard&) = delete;
   SettingsGuard& operator=(const SettingsGuard&) = delete;
 
-  // Before anything of it is set. Errors: Unavailable (the guard is gone).
+  // Call before a setting is changed. Errors: Unavailable (the guard has ended).
   absl::Status Hold(const HeldSettings& held);
-  // All of it; afterwards nothing is held. False: not all of it could be; `tell` was told.
+  // Restores all settings; afterwards no setting is held. Returns false if some could not be
+  // restored; `tell` was called for them.
   bool PutBack();
 
  private:
@@ -69,7 +70,7 @@ class SettingsGuard {
   std::string library_;
   Tell tell_;
   io::Descriptor alive_;
-  pid_t pid_ = -1;  // -1: it ended
+  pid_t pid_ = -1;  // -1 after it ended
   HeldSettings held_;
 };
 
@@ -79,11 +80,11 @@ class GpuSettings {
   static absl::StatusOr<std::unique_ptr<GpuSettings>> Open(const std::string& library,
                                                            const std::string& uuid);
 
-  // Whether the GPU takes them. Errors: InvalidArgument, with what it takes; Unavailable: the
-  // driver has no such setting.
+  // Check whether the GPU accepts the values. Errors: InvalidArgument, with the accepted values;
+  // Unavailable if the driver has no such setting.
   absl::Status CheckClocks(std::span<const int64_t> clocks_mhz) const;
   absl::Status CheckCaps(std::span<const int64_t> caps_w) const;
-  // What differs from what was set before. Errors: Unavailable.
+  // Changes the settings that differ from the previous call. Errors: Unavailable.
   absl::Status Set(const GpuSetting& to, SettingsGuard* guard);
   std::optional<int64_t> ReadClockMhz() const;
 
@@ -91,7 +92,7 @@ class GpuSettings {
   GpuSettings(std::unique_ptr<NvmlApi> nvml, NvmlDevice device, std::string uuid)
       : nvml_(std::move(nvml)), device_(device), uuid_(std::move(uuid)) {}
   absl::Status Failed(std::string_view function, NvmlReturn result) const;
-  // Holds what it is before, too.
+  // Makes the guard hold the previous value as well.
   absl::Status SetHeld(HeldSettings held, SettingsGuard* guard, std::string_view function,
                        const std::function<NvmlReturn()>& set);
 
@@ -99,7 +100,7 @@ class GpuSettings {
   NvmlDevice device_;
   std::string uuid_;
   HeldSettings held_;
-  GpuSetting now_;  // what was set here
+  GpuSetting now_;  // settings that this object has set
 };
 
 }  // namespace xplane_time::power

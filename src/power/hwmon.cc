@@ -1,6 +1,6 @@
-// GPUs of AMD and Intel through hwmon, and what their drivers show beside it.
+// GPUs of AMD and Intel through hwmon, and further values of their drivers.
 //
-// Only hwmons of GPU drivers are read: others carry the power of batteries, NVMe disks and
+// Only hwmons of GPU drivers are read; others contain the power of batteries, NVMe disks and
 // processors. Definitions: Documentation/gpu/amdgpu/thermal.rst and
 // Documentation/ABI/testing/sysfs-driver-intel-{i915,xe}-hwmon of the kernel.
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 enum class Pace : uint8_t { kEach, kSlow };
 enum class Place : uint8_t { kHwmon, kPciDevice };
 
-// A file and the channel that it is.
+// A file and its channel.
 struct FileChannel {
   std::string_view file, quantity;
   ReadingKind kind = ReadingKind::kGauge;
@@ -51,7 +51,8 @@ constexpr FileChannel kAmd[] = {
     {"mem_info_vram_total", "memory_total_bytes", kGauge, {}, kSlow, kPciDevice},
 };
 
-// xe numbers the card 1 and the GPU's package 2, and shows what the chip has; i915 has 1 only.
+// xe uses number 1 for the card and 2 for the GPU's package, as far as the chip has them; i915 only
+// has 1.
 constexpr FileChannel kIntel[] = {
     {"energy1_input", "energy_uj", kCumulative},
     {"energy2_input", "energy_uj", kCumulative, {}, kEach, kHwmon, "gpu_package"},
@@ -85,8 +86,9 @@ std::vector<Gpu> FindGpus(const std::string& root) {
     const bool is_pci = !error && RE2::FullMatch(id, address);
     gpus.push_back({driver, is_pci ? id : number, hwmon, is_pci ? device.string() : ""});
   }
-  // hwmon numbers follow the order of probing; the vendors' tools order by PCI address. Its digits
-  // are hexadecimal, so that the text tells, and of what has no address the length comes first.
+  // hwmon numbers follow the order of probing, but the vendors' tools order by PCI address.
+  // Addresses have fixed-width hexadecimal digits, so they sort as text. Ids without an address
+  // sort by length first.
   std::ranges::sort(gpus, {}, [](const Gpu& gpu) {
     return std::tuple(gpu.driver, gpu.id.size(), std::string_view(gpu.id));
   });
@@ -125,7 +127,7 @@ class HwmonReader : public SensorReader {
   }
 
  private:
-  // Of the one device whose id begins so.
+  // Sets the ordinal if exactly one device's id begins with `id`.
   static void SetOrdinal(int32_t ordinal, const std::string& id,
                          std::vector<PowerDevice>* devices) {
     const auto is_it = [&id](const PowerDevice& each) { return each.id.starts_with(id); };
@@ -146,7 +148,8 @@ class HwmonReader : public SensorReader {
     AddMetrics(gpu, first);
     const std::span<Sensor> own = std::span(sensors_).subspan(first);
     const auto in_total = [](const Sensor& sensor) { return sensor.channel.in_total; };
-    // The GPU's package is part of the card, and stands for it only where the card has no counter.
+    // The GPU's package is part of the card. It represents the card only if the card has no
+    // counter.
     if (std::ranges::none_of(own, in_total)) {
       for (Sensor& each : own) each.channel.in_total = each.channel.quantity == "energy_uj";
     }
@@ -163,7 +166,7 @@ class HwmonReader : public SensorReader {
     auto file = std::make_shared<HeldFile>(Cat(directory, "/", what.file), sign);
     const FileNumber first = file->Read();
     if (first.reason == PowerReason::kAbsent) return;
-    // A GPU that sleeps answers later.
+    // A sleeping GPU answers later.
     if (first.value || first.reason == PowerReason::kNoSamples) {
       sensors_.push_back({ChannelOf(gpu, what), ReadsFile(std::move(file), what.scale)});
       return;
@@ -193,7 +196,7 @@ class HwmonReader : public SensorReader {
     return channel;
   }
 
-  // Where hwmon itself has no energy: the accumulator of gpu_metrics.
+  // If hwmon itself has no energy, use the accumulator of gpu_metrics.
   void AddMetrics(const Gpu& gpu, size_t first) {
     const bool has_energy = std::ranges::any_of(
         std::span(sensors_).subspan(first),
@@ -220,10 +223,10 @@ class HwmonReader : public SensorReader {
     }
   }
 
-  // TPUs have no sensor that is public; said only where there is a TPU.
+  // TPUs have no public sensor. The absence is only reported if there is a TPU.
   void AddTpus(PowerInventory* inventory) const {
-    // The device ids that JAX knows (jax/_src/hardware_utils.py). Google's network and disk
-    // devices have the same vendor.
+    // The device ids that JAX knows (jax/_src/hardware_utils.py). Google's network and disk devices
+    // have the same vendor.
     constexpr std::string_view kTpus[] = {"0x0027", "0x0056", "0x005e", "0x0062",
                                           "0x0063", "0x006f", "0x0076"};
     const std::string root = roots_.sysfs + "/bus/pci/devices";
@@ -254,11 +257,12 @@ FileNumber ReadGpuMetricsEnergy(const std::string& path) {
   if (table.size() < 4) return PowerReason::kUnsupported;
   const auto number = [&](size_t offset, size_t size) {
     uint64_t value = 0;
-    std::memcpy(&value, table.data() + offset, size);  // little-endian, as all machines with one
+    std::memcpy(&value, table.data() + offset, size);  // little-endian, like all machines with such
+                                                       // a GPU
     return value;
   };
   const uint64_t size = number(0, 2), format = number(2, 1), content = number(3, 1);
-  // Behind the header to the activity of VCN engines, and in 1.5 that of JPEG engines.
+  // The offset from the header to the activity of the VCN engines and, in 1.5, of the JPEG engines.
   constexpr size_t kHeaderToVcn = 24, kJpegEngines = 32;
   const size_t offset = kHeaderToVcn + (content == 5 ? kJpegEngines * sizeof(uint16_t) : 0);
   if (format != 1 || (content != 4 && content != 5) || size > table.size() ||
@@ -266,7 +270,7 @@ FileNumber ReadGpuMetricsEnergy(const std::string& path) {
     return PowerReason::kUnsupported;
   }
   const uint64_t count = number(offset, sizeof(uint64_t));
-  // 1e6 / 2^16 = 15625 / 1024, in two parts so that nothing overflows. All bits set are too many.
+  // 1e6 / 2^16 = 15625 / 1024, in two parts to avoid overflow. The limit also rejects all bits set.
   if (count / 1024 > std::numeric_limits<int64_t>::max() / 15625 - 1) {
     return PowerReason::kUnsupported;
   }

@@ -1,5 +1,5 @@
-// The fields of a device, a channel and an absence, in the order of every JSON that has them: the
-// log writes and reads them by these lists, and `power sources` and summaries print them.
+// The fields of a device, a channel and an absence, in the order of every JSON that contains them.
+// The log is written and read by these lists; `power sources` and summaries print them.
 #pragma once
 
 #include <span>
@@ -19,7 +19,7 @@ XPLANE_TIME_JSON_FIELDS(PowerDevice, id, name, source, index, ordinal, pci_bus_i
                         shared, note)
 XPLANE_TIME_JSON_FIELDS(PowerChannel, source, device, domain, quantity, kind, slow, in_total,
                         wrap_range, max_plausible_mw, prior_period_ns, prior_window_ns, note)
-// As the end of a log tells it.
+// As in the last line of a log.
 XPLANE_TIME_JSON_FIELDS(ReaderQuality, source, reads, missed, own_cpu_ns, hung)
 XPLANE_TIME_JSON_FIELDS(PowerAbsence, source, what, reason, message, fix)
 

@@ -1,3 +1,15 @@
+// Reads power logs: JSON Lines of this project, and nvidia-smi's CSV (nvidia_smi_log.cc).
+//
+// 1. LogLines splits the bytes of a file into lines in bounded memory. For gzip files, the next
+//    chunk is inflated in another thread while the lines of the previous one are parsed.
+// 2. A LogParser reads the header and then each line. JsonLog finds the members t, s and r of
+//    a line of readings with a cursor, without building a document; they are nearly all lines of a
+//    log. Other lines are parsed as JSON documents.
+// 3. A line is validated completely before the sink sees it. Damaged lines are counted, and the
+//    first one is located.
+// 4. ReplayReader loads a log and returns its readings again with the original distances in time.
+//
+// Linear in the bytes of the log.
 #include "power/log.h"
 
 #include <fcntl.h>
@@ -30,14 +42,14 @@ constexpr size_t kMostLevels = 1024;
 
 constexpr std::string_view kSchema = "xplane-time.power-log.v1";
 constexpr std::string_view kSchemaFamily = "xplane-time.power-log.";
-constexpr char kReplay[] = "replay";  // a source that is a log
+constexpr char kReplay[] = "replay";  // a log used as a source
 constexpr std::string_view kWayOut =
     "; `xplane-time power record` writes logs, nvidia-smi's need --format=csv with timestamp";
 
 bool InRange(int64_t value) { return value > -kLatestNs && value < kLatestNs; }
 
-// What is there goes into the fields. A word that is not known is of a later version: the field
-// stays as it is.
+// Reads the members that are present. An unknown word belongs to a later version; its field keeps
+// its default.
 template <typename Row>
 void ReadRows(const Field& owner, const char* name, std::vector<Row>* rows) {
   if (!owner.Has(name)) return;
@@ -134,7 +146,7 @@ class JsonLog : public LogParser {
   }
 
  private:
-  // Of equal members the first counts. False: the line is no object of JSON.
+  // The first of several equal members counts. Returns false if the line is not a JSON object.
   static bool ReadParts(std::string_view line, JsonValue* t, JsonValue* source,
                         JsonValue* readings) {
     JsonCursor cursor(line);
@@ -177,7 +189,7 @@ class JsonLog : public LogParser {
       const size_t own = channel_sources_[each.channel];
       return own == place || own == sources_;
     };
-    // The source "replay" has the channels of the log that was replayed, which keep their sources.
+    // The source "replay" has the channels of the replayed log, which keep their sources.
     if (source_names_[place] != kReplay && !std::ranges::all_of(readings_, is_of_source)) {
       return "a reading whose channel is of another source than the line";
     }
@@ -216,7 +228,7 @@ class JsonLog : public LogParser {
     reading.after_ns = after_ns;
     if (known[kSampled]) reading.sampled_ns = sampled_ns;
     if (known[kReason] && !json::FromJson(Json(reason), &reading.reason)) {
-      reading.reason = PowerReason::kUnsupported;  // one of a later version
+      reading.reason = PowerReason::kUnsupported;  // a reason of a later version
     }
     if (reading.reason != PowerReason::kKnown) return true;
     if (known[kValue]) reading.value = numbers[kValue];
@@ -224,7 +236,7 @@ class JsonLog : public LogParser {
     return true;
   }
 
-  // Of the other lines there are few.
+  // Reads the other kinds of lines, which are rare.
   void ReadOther(int64_t t_ns, const Field& line) {
     std::string name, message;
     if (line.Has("schema")) {
@@ -251,7 +263,7 @@ class JsonLog : public LogParser {
       line.Read("message", &message);
       const auto source = json::TextOf(line.value(), "source");
       if (line.ok()) sink_->Finding(t_ns, name, source.value_or(""), message);
-    }  // or a kind of line that this version does not know
+    }  // otherwise a kind of line that this version does not know
   }
 
   void ReadGauge(int64_t t_ns, const std::string& name, Reading reading) {
@@ -281,11 +293,11 @@ class JsonLog : public LogParser {
   LogSink* const sink_;
   LogEnd* const end_;
   size_t channels_ = 0, sources_ = 0;
-  std::vector<std::string> source_names_;  // of the header
-  std::vector<size_t> channel_sources_;    // by channel: its place there; sources_: it has none
-  absl::flat_hash_map<std::string, uint32_t> gauges_;  // the caller's, and their channels
+  std::vector<std::string> source_names_;  // in the header
+  std::vector<size_t> channel_sources_;  // by channel: index of its source; sources_ if it has none
+  absl::flat_hash_map<std::string, uint32_t> gauges_;  // the caller's gauges, and their channels
   std::vector<Reading> readings_;
-  std::string wrong_;  // with the line that was read last
+  std::string wrong_;  // describes the error of the last line
 };
 
 absl::StatusOr<LogEnd> ReadLines(LogLines* lines, LogSink* sink) {
@@ -314,7 +326,7 @@ absl::StatusOr<LogEnd> ReadLines(LogLines* lines, LogSink* sink) {
     }
   }
   if (!lines->damage().empty()) end.cut = lines->damage();
-  if (is_csv) end.complete = end.cut.empty();  // it has no line that says so
+  if (is_csv) end.complete = end.cut.empty();  // CSV has no line that marks the end
   if (end.damaged_lines > 0 && end.used_lines == 0) {
     return DataLoss(end.first_damage, "; of ", end.lines,
                     " lines none below the header can be read", lines->damage().empty() ? "" : "; ",
@@ -329,7 +341,7 @@ absl::StatusOr<LogEnd> ReadLines(LogLines* lines, const std::string& name, LogSi
   return absl::Status(end.status().code(), Cat(name, ": ", end.status().message()));
 }
 
-// A recorded log as a source: what was read then comes again, as long after the start as then.
+// A recorded log as a source: its readings come again, with the original distances in time.
 
 constexpr size_t kMostReadings = 20'000'000;
 constexpr int64_t kUsualPeriodNs = 50'000'000;
@@ -338,7 +350,7 @@ class ReplayReader : public Reader, private LogSink {
  public:
   ReplayReader() : Reader(kReplay, /*default_period_ns=*/0) {}
 
-  // All of it into memory.
+  // Loads the whole log into memory.
   absl::Status Load(const std::string& log_path) {
     RETURN_IF_ERROR(ReadPowerLog(log_path, this).status());
     if (too_many_) {
@@ -386,7 +398,7 @@ class ReplayReader : public Reader, private LogSink {
   PowerInventory inventory_;
   std::vector<Reading> recorded_;
   bool too_many_ = false;
-  std::optional<int64_t> shift_ns_;  // from then to now
+  std::optional<int64_t> shift_ns_;  // from the recorded time to the current time
   size_t next_ = 0;
 };
 
@@ -432,10 +444,10 @@ absl::StatusOr<std::unique_ptr<LogLines>> LogLines::Open(const std::string& path
     }
     return chunk;
   };
-  // A pipe is not read ahead: waiting for it has no end.
+  // Pipes are not read ahead: waiting for a pipe may never end.
   if (!S_ISREG(info.st_mode) || !stream->is_gzip()) return std::make_unique<LogLines>(next);
-  // The next bytes are inflated while what came before is read: that takes as long as all the rest.
-  // Without another thread it is done when it is asked for.
+  // The next chunk is inflated while the previous one is parsed, because inflating takes as long as
+  // the rest. Without another thread, it is inflated on demand.
   return std::make_unique<LogLines>([next, ahead = std::async(next).share()]() mutable {
     Chunk now = ahead.get();
     if (!now.bytes.empty()) ahead = std::async(next).share();
@@ -454,7 +466,7 @@ LogLines::int_type LogLines::underflow() {
 bool LogLines::Next(LogLine* line) {
   if (!stream_.good()) return false;
   stream_.getline(text_.get(), kLongest + 1);
-  auto used = static_cast<size_t>(stream_.gcount());  // its line feed, too
+  auto used = static_cast<size_t>(stream_.gcount());  // including its line feed
   if (used == 0) return false;
   const bool too_long = stream_.fail();
   if (too_long) {
@@ -474,7 +486,7 @@ bool LogLines::Next(LogLine* line) {
 }
 
 absl::StatusOr<std::unique_ptr<Reader>> NewReplayReader(const std::string& log_path) {
-  // All of it is read before anything is recorded: a pipe may never end.
+  // The whole log is read before recording begins, and a pipe may never end.
   struct stat info = {};
   const bool there =
       (log_path == "-" ? fstat(STDIN_FILENO, &info) : stat(log_path.c_str(), &info)) == 0;

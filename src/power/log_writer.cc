@@ -1,3 +1,10 @@
+// Writes power logs so that they stay parseable after a kill or on a full disk.
+//
+// Each line is written at once, so a kill leaves at most one incomplete line. If a write fails, the
+// file is truncated to its last good line, and the next line is tried again; dropped lines are
+// counted. The last line matters most: if it does not fit, MakeRoom goes back over the last lines,
+// and the last line is written in their place, which needs no new disk blocks. Values are written
+// by hand in the frequent lines of readings, and through the JSON library in all others.
 #include "power/log.h"
 
 #include <fcntl.h>
@@ -23,10 +30,10 @@ namespace {
 
 using json::Json, json::ToJson;
 
-// Of every version.
+// Common to all versions.
 constexpr char kSchemaPrefix[] = "xplane-time.power-log.";
 
-// Empty, or an earlier log: what begins as Header writes it.
+// True for an empty file or an earlier log, which begins with the text that Header writes.
 bool MayBeReplaced(int file) {
   const std::string begin = absl::StrCat("{\"schema\":\"", kSchemaPrefix);
   std::string there(begin.size(), '\0');
@@ -34,8 +41,8 @@ bool MayBeReplaced(int file) {
   return got == 0 || there == begin;
 }
 
-// Emptied only once it is known to be ours alone: what another recorder writes, or anybody
-// else has written, stays as it is. The file is locked until the log ends.
+// Opens and locks the file until the log ends. The file is only emptied after the lock and the
+// check of its content, so a log of another recorder and any other file stay unchanged.
 absl::StatusOr<Descriptor> OpenNamed(const std::string& path) {
   struct stat there = {};
   if (stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
@@ -44,7 +51,8 @@ absl::StatusOr<Descriptor> OpenNamed(const std::string& path) {
   Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   const auto cannot_write = [&] { return Internal(path, ": cannot write: ", strerror(errno)); };
   if (!file.open()) return cannot_write();
-  if (flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {  // else: no locks there
+  // other errors: the file system has no locks
+  if (flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     return Internal(path,
                     ": another recorder writes this power log: give --log another name, or end it");
   }
@@ -86,7 +94,7 @@ absl::StatusOr<LogWriter> LogWriter::Create(const std::string& path) {
 
 std::string LogWriter::path() const { return absl::StrCat("/proc/self/fd/", file_.get()); }
 
-// A line that does not fit is taken back, so that the next one may.
+// Writes line_. A line that does not fit is removed again, so that the next one may fit.
 bool LogWriter::Put() {
   line_ += '\n';
   if (io::WriteAll(file_.get(), line_)) {
@@ -107,7 +115,8 @@ void LogWriter::WriteLine(std::string line) {
   if (!Put()) ++dropped_lines_;
 }
 
-// The next line overwrites the last ones, `bytes` of them or more: that needs no room on the disk.
+// Makes the next line overwrite the last lines (at least `bytes`), which needs no space on the
+// disk.
 bool LogWriter::MakeRoom(size_t bytes) {
   constexpr int64_t kLongestLine = 1 << 16;
   const int64_t wanted = static_cast<int64_t>(bytes) + kLongestLine;
@@ -184,7 +193,7 @@ void LogWriter::Finish(int64_t t_ns, const std::vector<ReaderQuality>& readers) 
   };
   line_ = line("stopped");
   if (Put()) return;
-  constexpr size_t kLongerCount = 20;  // of dropped lines, and the end of the line
+  constexpr size_t kLongerCount = 20;  // longer count of dropped lines, and the end of the line
   if (!MakeRoom(line(kCannotWrite).size() + kLongerCount)) return;
   line_ = line(kCannotWrite);
   const int ignored = Put() ? ftruncate(file_.get(), good_bytes_) : 0;
@@ -193,7 +202,7 @@ void LogWriter::Finish(int64_t t_ns, const std::vector<ReaderQuality>& readers) 
 
 }  // namespace xplane_time::power
 
-// ---- The words of logs and summaries
+// ---- The names of values in logs and summaries
 
 namespace xplane_time {
 namespace {

@@ -1,4 +1,4 @@
-// What a log says of the machine, and its clocks.
+// The machine's description in a log, and its clocks.
 #pragma once
 
 #include <cstdint>
@@ -7,18 +7,18 @@
 
 namespace xplane_time::power {
 
-// An object: host, kernel, cpu, cpus, memory_bytes, boot_id; what cannot be read is null.
+// An object with host, kernel, cpu, cpus, memory_bytes, boot_id; null if a value cannot be read.
 std::string MachineJson(const std::string& procfs);
 
-inline int64_t NowOf(clockid_t clock) {  // nanoseconds, as all below
+inline int64_t NowOf(clockid_t clock) {  // nanoseconds, like all times below
   timespec now = {};
   clock_gettime(clock, &now);
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 inline int64_t MonotonicNow() { return NowOf(CLOCK_MONOTONIC); }
 
-// The three clocks of a log: MONOTONIC for durations, REALTIME for the calendar, BOOTTIME to tell
-// a suspended machine from a step of the calendar.
+// The three clocks of a log: MONOTONIC for durations, REALTIME for the calendar, and BOOTTIME to
+// distinguish a suspended machine from a step of the calendar clock.
 struct Clocks {
   int64_t monotonic_ns = 0, realtime_ns = 0, boottime_ns = 0;
 };

@@ -1,10 +1,11 @@
-// nvidia-smi --query-gpu=timestamp,index,uuid,power.draw,... --format=csv[,nounits] -lms N
+// Reads the CSV of nvidia-smi --query-gpu=timestamp,index,uuid,power.draw,...
+// --format=csv[,nounits] -lms N
 //
 //   timestamp, index, power.draw [W]
 //   2025/08/21 10:11:12.345, 0, 71.83 W
 //
-// Its times are the wall clock's, taken as if of UTC. A GPU is told by uuid, then by index;
-// without both all rows are of one.
+// Its times are local times without a zone; they are read as UTC. A GPU is identified by its uuid,
+// else by its index. Without both, all rows belong to one GPU.
 #include <algorithm>
 #include <cmath>
 
@@ -20,10 +21,10 @@ namespace {
 constexpr size_t kNone = std::string_view::npos;  // no such column
 
 std::string_view Stripped(std::string_view text) {
-  return Trimmed(text, " \t\r\xef\xbb\xbf");  // with the parts of a UTF-8 mark
+  return Trimmed(text, " \t\r\xef\xbb\xbf");  // including the bytes of a UTF-8 byte order mark
 }
 
-// Stripped cells.
+// Splits a line into stripped cells.
 void Split(std::string_view line, std::vector<std::string_view>* cells) {
   cells->clear();
   for (const absl::string_view cell : absl::StrSplit(Absl(line), ',')) {
@@ -31,7 +32,7 @@ void Split(std::string_view line, std::vector<std::string_view>* cells) {
   }
 }
 
-// The row of a table whose first field, its name, this is; null: there is none.
+// The row of a table with this name (the first field); null if there is none.
 template <typename Row, size_t n>
 const Row* RowNamed(const Row (&rows)[n], std::string_view name) {
   const auto* at = std::ranges::find(rows, name, &Row::name);
@@ -39,10 +40,10 @@ const Row* RowNamed(const Row (&rows)[n], std::string_view name) {
 }
 
 struct Quantity {
-  std::string_view name;  // the column's, without its unit
+  std::string_view name;  // name of the column, without its unit
   std::string_view quantity;
   ReadingKind kind;
-  double scale;  // to the unit of `quantity`
+  double scale;  // converts to the unit of `quantity`
 };
 
 constexpr double kMi = 1024.0 * 1024.0;
@@ -70,7 +71,7 @@ const Quantity* QuantityOf(std::string_view header) {
   return RowNamed(kQuantities, Stripped(header.substr(0, header.find('['))));
 }
 
-// "2025/08/21 10:11:12.345" as nanoseconds since 1970.
+// Converts "2025/08/21 10:11:12.345" to nanoseconds since 1970.
 std::optional<int64_t> TimeOf(std::string_view cell) {
   absl::Time time;
   std::string why;
@@ -79,7 +80,7 @@ std::optional<int64_t> TimeOf(std::string_view cell) {
   return ns >= 0 && ns < kLatestNs ? std::optional(ns) : std::nullopt;
 }
 
-// How many of the units that nvidia-smi uses; empty: not known.
+// The factor of a unit that nvidia-smi uses; empty if it is unknown.
 std::optional<double> UnitOf(std::string_view unit) {
   struct Unit {
     std::string_view name;
@@ -92,7 +93,7 @@ std::optional<double> UnitOf(std::string_view unit) {
   return at == nullptr ? std::nullopt : std::optional(at->scale);
 }
 
-// "W" of "power.draw [W]".
+// Returns "W" for "power.draw [W]".
 std::string_view UnitIn(std::string_view header) {
   const size_t begin = header.find('['), end = header.find(']');
   if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) return {};
@@ -112,7 +113,8 @@ PowerReason ReasonOf(std::string_view cell) {
   return at == nullptr ? PowerReason::kUnsupported : at->reason;
 }
 
-// "71.83 W", "71.83" in the header's unit, "P0"; "[N/A]" and "[Not Supported]" are unknown.
+// Reads "71.83 W", "71.83" in the header's unit, or "P0"; "[N/A]" and "[Not Supported]" are
+// unknown.
 bool ValueOf(std::string_view cell, double scale, std::string_view header_unit, Reading* reading) {
   if (cell.empty() || cell.front() == '[' || cell == "N/A") {
     reading->reason = ReasonOf(cell);
@@ -160,7 +162,7 @@ class NvidiaSmiParser : public LogParser {
     if (!line.whole) return "its last number may lack digits";
     if (line.too_long) return "longer than 4 MiB";
     Split(line.text, &cells_);
-    if (std::ranges::count(cells_, "timestamp") > 0) {  // a new run
+    if (std::ranges::count(cells_, "timestamp") > 0) {  // the header of a new run
       lost_ = !Remap();
       return lost_ ? "a header without the columns of the first one" : "";
     }
@@ -202,7 +204,7 @@ class NvidiaSmiParser : public LogParser {
     }
   }
 
-  // The columns to another header, of the cells; false: one is missing.
+  // Maps the columns to a new header in cells_; false if one is missing.
   bool Remap() {
     FindIds();
     if (by_index_ != (index_ != kNone) || by_uuid_ != (uuid_ != kNone)) return false;
@@ -215,7 +217,7 @@ class NvidiaSmiParser : public LogParser {
     return true;
   }
 
-  // Of the cells' GPU; nothing: there are too many.
+  // The first channel of the GPU in cells_; empty if there are too many channels.
   std::optional<size_t> FirstChannel() {
     std::string id = Cell(uuid_);
     if (id.empty()) id = "gpu:" + (index_ < cells_.size() ? Cell(index_) : "0");
@@ -225,7 +227,7 @@ class NvidiaSmiParser : public LogParser {
     if (first + columns_.size() > kMostChannels) return std::nullopt;
     PowerDevice device = {.id = id, .name = Cell(name_), .source = "nvidia-smi"};
     if (int32_t value = 0; absl::SimpleAtoi(Cell(index_), &value)) device.index = value;
-    bool has_power = false;  // of several columns of power the first one is in the total
+    bool has_power = false;  // only the first of several power columns is in the total
     for (const Column& column : columns_) {
       const Quantity& quantity = *column.quantity;
       const bool of_module = quantity.name.starts_with("module.");
@@ -251,10 +253,10 @@ class NvidiaSmiParser : public LogParser {
   std::vector<std::string_view> cells_;
   std::vector<Column> columns_;
   size_t column_count_ = 0;
-  bool by_index_ = false, by_uuid_ = false;  // how the first header tells GPUs
-  bool lost_ = false;                        // the last header has not the columns of the first
+  bool by_index_ = false, by_uuid_ = false;  // columns that identify GPUs in the first header
+  bool lost_ = false;                        // the last header lacks columns of the first one
   size_t time_ = kNone, index_ = kNone, uuid_ = kNone, name_ = kNone;
-  std::vector<std::string> gpus_;  // by id; each has a channel a column
+  std::vector<std::string> gpus_;  // ids; each GPU has one channel for each column
   std::vector<Reading> readings_;
 };
 

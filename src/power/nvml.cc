@@ -1,4 +1,17 @@
-// NVIDIA GPUs through libnvidia-ml.so.1. docs/power-sensors.md has what is read and how.
+// NVIDIA GPUs through libnvidia-ml.so.1. docs/power-sensors.md describes the values and their
+// sources.
+//
+// 1. Discovery (Taker): FindDevices lists the devices with their facts (name, MIG, chip, other
+//    processes). See maps ordinals to devices (visible_devices.h). For each visible device, each
+//    call is tried once. A call that answers becomes a channel and part of the device's NvmlPlan;
+//    other calls become absences.
+// 2. Reading (NvmlReader): each pass takes the driver's buffered samples, reads all power fields
+//    with one call, makes the plain calls and compares GPM samples. Slow channels are read once a
+//    second.
+// 3. Recovery: if the driver was unloaded, all readings fail until it answers again; then handles
+//    are looked up by uuid, and counters count as reset. A lost GPU is asked once a second.
+// 4. Times: NVML dates some values with clocks that it does not document. OnMonotonic converts them
+//    and rejects dates that are not shortly before the call.
 
 #include <unistd.h>
 
@@ -20,7 +33,7 @@
 namespace xplane_time::power {
 namespace {
 
-// Of compute processes on the device; own_pid 0 is this process.
+// The compute processes on the device. own_pid 0 means this process.
 Sharing SharingOf(const NvmlApi& nvml, NvmlDevice device, int64_t own_pid,
                   const std::string& procfs) {
   constexpr unsigned kMostProcesses = 1 << 16;
@@ -39,16 +52,16 @@ Sharing SharingOf(const NvmlApi& nvml, NvmlDevice device, int64_t own_pid,
   return OtherProcesses(pids, own_pid == 0 ? getpid() : own_pid, procfs);
 }
 
-// A call that answers with a plain number. Power by fields and buffered samples, which carry times
-// of their own, are none.
+// A call that returns a plain number. Power fields and buffered samples have their own times and
+// are read differently.
 struct NvmlCall {
   std::string_view function;
-  std::string_view quantity;  // of PowerChannel
+  std::string_view quantity;  // as in PowerChannel
   int64_t scale;              // from NVML's unit to that of the quantity
   NvmlReturn (*read)(const NvmlApi&, NvmlDevice, uint64_t* raw);
 };
 
-// A call whose last argument is to be filled in; `kind` comes before it.
+// A call that fills its last argument; `kind` are the arguments before it.
 template <typename Answer, auto function, int... kind>
 NvmlReturn ReadNumber(const NvmlApi& nvml, NvmlDevice device, uint64_t* raw) {
   Answer answer = 0;
@@ -97,7 +110,7 @@ constexpr NvmlCall kSlowCalls[] = {
      ReadMember<NvmlUtilization, &NvmlApi::utilization, &NvmlUtilization::memory>},
 };
 
-// How one device is read. Channels are places in the inventory.
+// The calls that read one device. Channels are indices in the inventory.
 struct NvmlPlan {
   struct Call {
     const NvmlCall* call = nullptr;
@@ -117,21 +130,22 @@ struct NvmlPlan {
   std::vector<Call> calls;
   std::vector<Field> fields;
   std::optional<Samples> samples;
-  std::unique_ptr<GpmSampler> gpm = {};  // null: it is not read
-  uint32_t first_gpm_channel = 0;        // of kGpmQuantities, in their order
-  bool lost = false;                     // its last call said so
+  std::unique_ptr<GpmSampler> gpm = {};  // null if GPM is not read
+  uint32_t first_gpm_channel = 0;  // channel of the first of kGpmQuantities; the others follow
+  bool lost = false;               // the last call reported that the GPU is lost
 };
 
-// More than any device or module draws; of counters of devices that do not tell their limit.
+// More than any device or module draws; the limit for counters of devices that do not report
+// theirs.
 constexpr int64_t kMaxDeviceMw = 5'000'000;
 constexpr int64_t kMaxModuleMw = 20'000'000;
-// Short peaks exceed the limit that the driver enforces over tens of milliseconds.
+// Short peaks exceed the limit, because the driver enforces it over tens of milliseconds.
 constexpr int64_t kPeakOverLimit = 3;
 constexpr unsigned kMaxMigInstances = 64;
 constexpr unsigned kSampleBuffer = 256;
 
-// Asks for all `fields` at once; every value has its own result. kNvmlSuccess where any of
-// them may have one.
+// Reads all `fields` at once; every value has its own result. kNvmlSuccess if any field may have a
+// value.
 NvmlReturn ReadFields(const NvmlApi& nvml, NvmlDevice device,
                       const std::vector<NvmlPlan::Field>& fields,
                       std::vector<NvmlFieldValue>* values) {
@@ -139,7 +153,7 @@ NvmlReturn ReadFields(const NvmlApi& nvml, NvmlDevice device,
   for (size_t i = 0; i < fields.size(); ++i) {
     (*values)[i].field_id = fields[i].field;
     (*values)[i].scope_id = fields[i].scope;
-    // A driver that leaves a value untouched has not answered it.
+    // A value that the driver leaves untouched was not answered.
     (*values)[i].result = kNvmlNotSupported;
   }
   return nvml.field_values(device, static_cast<int>(values->size()), values->data());
@@ -163,9 +177,9 @@ struct Found {
   NvmlPlan plan;
   PowerDevice device;
   ChipPriors priors;
-  bool is_buffered = false;  // its sensor changes between polls; the driver keeps what they miss
+  bool is_buffered = false;  // its sensor changes between polls; the driver buffers the values
   bool vgpu = false;
-  bool whole_module = false;  // its counter is that of the CPU and the GPU together
+  bool whole_module = false;  // its counter includes the CPU and the GPU
 };
 
 std::string TextOf(const NvmlFunction<NvmlDevice, char*, unsigned>& function, NvmlDevice device) {
@@ -202,7 +216,7 @@ std::vector<std::string> InstancesOf(const NvmlApi& nvml, NvmlDevice device) {
   unsigned most = 0;
   if (nvml.max_mig_devices(device, &most) != kNvmlSuccess) return instances;
   for (unsigned i = 0; i < std::min(most, kMaxMigInstances); ++i) {
-    NvmlDevice instance = nullptr;  // places without an instance answer NOT_FOUND
+    NvmlDevice instance = nullptr;  // empty slots return NOT_FOUND
     if (nvml.mig_device_by_index(device, i, &instance) != kNvmlSuccess) continue;
     if (std::string uuid = TextOf(nvml.uuid, instance); !uuid.empty()) {
       instances.push_back(std::move(uuid));
@@ -211,13 +225,13 @@ std::vector<std::string> InstancesOf(const NvmlApi& nvml, NvmlDevice device) {
   return instances;
 }
 
-// What an initialized NVML has: devices, the channels that answer, and what is missing; and
-// which calls fill those channels.
+// Discovers the content of an initialized NVML: devices, channels that answer, absences, and the
+// calls that fill the channels.
 //
-// A device gets channels for the calls that answered once; a call that did not is an absence
-// with what it said. Devices that the measured program cannot see stay in the list of devices
-// and are not read: their power is none of its own, and reading it wakes them. Where it cannot
-// be told which it sees, all are read.
+// A device gets channels for the calls that answered once; a call that failed becomes an absence
+// with its message. Devices that the measured program cannot see stay in the list of devices but
+// are not read: their power does not belong to the program, and reading would wake them up. If
+// visibility is unknown, all devices are read.
 class Taker {
  public:
   Taker(const NvmlApi& nvml, const PowerSourceOptions& options) : nvml_(nvml), options_(options) {}
@@ -293,7 +307,7 @@ class Taker {
     found_.push_back(std::move(found));
   }
 
-  // Sets the ordinals; where they are not known, an absence says why.
+  // Sets the ordinals; if they are unknown, adds an absence with the reason.
   Visibility See() {
     Visibility visible = VisibleDevices(identities_, options_.environment, options_.ordinals);
     for (const auto& [ordinal, place] : visible.device_of) {
@@ -305,7 +319,8 @@ class Taker {
                                  "which GPU has which ordinal is not known", visible.unknown});
     }
     for (const std::string& id : visible.not_found) {
-      if (!id.starts_with("GPU-") && !id.starts_with("MIG-")) continue;  // of another source
+      // belongs to another source
+      if (!id.starts_with("GPU-") && !id.starts_with("MIG-")) continue;
       taken_.absences.push_back({"nvml", id, PowerReason::kAbsent, "--map: the driver has no " + id,
                                  "see nvidia-smi -L for the ids of devices"});
     }
@@ -330,7 +345,7 @@ class Taker {
     if (!sharing.note.empty()) AddNote(sharing.note, &device.note);
   }
 
-  // Its place.
+  // Returns the index of the new channel.
   uint32_t AddChannel(const Found& found, std::string_view domain, std::string_view quantity,
                       ReadingKind kind, bool slow = false) {
     PowerChannel& channel = taken_.channels.emplace_back();
@@ -343,7 +358,7 @@ class Taker {
     channel.in_total = IsPowerOrEnergy(channel) && domain == "gpu";
     SensorPrior prior;
     if (quantity == "energy_uj") prior = found.priors.energy;
-    if (quantity == "power_mw" && domain == "gpu") {  // nobody measured the others
+    if (quantity == "power_mw" && domain == "gpu") {  // other domains have not been measured
       prior = kind == ReadingKind::kAverage ? found.priors.average : found.priors.instant;
     }
     channel.prior_period_ns = prior.period_ns;
@@ -351,7 +366,7 @@ class Taker {
     return static_cast<uint32_t>(taken_.channels.size() - 1);
   }
 
-  // A call that answers is made from now on.
+  // Plans the call if it answers.
   NvmlReturn PlanCall(const NvmlCall& call, Found& found, std::string_view domain, ReadingKind kind,
                       bool slow) {
     uint64_t raw = 0;
@@ -411,7 +426,7 @@ class Taker {
     return std::min(kPeakOverLimit * int64_t{limit_mw}, kMaxDeviceMw);
   }
 
-  // Fields where the driver has them, else nvmlDeviceGetPowerUsage.
+  // Uses fields if the driver has them; otherwise nvmlDeviceGetPowerUsage.
   NvmlReturn PlanPower(Found& found) {
     std::vector<NvmlPlan::Field> fields;
     for (const unsigned scope : {kNvmlScopeGpu, kNvmlScopeModule, kNvmlScopeMemory}) {
@@ -456,13 +471,14 @@ class Taker {
     return result;
   }
 
-  // From here on: what the buffer holds already was before the recording.
+  // Skips the samples that the buffer already contains, because they are older than the recording.
   void PlanSamples(Found& found, uint32_t channel) {
     if (!found.is_buffered) return;
     std::vector<NvmlSample> samples;
     int type = 0;
     const NvmlReturn result = ReadSamples(nvml_, found.plan.device, 0, &type, &samples);
-    if (result != kNvmlSuccess && result != kNvmlNotFound) return;  // idle: none yet
+    // NOT_FOUND: idle, no samples yet
+    if (result != kNvmlSuccess && result != kNvmlNotFound) return;
     found.plan.samples =
         NvmlPlan::Samples{channel, samples.empty() ? 0 : samples.back().timestamp_us};
     AddNote("between polls: the driver's buffered samples", &taken_.channels[channel].note);
@@ -477,7 +493,7 @@ class Taker {
     }
   }
 
-  // With a first sample, so that the first pass has means.
+  // Takes the first sample, so that the first pass has means.
   void PlanGpm(Found& found) {
     if (found.device.mig) {
       return NoGpm(found, kNvmlNotSupported, "split (MIG): the counters are the whole GPU's");
@@ -518,21 +534,23 @@ class Taker {
   const NvmlApi& nvml_;
   const PowerSourceOptions& options_;
   std::vector<Found> found_;
-  std::vector<GpuIdentity> identities_;                    // theirs
-  std::map<NvmlReturn, std::vector<std::string>> failed_;  // of the device being planned
+  std::vector<GpuIdentity> identities_;                    // of found_
+  std::map<NvmlReturn, std::vector<std::string>> failed_;  // of the device that is being planned
   PowerInventory taken_;
 };
 
 constexpr int64_t kDefaultPeriodNs = 50'000'000;
-constexpr int64_t kMinPeriodNs = 20'000'000;  // 50 Hz: values change no faster
-// No device draws more than 100 kW; all ones is a driver's "not available".
+constexpr int64_t kMinPeriodNs = 20'000'000;  // 50 Hz; values do not change faster
+// No device draws more than 100 kW; all bits set means "not available".
 constexpr int64_t kMaxPowerMw = 100'000'000;
-// How old a value may be at the time of the call: more is a clock that was set meanwhile.
+// Maximum age of a value at the time of the call. An older date means that the clock was set
+// meanwhile.
 constexpr int64_t kOldestFieldNs = 2'000'000'000;
 constexpr int64_t kOldestSampleNs = 30'000'000'000;
 constexpr int64_t kClockSlackNs = 1'000'000;
 
-// Read between two readings of the other; again where the thread was interrupted in between.
+// Reads the clock between two readings of MONOTONIC; repeats if the thread was interrupted in
+// between.
 int64_t OffsetFromMonotonic(clockid_t clock) {
   int64_t offset = 0;
   int64_t best = std::numeric_limits<int64_t>::max();
@@ -547,9 +565,8 @@ int64_t OffsetFromMonotonic(clockid_t clock) {
   return offset;
 }
 
-// `time_us` of `clock` on CLOCK_MONOTONIC; empty where it is not of a time shortly before
-// `after_ns`, so that a clock that was set, or another clock, gives no time instead of a wrong
-// one.
+// Converts `time_us` of `clock` to CLOCK_MONOTONIC. Empty if it is not shortly before `after_ns`: a
+// clock that was set, or another clock, must not yield a wrong time.
 std::optional<int64_t> OnMonotonic(uint64_t time_us, clockid_t clock, int64_t after_ns,
                                    int64_t oldest_ns) {
   constexpr uint64_t kMaxUs = uint64_t{1} << 53;
@@ -559,8 +576,8 @@ std::optional<int64_t> OnMonotonic(uint64_t time_us, clockid_t clock, int64_t af
   return std::min(time_ns, after_ns);
 }
 
-// NVML does not say which clock its samples carry: mostly BOOTTIME's, in some drivers the
-// wall clock's. They differ by decades, and from MONOTONIC by the time spent suspended.
+// NVML does not document the clock of its samples: usually BOOTTIME, in some drivers the calendar
+// clock. These differ by decades, and BOOTTIME differs from MONOTONIC by the suspended time.
 std::optional<int64_t> SampleOnMonotonic(uint64_t time_us, int64_t after_ns) {
   for (const clockid_t clock : {CLOCK_BOOTTIME, CLOCK_REALTIME, CLOCK_MONOTONIC}) {
     const std::optional<int64_t> time = OnMonotonic(time_us, clock, after_ns, kOldestSampleNs);
@@ -597,16 +614,15 @@ class NvmlReader : public Reader {
       for (NvmlPlan& plan : plans_) ReadDevice(plan, slow, readings);
       if (!down_) return;
     }
-    // The driver was unloaded under us, maybe in the middle of this pass: nothing of it is
-    // kept, and counters start again.
+    // The driver was unloaded, maybe during this pass: discard the pass; counters start again.
     if (nvml_->initialized || slow) down_ = Initialize();
     readings->resize(start);
     for (NvmlPlan& plan : plans_) ReadDevice(plan, slow, readings);
   }
 
  private:
-  // kReset where the driver is back, else why it is not. Asked once when it goes and once a
-  // second after.
+  // Returns kReset if the driver is back, otherwise the reason of the failure. Called when the
+  // driver disappears and once a second afterwards.
   PowerReason Initialize() {
     for (NvmlPlan& plan : plans_) {
       if (plan.gpm != nullptr) plan.gpm->Forget();
@@ -622,7 +638,7 @@ class NvmlReader : public Reader {
     return PowerReason::kReset;
   }
 
-  // Handles do not outlive the session, and indices may change.
+  // Looks up the device again: handles do not outlive the session, and indices may change.
   void FindAgain(NvmlPlan& plan) {
     if (nvml_->device_by_uuid(plan.uuid.c_str(), &plan.device) != kNvmlSuccess) {
       plan.device = nullptr;
@@ -631,7 +647,7 @@ class NvmlReader : public Reader {
   }
 
   void ReadDevice(NvmlPlan& plan, bool slow, std::vector<Reading>* readings) {
-    // A lost GPU's calls can take seconds: it is asked again once a second.
+    // Calls for a lost GPU can take seconds, so it is only asked once a second.
     if (plan.lost && slow && !down_) {
       if (plan.device == nullptr) FindAgain(plan);
       plan.lost = plan.device == nullptr;
@@ -644,7 +660,7 @@ class NvmlReader : public Reader {
     if (plan.gpm != nullptr && plan.gpm->IsDue(MonotonicNow())) ReadGpm(plan, readings);
   }
 
-  // What a call said, and when; not made where the device or the driver is not there.
+  // The result of a call and its times. Without a device or driver, the call is not made.
   struct Answer {
     NvmlReturn result = kNvmlGpuIsLost;
     PowerReason reason = PowerReason::kDeviceLost;
@@ -669,7 +685,7 @@ class NvmlReader : public Reader {
 
   void Note(NvmlPlan& plan, NvmlReturn result) {
     if (result == kNvmlGpuIsLost) plan.lost = true;
-    if (plan.lost && plan.gpm != nullptr) plan.gpm->Forget();  // it may come back reset
+    if (plan.lost && plan.gpm != nullptr) plan.gpm->Forget();  // it may come back after a reset
     if (result == kNvmlUninitialized || result == kNvmlDriverNotLoaded) {
       down_ = PowerReason::kAbsent;
     }
@@ -707,8 +723,8 @@ class NvmlReader : public Reader {
     }
   }
 
-  // What the driver sampled since the last pass. No new sample is no error: the channel's own
-  // poll follows.
+  // Reads the driver's samples since the last pass. The absence of new samples is no error, because
+  // the channel's own poll follows.
   void ReadBuffer(NvmlPlan& plan, std::vector<Reading>* readings) {
     if (plan.lost || down_) return;
     int type = 0;
@@ -720,14 +736,14 @@ class NvmlReader : public Reader {
       if (sample.timestamp_us <= plan.samples->last_seen_us) continue;
       plan.samples->last_seen_us = sample.timestamp_us;
       const std::optional<int64_t> time = SampleOnMonotonic(sample.timestamp_us, answer.after_ns);
-      if (!time) continue;  // a value of no known time fills no gap
+      if (!time) continue;  // a value without a known time fills no gap
       Reading& reading = readings->emplace_back(answer.ReadingOf(plan.samples->channel));
       SetValue(reading, RawOf(sample.value, type), 1, true);
       reading.sampled_ns = time;
     }
   }
 
-  // A mean is of the middle of its time.
+  // A mean is dated in the middle of its interval.
   void ReadGpm(NvmlPlan& plan, std::vector<Reading>* readings) {
     std::optional<GpmMeans> means;
     const Answer answer = Ask(plan, [&] { return plan.gpm->Sample(plan.device, &means); });
@@ -745,9 +761,10 @@ class NvmlReader : public Reader {
   const PowerSourceOptions options_;
   std::unique_ptr<NvmlApi> nvml_;
   std::vector<NvmlPlan> plans_;
-  std::vector<NvmlFieldValue> values_;  // kept for their storage
+  std::vector<NvmlFieldValue> values_;  // kept to reuse the storage
   std::vector<NvmlSample> samples_;
-  std::optional<PowerReason> down_;  // why it is not initialized, or was anew in this pass
+  std::optional<PowerReason> down_;  // why NVML is not initialized, or kReset if it was initialized
+                                     // again in this pass
 };
 
 }  // namespace

@@ -24,7 +24,7 @@ struct ErrorEntry {
 
 constexpr ErrorEntry kErrors[] = {
     {kNvmlUninitialized, "UNINITIALIZED", PowerReason::kReset, ""},
-    // Drivers answer so to fields and kinds that came after them.
+    // The answer of drivers to fields and kinds that are newer than the driver.
     {kNvmlInvalidArgument, "INVALID_ARGUMENT", PowerReason::kUnsupported,
      "a newer driver may have it"},
     {kNvmlNotSupported, "NOT_SUPPORTED", PowerReason::kUnsupported, ""},
@@ -120,7 +120,7 @@ std::optional<uint64_t> RawOf(const NvmlValue& value, int value_type) {
   const auto natural = [](long long whole) {
     return whole < 0 ? std::nullopt : std::optional(static_cast<uint64_t>(whole));
   };
-  // The bound also turns away what is not a number.
+  // The bound also rejects values that are not numbers.
   const bool is_number = value_type != kNvmlDouble || (value.dbl >= 0 && value.dbl < 1e18);
   if (!is_number) return std::nullopt;
   if (value_type == kNvmlDouble) return static_cast<uint64_t>(value.dbl);
@@ -135,7 +135,7 @@ std::optional<uint64_t> RawOf(const NvmlValue& value, int value_type) {
 
 namespace {
 
-// Of the namespace that every other is in (PROC_PID_INIT_INO of the kernel).
+// The initial pid namespace (PROC_PID_INIT_INO of the kernel).
 constexpr std::string_view kFirstPidNamespace = "pid:[4026531836]";
 constexpr int kMaxDepth = 10'000;
 
@@ -181,7 +181,7 @@ Sharing OtherProcesses(const std::vector<int64_t>& pids, int64_t own_pid,
 ChipPriors PriorsOf(const NvmlChip& chip) {
   struct Row {
     unsigned architecture;
-    int64_t power_period_ms, power_window_ms, energy_period_ms;  // 0: not known
+    int64_t power_period_ms, power_window_ms, energy_period_ms;  // 0 if unknown
   };
   constexpr Row kRows[] = {
       {kNvmlPascal, 20, 10, 0},     {kNvmlVolta, 20, 0, 20}, {kNvmlTuring, 100, 100, 100},
@@ -197,7 +197,7 @@ ChipPriors PriorsOf(const NvmlChip& chip) {
   }
   const bool is_ampere = chip.architecture == kNvmlAmpere;
   const bool is_ga100 = is_ampere && chip.major == 8 && chip.minor == 0;
-  // Without a capability it is not known which of the two it is.
+  // Without a compute capability, it is unknown which of the two it is.
   const bool is_known = chip.architecture != 0 && !(is_ampere && chip.major == 0);
   if (is_known) priors.usage_is_average = chip.architecture >= kNvmlAmpere && !is_ga100;
   if (is_ga100) priors.instant.window_ns = ns(25);

@@ -1,13 +1,13 @@
-// NvmlApi: the functions of libnvidia-ml.so.1 that are used here, found at run time.
+// NvmlApi: the functions of libnvidia-ml.so.1 that this project uses, found at run time.
 //
-//   path  ->  OpenNvml  ->  table of functions, those too that this driver has not; or an absence
+//   path  ->  OpenNvml  ->  table of functions (some may be missing), or an absence
 //
 //   PowerAbsence absence;
 //   std::unique_ptr<NvmlApi> nvml = OpenNvml("libnvidia-ml.so.1", &absence);
-//   if (nvml == nullptr) ...      // absence.message: what the loader said; absence.fix
+//   if (nvml == nullptr) ...      // absence.message: the loader's message; absence.fix
 //
-// Names, numbers and layouts are those of NVIDIA's public NVML API (nvml.h of CUDA 12, "NVML
-// API Reference Guide"; GPM: CUDA 13); the layouts are part of its ABI and versioned by function
+// Names, numbers and layouts are those of NVIDIA's public NVML API (nvml.h of CUDA 12, "NVML API
+// Reference Guide"; GPM: CUDA 13). The layouts are part of its ABI and are versioned by function
 // name.
 #pragma once
 
@@ -63,7 +63,7 @@ inline constexpr int kNvmlTemperatureGpu = 0;       // nvmlTemperatureSensors_t
 inline constexpr int kNvmlTotalPowerSamples = 0;    // nvmlSamplingType_t
 inline constexpr int kNvmlVirtualizationVgpu = 2;   // nvmlGpuVirtualizationMode_t
 inline constexpr unsigned kNvmlPstateUnknown = 32;  // nvmlPstates_t
-inline constexpr unsigned kNvmlTextSize = 96;       // the longest of its texts
+inline constexpr unsigned kNvmlTextSize = 96;       // the longest text
 
 // nvmlValueType_t and nvmlValue_t.
 enum NvmlValueType : int {
@@ -96,7 +96,7 @@ struct NvmlFieldValue {
 };
 
 struct NvmlSample {
-  unsigned long long timestamp_us;  // "CPU timestamp": of which clock is not said
+  unsigned long long timestamp_us;  // "CPU timestamp"; NVML does not document the clock
   NvmlValue value;
 };
 
@@ -105,28 +105,28 @@ struct NvmlMemory {
 };
 
 struct NvmlUtilization {
-  unsigned gpu, memory;  // percent of the time of the last period
+  unsigned gpu, memory;  // percent of the last period
 };
 
-// Of nvmlDeviceGetComputeRunningProcesses_v2 and _v3.
+// Used by nvmlDeviceGetComputeRunningProcesses_v2 and _v3.
 struct NvmlProcess {
   unsigned pid;
   unsigned long long used_bytes;
   unsigned gpu_instance, compute_instance;
 };
 
-// Of nvmlDeviceGetPciInfo_v3.
+// Used by nvmlDeviceGetPciInfo_v3.
 struct NvmlPci {
   char bus_id_legacy[16];
   unsigned domain, bus, device, pci_device, pci_subsystem;
   char bus_id[32];
 };
 
-// GPM, from Hopper on: what the hardware counted between two samples. NVML_GPM_METRIC_*, percent.
+// GPM, from Hopper on: hardware counts between two samples. NVML_GPM_METRIC_*, percent.
 inline constexpr unsigned kNvmlGpmSmUtil = 2;
 inline constexpr unsigned kNvmlGpmAnyTensorUtil = 5;
 inline constexpr unsigned kNvmlGpmDramBandwidthUtil = 10;
-inline constexpr unsigned kNvmlGpmVersion = 1;  // of both that follow
+inline constexpr unsigned kNvmlGpmVersion = 1;  // of the next two structs
 
 struct NvmlGpmSupport {
   unsigned version, is_supported;
@@ -136,13 +136,13 @@ struct NvmlGpmMetric {
   unsigned id;
   NvmlReturn result;
   double value;
-  const char *short_name, *long_name, *unit;  // the library's; may be null
+  const char *short_name, *long_name, *unit;  // owned by the library; may be null
 };
 
 using NvmlGpmSample = struct NvmlGpmSampleHandle*;
 
-// Only metric_count of the metrics are used. nvml.h of CUDA 12.0 has 98 of them and that of CUDA 13
-// has 477: as large as the largest, in case a driver clears them all.
+// Only the first metric_count metrics are used. nvml.h of CUDA 12.0 has 98 metrics and that of CUDA
+// 13 has 477. The array has the largest size, in case a driver clears all of them.
 struct NvmlGpmMetrics {
   unsigned version, metric_count;
   NvmlGpmSample before, after;
@@ -158,11 +158,11 @@ using NvmlDevice = struct NvmlDeviceHandle*;
 
 void* FindNvmlFunction(void* library, std::initializer_list<const char*> names);
 
-// A function of the library; where it has none, a call answers so.
+// A function of the library. If the library lacks it, a call returns kNvmlFunctionNotFound.
 template <typename... Arguments>
 class NvmlFunction {
  public:
-  // The first of `names` that there is; later ones are what older drivers call it.
+  // Uses the first of `names` that exists; later names are those of older drivers.
   NvmlFunction(void* library, std::initializer_list<const char*> names)
       : function_(reinterpret_cast<Function*>(FindNvmlFunction(library, names))) {}
   bool is_there() const { return function_ != nullptr; }
@@ -177,8 +177,8 @@ class NvmlFunction {
 
 struct NvmlApi {
   explicit NvmlApi(void* opened) : library(opened) {}
-  ~NvmlApi();  // nvmlShutdown, unload
-  // Whether it has what nothing goes without.
+  ~NvmlApi();  // calls nvmlShutdown and unloads the library
+  // Whether the library has the indispensable functions.
   bool is_nvml() const {
     return init.is_there() && device_count.is_there() && device_by_index.is_there() &&
            device_by_uuid.is_there() && uuid.is_there();
@@ -203,7 +203,7 @@ struct NvmlApi {
   Call<const char*, NvmlDevice*> device_by_uuid{library, {"nvmlDeviceGetHandleByUUID"}};
   OfDevice<char*, unsigned> uuid{library, {"nvmlDeviceGetUUID"}};
   OfDevice<char*, unsigned> name{library, {"nvmlDeviceGetName"}};
-  // _v2 fills the first fields of the same layout, and no bus_id.
+  // _v2 fills the first fields of the same layout, without bus_id.
   OfDevice<NvmlPci*> pci{library, {"nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo_v2"}};
   OfDevice<Count> architecture{library, {"nvmlDeviceGetArchitecture"}};
   OfDevice<int*, int*> compute_capability{library, {"nvmlDeviceGetCudaComputeCapability"}};
@@ -236,7 +236,7 @@ struct NvmlApi {
   OfDevice<NvmlGpmSample> gpm_sample{library, {"nvmlGpmSampleGet"}};
   Call<NvmlGpmMetrics*> gpm_metrics{library, {"nvmlGpmMetricsGet"}};
 
-  // Of settings (gpu_settings.h). Clocks are locked from Volta on.
+  // Functions for settings (gpu_settings.h). Clocks can be locked from Volta on.
   OfDevice<Count, unsigned*> supported_memory_clocks{library,
                                                      {"nvmlDeviceGetSupportedMemoryClocks"}};
   OfDevice<unsigned, Count, unsigned*> supported_graphics_clocks{
@@ -249,45 +249,46 @@ struct NvmlApi {
   OfDevice<unsigned> set_power_limit{library, {"nvmlDeviceSetPowerManagementLimit"}};
 };
 
-// Loads the library and finds its functions; does not call any.
+// Loads the library and finds its functions, without calling any.
 std::unique_ptr<NvmlApi> OpenNvml(const std::string& path, PowerAbsence* absence);
 
-// What a failed call means; kKnown for success.
+// The meaning of a failed call; kKnown for success.
 PowerReason ReasonOf(NvmlReturn result);
 std::string NvmlErrorText(NvmlReturn result);  // "NVML_ERROR_NO_PERMISSION (4)"
-// What to do about it; empty: nothing.
+// What the user can do about the error; may be empty.
 std::string_view FixOf(NvmlReturn result);
 
-// raw * scale; empty where that is no possible value (all ones is NVML's "not available").
+// raw * scale; empty for impossible values (all ones is NVML's "not available").
 std::optional<int64_t> Scaled(uint64_t raw, int64_t scale);
-// Of a field or a sample; empty where it is negative, not finite, or of no known type.
+// The value of a field or a sample; empty if it is negative, not finite, or of unknown type.
 std::optional<uint64_t> RawOf(const NvmlValue& value, int value_type);
 
-// What an NVIDIA GPU is, beside what NVML answers: who else uses it, and how its sensors behave.
+// Facts about an NVIDIA GPU beyond NVML's answers: other processes on it, and properties of its
+// sensors.
 
-// Who else uses a GPU: the processes on it, less the measured one and what it started.
+// Other users of a GPU: the processes on it, except for the measured one and its descendants.
 //
 //   pids + procfs  ->  OtherProcesses  ->  {others, note}
 //
-// The measured process's own are found by their parents in procfs. A pid that procfs does not
-// have, and any in a pid namespace of its own, tells nothing (the driver may count in the
-// host's): then `others` is empty and `note` says so. Processes that start later are not seen.
+// Descendants are found by their parents in procfs. If procfs lacks a pid, or if the process runs
+// in its own pid namespace (the driver may then report host pids), the result is unknown: `others`
+// is empty and `note` has the reason. Processes that start later are not detected.
 
 struct Sharing {
   std::vector<int64_t> others;
-  std::string note;  // why it is not known; empty: it is
+  std::string note;  // why the result is unknown; empty if it is known
 };
 
 Sharing OtherProcesses(const std::vector<int64_t>& pids, int64_t own_pid,
                        const std::string& procfs);
 
-// What is known of a model of chip before anything is read: how often its sensor changes and
-// over how long it averages. Priors: they hold for chips that others measured, and a driver may
-// change them; a summary estimates the period from the readings themselves.
+// Known properties of a chip model, before anything is read: how often its sensor changes and over
+// how long it averages. They are priors: they were measured on some chips, and a driver may change
+// them. A summary estimates the period from the readings themselves.
 //
 // Sources: Yang et al., arXiv 2312.02741 (periods, windows); NVML API Reference Guide,
-// nvmlDeviceGetPowerUsage ("On Ampere (except GA100) or newer GPUs, the API returns power
-// averaged over 1 sec interval"). What neither says is empty.
+// nvmlDeviceGetPowerUsage ("On Ampere (except GA100) or newer GPUs, the API returns power averaged
+// over 1 sec interval"). Properties without a source are empty.
 
 struct NvmlChip {
   unsigned architecture = 0;  // kNvmlPascal, ...; 0: unknown
@@ -300,7 +301,7 @@ struct SensorPrior {
 
 struct ChipPriors {
   SensorPrior instant, average, energy;
-  // Whether nvmlDeviceGetPowerUsage is the average of a second; empty: the chip is not known.
+  // Whether nvmlDeviceGetPowerUsage is an average over one second; empty if the chip is unknown.
   std::optional<bool> usage_is_average = {};
 };
 ChipPriors PriorsOf(const NvmlChip& chip);

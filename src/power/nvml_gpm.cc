@@ -1,3 +1,9 @@
+// Means of GPM counters between two samples.
+//
+// Two samples are allocated once and exchanged after each pass: the new sample is compared with the
+// previous one. The time of a sample is the middle of its call. IsDue limits the load: the time
+// since the last sample must be more than 100 ms, the refresh period of the counters, and 50 times
+// the duration of the last sample, up to a second.
 #include "power/nvml_gpm.h"
 
 #include <algorithm>
@@ -10,9 +16,10 @@ namespace xplane_time::power {
 namespace {
 
 constexpr int64_t kRefreshNs = 100'000'000, kMostPeriodNs = 1'000'000'000;
-constexpr int64_t kShare = 50;  // samples take one part of so many of the time
+constexpr int64_t kShare = 50;  // samples take at most one part in this many of the time
 
-// Empty: no share. Two reads of counters that run may give a little more than all.
+// Empty if it is not a percentage. Since counters run between two reads, it may slightly exceed 100
+// %.
 std::optional<int64_t> PpmOf(double percent) {
   constexpr double kMost = 101, kPpm = 10'000;
   if (!(percent >= 0 && percent <= kMost)) return std::nullopt;
@@ -55,7 +62,7 @@ NvmlReturn GpmSampler::Compare(int64_t end_ns, std::optional<GpmMeans>* means) {
   metrics_.before = samples_[0];
   metrics_.after = samples_[1];
   for (size_t i = 0; i < kGpmQuantities.size(); ++i) {
-    // A driver that leaves a metric untouched has not answered it.
+    // A metric that the driver leaves untouched was not answered.
     metrics_.metrics[i].id = kGpmQuantities[i].metric;
     metrics_.metrics[i].result = kNvmlNotSupported;
   }

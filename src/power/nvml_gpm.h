@@ -1,14 +1,15 @@
-// GPM: how busy the parts of an NVIDIA GPU are, from Hopper on.
+// GPM: the utilization of the parts of an NVIDIA GPU, from Hopper on.
 //
 //   sample   sample       sample
-//     |--------|------------|        each Sample gives the means since the one before
+//     |--------|------------|        each Sample returns the means since the previous one
 //
 //   GpmSampler gpm(nvml);
 //   std::optional<GpmMeans> means;
-//   NvmlReturn result = gpm.Sample(device, &means);   // the first one gives none
+//   NvmlReturn result = gpm.Sample(device, &means);   // the first call returns no means
 //
-// The hardware's counters are refreshed every 100 ms: nvml.h wants more than that between two
-// samples. After an error the next sample is a first one. Not thread-safe; `nvml` outlives it.
+// The hardware's counters are refreshed every 100 ms; nvml.h requires a longer time between two
+// samples. After an error, the next sample counts as the first one. Not thread-safe; `nvml` must
+// outlive the sampler.
 #pragma once
 
 #include <array>
@@ -23,7 +24,7 @@ namespace xplane_time::power {
 
 struct GpmQuantity {
   unsigned metric;
-  std::string_view quantity;  // of PowerChannel
+  std::string_view quantity;  // as in PowerChannel
 };
 inline constexpr std::array<GpmQuantity, 3> kGpmQuantities = {
     {{kNvmlGpmSmUtil, "gpm_sm_util_ppm"},
@@ -33,7 +34,7 @@ inline constexpr std::array<GpmQuantity, 3> kGpmQuantities = {
 struct GpmMeans {
   struct One {
     std::optional<int64_t> ppm = {};
-    PowerReason reason = PowerReason::kNoSamples;  // where there is none
+    PowerReason reason = PowerReason::kNoSamples;  // why ppm is empty
   };
   int64_t begin_ns = 0, end_ns = 0;  // CLOCK_MONOTONIC of the two samples
   std::array<One, kGpmQuantities.size()> of = {};
@@ -46,12 +47,12 @@ class GpmSampler {
   GpmSampler(const GpmSampler&) = delete;
   GpmSampler& operator=(const GpmSampler&) = delete;
 
-  // Whether a sample would be long enough after the last one: the longer that took, the longer, up
-  // to a second.
+  // Whether enough time has passed since the last sample. The wait grows with the duration of that
+  // sample, up to a second.
   bool IsDue(int64_t now_ns) const;
-  // Errors: of the sample, then nothing is known; of the means.
+  // Errors: that of the sample, after which the state is empty; that of the means.
   NvmlReturn Sample(NvmlDevice device, std::optional<GpmMeans>* means);
-  // What was sampled: before NVML is initialized anew.
+  // Frees all samples; call it before NVML is initialized again.
   void Forget();
 
  private:
@@ -60,8 +61,8 @@ class GpmSampler {
 
   const NvmlApi& nvml_;
   std::array<NvmlGpmSample, 2> samples_ = {};  // before and after; null: not allocated
-  std::optional<int64_t> before_ns_;           // empty: samples_[0] holds none
-  int64_t asked_ns_ = 0, took_ns_ = 0;         // of the last sample
+  std::optional<int64_t> before_ns_;           // empty: samples_[0] contains no sample
+  int64_t asked_ns_ = 0, took_ns_ = 0;         // start and duration of the last sample
   NvmlGpmMetrics metrics_ = {};
 };
 

@@ -1,4 +1,4 @@
-# Power: sensors, the recorder, its log and what a log says. NVML is loaded at run time only.
+# Power: sensors, the recorder, its log and summaries of logs. NVML is only loaded at run time.
 add_library(xplane_time_power STATIC
   power/gpu_settings.cc
   power/hwmon.cc

@@ -1,9 +1,9 @@
-// Memory of the measured process, of the processes that it started, and of the machine.
+// Memory of the measured process, of its descendants, and of the machine.
 //
-// A process is a number and the time at which it started: numbers are used again. Processes
-// started by it are looked for with the slow channels, once a second, since that reads a file
-// of every process; those once found stay, also when their parent ends. Of children only, those
-// of the process's first thread are looked for in each pass, where the kernel lists them.
+// A process is identified by its number and its start time, because numbers are reused. Descendants
+// are searched with the slow channels, once a second, because the search reads a file of every
+// process. Once found, they stay, even if their parent ends. If only children are wanted, each pass
+// looks for those of the process's first thread, if the kernel lists them.
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace xplane_time::power {
 namespace {
 
-// Of /proc/PID/stat.
+// Fields of /proc/PID/stat.
 struct Stat {
   char state = 0;
   int64_t parent = 0, start_ticks = 0;
@@ -76,8 +76,8 @@ class ProcessReader : public SensorReader {
     return Stat{state->front(), *parent.value, *start.value};
   }
 
-  // The status of the process that had this number when it was found; kNoSamples once it has
-  // ended. The start is read last, so that a number that changed hands is seen.
+  // The status of the process that had this number when it was found; kNoSamples after it has
+  // ended. The start time is read last, so that a reused number is detected.
   FileText ReadStatus(int64_t pid, int64_t start_ticks) const {
     FileText status = ReadText(PathOf(pid, "status"), kMostBytes);
     const FileValue<Stat> stat = ReadStat(pid);
@@ -108,10 +108,10 @@ class ProcessReader : public SensorReader {
       if (members_.contains(*pid.value) || stat.value->ended()) continue;
       candidates.push_back({*pid.value, stat.value->parent, stat.value->start_ticks});
     }
-    // A child may have a smaller number than its parent: until nothing is new.
+    // A child may have a smaller number than its parent, so repeat until nothing new is found.
     const auto is_new = [&](const Candidate& each) {
       const auto parent = members_.find(each.parent);
-      // Nobody is older than their parent.
+      // A process is not older than its parent.
       if (parent == members_.end() || parent->second > each.start_ticks) return false;
       return members_.try_emplace(each.pid, each.start_ticks).second;
     };
@@ -136,7 +136,8 @@ class ProcessReader : public SensorReader {
     return FieldOf(own, key);
   }
 
-  // Of those that live. One that cannot be read makes the sum unknown: it would be too small.
+  // The sum over live processes. If one cannot be read, the sum is unknown, because it would be too
+  // small.
   FileNumber RssOfTree() {
     FileNumber sum = children_only_ ? PowerReason::kNoSamples : OwnField("VmRSS");
     if (!sum.value && sum.reason != PowerReason::kNoSamples) return sum;
@@ -149,7 +150,9 @@ class ProcessReader : public SensorReader {
         continue;
       }
       const FileNumber rss = FieldOf(status, "VmRSS");
-      if (rss.reason == PowerReason::kNoSamples) continue;  // it ends, and its memory is gone
+      if (rss.reason == PowerReason::kNoSamples)
+        continue;  // the process is ending, and its memory
+                   // has been freed
       if (!rss.value) return rss;
       int64_t total = 0;
       if (__builtin_add_overflow(sum.value.value_or(0), *rss.value, &total)) {
@@ -160,7 +163,7 @@ class ProcessReader : public SensorReader {
     return sum;
   }
 
-  // Of all memory, less that of the field `without`.
+  // Total memory minus the field `without`.
   FileNumber ReadMachine(const char* without) const {
     const FileText meminfo = ReadText(procfs_ + "/meminfo", kMostBytes);
     if (!meminfo.value) return meminfo.reason;
@@ -221,8 +224,8 @@ class ProcessReader : public SensorReader {
   const std::string procfs_;
   const int64_t pid_;
   const bool children_only_;
-  std::optional<int64_t> start_ticks_;  // of pid_; empty: it was not there
-  // Starts of pid_ and of those that it started, by pid, as far as they are known to live.
+  std::optional<int64_t> start_ticks_;  // of pid_; empty if it did not exist
+  // Start times of pid_ and its known live descendants, by pid.
   std::map<int64_t, int64_t> members_;
 };
 

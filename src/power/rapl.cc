@@ -1,7 +1,7 @@
-// RAPL, the energy counters of processors: by powercap, else by perf.
+// RAPL, the energy counters of processors, through powercap or else through perf.
 //
-// One of both ways, not a mixture: their counters begin at different times, and a package
-// that was in both would be counted twice.
+// Only one of both is used: their counters begin at different times, and a package in both would be
+// counted twice.
 #include <linux/perf_event.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -22,12 +22,12 @@
 namespace xplane_time::power {
 namespace {
 
-// RAPL through the kernel's powercap tree, Intel's and AMD's alike.
+// RAPL through the kernel's powercap tree, for Intel and AMD.
 //
 //   SYSFS/class/powercap/intel-rapl:0        name "package-0", energy_uj, max_energy_range_uj
 //                        intel-rapl:0:0      name "core" (uncore, dram), part of the package
 //                        intel-rapl:1        name "psys": the board, packages included
-//                        intel-rapl-mmio:0   the same package by another way: not counted twice
+//                        intel-rapl-mmio:0   the same package over MMIO: not counted twice
 //
 // Definitions: Documentation/power/powercap/powercap.rst of the kernel.
 
@@ -35,7 +35,7 @@ constexpr std::string_view kPrefix = "intel-rapl";
 
 struct Zone {
   std::string id;    // intel-rapl:0:1
-  std::string path;  // its directory
+  std::string path;  // directory of the zone
   FileText name;     // package-0
   bool masked = false;
 };
@@ -50,20 +50,20 @@ bool IsZone(std::string_view name) {
   return name.starts_with(kPrefix) && name.find(':') != std::string_view::npos;
 }
 
-// MSR zones come before their MMIO twins, of which then only the unknown ones count.
+// Sorts MSR zones before their MMIO twins; then twins of known zones are skipped.
 bool ZoneLess(const std::string& a, const std::string& b) {
   const std::string_view x = ControlType(a), y = ControlType(b);
   return x != y ? x < y : NaturalLess(a, b);
 }
 
-// A link of the class directory that leads nowhere: a container hides what is behind it.
+// True for a dangling link of the class directory: a container hides its target.
 bool LeadsNowhere(const std::string& path) {
   struct stat status;
   if (stat(path.c_str(), &status) == 0 || errno != ENOENT) return false;
   return lstat(path.c_str(), &status) == 0;
 }
 
-// By their ids.
+// By id.
 using Zones = std::map<std::string, Zone, bool (*)(const std::string&, const std::string&)>;
 
 Zones FindZones(const std::string& root) {
@@ -73,7 +73,7 @@ Zones FindZones(const std::string& root) {
     const auto [parent, directory] = std::move(to_visit.back());
     to_visit.pop_back();
     for (const std::string& id : NamesIn(directory)) {
-      // Subzones are in the class directory and in their parents; links lead back from there.
+      // Subzones appear in the class directory and in their parents; links lead back from there.
       if (!IsZone(id) || (!parent.empty() && ParentOf(id) != parent)) continue;
       const std::string path = Cat(directory, "/", id);
       const auto [at, is_new] = zones.try_emplace(id);
@@ -85,7 +85,7 @@ Zones FindZones(const std::string& root) {
   return zones;
 }
 
-// What a zone measures: ("package-0", "dram").
+// The quantity that a zone measures: ("package-0", "dram").
 struct Meaning {
   std::string device, domain;
   bool in_total = false;
@@ -103,7 +103,7 @@ std::optional<Meaning> MeaningOf(const Zone& zone, const Zones& zones) {
   if (above == zones.end()) return std::nullopt;
   std::optional<Meaning> meaning = MeaningOf(above->second, zones);
   if (!meaning) return std::nullopt;
-  // Only what hangs on a package itself: below dram it would be counted twice.
+  // Only direct parts of a package count; parts of dram would be counted twice.
   meaning->in_total = name == "dram" && meaning->domain == "package";
   meaning->domain = name;
   return meaning;
@@ -122,15 +122,15 @@ std::optional<int64_t> MaxPlausibleMw(const Zone& zone, const Zones& zones) {
   return above == zones.end() ? std::nullopt : MaxPlausibleMw(above->second, zones);
 }
 
-// Failures of one reason that one fix helps, said once.
+// One absence for all files with the same reason and fix.
 PowerAbsence Denied(const std::vector<std::string>& paths, std::string_view why, std::string fix) {
   const std::string more = paths.size() > 1 ? Cat(" and ", paths.size() - 1, " more") : "";
   return {"rapl", "powercap", PowerReason::kPermissionDenied, Cat(paths.front(), more, why),
           std::move(fix)};
 }
 
-// The counters that can be read, packages and their dram in the total. `absences` gets what
-// cannot, files that one fix helps together. By zones: linear.
+// The readable counters; packages and their dram are in the total. Adds the unreadable ones to
+// `absences`, grouped by fix. Linear in the number of zones.
 std::vector<Sensor> PowercapSensors(const PowerRoots& roots, std::vector<PowerAbsence>* absences) {
   const std::string root = roots.sysfs + "/class/powercap";
   const Zones zones = FindZones(root);
@@ -186,8 +186,7 @@ std::vector<Sensor> PowercapSensors(const PowerRoots& roots, std::vector<PowerAb
   return sensors;
 }
 
-// RAPL through the kernel's perf PMU `power`: the way where powercap is not there or not
-// readable.
+// RAPL through the kernel's perf PMU `power`, for machines whose powercap is missing or unreadable.
 //
 //   SYSFS/bus/event_source/devices/power/type            22
 //                                        cpumask         0,18: one cpu of each package
@@ -195,11 +194,12 @@ std::vector<Sensor> PowercapSensors(const PowerRoots& roots, std::vector<PowerAb
 //                                        events/energy-pkg.scale   2.3283064365386962890625e-10
 //                                        events/energy-pkg.unit    Joules
 //
-// The kernel extends these counters to 64 bits: they do not wrap. They begin with the reader.
+// The kernel extends these counters to 64 bits, so they do not wrap. They begin with the reader.
 
 struct PerfDomain {
   std::string_view event, name;
-  bool in_total = false, once = false;  // once: of the board, not of each package
+  bool in_total = false, once = false;  // once: one counter for the board instead of one for each
+                                        // package
 };
 constexpr PerfDomain kPerfDomains[] = {{"energy-pkg", "package", true, false},
                                        {"energy-ram", "dram", true, false},
@@ -207,20 +207,20 @@ constexpr PerfDomain kPerfDomains[] = {{"energy-pkg", "package", true, false},
                                        {"energy-gpu", "uncore", false, false},
                                        {"energy-psys", "psys", false, true}};
 
-// Of a counter of 64 bits in units of `joules_per_count`.
+// Reads a 64-bit counter with units of `joules_per_count`.
 FileNumber ReadPerf(const Descriptor& counter, double joules_per_count) {
   uint64_t count = 0;
   // perf has no pread.
   const ssize_t n = TEMP_FAILURE_RETRY(read(counter.get(), &count, sizeof(count)));
   if (n < 0) return ReasonOfRead(errno);
-  // Shorter: the event is in error, its cpu is gone.
+  // A short read means that the event is in error because its cpu is offline.
   if (n != sizeof(count)) return PowerReason::kDeviceLost;
   const double energy_uj = static_cast<double>(count) * (joules_per_count * 1e6);
   if (!(energy_uj < 9e18)) return PowerReason::kUnsupported;
   return static_cast<int64_t>(std::llround(energy_uj));
 }
 
-// "0,18-19". Nothing where it is no such list.
+// Parses "0,18-19". Empty if it is not such a list.
 std::vector<int> CpusIn(const std::string& text) {
   constexpr int64_t kMost = 8192;
   std::vector<int> cpus;
@@ -243,7 +243,7 @@ struct Package {
   std::string device;
 };
 
-// Named as powercap names them, so that both ways give the same devices.
+// Names packages like powercap, so that both ways yield the same devices.
 std::vector<Package> PackagesOf(const PowerRoots& roots, const std::vector<int>& cpus) {
   const auto topology = [&](int cpu, std::string_view what) {
     return ReadNumber(Cat(roots.sysfs, "/devices/system/cpu/cpu", cpu, "/topology/", what)).value;
@@ -287,7 +287,7 @@ std::optional<PerfEvent> ReadPerfEvent(const std::string& path) {
   return is_known ? std::optional(event) : std::nullopt;
 }
 
-// No sensor and no absence where there is no such PMU.
+// Adds neither sensors nor absences if the PMU does not exist.
 std::vector<Sensor> PerfEnergySensors(const PowerRoots& roots, const PerfOpen& open,
                                       std::vector<PowerAbsence>* absences) {
   std::vector<Sensor> sensors;
@@ -315,7 +315,7 @@ std::vector<Sensor> PerfEnergySensors(const PowerRoots& roots, const PerfOpen& o
       const int fd = open(static_cast<uint32_t>(*type.value), event->config, package.cpu);
       if (fd < 0) {
         absences->push_back(NotOpened(roots, what, -fd));
-        break;  // the others fail alike
+        break;  // the others fail in the same way
       }
       sensors.push_back({{.source = "rapl",
                           .device = domain.once ? std::string(domain.name) : package.device,
@@ -344,7 +344,7 @@ int OpenPerfEvent(uint32_t type, uint64_t config, int cpu) {
   return fd < 0 ? -errno : static_cast<int>(fd);
 }
 
-// A value of cpuinfo; empty: it is not there.
+// A value of cpuinfo; empty if it is missing.
 std::string CpuInfo(std::string_view text, std::string_view key) {
   const std::string_view value = LineOf(text, key).value_or("");
   return std::string(value.substr(value.starts_with(' ') ? 1 : 0));
@@ -372,7 +372,7 @@ class RaplReader : public SensorReader {
       if (HasPackage(by_perf)) {
         sensors_ = std::move(by_perf);
         driver = "perf";
-        inventory->absences.clear();  // nothing is missing
+        inventory->absences.clear();  // perf measures everything
       }
       std::ranges::move(perf_absences, std::back_inserter(inventory->absences));
     }

@@ -40,7 +40,7 @@ std::optional<int64_t> PlausibleMw(const FileNumber& sustained_uw) {
 
 namespace {
 
-// A power that somebody states, for tests and for demonstrations without a sensor.
+// A constant power that the user states, for tests and for demonstrations without a sensor.
 class ConstantReader : public SensorReader {
  public:
   explicit ConstantReader(int64_t power_mw)

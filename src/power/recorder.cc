@@ -1,6 +1,10 @@
-// One thread a reader, so that a call that hangs stops nothing else, and one that watches
-// them. They share the log, under a mutex; a thread that hangs at the end is left behind with
-// what it needs, and finds the log closed should it ever return.
+// Each reader has its own thread, so a call that hangs stops no other reader. One more thread
+// watches for such calls and writes the clocks once a second. All threads share the log under a
+// mutex, which is not held during a reader's calls.
+//
+// Stop sets `stopping` and waits for the threads, but no longer than the limit for hung calls. Then
+// the last line is written, and the log is closed. A thread that still hangs is detached; it shares
+// ownership of the objects it uses, and if its call returns, it finds the log closed.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -27,12 +31,12 @@ using std::chrono::nanoseconds;
 using SteadyTime = std::chrono::steady_clock::time_point;  // CLOCK_MONOTONIC on Linux
 
 constexpr int64_t kMostSlowPeriodNs = 1'000'000'000, kClockLineNs = 1'000'000'000;
-constexpr int64_t kSlowShare = 50;  // slow passes take one part of so many of the time
+constexpr int64_t kSlowShare = 50;  // slow passes take at most one part in this many of the time
 constexpr int64_t kClockMovedNs = 1'000'000, kWatchNs = 100'000'000;
 
 struct Track {
   std::shared_ptr<Reader> reader;
-  size_t source = 0;  // place in the header's periods
+  size_t source = 0;  // index in the header's periods
   uint32_t first_channel = 0, channels = 0;
   bool tells_energy = false;  // or power
   int64_t period_ns = 0, slow_period_ns = 0;
@@ -40,21 +44,21 @@ struct Track {
   // Guarded by Shared::mutex.
   int64_t busy_since_ns = 0;  // 0: not in a call
   bool begun = false, ended = false;
-  ReaderQuality told;  // what the log's end says of it
+  ReaderQuality told;  // written to the log's last line
 };
 
-// The log, and what all threads ask.
+// The log and the state that all threads share.
 struct Shared {
   explicit Shared(LogWriter writer) : log(std::move(writer)) {}
 
   std::mutex mutex;
   std::condition_variable changed;
-  LogWriter log;          // guarded by mutex, as all below
-  bool stopping = false;  // threads end
+  LogWriter log;          // guarded by mutex, like all members below
+  bool stopping = false;  // threads shall end
   bool closed = false;    // the log has its last line
   std::set<std::string, std::less<>> open_windows;
 
-  // Under the mutex.
+  // Call with the mutex locked.
   void Readings(int64_t pass_ns, const Track& track, std::vector<Reading>* readings) {
     for (Reading& each : *readings) each.channel += track.first_channel;
     log.Readings(track.source, pass_ns, *readings);
@@ -77,7 +81,7 @@ void ReadOnce(Shared* shared, Track* track, bool slow, std::vector<Reading>* rea
   track->busy_since_ns = 0;
   track->told.own_cpu_ns = NowOf(CLOCK_THREAD_CPUTIME_ID);
   track->begun = true;
-  shared->changed.notify_all();  // who waits goes on once the mutex is free
+  shared->changed.notify_all();  // waiting threads continue once the mutex is free
   if (shared->closed) return;
   if (std::exchange(track->told.hung, false)) {
     shared->Finding("returned", track->told.source, "a call that hung came back");
@@ -86,7 +90,7 @@ void ReadOnce(Shared* shared, Track* track, bool slow, std::vector<Reading>* rea
   if (!readings->empty()) shared->Readings(before_ns, *track, readings);
 }
 
-// Absolute deadlines: a late pass shifts none of the later ones.
+// Absolute deadlines: a late pass does not delay later ones.
 void ReadPeriodically(const std::shared_ptr<Shared>& shared, const std::shared_ptr<Track>& track) {
   std::vector<Reading> readings;
   const int64_t start_ns = MonotonicNow();
@@ -97,7 +101,7 @@ void ReadPeriodically(const std::shared_ptr<Shared>& shared, const std::shared_p
     ReadOnce(shared.get(), track.get(), slow, &readings);
     if (slow) {
       const int64_t took_ns = MonotonicNow() - now_ns;
-      // A pass that is late once, as on a busy machine, makes none of the next late.
+      // A single slow pass, as on a busy machine, does not delay the next ones.
       const int64_t usual_ns = std::min(std::exchange(slow_took_ns, took_ns), took_ns);
       const int64_t every_ns =
           std::clamp(std::min(usual_ns, kMostSlowPeriodNs) * kSlowShare, track->slow_period_ns,
@@ -116,14 +120,15 @@ void ReadPeriodically(const std::shared_ptr<Shared>& shared, const std::shared_p
                                       [&] { return shared->stopping; });
     if (shared->closed) return;
   }
-  // What lies between the last deadline and the end has a reading at each side.
+  // The last reading, so that the time between the last deadline and the end has readings on both
+  // sides.
   ReadOnce(shared.get(), track.get(), false, &readings);
   const std::lock_guard lock(shared->mutex);
   track->ended = true;
   shared->changed.notify_all();
 }
 
-// Of the channel among those that were measured, where it is one.
+// Copies the priors of the calibrated channel, if the channel was calibrated.
 void SetPriors(std::span<const PowerChannel> calibrated, PowerChannel* channel) {
   const auto identity = [](const PowerChannel& of) {
     return std::tie(of.source, of.device, of.domain, of.quantity, of.kind);
@@ -150,7 +155,7 @@ class Recorder : public PowerRecorder {
 
   ~Recorder() override { static_cast<void>(Recorder::Stop()); }
 
-  // After an error it is stopped by its end.
+  // After an error, the destructor stops the recorder.
   absl::Status Run() {
     WriteHeader();
     if (!shared_->log.status().ok()) {
@@ -162,7 +167,8 @@ class Recorder : public PowerRecorder {
                        StartThread([shared = shared_, track] { ReadPeriodically(shared, track); }));
     }
     ASSIGN_OR_RETURN(watcher_, StartThread([this] { Watch(); }));
-    // A window that begins now has a reading before it.
+    // Wait until all readers have read once, so that a window that begins now has a reading before
+    // it.
     std::unique_lock lock(shared_->mutex);
     shared_->changed.wait_for(lock, nanoseconds(options_.hung_after_ns), [&] {
       return std::ranges::all_of(tracks_, [](const auto& each) { return each->begun; });
@@ -293,7 +299,7 @@ class Recorder : public PowerRecorder {
     }
   }
 
-  // Under the mutex.
+  // Call with the mutex locked.
   void WriteEnd() {
     std::vector<ReaderQuality> ends;
     for (const auto& track : tracks_) {
@@ -326,7 +332,7 @@ class Recorder : public PowerRecorder {
            std::abs(now.boottime_ns - before.boottime_ns - elapsed) > kClockMovedNs;
   }
 
-  // Its channels are unknown from now on.
+  // Marks a reader that hangs, and its channels as unknown from now on.
   void MarkIfHung(Track* track, int64_t now_ns) {
     if (track->told.hung || track->busy_since_ns == 0 ||
         now_ns - track->busy_since_ns < options_.hung_after_ns) {
@@ -356,7 +362,7 @@ class Recorder : public PowerRecorder {
   std::thread watcher_;
 };
 
-// A device that is named for an ordinal has to be there.
+// A device that the map names must exist.
 absl::Status CheckMap(const std::map<int32_t, std::string>& ordinals,
                       const std::vector<PowerDevice>& devices) {
   for (const auto& [ordinal, id] : ordinals) {
@@ -381,7 +387,7 @@ std::string WhyNothing(const PowerInventory& inventory) {
   return absl::StrJoin(why, ";");
 }
 
-// What was asked for by name and is not there is an error, not an empty recording.
+// A source that was requested by name but has no channels is an error.
 absl::Status CheckFound(const PowerSourceOptions& from, const FoundReaders& found) {
   const bool by_name = !from.sources.empty();
   for (const FoundReader& each : found.readers) {

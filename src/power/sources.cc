@@ -19,7 +19,7 @@ bool IsOfPackages(std::string_view what) {
   const bool event = what.find("energy-") != std::string_view::npos;
   return !event || what.ends_with("energy-pkg") || what.ends_with("energy-ram");
 }
-// All of a GPU, or its power.
+// The whole GPU, or its power.
 bool IsOfGpu(std::string_view what) {
   return what == "devices" || what.starts_with("GPU ") || what.ends_with(" power");
 }
@@ -27,7 +27,7 @@ bool IsOfPowerOrEnergy(std::string_view what) {
   return what.ends_with(" power_mw") || what.ends_with(" energy_uj");
 }
 
-// A room: what is known of it, and how it is opened. In the order of helps and errors.
+// A source: its static facts and its factory, in the order of help texts and errors.
 struct Room {
   SourceFacts facts;
   std::unique_ptr<Reader> (*open)(const PowerSourceOptions& options);
@@ -65,7 +65,7 @@ absl::StatusOr<std::unique_ptr<Reader>> NewReader(const std::string& spec,
                          ", constant:WATTS and replay:LOG");
 }
 
-// In a thread of its own, because a driver may hang in it; nothing: it does.
+// Runs in its own thread, because a driver may hang; empty if it does.
 absl::StatusOr<std::optional<PowerInventory>> DiscoverWithin(const std::shared_ptr<Reader>& reader,
                                                              int64_t limit_ns) {
   auto promise = std::make_shared<std::promise<PowerInventory>>();

@@ -1,4 +1,4 @@
-// Sources by name: the list of rooms, what is known of each without asking it, and what they find.
+// Sources by name: the list of sources, the static facts about each, and the search for readers.
 #pragma once
 
 #include <span>
@@ -14,51 +14,52 @@
 
 namespace xplane_time::power {
 
-// The domain of a sensor of a whole socket, which holds RAPL's package: one of both counts.
+// The domain of a sensor that measures a whole socket. It includes RAPL's package, so only one of
+// both counts.
 inline constexpr std::string_view kSocketDomain = "socket";
-// After the device: what an absence of its utilization (GPM) is of.
+// Follows the device in `what` of an absence of its utilization (GPM).
 inline constexpr std::string_view kGpmAbsence = " gpm";
 
-// Those that are taken where none is named. `of_energy`: without those that have none.
+// The default sources. If `of_energy`, without sources that measure no energy.
 std::vector<std::string> SourceNames(bool of_energy);
-// "nvml, rapl, ..., constant:WATTS", then `more`, and how many are taken where none is named: "[the
-// first four]".
+// "nvml, rapl, ..., constant:WATTS", then `more`, and the number of default sources: "[the first
+// four]".
 std::string SourcesHelp(bool of_energy, std::string_view more);
 
-// What the energies of a source are of.
+// The devices whose energy a source measures.
 enum class Measures : uint8_t { kGpus, kProcessors, kOther, kWhateverIsAsked };
 
-// What a channel or an absence means, by its source; logs have no more than the name.
+// The meaning of channels and absences of a source; logs only contain its name.
 struct SourceFacts {
   std::string_view source;
   Measures measures = Measures::kOther;
-  bool modelled = false;  // somebody states it
-  // Whether what is missing would be in a total: `what` of an absence.
+  bool modelled = false;  // the user states the power
+  // Whether a missing part (`what` of an absence) would belong to a total.
   bool (*is_of_total)(std::string_view what) = nullptr;
 };
-const SourceFacts& FactsOf(std::string_view source);  // also of sources that nobody knows
+const SourceFacts& FactsOf(std::string_view source);  // also for unknown sources
 
-// The first thing of `domain` ("gpu", "package" with its memory; empty: any), as "rapl package-0",
-// that is denied and that no channel in the total stands in for; empty: nothing.
+// The first part of `domain` ("gpu", "package" including its memory; empty: any), such as "rapl
+// package-0", that is denied and that no channel in the total replaces; empty if there is none.
 std::string DeniedPart(std::span<const PowerChannel> channels,
                        std::span<const PowerAbsence> absences, std::string_view domain);
 
-// Shared with a thread that may hang in it.
+// Shared with a thread that may hang in the reader.
 struct FoundReader {
   std::shared_ptr<Reader> reader;
   PowerInventory inventory = {};
 };
 struct FoundReaders {
   std::vector<FoundReader> readers;
-  // Theirs, one after the other, after the absences of sources that hang.
+  // The inventories of all readers in order, after the absences of sources that hang.
   PowerInventory all;
 };
 
-// A reader for each source asked for, in the order of their names. A source that hangs is left
-// out. Errors: InvalidArgument (no such source), Unavailable (no more threads).
+// Creates a reader for each requested source, in the order of names. A source that hangs is
+// skipped. Errors: InvalidArgument (unknown source), Unavailable (no more threads).
 absl::StatusOr<FoundReaders> FindReaders(const PowerSourceOptions& options, int64_t hung_after_ns);
 
-// A thread, or Unavailable: why there is none.
+// Starts a thread, or returns Unavailable with the reason.
 template <typename Function>
 absl::StatusOr<std::thread> StartThread(Function&& function) {
   try {

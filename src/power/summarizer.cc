@@ -1,8 +1,8 @@
-// A log's lines in, a PowerSummary out. docs/power.md has the definitions.
+// Turns the lines of a log into a PowerSummary. docs/power.md has the definitions.
 //
-// Lines of several sources are not in the order of time, and a mark may be written after
-// readings that are later than it. So readings wait for kLagNs before they are folded; a mark
-// that is later still counts from there on, and is named.
+// Lines of several sources are not in order of time, and a mark may be written after readings that
+// are later than the mark. Therefore readings wait for kLagNs before they are folded. A mark that
+// comes even later takes effect from the folded time on, and a finding reports it.
 //
 //   lines -> queue of each channel -> (older than kLagNs) -> ChannelFold -> estimates
 #include <algorithm>
@@ -30,15 +30,16 @@ namespace {
 
 constexpr int64_t kLagNs = 2'000'000'000, kMillisecondNs = 1'000'000;
 constexpr size_t kMostWaiting = size_t{1} << 16, kMostOpenWindows = 1024;
-// Windows times channels: what is kept of each pair is some 300 to 700 bytes.
+// Windows times channels; each pair takes about 300 to 700 bytes.
 constexpr size_t kMostPairs = size_t{1} << 20;
 constexpr size_t kMostFindings = 1000;
-constexpr size_t kMostColumns = size_t{1} << 18, kLeastColumns = 16;  // of all series; of one
+// of all series; of one series
+constexpr size_t kMostColumns = size_t{1} << 18, kLeastColumns = 16;
 constexpr double kJPerPj = 1e-12, kNsPerS = 1e9;
 
-// The channels of one domain that say something of its energy.
+// The channels of one domain that measure its power or energy.
 struct Domain {
-  EnergyEstimate blank;  // its names, and what holds in every window
+  EnergyEstimate blank;  // its names, and the values that hold in every window
   const ChannelFold *counter = nullptr, *power = nullptr;
 };
 
@@ -60,7 +61,7 @@ double MeanW(double energy_j, int64_t covered_ns) {
   return energy_j / static_cast<double>(covered_ns) * kNsPerS;
 }
 
-// Power was at its mean at some time, whatever the readings say.
+// The power reached its mean at some time, whatever the readings show.
 void SetPeak(const std::optional<double>& peak_mw, EnergyEstimate* out) {
   if (!peak_mw.has_value()) return;
   const double peak_w = std::max(out->peak_w.value_or(0), *peak_mw * kWPerMw);
@@ -74,7 +75,7 @@ void SetLimits(double lo_j, double hi_j, EnergyLimits limits, EnergyEstimate* ou
   out->hi_j = hi_j;
 }
 
-// Why something is missing, the strongest reason first.
+// Why a part is missing; the strongest reason first.
 PowerReason ReasonOf(const EnergyPart& part, const ReadingPart& readings, int64_t period_ns) {
   if (part.suspended) return PowerReason::kSuspended;
   if (part.resets > 0) return PowerReason::kReset;
@@ -82,10 +83,10 @@ PowerReason ReasonOf(const EnergyPart& part, const ReadingPart& readings, int64_
   if (readings.unknown > 0) return readings.reason;
   if (readings.n == 0) return PowerReason::kNoSamples;
   if (readings.longest_gap_ns > kGapPeriods * period_ns) return PowerReason::kGap;
-  return PowerReason::kNoSamples;  // at an edge
+  return PowerReason::kNoSamples;  // missing at an edge
 }
 
-// What the folds of a domain hold of one window.
+// Estimates the energy of a domain in one window from its folds.
 class Estimation {
  public:
   Estimation(const Domain& domain, uint32_t window, const WindowSummary& summary)
@@ -101,13 +102,13 @@ class Estimation {
     const bool by_counter = out.estimator == EnergyEstimator::kCounter;
     if (!by_counter) TakeLimitsOfCounter(asked, &out);
     CrossCheck(&out);
-    // A reading says more of a peak than the mean of many updates.
+    // A power reading shows a peak better than the mean over many updates of the counter.
     if (by_counter && out.energy_j) SetPeak(power_.part.peak_mw, &out);
     return out;
   }
 
  private:
-  // A channel, or none, of which nothing is known.
+  // The fold of a channel; null if there is no such channel.
   struct Side {
     Side(const ChannelFold* of, uint32_t window, const WindowSummary& summary) : fold(of) {
       if (fold == nullptr) return;
@@ -120,8 +121,8 @@ class Estimation {
     ReadingPart readings;
   };
 
-  // Of the counter, but where it knows nothing of the window, or less than half of what the
-  // readings do, or has hardly been updated in it.
+  // Uses the counter, unless it has no energy for the window, covers less than half of the time
+  // that the power readings cover, or was hardly updated.
   EnergyEstimate Best() const {
     EnergyEstimate counter = ByCounter();
     if (power_.fold == nullptr) return counter;
@@ -137,7 +138,7 @@ class Estimation {
     return held;
   }
 
-  // Without an energy: what is known of the readings, which cover so much.
+  // An estimate without an energy: the statistics of the readings and their coverage.
   EnergyEstimate Begin(EnergyEstimator estimator, const Side& by, int64_t covered_ns) const {
     EnergyEstimate out = domain_.blank;
     out.estimator = estimator;
@@ -192,15 +193,15 @@ class Estimation {
     }
     out.energy_j = energy_pj * kJPerPj;
     out.mean_w = energy_pj * kJPerPj / mean_ns * kNsPerS;
-    // The peak of the same readings as the mean, which may be others than those that hold.
+    // The peak of the readings that the mean is based on; these may differ from the held ones.
     SetPeak(holds ? part.peak_mw : static_cast<double>(readings.max), &out);
-    // What is stated is stated of the time between readings too.
+    // A stated power also holds between the readings.
     if (out.modelled) SetLimits(*out.energy_j, *out.energy_j, EnergyLimits::kBounds, &out);
     return out;
   }
 
-  // Whoever made the estimate: the counter's bounds hold. What is chosen here is moved into them;
-  // of an estimator that was asked for it is told.
+  // The counter's bounds hold for any estimator. The best estimate is moved into them; an estimate
+  // by a requested estimator is marked as inconsistent instead.
   void TakeLimitsOfCounter(EnergyEstimator asked, EnergyEstimate* out) const {
     if (counter_.fold == nullptr || !out->energy_j.has_value()) return;
     const EnergyPart& part = counter_.part;
@@ -211,7 +212,7 @@ class Estimation {
     if (out->limits == EnergyLimits::kBounds && part.spanned && Covers(out->coverage)) {
       SetLimits(lo_j, hi_j, EnergyLimits::kBounds, out);
     } else if (std::min(counter_coverage, out->coverage) >= kNearlyWholeCoverage) {
-      // What only the readings cover is taken to be as the rest.
+      // Time that only the power readings cover is assumed to be like the rest.
       const double more = std::max(0.0, out->coverage / counter_coverage - 1);
       SetLimits(lo_j, hi_j + more * part.energy_pj * kJPerPj, EnergyLimits::kInterval, out);
     } else {
@@ -229,7 +230,7 @@ class Estimation {
     SetPeak(0, out);
   }
 
-  // Both at once, where both cover nearly all of a window of many periods.
+  // Compares counter and power if both cover nearly all of a window of many periods.
   void CrossCheck(EnergyEstimate* out) const {
     constexpr double kMostApart = 0.05;
     constexpr int64_t kComparablePeriods = 20;
@@ -255,7 +256,7 @@ class Estimation {
   const Side counter_, power_;
 };
 
-// As if the nearest reading were in the window; false: none is near.
+// Uses the nearest reading as if it were in the window; false if none is near.
 bool TakeNearest(const ReadingPart& readings, const WindowSummary& window, int64_t within_ns,
                  GaugeSummary* gauge) {
   std::optional<Sample> nearest;
@@ -289,17 +290,17 @@ GaugeSummary GaugeOf(size_t channel, const ReadingPart& readings, const WindowSu
   return gauge;
 }
 
-// Of one that is in the total.
+// Adds the limits of an estimate that is in the total.
 void AddLimits(const EnergyEstimate& each, PowerTotal* total) {
   if (IsUnbounded(total->limits)) return;
-  total->limits = std::max(total->limits, each.limits);  // the weakest
+  total->limits = std::max(total->limits, each.limits);  // the weakest limits
   if (IsUnbounded(total->limits)) {
     total->lo_j = total->hi_j = std::nullopt;
     return;
   }
   *total->lo_j += *each.lo_j;
   *total->hi_j += *each.hi_j;
-  // Each may fail where no other one does.
+  // The failures of several intervals add up.
   if (each.limits == EnergyLimits::kInterval) total->interval_share -= 1 - kIntervalShare;
   total->interval_share = std::max(total->interval_share, 0.0);
 }
@@ -319,7 +320,7 @@ PowerTotal TotalOf(const WindowSummary& window, const std::string& denied) {
     AddLimits(each, &total);
     *total.energy_j += *each.energy_j;
     *total.mean_w += *each.mean_w;
-    // Only where idle is known of all that is in it.
+    // Known only if the idle power of all parts is known.
     const bool both = total.active_j.has_value() && each.active_j.has_value();
     total.active_j = both ? std::optional(*total.active_j + *each.active_j) : std::nullopt;
     (each.modelled ? total.modelled : total.measured) = true;
@@ -329,7 +330,7 @@ PowerTotal TotalOf(const WindowSummary& window, const std::string& denied) {
   }
   if (!any) return {.reason = PowerReason::kNoSamples};
   total.least_coverage = total.coverage = least;
-  if (least < most) {  // so much of the time at that power is that energy
+  if (least < most) {  // the share of the window that the energy lasts for at the mean power
     const double all_j = *total.mean_w * SecondsOf(window);
     total.coverage = all_j > 0 ? *total.energy_j / all_j : 0;
   }
@@ -340,7 +341,7 @@ PowerTotal TotalOf(const WindowSummary& window, const std::string& denied) {
   return total;
 }
 
-// The idle power is that of all windows of that name together.
+// The idle power is the mean over all windows of that name.
 void AddIdle(const std::string& idle_window, std::vector<WindowSummary>* windows) {
   if (windows->empty()) return;
   for (size_t i = 0; i < windows->front().energies.size(); ++i) {
@@ -359,13 +360,13 @@ void AddIdle(const std::string& idle_window, std::vector<WindowSummary>* windows
       const bool whole = energy.estimator == EnergyEstimator::kEndpointMean;
       energy.idle_j = idle_j / idle_s * SecondsOf(window) * (whole ? 1 : energy.coverage);
       energy.active_j = *energy.energy_j - *energy.idle_j;
-      constexpr double kRounding = 1e-12;  // of two equal sums
+      constexpr double kRounding = 1e-12;  // rounding error of two equal sums
       if (std::abs(*energy.active_j) < kRounding * *energy.energy_j) energy.active_j = 0;
     }
   }
 }
 
-// Repeats: windows of one name, as `power record -r 5` makes them, as one row.
+// Repeats: combines windows with the same name, such as those of `power record -r 5`, into one row.
 //
 //   run 10 J, run #2 12 J, run #3 unknown   ->   run: 3 windows, 2 known, mean 11 J, std 1.41 J
 
@@ -376,7 +377,7 @@ double StdOf(const std::vector<double>& values) { return std::sqrt(stats::Varian
 double CoverageOf(const EnergyEstimate& energy) { return energy.coverage; }
 double CoverageOf(const PowerTotal& total) { return total.least_coverage; }
 
-// `energy_of`: a window's EnergyEstimate or PowerTotal.
+// `energy_of` returns a window's EnergyEstimate or PowerTotal.
 RepeatedEnergy RepeatOf(const Windows& windows, auto energy_of) {
   RepeatedEnergy row;
   row.window = windows[0]->name;
@@ -385,7 +386,7 @@ RepeatedEnergy RepeatOf(const Windows& windows, auto energy_of) {
   for (const WindowSummary* window : windows) {
     seconds.push_back(SecondsOf(*window));
     const auto& energy = energy_of(*window);
-    if (CoverageOf(energy) < kNearlyWholeCoverage) continue;  // of another time than the window's
+    if (CoverageOf(energy) < kNearlyWholeCoverage) continue;  // covers too little of the window
     if (energy.energy_j.has_value()) energies.push_back(*energy.energy_j);
     if (energy.active_j.has_value()) active.push_back(*energy.active_j);
   }
@@ -404,8 +405,8 @@ RepeatedEnergy RepeatOf(const Windows& windows, auto energy_of) {
   return row;
 }
 
-// A row for each name of two windows and more and each sensor, then the total where several
-// sensors are in it. All windows have the same sensors in the same order. O(energies).
+// A row for each sensor and each name with at least two windows, then the total if it has several
+// sensors. All windows have the same sensors in the same order. O(energies).
 std::vector<RepeatedEnergy> RepeatsOf(const std::vector<WindowSummary>& windows) {
   std::map<std::string_view, Windows> by_name;
   for (const WindowSummary& window : windows) by_name[window.name].push_back(&window);
@@ -547,7 +548,7 @@ class Folding : public LogSink {
   }
   void End(int64_t t_ns) override { end_ns_ = t_ns; }
 
-  // After the last line.
+  // Call after the last line.
   PowerSummary Finish(const LogEnd& end) {
     const int64_t end_ns = end_ns_.value_or(newest_ns_);
     const auto still_open = open_;
@@ -569,10 +570,10 @@ class Folding : public LogSink {
     int64_t last_ns = -1;
     bool is_energy = false;  // or power
     int64_t quickest_call_ns = kLatestNs;
-    int64_t first_call_ns = 0;  // while that reading alone waits
-    bool in_windows = true;     // else there are too many windows for one more
+    int64_t first_call_ns = 0;  // while this reading alone waits
+    bool in_windows = true;     // false: there are too many windows for one more channel
   };
-  // One source's passes.
+  // The passes of one source.
   struct Passes {
     ReaderQuality reader;
     int64_t first_ns = 0, last_ns = 0;
@@ -598,7 +599,7 @@ class Folding : public LogSink {
     channels_.push_back(std::move(state));
   }
 
-  // With the first time.
+  // Called with the first time.
   void Begin(int64_t t_ns) {
     begun_ = true;
     newest_ns_ = t_ns;
@@ -608,8 +609,8 @@ class Folding : public LogSink {
     }
   }
 
-  // Of an energy by a call that took much longer than others: nobody knows when in it. Where the
-  // first call was the slow one, the second tells.
+  // True for an energy whose call took much longer than usual, because the time of its value is
+  // unknown. If the first call was the slow one, the second call reveals it.
   bool IsOfNoTime(const Reading& reading, int64_t period_ns, ChannelState* channel) {
     if (!channel->is_energy || reading.sampled_ns.has_value()) return false;
     const int64_t call_ns = reading.after_ns - reading.before_ns;
@@ -666,7 +667,7 @@ class Folding : public LogSink {
     open_.erase(summary.name);
   }
 
-  // Of one kind the first message and how many there were.
+  // Adds a finding. Findings of one kind keep the first message and a count.
   void Note(std::string_view code, std::string_view message, uint64_t count = 1) {
     auto& findings = summary_.findings;
     const auto at = std::ranges::find(findings, code, &PowerFinding::code);
@@ -696,7 +697,7 @@ class Folding : public LogSink {
       at->blank.in_total |= channel.in_total;
       if (state.fold->is_counter) {
         if (at->counter == nullptr) at->counter = state.fold.get();
-        // An instant says more than an average over a longer time.
+        // An instantaneous value is more precise than an average over a longer time.
       } else if (at->power == nullptr || (channel.kind == ReadingKind::kInstant &&
                                           at->power->channel.kind == ReadingKind::kAverage)) {
         at->power = state.fold.get();
@@ -707,7 +708,7 @@ class Folding : public LogSink {
       if (device.shared || device.mig) shared.insert(device.id);
     }
     for (Domain& domain : domains) domain.blank.shared = shared.contains(domain.blank.device);
-    // The sensor of an APU holds what RAPL's packages say.
+    // The sensor of an APU includes RAPL's packages.
     const auto is_package = [](const Domain& each) {
       return FactsOf(each.blank.source).measures == Measures::kProcessors &&
              each.blank.domain == "package" && each.blank.in_total;
@@ -727,7 +728,7 @@ class Folding : public LogSink {
     return slept_ns;
   }
 
-  // What the folds hold, as estimates.
+  // Turns the folds into estimates.
   void Build() {
     const std::vector<Domain> domains = Domains();
     const std::string denied =
@@ -768,7 +769,7 @@ class Folding : public LogSink {
         reader.effective_hz = static_cast<double>(reader.reads - 1) * kNsPerS /
                               static_cast<double>(passes.last_ns - passes.first_ns);
       }
-      // Logs of others have one time for a reading; no call takes none.
+      // Other tools' logs have one time for a reading; no call takes zero time.
       if (passes.latencies.Quantile(1).value_or(0) > 0) {
         reader.latency_p50_ns = std::llround(*passes.latencies.Quantile(0.5));
         reader.latency_p99_ns = std::llround(*passes.latencies.Quantile(0.99));
@@ -796,7 +797,7 @@ class Folding : public LogSink {
     Note("hung", absl::StrJoin(hung, ", ") + ": a call did not return", hung.size());
   }
 
-  // Of a log with an end: of others each window that is open is cut.
+  // Only for a log with an end; in other logs each open window is cut anyway.
   void NoteOpenWindows(const LogEnd& end) {
     if (!end.complete) return;
     std::vector<absl::string_view> names;
@@ -850,7 +851,7 @@ class Folding : public LogSink {
   std::vector<Suspension> suspensions_;
 
   bool begun_ = false;
-  int64_t newest_ns_ = 0, folded_ns_ = 0;  // readings before are folded
+  int64_t newest_ns_ = 0, folded_ns_ = 0;  // readings before folded_ns_ have been folded
   std::optional<int64_t> end_ns_;
   std::optional<Clocks> clocks_;
   std::map<std::string, uint32_t, std::less<>> open_;

@@ -44,7 +44,7 @@ PowerReason ReasonOfRead(int error) {
   constexpr Row kReasons[] = {
       {EACCES, kPermissionDenied}, {EPERM, kNoSamples},   {EAGAIN, kNoSamples}, {EBUSY, kNoSamples},
       {ENODATA, kNoSamples},       {ENODEV, kDeviceLost}, {ENXIO, kDeviceLost}, {EIO, kDeviceLost},
-      {ESRCH, kDeviceLost},  // of procfs
+      {ESRCH, kDeviceLost},  // in procfs
       {ENOENT, kDeviceLost},       {ESTALE, kDeviceLost}, {ETIMEDOUT, kHung},   {ETIME, kHung}};
   const auto* at = std::ranges::find(kReasons, error, &Row::first);
   return at == std::end(kReasons) ? kUnsupported : at->second;
@@ -137,7 +137,7 @@ bool NaturalLess(const std::string& a, const std::string& b) {
 }
 
 FileNumber HeldFile::Read() {
-  // A file that was replaced. sysfs itself fails to read one that is gone.
+  // The file was replaced. sysfs itself fails to read a removed file.
   struct stat status;
   if (file_.open() && fstat(file_.get(), &status) == 0 && status.st_nlink == 0) file_.Close();
   if (!file_.open()) {
@@ -156,7 +156,7 @@ FileNumber HeldFile::Read() {
     file_.Close();
     return reason;
   }
-  // A file that fills the buffer is no number.
+  // A file that fills the buffer does not contain a number.
   const auto size = static_cast<size_t>(n);
   if (size == text.size()) return PowerReason::kUnsupported;
   return NumberIn(std::string_view(text.data(), size), sign_);

@@ -10,7 +10,7 @@
 namespace xplane_time::power {
 namespace {
 
-// What an entry names: a place in the list of devices, and whether by an instance.
+// The device that an entry names, and whether it names an instance of it.
 struct Choice {
   size_t place = 0;
   bool instance = false;
@@ -18,10 +18,10 @@ struct Choice {
 
 struct Chosen {
   std::vector<size_t> places;
-  bool by_index = false;  // any of them
+  bool by_index = false;  // at least one entry is an index
 };
 
-// As strtoul: leading white space, a sign, digits; what follows is ignored.
+// Like strtoul: leading white space, a sign, digits; the rest is ignored.
 std::optional<size_t> IndexOf(std::string_view entry) {
   static const RE2 shape(R"([ \t]*\+?(\d+))");
   uint32_t index = 0;
@@ -33,13 +33,13 @@ bool NamesDevice(std::string_view entry) {
   return entry.starts_with("GPU-") || entry.starts_with("MIG-");
 }
 
-// MIG-GPU-<uuid>/<gpu instance>/<compute instance>, of drivers before 470.
+// The parent in MIG-GPU-<uuid>/<gpu instance>/<compute instance>, the format of drivers before 470.
 std::string_view ParentInOldMigName(std::string_view entry) {
   if (!entry.starts_with("MIG-GPU-")) return {};
   return entry.substr(4, entry.find('/') - 4);
 }
 
-// The one device whose id, or that of one of its instances, begins with `entry`.
+// The only device whose id, or the id of one of its instances, begins with `entry`.
 std::optional<Choice> DeviceNamed(std::string_view entry, const std::vector<GpuIdentity>& devices) {
   const std::string_view old_parent = ParentInOldMigName(entry);
   std::optional<Choice> found;
@@ -84,7 +84,7 @@ const std::string* Find(const PowerEnvironment& environment, const std::string& 
   return at == environment.end() ? nullptr : &at->second;
 }
 
-// Why the order of indices is not known; empty: it is PCI's.
+// Why the order of indices is unknown; empty if it is PCI order.
 std::string WhyOrderUnknown(const std::vector<GpuIdentity>& devices,
                             const PowerEnvironment& environment) {
   const std::string* order = Find(environment, "CUDA_DEVICE_ORDER");
@@ -107,7 +107,7 @@ Visibility VisibleDevices(const std::vector<GpuIdentity>& devices,
                           const PowerEnvironment& environment,
                           const std::map<int32_t, std::string>& map) {
   Visibility visible;
-  for (const auto& [ordinal, id] : map) {  // that of an instance, or the unique start of one, too
+  for (const auto& [ordinal, id] : map) {  // ids of devices or instances, or unique prefixes
     const std::optional<Choice> choice = id.empty() ? std::nullopt : DeviceNamed(id, devices);
     if (choice) {
       visible.device_of[ordinal] = choice->place;

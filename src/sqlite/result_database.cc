@@ -1,3 +1,9 @@
+// Writes a result to an SQLite database in memory, and returns its bytes.
+//
+// A table's columns come from its row of names and its first row. If a later row has a cell without
+// a column, the table is dropped and filled again with the columns of all rows; this is rare, so
+// the usual table is visited only once. ColumnSink and BindSink both derive from RowSink, which
+// turns groups into columns with prefixes and nested values into JSON. Linear in the cells.
 #include "sqlite/result_database.h"
 
 #include <sqlite3.h>
@@ -51,8 +57,8 @@ std::string_view TypeName(FieldType type) {
   }
 }
 
-// The cells of a row; what only JSON has, as JSON. A group whose members differ from row to row
-// (the parameters of a variant) is one cell.
+// The cells of a row; lists and objects become JSON texts. A group whose members differ between
+// rows (the parameters of a variant) is one cell.
 class RowSink : public result::FlatSink {
  public:
   void BeginGroup(std::string_view name, bool known) override {
@@ -91,7 +97,7 @@ class RowSink : public result::FlatSink {
     });
   }
 
-  std::string group_;                                         // empty: in none
+  std::string group_;                                         // empty: not in a group
   std::vector<std::pair<std::string, std::string>> members_;  // names, JSON
 };
 
@@ -105,7 +111,7 @@ struct Column {
 };
 using Columns = std::vector<Column>;
 
-// Adds those of a row that are not there yet.
+// Adds the columns of a row that are not known yet.
 class ColumnSink : public RowSink {
  public:
   explicit ColumnSink(Columns* columns) : columns_(columns) {}
@@ -131,7 +137,7 @@ class BindSink : public RowSink {
 
  protected:
   void Cell(std::string_view prefix, std::string_view name, const FieldValue& value) override {
-    // Mostly they come in order.
+    // Usually the cells come in the order of the columns.
     size_t place = next_;
     if (place >= columns_.size() || !columns_[place].IsCalled(prefix, name)) {
       place = static_cast<size_t>(
@@ -169,7 +175,8 @@ class BindSink : public RowSink {
 
   const Columns& columns_;
   sqlite3_stmt* const statement_;
-  size_t next_ = 0;  // behind the column that is bound: SQLite counts them from 1 on
+  size_t next_ = 0;  // index after the bound column, which is also the 1-based index that SQLite
+                     // uses for it
 };
 
 class Writer {
@@ -191,7 +198,7 @@ class Writer {
     if (table.rows > 0) table.visit(0, &sink);
     ASSIGN_OR_RETURN(bool is_complete, Fill(table, columns));
     if (is_complete) return absl::OkStatus();
-    // Some row has more than the first (the parameters of a variant).
+    // Some row has more columns than the first (the parameters of a variant).
     for (size_t row = 0; row < table.rows; ++row) table.visit(row, &sink);
     RETURN_IF_ERROR(Execute(Cat("DROP TABLE ", Quoted(table.name))));
     ASSIGN_OR_RETURN(is_complete, Fill(table, columns));
@@ -211,7 +218,7 @@ class Writer {
   }
 
  private:
-  // False where a row has a cell without a column.
+  // Returns false if a row has a cell without a column.
   absl::StatusOr<bool> Fill(const Table& table, const Columns& columns) {
     if (columns.empty()) return true;
     const std::string name = Quoted(table.name);
@@ -255,7 +262,7 @@ class Writer {
   Connection db_;
 };
 
-// What is in no table.
+// The members that are not in a table.
 std::string DocumentOf(const result::Result& result) {
   result::Result members(result.schema);
   for (const auto& part : result.parts) {

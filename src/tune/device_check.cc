@@ -1,3 +1,15 @@
+// The rounds and the tests of device_check.h.
+//
+// 1. Next plans rounds: kFirst on each device at first, then the missing ones, in seeded orders.
+// 2. CentresOf reduces each device and variant to a mean without outliers, its variance and its
+//    degrees of freedom. The value of a round is relative to the other variants of that round
+//    (LogRatio), so the device's own speed cancels.
+// 3. BestCut sorts the devices by mean and tests the D - 1 cuts of that order. CutTail is Scheffe's
+//    test with a margin of delta.
+// 4. Divide applies the strongest cut, if it is significant, and continues with both classes.
+// 5. SpeedsOf compares the speeds of the devices themselves.
+//
+// O(variants x devices^2) for each class.
 #include "tune/device_check.h"
 
 #include <algorithm>
@@ -13,14 +25,14 @@
 namespace xplane_time {
 namespace {
 
-constexpr double kPower = 1.645;  // of a normal: 95 %
+constexpr double kPower = 1.645;  // 95 % quantile of a normal distribution
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 double Median(std::vector<double> values) {
   return values.empty() ? kUnknown : stats::Median(values);
 }
 
-// The mean without outliers: its variance is that of Student's t, from few rounds already.
+// The mean without outliers. Its variance is suitable for Student's t, even with few rounds.
 stats::Centre CentreOf(const std::vector<double>& values) {
   if (values.empty()) return {};
   const double middle = Median(values);
@@ -32,7 +44,7 @@ stats::Centre CentreOf(const std::vector<double>& values) {
   return {.value = mean.mean, .variance = mean.squares / (kept - 1) / kept, .df = kept - 1};
 }
 
-// A mean of centres, with Welch's degrees of freedom.
+// The mean of several centres, with Welch's degrees of freedom.
 stats::Centre MeanOf(std::span<const stats::Centre> centres) {
   const auto count = static_cast<double>(centres.size());
   stats::Centre mean;
@@ -54,7 +66,7 @@ stats::Centre DifferenceOf(const stats::Centre& a, const stats::Centre& b) {
   return {a.value - b.value, 4 * mean.variance, mean.df};
 }
 
-// Its variance is that of a median of normals, or nearly.
+// Its variance is approximately that of the median of normal values.
 stats::Centre MedianOf(std::span<const stats::Centre> centres) {
   stats::Centre median = MeanOf(centres);
   std::vector<double> values;
@@ -64,7 +76,8 @@ stats::Centre MedianOf(std::span<const stats::Centre> centres) {
   return median;
 }
 
-// Scheffe's: of a difference, of a cut among so many devices that was chosen after looking.
+// Scheffe's test: the p-value of a difference between the sides of a cut that was chosen among this
+// many devices after seeing the data.
 double CutTail(const stats::Centre& difference, double delta, size_t devices) {
   const double beyond = std::abs(difference.value) - delta;
   if (beyond <= 0 || difference.df <= 0) return 1;
@@ -73,7 +86,7 @@ double CutTail(const stats::Centre& difference, double delta, size_t devices) {
   return stats::FisherTail(beyond * beyond / (difference.variance * df), df, difference.df);
 }
 
-// How many standard errors beyond delta it takes.
+// The critical number of standard errors beyond delta.
 double CutCritical(double alpha, size_t devices, double df) {
   const auto cuts = static_cast<double>(devices - 1);
   double low = 0, high = 1e6;
@@ -147,7 +160,7 @@ std::vector<double> DevicePlan::ValuesOf(size_t device,
   return values;
 }
 
-// Of its time over the median of the others'.
+// The log of a variant's time over the median of the others' times.
 double DevicePlan::LogRatio(const LogTimes& round, size_t variant) const {
   std::vector<double> others;
   double own = kUnknown;
@@ -163,7 +176,7 @@ double DevicePlan::LogRatio(const LogTimes& round, size_t variant) const {
   return own - Median(std::move(others));
 }
 
-// One with fewer than two rounds has no degrees of freedom.
+// A device with fewer than two rounds has no degrees of freedom.
 std::vector<stats::Centre> DevicePlan::CentresOf(const Places& devices, size_t variant) const {
   std::vector<stats::Centre> centres;
   for (const size_t device : devices) {
@@ -216,7 +229,7 @@ void DevicePlan::Divide(const Places& devices, double alpha, std::vector<Places>
     return;
   }
   cuts->push_back(cut);
-  for (const size_t device : devices) {  // the variant that differs does not run there
+  for (const size_t device : devices) {  // devices on which the differing variant does not run
     const bool is_in = std::ranges::find(cut.low, device) != cut.low.end() ||
                        std::ranges::find(cut.high, device) != cut.high.end();
     if (!is_in) classes->push_back({device});
@@ -227,8 +240,8 @@ void DevicePlan::Divide(const Places& devices, double alpha, std::vector<Places>
   }
 }
 
-// With so many times the rounds that there are: of the noisiest variant, between two halves of the
-// devices.
+// The minimum detectable effect with `more` times the present rounds: for the noisiest variant,
+// between two halves of the devices.
 std::optional<double> DevicePlan::MdeWith(double more) const {
   const size_t tested = variants_.size() - first_tested();
   std::optional<double> mde;
@@ -266,7 +279,7 @@ std::vector<std::string> DevicePlan::NamesOf(const Places& devices) const {
   return names;
 }
 
-// Those with rounds enough.
+// Devices with enough rounds.
 DevicePlan::Places DevicePlan::Measured() const {
   Places measured;
   for (size_t device = 0; device < devices_.size(); ++device) {
@@ -289,7 +302,7 @@ DevicePlan::Places DevicePlan::WithoutPick() const {
   return without;
 }
 
-// Of log times against what each variant takes on a typical device.
+// The log times of each device relative to each variant's time on a typical device.
 std::vector<stats::Centre> DevicePlan::SpeedsOf(const Places& devices) const {
   LogTimes typical;
   for (const uint32_t variant : variants_) {
@@ -332,7 +345,7 @@ void DevicePlan::JudgeSpeeds(const Places& devices, DeviceCheck* check) const {
     row.ratio = std::exp(difference.value);
     row.lo = std::exp(lo);
     row.hi = std::exp(hi);
-    // Of two variants nobody can tell which one is slow, and whether the device is.
+    // With two variants, it is undetermined which one is slow, and whether the device is slow.
     if (check->classes.size() > 1 && variants_.size() == 2) continue;
     row.verdict = lo > delta_                   ? "slow"
                   : hi < -delta_                ? "fast"

@@ -1,30 +1,33 @@
-// Whether several devices agree on what was decided, from rounds of their own.
+// Checks whether several devices agree on the decision, in separate rounds.
 //
-//   enters   the rounds and the verdict of the race on all devices together
-//   leaves   rounds to run on each device, then what they say (DeviceCheck)
+//   input    the rounds and the verdict of the race on all devices together
+//   output   rounds to run on each device, then their analysis (DeviceCheck)
 //
 //   DevicePlan plan({"gpu 0", "gpu 1"}, config, *verdict.pick, race);
 //   while (!(next = plan.Next()).empty()) ...       // measure each, and Take() it
 //   plan.Found(id_of).classes                       // one, or several
 //
-// The pick and at most kRivals rivals, those that did best against it on any one device and at most
-// kFar worse, run on every device, in fresh rounds: those of the race chose the pick, and its luck
-// on one device would look like a difference. First kFirst rounds a device tell the noise; then as
-// many more, up to kMost, as show a difference of kShown with 95 % probability.
+// The pick and at most kRivals rivals run on every device. Rivals are those that did best against
+// the pick on any single device, if they are at most kFar worse. The rounds are fresh ones, because
+// the race's rounds chose the pick, and luck on one device would look like a difference. The first
+// kFirst rounds on each device show the noise. Then follow as many rounds as are needed to detect a
+// difference of kShown with a probability of 95 %, up to kMost.
 //
-// Of each variant: in each round the logarithm of its time over the median of the others', the mean
-// of each device without outliers, and all cuts of the devices into those with low and with high
-// means. A cut is tested by Scheffe's method, which holds for cuts chosen after the data were seen:
-// (|difference| - delta)^2 / (variance (D - 1)) against F with D - 1 and Welch's degrees of
-// freedom. p-values are adjusted for all variants (Holm), at the decision's alpha. The strongest
-// cut makes two classes, and each is looked at again by itself, with half of the alpha.
+// For each variant and round, the value is the logarithm of its time over the median of the other
+// variants' times. Each device has the mean of these values without outliers. All cuts of the
+// devices into those with low and those with high means are tested by Scheffe's method, which is
+// valid for cuts chosen after seeing the data: (|difference| - delta)^2 / (variance (D - 1))
+// against F with D - 1 and Welch's degrees of freedom. p-values are adjusted for all variants
+// (Holm), at the decision's alpha. The strongest cut makes two classes, and each class is examined
+// again with half of the alpha.
 //
-// A device is slow, or fast, where its log times against the median of all devices', or of two
-// against the other's, leave [-delta, delta], with intervals that hold for all devices together. In
-// a round that is the median over variants: one that does differently well there makes no device
-// slow.
+// A device is slow or fast if its log times, relative to the median of all devices (with two
+// devices, to the other one), are outside [-delta, delta]. The intervals hold for all devices
+// together. The value of a round is the median over variants, so a single variant that does
+// differently well on a device does not make the device slow.
 //
-// A device on which the pick gave no time is a class of its own. One without rounds is in none.
+// A device on which the pick gave no time is a class by itself. A device without rounds is in no
+// class.
 #pragma once
 
 #include <cstdint>
@@ -50,10 +53,10 @@ class DevicePlan {
   struct Round {
     int64_t round = 0;
     std::string device;
-    std::vector<uint32_t> order;  // places of the decider's space
+    std::vector<uint32_t> order;  // indices in the decider's space
   };
 
-  // What a round of the race took, as logarithms by place of the decider's space.
+  // Log times of a round of the race, by index in the decider's space.
   using LogTimes = std::map<uint32_t, double>;
   struct RaceRound {
     std::string device;
@@ -64,19 +67,19 @@ class DevicePlan {
              std::span<const RaceRound> race);
 
   std::span<const uint32_t> variants() const { return variants_; }
-  // None: that is all.
+  // Empty when all rounds have been planned.
   std::vector<Round> Next();
-  // A round of Next that was run, and not discarded, in any order.
+  // Takes a round of Next that was run and not discarded; any order.
   void Take(const std::string& device, LogTimes log_times) {
     rounds_[device].push_back(std::move(log_times));
   }
   DeviceCheck Found(absl::FunctionRef<std::string(uint32_t place)> id_of) const;
 
  private:
-  // Of one device, and of some devices: places in devices_.
+  // Some devices, as indices in devices_.
   using Places = std::vector<size_t>;
   struct Cut {
-    size_t variant = 0;  // in variants_
+    size_t variant = 0;  // index in variants_
     Places low = {}, high = {};
     double p = 1;
   };
@@ -100,7 +103,7 @@ class DevicePlan {
   std::vector<std::string> devices_;
   double alpha_, delta_;
   std::vector<uint32_t> variants_;                       // the pick first
-  size_t planned_ = 0;                                   // rounds of each device
+  size_t planned_ = 0;                                   // rounds on each device
   std::map<std::string, std::vector<LogTimes>> rounds_;  // by device
 };
 

@@ -1,3 +1,9 @@
+// Clocks and power caps as axes of a search space.
+//
+// AddSettings adds the axes to the parameters of the space and multiplies the listed variants. The
+// harness only sees the original variants: OwnOf maps a variant to the inner variant and its
+// setting, and results are reported for each. RunRound groups the slots by setting, because a
+// change takes time, and merges the results in the original order.
 #include "tune/device_settings.h"
 
 #include <algorithm>
@@ -28,10 +34,11 @@ constexpr Axis kAxes[] = {
     {"power_cap_w", "--power-cap-w", &SettingAxes::power_cap_w, &GpuSetting::power_cap_w}};
 
 constexpr milliseconds kLongestSettling(1000), kLook(5);
-// A clock within 1/50 of what was set is it: some GPUs stay one step, about 1 %, below.
+// A clock within 1/50 of the requested one counts as reached: some GPUs stay one step, about 1 %,
+// below.
 constexpr int64_t kSamePart = 50;
 
-// What an id that was given has more for a value of an axis: its variants need one each.
+// A variant with a given id needs a separate id for each value of an axis; this is the suffix.
 std::string Suffix(const Axis& axis, int64_t value) { return Cat(" ", axis.name, "=", value); }
 
 absl::Status AddAxis(const Axis& axis, const std::vector<int64_t>& values, SearchSpace* space) {
@@ -78,7 +85,7 @@ absl::StatusOr<std::string> UuidOf(std::string_view device, PowerSourceOptions f
                      "; leave them out, or see xplane-time power sources");
 }
 
-// One of its settings after the other: places in `order`.
+// Groups the slots by setting: indices in `order`.
 std::vector<std::pair<GpuSetting, std::vector<size_t>>> BySetting(
     const std::vector<GpuSetting>& order) {
   std::vector<std::pair<GpuSetting, std::vector<size_t>>> groups;
@@ -95,7 +102,7 @@ bool IsSame(int64_t clock_mhz, int64_t set_mhz) {
   return kSamePart * std::abs(clock_mhz - set_mhz) <= set_mhz;
 }
 
-// The notes of a round so far, and those of a part of it that ran at this setting.
+// Adds to a round's notes those of the part that ran at this setting.
 std::string WithPart(const std::string& notes_json, const RoundTimes& part,
                      const GpuSetting& setting, std::optional<int64_t> clock_mhz) {
   json::Json notes = json::Parse(notes_json), own = json::Parse(part.notes_json);
@@ -164,7 +171,7 @@ const SettingsHarness::Own& SettingsHarness::OwnOf(const Configuration& variant)
 absl::Status SettingsHarness::Prepare(std::span<const Configuration> variants,
                                       PreparedCallback done) {
   std::vector<Configuration> inner;
-  std::map<std::string, std::vector<size_t>> places;  // by the harness's id
+  std::map<std::string, std::vector<size_t>> places;  // by the inner harness's id
   for (size_t i = 0; i < variants.size(); ++i) {
     const Own& own = OwnOf(variants[i]);
     if (i == 0) RETURN_IF_ERROR(gpu_->Set(own.setting, parts_.guard));
@@ -175,7 +182,7 @@ absl::Status SettingsHarness::Prepare(std::span<const Configuration> variants,
   return parts_.measures->Prepare(inner, [&](size_t place, const VariantState& state) {
     for (const size_t i : places.at(inner[place].id)) {
       VariantState own = state;
-      // One program at two clocks is two variants.
+      // The same program at two clocks is two variants.
       const GpuSetting& at = OwnOf(variants[i]).setting;
       for (const Axis& axis : kAxes) {
         const auto& value = at.*axis.value;
@@ -194,7 +201,8 @@ absl::StatusOr<VariantState> SettingsHarness::Verify(const Configuration& varian
   return *known.verified;
 }
 
-// How the run that does not count ends is seen again in the one that does.
+// If the slot of the unmeasured run fails, it fails again in the measured round. So its status is
+// ignored here.
 absl::Status SettingsHarness::Take(const GpuSetting& setting, int64_t batch, int64_t round,
                                    std::string_view workload, const Configuration& variant) {
   if (settled_ == setting) return absl::OkStatus();

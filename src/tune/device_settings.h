@@ -5,10 +5,10 @@
 //   SettingsHarness settings({.measures = &with_sensors, .runs = &process, ...});
 //   RETURN_IF_ERROR(settings.Open("gpu:0"));   // Unavailable: no NVIDIA GPU, ...
 //
-// A harness knows nothing of it: it is told the variants of the space as it was, each once. A
-// round's slots are run setting by setting, in the order in which settings are first in it; what
-// measures energy so sees one setting at a time. After each change the variant runs once for
-// nothing, and the clock is waited for.
+// The inner harness does not know the settings: it gets the variants of the original space, each
+// once. The slots of a round run grouped by setting, in the order in which the settings first
+// occur. So each energy measurement sees one setting at a time. After each change, the variant runs
+// once without being measured, and the harness waits until the clock has settled.
 #pragma once
 
 #include <cstdint>
@@ -26,43 +26,43 @@
 
 namespace xplane_time {
 
-// Each that has values is an axis of its name.
+// Each list that is not empty becomes an axis with its name.
 struct SettingAxes {
   std::vector<int64_t> clock_mhz = {}, power_cap_w = {};
   bool any() const { return !clock_mhz.empty() || !power_cap_w.empty(); }
 };
 
-// Grid and listed variants are multiplied. Errors: InvalidArgument (a value twice; a parameter of
-// that name).
+// Multiplies the grid and the listed variants with the axes. Errors: InvalidArgument (a repeated
+// value; a parameter with the same name).
 absl::Status AddSettings(const SettingAxes& axes, SearchSpace* space);
 
 class SettingsHarness : public Harness {
  public:
   struct Parts {
-    Harness* measures = nullptr;  // what runs slots that count
-    Harness* runs = nullptr;      // the same without sensors, for runs that do not
+    Harness* measures = nullptr;  // runs the slots that count
+    Harness* runs = nullptr;      // the same harness without sensors, for unmeasured runs
     SettingAxes axes;
     PowerSourceOptions from;
     power::SettingsGuard* guard = nullptr;
   };
   explicit SettingsHarness(Parts parts) : parts_(std::move(parts)) {}
 
-  // Before all but Hello. Of the device that a harness calls so (energy_harness.h); changes
-  // nothing. Errors: Unavailable (no NVIDIA GPU, no such setting), InvalidArgument (a value that it
-  // does not take).
+  // Opens the device that a harness calls by this name (energy_harness.h). Call it before all
+  // methods except Hello. Changes no setting. Errors: Unavailable (no NVIDIA GPU, no such setting),
+  // InvalidArgument (a value that the GPU does not accept).
   absl::Status Open(std::string_view device);
 
   absl::StatusOr<HarnessInfo> Hello() override { return parts_.measures->Hello(); }
-  // Sets something first: where that is not permitted, nothing need be compiled.
+  // Applies one setting first, so that missing permission is found before anything is compiled.
   absl::Status Prepare(std::span<const Configuration> variants, PreparedCallback done) override;
   absl::StatusOr<VariantState> Verify(const Configuration& variant) override;
-  // Its notes have `device_settings`: of each the clock that was read at the end, and whether that
-  // is the one that was set; and device_state, if it is known.
+  // The notes contain `device_settings`: for each setting, the clock that was read at the end and
+  // whether it is the requested one; and device_state, if it is known.
   absl::StatusOr<RoundTimes> RunRound(int64_t batch, int64_t round, std::string_view workload,
                                       std::span<const Configuration* const> order) override;
 
  private:
-  // A variant as the harness knows it.
+  // A variant of the inner harness.
   struct Known {
     Configuration variant;
     std::optional<VariantState> verified = {};
@@ -77,8 +77,8 @@ class SettingsHarness : public Harness {
 
   Parts parts_;
   std::unique_ptr<power::GpuSettings> gpu_;
-  power::GpuSetting settled_;           // at which something ran
-  std::map<std::string, Known> known_;  // by the harness's id
+  power::GpuSetting settled_;           // setting at which a run has finished
+  std::map<std::string, Known> known_;  // by the inner harness's id
   std::map<std::string, Own> own_;      // by id
 };
 

@@ -71,7 +71,7 @@ class Collector : public power::LogSink {
   }
 
   const std::function<bool(const PowerChannel&)>& is_ours_;
-  std::vector<std::string> quantities_;  // by channel; empty: not of the state
+  std::vector<std::string> quantities_;  // by channel; empty if it is not part of the state
   DeviceState state_;
 };
 

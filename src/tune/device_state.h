@@ -1,5 +1,5 @@
-// Which device a harness means, and the state that it was in during a round: its clocks, its
-// temperature, and what held the clocks down.
+// The device that a harness names, and its state during a round: clocks, temperature, and the
+// reasons for reduced clocks.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace xplane_time {
 
-// Whether a harness means it by HarnessInfo::device: "gpu:1" and "cuda:1" is the GPU that programs
-// see as 1, other names are ids.
+// Whether HarnessInfo::device names this device: "gpu:1" and "cuda:1" are the GPU that programs see
+// as 1; other names are ids.
 bool IsCalled(const PowerDevice& device, std::string_view name);
 
-// What was read of a gauge.
+// The range of a gauge's readings.
 struct GaugeRange {
   int64_t min = 0, max = 0;
 };
@@ -26,18 +26,18 @@ struct GaugeRange {
 struct DeviceState {
   // By quantity: clock_sm_mhz, clock_memory_mhz, temperature_mc.
   std::map<std::string, GaugeRange> gauges = {};
-  // Names of the reasons that were read at any time: sw_power_cap, hw_thermal_slowdown, ...
+  // Names of all reasons that occurred: sw_power_cap, hw_thermal_slowdown, ...
   std::set<std::string> throttle_reasons = {};
-  // For heat, or by the power brake. Idle clocks, clocks that were asked for and a power limit that
-  // is reached are how the device works.
+  // True for heat and for the power brake. Idle clocks, requested clocks and a reached power limit
+  // are normal operation.
   bool throttled = false;
 };
 
-// Of those devices whose channels `is_ours` takes. Errors: of reading the log.
+// The state of the devices whose channels `is_ours` accepts. Errors: those of reading the log.
 absl::StatusOr<DeviceState> ReadDeviceState(
     const std::string& log_path, const std::function<bool(const PowerChannel&)>& is_ours);
 
-// `notes_json` of a round with "device_state" {gauges, throttle_reasons}, where there is any.
+// The `notes_json` of a round, with "device_state" {gauges, throttle_reasons} if it is known.
 std::string WithDeviceState(const std::string& notes_json, const DeviceState& state);
 
 }  // namespace xplane_time

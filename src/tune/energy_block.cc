@@ -1,3 +1,12 @@
+// Measures the energies of short runs by an experiment with many runs (energy_block.h).
+//
+// 1. Look runs the round once, to learn the duration of each slot.
+// 2. NextPlan plans an experiment (energy/plan.h) in which each slot is a kernel. Each group of
+//    runs is a round of the harness with the same variant.
+// 3. Attribute attributes the recorded energy to the slots (energy/attribution.h). Untimed runs
+//    before the groups count as extra kernels, if they are long enough to matter.
+// 4. If an energy is less certain than 2 %, and time is left, the next plan continues. At the end,
+//    5 % is sufficient; a worse slot makes the round unavailable.
 #include "tune/energy_block.h"
 
 #include <algorithm>
@@ -27,12 +36,13 @@ namespace {
 using energy::BusyCurve;
 
 // Half of the 95 % interval, as a share of the energy. A block that knows all energies to a
-// fiftieth is a sample as good as rounds of times are; what is beyond a twentieth at the end is no
-// number, as where slots are measured by themselves.
+// fiftieth is as good a sample as rounds of times are. An energy that is uncertain by more than a
+// twentieth at the end counts as unknown, as it does if slots are measured one by one.
 constexpr double kGood = 0.02, kMostDoubt = 0.05;
 constexpr double kMostBlockS = 120;
 constexpr size_t kMostSlots = 1000;      // of one round of the harness
-constexpr double kLeastUntimed = 0.005;  // of a slot's time: less changes no energy by more
+constexpr double kLeastUntimed = 0.005;  // share of a slot's time; a shorter untimed run changes no
+                                         // energy by more than this
 constexpr double kNsPerS = 1e9;
 
 class Block {
@@ -55,11 +65,11 @@ class Block {
   }
 
  private:
-  // Of a place in the order.
+  // One slot of the order.
   struct Slot {
     SlotTime last;
-    double spacing_s = 0;                 // from one to the next
-    std::vector<double> took_ns, t_ps;    // of those that were ok
+    double spacing_s = 0;                 // from one run to the next
+    std::vector<double> took_ns, t_ps;    // of successful runs
     std::vector<Interval> runs, untimed;  // since the origin
     double mean_w = 0, half_w = 0;
   };
@@ -72,7 +82,7 @@ class Block {
     return live;
   }
 
-  // How long slots take, and who fails.
+  // The first round: durations of slots, and failures.
   absl::Status Look() {
     ASSIGN_OR_RETURN(times_, of_.harness->RunRound(of_.batch, of_.round, of_.workload, of_.order));
     for (size_t k = 0; k < slots_.size(); ++k) {
@@ -93,7 +103,7 @@ class Block {
     return static_cast<double>(power::MonotonicNow() - origin_ns_) / kNsPerS;
   }
 
-  // What to run next; the recorder starts with the first. Without steps: there is no time left.
+  // Plans the next runs; the recorder starts with the first plan. No steps if the time is used up.
   absl::StatusOr<energy::Plan> NextPlan() {
     std::vector<PowerChannel> ours;
     std::ranges::copy_if(ListPowerSources(of_.from).channels, std::back_inserter(ours),
@@ -164,7 +174,7 @@ class Block {
     return absl::OkStatus();
   }
 
-  // What ran: curves of all slots, then of untimed runs that are long enough to matter.
+  // The curves of all slots, then of the untimed runs that are long enough to matter.
   std::vector<BusyCurve> Curves() const {
     std::vector<BusyCurve> curves, untimed;
     for (const Slot& slot : slots_) {
@@ -178,7 +188,7 @@ class Block {
     return curves;
   }
 
-  // Each part of the device by the sensor that tells most of it.
+  // Attributes the energy, with the most informative sensor of each part of the device.
   absl::Status Attribute() {
     recorder_->AwaitReadings(std::chrono::seconds(1));
     RETURN_IF_ERROR(recorder_->log_status());
@@ -234,7 +244,8 @@ class Block {
       times_.slots[k].energy_uj.reset();
       if (slot.last.status == "ok" && times_.throttled) times_.slots[k].status = "throttled";
       if (times_.slots[k].status != "ok") continue;
-      // The typical run: one that the machine interrupted is neither a time nor an energy.
+      // The typical run: a run that the machine interrupted represents neither the time nor the
+      // energy.
       const double took_ns =
           slot.took_ns.empty() ? slot.spacing_s * kNsPerS : stats::Median(slot.took_ns);
       RETURN_IF_ERROR(CheckKnown(k, took_ns));
@@ -262,7 +273,7 @@ class Block {
   std::unique_ptr<PowerRecorder> recorder_;
   int64_t origin_ns_ = 0;
   uint64_t plans_ = 0;
-  std::string why_;  // there are no numbers; empty: there are
+  std::string why_;  // why there are no numbers; empty if there are
 };
 
 }  // namespace
@@ -272,7 +283,7 @@ absl::StatusOr<RoundTimes> RunEnergyBlock(const EnergyBlock& block) { return Blo
 absl::Status NoEnergy(const Configuration& variant, double took_ns, int64_t calls,
                       std::string_view why, double good_ns) {
   constexpr double kNsPerMs = 1e6, kNsPerS = 1e9;
-  constexpr double kMostCalls = 1e6;  // that --calls takes
+  constexpr double kMostCalls = 1e6;  // limit of --calls
   const double enough = std::ceil(static_cast<double>(calls) * good_ns / std::max(took_ns, 1.0));
   std::string advice = "; --resume goes on";
   if (took_ns < good_ns && enough <= kMostCalls) {

@@ -1,12 +1,12 @@
-// The energy of runs that are shorter than a sensor tells: one round as a block of many.
+// The energy of runs that are too short for a sensor: one round becomes a block of many runs.
 //
 //   sensor   |    window    |    window    |    window    |
 //   block    idle  u[a][a][a][a]  u[b][b][b]    u[a][a][a] u[b][b][b][b]   idle
 //
-// A variant's slots follow each other in groups of random length, in random order, with random
-// pauses (energy/plan.h): windows see different mixtures, and regression tells what each variant
-// draws (energy/attribution.h). u: the untimed run, known apart from what is timed. What the
-// device draws between slots is taken for idle.
+// The runs of a variant form groups of random length, in random order, with random pauses
+// (energy/plan.h). So windows contain different mixtures, and a regression finds the power of each
+// variant (energy/attribution.h). u is the untimed run before a group; it has its own power. The
+// power between runs counts as idle power.
 #pragma once
 
 #include <functional>
@@ -21,27 +21,29 @@
 
 namespace xplane_time {
 
-// A round of a harness, and what measures it.
+// A round of a harness, and the sensors that measure it.
 struct EnergyBlock {
   Harness* harness = nullptr;
   int64_t batch = 0, round = 0;
   std::string_view workload;
   std::span<const Configuration* const> order;
-  int64_t calls = 1;  // of a slot
+  int64_t calls = 1;  // for one slot
   PowerSourceOptions from;
-  std::function<bool(const PowerChannel&)> is_ours;  // whether it is of the harness's device
+  std::function<bool(const PowerChannel&)> is_ours;  // whether the channel belongs to the harness's
+                                                     // device
 };
 
-// Of each slot of `order` the median time of its runs, and the energy of a call: mean power
-// times that time. It takes some ten seconds, two minutes at most. A run that fails ends its slot,
-// one that was throttled the block. Errors: of the harness; Unavailable where an energy is not
-// known within 5 %.
+// Returns, for each slot of `order`, the median time of its runs and the energy of a call: mean
+// power times that time. Takes some ten seconds, two minutes at most. A failed run ends its slot; a
+// throttled run ends the block. Errors: those of the harness; Unavailable if an energy is not known
+// within 5 %.
 absl::StatusOr<RoundTimes> RunEnergyBlock(const EnergyBlock& block);
 
-// A slot that takes so long needs no block: 30 updates of a counter that is new every 100 ms.
+// A slot this long needs no block: 30 updates of a counter that publishes every 100 ms.
 inline constexpr double kGoodNs = 3e9;
 
-// Why there is no energy of a slot that took so long, and how many calls make one.
+// The error for a slot of this duration without an energy; it suggests a sufficient number of
+// calls.
 absl::Status NoEnergy(const Configuration& variant, double took_ns, int64_t calls,
                       std::string_view why, double good_ns = kGoodNs);
 

@@ -1,3 +1,9 @@
+// Measures the energy of each slot with the machine's sensors (energy_harness.h).
+//
+// The first round shows whether the inner harness reports energies itself; then its rounds are
+// passed on. Otherwise MeasureSlots runs the slots one by one, each with a window in the recorder's
+// log, and takes the summary of the device's channels. If a slot is too short for the sensors,
+// `attributes_` is set, and from then on each round is measured as a block (energy_block.h).
 #include "tune/energy_harness.h"
 
 #include <algorithm>
@@ -19,11 +25,12 @@
 namespace xplane_time {
 namespace {
 
-// What lies between these is unknown by less than a twentieth: the choice needs no more, since
-// rounds repeat.
+// In a slot at least this long, the part between the time stamps and the calls is below a
+// twentieth. That is precise enough for the choice, because rounds repeat.
 constexpr int64_t kShortestNs = 50'000'000;
 constexpr double kMostDoubt = 0.05;
-constexpr uint64_t kFewReadings = 20;  // of power, where nothing bounds an energy
+constexpr uint64_t kFewReadings = 20;  // readings of power that are needed if the energy has no
+                                       // bounds
 
 class EnergyHarness : public Harness {
  public:
@@ -84,7 +91,7 @@ class EnergyHarness : public Harness {
   }
 
  private:
-  // Whether somebody states what the energy is of.
+  // Whether the energy is measured or stated.
   std::set<std::string> KindsOf(const PowerSummary& summary) const {
     std::set<std::string> kinds;
     for (const WindowSummary& window : summary.windows) {
@@ -95,7 +102,7 @@ class EnergyHarness : public Harness {
     return kinds;
   }
 
-  // Of a channel or an estimate: whether it is energy of the harness's device.
+  // Whether a channel or an estimate is energy of the harness's device.
   bool IsOurs(const auto& each, const PowerInventory& inventory) const {
     return each.in_total && IsOfDevice(each, inventory);
   }
@@ -109,7 +116,7 @@ class EnergyHarness : public Harness {
     });
   }
 
-  // Where a slot is too short for that, no energies, and `attributes_`.
+  // Measures slot by slot. If a slot is too short, returns no energies and sets `attributes_`.
   absl::StatusOr<RoundTimes> MeasureSlots(int64_t batch, int64_t round, std::string_view workload,
                                           std::span<const Configuration* const> order) {
     RoundTimes times;
@@ -159,7 +166,7 @@ class EnergyHarness : public Harness {
     for (const EnergyEstimate& each : window.energies) {
       if (!IsOurs(each, summary.inventory)) continue;
       ++parts;
-      // A stated power holds between its readings too, however late they are.
+      // A stated power also holds between its readings, even if they are late.
       const bool is_stated = each.modelled && each.mean_w.has_value();
       all_stated &= is_stated;
       const double energy_j =
@@ -181,7 +188,7 @@ class EnergyHarness : public Harness {
           "variants of 0 W cannot be told apart; state another power than "
           "--power-source constant:0");
     }
-    // Stamps are within microseconds of the calls; sensors are not.
+    // Time stamps are within microseconds of the calls; sensor readings are not.
     if (took_ns < kShortestNs) {
       unknown = "energies are of 50 ms and more";
       if (parts > 0 && all_stated) {
@@ -198,7 +205,7 @@ class EnergyHarness : public Harness {
                              " J are possible");
     }
     if (!unknown.empty()) {
-      // A power that was stated needs no time to be read.
+      // A stated power needs no time for readings.
       const bool needs_no_reading = parts > 0 && all_stated;
       return NoEnergy(variant, took_ns, calls_, unknown,
                       needs_no_reading ? 2 * kShortestNs : kGoodNs);
@@ -211,11 +218,12 @@ class EnergyHarness : public Harness {
   int64_t calls_;
   std::function<void(const std::string&)> tell_;
   EnergyNeed need_;
-  std::string device_;  // as the inner harness says
+  std::string device_;  // as the inner harness reports it
   PowerInventory inventory_;
-  std::string no_sensor_;             // why there is none; empty: there is one
-  std::optional<bool> gives_energy_;  // the inner harness does; empty: not known yet
-  bool attributes_ = false;           // a slot was too short to be measured: all are attributed
+  std::string no_sensor_;             // why there is no sensor; empty if there is one
+  std::optional<bool> gives_energy_;  // whether the inner harness reports energy; empty: unknown so
+                                      // far
+  bool attributes_ = false;  // a slot was too short to measure: all energies are attributed
 };
 
 }  // namespace

@@ -1,11 +1,11 @@
-// A harness whose energy comes from the machine's sensors, where it gives none itself: each slot
-// runs by itself, and its timed calls (SlotTime) are a window of the power recorder's log. What
-// was before them, the untimed run, is outside.
+// Adds energies from the machine's sensors to a harness that reports none. Each slot runs by
+// itself, and its timed calls (SlotTime) become a window of the power recorder's log. The untimed
+// run before them is outside of the window.
 //
-// Sensors update every 10 to 100 ms: a slot has to last many updates, which is what --calls is
-// for. Where one does not, rounds become blocks (energy_block.h). What is measured is all that the
-// device used meanwhile, its idle power included. The device is that of HarnessInfo::device:
-// "gpu:0" is the GPU that programs see as 0, "GPU-..." the one of that UUID, "cpu:0" all packages
+// Sensors update every 10 to 100 ms, so a slot has to last many updates; --calls makes it longer.
+// If a slot is too short, rounds become blocks (energy_block.h). The energy includes everything
+// that the device used in that time, idle power included. The device is HarnessInfo::device:
+// "gpu:0" is the GPU that programs see as 0, "GPU-..." the one with that UUID, "cpu:0" all packages
 // and their memory.
 #pragma once
 
@@ -19,13 +19,13 @@
 
 namespace xplane_time {
 
-// Whether rounds without an energy are rounds.
+// Whether rounds without an energy are valid.
 enum class EnergyNeed : uint8_t { kNeeded, kWhereThereIsASensor };
 
-// `inner` outlives it. `calls` of a slot: energy is that of one. `tell` is told at hello where
-// there is no sensor, before anything is compiled. Errors of RunRound besides the inner one's:
-// Unavailable where neither the harness nor a sensor has the energy, or a slot has none: its
-// readings do not tell, in a block neither.
+// `inner` must outlive it. `calls` is the number of calls in a slot; the energy is that of one
+// call. If there is no sensor, `tell` is called at hello, before anything is compiled. Further
+// errors of RunRound: Unavailable if neither the harness nor a sensor measures energy, or if the
+// readings do not determine the energy of a slot, not even in a block.
 std::unique_ptr<Harness> NewEnergyHarness(Harness* inner, PowerSourceOptions from, int64_t calls,
                                           std::function<void(const std::string&)> tell,
                                           EnergyNeed need = EnergyNeed::kNeeded);

@@ -1,5 +1,16 @@
-// From text to code, a closure an operator: by precedence climbing. And lists of values as T1
-// files write them, in Python, which are computed as they are read.
+// Compiles expressions to closures, one for each operator.
+//
+// 1. TokenAt splits the text with one regular expression. A bad token ends parsing with a hint
+//    (WayOut).
+// 2. Operation parses by precedence climbing: it reads an operand and continues while the next
+//    operator binds at least as tightly as `least`. Comparisons form chains (Chain), as in Python.
+// 3. Each parse function returns a closure that evaluates its part. A closure returns no value
+//    after an error and stores the reason and its position in the Evaluation.
+// 4. Lists of values of T1 files are Python text as well (ParseValues). They are evaluated while
+//    they are read, so a comprehension evaluates its element once for each item.
+//
+// Nodes, nesting and values are limited, so that a file from elsewhere cannot exhaust stack or
+// memory. Parsing and evaluation are linear in the nodes.
 #include "tune/expression.h"
 
 #include <algorithm>
@@ -23,8 +34,9 @@ using Values = std::vector<ParameterValue>;
 
 constexpr size_t kMostBytes = 10'000;
 constexpr size_t kMostNodes = 1'000;
-constexpr int kMostLevels = 100;                            // in all
-constexpr int kABracket = 2, kASign = 1, kAnIterable = 10;  // levels of one
+constexpr int kMostLevels = 100;                            // of all kinds together
+constexpr int kABracket = 2, kASign = 1, kAnIterable = 10;  // levels that one bracket, sign or
+                                                            // iterable counts for
 constexpr char kOverflow[] = "integer beyond 64 bits";
 
 // --- Values.
@@ -35,7 +47,7 @@ std::optional<int64_t> WholeOf(const Value& value) {
   return std::nullopt;
 }
 
-// Exact: a double beyond 2^53 is not what an integer rounds to.
+// Exact: a double beyond 2^53 does not equal an integer that rounds to it.
 std::optional<long double> NumberOf(const Value& value) {
   static_assert(std::numeric_limits<long double>::digits >= 63);
   if (const auto* real = std::get_if<double>(&value)) return *real;
@@ -44,7 +56,7 @@ std::optional<long double> NumberOf(const Value& value) {
 
 bool IsNone(const Value& value) { return std::holds_alternative<std::monostate>(value); }
 
-// The sign of a - b; empty: there is no order.
+// The sign of a - b; empty if they cannot be ordered.
 std::optional<int> Order(const Value& a, const Value& b) {
   const auto sign = [](auto x, auto y) { return (x > y) - (x < y); };
   const auto x = NumberOf(a), y = NumberOf(b);
@@ -63,7 +75,7 @@ Computed NoValue(Evaluation& run, size_t position, const char* reason) {
 
 // --- Arithmetic.
 
-// By squaring; false where a step leaves 64 bits.
+// By squaring; false if a step exceeds 64 bits.
 bool IntegerPower(int64_t base, int64_t exponent, int64_t* power) {
   *power = 1;
   while (exponent > 0) {
@@ -108,7 +120,7 @@ struct Arithmetic {
   std::string_view sign;
   Binds binds;
   double (*of_reals)(double, double);
-  bool (*of_integers)(int64_t, int64_t, int64_t*);  // false: beyond 64 bits; null: is of reals
+  bool (*of_integers)(int64_t, int64_t, int64_t*);  // false: beyond 64 bits; null: only for reals
   bool divides = false;
 };
 constexpr std::array<Arithmetic, 7> kArithmetic = {{
@@ -177,7 +189,7 @@ Code SignCode(std::string_view what, size_t position, Code operand) {
   };
 }
 
-// The first of equal ones, with its own type.
+// The first of several equal values, with its type.
 Code ExtremeCode(bool is_min, size_t position, std::vector<Code> items) {
   return [is_min, position, items = std::move(items)](Evaluation& run) -> Computed {
     Computed extreme;
@@ -194,12 +206,13 @@ Code ExtremeCode(bool is_min, size_t position, std::vector<Code> items) {
 
 // --- Comparisons.
 
-// For which signs of left - right one holds, a bit each: less, equal, greater. Or "in".
+// The signs of left - right for which a comparison holds, as bits: less, equal, greater. Or "in".
 enum Comparison : uint8_t { kEqual = 2, kNotEqual = 5, kIn = 8, kNotIn = 16 };
 constexpr std::array<std::pair<std::string_view, int>, 7> kComparisons = {
     {{"==", kEqual}, {"!=", kNotEqual}, {"<", 1}, {"<=", 3}, {">", 4}, {">=", 6}, {"in", kIn}}};
 
-// Of a chain: whether it holds. The next one's left is this one's right.
+// One comparison of a chain: whether it holds. The right operand becomes the left one of the next
+// link.
 using Link = std::function<Computed(Evaluation& run, Value* left)>;
 
 Link OrderLink(int holds, size_t position, Code right) {
@@ -217,7 +230,7 @@ Link OrderLink(int holds, size_t position, Code right) {
   };
 }
 
-// All elements are computed before one is compared, as Python does. Values of different kinds
+// All elements are evaluated before one is compared, as in Python. Values of different kinds
 // differ.
 Link ListLink(bool is_in, size_t position, std::vector<Code> list) {
   return [is_in, position, list = std::move(list)](Evaluation& run, Value* left) -> Computed {
@@ -250,12 +263,12 @@ enum class TokenKind : uint8_t { kEnd, kNumber, kBad, kName, kText, kSign };
 
 struct Token {
   TokenKind kind = TokenKind::kEnd;
-  std::string_view text;  // kText: with its quotes
+  std::string_view text;  // kText: including its quotes
   size_t position = 0;
 };
 
-// A group a kind, but kEnd. Numbers: Python's decimal forms without "_"; one that runs on into a
-// name is bad.
+// One group for each kind, except kEnd. Numbers are Python's decimal forms without "_"; a number
+// followed by a letter is bad.
 constexpr char kTokens[] =
     R"re(((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)([A-Za-z_])?|([A-Za-z_]\w*))re"
     R"re(|("(?:[^"\\\n]|(?s:\\.))*"|'(?:[^'\\\n]|(?s:\\.))*')|(\*\*|//|[=!<>]=|[-<>+*/%()\[\],]))re";
@@ -274,7 +287,7 @@ Token TokenAt(std::string_view text, size_t position) {
   return {static_cast<TokenKind>(kind), rest.substr(0, groups[0].size()), position};
 }
 
-// What Python (or C) has and we do not, with a way out.
+// A hint for syntax of Python or C that this grammar lacks.
 std::string_view WayOut(std::string_view text) {
   if (text == "&" || text == "|" || text == "!") return "; use \"and\", \"or\", \"not\"";
   if (text == "=") return "; use \"==\"";
@@ -313,7 +326,7 @@ class ExpressionParser {
   }
 
  private:
-  // What these return after an error is anything, and not used.
+  // After an error, the return values of these functions are arbitrary and unused.
   Code Whole() { return Deeper(kABracket, token_.position, kOr); }
 
   Code Deeper(int levels, size_t position, int least) {
@@ -324,14 +337,14 @@ class ExpressionParser {
     return code;
   }
 
-  // An operand, and the operators after it that bind like `least` or more tightly.
+  // An operand, and the operators after it that bind at least as tightly as `least`.
   Code Operation(int least) {
     Code left = Operand(least);
     while (error_.ok()) {
       const size_t position = token_.position;
       if (const Arithmetic* op = ArithmeticHere(); op != nullptr && op->binds >= least) {
         Advance();
-        // Binds tighter than a sign on its left, looser than one on its right: -2 ** -1.
+        // Binds tighter than a sign on its left, looser than a sign on its right: -2 ** -1.
         Code right =
             op->binds == kPower ? Deeper(kASign, position, kSign) : Operation(op->binds + 1);
         left = Add(position, ArithmeticCode(*op, position, std::move(left), std::move(right)));
@@ -374,7 +387,7 @@ class ExpressionParser {
     return Add(position, SignCode(sign, position, Deeper(kASign, position, kSign)));
   }
 
-  // From its first comparison on, which was taken.
+  // A chain of comparisons; the first operator has been read.
   Code Chain(size_t first_at, int comparison, Code first) {
     std::vector<Link> links;
     size_t position = first_at;
@@ -392,7 +405,7 @@ class ExpressionParser {
     return Add(first_at, ChainCode(std::move(first), std::move(links)));
   }
 
-  // The comparison that comes next, if one does.
+  // Reads the next comparison operator, if there is one.
   std::optional<int> TakeComparison() {
     const bool negated = Is("not");
     if (negated) Advance();
@@ -424,7 +437,7 @@ class ExpressionParser {
       }
       return Fail(position, text, " does not fit ", wanted);
     };
-    // Out of range is infinity in Python; here it is refused (too small is 0 in both).
+    // Out of range is infinity in Python; here it is an error (too small is 0 in both).
     if (text.find_first_of(".eE") != std::string_view::npos) return literal(0.0, "a double");
     if (text.size() > 1 && text[0] == '0') {
       return Fail(position, "an integer does not begin with 0");
@@ -514,7 +527,7 @@ class ExpressionParser {
 
   // --- Lists of values.
 
-  // A list or a tuple, range(...) or list(...); in brackets there may be a comprehension.
+  // A list, a tuple, range(...) or list(...); brackets may contain a comprehension.
   Values Iterable() {
     level_ += kAnIterable;
     if (level_ > kMostLevels) Fail(token_.position, "nested too deeply");
@@ -535,7 +548,7 @@ class ExpressionParser {
     return values;
   }
 
-  // What a comprehension binds, where these brackets have one; else empty.
+  // The variable of a comprehension in these brackets; empty if there is none.
   std::string NameOfFor() const {
     int level = 0;
     for (Token at = token_; at.kind != TokenKind::kEnd && level >= 0; at = After(at)) {
@@ -546,7 +559,7 @@ class ExpressionParser {
     return "";
   }
 
-  // Up to `close`; a comma may trail.
+  // The elements up to `close`; a trailing comma is allowed.
   Values Elements(std::string_view close) {
     Values values;
     while (error_.ok() && !Is(close)) {
@@ -629,7 +642,7 @@ class ExpressionParser {
     std::visit(take, *value);
   }
 
-  // --- What both take.
+  // --- Shared by expressions and lists.
 
   Code Literal(size_t position, const Value& value) {
     return Add(position, [value](Evaluation& /*run*/) { return Computed(value); });
@@ -643,7 +656,7 @@ class ExpressionParser {
     if (nodes_++ == kMostNodes) Fail(position, "more than ", kMostNodes, " operators and values");
   }
 
-  // What is returned after an error, and not used.
+  // The unused return value after an error.
   struct Nothing {
     template <typename T>
     operator T() const {
@@ -658,7 +671,7 @@ class ExpressionParser {
     return Fail(token_.position, "expected ", wanted, ", found ", found, WayOut(token_.text));
   }
 
-  // The first error stays.
+  // Keeps the first error.
   template <typename... Parts>
   Nothing Fail(size_t position, const Parts&... parts) {
     if (error_.ok()) error_ = InvalidArgument("at ", position, ": ", parts...);
@@ -670,7 +683,7 @@ class ExpressionParser {
     Advance();
   }
 
-  // Goes on to the next token; where the token before it began.
+  // Moves to the next token and returns the position of the current one.
   size_t Advance() { return std::exchange(token_, After(token_)).position; }
   Token After(const Token& token) const {
     return TokenAt(text_, token.position + token.text.size());

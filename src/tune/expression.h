@@ -10,18 +10,18 @@
 //   OP:      == != < <= > >=                     list:  "[" or, ... "]" | "(" or, ... ")"
 // clang-format on
 //
-// ("in" may also be "not in".) Meaning: Python's, wherever a value comes out. Chained
-// comparisons, "and" and "or" stop early and yield an operand; a bool counts as 0 or 1;
-// ints and floats compare exactly. Stricter than Python, each an error and never a silent
-// value: integers beyond 64 bits, "/" of integers beyond 2^53, floats that are not finite,
-// arithmetic with strings or None, == between a string and a number. None equals only None.
+// ("in" may also be "not in".) The semantics are Python's whenever there is a value. Chained
+// comparisons, "and" and "or" stop early and yield an operand; a bool counts as 0 or 1; ints and
+// floats compare exactly. The grammar is stricter than Python. The following are errors and never
+// silent values: integers beyond 64 bits, "/" of integers beyond 2^53, floats that are not finite,
+// arithmetic with strings or None, == between a string and a number. None only equals None.
 //
 //   auto fits = Expression::Parse("a * b <= 1024 and a % 32 == 0", names);
 //   Expression::Parse("a & b", names).status()   // InvalidArgument: at 3: "&" ...
 //   Expression::Parse("a / b", ...) with b == 0  // Evaluate: nullopt, "division by zero"
 //
-// Bounded: 10,000 bytes, 1,000 nodes, 50 parentheses deep. Not handled: calls, attributes,
-// subscripts, comprehensions, bit operations. Const objects are safe to share.
+// Limits: 10,000 bytes, 1,000 nodes, 50 nested parentheses. Not supported: calls, attributes,
+// subscripts, comprehensions, bit operations. Const objects may be shared between threads.
 #pragma once
 
 #include <cstdint>
@@ -38,42 +38,43 @@
 
 namespace xplane_time::tune {
 
-// An array, an object, a name without a value: fits no operator.
+// An array, an object, or a name without a value; no operator accepts it.
 struct NoPlainValue {};
-// None, a number, or a text that outlives it.
+// None, a number, or a text that must outlive the value.
 using Value = std::variant<std::monostate, bool, int64_t, double, const std::string*, NoPlainValue>;
 
-// Of a parameter; a text is the parameter's.
+// The value of a parameter; a text points into the parameter.
 Value ValueOf(const ParameterValue& value);
 
-// Whether a value counts as true: not None, not 0, not "". NoPlainValue does.
+// Whether a value is true: not None, not 0, not "". NoPlainValue is true.
 bool IsTrue(const Value& value);
 
 inline constexpr char kByZero[] = "division by zero";
 
-// One computation. Cheap to make: configurations that cannot be computed may be many.
+// State of one evaluation. Cheap to create, because many configurations may fail to evaluate.
 struct Evaluation {
-  std::span<const Value> values = {};  // one for each name given to Parse
+  std::span<const Value> values = {};  // one for each name passed to Parse
   const char* reason = "";             // why there is no value
-  uint32_t position = 0;               // of that: byte of the expression
+  uint32_t position = 0;               // byte of the expression that the reason refers to
 };
 
 struct Expression {
-  // Errors: InvalidArgument with position, token and what would do.
+  // Errors: InvalidArgument with position, token and the accepted alternatives.
   static absl::StatusOr<Expression> Parse(std::string_view text,
                                           std::span<const std::string> names);
 
   std::string text = {};
   std::vector<uint32_t> names_used = {};  // indices, ascending
-  // What comes out; its text lives as long as this. None: the evaluation says why.
+  // Computes the value; a text in it lives as long as this object. If it returns no value, the
+  // evaluation has the reason.
   using Code = std::function<std::optional<Value>(Evaluation&)>;
   Code Evaluate = {};
 };
 
-// Parameter values as T1 writes them in Python, where kernel_tuner evaluates them: a list, a tuple,
-// range(...), list(...), or one comprehension in these. Errors: InvalidArgument without a place in
-// a file.
-inline constexpr size_t kMostValues = 1'000'000;  // of one parameter
+// Parses parameter values that T1 files write in Python and kernel_tuner evaluates: a list, a
+// tuple, range(...), list(...), or one comprehension in these. Errors: InvalidArgument without a
+// position in a file.
+inline constexpr size_t kMostValues = 1'000'000;  // for one parameter
 absl::StatusOr<std::vector<ParameterValue>> ParsePythonValues(std::string_view text);
 
 }  // namespace xplane_time::tune

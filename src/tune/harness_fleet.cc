@@ -1,3 +1,13 @@
+// Distributes jobs to the harnesses of several devices.
+//
+//   Run (caller)   fills waiting_, takes ended jobs in turn, calls `done` without the lock
+//   Serve (each    waits for a job that its device can take, runs it without the lock, appends the
+//   device)        result to ended_
+//
+// One mutex guards the queues. A failed job means that its device is lost, unless the job was
+// cancelled; the job returns to the front of the queue for another device. Jobs that no living
+// device can take are dropped. If the last device fails, or `done` returns an error, the queue is
+// emptied, and Run returns after the running jobs have ended.
 #include "tune/harness_fleet.h"
 
 #include <algorithm>
@@ -10,7 +20,7 @@
 namespace xplane_time {
 namespace {
 
-// In what it differs from the first: times of both cannot be pooled.
+// The difference to the first harness, because of which their times cannot be pooled.
 std::string Difference(const HarnessInfo& first, const HarnessInfo& other) {
   for (const auto& [what, part] : kTimesHoldFor) {
     if (first.*part == other.*part) continue;
@@ -64,7 +74,7 @@ void HarnessFleet::Serve(size_t device) {
     for_caller_.notify_one();
   }
   lock.unlock();
-  own.harness.reset();  // says bye
+  own.harness.reset();  // the harness says bye
 }
 
 bool HarnessFleet::CanTake(const Device& device, size_t job) const {
@@ -168,9 +178,9 @@ std::vector<std::string> HarnessFleet::names() const {
 }
 
 absl::Status HarnessFleet::Prepare(std::span<const Configuration> variants, PreparedCallback done) {
-  // By device and variant; none: it was not said.
+  // By device and variant; empty: not reported.
   States states(devices_.size(), std::vector<std::optional<VariantState>>(variants.size()));
-  std::mutex mutex;  // of states, told, and `done`
+  std::mutex mutex;  // guards states, told, and `done`
   std::vector<bool> told(variants.size(), false);
   const size_t all = living();
   const auto tell = [&](size_t variant) {
@@ -185,7 +195,7 @@ absl::Status HarnessFleet::Prepare(std::span<const Configuration> variants, Prep
           const auto is_ok = [&](const auto& each) {
             return each[variant].has_value() && each[variant]->status == "ok";
           };
-          // What fails somewhere is told at the end: it may be the device.
+          // A failure on any device is reported at the end, because the device may be the cause.
           if (static_cast<size_t>(std::ranges::count_if(states, is_ok)) == all) tell(variant);
         });
   }));
@@ -199,7 +209,7 @@ absl::Status HarnessFleet::Prepare(std::span<const Configuration> variants, Prep
   return absl::OkStatus();
 }
 
-// Of all devices that said it: what fails on one has failed.
+// Combines the states of all devices that reported: a failure on one device is a failure.
 VariantState HarnessFleet::StateOf(const States& states, size_t variant) const {
   VariantState all;
   bool has_fingerprints = true;
@@ -222,7 +232,7 @@ VariantState HarnessFleet::StateOf(const States& states, size_t variant) const {
   return all;
 }
 
-// Those on which every variant fails, where some variant works on another.
+// Loses the devices on which every variant fails, if some variant works on another device.
 void HarnessFleet::LoseTheBroken(const States& states) {
   const auto works = [](const std::vector<std::optional<VariantState>>& own) {
     return std::ranges::any_of(own, [](const std::optional<VariantState>& each) {

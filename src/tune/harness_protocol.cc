@@ -1,3 +1,10 @@
+// Messages of harnesses and proposers: checks each field, and turns results into times.
+//
+// A result has samples, one for each slot, or a trace of the round. TimesOfTrace opens the trace,
+// finds the runs of each variant by its id (RunsOf) and combines the devices of a run: the k-th run
+// on each device is one run and takes as long as on the slowest device. It checks that each variant
+// has exactly the expected number of runs. Then it skips the untimed run of the first variant and
+// averages `calls` runs for each slot. Linear in the events of the trace.
 #include "tune/harness_protocol.h"
 
 #include <algorithm>
@@ -31,7 +38,7 @@ Json JsonOf(const SearchSpace& space) { return json::Parse(SpaceToJson(space)); 
 
 void ReadStatus(const Field& fields, std::string* status) {
   fields.Read("status", status, kNeeded);
-  const auto known = ParseSampleStatus(*status);  // a harness that crashed does not say so
+  const auto known = ParseSampleStatus(*status);  // a harness that crashed cannot report it
   const bool is_known = known.value_or(SampleStatus::kCrash) != SampleStatus::kCrash;
   fields.At("status").Expect(is_known || *status == "cancelled", "one of those in docs/harness.md");
 }
@@ -53,7 +60,7 @@ void ReadHello(const Field& fields, HarnessAnswer* answer) {
   fields.Read("verifies", &hello.verifies);
 }
 
-// Unknown is null, and left out.
+// An unknown metric is null and is skipped.
 void ReadMetrics(const Field& fields, std::map<std::string, double>* metrics) {
   constexpr size_t kMostMetrics = 256, kMostName = 100;
   const Json& given = fields.Object("metrics");
@@ -161,7 +168,7 @@ absl::StatusOr<xplane_time::Trace> Open(const HarnessAnswer& result, Diagnostics
   }
   const std::array<std::string, 1> paths = {result.trace_path};
   ASSIGN_OR_RETURN(auto inputs, FindInputs(paths, {}));
-  for (const Input& each : inputs) {  // opening a pipe could wait forever
+  for (const Input& each : inputs) {  // opening a pipe could block forever
     std::error_code error;
     if (std::filesystem::is_regular_file(each.path, error)) continue;
     return InvalidArgument(each.path, " is not a regular file");
@@ -171,7 +178,7 @@ absl::StatusOr<xplane_time::Trace> Open(const HarnessAnswer& result, Diagnostics
 
 struct Run {
   int64_t start_ps = 0;
-  std::optional<int64_t> active_ps = {};  // unknown, or not to be trusted
+  std::optional<int64_t> active_ps = {};  // empty: unknown or unreliable
 };
 using RunsOfDevice = std::map<std::string, std::vector<Run>>;
 
@@ -246,7 +253,7 @@ absl::StatusOr<RoundTimes> TimesOfTrace(const HarnessAnswer& result, const Round
     ++seen.emplace(variant, Seen{absl::StrCat(seen.size())}).first->second.slots;
   }
   const auto calls = static_cast<size_t>(request.calls);
-  seen[request.order.front()].used = 1;  // the one that opened the round
+  seen[request.order.front()].used = 1;  // the untimed run that opened the round
   RoundTimes times;
   for (const std::string& variant : request.order) {
     auto& [id, slots, used] = seen[variant];

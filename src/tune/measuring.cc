@@ -1,3 +1,12 @@
+// Measures rounds and keeps them in the store, and derives run limits (RunLimit).
+//
+// Begin says hello and looks for a session with the same identity. Its rounds become `stored`.
+// Rounds then yields stored rounds at once and measures the missing ones: one after the other, or
+// on a fleet as concurrent jobs. Keep writes a round to the store before it is used. So a killed
+// tuning repeats the same requests after a restart and continues without measuring anything twice.
+//
+// A round with several workloads runs the same order on each workload. The time of a slot is the
+// weighted mean.
 #include "tune/measuring.h"
 
 #include <algorithm>
@@ -24,16 +33,16 @@ absl::Status NoEnergy(Objective objective, const HarnessInfo& harness) {
       "stored, --resume goes on");
 }
 
-// Whole numbers as such: bytes are no floats.
+// Whole numbers are written as integers, for example bytes.
 Json NumberOf(double value) {
   constexpr double kMostExact = 0x1p53;
   const bool is_whole = std::trunc(value) == value && std::abs(value) <= kMostExact;
   return is_whole ? Json(static_cast<int64_t>(value)) : Json(value);
 }
 
-// What failed, with why, and metrics, beside what the harness noted. Of workloads only the last
-// one's metrics are known here: none are kept.
-// `device`: of several.
+// The notes of a round: those of the harness, the reasons of failures, and metrics. Only the last
+// workload's metrics are known here, so with workloads none are kept. `device` is only set if there
+// are several.
 std::string NotesWith(const RoundTimes& times, std::span<const Configuration* const> order,
                       const std::string& device) {
   std::map<std::string, std::string> failures;
@@ -69,12 +78,12 @@ std::map<std::string, std::string> FailuresOf(const std::string& notes_json) {
   return failures;
 }
 
-// Weights are relative: the mean is a typical value, whatever their size. Exact where all weigh
-// the same. A value that is unknown, or 0, makes the mean unknown.
+// The weighted mean. Weights are relative, so the mean is a typical value whatever their size.
+// Exact if all weights are equal. An unknown value, or 0, makes the mean unknown.
 std::optional<int64_t> WeightedMean(std::span<const Workload> workloads,
                                     std::span<const WorkloadSample> samples,
                                     std::optional<int64_t> WorkloadSample::*value) {
-  // Doubles have no int64_t's largest value; the one below is.
+  // The largest double below 2^63, since INT64_MAX is not a double.
   constexpr double kLargest = 9223372036854774784.0;
   double heaviest = 0, sum = 0, total = 0;
   for (const Workload& each : workloads) heaviest = std::max(heaviest, each.weight);
@@ -88,7 +97,7 @@ std::optional<int64_t> WeightedMean(std::span<const Workload> workloads,
   return std::max<int64_t>(1, std::llround(std::min(sum / total, kLargest)));
 }
 
-// The same order on every workload; times are weighted means.
+// Runs the same order on every workload; times are weighted means.
 absl::StatusOr<RoundTimes> RunWorkloads(const std::vector<Workload>& workloads, Harness* harness,
                                         int64_t batch, int64_t round,
                                         std::span<const Configuration* const> order) {
@@ -117,8 +126,8 @@ absl::StatusOr<RoundTimes> RunWorkloads(const std::vector<Workload>& workloads, 
   return all;
 }
 
-// A device on which all variants fail, and by their own fault, is taken for broken where there are
-// others.
+// Returns an error if all variants fail on a device by their own fault. With several devices, such
+// a device counts as broken.
 absl::Status WorksAt(const RoundRecord& record) {
   std::set<std::string_view> failed;
   for (const SampleRecord& each : record.samples) {
@@ -131,8 +140,8 @@ absl::Status WorksAt(const RoundRecord& record) {
                      why.empty() ? record.samples[0].status : why.begin()->second);
 }
 
-// In what a session differs from one that is asked for: names of the parts of the identity, and of
-// the fields of the decision's configuration. {"code_hash", "delta"}
+// The differences between a session and a request: names of parts of the identity, and of fields of
+// the decision's configuration. {"code_hash", "delta"}
 std::vector<std::string> Differences(const SessionInfo& session, const SessionSpec& asked) {
   std::vector<std::string> names;
   for (const auto& [name, part] : kKeyParts) {
@@ -156,7 +165,7 @@ std::vector<std::string> Differences(const SessionInfo& session, const SessionSp
   return names;
 }
 
-// Where this session is new, and one of the same space that decided nothing was to go on.
+// If this session is new, reports the latest unfinished session of the same space.
 absl::Status TellUnfinished(const Measuring& of, const SessionSpec& asked) {
   if (of.session.resumed || asked.resume == Resume::kNever) return absl::OkStatus();
   ASSIGN_OR_RETURN(const auto sessions, of.store->Sessions());
@@ -181,7 +190,8 @@ std::optional<double> ObjectiveValue(Objective objective, const SampleRecord& sa
   if (sample.status != "ok" || !sample.t_ps.has_value()) return std::nullopt;
   const auto time = static_cast<double>(*sample.t_ps);
   if (objective == Objective::kTime) return time;
-  if (sample.energy_uj.value_or(0) <= 0) return std::nullopt;  // 0: less than the meter can tell
+  // 0: below the resolution of the meter
+  if (sample.energy_uj.value_or(0) <= 0) return std::nullopt;
   const auto energy = static_cast<double>(*sample.energy_uj);
   if (objective == Objective::kEdp) return energy * time;
   return objective == Objective::kEd2p ? energy * time * time : energy;
@@ -204,7 +214,7 @@ absl::Status Measuring::Begin() {
       .now_unix_s = options.now_unix_s,
       .resume = options.resume};
   ASSIGN_OR_RETURN(session, store->Begin(spec));
-  if (session.resumed) {  // damage shows before anything is measured
+  if (session.resumed) {  // damage is reported before anything is measured
     RETURN_IF_ERROR(store->CheckFile());
     RETURN_IF_ERROR(store->ReadVariants(session.id).status());
   }
@@ -317,7 +327,7 @@ absl::Status Measuring::Keep(const RoundRecord& record) {
   const Objective objective = options.decide.objective;
   for (const SampleRecord& sample : record.samples) {
     if (sample.status != "ok") continue;
-    // What is stored can always be decided on again.
+    // A stored round must always be usable for a decision.
     if (sample.t_ps.value_or(0) <= 0) {
       return Unavailable("the harness \"", info.name, "\" gives no time for a run of ",
                          sample.variant, "; t_ps must be at least 1");
@@ -408,7 +418,7 @@ RoundResult ResultOf(const Places& places, const RoundRecord& record) {
                         .slot = static_cast<uint32_t>(sample.slot),
                         .status = ParseSampleStatus(sample.status).value_or(SampleStatus::kInfra),
                         .t_ps = sample.t_ps.value_or(0)};
-    if (sample.energy_uj.value_or(0) > 0) {  // 0: below what the meter can tell
+    if (sample.energy_uj.value_or(0) > 0) {  // 0: below the resolution of the meter
       converted.energy_uj = static_cast<double>(*sample.energy_uj);
     }
     result.samples.push_back(converted);
@@ -418,9 +428,9 @@ RoundResult ResultOf(const Places& places, const RoundRecord& record) {
 
 namespace {
 
-constexpr size_t kKept = 9;  // of a variant: enough for a median
+constexpr size_t kKept = 9;  // durations for each variant: enough for a median
 
-// At most `most`.
+// times x duration, at most `most`.
 RunLimit::Duration Times(double times, RunLimit::Duration duration, RunLimit::Duration most) {
   const double product = times * static_cast<double>(duration.count());
   if (product >= static_cast<double>(most.count())) return most;

@@ -1,3 +1,8 @@
+// The JSON of results and states, and the tests for tails (outcome_json.h explains the tests).
+//
+// ResultOf translates places in the decider's space to ids; everything else is a mapping of fields.
+// ReadTuneResult reads results of earlier versions: missing fields keep their defaults. Tails need
+// O(n log n) for sorting each variant's times and for each rival.
 #include "tune/outcome_json.h"
 
 #include <algorithm>
@@ -50,7 +55,7 @@ Json StatesJson(std::span<const TunedVariant> variants) {
 
 TuneResult ResultOf(const TuneOutcome& outcome) {
   const Verdict& verdict = outcome.verdict;
-  // Where a place in the decider's space is among the variants.
+  // The index of the variant at a place in the decider's space.
   std::vector<size_t> at(outcome.variants.size());
   for (size_t i = 0; i < at.size(); ++i) {
     if (const auto& place = outcome.variants[i].measured; place.has_value()) at.at(*place) = i;
@@ -108,7 +113,7 @@ std::string OutcomeJson(const TuneOutcome& outcome) {
 
 namespace {
 
-// Whether `read` has all of `given` that it has a name for, with the same values.
+// Whether `read` has the same values as `given`, for all members that both have.
 bool Keeps(const Json& read, const Json& given) {
   if (given.is_object() && read.is_object()) {
     for (const auto& [name, value] : given.items()) {
@@ -137,7 +142,8 @@ std::string DecideConfigJson(const DecideConfig& config, std::string_view incumb
                              std::string_view search) {
   Json out = ToJson(config);
   out["incumbent"] = json::TextOrNull(incumbent);
-  if (config.rounds_at_once == 1) out.erase("rounds_at_once");  // as sessions of before have it
+  // sessions of earlier versions lack it
+  if (config.rounds_at_once == 1) out.erase("rounds_at_once");
   if (!search.empty()) out["search"] = search;
   return Dump(out);
 }
@@ -180,11 +186,11 @@ std::string WithNote(const std::string& notes_json, std::string_view name, Json 
 
 namespace {
 
-constexpr double kWrong = 0.01;       // of all flags together
-constexpr size_t kFewestForP95 = 20;  // below, it would be the maximum
+constexpr double kWrong = 0.01;       // probability that any flag is wrong
+constexpr size_t kFewestForP95 = 20;  // with fewer samples it would be the maximum
 constexpr double kSpike = 0.1, kDeviations = 6;
 
-// Of a variant: times by round, of two in a round the first; and energies, all or none.
+// A variant's times by round (the first if a round has two), and its energies, if all are known.
 struct Runs {
   std::map<size_t, double> times = {};
   std::optional<std::vector<double>> energies = std::vector<double>();
@@ -235,7 +241,7 @@ bool IsWorse(const std::vector<double>& pick, double pick_over, const std::vecto
                      CountOver(rival, rival_over), static_cast<int64_t>(rival.size())) < alpha;
 }
 
-// Tested on rounds that both have a time in.
+// Tests the rounds in which both have a time.
 void Flag(const Runs& pick, const Runs& other, const std::string& rival, double delta, double alpha,
           std::vector<TailFlag>* flags) {
   std::vector<double> own, others;
@@ -259,7 +265,7 @@ void Flag(const Runs& pick, const Runs& other, const std::string& rival, double 
   }
 }
 
-// Those that the pick is held against, each once.
+// The variants that the pick is compared with, each once.
 std::set<uint32_t> Rivals(const Verdict& verdict, std::optional<uint32_t> baseline) {
   std::set<uint32_t> rivals(verdict.tied.begin(), verdict.tied.end());
   const Ratio* runner_up = nullptr;

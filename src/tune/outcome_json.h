@@ -1,4 +1,4 @@
-// What a tuning found and what it knew at its start, as JSON: for the store, and for users.
+// The result of a tuning and the states at its start as JSON, for the store and for users.
 #pragma once
 
 #include <array>
@@ -17,8 +17,8 @@
 
 namespace xplane_time {
 
-// What a tuning found, by ids: schema xplane-time.tune-result.v1. `pick` and `claim` first, then
-// the evidence, then a row a variant.
+// The result of a tuning, by ids: schema xplane-time.tune-result.v1. `pick` and `claim` come first,
+// then the evidence, then a row for each variant.
 struct TuneResult {
   using Interval = std::optional<std::array<std::optional<double>, 2>>;
 
@@ -54,17 +54,18 @@ struct TuneResult {
   std::optional<std::string> pick = {};
   Claim claim = Claim::kUndecided;
   Objective objective = Objective::kTime;
-  std::optional<std::string> energy_kind = {};  // none: time decided, or the harness gave it
+  std::optional<std::string> energy_kind = {};  // empty: time decided, or the harness reported the
+                                                // energy
   std::vector<std::string> tied = {};
   std::string stop_reason;
   bool interrupted = false;
   std::optional<SearchReport> search = {};
   std::optional<Confirmation> confirmation = {};
-  std::optional<DeviceCheck> devices = {};  // of several
+  std::optional<DeviceCheck> devices = {};  // if there are several devices
   std::vector<TailFlag> tail_flags = {};
   std::optional<double> p_best = {};
   Regret regret = {};
-  std::optional<double> delta = {};  // none: no race
+  std::optional<double> delta = {};  // empty: no race
   std::optional<double> mde = {};
   std::optional<Canary> canary = {};
   Budget budget = {};
@@ -105,55 +106,55 @@ XPLANE_TIME_JSON_FIELDS(TuneResult, schema, pick, claim, objective, energy_kind,
 
 TuneResult ResultOf(const TuneOutcome& outcome);
 std::string OutcomeJson(const TuneOutcome& outcome);
-// Reads a result as it is in a store. Fields that an earlier version did not write stay as they
-// are. None: it is no object, or a field has a value of another type.
+// Reads a stored result. Fields that an earlier version did not write keep their defaults. Empty if
+// it is not an object, or if a field has a value of another type.
 std::optional<TuneResult> ReadTuneResult(std::string_view json);
 
 // The config of docs/deciding.md without its budget: part of a session's identity. With a search,
-// its name as `search`.
+// it has the search's name as `search`.
 std::string DecideConfigJson(const DecideConfig& config, std::string_view incumbent,
                              std::string_view search);
 
-// States of variants by id, kept in a session's first record, and in those of a search.
+// States of variants by id, as stored in a session's first record and in the records of a search.
 std::string PreparationJson(const HarnessInfo& harness, std::span<const TunedVariant> variants);
 // Errors: DataLoss.
 absl::StatusOr<std::map<std::string, VariantState>> PreparationFromJson(std::string_view json);
 
-// The first round of a stage of a search: what it is of, and the states of those that are new.
+// The first round of a search stage: its variants, and the states of the new ones.
 struct StageHead {
-  std::vector<std::string> ids = {};  // none: the search is over
+  std::vector<std::string> ids = {};  // empty: the search is over
   uint32_t rounds = 1;
   uint64_t proposed = 0, refused = 0, repeated = 0;
-  std::vector<std::string> finalists = {};  // of a search that is over
+  std::vector<std::string> finalists = {};  // set when the search is over
 };
 XPLANE_TIME_JSON_FIELDS(StageHead, ids, rounds, proposed, refused, repeated, finalists)
 std::string StageHeadJson(const StageHead& head, std::span<const TunedVariant> fresh);
 // Errors: DataLoss.
 absl::StatusOr<StageHead> StageHeadFromJson(std::string_view json);
 
-// The notes of a round with one more; what was there is kept.
+// The notes of a round with one more note.
 std::string WithNote(const std::string& notes_json, std::string_view name, json::Json note);
 
-// Tails: what the typical time does not show, and whether the pick's are worse than others'.
+// Tails: behaviour that the typical time does not show, and whether the pick's tails are worse than
+// those of other variants.
 //
-// Enters: rounds of samples of the race. Leaves: of each variant its 95 % quantile and its
-// rate of spikes, and flags where the pick is worse than a rival (those that it is tied with,
-// the runner-up, the baseline). The typical time has decided; a flag changes nothing.
+// Input: rounds of samples of the race. Output: each variant's 95 % quantile and rate of spikes,
+// and flags if the pick is worse than a rival (a tied variant, the runner-up or the baseline). The
+// typical time has decided; a flag does not change the decision.
 //
-// A flag needs evidence, and few samples have none. Both are tested alike, on rounds in which
-// pick and rival both have a time: how many samples of each are over a threshold (p95: the
-// 95 % quantile of both together; spikes: each one's own), and how likely that, or worse, is
-// where both are the same (Fisher's exact test, one-sided). All flags of a tuning together
-// are wrong 1 % of the time at most (Bonferroni). Ten spikes against none are a flag, one in
-// ten against none is not.
+// A flag needs evidence, which few samples cannot provide. Both tests use the rounds in which pick
+// and rival have a time. They compare how many samples of each are over a threshold (p95: the 95 %
+// quantile of both together; spikes: each one's own) with Fisher's exact test, one-sided. All flags
+// of a tuning together are wrong in at most 1 % of tunings (Bonferroni). Ten spikes against zero
+// raise a flag; one in ten against zero does not.
 //
-// A spike is a time over the variant's typical time (the median) by more than a tenth, and by
-// more than six standard deviations, these from the median absolute deviation.
+// A spike is a time that exceeds the variant's median by more than a tenth and by more than six
+// standard deviations, estimated from the median absolute deviation.
 
-// That `a_over` of `a` and `b_over` of `b`, or more of the first, are drawn by chance.
+// The probability that chance alone gives at least `a_over` of `a` when `b_over` of `b` are over.
 double FisherWorse(int64_t a_over, int64_t a, int64_t b_over, int64_t b);
 
-// Fills `tail` of the variants and `tail_flags`. `baseline` is a place of the decider's.
+// Fills `tail` of the variants and `tail_flags`. `baseline` is a place in the decider's space.
 // O(samples log samples) for each rival.
 void AddTails(std::span<const RoundResult> rounds, std::optional<uint32_t> baseline,
               TuneOutcome* outcome);

@@ -1,3 +1,18 @@
+// A harness process: starts it, asks it with deadlines, restarts it, and finds the variant that is
+// responsible for a failure.
+//
+//   prepare   several variants at once. If the process ends, each of them is tried alone, because
+//             any of them may be responsible.
+//   round     RunOnce prepares what this process has not prepared, sends the order and follows the
+//             slots (Slots). If it fails, the variant of the running slot is responsible. If no
+//             slot is known, each variant runs alone. The responsible variant leaves the round, and
+//             the rest runs again.
+//   limits    the end of a slot must come before its timeout and its run limit (RunLimit). A run
+//             over the limit is repeated alone with more time, because the machine may have stood
+//             still.
+//
+// A transient status (infra, throttled, no_events) counts against the harness, not against a
+// variant. After `most_failures` in a row, the harness is unavailable.
 #include "tune/process_harness.h"
 
 #include <algorithm>
@@ -20,30 +35,30 @@ namespace {
 using std::chrono::milliseconds;
 using Order = std::span<const Configuration* const>;
 
-constexpr int kTries = 2;           // of what crashes or hangs: twice is no accident
-constexpr int kTransientTries = 4;  // of what nobody is to blame for
+constexpr int kTries = 2;           // for a crash or a hang: twice is no accident
+constexpr int kTransientTries = 4;  // for transient failures
 
 bool IsTransient(std::string_view status) {
   return status == "infra" || status == "throttled" || status == "no_events";
 }
 
-// How a round ended: with its times, or as it should not.
+// The end of a round: its times, or a failure.
 struct RoundEnd {
   VariantState state = {};          // ok, crash(11), timeout, oom, infra, no_events, ...
-  RoundTimes times = {};            // where it is ok
-  std::optional<size_t> slot = {};  // else: of the variant to blame
-  bool over_limit = false;          // of runs; not over the timeout
+  RoundTimes times = {};            // valid if the state is ok
+  std::optional<size_t> slot = {};  // slot of the responsible variant, if it failed
+  bool over_limit = false;          // it exceeded the run limit, not the timeout
   bool blames() const { return state.status != "ok" && !IsTransient(state.status); }
 };
 
-// When the slots of a round began, and until when the one that runs may.
+// The begin times of a round's slots, and the deadline of the running one.
 struct Slots {
   RunLimit& limit;
   const milliseconds timeout;
   const RoundRequest& request;
   const bool confirms;
 
-  // It may be said that it begins, after its untimed run, again.
+  // The harness may report a begin twice: the second time after the untimed run.
   struct Seen {
     Deadline first = {}, last = {}, end = {};
   };
@@ -53,12 +68,12 @@ struct Slots {
   Deadline deadline = latest;
   std::optional<size_t> running = {};
   bool is_limited = false;
-  RunLimit::Duration most{0};  // of the slot that runs
+  RunLimit::Duration most{0};  // limit of the running slot
 
   void Begin(size_t slot) {
     const Deadline now = MonotonicClock::now();
     seen[slot].last = now;
-    if (running == slot) return;  // said again, it has no more time
+    if (running == slot) return;  // reported again; the deadline does not change
     if (running.has_value()) seen[*running].end = now;
     seen[slot].first = now;
     running = slot;
@@ -75,9 +90,9 @@ struct Slots {
     return limit.Of(request.workload, variant, slot, request.order.size());
   }
 
-  // The round is complete. When its calls were timed: what the harness says holds where it lies
-  // within what was seen of the round: another clock does not. Else it is from its last `slot` to
-  // what was said next.
+  // Call when the round is complete. Sets when the timed calls ran. The harness's own times are
+  // used if they lie within the observed round (another clock's do not). Otherwise the times are
+  // from the slot's last `slot` message to the next message.
   void End(Deadline done, RoundTimes* times) {
     if (running.has_value()) seen[*running].end = done;
     if (running.has_value() && !confirms) {
@@ -127,8 +142,8 @@ class Process : public Harness {
   }
 
   absl::Status Prepare(std::span<const Configuration> variants, PreparedCallback done) override {
-    std::map<int64_t, size_t> waiting;  // under way, by request
-    std::vector<size_t> alone;          // to be tried so
+    std::map<int64_t, size_t> waiting;  // in progress, by request
+    std::vector<size_t> alone;          // to be tried alone
     for (size_t next = 0; next < variants.size() || !waiting.empty();) {
       RETURN_IF_ERROR(EnsureStarted());
       absl::Status status;
@@ -152,7 +167,7 @@ class Process : public Harness {
           continue;
         }
       }
-      // One of those under way is to blame: each alone.
+      // One of those in progress is responsible, so try each alone.
       RETURN_IF_ERROR(StateOf(status).status());
       for (const auto& [request, variant] : std::exchange(waiting, {})) alone.push_back(variant);
       RETURN_IF_ERROR(PrepareEach(variants, std::exchange(alone, {}), done));
@@ -173,7 +188,7 @@ class Process : public Harness {
     return state;
   }
 
-  // What fails leaves the round, and the rest of it is run again.
+  // A failed variant leaves the round, and the rest runs again.
   absl::StatusOr<RoundTimes> RunRound(int64_t batch, int64_t round, std::string_view workload,
                                       Order order) override {
     RoundRequest request = {.batch = batch, .round = round, .calls = options_.calls};
@@ -225,8 +240,8 @@ class Process : public Harness {
     return absl::OkStatus();
   }
 
-  // One that was started anew may have found another device, or other code: its times are not
-  // those of this session.
+  // A restarted harness may have found another device or other code; its times would not belong to
+  // this session.
   absl::Status CompareHello(const HarnessInfo& now) const {
     std::string all;
     const auto compare = [&](const char* what, const std::string& before,
@@ -243,7 +258,7 @@ class Process : public Harness {
                        "first");
   }
 
-  // Sends, and waits for the answer to `request`.
+  // Sends a line and waits for the answer to `request`.
   absl::StatusOr<HarnessAnswer> Ask(std::string_view type, int64_t request, std::string_view line,
                                     milliseconds timeout) {
     const Deadline deadline = MonotonicClock::now() + timeout;
@@ -251,8 +266,8 @@ class Process : public Harness {
     return Await(type, deadline, [request](int64_t each) { return each == request; });
   }
 
-  // The next answer of this type, or, of a result, a `slot` before it. Late answers to earlier
-  // requests are passed over.
+  // The next answer of this type or, while waiting for a result, a `slot` message. Skips late
+  // answers to earlier requests.
   absl::StatusOr<HarnessAnswer> Await(std::string_view type, Deadline deadline,
                                       absl::FunctionRef<bool(int64_t request)> is_awaited) {
     for (;;) {
@@ -270,8 +285,8 @@ class Process : public Harness {
     }
   }
 
-  // How a request ended that was not answered as it should be; the harness is gone then. Errors:
-  // Cancelled.
+  // The failure of a request that was not answered correctly; the harness process has ended then.
+  // Errors: Cancelled.
   absl::StatusOr<VariantState> FailureOf(const absl::Status& status, std::string_view cancel = {}) {
     if (absl::IsCancelled(status)) {
       if (process_ != nullptr) process_->SayBye(cancel);
@@ -287,7 +302,7 @@ class Process : public Harness {
     return VariantState{.status = loss.status, .message = loss.message};
   }
 
-  // Of failures that no variant is to blame for.
+  // Counts a failure that no variant is responsible for.
   absl::Status CountFailure(const VariantState& failure) {
     if (++failures_in_a_row_ < options_.most_failures) return absl::OkStatus();
     return Unavailable("the harness failed ", failures_in_a_row_,
@@ -295,16 +310,16 @@ class Process : public Harness {
                        "; what was measured so far is kept, and --resume goes on from there");
   }
 
-  // FailureOf a request that is about one variant. Errors: CountFailure's too.
+  // FailureOf, for a request about one variant. Errors: also those of CountFailure.
   absl::StatusOr<VariantState> StateOf(const absl::Status& status) {
     ASSIGN_OR_RETURN(auto failure, FailureOf(status));
-    if (IsTransient(failure.status)) {  // it said what no harness says
+    if (IsTransient(failure.status)) {  // an answer that violates the protocol
       RETURN_IF_ERROR(CountFailure(failure));
     }
     return failure;
   }
 
-  // False: nobody is to blame.
+  // Returns false for a transient failure.
   bool TakePrepared(const Configuration& variant, const VariantState& state) {
     if (IsTransient(state.status)) return false;
     failures_in_a_row_ = 0;
@@ -322,7 +337,7 @@ class Process : public Harness {
     return absl::OkStatus();
   }
 
-  // An answer about one variant, to `line`, which has the next number.
+  // Sends `line`, which has the next request number, and returns the answer about its variant.
   absl::StatusOr<VariantState> AskForState(std::string_view type, const std::string& line,
                                            milliseconds timeout) {
     const int64_t request = next_request_++;
@@ -330,7 +345,7 @@ class Process : public Harness {
     return answer.ok() ? answer->state : StateOf(answer.status());
   }
 
-  // Once more, and a few times where nobody is to blame.
+  // Repeats a crash once, and transient failures a few times.
   absl::StatusOr<VariantState> Try(absl::FunctionRef<absl::StatusOr<VariantState>()> once) {
     int ended = 0, in_vain = 0;
     for (;;) {
@@ -354,14 +369,14 @@ class Process : public Harness {
     });
   }
 
-  // `confirms`: a slot that was over the limit, alone.
+  // `confirms`: a slot that exceeded the limit runs again, alone.
   absl::StatusOr<RoundEnd> RunOnce(RoundRequest request, Order order, bool confirms = false) {
     for (size_t slot = 0; slot < order.size(); ++slot) {
       ASSIGN_OR_RETURN(const auto state, PrepareAlone(*order[slot]));
       if (state.status != "ok") return RoundEnd{.state = state, .slot = slot};
       request.order.push_back(order[slot]->id);
     }
-    // Preparing one may have ended the process that had prepared another.
+    // Preparing one variant may have ended the process that had prepared another.
     for (const Configuration* variant : order) {
       if (prepared_.contains(variant->id)) continue;
       return RoundEnd{.state = {.status = "infra", .message = "the harness did not stay"}};
@@ -380,7 +395,7 @@ class Process : public Harness {
     return failed;
   }
 
-  // Errors: those of a harness that does not answer as it should.
+  // Errors: those of a harness that does not answer correctly.
   absl::StatusOr<RoundEnd> RunTo(Slots* slots) {
     const RoundRequest& request = slots->request;
     RETURN_IF_ERROR(process_->Send(RunRoundRequest(request), slots->sent + options_.slot_timeout));
@@ -396,7 +411,8 @@ class Process : public Harness {
         slots->Begin(slot);
         continue;
       }
-      // It blames nobody, or all: which one it was is found by running each alone.
+      // The status applies to the whole round; running each variant alone finds the responsible
+      // one.
       const auto& [status, fingerprint, message, mem_bytes] = answer.state;
       if (status != "ok" && status != "cancelled" && !IsTransient(status)) {
         const std::string said = message.empty() ? "" : ": " + message;
@@ -415,8 +431,9 @@ class Process : public Harness {
     }
   }
 
-  // The machine may have stood still: once is nobody's fault. It runs again, alone and with
-  // more than twice the time; where that is enough, it is slow, and the limit is not for it.
+  // The machine may have stood still, so one overrun is not counted. The variant runs again, alone
+  // and with more than twice the time. If that is enough, it is slow, and the limit does not apply
+  // to it.
   absl::StatusOr<Guilty> ConfirmOverLimit(const RoundRequest& request, Order order, size_t slot) {
     const Order one = order.subspan(slot, 1);
     ASSIGN_OR_RETURN(const auto alone, RunOnce(request, one, /*confirms=*/true));
@@ -429,8 +446,8 @@ class Process : public Harness {
     return Guilty();
   }
 
-  // Statuses of those to blame. Where nobody knows which one ran, each is run alone. Nobody to
-  // blame is counted.
+  // The statuses of the responsible variants. If the running variant is unknown, each runs alone.
+  // If no variant is responsible, the failure is counted.
   absl::StatusOr<Guilty> FindTheGuilty(const RoundRequest& request, Order order,
                                        const RoundEnd& end) {
     if (end.over_limit) return ConfirmOverLimit(request, order, *end.slot);

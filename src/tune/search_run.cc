@@ -1,3 +1,12 @@
+// The stages of a search (search_run.h), and three searchers: asking, halving, counting.
+//
+// SearchRun: HeadOf takes a stored head or asks the searcher for the next stage, prepares its new
+// variants and stores the head. MeasureStage makes passes over the variants that still need values;
+// the order of each pass follows from the seed, the stage and the pass. Then the searcher gets each
+// variant's value, the lower median of all of its samples. Since everything depends only on the
+// seed and on stored rounds, a resumed run repeats the same stages.
+//
+// Cost: the sum of rounds of all stages; bookkeeping is linear in the samples.
 #include "tune/search_run.h"
 
 #include <algorithm>
@@ -44,15 +53,15 @@ class SearchRun {
   }
 
  private:
-  // Of a configuration, over all stages.
+  // A configuration's results over all stages.
   struct Known {
     std::vector<double> values = {};
     std::string failure = {};
     uint32_t failures = 0;
-    size_t in_stage = 0;  // values of this stage
+    size_t in_stage = 0;  // number of values in this stage
   };
 
-  // Stored, or of a stage that is asked for now.
+  // The stored head, or that of a newly requested stage.
   absl::StatusOr<StageHead> HeadOf(int64_t batch) {
     const RoundRecord* stored = measuring_.Stored(batch, kStageHead);
     if (stored == nullptr) return AskForStage(batch);
@@ -98,7 +107,7 @@ class SearchRun {
     return head;
   }
 
-  // Which runs come next depends on stored rounds alone.
+  // The next runs depend only on stored rounds.
   absl::Status MeasureStage(int64_t batch, const StageHead& head) {
     for (Known& each : known_) each.in_stage = 0;
     int64_t round = kStageHead + 1;
@@ -172,7 +181,8 @@ class SearchRun {
       } else if (of.state.status == "ok" && known.values.empty()) {
         searched.status = "infra";
       } else if (of.state.status == "ok") {
-        // Of two values one may be a spike, and spikes slow down: the lower one.
+        // The lower median: of two values, the higher one may be a spike, and spikes only slow
+        // down.
         searched.value = stats::LowerMedian(std::vector(known.values));
       }
       of.searched = searched.value;
@@ -199,14 +209,14 @@ class SearchRun {
   std::vector<TunedVariant>& variants_;
   SearchReport& report_;
   const StageRules rules_;
-  absl::flat_hash_map<std::string, size_t> at_ = {};  // into variants, by id
-  std::vector<Known> known_;                          // of each of the variants
+  absl::flat_hash_map<std::string, size_t> at_ = {};  // indices in variants, by id
+  std::vector<Known> known_;                          // by variant
 };
 
 constexpr int kMostAsksInVain = 50;
 constexpr uint64_t kAtOnce = 8;
 
-// Those that have a value of their own. Values that are equal keep their order: that of the list.
+// Variants with their own value, best first. Equal values keep the order of the list.
 template <typename Tried>
 std::vector<const Tried*> BestFirst(std::span<const Tried> all) {
   std::vector<const Tried*> sound;
@@ -223,7 +233,7 @@ class AskSearcher : public Searcher {
   AskSearcher(AskOptions options, const SearchSpace& space)
       : options_(std::move(options)), space_(space) {}
 
-  // Another command is another question.
+  // Another command is a different search.
   std::string Name() const override {
     return absl::StrCat("ask:", options_.count, " of ", options_.command);
   }
@@ -256,7 +266,7 @@ class AskSearcher : public Searcher {
   }
 
   void Tell(std::span<const Searched> stage) override {
-    known_.clear();  // a stored first stage was theirs
+    known_.clear();  // the first stage was stored and contained them
     for (const Searched& each : stage) {
       if (!at_.emplace(each.configuration->id, results_.size()).second) continue;
       results_.push_back(
@@ -291,7 +301,7 @@ class AskSearcher : public Searcher {
     return Sound(ParseProposerHello(answer));
   }
 
-  // New ones to the stage; of the others the proposer is told what they are.
+  // Adds new proposals to the stage. For the others, the proposer gets the result or the reason.
   absl::Status Sort(int64_t request, const std::vector<std::string>& proposals,
                     SearchStage* stage) {
     proposed_as_.clear();
@@ -313,7 +323,7 @@ class AskSearcher : public Searcher {
         again.proposal = told.proposal;
         RETURN_IF_ERROR(Send(TellRequest(again)));
       } else if (!proposed_as_.emplace(point->id, *told.proposal).second) {
-        ++stage->repeated;  // twice in one answer: told once, when it is measured
+        ++stage->repeated;  // twice in one answer: reported once, after it has been measured
       } else {
         stage->configurations.push_back(*std::move(point));
       }
@@ -341,7 +351,7 @@ class AskSearcher : public Searcher {
     return line;
   }
 
-  // Of an error, all that is known; the process is over then.
+  // Adds all known details to an error; the process has ended then.
   absl::Status Sound(const absl::Status& status) {
     if (status.ok() || absl::IsCancelled(status)) return status;
     const std::string why = process_->LossBy(status).message;
@@ -355,11 +365,11 @@ class AskSearcher : public Searcher {
   const SearchSpace& space_;
   std::unique_ptr<HarnessProcess> process_;
   std::vector<Configuration> known_;             // to be measured first
-  size_t listed_ = 0;                            // how many these were
-  std::vector<Result> results_;                  // in the order in which they were told
-  std::map<std::string, size_t> at_;             // into results_, by id
-  std::map<std::string, Proposal> proposed_as_;  // by id, of the stage that is measured
-  size_t said_ = 0;                              // of results_, to the process
+  size_t listed_ = 0;                            // their number
+  std::vector<Result> results_;                  // in the order in which they were reported
+  std::map<std::string, size_t> at_;             // indices in results_, by id
+  std::map<std::string, Proposal> proposed_as_;  // by id, for the current stage
+  size_t said_ = 0;                              // results that the process has received
   int64_t next_request_ = 1;
 };
 
@@ -395,7 +405,7 @@ class HalvingSearcher : public Searcher {
 
  private:
   uint64_t finalists_;
-  uint32_t rounds_ = 1;              // of the next stage
+  uint32_t rounds_ = 1;              // in the next stage
   std::vector<Configuration> left_;  // after the first rung, best first
 };
 
@@ -405,7 +415,7 @@ class CountingSearcher : public Searcher {
 
   std::string Name() const override { return absl::StrCat("grid:", samples_); }
   StageRules Rules() const override {
-    constexpr uint32_t kSpareShare = 10;  // one more in ten
+    constexpr uint32_t kSpareShare = 10;  // one more for every ten
     return {.spare_rounds = 2 + samples_ / kSpareShare, .failures = 2, .measures_aliases = true};
   }
   void Begin(std::span<const Configuration> known) override {
@@ -414,7 +424,7 @@ class CountingSearcher : public Searcher {
   absl::StatusOr<SearchStage> Next() override {
     return SearchStage{.configurations = std::exchange(all_, {}), .rounds = samples_};
   }
-  // What was stored was measured.
+  // A stored stage has been measured.
   void Tell(std::span<const Searched> /*stage*/) override { all_.clear(); }
   std::vector<std::string> Finalists() const override { return {}; }
 

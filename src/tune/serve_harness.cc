@@ -92,7 +92,7 @@ class Server {
     const Json params = request.contains("params") ? request["params"] : Json::object();
     const auto fingerprint = code_.prepare(variant, params.dump());
     Json fields = Ended(fingerprint.status(), "compile_error");
-    if (code_.verify == nullptr) {  // the first run, which is not timed
+    if (code_.verify == nullptr) {  // the first, untimed run
       for (const std::string& workload : workloads_) {
         if (fields["status"] != "ok") break;
         fields = Ended(code_.run(variant, workload).status(), "runtime_error");
@@ -139,7 +139,7 @@ class Server {
   const int out_;
   std::vector<std::string> workloads_;
   bool lost_ = false;
-  char* line_ = nullptr;  // getline's
+  char* line_ = nullptr;  // buffer of getline
   size_t size_ = 0;
 };
 

@@ -10,7 +10,7 @@ Json Number(const std::optional<int64_t>& value) {
   return value.has_value() ? Json(*value) : Json();
 }
 
-// Of a sample, or of one of its workloads.
+// JSON of a sample, or of one of its workloads.
 Json MeasuredJson(const std::string& id, const auto& of) {
   return {{"id", id},
           {"status", of.status},

@@ -1,4 +1,12 @@
-// Our own format: reading, writing, ids. The other formats are in space_import.cc.
+// Spaces in this project's format: reading, writing, ids. space_import.cc reads other formats.
+//
+// ReadSpace takes a file or a pipe, repairs unclosed kernel_tuner caches, parses the JSON and
+// decides by its members: a space of this project, a list of variants, or a format of another
+// tuner. Each field is checked and an error has its JSON path. Constraints are compiled once, to
+// report mistakes early.
+//
+// The id of a variant is a hash of its canonical parameters, unless the file has one. So the order
+// of members and the text of numbers do not matter.
 #include "xplane_time/space.h"
 
 #include <algorithm>
@@ -24,13 +32,13 @@ using tune::BadValue, tune::ExpectObject, tune::Field, tune::Json;
 
 constexpr std::string_view kSchema = "xplane-time.space.v1";
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
-constexpr uint64_t kMostBytesOfAPipe = uint64_t{64} << 20;  // it may be endless
+constexpr uint64_t kMostBytesOfAPipe = uint64_t{64} << 20;  // a pipe may be endless
 
 void TooManyValues(const Field& field) {
   field.Error("more than ", tune::kMostValues, " values; widen the step, or narrow min and max");
 }
 
-// min, min + step, ... or min, min * factor, ... up to max, max included.
+// min, min + step, ... or min, min * factor, ... up to and including max.
 template <typename Number>
 struct Range {
   Number min = 0, max = 0, step = 0;
@@ -66,7 +74,7 @@ std::vector<ParameterValue> IntRange(const Field& field) {
   return values;
 }
 
-// 0.1 + 2 * 0.1 is 0.30000000000000004; whoever writes a step of 0.1 means 0.3.
+// 0.1 + 2 * 0.1 is 0.30000000000000004; a step of 0.1 means 0.3.
 double AsWritten(double value) {
   double rounded = value;
   static_cast<void>(absl::SimpleAtod(absl::StrFormat("%.15g", value), &rounded));
@@ -75,8 +83,8 @@ double AsWritten(double value) {
 
 std::vector<ParameterValue> FloatRange(const Field& field) {
   const auto [min, max, step, multiplies] = CheckedRange<double>(field);
-  // From the number of steps, not by repeated addition: errors do not add up. A billionth of
-  // a step of tolerance, so that 0 to 1 by 0.1 ends at 1.
+  // Computed from the number of steps; repeated addition would accumulate errors. The tolerance is
+  // a billionth of a step, so that 0 to 1 by 0.1 ends at 1.
   const double steps = multiplies ? std::log(max / min) / std::log(step) : (max - min) / step;
   if (steps >= static_cast<double>(tune::kMostValues)) TooManyValues(field);
   std::vector<ParameterValue> values;
@@ -126,7 +134,7 @@ void ReadParameter(const Field& field, Parameter* parameter) {
   }
 }
 
-// What variants and workloads have in common: each has an id or parameters.
+// The common part of variants and workloads: each has an id or parameters.
 template <typename Item>
 void ReadParamsAndId(const Field& field, Item* item) {
   if (!field.Has("id") && !field.Has("params")) field.Error("needs an id or params");
@@ -160,7 +168,7 @@ void ReadWorkload(const Field& field, Workload* workload) {
   }
 }
 
-// Both kinds have ids, which must differ.
+// Ids of variants, and those of workloads, must be distinct.
 template <typename Item>
 void ReadList(const Field& root, const char* name, void (*read)(const Field&, Item*),
               std::vector<Item>* out) {
@@ -194,7 +202,7 @@ void ReadOwn(const Field& root, SearchSpace* space) {
   ReadList(root, "workloads", ReadWorkload, &space->workloads);
 }
 
-// Variants in whatever file, which nothing else makes a space.
+// A file with variants that has no other sign of a space.
 bool IsList(const Field& root) {
   const bool is_space = root.Has("parameters") || root.Has("constraints") || root.Has("workloads");
   const std::string schema = root.Has("schema") ? tune::Shown(root.At("schema").value()) : "";
@@ -257,7 +265,7 @@ absl::StatusOr<SearchSpace> ParseSpace(std::string_view text, std::string_view s
   if (!closed.empty()) {
     space.notes.push_back("the cache file was not closed; read up to its last whole entry");
   }
-  // Mistakes in constraints show when the file is read, not when it is used.
+  // Report mistakes in constraints when the file is read, not when it is used.
   RETURN_IF_ERROR(tune::CheckConstraints(space));
   return space;
 }

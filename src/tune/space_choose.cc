@@ -1,11 +1,11 @@
-// Listing configurations. A grid is walked depth first, one parameter a level, and a
-// constraint is looked at as soon as its last parameter has a value:
+// Lists configurations. A grid is walked depth first, one parameter for each level. A constraint is
+// evaluated as soon as its last parameter has a value:
 //
-//   a=1  b=1  c=1 2 3 4     "a * b < 4" stands at level b: it is computed once for all c,
-//        b=2  c=1 2 3 4     and where it is false the whole branch is left out
+//   a=1  b=1  c=1 2 3 4     "a * b < 4" belongs to level b: it is evaluated once for all c,
+//        b=2  c=1 2 3 4     and if it is false, the whole branch is skipped
 //
-// A constraint that cannot be computed there excludes nothing yet: only if no other one
-// excludes the configuration is it an error.
+// A constraint that cannot be evaluated there excludes no points yet: it is an error only if no
+// other constraint excludes the configuration.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -24,22 +24,22 @@ namespace {
 using stats::Random;
 using tune::Evaluation, tune::Expression, tune::Json, tune::Value;
 
-constexpr uint64_t kEnumerable = 10'000'000;   // grid points that are enumerated to sample
-constexpr uint64_t kMostSteps = 200'000'000;   // without a further configuration
-constexpr uint64_t kSearchSteps = 30'000'000;  // of a sample after rejection has failed
+constexpr uint64_t kEnumerable = 10'000'000;   // grid points that a sample may enumerate
+constexpr uint64_t kMostSteps = 200'000'000;   // steps without another configuration
+constexpr uint64_t kSearchSteps = 30'000'000;  // steps of a sample after rejection sampling
 constexpr uint64_t kEndless = std::numeric_limits<uint64_t>::max();
-constexpr uint64_t kMostTries = 2'000'000;  // of rejection
+constexpr uint64_t kMostTries = 2'000'000;  // tries of rejection sampling
 
-// Digits of a grid point: the index of each parameter's value.
+// A grid point: the index of each parameter's value.
 using Point = std::vector<uint32_t>;
 
 struct CompiledConstraints {
-  std::vector<std::string> names = {};  // that they may use
+  std::vector<std::string> names = {};  // names that they may use
   std::vector<Expression> constraints = {};
   std::optional<Expression> mem_bytes = {};
 };
 
-// Parameters; without any, those of explicit variants.
+// The parameters or, if there are none, those of explicit variants.
 std::vector<std::string> ConstraintNames(const SearchSpace& space) {
   std::vector<std::string> names;
   for (const Parameter& parameter : space.parameters) names.push_back(parameter.name);
@@ -72,7 +72,7 @@ absl::StatusOr<CompiledConstraints> CompileConstraints(const SearchSpace& space)
   return out;
 }
 
-// A space ready to walk. Holds references into `space`.
+// A space that is ready to be walked. Holds references into `space`.
 class Grid {
  public:
   static absl::StatusOr<Grid> Make(const SearchSpace& space) {
@@ -83,7 +83,7 @@ class Grid {
   const SearchSpace& space() const { return *space_; }
   uint64_t points() const { return GridPoints(*space_); }
 
-  // Only the first `count` constraints apply from now on.
+  // From now on, only the first `count` constraints apply.
   void UseConstraints(size_t count) {
     used_ = count;
     at_level_.assign(levels(), {});
@@ -94,11 +94,11 @@ class Grid {
   }
   size_t used_constraints() const { return used_; }
 
-  // Points with these parameters are passed over from now on.
+  // From now on, skips points with these parameters.
   void Exclude(const std::string& params_json) { excluded_.insert(params_json); }
 
-  // Visits grid points that fit, in grid order, until `visit` returns false or an error. Errors:
-  // ResourceExhausted after kMostSteps without a point, or after `most_steps` in all.
+  // Visits the grid points that fit, in grid order, until `visit` returns false or an error.
+  // Errors: ResourceExhausted after kMostSteps without a point, or after `most_steps` in total.
   using Visit = absl::FunctionRef<absl::StatusOr<bool>(const Point&)>;
   absl::Status Walk(uint64_t most_steps, Visit visit) {
     if (points() == 0) return absl::OkStatus();
@@ -111,8 +111,8 @@ class Grid {
     return error_;
   }
 
-  // Whether a point, or an explicit variant, fits; an error where a constraint cannot be computed,
-  // and none is false.
+  // Whether a point or an explicit variant fits. Returns an error if a constraint cannot be
+  // evaluated and no other one is false.
   absl::StatusOr<bool> Fits(const Point& point) {
     Bind(point);
     ASSIGN_OR_RETURN(const bool fits, BoundFits([&] { return ParamsJson(point); }));
@@ -192,7 +192,7 @@ class Grid {
     return true;
   }
 
-  // Whether the walk goes on.
+  // Returns whether the walk continues.
   bool Descend(size_t level, Point* point, Visit visit) {
     const size_t unknown_before = unknown_.size();
     const size_t count = space_->parameters[level].values.size();
@@ -251,7 +251,7 @@ class Grid {
     return found->get<double>();
   }
 
-  // Why a constraint has no value for a configuration; its values are those bound last.
+  // Why a constraint has no value for a configuration whose values are bound.
   absl::Status Unknown(uint32_t constraint, const std::string& params_json) const {
     const Expression& expression = compiled_.constraints[constraint];
     Evaluation run = {values_};
@@ -267,7 +267,7 @@ class Grid {
       if (!std::holds_alternative<tune::NoPlainValue>(values_[name])) continue;
       absl::StrAppend(&missing, "; there is no plain value of \"", compiled_.names[name], "\"");
     }
-    // Types are the same in all of them.
+    // The types are the same in all configurations.
     const bool is_of_value = run.reason == std::string_view(tune::kByZero);
     return InvalidArgument(space_->source, ": ", path, ": \"", expression.text,
                            "\" cannot be computed for ", params_json, ": at ", run.position, ": ",
@@ -281,9 +281,9 @@ class Grid {
   size_t used_ = 0;
   std::vector<std::vector<uint32_t>> at_level_;  // constraints by their last parameter
   std::vector<Value> values_;                    // of compiled_.names
-  std::map<std::string, std::string> texts_;     // of a variant, which values_ points to
+  std::map<std::string, std::string> texts_;     // texts of a variant; values_ points to them
   absl::flat_hash_set<std::string> excluded_;
-  std::vector<uint32_t> unknown_;  // constraints of the branch that cannot be computed
+  std::vector<uint32_t> unknown_;  // constraints of the branch that cannot be evaluated
   uint64_t most_steps_ = 0, steps_left_ = 0, dry_steps_left_ = 0;
   absl::Status error_;  // of the walk
 };
@@ -303,8 +303,8 @@ bool AnyFits(Grid* grid, bool with_grid) {
   return found || !ended.ok();
 }
 
-// The first constraint that leaves nothing with those before it. More constraints never
-// leave more, so it is found by bisection.
+// Finds the first constraint that, together with those before it, excludes all configurations. More
+// constraints never allow more, so bisection works.
 absl::Status Contradiction(Grid* grid, bool with_grid) {
   const SearchSpace& space = grid->space();
   size_t fits = 0, contradicts = space.constraints.size();
@@ -329,7 +329,7 @@ absl::Status TooMany(const SearchSpace& space, uint64_t most) {
                            " configurations; add constraints, or draw a random sample of them");
 }
 
-// Those of the explicit variants that fit. No grid point repeats them.
+// The explicit variants that fit. No grid point repeats them.
 absl::StatusOr<std::vector<Configuration>> TakeVariants(Grid* grid) {
   std::vector<Configuration> out;
   for (const Configuration& variant : grid->space().variants) {
@@ -367,7 +367,7 @@ absl::Status Reservoir(Grid* grid, uint64_t count, uint64_t most_steps, Random* 
   });
 }
 
-// Draws points until `count` different ones fit; fewer where the tries run out.
+// Draws points until `count` different ones fit; fewer if the tries are used up.
 absl::Status Reject(Grid* grid, uint64_t count, Random* random, std::vector<Point>* sample) {
   const std::vector<Parameter>& parameters = grid->space().parameters;
   absl::flat_hash_set<Point> seen;
@@ -407,7 +407,7 @@ absl::StatusOr<std::vector<Point>> Sample(Grid* grid, const Choice& choice) {
   return sample;
 }
 
-// What is chosen, until `take` returns false or an error.
+// Visits the chosen configurations until `take` returns false or an error.
 absl::Status Visit(const SearchSpace& space, const Choice& choice,
                    absl::FunctionRef<absl::StatusOr<bool>(Configuration&&)> take) {
   ASSIGN_OR_RETURN(auto grid, Grid::Make(space));
@@ -474,7 +474,8 @@ absl::Status VisitConfigurations(const SearchSpace& space,
   return Visit(space, {}, [&](Configuration&& each) { return visit(each); });
 }
 
-// A space of this point alone is chosen from: constraints mean the same, and are said the same.
+// Chooses from a space that only consists of this point, so constraints and their messages are the
+// same.
 absl::StatusOr<Configuration> FindPoint(const SearchSpace& space, std::string_view params_json) {
   const Json params = Json::parse(params_json, nullptr, /*allow_exceptions=*/false);
   if (!params.is_object()) return NoPoint(params_json, "it is not a JSON object");

@@ -16,7 +16,7 @@ namespace {
 
 // --- T1.
 
-// The schema wants Python text; arrays are seen, too.
+// The schema requires Python text; some files have arrays.
 void ReadT1Values(const Field& field, Parameter* parameter) {
   Json values = field.value();
   if (!values.is_array()) {
@@ -51,7 +51,7 @@ void ReadT1Parameter(const Field& field, Parameter* parameter) {
   ReadT1Values(field.At("Values"), parameter);
 }
 
-// A configuration or a workload, which its parameters name.
+// A configuration or workload whose id follows from its parameters.
 template <typename Item>
 Item NamedBy(const Json& params) {
   Item item;
@@ -60,7 +60,7 @@ Item NamedBy(const Json& params) {
   return item;
 }
 
-// {"problem_size": ...} is the only workload, where the file has it.
+// {"problem_size": ...} is the only workload, if the file has it.
 void TakeNameAndSize(const Field& owner, const char* name, const char* size, SearchSpace* space) {
   if (owner.Has(name, Kind::string)) space->name = owner.At(name)->get<std::string>();
   if (!owner.Has(size)) return;
@@ -86,7 +86,7 @@ void ImportT1(const Field& root, SearchSpace* space) {
 
 // --- Caches of kernel_tuner.
 
-// The one type of a list, which declares none.
+// The type of a list's values; the file does not declare it.
 ParameterType TypeOfList(const Field& field) {
   std::set<ParameterType> types;
   for (const Json& value : field.value()) {
@@ -117,8 +117,8 @@ void GridOfCache(const Field& lists, const std::vector<std::string>& names, Sear
   }
 }
 
-// The entries as variants, in order of their keys. Those that the restrictions of the tuner
-// had excluded are left out.
+// The entries as variants, in order of their keys. Skips entries that the tuner's restrictions had
+// excluded.
 void VariantsOfCache(const Field& cache, const std::vector<std::string>& names,
                      SearchSpace* space) {
   size_t excluded = 0;
@@ -155,14 +155,14 @@ void ImportCache(const Field& root, SearchSpace* space) {
 
 // --- Data of tokamax.
 
-// A JSON object inside a string, as its keys are; null where it is none.
+// A JSON object inside a string, as used for keys; null if it is not one.
 Json ObjectIn(const std::string& text) {
   if (text.empty() || text[0] != '{') return nullptr;
   absl::StatusOr<Json> parsed = ParseJson(text, "");
   return parsed.ok() && parsed->is_object() ? *std::move(parsed) : Json();
 }
 
-// Configurations by their JSON, with the most memory that any shape needed.
+// Configurations by their JSON, with the maximum memory over all shapes.
 using MemoryOfConfig = std::map<std::string, std::optional<int64_t>>;
 
 void TakeConfigs(const Field& field, MemoryOfConfig* configs) {
@@ -184,7 +184,7 @@ void TakeConfigs(const Field& field, MemoryOfConfig* configs) {
 
 // {"device_kind": ..., "data": [[arguments, {config: benchmark}], ...]}
 void TakeResult(const Field& data, MemoryOfConfig* configs, SearchSpace* space) {
-  std::set<std::string> seen;  // arguments come once for each implementation
+  std::set<std::string> seen;  // arguments are repeated for each implementation
   data.Each([&](const Field& pair) {
     if (!pair->is_array() || pair->size() != 2 || !pair.value()[0].is_object()) {
       return BadValue(pair, "is not a pair of arguments and configurations");
@@ -250,7 +250,7 @@ std::string CloseOpenCache(std::string_view text) {
     if (!opens && !closes) continue;
     if (closes && level == 0) return "";
     level = opens ? level + 1 : level - 1;
-    // Level 2 is inside "cache": just opened, or an entry just closed.
+    // Level 2 is inside "cache": it was just opened, or an entry was just closed.
     if (level == 2 && i > cache) last_whole = i;
   }
   if (last_whole == std::string_view::npos) return "";

@@ -10,7 +10,7 @@
 namespace xplane_time::tune {
 namespace {
 
-// -0.0 and 0.0 are equal and must have one text.
+// -0.0 and 0.0 are equal and must have the same text.
 void DropNegativeZeros(Json& value) {
   if (value.is_number_float() && value.get<double>() == 0) value = 0.0;
   if (value.is_structured()) {
@@ -26,7 +26,7 @@ std::string Shortened(std::string text) {
   return text.substr(0, end) + "...";
 }
 
-// Without it, texts that differ in their last characters only share most digits.
+// Without mixing, texts that only differ in their last characters would share most digits.
 uint64_t Mix(uint64_t x) {
   x = (x ^ (x >> 33)) * 0xff51afd7ed558ccd;
   x = (x ^ (x >> 33)) * 0xc4ceb9fe1a85ec53;

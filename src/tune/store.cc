@@ -1,3 +1,16 @@
+// The store of tunings: an SQLite database (docs/store.md) with sessions, variants, rounds,
+// verdicts.
+//
+// - Rows are only added. Each row has a checksum over its values (ChecksumOf), so damage to the
+//   file that SQLite cannot detect is reported when the row is read.
+// - A session's identity is its key, space, rule, seed and device. TakeSession resumes the latest
+//   session with the same identity, or begins one.
+// - Locks: one tuning at a time for each device, over all stores, and for each session and device
+//   of a store. A lock is one byte of a lock file, chosen by a hash of the name; the file also has
+//   notes about the holders, for messages. The kernel releases locks when a process ends.
+// - Tuned entries: for each key and device, the latest verdict with a decision (ThatHold).
+//
+// Reads are O(rows); a round is written in one transaction.
 #include "xplane_time/store.h"
 
 #include <fcntl.h>
@@ -43,7 +56,7 @@ const std::string& TuneStore::path() const { return db_->path(); }
 
 namespace {
 
-// --- Checksums: of what is written of a row, so that its change shows.
+// --- Checksums of a row's values, to detect changes.
 
 std::string OrDash(const std::optional<int64_t>& value) {
   return value.has_value() ? absl::StrCat(*value) : std::string("-");
@@ -56,7 +69,7 @@ int64_t Crc32(std::string_view bytes) {
 
 std::string Framed(const std::string& text) { return absl::StrCat(text.size(), ":", text); }
 
-// Numbers as text; BYTES:TEXT and a comma each.
+// Numbers as text; each part as BYTES:TEXT and a comma.
 template <typename... Parts>
 int64_t ChecksumOf(const Parts&... parts) {
   return Crc32((... + (Framed(absl::StrCat(parts)) + ",")));
@@ -89,7 +102,7 @@ auto PartsOf(Key& key) {
   return std::apply([&](const auto&... part) { return std::tie(key.*part.member...); }, kKeyParts);
 }
 
-// Of a session that is asked for or stored.
+// Columns of the identity of a requested or stored session.
 std::string IdentityColumns() { return KeyColumns() + ", space_hash, config_json, seed, device"; }
 constexpr char kIdentityMarks[] = "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?";
 template <typename Session>
@@ -104,7 +117,7 @@ int64_t SessionChecksum(const Session& of, int64_t started_unix_s) {
                     IdentityOf(of));
 }
 
-// The same for rows without a checksum: parameters are always an object.
+// A check for rows without a checksum: parameters are always an object.
 absl::Status CheckParams(const std::string& path, int64_t session, const Configuration& variant) {
   const auto params = tune::ParseJson(variant.params_json, "params");
   if (params.ok() && params->is_object()) return absl::OkStatus();
@@ -112,7 +125,7 @@ absl::Status CheckParams(const std::string& path, int64_t session, const Configu
                   "\" cannot be read; the file was damaged after it was written");
 }
 
-// Damage to the file that SQLite cannot see. Rows of version 1 have no checksum.
+// Reports damage to the file that SQLite cannot detect. Rows of version 1 have no checksum.
 absl::Status CheckRow(const std::string& path, int64_t session, absl::string_view what,
                       const std::optional<int64_t>& stored, int64_t computed) {
   if (stored.value_or(computed) == computed) return absl::OkStatus();
@@ -130,14 +143,14 @@ absl::Status CheckVariant(const std::string& path, int64_t session, const Config
 
 // --- Opening.
 
-// SQLite takes a file of a few bytes for an empty database, and would overwrite it.
+// SQLite treats a file of a few bytes as an empty database and would overwrite it.
 absl::Status CheckHeader(const std::string& path) {
   const std::string head = io::ReadFile(path, io::kDatabaseBegin.size()).value_or("");
   if (head.empty() || head == io::kDatabaseBegin) return absl::OkStatus();
   return DataLoss(path, ": not a tune store; give another path");
 }
 
-// SQLite reports "no such file" where it may not make one.
+// SQLite reports "no such file" if it is not allowed to create one.
 absl::Status CannotCreate(const std::string& path, const absl::Status& status) {
   std::error_code ignored;
   const std::filesystem::path directory = std::filesystem::absolute(path, ignored).parent_path();
@@ -173,7 +186,7 @@ absl::StatusOr<TuneStore> TuneStore::OpenReadOnly(const std::string& path) {
   }
   ASSIGN_OR_RETURN(auto db, Database::Open(path, path, SQLITE_OPEN_READONLY));
   auto version = tune::VersionOf(*db, /*may_be_empty=*/false);
-  // In a directory that cannot be written, SQLite fails to make its log or its index of it.
+  // In a read-only directory, SQLite cannot create its log or the log's index.
   const bool cannot_open =
       absl::IsPermissionDenied(version.status()) || absl::IsNotFound(version.status());
   const auto log_bytes = std::filesystem::file_size(path + "-wal", ignored);
@@ -185,7 +198,7 @@ absl::StatusOr<TuneStore> TuneStore::OpenReadOnly(const std::string& path) {
                             "written");
   }
   if (cannot_open) {
-    // There is no log, and none can be made: no program can be writing.
+    // There is no log, and it cannot be created, so no program can be writing.
     const std::string escaped =
         absl::StrReplaceAll(std::filesystem::absolute(path, ignored).string(),
                             {{"%", "%25"}, {"?", "%3f"}, {"#", "%23"}});
@@ -204,17 +217,17 @@ absl::StatusOr<TuneStore> TuneStore::OpenReadOnly(const std::string& path) {
   return TuneStore(std::move(db));
 }
 
-// --- Locks, by name: each has a byte of a file, which is made and stays.
+// --- Locks by name: each is a byte of a file that is created once and stays.
 
 namespace {
 
-// Where a name's lock is: 60 bits, below 2^63.
+// The position of a name's lock: 60 bits, below 2^63.
 uint64_t ByteOf(std::string_view name) {
   return std::strtoull(tune::StableHash(name).substr(0, 15).c_str(), nullptr, 16);
 }
 
-// At the beginning of the file, who took a lock last: "BYTE WHO", in one of so many places. The
-// kernel does not say whose open file description a lock is.
+// The beginning of the file has notes "BYTE WHO" about the last holders, in this many slots. The
+// kernel does not report which open file description holds a lock.
 constexpr size_t kNotes = 1024, kNoteBytes = 128;
 off_t PlaceOfNote(uint64_t byte) { return static_cast<off_t>(byte % kNotes * kNoteBytes); }
 
@@ -235,13 +248,13 @@ std::string HolderOf(int file, uint64_t byte) {
   return is_it ? std::string(absl::StripLeadingAsciiWhitespace(holder)) : "another process";
 }
 
-// The locks of devices lie where other users may write (TMPDIR): that file is our own. The locks of
-// a store belong to whoever made the store.
+// The locks of devices are in a directory that other users may write to (TMPDIR), so that file must
+// belong to us. The locks of a store belong to the creator of the store.
 enum class LockOwner : uint8_t { kUs, kAny };
 
-// Opens or makes a file of locks. A name that is taken is never followed to another file, which
-// the note of the holder would overwrite: neither a symbolic link nor a second name of a file.
-// Errors: PermissionDenied (it is no file of locks), those of io::IoError.
+// Opens or creates a lock file. Refuses symbolic links and files with a second name, because the
+// note of the holder would overwrite another file. Errors: PermissionDenied (not a lock file),
+// those of io::IoError.
 absl::StatusOr<std::shared_ptr<io::Descriptor>> OpenLockFile(const std::string& path,
                                                              LockOwner owner) {
   const auto refused = [&](const char* what) {
@@ -270,9 +283,9 @@ std::string LockName(const SessionSpec& spec) {
   return absl::StrCat("session:", tune::StableHash(absl::StrCat(texts, spec.seed)));
 }
 
-// By an open file description lock: these belong to the descriptor, so they also hold between two
-// users within one process, and end with it. Errors: FailedPrecondition (somebody has it: `before`
-// and `after` are said around who), or of OpenLockFile.
+// Takes an open file description lock. It belongs to the descriptor, so it also excludes other
+// users in the same process, and it ends with the descriptor. Errors: FailedPrecondition (the lock
+// is held; the message is `before`, the holder, `after`), those of OpenLockFile.
 absl::Status Lock(const std::string& path, LockOwner owner, std::string_view name,
                   std::string_view before, std::string_view after, TuneSession* session) {
   ASSIGN_OR_RETURN(auto opened, OpenLockFile(path, owner));
@@ -290,13 +303,13 @@ absl::Status Lock(const std::string& path, LockOwner owner, std::string_view nam
     return Unavailable(path, ": cannot be locked: ", std::strerror(errno));
   }
   session->locks.push_back(std::move(opened));
-  // A message says less where this fails.
+  // If this fails, messages only lack the holder.
   [[maybe_unused]] const auto wrote =
       pwrite(fd, NoteOf(byte).data(), kNoteBytes, PlaceOfNote(byte));
   return absl::OkStatus();
 }
 
-// The device for all stores, the session and the device in this one.
+// Locks the device for all stores, and the session and the device in this store.
 absl::Status LockAll(const std::string& store, const SessionSpec& spec, TuneSession* session) {
   constexpr char kOther[] = "; wait for it, stop it, or use another store";
   std::vector<std::string> devices = spec.devices;
@@ -322,7 +335,7 @@ absl::Status LockAll(const std::string& store, const SessionSpec& spec, TuneSess
 
 // --- Sessions.
 
-// Finds it again, or begins it.
+// Resumes or begins the session.
 absl::Status TakeSession(const Database& db, const SessionSpec& spec, TuneSession* session) {
   if (spec.resume != Resume::kNever) {
     ASSIGN_OR_RETURN(
@@ -482,8 +495,8 @@ absl::Status TuneStore::RecordVerdict(const TuneSession& session, std::string_vi
 
 namespace {
 
-// Rows of versions 1 and 2 have no checksum, so a verdict also has to be what RecordVerdict writes:
-// a JSON object whose pick and claim are those of its row.
+// Rows of versions 1 and 2 have no checksum, so a verdict must also be in the form that
+// RecordVerdict writes: a JSON object with the pick and the claim of its row.
 absl::Status CheckVerdict(const std::string& path, int64_t session, const std::string& pick,
                           const std::string& claim, const std::string& verdict_json) {
   const json::Json verdict = json::Parse(verdict_json);
@@ -533,7 +546,7 @@ absl::StatusOr<std::vector<SessionInfo>> ReadSessions(const Database& db,
   return out;
 }
 
-// What evidence remains of a verdict: all but its lists, which grow with the space.
+// The evidence to keep of a verdict: everything except its lists, which grow with the space.
 std::string Evidence(const std::string& verdict_json) {
   const auto verdict = tune::ParseJson(verdict_json, "");
   Json out = Json::object();
@@ -544,17 +557,17 @@ std::string Evidence(const std::string& verdict_json) {
   return tune::CanonicalJson(out);
 }
 
-// What a session decided, and on which of several devices.
+// The decision of a session, and the devices that it holds on.
 struct Decided {
   TunedEntry entry;
   int64_t session = 0;
-  std::set<std::string> devices = {};  // none: one, whichever the harness took
-  bool is_divided = false;             // they are of several classes: it holds on none for sure
+  std::set<std::string> devices = {};  // empty: a single device, chosen by the harness
+  bool is_divided = false;  // the devices are of several classes: it does not certainly hold on any
 };
 
-// Of one key, in the order in which they were recorded: each for the devices on which nothing was
-// decided later, but a session that is asked for; what holds nowhere goes. Where devices need
-// answers of their own, each is for its own only.
+// For one key, in the order of recording: keeps each decision for those devices on which no later
+// decision was made, except for a requested session. Drops decisions that hold on no device. If
+// devices need separate decisions, each decision holds only for its own devices.
 std::vector<Decided> ThatHold(std::vector<Decided> all, std::optional<int64_t> asked) {
   std::vector<Decided> kept;
   std::set<std::string> settled;
@@ -585,8 +598,7 @@ std::vector<Decided> ThatHold(std::vector<Decided> all, std::optional<int64_t> a
   return kept;
 }
 
-// The samples of a round. One of a workload whose sample is missing is left out: then the
-// checksum does not agree.
+// The samples of a round. A workload whose sample is missing is skipped; then the checksum differs.
 absl::Status ReadSamples(const Database& db, int64_t round_id, RoundRecord* round) {
   const auto add = [&](const Statement& row) {
     SampleRecord& of = round->samples.emplace_back();
@@ -630,8 +642,8 @@ absl::StatusOr<std::vector<RoundRecord>> ReadKeptRounds(const Database& db, int6
   return out;
 }
 
-// Rows are only ever added. A round that is gone leaves its samples behind, and a verdict knows how
-// many rounds there were. O(samples of the store).
+// Rows are only added. A missing round leaves its samples behind, and a verdict stores the number
+// of rounds. O(samples of the store).
 absl::Status CheckNoRoundIsMissing(const Database& db, std::optional<int64_t> only_session) {
   constexpr char kLost[] =
       "SELECT v.session FROM sample s JOIN variant v ON v.id = s.variant "
@@ -709,7 +721,7 @@ absl::StatusOr<TunedTable> TuneStore::Tuned(std::vector<Fallback> fallbacks,
     by_key[key].push_back(std::move(decided));
     return true;
   };
-  // One that was stopped, or ran out of its budget, says nothing: what was decided stays.
+  // A session that was stopped or exhausted its budget decides nothing, so earlier decisions stay.
   RETURN_IF_ERROR(db_->Each(
       absl::StrCat("SELECT ", KeyColumns(),
                    ", v.variant, v.params_json, v.mem_bytes, claim, verdict_json, recorded_unix_s, "

@@ -1,3 +1,9 @@
+// SQLite with Status, and the schema of stores as a list of upgrade steps.
+//
+// Errors of SQLite are converted in one place (Database::Error), with the errno of the failed file
+// operation and advice. PrepareSchema first checks, without writing, that the file is a store or
+// empty. The upgrade itself is one transaction that checks the version again, because another
+// process may have upgraded the file in between.
 #include "tune/store_sqlite.h"
 
 #include <cerrno>
@@ -11,10 +17,10 @@ namespace xplane_time::tune {
 
 namespace {
 
-constexpr int kBusyTimeoutMs = 10'000;  // for another process's transaction
+constexpr int kBusyTimeoutMs = 10'000;  // waits for another process's transaction
 
-// Why input or output failed. sqlite3_system_errno has often been overwritten by the
-// clean-up; the database file and its log remember their own.
+// The reason of an I/O error. The clean-up has often overwritten sqlite3_system_errno; the database
+// file and its log remember their own.
 int LastErrno(sqlite3* db) {
   int error = 0;
   sqlite3_file* log = nullptr;
@@ -83,7 +89,7 @@ absl::Status Database::Transaction(absl::FunctionRef<absl::Status()> body) const
   RETURN_IF_ERROR(Execute("BEGIN IMMEDIATE"));
   absl::Status status = body();
   if (status.ok()) status = Execute("COMMIT");
-  // Some errors have ended the transaction already.
+  // Some errors have already ended the transaction.
   if (!status.ok() && sqlite3_get_autocommit(db_.get()) == 0) Execute("ROLLBACK").IgnoreError();
   return status;
 }
@@ -123,7 +129,7 @@ absl::Status Database::Error(int code) const {
     case SQLITE_NOMEM:
     case SQLITE_TOOBIG:
       return absl::ResourceExhaustedError(message("too large"));
-    case SQLITE_ERROR:  // our statements are right: the schema is not
+    case SQLITE_ERROR:  // the statements are correct, so the schema is wrong
     case SQLITE_CONSTRAINT:
       return absl::DataLossError(message(
           "the store is damaged, or was changed by another program; take a copy, or sqlite3's "
@@ -139,7 +145,7 @@ absl::Status Database::CheckWritable() const {
 }
 
 void Statement::Bind(std::string_view text) {
-  // An empty view may have no address, which would bind NULL.
+  // An empty view may have a null address, which would bind NULL.
   const char* const bytes = text.empty() ? "" : text.data();
   const int code =
       sqlite3_bind_text64(handle_.get(), ++bound_, bytes, text.size(), SQLITE_STATIC, SQLITE_UTF8);
@@ -161,7 +167,7 @@ void Statement::Get(int* column, std::string* into) const {
 
 namespace {
 
-// Step i leads from version i to i + 1. A released step never changes.
+// Step i upgrades version i to i + 1. A released step never changes.
 constexpr const char* kSteps[] = {
     R"sql(
 CREATE TABLE session(
@@ -202,7 +208,7 @@ CREATE TRIGGER sample_kept BEFORE DELETE ON sample BEGIN SELECT RAISE(ABORT, 'ap
 CREATE TRIGGER verdict_stays BEFORE UPDATE ON verdict BEGIN SELECT RAISE(ABORT, 'append-only'); END;
 CREATE TRIGGER verdict_kept BEFORE DELETE ON verdict BEGIN SELECT RAISE(ABORT, 'append-only'); END;
 )sql",
-    // Budgets are no part of what a session is: a larger one goes on with it.
+    // Budgets are not part of a session's identity: a larger one continues the session.
     R"sql(
 ALTER TABLE session ADD COLUMN objective TEXT NOT NULL DEFAULT 'time';
 UPDATE session SET objective = coalesce(json_extract(config_json, '$.objective'), 'time'),
@@ -219,7 +225,7 @@ CREATE TRIGGER workload_sample_stays BEFORE UPDATE ON workload_sample
 CREATE TRIGGER workload_sample_kept BEFORE DELETE ON workload_sample
   BEGIN SELECT RAISE(ABORT, 'append-only'); END;
 )sql",
-    // Rows of earlier versions have none, and are believed.
+    // Rows of earlier versions have no checksum and are trusted.
     R"sql(
 ALTER TABLE session ADD COLUMN crc32 INTEGER;
 ALTER TABLE variant ADD COLUMN crc32 INTEGER;
@@ -243,7 +249,7 @@ absl::StatusOr<int64_t> VersionOf(const Database& db, bool may_be_empty) {
     return FailedPrecondition(
         db.path(), ": an SQLite database of another program, not a tune store; give another path");
   }
-  // The version is an index into kSteps.
+  // The version is an index in kSteps.
   if (version.value_or(0) < 0) {
     return DataLoss(db.path(), ": its version (PRAGMA user_version) is ", version.value_or(0),
                     ", which no xplane-time writes: the store was damaged; use a backup, or give "
@@ -258,10 +264,11 @@ absl::StatusOr<int64_t> VersionOf(const Database& db, bool may_be_empty) {
 }
 
 absl::Status PrepareSchema(const Database& db) {
-  // Looking comes first: what is no store must not be written to.
+  // Look first, because a file that is not a store must not be written to.
   const auto seen = VersionOf(db, /*may_be_empty=*/true);
   if (seen.ok() && *seen == kStoreVersion) return absl::OkStatus();
-  // What is no store for sure is left alone; what another process is making now looks like none.
+  // Leave a database alone that is certainly not a store. One that another process is creating now
+  // looks like one without a schema.
   ASSIGN_OR_RETURN(const auto application, db.First<int64_t>("PRAGMA application_id"));
   if (!seen.ok() && application != kApplicationId) return seen.status();
   return db.Transaction([&]() -> absl::Status {

@@ -1,5 +1,4 @@
-// SQLite behind Status: a connection, statements, and the schema of a store. Results are copied
-// out.
+// SQLite with Status: a connection, statements, and the schema of a store. Results are copied.
 #pragma once
 
 #include <sqlite3.h>
@@ -21,7 +20,7 @@ namespace xplane_time::tune {
 
 class Statement {
  public:
-  // The row's columns from the first on, one into each; tuples of references have several.
+  // Reads the row's columns, from the first one on; a tuple of references takes several columns.
   template <typename... Values>
   void Read(Values&&... into) const {
     int column = 0;
@@ -36,9 +35,9 @@ class Statement {
 
   explicit Statement(sqlite3_stmt* statement) : handle_(statement) {}
 
-  void Bind(std::string_view text);  // alive until it has run
+  void Bind(std::string_view text);  // must live until the statement has run
   void Bind(const std::optional<int64_t>& value);
-  template <std::integral Integer>  // a uint64_t by its bits
+  template <std::integral Integer>  // a uint64_t is stored by its bits
   void Bind(Integer value) {
     Bind(std::optional(static_cast<int64_t>(value)));
   }
@@ -63,25 +62,25 @@ class Statement {
   }
 
   std::unique_ptr<sqlite3_stmt, Finalize> handle_;
-  int bound_ = 0;               // parameters
-  int bind_error_ = SQLITE_OK;  // shows when it runs
+  int bound_ = 0;               // bound parameters
+  int bind_error_ = SQLITE_OK;  // reported when the statement runs
 };
 
-// Statements are prepared when they are first run, and kept.
+// Statements are prepared on first use and kept.
 class Database {
  public:
-  // `flags` of sqlite3_open_v2; `name` is a path or, with SQLITE_OPEN_URI, a URI. Errors
-  // name `path`. The time-out, of ten seconds, holds from the first statement on: whoever opens a
-  // file that another is just closing has to wait for it too.
+  // `flags` are those of sqlite3_open_v2; `name` is a path or, with SQLITE_OPEN_URI, a URI. Errors
+  // name `path`. A time-out of ten seconds applies from the first statement on, because opening a
+  // file may have to wait for another process that is closing it.
   static absl::StatusOr<std::unique_ptr<Database>> Open(const std::string& name,
                                                         const std::string& path, int flags);
 
   const std::string& path() const { return path_; }
   sqlite3* get() const { return db_.get(); }
 
-  absl::Status Execute(const char* sql) const;  // several statements, no results
+  absl::Status Execute(const char* sql) const;  // one or more statements, without results
 
-  // Runs a statement with its parameters; `each` is told of the rows, and says whether to go on.
+  // Runs a statement with its parameters. Calls `each` for every row until it returns false.
   using EachRow = absl::FunctionRef<absl::StatusOr<bool>(const Statement&)>;
   template <typename... Values>
   absl::Status Each(std::string_view sql, EachRow each, const Values&... values) const {
@@ -95,7 +94,7 @@ class Database {
     return Each(
         sql, [](const Statement&) { return true; }, values...);
   }
-  // The first column of the first row, where there is one.
+  // The first column of the first row; empty if there is no row.
   template <typename Value, typename... Values>
   absl::StatusOr<std::optional<Value>> First(std::string_view sql, const Values&... values) const {
     std::optional<Value> first;
@@ -104,12 +103,12 @@ class Database {
     return first;
   }
 
-  // BEGIN IMMEDIATE, `body`, COMMIT; ROLLBACK where one of them fails.
+  // BEGIN IMMEDIATE, `body`, COMMIT; ROLLBACK on failure.
   absl::Status Transaction(absl::FunctionRef<absl::Status()> body) const;
 
-  // PermissionDenied where it was opened for reading, or may not be written.
+  // PermissionDenied if it was opened for reading or must not be written.
   absl::Status CheckWritable() const;
-  // The last error of the connection as a Status, with path and way out.
+  // The last error of the connection as a Status, with path and advice.
   absl::Status Error(int code) const;
 
  private:
@@ -121,18 +120,18 @@ class Database {
 
   std::string path_;
   std::unique_ptr<sqlite3, Close> db_;
-  mutable std::map<std::string, Statement, std::less<>> prepared_;  // not running
+  mutable std::map<std::string, Statement, std::less<>> prepared_;  // those that are not running
 };
 
-// The tables of a store, as steps from one version to the next. docs/store.md explains them.
+// The tables of a store, as steps between versions. docs/store.md explains them.
 
 inline constexpr int64_t kStoreVersion = 3;
 
 // Returns 0 for an empty database, if `may_be_empty`. Errors: FailedPrecondition (newer than
-// kStoreVersion, or another program's), DataLoss (a negative version), those of Database.
+// kStoreVersion, or created by another program), DataLoss (a negative version), those of Database.
 absl::StatusOr<int64_t> VersionOf(const Database& db, bool may_be_empty);
 
-// Brings a new or older database to kStoreVersion, in one transaction. Errors: as above.
+// Upgrades an empty or older database to kStoreVersion, in one transaction. Errors: as above.
 absl::Status PrepareSchema(const Database& db);
 
 }  // namespace xplane_time::tune

@@ -1,3 +1,9 @@
+// Tables of tuned configurations: reading, writing and look-ups with fallbacks.
+//
+// A fallback level is a set of key parts that may differ. For each level, the table has a hash map
+// from the remaining parts to the latest entry. A look-up tries the levels in order, from exact to
+// the weakest, and at each level the entry for the device before the entry for all devices.
+// O(levels) for a look-up, O(levels x entries) for building the table.
 #include <algorithm>
 #include <set>
 
@@ -13,7 +19,7 @@ using tune::Field, tune::Json;
 
 constexpr char kSchema[] = "xplane-time.tuned.v1";
 
-// The parts that must agree; lengths keep "a" + "bc" apart from "ab" + "c".
+// The parts that must be equal; lengths keep "a" + "bc" apart from "ab" + "c".
 std::string LevelKey(const TuneKey& key, const Fallback& fallback) {
   std::string out;
   const auto& any = fallback.may_differ;
@@ -83,7 +89,7 @@ TunedTable::TunedTable(std::vector<TunedEntry> entries, std::vector<Fallback> fa
     auto& level = by_level_.emplace_back();
     for (uint32_t i = 0; i < entries_.size(); ++i) {
       const std::string key = LevelKey(entries_[i].key, fallback);
-      if (entries_[i].devices.empty()) level[key] = i;  // the last one stays
+      if (entries_[i].devices.empty()) level[key] = i;  // the last entry wins
       for (const std::string& each : entries_[i].devices) level[OnDevice(key, each)] = i;
     }
   }

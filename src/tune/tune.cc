@@ -1,3 +1,18 @@
+// A tuning from its space to its verdict, and the same decision from stored rounds.
+//
+// Tuning::Run, in stages:
+// 1. Begin: the harness says hello; the store resumes or begins the session.
+// 2. PrepareAll: compiles and verifies the variants, or takes their stored states. Variants with
+//    the same fingerprint become aliases.
+// 3. Search (search_run.h): adds proposed variants and drops all but the finalists.
+// 4. OpenDecider, Decide: the race. The decider asks for batches of rounds until it has a verdict;
+//    stored rounds are folded first. A budget limits how much is measured.
+// 5. CheckDevices (device_check.h): with several devices, whether they agree on the verdict.
+// 6. Confirm: rounds of pick and baseline alone estimate the speed-up without selection bias.
+// 7. Conclude: adds tails and stores the verdict, also after an interruption.
+//
+// A decision on a recorded session does the same with stored rounds only, possibly with another
+// rule.
 #include "xplane_time/tune.h"
 
 #include <algorithm>
@@ -22,12 +37,12 @@ namespace {
 
 using json::Json;
 
-// A search that leaves nobody to race, on purpose.
+// A search after which no variant is raced, on purpose.
 constexpr char kNothingRaced[] = "nothing_raced";
-// Of several devices: they do not agree, or it stopped before that was seen.
+// With several devices: they disagree, or the tuning stopped before they were compared.
 constexpr char kDeviceClasses[] = "device_classes", kDevicesUnchecked[] = "devices_unchecked";
 
-// What budgets are of.
+// The quantities that budgets limit.
 struct Spent {
   int64_t runs = 0;
   double time_ps = 0;
@@ -38,7 +53,7 @@ struct Spent {
   }
 };
 
-// Of a front, the time is what is easiest to check.
+// For a Pareto front, the time is confirmed, because it is the easiest to check.
 Objective ConfirmedBy(Objective objective) {
   return objective == Objective::kPareto ? Objective::kTime : objective;
 }
@@ -71,12 +86,12 @@ std::optional<Confirmation> ConfirmationOf(const std::vector<double>& log_ratios
   return confirmation;
 }
 
-// Of several devices.
+// Set if there are several devices.
 std::string DeviceOf(const RoundRecord& record) {
   return json::TextOf(json::Parse(record.notes_json), "device").value_or("");
 }
 
-// Another pick, or other rivals, need rounds of their own: FNV-1a of the ids.
+// Another pick or other rivals need their own rounds: FNV-1a of the ids.
 int64_t DeviceBatchOf(std::span<const uint32_t> variants,
                       std::span<const Configuration* const> measured) {
   uint32_t hash = 2166136261;
@@ -88,7 +103,7 @@ int64_t DeviceBatchOf(std::span<const uint32_t> variants,
   return kFirstDeviceBatch + hash;
 }
 
-// What holds on all devices together is no answer where they do not agree, or may not.
+// A decision on all devices together does not hold if they disagree, or may disagree.
 void HoldToDevices(TuneOutcome* outcome) {
   Verdict& verdict = outcome->verdict;
   const bool is_one = outcome->decide.rounds_at_once == 1;
@@ -187,13 +202,13 @@ class Tuning {
     if (spent_ == nullptr) {
       absl::Status resumed = Resume(config);
       if (!absl::IsInvalidArgument(resumed)) return resumed;
-      // A budget that is smaller than the one before may have ended the race earlier.
+      // A smaller budget than before may have ended the race earlier.
       spent_ = config.budget_runs.has_value()      ? "budget_runs"
                : config.budget_time_ps.has_value() ? "budget_time"
                                                    : nullptr;
       if (spent_ == nullptr) return resumed;
     }
-    // What is stored was asked for with other budgets, and is judged as it is.
+    // The stored rounds were requested under other budgets, so they are judged without a budget.
     config.budget_runs = config.budget_time_ps = std::nullopt;
     return Resume(config);
   }
@@ -204,7 +219,7 @@ class Tuning {
     return decider_->Resume(results_);
   }
 
-  // The budget that what is stored has taken: of this size, or of a smaller one.
+  // The budget that the stored rounds have used up: the present one, or a smaller one.
   const char* SpentBudget() const {
     Spent spent;
     for (const RoundResult& round : results_) spent.Add(round);
@@ -267,10 +282,10 @@ class Tuning {
     return wanted;
   }
 
-  // Whether all devices would have chosen the same.
+  // Checks whether all devices would have chosen the same variant.
   absl::Status CheckDevices() {
     HarnessFleet* const fleet = measuring_.harness->Fleet();
-    // What a budget ended is decided on no device.
+    // A race that a budget ended has no decision to check.
     if (fleet == nullptr || !IsDecided(outcome_.verdict.claim)) return absl::OkStatus();
     DevicePlan plan(fleet->names(), options_.decide, *outcome_.verdict.pick, race_);
     const int64_t batch = DeviceBatchOf(plan.variants(), measured_);
@@ -344,7 +359,7 @@ class Tuning {
     outcome_.energy_kinds = measuring_.energy_kinds;
     AddTails(results_, Baseline(), &outcome_);
     if (outcome_.interrupted && !prepared_) {
-      return absl::OkStatus();  // nothing was measured: there is no verdict to keep
+      return absl::OkStatus();  // nothing was measured, so there is no verdict to store
     }
     return measuring_.store->RecordVerdict(measuring_.session, OutcomeJson(outcome_),
                                            options_.now_unix_s);
@@ -354,11 +369,11 @@ class Tuning {
   Measuring measuring_;
   TuneOutcome outcome_;
   bool prepared_ = false;                       // the states of the variants are stored
-  const char* spent_ = nullptr;                 // the budget that nothing is left of
-  std::optional<Decider> decider_;              // none: no variant can be measured
-  std::vector<RoundResult> results_;            // of the race
-  std::vector<DevicePlan::RaceRound> race_;     // the same, of several devices
-  Places places_;                               // in the decider's space, by id
+  const char* spent_ = nullptr;                 // the budget that is used up
+  std::optional<Decider> decider_;              // empty: no variant can be measured
+  std::vector<RoundResult> results_;            // rounds of the race
+  std::vector<DevicePlan::RaceRound> race_;     // the same, with several devices
+  Places places_;                               // places in the decider's space, by id
   std::vector<const Configuration*> measured_;  // by place in the decider's space
 };
 
@@ -374,7 +389,7 @@ absl::Status NotMeasured(const std::string& id, const Space& space) {
                          absl::StrJoin(ids, ", "));
 }
 
-// The first rounds, as many as the budget pays for.
+// Keeps the first rounds, as many as the budget allows.
 void KeepWithinBudget(const DecideConfig& config, std::vector<RoundResult>* results) {
   Spent spent;
   const auto is_over = [&](const RoundResult& round) {
@@ -386,7 +401,7 @@ void KeepWithinBudget(const DecideConfig& config, std::vector<RoundResult>* resu
   results->erase(std::find_if(results->begin(), results->end(), is_over), results->end());
 }
 
-// What the session's harness said of itself, where its preparation is stored.
+// The harness's description, if the session stored its preparation.
 HarnessInfo HarnessOf(const SessionInfo& info, std::span<const RoundRecord> rounds) {
   Json said = {{"device", info.device}};
   for (const auto& [name, member] : kKeyParts) said[name] = info.key.*member;
@@ -411,7 +426,7 @@ absl::StatusOr<DecideConfig> ConfigOf(const RecordedSession& session, std::strin
   Json config = json::Parse(session.info.config_json);
   const Json changes = json::Parse(changes_json);
   if (!config.is_object() || !changes.is_object()) return damaged("");
-  config.erase("search");  // how it was searched, not how it is decided
+  config.erase("search");  // the kind of search, which is not part of the rule
   const auto check = [](Json stored) -> absl::Status {
     stored.erase("incumbent");
     ASSIGN_OR_RETURN(const DecideConfig own, decide::ParseConfig(stored));
@@ -432,8 +447,8 @@ absl::StatusOr<DecideConfig> ConfigOf(const RecordedSession& session, std::strin
   return parsed;
 }
 
-// The variants as preparing and searching left them, in the same order. One that was proposed
-// when the run was killed has no state, and was never measured.
+// The variants with their states after preparing and searching, in the same order. A variant that
+// was proposed just before a kill has no state and was never measured.
 absl::Status TakeVariants(std::span<const RoundRecord> rounds,
                           std::span<const Configuration> configurations, TuneOutcome* outcome) {
   std::set<std::string> added, searched;
@@ -444,7 +459,7 @@ absl::Status TakeVariants(std::span<const RoundRecord> rounds,
     if (!is_start && !IsSearchBatch(record.batch)) continue;
     if (!is_start && !search.has_value()) search.emplace();
     if (!is_start && record.round != kStageHead) {
-      // How much was searched; not what was found.
+      // Counts the effort of the search, not its results.
       ++search->rounds;
       search->runs += record.samples.size();
       for (const SampleRecord& sample : record.samples) searched.insert(sample.variant);
@@ -563,7 +578,7 @@ absl::StatusOr<TuneOutcome> Replay(const RecordedSession& session, std::string_v
                                   : config.budget_runs.has_value() ? "budget_runs"
                                                                    : "budget_time";
   }
-  // Whether devices agree is no matter of the rule.
+  // The agreement of devices does not depend on the rule.
   if (const auto stored = ReadTuneResult(info.verdict_json.value_or(""))) {
     outcome.devices = stored->devices;
   }

@@ -1,4 +1,4 @@
-# Search spaces, and the store of what was measured. SQLite stays inside store*.cc.
+# Search spaces, tunings and the store of measurements. Only store*.cc use SQLite.
 add_library(xplane_time_tune STATIC
   tune/device_check.cc
   tune/device_settings.cc

@@ -1,3 +1,9 @@
+// Hides an API key in texts, even if it is escaped.
+//
+// Hide tries to match the key at each position of the text. MatchCharacter accepts each character
+// of the key in any of its escaped forms, so the key may be escaped in part or in several ways. A
+// match of the whole key, or of its first kTelling characters, is replaced. The lengths of escapes
+// are limited, so Hide is O(text x key).
 #include "workload/api_key.h"
 
 #include <algorithm>
@@ -109,7 +115,7 @@ std::string ApiKey::Hide(std::string_view text, bool is_cut) const {
   if (text_.size() < kLeastSecret) return std::string(text);
   std::string hidden;
   const size_t telling = std::min(kTelling, text_.size());
-  size_t kept = 0;  // `hidden` has everything before it
+  size_t kept = 0;  // `hidden` already contains the text before this position
   for (size_t at = 0; at < text.size();) {
     size_t end = at, matched = 0;
     while (matched < text_.size()) {

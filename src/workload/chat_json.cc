@@ -93,7 +93,7 @@ std::optional<int64_t> TokensIn(const Json& usage, const char* name, const ApiKe
   if (tokens.has_value() && *tokens >= 0) return tokens;
   std::string value = json::Dump(*at);
   if (at->is_string() && std::isinf(std::strtod(value.c_str() + 1, nullptr))) {
-    value = at->get<std::string>();  // a number, as ParsePiece has it
+    value = at->get<std::string>();  // a number that ParsePiece turned into a text
   }
   Append(message, message->empty() ? "" : "; ", name, " ", key.Hide(value).substr(0, 60),
          " is dropped: it is no count of tokens");

@@ -1,4 +1,4 @@
-// What protocols of model servers have in common in their JSON.
+// JSON that the protocols of model servers have in common.
 #pragma once
 
 #include <optional>
@@ -13,30 +13,31 @@
 
 namespace xplane_time {
 
-// The parameter whose members the server gets beside the others.
+// The parameter whose members are added to the request.
 inline constexpr std::string_view kExtraBody = "extra_body";
 
 json::Json ParameterJson(const ClientParameterValue& value);
-// Adds the parameters that the server gets as they are to `object`, and each member of extra_body.
+// Adds the unknown parameters to `object` unchanged, and each member of extra_body.
 void PassParametersOn(const ClientParameters& parameters, json::Json* object);
 
-// The system's words, where there are some, and the question.
+// The system message, if there is one, and the question.
 json::Json MessagesJson(const ClientParameters& parameters, const std::string& problem);
-// Sets what is given of `ours` as `theirs`.
+// If parameter `ours` is given, sets it as `theirs`.
 void SetParameter(const ClientParameters& parameters, std::string_view ours, const char* theirs,
                   json::Json* object);
 
-// {LIST: [{NAME: ...}]}; nothing where it is no such list.
+// The names in {LIST: [{NAME: ...}]}; empty if it is not such a list.
 std::optional<std::vector<std::string>> ModelNamesIn(std::string_view text, const char* list,
                                                      const char* name);
-// A piece of a stream. It may end an answer's text between two surrogates, for SurrogateJoiner, and
-// have numbers that no double holds, which become texts. Errors: InvalidArgument (it is no object
-// of JSON), without the key.
+// Parses a piece of a stream. The text may be cut between two surrogates (see SurrogateJoiner).
+// Numbers that exceed a double become texts. Errors: InvalidArgument (not a JSON object), without
+// the key.
 absl::StatusOr<json::Json> ParsePiece(std::string_view text, const ApiKey& key);
-// An error about a piece of a stream: "an answer that is none of the protocol's: WHY; it begins
-// with ...", without the key.
+// The error for a piece that violates the protocol: "an answer that is none of the protocol's: WHY;
+// it begins with ...", without the key.
 absl::Status MisfitPiece(std::string_view text, std::string_view why, const ApiKey& key);
-// A count of tokens. What is not a count is unknown: `message` gets the value, without the key.
+// A count of tokens. A value that is not a count counts as unknown; `message` gets the value,
+// without the key.
 std::optional<int64_t> TokensIn(const json::Json& usage, const char* name, const ApiKey& key,
                                 std::string* message);
 

@@ -1,4 +1,4 @@
-// Ollama's API: chats as a JSON object a line.
+// Ollama's API: a chat streams one JSON object for each line.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -91,7 +91,7 @@ class Ollama : public ChatProtocol {
     return std::make_unique<OllamaStream>(key);
   }
 
-  // "llama3" is llama3:latest.
+  // "llama3" means llama3:latest.
   std::optional<std::vector<std::string>> Models(std::string_view text) const override {
     auto names = ModelNamesIn(text, "models", "name");
     if (!names.has_value()) return names;
@@ -103,7 +103,8 @@ class Ollama : public ChatProtocol {
   }
 
  private:
-  // These belong to the request. The model's parameters (num_ctx, top_k, stop, ...) are options.
+  // These names are members of the request. The model's parameters (num_ctx, top_k, stop, ...) are
+  // options.
   static bool IsBesideOptions(std::string_view name) {
     constexpr std::string_view kNames[] = {"think",    "format",       "keep_alive", "tools",
                                            "logprobs", "top_logprobs", "truncate",   "shift"};

@@ -48,7 +48,7 @@ class OpenAiStream : public ChatStream {
     return Internal("the server failed: ", ErrorMessageIn(data, key_));
   }
 
-  // Of several answers to one question the first is meant.
+  // If there are several answers to a question, only the first is used.
   absl::Status TakeChoice(const Field& choice, int64_t now_ns) {
     int64_t index = 0;
     choice.Read("index", &index);
@@ -67,7 +67,7 @@ class OpenAiStream : public ChatStream {
     return answer.Add(content, now_ns);
   }
 
-  // Some servers tell it with every chunk: the last one is of all of it.
+  // Some servers send the usage with every chunk; the last one covers the whole answer.
   void TakeUsage(const Field& usage) {
     answer.message.clear();
     answer.input_tokens = TokensIn(usage.value(), "prompt_tokens", key_, &answer.message);

@@ -1,4 +1,4 @@
-// A client: a command that stays, talked to in lines of JSON (docs/power-run.md).
+// A client that is a long-running command; it exchanges lines of JSON (docs/power-run.md).
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -67,7 +67,7 @@ class Command : public InferenceClient {
     auto line = process_->Receive(MonotonicClock::now() + std::chrono::milliseconds(1));
     if (line.ok()) early_ = *std::move(line);
     if (absl::IsCancelled(line.status())) process_.reset();
-    // One that ended is found so when it is asked.
+    // If it has ended, the next question detects it.
     return absl::IsCancelled(line.status()) ? line.status() : absl::OkStatus();
   }
 
@@ -123,7 +123,7 @@ class Command : public InferenceClient {
     return absl::OkStatus();
   }
 
-  // Of a process_ that did not answer as it should; it is gone then.
+  // The answer for a process that failed to answer correctly; the process has ended then.
   RunAnswer Lost(const absl::Status& status) {
     const HarnessProcess::Loss loss = process_->LossBy(status, power::kLastWords);
     const RunAnswer answer = {.status = loss.status == "infra" ? "bad_answer" : loss.status,

@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<InferenceClient>> MakeModelServer(const ClientOpt
   return NewModelServerClient(protocol, options);
 }
 
-// Of a generation; then of the connection.
+// Parameters of the generation, then of the connection.
 constexpr std::array<ClientParameter, 10> ServerParameters(std::string_view api_key_env) {
   constexpr double kAny = std::numeric_limits<double>::lowest();
   return {{{"temperature", kNumber, "", "How random tokens are"},
@@ -61,7 +61,7 @@ constexpr ClientKind kClients[] = {
      .parameters = kOllamaParameters,
      .make = MakeModelServer<NewOllamaProtocol>}};
 
-// "temperature, top_p, ..."
+// Returns "temperature, top_p, ..."
 template <typename Named>
 std::string NamesIn(std::span<const Named> all) {
   std::string names;
@@ -103,7 +103,7 @@ std::string RefusalOf(std::string_view name) {
   return at == std::end(kRefused) ? "" : std::string(at->why);
 }
 
-// Converts the value of a parameter that is passed on: JSON, or else a text.
+// Converts the value of a parameter that is passed on: JSON, or else text.
 absl::StatusOr<PassedOn> ToPassOn(std::string_view name, std::string_view text) {
   json::Json value = json::Parse(text);
   if (value.is_discarded()) value = std::string(text);

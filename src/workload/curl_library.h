@@ -1,18 +1,18 @@
-// libcurl, loaded when a model server is first asked: it and what it stands on would double the
-// time that every command takes to start.
+// libcurl, loaded when a model server is first asked: linking it and its dependencies would double
+// the start-up time of every command.
 //
 //   ASSIGN_OR_RETURN(const CurlLibrary* curl, LoadCurl());
 //   CURL* const easy = curl->easy_init();
 #pragma once
 
-#define CURL_DISABLE_TYPECHECK  // of macros, which have the names of functions
+#define CURL_DISABLE_TYPECHECK  // its macros have the names of functions
 #include <curl/curl.h>
 
 #include "absl/status/statusor.h"
 
 namespace xplane_time {
 
-// The functions that are used, by their names without "curl_".
+// The functions in use, by their names without "curl_".
 #define XPLANE_TIME_CURL_FUNCTIONS(Each)                                                       \
   Each(easy_init) Each(easy_cleanup) Each(easy_setopt) Each(easy_getinfo) Each(easy_strerror)  \
       Each(easy_reset) Each(multi_init) Each(multi_cleanup) Each(multi_add_handle)             \
@@ -27,7 +27,7 @@ struct CurlLibrary {
 #undef XPLANE_TIME_CURL_FUNCTION
 };
 
-// The same for all threads; it stays. Errors: Unavailable (it is not there, or too old).
+// The same object for all threads; it is never unloaded. Errors: Unavailable (missing or too old).
 absl::StatusOr<const CurlLibrary*> LoadCurl();
 
 }  // namespace xplane_time

@@ -1,4 +1,4 @@
-// Data sets that a library of Python's reads: a program makes JSON Lines of them.
+// Data sets that a Python library reads: a Python program converts them to JSON Lines.
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -24,10 +24,11 @@ constexpr char kWayOut[] =
     "; Python 3.11 or newer with xplane-time and pyarrow reads Parquet and Hugging Face folders: "
     "pip install xplane-time pyarrow (XPLANE_TIME_PYTHON names the python)";
 
-// With what it prints and says on these descriptors. An errno where it cannot be started.
+// Starts Python with these descriptors as standard output and error. Returns an errno if it cannot
+// start.
 int Spawn(const std::string& python, const std::string& path, int out, int said, pid_t* pid) {
-  // -P: without it, Python imports modules from the current directory first. A pyarrow.py beside a
-  // downloaded data set would run.
+  // Without -P, Python would import modules from the current directory first, such as a pyarrow.py
+  // beside a downloaded data set.
   std::array<std::string, 5> words = {python, "-P", "-m", "xplane_time.datasets",
                                       path.starts_with('-') ? "./" + path : path};
   std::array<char*, 6> argv = {};
@@ -50,7 +51,7 @@ int Spawn(const std::string& python, const std::string& path, int out, int said,
   return error;
 }
 
-// All that comes, up to the bound. Errors: DataLoss (more), Internal (no room), Unavailable.
+// Copies everything, up to the limit. Errors: DataLoss (more), Internal (no space), Unavailable.
 absl::Status Copy(int from, int to) {
   std::array<char, 1 << 16> buffer;
   for (uint64_t bytes = 0;;) {
@@ -78,7 +79,7 @@ std::string LastLineOf(int file) {
   return tail.substr(tail.rfind('\n') + 1);
 }
 
-// Of the program: what xplane_time.datasets ends with (its EXIT_...).
+// The result of the program, by the exit codes of xplane_time.datasets (EXIT_...).
 absl::Status EndOf(int wait_status, const std::string& said) {
   constexpr int kDamaged = 65;
   if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) return absl::OkStatus();

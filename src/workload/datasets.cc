@@ -1,4 +1,4 @@
-// Which data set a path is of, and the list of them.
+// Recognizes the data set of a path, and lists the formats.
 #include "workload/datasets.h"
 
 #include <fcntl.h>
@@ -47,7 +47,7 @@ absl::Status NoFormat(const std::string& path, std::string_view what) {
                   " (--dataset-format NAME; xplane-time power datasets)");
 }
 
-// What cannot be read, by its first bytes, with the way out.
+// Advice for unreadable formats, which are recognized by their first bytes.
 std::string_view WayOutOf(std::string_view head) {
   struct Known {
     std::string_view bytes, way_out;
@@ -103,7 +103,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenDataset(const std::string& pat
   std::error_code error;
   if (!fs::exists(path, error)) return NotFound(path, ": no such file");
   const bool is_folder = fs::is_directory(path, error);
-  // A pipe waits for its writer.
+  // Opening a pipe would wait for its writer.
   const int fd =
       is_folder || fs::is_regular_file(path, error) ? open(path.c_str(), O_RDONLY | O_CLOEXEC) : -1;
   io::Descriptor file(fd);

@@ -1,12 +1,12 @@
-// The data sets of power run, by name: what a file of records may be.
+// The data sets of power run: the supported file formats, by name.
 //
 //   for (const DatasetFormat& each : DatasetFormats()) ... each.name
-//   ASSIGN_OR_RETURN(const auto records, OpenDataset("problems.csv", {.problem_field =
-//   "question"}));
+//   ASSIGN_OR_RETURN(const auto records,
+//                    OpenDataset("problems.csv", {.problem_field = "question"}));
 //   // DataLoss: problems.csv: line 2: question: must be present; there are: id, text: ...
 //
-// A new one is a line in datasets.cc and, where it is no text with a record a row, in
-// python/xplane_time/datasets.py (CONTRIBUTING.md).
+// A new format is a line in datasets.cc. If it is not a text with one record for each row, it also
+// needs code in python/xplane_time/datasets.py (CONTRIBUTING.md).
 #pragma once
 
 #include <cstdint>
@@ -24,17 +24,17 @@ struct TextFormat;
 
 struct DatasetFormat {
   std::string_view name, help;
-  std::string_view recognized_by;    // for people
-  std::string_view needs = {};       // what is to be installed; empty: nothing
-  const TextFormat* text = nullptr;  // null: Python makes JSON Lines of it
+  std::string_view recognized_by;    // text for help messages
+  std::string_view needs = {};       // package to install; may be empty
+  const TextFormat* text = nullptr;  // null: Python converts it to JSON Lines
 };
 
 std::span<const DatasetFormat> DatasetFormats();
 
-// A scratch file with what `python` -P -m xplane_time.datasets prints of `path`, from its begin: a
-// line of JSON a record. Python imports nothing from the current directory. Errors:
-// FailedPrecondition (no Python, no such module or library: what to install), DataLoss (the data
-// set; over 8 GiB of lines), Internal (no room).
+// Runs `python` -P -m xplane_time.datasets on `path` and returns a scratch file with its output, at
+// position 0: one line of JSON for each record. Python does not import from the current directory.
+// Errors: FailedPrecondition (Python, the module or a library is missing: what to install),
+// DataLoss (the data set; over 8 GiB of lines), Internal (no space).
 absl::StatusOr<io::Descriptor> ConvertByPython(const std::string& path, const std::string& python);
 
 }  // namespace xplane_time

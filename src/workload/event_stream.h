@@ -1,15 +1,15 @@
-// Lines and server-sent events of a stream that comes in pieces, cut anywhere.
+// Lines and server-sent events of a stream that arrives in pieces, cut anywhere.
 //
 //   EventStream events(kMostBytes);
-//   events.Push("data: {\"a\":1}\r", on_event);   // nothing yet
+//   events.Push("data: {\"a\":1}\r", on_event);   // no event yet
 //   events.Push("\n\r\ndata: x", on_event);       // on_event({.data = "{\"a\":1}"})
-//   events.HasCutEvent();                         // true: "x" may have been a part of it
+//   events.HasCutEvent();                         // true: "x" may be the begin of a longer text
 //
-// A line ends with CR, LF or CRLF; it is whole as soon as its CR is there. No more than
-// `most_bytes` are held, of a line or of an event: what is longer is ResourceExhausted, and so is
-// all after it.
+// A line ends with CR, LF or CRLF; it is complete as soon as its CR has arrived. At most
+// `most_bytes` of a line or an event are stored. Longer ones are ResourceExhausted, and so is
+// everything after them.
 //
-// Not handled: what a browser does to connect again (`id`, `retry`), which is ignored.
+// Not handled: the fields that browsers use to reconnect (`id`, `retry`); they are ignored.
 #pragma once
 
 #include <cstddef>
@@ -24,10 +24,11 @@ namespace xplane_time {
 class LineSplitter {
  public:
   explicit LineSplitter(size_t most_bytes) : most_bytes_(most_bytes) {}
-  // Calls `on_line` with each line that is whole, without its end. Errors: its, ResourceExhausted.
+  // Calls `on_line` with each complete line, without its end. Errors: those of `on_line`,
+  // ResourceExhausted.
   absl::Status Push(std::string_view bytes,
                     absl::FunctionRef<absl::Status(std::string_view)> on_line);
-  // What has no end yet.
+  // The last, incomplete line.
   const std::string& rest() const { return line_; }
 
  private:
@@ -38,17 +39,17 @@ class LineSplitter {
 
 struct ServerEvent {
   std::string type = {};  // empty: message
-  std::string data = {};  // of several `data` lines, with LF between them
+  std::string data = {};  // several `data` lines are joined with LF
 };
 
-// As the HTML standard parses an event stream.
+// Parses event streams as defined in the HTML standard.
 class EventStream {
  public:
   explicit EventStream(size_t most_bytes) : most_bytes_(most_bytes), lines_(most_bytes) {}
-  // Calls `on_event` with each event that is whole. Errors: its, ResourceExhausted.
+  // Calls `on_event` with each complete event. Errors: those of `on_event`, ResourceExhausted.
   absl::Status Push(std::string_view bytes,
                     absl::FunctionRef<absl::Status(const ServerEvent&)> on_event);
-  // At the end of the stream: its last event has no end.
+  // At the end of the stream: whether the last event is incomplete.
   bool HasCutEvent() const { return has_data_ || !lines_.rest().empty(); }
 
  private:

@@ -1,3 +1,10 @@
+// One HTTP exchange at a time with libcurl's multi interface.
+//
+// The loop in Transfer::ToItsEnd performs, polls and checks the time limits and the stop flag every
+// 100 ms. libcurl calls TakeHeader and Take from within. They return false to end the exchange,
+// with the reason in failed_. After the caller has everything it needs (HttpBody::kIsOver), the
+// body may end within 20 ms, so that the connection can be reused. A reply that needs more time is
+// cut off.
 #include "workload/http_connection.h"
 
 #include <algorithm>
@@ -17,7 +24,7 @@
 namespace xplane_time {
 namespace {
 
-// A stream of tokens has some 300 bytes a token.
+// A stream has about 300 bytes for each token.
 constexpr size_t kMaxBody = size_t{1} << 30;
 constexpr std::chrono::milliseconds kStopCheck(100);
 // The end of a body may come in a packet after its last bytes.
@@ -35,13 +42,13 @@ std::optional<int64_t> ReadDelay(std::string_view value) {
 
 double Seconds(std::chrono::milliseconds time) { return static_cast<double>(time.count()) / 1000; }
 
-// What a failed transfer means to who asked.
+// Converts a failed transfer to the caller's error.
 absl::Status ErrorOfCode(CURLcode code, const char* details, const CurlLibrary& curl) {
   const std::string why = details[0] != '\0' ? details : curl.easy_strerror(code);
   switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_CONNECT:
-    case CURLE_OPERATION_TIMEDOUT:  // to connect: other limits are ours
+    case CURLE_OPERATION_TIMEDOUT:  // only connecting: the other limits are enforced here
       return Unavailable("no connection: ", why);
     case CURLE_GOT_NOTHING:
     case CURLE_PARTIAL_FILE:
@@ -52,7 +59,7 @@ absl::Status ErrorOfCode(CURLcode code, const char* details, const CurlLibrary& 
     case CURLE_SSL_CONNECT_ERROR:
     case CURLE_BAD_CONTENT_ENCODING:
     case CURLE_WEIRD_SERVER_REPLY:
-    case CURLE_UNSUPPORTED_PROTOCOL:  // what came is no HTTP
+    case CURLE_UNSUPPORTED_PROTOCOL:  // the reply is not HTTP
       return Unavailable("the connection was lost: ", why);
     case CURLE_PEER_FAILED_VERIFICATION:
       return FailedPrecondition(why, "; SSL_CERT_FILE=FILE names certificates to trust");
@@ -63,14 +70,14 @@ absl::Status ErrorOfCode(CURLcode code, const char* details, const CurlLibrary& 
 
 }  // namespace
 
-// One exchange under way: what libcurl calls back.
+// An exchange in progress, with the callbacks for libcurl.
 class HttpConnection::Transfer {
  public:
   Transfer(const HttpConnection* connection, const HttpRequest& request, OnHttpBody on_body)
       : curl_(*connection->curl_), connection_(*connection), request_(request), on_body_(on_body) {}
   ~Transfer() {
     curl_.multi_remove_handle(connection_.multi_, connection_.easy_);
-    curl_.easy_reset(connection_.easy_);  // it forgets what is ours
+    curl_.easy_reset(connection_.easy_);  // removes pointers to this object
     curl_.slist_free_all(headers_);
   }
   Transfer(const Transfer&) = delete;
@@ -96,7 +103,7 @@ class HttpConnection::Transfer {
   }
 
  private:
-  // All but what is said of the request is as libcurl has it, and its environment.
+  // Options that the request does not set keep the defaults of libcurl and its environment.
   absl::Status SetUp() {
     CURL* const easy = connection_.easy_;
     const auto set = [&](CURLoption option, auto value) {
@@ -106,7 +113,7 @@ class HttpConnection::Transfer {
     set(CURLOPT_URL, request_.url.c_str());
     set(CURLOPT_PROTOCOLS_STR, "http,https");
     set(CURLOPT_FOLLOWLOCATION, 0L);
-    set(CURLOPT_ACCEPT_ENCODING, "");  // whatever libcurl can unpack
+    set(CURLOPT_ACCEPT_ENCODING, "");  // everything that libcurl can unpack
     set(CURLOPT_USERAGENT, "xplane-time/" XPLANE_TIME_VERSION_STRING);
     set(CURLOPT_NOSIGNAL, 1L);
     set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(request_.connect_timeout.count()));
@@ -119,7 +126,7 @@ class HttpConnection::Transfer {
     if (!request_.api_key.empty()) Header("Authorization: Bearer " + request_.api_key);
     if (request_.json_body.has_value()) {
       Header("Content-Type: application/json");
-      Header("Expect:");  // an answer to that would come before the answer
+      Header("Expect:");  // otherwise the reply to it would come before the answer
       set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request_.json_body->size()));
       set(CURLOPT_POSTFIELDS, request_.json_body->c_str());
     }

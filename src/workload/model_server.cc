@@ -1,3 +1,11 @@
+// Asks model servers over HTTP: attempts, retries, times and errors.
+//
+// Ask repeats AskOnce until an answer is complete, an error is permanent, or the retries are used
+// up. An attempt is retried after 429, 503 or a lost connection, after the server's Retry-After or
+// an exponential backoff, whichever is longer. AskOnce sends the request on an idle or new
+// connection; the protocol's ChatStream collects the answer and its times. Several threads may ask
+// at once; the mutex guards the list of idle connections and the count of successive losses. The
+// key is removed from all texts of the server before they are stored or shown.
 #include "workload/model_server.h"
 
 #include <algorithm>
@@ -54,11 +62,11 @@ RunAnswer AnswerOf(StreamedAnswer streamed, int64_t begin_ns) {
   return answer;
 }
 
-// One attempt to have a question answered.
+// One attempt to get an answer.
 struct Attempt {
   RunAnswer answer;
   bool may_help_again = false;
-  milliseconds wait{0};  // the least before the next
+  milliseconds wait{0};  // minimum wait before the next attempt
 };
 
 Attempt FailedAttempt(const char* status, std::string message) {
@@ -92,7 +100,7 @@ class ModelServer : public InferenceClient {
   absl::StatusOr<RunAnswer> Ask(const RunRecord& record,
                                 const std::function<void()>& again) override {
     const HttpRequest request = RequestOf(protocol_->chat_path(), protocol_->ChatRequest(record));
-    std::string before;  // why the attempt before this one failed
+    std::string before;  // why the previous attempt failed
     for (int64_t attempts = 1;; ++attempts) {
       auto attempt = AskOnce(request);
       if (!attempt.ok()) return WithoutKey(attempt.status());
@@ -130,7 +138,7 @@ class ModelServer : public InferenceClient {
             .stall_timeout = limit("stall_timeout_s", 60)};
   }
 
-  // A server without a list of its models may still have this one.
+  // A server may have this model even if it has no list of models.
   absl::Status CheckModel() {
     const HttpRequest request = RequestOf(protocol_->models_path(), std::nullopt);
     std::string text;
@@ -220,7 +228,7 @@ class ModelServer : public InferenceClient {
     }
   }
 
-  // A status but 2xx that another attempt or another question may not have.
+  // A status other than 2xx that another attempt or another question may avoid.
   Attempt RefusalOf(const HttpReply& reply) const {
     constexpr int kOfServer = 500;
     Attempt attempt =
@@ -254,13 +262,13 @@ class ModelServer : public InferenceClient {
                                   : "";
     return Cat("HTTP ", reply.status, ": ", ErrorMessageIn(reply.error_body, key_), later);
   }
-  // A server may ask for longer than milliseconds can hold.
+  // A server may ask for a wait that exceeds the range of milliseconds.
   static milliseconds WaitOf(const HttpReply& reply) {
     constexpr std::chrono::seconds kMaxWait(1'000'000'000), kNoWait(0);
     return std::min(reply.retry_after.value_or(kNoWait), kMaxWait);
   }
 
-  // What no question will get over. `url`: the list of models need not be there.
+  // An error that applies to all questions. `url`: the list of models may be missing.
   absl::Status RefusalForGood(const std::string& url, const HttpReply& reply) const {
     constexpr int kUnauthorized = 401, kNotFound = 404, kNotAllowed = 405;
     if (reply.status / 100 == 3) {
@@ -339,7 +347,7 @@ class ModelServer : public InferenceClient {
   const std::unique_ptr<ChatProtocol> protocol_;
   const ClientOptions options_;
   const int64_t retries_ = Given(options_, "retries", int64_t{3});
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the following members
   std::vector<std::unique_ptr<HttpConnection>> idle_;
   int lost_in_a_row_ = 0;
   std::string last_loss_;

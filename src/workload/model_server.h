@@ -1,9 +1,8 @@
-// A client of model servers: what is the same over HTTP whatever the server speaks, and what each
-// of them speaks.
+// A client of model servers: the common part over HTTP, and the interface of the protocols.
 //
 //   questions -> ChatProtocol's request -> HttpConnection -> ChatStream -> RunAnswer
 //
-// A connection for each question that is under way; it stays for the next.
+// Each question in progress has its own connection, which is reused for a later question.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +21,7 @@
 
 namespace xplane_time {
 
-// What a stream has said so far; bounded. Times are CLOCK_MONOTONIC.
+// The content of a stream so far; bounded. Times are CLOCK_MONOTONIC.
 struct StreamedAnswer {
   static constexpr size_t kMostBytes = size_t{16} << 20;
 
@@ -31,40 +30,41 @@ struct StreamedAnswer {
   stats::QuantileSketch gaps_ns = {};
   std::optional<int64_t> input_tokens = {}, output_tokens = {};
   std::string finish_reason = {};
-  std::string message = {};  // of what was dropped
-  bool is_whole = false;     // the server said that it is
-  bool is_over = false;      // and that nothing comes after it
+  std::string message = {};  // about dropped values
+  bool is_whole = false;     // the server marked it as complete
+  bool is_over = false;      // the stream has ended
 
-  // A piece of the answer; ResourceExhausted where all of it is too long. An empty one is none.
+  // Appends a piece of the answer. ResourceExhausted if the answer becomes too long. Empty pieces
+  // are ignored.
   absl::Status Add(std::string_view piece, int64_t now_ns);
   void AddReasoning(std::string_view piece, int64_t now_ns);
-  void End();  // no piece follows
+  void End();  // call after the last piece
 
  private:
   SurrogateJoiner surrogates_ = {};
 };
 
-// Of one answer. Errors of Push: InvalidArgument (it is no such stream), ResourceExhausted, and
-// Internal: the server says in the stream that it failed.
+// The stream of one answer. Errors of Push: InvalidArgument (not such a stream), ResourceExhausted,
+// and Internal if the server reports an error in the stream.
 class ChatStream {
  public:
   virtual ~ChatStream() = default;
   virtual absl::Status Push(std::string_view bytes, int64_t now_ns) = 0;
-  virtual bool HasCutPiece() const = 0;  // what came last is not whole
+  virtual bool HasCutPiece() const = 0;  // whether the last piece is incomplete
   StreamedAnswer answer = {};
 };
 
-// What a server speaks: the same for all questions, and for several threads.
+// The protocol of a server; shared by all questions and by several threads.
 class ChatProtocol {
  public:
   virtual ~ChatProtocol() = default;
   virtual std::string_view chat_path() const = 0;  // below the base URL
   virtual std::string_view models_path() const = 0;
-  // A JSON text.
+  // Returns JSON.
   virtual std::string ChatRequest(const RunRecord& record) const = 0;
-  // `key` is hidden in what its errors show of the stream.
+  // Hides `key` in the parts of the stream that errors quote.
   virtual std::unique_ptr<ChatStream> NewStream(const ApiKey& key) const = 0;
-  // Of what models_path() gave; nothing where it is no such list.
+  // The names in the reply of models_path(); empty if it is not such a list.
   virtual std::optional<std::vector<std::string>> Models(std::string_view text) const = 0;
 };
 using ChatProtocolFactory = std::unique_ptr<ChatProtocol> (*)(const ClientOptions& options);
@@ -75,8 +75,8 @@ std::unique_ptr<ChatProtocol> NewOllamaProtocol(const ClientOptions& options);
 absl::StatusOr<std::unique_ptr<InferenceClient>> NewModelServerClient(ChatProtocolFactory protocol,
                                                                       const ClientOptions& options);
 
-// The message in the body of an error, or the body, without the key; at most 2000
-// bytes of a message and 300 of a body.
+// The message in the body of an error, or the body, without the key; at most 2000 bytes of a
+// message and 300 of a body.
 std::string ErrorMessageIn(std::string_view body, const ApiKey& key);
 
 }  // namespace xplane_time

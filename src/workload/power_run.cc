@@ -1,4 +1,11 @@
-// The loop: each record is asked inside a window, alone or with others, and kept.
+// The loop of a run: each record is asked inside a window, alone or with others, and stored.
+//
+// With a concurrency of 1, OneAtATime opens a window of the telemetry for each record, so each
+// answer has its own energy. With more, SeveralAtOnce runs a thread for each concurrent question.
+// Energies of single answers are then undetermined; instead, one window covers all records, and
+// each checkpoint takes a span of it. Run takes records from the source while there is room, stores
+// each answer, and writes checkpoints. If the client fails, answers to questions in progress are
+// still stored.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -20,7 +27,7 @@ constexpr uint64_t kCheckpointEvery = 100;
 constexpr std::chrono::seconds kCheckpointAfter(10);
 constexpr char kWindow[] = "query";
 
-// The first token is there before the answer is.
+// Drops a time to first token that is later than the answer.
 void CheckFirstToken(int64_t taken_ns, RunAnswer* answer) {
   const double taken_ms = static_cast<double>(taken_ns) * 1e-6;
   std::optional<double>& first_ms = answer->time_to_first_token_ms;
@@ -30,7 +37,7 @@ void CheckFirstToken(int64_t taken_ns, RunAnswer* answer) {
   first_ms.reset();
 }
 
-// Asks for one record. `begin` is called before each attempt. Errors: of the client.
+// Asks for one record. `begin` is called before each attempt. Errors: those of the client.
 absl::StatusOr<RunResult> AskTimed(const RunRecord& record, InferenceClient* client,
                                    const std::function<void()>& begin) {
   RunResult result = {.record = record};
@@ -50,20 +57,20 @@ absl::StatusOr<RunResult> AskTimed(const RunRecord& record, InferenceClient* cli
   return result;
 }
 
-// Who asks: one record after the other, or several at once.
+// Asks one record at a time, or several at once.
 class Asker {
  public:
   virtual ~Asker() = default;
   virtual bool HasRoom() const = 0;
   virtual bool IsIdle() const = 0;
-  virtual void Ask(RunRecord record) = 0;  // where there is room
-  // The next that was asked; not where it is idle. Errors: of the client.
+  virtual void Ask(RunRecord record) = 0;  // requires HasRoom
+  // The next answered record; requires that it is not idle. Errors: those of the client.
   virtual absl::StatusOr<RunResult> Next() = 0;
-  // At each checkpoint.
+  // Called at each checkpoint.
   virtual std::optional<RunSpan> NextSpan() { return std::nullopt; }
 };
 
-// Each inside a window of its own.
+// Asks each record inside its own window.
 class OneAtATime : public Asker {
  public:
   OneAtATime(InferenceClient* client, Telemetry* telemetry)
@@ -95,7 +102,8 @@ class OneAtATime : public Asker {
   std::optional<RunRecord> record_;
 };
 
-// By threads, which take what is next. Windows would overlap: there is one of all of them.
+// Threads take the next waiting record. Windows of single records would overlap, so one window
+// covers all.
 class SeveralAtOnce : public Asker {
  public:
   SeveralAtOnce(const PowerRunOptions& options, InferenceClient* client, Telemetry* telemetry)
@@ -114,7 +122,7 @@ class SeveralAtOnce : public Asker {
     changed_.notify_all();
   }
 
-  // Those that wait keep threads busy while what was answered is kept.
+  // Waiting records keep the threads busy while answers are stored.
   bool HasRoom() const override { return asked_ < most_waiting_; }
   bool IsIdle() const override { return asked_ == 0; }
 
@@ -166,7 +174,7 @@ class SeveralAtOnce : public Asker {
   Telemetry* const telemetry_;
   const absl::Status begun_;
   int64_t begin_ns_;
-  size_t asked_ = 0;  // and not given out by Next
+  size_t asked_ = 0;  // asked, and not yet returned by Next
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<RunRecord> waiting_;
@@ -181,7 +189,7 @@ std::unique_ptr<Asker> AskerOf(const PowerRunOptions& options, InferenceClient* 
   return std::make_unique<OneAtATime>(client, telemetry);
 }
 
-// A run under way: what is asked, and what becomes of it.
+// A run in progress: asks records and stores the answers.
 class Run {
  public:
   Run(const PowerRunOptions& options, RecordSource* source, InferenceClient* client,
@@ -195,7 +203,7 @@ class Run {
         asker_(AskerOf(options, client, telemetry)) {}
 
   absl::StatusOr<PowerRunOutcome> ToItsEnd() {
-    absl::Status failed = sink_->Checkpoint("running");  // of the source or the sink
+    absl::Status failed = sink_->Checkpoint("running");  // error of the source or the sink
     checked_ = options_.clock();
     while (failed.ok()) {
       failed = AskMore();
@@ -203,7 +211,7 @@ class Run {
       auto result = asker_->Next();
       if (result.ok()) {
         failed = Keep(*std::move(result));
-      } else if (outcome_.stopped_by.ok()) {  // what is asked already is kept
+      } else if (outcome_.stopped_by.ok()) {  // records that were already asked are stored
         outcome_.stopped_by = result.status();
       }
     }

@@ -16,7 +16,7 @@ namespace {
 using json::Json;
 
 struct Metric {
-  const char* at;  // its place among the metrics of a record
+  const char* at;  // JSON pointer of the metric in a record
   bool whole = false;
 };
 constexpr Metric kMetrics[] = {{"/latency_metrics/total_query_seconds"},

@@ -11,7 +11,7 @@
 namespace xplane_time {
 namespace {
 
-// U+FDD0, which is no character, before the four digits of a surrogate.
+// The noncharacter U+FDD0, before the four digits of a surrogate.
 constexpr std::string_view kMark = "\xef\xb7\x90", kReplacement = "\xef\xbf\xbd";
 constexpr size_t kDigits = 4;
 constexpr uint32_t kFirstHigh = 0xd800, kFirstLow = 0xdc00, kEnd = 0xe000;
@@ -102,7 +102,7 @@ void SurrogateJoiner::Join(std::string_view piece, std::string* text) {
       continue;
     }
     const auto code = ReadSurrogate(piece.substr(kMark.size()));
-    if (!code.has_value()) {  // the server sent this character
+    if (!code.has_value()) {  // the server sent this character itself
       End(text);
       text->append(kMark);
       piece.remove_prefix(kMark.size());

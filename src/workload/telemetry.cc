@@ -1,4 +1,10 @@
-// What an answer took, and on what machine: from a recorder's log, or nothing.
+// The energy and memory of an answer, and the machine's description: from a recorder's log, or
+// empty.
+//
+// While a recorder writes its log, RecorderTelemetry reads the same file. For each window it
+// remembers a position kLeadBytes before the end of the log at the begin of the window. After the
+// end, it waits for one more reading of each sensor, and summarizes the header and the part of the
+// log from that position on. So the cost of a window does not depend on the length of the run.
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -17,15 +23,15 @@ namespace {
 
 using json::Json;
 
-// What is read of the log before a window: half a minute of fast counters, of which the edge needs
-// one.
+// Bytes of the log to read before a window: half a minute of fast counters. The edge needs one
+// reading.
 constexpr std::streamoff kLeadBytes = 1 << 18;
-// A reading after the end is waited for no longer.
+// Maximum wait for a reading after the end.
 constexpr std::chrono::milliseconds kAtMost(300);
-// A reading of a gauge that stands for a window without one is not further away.
+// Maximum distance of a gauge reading that represents a window without readings.
 constexpr int64_t kNearestNs = 1'000'000'000;
 
-// `machine`: as a log's header has it.
+// `machine` is as in a log's header.
 RunHardware HardwareOf(const Json& machine, const PowerInventory& inventory) {
   return {.label = HardwareLabel(inventory, json::TextOf(machine, "cpu").value_or("")),
           .system_info_json = json::Dump(machine)};
@@ -45,8 +51,7 @@ class NoTelemetry : public Telemetry {
   absl::StatusOr<RunTelemetry> Lap(std::string_view name) override { return End(name); }
 };
 
-// A window is summarized from its part of the recorder's log, after what was written shortly
-// before.
+// Summarizes a window from its part of the recorder's log and from the readings shortly before.
 class RecorderTelemetry : public Telemetry {
  public:
   explicit RecorderTelemetry(std::unique_ptr<PowerRecorder> recorder)
@@ -109,7 +114,7 @@ class RecorderTelemetry : public Telemetry {
     recorder_->AwaitReadings(kAtMost);
     RETURN_IF_ERROR(recorder_->log_status());
     log_.clear();
-    // From the begin of a line: what is before it is the end of another, or nothing.
+    // Begin at a line, and skip the incomplete one before it.
     log_.seekg(from_ - 1);
     log_.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
     const std::string text = header_ + std::string(std::istreambuf_iterator<char>(log_),
@@ -119,7 +124,7 @@ class RecorderTelemetry : public Telemetry {
                                            {.windows = {{std::string(name), begin_ns_, end_ns}},
                                             .whole = false,
                                             .nearest_within_ns = kNearestNs,
-                                            .max_windows = 1,  // none of the log's
+                                            .max_windows = 1,  // ignore the windows of the log
                                             .max_columns = 0}));
     return RunTelemetry{std::move(summary.windows[0]), std::move(summary.inventory.channels),
                         std::move(summary.inventory.absences)};
@@ -127,8 +132,8 @@ class RecorderTelemetry : public Telemetry {
 
   std::unique_ptr<PowerRecorder> recorder_;
   std::ifstream log_;
-  std::string header_;       // its first line
-  std::streamoff from_ = 0;  // of the window's part of it
+  std::string header_;       // first line of the log
+  std::streamoff from_ = 0;  // position of the window's part in the log
   int64_t begin_ns_ = 0;
   bool is_open_ = false;
 };
@@ -153,8 +158,8 @@ std::unique_ptr<Telemetry> NewRecorderTelemetry(std::unique_ptr<PowerRecorder> r
   return std::make_unique<RecorderTelemetry>(std::move(recorder));
 }
 
-// Memory and the like can be read anywhere: nobody who asks for energies is content with them,
-// unless they named what has no more.
+// Memory and similar values can be read anywhere. They are not enough for a user who asks for
+// energies, unless the user named a source that has no others.
 absl::StatusOr<std::unique_ptr<Telemetry>> StartTelemetry(
     const PowerSourceOptions& from, const std::function<void(const std::string&)>& tell) {
   constexpr char kWithout[] =

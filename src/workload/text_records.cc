@@ -1,3 +1,12 @@
+// Reads records from text files in two passes.
+//
+// The first pass reads all rows (RowReader), parses each and reports the first error with its line.
+// It keeps the position of each record and the SHA-256 of the file. Then the positions are shuffled
+// if requested. The second pass reads each record with pread when it is asked for, and compares the
+// file's status with that of the first pass to detect changes.
+//
+// RowReader keeps one row and a chunk of 1 MiB in memory. In CSV, a row ends at a line end outside
+// of quotes. Linear in the bytes.
 #include "workload/text_records.h"
 
 #include <sys/stat.h>
@@ -25,12 +34,12 @@ constexpr size_t kMostRowBytes = size_t{16} << 20;
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr char kMetadata[] = "dataset_metadata";
 
-// Rows of a file, from its begin.
+// The rows of a file, from its begin.
 class RowReader {
  public:
   RowReader(int file, bool quotes) : file_(file), quotes_(quotes) {}
 
-  // False: the end, a row that is too long, or an error of reading.
+  // Returns false at the end, for a row that is too long, or after a read error.
   bool Next() {
     start_ += size_;
     begin_ += size_;
@@ -51,13 +60,13 @@ class RowReader {
     return size_ > 0;
   }
 
-  // Without the end of its last line, and without a byte order mark.
+  // Without the last line end, and without a byte order mark.
   std::string_view row() const { return Unread().substr(MarkBytes(), row_bytes_ - MarkBytes()); }
-  uint64_t begin() const { return begin_ + MarkBytes(); }  // bytes of the file before it
-  uint64_t line() const { return line_; }                  // its first, from 1
+  uint64_t begin() const { return begin_ + MarkBytes(); }  // offset in the file
+  uint64_t line() const { return line_; }                  // its first line, from 1
   int error() const { return errno_; }
   bool is_too_long() const { return is_too_long_; }
-  std::string sha256() { return sha256_.Hex(); }  // of all that was read; the end
+  std::string sha256() { return sha256_.Hex(); }  // of everything that was read; call at the end
 
  private:
   std::string_view Unread() const { return std::string_view(buffer_).substr(start_); }
@@ -65,7 +74,7 @@ class RowReader {
     const bool has = begin_ == 0 && Unread().substr(0, row_bytes_).starts_with(kByteOrderMark);
     return has ? kByteOrderMark.size() : 0;
   }
-  // After size_ of what is unread: where the next line ends, or the file.
+  // After size_ unread bytes: the position of the next line end, or of the end of the file.
   size_t FindLineEnd() {
     for (size_t from = size_;;) {
       const size_t found = Unread().find('\n', from);
@@ -90,14 +99,14 @@ class RowReader {
   const bool quotes_;
   std::string buffer_;
   size_t start_ = 0;                 // of the row in it
-  size_t size_ = 0, row_bytes_ = 0;  // with and without the end of its last line
+  size_t size_ = 0, row_bytes_ = 0;  // with and without the last line end
   uint64_t begin_ = 0, line_ = 1, lines_ = 0;
   int errno_ = 0;
   bool is_too_long_ = false;
   io::Sha256 sha256_;
 };
 
-// "; there are: id, text: --problem-field NAME".
+// Returns "; there are: id, text: --problem-field NAME".
 std::string NamesIn(const Json& object, std::string_view option) {
   constexpr size_t kMostNames = 12, kMostBytes = 60;
   std::string names;
@@ -110,7 +119,7 @@ std::string NamesIn(const Json& object, std::string_view option) {
              count > kMostNames ? ", ..." : "", " (--", option, "-field NAME)");
 }
 
-// A number is the text of it. Where it is not there, `into` stays.
+// Reads a text; a number is converted. If the member is missing, `into` does not change.
 void ReadText(const Field& fields, const std::string& name, std::string* into) {
   const Json* const value = fields.Find(name.c_str());
   if (value != nullptr && (value->is_number() || value->is_boolean())) {
@@ -120,7 +129,7 @@ void ReadText(const Field& fields, const std::string& name, std::string* into) {
   }
 }
 
-// Empty, or what is wrong with it.
+// Returns an error message, or "".
 std::string ToRecord(const Json& object, const DatasetOptions& options, RunRecord* record) {
   const std::string& problem = options.problem_field;
   if (json::Find(object, problem.c_str()) == nullptr) {
@@ -232,7 +241,7 @@ class TextRecords : public RecordSource {
 
   void Shuffle() {
     if (!options_.shuffle_seed.has_value()) return;
-    constexpr uint64_t kOrderOfRecords = 0x7265636f726473;  // this stream's own number
+    constexpr uint64_t kOrderOfRecords = 0x7265636f726473;  // number of this random stream
     stats::RandomFor(*options_.shuffle_seed, kOrderOfRecords, 0).Shuffle(places_);
   }
 
@@ -247,7 +256,7 @@ class TextRecords : public RecordSource {
   size_t next_ = 0;
 };
 
-// The cell that begins at `*at`, whose end `*at` becomes. Empty, or what is wrong.
+// Parses the cell that begins at `*at` and moves `*at` to its end. Returns an error message, or "".
 std::string ParseCell(std::string_view row, size_t* at, std::string* cell) {
   if (*at == row.size() || row[*at] != '"') {
     const size_t end = std::min(row.find(',', *at), row.size());

@@ -1,9 +1,9 @@
-// Records in a text, a row each: checked as a whole at first, then read one at a time by their
-// places in the file, so that a million of them take 8 MB and not the file.
+// Records in a text file, one for each row. The file is first checked as a whole. Then records are
+// read one at a time by their positions in the file, so that a million records take 8 MB of memory.
 //
 //   path -> rows (bytes) -> json::Json objects -> RunRecord
 //
-// One thread. The file stays open; one that is written to meanwhile is DataLoss.
+// For one thread. The file stays open; if it is changed meanwhile, reading returns DataLoss.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,17 @@
 
 namespace xplane_time {
 
-// What a row is. `parse` makes a JSON object of one, or nothing of a header, which it keeps in
-// `columns` for the others; it returns what is wrong.
+// The format of rows. `parse` converts a row to a JSON object and returns an error message, or "".
+// For a header it leaves the object empty and stores the names in `columns` for the other rows.
 struct TextFormat {
   std::string (*parse)(std::string_view row, std::vector<std::string>* columns,
                        json::Json* object) = nullptr;
-  bool quotes = false;  // ends of lines in quotes are none
+  bool quotes = false;  // line ends inside quotes do not end a row
 };
 extern const TextFormat kJsonLines;
-extern const TextFormat kCsv;  // RFC 4180: parted by commas, below a header; all cells are texts
+extern const TextFormat kCsv;  // RFC 4180: separated by commas, with a header; all cells are texts
 
-// `name`: in errors. Errors: DataLoss, with the line.
+// `name` is used in errors. Errors: DataLoss, with the line.
 absl::StatusOr<std::unique_ptr<RecordSource>> OpenTextRecords(const std::string& name,
                                                               io::Descriptor file,
                                                               const TextFormat& format,

@@ -1,4 +1,4 @@
-# Power run: the records of a data set through a client, each with its energy.
+# Power run: asks the records of a data set through a client, and measures the energy of each.
 add_library(xplane_time_power_run STATIC
   earlier_tools/power_run_directory.cc
   earlier_tools/power_run_rates.cc
@@ -15,7 +15,7 @@ target_link_libraries(xplane_time_power_run
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json
           xplane_time_harness xplane_time_trackers PkgConfig::re2)
 set_target_properties(xplane_time_power_run PROPERTIES POSITION_INDEPENDENT_CODE ON)
-# Clients by name. libcurl is loaded when a model server is asked; here are its headers.
+# Clients by name. Only the headers of libcurl are needed here; the library is loaded at run time.
 add_library(xplane_time_clients STATIC
   workload/api_key.cc
   workload/chat_json.cc

@@ -1,4 +1,4 @@
-# bash completion for xplane-time: what its help says.
+# bash completion for xplane-time, from its help.
 _xplane_time() {
   local cur=${COMP_WORDS[COMP_CWORD]} word help words=()
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do

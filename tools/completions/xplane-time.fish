@@ -1,4 +1,4 @@
-# fish completion for xplane-time: what its help says.
+# fish completion for xplane-time, from its help.
 function __xplane_time_words
     set -l given
     set -l kind '[a-z]+'
@@ -12,7 +12,7 @@ function __xplane_time_words
     else if test (count $given) = 0
         printf 'help\tHelp of a command\n'
     end
-    # A line each, NAME, a tab, DESCRIPTION.
+    # One line for each: NAME, a tab, DESCRIPTION.
     begin
         xplane-time help $given; or xplane-time help report
     end 2>/dev/null | sed -zE 's/\n {22}/  /g' |

@@ -1,9 +1,10 @@
 """The numbers of earlier tools, from their own definitions, bit for bit.
 
-`ejkernel`, `tune_jax` and `xprof` have the names, arguments and return values of the
-originals (ejkernel 0.0.80.3, tune-jax 0.8.3, xprof 2.24.2), read traces at our speed, and
-need none of these packages. So does `hta` (HolisticTraceAnalysis 0.5.0), for traces of PyTorch, in
-rows for frames, and without rounding. docs/migrating.md says where they differ from our own times.
+`ejkernel`, `tune_jax` and `xprof` have the names, arguments and return values of the originals
+(ejkernel 0.0.80.3, tune-jax 0.8.3, xprof 2.24.2), but use this package's fast reader and do not
+need the original packages. `hta` (HolisticTraceAnalysis 0.5.0) does the same for traces of PyTorch;
+it returns rows instead of frames and does not round. docs/migrating.md lists the differences to
+this package's own times.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ __all__ = ["Plane", "Profile"]
 
 
 class Plane:
-    """A plane of a Profile: its name, as the originals' planes have it."""
+    """A plane of a Profile, with the same `name` as in the originals."""
 
     __slots__ = ("name",)
 
@@ -30,12 +31,12 @@ class Plane:
 
 
 class Profile:
-    """An opened trace where the originals have jax.profiler.ProfileData or a proto.
+    """An opened trace; takes the place of the originals' jax.profiler.ProfileData or proto.
 
-    `source`: bytes, a path, an XSpace message (what has SerializeToString), or a Profile.
-    `raw_protos` says that times are those of protos, in picoseconds; ProfileData cuts what
-    is below a nanosecond. Errors: ArgumentError (what has no bytes, as a ProfileData),
-    DamagedTraceError, InputError.
+    `source`: bytes, a path, an XSpace message (an object with SerializeToString), or a Profile.
+    `raw_protos`: times are those of protos, in picoseconds; ProfileData truncates to nanoseconds.
+    Errors: ArgumentError (an object without bytes, like a ProfileData), DamagedTraceError,
+    InputError.
     """
 
     __slots__ = ("planes", "raw_protos", "trace")

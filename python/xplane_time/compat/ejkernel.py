@@ -1,12 +1,12 @@
-"""ejkernel.ops.execution.profiler of 0.0.80.3: what it computes on raw protos.
+"""ejkernel.ops.execution.profiler of version 0.0.80.3, with its results on raw protos.
 
 >>> from xplane_time.compat.ejkernel import Profiler
 >>> profiler = Profiler(prefix_filter="jit_", min_duration_ns=1000)
 >>> profiler.profile_time_by_function_id(closure, "gpu", 5)   # doctest: +SKIP
 {0: (1.25e-05, 3.1e-08), 1: (1.19e-05, 2.7e-08)}
 
-Other than the original: it works on today's jaxlib (there the original fails at every event
-that has stats), and it does not ask for tensorflow unless `require_tf` does.
+Unlike the original, it works with today's jaxlib (the original fails there at every event with
+stats), and it only requires tensorflow if `require_tf` is set.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Profiler:
                 range(len(profile.planes))[plane_idx], self.prefix_filter or "",
                 self.min_duration_ns, None if most is None else max(most, 0),
                 None if pattern is None else lambda key: pattern.search(key) is not None))
-        except Exception as error:  # all of them, as there
+        except Exception as error:  # all exceptions, like the original
             raise ProfilingError(
                 f"Failed to extract events from plane {plane_idx}: {error}") from error
 
@@ -97,7 +97,7 @@ class Profiler:
         platform: str,
         total_calls_number: int,
     ) -> dict[int, tuple[float, float]]:
-        """Captures `total_calls_number` calls; (mean, std) in seconds by the N of
+        """Captures `total_calls_number` calls; returns (mean, std) in seconds by the N of
         jit_autotune_fn_N. Errors: ProfilingError, xplane_time.jax.CaptureError."""
         if self.require_tf:
             try:

@@ -5,9 +5,10 @@
 >>> analyzer.get_temporal_breakdown()[0]["idle_time_pctg"]            # doctest: +SKIP
 53.56
 
-What counts is what counts there: kernels by their `stream`, launches by correlation, the last step
-left out. Times are exact, where the original rounds starts up and ends down to whole microseconds.
-Rows are dicts, with the columns of the original's frames: pandas.DataFrame(rows) makes one.
+The same events count as in the original: kernels by their `stream`, launches by correlation,
+without the last step. Times are exact, while the original rounds starts up and ends down to whole
+microseconds. Rows are dicts with the columns of the original's frames: pandas.DataFrame(rows) makes
+a frame.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from xplane_time.files import PathText
 
 __all__ = ["TraceAnalysis"]
 
-_NONE = -1  # a stream or correlation that an event does not have
-_SYNCHRONIZATIONS = ("Event Sync", "Context Sync")  # on the device, of whatever stream
+_NONE = -1  # an event without a stream or correlation
+_SYNCHRONIZATIONS = ("Event Sync", "Context Sync")  # on the device, on any stream
 _TYPES = ("COMPUTATION", "COMMUNICATION", "MEMORY")  # and OTHER, which only takes time
 _RANK = re.compile(rb'"rank":\s*(\d+)')
 
@@ -50,12 +51,14 @@ class _Event(NamedTuple):
 
 
 class TraceAnalysis:
-    """`trace_files`: the trace of each rank, or several that say which rank they are of; without
-    them all of `trace_dir`, which is also where relative names are.
+    """The breakdowns of the traces of all ranks.
 
-    With one ProfilerStep, or none, all kernels count. With more, over all ranks, those launched
-    before the last one begins; `include_last_profiler_step`: at any time, after it, too. Errors:
-    ArgumentError, NothingFoundError, those of xplane_time.open().
+    `trace_files`: the trace of each rank, or several traces that contain their ranks; without it,
+    all traces in `trace_dir`. Relative names are relative to `trace_dir`.
+
+    With one ProfilerStep, or none, all kernels count. With more (over all ranks), those count that
+    were launched before the last step begins; with `include_last_profiler_step`, those launched at
+    any time. Errors: ArgumentError, NothingFoundError, those of xplane_time.open().
     """
 
     def __init__(self, trace_files: Mapping[int, PathText] | Sequence[PathText] | None = None,
@@ -86,11 +89,12 @@ class TraceAnalysis:
         num_kernels: int = 10,
         include_memory_kernels: bool = True,
     ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Time by kernel type, all ranks together, and by kernel and rank.
+        """Time by kernel type over all ranks, and by kernel and rank.
 
-        Of more than `num_kernels` names of a type and rank, those after as many, or beyond the
-        quantile `duration_ratio` of running sums, are "others"; max, min and mean are then of the
-        sums, as there. Errors: ArgumentError (`visualize`: there are no pictures here).
+        If a type and rank has more than `num_kernels` names, the names after that number, or beyond
+        the quantile `duration_ratio` of running sums, become "others"; its max, min and mean are
+        those of the sums, as in the original. Errors: ArgumentError (`visualize`, because there are
+        no pictures).
         """
         _refuse_pictures(visualize)
         types = _TYPES if include_memory_kernels else _TYPES[:2]
@@ -111,8 +115,8 @@ class TraceAnalysis:
                 for kind, time_ps in by_type.most_common()], rows
 
     def get_temporal_breakdown(self, visualize: bool = False) -> list[dict[str, Any]]:
-        """Of each rank's time from its first kernel to the end of its last: idle, with a
-        computation, with none. Errors: ArgumentError (`visualize`)."""
+        """Each rank's time from its first kernel to the end of its last one: idle, with
+        computation, and without computation. Errors: ArgumentError (`visualize`)."""
         _refuse_pictures(visualize)
         rows = []
         for rank, kernels in self._kernels.items():
@@ -132,7 +136,7 @@ class TraceAnalysis:
 
 
 def _by_rank(paths: Iterable[str]) -> dict[int, PathText]:
-    """Which rank a trace is of; 0, where it does not tell."""
+    """The traces by rank; rank 0 if a trace has no rank."""
     found: dict[int, PathText] = {}
     for path in paths:
         with (gzip.open if path.endswith(".gz") else open)(path, "rb") as lines:
@@ -171,15 +175,16 @@ def _whole(value: object) -> int:
 
 
 def _counted(events: list[_Event], steps: set[str], with_last: bool) -> list[_Kernel]:
-    """A kernel counts as often as there are events that launch it."""
+    """A kernel counts once for each event that launches it."""
     if len(steps) < 2:
         return [event.kernel for event in events if event.stream != _NONE]
     host = [event for event in events if not event.on_device]
     starts_ps = [event.kernel.start_ps for event in host if event.kernel.name in steps]
     if not starts_ps:
         return []
-    # With the last one, the original asks whether they start before its end: they from the first
-    # event on, the end by the clock of the trace, which is later than all of them.
+    # With the last step, the original tests whether events start before that step's end. But the
+    # events are relative to the first event, and the end is on the clock of the trace, which is
+    # later than all of them; so the test always holds.
     if not with_last:
         last_ps = max(starts_ps)
         host = [event for event in host if event.kernel.start_ps < last_ps]
@@ -214,7 +219,7 @@ def _length(intervals: Iterable[tuple[int, int]]) -> int:
 
 
 def _time_by_type(of_type: Mapping[str, list[_Kernel]]) -> dict[str, int]:
-    """Each moment counts to one row: the type that runs then, or all that do."""
+    """Each moment counts to one row: the only type that runs then, or the combination of types."""
     edges = []
     for place, kernels in enumerate(of_type.values()):
         for start_ps, end_ps in _union(kernels):
@@ -240,7 +245,8 @@ def _by_name(kernels: Iterable[_Kernel], ratio: float, most: int) -> list[dict[s
 
 
 def _with_others(of_name: Mapping[str, list[int]], ratio: float, most: int) -> dict[str, list[int]]:
-    """The sum of each name, those of "others" in one. The quantile lies between two running sums."""
+    """The sum of each name; the names of "others" are combined. The quantile is interpolated
+    between two running sums."""
     ranked = sorted(((name, sum(times_ps)) for name, times_ps in of_name.items()),
                     key=lambda each: (-each[1], each[0]))
     running_ps, all_ps = [], 0
@@ -271,7 +277,7 @@ def _us(time_ps: int) -> float:
 
 
 def _rounded(value: float, digits: int) -> float:
-    """As numpy does."""
+    """Rounds like numpy."""
     scale: int = 10**digits
     return round(value * scale) / scale
 

@@ -1,4 +1,4 @@
-"""tune_jax.profile_reader of 0.8.3, and the times that its tuner makes of it.
+"""tune_jax.profile_reader of 0.8.3, and the times that its tuner derives from it.
 
 >>> from xplane_time.compat import tune_jax
 >>> profile = tune_jax.parse_profile_from_bytes(content)              # doctest: +SKIP
@@ -22,7 +22,7 @@ __all__ = ["find_device_plane_ids", "function_timings", "get_events_from_plane",
 
 
 def parse_profile_from_bytes(profile_bytes: bytes) -> Profile:
-    """Times as of jax.profiler.ProfileData, which the original reads with today's jax."""
+    """Times are those of jax.profiler.ProfileData, which the original uses with today's jax."""
     return Profile(profile_bytes)
 
 
@@ -35,9 +35,9 @@ def find_device_plane_ids(p: Any, device_str: str) -> list[int]:
 def get_events_from_plane(
     p: Any, plane_idx: int, prefix_filter: str = "", event_filter_regex: str | None = None
 ) -> dict[str, float]:
-    """Seconds by "NAME(PROGRAM)", later runs as "NAME(PROGRAM)[1]".
+    """Seconds by "NAME(PROGRAM)"; later runs are "NAME(PROGRAM)[1]" and so on.
 
-    `p`: a Profile, bytes, a path, or an XSpace message (whose times are then not cut to
+    `p`: a Profile, bytes, a path, or an XSpace message (whose times are then not truncated to
     nanoseconds). Errors: IndexError, re.error, those of xplane_time.open().
     """
     profile = Profile(p)
@@ -52,10 +52,11 @@ def get_events_from_plane(
 def function_timings(
     profiles: Iterable[Any], platform: str, event_filter_regex: str | None = None
 ) -> dict[int, tuple[float, float]]:
-    """(mean, std) in seconds by the N of jit_tune_jax_fn_N, over captures of all of them:
-    per capture the slowest plane; of more than two the smallest and the largest are dropped.
+    """(mean, std) in seconds by the N of jit_tune_jax_fn_N, over all captures.
 
-    Errors: NothingFoundError (a RuntimeError there) where an N is in a plane twice.
+    Each capture gives the time of its slowest plane. Of more than two captures, the smallest and
+    the largest time are dropped. Errors: NothingFoundError (a RuntimeError in the original) if an N
+    occurs twice in a plane.
     """
     one = isinstance(profiles, (bytes, str, os.PathLike, Profile))
     captures = []
@@ -72,8 +73,8 @@ def time_with_profiler(
     timing_closure: Callable[[], None], platform: str, total_calls_number: int,
     event_filter_regex: str | None = None,
 ) -> dict[int, tuple[float, float]]:
-    """The original's _time_with_profiler: captures and function_timings(). Python's calls are
-    traced too, as there: without them programs are faster."""
+    """The original's _time_with_profiler: captures, then function_timings(). Python's calls are
+    traced as well, like in the original, because programs are faster without them."""
     from xplane_time.jax import capture
 
     captures = [capture(timing_closure, python_frames=True) for _ in range(total_calls_number)]
@@ -81,5 +82,5 @@ def time_with_profiler(
 
 
 def timing_loss(mean_s: float, std_s: float) -> float:
-    """What the tuner minimizes."""
+    """The loss that the tuner minimizes."""
     return mean_s + 0.1 * std_s

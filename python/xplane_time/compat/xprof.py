@@ -34,10 +34,10 @@ def device_time_attribution(
     trace_matchers: tuple[str, ...] | None = None,
     include_intra_kernel_regions: bool = False,
 ) -> dict[str, Any]:
-    """What covers the device, by line and by kernel, all devices together.
+    """The time that kernels and lines cover, over all devices together.
 
-    `source`: bytes, a path, or a Profile. The rest is as in the original's get_kernel_stats
-    with include_summary=True. Errors: NothingFoundError (no kernel), those of
+    `source`: bytes, a path, or a Profile. The other arguments are those of the original's
+    get_kernel_stats with include_summary=True. Errors: NothingFoundError (no kernel), those of
     xplane_time.open().
     """
     test = None
@@ -49,7 +49,7 @@ def device_time_attribution(
 
 
 def get_device_time_attribution(session_id: Any, host: str = "") -> str:
-    """The same as the JSON text that the original returns. `session_id`: a path or bytes."""
+    """Returns the same as the JSON text of the original. `session_id`: a path or bytes."""
     del host
     try:
         return json.dumps(device_time_attribution(session_id), indent=2)
