@@ -28,17 +28,18 @@ class DecisionCommand : public TraceCommand {
       : TraceCommand(app, {.traces = traces, .executions = true, .runs = true, .decides = true}) {
     Heading(app, kDecision)
         .OneOf("--objective", &objective_, {"time", "energy"},
-               "time, or energy: of files that xplane-time energy --format json wrote [time]");
+               "Objective: time, or energy (of files written by xplane-time energy --format json) "
+               "(default time)");
   }
 
   absl::Status CheckPrinting() const {
     if (objective_ == Objective::kEnergy && printing_.how.format == output::Format::kBenchmark) {
       return UsageError(
-          "--format benchmark has times only, and --objective is energy; json, csv, "
-          "markdown, junit and bmf have energies");
+          "--format benchmark supports only times, not --objective energy; use json, csv, "
+          "markdown, junit or bmf");
     }
     if (printing_.json_schema || printing_.how.for_people()) return absl::OkStatus();
-    return Refuse({"--top"}, "is for the table and Markdown; this format has all rows");
+    return Refuse({"--top"}, "applies only to tables and Markdown; this format contains all rows");
   }
 
   MeasureOptions Measuring() const {
@@ -172,13 +173,17 @@ class PickCommand : public DecisionCommand {
  public:
   explicit PickCommand(CLI::App* app) : DecisionCommand(app, /*traces=*/true) {
     const Heading decision(app, kDecision);
-    decision.Share("--delta", &pick_.delta, "What is within it of the best is as good [0.5%]");
-    decision.Share("--alpha", &pick_.alpha, "How often the claim may be wrong [1%]");
+    decision.Share(
+        "--delta", &pick_.delta,
+        "Tie margin: variants within this share of the best count as equal (default 0.5%)");
+    decision.Share("--alpha", &pick_.alpha, "Maximum probability of a wrong claim (default 1%)");
     decision.Share("--drift-std", &pick_.drift_std,
-                   "Allowance where the variants of a single capture did not run in rounds [2%]");
-    decision.Count("--seed", &pick_.seed, "Of the bootstrap behind P(best)");
-    decision.Value("--space", &space_path_, "FILE",
-                   "JSON {\"variants\": [{\"id\", \"params\"}]}: shows the parameters of each id");
+                   "Allowance for drift if the variants of a single capture did not run in rounds "
+                   "(default 2%)");
+    decision.Count("--seed", &pick_.seed, "Seed of the bootstrap for P(best)");
+    decision.Value(
+        "--space", &space_path_, "FILE",
+        "JSON {\"variants\": [{\"id\", \"params\"}]} with the parameters to show for each id");
   }
 
   absl::Status Check() override {
@@ -217,8 +222,8 @@ void AddDecisions(CommandLine* line) {
   xplane-time compare base.xplane.pb head.xplane.pb --why --format markdown
   xplane-time compare --objective energy --base base*.json --head head*.json
 )"});
-  line->Add<PickCommand>(
-      {"pick", "The fastest variant, or that nobody can tell", R"(  xplane-time pick trace.xplane.pb
+  line->Add<PickCommand>({"pick", "Find the fastest variant, a tie, or \"undecided\"",
+                          R"(  xplane-time pick trace.xplane.pb
   xplane-time pick run1.xplane.pb run2.xplane.pb --space space.json
 )"});
 }

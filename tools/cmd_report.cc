@@ -84,7 +84,7 @@ class TextCommand : public TraceCommand {
 class Planes : public TextCommand {
  public:
   explicit Planes(CLI::App* app) : TextCommand(app, {}) {
-    Own().Flag("--stats", &with_stats_, "List names, types and counts of stats");
+    Own().Flag("--stats", &with_stats_, "List the names, types and counts of stats");
   }
 
  protected:
@@ -196,12 +196,12 @@ class CompatibleCommand : public TextCommand {
     RETURN_IF_ERROR(TextCommand::Check());
     if (tool_.empty()) return printing_.json_schema ? absl::OkStatus() : CheckOwn();
     if (prints_perfetto()) {
-      return Refuse({"--compat"}, "has numbers, and --format perfetto has events");
+      return Refuse({"--compat"}, "produces numbers, but --format perfetto contains events");
     }
     read_.keep_identical_planes = true;
     // What the tools have not, or not all of them.
     const std::string why =
-        absl::StrCat("means nothing with ", Given(*app_, "--compat") ? "--" : "", "compat ", tool_);
+        absl::StrCat("has no effect with ", Given(*app_, "--compat") ? "--" : "", "compat ", tool_);
     RETURN_IF_ERROR(
         Refuse({"--function", "--exclude", "--exclude-kernel", "--scope", "--collective-re",
                 "--copy-re", "--id-pattern", "--metric", "--clock", "--trim", "--skip-runs",
@@ -216,11 +216,12 @@ class CompatibleCommand : public TextCommand {
 
   void AddCompat() {
     Heading(app_, kTime)
-        .Value("--compat", &tool_, "TOOL",
-               "The numbers of an earlier tool, by its own definition: ejkernel, tune-jax or "
-               "xprof. Then --device is a word in the names of planes, --kernel says which nested "
-               "events count, --prefix, --min-duration and --max-events are as there",
-               CLI::IsMember(kTools));
+        .Value(
+            "--compat", &tool_, "TOOL",
+            "Print the numbers of an earlier tool, by its definition: ejkernel, tune-jax or xprof. "
+            "With --compat, --device is a word in the names of planes, --kernel selects the nested "
+            "events that count, and --prefix, --min-duration and --max-events work as in that tool",
+            CLI::IsMember(kTools));
   }
 
   // Without a tool: which options would be ignored beside others.
@@ -233,9 +234,9 @@ class CompatibleCommand : public TextCommand {
     if (printing_.how.format != output::Format::kCsv || report_.by_variant || looked_at) {
       return absl::OkStatus();
     }
-    return Refuse(
-        {"--metric"},
-        "changes nothing in CSV, which has all three; --sort, --top and --trim would look at it");
+    return Refuse({"--metric"},
+                  "has no effect in CSV, which contains all three metrics; it affects --sort, "
+                  "--top and --trim");
   }
 
   // As the tool has it.
@@ -267,19 +268,23 @@ class CompatibleCommand : public TextCommand {
 class Compat : public CompatibleCommand {
  public:
   explicit Compat(CLI::App* app) : CompatibleCommand(app, {.traces = false, .columns = false}) {
-    app->add_option("TOOL", tool_, "ejkernel, tune-jax or xprof")->check(CLI::IsMember(kTools));
+    app->add_option("TOOL", tool_, "Earlier tool: ejkernel, tune-jax or xprof")
+        ->check(CLI::IsMember(kTools));
     AddTraces();
     app->remove_option(app->get_option("--reader"));  // they read by their own rules
     app->get_option("--device")
         ->type_name("WORD")
-        ->description("In the names of planes [gpu, tpu or cpu, the first that is there]");
+        ->description(
+            "Word in the names of planes (default: gpu, tpu or cpu, the first that the trace has)");
     const Heading select(app, kSelect);
-    select.Value("--kernel", &report_.kernel, "RE", "Which nested events count");
-    select.Value("--prefix", &report_.prefix, "TEXT",
-                 "Not xprof: only events whose name starts so [jit_]");
+    select.Value("--kernel", &report_.kernel, "RE", "Count only nested events that match");
+    select.Value(
+        "--prefix", &report_.prefix, "TEXT",
+        "Except xprof: include only events with names that start with TEXT (default jit_)");
     select.Parsed("--min-duration", &report_.min_duration_ps, "NS",
-                  "ejkernel: leave out shorter events [1000]", ParseNs);
-    select.Count("--max-events", &report_.max_events, "ejkernel: only the first N events [10000]");
+                  "ejkernel: exclude shorter events (default 1000)", ParseNs);
+    select.Count("--max-events", &report_.max_events,
+                 "ejkernel: include only the first N events (default 10000)");
   }
 
   absl::Status Check() override {
@@ -297,9 +302,9 @@ class Functions : public CompatibleCommand {
       : CompatibleCommand(app, {.executions = true, .runs = true, .sort = true}) {
     AddCompat();
     const Heading own = Own();
-    own.Flag("--samples", &report_.samples, "One row a run");
-    own.Flag("--by-id", &report_.by_variant, "One row a variant id");
-    own.Flag("--plot", &plot_, "Tables: and a histogram of each function's runs");
+    own.Flag("--samples", &report_.samples, "Print one row per run");
+    own.Flag("--by-id", &report_.by_variant, "Print one row per variant id");
+    own.Flag("--plot", &plot_, "Tables: add a histogram of each function's runs");
   }
 
   absl::Status Check() override {
@@ -307,7 +312,7 @@ class Functions : public CompatibleCommand {
       return UsageError("--samples and --by-id exclude each other");
     }
     if (plot_) {
-      RETURN_IF_ERROR(Refuse({"--samples", "--by-id"}, "means nothing with --plot"));
+      RETURN_IF_ERROR(Refuse({"--samples", "--by-id"}, "has no effect with --plot"));
     }
     return CompatibleCommand::Check();
   }
@@ -317,22 +322,24 @@ class Functions : public CompatibleCommand {
 
   absl::Status CheckOwn() const override {
     if (printing_.how.format == output::Format::kHtml) {
-      RETURN_IF_ERROR(Refuse({"--plot"}, "is for tables and Markdown; a page has a chart of runs"));
+      RETURN_IF_ERROR(Refuse(
+          {"--plot"}, "applies only to tables and Markdown; a page contains a chart of runs"));
     } else if (!printing_.how.for_people()) {
-      RETURN_IF_ERROR(Refuse({"--plot"}, "is for tables and Markdown; --samples has every run"));
+      RETURN_IF_ERROR(
+          Refuse({"--plot"}, "applies only to tables and Markdown; --samples prints every run"));
     }
     if (report_.samples && printing_.how.for_people()) {
-      RETURN_IF_ERROR(Refuse({"--id-pattern"},
-                             "means nothing with --samples, whose table has no variants; JSON and "
-                             "CSV have them"));
+      RETURN_IF_ERROR(Refuse(
+          {"--id-pattern"},
+          "has no effect with --samples: its table shows no variants; JSON and CSV contain them"));
     }
     if (report_.samples && !printing_.how.has_all()) {
-      RETURN_IF_ERROR(Refuse(
-          {"--sort"}, "means nothing with --samples, whose rows are in the order of their starts"));
+      RETURN_IF_ERROR(
+          Refuse({"--sort"}, "has no effect with --samples: its rows are ordered by start time"));
       if (report_.trim.policy == Trim::Policy::kKeepAll) {
         RETURN_IF_ERROR(Refuse(
             {"--metric"},
-            "means nothing with --samples, whose rows have all three; --trim would look at it"));
+            "has no effect with --samples: its rows contain all three metrics; it affects --trim"));
       }
     }
     return CheckMetricOfCsv();
@@ -365,7 +372,7 @@ class ReportCommand : public CompatibleCommand {
                                 .sort = true,
                                 .perfetto = true}) {
     AddCompat();
-    Own().Flag("--samples", &report_.samples, "In JSON and SQLite: one row a run as well");
+    Own().Flag("--samples", &report_.samples, "In JSON and SQLite: also write one row per run");
     AddStepNames();
   }
 
@@ -375,7 +382,7 @@ class ReportCommand : public CompatibleCommand {
     const std::vector<std::string> commands = CommandNames(*app_->get_parent()),
                                    near = NearNames(traces_[0], commands, 1);
     return NotFound(
-        done.status().message(), near.empty() ? "; if a command is meant: " : "; did you mean the ",
+        done.status().message(), near.empty() ? "; commands: " : "; did you mean the ",
         near.empty() ? absl::StrJoin(commands, ", ") : absl::StrCat("command ", near[0], "?"));
   }
 
@@ -384,8 +391,8 @@ class ReportCommand : public CompatibleCommand {
     RETURN_IF_ERROR(CheckMetricOfCsv());
     if (printing_.how.has_all()) return absl::OkStatus();
     return Refuse({"--samples"},
-                  "is for --format json or sqlite; xplane-time functions --samples shows runs as a "
-                  "table or CSV");
+                  "applies only to --format json or sqlite; xplane-time functions --samples prints "
+                  "runs as a table or CSV");
   }
 
   absl::StatusOr<std::string> Text(Opened* opened) override {
@@ -419,16 +426,17 @@ class ReportCommand : public CompatibleCommand {
 }  // namespace
 
 void AddReport(CommandLine* line) {
-  line->Add<ReportCommand>({"report", "Capture, devices, functions, kernels, problems (default)",
+  line->Add<ReportCommand>({"report",
+                            "Report captures, devices, functions, kernels and problems (default)",
                             R"(  xplane-time trace.xplane.pb
   xplane-time logdir --device gpu:0 --format json -o report.json
   xplane-time run1.xplane.pb run2.xplane.pb
 )"});
-  line->Add<Planes>(
-      {"planes", "Planes, lines, event counts, time ranges", R"(  xplane-time planes trace.xplane.pb
+  line->Add<Planes>({"planes", "List planes and lines with event counts and time ranges",
+                     R"(  xplane-time planes trace.xplane.pb
   xplane-time planes trace.xplane.pb --stats
 )"});
-  line->Add<Functions>({"functions", "One row a compiled function and device",
+  line->Add<Functions>({"functions", "Print one row per compiled function and device",
                         R"(  xplane-time functions trace.xplane.pb --device gpu
   xplane-time functions trace.xplane.pb --by-id --format csv
   xplane-time functions trace.xplane.pb --function '^jit_step$' --samples
@@ -446,7 +454,7 @@ void AddReport(CommandLine* line) {
   xplane-time tree trace.xplane.pb --device cpu --line python --name Execute
 )"});
   line->Add<Compat>({.name = "compat",
-                     .help = "The numbers of an earlier tool, by its own definition",
+                     .help = "Print the numbers of an earlier tool, by its definition",
                      .examples = R"(  xplane-time compat ejkernel trace.xplane.pb
   xplane-time compat tune-jax run1.xplane.pb run2.xplane.pb
   xplane-time compat xprof trace.xplane.pb --top 5

@@ -19,7 +19,7 @@ absl::Status NothingMatches(const Trace& trace, const Diagnostics& reading,
     near = DidYouMean(options.function, functions);
   }
   return FailedPrecondition(trace.files[0].path, ": no execution matches ", filters, near,
-                            "; run without filters to see what is there");
+                            "; run without filters to see all executions");
 }
 
 }  // namespace xplane_time::tools

@@ -114,7 +114,7 @@ class Energies(Decisions):
         for command in (("compare", base[0], head[0]), ("pick", base[0])):
             done = run(*command, "--objective", "energy", "--format", "benchmark")
             self.assertEqual((done.code, done.out), (64, b""))
-            self.assertIn("has times only", done.message)
+            self.assertIn("supports only times", done.message)
 
     def test_less_energy_exits_0(self):
         done = self.of_energy(self.energies("base", self.RUN_J, 8),

@@ -101,7 +101,7 @@ class Tree(GridTest):
             self.assertEqual(sample["sample_id"], int(row["sample_id"]))
             self.assertAlmostEqual(sample["t_ps"] / 1e6, float(row["wall_time_us"]))
         self.assertEqual(json.loads(self.read("results.json"))["no_energy"],
-                         "the harness gave none, and --energy was not asked for")
+                         "the harness reported none, and --energy was not given")
 
     def test_the_table_tells_settings_apart_and_has_the_signs_of_the_csv(self):
         space = {**SPACE, "name": "mm", "parameters": [
@@ -220,7 +220,7 @@ class Faults(GridTest):
     def test_lines_that_cannot_be_meant_so(self):
         for options, message in (((), "no harness given"), (("--baseline", "x"), "no setting \"x\""),
                                  (("--samples", "0"), "--samples"),
-                                 (("--power-source", "rapl"), "needs --energy")):
+                                 (("--power-source", "rapl"), "requires --energy")):
             command = self.command(*options)
             if not options:
                 command = command[:command.index("--")]
@@ -229,7 +229,7 @@ class Faults(GridTest):
             self.assertIn(message, done.message)
         self.assertFalse((self.at / "out").exists())
         workloads = {**SPACE, "workloads": [{"id": "w", "params": {}}]}
-        self.assertIn("a grid has no `workloads`", self.grid(space=workloads, code=64).message)
+        self.assertIn("a grid does not support `workloads`", self.grid(space=workloads, code=64).message)
         for name in ("results", "a/b", "..", "baseline"):
             space = {**SPACE, "variants": [*SPACE["variants"], {"id": name, "params": {"cost": 1}}]}
             self.assertIn("cannot be the name of its files", self.grid(space=space, code=64).message)
@@ -258,15 +258,15 @@ class Faults(GridTest):
             done = self.run_here(*self.command("--energy", "--power-source", names))
             self.assertEqual(done.code, 64, done.message)
             self.assertIn("--power-source: ", done.message)
-            self.assertIn("has an empty name", done.message)
+            self.assertIn("contains an empty name", done.message)
 
     def test_folders_of_others_are_left_alone(self):
         self.write("out/mine.txt", "x")
-        self.assertIn("is no grid's", self.grid(code=64).message)
+        self.assertIn("but no grid", self.grid(code=64).message)
         (self.at / "out/mine.txt").unlink()
         self.grid()
         before = self.read("csv/results.csv")
-        self.assertIn("--resume goes on", self.grid(code=64).message)
+        self.assertIn("continue it with --resume", self.grid(code=64).message)
         self.assertEqual(self.read("csv/results.csv"), before)
 
     def test_metrics_have_no_names_of_columns_that_are_made_here(self):
@@ -350,7 +350,7 @@ class Resume(GridTest):
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate()
         self.assertEqual(process.returncode, 75, err)
-        self.assertIn("--resume goes on", out)
+        self.assertIn("continue with --resume", out)
         self.assertFalse(json.loads(self.read("results.json"))["complete"])
         self.assertFalse((self.at / "out/witness.zip").exists())
 
@@ -392,7 +392,7 @@ class Resume(GridTest):
             self.assertIn(change, message)
         self.samples = 4
         space = {**SPACE, "variants": []}
-        self.assertIn("the space has other settings",
+        self.assertIn("the settings of the space",
                       self.grid("--resume", space=space, code=64).message)
 
 

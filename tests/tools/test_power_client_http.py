@@ -362,8 +362,8 @@ class Usage(HttpTest):
         for options, message in (
                 (["--client", "opnai"], 'there is no "opnai"; there are command, openai, ollama'),
                 (["--client", "openai", "--model", "m"], "--client openai needs --base-url"),
-                (["--client", "openai", *url], "--client openai needs --model"),
-                (["--client", "openai", *url, "--model", "m", "--", "x"], "no command after --"),
+                (["--client", "openai", *url], "--client openai requires --model"),
+                (["--client", "openai", *url, "--model", "m", "--", "x"], "no command is allowed after --"),
                 (["--client", "openai", *url, "--model", "m", "--client-param", "api_key=secret"],
                  "api_key: would be kept in the results; api_key_env=NAME"),
                 (["--client", "openai", *url, "--model", "m", "--client-param", "stream=false"],
@@ -372,8 +372,8 @@ class Usage(HttpTest):
                  'seed: must be a whole number, and is "x"'),
                 (["--client", "openai", *url, "--model", "m", "--concurrency", "0"],
                  "--concurrency"),
-                ([*url, "--", "x"], "--base-url is for clients over HTTP, and command is none"),
-                (["--concurrency", "2", "--", "x"], "--concurrency is for clients over HTTP"),
+                ([*url, "--", "x"], "--base-url requires an HTTP client, which command is not"),
+                (["--concurrency", "2", "--", "x"], "--concurrency requires an HTTP client"),
                 (["--client-param", "a=1", "--", "x"], 'command has no parameter "a"')):
             with self.subTest(message):
                 done = subprocess.run([PROBE, "run", "set.jsonl", *options], capture_output=True,
@@ -393,7 +393,7 @@ class Usage(HttpTest):
                           ("top_k", "stop", "reasoning_effort", "min_p", "temprature")},
                          {"top_k": 5, "stop": ["###"], "reasoning_effort": "high", "min_p": 0.1,
                           "temprature": 0})
-        self.assertIn("the server gets temprature as it is; did you mean temperature?", err)
+        self.assertIn("temprature is passed to the server unchanged; did you mean temperature?", err)
         config = self.summary()["profiler_config"]["client_parameters"]
         self.assertEqual((config["top_k"], config["stop"], config["extra_body"]),
                          (5, ["###"], {"min_p": 0.1}))
@@ -491,7 +491,7 @@ class Ends(HttpTest):
                 _, err = process.communicate(timeout=TIMEOUT_S)
                 self.assertLess(time.monotonic() - begin, 5)  # a second, on a machine that is busy
                 self.assertEqual(process.returncode, 75, err)
-                self.assertIn("interrupted; --resume goes on", err)
+                self.assertIn("interrupted; continue with --resume", err)
                 self.assertEqual([record["problem"] for record in self.kept()], ["ok"])
                 self.assertEqual(self.summary()["stop_reason"], "interrupted")
 

@@ -142,8 +142,8 @@ class Loop(PowerRunTest):
         self.environment["FAKE_RESET"] = "1"
         self.records(None, None, None)
         out, _ = self.run_probe()
-        self.assertIn("GPU energy  7.500 J (5.625 to 11.250), at least: 1 queries are measured over a part "
-                      "of their time\n", out)
+        self.assertIn("GPU energy  7.500 J (5.625 to 11.250), a lower bound: 1 queries were measured only part "
+                      "of the time\n", out)
         summary = self.summary()
         energy = summary["energy_totals"]
         self.assertEqual([energy[f"{name}_incomplete"] for name in ("gpu", "cpu", "all")], [1, 0, 1])
@@ -279,7 +279,7 @@ class Loop(PowerRunTest):
         self.run_probe("--max-queries", 9, "--resume")
         self.assertEqual(self.asked(), ["p0", "p1", "p2"])
         out, _ = self.run_probe("--max-queries", 1, "--resume")
-        self.assertIn("3 queries kept, 0 failed; 3 were there already\n", out)
+        self.assertIn("3 queries kept, 0 failed; 3 were saved earlier\n", out)
         self.assertEqual(self.asked(), ["p0", "p1", "p2"])
 
     def test_more_of_a_record_is_metadata(self):
@@ -375,12 +375,12 @@ class Failures(PowerRunTest):
     def test_failed_records_are_asked_again(self):
         self.records(None, "once", None)
         out, _ = self.run_probe()
-        self.assertIn("1 failed\n--resume --retry-failed asks the failed again\n", out)
+        self.assertIn("1 failed\nretry failed queries with --resume --retry-failed\n", out)
         self.run_probe("--resume")
         self.assertEqual(self.asked(), ["p0", "p1", "p2"])
         out, _ = self.run_probe("--resume", "--retry-failed")
         self.assertEqual(self.asked(), ["p0", "p1", "p2", "p1"])
-        self.assertIn("3 queries kept, 0 failed; 2 were there already\n", out)
+        self.assertIn("3 queries kept, 0 failed; 2 were saved earlier\n", out)
         self.assertEqual([(record["index"], record["status"]) for record in self.kept()],
                          [(0, "ok"), (2, "ok"), (1, "ok")])
         self.assertEqual(sorted(each.name for each in self.directory.iterdir()),
@@ -679,7 +679,7 @@ class Again(PowerRunTest):
                 out, err = process.communicate(timeout=TIMEOUT_S)
                 self.assertEqual(process.returncode, 75, err)
                 self.assertIn("ended early", out)
-                self.assertIn("interrupted; --resume goes on\n", err)
+                self.assertIn("interrupted; continue with --resume\n", err)
                 self.assertEqual([record["index"] for record in self.kept()], [0, 1])
                 summary = self.summary()
                 self.assertEqual((summary["complete"], summary["stop_reason"],
@@ -724,9 +724,9 @@ class Recorded(PowerRunTest):
         self.records(None)
         record, = self.run_real("process")
         self.assertEqual(record["energies"], [])
-        self.assertIn("energy stays unknown", self.told)
+        self.assertIn("energy is unknown", self.told)
         self.run_real("process", "--quiet", "--overwrite")
-        self.assertNotIn("energy stays unknown", self.told)
+        self.assertNotIn("energy is unknown", self.told)
 
     def test_without_a_sensor_it_says_so_before_anything_is_asked(self):
         sources = subprocess.run([BINARY, "power", "sources", "--format", "json"],

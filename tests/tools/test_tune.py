@@ -211,7 +211,7 @@ class Stored(TuneTest):
         self.assertEqual(self.tuned().code, 66)
         undecided = ("--budget-runs", 4, "--stop", "claim")
         self.result(*self.SAME, options=undecided, code=12)
-        self.assertIn("no session has decided", self.tuned().message)
+        self.assertIn("no session has reached a decision", self.tuned().message)
         decided = self.result(*THREE)
         self.result(*THREE, options=("--budget-runs", 3), code=12)
         for done in (self.tuned(), self.tuned(2)):
@@ -235,7 +235,7 @@ class Stored(TuneTest):
                              (1, first["runs"], "budget_runs"))
         done = self.tune(*self.SAME, options=(*claim, "--budget-runs", 12))
         self.assertIn("The budget of 12 runs is spent; a larger --budget-runs goes on", done.text)
-        self.assertIn("session 1 answers from the store", done.message)
+        self.assertIn("session 1 was read from the store", done.message)
         more = self.result(*self.SAME, options=(*claim, "--budget-runs", 4000))
         self.assertEqual((more["session"], more["claim"]), (1, "tie"))
         self.assertGreater(more["runs"], 12)
@@ -422,7 +422,7 @@ class Stored(TuneTest):
     def test_why_it_does_not_go_on(self):
         self.tune(*self.SAME, options=("--budget-runs", 4))
         done = self.tune(*self.SAME, options=("--resume", "--delta", "2%", "--workload", "other"))
-        self.assertRegex(done.message, "this is a new session: session 1 has decided nothing, but "
+        self.assertRegex(done.message, "starting a new session: session 1 has no decision, but "
                                        "differs in workload, delta\n")
         self.assertNotIn("new session", self.tune(*self.SAME).message)
 
@@ -508,8 +508,8 @@ class Stored(TuneTest):
         self.write("harness.py", "import jax")
         self.write("space.json", space(*THREE))
         for arguments, what in (
-                (("shwo",), "tune shwo: no such command (show, export, replay, decide)"),
-                (("space.json", "python", "harness.py"), "come after --"),
+                (("shwo",), "tune shwo: neither a command (show, export, replay, decide) nor"),
+                (("space.json", "python", "harness.py"), "follow --"),
                 (("space.json", "--"), "no command after --"),
                 (("harness.py", "--", "x"), "the first argument of tune is SPACE"),
                 (("space.json", "--budget-time", "abc", "--", "x"), "'abc' is not a number of"),
@@ -567,7 +567,7 @@ class SeveralDevices(TuneTest):
         self.assertRegex(text, r"takes [+-]\d+\.\d+ % on .*\([01]\), and [+-]\d+\.\d+ % on ")
         done = run("tune", "export", "--format", "tuned", cwd=self.at, env=self.environment)
         self.assertEqual(done.code, 65, done.message)
-        self.assertIn("no session has decided anything yet", done.message)
+        self.assertIn("no session has reached a decision yet", done.message)
 
     def test_it_goes_on_is_replayed_and_verified(self):
         first = self.on("0,1")
@@ -576,7 +576,7 @@ class SeveralDevices(TuneTest):
         for each in ("pick", "runs", "devices"):
             self.assertEqual(again[each], first[each])
         done = self.tune(*THREE, options=("--devices", "1,0", "--resume"))  # in any order
-        self.assertIn("nothing was left to measure: session 1 answers", done.message)
+        self.assertIn("no runs were left to measure: session 1 was read", done.message)
         other = self.on("0,1,2", options=["--resume"])
         self.assertFalse(other["resumed"])
         replayed = run("tune", "replay", 1, "--format", "json", cwd=self.at, env=self.environment)
@@ -607,11 +607,11 @@ class SeveralDevices(TuneTest):
         self.assertIn("tune each kind by itself", done.message)
 
     def test_what_devices_do_not_go_with(self):
-        for wanted, options in (("needs a name of its own", ["0,0"]),
-                                ("has an empty name", [","]), ("has an empty name", ["0,"]),
-                                ("has an empty name", ["0,,1"]), ("empty", [""]),
-                                ("is for one device", ["0,1", "--clock-mhz", "1000"]),
-                                ("does nothing with --list", ["0,1", "--list"])):
+        for wanted, options in (("the names must differ", ["0,0"]),
+                                ("contains an empty name", [","]), ("contains an empty name", ["0,"]),
+                                ("contains an empty name", ["0,,1"]), ("empty", [""]),
+                                ("supports only one device", ["0,1", "--clock-mhz", "1000"]),
+                                ("has no effect with --list", ["0,1", "--list"])):
             done = self.tune(*THREE, options=("--devices", *options))
             self.assertEqual(done.code, 64, done.text)
             self.assertIn(wanted, done.message)
@@ -771,10 +771,10 @@ class Misbehaving(TuneTest):
                 ("--power-source", "rapl"), ("--progress", "never"), ("--budget-time", 5)):
             done = self.tune(*THREE, options=("--list", option, *value))
             self.assertEqual(done.code, 64, (option, done.message))
-            self.assertIn(f"{option} does nothing with --list", done.message)
+            self.assertIn(f"{option} has no effect with --list", done.message)
         done = self.tune(*THREE, options=("--confirm", 5))
         self.assertEqual(done.code, 64, done.message)
-        self.assertIn("--confirm needs --baseline or --incumbent", done.message)
+        self.assertIn("--confirm requires --baseline or --incumbent", done.message)
 
     def test_a_log_that_takes_no_more_is_told(self):
         done = self.tune(*THREE, options=("--harness-log", "/dev/full", "--quiet"))
@@ -971,7 +971,7 @@ class Resuming(TuneTest):
             process.send_signal(sign)
             out, message = process.communicate(timeout=30)
             self.assertEqual(process.returncode, 75)
-            self.assertIn(b"interrupted; --resume goes on", message)
+            self.assertIn(b"interrupted; continue with --resume", message)
             partial = self.valid(json.loads(out))
             self.assertEqual((partial["interrupted"], partial["stop_reason"]),
                              (True, "interrupted"))
@@ -999,7 +999,7 @@ class Resuming(TuneTest):
             self.assertIn(other.code, (0, 11, 12), other.message)
             self.assertIn("session 2 on fake (gpu:1)", other.message)
         self.assertRegex(self.tune(*self.SAME, options=few, harness=("device=gpu:2",)).message,
-                         r"session \d has decided nothing, but differs in device\n")
+                         r"session \d has no decision, but differs in device\n")
 
     def left(self):
         """Processes that run the harness, and the driver."""

@@ -152,8 +152,8 @@ class Searching(TuneTest):
 
     def test_usage_of_searches(self):
         for options, what in ((("--strategy", "halving:0"), "halving:N"),
-                              (("--strategy", "ask:5"), "go together"),
-                              (("--proposer", "x"), "go together"),
+                              (("--strategy", "ask:5"), "require each other"),
+                              (("--proposer", "x"), "require each other"),
                               (("--strategy", "halving:2", "--objective", "pareto"), "pareto")):
             self.assertIn(what, self.search(*options, code=64))
 
@@ -220,7 +220,7 @@ class Energy(TuneTest):
                        ("--nvml-library", "x"), ("--sysfs-root", "x")):
             done = self.tune(*THREE, options=option)
             self.assertEqual(done.code, 64, done.message)
-            self.assertIn(f"{option[0]} is for objectives with energy: --objective", done.message)
+            self.assertIn(f"{option[0]} requires an objective with energy: --objective", done.message)
 
     def test_a_sensor_that_nobody_knows_is_told_before_anything_runs(self):
         done = self.tune(*THREE, options=("--objective", "energy", "--power-source", "nvmll"))
