@@ -164,7 +164,7 @@ class Local(TuneTest):
                  {"code_hash": "c0de", "workload": "conv"})):
             with self.assertRaisesRegex(NothingFoundError, wanted):
                 table.require(**{"workload": "sim", "device_class": "simulated", **how})
-        with self.assertRaisesRegex(ArgumentError, "no tuned table"):  # nothing else is overwritten
+        with self.assertRaisesRegex(ArgumentError, "not a tuned table"):  # nothing else is overwritten
             (self.at / "notes.json").write_text("mine")
             self.tune().save(self.at / "notes.json")
 
@@ -249,10 +249,10 @@ class Local(TuneTest):
             with self.assertRaisesRegex((ArgumentError, TypeError), "harness|iterable"):
                 fleet.tune(SPACE, harness, store=self.at / "tune.db")
         for wanted, harness in (
-                ("did not say hello: .*No such file", ["/no/such/program"]),
-                ("did not say hello: it printed last: no device here", ["sh", "-c", "echo no device here"]),
-                ("did not say hello: it printed last: forgets came back: it should call serve", forgets),
-                ("did not say hello: it ended, or said",
+                ("did not send hello: .*No such file", ["/no/such/program"]),
+                ("did not send hello: it printed last: no device here", ["sh", "-c", "echo no device here"]),
+                ("did not send hello: it printed last: forgets came back: it should call serve", forgets),
+                ("did not send hello: it ended, or said",
                  [sys.executable, "-c",
                   "import os; os.write(int(os.environ['XPLANE_TIME_HARNESS_OUT']), b'[]\\n')"])):
             with self.subTest(wanted), self.assertRaisesRegex(InputError, wanted):

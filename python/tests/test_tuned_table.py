@@ -72,8 +72,8 @@ class Lookup(unittest.TestCase):
     def test_what_is_no_table_is_refused_with_the_place(self):
         good = json.dumps({"schema": "xplane-time.tuned.v1", "entries": []})
         for text, what in (
-                ("{", "no JSON"), ("[" * 100_000, "no JSON"), ("[]", "no tuned table"),
-                ('{"schema": "x"}', "no tuned table"),
+                ("{", "no JSON"), ("[" * 100_000, "no JSON"), ("[]", "not a tuned table"),
+                ('{"schema": "x"}', "not a tuned table"),
                 (good.replace("[]", "{}"), r"\$.entries: is not a list"),
                 (good.replace("[]", "[1]"), r"\$.entries\[0\]: is not an object"),
                 (good.replace("[]", '[{"workload": "w"}]'), 'has no "device_class"'),

@@ -550,8 +550,8 @@ class Pick(Decisions):
         self.assertIn("block=128", self.pick(path, "--space", space_path).text)
         own = '{"schema": "xplane-time.space.v1", "parameters": [], "variants": %s, %s}'
         for bad, what in (
-                ("{", "not JSON"), ("{}", 'no search space; expected "schema"'),
-                ('{"variants": [{}]}', "$.variants[0]: needs an id or params"),
+                ("{", "not JSON"), ("{}", 'not a search space; expected "schema"'),
+                ('{"variants": [{}]}', "$.variants[0]: requires an id or params"),
                 ('{"variants": [{"id": "1"}, {"id": 1}]}', 'the id "1" occurs twice'),
                 ('{"variants": [5]}', "$.variants[0]: must be an object"),
                 (own % ('[{"id": "1"}]', '"nope": 1'), 'unknown field "nope"'),

@@ -148,12 +148,12 @@ class Tree(GridTest):
         (self.at / "root").mkdir()
         done = self.grid("--energy", "--sysfs-root", "root", "--nvml-library", "/none",
                          "--format", "json", harness=("metrics", "device=cpu"))
-        self.assertIn("no sensor has the energy of cpu", done.json["no_energy"])
+        self.assertIn("no sensor measures the energy of cpu", done.json["no_energy"])
         self.assertEqual({row["energy_reduction"] for row in self.rows("csv/results.csv")}, {""})
 
     def test_a_stated_power_has_no_blocks_and_a_run_without_a_sample_leaves_no_folder(self):
         done = self.grid("--energy", "--power-source", "constant:65", harness=(), code=69)
-        self.assertIn("measured in blocks by sensors alone, which a stated power is not",
+        self.assertIn("measured in blocks, which requires a sensor instead of a stated power",
                       done.message)
         self.assertFalse((self.at / "out").exists())
         (self.at / "out").mkdir()
@@ -278,8 +278,8 @@ class Faults(GridTest):
             space = {**SPACE, "variants": [{"id": "a", "params": {"cost": 1, "metric": name}}]}
             message = self.grid(space=space, code=69).message
             self.assertIn(f'metrics["{name}"]: ', message)
-            self.assertIn("beside its metrics" if name in ("t_ps", "energy_uj") else
-                          "give it another name", message)
+            self.assertIn("not in its metrics" if name in ("t_ps", "energy_uj") else
+                          "use another name", message)
 
     def test_metrics_that_are_no_numbers_are_no_answer(self):
         harness = self.write("harness.py", f"""

@@ -405,7 +405,7 @@ class Failures(PowerRunTest):
     def test_a_command_that_does_not_start(self):
         self.records(None)
         _, err = self.run_probe(code=69, fake=("mute",))
-        self.assertIn("did not say hello: it ended: exit 7", err)
+        self.assertIn("did not send hello: it ended: exit 7", err)
         process = subprocess.run([PROBE, "run", "set.jsonl", "--", "./no-such-program"],
                                  cwd=self.at, capture_output=True, text=True, timeout=TIMEOUT_S,
                                  env=self.environment)

@@ -172,7 +172,7 @@ class Loop(TuneTest):
             done = self.tune({"cost": 1}, options=(
                 "--objective", "energy", "--power-source", "hwmon", "--sysfs-root", "sys",
                 "--budget-runs", 2, *more), harness=("device=gpu:0",))
-            self.assertEqual("no sensor has the energy of gpu:0" not in done.message, known, done)
+            self.assertEqual("no sensor measures the energy of gpu:0" not in done.message, known, done)
 
     @unittest.skipUnless(os.environ.get("HARNESS_PROBE"), "HARNESS_PROBE names no program")
     def test_a_harness_in_cpp(self):
@@ -194,7 +194,7 @@ class Loop(TuneTest):
             self.assertGreaterEqual(from_energy_s, took_s * 0.999)
             self.assertLess(from_energy_s, took_s + 0.25)
         alone = subprocess.run([os.environ["HARNESS_PROBE"]], capture_output=True, check=False)
-        self.assertEqual((alone.returncode, b"needs a driver" in alone.stderr), (64, True))
+        self.assertEqual((alone.returncode, b"requires a driver" in alone.stderr), (64, True))
 
 
 class Stored(TuneTest):
@@ -218,7 +218,7 @@ class Stored(TuneTest):
             self.assertEqual(done.code, 0, done.message)
             self.assertEqual([entry["id"] for entry in done.json["entries"]], [decided["pick"]])
             self.assertEqual(done.json["entries"][0]["objective"], "time")
-        self.assertIn("session 3 has decided nothing", self.tuned(3).message)
+        self.assertIn("session 3 has no decision", self.tuned(3).message)
         self.assertEqual(self.tuned(9).code, 66)
         self.result(*THREE, options=("--resume",))  # the third goes on, and decides
         entries = self.tuned().json["entries"]
@@ -257,7 +257,7 @@ class Stored(TuneTest):
                           ("export", 1, "--format", "tuned"), ("export", 1), ("replay", 1)):
             done = self.run_tune(*arguments)
             self.assertEqual(done.code, 65, (arguments, done.message))
-            self.assertRegex(done.message, "tune.db: session 1: round 0 of batch 1 does not have its "
+            self.assertRegex(done.message, "tune.db: session 1: round 0 of batch 1 has a wrong "
                                            "checksum", arguments)
         for arguments in (("show", 2), ("export", 2, "--format", "tuned")):
             self.assertEqual(self.run_tune(*arguments).code, 0)
@@ -330,11 +330,11 @@ class Stored(TuneTest):
                 self.assert_damage(
                     f"DELETE FROM round WHERE id = {lost}",
                     *([f"DELETE FROM sample WHERE round = {lost}"] if with_samples else []),
-                    words="session 1: rounds of it are missing")
+                    words="session 1: rounds are missing")
         self.damaged("DELETE FROM verdict", f"DELETE FROM round WHERE id = {rounds[-1]}")
         done = self.run_tune("replay", 1, "--store", "damaged.db")
         self.assertEqual(done.code, 65, "its samples are still there")
-        self.assertIn("rounds of it are missing", done.message)
+        self.assertIn("rounds are missing", done.message)
 
     def test_damaged_configurations(self):
         self.result(*THREE)
@@ -406,7 +406,7 @@ class Stored(TuneTest):
     def test_an_endless_space_is_refused(self):
         done = self.run_tune("/dev/zero", "--list")
         self.assertNotEqual(done.code, 0)
-        self.assertIn("/dev/zero: over 64 MiB, and no regular file", done.message)
+        self.assertIn("/dev/zero: larger than 64 MiB and not a regular file", done.message)
 
     def test_the_words_of_the_answer_do_not_contradict_each_other(self):
         text = " ".join(self.tune(*THREE).text.split())
@@ -525,7 +525,7 @@ class Stored(TuneTest):
             self.assertIn(what, done.message)
         missing = self.run_tune("show", "--store", "nope.db")
         self.assertEqual(missing.code, 66)
-        self.assertIn("nope.db: no such store; tune makes it", missing.message)
+        self.assertIn("nope.db: no such store; tune creates it", missing.message)
 
     def test_help_of_subcommands_shows_examples(self):
         for action in ("show", "export", "replay", "decide"):
@@ -592,7 +592,7 @@ class SeveralDevices(TuneTest):
         self.assertIsNone(found["devices"]["mde"])
         self.assertEqual(len(found["devices"]["devices"]), 1)
         done = self.tune(*THREE, options=("--devices", "0,1"), harness=["mute=1"])
-        self.assertIn("the device 1 is lost, and the others go on: the harness", done.message)
+        self.assertIn("lost the device 1; the others continue: the harness", done.message)
         self.assertEqual(done.code, 11)
         self.assertIn("The device 1 was lost, so whether it agrees is unknown",
                       " ".join(done.text.split()))
@@ -603,8 +603,8 @@ class SeveralDevices(TuneTest):
     def test_devices_of_two_kinds_are_refused(self):
         done = self.tune(*THREE, options=("--devices", "0,1"), harness=["kind=1"])
         self.assertEqual(done.code, 69)
-        self.assertIn('(1) has device_class "another", and ', done.message)
-        self.assertIn("tune each kind by itself", done.message)
+        self.assertIn('(1) has device_class "another", but ', done.message)
+        self.assertIn("tune each kind separately", done.message)
 
     def test_what_devices_do_not_go_with(self):
         for wanted, options in (("the names must differ", ["0,0"]),
@@ -710,7 +710,7 @@ class Misbehaving(TuneTest):
             self.log.write_text("")
             done = self.tune(*THREE, {"mode": "run-crash"}, harness=(f"other-{what}",))
             self.assertEqual(done.code, 69, done.message)
-            self.assertIn(f'is another one: {what} "profile", not "', done.message)
+            self.assertIn(f'changed after a restart: {what} "profile", not "', done.message)
 
     def test_everything_fails(self):
         done = self.result({"mode": "broken"}, {"mode": "prepare-crash"}, code=20)
@@ -723,12 +723,12 @@ class Misbehaving(TuneTest):
     def test_a_harness_that_cannot_work_ends_the_run_with_the_reason(self):
         os.mkfifo(f"{self.log}.fifo")
         for harness, variants, what in (
-                (("mute",), THREE, "did not say hello: it ended: exit 7"),
+                (("mute",), THREE, "did not send hello: it ended: exit 7"),
                 ((), ({"mode": "run-garbage"},), "none of the protocol's"),
                 (("truncated",), THREE, "the trace of a round"),
                 (("fifo",), THREE, "harness.log.fifo is not a regular file"),
                 (("no-samples",), THREE, "neither samples nor a trace"),
-                (("hello-twice",), THREE, "a hello that nobody asked for"),
+                (("hello-twice",), THREE, "an unexpected hello"),
                 ((), ({"mode": "prepare-garbage"},), "none of the protocol's"),
                 ((), ({"mode": "verify-garbage"},), "none of the protocol's")):
             done = self.tune(*variants, harness=harness)
@@ -742,7 +742,7 @@ class Misbehaving(TuneTest):
 
     def test_spaces(self):
         for content, code, what in (
-                (space(), 64, "nothing to choose from"),
+                (space(), 64, "the space has no configurations"),
                 ('{"schema": "xplane-time.space.v1", "parameters": [{"name": "a", "type": "int",'
                  ' "values": [1, 2]}], "constraints": ["a > 1", "a < 2"]}', 64, "contradictory"),
                 ("{", 64, "space.json")):
@@ -787,8 +787,8 @@ class Misbehaving(TuneTest):
         for action in ("show", "replay", "export"):
             done = run("tune", action, cwd=self.at, env=self.environment)
             self.assertEqual((done.code, done.message),
-                             (65, "xplane-time: tune.db: is empty, and has no session yet; tune "
-                                  "makes one\n"))
+                             (65, "xplane-time: tune.db: is empty, without a session; tune "
+                                  "creates one\n"))
         self.assertIn(self.result(*THREE)["claim"], ("pick", "winner"))
 
     def test_places_to_write(self):
@@ -811,8 +811,8 @@ class Misbehaving(TuneTest):
         (scratch / "folder").mkdir()
         for make, words in ((lambda: locks.symlink_to(victim), "is a symbolic link"),
                             (lambda: locks.symlink_to(self.at / "later"), "is a symbolic link"),
-                            (lambda: os.link(victim, locks), "has other names"),
-                            (lambda: os.mkfifo(locks), "is no regular file")):
+                            (lambda: os.link(victim, locks), "has other hard links"),
+                            (lambda: os.mkfifo(locks), "is not a regular file")):
             make()
             done = self.tune(*THREE)
             self.assertEqual(done.code, 73, done.message)
@@ -986,7 +986,7 @@ class Resuming(TuneTest):
         self.wait_for_rounds(1)
         second = self.tune(*self.SAME, options=("--store", "second.db"))
         self.assertEqual(second.code, 65, second.message)
-        self.assertIn(f"is in use by another tuning, of process {process.pid} ", second.message)
+        self.assertIn(f"is in use by another tuning with process {process.pid} ", second.message)
 
     def test_two_devices_at_once_in_one_store(self):
         process = self.start(harness=("device=gpu:0",))

@@ -134,7 +134,7 @@ class Searching(TuneTest):
 
     def test_a_proposer_that_does_not_work(self):
         for arguments, what in ((("mute",), "no optimizer here"),
-                                (("garbage",), '"params" is no list')):
+                                (("garbage",), '"params" is not a list')):
             message = self.search(*self.ask(8, *arguments), code=69)
             self.assertIn(what, message)
             self.assertIn("the proposer", message)
@@ -212,8 +212,8 @@ class Energy(TuneTest):
         for objective in ("energy", "edp", "ed2p", "pareto"):
             done = self.tune(*THREE, options=("--objective", objective))
             self.assertEqual(done.code, 69, done.message)
-            self.assertIn("the harness gives no energy_uj", done.message)
-            self.assertIn("no sensor has the energy of fake", done.message)
+            self.assertIn("the harness reports no energy_uj", done.message)
+            self.assertIn("no sensor measures the energy of fake", done.message)
 
     def test_sensors_are_for_objectives_with_energy(self):
         for option in (("--power-source", "constant:100"), ("--map", "0=GPU-1"),
@@ -252,7 +252,7 @@ class Energy(TuneTest):
             self.assertIn(done.code, (0, 11, 12), done.message)
             sessions.append(done.json["session"])
             if len(sessions) == 2:
-                self.assertIn("how rounds are measured (--calls, --power-source)", done.message)
+                self.assertIn("the measurement (--calls, --power-source)", done.message)
         self.assertEqual(sessions, [1, 2, 1, 3, 2, 4, 4])
         with contextlib.closing(sqlite3.connect(self.at / "tune.db")) as store:
             written = store.execute("SELECT protocol_hash FROM session ORDER BY id").fetchall()
@@ -304,14 +304,14 @@ class Energy(TuneTest):
                          options=("--objective", "energy", "--power-source", "constant:100"))
         self.assertEqual(done.code, 69, done.message)
         self.assertRegex(done.message, r"the timed run of v\w+, [1-9][0-9.]* ms, has no energy: "
-                                       r"energies are of 50 ms and more; .*--calls \d+ makes one "
+                                       r"an energy requires a run of at least 50 ms; .*--calls \d+ "
                                        r"\(now 1\)")
 
     def test_a_stated_power_needs_no_long_runs_and_more_than_0_w(self):
         stated = ("--objective", "energy", "--power-source")
-        for watts, sleep_s, words in ((100, 0.001, r"runs of 0\.1 s are good: --calls \d+ "),
-                                      (0, 0.001, r"of 0 W cannot be told apart"),
-                                      (0, 0.06, r"of 0 W cannot be told apart; state another")):
+        for watts, sleep_s, words in ((100, 0.001, r"use runs of at least 0\.1 s: --calls \d+ "),
+                                      (0, 0.001, r"of 0 W cannot be distinguished"),
+                                      (0, 0.06, r"of 0 W cannot be distinguished; state another")):
             done = self.tune({"sleep_s": sleep_s}, {"sleep_s": 2 * sleep_s}, harness=("stamps",),
                              options=(*stated, f"constant:{watts}"))
             self.assertEqual(done.code, 69, done.message)
@@ -342,7 +342,7 @@ class Energy(TuneTest):
             self.environment["CUDA_VISIBLE_DEVICES"] = visible or "0,1"
             done = self.tune(*variants, harness=("energy", f"device={device}"),
                              options=(*sensor, *more))
-            self.assertEqual("no sensor has the energy of" in done.message, not found,
+            self.assertEqual("no sensor measures the energy of" in done.message, not found,
                              (device, more, visible, done.message))
 
     @unittest.skipUnless(os.environ.get("FAKE_NVML"), "FAKE_NVML names no library")
@@ -373,7 +373,7 @@ class Energy(TuneTest):
         options = ("--objective", "energy", "--resume")
         done = self.tune(*variants, options=options, harness=("energy", "meter-fails"))
         self.assertEqual(done.code, 69, done.message)
-        self.assertIn("0 is unknown", done.message)
+        self.assertIn("energy_uj above 0", done.message)
         stored = len(self.rounds())
         self.assertGreater(stored, 0)
         again = run("tune", "replay", "--format", "json", cwd=self.at, env=self.environment)

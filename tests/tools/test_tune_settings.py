@@ -185,10 +185,10 @@ class Devices(SettingsTest):
 
     def test_what_is_no_nvidia_gpu_is_refused_and_leaves_no_store(self):
         for device in ("cpu:0", "rocm:0", "gpu:3", "GPU-7"):
-            self.refused(69, "set an NVIDIA GPU", f"device {device} is none that NVML has here",
+            self.refused(69, "require an NVIDIA GPU", f"does not find the harness's device {device}",
                          harness=(f"device={device}",))
         self.library = "./none.so"
-        self.refused(69, "set an NVIDIA GPU", "none.so: cannot open")
+        self.refused(69, "require an NVIDIA GPU", "none.so: cannot open")
         self.assertFalse(list(self.at.glob("tune.db*")))
 
     def test_a_clock_or_a_cap_that_it_has_not_is_refused_with_what_it_has(self):
@@ -230,12 +230,12 @@ class Devices(SettingsTest):
             self.refused(64, words, options=options)
         done = self.tune({"clock_mhz": 1}, options=clocks(1410))
         self.assertEqual(done.code, 64)
-        self.assertIn('a parameter is called "clock_mhz", as that of --clock-mhz', done.message)
+        self.assertIn('already has a parameter "clock_mhz", the name that --clock-mhz uses', done.message)
         self.write("grid.json", json.dumps({
             "schema": "xplane-time.space.v1",
             "parameters": [{"name": "power_cap_w", "type": "int", "values": [1]}]}))
         done = run("tune", "grid.json", "--list", "--power-cap-w", 300, cwd=self.at)
-        self.assertIn('a parameter is called "power_cap_w"', done.message)
+        self.assertIn('already has a parameter "power_cap_w"', done.message)
 
 
 class PutBack(SettingsTest):

@@ -81,7 +81,7 @@ TEST(ParseAnswer, WhatDoesNotFitIsQuoted) {
       {"[1]", "not a JSON object"},
       {R"({"type":"hello"})", "v: must be present"},
       {R"({"v":2,"type":"hello"})", "version is 2"},
-      {R"({"v":1,"type":"bogus"})", "\"bogus\" is not known"},
+      {R"({"v":1,"type":"bogus"})", "\"bogus\" is unknown"},
       {R"({"v":1,"type":"hello","device":5,"device_class":"a","clock":"wall"})",
        "device: must be a text"},
       {R"({"v":1,"type":"hello","device":"a","device_class":"a","clock":"sun"})",
