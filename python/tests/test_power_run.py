@@ -85,7 +85,7 @@ class Datasets(PowerRunTest):
     def test_what_is_none_is_refused(self):
         for dataset, error, message in (
                 ([{"question": "q"}], DamagedTraceError, "dataset: line 1: problem: must be present"
-                 "; there are: question"),
+                 "; fields: question"),
                 ([3], ArgumentError, "a dict or a text, not int"),
                 (3, ArgumentError, "not int"),
                 ({"train": []}, ArgumentError, "not a dict of 'train'"),
@@ -198,7 +198,7 @@ class Runs(PowerRunTest):
 
     def test_what_is_there_stays_unless_asked(self):
         self.run_on(RECORDS)
-        with self.assertRaisesRegex(ArgumentError, "there already"):
+        with self.assertRaisesRegex(ArgumentError, "already exists"):
             self.run_on(RECORDS)
         with self.assertRaisesRegex(ArgumentError, "another input_sha256"):
             self.run_on(RECORDS[:2], resume=True)
@@ -225,7 +225,7 @@ class Kept(PowerRunTest):
         self.assertEqual(rows[2]["model_answers"], {"m": "P2"})
         self.assertEqual(rows[2]["model_metrics"]["m"]["token_metrics"]["output"], 2)
         self.assertEqual(rows[3]["dataset_metadata"], {"level": 1, "parts": [3, None]})
-        with self.assertRaisesRegex(ArgumentError, "there already"):
+        with self.assertRaisesRegex(ArgumentError, "already exists"):
             run.to_parquet(self.at / "run.parquet")
 
     def test_fields_that_change_their_type_are_json(self):
@@ -251,7 +251,7 @@ class Kept(PowerRunTest):
 
     def test_errors_are_in_words_of_python(self):
         self.run_on(RECORDS)
-        with self.assertRaisesRegex(ArgumentError, "resume=True goes on with it, overwrite=True "):
+        with self.assertRaisesRegex(ArgumentError, "with resume=True, replace it with overwrite=True"):
             self.run_on(RECORDS)
         with self.assertRaisesRegex(ArgumentError, "for clients by name"):
             self.run_on(RECORDS, concurrency=2, overwrite=True)

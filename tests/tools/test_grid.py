@@ -232,7 +232,7 @@ class Faults(GridTest):
         self.assertIn("a grid does not support `workloads`", self.grid(space=workloads, code=64).message)
         for name in ("results", "a/b", "..", "baseline"):
             space = {**SPACE, "variants": [*SPACE["variants"], {"id": name, "params": {"cost": 1}}]}
-            self.assertIn("cannot be the name of its files", self.grid(space=space, code=64).message)
+            self.assertIn("cannot be used as a file name", self.grid(space=space, code=64).message)
 
     def test_the_log_of_the_harness_is_none_of_the_grids_files(self):
         for name in ("grid.db", "grid.db-wal", "grid.db-shm", "grid.db-journal", "grid.db-lock",
@@ -361,7 +361,7 @@ class Resume(GridTest):
         lines[4] = lines[4].replace('"status":"ok"', '"status":"OK"')
         path.write_text("".join(lines))
         done = self.grid("--resume", harness=("metrics", "slow"), code=65)
-        self.assertIn("witness/softmax.jsonl: line 5: is not the sample that was stored",
+        self.assertIn("witness/softmax.jsonl: line 5: differs from the stored sample",
                       done.message)
 
     def test_a_full_disk(self):
@@ -420,20 +420,20 @@ class Forgery(GridTest):
         results = self.files["csv/results.csv"].replace(b",0.5,12,0,", b",0.9,12,0,", 1)
         self.assertNotEqual(results, self.files["csv/results.csv"])
         self.assert_problem(packed({**self.files, "csv/results.csv": results}), "csv/results.csv",
-                            "is not what the samples give", 2)
+                            "differs from the result of the samples", 2)
         lines = self.files["csv/baseline.csv"].splitlines(keepends=True)
         self.assert_problem(packed({**self.files, "csv/baseline.csv": b"".join(lines[:-1])}),
-                            "csv/baseline.csv", "is not what the samples give", self.samples + 1)
+                            "csv/baseline.csv", "differs from the result of the samples", self.samples + 1)
 
     def test_samples_that_were_left_out(self):
         name = f"witness/{SETTINGS[1]}.jsonl"
         samples = samples_of(self.files[name])
         self.assert_problem(packed({**self.files, name: chain(samples[:-1])}), "csv/results.csv",
-                            "is not what the samples give")
+                            "differs from the result of the samples")
         self.assert_problem(packed({**self.files, name: chain(samples[:3] + samples[4:])}), name,
                             "not the next one", 4)
         other = self.files[f"witness/{SETTINGS[2]}.jsonl"]
-        self.assert_problem(packed({**self.files, name: other}), name, "is not of this setting", 1)
+        self.assert_problem(packed({**self.files, name: other}), name, "belongs to another setting", 1)
 
     def test_another_configuration(self):
         manifest = json.loads(self.files["manifest.json"])
@@ -444,11 +444,11 @@ class Forgery(GridTest):
             manifest = json.loads(self.files["manifest.json"])
             manifest["result"]["settings"][1].update(change)
             forged = {**self.files, "manifest.json": json.dumps(manifest).encode()}
-            self.assert_problem(packed(forged), "manifest.json", "settings are not those of space")
+            self.assert_problem(packed(forged), "manifest.json", "settings differ from those of space")
         space = self.files["space.json"].replace(b"130", b"131")
         self.assert_problem(packed({**self.files, "space.json": space}), "space.json", "hash")
         self.assert_problem(packed({**self.files, "more.txt": b"x"}), "more.txt",
-                            "is no file of a grid")
+                            "is not a file of a grid")
 
 
 if __name__ == "__main__":

@@ -127,7 +127,7 @@ class Calibrate(PowerTest):
     def test_without_a_sensor_it_says_so(self):
         done = self.power("calibrate", "--sysfs-root", "sys", "--nvml-library", "./none.so")
         self.assertEqual(done.code, 69)
-        self.assertIn("no sensor of power or energy to calibrate", done.message)
+        self.assertIn("no power or energy sensor to calibrate", done.message)
 
     def test_options_that_do_not_fit(self):
         for line, said in (("log --duration 9", "LOG already contains one"), ("--duration 1", "--duration"),

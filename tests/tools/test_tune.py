@@ -724,13 +724,13 @@ class Misbehaving(TuneTest):
         os.mkfifo(f"{self.log}.fifo")
         for harness, variants, what in (
                 (("mute",), THREE, "did not send hello: it ended: exit 7"),
-                ((), ({"mode": "run-garbage"},), "none of the protocol's"),
+                ((), ({"mode": "run-garbage"},), "violates the protocol"),
                 (("truncated",), THREE, "the trace of a round"),
                 (("fifo",), THREE, "harness.log.fifo is not a regular file"),
                 (("no-samples",), THREE, "neither samples nor a trace"),
                 (("hello-twice",), THREE, "an unexpected hello"),
-                ((), ({"mode": "prepare-garbage"},), "none of the protocol's"),
-                ((), ({"mode": "verify-garbage"},), "none of the protocol's")):
+                ((), ({"mode": "prepare-garbage"},), "violates the protocol"),
+                ((), ({"mode": "verify-garbage"},), "violates the protocol")):
             done = self.tune(*variants, harness=harness)
             self.assertEqual(done.code, 69, done.message)
             self.assertIn(what, done.message)
@@ -738,7 +738,7 @@ class Misbehaving(TuneTest):
         done = run("tune", "space.json", "--", "/no/such/harness", cwd=self.at,
                    env=self.environment)
         self.assertEqual(done.code, 69)
-        self.assertIn("/no/such/harness: the harness cannot be started", done.message)
+        self.assertIn("/no/such/harness: the harness cannot start", done.message)
 
     def test_spaces(self):
         for content, code, what in (
@@ -780,7 +780,7 @@ class Misbehaving(TuneTest):
         done = self.tune(*THREE, options=("--harness-log", "/dev/full", "--quiet"))
         self.assertEqual((done.code, done.message),
                          (0, "xplane-time: /dev/full: cannot write the harness's log: No space left "
-                             "on device; what it prints from here on is not kept\n"))
+                             "on device; its further output is not logged\n"))
 
     def test_an_empty_file_is_a_new_store(self):
         self.write("tune.db", "")

@@ -223,7 +223,7 @@ INSTANTIATE_TEST_SUITE_P(
                 Document(std::string(kTwo) + R"(, "constraints": ["b > 0", "b > c"])"),
                 "$.constraints[1]: \"b > c\": at 4: \"c\" is not a parameter; parameters: b, a"},
         BadCase{"ConstraintNoText", Document(R"("constraints": [1])"),
-                "$.constraints[0]: must be a text"},
+                "$.constraints[0]: must be a string"},
         BadCase{"BadMemory", Document(std::string(kTwo) + R"(, "mem_bytes": "q")"),
                 "$.mem_bytes: \"q\": at 0"},
         BadCase{"IdTwice", Document(R"("variants": [{"id": "a"}, {"id": "a"}])"),

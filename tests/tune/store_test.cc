@@ -693,7 +693,7 @@ TEST(TunedTable, JsonErrors) {
   EXPECT_TRUE(Says(error(head + "1]}"), "x: $.entries[0]: 1 is not an object"));
   EXPECT_TRUE(Says(error(head + "{\"workload\": \"w\"}]}"), "has no \"device_class\""));
   EXPECT_TRUE(Says(error(head + R"({"workload": 1, "device_class": "d", "params": {}}]})"),
-                   "$.entries[0].workload: must be a text"));
+                   "$.entries[0].workload: must be a string"));
   EXPECT_TRUE(TunedTable::FromJson(head + "]}", "x").ok());
 }
 
