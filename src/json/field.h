@@ -51,7 +51,7 @@ std::string Wanted(int64_t least = kAny) {
     return Cat(number, " from ", std::numeric_limits<T>::min(), " to ",
                std::numeric_limits<T>::max());
   } else {
-    return std::same_as<T, std::string> ? "a string" : Described<T> ? "such an object" : "a list";
+    return std::same_as<T, std::string> ? "a string" : Described<T> ? "an object" : "a list";
   }
 }
 

@@ -76,7 +76,7 @@ class JsonCursor {
   // The same step by step: after '{' or '[' is entered, `more` says whether there is another
   // member or element, whose value is to be read next.
   bool Enter(char open) {
-    return Take(open, open == '{' ? "an object is expected" : "an array is expected");
+    return Take(open, open == '{' ? "expected an object" : "expected an array");
   }
   // The next character, if it is this one.
   bool Pass(char c) { return Peek() == c ? (++at_, true) : false; }
@@ -204,7 +204,7 @@ inline bool JsonCursor::NextMember(bool is_first, std::string_view* key, bool* m
   *more = c != '}';
   if (!*more) return ++at_, true;
   if (!is_first) {
-    if (c != ',') return Fail("a comma or } is expected");
+    if (c != ',') return Fail("expected a comma or }");
     ++at_;
     c = Peek();
   }
@@ -212,7 +212,7 @@ inline bool JsonCursor::NextMember(bool is_first, std::string_view* key, bool* m
   place_ = Place::kKey;
   if (!ReadText(key)) return false;
   place_ = Place::kMember;
-  return Take(':', "a colon is expected");
+  return Take(':', "expected a colon");
 }
 
 inline bool JsonCursor::NextMemberLike(size_t place, JsonShape* shape, std::string_view* key,
@@ -243,7 +243,7 @@ inline bool JsonCursor::NextElement(bool is_first, bool* more) {
   if (!*more) return ++at_, true;
   place_ = Place::kElement;
   if (is_first) return true;
-  if (c != ',') return Fail("a comma or ] is expected");
+  if (c != ',') return Fail("expected a comma or ]");
   return ++at_, true;
 }
 

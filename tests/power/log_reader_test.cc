@@ -167,7 +167,8 @@ TEST(LogReader, WithoutAHeaderOfThisVersionItSaysSo) {
   const Case kCases[] = {
       {"", "p.jsonl: line 1, byte 0: no header; the log is empty"},
       {"garbage\n", "line 1, byte 0: not the header of a power log: not a JSON object"},
-      {"{}\n", "schema \"\" is not xplane-time.power-log.v1; expected a log of `xplane-time power record`"},
+      {"{}\n",
+       "schema \"\" is not xplane-time.power-log.v1; expected a log of `xplane-time power record`"},
       {R"({"schema":7})", "schema \"\""},
       {R"({"schema":"xplane-time.power-log.v2"})", "read it with the version"},
       {R"({"schema":"xplane-time.power-log.v1","devices":[7]})", "wrong type"},
@@ -215,7 +216,7 @@ TEST(LogReader, PlainGzipAndCutGzipFiles) {
   EXPECT_EQ(whole->cut, "");
   const auto part = ReadPowerLog(dir.Write("cut.gz", member.substr(0, member.size() / 2)), &cut);
   ASSERT_TRUE(part.ok()) << part.status();
-  EXPECT_EQ(part->cut, "the gzip stream ends early");
+  EXPECT_EQ(part->cut, "the gzip stream is truncated");
   EXPECT_TRUE(memory.text().starts_with(cut.text()));
 }
 

@@ -343,8 +343,8 @@ class WaysOut(EndToEndTest):
         for command in ("report", "kernels", "planes", "events"):
             done = run(command, path)
             self.assertEqual((done.code, done.out), (65, b""), done.message)
-            self.assertIn("the name of event metadata 1 of plane 0 has 17825792 bytes; names of up to "
-                          "16777216 bytes are read", done.message)
+            self.assertIn("the name of event metadata 1 of plane 0 has 17825792 bytes; the maximum is "
+                          "16777216 bytes", done.message)
         self.assertEqual(run("report", self.write("ok.xplane.pb", space(
             gpu(0, kernels=("k" * (1 << 20), "short"))))).code, 0)
 

@@ -534,7 +534,7 @@ class Faults(PowerTest):
         self.assertEqual(done.code, 0, done.message)
         self.assertFalse(done.json["complete"])
         self.assertAlmostEqual(done.json["windows"][0]["energies"][0]["mean_w"], 100, places=6)
-        self.assertIn("ends early", self.power("replay", "log").text)
+        self.assertIn("is truncated", self.power("replay", "log").text)
 
     def test_a_second_recorder_leaves_the_log_of_the_first(self):
         first = self.started("record", *CONSTANT, "--period", "10", "--log", "log", "--format",

@@ -229,7 +229,7 @@ TEST(Ollama, LinesOfJson) {
   EXPECT_EQ(answer.first_ns, 3'000'000);
   EXPECT_EQ(answer.input_tokens, 3);
   EXPECT_EQ(answer.output_tokens, std::nullopt);
-  EXPECT_THAT(answer.message, HasSubstr("eval_count -2 is dropped"));
+  EXPECT_THAT(answer.message, HasSubstr("eval_count -2 is ignored"));
   EXPECT_TRUE(answer.is_whole);
   EXPECT_EQ(Push(NewOllamaProtocol, {"{\"error\":\"no such model\"}\n"}).status.message(),
             "the server failed: no such model");
