@@ -142,7 +142,7 @@ class Local(TuneTest):
         split, = found.evidence
         self.assertEqual(sorted(split["devices"] + split["others"]), ["0", "1"])
         self.assertAlmostEqual(split["ratio"] - split["others_ratio"], 0.06, delta=0.02)
-        self.assertIn("2 classes of device", str(found))
+        self.assertIn("2 classes of devices", str(found))
 
         found.save(self.at / "lock.json")
         table = xplane_time.tuned(self.at / "lock.json")

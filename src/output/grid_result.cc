@@ -121,7 +121,8 @@ Section SettingSection(const GridResult& of, const OutputOptions& options) {
   Section section = {.grid = std::move(grid).Take(), .table = "settings"};
   section.grid.columns.push_back({.header = "outcome", .cells = Outcomes(of)});
   section.notes.push_back(
-      "less ... %: than the baseline has, negative is more; coherence: difference to it");
+      "less ... %: reduction relative to the baseline, negative means more; coherence: difference "
+      "from the baseline");
   for (const GridSetting& each : of.run.settings) {
     const std::string line = BriefLine(each.message);
     if (!line.empty()) section.notes.push_back(absl::StrCat(each.name, ": ", Printable(line)));
@@ -134,11 +135,13 @@ View GridView(const GridResult& of, const OutputOptions& options) {
   View view;
   view.lines.push_back(
       {absl::StrCat(Printable(run.workload), ": ", Counted(run.settings.size(), "setting"), ", ",
-                    Counted(run.samples, "sample"), " of each, baseline ", Printable(run.baseline)),
+                    Counted(run.samples, "sample"), " per setting, baseline ",
+                    Printable(run.baseline)),
        Tone::kBold});
   if (!run.complete) {
     view.lines.push_back(
-        {"It was stopped before all samples were there; --resume goes on.", Tone::kWarning});
+        {"The grid was stopped before all samples were measured; continue with --resume.",
+         Tone::kWarning});
   }
   view.sections.push_back(SettingSection(of, options));
   if (run.no_energy.has_value()) {

@@ -157,7 +157,7 @@ class Energy(EndToEndTest):
                 self.assertIn("poor_fit", [each["code"] for each in document["findings"]])
                 for how in ("table", "markdown"):
                     text = self.energy(kind, "--format", how)[0].text
-                    self.assertLess(text.index("Do not trust the numbers of GPU:0"),
+                    self.assertLess(text.index("Do not trust the numbers for GPU:0"),
                                     text.index("measured J"))
         self.assertNotIn("Do not trust", self.energy("mix")[0].text)
 
@@ -211,8 +211,8 @@ class Energy(EndToEndTest):
                                   for name in known.keys() | unseen})
         table = self.cut_log("blocks", 0.35).text
         self.assertIn("not covered", table)
-        self.assertIn("energy and busy are of what the log covers, count is of all", table)
-        self.assertNotIn("energy and busy are of", self.energy("blocks")[0].text)
+        self.assertIn("energy and busy cover only the logged part, count covers the whole capture", table)
+        self.assertNotIn("energy and busy cover", self.energy("blocks")[0].text)
 
     def test_an_execution_of_half_a_log_is_the_mean_of_all(self):
         whole, truth = self.document("mix")

@@ -84,7 +84,7 @@ class Sources(PowerTest):
         self.assertIn("none.so", reasons["nvml"]["message"])
         self.assertTrue(reasons["nvml"]["fix"])
         table = self.power("sources", "--sysfs-root", "sys", "--nvml-library", "./none.so").text
-        self.assertIn("not there", table)
+        self.assertIn("missing", table)
         self.assertLessEqual(max(map(len, table.splitlines())), 80)
 
     def test_a_counter_that_may_not_be_read_names_the_way_out(self):
@@ -460,7 +460,7 @@ class Refused(PowerTest):
         self.assertIn("none of the 101 lines", done.message)
         self.write("csv", header + good + bad)
         first, second = self.run_ok("power", "replay", "csv").text.splitlines()[:2]
-        self.assertIn("lines of the log that are damaged and left out: 100", first)
+        self.assertIn("damaged lines of the log, skipped: 100", first)
         self.assertIn("line 4, byte", first + second)
 
     def test_logs_that_are_none(self):

@@ -234,7 +234,7 @@ class Stored(TuneTest):
             self.assertEqual((again["session"], again["runs"], again["stop_reason"]),
                              (1, first["runs"], "budget_runs"))
         done = self.tune(*self.SAME, options=(*claim, "--budget-runs", 12))
-        self.assertIn("The budget of 12 runs is spent; a larger --budget-runs goes on", done.text)
+        self.assertIn("The budget of 12 runs is spent; a larger --budget-runs continues", done.text)
         self.assertIn("session 1 was read from the store", done.message)
         more = self.result(*self.SAME, options=(*claim, "--budget-runs", 4000))
         self.assertEqual((more["session"], more["claim"]), (1, "tie"))
@@ -372,9 +372,9 @@ class Stored(TuneTest):
         done = self.run_tune("space.json", "--list")
         self.assertEqual((done.code, done.message), (0, ""))
         text = " ".join(done.text.split())
-        self.assertIn("fake: 3 variants, all The race takes 3 runs a round while all are left. How "
-                      "many rounds it takes depends on the noise, which only runs show: "
-                      "--budget-runs limits them.", text)
+        self.assertIn("fake: 3 variants, all The race takes 3 runs per round while no variant is "
+                      "eliminated. The number of rounds depends on the noise of the runs: "
+                      "--budget-runs limits it.", text)
         limited = self.run_tune("space.json", "--list", "--budget-runs", 40).text
         self.assertIn("the race ends after at most 40 runs", " ".join(limited.split()))
         self.assertRegex(done.text, r"\nv[0-9a-f]{16}  cost=130\n")
@@ -410,9 +410,9 @@ class Stored(TuneTest):
 
     def test_the_words_of_the_answer_do_not_contradict_each_other(self):
         text = " ".join(self.tune(*THREE).text.split())
-        self.assertNotRegex(text, "not proved|may lose is nothing")
-        self.assertRegex(text, r"No variant is more than 0.5 % faster; whether one is by less was "
-                               r"not asked \(--stop claim does\)|Every other variant is proved")
+        self.assertNotRegex(text, "not proved|possible loss is nothing")
+        self.assertRegex(text, r"No variant is more than 0.5 % faster; smaller differences were "
+                               r"not examined \(use --stop claim\)|Every other variant is proved")
         for variants in (({"cost": 100},), ({"cost": 100}, {"mode": "broken"}),
                          ({"cost": 100}, {"mode": "status-runtime_error"})):
             text = " ".join(self.tune(*variants).text.split())
@@ -433,7 +433,7 @@ class Stored(TuneTest):
                          ("recorded_rounds", False, found["runs"]))
         self.assertEqual((again["harness"]["name"], again["harness"]["clock"]), ("fake", "wall"))
         text = self.run_tune("replay").text
-        self.assertIn("The recorded rounds do not suffice", text)
+        self.assertIn("The recorded rounds are too few", text)
         self.assertNotIn("--resume", text)
         fewer = self.run_tune("replay", "--budget-runs", 5, "--seed", 9, "--format", "json").json
         self.assertEqual((fewer["runs"], fewer["seed"], fewer["stop_reason"]), (4, 9, "budget_runs"))
@@ -550,7 +550,7 @@ class SeveralDevices(TuneTest):
         rows = self.rounds()
         self.assertGreater(len(rows), found["runs"])  # those of the check, too
         text = " ".join(run("tune", "show", 1, cwd=self.at, env=self.environment).text.split())
-        self.assertRegex(text, r"The 2 devices agree: in \d+ rounds of their own a difference of \d")
+        self.assertRegex(text, r"The 2 devices agree: in \d+ separate rounds a difference of \d")
 
     def test_two_classes(self):
         found = self.on("0,1", {"cost": 100, "more_on_1": 30}, {"cost": 110}, code=11)
@@ -559,7 +559,7 @@ class SeveralDevices(TuneTest):
         done = self.tune({"cost": 100, "more_on_1": 30}, {"cost": 110}, options=("--devices", "1,0"))
         self.assertEqual(done.code, 11)
         text = " ".join(done.text.split())
-        self.assertIn("no one answer: 2 classes of device; on all together leads", text)
+        self.assertIn("no common answer: 2 classes of devices; over all devices, the leader is", text)
         self.assertIn("Devices that agree: [", text)
         for action in (("tune", "export", 1, "--bundle", "x.zip"), ("verify", "x.zip")):
             done = run(*action, cwd=self.at, env=self.environment)
@@ -594,7 +594,7 @@ class SeveralDevices(TuneTest):
         done = self.tune(*THREE, options=("--devices", "0,1"), harness=["mute=1"])
         self.assertIn("lost the device 1; the others continue: the harness", done.message)
         self.assertEqual(done.code, 11)
-        self.assertIn("The device 1 was lost, so whether it agrees is unknown",
+        self.assertIn("The device 1 was lost, so its agreement is unknown",
                       " ".join(done.text.split()))
         for action in (("replay", 1), ("show", 1)):
             again = run("tune", *action, cwd=self.at, env=self.environment)

@@ -61,8 +61,8 @@ class Searching(TuneTest):
         self.search("--strategy", "halving:6")
         text = run("tune", "show", "1", cwd=self.at, env=self.environment).text
         self.assertIn("48 configurations", text)
-        self.assertIn("among these 6 only", " ".join(text.split()))
-        self.assertIn("left by the search", text)
+        self.assertIn("only among these 6", " ".join(text.split()))
+        self.assertIn("excluded by the search", text)
         again = run("tune", "replay", "1", "--format", "json", cwd=self.at, env=self.environment)
         self.assertEqual(again.code, 0, again.message)
         self.assertEqual((again.json["search"]["searched"], again.json["search"]["raced"]), (48, 6))
@@ -140,13 +140,13 @@ class Searching(TuneTest):
             self.assertIn("the proposer", message)
 
     def test_a_proposer_that_names_nothing_is_told(self):
-        for how, reason in (("silent", "The proposer named none."),
-                            ("stranger", "It named 50 configurations, and the space has none")):
+        for how, reason in (("silent", "The proposer proposed no configuration."),
+                            ("stranger", "It proposed 50 configurations, none of them in the space")):
             found = self.search(*self.ask(8, how), code=12)
             self.assertEqual((found["claim"], found["stop_reason"], found["delta"]),
                              ("undecided", "nothing_proposed", None))
             text = run("tune", "show", found["session"], cwd=self.at, env=self.environment).text
-            self.assertIn("no variant was proposed: nothing to pick", text)
+            self.assertIn("no variant was proposed; no pick", text)
             self.assertIn(reason, " ".join(text.split()))
             self.assertNotIn("failed", text)
 
@@ -235,7 +235,7 @@ class Energy(TuneTest):
         self.assertEqual(found["energy_kind"], "modelled")
         for action in ("show", "replay"):
             text = run("tune", action, 1, cwd=self.at, env=self.environment).text
-            self.assertIn("\nenergy: modelled, of a power that was stated\n", text)
+            self.assertIn("\nenergy: modelled, from a stated power\n", text)
         picked = next(row for row in found["variants"] if row["id"] == found["pick"])
         self.assertEqual(picked["params"], variants[0])
         self.assertGreater(min(self.energies_uj(found["pick"])), 5e6)
@@ -384,7 +384,7 @@ class Energy(TuneTest):
     def test_texts_speak_of_the_objective(self):
         variants = ({"cost": 100, "energy": 30}, {"cost": 120, "energy": 10})
         for objective, words, column in (
-                ("energy", "energy of v[0-9a-f]{16} is 3.0000 times its own", "energy %"),
+                ("energy", "energy of v[0-9a-f]{16} is 3.0000 times that of the pick", "energy %"),
                 ("edp", "EDP of v[0-9a-f]{16} is 2.", "EDP %"),
                 ("pareto", "On the front of time and energy: v", "time %")):
             done = self.tune(*variants, harness=("energy",),
