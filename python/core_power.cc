@@ -65,7 +65,7 @@ class PySummary {
       lines.push_back(absl::StrCat(each.count, " x ", each.code, ": ", each.message));
     }
     for (const PowerAbsence& each : summary_.inventory.absences) {
-      lines.push_back(absl::StrCat("not there: ", output::AbsenceLine(each)));
+      lines.push_back(absl::StrCat("missing: ", output::AbsenceLine(each)));
     }
     return lines;
   }

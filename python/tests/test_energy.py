@@ -49,7 +49,7 @@ class RealTrace(unittest.TestCase):
                 ({"power_log": LOG, "map": {0: "GPU-8f6e"}}, xplane_time.NothingFoundError,
                  "--map"),
                 ({"power_log": LOG, "kernel": "none_such"}, xplane_time.NothingFoundError,
-                 "nothing matches kernel='none_such'"),
+                 "no execution matches kernel='none_such'"),
                 ({"power_log": __file__}, xplane_time.DamagedTraceError, "not the header of a power log"),
                 ({"power_log": "none.jsonl"}, xplane_time.MissingInputError, "none.jsonl"),
                 ({"power_log": LOG, "layers": "none.csv"}, xplane_time.MissingInputError,

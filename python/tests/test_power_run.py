@@ -86,9 +86,9 @@ class Datasets(PowerRunTest):
         for dataset, error, message in (
                 ([{"question": "q"}], DamagedTraceError, "dataset: line 1: problem: must be present"
                  "; fields: question"),
-                ([3], ArgumentError, "a dict or a text, not int"),
+                ([3], ArgumentError, "a dict or a string, not int"),
                 (3, ArgumentError, "not int"),
-                ({"train": []}, ArgumentError, "not a dict of 'train'"),
+                ({"train": []}, ArgumentError, "must not be a dict of 'train'"),
                 ([], DamagedTraceError, "no record"),
                 (self.at / "nothing.parquet", MissingInputError, "no such file")):
             with self.subTest(message), self.assertRaisesRegex(error, message):
@@ -239,7 +239,7 @@ class Kept(PowerRunTest):
         self.assertEqual(self.problems(again), [f"p{i}" for i in range(6)])
         self.assertEqual(json.loads(again.records["dataset_metadata"][3])["level"], 1)
         (self.at / "saved" / "state.json").write_text("{}")
-        with self.assertRaisesRegex(DamagedTraceError, "saved: no folder of save_to_disk.*_data_files"):
+        with self.assertRaisesRegex(DamagedTraceError, "saved: not a folder of save_to_disk.*_data_files"):
             self.run_on(self.at / "saved")
 
     def test_rows_have_what_all_devices_took_and_how_the_answer_ended(self):
@@ -253,7 +253,7 @@ class Kept(PowerRunTest):
         self.run_on(RECORDS)
         with self.assertRaisesRegex(ArgumentError, "with resume=True, replace it with overwrite=True"):
             self.run_on(RECORDS)
-        with self.assertRaisesRegex(ArgumentError, "for clients by name"):
+        with self.assertRaisesRegex(ArgumentError, "require the name of a client"):
             self.run_on(RECORDS, concurrency=2, overwrite=True)
 
     @unittest.skipUnless(HAS_DATASETS, "datasets is not installed")

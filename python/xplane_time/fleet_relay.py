@@ -60,7 +60,7 @@ class Actor:
         """Lines; or how it ended, and what it printed last."""
         process = self._process
         if process is None:
-            return (-signal.SIGKILL, "the device was started anew")
+            return (-signal.SIGKILL, "the device was restarted")
         got = process.receive(_POLL_S)
         if got is None:
             if self._process is process:

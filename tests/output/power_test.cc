@@ -84,7 +84,7 @@ TEST(Power, TheTableTellsEnergyReasonsAndFindings) {
   EXPECT_THAT(text, HasSubstr("gap"));
   EXPECT_THAT(text, HasSubstr("shared"));
   EXPECT_THAT(text, HasSubstr("damaged_lines (1): line "));
-  EXPECT_THAT(text, HasSubstr("not there: rapl: permission_denied: energy_uj; chmod"));
+  EXPECT_THAT(text, HasSubstr("missing: rapl: permission_denied: energy_uj; chmod"));
   EXPECT_THAT(text, HasSubstr("modelled, 400.0 g CO2e/kWh, PUE 1.50\n"
                               "window        Wh  CO2e g\n"
                               "whole run   4.37    1.75\n"
