@@ -53,7 +53,8 @@ def target_of(path: PathText, kind: FileKind) -> pathlib.Path:
         fits = not target.exists()
     if not fits:
         raise ArgumentError("INVALID_ARGUMENT",
-                            f"{path}: the existing file is not a valid {kind.name}; choose another name")
+                            f"{path}: the existing file is not a valid {kind.name}; "
+                            "choose another name")
     return target
 
 
