@@ -145,7 +145,7 @@ class Merge : public Summaries {
     }
     const std::filesystem::path suffix = std::filesystem::path(printing_.path).extension();
     if (!suffix.empty() && suffix != kSuffix && !printing_.path.starts_with("/dev/")) {
-      return UsageError("", app_->get_name(), " writes a summary; use -o FILE.xts instead of ",
+      return UsageError(app_->get_name(), " writes a summary; use -o FILE.xts instead of ",
                         printing_.path);
     }
     return Summaries::Check();

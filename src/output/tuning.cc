@@ -123,8 +123,8 @@ std::string SearchText(const SearchReport& search) {
                                   " configurations in ", search.runs, " runs");
   if (search.raced > 0) {
     absl::StrAppend(&text, "; ", search.raced,
-                    " entered the race; the claim about the pick holds only among ", "these ",
-                    search.raced, "");
+                    " entered the race; the claim about the pick holds only among these ",
+                    search.raced);
   }
   return text + ".";
 }

@@ -38,7 +38,7 @@ absl::Status AddAxis(const Axis& axis, const std::vector<int64_t>& values, Searc
   const auto taken = [&] {
     return InvalidArgument(space->source, ": the space already has a parameter \"", axis.name,
                            "\", the name that ", axis.option, " uses; rename it, or omit ",
-                           axis.option, "");
+                           axis.option);
   };
   if (std::set(values.begin(), values.end()).size() != values.size()) {
     return InvalidArgument(axis.option, ": a value occurs twice; remove one");
@@ -76,7 +76,7 @@ absl::StatusOr<std::string> UuidOf(std::string_view device, PowerSourceOptions f
   return Unavailable(
       "--clock-mhz and --power-cap-w require an NVIDIA GPU, but NVML does not find the harness's "
       "device ",
-      device, "", why, "; omit them, or see xplane-time power sources");
+      device, why, "; omit them, or see xplane-time power sources");
 }
 
 // One of its settings after the other: places in `order`.

@@ -294,7 +294,7 @@ class ExpressionParser {
   absl::StatusOr<Expression> Parse() {
     if (text_.size() > kMostBytes) {
       return InvalidArgument("the expression has ", text_.size(), " bytes; the maximum is ",
-                             kMostBytes, "");
+                             kMostBytes);
     }
     Code code = Whole();
     if (error_.ok() && token_.kind != TokenKind::kEnd) Unexpected("an operator");

@@ -176,7 +176,7 @@ class ModelServer : public InferenceClient {
         absl::StrJoin(models->begin(), models->begin() + static_cast<std::ptrdiff_t>(shown), ", ");
     if (shown < models->size()) Append(&names, " and ", models->size() - shown, " more");
     return Unavailable(base_url_, ": the server has no model \"", options_.model,
-                       "\" (--model); models: ", names.empty() ? "none" : "" + names);
+                       "\" (--model); models: ", names.empty() ? "none" : names);
   }
 
   // Errors end the run.
