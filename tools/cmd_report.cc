@@ -107,13 +107,13 @@ class Kernels : public TextCommand {
   explicit Kernels(CLI::App* app)
       : TextCommand(app,
                     {.executions = true, .categories = true, .tolerance = true, .sort = true}) {
-    Own().Value("--within", &within_, "RE", "Only kernels of functions that match");
+    Own().Value("--within", &within_, "RE", "Include only kernels of functions that match");
   }
 
   absl::Status Check() override {
     if (!within_.empty()) {
       if (!report_.function.empty()) {
-        return UsageError("--within and --function are the same: give one");
+        return UsageError("--within and --function have the same effect; give only one");
       }
       RETURN_IF_ERROR(NameFilter::Compile("--within", within_).status());
       report_.function = within_;
@@ -138,14 +138,14 @@ class Tree : public TextCommand {
   explicit Tree(CLI::App* app)
       : TextCommand(app, {.executions = true, .tolerance = true, .sort = true}) {
     const Heading own = Own();
-    own.Value("--line", &tree_.line, "RE", "Nest the lines that match instead of functions");
-    own.Value("--name", &tree_.name, "RE", "Only events that match");
+    own.Value("--line", &tree_.line, "RE", "Nest events of matching lines instead of functions");
+    own.Value("--name", &tree_.name, "RE", "Include only events that match");
     own.OneOf("--by", &tree_.by, {"nesting", "scope", "source", "module"},
-              "What is inside of what: nesting, scope (the own time of ops by name scope), source "
-              "(by file and line, under the calls around it) or module (by nn.Module, of PyTorch) "
-              "[nesting]",
+              "Nest by nesting of events, scope (self time of ops by name scope), source (by file "
+              "and line, under their callers) or module (PyTorch: by nn.Module) (default nesting)",
               "WHAT");
-    own.Value("--depth", &tree_.max_depth, "N", "Levels to show [all]", CLI::Range(1, 1000000));
+    own.Value("--depth", &tree_.max_depth, "N", "Number of levels to show (default: all)",
+              CLI::Range(1, 1000000));
   }
 
   absl::Status Check() override {
@@ -158,22 +158,22 @@ class Tree : public TextCommand {
     if (tree_.by == TreeBy::kSource) given.push_back({"by", "source"});
     if (tree_.by == TreeBy::kModule) given.push_back({"by", "module"});
     if (tree_.by != TreeBy::kNesting && !printing_.json_schema) {
-      RETURN_IF_ERROR(Refuse({"--line", "--name"},
-                             "means nothing with --by, whose rows are of ops; --kernel and --scope "
-                             "choose among these"));
+      RETURN_IF_ERROR(Refuse(
+          {"--line", "--name"},
+          "has no effect with --by: its rows are ops; select them with --kernel and --scope"));
     }
     if (tree_.line.empty() || printing_.json_schema) return absl::OkStatus();
     return Refuse(
         {"--function", "--exclude", "--prefix", "--kernel", "--exclude-kernel", "--scope",
          "--min-duration", "--max-events", "--clock"},
-        "means nothing with --line, which shows the events of lines as they are; --name chooses");
+        "has no effect with --line, which shows all events of lines; select them with --name");
   }
 
  protected:
   absl::StatusOr<std::string> Text(Opened* opened) override {
     const std::string& sort = printing_.how.sort;
     if (!sort.empty() && sort != "total") {
-      return UsageError("--sort " + sort + ": a tree is ordered by total only");
+      return UsageError("--sort " + sort + ": a tree can only be sorted by total");
     }
     tree_.select = report_;
     ASSIGN_OR_RETURN(const TreeReport report, BuildTree(opened->trace, tree_, opened->diagnostics));
@@ -442,12 +442,12 @@ void AddReport(CommandLine* line) {
   xplane-time functions trace.xplane.pb --function '^jit_step$' --samples
   xplane-time functions trace.xplane.pb --plot
 )"});
-  line->Add<Kernels>({"kernels", "One row a kernel or op and device",
+  line->Add<Kernels>({"kernels", "Print one row per kernel or op and device",
                       R"(  xplane-time kernels trace.xplane.pb --top 20
   xplane-time kernels trace.xplane.pb --within jit_train --sort self
   xplane-time kernels trace.xplane.pb --exclude jit_init --format markdown
 )"});
-  line->Add<Tree>({"tree", "Nesting of functions or lines: total, self, child time",
+  line->Add<Tree>({"tree", "Show the nesting of functions or lines with total, self and child time",
                    R"(  xplane-time tree trace.xplane.pb --function jit_train --depth 2
   xplane-time tree trace.xplane.pb --by scope --depth 3
   xplane-time tree trace.xplane.pb --by source --function jit_train

@@ -15,7 +15,7 @@ namespace {
 class Where : public TraceCommand {
  public:
   explicit Where(CLI::App* app) : TraceCommand(app, {.categories = true, .unit = true}) {
-    Own().Flag("--steps", &steps_, "Tables and CSV: one row a step and device");
+    Own().Flag("--steps", &steps_, "Tables and CSV: print one row per step and device");
     AddStepNames();
   }
 
@@ -55,7 +55,7 @@ class Where : public TraceCommand {
 }  // namespace
 
 void AddWhere(CommandLine* line) {
-  line->Add<Where>({"where", "What each device's time went to: work, exposed transfers, waiting",
+  line->Add<Where>({"where", "Divide each device's time into work, exposed transfers and waiting",
                     R"(  xplane-time where trace.xplane.pb
   xplane-time where trace.xplane.pb --steps
   xplane-time where trace.json --steps --step-re '^execute_context'
