@@ -417,7 +417,7 @@ class Energy(EndToEndTest):
                 (0.04, kernels, 0, "all 8 kernels of the plan reach a precision of +-4 %"),
                 (0.007, kernels, 12, "is not reached for"),
                 (0.04, kernels[:7] + ["other"], 12, "for 1 of 8 kernels: other did not run"),
-                (0.04, [], 65, "without kernels")):
+                (0.04, [], 65, "contains no kernels")):
             plan.write_text(json.dumps({"schema": "xplane-time.power-plan.v1", "precision": precision,
                                         "kernels": [{"kernel": name} for name in names]}))
             done, _ = self.energy("mix", "--plan", str(plan), "--format", "json")

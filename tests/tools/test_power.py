@@ -336,7 +336,7 @@ class Refused(PowerTest):
         self.assertEqual(done.code, 0, done.message)
         self.assertTrue((self.at / "ran").exists())
         self.assertIn("energy is unknown", done.message)
-        self.assertIn("unknown: no sensor", done.text)
+        self.assertIn("unknown: no power or energy sensor", done.text)
         self.assertNotIn(" 0 J", done.text)
 
     def test_usage(self):

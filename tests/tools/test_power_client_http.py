@@ -216,7 +216,7 @@ class Faults(HttpTest):
             with self.subTest(mode):
                 record = self.answered(f"{mode}-once")
                 self.assertEqual((record["status"], record["attempts"]), ("ok", 2))
-                self.assertIn(f"asked 2 times, before: ", record["message"])
+                self.assertIn(f"asked 2 times, previous failure: ", record["message"])
                 self.assertIn(why, record["message"])
                 self.assertEqual(record["model_answers"], {"m/1": "four"})  # of one attempt alone
 
@@ -504,8 +504,8 @@ class Concurrency(HttpTest):
                                "--source", "constant:100"], cwd=self.at, env=self.environment,
                               capture_output=True, text=True, timeout=TIMEOUT_S)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r"20 queries kept, 0 failed\nasked several at once: 20 queries in "
-                                      r"[0-9.]+ s, together\nGPU energy  unknown\nCPU energy  "
+        self.assertRegex(done.stdout, r"20 queries saved, 0 failed\nconcurrent queries: 20 queries in "
+                                      r"[0-9.]+ s, measured together\nGPU energy  unknown\nCPU energy  "
                                       r"unknown\nall energy  [0-9.]+ J")
         directory, = (self.at / "runs").iterdir()
         records = [json.loads(line)

@@ -86,7 +86,7 @@ class Loop(PowerRunTest):
     def test_records_have_the_names_of_the_earlier_tool(self):
         self.records(None, None)
         out, _ = self.run_probe()
-        self.assertIn("2 queries kept, 0 failed", out)
+        self.assertIn("2 queries saved, 0 failed", out)
         record = self.kept()[1]
         self.assertEqual({name: record[name] for name in
                           ("index", "problem", "answer", "subject", "dataset_metadata", "status",
@@ -279,7 +279,7 @@ class Loop(PowerRunTest):
         self.run_probe("--max-queries", 9, "--resume")
         self.assertEqual(self.asked(), ["p0", "p1", "p2"])
         out, _ = self.run_probe("--max-queries", 1, "--resume")
-        self.assertIn("3 queries kept, 0 failed; 3 were saved earlier\n", out)
+        self.assertIn("3 queries saved, 0 failed; 3 were saved earlier\n", out)
         self.assertEqual(self.asked(), ["p0", "p1", "p2"])
 
     def test_more_of_a_record_is_metadata(self):
@@ -380,7 +380,7 @@ class Failures(PowerRunTest):
         self.assertEqual(self.asked(), ["p0", "p1", "p2"])
         out, _ = self.run_probe("--resume", "--retry-failed")
         self.assertEqual(self.asked(), ["p0", "p1", "p2", "p1"])
-        self.assertIn("3 queries kept, 0 failed; 2 were saved earlier\n", out)
+        self.assertIn("3 queries saved, 0 failed; 2 were saved earlier\n", out)
         self.assertEqual([(record["index"], record["status"]) for record in self.kept()],
                          [(0, "ok"), (2, "ok"), (1, "ok")])
         self.assertEqual(sorted(each.name for each in self.directory.iterdir()),

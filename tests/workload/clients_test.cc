@@ -175,7 +175,7 @@ TEST(OpenAi, UsageThatIsNoneIsUnknownAndSaidToBe) {
         Case{
             R"({"prompt_tokens":1.5,"completion_tokens":"2"})",
             "prompt_tokens 1.5 is ignored: it is not a count of tokens; completion_tokens \"2\" is "
-            "dropped: it is no count of tokens",
+            "ignored: it is not a count of tokens",
             {},
             {}},
         Case{R"({"prompt_tokens":3,"completion_tokens":1e999})",
