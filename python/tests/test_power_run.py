@@ -271,7 +271,7 @@ class Kept(PowerRunTest):
         run = self.run_on(self.at / "theirs", problem_field="problem")
         self.assertEqual(self.problems(run), [f"p{i}" for i in range(6)])
         hf.DatasetDict(train=theirs, test=theirs).save_to_disk(str(self.at / "splits"))
-        with self.assertRaisesRegex(DamagedTraceError, "splits train, test: name one"):
+        with self.assertRaisesRegex(DamagedTraceError, "splits train, test; give one"):
             self.run_on(self.at / "splits")
         self.assertEqual(len(self.run_on(self.at / "splits" / "test").records), 6)
 
