@@ -79,7 +79,7 @@ class CompareCommand : public DecisionCommand {
                    "program faster or slower (default 0.1%)");
     TwoSides::AddCaptures(decision, &compare_);
     decision.Flag("--allow-mismatch", &compare_.allow_mismatch,
-                  "Compare measurements of different devices or methods, with a note");
+                  "Allow a comparison of different devices or methods, with a note");
     decision.Flag("--by-id", &report_.by_variant, "Print one row per variant id");
     decision.OneOf("--benchmark-time", &benchmark_time_, {"real", "cpu"},
                    "Time of Google Benchmark: real or cpu (default real)");

@@ -20,7 +20,8 @@ class Events : public TraceCommand {
         ->allow_extra_args(false);
     own.Value("--line", &line_, "RE", "Include only lines that match");
     own.Value("--name", &name_, "RE", "Include only events with matching names");
-    own.Parsed("--min-duration", &report_.min_duration_ps, "NS", "Exclude shorter events", ParseNs);
+    own.Parsed("--min-duration", &report_.min_duration_ps, "NS",
+               "Exclude shorter events, in nanoseconds", ParseNs);
     own.Count("--max-events", &report_.max_events, "Stop after N events");
   }
 

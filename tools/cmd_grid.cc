@@ -290,7 +290,7 @@ class GridCommand : public Command {
     if (sessions.empty() || !harness.ok()) return absl::OkStatus();
     const auto changes = ChangesSince(sessions.back(), *harness);
     if (changes.empty()) return absl::OkStatus();
-    return WithExit(InvalidArgument(folder_, ": the grid was started with other settings: ",
+    return WithExit(InvalidArgument(folder_, ": the grid was started with different inputs: ",
                                     absl::StrJoin(changes, "; "),
                                     "; --resume requires the same options, harness and space (see "
                                     "xplane-time tune show --store ",

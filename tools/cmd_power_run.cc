@@ -98,8 +98,9 @@ std::string EnergyText(const char* name, const PowerRunTotals::Energy& energy, c
   }
   if (energy.unknown > 0) absl::StrAppend(&text, ", unknown for ", energy.unknown, " ", of);
   if (energy.partial > 0) {
-    absl::StrAppend(&text, ", for ", energy.partial, " ", of,
-                    " without sensors that may not be read (see xplane-time power sources)");
+    absl::StrAppend(
+        &text, ", for ", energy.partial, " ", of,
+        " without the sensors that lack read permission (see xplane-time power sources)");
   }
   if (energy.incomplete > 0) {
     absl::StrAppend(&text, ", a lower bound: ", energy.incomplete, " ", of,

@@ -196,7 +196,9 @@ class CompatibleCommand : public TextCommand {
     RETURN_IF_ERROR(TextCommand::Check());
     if (tool_.empty()) return printing_.json_schema ? absl::OkStatus() : CheckOwn();
     if (prints_perfetto()) {
-      return Refuse({"--compat"}, "produces numbers, but --format perfetto contains events");
+      return Refuse(
+          {"--compat"},
+          "cannot be used with --format perfetto, which contains events instead of numbers");
     }
     read_.keep_identical_planes = true;
     // What the tools have not, or not all of them.
@@ -235,8 +237,8 @@ class CompatibleCommand : public TextCommand {
       return absl::OkStatus();
     }
     return Refuse({"--metric"},
-                  "has no effect in CSV, which contains all three metrics; it affects --sort, "
-                  "--top and --trim");
+                  "has no effect in CSV, which contains all three metrics, unless --sort, --top or "
+                  "--trim is given");
   }
 
   // As the tool has it.
@@ -282,7 +284,7 @@ class Compat : public CompatibleCommand {
         "--prefix", &report_.prefix, "TEXT",
         "Except xprof: include only events with names that start with TEXT (default jit_)");
     select.Parsed("--min-duration", &report_.min_duration_ps, "NS",
-                  "ejkernel: exclude shorter events (default 1000)", ParseNs);
+                  "ejkernel: exclude shorter events, in nanoseconds (default 1000)", ParseNs);
     select.Count("--max-events", &report_.max_events,
                  "ejkernel: include only the first N events (default 10000)");
   }
@@ -337,9 +339,9 @@ class Functions : public CompatibleCommand {
       RETURN_IF_ERROR(
           Refuse({"--sort"}, "has no effect with --samples: its rows are ordered by start time"));
       if (report_.trim.policy == Trim::Policy::kKeepAll) {
-        RETURN_IF_ERROR(Refuse(
-            {"--metric"},
-            "has no effect with --samples: its rows contain all three metrics; it affects --trim"));
+        RETURN_IF_ERROR(Refuse({"--metric"},
+                               "has no effect with --samples unless --trim is given, because its "
+                               "rows contain all three metrics"));
       }
     }
     return CheckMetricOfCsv();

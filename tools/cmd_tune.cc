@@ -184,9 +184,9 @@ class TuneCommand : public Command {
         "Run the leader twice in each N-th round, to check the measurement; 0: never (default 25)",
         Counts());
     measuring.Value("--strategy", &strategy_, "NAME",
-                    "Race all configurations, list (explicit variants only) or random:N grid "
-                    "points; halving:N races the best N of a search, ask:N the best 8 of N that "
-                    "--proposer proposes (default all)");
+                    "Configurations to race: all, list (explicit variants only), random:N grid "
+                    "points, halving:N (the best N of a search) or ask:N (the best 8 of N that "
+                    "--proposer proposes) (default all)");
     measuring.Value(
         "--proposer", &ask_.command, "COMMAND",
         "Command of an optimizer, such as python -m xplane_time.propose_optuna (docs/space.md)");

@@ -146,7 +146,7 @@ bool Given(const CLI::App& app, const char* option) {
 
 void Printing::AddFormat(CLI::App* app, const std::vector<std::string>& names,
                          const std::string& help) {
-  const std::string one_of = absl::StrCat("One of ", absl::StrJoin(names, ", "));
+  const std::string one_of = absl::StrCat("Output format: ", absl::StrJoin(names, ", "));
   Heading(app, kOut).Value("--format", &format, "NAME", help.empty() ? one_of : help,
                            CLI::IsMember(names));
   // Of several commands with these options, those of the one that the line chooses: it is being

@@ -101,7 +101,7 @@ void TraceCommand::AddFilters() {
   select.Value("--prefix", &r.prefix, "TEXT",
                "Include only functions with names that start with TEXT");
   select.Parsed("--min-duration", &r.min_duration_ps, "NS",
-                "Exclude shorter executions; a note counts them", ParseNs);
+                "Exclude shorter executions, in nanoseconds; a note counts them", ParseNs);
   select.Count("--max-events", &r.max_events,
                "Include only the first N executions of each device; a note counts the rest, and "
                "the last run may be incomplete");
@@ -121,8 +121,10 @@ void TraceCommand::AddTime(const Takes& takes) {
              "Clock of times: device, profile or auto (the device's clock if the trace has it) "
              "(default auto)");
   if (takes.tolerance) {
-    time.Count("--tolerance", &report_.tolerance_ps,
-               "Maximum time by which a nested event may exceed its parent", "PS");
+    time.Count(
+        "--tolerance", &report_.tolerance_ps,
+        "Maximum time by which a nested event may exceed its parent, in picoseconds (default 0)",
+        "PS");
   }
   if (!takes.runs) return;
   select.Value("--id-pattern", &report_.id_pattern, "RE",
@@ -157,17 +159,18 @@ void TraceCommand::AddPrinting(const Takes& takes) {
   } else if (takes.decides) {
     printing_.AddFormat(
         app_, {"table", "json", "csv", "markdown", "html", "sqlite", "junit", "benchmark", "bmf"},
-        "table, json, csv, markdown, html, sqlite, junit (XML), benchmark (Google Benchmark JSON) "
-        "or bmf (Bencher Metric Format) (default table, or by the suffix of -o)");
+        "Output format: table, json, csv, markdown, html, sqlite, junit (XML), benchmark (Google "
+        "Benchmark JSON) or bmf (Bencher Metric Format) (default table, or by the suffix of -o)");
   } else if (takes.streams) {
-    printing_.AddFormat(app_, {"table", "json", "csv", "markdown"},
-                        "table, json, csv or markdown (default table, or by the suffix of -o)");
+    printing_.AddFormat(
+        app_, {"table", "json", "csv", "markdown"},
+        "Output format: table, json, csv or markdown (default table, or by the suffix of -o)");
   } else {
     std::vector<std::string> formats = kResultFormats;
     if (takes.perfetto) formats.emplace_back("perfetto");
     printing_.AddFormat(
         app_, formats,
-        absl::StrCat("table, json, csv, markdown, html",
+        absl::StrCat("Output format: table, json, csv, markdown, html",
                      takes.perfetto ? ", sqlite or perfetto (every event, as a Perfetto trace)"
                                     : " or sqlite",
                      " (default table, or by the suffix of -o)",
