@@ -103,7 +103,7 @@ PySummary Summarize(const std::string& path, const std::string& estimator,
   const auto known = EnergyEstimatorOf(estimator);
   if (!known) {
     Throw(absl::InvalidArgumentError(absl::StrCat(
-        "estimator: best, counter, held, trapezoid or endpoint-mean, not ", estimator)));
+        "estimator: must be best, counter, held, trapezoid or endpoint-mean, not ", estimator)));
   }
   options.estimator = *known;
   return PySummary(WithoutGil([&] { return SummarizePowerLog(path, options); }));
@@ -169,7 +169,7 @@ class PyRecorder {
  private:
   PowerRecorder& Recorder() const {
     if (recorder_ == nullptr) {
-      Throw(absl::InvalidArgumentError("the recording has ended: start another one"));
+      Throw(absl::InvalidArgumentError("the recording has ended; start another one"));
     }
     return *recorder_;
   }

@@ -94,7 +94,7 @@ class Insight(unittest.TestCase):
                 (lambda: self.trace.headroom(peak_flops_per_s=0), xplane_time.ArgumentError,
                  "peak"),
                 (lambda: self.trace.headroom(peak_flops_per_s="x"), xplane_time.ArgumentError,
-                 "a number is expected"),
+                 "must be a number"),
                 (lambda: self.trace.headroom(peak=1), TypeError, "peak_flops_per_s")):
             with self.assertRaisesRegex(error, words):
                 call()

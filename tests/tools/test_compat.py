@@ -68,7 +68,7 @@ class Compat(EndToEndTest):
             for form in ("table", "markdown"):
                 shown = run(trace, "--compat", tool, "--format", form)
                 self.assertEqual(shown.code, 0, shown.message)
-                self.assertIn(f"by the definition of {tool}, not ours", shown.text)
+                self.assertIn(f"definition of {tool}; docs/migrating.md", shown.text)
                 self.assertLessEqual(max(map(len, shown.text.splitlines())),
                                      80 if form == "table" else 400)
             rows = run(trace, "--compat", tool, "--format", "csv").text.splitlines()
