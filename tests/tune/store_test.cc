@@ -176,7 +176,8 @@ TEST(Store, ARoundIsStoredOnce) {
   other.samples[0].t_ps = 5;
   const absl::Status status = store.Append(session, other).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_TRUE(Says(status, "session 1: round 1 of batch 0 is already stored with other samples")) << status;
+  EXPECT_TRUE(Says(status, "session 1: round 1 of batch 0 is already stored with other samples"))
+      << status;
   EXPECT_EQ(store.ReadRounds(session.id)->size(), 1u);
 }
 
