@@ -210,7 +210,7 @@ class Table:
         if alike:
             lines.append(_wrapped("equal in all rows: ", alike))
         if len(shown) + len(same) < len(head):
-            lines.append(f"and {len(head) - len(shown) - len(same)} more columns (see columns)")
+            lines.append(f"and {_count(len(head) - len(shown) - len(same), 'more column')} (see columns)")
         lines += self._doubt_lines()
         return "\n".join(lines)
 
