@@ -3,9 +3,9 @@
 
     bench/check_grown.py [TRACE] [--times N] [--bin build] [--keep PATH]
 
-Without TRACE a TPU-shaped one is made, and grown past 4 GiB. The small trace is read with the
-reference reader (the generated parser), the grown one with the wire reader. Exit status 1 where
-a figure differs. Stdlib only.
+Without TRACE, a TPU-shaped trace is made and grown beyond 4 GiB. The small trace is read with the
+reference reader (the generated parser), and the grown one with the wire reader. The exit status is
+1 if a figure differs. Uses the standard library only.
 """
 import argparse
 import json
@@ -27,7 +27,7 @@ def key(row, *names):
 
 
 def figures(out, times):
-    """Name -> what grows with the trace, times `times`."""
+    """Expected figures of the grown trace by name: those that grow are multiplied by `times`."""
     sums = {"events": out["capture"]["events"] * times}
     kinds = {key(row): row["kind"] for row in out["devices"]}
     for row in out["devices"]:
@@ -38,10 +38,10 @@ def figures(out, times):
             value = row[name]
             at = (name, *key(row, "kernel", "function", "program_id"))
             sums[at] = None if value is None else value * times
-        for name in ("median_ps", "min_ps", "max_ps"):  # the same, however often repeated
+        for name in ("median_ps", "min_ps", "max_ps"):  # repetition does not change these
             sums[(name, *key(row, "kernel", "function", "program_id"))] = row[name]
     for row in out["functions"]:
-        if kinds[key(row)] != "tpu":  # elsewhere repeated ids join runs, or periods split them
+        if kinds[key(row)] != "tpu":  # on other devices repetition changes the split into runs
             continue
         at = key(row, "function", "program_id")
         sums[("runs", *at)] = row["runs"] * times

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 
 SHAPES = {"tpu": 80e6, "gpu": 190e6}  # bytes
 SCALING_BYTES, SCALING_TIMES = 20e6, 10
-SLOW_S = 5  # a peer that takes longer runs once
+SLOW_S = 5  # a slower peer runs once only
 
 PROFILE_DATA = """
 import sys
@@ -60,7 +60,7 @@ class Row:
     name: str
     command: list
     ours: bool = False
-    maps_file: bool = True  # its peak holds the pages of the file
+    maps_file: bool = True  # its peak memory includes the pages of the mapped file
     output_bytes: int = 0
     seconds: list = field(default_factory=list)
     peak_bytes: int = 0
@@ -76,7 +76,7 @@ class Row:
 
 
 def wait(pid, timeout_s):
-    """The status and resource usage of a child; it is killed after the timeout (0: none)."""
+    """Returns the status and resource usage of a child. It is killed after the timeout (0: no timeout)."""
     if timeout_s:
         watch = os.pidfd_open(pid)
         ended = select.select([watch], [], [], timeout_s)[0]
@@ -87,7 +87,7 @@ def wait(pid, timeout_s):
 
 
 def measure(row, timeout_s, most_bytes):
-    """Runs the row once, output to /dev/null. Peers get no more memory than there is free."""
+    """Runs the row once with output to /dev/null. The memory of peers is limited to the free memory."""
     with tempfile.TemporaryFile() as errors:
         actions = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
                    (os.POSIX_SPAWN_DUP2, errors.fileno(), 2)]
@@ -109,7 +109,7 @@ def measure(row, timeout_s, most_bytes):
 
 
 def rounds_of(rows, arguments):
-    """Row by row, round by round: what disturbs the machine disturbs them all."""
+    """Runs all rows once per round, so that disturbances of the machine affect all rows."""
     available_kb = next(int(line.split()[1]) for line in open("/proc/meminfo")
                         if line.startswith("MemAvailable"))
     for _ in range(arguments.rounds):
@@ -134,7 +134,7 @@ class Tools:
 
     @staticmethod
     def make(command):
-        """What fails has said why."""
+        """Runs a command and exits if it fails. The command prints the reason itself."""
         if status := subprocess.run(command, stdout=subprocess.DEVNULL).returncode:
             sys.exit(status)
 
@@ -154,7 +154,7 @@ class Tools:
         self.make([self.make_trace, shape, seed])
         out = folder / f"{shape}-shaped.xplane.pb"
         seed_bytes = seed.stat().st_size
-        more_bytes = self.grown(seed, 2, out).stat().st_size - seed_bytes  # events, no metadata
+        more_bytes = self.grown(seed, 2, out).stat().st_size - seed_bytes  # repetition adds events, but no metadata
         return self.grown(seed, 1 + round((size_bytes - seed_bytes) / more_bytes), out)
 
     def event_count(self, trace):
@@ -181,7 +181,7 @@ def is_kineto(trace):
 
 
 def peer_rows(python, kineto):
-    """Functions from a trace to a row, for whatever is installed that reads such a trace."""
+    """Functions from a trace to a row, for each installed peer that can read such a trace."""
     rows, missing = [], []
 
     def add(there, name, command):
@@ -218,7 +218,7 @@ def our_rows(tools, trace):
 
 
 def megabytes(row, less_bytes=0):
-    """The peak. Linux counts what a process was before exec: no peak is below our own."""
+    """The peak memory as text. Linux includes the memory before exec, so a peak is never below our own."""
     least_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     sign = "<" if row.peak_bytes <= least_bytes else ""
     return f"{sign}{(row.peak_bytes - less_bytes) / 1e6:.1f}"

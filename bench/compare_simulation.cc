@@ -1,10 +1,10 @@
-// Simulates compare and pick: how often they cry wolf, and what they find.
+// Simulates compare and pick: their rates of false alarms and of detection.
 //
 //   compare_simulation [REPETITIONS [alarms|power|pick]]     1000 by default; Markdown
 //
-// Sample noise 1 % (log-normal), 2 % of the samples are spikes of 20 %; processes differ by
-// 1 %, all functions alike ("shared") or each on its own ("own"), or not at all ("none").
-// Seeded: the same tables on every machine.
+// The noise of samples is 1 % (log-normal), and 2 % of the samples are spikes of up to 20 %.
+// Processes differ by 1 %, with the same offset for all functions ("shared") or an offset for each
+// ("own"), or not at all ("none"). Seeded, so the tables are equal on every machine.
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -47,8 +47,8 @@ struct Setting {
   int base = 10, head = 10;  // captures
   Offset offset = Offset::kOwn;
   double noise = 0.01, offset_std = 0.01;
-  double slowdown = 0;     // of the first function of head
-  double base_spread = 1;  // factor on the offsets of base
+  double slowdown = 0;     // of the first function in head
+  double base_spread = 1;  // factor of the offsets in base
 };
 
 constexpr double kSpikeShare = 0.02, kSpike = 0.2;
@@ -105,7 +105,7 @@ Rates Simulate(const Setting& setting, const CompareOptions& options, int repeti
   return rates;
 }
 
-// Clopper-Pearson's upper 95 % limit (one-sided).
+// Upper 95 % limit (one-sided) by Clopper and Pearson.
 double UpperLimit(int hits, int n) {
   double lo = static_cast<double>(hits) / n, hi = 1;
   for (int i = 0; i < 60; ++i) {
@@ -183,7 +183,7 @@ Measurements Rounds(int variants, int rounds, double gap, double noise_std, bool
   for (int r = 0; r < rounds; ++r) {
     const double drift = 0.02 * noise->Normal();
     for (int v = 0; v < variants; ++v) {
-      // In order of variants, what is drift of a round is drift of a variant.
+      // If variants run one after another, the drift of a round becomes a drift of a variant.
       const double own = interleaved ? drift : 0.02 * std::sin(0.3 * v);
       double at = std::log(1e7) + std::log1p(gap * v) + own + noise_std * noise->Normal();
       if (noise->Uniform() < kSpikeShare) at += kSpike * noise->Uniform();
@@ -211,7 +211,7 @@ void Picks(int repetitions) {
             if (!choice.ok()) std::abort();
             const bool decided = ExitCode(choice->claim) == 0;
             const double regret = gap * std::atoi(choice->pick.c_str());
-            // A winner among equals loses nothing, but the claim is wrong.
+            // A winner among equal variants costs nothing, but the claim is wrong.
             const bool equals = gap == 0 && choice->claim == Claim::kWinner;
             wrong += decided && (regret > 0.005 || equals);
             winner += choice->claim == Claim::kWinner;

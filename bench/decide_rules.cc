@@ -11,7 +11,7 @@
 namespace xplane_time::bench {
 namespace {
 
-// Runs in any order, cut into rounds; times by variant.
+// Runs variants in any order, cut into rounds, and keeps the times by variant.
 class Bench {
  public:
   Bench(Device& device, uint32_t variants) : device_(device), times_(variants) {}
@@ -65,7 +65,7 @@ double Std(const std::vector<double>& times) {
   return std::sqrt(squares / static_cast<double>(times.size()));
 }
 
-// Without the fastest and the slowest.
+// Mean without the fastest and the slowest time.
 double TrimmedMean(std::vector<double> times) {
   if (times.size() <= 2) return Mean(times);
   std::sort(times.begin(), times.end());

@@ -1,8 +1,8 @@
-// The rules of other tools, on a simulated device: what they pick, and after how many runs.
+// The rules of other tools on a simulated device: their picks, and the runs that they need.
 //
-// Each is the rule alone, as its documentation or source has it, and not the tool: search,
-// caches and verification are left out. A round is at most 20 runs long and drifts as one, so
-// rules that measure one variant after the other compare across rounds, as they do on a device.
+// Each rule follows the documentation or source of its tool, without search, caches and
+// verification. A round has at most 20 runs and drifts as a unit. Rules that measure one variant
+// after another therefore compare variants across rounds, as they do on a real device.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,18 @@ struct Picked {
 
 using Device = testing::SimulatedDevice;
 
-// tune-jax: `rounds` rounds of everything in shuffled order; trimmed mean plus 0.1 std.
+// tune-jax: `rounds` rounds of all variants in shuffled order; trimmed mean plus 0.1 standard
+// deviations.
 Picked TuneJax(Device& device, uint32_t variants, int rounds, uint64_t seed);
-// kernel_tuner: `runs` runs of each, one variant after the other; their mean.
+// kernel_tuner: `runs` runs of each variant, one variant after another; their mean.
 Picked MeanOf(Device& device, uint32_t variants, int runs);
-// XLA: the same; their minimum.
+// XLA: the same runs; their minimum.
 Picked MinimumOf(Device& device, uint32_t variants, int runs);
-// nvbench: each variant until its relative standard error is at most `relative_se`, with 10 to
+// nvbench: runs each variant until its relative standard error is at most `relative_se`, with 10 to
 // 1000 runs; the mean.
 Picked UntilStandardError(Device& device, uint32_t variants, double relative_se);
-// Rounds of the survivors, `rounds` before each halving by the mean of all their runs.
+// Rounds of the remaining variants. After every `rounds` rounds, half of the variants are dropped
+// by the mean of all their runs.
 Picked SuccessiveHalving(Device& device, uint32_t variants, int rounds, uint64_t seed);
 
 }  // namespace xplane_time::bench

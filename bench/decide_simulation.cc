@@ -1,11 +1,11 @@
-// Simulates the decider and the rules of other tools on devices whose noise is known.
+// Simulates the decider and the rules of other tools on devices with known noise.
 //
 //   decide_simulation [promises|noise|mixed|curve] [TRIALS]
 //
-// promises: the cases of docs/deciding.md with their limits, exit status 1 where one is missed.
-// noise: the same cases under other noise. mixed: variants that differ in noise. curve: error
-// against runs, other rules beside ours. Markdown on standard output. Seeds are fixed: the same
-// numbers each time.
+// promises: the cases of docs/deciding.md with their limits; the exit status is 1 if a limit is
+// missed. noise: the same cases with other noise. mixed: variants with different noise. curve:
+// errors by number of runs, for our rule and others. Markdown on standard output. Seeds are fixed,
+// so the numbers are reproducible.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -33,7 +33,7 @@ using LogTimes = std::function<std::vector<double>(stats::Random&)>;
 using Rule = std::function<Picked(Device&, uint32_t variants, uint64_t seed)>;
 
 struct Limits {
-  double wrong = 0, mean = 0, p95 = 0;  // 0: none
+  double wrong = 0, mean = 0, p95 = 0;  // 0: no limit
 };
 
 struct Case {
@@ -42,7 +42,7 @@ struct Case {
   DecideConfig config;
   Limits limits;
   enum class Wrong : uint8_t { kRegret, kNotTied, kNotKept } wrong = Wrong::kRegret;
-  LogTimes sds = {};  // of each variant's samples; empty: the noise's
+  LogTimes sds = {};  // standard deviation of each variant; empty: that of the noise
 };
 
 struct Outcome {
@@ -51,7 +51,7 @@ struct Outcome {
   int64_t p95 = 0;
 };
 
-// The upper end of the one-sided 95 % interval (Clopper and Pearson 1934), by bisection.
+// Upper end of the one-sided 95 % interval (Clopper and Pearson 1934), by bisection.
 double UpperLimit(int wrong, int trials) {
   double low = static_cast<double>(wrong) / trials, high = 1;
   for (int i = 0; i < 60; ++i) {
@@ -97,7 +97,7 @@ Outcome Repeat(int trials, const std::function<Trial(uint64_t)>& trial) {
   return outcome;
 }
 
-// Variants in an order that says nothing; where each of them went.
+// Variants in random order, and the original position of each.
 struct Shuffled {
   std::vector<double> log_times;
   std::vector<uint32_t> from;
@@ -227,7 +227,7 @@ bool PrintCases(const DeviceNoise& noise, int trials, double tolerance, bool lim
   for (Case c : Promises()) {
     if (!limit_runs && c.limits.wrong == 0) continue;
     c.limits.wrong *= tolerance;
-    // At three times the noise, 33 runs are too few for any rule.
+    // With three times the noise, 33 runs are too few for any rule.
     if (c.config.budget_runs && noise.sd > 0.02) c.limits.wrong = 0;
     if (!limit_runs) c.limits.mean = c.limits.p95 = 0;
     passed &= PrintRow(c, Repeat(trials, [&](uint64_t seed) { return RunCase(c, noise, seed); }));
@@ -235,7 +235,7 @@ bool PrintCases(const DeviceNoise& noise, int trials, double tolerance, bool lim
   return passed;
 }
 
-// Variants that differ in noise: the fastest is the odd one, or each has its own.
+// Variants with different noise: that of the fastest differs, or each has a different one.
 bool PrintMixed(int trials) {
   struct Mixed {
     const char* name;

@@ -2,11 +2,11 @@
 
     python3 bench/diff_vs_edits.py build/tools/xplane-time [RUNS]
 
-Needs jax on a CPU; without it says so and ends well. A pair is a program and the same with one line,
-flag or dtype edited; both are compiled, run RUNS times (20) and traced. What the edit touched is known
-without us: the ops of the compiled program whose source line is an edited one, or which fuse such an op.
-A pair is a hit where one of them is in the first three rows. Prints the misses, and, of each pair, the
-same program traced twice: how much of its time is matched exactly.
+Needs jax on a CPU; without jax it prints a message and succeeds. A pair is a program and a copy with one
+edited line, flag or dtype. Both are compiled, run RUNS times (20) and traced. The ops that the edit affects
+are known independently: those of the compiled program with an edited source line, and those that fuse such
+an op. A pair is a hit if one of these ops is in the first three rows. Prints the misses and, for a program
+of each pair that is traced twice, the share of its time that is matched exactly.
 """
 import importlib.util
 import json
@@ -120,7 +120,7 @@ def f(table, ids, w):
     u = jnp.unique(ids, size=128)
     return c, u, e.at[ids[:32] % 2048].set(0.0)
 """
-# A program, what is edited in it (base text, head text): the lines of both are the edited ones.
+# A program and its edit (base text, head text). The lines of both texts are the edited lines.
 PAIRS = [
     (MLP, "h = jnp.tanh(h)", "h = jnp.sin(h)"),
     (MLP, "h = jnp.tanh(h)", "h = jnp.exp(jnp.tanh(h))"),
@@ -173,22 +173,22 @@ PAIRS = [
     (TABLE, "s = jax.ops.segment_sum(e, ids % 64, num_segments=64)", "s = jax.ops.segment_max(e, ids % 64, num_segments=64)"),
     (TABLE, "u = jnp.unique(ids, size=128)", "u = jnp.unique(ids, size=256)"),
 ]
-# Flags of the program: the lines that they choose.
+# Flags of the program, and the lines that they affect.
 CHOSEN = {"causal = ": "s = jnp.where", "remat = ": "l = jax.checkpoint", "dtype = ": "e = e.astype(dtype)",
           "unroll = ": "jax.lax.scan"}
-# What the compiler makes of a call, and leaves without its line.
+# Calls whose compiled op has no source line, with the opcode of the op.
 WITHOUT_LINE = {"cumsum": "reduce-window"}
 
 
 def lines_of(source, text):
-    """Of the edited text; of a flag, those that it chooses."""
+    """The line numbers of the edited text; for a flag, of the lines that it affects."""
     for flag, chosen in CHOSEN.items():
         if text.startswith(flag):
             text = next(line for line in source.splitlines() if chosen in line)
-            if flag == "unroll = ":  # what the loop does
+            if flag == "unroll = ":  # the body of the loop
                 first = source[:source.index("def step")].count("\n") + 1
                 return set(range(first, source[:source.index("return c, c.")].count("\n") + 3))
-            if flag == "remat = ":  # what is computed again
+            if flag == "remat = ":  # the part that is recomputed
                 first = source[:source.index("def loss")].count("\n") + 1
                 return set(range(first, source[:source.index("return (y")].count("\n") + 2))
             break
@@ -200,7 +200,7 @@ def lines_of(source, text):
 
 
 def differing(base, head, base_lines, head_lines):
-    """Without lines that are in both texts as they are."""
+    """The edited lines of both texts without lines that are equal in both."""
     of_base, of_head = base.splitlines(), head.splitlines()
     same_base = {of_base[i - 1] for i in base_lines}
     same_head = {of_head[i - 1] for i in head_lines}
@@ -211,11 +211,11 @@ def differing(base, head, base_lines, head_lines):
 
 
 def touched(hlo, path, lines, text):
-    """Names of the ops that are, or fuse, what has one of the source lines."""
+    """Names of the ops that have one of the source lines, or that fuse such an op."""
     opcodes = [opcode for call, opcode in WITHOUT_LINE.items() if call in text]
 
     def table(title):
-        """{id: the rest of its line}"""
+        """The lines of a table in the HLO text, as {id: rest of the line}."""
         found = re.search(rf"^{title}\n((?:\d+ .*\n)*)", hlo, re.MULTILINE)
         return {int(at): text for at, text in re.findall(r"(\d+) (.*)\n", found.group(1))} if found else {}
 
@@ -251,7 +251,7 @@ def touched(hlo, path, lines, text):
 
 
 def record(folder, name, source, runs):
-    """The path of the source, the compiled program, a trace."""
+    """Compiles, runs and traces a program. Returns the path of the source, the compiled program and the trace."""
     path = folder / f"{name}.py"
     path.write_text(source)
     spec = importlib.util.spec_from_file_location(name, path)

@@ -1,7 +1,7 @@
-// energy_accuracy [SEEDS]: how near attributed energies come to the truth, in made-up worlds
-// (tests/support/power_world.h), as the table of docs/energy.md. Errors and half-widths are shares
-// of a kernel's energy, of kernels with 2 % of all and more. A second argument is a part of the
-// names of the worlds that are tried.
+// energy_accuracy [SEEDS [NAME]]: the accuracy of attributed energies in simulated worlds
+// (tests/support/power_world.h), as the table of docs/energy.md. Errors and half-widths are
+// relative to a kernel's energy, for kernels with at least 2 % of the total. NAME: only worlds
+// whose names contain it.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -26,10 +26,10 @@ struct Case {
   const char* name;
   WorldOptions options;
   bool clock_known = true;
-  double loop_s = 0;  // instead of a schedule
+  double loop_s = 0;  // length of a loop instead of a schedule
 };
 
-// A sensor of 20 ms. By how often it is polled and what is unusual of it.
+// A sensor of 20 ms with a given time between polls and other deviations.
 WorldOptions Instant(double poll_s, bool dated, WorldOptions options = {}) {
   options.sensor = PowerSensor::kInstant;
   options.windows = 700;
@@ -113,11 +113,12 @@ const Case kCases[] = {
 };
 
 struct Scores {
-  double seconds = 0;  // that the estimates took
+  double seconds = 0;  // duration of the estimates
   std::vector<double> errors, half_widths;
   size_t kernels = 0, known = 0, inside = 0, groups = 0, groups_inside = 0;
   size_t poor = 0, without_numbers = 0, measured = 0;
-  size_t wrong = 0;  // worlds without poor_fit in which a number is off by 5 % and by its interval
+  // worlds without poor_fit in which a number is wrong by over 5 % and outside its interval
+  size_t wrong = 0;
 };
 
 void Score(const Case& of, uint64_t seed, Scores* scores) {
@@ -174,7 +175,7 @@ void Score(const Case& of, uint64_t seed, Scores* scores) {
   }
 }
 
-// "0.17 %" of those in order; "-" of none.
+// The value at `share` of the sorted values, in percent: "0.17"; "-" if there are none.
 std::string At(std::vector<double> values, double share) {
   if (values.empty()) return "-";
   std::sort(values.begin(), values.end());

@@ -1,5 +1,5 @@
-// Error rates of FindFleetOutliers: made fleets of 100 hosts with 5 captures each, of which two are
-// slower by 2 %. Its figures do not depend on the machine.
+// Error rates of FindFleetOutliers in simulated fleets of 100 hosts with 5 captures each, of which
+// two hosts are slower by 2 %. The numbers do not depend on the machine.
 //
 //   fleet_simulation [FLEETS]
 #include <cstdio>
@@ -12,7 +12,7 @@ namespace {
 using namespace xplane_time;
 
 struct Rates {
-  int found = 0, false_alarm = 0;  // fleets: all slow hosts; any other
+  int found = 0, false_alarm = 0;  // fleets with all slow hosts found; fleets with any other claim
 };
 
 Rates RatesOf(const testing::MadeFleet& made, int fleets) {

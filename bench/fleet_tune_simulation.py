@@ -1,11 +1,11 @@
-"""What fleet.tune promises, on simulated devices: python bench/fleet_tune_simulation.py EXECUTOR TRIALS.
+"""Error rates of fleet.tune on simulated devices: python bench/fleet_tune_simulation.py EXECUTOR TRIALS.
 
-Two devices, of which one takes 3 % longer for all variants; runs scatter by 1 %.
+There are two devices. One takes 3 % longer for all variants, and runs scatter by 1 %.
   alike     variants of +0, +1, +2 and +6 %: how often the pick is wrong (more than 0.5 % slower), and how
-            often devices that are alike are taken for two classes
-  classes   variants of +0, +2 and +4 %, and on one device the first takes 3 % longer: how often two
-            classes are reported, and both answers are right
-  split     the same, each device by itself
+            often the equal devices are reported as two classes
+  classes   variants of +0, +2 and +4 %, and the first takes 3 % longer on one device: how often two
+            classes are reported, and how often both answers are right
+  split     the same, with each device tuned separately
 """
 
 import contextlib

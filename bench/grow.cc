@@ -20,15 +20,15 @@ using google::protobuf::io::CodedOutputStream;
 
 constexpr int64_t kPsPerNs = 1000, kGapPs = 1'000'000;
 
-// Tags, all of one byte: field number and wire type.
+// Tags of one byte: field number and wire type.
 constexpr uint8_t kPlanesTag = 1 << 3 | 2, kLinesTag = 3 << 3 | 2, kEventsTag = 4 << 3 | 2;
 
-// A message whose long repeated field is written apart: what comes before and after it.
+// A message whose long repeated field is written separately: the bytes before and after it.
 struct Around {
   std::string head, tail;
 };
 
-// The stats of a plane that move on, by metadata id; 0: it has none.
+// The stats of a plane that each repetition changes, by metadata id; 0: the plane has none.
 struct MovingStats {
   int64_t id = 0;               // correlation ids
   int64_t device_start_ps = 0;  // on the device's own clock
@@ -38,7 +38,7 @@ struct LineParts {
   Around around;
   MovingStats stats;
   google::protobuf::RepeatedPtrField<proto::XEvent> events;
-  uint64_t bytes = 0;  // of the message, grown
+  uint64_t bytes = 0;  // size of the message after growing
 };
 
 struct PlaneParts {
@@ -66,7 +66,7 @@ std::string Serialized(const google::protobuf::MessageLite& message) {
 
 uint64_t VarintBytes(uint64_t value) { return CodedOutputStream::VarintSize64(value); }
 
-// Tag, length and content.
+// Size of a field with a tag, a length and this content.
 uint64_t FieldBytes(uint64_t content) { return 1 + VarintBytes(content) + content; }
 
 uint64_t AroundBytes(const Around& around) { return around.head.size() + around.tail.size(); }
@@ -87,7 +87,7 @@ MovingStats MovingStatsOf(const proto::XPlane& plane) {
   return {StatNamed("correlation_id", plane), StatNamed("device_offset_ps", plane)};
 }
 
-// An event's stat that is a uint64, or null.
+// The stat of an event, if it is a uint64; else null.
 proto::XStat* FindNumber(int64_t stat_id, proto::XEvent* event) {
   for (proto::XStat& stat : *event->mutable_stats()) {
     const bool found = stat_id != 0 && stat.metadata_id() == stat_id;
@@ -96,7 +96,7 @@ proto::XStat* FindNumber(int64_t stat_id, proto::XEvent* event) {
   return nullptr;
 }
 
-// One more than the largest correlation id.
+// The largest correlation id plus 1.
 uint64_t IdSpan(proto::XSpace* space) {
   uint64_t most = 0;
   for (proto::XPlane& plane : *space->mutable_planes()) {
@@ -140,7 +140,7 @@ absl::StatusOr<Growth> Plan(proto::XSpace* space, int64_t times) {
   return Growth{times, static_cast<int64_t>(span_ps), id_span};
 }
 
-// Moves an event on by one repetition.
+// Moves an event to the next repetition.
 void Advance(const Growth& growth, const MovingStats& stats, proto::XEvent* event) {
   if (Moves(*event)) event->set_offset_ps(event->offset_ps() + growth.span_ps);
   const auto move = [event](int64_t stat_id, uint64_t by) {
@@ -151,7 +151,7 @@ void Advance(const Growth& growth, const MovingStats& stats, proto::XEvent* even
   move(stats.device_start_ps, static_cast<uint64_t>(growth.span_ps));
 }
 
-// Of all repetitions of an event, tags and lengths included.
+// Size of all repetitions of an event, with tags and lengths.
 uint64_t EventsBytes(proto::XEvent event, const Growth& growth, const MovingStats& stats) {
   uint64_t bytes = 0;
   for (int64_t i = 0; i < growth.times; ++i) {
@@ -237,7 +237,7 @@ absl::StatusOr<Grown> WriteGrown(proto::XSpace* space, int64_t times,
   const std::string tail = Serialized(*space);
 
   Grown grown = {.bytes = tail.size()};
-  CodedOutputStream coded(out);  // its own count of bytes is an int: never asked for
+  CodedOutputStream coded(out);  // its count of bytes is an int, so it is not used
   for (PlaneParts& plane : planes) {
     grown.bytes += FieldBytes(plane.bytes);
     for (const LineParts& line : plane.lines) {

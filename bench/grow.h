@@ -1,11 +1,11 @@
-// Grow: the same trace N times as long. Every line's events are repeated, each repetition
-// one span of the trace later, on the device's own clock too, and with correlation ids of its
-// own; aggregated events and all other stats are repeated as they are.
+// Grow: makes a trace N times as long. The events of every line are repeated, and each repetition
+// is one span of the trace later, also on the device's own clock. Each repetition has new
+// correlation ids. Aggregated events and all other stats are repeated unchanged.
 //
-//   span = last end - first start over all events + 1 us; of ids: the largest + 1
+//   span = last end - first start over all events + 1 us; span of ids: the largest id + 1
 //
-// Lengths are computed first, then everything is streamed: memory is that of the input,
-// and planes and lines may be longer than 2 GiB.
+// Lengths are computed first, and then everything is streamed. Memory is therefore that of the
+// input, and planes and lines may be longer than 2 GiB.
 #pragma once
 
 #include <google/protobuf/io/zero_copy_stream.h>
@@ -23,7 +23,7 @@ struct Grown {
 };
 
 // `space` is consumed. Errors: InvalidArgument (no events, times beyond int64), Unavailable
-// (`out` takes no more).
+// (writing to `out` failed).
 absl::StatusOr<Grown> WriteGrown(proto::XSpace* space, int64_t times,
                                  google::protobuf::io::ZeroCopyOutputStream* out);
 

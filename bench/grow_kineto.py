@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""grow_kineto.py TRACE.json[.gz] COPIES OUT.json: a Kineto trace of any length. Its events are repeated, each time
-later by the whole length of the trace, with correlation ids and flows of their own; bytes between numbers stay."""
+"""grow_kineto.py TRACE.json[.gz] COPIES OUT.json: makes a Kineto trace of any length. Its events are repeated.
+Each repetition is later by the length of the trace and has new correlation ids and flows. All other bytes stay the same."""
 import gzip
 import math
 import pathlib

@@ -1,4 +1,5 @@
-// grow_summaries IN.xts FOLDER N: the summary as of N hosts, a file each, for what merges them.
+// grow_summaries IN.xts FOLDER N: writes the summary as those of N hosts, one file each, to test
+// merging.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -21,7 +22,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < std::atoi(argv[3]); ++i) {
     if (host != 0) one->names[host] = "host" + std::to_string(i);
     for (FleetCapture& each : one->captures) each.path = one->names[host] + ".xplane.pb";
-    FleetMerger merger({});  // names in their order again
+    FleetMerger merger({});  // sorts the names again
     if (!merger.Add(*one).ok()) return 70;
     const std::string path = argv[2] + ("/" + std::to_string(i) + ".xts");
     if (!io::WriteWholeFile(path, EncodeFleetSummary(merger.Take())).ok()) return 74;

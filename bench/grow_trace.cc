@@ -1,4 +1,4 @@
-// grow_trace IN OUT N: the same trace N times as long (grow.h).
+// grow_trace IN OUT N: writes the trace N times as long (grow.h).
 #include <fcntl.h>
 #include <google/protobuf/io/zero_copy_stream_impl.h>
 #include <unistd.h>

@@ -2,12 +2,12 @@
 
     python3 bench/headroom_vs_jax.py build/tools/xplane-time [PROGRAMS] [SEED]
 
-Needs jax on a CPU; without it says so and ends well. A program is one matrix product, of which the
-FLOPs are compared, or one chain of element-wise work, of which the bytes are. Of products in 16 bits
-jax's number also has one FLOP an element that the CPU converts to 32 bits and back: those are taken
-off, since headroom has products only. jax adds up in single precision, so that what is above 2^24
-is compared to that. Loops are not among the programs: jax counts a body once,
-however often it runs.
+Needs jax on a CPU; without jax it prints a message and succeeds. A program is one matrix product, for
+which the FLOPs are compared, or one chain of element-wise operations, for which the bytes are compared.
+For products in 16 bits, jax also counts one FLOP per element that the CPU converts to 32 bits and back.
+These are subtracted, because headroom counts products only. jax sums in single precision, so numbers
+above 2^24 are compared with that precision. Programs have no loops, because jax counts the body of a
+loop once, whatever the number of its iterations.
 """
 import json
 import pathlib
@@ -80,7 +80,7 @@ def main(binary, programs, seed):
     for name, (kind, want) in wanted.items():
         own = rows.get(name, [])
         known = [row[kind] for row in own if row[kind] is not None]
-        # Several ops: what is unknown of one of them is unknown of the program.
+        # If the number of one op is unknown, that of the program is unknown.
         if kind == "bytes" and (not own or len(known) < len(own)) or not known:
             unknown.append((name, kind, [(row["op"], row["reason"]) for row in own]))
         elif abs(sum(known) - want) <= (want * 2**-22 if want > 2**24 else 0):

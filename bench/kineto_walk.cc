@@ -1,6 +1,6 @@
-// What reading a Kineto trace costs at least, and what we need: `kineto_walk TRACE.json` has
-// simdjson walk through every event of it, as far as its fields and args, and then writes it anew
-// as an XSpace. CPU times of both, and their ratio.
+// Compares the minimum cost of reading a Kineto trace with ours. `kineto_walk TRACE.json` walks
+// through all fields and args of every event with simdjson, and then transcodes the trace to an
+// XSpace. Prints the CPU times of both and their ratio.
 #include <simdjson.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ double CpuSeconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// How many bytes of values there are, so that each is looked at.
+// The number of bytes of values, so that each value is visited.
 size_t WalkObject(ondemand::object object) {
   size_t bytes = 0;
   for (auto field : object) {

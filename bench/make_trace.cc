@@ -1,5 +1,5 @@
-// make_trace tpu|gpu|cpu OUT [--runs N]: a small trace of a usual shape (shapes.h), to be
-// grown with grow_trace.
+// make_trace tpu|gpu|cpu OUT [--runs N]: writes a small trace of a usual shape (shapes.h), as input
+// of grow_trace.
 #include <charconv>
 #include <cstdio>
 #include <fstream>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kUsage = 64, kNoOutput = 73, kDefaultRuns = 20, kMostRuns = 100'000;
 
-// 0: not a count.
+// 0: not a valid count.
 int Count(std::string_view text) {
   int count = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), count);

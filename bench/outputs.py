@@ -43,7 +43,7 @@ def measured(program, trace, folder, rounds):
 
 
 def opened(path, rounds):
-    """Milliseconds: first paint, ready, slowest step of zoom; medians."""
+    """Medians of the first paint, the time until ready, and the slowest zoom step, in milliseconds."""
     paints, ready, steps = [], [], []
     for _ in range(rounds):
         with browser.Browser() as chromium:
@@ -64,7 +64,7 @@ def opened(path, rounds):
 
 
 def rows_in(path):
-    """Of all tables of a database."""
+    """The number of rows in all tables of a database."""
     import sqlite3
     with sqlite3.connect(path) as database:
         names = [name for name, in database.execute("SELECT name FROM sqlite_master "

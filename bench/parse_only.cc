@@ -1,4 +1,4 @@
-// What reading costs at least: a process that only parses a trace with the generated code
+// The minimum cost of reading: a process that only parses a trace with the generated code
 // (`parse_only TRACE`), or only reads its bytes (`parse_only --read TRACE`).
 #include <fcntl.h>
 #include <google/protobuf/arena.h>
@@ -36,7 +36,7 @@ int Parse(const char* path, std::string_view bytes) {
   }
   std::printf("%d planes\n", space->planes_size());
   std::fflush(stdout);
-  _exit(0);  // destroying is not parsing
+  _exit(0);  // destruction does not belong to parsing
 }
 
 int Sum(std::string_view bytes) {

@@ -1,11 +1,11 @@
-// A day of power readings, and how long summarizing it takes.
+// Makes a log with a day of power readings, and measures how long its summary takes.
 //
 //   power_log make p.jsonl.gz [HOURS [GPUS]]    # 24 h x 20 Hz x 8 GPUs: 14 million readings
-//   power_log read p.jsonl.gz                   # the yardstick: inflate it and look at each byte
+//   power_log read p.jsonl.gz                   # the reference: inflates it and visits each byte
 //   power_log summarize p.jsonl.gz
 //
-// A file whose name does not end in .gz is plain. Each prints the seconds, those of a
-// core (on a machine that is shared, the ones to compare), and the peak of its memory.
+// A file whose name does not end in .gz is not compressed. Each command prints the elapsed seconds,
+// the seconds of CPU time (which are comparable on a shared machine), and the peak of its memory.
 #include <sys/resource.h>
 #include <zlib.h>
 
@@ -26,7 +26,7 @@ namespace {
 
 constexpr int64_t kPeriodNs = 50'000'000, kSecondNs = 1'000'000'000;
 
-// Plain or gzip, by the name.
+// Writes plain text or gzip, depending on the name.
 class Out {
  public:
   explicit Out(const std::string& path)
@@ -70,7 +70,7 @@ void Make(const std::string& path, int64_t hours, int64_t gpus) {
     int64_t start_ns = 0;
     for (int64_t i = 0; i < gpus; ++i) {
       int64_t& mw = power_mw[static_cast<size_t>(i)];
-      // Steps now and then, and the sensor's own noise.
+      // Occasional steps, and noise of the sensor.
       if (below(200) == 0) mw = 80'000 + below(600'000);
       const int64_t duration_ns = 700'000 + below(300'000);
       absl::StrAppend(&line, i > 0 ? "," : "", "[", i, ",", start_ns, ",", duration_ns, ",",

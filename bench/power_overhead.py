@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What the power recorder costs, measured by itself and from outside, and how well it keeps time.
+"""The cost of the power recorder, measured by itself and from outside, and the accuracy of its schedule.
 
     python bench/power_overhead.py build/tools/xplane-time build/tests/libfake_nvml.so [SECONDS]
 
-Records fake sensors: files for RAPL, a library for NVML. `itself` is the processor time that the
-log's last line has for the reader's thread, `outside` that of the whole process by wait4, both as
-shares of one core. Late: how long after its deadline a pass began; a deadline that was skipped
-(`missed`) is as late as one period, at least. The exit status is 1 where p99 is one period or more.
+Records simulated sensors: files for RAPL, a library for NVML. `itself` is the CPU time of the reader's
+thread in the last line of the log. `outside` is the CPU time of the whole process by wait4. Both are
+fractions of one core. Late: time from the deadline of a pass to its start. A skipped deadline
+(`missed`) counts as one period late. The exit status is 1 if p99 is one period or more.
 """
 import json
 import os
@@ -38,14 +38,14 @@ def record(binary, arguments, seconds, log, environment):
 
 
 def lateness(lines, period_ns):
-    """(of every deadline, ascending; how many were skipped, each of them late by one period).
+    """The lateness of every deadline, ascending, and the number of skipped ones (each late by one period).
 
-    The recorder's own arithmetic again: after a pass, the next deadline that is not over."""
+    It repeats the arithmetic of the recorder: after a pass comes the next deadline in the future."""
     passes = [(line["t"], line["t"] + max(start + took for _, start, took, *_ in line["r"]))
               for line in lines if "r" in line]
-    del passes[-1]  # the last one has no deadline: it follows the end
+    del passes[-1]  # the last pass has no deadline, because it follows the end
     first = passes[0][0]
-    # It may have begun late itself: by as much as others seem early.
+    # The first pass may be late itself, by as much as other passes seem early.
     early = ((first - begin) % period_ns for begin, _ in passes)
     due = first - max(each for each in early if each < period_ns / 10)
     late = []

@@ -11,13 +11,13 @@ namespace {
 
 using testing::LineBuilder, testing::OpSpec, testing::Ref, testing::StatSpec, testing::TraceBuilder;
 
-// Seconds into the capture: offsets as long as in recorded traces.
+// The capture runs for seconds, so that offsets have as many digits as in recorded traces.
 constexpr int64_t kFirstPs = 5'000'000'000'000, kCapturePs = 60'000'000'000'000;
 constexpr int64_t kEveryPs = 700'000'000;
 constexpr int64_t kStartUnixNs = 1'760'000'000'000'000'000;
 constexpr int64_t kProgramId = 1'219'076'091;
 
-// Devices start a run together, within a microsecond.
+// Devices start a run at the same time, within a microsecond.
 int64_t RunStartPs(int64_t run, int64_t ordinal) {
   return kFirstPs + run * kEveryPs + ordinal * 200'000;
 }
@@ -25,7 +25,7 @@ int64_t RunStartPs(int64_t run, int64_t ordinal) {
 class Jitter {
  public:
   explicit Jitter(uint64_t seed) : random_(seed) {}
-  // From `least` to `most`, in steps of a real clock.
+  // From `least` to `most` in the steps of a real clock.
   int64_t operator()(int64_t least, int64_t most) {
     const auto range = static_cast<uint64_t>(most - least);
     return least + static_cast<int64_t>(random_() % range / 1250 * 1250);
@@ -39,7 +39,7 @@ std::string Numbered(std::string_view name, int64_t number) {
   return std::string(name) + std::to_string(number);
 }
 
-// Events without stats, each inside the one before.
+// Adds events without stats, each inside the previous one.
 void AddFrames(LineBuilder line, int64_t count, int64_t start_ps, int64_t duration_ps) {
   for (int64_t i = 0; i < count; ++i) {
     line.Event({.name = Numbered("$train.py:", 40 + i) + " step",
@@ -48,7 +48,7 @@ void AddFrames(LineBuilder line, int64_t count, int64_t start_ps, int64_t durati
   }
 }
 
-// The ops of one run from *now_ps on: 12, a loop of 6 times 7, and 12 more.
+// The ops of one run from *now_ps on: 12 ops, a loop with 6 iterations of 7 ops, and 12 more ops.
 std::vector<OpSpec> TpuOps(Jitter* jitter, int64_t* now_ps) {
   std::vector<OpSpec> ops;
   const auto add = [&](const std::string& name, const char* category, int64_t most_ps) {
@@ -129,7 +129,7 @@ void AddTpu(TraceBuilder* trace, int64_t ordinal, int runs) {
   }
 }
 
-// Five more stats a kernel, as recorded ones have.
+// Five more stats per kernel, as in recorded traces.
 std::vector<StatSpec> KernelDetails(int64_t k) {
   return {{"kernel_details", Ref{Numbered("regs:32 grid:8,1,1 block:128,1,1 shared:", 1024 * k)}},
           {"context_id", Ref{"$$1"}},
@@ -138,13 +138,13 @@ std::vector<StatSpec> KernelDetails(int64_t k) {
           {"occupancy_suggested_block_size", int64_t{1024}}};
 }
 
-// Some 2 to 9 us, 2 % around that of its kernel, in steps of the clock.
+// About 2 to 9 us, within 2 % of the usual duration of the kernel, in steps of the clock.
 int64_t KernelDurationPs(int64_t k, Jitter* jitter) {
   const int64_t usual_ps = 2'000'000 + k * 170'000;
   return usual_ps / 1000 * 1000 + (*jitter)(0, usual_ps / 50) / 1000 * 1000;
 }
 
-// One run: 40 kernels on two streams, a copy to and from the device.
+// One run: 40 kernels on two streams, and copies to and from the device.
 void AddGpuRun(TraceBuilder* trace, int64_t ordinal, int64_t run, Jitter* jitter) {
   constexpr int64_t kKernels = 40;
   auto plane = trace->Gpu(ordinal);
@@ -179,11 +179,11 @@ void AddGpuRun(TraceBuilder* trace, int64_t ordinal, int64_t run, Jitter* jitter
     kernel.duration_ps = 400'000;
     kernel.stats = {{"device_id", static_cast<uint64_t>(ordinal)}, {"context_id", Ref{"$$1"}}};
     host.Kernel(kernel);
-    now_ps += (*jitter)(4'500'000, 9'500'000);  // two on: the same stream is free again
+    now_ps += (*jitter)(4'500'000, 9'500'000);  // two kernels later the same stream is free again
   }
 }
 
-// Thunks of one run on one device, each with its completion.
+// The thunks of one run on one device, each with its completion.
 void AddCpuRun(TraceBuilder* trace, int64_t ordinal, int64_t run, Jitter* jitter) {
   int64_t now_ps = RunStartPs(run, ordinal);
   auto line = trace->Host().Thread(Numbered("tf_XLAPjRtCpuClient/", 4'284'268 + ordinal), 6'172);

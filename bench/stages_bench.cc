@@ -1,5 +1,6 @@
-// Stages against the generated parser, in one run: compare rows of one run only, machines
-// are noisy. Traces of three shapes are built and grown to 10 MB; --trace=FILE adds others.
+// Stages compared with the generated parser, in one process. Compare rows of the same run only,
+// because machines are noisy. Traces of three shapes are built and grown to 10 MB; --trace=FILE
+// adds others.
 //
 //   build/bench/stages_bench [--trace=FILE]... [--benchmark_filter=RE ...]
 #include <benchmark/benchmark.h>
@@ -58,8 +59,8 @@ void CountBytes(benchmark::State& state, const Sample& sample) {
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(sample.bytes.size()));
 }
 
-// The yardstick. Its heap is warm: no process that parses one file is as fast (parse_only is
-// such a process).
+// The reference. Its heap is warm, so a process that parses one file (such as parse_only) is
+// slower.
 void BM_GeneratedParser(benchmark::State& state, const Sample& sample) {
   const auto parse = [&] {
     google::protobuf::Arena arena;
@@ -74,7 +75,7 @@ void BM_GeneratedParser(benchmark::State& state, const Sample& sample) {
   CountBytes(state, sample);
 }
 
-// The index: planes, lines, metadata, numbers of events.
+// The index: planes, lines, metadata and numbers of events.
 void BM_Open(benchmark::State& state, const Sample& sample) {
   for (auto _ : state) {
     Diagnostics diagnostics;
@@ -83,7 +84,7 @@ void BM_Open(benchmark::State& state, const Sample& sample) {
   CountBytes(state, sample);
 }
 
-// All events of all lines to columns, without stats.
+// Decodes all events of all lines to columns, without stats.
 void BM_Decode(benchmark::State& state, const Sample& sample) {
   Diagnostics diagnostics;
   const Trace trace = Opened(sample, &diagnostics);
@@ -113,7 +114,7 @@ absl::StatusOr<Report> Reported(const Trace& trace, const Diagnostics& diagnosti
   return BuildReport(trace, options, diagnostics);
 }
 
-// Everything that the command does, but printing: index, decode, aggregate.
+// Everything that the command does except printing: index, decode, aggregate.
 void BM_Report(benchmark::State& state, const Sample& sample) {
   for (auto _ : state) {
     Diagnostics diagnostics;
@@ -125,7 +126,7 @@ void BM_Report(benchmark::State& state, const Sample& sample) {
   CountBytes(state, sample);
 }
 
-// Four levels, in order.
+// Four nested levels, in order.
 std::vector<Interval> NestedIntervals(int64_t count) {
   std::vector<Interval> intervals;
   for (int64_t i = 0; i < count; ++i) {
@@ -190,7 +191,7 @@ void RegisterStages(const Sample& sample) {
   add("BM_Report", BM_Report);
 }
 
-// What cannot be measured ends the program here, with a message.
+// Reads a file. If it cannot be measured, the program ends with a message.
 Sample FileSample(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   Sample sample = {path.substr(path.rfind('/') + 1),
@@ -220,7 +221,7 @@ Sample FileSample(const std::string& path) {
 int main(int argc, char** argv) {
   using namespace xplane_time;
   constexpr std::string_view kTrace = "--trace=";
-  benchmark::Initialize(&argc, argv);  // leaves what is not its own
+  benchmark::Initialize(&argc, argv);  // leaves arguments of this program
   std::deque<Sample> samples;
   for (const char* shape : {"tpu", "gpu", "cpu"}) samples.push_back(ShapedSample(shape));
   for (int i = 1; i < argc; ++i) {

@@ -1,9 +1,10 @@
-// The tuning store and the search space: samples a second with one durable transaction a
-// round, look-ups in a tuned table, and listing a million points.
+// The tuning store and the search space: samples per second with one durable transaction per round,
+// look-ups in a tuned table, and listing a million points.
 //
 //   build/bench/store_bench [--benchmark_filter=RE ...]
 //
-// Stores are made in the directory TMPDIR (default /tmp); its disk decides what a flush costs.
+// Stores are created in the directory TMPDIR (default /tmp); its disk determines the cost of a
+// flush.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 

@@ -25,45 +25,49 @@ constexpr CodeInfo kCodes[] = {
     {kProducerError, "producer_error", kError, "the profiler reported an error", kCompleteness},
     {kProducerWarning, "producer_warning", kWarning, "the profiler reported a warning",
      kCompleteness},
-    {kDuplicateInput, "duplicate_input", kWarning, "the same file was given twice; read once"},
+    {kDuplicateInput, "duplicate_input", kWarning,
+     "the same file was given twice; it is read once"},
     {kDuplicatePlane, "duplicate_plane", kWarning,
-     "a plane is in the file twice, byte for byte; read once"},
+     "a plane is an identical copy of another one; the copy is ignored"},
     {kRepeatedPlaneName, "repeated_plane_name", kWarning,
-     "a plane name repeats (files appended to each other); each is a device of its own"},
+     "a plane has the same name as another one (files were appended to each other); each counts as "
+     "a device"},
     {kNegativeDuration, "negative_duration", kError,
      "events with a negative duration or count were skipped", kCompleteness},
-    {kTimeOverflow, "time_overflow", kError, "events whose time does not fit the axis were skipped",
-     kCompleteness},
-    {kMissingEventMetadata, "missing_event_metadata", kWarning, "events without a name"},
+    {kTimeOverflow, "time_overflow", kError,
+     "events with a time outside the range of the time axis were skipped", kCompleteness},
+    {kMissingEventMetadata, "missing_event_metadata", kWarning, "events have no name"},
     {kAggregatedEvent, "aggregated_event", kInfo,
-     "aggregated events: counted with their totals, without a place in time"},
-    {kUnsortedLine, "unsorted_line", kInfo, "lines whose events were not in order of time"},
+     "aggregated events have totals but no start time; counts and totals include them"},
+    {kUnsortedLine, "unsorted_line", kInfo, "lines have events out of order; they are sorted"},
     {kFilesApart, "files_apart", kWarning,
-     "files of one folder are merged as the hosts of one run, but were recorded at other times; "
-     "where they are captures, name each, as FOLDER/*"},
+     "the files of one folder are merged as hosts of one run, but they were recorded at different "
+     "times; if each is a capture of its own, give them as FOLDER/*"},
     {kHostLeftOut, "host_left_out", kError,
-     "a file of a run is damaged or cannot be read, and was left out: this is a part of the run",
+     "a file of the run is damaged or unreadable and was left out: the result covers only a part "
+     "of the run",
      kCompleteness},
-    {kStatWithoutValue, "stat_without_value", kWarning, "no selected event has a stat"},
+    {kStatWithoutValue, "stat_without_value", kWarning, "a requested stat is on no selected event"},
     {kIrregularJson, "irregular_json", kWarning,
-     "places that are no valid JSON (bytes that are no UTF-8, control characters, NaN, a quote "
-     "inside a text) were read as they were meant"},
+     "places that are not valid JSON (invalid UTF-8, control characters, NaN, a quote inside a "
+     "text) were read as their writer probably meant them"},
     {kSharedCorrelation, "shared_correlation", kWarning,
-     "executions whose correlation id several processes of the file use: in devices and kernels, "
-     "in no function; give the file of each rank instead of the merged one",
+     "executions share their correlation id with another process of the file; devices and kernels "
+     "include them, functions do not; give each rank's own file instead of the merged one",
      kCompleteness},
     {kIncompleteEvent, "incomplete_event", kError,
-     "events without a name, or whose beginning or duration is no number, were skipped",
+     "events without a name, a numeric start or a numeric duration were skipped", kCompleteness},
+    {kCountersNotRead, "counters_not_read", kInfo, "counter samples in the trace are not read",
      kCompleteness},
-    {kCountersNotRead, "counters_not_read", kInfo,
-     "readings of counters are in the trace and are not read", kCompleteness},
-    {kIdleAccelerator, "idle_accelerator", kInfo, "accelerators that executed nothing"},
+    {kIdleAccelerator, "idle_accelerator", kInfo, "accelerators executed no kernel"},
     {kLeftOutByMinDuration, "left_out_by_min_duration", kWarning,
      "executions shorter than --min-duration were left out"},
     {kLeftOutByMaxEvents, "left_out_by_max_events", kWarning,
-     "executions past --max-events were left out"},
+     "executions beyond --max-events were left out"},
     {kLeftOutByFilter, "left_out_by_filter", kInfo,
-     "executions that no filter matched were left out"},
+     "executions that match no filter were left out"},
+    {kPatternWithoutMatch, "pattern_without_match", kWarning,
+     "the pattern of an option matches no name in the trace and has no effect"},
     {kLaunchWithoutExecution, "launch_without_execution", kWarning,
      "launches have no execution in the trace: the profiler lost the records of their kernels",
      kCompleteness},
@@ -72,61 +76,61 @@ constexpr CodeInfo kCodes[] = {
      "recording",
      kCompleteness},
     {kWithoutLaunch, "without_launch", kInfo,
-     "executions whose launch is not in the trace (most were launched before it began); steps and "
+     "executions have no launch in the trace (most were launched before it began); steps and "
      "annotations of PyTorch do not contain them",
      kCompleteness},
     {kStartsBeforeLaunch, "starts_before_launch", kWarning,
-     "executions start before their own launch: the clocks of host and device disagree, and causes "
-     "of idle time and the steps of executions rest on both",
+     "executions start before their own launch: the clocks of host and device disagree, so steps "
+     "and causes of idle time may be wrong",
      kCompleteness},
     {kImpossibleDuration, "impossible_duration", kWarning,
      "durations are impossible: times and shares of the kernel and of its device are wrong",
      kCompleteness},
     {kTooDeepRange, "too_deep_range", kWarning,
-     "annotations inside of more than 512 others: their runs have no executions"},
+     "annotations nest more than 512 deep; the deeper ones have no executions"},
     {kKernelWithoutFunction, "kernel_without_function", kWarning,
-     "kernels inside the span of a run name no function: their annotation was lost, and the run "
-     "may be short of them",
+     "kernels inside a run have no function name: their annotation was lost, and the run may be "
+     "incomplete",
      kCompleteness},
-    {kExecutionOutsideModule, "execution_outside_module", kInfo, "ops outside of every module run"},
+    {kExecutionOutsideModule, "execution_outside_module", kInfo,
+     "ops lie outside every module run"},
     {kSuspectRun, "suspect_run", kWarning,
      "runs lack kernels that the other runs have; left out of the statistics"},
-    {kRunsUncertain, "runs_uncertain", kWarning, "how executions split into runs is uncertain"},
-    {kNoOps, "no_ops", kInfo, "module runs without ops: only their span is known"},
+    {kRunsUncertain, "runs_uncertain", kWarning, "the split of executions into runs is uncertain"},
+    {kNoOps, "no_ops", kInfo, "module runs have no ops; only their span is known"},
     {kClocksDisagree, "clocks_disagree", kWarning,
-     "runs whose duration differs by more than 1 % between the profile clock and the device's own; "
+     "durations of runs differ by more than 1 % between the profile clock and the device clock; "
      "the device clock is used",
      kCompleteness},
     {kMixedClocks, "mixed_clocks", kWarning,
-     "functions of which only some ops carry the device clock; the profile clock is used"},
+     "functions have ops without the device clock; the profile clock is used"},
     {kNoDeviceClock, "no_device_clock", kWarning,
-     "functions without the device clock that was asked for; not timed"},
+     "functions lack the requested device clock and are not timed"},
     {kDevicesUnmatched, "devices_unmatched", kWarning,
-     "functions whose runs do not match across devices; no combined time"},
+     "functions have runs that do not match across devices; they have no combined time"},
     {kOverlapInStream, "overlap_in_stream", kInfo,
-     "executions overlap inside one stream, as kernels do that start before the one before ends; "
-     "busy time counts them once"},
+     "executions start before the previous one of their stream ends (programmatic dependent "
+     "launch); busy time counts overlaps once"},
     {kPartialOverlap, "partial_overlap", kInfo,
-     "events of one line overlap without one containing the other; each belongs to the innermost "
-     "event around it"},
+     "events of one line overlap but do not nest; each belongs to the innermost event around it"},
     {kAsynchronousBody, "asynchronous_body", kInfo,
-     "calls or loops whose body ended after them; their self time is unknown"},
+     "calls or loops end before their bodies; their self time is unknown"},
     {kRoundedDurations, "rounded_durations", kWarning,
-     "kernels whose median and standard deviation come from rounded durations (1 part in 256 or "
-     "finer): there are too many different ones to keep"},
+     "kernels have too many distinct durations to keep; their median and standard deviation come "
+     "from durations rounded to 1 part in 256 or finer"},
     {kLoneDone, "lone_done", kInfo,
-     "-done ops whose -start is not in the trace: their transfers count from the -done on"},
+     "-done ops have no -start in the trace; their transfers count from the -done on"},
     {kHloMissing, "hlo_missing", kInfo,
-     "programs ran whose Hlo Proto is not in the trace: what the compiler says of their ops is "
+     "programs that ran have no Hlo Proto in the trace; FLOPs, bytes and sources of their ops are "
      "unknown"},
     {kHloUnusable, "hlo_unusable", kWarning,
-     "the Hlo Proto of a program that ran cannot be used: what the compiler says of its ops is "
+     "programs that ran have an unusable Hlo Proto; FLOPs, bytes and sources of their ops are "
      "unknown"},
     {kUnbelievablePeak, "unbelievable_peak", kWarning,
-     "a device's peak in the trace is one that no device has; left out, --peak-flops and "
+     "a device has an implausible peak in the trace; it is ignored, and --peak-flops and "
      "--peak-bandwidth replace it"},
 };
-// All of them, in the order of the enum.
+// Every code is in the table, in the order of the enum.
 static_assert(std::size(kCodes) == static_cast<size_t>(kCodeCount));
 static_assert(std::ranges::adjacent_find(kCodes, std::ranges::greater_equal(), &CodeInfo::code) ==
               std::end(kCodes));

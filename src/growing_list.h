@@ -1,5 +1,4 @@
-// GrowingList: one thread adds to it, while others read what is there already. What is in it stays
-// where it is.
+// GrowingList: a list to which one thread adds while other threads read. Elements never move.
 #pragma once
 
 #include <array>
@@ -14,7 +13,7 @@ namespace xplane_time {
 template <typename T>
 class GrowingList {
  public:
-  // On one thread at a time.
+  // Call it from one thread at a time.
   T& push_back(T value) {
     const size_t size = size_.load(std::memory_order_relaxed);
     std::vector<T>& block = blocks_[BlockOf(size)];
@@ -24,7 +23,7 @@ class GrowingList {
     return added;
   }
 
-  // On any thread: how many are there, and each of them.
+  // Any thread may call these.
   size_t size() const { return size_.load(std::memory_order_acquire); }
   bool empty() const { return size() == 0; }
   const T& operator[](size_t i) const {
@@ -33,7 +32,8 @@ class GrowingList {
   }
 
  private:
-  static constexpr size_t kFirst = 16;  // in the first block; each holds twice as many
+  // size of the first block; each block is twice as large as the previous one
+  static constexpr size_t kFirst = 16;
   static size_t BlockOf(size_t i) {
     return static_cast<size_t>(std::bit_width(i + kFirst) - std::bit_width(kFirst));
   }

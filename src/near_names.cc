@@ -11,9 +11,9 @@
 namespace xplane_time {
 namespace {
 
-constexpr size_t kLongestName = 256;  // longer ones are nobody's typing
+constexpr size_t kLongestName = 256;  // longer names are not typing errors
 
-// Letters changed, added, dropped or swapped with their neighbour.
+// Edit distance (Damerau): letters changed, added, dropped or swapped with their neighbour.
 size_t Distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) last[j] = j;

@@ -1,6 +1,7 @@
-// Names near a misspelt one, for error messages.
+// Finds names that are similar to a misspelt one, for error messages.
 //
-//   NearNames("hlo_opp", {"hlo_op", "run_id"})   // {"hlo_op"}
+//   const std::vector<std::string> known = {"hlo_op", "run_id"};
+//   NearNames("hlo_opp", known)   // {"hlo_op"}
 #pragma once
 
 #include <span>
@@ -10,12 +11,12 @@
 
 namespace xplane_time {
 
-// At most `most` of `known`, the nearest first: those that a few changed, added, dropped or
-// swapped letters turn into `name`, whatever their case. Empty: none is near.
+// At most `most` of `known`, the nearest first. A name is near if a few changed, added, dropped or
+// swapped letters turn it into `name`; case is ignored. Empty: no name is near.
 std::vector<std::string> NearNames(std::string_view name, std::span<const std::string> known,
                                    size_t most = 3);
 
-// "; did you mean --trim or --top?" with `before` in front of each name; empty: none is near.
+// "; did you mean --trim or --top?" with `before` in front of each name. Empty: no name is near.
 std::string DidYouMean(std::string_view name, std::span<const std::string> known,
                        std::string_view before = "");
 

@@ -10,7 +10,7 @@
 namespace xplane_time {
 namespace {
 
-// One of those that are allowed: the caller's is the last to come.
+// The processor for a helper: one of `allowed`, counted from the current one, which comes last.
 size_t Other(const cpu_set_t& allowed, size_t index) {
   size_t left = index % static_cast<size_t>(CPU_COUNT(&allowed));
   auto at = static_cast<size_t>(std::max(sched_getcpu(), 0));
@@ -22,10 +22,10 @@ size_t Other(const cpu_set_t& allowed, size_t index) {
 
 }  // namespace
 
-// Runs one work after the other.
+// A thread that runs one piece of work after another.
 class HelperThread::Thread {
  public:
-  // The `index`-th of its creator.
+  // `index`: number of the helper among those of its creator.
   explicit Thread(size_t index) : index_(index) {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
@@ -43,7 +43,7 @@ class HelperThread::Thread {
     runs_ = pthread_create(&thread_, &attributes, run, this) == 0;
     pthread_attr_destroy(&attributes);
   }
-  // Once it is idle.
+  // Call it only when the thread is idle.
   ~Thread() {
     if (!runs_) return;
     Begin(nullptr);
@@ -54,7 +54,7 @@ class HelperThread::Thread {
 
   bool runs() const { return runs_; }
   bool is_idle() const { return done_ == begun_; }
-  // While it is idle. Null: the thread ends. Returns the work's number.
+  // Starts work on the idle thread; null ends the thread. Returns the number of the work.
   uint32_t Begin(const absl::FunctionRef<void()>* work) {
     if (stays_ && processor_ == static_cast<size_t>(sched_getcpu())) {
       const cpu_set_t only = ChooseProcessor();
@@ -68,7 +68,7 @@ class HelperThread::Thread {
     for (uint32_t done = done_; done < number; done = done_) AwaitOtherThan(done, &done_);
   }
 
-  // Called by itself.
+  // Called by the thread itself.
   void LetMove() {
     if (!stays_ || std::chrono::steady_clock::now() < until_) return;
     sched_setaffinity(0, sizeof allowed_, &allowed_);
@@ -78,7 +78,7 @@ class HelperThread::Thread {
  private:
   using Counter = std::atomic<uint32_t>;
 
-  // Where it is to stay.
+  // Chooses the processor on which the thread stays at first.
   cpu_set_t ChooseProcessor() {
     processor_ = Other(allowed_, index_);
     cpu_set_t only;
@@ -98,7 +98,7 @@ class HelperThread::Thread {
     ++*counter;
     counter->notify_all();
   }
-  // Awake for a while: what is asleep takes long to be woken up.
+  // Spins for a while before it sleeps, because waking a thread takes long.
   static void AwaitOtherThan(uint32_t count, Counter* counter) {
     constexpr std::chrono::microseconds kWhile(200);
     const auto until = std::chrono::steady_clock::now() + kWhile;
@@ -108,8 +108,8 @@ class HelperThread::Thread {
 
   const size_t index_;
   bool runs_ = false;
-  cpu_set_t allowed_;     // the creator's
-  size_t processor_ = 0;  // as long as it stays there
+  cpu_set_t allowed_;     // the processors of the creator
+  size_t processor_ = 0;  // valid while it stays there
   std::atomic<bool> stays_ = false;
   const std::chrono::steady_clock::time_point until_ =
       std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
@@ -149,7 +149,7 @@ HelperThread::~HelperThread() {
 }
 
 void RunOnThreads(size_t threads, absl::FunctionRef<void()> work) {
-  std::deque<HelperThread> helpers;  // they stay where they are
+  std::deque<HelperThread> helpers;  // a deque does not move its elements
   for (size_t i = 1; i < threads; ++i) helpers.emplace_back(i - 1, work);
   work();
 }

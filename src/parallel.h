@@ -1,5 +1,5 @@
-// ParallelFor: independent tasks on a few threads. Results go to slots of the caller's
-// by task index, so nothing depends on the number of threads.
+// ParallelFor: runs independent tasks on a few threads. Each task writes its result to a slot of
+// its index, so that the result does not depend on the number of threads.
 #pragma once
 
 #include <algorithm>
@@ -18,23 +18,25 @@
 
 namespace xplane_time {
 
-// Work on a thread that begins on another processor than its creator where there is one. Left to
-// itself it may begin on the same one, and wait there until the system spreads its threads: some
-// milliseconds, in which the creator alone could have done the work. For so long it stays there.
+// Runs work on a thread that starts on another processor than its creator, if there is one. Without
+// this, the system may start the thread on the same processor. It would wait there for some
+// milliseconds until the system spreads the threads, and the creator alone could have done the work
+// in that time. The thread stays on its processor for about as long.
 class HelperThread {
  public:
-  // The `index`-th of its creator. `work` does not throw, and outlives the helper.
+  // `index`: number of the helper among those of its creator. `work` must not throw, and must
+  // outlive the helper.
   HelperThread(size_t index, absl::FunctionRef<void()> work);
-  ~HelperThread();  // waits for the work to be done
+  ~HelperThread();  // waits for the end of the work
   HelperThread(const HelperThread&) = delete;
   HelperThread& operator=(const HelperThread&) = delete;
 
-  // To be called by what a thread runs, now and then: from a while after its beginning on it may
-  // run on any processor. Does nothing on other threads.
+  // Tasks call this now and then. Some time after the start of a helper thread, it lets the thread
+  // run on any processor. No effect on other threads.
   static void LetMove();
-  // From now on the threads of helpers that this thread creates wait for more work, awake for a
-  // moment, until the process ends. To begin a thread and to wait for its end takes some 60 us,
-  // else for each phase of what is over in a few milliseconds.
+  // From now on, the helper threads of the calling thread are kept until the process ends. They
+  // wait for more work, spinning for a moment. Starting and joining a thread takes about 60 us,
+  // which matters for phases of a few milliseconds.
   static void KeepThreads();
 
   // False: the system has no more threads.
@@ -43,23 +45,24 @@ class HelperThread {
  private:
   class Thread;
   using Kept = std::vector<std::unique_ptr<Thread>>;
-  static thread_local Thread* self_;  // where this is one
-  static thread_local Kept* kept_;    // of a thread that keeps them
+  static thread_local Thread* self_;  // the helper that runs on this thread, if any
+  static thread_local Kept* kept_;    // the kept helpers of this thread; null: they are not kept
 
   const absl::FunctionRef<void()> work_;
-  std::unique_ptr<Thread> own_;  // where it is not kept
+  std::unique_ptr<Thread> own_;  // set unless the thread is kept
   Thread* thread_ = nullptr;
-  uint32_t work_number_ = 0;  // on the thread
+  uint32_t work_number_ = 0;  // number of the work on the thread
 };
 
-// Calls `work` once on each of so many threads, this one included; on fewer where the system has
-// no more. `work` must be safe to call concurrently, and does not throw. Returns when all are done.
+// Calls `work` once on each of `threads` threads, including this one; on fewer if the system has no
+// more threads. `work` must be safe to call concurrently and must not throw. Returns when all calls
+// are done.
 void RunOnThreads(size_t threads, absl::FunctionRef<void()> work);
 
-// Calls task(0) ... task(count - 1), each once, on up to `threads` threads, this one
-// included; on fewer where the system has no more. `task` must be safe to call
-// concurrently. What it throws (out of memory) is thrown here, once all threads are done;
-// some tasks are then left out.
+// Calls task(0) ... task(count - 1), each once, on up to `threads` threads, including this one; on
+// fewer if the system has no more threads. `task` must be safe to call concurrently. If it throws
+// (out of memory), the remaining tasks are dropped, and the exception is rethrown here when all
+// threads are done.
 template <typename Task>
 void ParallelFor(size_t count, int threads, const Task& task) {
   std::atomic<size_t> next{0};
@@ -81,8 +84,9 @@ void ParallelFor(size_t count, int threads, const Task& task) {
   if (thrown != nullptr) std::rethrow_exception(thrown);
 }
 
-// As ParallelFor, for tasks of these sizes: the longest first, so that threads end together. All on
-// this thread where next to nothing is left beside the longest.
+// Like ParallelFor, for tasks with known sizes. Longest tasks start first, so that the threads end
+// at about the same time. If the longest task is nearly all of the work, everything runs on this
+// thread.
 template <typename Task>
 void ParallelForLongestFirst(std::span<const uint64_t> sizes, int threads, const Task& task) {
   const uint64_t all = std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
@@ -93,15 +97,15 @@ void ParallelForLongestFirst(std::span<const uint64_t> sizes, int threads, const
   ParallelFor(order.size(), threads, [&](size_t i) { task(order[i]); });
 }
 
-// As ParallelFor; and next(0) ... next(count - 1), one after the other in this order, each once
-// the task of its number and all before it are done: what can't be done at once is done beside
-// the tasks that are left.
+// Like ParallelFor, and also calls next(0) ... next(count - 1) in this order, one at a time.
+// next(i) runs once the tasks 0 to i are done, in parallel with the remaining tasks. It is for the
+// part of the work that must be sequential.
 template <typename Task, typename Next>
 void ParallelForThenInOrder(size_t count, int threads, const Task& task, const Next& next) {
   std::mutex mutex;
   std::vector<bool> done(count);
   size_t reached = 0;
-  bool at_it = false;  // some thread
+  bool at_it = false;  // whether some thread is calling `next`
   ParallelFor(count, threads, [&](size_t i) {
     task(i);
     std::unique_lock<std::mutex> lock(mutex);

@@ -1,10 +1,10 @@
-// ReadAhead: chunks of rows, read by a thread of their own while those before are used.
+// ReadAhead: a thread reads chunks of rows while the caller uses the previous ones.
 //
 //   reader    read 0 | read 1 | prepare 1 | read 2 | ...
 //   caller           | prepare 0, use it  | use 1  | prepare 2, use it ...
 //
-// A chunk is prepared between the two: by the caller where it waits, by the reader where the caller
-// is busy. So both have about as much to do.
+// Each chunk is prepared between reading and use. The caller prepares it if it is waiting; the
+// reader prepares it if the caller is busy. Both therefore have about the same amount of work.
 #pragma once
 
 #include <condition_variable>
@@ -24,14 +24,14 @@
 
 namespace xplane_time {
 
-// A chunk has `rows`.
+// A chunk has a member `rows`.
 template <typename Chunk>
 class ReadAhead {
  public:
   using ChunkFunction = absl::FunctionRef<absl::Status(Chunk*)>;
-  // `read` makes one chunk after the other, the last without rows. `prepare` is called for each,
-  // in order, one at a time. Both outlive this. Not `ahead`, or where the system has no more
-  // threads: each chunk is read and prepared when it is asked for.
+  // `read` makes one chunk after the other; the last one has no rows. `prepare` is called for each
+  // chunk in order, one at a time. Both must outlive this object. If `ahead` is false or the system
+  // has no more threads, Next() reads and prepares each chunk itself.
   ReadAhead(ChunkFunction read, ChunkFunction prepare, bool ahead)
       : read_(read), prepare_(prepare) {
     if (ahead) thread_.emplace(0, work_);
@@ -42,8 +42,8 @@ class ReadAhead {
     changed_.notify_all();
   }
 
-  // The next chunk, prepared; the memory of the one that is given is used again. Not again after an
-  // empty chunk or an error.
+  // Returns the next prepared chunk. The memory of the passed chunk is reused. Do not call it after
+  // an empty chunk or an error.
   absl::Status Next(Chunk* chunk);
 
  private:
@@ -52,12 +52,12 @@ class ReadAhead {
   void Work();
   void ReadAll();
   bool MayPrepare() const { return !preparing_ && !waits_ && !unprepared_.empty(); }
-  // The first of those that are not prepared; the lock is open meanwhile.
+  // Prepares the first unprepared chunk, with the lock released meanwhile.
   absl::Status Prepare(Lock* lock, Chunk* chunk);
   void PrepareForCaller(Lock* lock);
   void End(const absl::Status& status);
-  // Awake for a while: the other thread is mostly about to go on, and a thread that is woken up
-  // begins on the processor of the one that wakes it.
+  // Spins for a while, because the other thread is usually about to continue. A woken thread starts
+  // on the processor of the thread that wakes it.
   void Wait(Lock* lock, absl::FunctionRef<bool()> over);
 
   const ChunkFunction read_, prepare_;
@@ -65,11 +65,12 @@ class ReadAhead {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Chunk> prepared_, unprepared_;  // in order
-  std::vector<Chunk> spare_;                 // whose memory the next have
-  bool preparing_ = false;                   // one that is in neither
-  bool waits_ = false;                       // the caller, for a chunk
-  bool ended_ = false;                       // all are there, or an error, or what was thrown
-  bool stopped_ = false;                     // nobody asks for more
+  std::vector<Chunk> spare_;                 // chunks whose memory is reused
+  bool preparing_ = false;                   // a chunk is being prepared; it is in neither list
+  bool waits_ = false;                       // the caller waits for a chunk
+  // reading has ended: at the last chunk, an error or an exception
+  bool ended_ = false;
+  bool stopped_ = false;  // the caller needs no more chunks
   absl::Status status_;
   std::exception_ptr thrown_;
   std::optional<HelperThread> thread_;
@@ -107,7 +108,7 @@ absl::Status ReadAhead<Chunk>::Prepare(Lock* lock, Chunk* chunk) {
   const auto done = [&](bool is_right) {
     lock->lock();
     preparing_ = false;
-    if (!is_right) {  // nothing comes after it
+    if (!is_right) {  // nothing may follow it
       unprepared_.clear();
       stopped_ = true;
     }
@@ -120,7 +121,7 @@ absl::Status ReadAhead<Chunk>::Prepare(Lock* lock, Chunk* chunk) {
     return status;
   } catch (...) {
     done(false);
-    thrown_ = std::current_exception();  // before anybody sees that there is nothing left
+    thrown_ = std::current_exception();  // set before another thread can see that no chunk is left
     throw;
   }
 }

@@ -1,4 +1,4 @@
-// Arithmetic that stops at the ends of the axis instead of wrapping.
+// Arithmetic that saturates at the limits of int64 instead of wrapping.
 #pragma once
 
 #include <cstdint>

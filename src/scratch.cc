@@ -16,7 +16,7 @@ std::string ScratchFolder() {
 }
 
 int OpenScratchFile() {
-  // Without a name from the start, where the file system can.
+  // Unnamed from the start, if the file system supports it.
   const int nameless = open(ScratchFolder().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (nameless >= 0) return nameless;
   std::string path = ScratchFolder() + "/xplane-time-XXXXXX";
@@ -37,7 +37,7 @@ void ScratchRelease::operator()(char* data) const {
 void ScratchBytes::Grow(size_t used, size_t capacity) {
   if (capacity > memory_bytes_) {
     const int file = in_file() ? data_.get_deleter().file : OpenScratchFile();
-    // Reserved, so that no page can lack room later.
+    // Reserves the space, so that no page can fail later.
     const bool has_room = file >= 0 && posix_fallocate(file, 0, static_cast<off_t>(capacity)) == 0;
     if (has_room && Map(file, used, capacity)) return;
     if (file >= 0 && !in_file()) close(file);
@@ -49,8 +49,8 @@ void ScratchBytes::Grow(size_t used, size_t capacity) {
     data_ = {static_cast<char*>(grown), ScratchRelease{capacity}};
     return;
   }
-  // A mapping is given back to the system once it is released.
-  if (in_file()) memory_bytes_ = ~size_t{0};  // no more room for the file: it stays in memory
+  // Unlike memory of malloc, a mapping goes back to the system when it is released.
+  if (in_file()) memory_bytes_ = ~size_t{0};  // no more space for the file: it stays in memory
   if (!Map(-1, used, std::max(capacity, ScratchRelease::kMapBytes))) throw std::bad_alloc();
 }
 

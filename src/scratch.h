@@ -1,8 +1,8 @@
-// ScratchVector: a growing array of plain values that moves to a temporary file once it is
-// large, so that the system can write it back where memory is short.
+// ScratchVector: a growing array of plain values. A large array moves to a temporary file, so that
+// the system can write it to disk if memory is short.
 //
-// The file is in TMPDIR and unlinked from the start: nothing remains, however the program
-// ends. Its room is reserved before it is used; where there is none, memory is used.
+// The file is in TMPDIR and unlinked from the start, so it disappears however the program ends. Its
+// space is reserved before use. If there is not enough space, the array stays in memory.
 #pragma once
 
 #include <cstddef>
@@ -14,36 +14,36 @@
 
 namespace xplane_time {
 
-// TMPDIR, or where there is none /tmp.
+// TMPDIR, or /tmp if it is not set.
 std::string ScratchFolder();
 
-// An unlinked temporary file in TMPDIR, or -1 with errno.
+// An unlinked temporary file in TMPDIR, or -1 with errno set.
 int OpenScratchFile();
 
-// How bytes are given back.
+// Releases the bytes in the way in which they were allocated.
 struct ScratchRelease {
-  // Less is left to malloc: a mapping each would be too many.
+  // Smaller arrays come from malloc, because a mapping for each of them would be too many.
   static constexpr size_t kMapBytes = size_t{1} << 20;
   size_t capacity = 0;
-  int file = -1;  // that is mapped there
+  int file = -1;  // file that is mapped; -1: none
   bool mapped() const { return file >= 0 || capacity >= kMapBytes; }
   void operator()(char* data) const;
 };
 
 class ScratchBytes {
  public:
-  // In memory up to `memory_bytes`.
+  // Bytes stay in memory up to `memory_bytes`.
   explicit ScratchBytes(size_t memory_bytes) : memory_bytes_(memory_bytes) {}
 
   char* data() { return data_.get(); }
   const char* data() const { return data_.get(); }
   size_t capacity() const { return data_.get_deleter().capacity; }
   bool in_file() const { return data_.get_deleter().file >= 0; }
-  // Keeps the first `used` bytes. Throws std::bad_alloc.
+  // Grows to `capacity` and keeps the first `used` bytes. Throws std::bad_alloc.
   void Grow(size_t used, size_t capacity);
 
  private:
-  // Moves to a mapping of `file`; of memory, where that is -1. False: there is no room.
+  // Moves to a mapping of `file`, or of anonymous memory if it is -1. False: there is no space.
   bool Map(int file, size_t used, size_t capacity);
 
   size_t memory_bytes_;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kAtOnce = size_t{1} << 20;
 
-// Of a file, from there on.
+// Reads `size` bytes of a file from `offset` on.
 bool ReadAll(int file, uint64_t offset, char* out, size_t size) {
   while (size > 0) {
     const ssize_t got = pread(file, out, size, static_cast<off_t>(offset));
@@ -46,7 +46,7 @@ void ScratchLog::Append(std::string_view bytes) {
 
 bool ScratchLog::Flush() {
   if (file_ < 0) return false;
-  // What was written in part is written anew.
+  // A partial write is overwritten by the next one.
   if (lseek(file_, static_cast<off_t>(written_), SEEK_SET) < 0) return false;
   if (!io::WriteAll(file_, waiting_)) return false;
   written_ += waiting_.size();
@@ -55,7 +55,7 @@ bool ScratchLog::Flush() {
   return true;
 }
 
-// No file, or no more room in it.
+// There is no file, or no space in it.
 void ScratchLog::ReturnToMemory() {
   memory_bytes_ = ~size_t{0};
   if (file_ < 0) return;

@@ -1,5 +1,5 @@
-// SortParts: for what consists of a few ascending parts, as a few lines or threads leave it.
-// SortNearly: for what is in order, or a few places off.
+// SortParts: a stable sort of a few ascending parts, such as those from several lines or threads.
+// SortNearly: a stable sort of entries that are at most a few places off.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace xplane_time {
 
-// Stable. Parts are merged pairwise; of many parts, all is sorted.
+// Merges parts pairwise. With more than 64 parts it sorts everything. O(n log parts).
 template <typename Entries, typename Before>
 void SortParts(Entries&& entries, Before before) {
   constexpr size_t kMostParts = 64;
@@ -35,7 +35,7 @@ void SortParts(Entries&& entries, Before before) {
   }
 }
 
-// Stable. Where something is further off, all is sorted.
+// An insertion sort. If an entry is too far off, it sorts everything.
 template <typename Entries, typename Before>
 void SortNearly(Entries&& entries, Before before) {
   constexpr size_t kMostSteps = 64;

@@ -1,15 +1,15 @@
-// The two usual ways on from an error: hand it up.
+// Macros that return errors to the caller.
 //
 //   RETURN_IF_ERROR(file.Close());
 //   ASSIGN_OR_RETURN(const Trace trace, Open(path));
 //
-// Both are several statements: put braces around them after an `if`.
+// Both expand to several statements: put braces around them after an `if`.
 //
-// And a new error, whose message is put together as by Cat:
+// Functions that make errors, with a message that is concatenated as by Cat:
 //
 //   return InvalidArgument(path, ": row ", row, " is too long; cut it");
 //
-// Cat and Append are absl::StrCat and absl::StrAppend that take std::string_view, too.
+// Cat and Append are absl::StrCat and absl::StrAppend, and also accept std::string_view.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@
 
 namespace xplane_time {
 
-// For what is absl's: its string_view need not be std's.
+// Converts to absl::string_view, which need not be std::string_view.
 inline absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
 
 namespace cat {

@@ -1,6 +1,6 @@
-// UnsetAllocator: of vectors whose new elements are set by several threads. resize() leaves them
-// unset, so that each thread is the first to touch the memory of its own: to the system that is
-// work, and one thread would do it for all.
+// UnsetAllocator: an allocator for vectors that several threads fill. resize() leaves new elements
+// uninitialized, so that each thread is the first to touch the memory of its own part. The first
+// touch is work for the system (page faults); otherwise one thread would do it for all.
 #pragma once
 
 #include <memory>

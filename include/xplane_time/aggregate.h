@@ -1,15 +1,16 @@
-// Aggregate: samples of one function become a summary.
+// Aggregate: summary statistics of the samples of one function.
 //
-//   Summary s = Summarize({5'000, 5'040, 4'980, 5'010, 4'990, 5'100}, /*seed=*/1);
+//   const std::vector<int64_t> values_ps = {5'000, 5'040, 4'980, 5'010, 4'990, 5'100};
+//   const Summary s = Summarize(values_ps, /*seed=*/1);
 //   s.mean == 5020, s.median == 5005, s.median_ci95 == [4985, 5070]
 //   Summarize({}, 1).n == 0        // every other field is then meaningless
 //
-// Sums are exact (128-bit integers); means and deviations are doubles in ps, by
-// Welford's method, merged by Chan's. Percentiles interpolate linearly between order
-// statistics (numpy's default). The interval of the median is a percentile bootstrap
-// of 1000 replicates. A replicate of the median of n draws with replacement is an
-// order statistic, so it is drawn as one: u ~ Beta(k, n + 1 - k), index floor(n u).
-// That is the same distribution at O(1) a replicate instead of O(n).
+// Sums are exact (128-bit integers). Means and deviations are doubles in ps, by Welford's method,
+// merged by Chan's. Percentiles interpolate linearly between order statistics (numpy's default).
+// The interval of the median is a percentile bootstrap of 1000 replicates. The median of n draws
+// with replacement is an order statistic of the sample, so each replicate is drawn directly: u ~
+// Beta(k, n + 1 - k), index floor(n u). This has the same distribution and costs O(1) per replicate
+// instead of O(n).
 #pragma once
 
 #include <cmath>
@@ -24,10 +25,10 @@
 
 namespace xplane_time {
 
-__extension__ typedef __int128 Int128;  // -Wpedantic knows no other spelling
+__extension__ typedef __int128 Int128;  // -Wpedantic accepts no other spelling
 
-// Count, mean and spread in one pass, mergeable. Not thread-safe. The sum stands for the
-// running mean: deviations from it are exact, also for values far from 0.
+// Count, mean and spread in one pass, mergeable. Not thread-safe. It keeps the exact sum instead of
+// a running mean, so deviations are exact even for values far from 0.
 class Moments {
  public:
   void Add(int64_t value);
@@ -39,7 +40,7 @@ class Moments {
   int64_t min() const { return min_; }
   int64_t max() const { return max_; }
   double mean() const { return static_cast<double>(sum_) / static_cast<double>(n_); }  // n > 0
-  // ddof 0, of n > 0; ddof 1, of n > 1.
+  // std() has ddof 0 and needs n > 0; std_sample() has ddof 1 and needs n > 1.
   double std() const { return std::sqrt(m2_ / static_cast<double>(n_)); }
   double std_sample() const { return std::sqrt(m2_ / static_cast<double>(n_ - 1)); }
 
@@ -50,7 +51,7 @@ class Moments {
   double m2_ = 0;  // sum of squared deviations from the mean
 };
 
-// "S" of the JSON output. All in picoseconds.
+// Called "S" in the definition of the JSON output. All in picoseconds.
 struct Summary {
   uint64_t n = 0;
   double mean = 0;
@@ -63,29 +64,30 @@ struct Summary {
   std::optional<double> median_ci95_lo, median_ci95_hi;  // needs n > 5
 };
 
-// Any order. Deterministic for a seed. O(n log n).
+// Summarizes values in any order. Deterministic for a given seed. O(n log n).
 Summary Summarize(std::span<const int64_t> values_ps, uint64_t seed);
 
-// Linear interpolation; `sorted` ascending and not empty, 0 <= fraction <= 1.
+// Linear interpolation. `sorted` is ascending and not empty; 0 <= fraction <= 1.
 double Percentile(std::span<const int64_t> sorted, double fraction);
 
 struct Trim {
   enum class Policy : uint8_t {
     kKeepAll,
-    kDropExtremes,  // more than two samples: one minimum and one maximum go
-    kIqr,           // outside [q1 - 1.5 iqr, q3 + 1.5 iqr]
-    kMad,           // farther than 3 * 1.4826 * MAD from the median (MAD 0: nothing goes)
-    kPercent,       // floor(n * percent / 100) go at each end
+    kDropExtremes,  // drops one minimum and one maximum if there are more than two samples
+    kIqr,           // drops values outside [q1 - 1.5 iqr, q3 + 1.5 iqr]
+    // drops values farther than 3 * 1.4826 * MAD from the median (keeps all if MAD is 0)
+    kMad,
+    kPercent,  // drops floor(n * percent / 100) values at each end
   };
   Policy policy = Policy::kKeepAll;
   double percent = 0;  // for kPercent: 0 <= percent < 50
 };
 
-// "none", "drop-extremes", "iqr", "mad", "percent:P". Errors: InvalidArgument.
+// Parses "none", "drop-extremes", "iqr", "mad" or "percent:P". Errors: InvalidArgument.
 absl::StatusOr<Trim> ParseTrim(std::string_view text);
 std::string TrimName(const Trim& trim);
 
-// Which samples stay, by position. At least one stays where there is one.
+// Which samples are kept, by position. At least one is kept if there are any.
 std::vector<bool> KeptByTrim(std::span<const int64_t> values_ps, const Trim& trim);
 
 }  // namespace xplane_time

@@ -1,22 +1,24 @@
-// Brief: what a trace says to a person in a hurry, or to a program that reads it.
+// Brief: the main findings of a trace, for people in a hurry and for programs.
 //
 //   auto report = FindBrief(*trace, {.device = "gpu"}, diagnostics);
 //   for (const BriefFinding& finding : report->findings) {
 //     finding.what            // "the device waited for its host"
-//     finding.recoverable_ps  // 3200000000: empty where nobody can tell
+//     finding.recoverable_ps  // 3200000000; empty if it cannot be determined
 //     finding.evidence        // "in 412 gaps, mostly before jit_step ..."
 //     finding.command         // "xplane-time where trace.xplane.pb --steps"
 //   }
 //   // FailedPrecondition: the selected devices executed nothing. InvalidArgument: a peak of 0.
 //
-// Findings are disjoint: of the exact partition of `where`, no picosecond of a device is in two. So
-// their times may be added, and never exceed the spans of the devices. Each is what could be had
-// back at most. Less than 1 % of that time is no finding. No findings: nothing was found.
+// Findings are disjoint. They use the exact partition of `where`, and no picosecond of a device
+// belongs to two of them. Their times may therefore be added and never exceed the spans of the
+// devices. Each time is an upper bound of the time that could be saved. Findings below 1 % of the
+// time of all devices and below 5 % of the time of each device are omitted. The list is empty if no
+// finding remains.
 //
-// Statistical findings (slow_device, slowing_down) are together wrong in at most 1 % of traces
+// The statistical findings (slow_device, slowing_down) are together wrong in at most 1 % of traces
 // whose runs vary independently. Definitions: docs/brief.md.
 //
-// The report owns its strings. Thread-safe on const traces. Time and memory: of FindWhere.
+// The report owns its strings. Thread-safe on const traces. Time and memory: as FindWhere.
 #pragma once
 
 #include <atomic>
@@ -34,40 +36,40 @@
 namespace xplane_time {
 
 struct BriefOptions {
-  std::string device;  // select.h
+  std::string device;  // selector of devices (select.h)
   CategoryPatterns categories = {};
   std::string step = {};  // as ReportOptions::step
-  int threads = 1;        // this one included
+  int threads = 1;        // including the calling thread
   std::atomic<uint64_t>* events_done = nullptr;
   // As in HeadroomOptions.
   std::optional<double> peak_flops_per_s = {}, peak_bytes_per_s = {};
-  // What commands in findings are given to find the same traces, each a word. Empty: the paths of
-  // the files.
+  // The arguments that commands in findings need to find the same traces, one word each. Empty: the
+  // paths of the files.
   std::vector<std::string> arguments = {};
 };
 
 enum class Certainty : uint8_t {
-  kSure,        // the time was spent so
-  kUpperBound,  // it was, as far as a model or a comparison tells
-  kCannotTell,  // of its time
+  kSure,        // the time was lost for this reason
+  kUpperBound,  // the time was lost; a model or a comparison limits the recoverable part
+  kCannotTell,  // the recoverable time cannot be determined
 };
 std::string_view CertaintyName(Certainty certainty);
 
-// Of a finding, the time of one device.
+// The share of one device in a finding.
 struct BriefPart {
   DeviceRef device;
   int64_t recoverable_ps = 0;
 };
 
 struct BriefFinding {
-  // exposed_collective, exposed_copy, input_bound, host_bound, launch_gap, idle, below_roof,
-  // slow_device, slowing_down, recompilation, suspect_runs, roof_unknown
+  // One of exposed_collective, exposed_copy, input_bound, host_bound, launch_gap, idle, below_roof,
+  // slow_device, slowing_down, recompilation, suspect_runs, roof_unknown.
   std::string_view code;
   Certainty certainty = Certainty::kSure;
-  std::optional<DeviceRef> device = {};  // the only one, or the slow one
+  std::optional<DeviceRef> device = {};  // the only device, or the slow one
   std::optional<std::string> function = {};
-  std::optional<int64_t> recoverable_ps = {};  // the sum of its parts; empty: cannot tell
-  std::optional<double> share = {};            // of BriefReport::span_ps
+  std::optional<int64_t> recoverable_ps = {};  // the sum of its parts; empty: cannot be determined
+  std::optional<double> share = {};            // fraction of BriefReport::span_ps
   std::vector<BriefPart> parts = {};           // the devices whose time it is
   std::string what = {}, evidence = {};
   std::string command = {};  // for a shell
@@ -77,20 +79,21 @@ struct BriefDevice {
   DeviceRef device;
   DeviceKind kind = DeviceKind::kGpu;
   int64_t span_ps = 0, recoverable_ps = 0;
-  std::optional<StepSummary> steps = {};  // empty: neither marks nor a function
+  std::optional<StepSummary> steps = {};  // empty: there are neither marks nor functions
 };
 
 struct BriefReport {
   std::vector<InputRow> inputs;
-  std::vector<BriefDevice> devices;    // that executed something
-  int64_t span_ps = 0;                 // of all devices together, as is the next
-  int64_t recoverable_ps = 0;          // of all findings
-  int64_t near_roof_ps = 0;            // of ops above 60 % of their roofs, which are in none
+  std::vector<BriefDevice> devices;    // devices that executed something
+  int64_t span_ps = 0;                 // sum over all devices, as the next two
+  int64_t recoverable_ps = 0;          // sum of all findings
+  int64_t near_roof_ps = 0;            // ops above 60 % of their roofs, which are in no finding
   std::vector<BriefFinding> findings;  // by recoverable_ps, descending; unknown last
   std::vector<DiagnosticRow> diagnostics;
 };
 
-// `reading` holds what OpenTrace counted. Errors: as BuildReport; InvalidArgument (a peak).
+// Finds the main findings. `reading` holds the counts of OpenTrace. Errors: as BuildReport;
+// InvalidArgument (a peak).
 absl::StatusOr<BriefReport> FindBrief(const Trace& trace, const BriefOptions& options,
                                       const Diagnostics& reading);
 

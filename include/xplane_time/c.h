@@ -1,4 +1,4 @@
-/* C interface: for other languages, and for programs that may not depend on C++.
+/* C interface, for other languages and for programs that may not depend on C++.
  *
  *   xplane_time_trace* trace = NULL;
  *   char* error = NULL;
@@ -15,12 +15,13 @@
  *   }
  *   xplane_time_close(trace);
  *
- * Functions return a status. Where that is not XPLANE_TIME_OK and `error` is not null,
- * `*error` is a text for xplane_time_free_text(); outputs are then unset. A trace may be
- * used by several threads at once. Streams do not need the trace any more.
+ * Functions return a status. If it is not XPLANE_TIME_OK and `error` is not null, `*error` is a
+ * text that the caller frees with xplane_time_free_text(); outputs are then unset. Several
+ * threads may use a trace at once. A stream remains valid after its trace is closed; the
+ * consumer calls its release().
  *
- * Structs of options begin with their size and only grow: set it to sizeof, the rest to
- * zero, and what is not known to an older library is an error, never ignored. */
+ * Structs of options begin with their size and only grow. Set struct_size to sizeof and unused
+ * fields to zero. A field that an older library does not know is an error, never ignored. */
 #ifndef XPLANE_TIME_C_H_
 #define XPLANE_TIME_C_H_
 
@@ -42,14 +43,14 @@ extern "C" {
 /* Status codes, those of absl::StatusCode. */
 enum {
   XPLANE_TIME_OK = 0,
-  XPLANE_TIME_INVALID_ARGUMENT = 3,    /* an option that makes no sense */
+  XPLANE_TIME_INVALID_ARGUMENT = 3,    /* an invalid option */
   XPLANE_TIME_NOT_FOUND = 5,           /* no such file */
-  XPLANE_TIME_PERMISSION_DENIED = 7,   /* a file that may not be read */
-  XPLANE_TIME_RESOURCE_EXHAUSTED = 8,  /* no memory, a gzip bomb */
-  XPLANE_TIME_FAILED_PRECONDITION = 9, /* a sound trace without what was asked for */
+  XPLANE_TIME_PERMISSION_DENIED = 7,   /* no read permission */
+  XPLANE_TIME_RESOURCE_EXHAUSTED = 8,  /* no memory, or a gzip bomb */
+  XPLANE_TIME_FAILED_PRECONDITION = 9, /* a valid trace without the requested data */
   XPLANE_TIME_INTERNAL = 13,           /* a bug */
   XPLANE_TIME_UNAVAILABLE = 14,        /* a file that cannot be read */
-  XPLANE_TIME_DATA_LOSS = 15           /* damaged: the text has the place */
+  XPLANE_TIME_DATA_LOSS = 15           /* a damaged trace; the text has the place */
 };
 
 typedef struct xplane_time_trace xplane_time_trace;
@@ -57,10 +58,10 @@ typedef struct xplane_time_trace xplane_time_trace;
 typedef struct xplane_time_open_options {
   size_t struct_size;
   int threads;     /* 0: 1 */
-  const char* run; /* of log directories; null: the latest */
+  const char* run; /* run of a log directory; null: the latest */
 } xplane_time_open_options;
 
-/* Texts: null for the default, which is that of the command line. */
+/* A null text selects the default of the command line. */
 typedef struct xplane_time_select_options {
   size_t struct_size;
   const char* device;
@@ -74,8 +75,8 @@ typedef struct xplane_time_select_options {
   uint64_t skip_runs;
   int threads;                /* 0: 1 */
   const char* exclude_kernel; /* RE2 */
-  const char* collective_re;  /* RE2: kernels that are collectives, whatever they are called */
-  const char* copy_re;        /* RE2: kernels that are copies */
+  const char* collective_re;  /* RE2: kernels that count as collectives */
+  const char* copy_re;        /* RE2: kernels that count as copies */
 } xplane_time_select_options;
 
 typedef struct xplane_time_event_options {
@@ -88,18 +89,19 @@ typedef struct xplane_time_event_options {
   int threads; /* 0: 1 */
 } xplane_time_event_options;
 
-/* Texts: as above. */
+/* A null text selects the default, as above. */
 typedef struct xplane_time_energy_options {
   size_t struct_size;
-  const char* power_log; /* of power record; null: the trace has power counters */
+  const char* power_log; /* file of `power record`; null: power counters of the trace */
   const char* device;
-  const char* function; /* RE2: filters choose rows and change no number */
+  const char* function; /* RE2: filters select rows and do not change numbers */
   const char* exclude;  /* RE2 */
   const char* kernel;   /* RE2 */
   const char* scope;    /* RE2 */
-  const char* layer_re; /* a layer is what the first group matches in a name scope */
-  const char* layers;   /* a CSV file of when layers ran */
-  /* Device map_ordinals[i] of the trace is map_ids[i] of the log, or what begins so. */
+  const char* layer_re; /* RE2: its first group in a name scope is the layer */
+  const char* layers;   /* a CSV file with the times of layers */
+  /* Device map_ordinals[i] of the trace is the device of the log with the id, or the prefix of an
+   * id, map_ids[i]. */
   const int32_t* map_ordinals;
   const char* const* map_ids;
   size_t map_count;
@@ -107,7 +109,7 @@ typedef struct xplane_time_energy_options {
   const char* exclude_kernel; /* RE2 */
 } xplane_time_energy_options;
 
-/* Where the tables of energies go; null: not wanted. */
+/* Output streams of the tables of energies; null: not requested. */
 typedef struct xplane_time_energy_streams {
   size_t struct_size;
   struct ArrowArrayStream* devices;
@@ -115,22 +117,23 @@ typedef struct xplane_time_energy_streams {
   struct ArrowArrayStream* functions;
   struct ArrowArrayStream* layers;
   struct ArrowArrayStream* sources;
-  struct ArrowArrayStream* groups;   /* of which only the sum is known */
-  struct ArrowArrayStream* findings; /* what is doubtful */
+  struct ArrowArrayStream* groups;   /* kernels for which only the sum is known */
+  struct ArrowArrayStream* findings; /* doubts about the numbers */
 } xplane_time_energy_streams;
 
-/* Paths of traces, of run directories, or of one log directory. `options` may be null, as
- * everywhere. */
+/* Opens traces, run directories, or log directories as one trace. `options` may be null, here and
+ * in all functions. Close the trace with xplane_time_close(). */
 XPLANE_TIME_API int xplane_time_open(const char* const* paths, size_t path_count,
                                      const xplane_time_open_options* options,
                                      xplane_time_trace** trace, char** error);
-/* `bytes` (plain or gzip) must outlive the trace; they are not copied. */
+/* Opens a trace in memory. `bytes` (plain or gzip) are not copied and must outlive the trace. */
 XPLANE_TIME_API int xplane_time_open_memory(const void* bytes, size_t size,
                                             const xplane_time_open_options* options,
                                             xplane_time_trace** trace, char** error);
-XPLANE_TIME_API void xplane_time_close(xplane_time_trace* trace); /* null: nothing */
+XPLANE_TIME_API void xplane_time_close(xplane_time_trace* trace); /* null: no effect */
 
-/* One row a function and device; a kernel, function and device; a run; an event; a line. */
+/* Tables with one row per function and device; per kernel, function and device; per run; per
+ * event; per line. Columns and units are those of the CSV output of the command. */
 XPLANE_TIME_API int xplane_time_functions(const xplane_time_trace* trace,
                                           const xplane_time_select_options* options,
                                           struct ArrowArrayStream* stream, char** error);
@@ -146,13 +149,13 @@ XPLANE_TIME_API int xplane_time_events(const xplane_time_trace* trace,
 XPLANE_TIME_API int xplane_time_planes(const xplane_time_trace* trace,
                                        struct ArrowArrayStream* stream, char** error);
 
-/* Energies in joules, from a power log beside the trace (docs/energy.md); unknown is null, with a
- * reason. FAILED_PRECONDITION: no device has a number. */
+/* Energies in joules, from a power log that was recorded with the trace (docs/energy.md). An
+ * unknown energy is null, with a reason. FAILED_PRECONDITION: no device has a number. */
 XPLANE_TIME_API int xplane_time_energy(const xplane_time_trace* trace,
                                        const xplane_time_energy_options* options,
                                        const xplane_time_energy_streams* streams, char** error);
 
-XPLANE_TIME_API void xplane_time_free_text(char* text); /* null: nothing */
+XPLANE_TIME_API void xplane_time_free_text(char* text); /* null: no effect */
 XPLANE_TIME_API const char* xplane_time_version(void);  /* "0.1.0" */
 
 #ifdef __cplusplus

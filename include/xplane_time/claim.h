@@ -1,4 +1,4 @@
-// Claim: how firm a choice among variants is; what pick, decide and tune end with.
+// Claim: the strength of a choice among variants. pick, decide and tune end with a claim.
 //
 //   ClaimName(Claim::kTie) == "tie", ExitCode(Claim::kUndecided) == 11
 #pragma once
@@ -12,14 +12,14 @@ namespace xplane_time {
 
 enum class Claim : uint8_t {
   kWinner,     // every other variant is proved slower
-  kTie,        // those that are tied are proved to be within delta of each other, all others out
-  kPick,       // no variant is more than delta faster than the pick; no more is claimed
-  kUndecided,  // none of these; the pick is the best guess
-  kTooLittleData,  // the same, with too few rounds to tell; of recorded runs only
-  kAllFailed,      // no variant has given a time; there is no pick
+  kTie,        // the tied variants are proved to be within delta of each other, all others are out
+  kPick,       // no variant is more than delta faster than the pick; a weaker claim
+  kUndecided,  // none of the above; the pick is the best guess
+  kTooLittleData,  // undecided with too few rounds; only for recorded runs
+  kAllFailed,      // no variant gave a time; there is no pick
 };
 
-// In the order of their values.
+// Names in the order of the enum.
 constexpr std::array<std::string_view, 6> NamesOf(Claim) {
   return {"winner", "tie", "pick", "undecided", "too_little_data", "all_failed"};
 }

@@ -1,7 +1,7 @@
 // Compare: did a change make functions slower?
 //
-// Enters: the captures of two sides, each a process. Leaves: a row a function and device
-// with the ratio head / base, its interval and a verdict, and one outcome for all.
+// Input: the captures of two sides, each from one process. Output: for each function and device, a
+// row with the ratio head / base, its interval and a verdict; and one outcome for all rows.
 //
 //   auto comparison = Compare(base->captures, head->captures, {.min_effect = 0.02});
 //   for (const ComparedRow& row : comparison->rows) ...
@@ -9,49 +9,51 @@
 //   // FailedPrecondition: base and head were not measured in the same way: device model
 //   // is V100 in base, H100 in head; ...
 //
-// The unit of inference is the capture. Samples of one process share its offset (memory
-// layout, clock level), so more samples of one process do not tell two programs apart.
+// The unit of inference is the capture. All samples of one process share its offset (memory layout,
+// clock level), so more samples of one process do not help to distinguish two programs.
 //
 //   capture   y = Huber's centre of the log times (k = 1.345: 95 % efficient, and a spike
 //             counts no more than a deviation of 1.3 sigma)
-//   side      mean of y; variance s^2/k between its captures, never less than what the
+//   side      mean of y; variance s^2/k between its captures, at least the variance that the
 //             scatter within captures implies
 //   row       d = mean(head) - mean(base). Its variance is the larger of Welch's and the
-//             pooled one, its degrees of freedom the smaller: exact where both sides vary
-//             alike, and never below what Welch demands where they do not. One capture on
-//             one side borrows the variance of the other side. Processes differ by at least
-//             0.1 %; and the step of the clock (the smallest difference between samples)
-//             adds step^2/6, whatever the number of captures: that times on a
-//             coarse clock agree says little.
-//   proof     family-wise over rows, at once:
+//             pooled one, its degrees of freedom the smaller. This is exact if both sides
+//             vary alike, and never below Welch's variance if they do not. A side with one
+//             capture borrows the variance of the other side. Processes are taken to differ
+//             by at least 0.1 %. The step of the clock (the smallest difference between
+//             samples) adds step^2/6 for any number of captures, because equal times on a
+//             coarse clock are weak evidence.
+//   proof     family-wise over all rows, two conditions:
 //             - the interval (t, Bonferroni, `confidence`) lies beyond min_effect, and
 //             - d = 0 is rejected at `alpha` (two-sided t, Holm)
-//             The first says how large the change is, the second keeps jobs quiet where
-//             nothing changed: at most alpha / 2 of all runs call an unchanged program
-//             slower, whatever the number of captures.
-//   mde       the true slowdown that would be proved 4 times in 5
+//             The first condition gives the size of the change. The second keeps false
+//             alarms rare: at most alpha / 2 of all comparisons call an unchanged program
+//             slower, for any number of captures.
+//   mde       the true slowdown that would be proved in 4 of 5 comparisons
 //
-// One capture on both sides proves nothing (12 at most), unless `offset_std` says how much
-// processes differ. A capture that is on both sides shows no change, whatever changed: the outcome
+// One capture on each side proves no change (12 at most), unless `offset_std` gives the variation
+// between processes. If the same capture is on both sides, it cannot show a change, so the outcome
 // is 12 instead of 0.
 //
-// Advice is per row. `needed_for_effect`: captures a side that would prove the change that is seen,
-// 4 times in 5. `needed`: those that would show a slowdown of max_mde. `deciding_alpha`: the alpha
-// with which the captures at hand prove the change.
+// Each row has advice. `needed_for_effect`: captures per side that would prove the observed change
+// in 4 of 5 cases. `needed`: captures per side that would detect a slowdown of max_mde.
+// `deciding_alpha`: the alpha at which the existing captures prove the change.
 //
-// A function that ran on both sides and cannot be judged (no run of it counts on a side, other
-// metrics, clocks, devices or numbers of programs, an uncertain split into runs) leaves 11 at best.
+// If a function ran on both sides and cannot be judged, the outcome is 11 at best. Reasons: no run
+// counts on a side; the metrics, clocks, devices or numbers of programs differ; or the split into
+// runs is uncertain.
 //
-// Energies (joules a run) have a stated error each, of the sensor and of telling kernels apart. It
-// may be the same in every capture of a side, so that more captures do not make it smaller: it is
-// added to what the scatter between captures says. With fewer than 3 captures a side (4 degrees of
-// freedom) the scatter is not known; unless `offset_std` says it or it is seen to be more, it is
-// taken as 1 %, with a note. With stated errors there are at most 20 degrees of freedom. A doubt
-// about a capture (poor fit, a shared device) leaves no row of it the same, less or more.
+// Each energy (joules per run) comes with a stated error, from the sensor and from the separation
+// of kernels. This error may be the same in every capture of a side, so more captures do not reduce
+// it; it is added to the scatter between captures. With fewer than 3 captures per side (4 degrees
+// of freedom) the scatter is unknown. It is then taken as 1 %, with a note, unless `offset_std`
+// gives it or the observed scatter is larger. With stated errors there are at most 20 degrees of
+// freedom. If a capture is in doubt (poor fit, a shared device), no row of it is called the same,
+// less or more.
 //
 // References: Huber 1964; Welch 1947; Holm 1979.
 //
-// Pure: no clock, no files. Thread-safe. O(samples log samples).
+// Pure function: no clock, no files. Thread-safe. O(samples log samples).
 #pragma once
 
 #include <cstddef>
@@ -68,33 +70,33 @@
 namespace xplane_time {
 
 struct CompareOptions {
-  Objective objective = Objective::kTime;  // kTime or kEnergy: that of the captures
-  double min_effect = 0.01;                // changes up to this do not matter; 0.01: 1 %
-  double max_mde = 0.05;    // a row that would miss larger slowdowns has too little data
-  double alpha = 0.001;     // family-wise, of any claim where nothing changed
-  double confidence = 0.9;  // of all intervals together: 95 % of their lower bounds
-  // Standard deviation of the log of a process's offset, where it is known.
+  Objective objective = Objective::kTime;  // kTime or kEnergy, as in the captures
+  double min_effect = 0.01;                // smaller changes do not matter; 0.01: 1 %
+  double max_mde = 0.05;                   // a row with a larger mde has too little data
+  double alpha = 0.001;     // family-wise probability of any claim if there is no change
+  double confidence = 0.9;  // of all intervals together: 95 % for their lower bounds
+  // Standard deviation of the log of a process's offset, if it is known.
   std::optional<double> offset_std = {};
   bool paired = false;          // the i-th captures of both sides were taken side by side
-  bool allow_mismatch = false;  // what was measured differently is compared, with a note
+  bool allow_mismatch = false;  // compare captures that were measured differently, with a note
 };
 
 enum class FunctionVerdict : uint8_t {
-  kSame,           // no change was seen, and one of the row's mde would have been
+  kSame,           // no change was seen, although a change of the row's mde would have been
   kFaster,         // proved, by more than min_effect
   kSlower,         // proved, by more than min_effect
   kCannotTell,     // the estimate is beyond min_effect, but not proved; or it fails more often
-  kTooLittleData,  // mde above max_mde
+  kTooLittleData,  // the mde is above max_mde
   kOnlyBase,
   kOnlyHead,
-  kNotComparable,  // it ran on both sides and cannot be judged; `reason` says why
-  kFailed,         // no samples on a side, since it failed
-  kUnknown,        // of energy: no number on a side; `reason` says why
+  kNotComparable,  // it ran on both sides and cannot be judged; `reason` explains why
+  kFailed,         // it failed on a side, so it has no samples there
+  kUnknown,        // for energies: a side has no value; `reason` explains why
 };
 inline constexpr std::string_view kVerdictNames[] = {
     "same",      "faster",    "slower",         "cannot_tell", "too_little_data",
     "only_base", "only_head", "not_comparable", "failed",      "unknown"};
-// Of energy "less" and "more", for kFaster and kSlower.
+// The name of a verdict. For energies, kFaster is "less" and kSlower is "more".
 constexpr std::string_view VerdictName(FunctionVerdict verdict,
                                        Objective objective = Objective::kTime) {
   const bool of_energy = objective == Objective::kEnergy;
@@ -103,11 +105,11 @@ constexpr std::string_view VerdictName(FunctionVerdict verdict,
   return kVerdictNames[static_cast<size_t>(verdict)];
 }
 
-// Values are exit codes.
+// The values are exit codes.
 enum class Outcome : uint8_t {
   kNoRegression = 0,
   kSlower = 10,      // some row is slower
-  kCannotTell = 11,  // some row may be, failed, or cannot be judged
+  kCannotTell = 11,  // some row may be slower, failed, or cannot be judged
   kTooLittleData = 12,
   kAllFailed = 20,
 };
@@ -115,8 +117,8 @@ std::string_view OutcomeName(Outcome outcome, Objective objective = Objective::k
 
 struct SideEstimate {
   uint64_t captures = 0, samples = 0;
-  std::optional<double> centre = {};  // picoseconds; joules where energies are compared
-  // Of the centre, `confidence` for this row alone; empty: one capture, of times.
+  std::optional<double> centre = {};  // picoseconds; joules for energies
+  // Interval of the centre at `confidence` for this row alone. Empty: one capture of times.
   std::optional<double> lo = {}, hi = {};
 };
 
@@ -124,49 +126,52 @@ struct ComparedRow {
   std::string function;
   std::optional<std::string> variant_id;
   std::string device;
-  uint32_t program = 0;  // of several with one name
+  uint32_t program = 0;  // number of the program, if several have one name
   std::string metric, clock;
   SideEstimate base, head;
-  std::optional<double> ratio;    // head / base; above 1: slower
-  std::optional<double> lo, hi;   // simultaneous
-  std::optional<double> p_value;  // of "no change", after Holm
+  std::optional<double> ratio;    // head / base; above 1 means slower
+  std::optional<double> lo, hi;   // simultaneous interval of the ratio
+  std::optional<double> p_value;  // of the hypothesis "no change", after Holm
   std::optional<double> mde;      // 0.03: a slowdown of 3 %
-  std::optional<double> spread;   // std of the log of a capture's centre
-  // If the verdict is open: captures a side for an mde of max_mde, and those that would prove the
-  // change that is seen, if it is beyond min_effect; empty: over 1000.
+  std::optional<double> spread;   // standard deviation of the log of a capture's centre
+  // If the verdict is open: captures per side for an mde of max_mde, and captures per side to prove
+  // the observed change if it is beyond min_effect. Empty: over 1000.
   std::optional<uint64_t> needed, needed_for_effect;
-  // If the verdict is open: the least alpha that would prove the change; empty: no alpha does.
+  // If the verdict is open: the smallest alpha that would prove the change. Empty: no alpha would.
   std::optional<double> deciding_alpha;
   FunctionVerdict verdict = FunctionVerdict::kTooLittleData;
-  std::string reason;       // where rows are not compared, failed in some captures, or in doubt
-  bool fails_more = false;  // in head than in base: never the same or faster
-  bool uncertain = false;   // the split into runs is, on a side: never the same, faster or slower
-  bool in_doubt = false;    // a capture is: never the same, faster or slower
+  std::string reason;  // why the row is not compared, failed in some captures, or is in doubt
+  // it fails more often in head than in base, so it is never the same or faster
+  bool fails_more = false;
+  // the split into runs is uncertain on a side, so it is never the same, faster or slower
+  bool uncertain = false;
+  bool in_doubt = false;  // a capture is in doubt, so it is never the same, faster or slower
 };
 
-// What a kernel takes of a run, of all runs that its captures have.
+// Mean time of a kernel per run of its function, on both sides, over all runs of the captures.
 struct KernelChange {
   std::string function, kernel;
-  std::optional<double> base_ps, head_ps;  // empty: it is not on this side
+  std::optional<double> base_ps, head_ps;  // empty: the kernel is not on this side
 };
 
 struct Comparison {
   CompareOptions options;
   std::vector<std::string> base_sources, head_sources;
   std::vector<ComparedRow> rows;  // worst verdict first, then the largest slowdown
-  // Without a verdict, where there is too little data for one: the largest change first.
+  // Changes without a verdict, because there is too little data for one. The largest change is
+  // first.
   std::vector<KernelChange> kernels = {};
   std::vector<std::string> notes;
   uint64_t compared = 0;              // rows with a ratio
-  std::optional<double> largest_mde;  // empty: none, or unbounded
-  uint64_t shared_captures = 0;       // of base, that head has, too
+  std::optional<double> largest_mde;  // empty: no row has an mde, or it is unbounded
+  uint64_t shared_captures = 0;       // captures of base that are also in head
   Outcome outcome = Outcome::kNoRegression;
 
   uint64_t Count(FunctionVerdict verdict) const;
 };
 
-// Errors: FailedPrecondition: measured in different ways, or nothing in common;
-// InvalidArgument: options; paired sides of different length.
+// Compares two sides. Errors: FailedPrecondition (measured in different ways, or no common
+// function), InvalidArgument (options; paired sides of different length).
 absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
                                    std::span<const Measurements> head,
                                    const CompareOptions& options);

@@ -1,10 +1,10 @@
-// Decide: which variant of a kernel is the fastest, from as few timed runs as the noise allows.
+// Decide: finds the fastest variant of a kernel with as few timed runs as the noise allows.
 //
-//   enters   a space of variants, and rounds of samples as they were measured
-//   leaves   the next batch of rounds to measure, or a verdict with its evidence
+//   input    a space of variants, and rounds of samples as they were measured
+//   output   the next batch of rounds to measure, or a verdict with its evidence
 //
 //   auto decider = Decider::Open({.variants = {{.id = "a"}, {.id = "b"}}}, {.seed = 1});
-//   while (const Batch* batch = decider->Next()) {         // null: the verdict stands
+//   while (const Batch* batch = decider->Next()) {         // null: the verdict is final
 //     for (size_t i = 0; i < batch->rounds.size(); ++i) {
 //       absl::Status folded = decider->Fold({.batch = batch->batch, .round = i,
 //                                            .samples = Measure(batch->rounds[i])}).status();
@@ -13,19 +13,19 @@
 //   decider->verdict().pick;                               // index of a variant
 //
 //   Decider::Open({}, {})                  // InvalidArgument: the space has no variants
-//   decider->Fold({.batch = 99, ...})      // InvalidArgument, and the state is as before
+//   decider->Fold({.batch = 99, ...})      // InvalidArgument, and the state is unchanged
 //
-// A pure function: no clock, no file, no thread. The state depends on the set of folded rounds,
-// never on the order in which they arrive, and a seed gives the same bytes again. Ids carry no
-// information: only positions in the space and what the config names do.
+// It is a pure function: no clock, no file, no thread. The state depends on the set of folded
+// rounds and not on their order of arrival. The same seed gives the same bytes. Ids carry no
+// information: the result depends on positions in the space and on the config.
 //
-// Not handled here: running anything, correctness of results, the fresh rounds after the
-// decision (the driver's), what differs between devices. docs/deciding.md has the method, its
-// sources and what it reached in simulation.
+// Not handled here: measuring, correctness of results, the fresh rounds after the decision (the
+// driver does these), and differences between devices. docs/deciding.md has the method, its sources
+// and its results in simulation.
 //
-// Units: t_ps picoseconds, energy_uj microjoules; ratios are time over time (or energy, or
-// their product, as the objective says), 1.01 is 1 % slower. Not thread-safe; a const Decider
-// may be read by several threads.
+// Units: t_ps picoseconds, energy_uj microjoules. Ratios are time over time (or energy, or their
+// product, depending on the objective); 1.01 is 1 % slower. A Decider is not thread-safe, but
+// several threads may read a const Decider.
 #pragma once
 
 #include <array>
@@ -46,7 +46,7 @@ namespace xplane_time {
 
 struct Variant {
   std::string id;                // unique; carries no information
-  std::string params_json = {};  // canonical text; decides the last of ties
+  std::string params_json = {};  // canonical text; resolves ties last
   std::optional<int64_t> mem_bytes = {};
 };
 
@@ -54,7 +54,7 @@ struct Space {
   std::vector<Variant> variants;  // 1 to kMaxVariants
 };
 
-constexpr size_t kMaxVariants = 100'000;  // more: sample the space first
+constexpr size_t kMaxVariants = 100'000;  // larger spaces must be sampled first
 constexpr uint32_t kBlockRuns = 20;       // a longer round is split
 
 enum class SampleStatus : uint8_t {
@@ -76,48 +76,49 @@ constexpr std::array<std::string_view, 10> NamesOf(SampleStatus) {
 constexpr std::string_view SampleStatusName(SampleStatus status) {
   return NamesOf(status)[static_cast<size_t>(status)];
 }
-// "crash" and "crash(11)" are the same status.
+// Parses the name of a status. "crash" and "crash(11)" give the same status.
 std::optional<SampleStatus> ParseSampleStatus(std::string_view name);
 
 struct Sample {
   uint32_t variant = 0;  // position in the space
-  uint32_t slot = 0;     // orders the samples of the round, failed runs included
+  uint32_t slot = 0;     // order of the sample within its round, failed runs included
   SampleStatus status = SampleStatus::kOk;
-  int64_t t_ps = 0;  // kOk: above 0
+  int64_t t_ps = 0;  // above 0 if kOk
   std::optional<double> energy_uj = {};
 };
 
 struct RoundResult {
   uint64_t batch = 0;
-  uint64_t round = 0;      // any number that is unique in the batch: its position, or a count
-  bool discarded = false;  // throttled: its runs count, its samples do not
+  uint64_t round = 0;      // unique within the batch: a position or a counter
+  bool discarded = false;  // throttled: its runs count, but its samples do not
   std::vector<Sample> samples = {};
 };
 
 enum class Stop : uint8_t {
-  kPick,   // the regret of the pick is at most delta
-  kClaim,  // a winner or a tie is proved: several times the runs
+  kPick,   // stop when the regret of the pick is at most delta
+  kClaim,  // stop when a winner or a tie is proved, which takes several times the runs
 };
 constexpr std::array<std::string_view, 2> NamesOf(Stop) { return {"pick", "claim"}; }
 
 struct DecideConfig {
-  double alpha = 0.01;      // of ever dropping a variant that is more than delta faster
-  double tie_alpha = 0.05;  // of a tie where the variants are more than delta apart
-  double delta = 0.005;     // what is no difference
+  double alpha = 0.01;      // probability of ever dropping a variant that is more than delta faster
+  double tie_alpha = 0.05;  // probability of a tie if the variants are more than delta apart
+  double delta = 0.005;     // differences below this fraction count as ties
   Stop stop = Stop::kPick;
   Objective objective = Objective::kTime;
-  std::optional<uint32_t> incumbent = {};      // stays unless a faster one is proved
-  std::optional<int64_t> budget_runs = {};     // none: kMaxRuns
-  std::optional<int64_t> budget_time_ps = {};  // sum of the measured times
-  uint32_t canary = 25;  // the leader twice in each so-manieth round; 0: never
-  // A batch has at least so many, where more of the same can help: for that many devices.
+  std::optional<uint32_t> incumbent = {};      // kept unless a faster variant is proved
+  std::optional<int64_t> budget_runs = {};     // empty: kMaxRuns
+  std::optional<int64_t> budget_time_ps = {};  // limits the sum of the measured times
+  // N: the leader runs twice in every N-th round; 0: never
+  uint32_t canary = 25;
+  // Minimum number of rounds of a batch, if more rounds can help: the number of devices.
   uint32_t rounds_at_once = 1;
   uint64_t seed = 0;
 };
 constexpr int64_t kMaxRuns = 10'000'000;
 constexpr uint32_t kMaxRoundsAtOnce = 1024;
 
-// Rounds in execution order; a variant that is named twice in a round is the canary.
+// Rounds in order of execution. A variant that is in a round twice is the canary.
 struct Batch {
   uint64_t batch = 0;  // from 1
   std::vector<std::vector<uint32_t>> rounds;
@@ -125,79 +126,83 @@ struct Batch {
 
 struct Elimination {
   uint32_t variant = 0;
-  std::optional<uint32_t> by = {};   // none: it failed
-  uint64_t round = 0;                // how many rounds were folded then
-  std::string reason = {};           // "slower", "not_faster", "dominated" or a status
-  std::optional<double> ratio = {};  // to `by`, then
+  std::optional<uint32_t> by = {};   // empty: the variant failed
+  uint64_t round = 0;                // number of folded rounds at that time
+  std::string reason = {};           // "slower", "not_faster", "dominated", or a status
+  std::optional<double> ratio = {};  // ratio to `by` at that time
   std::optional<double> lo = {};     // its lower bound
 };
 
 struct Ratio {
   uint32_t variant = 0;
-  double est = 1;                 // to the pick
-  std::optional<double> lo = {};  // time-uniform, 1 - alpha a side
+  double est = 1;                 // ratio to the pick
+  std::optional<double> lo = {};  // time-uniform interval, 1 - alpha per side
   std::optional<double> hi = {};
 };
 
 struct CanaryReport {
   uint64_t rounds = 0;
-  double ratio = 1;  // of the leader to itself
+  double ratio = 1;  // ratio of the leader to itself
   double lo = 0, hi = 0;
-  bool biased = false;  // the interval excludes 1: delta is wider by its nearer end
+  // the interval excludes 1: delta grows by the distance from 1 to its nearer end
+  bool biased = false;
 };
 
 struct Verdict {
   std::optional<uint32_t> pick = {};
   Claim claim = Claim::kUndecided;
-  std::vector<uint32_t> tied = {};  // with the pick, in the order of preference; or the front
+  // including the pick, in order of preference; or the Pareto front
+  std::vector<uint32_t> tied = {};
   std::vector<Elimination> eliminated = {};
   std::vector<Ratio> ratios = {};
-  // Of the bootstrap: that none is faster; the mean and the 95 % quantile of the regret. Not for
-  // a front.
+  // From the bootstrap: the probability that no variant is faster, and the mean and the 95 %
+  // quantile of the regret. Empty for a Pareto front.
   std::optional<double> p_best = {}, regret_est = {}, regret_hi = {};
-  double delta = 0;                         // the one used: that of the config, or wider
-  std::optional<CanaryReport> canary = {};  // four canary rounds and more
-  std::optional<double> mde = {};           // the smallest gap to the nearest rival it could prove
+  double delta = 0;                         // the delta in use: that of the config, or a wider one
+  std::optional<CanaryReport> canary = {};  // from four canary rounds on
+  // the smallest gap to the nearest rival that could be proved
+  std::optional<double> mde = {};
   int64_t runs = 0;
-  uint64_t rounds = 0;  // discarded ones included
+  uint64_t rounds = 0;  // including discarded rounds
   // "certified", "proved", "one_left", "all_failed", "budget_runs", "budget_time", "throttled",
-  // "interrupted"; "not_worth_it": the pick is certified, a claim is out of the budget's reach.
+  // "interrupted"; or "not_worth_it": the pick is certified, but the budget does not suffice for a
+  // claim.
   std::string stop_reason;
   std::string rule;  // name and version of the method
   uint64_t seed = 0;
 };
 
 enum class Folded : uint8_t {
-  kStored,         // the batch has rounds to come
-  kBatchComplete,  // Next() has something new
-  kRepeated,       // known already, ignored
+  kStored,         // more rounds of the batch are missing
+  kBatchComplete,  // Next() has a new result
+  kRepeated,       // the round was known; ignored
 };
 
 enum class Detail : uint8_t { kAll, kStanding };
 
 class Decider {
  public:
-  // InvalidArgument: no or too many variants, the same id twice, a config out of range.
+  // Errors: InvalidArgument (no variants or too many, a duplicate id, a config out of range).
   static absl::StatusOr<Decider> Open(Space space, const DecideConfig& config);
   Decider(Decider&&) noexcept;
   Decider& operator=(Decider&&) noexcept;
   ~Decider();
 
-  // InvalidArgument, and nothing has changed: an unknown batch or variant, a time that is not
-  // positive, a variant more than twice, an energy that is missing where the objective needs it.
-  // O(samples), and O(all samples) for the last round of a batch.
+  // Adds a measured round. Errors: InvalidArgument, and the state is unchanged (an unknown batch or
+  // variant, a time that is not positive, a variant more than twice, a missing energy that the
+  // objective needs). O(samples); for the last round of a batch, O(all samples).
   absl::StatusOr<Folded> Fold(const RoundResult& result);
 
-  // Rounds of an interrupted run of the same space and config, in any order.
+  // Folds the rounds of an interrupted run of the same space and config, in any order.
   absl::Status Resume(std::span<const RoundResult> results);
 
-  // The batch whose results are awaited, or null when the verdict stands. The pointer is good
-  // until the next Fold.
+  // The batch to measure next, or null if the verdict is final. The pointer is valid until the next
+  // Fold.
   const Batch* Next();
-  const Verdict& verdict() const;  // after Next() gave null
+  const Verdict& verdict() const;  // valid after Next() returned null
 
-  // The verdict on what has been folded so far: for an interruption, and for progress. That
-  // of kStanding has no p_best and no regret, whose bootstrap is most of the work.
+  // The verdict on the rounds so far, for interruptions and progress. With kStanding it has no
+  // p_best and no regret, because their bootstrap is most of the work.
   Verdict Judge(std::string_view stop_reason, Detail detail = Detail::kAll) const;
 
   const Space& space() const;
@@ -208,7 +213,7 @@ class Decider {
   std::unique_ptr<Impl> impl_;
 };
 
-// A verdict on recorded rounds under any rule, whichever rule asked for them.
+// A verdict on recorded rounds under any rule, whatever rule requested them.
 absl::StatusOr<Verdict> JudgeRecorded(const Space& space, const DecideConfig& config,
                                       std::span<const RoundResult> results);
 

@@ -1,16 +1,16 @@
-// What is wrong with a trace, counted.
+// Counts of the defects of a trace.
 //
-// A damaged *file* is an absl::Status. A damaged or doubtful *event* is counted
-// here under a code and skipped; the first place where it was seen, in file
-// order, is kept. Nothing is formatted until somebody prints.
+// A damaged *file* gives an absl::Status. A damaged or doubtful *event* is counted here under a
+// code and usually skipped. The first place in file order is kept. Text is formatted only for
+// output.
 //
 //   Diagnostics diagnostics;
 //   diagnostics.Count(DiagnosticCode::kNegativeDuration, {.line = 3, .event = 17});
 //   diagnostics.count(DiagnosticCode::kNegativeDuration);   // 1
 //   diagnostics.count(DiagnosticCode::kTimeOverflow);       // 0
 //
-// Not thread-safe: each worker has its own, and Merge() joins them in file order,
-// so that the result does not depend on the number of threads.
+// Not thread-safe. Each worker has its own object, and Merge() joins them in file order, so the
+// result does not depend on the number of threads.
 #pragma once
 
 #include <array>
@@ -28,57 +28,59 @@ enum class Severity : uint8_t { kInfo, kWarning, kError };
 
 enum class DiagnosticCode : uint8_t {
   // Reading.
-  kProducerError,         // XSpace.errors
-  kProducerWarning,       // XSpace.warnings
-  kDuplicateInput,        // the same file again: not counted twice
-  kDuplicatePlane,        // a byte-identical plane again (a file appended to itself)
-  kRepeatedPlaneName,     // files appended to each other: kept apart
+  kProducerError,    // XSpace.errors
+  kProducerWarning,  // XSpace.warnings
+  kDuplicateInput,   // the same file was given twice; it is read once
+  // a byte-identical plane in one file (appended to itself); read once
+  kDuplicatePlane,
+  kRepeatedPlaneName,     // two planes of one name (concatenated files); they stay separate
   kNegativeDuration,      // event skipped
-  kTimeOverflow,          // event skipped: its time does not fit the axis
-  kMissingEventMetadata,  // named "(event metadata ID)"
-  kAggregatedEvent,       // num_occurrences: counted, no interval
-  kUnsortedLine,          // sorted here
-  kFilesApart,            // files of one folder were recorded one after the other
-  kHostLeftOut,           // a file of a run is damaged: the others are read
-  kStatWithoutValue,      // a stat was asked for that no selected event has
-  kIrregularJson,         // Kineto: no JSON, and read all the same
-  kSharedCorrelation,     // Kineto: an execution whose launch is in one of several processes
-  kIncompleteEvent,       // Kineto: event skipped: no name, no beginning or no duration
-  kCountersNotRead,       // readings of counters that are in the trace
+  kTimeOverflow,          // event skipped: its time is beyond the axis
+  kMissingEventMetadata,  // the event is named "(event metadata ID)"
+  kAggregatedEvent,       // num_occurrences is set: counted, without an interval
+  kUnsortedLine,          // events were not in order of time; they are sorted here
+  kFilesApart,            // files of one folder were recorded at different times
+  kHostLeftOut,           // a damaged file of a run was skipped; the others are read
+  kStatWithoutValue,      // no selected event has a requested stat
+  kIrregularJson,         // Kineto: invalid JSON that could still be read
+  kSharedCorrelation,     // Kineto: several processes use the correlation id of an execution
+  kIncompleteEvent,       // Kineto: event skipped, because its name, start or duration is missing
+  kCountersNotRead,       // the trace has counter readings that are not read
   // Selection and options.
-  kIdleAccelerator,  // an accelerator plane that executed nothing
+  kIdleAccelerator,  // an accelerator plane without executions
   kLeftOutByMinDuration,
   kLeftOutByMaxEvents,
   kLeftOutByFilter,
+  kPatternWithoutMatch,  // of an option that excludes names or changes their category
   // Timing.
-  kLaunchWithoutExecution,  // a kernel was launched, and its record was lost
+  kLaunchWithoutExecution,  // the record of a launched kernel is missing
   kLaunchAtEnd,             // the same at the end of the recording: the kernel may run after it
-  kWithoutLaunch,           // an execution whose launch is not in the trace
-  kStartsBeforeLaunch,      // an execution that starts before its launch: the clocks are off
-  kImpossibleDuration,      // an execution that lasts across later ones of its in-order stream
-  kTooDeepRange,            // of host time
-  kKernelWithoutFunction,   // inside a run's span: its annotation was lost
-  kExecutionOutsideModule,  // a TPU op in no module event
-  kSuspectRun,              // a run that lacks kernels: left out of the statistics
-  kRunsUncertain,           // ways of splitting disagree
+  kWithoutLaunch,           // the launch of an execution is not in the trace
+  kStartsBeforeLaunch,      // an execution starts before its launch: the clocks disagree
+  kImpossibleDuration,      // an execution spans later ones of its in-order stream
+  kTooDeepRange,            // a range of host time is nested too deeply
+  kKernelWithoutFunction,   // a kernel inside the span of a run has lost its annotation
+  kExecutionOutsideModule,  // a TPU op is in no module event
+  kSuspectRun,              // a run lacks kernels: excluded from the statistics
+  kRunsUncertain,           // the methods of finding runs disagree
   kNoOps,                   // a module event without ops
   kClocksDisagree,          // profile and device clock differ by more than 1 %
   kMixedClocks,             // some ops lack the device clock: the profile clock is used
-  kNoDeviceClock,           // --clock device, and there is none
-  kDevicesUnmatched,        // no combined row
+  kNoDeviceClock,           // --clock device was given, but there is no device clock
+  kDevicesUnmatched,        // runs do not match across devices: no combined row
   kOverlapInStream,         // events of one stream overlap
   kPartialOverlap,          // events of one line overlap without one containing the other
-  kAsynchronousBody,        // a CPU call/while whose body ends after it: no self time
-  kRoundedDurations,        // kernels with more distinct durations than memory is meant for
-  kLoneDone,                // where.h: a -done whose -start is not in its run
-  // What the compiler says (headroom.h).
+  kAsynchronousBody,        // the body of a CPU call or while ends after it: no self time
+  kRoundedDurations,        // a kernel has too many distinct durations to keep: rounded
+  kLoneDone,                // a -done op has no -start in its run (where.h)
+  // Data of the compiler (headroom.h).
   kHloMissing,        // a program that ran has no Hlo Proto
-  kHloUnusable,       // it is damaged, of another program, or there are two
-  kUnbelievablePeak,  // a peak in the trace that no device has
+  kHloUnusable,       // the Hlo Proto is damaged, of another program, or ambiguous
+  kUnbelievablePeak,  // a peak in the trace is outside the plausible range
   kCodeCount,
 };
 
-// Where something was seen. Absent parts are kNowhere.
+// The place of a defect. Parts that do not apply are kNowhere.
 struct Location {
   static constexpr uint64_t kNowhere = ~uint64_t{0};
   uint64_t file = kNowhere;         // index into Trace::files
@@ -88,8 +90,8 @@ struct Location {
   uint64_t byte_offset = kNowhere;  // into the (decompressed) file
 };
 
-// `text` tells more about the first occurrence (a producer's own warning, a
-// function's name); codes with different texts are kept as separate entries.
+// `text` describes the first occurrence, for example a producer's own warning or the name of a
+// function. Each text has its own entry.
 struct Diagnostic {
   DiagnosticCode code;
   uint64_t count;
@@ -99,16 +101,16 @@ struct Diagnostic {
 
 class Diagnostics {
  public:
-  // O(1), no allocation.
+  // Counts a defect. O(1), no allocation.
   void Count(DiagnosticCode code, const Location& where, uint64_t times = 1);
-  // For rare things that carry a text of their own.
+  // Counts a rare defect that has its own text.
   void Note(DiagnosticCode code, std::string text, const Location& where = {}, uint64_t times = 1);
 
-  // `later` happened after everything here, in file order.
+  // Adds the counts of `later`, whose defects come after these in file order.
   void Merge(const Diagnostics& later);
 
   uint64_t count(DiagnosticCode code) const;
-  // Counted codes in enum order, each followed by its notes in order of arrival.
+  // Counted codes in enum order. The notes of each code follow it in order of arrival.
   std::vector<Diagnostic> List() const;
 
  private:
@@ -125,9 +127,9 @@ class Diagnostics {
 std::string_view DiagnosticName(DiagnosticCode code);
 std::string_view SeverityName(Severity severity);
 Severity SeverityOf(DiagnosticCode code);
-// What it means for the reader of the numbers, one sentence without the count.
+// One sentence without the count: what the defect means for the numbers.
 std::string_view DiagnosticMeaning(DiagnosticCode code);
-// Whether it means that records of the trace are lost, skipped, impossible or not read.
+// Whether the code means that records of the trace are lost, skipped, impossible or not read.
 bool ConcernsCompleteness(DiagnosticCode code);
 
 }  // namespace xplane_time

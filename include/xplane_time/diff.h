@@ -1,28 +1,30 @@
-// Diff: what changed between two sides, as a sum that comes out.
+// Diff: what changed between two sides, as rows that add up to the total change.
 //
-//   auto diff = FindDiff(std::vector<std::string>{"base.xplane.pb"}, {"head.xplane.pb"}, {});
-//   diff->total.delta_ps              // 266e6: a step takes 0.266 ms more, of which
-//   diff->rows[0].head->op            // "dot.4"
-//   diff->rows[0].delta_ps            // 214e6
-//   // FailedPrecondition: nothing that both sides hold can be set against each other
+//   const std::vector<std::string> base = {"base.xplane.pb"}, head = {"head.xplane.pb"};
+//   auto diff = FindDiff(base, head, {});
+//   diff->total.delta_ps              // 266e6: a step takes 0.266 ms more
+//   diff->rows[0].head->ops[0]        // "dot.4"
+//   diff->rows[0].delta_ps            // 214e6 of the 266e6
+//   // FailedPrecondition: the two sides have nothing in common that can be compared
 //
 //   total = kernels matched + new + gone + waiting
 //
-// exactly, in picoseconds, on each side and so of the difference. A kernel counts with its own time
-// while nothing of a higher class ran (where.h), so that hidden transfers count nothing; that two
-// of one class ran at once is a row that is taken off. Values are means of what is compared: a
-// step, a run of each function, or the capture (DiffPer), of one device.
+// This equation is exact, in picoseconds, on each side and for the difference. A kernel counts with
+// its own time while no kernel of a higher class runs (where.h), so hidden transfers count nothing.
+// If two kernels of one class run at once, a separate row subtracts the overlap. Values are means
+// per unit of comparison (DiffPer) on one device: a step, a run of each function, or the capture.
 //
-// Kernels are matched within a function: first by what the compiler says of their op (op_name,
-// source line, opcode, shapes, attributes, what is fused), then by similarity. Fusions that split
-// or merged are one row. Without an Hlo Proto only names and scopes tell.
+// Kernels are matched within a function. The first pass uses the compiler's data on their op
+// (op_name, source line, opcode, shapes, attributes, fused ops), the second pass similarity.
+// Fusions that were split or merged are one row. Without an Hlo Proto, only names and scopes are
+// available.
 //
-// Intervals and verdicts: as compare.h has them (captures are the unit; `alpha` over all rows
-// together), of times and not of their logarithms. A row has them where its function ran in two
-// captures of each side (two runs or steps with offset_std); else it has a reason.
+// Intervals and verdicts follow compare.h (captures are the unit; `alpha` covers all rows
+// together), but on times and not on their logarithms. A row has them if its function ran in two
+// captures of each side (with offset_std: two runs or steps). Otherwise it has a reason.
 //
-// A report owns its strings. Thread-safe for different calls. Time: of FindWhere for each capture,
-// and O(kernels log kernels).
+// A report owns its strings. Different calls may run concurrently. Time: FindWhere for each
+// capture, and O(kernels log kernels).
 #pragma once
 
 #include <cstdint>
@@ -41,81 +43,84 @@
 namespace xplane_time {
 
 enum class DiffPer : uint8_t {
-  kStep,     // from the start of a marked step to the start of the next one, and all that ran then
-  kRun,      // a run of each function, first start to last end; not suspect ones
+  // from the start of a marked step to the start of the next one, with all executions in it
+  kStep,
+  kRun,      // a run of each function, first start to last end; without suspect runs
   kCapture,  // first start to last end
 };
 std::string_view DiffPerName(DiffPer per);
-// "step", "run", "capture". Errors: InvalidArgument.
+// Parses "step", "run" or "capture". Errors: InvalidArgument.
 absl::StatusOr<DiffPer> ParseDiffPer(std::string_view text);
 
 struct DiffOptions {
-  // device, function, exclude, prefix, skip_runs (of steps, too), threads, events_done; filters on
-  // functions need kRun.
+  // Used: device, function, exclude, prefix, skip_runs (also for steps), threads, events_done.
+  // Filters on functions need kRun.
   ReportOptions select = {};
   FindOptions find = {};
   ReadOptions read = {};
-  std::optional<DiffPer> per = {};  // empty: the first that all captures have
-  // alpha, min_effect (of a row's time in base), confidence, offset_std, paired.
+  std::optional<DiffPer> per = {};  // empty: the first unit that all captures have
+  // Used: alpha, min_effect (relative to a row's time in base), confidence, offset_std, paired.
   CompareOptions decision = {};
-  // Asked before each capture is read, and before they are matched; true: Cancelled.
+  // Called before each capture is read, and before matching. If it returns true, the result is
+  // Cancelled.
   std::function<bool()> stopped = {};
 };
 
 enum class DiffMatch : uint8_t {
   kExact,    // the same op, recompiled
-  kSimilar,  // what is most alike; `similarity` says how much
-  kGroup,    // several on a side: a fusion split, or some merged
+  kSimilar,  // the most similar op; `similarity` has the degree
+  kGroup,    // several ops on a side: a fusion was split, or ops were merged
   kNew,
   kGone,
-  kOverlap,      // waiting and the like, from here on: two of one class ran at once
-  kForeign,      // of runs: only other functions ran
-  kIdleHost,     // nothing was launched yet
+  // from here on waiting and corrections; kOverlap: two kernels of one class ran at once
+  kOverlap,
+  kForeign,      // for runs: only other functions ran
+  kIdleHost,     // no launch was pending
   kIdleLaunch,   // launched, but not started
   kIdleUnknown,  // no launch is known
-  kIdle,         // all of these together, where a side has no launches
+  kIdle,         // the sum of the idle rows, if a side has no launches
 };
 std::string_view DiffMatchName(DiffMatch match);
 constexpr bool IsWaiting(DiffMatch match) { return match >= DiffMatch::kOverlap; }
 
 enum class DiffVerdict : uint8_t {
-  kNoVerdict,  // not measured often enough: DiffRow::reason
-  kUnproven,   // chance explains it
+  kNoVerdict,  // not measured often enough; see DiffRow::reason
+  kUnproven,   // chance can explain the change
   kMore,       // more time, proved, by more than min_effect
   kLess,
   kSmall,  // below a thousandth of the total: not judged
 };
 std::string_view DiffVerdictName(DiffVerdict verdict);
 
-// A kernel, or what others there are in the row together.
+// One side of a row: a kernel, or the group of kernels of the row.
 struct DiffPart {
-  std::vector<std::string> ops;  // names; several of a group
+  std::vector<std::string> ops;  // names; several for a group
   std::optional<std::string> function;
   std::vector<std::string> program_ids;
-  // Of the one that took longest; empty: unknown.
+  // Of the kernel that took longest. Empty: unknown.
   std::string kernel, op_name, source, opcode, shape;
-  std::vector<std::string> lines;  // source lines of all that is fused
+  std::vector<std::string> lines;  // source lines of all fused ops
   std::optional<Category> category;
   double mean_ps = 0;
   int64_t total_ps = 0;             // over all captures and units
-  std::optional<double> hidden_ps;  // mean, behind higher classes; of collectives and copies
-  std::optional<double> count;      // executions, mean
+  std::optional<double> hidden_ps;  // mean time behind higher classes; for collectives and copies
+  std::optional<double> count;      // mean number of executions
 };
 
 struct DiffRow {
   DiffMatch match = DiffMatch::kExact;
   std::optional<double> similarity;    // 0 to 1
-  std::optional<DiffPart> base, head;  // empty: it is not on this side
+  std::optional<DiffPart> base, head;  // empty: the kernel is not on this side
   double delta_ps = 0;
-  std::optional<double> share;  // of the total's delta; empty: that is 0
-  // Simultaneous, of delta_ps; the p-value after Holm. Empty: no verdict, or small.
+  std::optional<double> share;  // share of the total's delta; empty: the total's delta is 0
+  // Simultaneous interval of delta_ps; p-value after Holm. Empty: no verdict, or small.
   std::optional<double> lo_ps, hi_ps, p_value;
   DiffVerdict verdict = DiffVerdict::kNoVerdict;
   std::string reason;   // why there is no verdict: "its function did not run there"
-  double noise_ps = 0;  // how much of delta_ps may well be chance: rows are ordered by the rest
+  double noise_ps = 0;  // the part of delta_ps that chance may explain; rows are sorted by the rest
 };
 
-// Rows of one kind together.
+// The sum of the rows of one kind.
 struct DiffSum {
   DiffMatch match = DiffMatch::kExact;
   uint64_t rows = 0;
@@ -123,38 +128,40 @@ struct DiffSum {
   double delta_ps = 0;
 };
 
-// A function on both sides.
+// A function and its runs on both sides.
 struct DiffFunction {
   std::optional<std::string> base, head;  // names
   uint64_t base_runs = 0, head_runs = 0, base_suspect_runs = 0, head_suspect_runs = 0;
-  std::optional<double> base_ps, head_ps;  // a run's span, mean
+  std::optional<double> base_ps, head_ps;  // mean span of a run
 };
 
 struct DiffSide {
   std::vector<std::string> sources;
   std::vector<InputRow> inputs;
   std::vector<std::string> devices;
-  uint64_t units = 0;  // over captures and devices
+  uint64_t units = 0;  // number of units over captures and devices
   int64_t total_ps = 0;
 };
 
 struct DiffReport {
   DiffSide base, head;
   DiffPer per = DiffPer::kStep;
-  bool by_hlo = false;  // the compiler's words were there for some op of both sides
+  bool by_hlo = false;  // the compiler's data was available for some op of both sides
   DiffRow total;
-  std::vector<DiffSum> sums;            // in the order of DiffMatch; those that have rows
-  std::vector<DiffRow> rows;            // the largest change beyond noise first
+  std::vector<DiffSum> sums;            // in the order of DiffMatch; kinds without rows are omitted
+  std::vector<DiffRow> rows;            // sorted by the change beyond noise, largest first
   std::vector<DiffFunction> functions;  // the largest change first
-  std::optional<double> matched_share;  // of both sides' time in kernels; empty: none ran
-  bool same_capture = false;            // a side holds a capture of the other
+  // matched share of both sides' time in kernels; empty: no kernel ran
+  std::optional<double> matched_share;
+  bool same_capture = false;  // a capture is on both sides
   CompareOptions decision;
   std::vector<std::string> notes;
   std::vector<DiagnosticRow> diagnostics;  // of all captures
 };
 
-// Paths as of ReadMeasurements; each is a trace. Errors: as OpenTrace and BuildReport;
-// FailedPrecondition: JSON, or nothing to set against each other; InvalidArgument: options.
+// Compares two sides. Paths as for ReadMeasurements; each is a trace. Errors: as OpenTrace and
+// BuildReport; FailedPrecondition (JSON, or nothing in common), InvalidArgument (options),
+// Cancelled.
 absl::StatusOr<DiffReport> FindDiff(std::span<const std::string> base,
                                     std::span<const std::string> head, const DiffOptions& options);
 

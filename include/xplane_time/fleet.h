@@ -1,6 +1,6 @@
-// Fleet: what many captures took, as rows of sums that merge.
+// Fleet: the times of many captures, as rows of mergeable sums.
 //
-//   FleetMerger all({});                           // a row a host and device
+//   FleetMerger all({});                           // one row per host and device
 //   for (const std::string& path : {"a.xts", "b.xts"}) {
 //     auto summary = DecodeFleetSummary(ReadBytes(path), path);
 //     if (!summary.ok()) return summary.status();  // DataLoss: a.xts: ... (byte 312)
@@ -8,11 +8,11 @@
 //   }
 //   WriteBytes("all.xts", EncodeFleetSummary(all.Take()));
 //
-// Counts and sums are whole numbers, and a centre of each capture stays. So the order and the
-// grouping of merges make no difference: the bytes are the same. Format: docs/fleet.md.
+// Counts and sums are integers, and each capture keeps its own centre. The order and the grouping
+// of merges therefore do not affect the resulting bytes. Format: docs/fleet.md.
 //
-// Sums are picoseconds in 128 bits, and stop at their end. Unknown is empty, or counted apart.
-// Values own what they hold. Not thread-safe; different objects may be used by different threads.
+// Sums are picoseconds in 128 bits and saturate. Unknown values are empty or counted separately.
+// Values own their data. Not thread-safe; different objects may be used by different threads.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,8 @@
 
 namespace xplane_time {
 
-// How often which durations occurred, by their leading 7 bits: a bucket is at most 1/64 wide.
+// A histogram of durations by their leading 7 bits. The width of a bucket is at most 1/64 of its
+// start.
 class DurationHistogram {
  public:
   struct Bucket {
@@ -43,14 +44,16 @@ class DurationHistogram {
     friend bool operator==(const Bucket&, const Bucket&) = default;
   };
   static constexpr uint16_t kBuckets = 64 * 58;
-  static uint16_t NumberOf(int64_t duration_ps);  // at least 0
-  static int64_t FirstOf(uint16_t number);        // the least duration that is in it
+  static uint16_t NumberOf(int64_t duration_ps);  // for durations >= 0
+  static int64_t FirstOf(uint16_t number);        // the smallest duration in the bucket
 
   void Add(uint16_t number, uint64_t times);
   void Merge(const DurationHistogram& other);
-  const std::vector<Bucket>& buckets() const { return buckets_; }  // ascending, none is empty
+  // ascending, without empty buckets
+  const std::vector<Bucket>& buckets() const { return buckets_; }
   uint64_t count() const;
-  // Of the nearest rank, the middle of its bucket: off by at most 0.8 %. Empty: there are none.
+  // The middle of the bucket that holds the nearest rank; the error is at most 0.8 %. Empty if the
+  // histogram is empty.
   std::optional<int64_t> QuantilePs(double share) const;
   friend bool operator==(const DurationHistogram&, const DurationHistogram&) = default;
 
@@ -58,43 +61,43 @@ class DurationHistogram {
   std::vector<Bucket> buckets_;
 };
 
-// What occurrences took, together.
+// The durations of occurrences, summed.
 struct TimeSum {
   uint64_t count = 0;
   Int128 total_ps = 0;
-  // Of those whose durations are known one by one, which may be fewer.
+  // Of the occurrences with individually known durations, which may be fewer.
   std::optional<int64_t> min_ps = {}, max_ps = {};
   DurationHistogram durations = {};
 
   void Add(int64_t duration_ps, uint64_t times = 1);
   void Merge(const TimeSum& other);
   std::optional<double> MeanPs() const;
-  // As of the histogram, but never beyond the minimum and the maximum.
+  // The quantile of the histogram, clamped to the minimum and maximum.
   std::optional<int64_t> QuantilePs(double share) const;
   friend bool operator==(const TimeSum&, const TimeSum&) = default;
 };
 
-// Places in FleetSummary::names. The first name is always the empty one: unknown, or all of them.
+// Indices into FleetSummary::names. Index 0 is the empty name: unknown, or all of them.
 using NameId = uint32_t;
 
-// The captures of a row: the median of each one's runs, ascending.
+// For each capture of a row the median of its runs, ascending.
 using CaptureCentres = std::vector<int64_t>;
 
-// `model`: what the producer calls a device, else its kind.
+// `model`: the producer's name of the device model, else the device kind.
 struct FleetDevice {
   NameId host = 0, device = 0, model = 0;
   DeviceKind kind = DeviceKind::kGpu;
   uint64_t captures = 0, executions = 0;
   Int128 busy_ps = 0;
-  // From first start to last end: the span is the sum of the others (where.h).
+  // From first start to last end. The span is the sum of the others (where.h).
   Int128 span_ps = 0, compute_ps = 0, collective_exposed_ps = 0, copy_exposed_ps = 0, other_ps = 0,
          idle_ps = 0;
 };
 struct FleetFunction {
   NameId host = 0, device = 0, model = 0, function = 0;
-  bool is_range = false;            // of host time: what it executed is in other rows, too
-  uint64_t runs = 0, left_out = 0;  // left out: suspect, or trimmed
-  TimeSum active = {};              // of the runs that count; without those that have no ops
+  bool is_range = false;            // a range of host time: its executions are also in other rows
+  uint64_t runs = 0, left_out = 0;  // left out: suspect or trimmed
+  TimeSum active = {};              // runs that count, except those without ops
   Int128 span_ps = 0;
   CaptureCentres centres_ps = {};
 };
@@ -102,37 +105,38 @@ struct FleetKernel {
   NameId host = 0, device = 0, kernel = 0, function = 0;
   Category category = Category::kCompute;
   TimeSum time = {};
-  uint64_t self_known = 0;  // captures in which it is
+  uint64_t self_known = 0;  // captures with a known self time
   uint64_t captures = 0;
   Int128 self_ps = 0;
 };
-// Marked steps (where.h): of each, all that the device executed within.
+// Marked steps (where.h), with all executions of the device in each step.
 struct FleetSteps {
   NameId host = 0, device = 0, model = 0;
   TimeSum span = {};
   Int128 compute_ps = 0, collective_exposed_ps = 0, copy_exposed_ps = 0, other_ps = 0, idle_ps = 0;
   CaptureCentres centres_ps = {};
 };
-// Collectives of one name; waiting for a slower peer is inside.
+// Collectives of one name. Waiting for a slower peer is included.
 struct FleetCollective {
   NameId host = 0, device = 0, kernel = 0;
   uint64_t count = 0;
   Int128 exposed_ps = 0, hidden_ps = 0, in_flight_ps = 0;
 };
 
-// When a device was in the collectives of one name, one after the other: of those in which nobody
-// is done before all have come. Only where rows are kept apart by host and device.
+// The times at which a device was in the collectives of one name, in order. Only collectives in
+// which no device finishes before all have entered are recorded. Filled only if rows are separate
+// by host and device.
 struct FleetMeetings {
   NameId host = 0, device = 0, kernel = 0, function = 0;
-  int64_t base_ns = 0;  // of the capture, on the host's clock; times count from it
-  std::vector<int64_t> enters_ps = {}, lengths_ps = {};  // as many
+  int64_t base_ns = 0;  // origin of the times: start of the capture on the host's clock
+  std::vector<int64_t> enters_ps = {}, lengths_ps = {};  // of equal length
 };
 
 struct FleetCapture {
   std::string path = {}, host = {};
   uint64_t bytes = 0, events = 0;
   std::optional<uint64_t> start_unix_ns = {};
-  uint64_t content = 0;  // equal for captures that say the same, wherever their files are
+  uint64_t content = 0;  // equal for captures with the same content, wherever their files are
   friend auto operator<=>(const FleetCapture&, const FleetCapture&) = default;
 };
 struct FleetFailure {
@@ -140,25 +144,25 @@ struct FleetFailure {
   friend auto operator<=>(const FleetFailure&, const FleetFailure&) = default;
 };
 
-// What rows are kept apart by. Without: one row for all.
+// Whether rows are separate by host and by device. If neither: one row for all.
 struct FleetBy {
   bool host = true, device = true;
   friend bool operator==(const FleetBy&, const FleetBy&) = default;
 };
-// "host,device", "host", "device", "none". Errors: InvalidArgument.
+// Parses "host,device", "host", "device" or "none". Errors: InvalidArgument.
 absl::StatusOr<FleetBy> ParseFleetBy(std::string_view text);
 std::string FleetByName(const FleetBy& by);
 
 struct FleetSummary {
   FleetBy by = {};
-  // How it was measured (GivenOptions); the same in all that merge.
+  // Options of the measurement (GivenOptions). Merged summaries must agree on them.
   std::map<std::string, std::string> options = {};
   std::vector<FleetCapture> captures = {};
   std::vector<FleetFailure> failures = {};  // files that could not be read
-  // Code and severity of what was wrong or left out, and how often.
+  // Counts of diagnostics by code and severity.
   std::map<std::pair<std::string, std::string>, uint64_t> diagnostics = {};
 
-  // Sorted, and so are rows, by what tells them apart.
+  // Names are sorted. Rows are sorted by their key fields.
   std::vector<std::string> names = {""};
   std::vector<FleetDevice> devices = {};
   std::vector<FleetFunction> functions = {};
@@ -175,11 +179,11 @@ class FleetMerger {
   FleetMerger(FleetMerger&&) noexcept;
   FleetMerger& operator=(FleetMerger&&) noexcept;
 
-  // Errors: FailedPrecondition: it was measured otherwise than those before, or it lacks what rows
-  // are kept apart by.
+  // Adds a summary. Errors: FailedPrecondition (it was measured with other options than the earlier
+  // ones, or it lacks the host or device that rows are separated by).
   absl::Status Add(const FleetSummary& summary);
   void AddFailure(FleetFailure failure);
-  // Of all; then this is empty.
+  // Returns the merged summary and leaves the merger empty.
   FleetSummary Take();
 
  private:
@@ -187,88 +191,92 @@ class FleetMerger {
   std::unique_ptr<Rows> rows_;
 };
 
-// `host`: what the host is called; empty: as the trace or its file says. Options as of BuildReport,
-// whose errors it has; samples, parts and by_variant make no difference.
+// Summarizes a trace. `host`: name of the host; empty: the name from the trace or its file. Options
+// and errors: as BuildReport; samples, parts and by_variant have no effect.
 absl::StatusOr<FleetSummary> SummarizeTrace(const Trace& trace, const ReportOptions& options,
                                             const Diagnostics& reading, const std::string& host);
 
 std::string EncodeFleetSummary(const FleetSummary& summary);
-// `name`: of the file, for errors. DataLoss: damaged, cut, or of a later version; with the byte.
+// `name`: name of the file, for errors. Errors: DataLoss (damaged, truncated or of a later
+// version), with the byte offset.
 absl::StatusOr<FleetSummary> DecodeFleetSummary(std::string_view bytes, const std::string& name);
-// Whether it begins as one. Of such a beginning: what its rows are kept apart by.
+// Whether the bytes begin like a summary; and how the rows of such a summary are separated.
 bool IsFleetSummary(std::string_view head);
 FleetBy FleetByOf(std::string_view head);
 
-// ---- who is slower than the others -----------------------------------------------------------
+// ---- hosts and devices that are slower than the others --------------------------------------
 
 struct FleetOutlierOptions {
-  double alpha = 0.01;        // of any claim in the whole fleet, where all are alike
-  double min_effect = 0.005;  // what is less does not matter
+  double alpha = 0.01;        // probability of any claim in the whole fleet if all are alike
+  double min_effect = 0.005;  // smaller differences do not matter
 };
 
 inline constexpr double kMostFleetMde = 0.1;
 
 enum class FleetVerdict : uint8_t {
-  kSlow,        // proved to be, and by more than min_effect as far as is known
-  kFast,        // the same
-  kTypical,     // nothing proved, and a slowness of mde would have been
-  kCannotTell,  // too few others, or so unlike that mde is above kMostFleetMde
+  kSlow,        // proved slower than the others, by more than min_effect according to the estimate
+  kFast,        // proved faster, likewise
+  kTypical,     // no difference was proved, although a slowness of mde would have been
+  kCannotTell,  // too few others, or so much variation that mde is above kMostFleetMde
 };
 std::string_view FleetVerdictName(FleetVerdict verdict);
 
-// A host among those of its model, or a device among those of its host, in one function or in
-// steps.
+// A host compared with the others of its model, or a device compared with the others of its host,
+// in one function or in steps.
 struct FleetOutlier {
   std::string host, device, model;
-  // `device` empty: of the host, the mean of its devices. `function` empty: steps.
+  // `device` empty: the host, as the mean of its devices. `function` empty: steps.
   std::string function;
   uint64_t captures = 0, others = 0;
   std::optional<double> ratio = {};        // to the centre of the others
-  std::optional<double> lo = {}, hi = {};  // simultaneous
+  std::optional<double> lo = {}, hi = {};  // simultaneous interval
   std::optional<double> p_value = {};      // after Holm
-  std::optional<double> mde = {};          // 0.03: a slowness of 3 % would be seen 4 times in 5
+  // 0.03: a slowness of 3 % would be detected in 4 of 5 cases
+  std::optional<double> mde = {};
   FleetVerdict verdict = FleetVerdict::kCannotTell;
 };
 
-// All of them, what is proved first, then by ratio. Definition: docs/fleet.md.
+// All hosts and devices: proved differences first, then by ratio. Definition: docs/fleet.md.
 std::vector<FleetOutlier> FindFleetOutliers(const FleetSummary& summary,
                                             const FleetOutlierOptions& options);
 
-// ---- who is waited for -----------------------------------------------------------------------
+// ---- waiting in collectives ------------------------------------------------------------------
 
-// Clocks of hosts. Nobody leaves a collective before the last has come: each one bounds how far two
-// clocks are apart, whatever it took.
+// The clock of a host. No device leaves a collective before the last one has entered, so each
+// collective bounds the offset of two clocks, however long it took.
 struct FleetClock {
   std::string host;
   uint64_t collectives = 0;
-  // What is added to its times for those of the first host. Empty: nothing bounds it on a side.
+  // The offset that converts its times to those of the first host. Empty: it is not bounded on both
+  // sides.
   std::optional<int64_t> offset_ps = {}, lo_ps = {}, hi_ps = {};
-  bool steps = false;  // no offset fits: a clock stepped, or what was matched is not the same
+  bool steps = false;  // no offset fits: a clock was stepped, or different collectives were matched
 };
 
-// A collective of one name, over all devices that have it equally often.
+// A collective of one name, summed over all devices that have it equally often.
 struct FleetWait {
   std::string kernel, function;
-  std::string host, device;  // who came last; both empty: cannot tell, for it came less late than
-                             // clocks are known, or as late as another
+  // the last to enter; both empty: unknown, because its delay is within the clock error or another
+  // device was as late
+  std::string host, device;
   uint64_t devices = 0, count = 0;
-  Int128 waited_ps = 0;    // by all others, together
-  Int128 transfer_ps = 0;  // from when the last came to when the first left
+  Int128 waited_ps = 0;    // waiting time of all other devices together
+  Int128 transfer_ps = 0;  // from the last enter to the first leave
 };
 
 struct FleetWaits {
-  std::vector<FleetClock> clocks = {};  // by host; empty: nothing was matched
-  std::vector<FleetWait> waits = {};    // who was waited for longest first
-  // Names of collectives that devices do not have equally often.
+  std::vector<FleetClock> clocks = {};  // by host; empty: no collectives were matched
+  std::vector<FleetWait> waits = {};    // longest waiting time first
+  // Names of collectives with different counts on different devices.
   std::vector<std::string> unmatched = {};
 };
-// Definition: docs/fleet.md.
+// Finds the devices that others wait for. Definition: docs/fleet.md.
 FleetWaits FindFleetWaits(const FleetSummary& summary);
 
 struct FleetReport {
   FleetOutlierOptions options;
   FleetSummary summary;
-  FleetSummary all;  // of the same, a row for all hosts and devices of a model
+  FleetSummary all;  // the same captures with one row for all hosts and devices of a model
   std::vector<FleetOutlier> outliers;
   FleetWaits waits;
 };

@@ -1,4 +1,4 @@
-// Harness: what `xplane-time tune` runs, in C++. One header, one function.
+// Harness: a C++ harness for `xplane-time tune`. One header, one function.
 //
 //   int main() {
 //     xplane_time::HarnessCode code;
@@ -15,8 +15,8 @@
 //
 //   $ xplane-time tune space.json -- ./harness
 //
-// The protocol is in docs/harness.md. Code that runs the loop in its own process implements
-// Harness of tune.h instead. Not thread-safe: one call a process.
+// The protocol is in docs/harness.md. Code that runs the tuning loop in its own process implements
+// Harness of tune.h instead. Not thread-safe: one ServeHarness per process.
 #pragma once
 
 #include <cstdint>
@@ -28,27 +28,30 @@
 
 namespace xplane_time {
 
-// Errors of these functions are failures of the variant: ResourceExhausted is oom,
-// FailedPrecondition of `verify` wrong_result, Unavailable infra (the variant is not to blame), any
-// other one compile_error of `prepare` and runtime_error of the others.
+// Errors of these functions are failures of the variant. ResourceExhausted becomes oom,
+// FailedPrecondition of `verify` becomes wrong_result, and Unavailable becomes infra (not the fault
+// of the variant). Any other error of `prepare` becomes compile_error, and of the other functions
+// runtime_error.
 struct HarnessCode {
   std::string device = "cpu", device_class = "cpu";
-  std::string clock = "wall";  // device, profile or wall: what `run` measures with
+  std::string clock = "wall";  // device, profile or wall: the clock of the times that `run` returns
   std::string driver = {}, flags = {}, code_hash = {};
   std::string versions_json = "{}";
-  // Compiles; the fingerprint is equal for equal programs, or empty. Needed.
+  // Compiles a variant and returns its fingerprint, which is equal for equal programs, or an empty
+  // text. Required.
   std::function<absl::StatusOr<std::string>(const std::string& variant,
                                             const std::string& params_json)>
       prepare = {};
-  // Runs it once and compares with the reference. Where it is not set, `run` warms up.
+  // Runs a variant once and compares the result with the reference. If not set, `run` is used to
+  // warm up.
   std::function<absl::Status(const std::string& variant)> verify = {};
-  // Runs it once; picoseconds. Needed.
+  // Runs a variant once and returns its time in picoseconds. Required.
   std::function<absl::StatusOr<int64_t>(const std::string& variant, const std::string& workload)>
       run = {};
 };
 
-// The exit status for main: 0 after bye, 64 without a driver or with functions that are not
-// set, 74 where the driver went away.
+// Serves the protocol and returns the exit status for main: 0 after bye, 64 without a driver or if
+// a required function is not set, 74 if the driver disappeared.
 int ServeHarness(const HarnessCode& code);
 
 }  // namespace xplane_time

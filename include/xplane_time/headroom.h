@@ -1,7 +1,7 @@
-// Headroom: how much of each op's time a roofline says could be had back.
+// Headroom: how much of each op's time could be saved according to a roofline model.
 //
-// Enters: a trace. Leaves: one row an op, with what it computes and moves, the least time that its
-// device needs for that, and what it took beyond.
+// Input: a trace. Output: one row per op with its FLOPs and bytes, the least time that its device
+// needs for them, and the time that it took beyond.
 //
 //   auto report = BuildHeadroom(*trace, {.select = {.device = "gpu"}}, diagnostics);
 //   report->ops[0].op                // "custom-call.1", of function "jit_dot"
@@ -12,14 +12,14 @@
 //   roof_ps        = executions x max(flops / peak FLOP/s, bytes / peak bandwidth)
 //   recoverable_ps = total_ps - roof_ps
 //
-// A figure is counted (by the driver: bytes of a copy), modelled (from shapes: as XLA's own cost
-// model has it) or unknown; what is unknown is empty, never 0, and `reason` says why there is no
-// roof. FLOPs are those of matrix products only, but on a TPU, which tells all. Never on a CPU:
-// thunks return before their work is done. Rates of collectives and copies are there, roofs not:
-// links have none here.
+// A figure is counted (by the driver: bytes of a copy), modelled (from shapes, like XLA's own cost
+// model) or unknown. An unknown figure is empty, never 0, and `reason` explains why there is no
+// roof. FLOPs include matrix products only, except on a TPU, whose trace has the FLOPs of all ops.
+// A CPU has no roofs, because thunks return before their work is done. Collectives and copies have
+// rates but no roofs, because the model does not include links.
 //
-// A report owns its strings. Thread-safe on const traces. Time: of BuildReport, and linear in the
-// Hlo Protos of programs that ran.
+// A report owns its strings. Thread-safe on const traces. Time: that of BuildReport, and linear in
+// the Hlo Protos of the programs that ran.
 #pragma once
 
 #include <cstdint>
@@ -36,25 +36,25 @@
 namespace xplane_time {
 
 struct HeadroomOptions {
-  ReportOptions select = {};  // devices, filters, clock, threads
-  // Of every device, instead of what the trace or our table says.
+  ReportOptions select = {};  // devices, filters, clock and threads
+  // Peaks of every device; they replace those of the trace and of our table.
   std::optional<double> peak_flops_per_s = {}, peak_bytes_per_s = {};
 };
 
-// Peaks outside of these make no sense: 1 MFLOP/s to 1 EFLOP/s, 1 MB/s to 1 PB/s.
+// The plausible range of peaks: 1 MFLOP/s to 1 EFLOP/s, 1 MB/s to 1 PB/s.
 inline constexpr double kLeastPeak = 1e6, kMostPeakFlops = 1e18, kMostPeakBytes = 1e15;
 
 enum class PeakSource : uint8_t { kTrace, kTable, kUser };
 std::string_view PeakSourceName(PeakSource source);
 
 struct DevicePeaks {
-  // Dense products; by the type of the left operand. On a TPU, or where the user says so, one for
-  // all types.
-  std::optional<double> flops_per_s;     // of 16 bits (where the table has both: f16)
-  std::optional<double> f8_flops_per_s;  // of 8 bits
-  bool has_bf16 = false;                 // flops_per_s is of bf16, too
+  // Peaks of dense products, by the type of the left operand. On a TPU, or if the user gives the
+  // peak, one peak applies to all types.
+  std::optional<double> flops_per_s;     // 16-bit types (f16 if the table has both)
+  std::optional<double> f8_flops_per_s;  // 8-bit types
+  bool has_bf16 = false;                 // flops_per_s also applies to bf16
   bool of_all_types = false;
-  std::optional<double> bytes_per_s;  // of the device's main memory
+  std::optional<double> bytes_per_s;  // main memory of the device
   std::optional<PeakSource> flops_source, bytes_source;
 };
 
@@ -62,10 +62,10 @@ struct HeadroomDevice {
   DeviceRef device;
   DeviceKind kind = DeviceKind::kGpu;
   DevicePeaks peaks;
-  int64_t self_ps = 0;                   // of all its ops
-  int64_t roofed_ps = 0;                 // of those that have a roof
-  std::optional<double> roofed_share;    // of self time; empty: nothing ran
-  std::optional<double> recoverable_ps;  // sum; empty: no op has one
+  int64_t self_ps = 0;                   // self time of all its ops
+  int64_t roofed_ps = 0;                 // self time of the ops that have a roof
+  std::optional<double> roofed_share;    // fraction of self time; empty: nothing ran
+  std::optional<double> recoverable_ps;  // sum; empty: unknown for all ops
 };
 
 enum class FigureSource : uint8_t { kCounted, kModelled };
@@ -79,41 +79,41 @@ std::string_view BoundName(Bound bound);
 
 // Why an op has no roof, or no recoverable time.
 enum class NoRoof : uint8_t {
-  kHost,          // a CPU
+  kHost,          // the device is a CPU
   kNotCompute,    // a collective, a copy, or control flow
-  kPair,          // half of a -start and -done
-  kNoProgram,     // no sound Hlo Proto of its program
+  kPair,          // one half of a -start and -done pair
+  kNoProgram,     // its program has no usable Hlo Proto
   kNotInProgram,  // the program has no such op
-  kNoModel,       // nothing says what it computes or moves
-  kNoPeak,        // nothing says what the device can do
-  kExecutions,    // its kernels do not tell how often it ran
-  kAbovePeak,     // it was faster than its roof: the model or the peak is wrong
+  kNoModel,       // its FLOPs and bytes are unknown
+  kNoPeak,        // the peak of the device is unknown
+  kExecutions,    // its kernels do not show how often it ran
+  kAbovePeak,     // it was faster than its roof, so the model or the peak is wrong
 };
 std::string_view NoRoofName(NoRoof reason);
 
-// An op of a program on one device; without one, a kernel.
+// An op of a program on one device; if the op is unknown, a kernel.
 struct HeadroomRow {
   DeviceRef device;
   std::optional<std::string> function, program_id;
   std::string op;
-  std::string kernel;  // the one of its kernels that took longest
+  std::string kernel;  // the kernel of the op that took longest
   Category category = Category::kCompute;
   Clock clock = Clock::kProfile;
-  uint64_t kernels = 0;  // events
-  // The least count of its kernels; empty where others are no multiples of it.
+  uint64_t kernels = 0;  // number of kernel events
+  // The smallest count among its kernels. Empty if other counts are not multiples of it.
   std::optional<uint64_t> executions;
   int64_t total_ps = 0;
-  // Of one execution (a mean where copies differ).
+  // Of one execution; the mean if copies differ.
   std::optional<double> flops, bytes;
   std::optional<FigureSource> flops_source, bytes_source;
   std::optional<double> flops_per_s, bytes_per_s;
-  // Shares of the peaks; 1 is the peak.
+  // Fractions of the peaks; 1 is the peak.
   std::optional<double> flops_share, bytes_share;
   std::optional<Roof> roof;
   std::optional<double> roof_ps;
   std::optional<bool> above_peak;
   std::optional<double> recoverable_ps;
-  // The side at 60 % of its peak or more; kNeither where both are known and below.
+  // The side at 60 % of its peak or more. kNeither if both are known and below.
   std::optional<Bound> bound;
   std::optional<NoRoof> reason;
   std::optional<std::string> op_name, source;  // "jit(f)/dot_general", "model.py:12"
@@ -127,12 +127,13 @@ struct HeadroomReport {
   std::vector<DiagnosticRow> diagnostics;
 };
 
-// `reading` holds what OpenTrace counted. Errors: as BuildReport; InvalidArgument (a peak).
+// Builds the rows. `reading` holds the counts of OpenTrace. Errors: as BuildReport; InvalidArgument
+// (a peak).
 absl::StatusOr<HeadroomReport> BuildHeadroom(const Trace& trace, const HeadroomOptions& options,
                                              const Diagnostics& reading);
 
-// BuildReport, with what its kernels reach: flops_per_s, bytes_per_s and roof_share. Time: of
-// BuildReport, and linear in the Hlo Protos of programs that ran.
+// BuildReport with the rates of its kernels: flops_per_s, bytes_per_s and roof_share. Time: that of
+// BuildReport, and linear in the Hlo Protos of the programs that ran.
 absl::StatusOr<Report> BuildReportWithRates(const Trace& trace, const ReportOptions& options,
                                             const Diagnostics& reading);
 

@@ -1,13 +1,12 @@
-// Intervals of one timeline, half-open: their union, which is inside which, and what time is an
-// event's own.
+// Half-open intervals of one timeline: their union, their nesting, and the self time of each event.
 //
 //   |--- 10 ---|             [0, 10)
 //        |--- 10 ---|        [5, 15)
-//                   |- 5 -|  [15, 20)   touches: merges, nothing counted twice
+//                   |- 5 -|  [15, 20)   touches the previous one: both merge
 //   union 20, sum 25
 //
-// Intervals of different devices must never meet here; the caller keeps them apart.
-// Lengths that do not fit an int64 saturate; tolerances stop at the ends of the axis.
+// The caller keeps the intervals of different devices apart. Lengths beyond an int64 saturate.
+// Tolerances stop at the ends of the axis.
 //
 // Nesting:
 //
@@ -17,14 +16,13 @@
 //   C                 |------|           child of A
 //   E                     |------------| ends past A: not inside A
 //
-// e is inside p if p.start - tolerance <= e.start and e.end <= p.end + tolerance, p is
-// not e, and p is longer than e or, at equal length, comes first in the order (start
-// ascending, duration descending, position ascending). The parent of e is the last
-// such p in that order: the innermost. Without tolerance this is the usual nesting of
-// a call stack.
+// e is inside p if p.start - tolerance <= e.start and e.end <= p.end + tolerance, p is not e, and p
+// is longer than e. If both have the same length, p must come first in the order (start ascending,
+// duration descending, position ascending). The parent of e is the last such p in that order, which
+// is the innermost one. Without tolerance this is the usual nesting of a call stack.
 //
-// Self time = duration - union of the direct children, clipped to the parent.
-// Children that stick out (tolerance) are clipped, so self is never negative.
+// Self time = duration - union of the direct children, clipped to the parent. With a tolerance,
+// children may extend beyond the parent; the clipping keeps self time from becoming negative.
 #pragma once
 
 #include <algorithm>
@@ -42,9 +40,8 @@ struct Interval {
   friend bool operator==(const Interval&, const Interval&) = default;
 };
 
-// Accumulates a union from intervals in order of start. O(1) an interval.
-// Add() with a start before that of the interval before it is an error of the caller
-// (asserted in debug builds).
+// Accumulates the length of a union. Add() takes the intervals in order of start; it asserts the
+// order in debug builds. O(1) per interval.
 class UnionLength {
  public:
   void Add(int64_t start_ps, int64_t end_ps) {
@@ -68,34 +65,34 @@ class UnionLength {
   int64_t length_ps_ = 0;
 };
 
-// Length of the union; any order. O(n log n), O(n) where sorted by start.
+// Length of the union of intervals in any order. O(n log n), or O(n) if sorted by start.
 int64_t UnionLengthPs(std::vector<Interval> intervals);
 
-// The union itself: disjoint, not touching, in order of start. Empty intervals vanish.
+// The union as disjoint intervals in order of start. Touching intervals merge; empty ones vanish.
 std::vector<Interval> MergeIntervals(std::vector<Interval> intervals);
 
 inline constexpr uint32_t kNoParent = ~uint32_t{0};
 
 struct Nesting {
-  std::vector<uint32_t> parent;   // index of the innermost event around it, or kNoParent
-  std::vector<uint32_t> order;    // all indices in nesting order: parents before children
-                                  // where the tolerance is 0
+  std::vector<uint32_t> parent;  // index of the innermost event around it, or kNoParent
+  // all indices in nesting order; with tolerance 0, parents come before children
+  std::vector<uint32_t> order;
   std::vector<int64_t> self_ps;   // >= 0
   std::vector<int64_t> child_ps;  // union of the direct children; self + child = duration
-  // Events that start inside an earlier sibling and end past all earlier ones; events
+  // Number of events that start inside an earlier sibling and end after all earlier ones. Events
   // without a parent are siblings.
   uint64_t partial_overlaps = 0;
 };
 
-// Nests the intervals of one timeline; any order. O(n log n); O(n) where sorted and
-// the tolerance is 0. tolerance_ps >= 0.
+// Nests the intervals of one timeline, given in any order. tolerance_ps >= 0. O(n log n), or O(n)
+// if they are sorted and the tolerance is 0.
 Nesting Nest(std::span<const Interval> events, int64_t tolerance_ps);
 
-// The total length of the union of those `events` inside `parent` (same rule and
-// tolerance, clipped to the parent; `self` is the parent's own index, excluded by
-// identity, or kNoParent if it is not among them: then it comes before its equals).
-// Child time of a single event with a filter chosen by the caller: pass only what
-// matched. O(n log n); O(n) where sorted by start.
+// The length of the union of the `events` inside `parent`, with the same rule and tolerance as
+// Nest() and clipped to the parent. It is the child time of one event; the caller passes only the
+// events to count. `self` is the index of the parent in `events`, which is excluded. If the parent
+// is not among them, pass kNoParent: it then comes before equal events in the order. O(n log n), or
+// O(n) if sorted by start.
 int64_t ChildTimePs(const Interval& parent, uint32_t self, std::span<const Interval> events,
                     int64_t tolerance_ps);
 

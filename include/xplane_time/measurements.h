@@ -1,22 +1,21 @@
-// Measurements: times (or energies) of functions, one set a capture, whatever wrote them.
+// Measurements: times (or energies) of functions, one set per capture, from any supported format.
 //
-// Enters: paths of traces (any that OpenTrace takes), of Google Benchmark JSON, or of our
-// own JSON with samples (report.v1 or functions.v1, written with --samples), or of energies
-// (energy.v1). Which it is shows in the content. Leaves: one Measurements a capture, which is what
-// compare.h and pick.h infer over: the samples of one capture come from one process and share its
-// offset.
+// Input: paths of traces (any that OpenTrace reads), of Google Benchmark JSON, of our own JSON with
+// samples (report.v1 or functions.v1, written with --samples), or of energies (energy.v1). The
+// content determines the format. Output: one Measurements per capture, the unit of inference of
+// compare.h and pick.h. The samples of one capture come from one process and share its offset.
 //
-//   auto base = ReadMeasurements({"base1.xplane.pb", "base2.xplane.pb"}, {});
-//   base->size() == 2
-//   ReadMeasurements({"report.json"}, {}).status()
+//   const std::vector<std::string> paths = {"base1.xplane.pb", "base2.xplane.pb"};
+//   auto base = ReadMeasurements(paths, {});
+//   base->captures.size() == 2
 //   // FailedPrecondition: report.json: holds no samples; write it with --samples
 //
-// Not handled: JSON from standard input or in gzip; a trace may be either. Samples that
-// are suspect, warm-up or trimmed are left out and counted. A capture that repeats an
-// earlier one of the same list is left out with a note: it is no second process.
+// Not handled: JSON from standard input or in gzip (traces support both). Suspect, warm-up and
+// trimmed samples are excluded and counted. A capture that repeats an earlier one of the same list
+// is skipped with a note, because it is not an independent process.
 //
-// Times are doubles in picoseconds, since Google Benchmark's are not whole. Energies are joules of
-// a run; a capture has one value a function, with the error that was stated for it.
+// Times are doubles in picoseconds, because the times of Google Benchmark are not integers.
+// Energies are joules per run. A capture has one energy per function, with its stated error.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +33,8 @@
 namespace xplane_time {
 
 struct Sampled {
-  double value = 0;      // picoseconds; joules where the metric is kEnergyMetric
-  int64_t start_ps = 0;  // on the capture's axis; 0 where unknown
+  double value = 0;      // picoseconds; joules if the metric is kEnergyMetric
+  int64_t start_ps = 0;  // on the capture's axis; 0 if unknown
   friend bool operator==(const Sampled&, const Sampled&) = default;
 };
 
@@ -51,32 +50,33 @@ struct DeviceTime {
 struct Series {
   std::string function;
   std::optional<std::string> variant_id;
-  std::string device = {};  // "GPU:0"; empty: the input does not tell
-  // Several programs may have one name: numbered by their first run.
+  std::string device = {};  // "GPU:0"; empty: not in the input
+  // Number of the program, if several have one name, in order of their first run.
   uint32_t program = 0;
   std::string metric;      // "active", "span", "sum", "real_time", "cpu_time", kEnergyMetric
-  std::string clock = {};  // "profile", "device", "mixed"; empty: the input does not tell
+  std::string clock = {};  // "profile", "device", "mixed"; empty: not in the input
   std::vector<Sampled> samples = {};
-  std::vector<int64_t> left_out = {};  // suspect, warm-up or trimmed runs: their starts
-  bool uncertain = false;              // the split into runs is
-  std::string failure = {};  // not empty: it failed (its energy is unknown), and has no samples
-  // Not empty: it ran and cannot be judged, and has no samples: "its runs on 2 devices do not
-  // match".
+  std::vector<int64_t> left_out = {};  // starts of the suspect, warm-up and trimmed runs
+  bool uncertain = false;              // the split into runs is uncertain
+  // reason of a failure (or of an unknown energy); if not empty, there are no samples
+  std::string failure = {};
+  // If not empty, the function ran but cannot be judged, for example "its runs on 2 devices do not
+  // match". It then has no samples.
   std::string obstacle = {};
-  // Over several devices (slowest_device): each device alone, in the order of their names.
+  // With slowest_device: the typical time on each device alone, sorted by device name.
   std::vector<DeviceTime> by_device = {};
-  // Of energies: the standard error of the log of the one value, as it was stated.
+  // For an energy: the stated standard error of its logarithm.
   std::optional<double> log_error = {};
-  std::string doubt = {};  // not empty: why nothing firm may rest on it
+  std::string doubt = {};  // if not empty: the reason why no firm claim may rest on it
 };
 
-// What has to be equal before two captures are compared: {"device model", "H100"}.
+// A property that must be equal in all compared captures, such as {"device model", "H100"}.
 struct Fact {
   std::string name, value;
   friend bool operator==(const Fact&, const Fact&) = default;
 };
 
-// A kernel's own time in a run of its function, over all devices and all runs.
+// Own time of a kernel per run of its function, over all devices and runs.
 struct KernelTime {
   std::string function, kernel;
   double run_ps = 0;
@@ -84,31 +84,33 @@ struct KernelTime {
 
 struct Measurements {
   std::string source;              // the path
-  std::vector<Fact> facts = {};    // a fact that is missing is unknown
-  std::vector<Fact> options = {};  // {"kernel", "tanh"}; one that is missing is the default
-  std::vector<Fact> labels = {};   // worth telling where they differ, no obstacle: host names
+  std::vector<Fact> facts = {};    // a missing fact is unknown
+  std::vector<Fact> options = {};  // {"kernel", "tanh"}; a missing option is at its default
+  // facts to report if they differ, but which may differ: host names
+  std::vector<Fact> labels = {};
   std::vector<Series> series = {};
   std::vector<std::string> notes = {};
-  std::string unit = {};    // not empty: what it is of (a host), by which paired sides are paired
-  bool lacks_runs = false;  // some were trimmed before: which were of one round is not known
-  std::vector<KernelTime> kernels = {};  // of traces and whole reports; else empty
+  // if not empty: what was measured (a host); paired sides are matched by it
+  std::string unit = {};
+  bool lacks_runs = false;  // some runs were trimmed before, so rounds cannot be reconstructed
+  std::vector<KernelTime> kernels = {};  // for traces and whole reports; else empty
 };
 
 enum class BenchmarkTime : uint8_t { kReal, kCpu };
 
 struct MeasureOptions {
-  // kTime or kEnergy: what is measured. A path that has the other is refused.
+  // What is measured: kTime or kEnergy. Paths with the other kind are refused.
   Objective objective = Objective::kTime;
-  // Of results of ours only what needs no trace applies: filters on functions, the metric, trim,
-  // skip_runs; of Google Benchmark's and tuning sessions the filters on functions. Others are
-  // refused there, unless a result was written with them.
+  // For our own results, only the options that need no trace apply: filters on functions, metric,
+  // trim, skip_runs. For Google Benchmark and tuning sessions, only filters on functions apply.
+  // Other options are refused, unless a result was written with them.
   ReportOptions report;
   FindOptions find;
   ReadOptions read;
-  bool by_variant = false;      // one series a variant id; functions without one are left out
-  bool slowest_device = false;  // one series a function: of each run the slowest device
+  bool by_variant = false;      // one series per variant id; functions without one are skipped
+  bool slowest_device = false;  // one series per function: for each run the slowest device
   BenchmarkTime benchmark_time = BenchmarkTime::kReal;
-  // Asked before each path is read; true: Cancelled.
+  // Called before each path is read. If it returns true, the result is Cancelled.
   std::function<bool()> stopped = {};
 };
 
@@ -117,8 +119,9 @@ struct MeasurementSet {
   std::vector<std::string> notes = {};
 };
 
-// Errors: NotFound, FailedPrecondition and DataLoss (as OpenTrace and BuildReport; JSON that
-// is damaged, of another kind, or without samples), InvalidArgument (options).
+// Reads measurements. Errors: NotFound, FailedPrecondition and DataLoss (as OpenTrace and
+// BuildReport; JSON that is damaged, of another kind, or without samples), InvalidArgument
+// (options), Cancelled.
 absl::StatusOr<MeasurementSet> ReadMeasurements(std::span<const std::string> paths,
                                                 const MeasureOptions& options);
 

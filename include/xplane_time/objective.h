@@ -1,4 +1,4 @@
-// Objective: what a better variant or program has less of; of decide, tune, compare and pick.
+// Objective: the quantity that decide, tune, compare and pick minimize.
 //
 //   ObjectiveName(Objective::kEdp) == "edp"
 #pragma once

@@ -1,26 +1,26 @@
-// Power: what sensors read while something ran, and the energy of any window of it.
+// Power: sensor readings over time, and the energy of any time window.
 //
 //   sensors -> readers (src/power/reader.h) -> PowerRecorder -> log (JSON Lines, docs/power-log.md)
-//   log -> SummarizePowerLog -> PowerSummary: energy, gauges, what was wrong
+//   log -> SummarizePowerLog -> PowerSummary: energies, gauges, findings
 //
 //   auto recorder =
 //       PowerRecorder::Start({.from = {.sources = {"nvml", "rapl"}}, .log_path = "p.jsonl"});
-//   if (!recorder.ok()) ...                // FailedPrecondition: no sensor; why, and the way out
-//   auto status = (*recorder)->Begin("step");   // named windows; they may overlap
+//   if (!recorder.ok()) ...                // FailedPrecondition: no sensor; the causes and
+//   remedies auto status = (*recorder)->Begin("step");   // named windows; they may overlap
 //   ...
 //   status = (*recorder)->End("step");
 //   status = (*recorder)->Stop();
 //   auto summary = SummarizePowerLog("p.jsonl", {});
-//   summary->windows[0].energies[0].energy_j;   // empty where it is unknown; `reason` says why
+//   summary->windows[0].energies[0].energy_j;   // empty if unknown; see `reason`
 //
-// The log is the only data path: a summary of a recording and that of its log replayed are
-// the same bytes. A value that is not known is never 0: it is empty, with a reason.
+// The log is the only data path: the summary of a recording and the summary of its replayed log are
+// identical bytes. An unknown value is never 0: it is empty, with a reason.
 //
-// Units are in names. Times are nanoseconds of CLOCK_MONOTONIC where nothing else is said; a
-// step of the wall clock changes no energy, a suspended machine is told from it by
-// CLOCK_BOOTTIME. PowerRecorder is thread-safe; summaries are plain data.
+// Units are in names. Times are nanoseconds of CLOCK_MONOTONIC unless stated otherwise. A step of
+// the wall clock changes no energy, and CLOCK_BOOTTIME shows whether the machine was suspended.
+// PowerRecorder is thread-safe; summaries are plain data.
 //
-// Not handled here: which kernel the energy belongs to.
+// Not handled here: the assignment of energy to kernels (energy.h).
 #pragma once
 
 #include <chrono>
@@ -38,77 +38,81 @@
 
 namespace xplane_time {
 
-// Why a value is not known.
+// Why a value is unknown.
 enum class PowerReason : uint8_t {
   kKnown,
   kPermissionDenied,
   kUnsupported,
   kNoSamples,
-  kReset,  // the counter started again
+  kReset,  // the counter restarted
   kGap,    // too long without a reading
   kDeviceLost,
-  kDriverMismatch,  // library and kernel module differ
+  kDriverMismatch,  // versions of library and kernel module differ
   kResetRequired,
   kHung,          // the call did not return
   kAbsent,        // no such driver, library or directory
-  kSuspended,     // the machine slept
-  kImplausible,   // a jump that no device makes
-  kSharedWindow,  // what else went on at the time cannot be told from it
-  kNotAsked,      // it is not read unless it is asked for
+  kSuspended,     // the machine was suspended
+  kImplausible,   // a jump that is impossible for the device
+  kSharedWindow,  // other work at the same time cannot be separated
+  kNotAsked,      // it is read only on request
 };
 std::string_view PowerReasonName(PowerReason reason);  // permission_denied, ...
 
 enum class ReadingKind : uint8_t { kCumulative, kInstant, kAverage, kGauge };
 std::string_view ReadingKindName(ReadingKind kind);  // cumulative, instant, average, gauge
 
-// One thing that is read again and again. `quantity` carries the unit: power_mw, energy_uj,
+// A quantity that is read repeatedly. `quantity` includes the unit: power_mw, energy_uj,
 // temperature_mc (thousandths of a degree Celsius), clock_sm_mhz, clock_memory_mhz,
 // memory_used_bytes, memory_total_bytes, rss_bytes, peak_rss_bytes, utilization_gpu_ppm,
-// utilization_memory_ppm (share of time in which memory was busy, not bandwidth),
-// power_limit_mw, pstate, throttle_reasons (bits, as NVML's), gpm_sm_util_ppm, gpm_tensor_util_ppm,
-// gpm_dram_bw_util_ppm (shares of the peak, means since the reading before), or a caller's gauge.
+// utilization_memory_ppm (fraction of time in which memory was busy, not bandwidth),
+// power_limit_mw, pstate, throttle_reasons (bits as in NVML), gpm_sm_util_ppm, gpm_tensor_util_ppm,
+// gpm_dram_bw_util_ppm (fractions of the peak, averaged since the previous reading), or a gauge of
+// the caller.
 struct PowerChannel {
   std::string source;  // nvml, rapl, hwmon, process, constant, caller
-  std::string device;  // GPU-..., package-0, an hwmon's PCI address, pid:123
+  std::string device;  // GPU-..., package-0, the PCI address of an hwmon device, pid:123
   std::string domain;  // gpu, module, gpu_memory, package, dram, core, uncore, psys, process, ...
   std::string quantity;
   ReadingKind kind = ReadingKind::kGauge;
-  bool slow = false;  // read every PowerRecordOptions::slow_period_ns, whatever the period
-  // Part of the total of its source; a package is, the cores in it are not.
+  bool slow = false;  // read every PowerRecordOptions::slow_period_ns, independent of the period
+  // Part of the total of its source. A package is part of it, its cores are not.
   bool in_total = false;
-  std::optional<int64_t> wrap_range = {};        // of a counter: it starts again after this value
-  std::optional<int64_t> max_plausible_mw = {};  // of a counter: more is a jump, not energy
-  // Known of this model of chip, not of this chip: priors.
+  // for counters: the last value before the counter wraps to 0
+  std::optional<int64_t> wrap_range = {};
+  // for counters: a larger mean power is a jump, not energy
+  std::optional<int64_t> max_plausible_mw = {};
+  // Prior values: known for this model of chip, not for this individual chip.
   std::optional<int64_t> prior_period_ns = {}, prior_window_ns = {};
   std::string note = {};  // "since driver load", ...
 
   bool operator==(const PowerChannel&) const = default;
 };
 
-// Whether energy can come from it.
+// Whether the channel can give an energy.
 inline bool IsPowerOrEnergy(const PowerChannel& channel) {
   return channel.quantity == "power_mw" || channel.quantity == "energy_uj";
 }
 
 struct PowerDevice {
-  std::string id;    // the channels' `device`
+  std::string id;    // equal to `device` of its channels
   std::string name;  // "NVIDIA H100 80GB HBM3"
   std::string source;
-  std::optional<int32_t> index = {};    // in the vendor's order
-  std::optional<int32_t> ordinal = {};  // that the measured program sees; empty: hidden from it
+  std::optional<int32_t> index = {};  // in the order of the vendor
+  // as the measured program numbers it; empty: hidden from the program
+  std::optional<int32_t> ordinal = {};
   std::string pci_bus_id = {}, driver = {};
-  bool mig = false;     // a parent of instances
-  bool shared = false;  // others than the measured program use it
+  bool mig = false;     // has MIG instances
+  bool shared = false;  // programs other than the measured one use it
   std::string note = {};
   bool operator==(const PowerDevice&) const = default;
 };
 
-// What is not there, and how to get it.
+// A sensor that is not available, and the remedy.
 struct PowerAbsence {
   std::string source, what;
   PowerReason reason = PowerReason::kAbsent;
   std::string message;   // names the file or call
-  std::string fix = {};  // empty: there is none
+  std::string fix = {};  // empty: there is no remedy
   bool operator==(const PowerAbsence&) const = default;
 };
 
@@ -118,205 +122,210 @@ struct PowerInventory {
   std::vector<PowerAbsence> absences;
 };
 
-// Where sensors are, so that tests and containers can say it.
+// Locations of sensors, which tests and containers can change.
 struct PowerRoots {
   std::string sysfs = "/sys";
   std::string procfs = "/proc";
   std::string nvml_library = "libnvidia-ml.so.1";
 };
 
-// CUDA_VISIBLE_DEVICES and the like of the measured program; absent variables are not in it.
+// CUDA_VISIBLE_DEVICES and similar variables of the measured program. Unset variables are absent.
 using PowerEnvironment = std::map<std::string, std::string>;
 
 struct PowerSourceOptions {
-  // nvml, rapl, hwmon, process, constant:WATTS, replay:LOG; empty: nvml, rapl, hwmon, process.
+  // nvml, rapl, hwmon, process, constant:WATTS, replay:LOG. Empty: nvml, rapl, hwmon and process.
   std::vector<std::string> sources = {};
   PowerRoots roots = {};
   PowerEnvironment environment = {};
   std::map<int32_t, std::string> ordinals = {};  // --map: device ids by ordinal
-  int64_t pid = 0;                               // for `process`; 0: this one
-  // For `process`: what `pid` will start, not itself.
+  int64_t pid = 0;                               // for `process`; 0: this process
+  // For `process`: the future children of `pid` without itself.
   bool children_only = false;
-  // Of NVML: reads GPM, from Hopper on. Not unless it is asked for: other profilers on the GPU may
-  // want the same counters.
+  // For NVML: also reads GPM (from Hopper on). Off by default, because other profilers on the GPU
+  // may need the same counters.
   bool gpm = false;
 };
 
-// Every source asked for, with what it has and lacks. Never fails for a missing sensor.
+// Every requested source, with its sensors and absences. A missing sensor is not an error.
 PowerInventory ListPowerSources(const PowerSourceOptions& options);
 
 struct PowerRecordOptions {
   PowerSourceOptions from = {};
-  // 0: 50 ms for nvml and hwmon, 10 ms for rapl, 100 ms for process. NVML takes at most 50 Hz,
-  // everything else 1 kHz; less is raised to that, which is among the findings.
+  // 0: 50 ms for nvml and hwmon, 10 ms for rapl, 100 ms for process. The maximum rate is 50 Hz for
+  // NVML and 1 kHz for other sources. Shorter periods are raised to this limit, and a finding
+  // reports it.
   int64_t period_ns = 0;
-  // Of channels that are slow, up to a second. A source that takes long for them is asked less
-  // often: 2 % of the time at most, but once a second.
+  // Period of slow channels, up to a second. If a source needs long to read them, it is read less
+  // often: at most 2 % of the time is spent on them, but they are read at least once a second.
   int64_t slow_period_ns = 1'000'000'000;
-  std::string log_path = {};  // empty: a file without a name, gone at the end
-  std::string command = {};   // for the header
-  // Channels as they were measured on this machine (power calibrate): the log has their prior_
-  // values instead of those that the model of chip is known for.
+  std::string log_path = {};  // empty: an unnamed file that disappears at the end
+  std::string command = {};   // command of the measured program, for the header
+  // Channels as measured on this machine (power calibrate). The log gets their prior_ values
+  // instead of the known values of the chip model.
   std::vector<PowerChannel> calibrated = {};
-  // A call that takes longer is `hung`: its reader is left alone, the others go on.
+  // A longer call counts as `hung`. Its reader is abandoned, and the others continue.
   int64_t hung_after_ns = 2'000'000'000;
 };
 
 class PowerRecorder {
  public:
-  // Starts a thread for each reader and one that watches them. Errors: FailedPrecondition
-  // (nothing to read at all, or from a source that was named; the message has every absence),
-  // InvalidArgument (a source's name, a period), Unavailable (no more threads), of the file.
+  // Starts a thread for each reader and one that watches them. Errors: FailedPrecondition (no
+  // sensor at all, or none of a named source; the message lists every absence), InvalidArgument
+  // (name of a source, a period), Unavailable (no more threads), and those of the file.
   static absl::StatusOr<std::unique_ptr<PowerRecorder>> Start(const PowerRecordOptions& options);
-  virtual ~PowerRecorder() = default;  // stops
+  virtual ~PowerRecorder() = default;  // stops the recording
 
   virtual const PowerInventory& inventory() const = 0;
-  // By source, of those that are read less often than `period_ns` asks for: a message.
+  // Messages by source, for the sources that are read less often than `period_ns` requests.
   virtual const std::map<std::string, std::string>& raised_periods() const = 0;
-  // Where SummarizePowerLog reads it, as long as the recorder lives: also where its name is
-  // another file's by now. Until then no other recorder may write there.
+  // The path from which SummarizePowerLog can read the log as long as the recorder lives, even if
+  // another file has the log's name by now. During that time no other recorder may write to it.
   virtual std::string log_path() const = 0;
-  // Of the window `name`; synchronize the device before. InvalidArgument: an empty name, End
-  // without Begin, Begin of a window that is open.
+  // Marks of the window `name`. Synchronize the device before each call. Errors: InvalidArgument
+  // (an empty name, End without Begin, Begin of an open window).
   virtual absl::Status Begin(std::string_view name) = 0;
   virtual absl::Status End(std::string_view name) = 0;
-  // A caller's own gauge (kv_cache_bytes, ...), as it is now; empty: nobody knows. InvalidArgument:
-  // an empty name, a value beyond 2^53, which JSON's readers would round.
+  // Records the current value of a caller's gauge (kv_cache_bytes, ...); nullopt: unknown. Errors:
+  // InvalidArgument (an empty name, or a value beyond 2^53, which JSON readers would round).
   virtual absl::Status Gauge(std::string_view quantity, std::optional<int64_t> value) = 0;
-  // What a reader of the log must know: it is among the findings.
+  // Adds a note to the log, which becomes a finding of the summary.
   virtual absl::Status Note(std::string_view code, std::string_view message) = 0;
-  // Until all that tells power or energy was read once more and is in the log; not for longer.
+  // Waits until every sensor of power or energy was read once more and the readings are in the log,
+  // or until the timeout.
   virtual void AwaitReadings(std::chrono::nanoseconds at_most) = 0;
-  // OK where all of the log could be written up to now.
+  // OK if the whole log could be written so far.
   virtual absl::Status log_status() const = 0;
-  // Within one period, but for calls that hang. The first write error of the log, if any.
+  // Stops within one period unless calls hang. Returns the first write error of the log, if any.
   virtual absl::Status Stop() = 0;
 };
 
 enum class EnergyEstimator : uint8_t {
-  kBest,          // the counter where there is one, else kHeld
-  kCounter,       // differences, interpolated at the edges
-  kHeld,          // a reading holds until the next one, at most three periods
-  kTrapezoid,     // of the readings in the window; of earlier tools
-  kEndpointMean,  // (first + last) / 2 times the duration; of earlier tools
+  kBest,          // the counter if there is one, else kHeld
+  kCounter,       // differences of the counter, interpolated at the edges
+  kHeld,          // a reading holds until the next one, for at most three periods
+  kTrapezoid,     // over the readings in the window; for comparison with earlier tools
+  kEndpointMean,  // (first + last) / 2 times the duration; for comparison with earlier tools
 };
 std::string_view EnergyEstimatorName(EnergyEstimator estimator);  // best, counter, held, ...
 std::optional<EnergyEstimator> EnergyEstimatorOf(std::string_view name);
 
-// The coverage from which on an energy is compared with others, or makes a mean with them: what
-// is before the first reading and after the last is little.
+// The minimum coverage of an energy that is compared with others or averaged with them. The time
+// before the first and after the last reading is then short.
 inline constexpr double kNearlyWholeCoverage = 0.95;
 
-// What lo_j and hi_j of an energy are; or why it is unbounded, and they are empty.
-// docs/power-bounds.md
+// The meaning of lo_j and hi_j of an energy; or the reason why it is unbounded, in which case they
+// are empty (docs/power-bounds.md).
 enum class EnergyLimits : uint8_t {
-  kBounds,             // it cannot be less or more
-  kInterval,           // it is between them in kIntervalShare of all cases
-  kBetweenReadings,    // nothing is known of the time between two readings of power
-  kBrokenCounter,      // reset, jump or suspension
-  kFewUpdates,         // the counter was not seen to change after it, and too seldom before
-  kCounterCoversPart,  // the readings of power cover more of the window, or less
+  kBounds,             // bounds: the energy cannot be smaller or larger
+  kInterval,           // a confidence interval with probability kIntervalShare
+  kBetweenReadings,    // power between two readings is unknown
+  kBrokenCounter,      // a reset, jump or suspension
+  kFewUpdates,         // no update of the counter was seen after the window, and too few before
+  kCounterCoversPart,  // the power readings cover more of the window, or only a part of it
 };
 inline constexpr double kIntervalShare = 0.95;
-// Of the last four, which are `unbounded`: between_readings, broken_counter, few_updates, ...
+// The name of one of the last four, which are `unbounded`: between_readings, broken_counter, ...
 std::string_view UnboundedReasonName(EnergyLimits limits);
 inline bool IsUnbounded(EnergyLimits limits) { return limits >= EnergyLimits::kBetweenReadings; }
 
-// Of one domain of one device in a window.
+// The energy of one domain of one device in a window.
 struct EnergyEstimate {
   std::string source, device, domain;
   bool in_total = false;
-  bool modelled = false;                               // of a power that somebody states
-  EnergyEstimator estimator = EnergyEstimator::kHeld;  // what it is; never kBest
+  bool modelled = false;                               // computed from a stated power
+  EnergyEstimator estimator = EnergyEstimator::kHeld;  // the estimator that was used; never kBest
   std::optional<double> energy_j = {};                 // of the covered part of the window
-  std::optional<double> lo_j = {}, hi_j = {};          // as `limits` says
+  std::optional<double> lo_j = {}, hi_j = {};          // see `limits`
   EnergyLimits limits = EnergyLimits::kBetweenReadings;
-  double coverage = 0;                               // share of the window with readings
+  double coverage = 0;                               // fraction of the window with readings
   std::optional<double> mean_w = {}, peak_w = {};    // over the covered part
-  std::optional<double> idle_j = {}, active_j = {};  // with a baseline
-  PowerReason reason = PowerReason::kKnown;  // where energy_j is empty, or of what is missing
+  std::optional<double> idle_j = {}, active_j = {};  // with an idle window
+  PowerReason reason = PowerReason::kKnown;          // why energy_j is empty or partial
   bool shared = false;
-  // Counter and integral of readings, where both are known; more than 5 % apart, or energy_j
-  // outside the counter's bounds: inconsistent.
+  // The values of the counter and of the integral of readings, if both are known. `inconsistent` is
+  // set if they are more than 5 % apart, or if energy_j is outside the counter's bounds.
   std::optional<double> counter_j = {}, integral_j = {};
-  PowerReason counter_reason = PowerReason::kKnown;  // why counter_j is empty, or not of all
+  PowerReason counter_reason = PowerReason::kKnown;  // why counter_j is empty or partial
   bool inconsistent = false;
   uint64_t readings = 0, resets = 0, wraps = 0, jumps = 0;
   int64_t longest_gap_ns = 0;
 };
 
-// Of all readings of one channel in a window, its begin and end included.
+// Statistics of all readings of one channel in a window, including its begin and end.
 struct GaugeSummary {
-  size_t channel = 0;  // into PowerSummary::inventory.channels
+  size_t channel = 0;  // index into PowerSummary::inventory.channels
   uint64_t n = 0, unknown = 0;
-  // In the unit of `quantity`; the median is exact of up to 16384 readings, beyond within
-  // 0.006 % (docs/power.md).
+  // In the unit of `quantity`. The median is exact for up to 16384 readings; beyond that its error
+  // is at most 0.006 % (docs/power.md).
   std::optional<double> avg = {}, max = {}, median = {}, min = {};
-  PowerReason reason = PowerReason::kKnown;  // where n is 0
-  // The four are of a reading outside of the window, n is 0: it was taken so long before, or, where
-  // it is negative, after it.
+  PowerReason reason = PowerReason::kKnown;  // if n is 0
+  // If set, n is 0 and the four values are those of a reading outside the window: the time from the
+  // reading to the window (negative: the reading came after the window).
   std::optional<int64_t> nearest_age_ns = {};
 };
 
-// The energies of a window that are `in_total`, added up: only where each of them is known. What
-// may not be read at all does not make it unknown: it has the reason, and `missing` names it.
+// The sum of the energies of a window that are `in_total`. It is known only if each of them is
+// known. Sensors without read permission do not make it unknown; `reason` and `missing` report
+// them.
 struct PowerTotal {
   std::optional<double> energy_j = {}, mean_w = {};
-  std::optional<double> lo_j = {}, hi_j = {};  // the sums, where each has them
+  std::optional<double> lo_j = {}, hi_j = {};  // sums; empty unless each energy has them
   EnergyLimits limits = EnergyLimits::kBetweenReadings;
-  double interval_share = 1;                // of an interval
-  bool modelled = false, measured = false;  // a part of it is
-  std::optional<double> active_j = {};      // less idle; empty without a window of idle
-  // energy_j = mean_w x coverage x the window's time: the mean one, by power.
+  double interval_share = 1;                // probability of an interval
+  bool modelled = false, measured = false;  // whether parts of the sum are modelled or measured
+  std::optional<double> active_j = {};      // energy above idle; empty without an idle window
+  // energy_j = mean_w x coverage x duration: the mean coverage, weighted by power.
   double coverage = 0;
   double least_coverage = 0;
-  bool differing_coverage = false;  // its parts are of different times
+  // the coverages of its parts differ by more than 5 % of the window
+  bool differing_coverage = false;
   PowerReason reason = PowerReason::kKnown;
-  std::string missing = {};  // "nvml GPU-1234 gpu", the first energy that is not known
+  std::string missing = {};  // the first unknown energy, such as "nvml GPU-1234 gpu"
 };
 
 struct WindowSummary {
   std::string name;
-  uint64_t number = 1;  // of windows of one name, from 1
+  uint64_t number = 1;  // number among the windows of this name, from 1
   int64_t begin_ns = 0, end_ns = 0;
-  std::optional<int64_t> begin_unix_ns = {};  // empty: the log has no clocks
+  std::optional<int64_t> begin_unix_ns = {};  // empty: the log has no wall clock
   int64_t suspended_ns = 0;
-  bool cut = false;  // the log ended before the window did
+  bool cut = false;  // the log ended before the window
   std::vector<EnergyEstimate> energies;
   std::vector<GaugeSummary> gauges;
   PowerTotal total;
 };
 
-// Of the windows of one name where there are several: what one of them takes.
+// Statistics of the energies of several windows with one name.
 struct RepeatedEnergy {
   std::string window;
-  std::string source, device, domain;  // source "total": the windows' totals
+  std::string source, device, domain;  // source "total": the totals of the windows
   uint64_t windows = 0;
-  uint64_t known = 0;  // with an energy of 95 % and more of its time; the next six are of these
-  std::optional<double> mean_j = {}, std_j = {}, min_j = {}, max_j = {};  // std_j: from two on
-  std::optional<double> mean_active_j = {}, std_active_j = {};            // less idle
-  double mean_s = 0, std_s = 0;                                           // of all
+  // windows with a coverage of 95 % or more, on which the next six values are based
+  uint64_t known = 0;
+  std::optional<double> mean_j = {}, std_j = {}, min_j = {}, max_j = {};  // std_j needs two windows
+  std::optional<double> mean_active_j = {}, std_active_j = {};            // energy above idle
+  double mean_s = 0, std_s = 0;                                           // of all windows
 };
 
-// Power over the time of the recording, for a plot.
+// Power over the time of the recording, for plots.
 struct PowerColumn {
-  double covered = 0;                                         // share of the column's time
+  double covered = 0;                                         // fraction of the column's time
   std::optional<double> min_w = {}, mean_w = {}, max_w = {};  // empty: a gap
 };
 struct PowerSeries {
   std::string source, device, domain;
   int64_t begin_ns = 0, column_ns = 0;
-  std::vector<PowerColumn> columns;  // one after the other
+  std::vector<PowerColumn> columns;  // adjacent columns
 };
 
-// How well the sampler kept its times.
+// How well the sampler met its schedule.
 struct ReaderQuality {
   std::string source;
   int64_t period_ns = 0;
   uint64_t reads = 0, missed = 0;
   double effective_hz = 0;
   int64_t longest_gap_ns = 0;
-  std::optional<int64_t> latency_p50_ns = {}, latency_p99_ns = {};  // empty: the log has none
+  std::optional<int64_t> latency_p50_ns = {}, latency_p99_ns = {};  // empty: not in the log
   std::optional<int64_t> own_cpu_ns = {};
   bool hung = false;
 };
@@ -332,15 +341,15 @@ struct PowerSummary {
   std::string host = {};
   std::optional<int64_t> start_unix_ns = {};
   PowerInventory inventory;
-  std::vector<WindowSummary> windows;   // the whole recording first, then as they began
-  std::vector<RepeatedEnergy> repeats;  // by name, as they began
+  std::vector<WindowSummary> windows;   // the whole recording first, then by start
+  std::vector<RepeatedEnergy> repeats;  // by name, in order of start
   std::vector<ReaderQuality> readers;
   std::vector<PowerFinding> findings;
   std::vector<PowerSeries> series;
   bool complete = false;  // the log has its last line
 };
 
-// A window that the log does not mark: whoever reads it knows when something ran.
+// A window that is not marked in the log, because the reader of the log knows its times.
 struct PowerWindow {
   std::string name;
   int64_t begin_ns = 0, end_ns = 0;  // CLOCK_MONOTONIC of the machine that wrote the log
@@ -348,24 +357,26 @@ struct PowerWindow {
 
 struct PowerSummaryOptions {
   EnergyEstimator estimator = EnergyEstimator::kBest;
-  std::vector<PowerWindow> windows = {};  // besides those of the log, and before them
-  // Its mean power is the idle power: the name of windows.
+  // in addition to the windows of the log, and listed before them
+  std::vector<PowerWindow> windows = {};
+  // Name of the windows with idle power; their mean power is the idle power.
   std::string idle_window = "idle";
-  bool whole = true;  // with the window of the whole recording
-  // A window without a reading of a gauge has the nearest one that is not further away; 0: none.
-  // Not of power, which has an energy.
+  bool whole = true;  // include a window of the whole recording
+  // A window without a reading of a gauge uses the nearest reading up to this distance; 0: none.
+  // This does not apply to power, which has an energy.
   int64_t nearest_within_ns = 0;
-  // Later ones are counted and left out, and so are those that begin while 1024 are open.
+  // Windows beyond this number, and windows that begin while 1024 are open, are counted and
+  // omitted.
   uint64_t max_windows = 100'000;
   size_t max_columns = 1024;  // of each series; 0: no series
 };
 
-// Reads `path` (JSON Lines of this project, gzip accepted, or nvidia-smi's CSV) once, in
-// bounded memory. Errors: NotFound, DataLoss (no header, or of another version, with the line
-// and the byte). A log that is cut at any byte is summarized up to there, `complete` false.
+// Reads a log (JSON Lines of this project, also in gzip, or CSV of nvidia-smi) in one pass with
+// bounded memory. A log that was cut at any byte is summarized up to there, with `complete` false.
+// Errors: NotFound, DataLoss (no header or another version, with the line and the byte).
 absl::StatusOr<PowerSummary> SummarizePowerLog(const std::string& path,
                                                const PowerSummaryOptions& options);
-// The same of a log in memory, not inflated; `name` is for errors.
+// The same for a log in memory, which must not be compressed. `name` is for errors.
 absl::StatusOr<PowerSummary> SummarizePowerLogText(std::string_view text, const std::string& name,
                                                    const PowerSummaryOptions& options);
 

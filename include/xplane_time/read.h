@@ -1,20 +1,19 @@
-// Read: bytes become a Trace, and a line's events become columns.
+// Read: bytes become a Trace, and the events of a line become columns.
 //
-// Enters: paths (or bytes in memory). Leaves: a Trace (trace.h) and, line by line,
-// EventBatches. Not handled here: which planes matter (select.h), what an event
-// means (report.h).
+// Input: paths, or bytes in memory. Output: a Trace (trace.h) and, for each line, EventBatches. Not
+// handled here: the choice of planes (select.h) and the meaning of events (report.h).
 //
 //   const std::vector<std::string> arguments = {"run_dir"};
 //   auto inputs = FindInputs(arguments, {});
 //   auto trace = OpenTrace(*inputs, {}, &diagnostics);
-//   if (!trace.ok()) ...   // NotFound, DataLoss ("... at byte 5127"), InvalidArgument
+//   if (!trace.ok()) ...   // NotFound, DataLoss ("... (byte 5127)"), InvalidArgument
 //
-// Formats are recognized by content: XSpace protobuf, JSON of Kineto (PyTorch), and
-// both in gzip. Anything else is refused with what it looks like and a way out.
+// The content determines the format: XSpace protobuf, Kineto JSON (PyTorch), or one of these in
+// gzip. Other files are refused. The error names the format that was recognized, and a remedy.
 //
-// A damaged file (wire damage, lengths past the end, more than 100 nested groups)
-// is a DataLoss status that names file and byte offset. A damaged event (negative
-// duration, a time off the axis) is counted in Diagnostics and skipped.
+// A damaged file (invalid wire format, lengths past the end, more than 100 nested groups) gives a
+// DataLoss status that names the file and the byte offset. A damaged event (negative duration, time
+// beyond the axis) is counted in Diagnostics and skipped.
 #pragma once
 
 #include <concepts>
@@ -42,64 +41,72 @@ struct Input {
 };
 
 struct FindOptions {
-  // With log directories: this run instead of the latest.
+  // The run to read from a log directory. Empty: the latest run.
   std::string run;
 };
 
-// Resolves arguments to files. A file is itself; a run directory gives all its
-// hosts as one capture; a log directory its latest run; "-" standard input. Several
-// arguments are repeated captures. Errors: NotFound (no such path, no trace in the
-// directory, no such run), FailedPrecondition (.riegeli).
+// Resolves command line arguments to files. A file stands for itself. A run directory stands for
+// all its hosts as one capture. A log directory stands for its latest run, and "-" for standard
+// input. Each argument is a capture. Errors: NotFound (no such path, no trace in the directory, no
+// such run), FailedPrecondition (.riegeli, or only pipes and devices in a run directory),
+// InvalidArgument ("-" twice, or `run` without a log directory), PermissionDenied (a directory that
+// cannot be listed).
 absl::StatusOr<std::vector<Input>> FindInputs(std::span<const std::string> arguments,
                                               const FindOptions& options);
 
 enum class Reader : uint8_t {
-  kWire,      // decodes the wire format itself
+  kWire,      // decodes the wire format directly
   kProtobuf,  // the generated parser, as a cross-check
 };
 
 struct ReadOptions {
   Reader reader = Reader::kWire;
-  // A gzip stream may grow to at most this many bytes, and beyond 64 MiB to at most
-  // `max_gzip_ratio` times its own size.
+  // Limits of the inflated size of a gzip stream: this many bytes and, beyond 64 MiB,
+  // `max_gzip_ratio` times the compressed size.
   uint64_t max_spool_bytes = uint64_t{64} << 30;
   uint64_t max_gzip_ratio = 250;
-  int threads = 1;  // this one included; lines are counted in parallel
-  // A plane that is byte for byte another one of its file and host is left out (and noted),
-  // unless this is set.
+  int threads = 1;  // including the calling thread; lines are indexed in parallel
+  // Keep planes that are byte for byte equal to another plane of the same file and host. By default
+  // they are dropped and noted.
   bool keep_identical_planes = false;
-  // Of the files of a run directory (equal `capture`) the damaged ones are left out and noted
-  // (kHostLeftOut), at opening as at reading, as long as one is sound; unset: an error.
+  // Skip damaged files of a run directory (equal `capture`) and note them (kHostLeftOut), both at
+  // opening and at reading, if at least one file is sound. By default a damaged file is an error.
   bool leave_out_damaged_hosts = false;
 };
 
-// Opens all inputs as one Trace: planes, metadata, lines and their numbers of events;
-// events are decoded later, from the mapping. The same content twice is read once and
-// noted in `diagnostics`. Memory: the files are mapped (of any size; kProtobuf: up to
-// 2 GiB a file); pipes and gzip streams spool into an unlinked temporary file; some 100
-// bytes a metadata entry. Files must not be cut off while a Trace reads them.
+// Opens all inputs as one Trace: planes, metadata, lines and their event counts. Events are decoded
+// later from the mapped files. If two inputs have the same content, one is read and the other is
+// noted in `diagnostics`.
+//
+// Memory: files are mapped and may have any size (kProtobuf: up to 2 GiB each). Pipes and gzip
+// streams are copied to an unlinked temporary file. Each metadata entry takes about 100 bytes. Do
+// not truncate a file while a Trace reads it.
+//
+// Errors: NotFound, PermissionDenied, DataLoss (damaged, empty or not a trace), ResourceExhausted
+// (gzip limits, names over 16 MiB), Unavailable (I/O), InvalidArgument (a directory, or a reader
+// that this build lacks), FailedPrecondition (a file of a run that is not a regular file).
 absl::StatusOr<Trace> OpenTrace(std::span<const Input> inputs, const ReadOptions& options,
                                 Diagnostics* diagnostics);
 
-// The same from memory. `bytes` (plain or gzip) must outlive the Trace.
+// Opens a trace in memory. `bytes` (plain or gzip) must outlive the Trace.
 absl::StatusOr<Trace> OpenTraceFromMemory(std::string_view bytes, const std::string& name,
                                           const ReadOptions& options, Diagnostics* diagnostics);
-// A temporary string would not outlive it.
+// Deleted for temporary strings, because the Trace would outlive them.
 template <std::same_as<std::string> Temporary>
 absl::StatusOr<Trace> OpenTraceFromMemory(Temporary&& bytes, const std::string& name,
                                           const ReadOptions& options,
                                           Diagnostics* diagnostics) = delete;
 
-// One requested stat of a batch's events, their own: columns of equal length, all empty
-// where no event has it.
+// One requested stat, as columns of equal length with one row per event. Stats of the event
+// metadata are not included. All columns are empty if no event has the stat.
 struct StatColumn {
-  std::span<const StatType> type;                      // kAbsent where an event has none
-  std::span<const uint64_t> bits;                      // valid where the type is not kAbsent
-  std::span<const std::string_view> text;              // valid where the type has text of its own
-  const MetadataTable<StatMetadata>* names = nullptr;  // of references
+  std::span<const StatType> type;                      // kAbsent if the event lacks the stat
+  std::span<const uint64_t> bits;                      // valid unless the type is kAbsent
+  std::span<const std::string_view> text;              // valid if HasOwnText(type)
+  const MetadataTable<StatMetadata>* names = nullptr;  // names that kRef stats refer to
 
   bool empty() const { return type.empty(); }
-  // kAbsent: none.
+  // The value in a row; its type is kAbsent if the event lacks the stat.
   StatValue At(size_t row) const {
     if (empty() || type[row] == StatType::kAbsent) return {};
     return {type[row], bits[row], TextAt(row)};
@@ -116,14 +123,14 @@ inline constexpr int64_t kNoTimePs = std::numeric_limits<int64_t>::min();
 
 class BatchBuilder;
 
-// Up to kBatchSize consecutive events of one line, in file order, as columns.
-// Spans live until the reader's next Next() or Start(), texts as long as the Trace.
+// Up to kBatchSize consecutive events of one line, in file order, as columns. Spans are valid until
+// the reader's next Next() or Start(). Texts are valid as long as the Trace.
 struct EventBatch {
   static constexpr size_t kBatchSize = 1024;
   uint32_t line = 0;                     // into Trace::lines
-  std::span<const uint64_t> event;       // index within the line (skipped events leave gaps)
+  std::span<const uint64_t> event;       // index within the line; skipped events leave gaps
   std::span<const int64_t> start_ps;     // since base_ns; kNoTimePs for aggregated events
-  std::span<const int64_t> duration_ps;  // >= 0; for aggregated events the total
+  std::span<const int64_t> duration_ps;  // >= 0; the total for aggregated events
   std::span<const int64_t> occurrences;  // 1, or num_occurrences of an aggregated event
   std::span<const uint32_t> metadata;    // into event_metadata.entries, or kNoMetadata
   std::span<const int64_t> metadata_id;  // as in the file
@@ -131,35 +138,35 @@ struct EventBatch {
   const BatchBuilder* builder = nullptr;
 
   size_t size() const { return start_ps.size(); }
-  // A stat of an event: its own before that of its metadata; kAbsent: neither.
+  // A stat of an event or, if the event lacks it, of its metadata. kAbsent if both lack it.
   StatValue Stat(size_t column, size_t row) const {
     const StatColumn& own = stats[column];
     if (!own.empty() && own.type[row] != StatType::kAbsent) return own.At(row);
     return MetadataStat(column, metadata[row]);
   }
-  // A stat of an event metadata entry (kNoMetadata: none).
+  // A stat of an event metadata entry. kAbsent for kNoMetadata.
   const StatValue& MetadataStat(size_t column, uint32_t entry) const;
-  // Whether any event metadata entry of the plane has it.
+  // Whether any event metadata entry of the plane has the stat.
   bool InMetadata(size_t column) const;
 };
 
-// The events of a line that somebody looks at; the default: all. Others may be left out of batches,
-// so far as nothing about them is unusual.
+// Which events of a line the caller needs. By default: all. The reader may skip the other events
+// unless they are unusual (for example damaged).
 struct EventChoice {
-  std::span<const uint8_t> metadata = {};  // not 0: of this entry of event_metadata
-  size_t stats = 0;                        // or: with one of its own of the first so many asked for
-  // Instead, not empty: overlaps one of these, which are in order and do not overlap; of others
-  // only the times are looked at.
+  std::span<const uint8_t> metadata = {};  // nonzero: events of this event_metadata entry
+  // also events that have one of the first `stats` requested stats themselves
+  size_t stats = 0;
+  // If not empty, this replaces the choice above: events that overlap one of these intervals, which
+  // must be sorted and disjoint. Of the other events only the times are checked.
   std::span<const Interval> within = {};
   const LinePart* part = nullptr;  // null: the whole line
 };
 
 class LineDecoder;
 
-// Decodes the events of lines, batch by batch. Only stats named in `stat_names` are
-// decoded, all others are skipped by length. Of a stat that an event has twice, the
-// first counts. One object reads many lines, one after the other; different objects may
-// be used concurrently.
+// Decodes the events of lines, batch by batch. It decodes the stats named in `stat_names` and skips
+// all others by length. If an event has a stat twice, the first one counts. One reader can read
+// many lines in sequence. Different readers may run concurrently.
 //
 //   constexpr std::string_view kStats[] = {"flops"};
 //   EventReader events(trace, kStats, &diagnostics);
@@ -181,12 +188,13 @@ class EventReader {
   ~EventReader();
   EventReader(EventReader&&) noexcept;
 
-  // What `choice` refers to must outlive the reading of the line.
+  // The data that `choice` refers to must outlive the reading of the line.
   void Start(uint32_t line, const EventChoice& choice = {});
-  // Empty at the line's end. Errors: DataLoss with file, plane, line, event and byte offset.
+  // The next batch; empty at the end of the line. Errors: DataLoss with file, plane, line, event
+  // and byte offset.
   absl::StatusOr<EventBatch> Next();
-  // With a choice by metadata, once the line is read: from the first start to the last end of all
-  // its events, chosen or not. Without any that has times it ends before it starts.
+  // With a choice by metadata, after the line was read: from the first start to the last end of all
+  // its events, chosen or not. If no event has a time, the end is before the start.
   Interval extent() const;
 
  private:
@@ -195,25 +203,24 @@ class EventReader {
   std::unique_ptr<LineDecoder> decoder_;
 };
 
-// Before events are read. Errors: InvalidArgument (a name twice), FailedPrecondition (no plane of
-// the trace has such a stat), with the names that are near.
+// Checks the names of stats before events are read. Errors: InvalidArgument (a name twice),
+// FailedPrecondition (no plane of the trace has such a stat; the message suggests similar names).
 absl::Status CheckStatNames(const Trace& trace, std::span<const std::string> names);
 
 using BatchVisitor = absl::FunctionRef<absl::Status(const EventBatch&)>;
 
-// All batches of one line. Errors: of EventReader; whatever the visitor returns.
+// Visits all batches of one line. Errors: those of EventReader and of the visitor.
 absl::Status VisitEvents(const Trace& trace, uint32_t line,
                          std::span<const std::string_view> stat_names, Diagnostics* diagnostics,
                          BatchVisitor visitor, const EventChoice& choice = {});
 
-// "(event metadata 42)" where the metadata is missing; else the display name if set,
-// else the name.
+// The display name of an event, else its name. "(event metadata 42)" if its metadata is missing.
 std::string EventName(const Plane& plane, uint32_t metadata, int64_t metadata_id);
 
-// Byte offset of the event-th XEvent message of a line, or Location::kNowhere.
+// Byte offset of the XEvent message with this index in a line, or Location::kNowhere.
 uint64_t EventByteOffset(const Trace& trace, uint32_t line, uint64_t event);
 
-// Inflates a kCompressedString; at most `max_bytes`.
+// Inflates the text of a kCompressedString stat to at most `max_bytes`.
 absl::StatusOr<std::string> DecompressText(std::string_view compressed, uint64_t max_bytes);
 
 }  // namespace xplane_time

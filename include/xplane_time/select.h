@@ -1,19 +1,19 @@
-// Select: which planes are devices, and which of them are wanted.
+// Select: finds the planes that are devices, and the devices that the user wants.
 //
-// Enters: a Trace and the text of --device. Leaves: the device planes of the wanted
-// kinds, whether or not they executed anything. Which of their lines are executions is
-// known to the device kind alone (src/devices).
+// Input: a Trace and the text of --device. Output: the device planes of the wanted kinds, even if
+// they executed nothing. Only the device kinds (src/devices) know which of their lines hold
+// executions.
 //
 //   gpu | tpu | cpu | custom | all     by kind
 //   gpu:0,2                            by kind and ordinal
 //   /device:GPU:0                      the plane with this name
-//   GPU:0, TPU:0 SparseCore 1, XPU     as tables print planes; without a number: all of the name
+//   GPU:0, TPU:0 SparseCore 1, XPU     as tables print planes; without a number: all with the name
 //   re:REGEX                           RE2 search on plane names
-//   (empty)                            the accelerators; the CPU only where a capture
+//   (empty)                            the accelerators; the CPU only if a capture
 //                                      has no accelerator plane at all
 //
-// A plane's kind comes from its whole name ("/device:GPU:7", also with " [7]" or " (pid 7)"
-// appended), never from a word that it contains. Other planes that begin with "/device:" are custom
+// The whole name of a plane determines its kind ("/device:GPU:7", also with " [7]" or " (pid 7)"
+// appended); a word inside the name does not. Other planes that begin with "/device:" are custom
 // devices.
 #pragma once
 
@@ -31,8 +31,8 @@ namespace xplane_time {
 enum class DeviceKind : uint8_t { kGpu, kTpu, kCpu, kCustom };
 std::string_view DeviceKindName(DeviceKind kind);
 
-// A plane that may execute something. On CPU one plane holds several devices, told
-// apart by the thunks' device_ordinal, and `ordinal` is empty here.
+// A plane that may have executions. A CPU plane holds several devices, which the device_ordinal of
+// the thunks distinguishes; `ordinal` is then empty.
 struct DevicePlane {
   uint32_t plane = 0;  // into Trace::planes
   DeviceKind kind = DeviceKind::kCustom;
@@ -42,22 +42,22 @@ struct DevicePlane {
 struct Selection {
   std::vector<DevicePlane> planes;  // wanted, in file order
   std::vector<int64_t> ordinals;    // wanted ordinals; empty: all. Applies to CPU devices too.
-  std::string text;                 // what was asked for, for messages
+  std::string text;                 // the selector of the user, for messages
   bool WantsOrdinal(int64_t ordinal) const;
 };
 
 // All planes of the trace that are devices.
 std::vector<DevicePlane> FindDevicePlanes(const Trace& trace);
 
-// For messages: the planes that are there, "/device:GPU:0 (54 events), ...".
+// The planes of the trace for messages: "/device:GPU:0 (54 events), ...".
 std::string ListPlanes(const Trace& trace);
 
-// Errors: InvalidArgument (selector or regex), FailedPrecondition (nothing matches; the
-// message lists the planes that are there).
+// Selects devices. Errors: InvalidArgument (invalid selector or regex), FailedPrecondition (no
+// match; the message lists the planes of the trace).
 absl::StatusOr<Selection> SelectDevices(const Trace& trace, std::string_view text);
 
-// Indices of all planes that `text` names, devices or not ("all": every plane):
-// for commands that show raw rows. Same errors.
+// Indices of all planes that `text` selects, devices or not ("all": every plane). For commands that
+// show raw rows. Errors: as SelectDevices.
 absl::StatusOr<std::vector<uint32_t>> SelectPlanes(const Trace& trace, std::string_view text);
 
 }  // namespace xplane_time

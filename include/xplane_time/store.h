@@ -1,8 +1,8 @@
-// Store: what was measured and decided, in one SQLite file that outlives crashes.
+// Store: measurements and decisions in one SQLite file that survives crashes.
 //
-// Enters: rounds of samples and verdicts of tuning sessions. Leaves: the same, in the order
-// in which they were stored, and the best configuration for a key. Not handled here: what
-// to measure next (decide.h), texts of exports (src/output/tuning.h).
+// Input: rounds of samples and verdicts of tuning sessions. Output: the same, in the order in which
+// they were stored, and the best configuration for a key. Not handled here: the choice of the next
+// measurement (decide.h) and the text of exports (src/output/tuning.h).
 //
 //   auto store = TuneStore::Open("tune.db", {});
 //   auto session = store->Begin({.key = key, .space_hash = hash, .config_json = "{}"});
@@ -11,14 +11,15 @@
 //   store->Append(*session, {.batch = 0, .round = 0, .samples = {{.variant = "a", .t_ps = 5}}});
 //   store->Append(*session, the same);   // kAlreadyStored: a round is stored once
 //
-// A round is one transaction. When Append returns, the round survives kill -9 at any moment
-// (both durabilities) and, with Durability::kPowerLoss, a power cut: SQLite then flushes its
-// log before it reports success (WAL, synchronous=FULL). kProcessLoss leaves that to the
-// kernel (synchronous=NORMAL): a power cut may take the last rounds, never part of one.
-// Rounds, samples and verdicts are append-only; triggers in the file refuse changes.
+// A round is one transaction. When Append returns, the round survives kill -9 at any moment (with
+// both durabilities). With Durability::kPowerLoss it also survives a power cut, because SQLite
+// flushes its log before it reports success (WAL, synchronous=FULL). kProcessLoss leaves the
+// flushing to the kernel (synchronous=NORMAL): a power cut may lose the last rounds, but never a
+// part of a round. Rounds, samples and verdicts are append-only; triggers in the file refuse
+// changes.
 //
-// Format: docs/store.md; `PRAGMA user_version` is its version. A newer one is refused.
-// Not for network file systems (WAL needs shared memory). One object is for one thread;
+// Format: docs/store.md; `PRAGMA user_version` is its version. Newer versions are refused. Network
+// file systems are not supported (WAL needs shared memory). Use each object from one thread;
 // several processes may open one file. Times are integers in picoseconds.
 #pragma once
 
@@ -48,36 +49,36 @@ struct StoreOptions {
 };
 
 enum class Resume : uint8_t {
-  kIfThere,   // the latest session of the same identity, finished or not; else a new one
-  kNever,     // a new one
-  kRequired,  // NotFound without one
+  kIfThere,   // the latest session with the same identity, finished or not; else a new one
+  kNever,     // a new session
+  kRequired,  // as kIfThere, but NotFound if there is no such session
 };
 
-// What a session is of. Two sessions have one identity where all of `key` to `device` are equal,
-// byte for byte.
+// What a session measures. Two sessions have the same identity if all fields from `key` to `device`
+// are equal, byte for byte.
 struct SessionSpec {
   TuneKey key = {};
-  std::string space_hash = {};     // SpaceHash
-  std::string config_json = "{}";  // of the decision, without its budget
+  std::string space_hash = {};     // from SpaceHash()
+  std::string config_json = "{}";  // config of the decision without its budget
   uint64_t seed = 0;
-  std::string device = {};                // measured on; locked for the session unless empty
-  std::vector<std::string> devices = {};  // where it is several: each of them is locked
-  // A file of this machine with a lock for each device, whatever the store; empty: none.
+  std::string device = {};                // measured device; locked for the session unless empty
+  std::vector<std::string> devices = {};  // if there are several devices: each of them is locked
+  // A file on this machine with a lock for each device, shared by all stores. Empty: no locks.
   std::string device_locks = {};
-  int64_t now_unix_s = 0;  // when it began
+  int64_t now_unix_s = 0;  // start of the session
   Resume resume = Resume::kIfThere;
 };
 
-// A session that this process may append to, and nobody else while a copy of this is there. The
+// A session to which only this process may append, as long as a copy of this object exists. The
 // kernel releases its locks however the process ends.
 struct TuneSession {
   int64_t id = 0;
   bool resumed = false;
-  std::optional<std::string> verdict_json;  // of a session that was finished before
+  std::optional<std::string> verdict_json;  // set if the session was finished before
   std::vector<std::shared_ptr<const void>> locks;
 };
 
-// What a sample is the weighted mean of.
+// One of the workloads whose weighted mean a sample is.
 struct WorkloadSample {
   std::string workload = {};
   std::string status = "ok";
@@ -87,18 +88,18 @@ struct WorkloadSample {
 };
 
 struct SampleRecord {
-  std::string variant;        // an id that was registered
-  int32_t slot = 0;           // place in the round
-  std::string status = "ok";  // tuning.md's names; further ones are kept as they are
+  std::string variant;        // id of a registered variant
+  int32_t slot = 0;           // position in the round
+  std::string status = "ok";  // a status of docs/tuning.md; other texts are stored unchanged
   std::optional<int64_t> t_ps = {};
   std::optional<int64_t> energy_uj = {};
-  std::vector<WorkloadSample> workloads = {};  // empty where there is but one
+  std::vector<WorkloadSample> workloads = {};  // empty if there is only one workload
   friend bool operator==(const SampleRecord&, const SampleRecord&) = default;
 };
 
 struct RoundRecord {
   int64_t batch = 0, round = 0;
-  bool discarded = false;         // kept, and not to be used
+  bool discarded = false;         // kept, but not to be used
   std::string notes_json = "{}";  // environment: clocks, temperatures, throttling
   std::vector<SampleRecord> samples = {};
   friend bool operator==(const RoundRecord&, const RoundRecord&) = default;
@@ -112,20 +113,20 @@ struct SessionInfo {
   std::string space_hash, config_json, device;
   uint64_t seed = 0;
   int64_t started_unix_s = 0;
-  uint64_t rounds = 0, samples = 0;  // rounds that measured something, discarded ones included
-  std::optional<std::string> verdict_json;  // the latest
-  std::optional<std::string> claim, pick;   // of it
+  uint64_t rounds = 0, samples = 0;  // rounds that measured something, including discarded ones
+  std::optional<std::string> verdict_json;  // the latest verdict
+  std::optional<std::string> claim, pick;   // fields of the latest verdict
 };
 
 class TuneStore {
  public:
-  // Creates the file where there is none. Errors name the path and a way out: NotFound (no
-  // such directory), PermissionDenied (read-only), FailedPrecondition (a newer version;
-  // another program's database), DataLoss (damaged, not a database), ResourceExhausted
+  // Opens a store and creates the file if it does not exist. Errors name the path and a remedy:
+  // NotFound (no such directory), PermissionDenied (read-only), FailedPrecondition (a newer
+  // version; another program's database), DataLoss (damaged, not a database), ResourceExhausted
   // (disk full), Unavailable (I/O; busy for over ten seconds).
   static absl::StatusOr<TuneStore> Open(const std::string& path, const StoreOptions& options);
-  // For look-ups and exports; also of a file on a read-only medium. An older version is brought
-  // up to date first, which needs a file that can be written.
+  // Opens a store for look-ups and exports, also on a read-only medium. A store of an older version
+  // is first upgraded, which needs a writable file.
   static absl::StatusOr<TuneStore> OpenReadOnly(const std::string& path);
   ~TuneStore();
   TuneStore(TuneStore&&) noexcept;
@@ -133,43 +134,46 @@ class TuneStore {
 
   const std::string& path() const;
 
-  // Errors: FailedPrecondition (someone, who may be of this process, has the session or the
-  // device: says who), NotFound (kRequired), and those of I/O as in Open.
+  // Begins or resumes a session. Errors: FailedPrecondition (another holder, possibly in this
+  // process, has the session or the device; the message names it), NotFound (kRequired), and those
+  // of I/O as in Open.
   absl::StatusOr<TuneSession> Begin(const SessionSpec& spec);
 
-  // Before their samples are appended. Known ids are left as they are; one with other
-  // parameters is InvalidArgument.
+  // Registers variants; call it before their samples are appended. Known ids are kept. A known id
+  // with other parameters is InvalidArgument.
   absl::Status RegisterVariants(const TuneSession& session,
                                 std::span<const Configuration> variants);
 
-  // All of the round or nothing. A (batch, round) that is stored already is left as it is:
-  // kAlreadyStored where it is the same, AlreadyExists where it is not. InvalidArgument: a
-  // variant that was not registered, notes that are not JSON. After an error the store
-  // stays usable; the round may be appended again.
+  // Stores all of a round or none of it. If the (batch, round) exists, the store does not change:
+  // the result is kAlreadyStored if the round is the same, and AlreadyExists otherwise. Errors:
+  // InvalidArgument (a variant that is not registered, notes that are not JSON). After an error the
+  // store remains usable, and the round may be appended again.
   absl::StatusOr<Appended> Append(const TuneSession& session, const RoundRecord& round);
 
-  // A JSON object; "pick" (an id or null) and "claim" are read from it. The latest counts.
-  // One with the pick and the claim of the latest, on the same rounds, is left out: answering
-  // from the store makes nothing newer.
+  // Stores a verdict, a JSON object with "pick" (an id or null) and "claim". The latest verdict
+  // counts. A verdict with the same pick and claim as the latest one, on the same rounds, is not
+  // stored again, so that an answer from the store does not count as a newer decision.
   absl::Status RecordVerdict(const TuneSession& session, std::string_view verdict_json,
                              int64_t now_unix_s);
 
   absl::StatusOr<std::vector<SessionInfo>> Sessions() const;
-  absl::StatusOr<SessionInfo> Session(int64_t id) const;  // also NotFound
+  absl::StatusOr<SessionInfo> Session(int64_t id) const;  // Errors: also NotFound.
 
-  // In the order in which they were stored. Errors of this and all that read: DataLoss where a row
-  // does not have its checksum.
+  // The rounds in the order in which they were stored. Errors of this and of all functions that
+  // read: DataLoss if a row does not match its checksum.
   absl::StatusOr<std::vector<RoundRecord>> ReadRounds(int64_t session) const;
   absl::StatusOr<std::vector<Configuration>> ReadVariants(int64_t session) const;
 
-  // What sessions decided (winner, pick, tie), ready for look-ups: of every session, or of one.
-  // Errors: NotFound (no such session), FailedPrecondition (that one has decided nothing).
+  // The decisions of sessions (winner, pick, tie) for look-ups: of all sessions, or of one. Errors:
+  // NotFound (no such session), FailedPrecondition (that session has no decision).
   absl::StatusOr<TunedTable> Tuned(std::vector<Fallback> fallbacks = DefaultFallbacks(),
                                    std::optional<int64_t> only_session = {}) const;
 
-  // SQLite's integrity check, which sees damage to pages and indexes: DataLoss. O(file).
+  // Runs SQLite's integrity check, which detects damage to pages and indexes. Errors: DataLoss.
+  // O(file).
   absl::Status CheckFile() const;
-  // The checksum of every row of a session, or of all: DataLoss; NotFound of that session.
+  // Checks the checksum of every row of a session, or of all. Errors: DataLoss, NotFound (no such
+  // session).
   absl::Status CheckRows(std::optional<int64_t> only_session = {}) const;
 
  private:

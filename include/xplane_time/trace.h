@@ -1,15 +1,15 @@
-// The trace as plain structs: what the readers fill and every stage reads.
+// The trace as plain structs. The readers fill them, and every later stage reads them.
 //
-// A Trace is an index. It holds planes, lines and metadata, but no events: these
-// are decoded line by line, on demand, by VisitEvents (read.h). Everything refers
-// to everything by index. Every string_view points into bytes that the Trace keeps
-// alive; a Trace is movable, not copyable, and const access is thread-safe.
+// A Trace is an index. It holds planes, lines and metadata, but no events. VisitEvents (read.h)
+// decodes the events of a line on demand. Structs refer to each other by index. Every string_view
+// points into bytes that the Trace keeps alive. A Trace is movable but not copyable, and const
+// access is thread-safe.
 //
-//   files    one a host; hosts of one run share a `capture`
-//   planes   in file order over all files; a device, or an aspect of a host
-//   lines    in file order; lines of a plane with equal ids are one timeline
+//   files    one per host; hosts of one run share a `capture`
+//   planes   in file order over all files; a plane is a device or an aspect of a host
+//   lines    in file order; lines of a plane with equal ids form one timeline
 //
-// Names are the producer's bytes: they may be invalid UTF-8 (output escapes them).
+// Names are the producer's bytes. They may be invalid UTF-8; the outputs escape them.
 #pragma once
 
 #include <algorithm>
@@ -25,14 +25,14 @@
 
 namespace xplane_time {
 
-// Half-open, in the decompressed file.
+// A half-open range of bytes in the decompressed file.
 struct ByteRange {
   uint64_t offset = 0;
   uint64_t size = 0;
 };
 
 enum class StatType : uint8_t {
-  kAbsent,  // not there; 0 and "" are values
+  kAbsent,  // no value; 0 and "" are values
   kDouble,
   kUint64,
   kInt64,
@@ -47,7 +47,7 @@ inline bool HasOwnText(StatType type) {
          type == StatType::kCompressedString;
 }
 
-// A stat's value. Numbers are in `bits` (a double by its bit pattern), text in `text`.
+// The value of a stat: numbers in `bits` (a double by its bit pattern), text in `text`.
 struct StatValue {
   StatType type = StatType::kAbsent;
   uint64_t bits = 0;
@@ -62,7 +62,7 @@ struct Stat {
 struct EventMetadata {
   int64_t id = 0;
   std::string_view name;
-  std::string_view display_name;  // empty: none, `name` is shown
+  std::string_view display_name;  // empty: `name` is shown instead
   uint32_t first_stat = 0;        // into Plane::metadata_stats
   uint32_t stat_count = 0;
 
@@ -76,8 +76,9 @@ struct StatMetadata {
 
 inline constexpr uint32_t kNoMetadata = ~uint32_t{0};
 
-// Entries by id, the map key. Of entries with equal ids the last wins, at the place of
-// the first. Ids are small and dense in practice: those are found in an array.
+// A table of entries by id, which is the key of the map in the file. If several entries have the
+// same id, the last one replaces the first one at its position. Ids are small and dense in
+// practice, so an array finds those; a hash map finds the others.
 template <typename Entry>
 class MetadataTable {
  public:
@@ -102,11 +103,11 @@ class MetadataTable {
     const auto found = sparse_.find(id);
     return found == sparse_.end() ? kNoMetadata : found->second;
   }
-  // What Find() answers for small ids, as far as it goes; kNoMetadata: Find() knows.
+  // The results of Find() for small ids. If the value is kNoMetadata, ask Find().
   std::span<const uint32_t> array() const { return dense_; }
 
  private:
-  // The array has room for a few times as many ids as there are entries.
+  // The array holds ids up to 1024 plus eight times the number of entries.
   uint32_t& SlotOf(int64_t id) {
     const auto at = static_cast<uint64_t>(id);
     const bool is_sparse = !sparse_.empty() && sparse_.contains(id);
@@ -121,14 +122,14 @@ class MetadataTable {
   absl::flat_hash_map<int64_t, uint32_t> sparse_;
 };
 
-// What a kRef stat's text is; empty where the plane has no such stat metadata.
+// The text of a kRef stat. Empty if the plane has no stat metadata with this id.
 inline std::string_view ReferencedName(const MetadataTable<StatMetadata>& stats,
                                        uint64_t reference) {
   const uint32_t at = stats.Find(static_cast<int64_t>(reference));
   return at == kNoMetadata ? std::string_view() : stats.entries[at].name;
 }
 
-// Consecutive events of a line.
+// A range of consecutive events of a line.
 struct LinePart {
   ByteRange bytes;
   uint64_t first_event = 0;
@@ -136,17 +137,17 @@ struct LinePart {
 
 struct Line {
   int64_t id = 0;
-  int64_t display_id = 0;  // 0: none, `id` is shown
+  int64_t display_id = 0;  // 0: `id` is shown instead
   int64_t timestamp_ns = 0;
   std::string_view name;
-  std::string_view display_name;  // empty: none, `name` is shown
+  std::string_view display_name;  // empty: `name` is shown instead
   uint32_t plane = 0;
   uint64_t event_count = 0;
   ByteRange bytes;  // of the XLine message
-  // One after the other they are the message. Of the same number whatever the threads.
+  // Consecutive parts that make up the message. The number of threads does not affect them.
   std::vector<LinePart> parts;
 
-  uint32_t timeline = 0;  // the plane's first line with this id, into Trace::lines
+  uint32_t timeline = 0;  // index into Trace::lines of the plane's first line with this id
 
   std::string_view shown_name() const { return display_name.empty() ? name : display_name; }
 };
@@ -164,23 +165,23 @@ struct Plane {
   std::vector<Stat> stats;
   ByteRange bytes;  // of the XPlane message
 
-  // The plane's own stat with this name, or an absent value.
+  // The stat of the plane itself with this name, or an absent value.
   StatValue FindStat(std::string_view stat_name) const;
 };
 
 struct TraceFile {
   std::string path;  // as given or found; "-" for standard input
   uint64_t bytes = 0;
-  uint32_t capture = 0;  // files of one run directory share it
-  // Of its capture: subtracted from every line's timestamp; 0 for normalized captures
-  // (normalize.h).
+  uint32_t capture = 0;  // files of one run directory share this number
+  // The origin of time of the file's capture. It is subtracted from the timestamp of every line. 0
+  // for normalized captures (normalize.h).
   int64_t base_ns = 0;
   std::vector<std::string_view> hostnames, errors, warnings;
-  // From the `Task Environment` plane; Unix epoch.
+  // From the `Task Environment` plane, as Unix time.
   std::optional<uint64_t> profile_start_unix_ns = {}, profile_stop_unix_ns = {};
 };
 
-// The bytes behind a Trace and how to decode events from them (src/read).
+// The bytes behind a Trace, and the decoder of their events (src/read).
 class EventSource;
 
 struct Trace {
@@ -189,7 +190,7 @@ struct Trace {
   std::vector<Line> lines;
   uint64_t event_count = 0;
   uint32_t capture_count = 0;
-  bool leave_out_damaged_hosts = false;  // ReadOptions
+  bool leave_out_damaged_hosts = false;  // as ReadOptions asked
   std::shared_ptr<const EventSource> source;
 
   Trace() = default;

@@ -1,5 +1,6 @@
-// Trackers: what a benchmark loop keeps of itself, step by step: memory, power, latency, and
-// which configuration it ran. For loops that call us; what samples by itself is power.h.
+// Trackers: records of a benchmark loop, step by step: memory, power, latency, and the
+// configuration. They are for loops that call the trackers. power.h has a recorder that samples by
+// itself.
 //
 //   MemoryTracker memory("mincut");
 //   PowerTracker power("gpu");
@@ -10,14 +11,14 @@
 //     ... latencies.push_back({.sample_id = i, .wall_time_us = 850});
 //   }
 //   power.Energy().total_joules;               // empty with fewer than two samples
-//   absl::Status status = WriteLatencyCsv("latency.csv", latencies);
-//   // Internal: results/latency.csv: cannot write: No such file or directory; make its ...
+//   absl::Status status = WriteLatencyCsv("results/latency.csv", latencies);
+//   // Internal: results/latency.csv: cannot write: No such file or directory; make ...
 //
-// A value that is not known is never 0: it is empty, and an empty cell in a CSV file. Names are
-// those of an earlier tool; docs/power-seeds.md says where we differ. Units are in names.
-// Plain values, no threads: each object is for one thread at a time.
+// An unknown value is never 0: it is empty, and an empty cell in a CSV file. Names follow an
+// earlier tool; docs/power-seeds.md lists the differences. Units are in names. Plain values without
+// threads: use each object from one thread at a time.
 //
-// Not handled here: sensors (power.h has them), reading CSV back.
+// Not handled here: sensors (see power.h), and reading CSV files.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +39,7 @@ namespace xplane_time {
 class PowerSource {
  public:
   virtual ~PowerSource() = default;
-  // The power now. An error where it is not known: its message is kept (`last_error`).
+  // The current power. If it is unknown, an error; PowerTracker keeps its message (`last_error`).
   virtual absl::StatusOr<double> ReadWatts() = 0;
 };
 
@@ -53,37 +54,40 @@ class ConstantPowerSource : public PowerSource {
 
 struct PowerSample {
   int64_t t_ns = 0;                  // CLOCK_MONOTONIC, in the middle of the read
-  int64_t timestamp_us = 0;          // the same as UNIX time
-  std::optional<double> watts = {};  // empty: the read failed
+  int64_t timestamp_us = 0;          // the same time as UNIX time
+  std::optional<double> watts = {};  // empty: the reading failed
 };
 
 struct TrackedEnergy {
-  // Of the covered part; empty where nothing is covered: no sample, or a single one.
+  // Energy of the covered time. Empty if no time is covered: no sample, or a single one.
   std::optional<double> total_joules = {};
   std::optional<double> mean_watts = {};  // total_joules over covered_s
   std::optional<double> peak_watts = {};
-  std::optional<double> duration_s = {};  // first to last sample, failed ones included
-  double covered_s = 0;                   // of it, where the power is known
-  uint64_t samples = 0, unknown = 0;      // known ones; failed ones
+  std::optional<double> duration_s = {};  // first to last sample, including failed ones
+  double covered_s = 0;                   // the part of the duration with known power
+  uint64_t samples = 0, unknown = 0;      // numbers of known and of failed samples
 };
 
 class PowerTracker {
  public:
   explicit PowerTracker(std::string label) : label_(std::move(label)) {}
 
-  // One read of `source`, now. What fails, is negative or not finite is an unknown sample.
+  // Reads `source` once. A reading that fails, is negative or is not finite becomes an unknown
+  // sample.
   void Sample(PowerSource* source);
-  // A reading that was taken elsewhere; times do not decrease.
+  // Adds a reading from elsewhere. Times must not decrease.
   void Add(const PowerSample& sample) { samples_.push_back(sample); }
 
-  // kTrapezoid: straight lines between neighbouring samples, both known. kHeld (and kBest):
-  // each known sample holds until the next, known or not. kEndpointMean: (first + last) / 2
-  // times the duration, if both are known. kCounter: nothing, there is none. O(samples).
+  // kTrapezoid: straight lines between adjacent samples that are both known. kHeld (and kBest):
+  // each known sample holds until the next sample, known or not. kEndpointMean: (first + last) / 2
+  // times the duration, if both are known. kCounter: empty, because there is no counter.
+  // O(samples).
   TrackedEnergy Energy(EnergyEstimator estimator = EnergyEstimator::kTrapezoid) const;
 
   const std::string& label() const { return label_; }
   const std::vector<PowerSample>& samples() const { return samples_; }
-  const std::string& last_error() const { return last_error_; }  // of a source; empty: none
+  // of a source; empty: there was no error
+  const std::string& last_error() const { return last_error_; }
 
  private:
   std::string label_, last_error_;
@@ -92,7 +96,7 @@ class PowerTracker {
 
 // ---- Memory
 
-// What only the caller knows, in bytes.
+// Sizes in bytes that only the caller knows.
 struct MemoryParts {
   std::optional<int64_t> kv_cache_bytes = {}, activation_bytes = {}, temp_buffer_bytes = {};
 };
@@ -100,25 +104,26 @@ struct MemoryParts {
 struct MemorySnapshot {
   int64_t timestamp_us = 0;  // UNIX time
   std::optional<int64_t> peak_rss_bytes =
-      {};  // resident when it was taken; the earlier tool's name
+      {};  // resident size at the snapshot; the name is that of the earlier tool
   MemoryParts parts = {};
 };
 
 struct MemoryReport {
-  // Over the snapshots that know it; empty where none does.
+  // Over the snapshots with a known size. Empty if there are none.
   std::optional<int64_t> peak_rss = {};
   std::optional<double> mean_rss = {};
-  std::optional<int64_t> kv_cache_total = {}, activation_total = {};  // sums; empty: overflow
+  // sums; empty: unknown, or overflow
+  std::optional<int64_t> kv_cache_total = {}, activation_total = {};
   uint64_t snapshots = 0;
 };
 
 class MemoryTracker {
  public:
-  // `procfs`: where self/status is.
+  // `procfs`: the directory of self/status.
   explicit MemoryTracker(std::string label, std::string procfs = "/proc")
       : label_(std::move(label)), procfs_(std::move(procfs)) {}
 
-  // VmRSS of this process now, with the caller's parts.
+  // Records VmRSS of this process now, together with the caller's parts.
   void Snapshot(const MemoryParts& parts = {});
   void Add(const MemorySnapshot& snapshot) { snapshots_.push_back(snapshot); }
   MemoryReport Report() const;
@@ -139,17 +144,17 @@ struct LatencyRecord {
   std::optional<int64_t> kernel_time_us = {}, seq_len = {};
 };
 
-// Of wall times. Percentiles as everywhere here: linear between order statistics (aggregate.h);
-// std has ddof 0. All empty where n is 0.
+// Statistics of wall times. Percentiles interpolate linearly between order statistics
+// (aggregate.h). std has ddof 0. All are empty if n is 0.
 struct LatencyStats {
   std::optional<double> p50_us = {}, p95_us = {}, p99_us = {}, mean_us = {}, std_us = {};
   uint64_t n = 0;
 };
 
-// Any order. O(n log n).
+// Records in any order. O(n log n).
 LatencyStats ComputeLatencyStats(std::span<const LatencyRecord> records);
 
-// ---- Which configuration
+// ---- Configuration
 
 struct BenchConfig {
   std::string model_commit, weights_hash;
@@ -159,23 +164,24 @@ struct BenchConfig {
   std::string compiler_flags;
 };
 
-// The configuration as RFC 8785 writes it (keys sorted, no spaces), so that any language makes
-// the same. InvalidArgument: NaN, infinity, |tau| over 2^53, text that is not UTF-8.
+// The configuration in the form of RFC 8785 (keys sorted, no spaces), which every language can
+// reproduce. Errors: InvalidArgument (NaN, infinity, |tau| over 2^53, text that is not UTF-8).
 absl::StatusOr<std::string> CanonicalConfigJson(const BenchConfig& config);
-// SHA-256 of that text, 64 hex digits. Not the earlier tool's digest.
+// SHA-256 of that text, 64 hex digits. It differs from the earlier tool's digest.
 absl::StatusOr<std::string> ConfigHash(const BenchConfig& config);
 
 // ---- CSV
 
-// One setting of a sweep; reductions are shares (0.25 is a quarter less).
+// One setting of a sweep. Reductions are fractions: 0.25 is a reduction by 25 %.
 struct ResultRow {
   std::string setting;
   std::optional<double> coherence_delta = {}, kv_cache_reduction = {}, peak_mem_reduction = {},
                         energy_reduction = {}, p95_latency_us = {}, accuracy = {};
 };
 
-// A header, and a line for each; written beside `path` and renamed: complete or not at all.
-// Numbers are the shortest that read back the same. Errors: Internal (cannot write), with the path.
+// Write a header and a line per record. The file is written beside `path` and renamed, so it is
+// either complete or absent. Numbers have the shortest text that reads back as the same number.
+// Errors: Internal (cannot write), with the path.
 absl::Status WriteLatencyCsv(const std::string& path, std::span<const LatencyRecord> records);
 absl::Status WriteMemoryCsv(const std::string& path, std::span<const MemorySnapshot> snapshots);
 absl::Status WriteResultsCsv(const std::string& path, std::span<const ResultRow> rows);

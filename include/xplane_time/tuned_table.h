@@ -1,18 +1,19 @@
-// Tuned table: the best configuration for a key, in memory.
+// Tuned table: look-up of the best configuration for a key, in memory.
 //
-// Enters: entries from a store (store.h) or from a JSON file (xplane-time.tuned.v1,
-// docs/store.md) that a kernel library ships. Leaves: a match, and how good it is.
+// Input: entries from a store (store.h), or from a JSON file (xplane-time.tuned.v1, docs/store.md)
+// that a kernel library ships. Output: a match and its quality.
 //
 //   auto table = TunedTable::FromJson(text, "tuned.json");
 //   std::optional<TunedMatch> match = table->Find(key);
 //   match->entry->configuration.params_json   // {"block_m":64}
 //   match->fallback->name                     // "exact", or "any_driver", ...
-//   table->Find(a key of an unknown workload) // nothing: take the default
+//   table->Find(a key of an unknown workload) // nullopt: use the default
 //
-// Levels of fallback are tried in order; each names the parts of the key that may differ. Those of
-// DefaultFallbacks never name the objective: what was picked for its energy does not answer who
-// asks for time. Among several entries of a level the one recorded last wins. Find costs one hash
-// look-up a level, about a microsecond; it allocates. A const table is safe to share.
+// Levels of fallback are tried in order. Each level names the parts of the key that may differ. The
+// levels of DefaultFallbacks never include the objective, so a configuration that was picked for
+// energy is not returned for time. If several entries match at a level, the one recorded last wins.
+// Find costs one hash look-up per level, about a microsecond, and allocates. A const table may be
+// shared between threads.
 #pragma once
 
 #include <array>
@@ -28,21 +29,21 @@
 
 namespace xplane_time {
 
-// What a measurement holds for. Free text, compared byte for byte.
+// What a measurement is valid for. Free text, compared byte for byte.
 struct TuneKey {
   std::string workload = {};      // kernel and shapes
-  std::string device_class = {};  // "NVIDIA H100 80GB HBM3", not one board
+  std::string device_class = {};  // "NVIDIA H100 80GB HBM3", not a single board
   std::string driver = {};
   std::string framework = {};  // versions
   std::string flags = {};
   std::string code_hash = {};
   std::string protocol_hash = {};  // how it was measured
-  // What was decided by: time, energy, edp, ed2p or pareto.
+  // Objective of the decision: time, energy, edp, ed2p or pareto.
   std::string objective = "time";
   friend bool operator==(const TuneKey&, const TuneKey&) = default;
 };
 
-// Its parts, and their names in JSON and in stores.
+// The parts of the key, with their names in JSON and in stores.
 struct KeyPart {
   const char* name;
   std::string TuneKey::*member;
@@ -58,41 +59,41 @@ inline constexpr std::array<KeyPart, 8> kKeyParts = {{{"workload", &TuneKey::wor
 
 struct Fallback {
   std::string name;
-  std::vector<std::string TuneKey::*> may_differ;  // {&TuneKey::driver}
+  std::vector<std::string TuneKey::*> may_differ;  // such as {&TuneKey::driver}
 };
 
-// exact; any_protocol; any_driver (and protocol); any_version (and framework); any_flags
+// The levels exact; any_protocol; any_driver (and protocol); any_version (and framework); any_flags
 // (and those); any_code (and those). Workload, device class and objective never differ.
 std::vector<Fallback> DefaultFallbacks();
 
 struct TunedEntry {
   TuneKey key;
   Configuration configuration;
-  std::string claim;                 // of the verdict: winner, pick or tie
+  std::string claim;                 // from the verdict: winner, pick or tie
   std::string evidence_json = "{}";  // the verdict without its lists
   int64_t recorded_unix_s = 0;
-  // Where devices of one class need answers of their own: by name, those that this one is for.
+  // If devices of one class need different answers: names of the devices that this entry is for.
   std::vector<std::string> devices = {};
 };
 
 struct TunedMatch {
-  const TunedEntry* entry = nullptr;   // of the table
+  const TunedEntry* entry = nullptr;   // points into the table
   const Fallback* fallback = nullptr;  // the level that matched
 };
 
 class TunedTable {
  public:
-  // Entries recorded at the same time: the later one in the list wins.
+  // If entries were recorded at the same time, the later one in the list wins.
   TunedTable(std::vector<TunedEntry> entries, std::vector<Fallback> fallbacks);
-  // Errors: InvalidArgument with file, JSON path, value and way out.
+  // Parses a table. Errors: InvalidArgument with the file, the JSON path, the value and a remedy.
   static absl::StatusOr<TunedTable> FromJson(std::string_view text, std::string_view source,
                                              std::vector<Fallback> fallbacks = DefaultFallbacks());
 
-  // Of entries for some devices only the one for `device`; before those for all, level by level.
-  // Stays valid when the table is moved.
+  // Looks up a key. Entries for particular devices match only `device`, and precede the entries for
+  // all devices at each level. The result stays valid when the table is moved.
   std::optional<TunedMatch> Find(const TuneKey& key, std::string_view device = {}) const;
   const std::vector<TunedEntry>& entries() const { return entries_; }
-  // Only entries that Find can return, in a fixed order.
+  // All entries that Find can return, in a fixed order.
   std::string ToJson() const;
 
  private:

@@ -1,21 +1,22 @@
-// Where: what each device's time went to, exactly.
+// Where: an exact breakdown of each device's time.
 //
 //   Diagnostics diagnostics;
-//   auto trace = OpenTrace(*FindInputs({"trace.xplane.pb"}, {}), {}, &diagnostics);
+//   const std::vector<std::string> paths = {"trace.xplane.pb"};
+//   auto trace = OpenTrace(*FindInputs(paths, {}), {}, &diagnostics);
 //   auto where = FindWhere(*trace, {.device = "gpu"}, diagnostics);
 //   for (const WhereDevice& device : where->devices) {
 //     // span = compute + collective_exposed + copy_exposed + other + idle, to the picosecond
-//     if (device.time.idle_host_ps) ...   // else nobody knows why it was idle: null, never 0
+//     if (device.time.idle_host_ps) ...   // empty (never 0) if the cause of idle time is unknown
 //   }
-//   // FailedPrecondition: the selected devices executed nothing (the message lists what is there)
+//   // FailedPrecondition: the selected devices executed nothing (the message lists the planes)
 //
-// At each instant the highest class that runs has it: compute, collective, copy, other, idle. What
-// ran behind a higher class is hidden. Where ops contain each other (TPU, CPU) an op counts with
-// its own time, so that a `while` hides nothing of its body. Definitions: docs/where.md.
+// Each instant belongs to the highest class that runs: compute, collective, copy, other, idle. Time
+// behind a higher class is hidden. If ops contain each other (TPU, CPU), an op counts with its own
+// time, so a `while` does not hide its body. Definitions: docs/where.md.
 //
-// Times are int64 picoseconds; unknown is empty. Intervals are half-open; devices never merge.
-// Memory: as BuildReport, and half a kilobyte a run and a step. The report owns its strings.
-// Thread-safe for different calls.
+// Times are int64 picoseconds; unknown is empty. Intervals are half-open, and each device has its
+// own. Memory: as BuildReport, and half a kilobyte per run and step. The report owns its strings.
+// Different calls may run concurrently.
 #pragma once
 
 #include <array>
@@ -32,26 +33,26 @@
 namespace xplane_time {
 
 struct WhereOptions {
-  std::string device;  // select.h
+  std::string device;  // selector of devices (select.h)
   CategoryPatterns categories = {};
   std::string step = {};  // as ReportOptions::step
-  int threads = 1;        // this one included
+  int threads = 1;        // including the calling thread
   std::atomic<uint64_t>* events_done = nullptr;
-  // Reads the host once more, for what it did during the largest gaps.
+  // Read the host planes once more, to find the host events during the largest gaps.
   bool host_of_gaps = true;
 };
 
-// An interval, or several: what it went to. All but the span are empty where a function's runs have
-// no ops.
+// Breakdown of one interval or the sum of several. If the runs of a function have no ops,
+// everything but the span is empty.
 struct TimeParts {
   std::optional<int64_t> span_ps = {};
-  // These add up to the span (of a function: with foreign_ps).
+  // These add up to the span; for a function, together with foreign_ps.
   std::optional<int64_t> compute_ps = {}, collective_exposed_ps = {}, copy_exposed_ps = {},
                          other_ps = {}, idle_ps = {};
-  // These add up to idle_ps: nothing was launched; launched, but not started; no launch is known.
-  // A device without any launch has none of the first two.
+  // These add up to idle_ps: no launch was pending; launched, but not started; no launch is known.
+  // The first two are empty for a device without launches.
   std::optional<int64_t> idle_host_ps = {}, idle_launch_ps = {}, idle_unknown_ps = {};
-  // In flight, and that part of it in which a higher class ran. On a TPU from -start to -done.
+  // Time in flight, and the part of it in which a higher class ran. On a TPU from -start to -done.
   std::optional<int64_t> collective_ps = {}, collective_hidden_ps = {}, copy_ps = {},
                          copy_hidden_ps = {};
 };
@@ -59,42 +60,43 @@ struct TimeParts {
 struct WhereDevice {
   DeviceRef device;
   DeviceKind kind = DeviceKind::kGpu;
-  std::optional<Clock> clock = {};  // of all its times; empty: nothing has a time
+  std::optional<Clock> clock = {};  // the clock of all its times; empty: it has no times
   uint64_t executions = 0;
   TimeParts time = {};  // from the first start to the last end
   uint64_t steps = 0;
-  std::optional<StepSource> step_source = {};  // empty: neither marks nor a function
-  std::optional<uint64_t> steps_empty = {};    // marks without an execution
+  std::optional<StepSource> step_source = {};  // empty: there are neither marks nor functions
+  std::optional<uint64_t> steps_empty = {};    // marks without executions
   std::optional<std::string> step_function = {}, step_program_id = {};
   // Empty without steps.
   std::optional<int64_t> steps_span_ps = {}, idle_in_steps_ps = {}, idle_between_steps_ps = {};
-  // Of the spans of its steps. Where the first step has no mark on the device's clock nobody knows
-  // when it began, and the median is of the others.
+  // Median of the spans of its steps. If the first step has no mark on the device's clock, its
+  // start is unknown, and the median leaves it out.
   std::optional<double> step_median_ps = {};
 };
 
-// The runs of a function that are not suspect, together.
+// The runs of a function without suspect runs, as a sum.
 struct WhereFunction {
   DeviceRef device;
   std::string function;
   std::optional<std::string> program_id = {};
   Clock clock = Clock::kProfile;
   uint64_t runs = 0, suspect_runs = 0;
-  TimeParts time = {};                     // among its own executions
-  std::optional<int64_t> foreign_ps = {};  // others ran, and nothing of its own
+  TimeParts time = {};                     // of its own executions
+  std::optional<int64_t> foreign_ps = {};  // time in which other functions ran and this one did not
 };
 
 // From the end of the previous step's work, or from the step's mark, to the end of its own work.
 struct WhereStep {
   DeviceRef device;
-  uint64_t step = 0;  // from 0 on each device, as their first members began
+  uint64_t step = 0;  // number on its device, from 0, by the start of its first execution
   std::string name;
   int64_t start_ps = 0;
-  TimeParts time = {};                    // of all that the device executed within
-  std::optional<int64_t> marked_ps = {};  // duration of the mark; empty: runs of a function
+  TimeParts time = {};  // of everything that the device executed in the step
+  // duration of the mark; empty: the step is a run of a function
+  std::optional<int64_t> marked_ps = {};
 };
 
-// A kind of collective or copy. Rows may overlap; waiting for a slower peer is inside.
+// A kind of collective or copy. Rows may overlap. Waiting for a slower peer is included.
 struct WhereTransfer {
   DeviceRef device;
   Category category = Category::kCopy;
@@ -102,32 +104,33 @@ struct WhereTransfer {
   std::optional<std::string> function = {}, program_id = {};
   uint64_t count = 0;
   int64_t exposed_ps = 0, hidden_ps = 0, in_flight_ps = 0;
-  std::optional<int64_t> bytes = {};  // of all of them
+  std::optional<int64_t> bytes = {};  // total of all of them
   std::optional<std::string_view> bytes_source =
-      {};  // "counted" (copies say), "modelled" (XLA says)
+      {};  // "counted" (from copy events), "modelled" (from XLA)
 };
 
-// One of the three longest times in which a device was idle.
+// One of the three longest idle intervals of a device.
 struct WhereGap {
   DeviceRef device;
   int64_t start_ps = 0, duration_ps = 0;
   std::optional<int64_t> idle_host_ps = {}, idle_launch_ps = {};  // empty: no launch is known
-  // The host event that covers most of it; of several the shortest. Empty: unknown.
+  // The host event that covers most of the gap; if several do, the shortest. Empty: unknown.
   std::optional<std::string> host_thread = {}, host_event = {};
 };
 
 struct WhereReport {
   std::vector<InputRow> inputs;
   CaptureInfo capture;
-  std::vector<WhereDevice> devices;      // that executed something
-  std::vector<WhereFunction> functions;  // by device, then span, descending
-  std::vector<WhereStep> steps;          // by device, as they began
-  std::vector<WhereTransfer> transfers;  // by device, then exposed time, descending
-  std::vector<WhereGap> gaps;            // by device, the longest first
+  std::vector<WhereDevice> devices;      // devices that executed something
+  std::vector<WhereFunction> functions;  // by device, then by span, descending
+  std::vector<WhereStep> steps;          // by device, in order of start
+  std::vector<WhereTransfer> transfers;  // by device, then by exposed time, descending
+  std::vector<WhereGap> gaps;            // by device, longest first
   std::vector<DiagnosticRow> diagnostics;
 };
 
-// `reading` holds what OpenTrace counted; the report lists it too. Errors: as BuildReport.
+// Breaks down the time of each device. `reading` holds the counts of OpenTrace, which the report
+// includes. Errors: as BuildReport.
 absl::StatusOr<WhereReport> FindWhere(const Trace& trace, const WhereOptions& options,
                                       const Diagnostics& reading);
 

@@ -1,3 +1,14 @@
+// Compares two sides (compare.h has the model and the references).
+//
+// 1. CheckMeasuredAlike, CountShared, FindClockSteps over all captures.
+// 2. MatchSeries: a row for each (device, function or variant, program). If each side used one
+//    device, its name does not matter.
+// 3. MakeRow: Huber's centre of the log times of each capture, the estimate of each side, and the
+//    difference with its error (DifferenceOf). Rows with an obstacle get their verdict here.
+// 4. RefuseUnequalPrograms, RefuseOtherDevices: rows that cannot be the same thing on both sides.
+// 5. Judge: p-values (Holm), simultaneous intervals (Bonferroni), mde and verdict of the remaining
+//    rows; Advise adds the number of captures needed.
+// 6. Summarize and OutcomeOf: order of rows and the outcome of the comparison.
 #include "xplane_time/compare.h"
 
 #include <algorithm>
@@ -25,38 +36,40 @@ using compare::Centre;
 using compare::Difference;
 using stats::StudentQuantile, stats::StudentTail;
 
-constexpr double kPower = 0.8;             // of mde
-constexpr uint64_t kMostNeeded = 1000;     // captures a side
-constexpr uint64_t kSamplesForOffset = 4;  // below, the scatter within a capture is unknown
-// What `needed` assumes of a row whose captures do not tell, and energies of few captures:
-// processes differ by 1 %.
+constexpr double kPower = 0.8;          // power of the mde
+constexpr uint64_t kMostNeeded = 1000;  // captures per side
+// with fewer samples, the scatter within a capture is unknown
+constexpr uint64_t kSamplesForOffset = 4;
+// Standard deviation between processes that `needed` assumes if the captures do not show it, and
+// for energies with few captures: 1 %.
 constexpr double kUsualSpread = 0.01;
-// Processes of one program differ by at least this much: that a few agree is chance, or the
-// clock is too coarse to tell them apart.
+// Minimum standard deviation between processes of one program. If a few processes agree better,
+// that is chance, or the clock is too coarse.
 constexpr double kLeastSpread = 0.001;
-// Of energies: below, how much processes differ is assumed.
+// For energies: with fewer degrees of freedom, the variation between processes is assumed.
 constexpr size_t kLeastScatterDf = 4;
 
-// Base and head: their captures, and the series of one row, by capture.
+// Base and head: their captures, and the series of one row by capture.
 using Captures = std::array<std::span<const Measurements>, 2>;
 using RowSide = std::map<size_t, const Series*>;
 using Sides = std::array<RowSide, 2>;
 enum Side : uint8_t { kBase, kHead };
 
-// The step of the clock that times come from, as far as they show it.
+// The step of the clock that the times come from, as far as they show it.
 //
-// Enters: the captures of both sides. Leaves: the smallest difference between two samples that
-// are not equal. In a trace all functions of a device share a clock; a benchmark's times are
-// means over iterations, so that each function has a step of its own.
+// Input: the captures of both sides. Output: the smallest difference between two different samples.
+// In a trace, all functions of a device share a clock. The times of a benchmark are means over
+// iterations, so each function has its own step.
 //
 //   samples   100   100   104   110 ns
-//   step                 4                 a time is off by up to half of it
+//   step                 4                 the error of a time is up to half a step
 //
-// An upper bound: few samples may show no two neighbours. O(samples log samples).
+// This is an upper bound, because few samples may not include two adjacent values. O(samples log
+// samples).
 using ClockKey = std::pair<std::string, std::string>;
 using ClockSteps = std::map<ClockKey, double>;  // picoseconds; 0: all samples are equal
 
-// Only traces tell their clock.
+// Only traces name their clock.
 ClockKey ClockOf(const Series& series) {
   if (!series.clock.empty()) return {series.clock, series.device};
   return {"", series.variant_id.value_or("") + "\n" + series.function};
@@ -84,12 +97,12 @@ ClockSteps FindClockSteps(const Captures& captures) {
   return steps_ps;
 }
 
-// What differs between two sides, kernel by kernel: means over the captures that have the kernel;
-// the largest change first. Without kernels that did not change, and of functions that both sides
-// have.
+// The differences between two sides by kernel: means over the captures that have the kernel,
+// largest change first. Kernels without a change, and functions that only one side has, are
+// omitted.
 std::vector<KernelChange> KernelChanges(const Captures& captures) {
-  using Times = std::array<std::vector<double>, 2>;               // of the captures of a side
-  std::map<std::string, std::map<std::string, Times>> functions;  // kernels
+  using Times = std::array<std::vector<double>, 2>;               // by side: times in its captures
+  std::map<std::string, std::map<std::string, Times>> functions;  // by function and kernel
   for (const Side side : {kBase, kHead}) {
     for (const Measurements& capture : captures[side]) {
       for (const KernelTime& kernel : capture.kernels) {
@@ -129,7 +142,7 @@ std::set<std::string> DevicesOf(std::span<const Measurements> side) {
   return devices;
 }
 
-// Where each side used one device, it does not matter which of several alike it was.
+// Whether each side used one device. If so, the names of equivalent devices need not match.
 bool OneDeviceEach(const Captures& captures, std::vector<std::string>* notes) {
   const std::set<std::string> base = DevicesOf(captures[kBase]), head = DevicesOf(captures[kHead]);
   if (base.size() != 1 || head.size() != 1) return false;
@@ -163,7 +176,7 @@ Centre CentreOf(const Series& series) {
   return stats::HuberCentre(std::move(logs));
 }
 
-// Of the captures that have samples.
+// The centres of the captures that have samples.
 std::vector<Centre> CentresOf(const RowSide& side) {
   std::vector<Centre> centres;
   for (const auto& [capture, series] : side) {
@@ -178,7 +191,7 @@ uint64_t SamplesOf(const RowSide& side) {
   return samples;
 }
 
-// Of the log of a side's value, where it was stated.
+// The variance of the log of a side's value, if it was stated.
 double StatedVariance(const RowSide& side) {
   double squares = 0, count = 0;
   for (const auto& [capture, series] : side) {
@@ -210,29 +223,29 @@ SideEstimate EstimateSide(const RowSide& captures, const std::vector<Centre>& ce
   return side;
 }
 
-// Both proofs ask for a distance from 0 in standard errors. This one is half the width of the
-// simultaneous interval.
+// Both conditions of a proof require a distance from 0 in standard errors. This is the distance of
+// the first one: half the width of the simultaneous interval.
 double IntervalBar(double df, size_t rows, const CompareOptions& options) {
   return StudentQuantile((1 - options.confidence) / 2 / static_cast<double>(rows), df);
 }
 
-// The slowdown, in logs, that is proved with probability kPower.
+// The slowdown, as a logarithm, that is proved with probability kPower.
 double DetectableLog(double standard_error, double df, size_t rows, const CompareOptions& options) {
   const double reject = StudentQuantile(options.alpha / 2 / static_cast<double>(rows), df);
-  const double power = StudentQuantile(1 - kPower, df);  // beyond the bar
+  const double power = StudentQuantile(1 - kPower, df);  // distance beyond the bar
   const double effect = std::log1p(options.min_effect);
   return std::max(effect + (IntervalBar(df, rows, options) + power) * standard_error,
                   (reject + power) * standard_error);
 }
 
-// How a row's error shrinks with captures.
+// How a row's error decreases with the number of captures.
 struct Scatter {
   double spread = 0;      // of a capture's centre
-  double known_df = 0;    // of the spread, whatever the number of captures
-  double resolution = 0;  // what captures do not reduce
+  double known_df = 0;    // minimum degrees of freedom of the spread, for any number of captures
+  double resolution = 0;  // the part that captures do not reduce
 };
 
-// Captures a side that prove a slowdown of `wanted_log` 4 times in 5; empty: over kMostNeeded.
+// Captures per side that prove a slowdown of `wanted_log` in 4 of 5 cases; empty: over kMostNeeded.
 std::optional<uint64_t> CapturesNeeded(const Scatter& scatter, double wanted_log, size_t rows,
                                        const CompareOptions& options) {
   const auto enough = [&](uint64_t k) {
@@ -259,7 +272,7 @@ bool IsStated(const Sides& sides) {
                              [](const auto& each) { return each.second->log_error.has_value(); });
 }
 
-// Std, as a share of the row's values, of what more captures do not make surer.
+// The standard deviation, relative to the row's values, that more captures do not reduce.
 double ResolutionOf(const Sides& sides, const ClockSteps& steps, const std::vector<Centre>& base,
                     const std::vector<Centre>& head) {
   const double stated = StatedVariance(sides[kBase]) + StatedVariance(sides[kHead]);
@@ -270,8 +283,8 @@ double ResolutionOf(const Sides& sides, const ClockSteps& steps, const std::vect
       if (!series->samples.empty()) step_ps = std::max(step_ps, steps.at(ClockOf(*series)));
     }
   }
-  // A time is off by up to half a step, on each side by its own and in all of its captures alike:
-  // two uniform errors.
+  // The error of a time is up to half a step. It is the same in all captures of a side and
+  // independent between the sides: two uniform errors.
   return step_ps / std::exp((base.front().value + head.front().value) / 2) * std::sqrt(2.0 / 12);
 }
 
@@ -281,8 +294,9 @@ Difference ScatterOf(std::span<const Centre> base, std::span<const Centre> head,
                 : compare::UnpairedDifference(base, head, offset_std);
 }
 
-// Of energies: too few captures to tell how much processes differ have what is usual, unless their
-// scatter refutes it: then that stands, with the few degrees of freedom that it has.
+// For energies: if there are too few captures to show the variation between processes, the usual
+// variation is assumed. If the observed scatter is larger, it is used instead, with its few degrees
+// of freedom.
 Difference KnownFromFew(Difference scatter, std::span<const Centre> base,
                         std::span<const Centre> head, bool paired,
                         std::optional<double> offset_std) {
@@ -297,7 +311,7 @@ Difference KnownFromFew(Difference scatter, std::span<const Centre> base,
   return scatter;
 }
 
-// Nothing where paired captures have no pair.
+// nullopt if paired captures have no pair.
 std::optional<Difference> DifferenceOf(const Sides& sides, const CompareOptions& options,
                                        double resolution, std::vector<Centre> base,
                                        std::vector<Centre> head) {
@@ -322,7 +336,7 @@ std::optional<Difference> DifferenceOf(const Sides& sides, const CompareOptions&
   }
   Difference difference = ScatterOf(base, head, options.paired, offset_std);
   if (stated) difference = KnownFromFew(difference, base, head, options.paired, offset_std);
-  // Agreement of a few captures, above all of times on a coarse clock, is no precision.
+  // The agreement of a few captures is not precision, especially with a coarse clock.
   const double least = std::min(kLeastSpread, options.offset_std.value_or(kLeastSpread));
   const double floor = least * std::sqrt(1 / static_cast<double>(base.size()) +
                                          1 / static_cast<double>(head.size()));
@@ -347,19 +361,19 @@ FunctionVerdict VerdictOf(const ComparedRow& row, const CompareOptions& options)
   return FunctionVerdict::kSame;
 }
 
-// What would make an open row firmer.
+// Advice to make the verdict of an open row firmer.
 void Advise(const Scatter& scatter, size_t rows, const CompareOptions& options, ComparedRow* row) {
   const double effect = std::abs(std::log(*row->ratio)), least = std::log1p(options.min_effect);
   row->needed = CapturesNeeded(scatter, std::log1p(options.max_mde), rows, options);
   if (effect > least) row->needed_for_effect = CapturesNeeded(scatter, effect, rows, options);
-  // Neither captures nor another alpha make a row in doubt firmer.
+  // More captures or another alpha cannot help a row in doubt.
   if (!row->p_value.has_value() || row->in_doubt || row->uncertain) return;
   const bool slower = *row->lo > 1 + options.min_effect;
   const bool faster = *row->hi < 1 / (1 + options.min_effect) && !row->fails_more;
   if (slower || faster) row->deciding_alpha = *row->p_value;
 }
 
-// Rows whose verdict is kSame so far, by their differences.
+// Judges the rows whose verdict is kSame so far, by their differences.
 void Judge(std::span<const Difference> differences, const CompareOptions& options,
            std::vector<ComparedRow>* rows) {
   std::vector<size_t> judged;
@@ -372,7 +386,7 @@ void Judge(std::span<const Difference> differences, const CompareOptions& option
     if (d.df > 0 && d.standard_error > 0) {
       p = 2 * StudentTail(std::abs(d.estimate) / d.standard_error, d.df);
     } else if (d.df > 0 && d.estimate != 0) {
-      p = 0;  // --offset-std 0: every capture of a side agrees, and is believed
+      p = 0;  // --offset-std 0: every capture of a side agrees, and this is trusted
     }
     p_values.push_back(std::min(p, 1.0));
   }
@@ -404,10 +418,11 @@ void Judge(std::span<const Difference> differences, const CompareOptions& option
   }
 }
 
-// "failed in 1 of 3 captures of head: out of memory", for each side where some capture says so.
+// Appends "failed in 1 of 3 captures of head: out of memory" for each side on which some capture
+// has the text.
 std::array<size_t, 2> CountSaying(std::string Series::*text, std::string_view what,
                                   const Sides& sides, std::string* reason) {
-  std::array<size_t, 2> saying = {};  // captures
+  std::array<size_t, 2> saying = {};  // number of captures by side
   for (const Side side : {kBase, kHead}) {
     std::string message;
     for (const auto& [capture, series] : sides[side]) {
@@ -432,7 +447,7 @@ void DescribeFailures(const Sides& sides, ComparedRow* row) {
   row->in_doubt = in_doubt[kBase] + in_doubt[kHead] > 0;
 }
 
-// Where a function's series cannot be told to be the same thing.
+// The reason why a function's series cannot be compared; empty: they can.
 std::string ObstacleIn(const Sides& sides) {
   const Series* first = nullptr;
   for (const auto& side : sides) {
@@ -464,8 +479,8 @@ void Describe(const RowSide& side, ComparedRow* row) {
   }
 }
 
-// Rows with samples on both sides and nothing in the way have a difference, and are the same until
-// they are judged.
+// Makes a row. Rows with samples on both sides and without an obstacle get a difference, and the
+// verdict kSame until they are judged.
 ComparedRow MakeRow(const Sides& sides, const CompareOptions& options, const ClockSteps& steps,
                     Difference* difference) {
   ComparedRow row;
@@ -509,8 +524,8 @@ ComparedRow MakeRow(const Sides& sides, const CompareOptions& options, const Clo
   return row;
 }
 
-// Programs of one name are numbered by their first run: with other numbers of programs,
-// the second one need not be the same thing.
+// Programs of one name are numbered by their first run. If the sides have different numbers of
+// programs, the second program need not be the same on both.
 void RefuseUnequalPrograms(std::vector<ComparedRow>* rows) {
   std::map<std::pair<std::string, std::string>, bool> unequal;
   for (const ComparedRow& row : *rows) {
@@ -526,7 +541,7 @@ void RefuseUnequalPrograms(std::vector<ComparedRow>* rows) {
   }
 }
 
-// A function that ran on other devices in head than in base has a row of each side.
+// If a function ran on other devices in head than in base, it has a row for each side.
 void RefuseOtherDevices(std::vector<ComparedRow>* rows) {
   using enum FunctionVerdict;
   struct Devices {
@@ -552,7 +567,8 @@ void RefuseOtherDevices(std::vector<ComparedRow>* rows) {
   }
 }
 
-// "; only in base: node3; only in head: node7"; empty: units are the same, or captures have none.
+// "; only in base: node3; only in head: node7". Empty: the units are the same, or captures have
+// none.
 std::string UnpairedText(std::span<const Measurements> base, std::span<const Measurements> head) {
   std::array<std::set<std::string>, 2> units;
   for (const Measurements& each : base) units[kBase].insert(each.unit);
@@ -581,7 +597,7 @@ absl::Status CheckOptions(std::span<const Measurements> base, std::span<const Me
       (options.offset_std.has_value() && !(*options.offset_std >= 0))) {
     return InvalidArgument("effects and deviations must not be negative");
   }
-  // Of summaries hosts are drawn, of traces captures are.
+  // Summaries sample hosts, traces sample captures; they cannot be mixed.
   const bool is_of_hosts = !base[0].unit.empty();
   for (const std::span<const Measurements> side : {base, head}) {
     for (const Measurements& each : side) {
@@ -618,7 +634,7 @@ Outcome OutcomeOf(const Comparison& comparison, const CompareOptions& options) {
   return comparison.shared_captures > 0 ? Outcome::kTooLittleData : Outcome::kNoRegression;
 }
 
-// The largest slowdown first; without a verdict the largest change.
+// Order by slowdown, largest first. Rows without a verdict are ordered by change.
 double Badness(const ComparedRow& row) {
   const double ratio = row.ratio.value_or(0);
   const bool either = row.verdict == FunctionVerdict::kTooLittleData && ratio > 0;
@@ -645,10 +661,10 @@ void Summarize(Comparison* comparison) {
   });
 }
 
-// A capture on both sides shows nothing about a change. Counts those of base that head has, too.
+// Counts the captures of base that are also in head. They cannot show a change.
 uint64_t CountShared(const Captures& captures, std::vector<std::string>* notes) {
   constexpr uint64_t kMaxNotes = 3;
-  std::set<std::string> noted;  // of a summary: once
+  std::set<std::string> noted;  // each summary once
   uint64_t shared = 0;
   for (const Measurements& one : captures[kBase]) {
     const auto other = std::ranges::find_if(
@@ -665,14 +681,14 @@ uint64_t CountShared(const Captures& captures, std::vector<std::string>* notes) 
   return shared;
 }
 
-// A capture that is compared with itself is the same, whatever changed.
+// A capture that is compared with itself cannot show a change, so no row may be called the same.
 void RefuseShared(std::vector<ComparedRow>* rows) {
   for (ComparedRow& row : *rows) {
     if (row.verdict == FunctionVerdict::kSame) row.verdict = FunctionVerdict::kTooLittleData;
   }
 }
 
-// `filters`: as PassesFilters().
+// `filters`: the text of PassesFilters().
 absl::Status NothingCompared(const Comparison& comparison, const std::string& filters) {
   if (comparison.rows.empty()) {
     return FailedPrecondition(comparison.base_sources[0], " and ", comparison.head_sources[0],

@@ -1,4 +1,4 @@
-# Decisions: measurements of any kind in, verdicts out.
+# Decisions: take measurements of any kind and return verdicts.
 add_library(xplane_time_compare STATIC
   compare/compare.cc
   compare/differences.cc

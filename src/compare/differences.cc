@@ -1,3 +1,17 @@
+// Differences of mean log times and their standard errors.
+//
+// Sides (Unpaired-, PairedDifference): the variance between captures, at least the variance that
+// the samples within them imply. Unpaired: the larger of Welch's and the pooled variance, with the
+// smaller degrees of freedom. With a known offset_std, the variance is at least the one that it
+// implies, and the degrees of freedom follow from it.
+//
+// Variants (DifferenceOf): in rounds, the log ratios within rounds (OfRounds). The scatter between
+// captures is the error, unless an F test at 25 % cannot distinguish it from the scatter of rounds
+// (Bancroft 1944). Otherwise one value per capture (OfCaptures); a single capture has the allowance
+// for drift instead of scatter.
+//
+// P(best) (ProbabilityOfBest): a bootstrap over units, or over at most kMostBlocks blocks of units.
+// With a single unit, values are drawn from normal distributions.
 #include "compare/differences.h"
 
 #include <algorithm>
@@ -20,8 +34,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kPoolingLevel = 0.25;
 constexpr size_t kMostBlocks = 1000;
 
-// The variance of a difference of two values whose errors were stated, mean over captures: the
-// errors may go against each other, and are no smaller for being there in every capture.
+// The variance of a difference of two values with stated errors, as a mean over captures. The
+// errors may have opposite signs, and do not decrease with the number of captures.
 double StatedVariance(std::span<const Centre> pairs) {
   double sum = 0;
   for (size_t i = 0; i < pairs.size(); i += 2) {
@@ -33,7 +47,7 @@ double StatedVariance(std::span<const Centre> pairs) {
 
 // The variances of several centres within their captures.
 struct Within {
-  double sum = 0, weighted_squares = 0;  // the latter of the variances, by their df
+  double sum = 0, weighted_squares = 0;  // weighted_squares: sum of variance^2 / df
 };
 
 Within WithinOf(std::span<const Centre> centres) {
@@ -47,12 +61,12 @@ Within WithinOf(std::span<const Centre> centres) {
 
 struct SideMoments {
   double mean = 0, between = 0;  // variance of centres, ddof 1
-  double within = 0;             // mean variance of a centre, given its process
-  double within_df = 0;          // Satterthwaite's
+  double within = 0;             // mean variance of a centre within its process
+  double within_df = 0;          // by Satterthwaite
   double k = 0;
 };
 
-// Of a sum of independent variances with their degrees of freedom.
+// Degrees of freedom of a sum of independent variances.
 double SatterthwaiteDf(double total, double weighted_squares) {
   return weighted_squares > 0 ? total * total / weighted_squares : kInfinity;
 }
@@ -63,14 +77,14 @@ SideMoments MomentsOf(std::span<const Centre> centres) {
   const double k = static_cast<double>(centres.size());
   const auto [sum, weighted_squares] = WithinOf(centres);
   const double within = sum / k, within_df = SatterthwaiteDf(sum, weighted_squares);
-  // Captures that happen to agree do not make a centre surer than its samples do.
+  // If captures happen to agree, the centre is still no more certain than its samples imply.
   return {Mean(values), std::max(Variance(values), within), within, within_df, k};
 }
 
 struct TimedSample {
   int64_t start_ps;
   const std::string* id;
-  double log_time;  // NaN: left out, but it took its place in a round
+  double log_time;  // NaN: excluded, but it keeps its place in its round
 };
 
 std::vector<TimedSample> InOrder(const Measurements& capture) {
@@ -99,7 +113,7 @@ std::vector<Round> RoundsOf(const Measurements& capture) {
   return rounds;
 }
 
-// At least half of the rounds hold all variants. Without start times the order is not known.
+// Whether at least half of the rounds hold all variants. Without start times the order is unknown.
 bool InRounds(const Measurements& capture, const std::vector<Round>& rounds) {
   std::set<std::string_view> variants;
   for (const Round& round : rounds) {
@@ -113,7 +127,7 @@ bool InRounds(const Measurements& capture, const std::vector<Round>& rounds) {
   return has_start_times && !rounds.empty() && 2 * static_cast<size_t>(whole) >= rounds.size();
 }
 
-// The runs that count, by variant.
+// The logarithms of the runs that count, by variant.
 std::map<std::string, std::vector<double>> LogsOf(const Measurements& capture) {
   std::map<std::string, std::vector<double>> logs;
   for (const TimedSample& sample : InOrder(capture)) {
@@ -122,7 +136,7 @@ std::map<std::string, std::vector<double>> LogsOf(const Measurements& capture) {
   return logs;
 }
 
-// Both groups of one analysis of variance, by capture.
+// The two mean squares of an analysis of variance by capture.
 struct Scatter {
   double between = 0, within = 0;  // mean squares
   double between_df = 0, within_df = 0;
@@ -173,7 +187,7 @@ Difference OfCaptures(const std::vector<double>& differences, const std::vector<
   if (differences.size() == 1) {
     const double variance = drift_std * drift_std + inside;
     out.standard_error = std::sqrt(variance);
-    // One run shows no scatter.
+    // A single run shows no scatter.
     const bool known = std::ranges::all_of(
         within, [](double df) { return df > 0; }, &Centre::df);
     out.df = !known ? 0 : stated ? kStatedDf : SatterthwaiteDf(variance, weighted);
@@ -185,7 +199,7 @@ Difference OfCaptures(const std::vector<double>& differences, const std::vector<
   return out;
 }
 
-// A column each: spikes pulled in, long captures averaged into blocks.
+// One column per variant: outliers are clamped, and long captures are averaged in blocks.
 std::map<std::string, std::vector<double>, NaturalLess> Blocks(const Units& units) {
   const size_t per_block = (units.size() + kMostBlocks - 1) / kMostBlocks;
   std::map<std::string, std::vector<double>, NaturalLess> columns;
@@ -215,8 +229,8 @@ double MeanOfDrawn(const std::vector<double>& column, const std::vector<size_t>&
   return count > 0 ? sum / count : kInfinity;
 }
 
-// A variant of the bootstrap: its blocks, and the least of them, which bounds every mean of drawn
-// blocks from below.
+// A variant in the bootstrap: its blocks and their minimum, which is a lower bound of the mean of
+// any drawn blocks.
 struct Contender {
   const std::string* id;
   const std::vector<double>* column;
@@ -236,10 +250,10 @@ std::vector<Contender> FindContenders(
   return contenders;
 }
 
-// Units are drawn with replacement. A replicate reads variants by their least block and stops at
-// the first that cannot win any more: of many variants few are read.
+// Draws units with replacement. Each replicate visits variants in order of their minimum block and
+// stops at the first one that cannot win any more, so it visits few of many variants.
 void DrawUnits(uint32_t replicates, uint64_t seed, std::vector<Contender>* contenders) {
-  constexpr double kRounding = 1e-9;  // of a mean of equal values
+  constexpr double kRounding = 1e-9;  // rounding error of the mean of equal values
   std::vector<size_t> order(contenders->size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, {}, [&](size_t at) { return (*contenders)[at].least; });
@@ -260,9 +274,9 @@ void DrawUnits(uint32_t replicates, uint64_t seed, std::vector<Contender>* conte
   }
 }
 
-// Of a single unit nothing can be drawn: the values vary by the allowance for drift, split over
-// both of a pair, and by the scatter of their own runs. Variants that are farther than 8 standard
-// deviations behind win with a probability below 1e-14, and are left out.
+// A single unit cannot be resampled. The values vary by the allowance for drift (half of the
+// variance for each of a pair) and by the scatter of their own runs. Variants more than 8 standard
+// deviations behind win with a probability below 1e-14, and are skipped.
 void DrawValues(const Units& units, double drift_std, uint32_t replicates, uint64_t seed,
                 std::vector<Contender>* contenders) {
   constexpr double kReach = 8;
@@ -393,7 +407,7 @@ Units MakeUnits(std::span<const Measurements> captures, bool robust) {
     rounds.push_back(RoundsOf(capture));
     units.in_rounds &= InRounds(capture, rounds.back());
   }
-  std::vector<Round> values;  // of each unit
+  std::vector<Round> values;  // by unit
   for (size_t i = 0; i < captures.size(); ++i) {
     if (units.in_rounds) {
       for (Round& round : rounds[i]) {

@@ -1,5 +1,5 @@
-// JSON inputs: Google Benchmark's, results of ours with samples, energies, and tuning sessions.
-// Anybody may have written them.
+// JSON inputs: Google Benchmark, our own results with samples, energies, and tuning sessions. The
+// content is not trusted: every value is checked, and errors name the file and the place.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -19,7 +19,7 @@
 
 namespace xplane_time {
 
-// What a sample must have, beside its plane and clock.
+// The required fields of a sample besides its plane and clock.
 XPLANE_TIME_JSON_FIELDS(SampleRow, function, run, start_ps, span_ps)
 
 namespace compare {
@@ -27,7 +27,7 @@ namespace {
 
 using json::Find, json::FlagOf, json::Json, json::TextOf, json::WholeOf;
 
-// Errors: DataLoss.
+// Parses a file. Errors: DataLoss.
 absl::StatusOr<Json> ParseFile(const std::string& path, std::string_view content) {
   Json document = json::Parse(content);
   if (!document.is_discarded()) return document;
@@ -38,7 +38,7 @@ absl::StatusOr<Json> ParseFile(const std::string& path, std::string_view content
                   "); write the file again, and let its writer end");
 }
 
-// Null where it is not there, or no list.
+// Null if the member is absent or not a list.
 const Json* ListIn(const Json& object, const char* name) {
   const Json* at = Find(object, name);
   return at != nullptr && at->is_array() ? at : nullptr;
@@ -48,11 +48,11 @@ std::string TextIn(const Json& object, const char* name) {
   return TextOf(object, name).value_or("");
 }
 
-// The series of a capture by name, in the order in which they come.
+// The series of a capture by name, in order of their first occurrence.
 class SeriesByName {
  public:
   explicit SeriesByName(Measurements* capture) : series_(&capture->series) {}
-  // `made`: what a new one is.
+  // `made`: initial value of a new series.
   Series& At(const std::string& name, Series made) {
     const auto [at, is_new] = places_.try_emplace(name, series_->size());
     if (is_new) series_->push_back(std::move(made));
@@ -68,10 +68,10 @@ class SeriesByName {
 // The longest time that a trace can hold.
 constexpr double kMaxTimePs = static_cast<double>(std::numeric_limits<int64_t>::max());
 
-// Times that cannot be compared, counted by reason.
+// Counts times that cannot be compared, by reason.
 class LeftOutTimes {
  public:
-  // Whether a time counts.
+  // Returns whether a time counts.
   bool Admit(double time_ps) {
     ++all_;
     const char* const why = std::isnan(time_ps)    ? "not a number"
@@ -83,7 +83,7 @@ class LeftOutTimes {
     return why == nullptr;
   }
 
-  // "b.json: 3 of 20 times left out (negative: 2, zero: 1)".
+  // Adds a note such as "b.json: 3 of 20 times left out (negative: 2, zero: 1)".
   void AddNote(const std::string& path, std::vector<std::string>* notes) const {
     uint64_t sum = 0;
     for (const auto& [why, count] : reasons_) sum += count;
@@ -97,7 +97,7 @@ class LeftOutTimes {
   std::map<std::string, uint64_t> reasons_;
 };
 
-// Google Benchmark's: one file is one process, its repetitions are the samples.
+// Google Benchmark: one file is one process, and its repetitions are the samples.
 
 absl::StatusOr<double> UnitPs(const std::string& path, const std::string& unit) {
   constexpr std::pair<std::string_view, double> kUnits[] = {
@@ -113,7 +113,7 @@ void AddContext(const Json& context, std::initializer_list<const char*> names,
   for (const char* name : names) {
     const Json* value = Find(context, name);
     if (value == nullptr) continue;
-    // Members in alphabetical order: facts are compared.
+    // Members in alphabetical order, because facts are compared as text.
     facts->push_back({name, value->is_string() ? value->get<std::string>()
                                                : json::Dump(Json(nlohmann::json(*value)))});
   }
@@ -157,7 +157,7 @@ absl::StatusOr<Measurements> FromBenchmark(const std::string& path, const Json& 
   Measurements out = {.source = path};
   ASSIGN_OR_RETURN(out.options, OptionFacts(path, "Google Benchmark's JSON", options.report,
                                             {"function", "exclude", "prefix", "id_pattern"}));
-  // What makes two runs of one benchmark different measurements, and what is only told.
+  // Facts must be equal to compare two runs of a benchmark; labels are only reported.
   if (const Json* context = Find(document, "context"); context != nullptr) {
     AddContext(*context, {"num_cpus", "library_build_type", "caches"}, &out.facts);
     AddContext(*context, {"host_name", "mhz_per_cpu", "cpu_scaling_enabled"}, &out.labels);
@@ -191,7 +191,7 @@ absl::StatusOr<Measurements> FromBenchmark(const std::string& path, const Json& 
   return out;
 }
 
-// Our own: report.v1 or functions.v1 with samples.
+// Our own results: report.v1 or functions.v1 with samples.
 
 DeviceRef DeviceOf(const Json& row) {
   DeviceRef device;
@@ -222,8 +222,7 @@ absl::StatusOr<SampleRow> ReadSample(const std::string& path, size_t at, const J
   return row;
 }
 
-// The capture of each input; inputs that the document does not describe are captures of
-// their own.
+// The capture of an input. An input that the document does not describe is its own capture.
 uint32_t CaptureOf(const Json& document, uint32_t input) {
   const Json* inputs = ListIn(document, "inputs");
   if (inputs == nullptr || input >= inputs->size()) return input;
@@ -242,7 +241,7 @@ void AddDeviceKinds(const Json& document, Measurements* out) {
   if (!all.empty()) out->facts.push_back({"device kind", all});
 }
 
-// Functions and kernels of one capture, as far as its series need them.
+// Reads the functions and kernels of one capture, as far as its series need them.
 void ReadRows(const Json& document, uint32_t capture, Report* report) {
   const auto rows = [&](const char* section, auto read) {
     const Json* list = ListIn(document, section);
@@ -261,7 +260,7 @@ void ReadRows(const Json& document, uint32_t capture, Report* report) {
     if (TextOf(row, "status") == "runs_uncertain") function.status = RowStatus::kRunsUncertain;
   });
   const Json* options = Find(document, "options");
-  if (options != nullptr && options->contains("top")) return;  // kernels were cut off
+  if (options != nullptr && options->contains("top")) return;  // kernels were cut by --top
   rows("kernels", [&](const Json& row, const DeviceRef&) {
     const auto kernel = TextOf(row, "kernel");
     const auto self_ps = WholeOf(row, "self_ps");
@@ -274,7 +273,7 @@ void ReadRows(const Json& document, uint32_t capture, Report* report) {
   });
 }
 
-// The options that a result was written with.
+// The options with which a result was written.
 absl::StatusOr<OptionValues> RecordedOptions(const std::string& path, const Json& document) {
   OptionValues values;
   const Json* options = Find(document, "options");
@@ -285,7 +284,7 @@ absl::StatusOr<OptionValues> RecordedOptions(const std::string& path, const Json
   for (const auto& [name, value] : options->items()) {
     values[name] = value.is_string() ? value.get<std::string>() : json::Dump(value);
   }
-  // The rows of a report are cut, but not its samples.
+  // --top cuts the rows of a report, but not its samples.
   if (TextOf(document, "schema") == "xplane-time.report.v1") values.erase("top");
   return values;
 }
@@ -305,7 +304,7 @@ absl::StatusOr<std::vector<Measurements>> FromResult(const std::string& path, co
   std::map<uint32_t, Report> captures;
   for (size_t i = 0; i < samples->size(); ++i) {
     ASSIGN_OR_RETURN(SampleRow row, ReadSample(path, i, (*samples)[i]));
-    // The pattern of this command counts before that of the one that wrote the file.
+    // The pattern of this command takes precedence over the one that wrote the file.
     row.variant_id = filters.id.Capture(row.function);
     captures[CaptureOf(document, row.device.input)].samples.push_back(std::move(row));
   }
@@ -322,10 +321,10 @@ absl::StatusOr<std::vector<Measurements>> FromResult(const std::string& path, co
   return out;
 }
 
-// Energies (xplane-time.energy.v1): a function has one value in a capture, the joules of a run.
+// Energies (xplane-time.energy.v1): a function has one value per capture, in joules per run.
 
 constexpr char kEnergySchema[] = "xplane-time.energy.v1";
-constexpr double kWholeCoverage = 0.95;  // less of a capture is told
+constexpr double kWholeCoverage = 0.95;  // a lower coverage is reported in a note
 constexpr double kNormalCi95 = 1.96;     // half of a 95 % interval in standard errors
 
 std::string DoubtOf(const Json& device) {
@@ -339,7 +338,7 @@ std::string DoubtOf(const Json& device) {
   return FlagOf(device, "shared") ? "others use the device, too (shared)" : "";
 }
 
-// All runs and all executions are the same joules.
+// Whether the energies of all runs and of all executions differ, which should be equal.
 bool RunsDisagree(const Json& row, double per_run_j) {
   const auto runs = json::NumberOf(row, "runs"), count = json::NumberOf(row, "count"),
              per_execution_j = json::NumberOf(row, "per_execution_j");
@@ -348,14 +347,14 @@ bool RunsDisagree(const Json& row, double per_run_j) {
   return !(std::abs(per_run_j * *runs - whole_j) <= 1e-6 * whole_j);
 }
 
-// A value in a 95 % interval.
+// A value with its 95 % interval.
 struct Stated {
   double value, lo, hi;
 
   bool is_sound() const { return value > 0 && lo <= value && value <= hi && std::isfinite(hi); }
 };
 
-// Empty: one of its numbers is not there.
+// Empty: a number is missing.
 std::optional<Stated> StatedOf(const Json& row, const std::string& name) {
   const auto value = json::NumberOf(row, name.c_str());
   const Json* const interval = ListIn(row, (name + "_ci95").c_str());
@@ -365,10 +364,11 @@ std::optional<Stated> StatedOf(const Json& row, const std::string& name) {
   return Stated{*value, (*interval)[0].get<double>(), (*interval)[1].get<double>()};
 }
 
-// The value of a row, its error, or why it is unknown. Errors: what is wrong with it.
+// Reads the value of a row and its error, or the reason why it is unknown. Returns the description
+// of an invalid row.
 //
-// The error is that of a run, which is of all executions: where windows cover a part of them, it is
-// not that of the energy. Files before it was stated have the energy's only.
+// The error is that of per_run_j. If windows cover only a part of the executions, it differs from
+// the error of energy_j. Older files state the error of energy_j only.
 std::string ReadEnergy(const Json& row, Series* series) {
   if (TextIn(row, "status") != "ok") {
     series->failure = TextOf(row, "reason").value_or("no reason told");
@@ -407,8 +407,8 @@ std::string ReadEnergy(const Json& row, Series* series) {
   return "";
 }
 
-// By function (or variant) and device. What is there twice, as programs of one name are, cannot be
-// told apart in another capture.
+// Adds a series by function (or variant) and device. If a name occurs twice, because several
+// programs share it, they cannot be matched with another capture, and the energy is unknown.
 absl::Status AddEnergy(const std::string& path, size_t at, Series series, std::string program,
                        bool by_variant, std::map<std::string, std::set<std::string>>* seen,
                        SeriesByName* series_of) {
@@ -425,7 +425,7 @@ absl::Status AddEnergy(const std::string& path, size_t at, Series series, std::s
   return absl::OkStatus();
 }
 
-// By device, why what is said of its functions is in doubt.
+// For each device the reason why its functions are in doubt; empty: no doubt.
 absl::StatusOr<std::map<std::string, std::string>> ReadEnergyDevices(const std::string& path,
                                                                      const Json& devices,
                                                                      Measurements* out) {
@@ -460,7 +460,7 @@ absl::StatusOr<Measurements> FromEnergies(const std::string& path, const Json& d
                               ": was written with --top, which cuts functions off; write it "
                               "again without");
   }
-  recorded.erase("map");  // the sensor tells
+  recorded.erase("map");  // the fact `sensor` is recorded instead
   Measurements out = {.source = path};
   ASSIGN_OR_RETURN(out.options, OptionFacts(path, std::move(recorded), &options.report));
   ASSIGN_OR_RETURN(const Filters filters, Filters::Compile(options.report));
@@ -491,9 +491,9 @@ absl::StatusOr<Measurements> FromEnergies(const std::string& path, const Json& d
   return out;
 }
 
-// A stored tuning session (xplane-time.tune.v1): a variant is a function, the session a capture.
+// A stored tuning session (xplane-time.tune.v1): variants become functions, the session a capture.
 
-// What the harness said of its clock, kept with the states of the variants.
+// The clock that the harness reported; it is stored with the states of the variants.
 std::string ClockOf(const Json& rounds) {
   for (const Json& round : rounds) {
     const Json* notes = Find(round, "notes");
@@ -526,7 +526,7 @@ absl::StatusOr<Measurements> FromTuning(const std::string& path, const Json& doc
   };
   SeriesByName series_of(&out);
   LeftOutTimes left_out;
-  std::map<std::string, std::string> failures;  // the first of each variant
+  std::map<std::string, std::string> failures;  // the first one of each variant
   for (const Json& round : *rounds) {
     const Json* samples = ListIn(round, "samples");
     if (samples == nullptr) return bad;
@@ -548,7 +548,7 @@ absl::StatusOr<Measurements> FromTuning(const std::string& path, const Json& doc
     }
   }
   left_out.AddNote(path, &out.notes);
-  // A variant that works has failed in passing.
+  // Failures of a variant that has times were transient.
   for (const auto& [id, status] : failures) {
     Series& series = series_of.At(id, of_variant(id));
     if (series.samples.empty()) series.failure = status;
@@ -559,7 +559,7 @@ absl::StatusOr<Measurements> FromTuning(const std::string& path, const Json& doc
   return out;
 }
 
-// What Google Benchmark writes for a counter that has no value becomes null.
+// Replaces NaN and Infinity, which Google Benchmark writes for counters without a value, by null.
 std::string UnknownAsNull(std::string_view content) {
   if (content.find("NaN") == content.npos && content.find("Infinity") == content.npos) {
     return std::string(content);

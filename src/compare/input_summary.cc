@@ -1,5 +1,5 @@
-// A fleet's summary: hosts are what is drawn at random, and the medians of their captures what each
-// of them says. Of one host alone its captures are.
+// A fleet's summary: hosts are the sampled units, and the medians of their captures are the
+// samples. If there is a single host, its captures are the units.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kSteps[] = "(steps)";
 
-// Rows that have centres, with what they are called.
+// Rows that have centres, with their names.
 struct Row {
   NameId host, device, model;
   std::string function, metric;
@@ -56,7 +56,8 @@ absl::StatusOr<std::vector<Measurements>> FromSummary(const std::string& path,
   std::set<NameId> hosts;
   for (const Row& row : rows) hosts.insert(row.host);
   const bool hosts_are_units = hosts.size() > 1;
-  std::map<std::pair<NameId, size_t>, Measurements> units;  // by host, or by capture of one
+  // by host; or by capture, if there is one host
+  std::map<std::pair<NameId, size_t>, Measurements> units;
   std::map<std::pair<NameId, size_t>, std::set<std::string>> models;
   for (const Row& row : rows) {
     const size_t captures = hosts_are_units ? 1 : row.centres_ps->size();

@@ -1,4 +1,5 @@
-// Which kind of input a path is, traces (through the report), and captures that are there twice.
+// Reads measurements: detects the kind of each input, reads traces through BuildReport, and removes
+// captures that occur twice.
 #include "xplane_time/measurements.h"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ namespace xplane_time {
 namespace compare {
 namespace {
 
-// A trace: all captures that the path holds are one (a directory's hosts).
+// A trace: everything in the path is one capture (all hosts of a directory).
 
 std::string NumberOf(const StatValue& value) {
   if (value.type == StatType::kUint64) return absl::StrCat(value.bits);
@@ -56,7 +57,7 @@ absl::StatusOr<Measurements> FromTrace(const std::string& path, const MeasureOpt
   ASSIGN_OR_RETURN(const Trace trace, OpenTrace(inputs, options.read, &diagnostics));
   ReportOptions wanted = options.report;
   wanted.samples = true;
-  // Of series, which know how many runs they leave out.
+  // The series apply these options, because they count the runs that they leave out.
   wanted.skip_runs = 0;
   wanted.trim = {};
   ASSIGN_OR_RETURN(const Report report, BuildReport(trace, wanted, diagnostics));
@@ -64,14 +65,15 @@ absl::StatusOr<Measurements> FromTrace(const std::string& path, const MeasureOpt
   AddFacts(trace, report, &out);
   AddRows(report, filters, options, &out);
   for (const DiagnosticRow& row : report.diagnostics) {
-    const bool is_told = row.code == DiagnosticName(DiagnosticCode::kFilesApart);  // FolderNote
+    const bool is_told = row.code == DiagnosticName(DiagnosticCode::kFilesApart);  // see FolderNote
     if (row.severity == "info" || is_told) continue;
     out.notes.push_back(absl::StrCat(path, ": ", row.count, " x ", row.message));
   }
   return out;
 }
 
-// A folder is the hosts of one run, or a log directory. Its captures may have been meant.
+// A folder holds the hosts of one run, or is a log directory. This note is for users who meant each
+// file or run as a capture.
 std::optional<std::string> FolderNote(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) return std::nullopt;

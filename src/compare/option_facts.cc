@@ -16,11 +16,11 @@
 namespace xplane_time::compare {
 namespace {
 
-// These change no time of a run: a series has a metric of its own.
+// Options that do not affect the times of runs. The metric is part of each series.
 constexpr std::string_view kOfNoRun[] = {"metric", "tolerance_ps", "seed", "sort",
                                          "line",   "name",         "depth"};
 
-// Trimming looks at the metric.
+// Adds the metric to the trim option, because trimming uses the metric.
 void TellMetricOfTrim(OptionValues* values) {
   const auto trim = values->find("trim"), metric = values->find("metric");
   if (trim != values->end() && metric != values->end()) {
@@ -36,12 +36,12 @@ std::vector<Fact> FactsOf(const OptionValues& values) {
   return facts;
 }
 
-// "min_duration_ps": "--min-duration".
+// "--min-duration" for "min_duration_ps".
 std::string OptionName(std::string_view name) {
   return "--" + absl::StrReplaceAll(absl::StripSuffix(Absl(name), "_ps"), {{"_", "-"}});
 }
 
-// Both filters hold, in the order in which they were applied.
+// Combines the recorded and the requested value of a filter, in the order in which they apply.
 void Combine(const OptionValues& recorded, const char* name, OptionValues* asked) {
   const auto earlier = recorded.find(name);
   if (earlier == recorded.end()) return;
@@ -106,7 +106,7 @@ absl::StatusOr<std::vector<Fact>> OptionFacts(const std::string& path, OptionVal
                              asked["trim"], " would trim what is left; give the trace, or write ",
                              "it again without --trim");
     }
-    options->trim = {};  // its runs are left out already
+    options->trim = {};  // its runs are already left out
   }
   uint64_t skipped = options->skip_runs;
   if (const auto earlier = recorded.find("skip_runs"); earlier != recorded.end()) {
@@ -133,10 +133,10 @@ namespace {
 
 constexpr char kUnknown[] = "(not told)";
 
-// The values of a fact, with the first capture that has it.
+// The values of a fact, each with the first capture that has it.
 using SourceOfValue = std::map<std::string, std::string>;
 
-// `missing`: the value of a capture that has none; null: it does not count.
+// `missing`: the value of a capture without the fact; null: such captures do not count.
 SourceOfValue Collect(std::span<const Measurements* const> captures,
                       std::vector<Fact> Measurements::*facts, const std::string& name,
                       const char* missing) {

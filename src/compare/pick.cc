@@ -1,3 +1,15 @@
+// Picks the fastest of several variants (pick.h has the rules and the references).
+//
+// 1. CollectVariants and ListVariants: one row per variant, with its status and the doubts
+//    (Doubts).
+// 2. MakeUnits (differences.h): rounds or captures as units.
+// 3. Chooser::Leader: the smallest centre, then at most kMaxLeaderSteps steps to a rival that is
+//    faster in their common units.
+// 4. Against: the difference of each rival to the leader, with a simultaneous interval
+//    (Bonferroni).
+// 5. ClaimOf: winner, tie (all pairs within delta), pick or undecided. Doubts make it undecided.
+// 6. Evidence: regret, mde and the number of units needed, from the nearest rival.
+// 7. CheckByDevice: contradictions between the devices. NotePulledIn: a note if outliers decide.
 #include "xplane_time/pick.h"
 
 #include <algorithm>
@@ -29,17 +41,17 @@ using stats::StudentQuantile;
 constexpr size_t kLeastRounds = 4;
 constexpr double kPower = 0.8;
 constexpr double kMostNeeded = 1e6;
-// Larger ties are not proved: every pair of a tie is tested.
+// Larger ties are not tested, because the test takes all pairs.
 constexpr size_t kMaxTied = 500;
-// Rivals may beat each other in a circle, where each pair has other units in common.
+// Rivals may beat each other in a cycle, because each pair has other common units.
 constexpr int kMaxLeaderSteps = 16;
 
-// A variant against the leader.
+// A variant compared with the leader.
 struct Rival {
   std::string id;
   Difference difference;  // log rival - log leader
-  double half = 0;        // of the simultaneous interval
-  bool enough = false;    // units
+  double half = 0;        // half of the simultaneous interval
+  bool enough = false;    // whether there are enough units
   double lo() const { return difference.estimate - half; }
   bool slower() const { return enough && lo() > 0; }
 };
@@ -69,7 +81,7 @@ struct Chooser {
     Fill(rivals, choice);
   }
 
-  // The smallest centre, unless a rival is faster in the units that both share.
+  // The variant with the smallest centre, unless a rival is faster in their common units.
   std::string Leader() const {
     const auto smallest = [this](const auto& value_of) {
       std::vector<double> values;
@@ -118,7 +130,7 @@ struct Chooser {
       enough &= rival.enough;
       bounded &= rival.enough && rival.lo() > -std::log1p(options.delta);
     }
-    if (rivals.empty()) return Claim::kPick;  // nobody was beaten
+    if (rivals.empty()) return Claim::kPick;  // there was no rival
     if (open.size() == 1) return Claim::kWinner;
     if (!enough) return Claim::kTooLittleData;
     if (AllWithinDelta(open)) {
@@ -142,7 +154,8 @@ struct Chooser {
     return true;
   }
 
-  // Regret, and what a firmer answer would take: the rival nearest to the pick decides.
+  // Regret, and the units that a firmer claim needs, which the rival nearest to the pick
+  // determines.
   void Evidence(const std::vector<Rival>& rivals, PickResult* choice) const {
     double regret = 0;
     bool known = choice->doubts.empty();
@@ -159,7 +172,7 @@ struct Chooser {
     if (std::isfinite(reach)) choice->mde = std::expm1(reach);
     const bool sole_capture = !units.in_rounds && units.size() == 1;
     if (choice->claim != Claim::kUndecided || sole_capture || !choice->doubts.empty()) return;
-    // A gap beyond delta is to be proved; within delta the tie is.
+    // A gap beyond delta has to be proved; within delta, a tie has to be proved.
     const double tie = std::log1p(options.delta), gap = std::abs(d.estimate);
     const double wanted = gap > tie ? gap : std::max(tie - gap, tie / 4);
     const double needed = static_cast<double>(d.units) * std::pow(reach / wanted, 2);
@@ -217,7 +230,7 @@ absl::Status CheckOptions(const PickOptions& options) {
   return absl::OkStatus();
 }
 
-// The series of each variant, over all captures. `samples` may be in some of them only.
+// The series of a variant in all captures. Some captures may have no samples of it.
 struct Seen {
   VariantRow row;
   std::vector<std::pair<const Measurements*, const Series*>> series;
@@ -255,17 +268,17 @@ std::string ListIds(const std::vector<std::string>& ids) {
                       shown < ids.size() ? absl::StrCat(" and ", ids.size() - shown, " more") : "");
 }
 
-// Doubts are reasons for no claim, whatever the numbers show; variants with one reason are listed
-// together. What does not stop a claim is a note.
+// Collects doubts, which prevent any claim, whatever the numbers are. Variants with the same reason
+// are listed together. Problems that do not prevent a claim become notes.
 class Doubts {
  public:
   explicit Doubts(Objective objective) : of_energy_(objective == Objective::kEnergy) {}
 
-  // Sets the row's status.
+  // Examines a variant and sets the status of its row.
   void Examine(Seen* seen) {
     VariantRow& row = seen->row;
     row.status = row.samples > 0 ? "open" : "no_samples";
-    if (seen->series.empty()) return;  // known, and not in the captures
+    if (seen->series.empty()) return;  // known, but not in the captures
     bool failed = false;
     for (const auto& [capture, series] : seen->series) {
       failed |= !series->failure.empty();
@@ -333,7 +346,7 @@ class Doubts {
   std::vector<std::string> notes_;
 };
 
-// One row a variant, seen or expected, before it is judged.
+// Makes a row for each variant, measured or expected, before it is judged.
 void ListVariants(SeenVariants* variants, PickResult* choice) {
   Doubts doubts(choice->options.objective);
   for (auto& [id, seen] : *variants) {
@@ -348,9 +361,9 @@ void ListVariants(SeenVariants* variants, PickResult* choice) {
   doubts.MoveTo(choice);
 }
 
-// A variant's typical time on each device alone, in logs: the mean over captures.
+// A variant's typical time on each device alone, as a logarithm: the mean over captures.
 std::map<std::string, double> LogsByDevice(const Seen& seen) {
-  std::map<std::string, std::pair<double, double>> sums;  // with their counts
+  std::map<std::string, std::pair<double, double>> sums;  // sums and counts
   for (const auto& [capture, series] : seen.series) {
     for (const DeviceTime& time : series->by_device) {
       sums[time.device].first += std::log(time.typical);
@@ -362,8 +375,9 @@ std::map<std::string, double> LogsByDevice(const Seen& seen) {
   return logs;
 }
 
-// A leader that is slower than another variant on every device alone is no pick. Ties and picks
-// claim no more than delta, so that less is no contradiction. Fills what each device alone shows.
+// If the leader is slower than another variant on every device alone, there is no pick. Ties and
+// picks claim differences up to delta only, so smaller differences are no contradiction. Also fills
+// fastest_by_device.
 void CheckByDevice(const SeenVariants& variants, PickResult* choice) {
   std::map<std::string, DeviceLeader> fastest;
   std::map<std::string, double> of_leader;
@@ -401,7 +415,7 @@ void CheckByDevice(const SeenVariants& variants, PickResult* choice) {
   }
 }
 
-// A space that names none of what ran is that of something else.
+// Checks that the space names variants that ran; otherwise it belongs to something else.
 absl::Status CheckKnown(PickResult* choice) {
   std::set<std::string> known;
   for (const KnownVariant& each : choice->options.known) known.insert(each.id);
@@ -427,7 +441,7 @@ absl::Status CheckKnown(PickResult* choice) {
   return absl::OkStatus();
 }
 
-// Of a variant in the captures that have it.
+// The mean stated variance of a variant over the captures that have it.
 double MeanStated(const std::vector<stats::Centre>& within) {
   double sum = 0, count = 0;
   for (const stats::Centre& centre : within) {
@@ -461,7 +475,7 @@ void DescribeValues(const Seen& seen, const Units& units, double alpha, VariantR
   row->centre_hi = std::exp(centre.value + half);
 }
 
-// Where the verdict is another one when no run is pulled in.
+// Adds a note if the verdict would differ without the clamping of outliers.
 void NotePulledIn(std::span<const Measurements> captures, const std::vector<std::string>& ids,
                   PickResult* choice) {
   const size_t wild = compare::WildRuns(captures);
@@ -506,7 +520,7 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
   const Units units = compare::MakeUnits(captures);
   choice.in_rounds = units.in_rounds;
   if (units.log_time.empty()) {
-    // Runs that exist and cannot be judged are no failure.
+    // Runs that exist but cannot be judged are not failures.
     const bool ran = std::ranges::any_of(captures, [](const Measurements& capture) {
       return std::ranges::any_of(capture.series,
                                  [](const Series& series) { return !series.obstacle.empty(); });

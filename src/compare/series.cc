@@ -1,4 +1,5 @@
-// Series of a capture: samples, one row a run, become one a function (or variant) and device.
+// Series of a capture: groups samples (one row per run) into series by function (or variant) and
+// device.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -20,7 +21,7 @@ std::string_view MetricName(Metric metric) {
   return metric == Metric::kActive ? "active" : metric == Metric::kSpan ? "span" : "sum";
 }
 
-// "GPU:0", "CPU:0", "host 1 TPU:2" where several hosts are known.
+// "GPU:0", "CPU:0"; "host 1 TPU:2" if several hosts are known.
 class DeviceLabels {
  public:
   explicit DeviceLabels(std::span<const SampleRow> samples) {
@@ -30,7 +31,7 @@ class DeviceLabels {
   std::string Label(const DeviceRef& device) const {
     const std::string name = DeviceName(device);
     if (hosts_.size() < 2) return name;
-    // Hosts have other names in another session: they are told apart by their order.
+    // Hosts have different names in another session, so their order identifies them.
     const auto host = std::distance(hosts_.begin(), hosts_.lower_bound(device.host));
     return absl::StrCat("host ", host, " ", name);
   }
@@ -39,7 +40,7 @@ class DeviceLabels {
   std::set<std::string> hosts_;
 };
 
-using Rows = std::vector<const SampleRow*>;  // of one series, by start
+using Rows = std::vector<const SampleRow*>;  // rows of one series, by start
 
 std::map<Key, Rows> GroupRows(std::span<const SampleRow> samples, const DeviceLabels& labels,
                               const Filters& filters, bool by_variant) {
@@ -56,14 +57,14 @@ std::map<Key, Rows> GroupRows(std::span<const SampleRow> samples, const DeviceLa
   return groups;
 }
 
-// Empty: without ops only spans are known.
+// Empty: runs without ops have a span only.
 std::optional<int64_t> TimeOf(const SampleRow& row, Metric metric) {
   if (metric == Metric::kSpan) return row.span_ps;
   if (!row.active_ps.has_value() || !row.sum_ps.has_value()) return std::nullopt;
   return metric == Metric::kActive ? row.active_ps : row.sum_ps;
 }
 
-// The series says by its metric what it has.
+// The metric that the rows have. Rows without ops have the span only.
 Metric KnownMetric(const Rows& rows, Metric wanted) {
   const bool any_active = std::ranges::any_of(rows, [](const SampleRow* row) {
     return TimeOf(*row, Metric::kActive).has_value() && !row->suspect;
@@ -71,7 +72,7 @@ Metric KnownMetric(const Rows& rows, Metric wanted) {
   return any_active ? wanted : Metric::kSpan;
 }
 
-// How many runs are left out, by reason.
+// Numbers of runs that are left out, by reason.
 using LeftOut = std::map<std::string, uint64_t>;
 
 std::string LeftOutNote(const LeftOut& left_out, uint64_t all) {
@@ -121,7 +122,7 @@ std::string ClockOf(const Rows& rows) {
   return std::string(ClockName(rows[0]->clock));
 }
 
-// A pattern whose group is too short makes one variant of several programs.
+// Notes variants that consist of several functions, because the group of the pattern is too short.
 void NoteMerged(const std::map<Key, Rows>& groups, std::vector<std::string>* notes) {
   std::set<std::string> told;
   for (const auto& [key, rows] : groups) {
@@ -175,11 +176,11 @@ std::vector<Series> SeriesOf(const Report& report, const Filters& filters,
   return out;
 }
 
-// Over devices and programs; of functions that have runs.
+// Kernel times per run over all devices and programs, for functions that have runs.
 std::vector<KernelTime> KernelsOf(const Report& report, const Filters& filters) {
   std::map<std::string, uint64_t> runs;
   for (const FunctionRow& row : report.functions) runs[row.function] += row.runs;
-  std::map<std::pair<std::string, std::string>, double> times_ps;  // without what is nested
+  std::map<std::pair<std::string, std::string>, double> times_ps;  // without nested kernels
   for (const KernelRow& row : report.kernels) {
     if (!row.function.has_value() || !filters.WantsFunction(*row.function)) continue;
     times_ps[{*row.function, row.kernel}] +=
@@ -208,7 +209,7 @@ std::vector<Run> FindRuns(const Series& series) {
   return runs;
 }
 
-using DeviceRuns = std::vector<std::vector<Run>>;  // by device
+using DeviceRuns = std::vector<std::vector<Run>>;  // runs by device
 
 bool Counts(const DeviceRuns& devices, size_t run) {
   return std::ranges::all_of(devices, [run](const auto& runs) { return runs[run].sample; });
@@ -233,7 +234,7 @@ std::string ListDevices(const std::vector<std::string>& devices) {
   return more == 0 ? text : absl::StrCat(text, " and ", more, " more");
 }
 
-// Why the runs of a function on several devices are not the same runs; empty: they are.
+// The reason why the runs of a function on several devices do not match; empty: they match.
 std::string FindMismatch(const std::vector<const Series*>& devices, const DeviceRuns& runs) {
   for (size_t i = 1; i < devices.size(); ++i) {
     const Series &first = *devices[0], &other = *devices[i];
@@ -312,7 +313,7 @@ std::vector<Series> SlowestDevice(std::span<const Series> series) {
     const std::string variant = one.variant_id.value_or("");
     functions[{variant.empty() ? one.function : "", variant, one.program}].push_back(&one);
   }
-  // The devices that most functions ran on; of several, the larger set.
+  // The set of devices that most functions ran on; if several sets tie, the larger one.
   std::map<std::vector<std::string>, size_t> uses;
   for (const auto& [key, devices] : functions) ++uses[DeviceNames(devices)];
   const auto usual = std::ranges::max_element(
@@ -335,7 +336,8 @@ std::vector<Series> SlowestDevice(std::span<const Series> series) {
 
 namespace {
 
-// Variants that the host launched, with no execution in the trace: they cannot be judged.
+// Adds variants that the host launched, but which have no executions in the trace. They cannot be
+// judged.
 void AddLostVariants(const Report& report, const Filters& filters, std::vector<Series>* series) {
   std::set<std::string> seen;
   for (const Series& one : *series) seen.insert(one.variant_id.value_or(""));

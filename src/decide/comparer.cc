@@ -1,3 +1,13 @@
+// Implementation of the comparison and the boundary (comparer.h has the method and the references).
+//
+//   Compare(a, b)
+//     >= 4 common rounds   Direct: log ratios of the common rounds, FromRatios()
+//     else                 Screen: ratios of each sample of a to b, within a common round or else
+//                          to the level of b; the fastest one and those within Reach() of it
+//
+// FromRatios() skips outliers (OutlierReach robust deviations from the median) and combines the
+// spread with the prior spread, unless the pair scatters more than the prior (VarianceScore).
+// Evidence() implements the boundary, LowerBound() inverts it by bisection.
 #include "decide/comparer.h"
 
 #include <algorithm>
@@ -14,15 +24,16 @@ namespace {
 using stats::Median, stats::MeanWithin, stats::NormalTail, stats::OutlierReach, stats::RobustSd,
     stats::SkippedMean;
 
-// Shares of alpha among more than two variants: one for each number of rounds below four, and
-// one from four on. Half is left for the leader being itself the luckiest of several.
+// Shares of alpha for more than two variants: one for each number of rounds below four, and one
+// from four on. Half of alpha is reserved, because the leader itself was selected as the best of
+// several.
 constexpr double kScreeningShare = 0.05;
 constexpr double kPooledShare = 0.55;
 constexpr double kWaldShare = 0.8, kWaldShareOfTwo = 0.9;
 
-constexpr double kMixtureRounds = 0.5;  // the mixture is sharpest at some ten times as many
-constexpr double kOvershoot = 0.25;     // half of Siegmund's 0.583: spreads are estimates
-constexpr double kMaxDrift = 2;         // a step is never worth more
+constexpr double kMixtureRounds = 0.5;  // the mixture is sharpest at about ten times this number
+constexpr double kOvershoot = 0.25;     // half of Siegmund's 0.583, because spreads are estimated
+constexpr double kMaxDrift = 2;         // upper limit of the drift per step
 constexpr double kMaxExponent = 600;
 
 double WaldRatio(double walk, double rounds, double drift) {
@@ -37,19 +48,19 @@ double MixtureRatio(double walk, double rounds) {
          NormalTail(-walk / std::sqrt(total));
 }
 
-// The pooled spread counts for at most so many rounds of a pair: variants differ in noise.
+// Maximum degrees of freedom of the pooled spread for a pair, because variants differ in noise.
 constexpr double kMaxPriorDf = 12;
-// A pair that scatters more than that, as a normal score, is not as the others are.
+// A pair whose spread has a larger normal score is noisier than the others.
 constexpr double kNoisier = 2;
 
-// Normal score of a ratio of two estimated variances, where both are the same (Paulson 1942).
+// Normal score of the ratio of two variance estimates with the same true variance (Paulson 1942).
 double VarianceScore(double ratio, double df, double prior_df) {
   const double root = std::cbrt(ratio);
   const double a = 2 / (9 * df), b = 2 / (9 * prior_df);
   return ((1 - b) * root - (1 - a)) / std::sqrt(b * root * root + a);
 }
 
-// The leader may have many more cells than the other: they are skipped, not walked through.
+// The leader may have many more cells than the other variant, so this skips cells in jumps.
 using CellIterator = std::vector<Cell>::const_iterator;
 CellIterator AtOrAfter(const std::vector<Cell>& cells, CellIterator from, uint32_t round) {
   if (from == cells.end() || from->round >= round) return from;
@@ -57,7 +68,8 @@ CellIterator AtOrAfter(const std::vector<Cell>& cells, CellIterator from, uint32
   return std::ranges::lower_bound(from, cells.end(), round, {}, &Cell::round);
 }
 
-// `visit(cell, other)` for each of `cells`; null where the others were not in its round.
+// Calls `visit(cell, other)` for each of `cells`; `other` is null if the other variant was not in
+// the round.
 void VisitRounds(const std::vector<Cell>& cells, const std::vector<Cell>& others, auto visit) {
   auto other = others.begin();
   for (const Cell& cell : cells) {
@@ -66,8 +78,8 @@ void VisitRounds(const std::vector<Cell>& cells, const std::vector<Cell>& others
   }
 }
 
-// The pair's own rounds are part of the pool: what is beyond them is a prior, of ratios, with its
-// degrees of freedom.
+// The pool includes the pair's own rounds. This returns the spread of the rest of the pool, for
+// ratios, with its degrees of freedom.
 std::pair<double, double> SpreadOfOthers(const TwoWayFit& fit, std::vector<double> ratios) {
   const double median = Median(ratios);
   const double reach = OutlierReach(static_cast<double>(ratios.size())) * RobustSd(ratios, median);
@@ -103,7 +115,7 @@ bool IsWithin(double delta, const Comparison& comparison, double needed) {
 }
 
 std::optional<double> LowerBound(const Comparison& comparison, double distance, double alpha) {
-  constexpr double kFarthest = 1e4;  // standard errors
+  constexpr double kFarthest = 1e4;  // in standard errors
   constexpr int kHalvings = 44;
   const auto excludes = [&](double null) {
     return Evidence(comparison, {null, distance}) * alpha >= 1;
@@ -195,7 +207,7 @@ Comparison Comparer::Estimate(uint32_t a, uint32_t b) const {
 }
 
 Comparison Comparer::Direct(std::vector<double> ratios) const {
-  // An effect that was fitted has used up one.
+  // A fitted effect uses one degree of freedom.
   const double lost_df = fit_.first_slot != 0 ? 1 : 0;
   const auto [prior_df, prior_sd] = SpreadOfOthers(fit_, ratios);
   Comparison result = FromRatios(std::move(ratios), prior_df, prior_sd, lost_df);
@@ -217,15 +229,15 @@ Comparer::Cluster Comparer::FastestCluster(uint32_t variant) const {
     for (const Cell& cell : cells) values.push_back(fit_.Value(cell));
   }
   std::sort(values.begin(), values.end());
-  // With many samples the fastest is no centre.
+  // With many samples, the fastest one is not a good centre.
   const double from = values.size() < kScreeningRounds ? values.front() : Median(values);
   const SkippedMean mean = MeanWithin(values, from, Reach());
   return {mean.kept > 0 ? mean.mean : from,
           std::max(static_cast<uint32_t>(mean.kept), uint32_t{1})};
 }
 
-// Samples of `a` as log-ratios to `b`, ascending: within the round where they share it, else
-// against the level of `b`.
+// Samples of `a` as log ratios to `b`, ascending: within the round if both are in it, else to the
+// level of `b`.
 std::vector<Comparer::Screened> Comparer::ScreenedRatios(uint32_t a, uint32_t b) const {
   std::vector<Screened> ratios;
   VisitRounds(observations_->cells(a), observations_->cells(b),
@@ -240,17 +252,18 @@ std::vector<Comparer::Screened> Comparer::ScreenedRatios(uint32_t a, uint32_t b)
   return ratios;
 }
 
-// That every sample slower than noise would explain is a spike, at least as large as that. One
-// that needs no spike speaks for the variant.
+// The probability that each sample slower than noise is a spike of at least its size. If a sample
+// needs no spike to explain it, the result is 1.
 double Comparer::SpikeChance(uint32_t variant, std::span<const Screened> ratios) const {
-  constexpr double kNoise = 3;  // standard deviations
-  // One sample alone: only where there are enough others to know spikes from, and where many
-  // variants are as slow. What stands out may well be a spike, of a kind not seen yet.
+  constexpr double kNoise = 3;  // in standard deviations
+  // A single sample counts only if enough other samples have shown the spikes, and if many variants
+  // are as slow. A sample that stands out may be a new kind of spike.
   constexpr double kKnowsSpikes = 70;
   if (ratios.size() == 1 && (fit_.spikes.samples < kKnowsSpikes || Level(variant) > fence_)) {
     return 1;
   }
-  // The two fastest are farther from each other than from the other variant: it may scatter so.
+  // If the two fastest samples are farther from each other than from the other variant, the variant
+  // may simply scatter.
   const double least = ratios.front().log_ratio;
   if (ratios.size() > 1 && ratios[1].log_ratio - least > least) return 1;
   double chance = 1;
@@ -269,7 +282,7 @@ Comparison Comparer::Screen(uint32_t a, uint32_t b) const {
   if (observations_->cells(a).empty() || observations_->cells(b).empty()) return result;
   std::vector<Screened> ratios = ScreenedRatios(a, b);
   if (ratios.empty()) {
-    // Nothing ties them together: good enough to guess who leads.
+    // No round connects them. This is good enough to guess the leader.
     result.rounds = 1;
     result.centre = result.log_ratio = Level(a) - Level(b);
     return result;
@@ -286,8 +299,8 @@ Comparison Comparer::Screen(uint32_t a, uint32_t b) const {
   result.kept = static_cast<uint32_t>(ratios.size());
   if (fit_.df < 1) return result;
 
-  // In a common round both are noisy, elsewhere the effect of the round is, a little; the level
-  // of the other is noisy once for all of these.
+  // In a common round both samples are noisy. Elsewhere the effect of the round adds some noise,
+  // and the noise of the level of the other variant is shared by all samples.
   constexpr double kRoundEffect = 0.1;
   const double kept = result.kept, apart = kept - common;
   const double variance =

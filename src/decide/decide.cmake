@@ -1,4 +1,4 @@
-# Which variant is fastest: pure, without files or clocks. JSON stays inside protocol.cc.
+# Finds the fastest variant: pure, without files or clocks. JSON is confined to protocol.cc.
 add_library(xplane_time_decide STATIC
   decide/comparer.cc
   decide/decider.cc

@@ -1,4 +1,13 @@
-// Decider: rounds in; batches, and at last the verdict, out.
+// Decider: takes rounds of samples, and returns batches of rounds and finally the verdict.
+//
+//   Fold() --> received (by round) --last round of the batch--> Observations --> Race::Look()
+//                                                                  |  running: PlanBatch() -> Batch
+//                                                                  |  else:    Judge -> Verdict
+//
+// A batch is folded in the order of its rounds when all of its results have arrived, so the order
+// of arrival does not matter. Race (race.h) drops variants and decides when it is over. Judge turns
+// its state into a verdict: claim, ties, ratios with intervals, and the bootstrap. JudgeRecorded()
+// passes recorded rounds through a new Race.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -26,13 +35,13 @@ std::optional<double> Exp(std::optional<double> log) {
   return std::exp(*log);
 }
 
-// The verdict on the race as it stands.
+// Makes the verdict on the current state of the race.
 //
-// Ties are settled here (the incumbent, then less memory, then less energy, then the order of
-// the parameters), and the bootstrap runs here and nowhere else: replicates of every variant's
-// log-ratio to the pick, resampled rounds where there are eight and more, else a normal with
-// their standard error. p_best is the share in which none is faster; the regret is the mean and
-// the 95 % quantile of how much the fastest is.
+// Ties are resolved here: the incumbent, then less memory, then less energy, then the order of the
+// parameters. The bootstrap draws replicates of every variant's log ratio to the pick: it resamples
+// rounds if there are at least eight, and else draws from a normal distribution with the standard
+// error. p_best is the fraction of replicates in which no variant is faster. The regret is the mean
+// and the 95 % quantile of the lead of the fastest variant.
 struct Judge {
   const Space& space;
   const Race& race;
@@ -60,7 +69,7 @@ struct Judge {
     return verdict;
   }
 
-  // Those that have a time.
+  // Variants other than the pick that have a time.
   std::vector<uint32_t> Rivals(uint32_t pick) const {
     std::vector<uint32_t> rivals;
     for (uint32_t v = 0; v < space.variants.size(); ++v) {
@@ -70,7 +79,7 @@ struct Judge {
     return rivals;
   }
 
-  // What dropped a variant stands, where it was the pick that did it.
+  // The comparison with the pick. If the pick dropped the variant, the comparison of that time.
   Comparison Against(uint32_t v, uint32_t pick) const {
     const Standing& standing = race.standings[v];
     return standing.by == pick ? standing.comparison : race.comparer.Compare(v, pick);
@@ -94,8 +103,8 @@ struct Judge {
     verdict.pick = verdict.tied.front();
   }
 
-  // Where a claim is asked for, each was dropped as slower than another one, and none of these
-  // steps is wrong with probability 1 - alpha: so all are slower than the one that is left.
+  // With Stop::kClaim, each dropped variant was proved slower than another one. With probability 1
+  // - alpha none of these steps is wrong, so all are slower than the remaining one.
   bool AllSlower(uint32_t pick, const std::vector<uint32_t>& rivals) const {
     if (race.config.stop == Stop::kClaim && std::ranges::all_of(rivals, [this](uint32_t v) {
           return race.standings[v].by.has_value();
@@ -106,10 +115,10 @@ struct Judge {
     return Rejected(rivals, race.config.alpha / kClaimDoubt, evidence).size() == rivals.size();
   }
 
-  // With the pick, in the order of preference; empty where nothing is tied.
+  // The tied variants including the pick, in order of preference; empty without a tie.
   std::vector<uint32_t> Tied(uint32_t pick, const std::vector<uint32_t>& rivals) const {
     std::vector<uint32_t> tied;
-    // Where only a pick was asked for, a tie must not make it any less certain.
+    // With Stop::kPick, a tie must not make the pick less certain.
     const double alpha = race.config.stop == Stop::kClaim
                              ? race.config.tie_alpha
                              : std::min(race.config.alpha, race.config.tie_alpha);
@@ -189,7 +198,7 @@ struct Judge {
     return result;
   }
 
-  // Of the nearest rival with rounds of its own: found with 80 % probability.
+  // The gap to the nearest directly compared rival that would be found with 80 % probability.
   std::optional<double> DetectableEffect(uint32_t pick) const {
     constexpr double kPower80 = 0.8416;
     std::optional<Comparison> nearest;
@@ -204,7 +213,8 @@ struct Judge {
     return std::expm1(nearest->log_ratio - *lo + kPower80 * nearest->se);
   }
 
-  // Where a variant that may still be the fastest has no spread yet, nothing can be said.
+  // Whether all variants that may still be the fastest have a known spread. Otherwise the bootstrap
+  // is impossible.
   bool IsKnown(uint32_t pick) const {
     for (uint32_t v = 0; v < space.variants.size(); ++v) {
       const bool may_be_fastest = v != pick && !race.standings[v].out;
@@ -221,7 +231,7 @@ struct Judge {
     std::vector<bool> is_best(kReplicates, true);
     for (const uint32_t v : Rivals(pick)) {
       const Comparison estimate = race.comparer.Estimate(v, pick);
-      // So far behind that no replicate of it would ever be in front.
+      // So far behind that no replicate could be in front.
       const bool is_far = estimate.usable && estimate.log_ratio > kFar * estimate.se;
       if (estimate.rounds == 0 || is_far) continue;
       const std::vector<double> draws = Replicates(v, pick, estimate);
@@ -239,7 +249,7 @@ struct Judge {
     std::sort(fastest.begin(), fastest.end());
     verdict.p_best = best / kReplicates;
     verdict.regret_hi = fastest[kReplicates * 95 / 100];
-    // What the race has certified, at a higher level than this, bounds it too.
+    // The race has certified a bound at a higher level, which also applies.
     if (verdict.claim == Claim::kPick || verdict.claim == Claim::kWinner) {
       verdict.regret_hi = std::min(*verdict.regret_hi, verdict.delta);
     }
@@ -247,7 +257,8 @@ struct Judge {
   }
 
   std::vector<double> Replicates(uint32_t v, uint32_t pick, const Comparison& comparison) const {
-    constexpr size_t kFewest = 8, kMost = 200;  // beyond, the normal is the same
+    // with more rounds, a normal distribution is equivalent
+    constexpr size_t kFewest = 8, kMost = 200;
     constexpr double kOutlier = 6;
     stats::Random random = stats::RandomFor(race.config.seed, kBootstrapStream, v);
     std::vector<double> kept = race.comparer.Ratios(v, pick);
@@ -376,11 +387,11 @@ struct Decider::Impl {
   Race race;
   decide::BalancedOrder order = {};
   std::optional<Batch> batch = {};
-  std::map<uint64_t, RoundResult> received = {};  // of the batch, by round
-  std::vector<std::set<uint64_t>> folded = {};    // rounds of the batches before it
+  std::map<uint64_t, RoundResult> received = {};  // results of the batch, by round
+  std::vector<std::set<uint64_t>> folded = {};    // rounds of earlier batches
   std::optional<Verdict> verdict = {};
 
-  // Looks at what is new and either asks for more or gives the verdict.
+  // Looks at new results, and either requests more or makes the verdict.
   void Advance() {
     if (batch || verdict) return;
     const Outcome outcome = race.Look();
@@ -398,7 +409,7 @@ struct Decider::Impl {
     verdict = decide::Judge{space, race}.Decide(outcome, stop_reason);
   }
 
-  // In the order of rounds, whatever the order of arrival was.
+  // Folds the batch in the order of rounds, independent of the order of arrival.
   void FoldBatch() {
     std::map<uint32_t, int64_t> missing;
     bool is_discarded = false;
@@ -412,7 +423,7 @@ struct Decider::Impl {
       is_discarded |= result.discarded;
       for (const Sample& sample : result.samples) --missing[sample.variant];
     }
-    // A run that nobody reports must not be asked for forever.
+    // A run that is never reported counts as a failure, so that it is not requested forever.
     for (const auto& [v, times] : missing) {
       if (times > 0 && !is_discarded) race.observations.Fail(v, SampleStatus::kNoEvents);
     }
@@ -462,7 +473,7 @@ absl::Status Decider::Resume(std::span<const RoundResult> results) {
   for (const RoundResult& result : results) {
     in_order.try_emplace({result.batch, result.round}, &result);
   }
-  // On the side, so that an error leaves this one as it is.
+  // Uses a new object, so that an error leaves this one unchanged.
   ASSIGN_OR_RETURN(Decider resumed, Open(impl_->space, impl_->race.config));
   for (const auto& [key, result] : in_order) {
     RETURN_IF_ERROR(resumed.Fold(*result).status());

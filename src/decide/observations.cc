@@ -1,3 +1,15 @@
+// Folds rounds into Observations, and fits the two-way model (comparer.h):
+//
+//   log sample = centre of the variant + effect of the round (+ effect of the first slot) + noise
+//
+// 1. CountFreedom: variants with at least two samples inform the fit. A round is tied if at least
+//    three of them (or all of its variants) inform it. df = samples - variants - rounds + 1.
+// 2. Polish: up to six sweeps with low medians, alternating over variants and rounds, then two
+//    sweeps with means of the values within an outlier bound.
+// 3. FirstSlotEffect: the mean of (first slot - rest of its round), kept only at 3.3 standard
+//    errors in at least eight rounds. If it is kept, Polish runs again.
+// 4. MeasureNoise: the pooled standard deviation of residuals within the bound; residuals beyond it
+//    are counted as spikes.
 #include "decide/comparer.h"
 
 #include <algorithm>
@@ -16,7 +28,7 @@ using stats::MeanWithin, stats::OutlierReach, stats::RobustSd, stats::SkippedMea
 constexpr uint32_t kCrashes = 2;
 constexpr uint32_t kTransients = 5;
 
-// The objective's: time, energy, or energy times a power of time.
+// The logarithm of the objective: time, energy, or energy times a power of time.
 double LogValue(Objective objective, double log_time, double log_energy) {
   if (objective == Objective::kTime || objective == Objective::kPareto) return log_time;
   const double power = objective == Objective::kEdp ? 1 : objective == Objective::kEd2p ? 2 : 0;
@@ -38,8 +50,8 @@ void Add(const Sample& sample, uint32_t slot, Observations* into) {
     of_round.push_back(cell);
     return;
   }
-  // The second of two is a canary. Which of them stands for the variant alternates, so that
-  // neither place in the round favours it.
+  // The second sample of a variant in a round is a canary. Which of the two represents the variant
+  // alternates, so that neither position in the round is favoured.
   Cell& first = record.cells.back();
   const bool swap = into->canaries.size() % 2 == 1;
   const double later_over_earlier = cell.log_value[kObjective] - first.log_value[kObjective];
@@ -98,8 +110,8 @@ class Fitter {
     for (int sweep = 0; sweep < kMeanSweeps; ++sweep) Sweep(reach);
   }
 
-  // With a reach: the mean of what is within it of the centre so far. Else the low median: of two
-  // values one may be a spike, and spikes slow down.
+  // With a reach: the mean of the values within it from the current centre. Otherwise the lower
+  // median: of two values one may be a spike, and spikes slow down.
   double CentreOfValues(double so_far, double reach) {
     const SkippedMean near = reach > 0 ? MeanWithin(values_, so_far, reach) : SkippedMean();
     return near.kept > 0 ? near.mean : stats::LowerMedian(values_);
@@ -135,8 +147,9 @@ class Fitter {
     }
   }
 
-  // By the median of the largest residuals, as many as there are degrees of freedom: medians of
-  // two and three make others 0. Rather too large where samples are few.
+  // The standard deviation from the median of the largest residuals, as many as there are degrees
+  // of freedom, because medians of two and three values make the other residuals 0. It is rather
+  // too large for few samples.
   double RoughNoise() {
     values_.clear();
     VisitResiduals([this](uint32_t, double residual) { values_.push_back(std::abs(residual)); });
@@ -144,14 +157,14 @@ class Fitter {
     std::nth_element(values_.begin(), largest, values_.end());
     const double sd = stats::kMadToSd * stats::Median({largest, values_.end()});
     if (sd > 0) return sd;
-    // Most are equal: a coarse clock.
+    // Most residuals are equal: a coarse clock.
     double squares = 0;
     for (const double residual : values_) squares += residual * residual;
     return std::max(std::sqrt(squares / df_), kLeastSd);
   }
 
-  // First slot against the others of its round. Counted only where it is beyond doubt: the
-  // orders are balanced, so an effect that is overlooked costs runs, not correctness.
+  // The difference between the first slot and the rest of its round. It is used only if it is
+  // beyond doubt. The orders are balanced, so a missed effect costs runs but not correctness.
   double FirstSlotEffect() {
     constexpr size_t kEnoughRounds = 8;
     constexpr double kProved = 3.3;
@@ -197,7 +210,8 @@ class Fitter {
         return;
       }
       ++skipped;
-      // Of two samples each is as far from their mean: one spike of twice the size.
+      // Two samples have the same distance from their mean, so both residuals are one spike of
+      // twice the size.
       const bool is_pair = observations_.cells(v).size() == 2;
       if (is_pair && pair_counted == v) return;
       pair_counted = v;
@@ -219,7 +233,7 @@ class Fitter {
 
 void Observations::Fold(const RoundResult& result) {
   rounds.emplace_back();
-  std::vector<const Sample*> by_slot;  // the order in which a result lists them means nothing
+  std::vector<const Sample*> by_slot;  // the order of samples in a result has no meaning
   for (const Sample& sample : result.samples) {
     ++runs;
     time_ps += static_cast<double>(std::max<int64_t>(sample.t_ps, 0));
@@ -257,7 +271,7 @@ void Observations::Fail(uint32_t variant, SampleStatus status) {
 
 double SpikeModel::Chance(double log_size) const {
   constexpr double kPriorSpikes = 0.6, kPriorSamples = 30, kPriorLogSize = 0.5;
-  // One standard error above what was seen.
+  // One standard error above the observed rate.
   const double rate = (spikes + std::sqrt(spikes) + kPriorSpikes) / (samples + kPriorSamples);
   const double mean = (log_sizes + kPriorLogSize) / (spikes + 1);
   return rate * std::exp(-std::max(log_size, 0.0) / mean);

@@ -1,3 +1,14 @@
+// Plans the next batch (race.h has the table of cases).
+//
+//   no leader, <= 20 alive     1 to 4 rounds of all, in balanced order
+//   no leader, more            all once, in blocks of 20 runs with the incumbent
+//   leader, <= 20 alive        rounds of all, a tenth of the common rounds so far
+//   leader, more               blocks of variants with fewer than two samples, best first, with the
+//                              leader and up to nine close rivals; a quarter of them per batch
+//   leader, all measured       all in blocks with the leader
+//
+// Then AddCanaries() doubles the leader in every N-th round, and CutToBudget() drops rounds beyond
+// the budget. The plan depends only on the race and the batch number.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +23,8 @@ using Rounds = std::vector<std::vector<uint32_t>>;
 
 constexpr uint64_t kPlanStream = 1;
 
-// Chunks of nearly the same size, in the order given, each with the common ones; shuffled.
+// Splits variants, in order, into blocks of nearly equal size. Each block gets the common variants
+// and is shuffled.
 Rounds Blocks(const std::vector<uint32_t>& variants, const std::vector<uint32_t>& common,
               Random& random) {
   const size_t room = kBlockRuns - common.size();
@@ -57,7 +69,7 @@ struct Planner {
 
   Rounds FirstPass(std::vector<uint32_t> alive, Random& random) const {
     if (alive.size() <= kBlockRuns) {
-      // Nothing can be decided with fewer.
+      // Fewer rounds cannot decide anything.
       constexpr size_t kRounds[] = {0, 1, 4, 3, 2};
       const size_t count = kRounds[std::min<size_t>(alive.size(), 4)];
       return BalancedRounds(alive, alive.size() > 1 ? AtLeastAtOnce(count) : count, random);
@@ -66,13 +78,13 @@ struct Planner {
     if (!race.config.incumbent || race.standings[*race.config.incumbent].out) {
       return Blocks(alive, {}, random);
     }
-    // The incumbent is the leader until one is known.
+    // Until a leader is known, the incumbent takes its place.
     std::erase(alive, *race.config.incumbent);
     return Blocks(alive, {*race.config.incumbent}, random);
   }
 
-  // Who looks best comes first: by the time the others are measured again, most of them can go
-  // with one look, some without another run.
+  // The most promising variants come first. By the time the others are measured again, most of them
+  // can be dropped after one look, and some without another run.
   Rounds SecondPass(std::vector<uint32_t> hardly_measured, Random& random) const {
     constexpr size_t kPartAtOnce = 4;
     const uint32_t leader = *race.leader;
@@ -91,7 +103,7 @@ struct Planner {
   }
 
   std::vector<uint32_t> CloseToLeader() const {
-    constexpr double kClose = 2.5;  // standard errors
+    constexpr double kClose = 2.5;  // in standard errors
     constexpr size_t kMost = 10;
     const uint32_t leader = *race.leader;
     std::vector<std::pair<double, uint32_t>> close;
@@ -118,7 +130,7 @@ struct Planner {
     }
     if (rounds == SIZE_MAX) rounds = 0;
     const size_t wanted = AtLeastAtOnce(std::max<size_t>(1, rounds / kGrowth));
-    // Both orders of a pair.
+    // A pair needs both orders.
     return alive.size() == 2 ? std::max<size_t>(2, (wanted + (at_once() > 1)) / 2 * 2) : wanted;
   }
 
@@ -165,7 +177,7 @@ struct Planner {
     return sum_ps;
   }
 
-  // Leaves what fits; says why where nothing does.
+  // Keeps the rounds that fit the budget. Returns the stop reason if none fits.
   std::string CutToBudget(Rounds& rounds) const {
     int64_t runs_left = RunsLeft();
     double ps_left = INFINITY;
@@ -191,7 +203,8 @@ struct Planner {
     return rounds.empty() ? "budget_runs" : "";
   }
 
-  // Before there is a leader any part of a round is of use, later only the leader with others.
+  // Before there is a leader, any part of a round is useful. Later, a part needs the leader and
+  // others.
   std::vector<uint32_t> CutRound(const std::vector<uint32_t>& round, int64_t runs) const {
     const auto leader = race.leader;
     if (runs < (leader ? 2 : 1)) return {};
@@ -209,9 +222,10 @@ struct Planner {
     return leader && cut.size() < 2 ? std::vector<uint32_t>() : cut;
   }
 
-  // The pick is certified, and what is left of the budget would prove neither a winner nor a tie.
+  // Whether the pick is certified, but the remaining budget would prove neither a winner nor a tie.
   bool NotWorthIt() const {
-    constexpr double kTie = 2.9, kWinner = 3.5;  // standard errors that a proof takes, roughly
+    // approximate number of standard errors that a proof needs
+    constexpr double kTie = 2.9, kWinner = 3.5;
     if (!race.config.budget_runs || !race.leader || race.config.stop == Stop::kPick) return false;
     if (race.config.objective == Objective::kPareto) return false;
     std::vector<uint32_t> rivals = race.Alive();

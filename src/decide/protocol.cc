@@ -1,3 +1,7 @@
+// The decider as a process (protocol.h has the protocol). Server reads lines and dispatches them by
+// type; Envelope recognizes the forms of a message and answers in the same form. The reply to open
+// is delayed until it is certain that no history follows (open_unanswered_). At most one session is
+// open.
 #include "decide/protocol.h"
 
 #include <optional>
@@ -13,7 +17,7 @@
 namespace xplane_time {
 
 XPLANE_TIME_JSON_FIELDS(CanaryReport, rounds, ratio, lo, hi, biased)
-// Beside ids.
+// Fields other than ids.
 XPLANE_TIME_JSON_FIELDS(Elimination, round, reason, ratio, lo)
 XPLANE_TIME_JSON_FIELDS(Ratio, est, lo, hi)
 XPLANE_TIME_JSON_FIELDS(Verdict, delta, canary, mde, runs, rounds, stop_reason, rule, seed)
@@ -29,14 +33,14 @@ namespace {
 
 using json::Field, json::Json, json::kNeeded, json::OrNull, json::ToJson;
 
-// Positions in the space by id. An id is told apart by its JSON text.
+// Positions in the space by id. The key is the JSON text of the id, which distinguishes 1 from "1".
 using Positions = std::unordered_map<std::string, uint32_t>;
 
 struct OpenMessage {
   Space space;
   DecideConfig config = {};
   Positions positions = {};
-  bool history = false;  // one follows, before any answer
+  bool history = false;  // a history follows before any reply
 };
 
 void ReadPosition(const Field& id, const Positions& positions, auto* position) {
@@ -164,7 +168,7 @@ namespace {
 
 constexpr size_t kMaxLine = 64 << 20;
 
-// Like getline, but of a line that is longer than kMaxLine it keeps one byte more than that.
+// Like getline, but it keeps at most kMaxLine + 1 bytes of a line.
 bool ReadLine(std::istream& in, std::string* line) {
   constexpr int kEnd = std::char_traits<char>::eof();
   line->clear();
@@ -177,13 +181,13 @@ bool ReadLine(std::istream& in, std::string* line) {
   return true;
 }
 
-// How a line says what it is: {"type": "open", ...}, the same with another of these fields, or
-// {"open": {...}}. Answers say it the same way.
+// The form in which a line states its type: {"type": "open", ...}, the same with another of these
+// fields, or {"open": {...}}. Replies have the same form.
 struct Envelope {
   static constexpr std::array<const char*, 4> kFields = {"type", "op", "kind", "msg"};
   static constexpr std::array<const char*, 4> kTypes = {"open", "history", "result", "close"};
 
-  // Empty where it says nothing. Points `body`, the message, at the fields.
+  // Returns the type, or an empty text. Sets `body` to the object with the fields.
   std::string Open(const Json** body) {
     const Json& message = **body;
     for (const char* name : kFields) {
@@ -221,7 +225,7 @@ class Server {
   Server(std::istream& in, std::ostream& out, const ServeOptions& options)
       : in_(in), out_(out), input_waiting_(options.input_waiting) {
     if (!options.space_json.empty()) {
-      // What is not JSON is no space: the open says so.
+      // Invalid JSON is not a space; the reply to open reports it.
       space_ = json::Parse(options.space_json);
     }
     if (!input_waiting_) input_waiting_ = [this] { return in_.rdbuf()->in_avail() > 0; };
@@ -305,7 +309,7 @@ class Server {
     if (!parsed->history && !input_waiting_()) AnswerOpen();
   }
 
-  // Late enough that a history may come first.
+  // Called late enough that a history may come first.
   void AnswerOpen() {
     if (std::exchange(open_unanswered_, false)) Next();
   }
@@ -350,7 +354,7 @@ class Server {
     out_ << envelope_.Close(type, std::move(with_session)) << std::flush;
   }
 
-  // A line that is no history ends the wait for one.
+  // A line that is not a history ends the wait for one.
   void Error(std::string_view code, absl::string_view message) {
     AnswerOpen();
     out_ << envelope_.Close(

@@ -1,4 +1,4 @@
-// Protocol: the decider as a process. One JSON object a line, "v": 1.
+// Protocol: the decider as a process that exchanges JSON lines, "v": 1.
 //
 //   in   {"v":1,"type":"open","session":"s","space":{"variants":[{"id":"a","params":{}}, ...]},
 //         "config":{"seed":7}}
@@ -10,13 +10,13 @@
 //   in   {"v":1,"type":"result","session":"s","batch":9,"round":0,"samples":[]}
 //   out  {"v":1,"type":"error","code":"not_open","message":"...","line":5}   // state as before
 //
-// `history {results}` after open resumes or replays: it is answered with the line that would have
-// come next. Because open is answered at once, a history that follows must be announced
-// ("history": true in open), or be there already, which `ServeOptions::input_waiting` tells.
-// docs/deciding.md has all fields. Hostile input gives error lines: a line may have 64 MiB and 64
-// levels of nesting. Types are strict (5.0 is no integer), unknown fields are ignored, absent ones
-// take the documented defaults. An id is a string or an integer and is given back as it came. Not
-// thread-safe.
+// `history {results}` after open resumes or replays a session. Its reply is the line that would
+// have come next. open is normally answered at once, so a history must be announced ("history":
+// true in open), or be available already, which `ServeOptions::input_waiting` reports.
+// docs/deciding.md lists all fields. Invalid input gives error lines; a line may have 64 MiB and 64
+// levels of nesting. Types are strict (5.0 is not an integer), unknown fields are ignored, and
+// absent fields have the documented defaults. An id is a string or an integer and is returned
+// unchanged. Not thread-safe.
 #pragma once
 
 #include <functional>
@@ -30,18 +30,18 @@
 namespace xplane_time::decide {
 
 struct ServeOptions {
-  // Whether more input can be read without waiting. Default: what the stream has buffered.
+  // Whether more input can be read without waiting. Default: whether the stream has buffered input.
   std::function<bool()> input_waiting = {};
-  // JSON text of the space of every open that brings none: {"variants": [...]}.
+  // JSON text of the space of every open without a space: {"variants": [...]}.
   std::string space_json = {};
 };
 
-// Until the end of `in`. Flushes after each reply. False: `out` failed.
+// Serves until the end of `in`. Flushes after each reply. False: writing to `out` failed.
 bool Serve(std::istream& in, std::ostream& out, const ServeOptions& options = {});
 
-// Parts of it. The `config` of an open, without its incumbent; InvalidArgument names the field.
+// Parses the `config` of an open, without its incumbent. Errors: InvalidArgument names the field.
 absl::StatusOr<DecideConfig> ParseConfig(const json::Json& config);
-// Without "v", "type" and "session".
+// The fields of a verdict line without "v", "type" and "session".
 json::Json VerdictJson(const Verdict& verdict, const Space& space);
 
 }  // namespace xplane_time::decide

@@ -1,3 +1,14 @@
+// The elimination race (race.h has the method). Look() runs once per complete batch:
+//
+//   Quarantine      drop variants with too many failures; recall those that they had dropped
+//   Update          fit the two-way model; widen delta if the canary proves a bias
+//   FindLeader      up to four steps: the variant with the best centre relative to the leader
+//   DropSlower      Holm's test of each rival against the leader
+//   KeepIncumbent   mark rivals that are not more than delta faster than the incumbent
+//   FindTies        with stop = claim: mark rivals within delta of the leader
+//   Finish          over if one is left, all are tied, or the incumbent is kept
+//
+// For a Pareto front, DropDominated() and ParetoOutcome() replace the steps after FindLeader.
 #include "decide/race.h"
 
 #include <algorithm>
@@ -6,7 +17,7 @@
 namespace xplane_time::decide {
 
 std::optional<CanaryReport> ReportCanary(const std::vector<double>& log_ratios, double distance) {
-  constexpr double kAlpha = 0.001;  // each side, at any time
+  constexpr double kAlpha = 0.001;  // per side, at any time
   if (log_ratios.size() < kScreeningRounds) return std::nullopt;
   const Comparison itself = FromRatios(log_ratios);
   if (!itself.usable) return std::nullopt;
@@ -55,14 +66,14 @@ void Race::Quarantine() {
     if (!observations.records[v].quarantine || is_known) continue;
     Drop(v, std::nullopt, {});
     if (leader == v) leader.reset();
-    // What failed in the end is no reason to do without the others.
+    // A variant that failed must not have eliminated others.
     for (Standing& other : standings) {
       if (other.by == v) other.Recall();
     }
   }
 }
 
-// Sum of the two logarithms for the front: its middle, the least energy-delay product.
+// For a front: the sum of the two logarithms, which is the smallest energy-delay product.
 void Race::FindLeader() {
   constexpr int kSteps = 4;
   const bool is_front = config.objective == Objective::kPareto;
@@ -126,8 +137,9 @@ void Race::KeepIncumbent() {
   for (const uint32_t v : Rejected(rivals, config.alpha, evidence)) standings[v].not_faster = true;
 }
 
-// Not more than delta faster than a leader that is itself up to delta faster than the
-// incumbent: that is not enough to keep the incumbent.
+// Recalls variants that were dropped as not more than delta faster than some leader. That leader
+// may itself be up to delta faster than the incumbent, so this is not sufficient to keep the
+// incumbent.
 bool Race::RecallForIncumbent() {
   const uint32_t incumbent = *config.incumbent;
   bool recalled = false;
@@ -179,16 +191,16 @@ std::optional<uint32_t> Race::Pick() const {
   if (!DefendsIncumbent()) return leader;
   const uint32_t incumbent = *config.incumbent;
   if (!leader || *leader == incumbent) return leader;
-  // Undecided or kept: a leader that seems more than delta faster is the better guess.
+  // The incumbent unless the leader seems more than delta faster; that is the better guess.
   const bool kept = standings[*leader].not_faster;
   const Comparison comparison = comparer.Compare(incumbent, *leader);
   const bool close = comparison.rounds == 0 || comparison.centre <= delta;
   return kept || close ? incumbent : *leader;
 }
 
-// The Pareto front of time and energy. A variant is dropped when one of the front is, by the
-// evidence, not more than delta worse in either. A variant of the front belongs there when no
-// other of it is more than delta better in both.
+// The Pareto front of time and energy. A variant is dropped if the evidence shows that a member of
+// the front is not more than delta worse in both. A member stays if no other member is more than
+// delta better in both.
 
 std::vector<uint32_t> Race::Front() const {
   struct Point {

@@ -3,22 +3,22 @@
 // The evidence, strongest first:
 //
 //   1. the opcode in the capture's Hlo Proto, unless it only states how an op runs (custom-call)
-//   2. what the trace states: a collective's name (Kineto), the details of a copy (memcpy_details,
-//      which also stands for Kineto's categories gpu_memcpy and gpu_memset), hlo_category
+//   2. statements of the trace: the name of a collective (Kineto), the details of a copy
+//      (memcpy_details, which also represents Kineto's gpu_memcpy and gpu_memset), hlo_category
 //   3. names
 //
-// A kernel on a GPU is named by whoever wrote it, so a name counts as evidence only if few kernels
-// have it by accident:
+// The authors of GPU kernels choose their names freely. A name therefore counts as evidence only if
+// few kernels have it by accident:
 //
-//   - Copies are what drivers call copies ("Memcpy DtoH", "__amd_rocclr_copyBuffer"), at the
-//     beginning of the name. `_masked_memcpy_kernel` computes.
-//   - Ops of the compiler (`while.3`) match as whole words before the first dot.
-//     `while_loop_kernel` computes.
-//   - Collectives match as words in the name ("all_reduce", "AllReduce", not "small_reduce"), or by
-//     the library whose kernels do nothing else. TorchInductor's `triton_poi_fused_all_reduce_0` is
-//     named after the ops around it, and computes.
+// - Copies begin with the names that drivers use ("Memcpy DtoH", "__amd_rocclr_copyBuffer").
+//   `_masked_memcpy_kernel` computes.
+// - Ops of the compiler (`while.3`) match as whole words before the first dot. `while_loop_kernel`
+//   computes.
+// - Collectives match as words in the name ("all_reduce", "AllReduce", but not "small_reduce"), or
+//   by a library whose kernels are all collectives. TorchInductor's `triton_poi_fused_all_reduce_0`
+//   is named after the ops around it, and computes.
 //
-// --collective-re and --copy-re come before all of this (timing/filters.h).
+// --collective-re and --copy-re take precedence over these rules (timing/filters.h).
 #include <algorithm>
 #include <optional>
 #include <span>
@@ -34,7 +34,7 @@ using Words = std::span<const std::string_view>;
 
 char Folded(char c) { return c == '_' ? '-' : absl::ascii_tolower(static_cast<unsigned char>(c)); }
 
-// Ignores case, and the difference between `_` and `-`.
+// Ignores case and the difference between `_` and `-`.
 bool StartsWith(std::string_view text, std::string_view word) {
   return text.size() >= word.size() &&
          std::equal(word.begin(), word.end(), text.begin(),
@@ -45,7 +45,8 @@ bool StartsWithAny(std::string_view text, Words words) {
   return std::ranges::any_of(words, [&](auto word) { return StartsWith(text, word); });
 }
 
-// Whether a word begins here: after anything but a letter, or with a capital ("ncclAllReduce").
+// Whether a word begins here: after a character that is not a letter, or at a capital
+// ("ncclAllReduce").
 bool BeginsWord(std::string_view text, size_t at) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   return at == 0 || !absl::ascii_isalpha(byte(at - 1)) || absl::ascii_isupper(byte(at));
@@ -62,8 +63,8 @@ bool ContainsAny(std::string_view text, Words words, Where where) {
 
 bool IsAny(std::string_view text, Words words) { return std::ranges::count(words, text) > 0; }
 
-// Whether an op is one of these: "while", "while.3", "while.3.clone" and, begun and awaited
-// separately, "while-start.3" are `while`.
+// Whether an op is one of the words: "while", "while.3", "while.3.clone" and, for asynchronous ops,
+// "while-start.3" are `while`.
 bool IsOp(std::string_view op, Words words) {
   std::string_view stem = op.substr(0, op.find('.'));
   for (const std::string_view half : {"-start", "-done"}) {
@@ -81,7 +82,7 @@ constexpr std::string_view kCollectives[] = {"all-reduce",         "all-gather",
                                              "alltoall",           "reducescatter",
                                              "collective-permute", "collective-broadcast",
                                              "collectivepermute",  "collectivebroadcast"};
-// A wait of one device for another.
+// Waiting for another device.
 constexpr std::string_view kExchanges[] = {"send-done", "recv-done"};
 // JAX names ops after its primitives.
 constexpr std::string_view kCollectivePrimitives[] = {
@@ -99,11 +100,11 @@ constexpr std::string_view kCollectiveKernels[] = {
     "moe-a2a",
     "moea2a"  // TensorRT-LLM
 };
-// CUTLASS calls "collective" what the threads of one block do together.
+// CUTLASS calls the cooperation of the threads of one block "collective".
 constexpr std::string_view kOfOneDevice[] = {"cutlass", "cute::"};
 
-// "triton_poi_fused_all_reduce_norm_0": TorchInductor lists the ops that it fused, or that stand
-// beside them.
+// "triton_poi_fused_all_reduce_norm_0": TorchInductor lists the ops that it fused or that are
+// adjacent.
 bool IsNamedAfterOps(std::string_view kernel) {
   return kernel.starts_with("triton_") && kernel.find("_fused_") != kernel.npos;
 }
@@ -131,7 +132,7 @@ bool IsCollective(const Draft& draft, std::string_view op) {
 // ---- copies
 
 constexpr std::string_view kCopyOps[] = {"copy"};
-// Kernels that the driver of AMD's GPUs copies with.
+// Copy kernels of AMD's GPU driver.
 constexpr std::string_view kCopyKernels[] = {"--amd-rocclr-copy", "--amd-rocclr-fill"};
 constexpr std::string_view kDriverCopies[] = {"memcpy", "memset"};
 constexpr std::string_view kPlaces[] = {"device", "host"};
@@ -143,13 +144,13 @@ bool IsDriverCopy(std::string_view kernel) {
   if (!StartsWithAny(kernel, kDriverCopies)) return false;
   const std::string_view rest = kernel.substr(kDriverCopies[0].size());
   if (rest.empty() || rest[0] == ' ' || rest[0] == '(') return true;
-  // A direction: a letter each way around "2" or "to".
+  // A direction: one letter before and after "2" or "to".
   constexpr std::string_view kWays[] = {"2", "to"};
   return absl::ascii_isalpha(static_cast<unsigned char>(rest[0])) &&
          StartsWithAny(rest.substr(1), kWays);
 }
 
-// ---- control, and what the host does
+// ---- control, and operations of the host
 
 constexpr std::string_view kControlOps[] = {"while", "conditional", "cond",   "call",
                                             "tuple", "parameter",   "infeed", "outfeed"};
@@ -160,7 +161,7 @@ constexpr std::string_view kControlCategories[] = {"infeed", "outfeed", "host se
 constexpr std::string_view kControlOpcodes[] = {
     "while", "conditional", "call", "tuple", "parameter", "infeed", "outfeed", "send", "recv"};
 constexpr std::string_view kCopyOpcodes[] = {"copy", "copy-start", "copy-done"};
-// These state how something runs, not what.
+// These state how an op runs, but not what it does.
 constexpr std::string_view kOpenOpcodes[] = {"custom-call", "async-start", "async-update",
                                              "async-done"};
 

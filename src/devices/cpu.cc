@@ -1,13 +1,12 @@
 // The CPU as a device: thunks on the lines of "/host:CPU".
 //
-// A thunk has a stat hlo_op and is neither a completion marker ("end: ...") nor a
-// launch for another device (correlation_id). One plane holds the thunks of several
-// devices, told apart by device_ordinal. A run is (hlo_module, program_id, run_id,
-// device_ordinal).
+// A thunk has a stat hlo_op and is neither a completion marker ("end: ...") nor a launch for
+// another device (correlation_id). One plane holds the thunks of several devices, which
+// device_ordinal distinguishes. A run is (hlo_module, program_id, run_id, device_ordinal).
 //
-// `call`, `while` and `conditional` contain their bodies only in synchronous execution.
-// An asynchronous one returns at once; its completion marker, tied to it by a flow id,
-// comes after its end.
+// `call`, `while` and `conditional` contain their bodies only in synchronous execution. An
+// asynchronous op returns at once. Its completion marker, connected by a flow id, comes after its
+// end.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -19,7 +18,7 @@ namespace {
 
 constexpr int64_t kNoRunId = std::numeric_limits<int64_t>::min();
 
-// The columns of stats that are looked at by number.
+// Columns of stats that are read by index.
 enum CpuColumn : size_t { kHloOp, kCorrelationId, kProgramId, kConsumer };
 constexpr KindStat kStats[] = {
     {"hlo_op", StatUse::kMeaning, &Draft::hlo_op},
@@ -58,8 +57,8 @@ void Interpret(const EventBatch& batch, size_t row, std::string_view name, Draft
   draft->program_id = batch.Stat(kProgramId, row);
 }
 
-// Runs by (program, run_id), as they come. Without a run_id (jax 0.6.0 writes none) all
-// executions of a program are one run, and uncertain.
+// Runs by (program, run_id), in order of appearance. Without a run_id (jax 0.6.0 writes none) all
+// executions of a program are one uncertain run.
 class RunIdSplitter : public RunSplitter {
  public:
   explicit RunIdSplitter(const SplitContext& context)

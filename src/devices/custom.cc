@@ -1,7 +1,7 @@
 // Planes of other accelerators: "/device:XPU:0", "/device:CUSTOM:...", "/custom:...",
-// "/virtualdevice:...". The events of their lines are taken as executions, but for lines that
-// profilers derive from other lines. Functions are known only if the host marked ranges of its time
-// in which they were launched (gpu_runs/host_ranges.h), as for traces of PyTorch.
+// "/virtualdevice:...". The events of their lines count as executions, except on lines that
+// profilers derive from other lines. Functions are known only if the host marked ranges of time in
+// which they were launched (gpu_runs/host_ranges.h), as in PyTorch traces.
 #include <algorithm>
 
 #include "devices/device_kind.h"

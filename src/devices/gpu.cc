@@ -1,27 +1,27 @@
-// GPU planes: "/device:GPU:7". Executions are the events of stream lines, kernels and
-// copies alike; every other line is derived.
+// GPU planes: "/device:GPU:7". Executions are the events of stream lines, both kernels and copies.
+// All other lines except counters are derived.
 //
-// How they split into runs: the precedence is stated here and nowhere else.
-//
-// Runs of a program, by the first way that tells them for all of its kernels:
+// The split into runs. The precedence of methods is defined here only. Runs of a program come from
+// the first method that applies to all of its kernels:
 //   1. scopes    the root of a kernel's scope_range_id: the profiler numbers annotation
-//                scopes, and the outermost one is the module's execution
+//                scopes, and the outermost one is the execution of the module
 //   2. launches  correlation_id -> host launch -> the host event that executes the module
-//                (gpu_runs/host_evidence.h); a kernel without one between two of a run is the
-//                run's; where launches share an id, they take turns
-//   3. sequence  the likeliest split of the sequence of (hlo_op, kernel): in order of launch
-//                where correlation ids tell it, and by idle time (gpu_runs/likeliest_runs.h)
+//                (gpu_runs/host_evidence.h); a kernel without a launch between two kernels of a
+//                run belongs to the run; launches that share an id are used in turn
+//   3. sequence  the likeliest split of the sequence of (hlo_op, kernel), in order of launch if
+//                correlation ids give it, and by idle time (gpu_runs/likeliest_runs.h)
 //
 //   python         |-- jit_f:XLA GPU module --|   |-- jit_f:XLA GPU module --|
 //   Host Threads/1    |launch 7|  |launch 8|         |launch 9| |launch 10|
 //   Stream #16             |--7--| |-8-|                  |--9--| |-10-|
 //
-// Where the host marked ranges of its time, what is launched in each is a run, too
-// (gpu_runs/host_ranges.h, timing/range_runs.h): those nest, so an execution is in several.
+// If the host marked ranges of its time, the launches in each range also form a run
+// (gpu_runs/host_ranges.h, timing/range_runs.h). Ranges nest, so an execution may be in several of
+// these runs.
 //
-// 1 and 2 take one look, and mostly no pass more (EarlyRuns). 3 takes a second look where
-// the first kernel of a program promised 1 or 2. Runs are uncertain where the host counted
-// others, where 1 and 2 disagree, and where another split is about as likely.
+// Methods 1 and 2 need one look, and usually no further pass (EarlyRuns). Method 3 needs a second
+// look if the first kernel of a program had a scope or launch. Runs are uncertain if the host
+// counted a different number, if methods 1 and 2 disagree, or if another split is about as likely.
 #include <algorithm>
 #include <charconv>
 #include <map>
@@ -40,7 +40,7 @@ namespace xplane_time {
 namespace gpu_runs {
 namespace {
 
-// "kind_src:pageable kind_dst:device size:4 dest:1 async:1": 4; 0 where it says nothing.
+// The 4 of "kind_src:pageable kind_dst:device size:4 dest:1 async:1"; 0 if there is no size.
 int64_t CopiedBytes(std::string_view memcpy_details) {
   constexpr std::string_view kSize = "size:";
   for (size_t at = 0; at < memcpy_details.size();) {
@@ -57,7 +57,7 @@ int64_t CopiedBytes(std::string_view memcpy_details) {
 
 constexpr GraphStats kGraphStats = {.graph = "cuda_graph_id", .node = "cuda_graph_node_id"};
 
-// The columns of stats that are looked at by number.
+// Columns of stats that are read by index.
 enum GpuColumn : size_t { kProgramId, kTfOp, kMemcpyDetails };
 constexpr KindStat kStats[] = {
     {"program_id", StatUse::kMeaning},
@@ -119,9 +119,9 @@ void Extend(Segments* segments, int64_t label, uint64_t executions = 1) {
   segments->back().executions += executions;
 }
 
-// Numbers the labels from 0 in order of appearance; how many there are.
+// Renumbers the labels from 0 in order of appearance, and returns their number.
 int64_t Number(Segments* segments) {
-  // Mostly each run is one segment, and they come in order.
+  // Usually each run is one segment, and runs are in order.
   const auto not_next = [](const Segment& a, const Segment& b) { return a.label >= b.label; };
   if (std::ranges::adjacent_find(*segments, not_next) == segments->end()) {
     int64_t next = 0;
@@ -136,8 +136,8 @@ int64_t Number(Segments* segments) {
   return static_cast<int64_t>(number.size());
 }
 
-// A kernel without a launch of its own between two of one run belongs to that run.
-// False where one is between two runs, or at an end: then the segments tell nothing.
+// Assigns kernels without a launch between two kernels of one run to that run. Returns false if
+// such a kernel is between two runs or at an end; the segments are then unusable.
 bool FillGaps(Segments* segments) {
   size_t filled = 0;
   for (size_t i = 0; i < segments->size(); ++i) {
@@ -159,9 +159,8 @@ bool FillGaps(Segments* segments) {
   return true;
 }
 
-// The order of launch, as indices, where correlation ids tell it and it differs from the
-// order of start; empty else. Ids count up with launches; streams and equal times swap
-// only neighbours.
+// The order of launch, as indices, if correlation ids give it and it differs from the order of
+// start; otherwise empty. Ids increase with launches. Streams and equal times swap only neighbours.
 std::vector<size_t> LaunchOrder(const std::vector<uint64_t>& correlation) {
   constexpr size_t kFurthest = 64;
   if (std::is_sorted(correlation.begin(), correlation.end())) return {};
@@ -176,17 +175,18 @@ std::vector<size_t> LaunchOrder(const std::vector<uint64_t>& correlation) {
   return order;
 }
 
-// The executions of a program that nothing but their sequence tells apart. They are split in
-// blocks, so that memory does not grow with them.
+// The executions of a program that only their sequence can split. They are split in blocks, so that
+// memory does not grow with their number.
 struct Sequence {
-  size_t block_size;  // of the next block
+  size_t block_size;  // size of the next block
   std::vector<uint32_t> symbols = {};
-  std::vector<int64_t> idle_ps = {};       // of the device, since the execution before
-  std::vector<uint8_t> after_other = {};   // another program executed since
-  std::vector<uint64_t> correlation = {};  // 0: none
-  int64_t device_idle_ps = 0;              // at the last execution, of all before
-  int64_t runs = 0;                        // in the blocks before
-  std::optional<size_t> rivals = {};       // doubtful: it may as well be so many runs
+  std::vector<int64_t> idle_ps = {};       // idle time of the device since the previous execution
+  std::vector<uint8_t> after_other = {};   // whether another program executed since then
+  std::vector<uint64_t> correlation = {};  // 0: unknown
+  int64_t device_idle_ps = 0;              // idle time of the device before the last execution
+  int64_t runs = 0;                        // number of runs in earlier blocks
+  // set if the split is doubtful: the number of runs of another likely split
+  std::optional<size_t> rivals = {};
 
   void Add(uint32_t symbol, uint64_t correlation_id, int64_t idle_before_ps, bool is_after_other) {
     if (symbols.empty() && runs == 0) device_idle_ps = idle_before_ps;
@@ -196,8 +196,8 @@ struct Sequence {
     correlation.push_back(correlation_id);
   }
 
-  // Splits what is there. But at the end the last run may go on and is kept for the next
-  // block; a block that is one run is not enough to tell.
+  // Splits the current block. Unless it is the last one, its last run may continue and stays for
+  // the next block. If a block looks like one run, the block size is doubled.
   void Split(bool last, std::optional<size_t> host_runs, Segments* segments) {
     const std::vector<size_t> order = LaunchOrder(correlation);
     std::vector<uint32_t> launched(order.size());
@@ -224,21 +224,21 @@ struct Sequence {
   }
 };
 
-// EarlyRuns: the runs of a GPU's programs as far as the executions so far tell, so that one
-// pass is enough where scopes or launches split a program.
+// EarlyRuns: the runs of a GPU's programs from the executions so far, so that one pass is enough if
+// scopes or launches split a program.
 //
-// Each execution has a label, that of its run, by scope or by launch. The guess is wrong
-// where a program changes from one to the other, and where an execution without a label
-// turns out not to be inside a run.
+// The label of an execution is that of its run, by scope or by launch. The guess is wrong if a
+// program changes from one method to the other, or if an execution without a label turns out not to
+// be inside a run.
 struct EarlyRuns {
   bool right = true;
   std::vector<Run> runs;
   struct Program {
     bool by_scope = false;
     absl::flat_hash_map<int64_t, uint32_t> run_of_scope;
-    std::vector<uint32_t> run_of_launch;  // labels are places in a list; kNone: none yet
-    int64_t label = 0;                    // the last
-    uint32_t run = kNone;                 // its run
+    std::vector<uint32_t> run_of_launch;  // labels are positions in a list; kNone: no run yet
+    int64_t label = 0;                    // last label
+    uint32_t run = kNone;                 // run of the last label
     bool gap = false;                     // executions without a label came after it
 
     uint32_t& RunOf(int64_t its_label) {
@@ -250,7 +250,8 @@ struct EarlyRuns {
   };
   std::vector<Program> programs;
 
-  // An execution of a program. Not labelled: it belongs to the run before, if to any.
+  // Adds an execution of a program. Without a label it belongs to the previous run, if there is
+  // one.
   void Add(bool by_scope, bool labelled, int64_t label, Execution* execution) {
     if (!right) return;
     const uint32_t index = execution->program;
@@ -277,41 +278,44 @@ struct EarlyRuns {
   }
 };
 
-// The executions of one program, as the looks see them.
+// The executions of one program during the looks.
 struct Track {
   Sequence sequence;
   uint64_t executions = 0;
   bool any_without_scope = false;
   Segments by_scope = {}, by_launch = {};
   bool launched = false;       // by_launch holds runs
-  bool by_likelihood = false;  // nothing else tells; until it is split
-  // Of its function on the host (null: none), and where the last launch was in them.
+  bool by_likelihood = false;  // only the sequence can split it, and it is not split yet
+  // Executions of its function on the host (null: unknown), and the position of the last launch in
+  // them.
   const std::vector<HostEvidence::Execution>* host_executions = nullptr;
   size_t host_place = 0;
 
-  Segments runs = {};  // where they are assigned: the labels are ids of runs
-  size_t at = 0;       // while assigning: the segment, and how much of it is taken
+  Segments runs = {};  // runs for Assign(): the labels are ids of runs
+  // position of Assign(): the segment, and the number of executions taken from it
+  size_t at = 0;
   uint64_t taken = 0;
 
   bool scoped() const { return !any_without_scope; }
 };
 
-// By the first way that applies.
+// Chooses the first method that applies.
 void Decide(bool launches_tell, Track* track) {
   track->launched = launches_tell && FillGaps(&track->by_launch);
   track->by_likelihood = !track->scoped() && !track->launched;
 }
 
-// What is known of one function on this device; the host does not tell programs apart.
+// Counts of one function on this device. The host does not distinguish programs.
 struct Tally {
   size_t runs = 0;
-  std::vector<uint32_t> lines;  // of the host executions that launched them; some more than once
-  bool disagree = false;        // scopes and launches
+  // lines of the host executions that launched them; may have duplicates
+  std::vector<uint32_t> lines;
+  bool disagree = false;  // scopes and launches disagree
 };
 
-// How often the host executed a function on this device, where that is not `runs`: its
-// executions on the lines from which this device was driven, where launches tell; else all,
-// shared equally by the devices.
+// The number of executions of a function on the host for this device, if it differs from `runs`. If
+// launches are known, this counts the host executions on the lines that launched to this device.
+// Otherwise it counts all, which the devices may share equally.
 std::optional<size_t> HostDisagrees(const Tally& tally,
                                     const std::vector<HostEvidence::Execution>& executions,
                                     size_t device_count) {
@@ -422,7 +426,7 @@ class GpuSplitter : public RunSplitter {
     return context_.tables->programs[program].function;
   }
 
-  // By function.
+  // Number of programs by function.
   using ProgramCounts = absl::flat_hash_map<std::string_view, size_t>;
   ProgramCounts CountPrograms() const {
     ProgramCounts counts;
@@ -436,7 +440,7 @@ class GpuSplitter : public RunSplitter {
     return static_cast<uint64_t>(execution.numbers[Execution::kCorrelationId]);
   }
 
-  // An execution of a program.
+  // Examines an execution of a program.
   absl::Status LookAt(Execution* execution) {
     const uint32_t program = execution->program;
     if (program >= tracks_.size()) {
@@ -465,7 +469,7 @@ class GpuSplitter : public RunSplitter {
     }
     const int64_t launch = launched_by.has_value() ? static_cast<int64_t>(*launched_by) : kNoLabel;
     Extend(&track.by_launch, launch);
-    // Neither way may begin like this: the sequence is gathered in the same look.
+    // Neither method can begin like this, so the sequence is collected in the same look.
     const bool is_first = track.by_launch.size() == 1 && track.by_launch[0].executions == 1;
     if (is_first && scope == 0 && launch == kNoLabel) {
       track.by_likelihood = true;
@@ -484,14 +488,14 @@ class GpuSplitter : public RunSplitter {
     track->sequence.Split(/*last=*/false, /*host_runs=*/std::nullopt, &track->runs);
   }
 
-  // One run, as far as anybody looked.
+  // Gives up: one uncertain run.
   static void GiveUp(Track* track) {
     track->sequence = {.block_size = 0, .rivals = track->executions};
     track->runs = {{.label = 0, .executions = track->executions}};
     track->by_likelihood = false;
   }
 
-  // How often the host executed the program's function, where that is its runs.
+  // The number of host executions of the program's function, if it must be the number of runs.
   std::optional<size_t> HostRuns(uint32_t program, const ProgramCounts& programs) const {
     if (evidence_ == nullptr || evidence_->device_count != 1) return std::nullopt;
     const std::string& function = FunctionOf(program);
@@ -537,7 +541,7 @@ class GpuSplitter : public RunSplitter {
     }
   }
 
-  // Marks the runs of functions of which the host's record says otherwise.
+  // Marks the runs of functions as uncertain if the host's record disagrees.
   void CrossCheck(Diagnostics* diagnostics) {
     absl::flat_hash_set<std::string> uncertain;
     for (const auto& [function, tally] : tallies_) {
@@ -555,14 +559,13 @@ class GpuSplitter : public RunSplitter {
     for (Run& run : runs_) run.uncertain |= uncertain.contains(FunctionOf(run.program));
   }
 
-  // Marks the runs that nothing but their likelihood tells apart, where another split is
-  // about as likely.
+  // Marks runs that only their sequence separates as uncertain if another split is about as likely.
   void TellDoubts(Diagnostics* diagnostics) {
     for (const auto& [program, runs] : doubtful_) {
       const auto uncertain = [program = program](const Run& run) {
         return run.program == program && run.uncertain;
       };
-      if (std::any_of(runs_.begin(), runs_.end(), uncertain)) continue;  // told
+      if (std::any_of(runs_.begin(), runs_.end(), uncertain)) continue;  // already reported
       const size_t rivals = *tracks_[program].sequence.rivals;
       const std::string other =
           rivals == runs ? "as many with other starts" : std::to_string(rivals);
@@ -578,18 +581,18 @@ class GpuSplitter : public RunSplitter {
   bool may_have_programs_ = true;
   ScopeRoots scopes_;
   const HostEvidence* evidence_ = nullptr;
-  std::optional<LaunchesInOrder> launches_;  // of the evidence
+  std::optional<LaunchesInOrder> launches_;  // launches of the evidence
   std::vector<Track> tracks_;                // by program
   size_t looks_ = 0;
-  std::optional<int64_t> device_end_ps_;  // of all executions of the look so far
-  int64_t device_idle_ps_ = 0;            // between them
-  uint32_t last_program_ = kNone;         // executed last
+  std::optional<int64_t> device_end_ps_;  // latest end of the executions of this look so far
+  int64_t device_idle_ps_ = 0;            // idle time between them
+  uint32_t last_program_ = kNone;         // program of the last execution
   EarlyRuns early_;
   bool likelihood_wanted_ = false;
-  uint64_t in_sequences_ = 0;  // executions, in all looks
+  uint64_t in_sequences_ = 0;  // number of executions in sequences, over all looks
   std::vector<Run> runs_;
   std::map<std::string, Tally> tallies_;               // by function
-  std::vector<std::pair<uint32_t, size_t>> doubtful_;  // program, its runs
+  std::vector<std::pair<uint32_t, size_t>> doubtful_;  // program, number of its runs
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// The counters of a trace that tell a device's power, by name. An event of no length on the
-// device's line `_counters_`; the value is its stat of the same name. As libtpu and XLA's profilers
-// name them.
+// Names of the power counters in traces. Readings are events of zero length on the device's line
+// `_counters_`; the value is the event's stat of the same name. libtpu and XLA's profilers use
+// these names.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// What all device kinds share: the list of them, and which planes are devices.
+// The list of device kinds, the classification of planes, and functions that all kinds share.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -12,7 +12,7 @@
 namespace xplane_time {
 namespace {
 
-// The first that claims a plane has it.
+// The first kind that claims a plane gets it.
 constexpr std::array<const KindRules*, 4> kKinds = {&kGpuRules, &kTpuRules, &kCpuRules,
                                                     &kCustomRules};
 

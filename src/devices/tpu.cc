@@ -3,8 +3,8 @@
 //   XLA Modules   |---- jit_f(1219...) ----|---- jit_f(1219...) ----|
 //   XLA Ops       |-op-||--op--| |--op--|   |-op-|...
 //
-// An op belongs to the module event with start <= op.start < end on the profile clock.
-// Ops may carry device_offset_ps and device_duration_ps, the device's own clock.
+// An op belongs to the module event with start <= op.start < end on the profile clock. Ops may have
+// device_offset_ps and device_duration_ps, which are on the device's own clock.
 #include <algorithm>
 #include <limits>
 
@@ -50,7 +50,7 @@ LineRole Role(std::string_view line) {
   return LineRole::kDerived;
 }
 
-// Splits "jit_f(12190760917235803885)" into the function and the program's id.
+// Splits "jit_f(12190760917235803885)" into the function and the id of the program.
 void ParseModuleName(std::string_view name, Draft* draft) {
   const size_t open = name.rfind('(');
   draft->function = name.empty() ? "(unnamed module)" : name;
@@ -59,7 +59,7 @@ void ParseModuleName(std::string_view name, Draft* draft) {
   draft->program_id = {StatType::kString, 0, name.substr(open + 1, name.size() - open - 2)};
 }
 
-// -1, and 0 of a custom call, is what the compiler writes where it does not know.
+// Clears unknown amounts. The compiler writes -1, or 0 for a custom call, if it does not know them.
 void ForgetUnknown(bool is_custom_call, std::optional<int64_t>* amount) {
   if (amount->has_value() && (**amount < 0 || (is_custom_call && **amount == 0))) amount->reset();
 }
@@ -72,7 +72,7 @@ void Interpret(const EventBatch& /*batch*/, size_t /*row*/, std::string_view nam
   if (is_custom_call && HbmBytes(draft->memory_access) == 0) draft->memory_access = {};
 }
 
-// Runs are the module events, in their order.
+// Runs are the module events, in order.
 class ModuleSplitter : public RunSplitter {
  public:
   explicit ModuleSplitter(const SplitContext& context)
@@ -98,8 +98,8 @@ class ModuleSplitter : public RunSplitter {
   }
 
  private:
-  // Finds the module event around a time: the last to begin of those that contain it. Times
-  // come in order.
+  // Finds the innermost module event around a time: the last to begin among those that contain it.
+  // Times must be ascending.
   void Find(int64_t time_ps) {
     while (begun_ < modules_.size() && modules_[begun_].interval.start_ps <= time_ps) {
       open_.push_back(static_cast<uint32_t>(begun_++));
@@ -114,10 +114,11 @@ class ModuleSplitter : public RunSplitter {
 
   const uint32_t plane_;
   std::span<const ModuleEvent> modules_;
-  std::vector<uint32_t> open_;  // begun, the last on top; below it some may be over
+  std::vector<uint32_t> open_;  // events that began, the latest on top; lower ones may have ended
   size_t begun_ = 0;
   uint32_t found_ = kNone;
-  int64_t known_until_ps_ = std::numeric_limits<int64_t>::min();  // the answer stays found_
+  // found_ remains valid until this time
+  int64_t known_until_ps_ = std::numeric_limits<int64_t>::min();
   uint64_t outside_ = 0;
 };
 

@@ -1,3 +1,8 @@
+// Reads HloProto messages (xla/service/hlo.proto) directly on the wire. HloProgram::Read() makes
+// one pass over all computations and keeps the name, opcode, id and bytes of each instruction, with
+// hash maps by name and id. ReadDetails() parses the bytes of one instruction again for its shape,
+// operands and metadata. Comments at the functions name the field numbers. Limits (kMost...) bound
+// the memory that a damaged message can claim.
 #include "hlo/program.h"
 
 #include <algorithm>
@@ -11,14 +16,14 @@
 namespace xplane_time {
 namespace {
 
-// Far more than any program has; what is damaged may claim more than memory holds.
+// Far more than any real program has. A damaged message may claim more than memory holds.
 constexpr size_t kMostNumbers = size_t{1} << 20, kMostShapes = size_t{1} << 20, kMostDims = 256;
 
 bool IsNumber(const StatValue& value) {
   return value.type == StatType::kInt64 || value.type == StatType::kUint64;
 }
 
-// A repeated whole number, packed or not; other fields are passed over.
+// Adds a repeated integer field, packed or not. Other fields are ignored.
 bool AddNumbers(const WireField& field, uint32_t number, size_t most, std::vector<int64_t>* all) {
   if (field.key() == Varint(number)) {
     all->push_back(field.whole());
@@ -106,7 +111,7 @@ bool ReadDeviceList(const WireField& message, HloDetails* details) {
   });
 }
 
-// A field of HloInstructionProto that is not read in every one. `shapes`: how many there are so
+// Reads a field of HloInstructionProto that is only read on request. `shapes`: number of shapes so
 // far.
 bool ReadDetail(const WireField& field, size_t* shapes, HloDetails* details) {
   switch (field.key()) {
@@ -132,7 +137,7 @@ bool ReadDetail(const WireField& field, size_t* shapes, HloDetails* details) {
   }
 }
 
-// xla.PrimitiveType; 0: not of an array, or of a newer schema.
+// Bits of an xla.PrimitiveType. 0: not an array type, or unknown.
 int64_t BitsOf(int32_t type) {
   constexpr uint8_t kBits[] = {0, 8,   8, 16, 32, 64, 8, 16, 32, 64, 16, 32, 64, 0, 0, 64, 16,
                                0, 128, 8, 8,  4,  4,  8, 8,  8,  2,  2,  8,  8,  1, 1, 4,  8};
@@ -215,7 +220,7 @@ bool ReadComputation(const WireField& message, Damage* damage, HloComputation* c
 bool HloProgram::FrameIndex::Add(const WireField& index) {
   constexpr size_t kMost = kMostInstructions;
   Damage ignored;
-  // The numbers from 1 on of a message, each a part of it.
+  // Reads the integer fields 1, 2, ... of a message into `parts`.
   const auto read = [&](const WireField& message, std::initializer_list<int32_t*> parts) {
     return ReadMessage(message, 3, &ignored, [&](const WireField& field) {
       if (field.type != WireType::kVarint || field.number > parts.size()) return true;
@@ -239,7 +244,7 @@ bool HloProgram::FrameIndex::Add(const WireField& index) {
 
 namespace {
 
-// Of an id from 1 on; null: there is none.
+// The row with this id (from 1 on); null: there is no such row.
 template <typename Row>
 const Row* AtId(const std::vector<Row>& rows, int64_t id) {
   return id > 0 && static_cast<size_t>(id) <= rows.size() ? &rows[static_cast<size_t>(id) - 1]
@@ -279,8 +284,8 @@ HloFrame HloProgram::SourceOf(const HloDetails& details) const {
   return frame == nullptr ? HloFrame() : frames_.At(*frame);
 }
 
-// HloProto: hlo_module 1. HloModuleProto: name 1, computations 3, schedule 7, stack_frame_index 17,
-// without which, or where it is damaged, there are no frames.
+// HloProto: hlo_module 1. HloModuleProto: name 1, computations 3, schedule 7, stack_frame_index 17.
+// If the index is missing or damaged, there are no frames.
 absl::StatusOr<HloProgram> HloProgram::Read(std::string_view hlo_proto) {
   HloProgram program;
   Damage damage;
@@ -326,7 +331,8 @@ const HloComputation* HloProgram::FindComputation(int64_t id) const {
   return found == computation_by_id_.end() ? nullptr : &computations_[found->second];
 }
 
-// HloScheduleProto: sequences 1, a map whose value 2 is an InstructionSequence: instruction_ids 1.
+// HloScheduleProto: sequences 1, a map with values (field 2) of type InstructionSequence:
+// instruction_ids 1.
 std::vector<std::vector<const HloInstruction*>> HloProgram::Schedules() const {
   std::vector<std::vector<const HloInstruction*>> all;
   size_t left = instructions_.size();
@@ -363,7 +369,7 @@ void HloPrograms::Search() {
   }
 }
 
-// A program's id is its key, but on a CPU, where a stat has it.
+// The id of a program is its key. On a CPU a stat has it instead.
 void HloPrograms::AddPlane(const Plane& metadata) {
   const std::span<const Stat> all(metadata.metadata_stats);
   for (const EventMetadata& entry : metadata.event_metadata.entries) {

@@ -1,19 +1,18 @@
-// HloPrograms: what the compiler says of the ops that ran.
+// HloPrograms: reads the compiler's data on the ops that ran.
 //
-// The plane `/host:metadata` has one event metadata entry a program, with the program's Hlo
-// Proto. A program is read when one of its ops is first asked for, those that never ran are not.
-// One pass finds names and opcodes; what else there is of an instruction is read when asked for.
+// The plane `/host:metadata` has one event metadata entry per program, with the program's Hlo
+// Proto. A program is read at the first request for one of its ops; programs that never ran are not
+// read. One pass finds names and opcodes. The details of an instruction are read on request.
 //
 //   HloPrograms programs(trace, plane);
-//   programs.OpcodeOf(program_id, "pmax.7")               // "all-reduce"; empty: unknown
 //   const HloProgram* const program = programs.Find(19).program;   // null: see `state`
 //   const HloInstruction* const gemm = program->Find("custom-call.1");
 //   ReadDetails(*gemm)->custom_call_target                // "__cublas$gemm"
 //   program->SourceOf(*ReadDetails(*gemm))                // "model.py", "attention", 12
 //
-// All texts are views into the trace. The wire is walked with bounds checks (read/wire.h); of
-// fields that are not named here nothing is read, so that newer schemas do no harm. Time: linear.
-// Memory: some 100 bytes an instruction, at most kMostInstructions.
+// All texts are views into the trace. The wire format is read with bounds checks (read/wire.h).
+// Fields that are not named here are skipped, so newer schemas cause no errors. Time: linear.
+// Memory: about 100 bytes per instruction, at most kMostInstructions.
 #pragma once
 
 #include <cstdint>
@@ -30,90 +29,94 @@ namespace xplane_time {
 
 struct WireField;
 
-// HloInstructionProto, as far as every one is read.
+// The part of HloInstructionProto that is read for every instruction.
 struct HloInstruction {
   std::string_view name = {}, opcode = {};  // "all_gather.7", "all-gather"
   int64_t id = 0;
-  std::string_view message = {};  // all of it
+  std::string_view message = {};  // bytes of the whole message
 };
 
-// ShapeProto. Of an array `dims`, of a tuple `tuple` (its type is kTuple).
+// ShapeProto. An array has `dims`, a tuple has `tuple` (and the type kTuple).
 struct HloShape {
-  enum Type : int32_t { kInvalid = 0, kF16 = 10, kTuple = 13, kBf16 = 16 };  // those with names
-  int32_t type = kInvalid;                                                   // xla.PrimitiveType
+  // the types used by name
+  enum Type : int32_t { kInvalid = 0, kF16 = 10, kTuple = 13, kBf16 = 16 };
+  int32_t type = kInvalid;  // xla.PrimitiveType
   std::vector<int64_t> dims = {};
   std::vector<HloShape> tuple = {};
-  int64_t memory_space = 0;  // of the layout; 5: the host
-  int64_t element_bits = 0;  // of the layout; 0: as the type has
+  int64_t memory_space = 0;  // memory space of the layout; 5: the host
+  int64_t element_bits = 0;  // element size of the layout; 0: that of the type
 
-  // Empty where the shape makes no sense, or the type is not known.
+  // Empty if the shape is invalid or the type is unknown.
   std::optional<int64_t> Elements() const;
-  // Of all leaves of a tuple.
+  // For a tuple, the sum over all leaves.
   std::optional<int64_t> Bytes() const;
 };
 
-// What is read of an instruction when somebody asks.
+// The details of an instruction, which are read on request.
 struct HloDetails {
   HloShape shape;
-  std::vector<int64_t> operands, called;                  // ids of instructions, of computations
-  std::vector<int64_t> lhs_contracting, rhs_contracting;  // of a dot
+  // ids of instructions, ids of computations
+  std::vector<int64_t> operands, called;
+  std::vector<int64_t> lhs_contracting, rhs_contracting;  // dimensions of a dot
   std::string_view custom_call_target, backend_config;
   std::string_view op_name, source_file;
   int64_t source_line = 0;  // 0: unknown
-  int64_t stack_frame = 0;  // for HloProgram::StackOf; 0: none
-  // Of a collective; 0: not told.
+  int64_t stack_frame = 0;  // argument of HloProgram::StackOf; 0: unknown
+  // For collectives; 0: unknown.
   int64_t replica_groups = 0, replicas_a_group = 0;
 };
-// Empty at damage, and where there are more operands, dimensions or tuple members than any
-// program has.
+// Reads the details of an instruction. Empty at damage, and if there are more operands, dimensions
+// or tuple members than in any real program.
 std::optional<HloDetails> ReadDetails(const HloInstruction& instruction);
 
-// Where a line of source is; empty, 0: not told.
+// A source location. Empty or 0: unknown.
 struct HloFrame {
   std::string_view file = {}, function = {};
   int64_t line = 0;
 };
 struct HloStack {
-  std::vector<HloFrame> frames = {};  // the outermost first
-  // An id leads nowhere, or in a circle: all that is there is the innermost, where it is sound.
+  std::vector<HloFrame> frames = {};  // outermost first
+  // An id is dangling or the frames are cyclic. `frames` then holds only the innermost frame, if
+  // valid.
   bool broken = false;
 };
 
 struct HloComputation {
   std::string_view name;
   int64_t id = 0;
-  uint32_t first = 0, count = 0;  // into HloProgram::instructions
+  uint32_t first = 0, count = 0;  // range of HloProgram::instructions
 };
 
-// HloModuleProto.
+// A parsed HloModuleProto.
 class HloProgram {
  public:
   static constexpr size_t kMostInstructions = size_t{1} << 22;
-  static constexpr size_t kMostFrames = 256;  // on each other; Python's are at most some tens
+  // maximum depth of a stack; Python stacks have some tens of frames
+  static constexpr size_t kMostFrames = 256;
 
-  // `hlo_proto` must outlive it. Errors: DataLoss (where, and what is damaged).
+  // Reads a program. `hlo_proto` must outlive it. Errors: DataLoss (the place and kind of damage).
   static absl::StatusOr<HloProgram> Read(std::string_view hlo_proto);
 
   std::string_view name() const { return name_; }
   const std::vector<HloInstruction>& instructions() const { return instructions_; }
   const std::vector<HloComputation>& computations() const { return computations_; }
 
-  // Null: there is none. Of several with a name or id, the first.
+  // These return null if there is no match. If several have the name or id, the first one.
   const HloInstruction* Find(std::string_view name) const;
   const HloInstruction* FindId(int64_t id) const;
   const HloComputation* FindComputation(int64_t id) const;
 
-  // Of each computation that has one, in the order in which they are executed. Empty: none is told,
-  // or what tells it is damaged.
+  // The scheduled computations, each as its instructions in order of execution. Empty: there is no
+  // schedule, or it is damaged.
   std::vector<std::vector<const HloInstruction*>> Schedules() const;
 
-  // The frames that end in `stack_frame`.
+  // The stack of frames that ends in `stack_frame`.
   HloStack StackOf(int64_t stack_frame) const;
-  // The line itself: that of the details, else the innermost frame.
+  // The source line of an instruction: that of the details, else the innermost frame.
   HloFrame SourceOf(const HloDetails& details) const;
 
  private:
-  // StackFrameIndexProto: ids are positions from 1 on; 0 is none.
+  // StackFrameIndexProto. Ids are positions starting at 1; 0 means unset.
   struct FrameIndex {
     struct Location {
       int32_t file = 0, function = 0, line = 0;
@@ -147,11 +150,11 @@ class HloPrograms {
     kAmbiguous,  // different Hlo Protos have this id
   };
   struct Found {
-    const HloProgram* program = nullptr;  // of kSound
+    const HloProgram* program = nullptr;  // set if kSound
     State state = State::kMissing;
   };
 
-  // Of the file and host of `plane`. Both must outlive it.
+  // The programs of the file and host of `plane`. Both arguments must outlive this object.
   HloPrograms(const Trace& trace, const Plane& plane) : trace_(trace), plane_(plane) {}
 
   Found Find(uint64_t program_id);

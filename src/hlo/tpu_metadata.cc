@@ -15,7 +15,7 @@ bool IsOpcode(std::string_view text) {
 }
 
 std::string_view FirstOperand(std::string_view operands) {
-  size_t at = 0, depth = 1;  // those of its shape count
+  size_t at = 0, depth = 1;  // depth includes the brackets of its shape
   for (; at < operands.size() && depth > 0 && operands[at] != '%'; ++at) {
     if (operands[at] == '(') ++depth;
     if (operands[at] == ')') --depth;
@@ -31,7 +31,7 @@ HloText ParseHloText(std::string_view text) {
   const size_t equals = text.find(" = ");
   if (!text.starts_with('%') || equals == std::string_view::npos) return {};
   text.remove_prefix(equals + 3);
-  size_t depth = 0, word = 0;  // where a word begins outside of brackets
+  size_t depth = 0, word = 0;  // beginning of a word outside of brackets
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (depth == 0 && c == '(' && IsOpcode(text.substr(word, i - word))) {

@@ -10,7 +10,7 @@
 namespace xplane_time::io {
 namespace {
 
-// At its place in the header, the highest byte first. None: it is no database.
+// The application id in the header (big-endian); nullopt: not a database.
 std::optional<int32_t> ReadApplicationId(const std::string& path) {
   constexpr size_t kIdAt = 68, kIdBytes = 4;
   const std::string head = ReadFile(path, kIdAt + kIdBytes).value_or("");

@@ -1,4 +1,4 @@
-// A file descriptor of our own, closed at the end; the standard ones stay open.
+// Owns a file descriptor and closes it at the end. The standard descriptors stay open.
 #pragma once
 
 #include <unistd.h>

@@ -15,7 +15,7 @@ namespace xplane_time {
 namespace {
 
 constexpr size_t kChunk = size_t{1} << 18;
-constexpr int kGzipWindow = 15 + 16;  // zlib: the largest window, gzip wrapping only
+constexpr int kGzipWindow = 15 + 16;  // zlib: the largest window, gzip format only
 
 }  // namespace
 
@@ -82,7 +82,7 @@ bool GzipStream::Has(size_t least, std::string* damage) {
 
 bool GzipStream::is_gzip() {
   if (at_ == At::kBegin) {
-    std::string damage;  // it shows again
+    std::string damage;  // an error shows again later
     Has(2, &damage);
     at_ = LooksLikeGzip(input_) ? At::kMember : At::kPlain;
   }

@@ -1,5 +1,5 @@
-// Each function by its own name: by way of EVP all of libcrypto's algorithms would be linked, and
-// their tables relocated whenever the program starts, which takes as long as a small trace.
+// Calls the functions of SHA-256 directly. EVP would link all algorithms of libcrypto, and
+// relocating their tables at every start of the program takes as long as reading a small trace.
 #define OPENSSL_SUPPRESS_DEPRECATED
 
 #include "io/sha256.h"

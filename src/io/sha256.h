@@ -13,13 +13,13 @@ namespace xplane_time::io {
 
 std::string Sha256Hex(std::string_view bytes);
 
-// Of bytes that come in pieces.
+// Hashes bytes that arrive in pieces.
 class Sha256 {
  public:
   Sha256();
   ~Sha256();
   void Add(std::string_view bytes);
-  std::string Hex();  // of all; the end
+  std::string Hex();  // hash of all bytes; call it once, at the end
 
  private:
   const std::unique_ptr<SHA256state_st> state_;

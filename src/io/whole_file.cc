@@ -92,12 +92,12 @@ bool WriteAll(int fd, std::string_view bytes) {
 
 namespace {
 
-// A temporary file is NAME.xplane-XXXXXX, and locked while its writer lives.
+// A temporary file is named NAME.xplane-XXXXXX, and is locked while its writer lives.
 constexpr std::string_view kTemporary = ".xplane-", kRandom = "XXXXXX";
 
 bool Lock(int fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
 
-// Removes the temporary files of `path` whose writers were killed.
+// Removes the temporary files of `path` that killed writers left.
 void RemoveLeftovers(const std::string& path) {
   const std::filesystem::path target(path);
   const std::string directory = target.parent_path().empty() ? "." : target.parent_path().string();
@@ -130,7 +130,7 @@ int OpenBeside(std::string* path) {
     std::string temporary = Cat(*path, kTemporary, kRandom);
     Descriptor file(mkostemp(temporary.data(), O_CLOEXEC));
     if (!file.open()) return -1;
-    // Before it was locked, another writer may have taken it for a leftover.
+    // Before it was locked, another writer may have removed it as a leftover.
     struct stat made = {};
     if (!Lock(file.get()) || fstat(file.get(), &made) != 0 || made.st_nlink == 0) continue;
     fchmod(file.get(), mode);
@@ -157,7 +157,7 @@ absl::Status WriteWholeFile(const std::string& path, std::string_view bytes) {
     unlink(temporary.c_str());
     return failed;
   }
-  // The new name is kept over a crash, where the file system can.
+  // Syncs the directory, so that the new name survives a crash if the file system supports that.
   const std::string directory = std::filesystem::path(path).parent_path().string();
   const Descriptor folder(open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_CLOEXEC));
   fsync(folder.get());

@@ -1,5 +1,5 @@
-// Files as a whole: read up to a limit; written so that they are complete under their name, or not
-// there.
+// Reads whole files up to a limit, and writes whole files atomically: a file appears under its name
+// only when it is complete.
 #pragma once
 
 #include <sys/types.h>
@@ -14,30 +14,30 @@
 
 namespace xplane_time::io {
 
-// By errno: NotFound, PermissionDenied, or else Unavailable; "NAME: WHAT: why".
+// An error by errno: NotFound, PermissionDenied, or else Unavailable; "NAME: WHAT: why".
 absl::Status IoError(const std::string& name, const char* what);
 
-// What `fd` has, until `size` bytes are there or it ends: how many are. -1: see errno.
+// Reads up to `size` bytes from `fd` until its end. Returns their number. -1: see errno.
 ssize_t ReadFull(int fd, char* to, size_t size);
 
-// The first `most` bytes of a file, or of what comes through a pipe. None: see errno.
+// The first `most` bytes of a file or pipe. nullopt: see errno.
 std::optional<std::string> ReadFile(const std::string& path, size_t most = std::string::npos);
 
-// All of a file, or of what comes through a pipe. Errors: those of IoError, InvalidArgument (a
-// directory, or a device, which may have no end), ResourceExhausted (over `max_bytes`).
+// All bytes of a file or pipe. Errors: those of IoError, InvalidArgument (a directory, or a device,
+// which may be endless), ResourceExhausted (over `max_bytes`).
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t max_bytes);
 
-// False: see errno. What was written before it stays.
+// Writes all bytes. False: see errno; a part may have been written.
 bool WriteAll(int fd, std::string_view bytes);
 
-// Makes a new file beside `path`; `path` becomes its name. It has the mode of any new file, but no
-// bit that an existing file at `path` lacks. It is locked (flock) until all copies of the
-// descriptor are closed: rename it before that. Such files of writers that were killed are removed
-// first. -1: see errno.
+// Creates a temporary file beside `path` and sets `path` to its name. Its mode is that of a new
+// file, but without bits that an existing file at `path` lacks. It is locked (flock) until all
+// copies of the descriptor are closed; rename it before that. Temporary files of killed writers are
+// removed first. -1: see errno.
 int OpenBeside(std::string* path);
 
-// Writes a file beside `path`, syncs it, and renames it; writes to a device or a pipe as it is.
-// Errors: Internal (cannot write), with the path; of CheckReplacesNoDatabase.
+// Writes a file beside `path`, syncs it and renames it. Devices and pipes are written directly.
+// Errors: Internal (cannot write), with the path; those of CheckReplacesNoDatabase.
 absl::Status WriteWholeFile(const std::string& path, std::string_view bytes);
 
 }  // namespace xplane_time::io

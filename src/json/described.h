@@ -1,4 +1,4 @@
-// A struct's fields, listed once, for JSON in both directions.
+// Describes the fields of a struct once, for conversion to and from JSON.
 //
 //   struct Lap {
 //     int64_t number = 0;
@@ -7,10 +7,10 @@
 //   XPLANE_TIME_JSON_FIELDS(Lap, number, seconds)              // in Lap's namespace
 //
 //   ToJson(Lap{1})                              // {"number":1,"seconds":null}
-//   FromJson(Parse(R"({"seconds":2})"), &lap)   // false: no number, which stays as it was
+//   FromJson(Parse(R"({"seconds":2})"), &lap)   // false: `number` is missing and keeps its value
 //
-// What is optional, in lists, or described itself goes with it. An enumeration is a text: the one
-// at its place in NamesOf(Enum()).
+// Optionals, lists and nested described structs are supported. An enumeration is converted to its
+// name in NamesOf(Enum()).
 #pragma once
 
 #include <algorithm>
@@ -47,7 +47,7 @@ template <typename T>
 concept Described = requires(const T* object) {
   FieldsOf(object);
 };
-// `visit(name, value)` of each field; the object may be const.
+// Calls `visit(name, value)` for each field. The object may be const.
 void VisitFields(auto& object, auto visit) {
   std::apply([&](const auto&... field) { (visit(field.name, object.*field.at), ...); },
              FieldsOf(&object));
@@ -77,7 +77,8 @@ Json ToJson(const T& value) {
   }
 }
 
-// False: something is missing or does not fit, and is as it was; the rest is read.
+// Reads `json` into `into`. False: a field is missing or has the wrong type and keeps its value;
+// the other fields are read.
 template <typename J, typename T>
 bool FromJson(const J& json, T* into) {
   if constexpr (Described<T>) {

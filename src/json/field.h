@@ -1,4 +1,4 @@
-// A value of a JSON text with its place, read into what it is to be; what anybody may have written.
+// A value in a JSON text with its place, for reading untrusted JSON into typed variables.
 //
 //   std::string wrong;
 //   const Json json = Parse(text);
@@ -8,9 +8,9 @@
 //   if (!wrong.empty()) return InvalidArgument(wrong);
 //   // variants[2].id: must be a string
 //
-// Types are those of described.h. What is not there (or null) stays as it is. All fields of a text
-// share `wrong`, which is the first that did not fit; reading goes on after it. The text and
-// `wrong` outlive them.
+// The types are those of described.h. If a value is absent or null, the variable keeps its value.
+// All fields of a text share `wrong`, which describes the first value that did not fit; reading
+// continues after it. The text and `wrong` must outlive the fields.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ using enum Need;
 
 inline constexpr int64_t kAny = INT64_MIN;
 
-// What a value must be to be read as one.
+// The requirement on a value of this type, for error messages.
 template <typename T>
 std::string Wanted(int64_t least = kAny) {
   if constexpr (OptionalValue<T>) {
@@ -71,7 +71,7 @@ bool IsBelow(const T& value, int64_t least) {
 template <typename J>
 class BasicField {
  public:
-  // `place`: for errors: "config.budget"; empty: the whole text.
+  // `place`: for errors, such as "config.budget"; empty: the whole text.
   BasicField(const J& value, std::string* wrong, std::string place = "")
       : value_(&value), wrong_(wrong), place_(std::move(place)) {}
 
@@ -79,7 +79,7 @@ class BasicField {
   bool ok() const { return wrong_->empty(); }
   std::string* wrong() const { return wrong_; }
 
-  // Null where it is not there.
+  // Null if the member is absent.
   const J* Find(const char* name) const {
     Expect(value_->is_object() || value_ == &kNone, "an object");
     return json::Find(*value_, name);
@@ -91,9 +91,9 @@ class BasicField {
     return {value == nullptr ? kNone : *value, wrong_,
             place_.empty() ? name : Cat(place_, ".", name)};
   }
-  // Of a list.
+  // An item of a list.
   BasicField Item(size_t i) const { return {(*value_)[i], wrong_, Cat(place_, "[", i, "]")}; }
-  // Of an object whose keys anybody may choose.
+  // An item of an object with arbitrary keys.
   BasicField Item(const std::string& key) const {
     return {value_->at(key), wrong_, Cat(place_, "[\"", key.substr(0, 60), "\"]")};
   }
@@ -110,12 +110,12 @@ class BasicField {
     if (value == nullptr || (FromJson(*value, into) && !IsBelow(*into, least))) return;
     At(name).Fail(Wanted<T>(least));
   }
-  // `visit(item)` of a list, until something does not fit.
+  // Calls `visit(item)` for the items of a list, until a value does not fit.
   void Each(auto visit) const {
     Expect(value_->is_array(), "a list");
     for (size_t i = 0; ok() && i < value_->size(); ++i) visit(Item(i));
   }
-  // Empty where it is not there.
+  // A member that must be an object; an empty object if it is absent.
   const J& Object(const char* name) const {
     const BasicField object = At(name);
     const bool is_object = object->is_object();

@@ -28,7 +28,7 @@ bool NestsDeeper(std::string_view text, size_t most_levels) {
 
 Json Parse(std::string_view text, size_t most_levels) {
   if (NestsDeeper(text, most_levels)) return Json(Json::value_t::discarded);
-  // Without a callback: with one, the parser searches an array for each of its elements.
+  // Without a callback, because with one the parser searches an array for each of its elements.
   return Json::parse(text, /*cb=*/nullptr, /*allow_exceptions=*/false);
 }
 

@@ -1,4 +1,4 @@
-# JSON in and out, for whatever reads or writes it.
+# Reading and writing JSON.
 add_library(xplane_time_json STATIC json/json.cc)
 target_include_directories(xplane_time_json
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)

@@ -1,12 +1,12 @@
-// JSON: read what anybody may have written, and write what is always JSON.
+// JSON: parses untrusted text, and always writes valid JSON.
 //
 //   const Json line = Parse(text);             // discarded: damaged, or nested too deeply
 //   if (!line.is_object()) return ...;
-//   const auto runs = WholeOf(line, "runs");  // empty: not there, or something else
+//   const auto runs = WholeOf(line, "runs");  // empty: absent, or not a whole number
 //
-// json/field.h reads into structs, and says where what does not fit is.
-// A field that is absent and one that is null are the same: not there.
-// Nothing here throws. nlohmann's header is large: include this from .cc files only.
+// json/field.h reads into structs and reports the place of an invalid value. An absent field and a
+// null field are treated alike: both are absent. These functions throw no exceptions. nlohmann's
+// header is large: include this header from .cc files only.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +24,8 @@
 
 namespace xplane_time::json {
 
-// nlohmann's ordered_map looks at each member until it finds one: an object with a million of them
-// would take minutes to parse. Here, many have an index, by whoever adds to them.
+// nlohmann's ordered_map searches members linearly: an object with a million members would take
+// minutes to parse. This map builds an index for objects with many members.
 template <typename Key, typename T, typename Less, typename Allocator>
 class IndexedMap : public nlohmann::ordered_map<Key, T, Less, Allocator> {
   using Map = nlohmann::ordered_map<Key, T, Less, Allocator>;
@@ -71,28 +71,29 @@ class IndexedMap : public nlohmann::ordered_map<Key, T, Less, Allocator> {
     return std::ranges::find(*this, key, &Map::value_type::first) - this->begin();
   }
 
-  absl::flat_hash_map<Key, size_t> index_;  // of all or, mostly, of none
+  absl::flat_hash_map<Key, size_t> index_;  // all members, or (usually) no members
 };
 
 // Members keep their order.
 using Json = nlohmann::basic_json<IndexedMap>;
 
-// nlohmann's writer recurses: what nests deeper is not parsed.
+// nlohmann's writer recurses, so deeper texts are not parsed.
 inline constexpr size_t kMostLevels = 64;
 
-// Counts brackets outside of strings; a text that is not JSON may give anything.
+// Counts brackets outside of strings. The result is arbitrary for a text that is not JSON.
 bool NestsDeeper(std::string_view text, size_t most_levels = kMostLevels);
 
-// A discarded value (is_discarded(), and no object) where the text is damaged or too deep.
+// Parses a text. The value is discarded (is_discarded(), and not an object) if the text is damaged
+// or nested too deeply.
 Json Parse(std::string_view text, size_t most_levels = kMostLevels);
 
-// Why Parse discards a text: "it is not UTF-8 (byte 7)"; empty if it does not. Parses it again.
+// Why Parse discards a text: "it is not UTF-8 (byte 7)". Empty: it does not. Parses the text again.
 std::string ParseError(std::string_view text, size_t most_levels = kMostLevels);
 
-// One line; bytes that are not UTF-8 are replaced.
+// One line of JSON. Bytes that are not UTF-8 are replaced.
 std::string Dump(const Json& value);
 
-// Not finite: null.
+// null if the value is not finite.
 Json NumberOrNull(double value);
 template <typename T>
 Json OrNull(const std::optional<T>& value) {
@@ -101,16 +102,17 @@ Json OrNull(const std::optional<T>& value) {
 inline Json OrNull(const std::optional<double>& value) {
   return value.has_value() ? NumberOrNull(*value) : Json();
 }
-// An empty text is null.
+// null if the text is empty.
 Json TextOrNull(std::string_view text);
 
-// What is there, of the right type; else nothing. `object` may be no object.
+// The member with this name; null if it is absent or null. `object` need not be an object.
 template <typename J>
 const J* Find(const J& object, const char* name) {
   const auto at = object.find(name);
   return at == object.end() || at->is_null() ? nullptr : &*at;
 }
-// Of a bool, a whole number in the range of its type, a number, or a text.
+// The value as a bool, a whole number in the range of its type, a number, or a text; empty if it
+// has another type.
 template <typename T>
 std::optional<T> ValueOf(const auto& value) {
   bool fits = false;

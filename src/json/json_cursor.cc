@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
-// What a character may be part of.
+// The kinds of words that a character may be part of.
 constexpr uint8_t kOfNumber = 1, kOfWord = 2;
 constexpr std::array<uint8_t, 256> kPartOf = [] {
   std::array<uint8_t, 256> part_of = {};
@@ -39,14 +39,15 @@ void AppendCodePoint(uint32_t code, std::string* out) {
   if (code >= 0x80) add(0x80 | (code & 0x3f));
 }
 
-// Of "\u00e9...": true where there are four digits.
+// Parses "\u00e9..."; false unless there are four digits.
 bool ReadHex(std::string_view text, uint32_t* code) {
   if (text.size() < 6 || !text.starts_with("\\u")) return false;
   const char* const end = text.data() + 6;
   return std::from_chars(text.data() + 2, end, *code, 16).ptr == end;
 }
 
-// An escape at the beginning of `text`; how long it is. A backslash before anything else is one.
+// Appends the meaning of the escape at the beginning of `text` and returns its length. A backslash
+// before any other character stands for itself.
 size_t AppendEscape(std::string_view text, std::string* out) {
   uint32_t code = 0, low = 0;
   if (ReadHex(text, &code)) {
@@ -65,7 +66,7 @@ size_t AppendEscape(std::string_view text, std::string* out) {
   return which == kEscapes.npos ? 1 : 2;
 }
 
-// How many bytes the character at the beginning of `text` has; 0: it is none.
+// The size of the UTF-8 character at the beginning of `text`; 0: invalid.
 size_t CharacterSize(std::string_view text) {
   const auto byte = [text](size_t i) { return static_cast<uint8_t>(text[i]); };
   const uint8_t first = byte(0);
@@ -131,19 +132,19 @@ const char* AfterSpaces(const char* at, const char* end) {
   return at;
 }
 
-// Whether `at` is a key and its colon. A key in a trace is short and has no quotes in it.
+// Whether a key and its colon begin at `at`. Keys in traces are short and without quotes.
 bool IsAtKey(const char* at, const char* end) {
   constexpr ptrdiff_t kMaxKeyBytes = 256;
   if (at == end || *at != '"') return false;
   const char* const limit = end - at > kMaxKeyBytes ? at + kMaxKeyBytes : end;
   const char* const quote = std::find(at + 1, limit, '"');
-  if (quote == limit) return limit == end;  // the bytes end in the middle of a key
+  if (quote == limit) return limit == end;  // the bytes end inside a key
   const char* const colon = AfterSpaces(quote + 1, end);
   return colon == end || *colon == ':';
 }
 
-// Whether the quote at `at` is of the first key of an object that follows another one. A text that
-// goes on beyond it has lost its end.
+// Whether the quote at `at` belongs to the first key of the next object. A text that continues
+// beyond it has lost its closing quote.
 bool IsInNextObject(const char* first, const char* at, const char* end) {
   for (const char c : {'{', ',', '}'}) {
     do {
@@ -193,7 +194,7 @@ void JsonCursor::ReadSizedText(size_t size, std::string_view* raw) {
   at_ = last + 1;
 }
 
-// What is behind the first quote or backslash of a text.
+// Reads a text from its first quote or backslash on.
 bool JsonCursor::ReadRestOfText(const char* first, const char* at, std::string_view* raw) {
   for (;; at = FindTextEnd(at)) {
     if (at == end_) {
@@ -217,7 +218,7 @@ bool JsonCursor::ReadRestOfText(const char* first, const char* at, std::string_v
   }
 }
 
-// A number, true, false, null, and what other writers make of numbers.
+// Reads a number, true, false, null, or other writers' forms of numbers.
 bool JsonCursor::ReadWord(JsonValue* value) {
   if (at_ == end_) return Fail("expected a value");
   const char* const first = at_;

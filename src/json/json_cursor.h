@@ -1,8 +1,8 @@
-// JSON as profilers write it, read from front to back without an index of it.
+// Reads JSON as profilers write it, from front to back without an index.
 //
-// What JSON forbids and traces have is read, and noted by irregular(): bytes that are no UTF-8,
-// control characters in text, NaN and Infinity, and, if careful, a quote in a text
-// that was not escaped. Values are views of the file; nothing is converted.
+// It accepts some invalid JSON that occurs in traces, and reports it by irregular(): bytes that are
+// not UTF-8, control characters in text, NaN and Infinity and, in careful mode, unescaped quotes in
+// a text. Values are unconverted views of the file.
 //
 //   JsonCursor cursor(bytes);
 //   cursor.ReadObject([&](std::string_view key) { return cursor.ReadValue(&value); });
@@ -28,18 +28,18 @@ struct JsonValue {
   JsonValue(JsonType its_type, std::string_view its_raw) : type(its_type), raw(its_raw) {}
 
   JsonType type = JsonType::kNothing;
-  // Of a text what is between its quotes, of anything else all of it.
+  // Of a text the part between its quotes, of other values everything.
   std::string_view raw;
 };
 
-// A text, its escapes resolved; what is no UTF-8 becomes U+FFFD.
+// A text with its escapes resolved. Bytes that are not UTF-8 become U+FFFD.
 std::string Unescaped(std::string_view raw);
-// Whether Unescaped() would change it.
+// Whether the text is ASCII without escapes, which Unescaped() does not change.
 bool IsPlainText(std::string_view raw);
 bool IsUtf8(std::string_view bytes);
 
-// What stands between the values of objects that are written alike, member by member: where that
-// comes again, byte for byte, nobody needs to read it. Views of the file.
+// The bytes between the values of objects with the same members. If the same bytes occur again,
+// they need not be parsed. Views of the file.
 struct JsonShape {
   struct Gap {
     std::string_view bytes, key;
@@ -53,49 +53,51 @@ class JsonCursor {
   explicit JsonCursor(std::string_view bytes)
       : begin_(bytes.data()), at_(begin_), end_(begin_ + bytes.size()) {}
 
-  // The next character that is no space; 0: the end.
+  // The next character that is not a space; 0: the end.
   char Peek();
   uint64_t offset() const { return static_cast<uint64_t>(at_ - begin_); }
   std::string_view rest() const { return {at_, static_cast<size_t>(end_ - at_)}; }
   const char* error() const { return error_; }
-  // The error is that the bytes end.
+  // Whether the error is that the bytes end too early.
   bool ran_out() const { return ran_out_; }
 
-  // Any value; of an object or an array all of it.
+  // Reads any value; objects and arrays as a whole.
   bool ReadValue(JsonValue* value) {
     if (Peek() != '"') return ReadValueAt(value, 0);
     value->type = JsonType::kText;
     return ReadText(&value->raw);
   }
-  // Calls on_member(key) before each value, which that has to read. False where it is.
+  // Calls on_member(key) before each value, and on_member must read the value. Stops with false if
+  // on_member returns false.
   template <typename OnMember>
   bool ReadObject(OnMember on_member);
-  // Calls on_element() before each.
+  // Calls on_element() before each element, likewise.
   template <typename OnElement>
   bool ReadArray(OnElement on_element);
-  // The same step by step: after '{' or '[' is entered, `more` says whether there is another
-  // member or element, whose value is to be read next.
+  // The same in steps: Enter() passes '{' or '['. Then `more` is set if there is another member or
+  // element, and its value must be read next.
   bool Enter(char open) {
     return Take(open, open == '{' ? "expected an object" : "expected an array");
   }
-  // The next character, if it is this one.
+  // Passes the next character if it is `c`.
   bool Pass(char c) { return Peek() == c ? (++at_, true) : false; }
   bool NextMember(bool is_first, std::string_view* key, bool* more);
   bool NextElement(bool is_first, bool* more);
-  // The `place`-th member of an object that is like others. The next value begins right here.
+  // NextMember() for the member at position `place` of an object that is like earlier ones.
+  // Afterwards the value begins at the cursor, without spaces.
   bool NextMemberLike(size_t place, JsonShape* shape, std::string_view* key, bool* more);
-  // The end of the document.
+  // Checks that the document ends here.
   bool ReadEnd();
 
-  // If careful, a quote ends a text only if what follows can follow a text: a colon after a key; a
-  // closing brace, or a comma and the next key, after the value of a member.
+  // In careful mode, a quote ends a text only if the next characters can follow a text: a colon
+  // after a key; a closing brace, or a comma and the next key, after the value of a member.
   void set_careful(bool careful) { careful_ = careful; }
   bool careful() const { return careful_; }
-  // At a quote: reads the text up to the quote that is `size` bytes behind it.
+  // At a quote: reads a text of `size` bytes after the quote, up to the closing quote.
   void ReadSizedText(size_t size, std::string_view* raw);
-  // What is read next begins here, and nothing was wrong so far.
+  // Continues reading at this offset, and clears errors and flags.
   void ReturnTo(uint64_t offset);
-  // Since the last ReturnTo() or ForgetIrregular().
+  // Flags since the last ReturnTo() or ForgetIrregular().
   bool irregular() const { return irregular_; }
   bool any_not_ascii() const { return not_ascii_; }
   void ForgetIrregular() { irregular_ = not_ascii_ = false; }
@@ -121,11 +123,11 @@ class JsonCursor {
   const char* end_;
   const char* error_ = nullptr;
   bool ran_out_ = false, careful_ = false, irregular_ = false, not_ascii_ = false;
-  Place place_ = Place::kDocument;  // of the next text
+  Place place_ = Place::kDocument;  // kind of the next text
 };
 
 inline char JsonCursor::Peek() {
-  // Mostly there is none, or one.
+  // Usually there is no space, or one.
   if (at_ != end_ && *at_ > ' ') return *at_;
   if (end_ - at_ > 1 && *at_ == ' ' && at_[1] > ' ') return *++at_;
   SkipSpace();
@@ -134,7 +136,7 @@ inline char JsonCursor::Peek() {
 
 inline void JsonCursor::SkipSpace() {
   const auto is_space = [](char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; };
-  const char* at = at_;  // members would be written at each step
+  const char* at = at_;  // a local copy, because a member would be written at each step
 #if defined(__SSE2__)
   constexpr ptrdiff_t kAtOnce = 16;
   while (end_ - at >= kAtOnce) {
@@ -154,7 +156,7 @@ inline void JsonCursor::SkipSpace() {
   at_ = at;
 }
 
-// The next quote or backslash; the end.
+// Finds the next quote or backslash, or the end.
 inline const char* JsonCursor::FindTextEnd(const char* at) {
   const char* const end = end_;
 #if defined(__SSE2__)
@@ -183,7 +185,7 @@ inline const char* JsonCursor::FindTextEnd(const char* at) {
   return at;
 }
 
-// At a quote.
+// Reads a text; the cursor is at its quote.
 inline bool JsonCursor::ReadText(std::string_view* raw) {
   const char* const first = at_ + 1;
   const char* const at = FindTextEnd(first);

@@ -1,3 +1,11 @@
+// Walks over the JSON of a Kineto trace with a JsonCursor, as a state machine:
+//
+//   kBegin -> kRoot (members of the document) <-> kEvents (elements of "traceEvents") -> kEnd
+//
+// A document that is an array has only the state kEvents. Each event is read member by member;
+// objects of one category are usually written alike, so a JsonShape predicts the bytes between
+// their values. If an event is invalid JSON, it is read again in careful mode (ReadTolerantly),
+// which repairs unescaped quotes inside names (FindNameEnd). Time: O(bytes); memory: one chunk.
 #include "kineto/event_walk.h"
 
 #include <algorithm>
@@ -11,7 +19,7 @@ constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::string_view kTimeUnit = "displayTimeUnit";
 constexpr size_t kChunkEvents = 2048;
 
-// Where a member of an event goes; null: nobody asks for it.
+// The destination of a member of an event; null: the member is not needed.
 JsonValue* PartOf(Event* event, std::string_view key) {
   switch (key.size()) {
     case 2:
@@ -29,10 +37,10 @@ JsonValue* PartOf(Event* event, std::string_view key) {
   }
 }
 
-// Names whose quotes were not escaped: "name": "a "b", c(1): f", "pid": 1. Such a text ends where
-// the rest of an event follows, and in Kineto's own order of members that is the pid.
+// Names with unescaped quotes: "name": "a "b", c(1): f", "pid": 1. Such a text ends before the rest
+// of an event. In Kineto's own order of members, the rest begins with the pid.
 
-// The key at the beginning of `text` if that is `, "key":`.
+// The key at the beginning of `text`, if `text` begins with `, "key":`.
 std::string_view KeyAfterComma(std::string_view text) {
   JsonCursor cursor(text);
   std::string_view key;
@@ -47,7 +55,7 @@ bool IsEventKey(std::string_view key) {
   return std::ranges::find(kKeys, key) != std::end(kKeys);
 }
 
-// "}" and the beginning of the next event, or the end of all events.
+// Whether `text` begins with "}" and the beginning of the next event or the end of all events.
 bool EndsEvent(std::string_view text) {
   JsonCursor cursor(text);
   std::string_view key;
@@ -61,7 +69,8 @@ bool EndsEvent(std::string_view text) {
   return next == ',' || next == '}' || next == '\0';
 }
 
-// Takes spaces and then `c` off the end of the text; false: it does not end so.
+// Removes `c` and the spaces after it from the end of the text. False: the text does not end with
+// them.
 bool DropFromEnd(char c, std::string_view* text) {
   const size_t last = text->find_last_not_of(" \n\r\t");
   if (last == text->npos || (*text)[last] != c) return false;
@@ -69,7 +78,7 @@ bool DropFromEnd(char c, std::string_view* text) {
   return true;
 }
 
-// Whether the quote at `at` opens the first key of an object, and of an event behind another one.
+// Whether the quote at `at` opens the first key of an object; and of the next event.
 bool IsFirstKey(std::string_view text, size_t at) {
   std::string_view before = text.substr(0, at);
   return DropFromEnd('{', &before);
@@ -82,9 +91,9 @@ bool IsFirstKeyOfNextEvent(std::string_view text, size_t at) {
          cursor.NextMember(true, &key, &more) && IsEventKey(key);
 }
 
-// Of `text`, which begins behind the quote that opens a name: where the quote is that closes it;
-// npos: nowhere. If the pid follows the name, the name ends before it, whatever comes in between;
-// else, or if there is no pid in this event, before the first other key of an event.
+// Returns the position of the quote that closes a name, or npos. `text` begins after the opening
+// quote. If a pid follows the name, the name ends before the pid, whatever is in between.
+// Otherwise, or if the event has no pid, it ends before the first other key of an event.
 size_t FindNameEnd(std::string_view text, bool pid_follows) {
   constexpr size_t kMaxNameBytes = size_t{1} << 16;
   text = text.substr(0, kMaxNameBytes);
@@ -95,7 +104,7 @@ size_t FindNameEnd(std::string_view text, bool pid_follows) {
       at += 2;
       continue;
     }
-    // This event is over.
+    // The event has ended.
     if (found != text.npos ? IsFirstKey(text, at) : IsFirstKeyOfNextEvent(text, at)) return found;
     const std::string_view rest = text.substr(at + 1);
     const std::string_view key = KeyAfterComma(rest);
@@ -262,7 +271,7 @@ bool EventWalk::SkipMembers(size_t place) {
   JsonValue ignored;
   std::string_view key;
   bool more = true, has_pid = false;
-  // Up to its phase an event looks like any other.
+  // Up to its phase, a skipped event looks like any other event.
   auto& gaps = skipped_shape_.gaps;
   if (gaps.empty()) gaps = shape_.gaps;
   for (; cursor_.NextMemberLike(place, &skipped_shape_, &key, &more); ++place) {
@@ -294,7 +303,7 @@ bool EventWalk::ReadArgs(std::string_view category, Members* args) {
   return false;
 }
 
-// There are few; of any more, one.
+// There are few categories; all further ones share one shape.
 JsonShape* EventWalk::ShapeOf(std::string_view category) {
   constexpr size_t kMostCategories = 16;
   auto found = std::ranges::find(shapes_of_args_, category, &ArgsShape::first);

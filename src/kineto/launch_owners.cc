@@ -1,3 +1,19 @@
+// Elections of owners (launch_owners.h describes the problem).
+//
+// 1. Sort all launches by id and process. If no id occurs in two processes, there is nothing to
+//    decide.
+// 2. For each execution, every process with a launch of its id gets up to two votes: one by time,
+//    if the launch is earlier than the execution, and one by place, if the execution is in the
+//    process's part of the file.
+// 3. A device is given to the process with 80 % of the votes by place (ElectByPlace); otherwise to
+//    the process with 99 % of the votes by time, if no other one has over 50 % (ElectByTime).
+// 4. Each launch is executed once. A process that owns a device is therefore excluded from other
+//    devices with the same ids, and step 3 is repeated (ElectByElimination).
+// 5. Processes that launched to one device, with different ids, are joined. If joined processes
+//    share ids, the owners
+//    are unknown after all.
+//
+// Time: O(executions x processes with their id), which kMaxProcesses bounds.
 #include "kineto/launch_owners.h"
 
 #include <algorithm>
@@ -11,18 +27,20 @@
 namespace xplane_time::kineto {
 namespace {
 
-// An election takes (executions x processes with their id) steps.
+// Maximum number of processes in an election, which takes (executions x processes with their id)
+// steps.
 constexpr size_t kMaxProcesses = 1024;
 
 }  // namespace
 
-// Of the executions of one device that have a launch in some process.
+// Votes of those executions of one device that have a launch in some process.
 struct LaunchOwners::Votes {
-  uint64_t executions = 0, shared = 0;  // shared: with a launch in several processes
+  uint64_t executions = 0, shared = 0;  // shared: with launches in several processes
   struct Vote {
-    uint64_t earlier = 0;    // executions with a launch there that begins before them
-    uint64_t in_place = 0;   // in its part of the file, which ends where the next one begins
-    uint64_t in_extent = 0;  // between its own events
+    uint64_t earlier = 0;  // executions after the process's launch with their id
+    // in its part of the file, which ends at the beginning of the next part
+    uint64_t in_place = 0;
+    uint64_t in_extent = 0;  // between the first and last event of the process
   };
   absl::flat_hash_map<uint32_t, Vote> by_process;
 };
@@ -61,7 +79,8 @@ void LaunchOwners::Join(uint32_t a, uint32_t b) {
   processes_[second].parent = first;
 }
 
-// The events of a rank that come before its first launch are those of its host.
+// The process in whose part of the file a place is. Events of a rank before its first launch are
+// events of its host.
 std::optional<uint32_t> LaunchOwners::ProcessAt(uint64_t place) const {
   const auto after = std::ranges::upper_bound(
       in_order_, place, {}, [&](uint32_t process) { return processes_[process].first; });
@@ -69,10 +88,10 @@ std::optional<uint32_t> LaunchOwners::ProcessAt(uint64_t place) const {
   return after == in_order_.begin() ? in_order_.front() : *std::prev(after);
 }
 
-// Where the events of processes follow each other, each device has its executions in the part of
-// its own process. That holds if each process gets a device so. If one does not, the file may have
-// another order, as when the host's events come before those of all devices: then only devices
-// count whose executions are among the events of a process.
+// If the events of processes follow each other in the file, the executions of each device are in
+// the part of its own process. The result is trusted if every process gets a device. Otherwise the
+// file may have another order, for example host events before those of all devices. Then only
+// devices with executions between the events of a process count.
 std::vector<std::optional<uint32_t>> LaunchOwners::ElectByPlace(
     std::span<const Votes> votes) const {
   std::vector<std::optional<uint32_t>> elected(votes.size());
@@ -106,13 +125,13 @@ std::optional<uint32_t> LaunchOwners::ElectByTime(const Votes& votes) {
       second = std::max(second, vote.earlier);
     }
   }
-  // Some launches may be lost, so that another process may fit a little better than the right one.
+  // Launches may be lost, so the right process need not have all votes.
   const bool fits = most * 100 >= n * 99, is_only = votes.by_process.size() == 1;
   return fits && (is_only || 2 * second <= n) ? first : std::nullopt;
 }
 
-// A launch is executed once. So a device whose ids were executed on another device, too, is not of
-// the process that owns the other one. With each device that has an owner, others may get theirs.
+// Excludes, for each device, the processes that own another device with executions of the same ids,
+// because a launch is executed once. Each new owner may allow further decisions.
 void LaunchOwners::ElectByElimination(std::vector<Votes>* votes, std::vector<Owner>* owners) const {
   constexpr int kMaxRounds = 64;
   std::vector<std::pair<int64_t, uint32_t>> devices_of_id;
@@ -124,7 +143,8 @@ void LaunchOwners::ElectByElimination(std::vector<Votes>* votes, std::vector<Own
   bool any_new = true;
   for (int round = 0; round < kMaxRounds && any_new; ++round) {
     any_new = false;
-    // By device without an owner and process: ids that another device of the process executed.
+    // By (device without an owner, process): number of ids that another device of the process
+    // executed.
     absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint64_t> taken;
     absl::flat_hash_map<uint32_t, uint64_t> ids;
     for (size_t begin = 0, end = 0; begin < devices_of_id.size(); begin = end) {
@@ -162,7 +182,7 @@ std::vector<LaunchOwners::Owner> LaunchOwners::Decide() {
   std::ranges::sort(launches_, {}, [](const Launch& launch) {
     return std::tuple(launch.id, launch.process, launch.start_ps);
   });
-  // The first of each id and process.
+  // Keep the first launch of each id and process.
   const auto is_repeated = [](const Launch& a, const Launch& b) {
     return a.id == b.id && a.process == b.process;
   };
@@ -174,7 +194,7 @@ std::vector<LaunchOwners::Owner> LaunchOwners::Decide() {
   }
   const bool too_many = in_order_.size() > kMaxProcesses;
   std::ranges::sort(in_order_, {}, [&](uint32_t process) { return processes_[process].first; });
-  // In a file in order of time the place of an event says no more than its time.
+  // In a file that is sorted by time, the place of an event has no more information than its time.
   const auto overlaps = [&](uint32_t a, uint32_t b) {
     return processes_[b].first <= processes_[a].last || !processes_[b].begins_anew;
   };
@@ -219,7 +239,7 @@ std::vector<LaunchOwners::Owner> LaunchOwners::Decide() {
   for (size_t device = 0; device < votes.size(); ++device) {
     if (!owners[device].process.has_value()) owners[device].undecided = votes[device].shared;
   }
-  // Processes that belong together have to have different ids, or nothing is known of them.
+  // Processes that belong together must not share ids. Otherwise their owners are unknown.
   absl::flat_hash_set<uint32_t> in_conflict;
   for (size_t begin = 0, end = 0; begin < launches_.size(); begin = end) {
     std::vector<uint32_t> firsts;

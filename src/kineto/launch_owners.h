@@ -1,16 +1,17 @@
-// LaunchOwners: which process launched what a device executed, in a file that several ranks were
-// merged into. Each process numbers its launches by itself, so the same correlation id may stand
-// for a launch of each of them:
+// LaunchOwners: finds the process that launched the executions of each device, in a file into which
+// several ranks were merged. Each process numbers its launches independently, so one correlation id
+// may belong to a launch of each process:
 //
 //   process 1000    launch 1   launch 2              device 0    |--1--|  |-2-|
 //   process 2000       launch 1   launch 2           device 1       |--1--|  |-2-|
 //
-// Of a device whose ids several processes have, the owner is the process
-//   - in whose part of the file the executions are, if the events of the processes follow each
-//     other in the file (traces that were joined end to end);
-//   - else the only one that has a launch before nearly all executions, of those that do not own
-//     another device that executed the same ids.
-// If nothing decides, the device has no owner: it cannot be known who launched its executions.
+// If several processes have the ids of a device, its owner is
+// - the process whose part of the file contains the executions, if the events of the processes
+//   follow each other in the file (traces that were joined end to end);
+// - otherwise the only process that has a launch before nearly all executions. Processes that own
+//   another device with executions of the same ids are excluded.
+//
+// If neither rule decides, the device has no owner: it is unknown who launched its executions.
 #pragma once
 
 #include <cstdint>
@@ -23,19 +24,20 @@ namespace xplane_time::kineto {
 
 class LaunchOwners {
  public:
-  // Processes and devices by index; calls in the order of the file. `place`: of the event in it.
+  // Processes and devices are given by index. Calls must follow the order of the file. `place`:
+  // position of the event in the file.
   void AddEvent(uint32_t process, uint64_t place);
   void AddLaunch(uint32_t process, int64_t id, int64_t start_ps, uint64_t place);
   void AddExecution(uint32_t device, int64_t id, int64_t start_ps, uint64_t place);
 
   struct Owner {
-    std::optional<uint32_t> process;  // one of those that belong together
-    uint64_t undecided = 0;           // executions whose id several processes have
+    std::optional<uint32_t> process;  // one of the processes that belong together
+    uint64_t undecided = 0;           // executions with an id that several processes have
   };
-  // By device, after the last call of Add; empty if no id is shared. Devices whose executions
-  // several processes launched, with different ids, make these processes belong together.
+  // Owners by device, after the last Add call; empty if no id is shared. If several processes with
+  // different ids launched the executions of one device, these processes belong together.
   std::vector<Owner> Decide();
-  // After Decide(): by process, the first of those that belong together.
+  // After Decide(): the first of the processes that belong together with `process`.
   uint32_t FindFirst(uint32_t process) const;
 
  private:
@@ -49,10 +51,10 @@ class LaunchOwners {
     uint32_t device;
   };
   struct Extent {
-    uint64_t first = ~uint64_t{0}, last = 0;  // places
+    uint64_t first = ~uint64_t{0}, last = 0;  // positions in the file
     bool launches = false;
-    bool begins_anew = false;  // its first launch is earlier than something before it in the file
-    uint32_t parent = 0;       // the process itself, or another one that it belongs to
+    bool begins_anew = false;  // its first launch is earlier than an event before it in the file
+    uint32_t parent = 0;       // the process itself, or another process to which it belongs
   };
   struct Votes;
 
@@ -65,8 +67,9 @@ class LaunchOwners {
   std::vector<Launch> launches_;
   std::vector<Execution> executions_;
   std::vector<Extent> processes_;
-  int64_t latest_ps_ = std::numeric_limits<int64_t>::min();  // start, so far
-  std::vector<uint32_t> in_order_;  // those that launch, if they follow each other in the file
+  int64_t latest_ps_ = std::numeric_limits<int64_t>::min();  // latest start so far
+  // processes with launches in file order, if their events do not overlap in the file
+  std::vector<uint32_t> in_order_;
 };
 
 }  // namespace xplane_time::kineto

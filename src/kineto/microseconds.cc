@@ -9,16 +9,16 @@ namespace {
 
 constexpr int64_t kPsPerUs = 1'000'000;
 constexpr int kPsDigits = 6;
-// More say nothing of a time on the axis; fewer than overflow 128 bits.
+// Further digits do not matter on the axis, and this number of digits fits 128 bits.
 constexpr int kMostDigits = 30;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// The digits of a number without its sign, as they are written.
+// The digits of a number without its sign.
 struct Digits {
-  absl::int128 value = 0;  // of the first kMostDigits
-  int taken = 0;           // of them after leading zeros
-  int64_t decimals = 0;    // digits in `value` behind the point; negative: zeros are missing
+  absl::int128 value = 0;  // the first kMostDigits digits
+  int taken = 0;           // number of digits in `value` without leading zeros
+  int64_t decimals = 0;    // digits of `value` after the point; negative: missing zeros
 
   void Add(char digit, bool behind_point) {
     if (taken == kMostDigits) {
@@ -31,7 +31,7 @@ struct Digits {
   }
 };
 
-// Nothing: there is no digit. `*at` is moved behind them.
+// Reads digits and moves `*at` past them. nullopt: there is no digit.
 std::optional<Digits> ReadDigits(const char** at, const char* end) {
   Digits digits;
   const char* const begin = *at;
@@ -51,7 +51,7 @@ absl::int128 Scale(const Digits& digits, int64_t decimals) {
   if (value == 0) return 0;
   for (; decimals < kPsDigits && value < kFarPs; ++decimals) value *= 10;
   if (decimals > kPsDigits + kMostDigits) return 0;
-  int last = 0;  // the digit that fell away
+  int last = 0;  // the last dropped digit
   for (; decimals > kPsDigits; --decimals) {
     last = static_cast<int>(value % 10);
     value /= 10;
@@ -59,7 +59,7 @@ absl::int128 Scale(const Digits& digits, int64_t decimals) {
   return std::min(value + (last >= 5 ? 1 : 0), kFarPs);
 }
 
-// The usual form: up to 18 digits, at most six behind the point, nothing else.
+// Fast path for the usual form: up to 18 digits before the point and at most six after it.
 std::optional<absl::int128> Usual(std::string_view text) {
   constexpr size_t kMostUsual = 18;
   const size_t point = std::min(text.find('.'), text.size());
@@ -92,7 +92,8 @@ std::optional<absl::int128> MicrosecondsToPs(std::string_view text) {
     if (++at != end && *at == '+' && at + 1 != end && IsDigit(at[1])) ++at;
     const auto [rest, error] = std::from_chars(at, end, exponent);
     if (rest == at) return std::nullopt;
-    constexpr int64_t kFarExponent = int64_t{1} << 40;  // more than any file has digits
+    // larger than the number of digits in any file
+    constexpr int64_t kFarExponent = int64_t{1} << 40;
     if (error != std::errc()) exponent = *at == '-' ? -kFarExponent : kFarExponent;
     exponent = std::clamp(exponent, -kFarExponent, kFarExponent);
     at = rest;

@@ -1,5 +1,6 @@
-// Times of Kineto: microseconds as decimal text, which a double cannot hold. A microsecond of the
-// Unix epoch has 16 digits before the point and three after it; a double has steps of 0.25 there.
+// Converts times of Kineto: microseconds as decimal text, which a double cannot hold exactly. Unix
+// time in microseconds has 16 digits before the point and three after it; at this size the steps of
+// a double are 0.25.
 #pragma once
 
 #include <optional>
@@ -9,8 +10,9 @@
 
 namespace xplane_time::kineto {
 
-// "1712195495519689.012" in picoseconds, exact; the seventh decimal rounds, a half away from zero.
-// An exponent is allowed. What is beyond any axis is kFarPs, or minus it. Nothing: not a number.
+// "1712195495519689.012" in picoseconds, exactly. The seventh decimal is rounded, half away from
+// zero. Exponents are allowed. Values beyond any axis become kFarPs or -kFarPs. nullopt: not a
+// number.
 std::optional<absl::int128> MicrosecondsToPs(std::string_view text);
 
 inline constexpr absl::int128 kFarPs = absl::MakeInt128(int64_t{1} << 16, 0);  // 2^80

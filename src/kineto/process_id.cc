@@ -32,7 +32,7 @@ std::string_view Trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(' ') + 1 - first);
 }
 
-// Words for a device or a process, which name no rank.
+// Generic words for devices and processes, which are not names of ranks.
 bool IsGeneric(std::string_view label) {
   constexpr std::string_view kGeneric[] = {"gpu", "cuda", "hip", "xpu",    "npu",
                                            "cpu", "pid",  "",    "device", "process"};
@@ -47,7 +47,7 @@ std::string_view WithoutBrackets(std::string_view label) {
   return in_brackets ? label.substr(1, label.size() - 2) : label;
 }
 
-// A label and a number, in either order, with a space or a bracket between them.
+// Splits a label and a number in either order, separated by a space or a bracket.
 void SplitLabel(std::string_view text, ProcessId* id) {
   const size_t bracket = text.starts_with('[') ? text.find(']') : text.npos;
   const size_t last_space = text.rfind(' '), first_space = text.find(' ');
@@ -82,7 +82,8 @@ void SplitLabel(std::string_view text, ProcessId* id) {
 std::optional<int64_t> WholeOf(const JsonValue& value) {
   if (value.type != JsonType::kNumber && value.type != JsonType::kText) return std::nullopt;
   if (const auto plain = PlainWhole(value.raw); plain.has_value()) return plain;
-  constexpr int64_t kParts = 1'000'000;  // picoseconds of a microsecond: decimals are read so
+  // picoseconds per microsecond; MicrosecondsToPs also parses decimals
+  constexpr int64_t kParts = 1'000'000;
   const absl::int128 parts = MicrosecondsToPs(value.raw).value_or(1);
   const bool is_whole = parts % kParts == 0 && parts < kFarPs && parts > -kFarPs;
   return is_whole ? std::optional(static_cast<int64_t>(parts / kParts)) : std::nullopt;

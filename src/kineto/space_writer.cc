@@ -7,7 +7,7 @@
 namespace xplane_time::kineto {
 namespace {
 
-// Fields of XSpace, XPlane, XLine and the entries of maps (proto/xplane.proto).
+// Field numbers of XSpace, XPlane, XLine and map entries (proto/xplane.proto).
 constexpr uint32_t kPlanes = 1, kErrors = 2, kWarnings = 3, kHostnames = 4;
 constexpr uint32_t kPlaneName = 2, kLines = 3, kEventMetadata = 4, kStatMetadata = 5;
 constexpr uint32_t kLineId = 1, kLineName = 2, kTimestampNs = 3, kEvents = 4, kDisplayId = 10;
@@ -107,7 +107,7 @@ class SpaceWriter {
   }
 
  private:
-  // All of a plane but its events.
+  // Everything of a plane except its events.
   struct PlaneParts {
     WireWriter header;
     std::vector<WireWriter> lines;
@@ -133,7 +133,7 @@ class SpaceWriter {
     return parts;
   }
 
-  // False: the scratch file cannot be read.
+  // Appends a plane to the output. False: the scratch file cannot be read.
   bool PutPlane(const PlaneWriter& plane, const PlaneParts& parts) {
     WireWriter header;
     header.AddHeader(kPlanes, parts.size);

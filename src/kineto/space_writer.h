@@ -1,4 +1,4 @@
-// Writes an XSpace (proto/xplane.proto) whose planes, lines and names are known only at its end.
+// Writes an XSpace (proto/xplane.proto) whose planes, lines and names are complete only at the end.
 //
 //   PlaneWriter plane("/device:GPU:0", &spill);
 //   LineWriter* line = plane.AddLine();
@@ -7,7 +7,7 @@
 //   AddIntegerStat(4, plane.StatId("stream"), 7, &event);
 //   line->Add(event.bytes());
 //
-// Events wait in memory, line by line, and where they are many in a scratch file.
+// Events are buffered in memory by line. If there are many, they go to a scratch file.
 #pragma once
 
 #include <algorithm>
@@ -27,26 +27,26 @@
 
 namespace xplane_time::kineto {
 
-// A stat of an event or a plane, as field `field` of it.
+// Add a stat of an event or a plane as field `field`.
 void AddIntegerStat(uint32_t field, uint64_t id, int64_t value, WireWriter* out);
 void AddUnsignedStat(uint32_t field, uint64_t id, uint64_t value, WireWriter* out);
 void AddDoubleStat(uint32_t field, uint64_t id, double value, WireWriter* out);
 void AddTextStat(uint32_t field, uint64_t id, std::string_view text, WireWriter* out);
 
-// More of what waits, and of what is written, is in files.
+// Beyond this size, buffered events and the output go to files.
 inline constexpr size_t kInMemory = size_t{4} << 20;
 
-// Where the events of all lines wait.
+// The buffer of the events of all lines.
 class Spill;
 
 class LineWriter {
  public:
   LineWriter(int64_t id, Spill* spill) : id_(id), spill_(spill) {}
 
-  // An XEvent.
+  // Adds an encoded XEvent.
   void Add(std::string_view event);
   void SetName(std::string_view name) { name_ = name; }
-  // What the producer calls the line, where that is a number.
+  // The producer's number of the line, if it has one.
   void SetNumber(int64_t number) { number_ = number; }
 
  private:
@@ -68,7 +68,7 @@ class LineWriter {
 
 class Spill {
  public:
-  // Takes the waiting events of a line, where they are many.
+  // Moves the buffered events of a line to the spill if there are many.
   void Take(LineWriter* line) {
     if (line->waiting_.bytes().size() >= most_waiting_) Write(line);
   }
@@ -84,7 +84,7 @@ class Spill {
   void Write(LineWriter* line);
 
   std::deque<LineWriter> lines_;
-  size_t most_waiting_ = kMostOfLine;  // bytes, in each line
+  size_t most_waiting_ = kMostOfLine;  // buffered bytes per line
   ScratchLog bytes_{kInMemory};
 };
 
@@ -94,12 +94,13 @@ class PlaneWriter {
 
   void SetName(std::string name) { name_ = std::move(name); }
   LineWriter* AddLine();
-  // A new entry of the event metadata. `stats`: as fields kMetadataStats.
+  // Adds an entry to the event metadata and returns its id. `stats`: encoded as fields
+  // kMetadataStats.
   uint64_t AddEventMetadata(std::string_view name, const WireWriter& stats);
   static constexpr uint32_t kMetadataStats = 5;
   uint64_t StatId(std::string_view name);
   bool HasStat(std::string_view name) const { return stat_ids_.contains(Absl(name)); }
-  // Stats of the plane itself: field kStats.
+  // Stats of the plane itself, as fields kStats.
   WireWriter& stats() { return stats_; }
   static constexpr uint32_t kStats = 6;
 
@@ -113,22 +114,22 @@ class PlaneWriter {
   absl::flat_hash_map<std::string, uint64_t> stat_ids_;
 };
 
-// A whole XSpace, in memory or in a scratch file; no owner: that cannot be read.
+// A whole XSpace, in memory or in a scratch file. No owner: it cannot be read.
 using Space = ScratchLog::View;
 
 struct SpaceParts {
   // The planes of a host, and its name.
   struct Host {
-    std::string name = {};  // empty: none
+    std::string name = {};  // empty: unnamed
     std::vector<PlaneWriter*> planes = {};
   };
-  int64_t timestamp_ns = 0;  // where all lines begin
+  int64_t timestamp_ns = 0;  // start of all lines
   std::vector<Host> hosts = {};
   std::vector<std::string> errors = {}, warnings = {};
 };
 
-// Of planes that have all their events. Once. Several hosts are written as spaces that follow each
-// other, so that each host's name goes with its planes.
+// Writes the planes after all their events were added; call it once. Several hosts become
+// consecutive spaces, so that the name of each host belongs to its planes.
 Space WriteSpace(const SpaceParts& parts, Spill* spill);
 
 }  // namespace xplane_time::kineto

@@ -1,3 +1,16 @@
+// Transcodes a Kineto trace to an XSpace (transcode.h has the mapping).
+//
+// 1. EventWalk reads the events in chunks, on its own thread if there are several.
+// 2. AddEvent() finds the track of an event by its category, pid and tid: the line, the kind (names
+//    and stat ids of a category on a plane) and the process or device. If the pid does not identify
+//    a device, the args `device` and `stream` do. The event is encoded and appended to its line
+//    (space_writer.h), which spills to a scratch file.
+// 3. If several processes of a rank use overlapping ranges of correlation ids (FindRanks), the file
+//    is read a second time to find the owners of devices (launch_owners.h).
+// 4. Write() groups planes by host, names them, adds the properties of devices and the run, and
+//    writes the space.
+//
+// Time: O(bytes), twice for merged files. Memory: names, tracks and about 20 MiB of buffers.
 #include "kineto/transcode.h"
 
 #include <algorithm>
@@ -36,14 +49,14 @@ using gpu_runs::kInRangesStat, gpu_runs::kModuleStat, gpu_runs::kProcessRangeSta
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::string_view kCalls = "python_function";
-// Members of the file with what the profiler itself reported.
+// Members of the file with messages of the profiler.
 constexpr std::string_view kWarnings = "WARNING", kErrors = "ERROR";
-constexpr uint32_t kMetadataId = 1, kOffsetPs = 2, kDurationPs = 3, kStats = 4;  // of an XEvent
+constexpr uint32_t kMetadataId = 1, kOffsetPs = 2, kDurationPs = 3, kStats = 4;  // fields of XEvent
 
 enum class Group : uint8_t { kKernel, kCopy, kOnDevice, kLaunch, kHost };
 bool IsExecution(Group group) { return group == Group::kKernel || group == Group::kCopy; }
 
-// Capitals: as of 2021.
+// Categories by name. Capitalized names are from 2021.
 constexpr std::pair<std::string_view, Group> kGroups[] = {{"kernel", Group::kKernel},
                                                           {"Kernel", Group::kKernel},
                                                           {"mtia_ccp_events", Group::kKernel},
@@ -55,7 +68,8 @@ constexpr std::pair<std::string_view, Group> kGroups[] = {{"kernel", Group::kKer
                                                           {"user_annotation", Group::kHost},
                                                           {"hpu_op", Group::kLaunch},
                                                           {"Runtime", Group::kLaunch}};
-// Of any vendor: gpu_memcpy, cuda_sync, xpu_runtime, GCU_MEMSET, privateuse1_driver, ...
+// Categories by suffix, of any vendor: gpu_memcpy, cuda_sync, xpu_runtime, GCU_MEMSET,
+// privateuse1_driver, ...
 constexpr std::pair<std::string_view, Group> kGroupsByEnd[] = {
     {"_memcpy", Group::kCopy},    {"_memset", Group::kCopy},
     {"_sync", Group::kOnDevice},  {"_user_annotation", Group::kOnDevice},
@@ -71,7 +85,7 @@ Group GroupOf(std::string_view category) {
   return by_end == std::end(kGroupsByEnd) ? Group::kHost : by_end->second;
 }
 
-// Whether torch.profiler names its events so.
+// Whether torch.profiler uses this category.
 bool IsOfKineto(std::string_view category) {
   constexpr std::string_view kOnHost[] = {
       "cpu_op", "user_annotation", "python_function", "cpu_instant_event", "overhead", "Operator",
@@ -79,7 +93,7 @@ bool IsOfKineto(std::string_view category) {
   return GroupOf(category) != Group::kHost || std::ranges::count(kOnHost, category) > 0;
 }
 
-// What the planes of its devices are called.
+// The family in the plane names of its devices.
 std::string_view FindFamily(std::string_view category) {
   return category.starts_with("mtia_") ? "MTIA" : "GPU";
 }
@@ -96,7 +110,7 @@ std::string Text(std::string_view raw) {
   return json::IsPlainText(raw) ? std::string(raw) : json::Unescaped(raw);
 }
 
-// As a stat of whatever `out` writes; null and NaN are none.
+// Adds a value as a stat to `out`. null and NaN are omitted.
 void PutStat(uint32_t field, uint64_t id, const JsonValue& value, WireWriter* out) {
   if (value.type == JsonType::kWord) {
     const bool is_true = value.raw == "true";
@@ -116,7 +130,7 @@ void PutStat(uint32_t field, uint64_t id, const JsonValue& value, WireWriter* ou
   }
 }
 
-// A stat of a plane.
+// Adds a stat to a plane.
 void Describe(std::string_view name, const JsonValue& value, PlaneWriter* plane) {
   PutStat(PlaneWriter::kStats, plane->StatId(name), value, &plane->stats());
 }
@@ -128,7 +142,7 @@ bool ReadMembers(JsonCursor* cursor, Members* members) {
   });
 }
 
-// Of an object that was read before.
+// The members of an object that was parsed before.
 Members MembersOf(std::string_view object) {
   JsonCursor cursor(object);
   cursor.set_careful(true);
@@ -152,13 +166,13 @@ std::vector<std::string> ReadTexts(const JsonValue& array) {
   return texts;
 }
 
-// Of a time; nothing: it is none.
+// A time in picoseconds; nullopt: the value is not a time.
 std::optional<absl::int128> PsOf(const JsonValue& value) {
   const bool may_be = value.type == JsonType::kNumber || value.type == JsonType::kText;
   return may_be ? MicrosecondsToPs(value.raw) : std::nullopt;
 }
 
-// "GPU 0 Counters", as the process of a counter.
+// The ordinal of "GPU 0 Counters", the process name of a counter.
 std::optional<int64_t> DeviceOfCounters(std::string_view pid) {
   constexpr std::string_view kBegin = "GPU ", kEnd = " Counters";
   if (!pid.starts_with(kBegin) || !pid.ends_with(kEnd)) return std::nullopt;
@@ -167,18 +181,18 @@ std::optional<int64_t> DeviceOfCounters(std::string_view pid) {
   return ordinal.value_or(-1) >= 0 ? ordinal : std::nullopt;
 }
 
-// What a range of host time is, the launches in which are a run of a function.
+// A range of host time whose launches form a run of a function.
 struct RangeName {
-  std::string_view function = {};  // empty: it is none
-  std::string_view module = {};    // of an nn.Module
-  bool of_process = false;         // launches from all threads are in it
+  std::string_view function = {};  // empty: not such a range
+  std::string_view module = {};    // name of an nn.Module
+  bool of_process = false;         // it includes the launches of all threads
   std::optional<int64_t> step = {};
 };
 
 RangeName RangeOf(std::string_view category, std::string_view name) {
   constexpr std::string_view kStep = "ProfilerStep", kModule = "nn.Module: ";
   const bool annotates = category == "user_annotation";
-  // As of 2021 the category of annotations is that of ops.
+  // In 2021, annotations had the category of ops.
   if ((annotates || category == "Operator") && name.starts_with(kStep) &&
       name.substr(kStep.size()).starts_with('#')) {
     return {.function = kStep,
@@ -190,13 +204,13 @@ RangeName RangeOf(std::string_view category, std::string_view name) {
   return {.function = name, .module = name.substr(kModule.size())};
 }
 
-// The events of one category on one plane: their names, and the names of their stats.
+// The events of one category on one plane: ids of their names, and of the names of their stats.
 struct Kind {
   PlaneWriter* plane;
   std::string_view category;
   Group group;
-  absl::flat_hash_map<absl::string_view, uint64_t> names = {};  // as in the file
-  // Args as they are mostly: in the order of the event before.
+  absl::flat_hash_map<absl::string_view, uint64_t> names = {};  // by the raw text in the file
+  // Keys and ids of args in the order of the previous event, which most events share.
   std::vector<std::pair<std::string_view, uint64_t>> args = {};
 
   uint64_t NameId(std::string_view raw) {
@@ -230,17 +244,17 @@ struct Kind {
   }
 };
 
-// A device, as its events name it.
+// The identity of a device according to its events.
 struct DeviceId {
   std::string_view family = "GPU";
-  std::string rank = {};  // empty: none
+  std::string rank = {};  // empty: no rank
   int64_t ordinal = 0;
-  std::string label = {};  // if nothing else tells it from others
+  std::string label = {};  // identifies the device if there is no ordinal and no rank
 
   friend auto operator<=>(const DeviceId&, const DeviceId&) = default;
 };
 
-// By its pid, and if that is no number, by the argument `device`.
+// Identifies a device by its pid or, if that is not a number, by the argument `device`.
 DeviceId IdentifyDevice(const Event& event, const ProcessId& pid, const JsonValue& device) {
   DeviceId id{.family = FindFamily(event.cat.raw), .rank = pid.rank};
   const std::optional<int64_t> own = WholeOf(device);
@@ -254,7 +268,7 @@ DeviceId IdentifyDevice(const Event& event, const ProcessId& pid, const JsonValu
   return id;
 }
 
-// The same for all forms of one number.
+// The text of a tid, equal for all forms of one number.
 std::string ThreadText(const JsonValue& tid) {
   const std::optional<int64_t> whole = WholeOf(tid);
   return whole.has_value() ? Cat(*whole) : std::string(tid.raw);
@@ -266,7 +280,8 @@ struct Process {
   std::string text, rank;
   uint32_t index = 0;
   uint64_t events = 0;
-  int64_t least_id = std::numeric_limits<int64_t>::max(), most_id = 0;  // of launches, if any
+  // range of the ids of its launches, if any
+  int64_t least_id = std::numeric_limits<int64_t>::max(), most_id = 0;
 };
 
 struct Device {
@@ -276,13 +291,13 @@ struct Device {
   bool described = false;
 };
 
-// What the events of one category, process and thread have in common.
+// The common properties of the events of one category, process and thread.
 struct Track {
   LineWriter* line;
   Kind* kind;
   Process* process;  // null: on a device
   Device* device;    // null: on a process
-  bool asks_args;    // the pid or the thread is told by the arguments
+  bool asks_args;    // the args also determine the process or the thread
 };
 
 class Transcoder {
@@ -297,24 +312,25 @@ class Transcoder {
   }
   uint64_t events() const { return events_; }
   bool any_execution() const { return any_execution_; }
-  bool any_of_kineto() const { return any_of_kineto_; }  // events with a category of Kineto's
-  // When all events are added. Whether several processes of a rank may have launches with the same
-  // id: then all events are needed once more.
+  bool any_of_kineto() const { return any_of_kineto_; }  // some event has a category of Kineto
+  // Call it after all events were added. Returns whether several processes of a rank may have
+  // launches with the same id. If so, all events must be passed to AddToOwners().
   bool FindRanks();
   void AddToOwners(const EventChunk& chunk);
-  // With what the file says of all of them.
+  // Writes the space, with the members of the document.
   Space Write(const EventWalk& file, int64_t base_ns);
 
  private:
   struct Times {
     int64_t offset_ps, duration_ps;
   };
-  // Nothing: the event is no complete one, for a reason that is counted.
+  // nullopt: the event is incomplete or invalid, which is counted in `diagnostics`.
   std::optional<Times> ReadTimes(const Event& event, Diagnostics* diagnostics);
   void AddEvent(const Event& event, std::span<const Member> args);
-  // Of a device's power, on the line that XPlane has for it; others are left out.
+  // Adds a reading of a device's power to the line that XPlane has for it. Other counters are
+  // skipped.
   void AddCounter(const Event& event, std::span<const Member> args);
-  // On the lines; nothing: off the axis.
+  // The offset on the lines; nullopt: beyond the axis.
   std::optional<int64_t> OffsetPs(absl::int128 start_ps);
   const Track& TrackOf(const Event& event, std::span<const Member> args);
   Track MakeTrack(const Event& event, std::span<const Member> args);
@@ -324,10 +340,10 @@ class Transcoder {
   LineWriter* LineOf(PlaneWriter* plane, std::string_view group, const std::string& tid);
 
   void DescribeDevices(const Members& root);
-  // Of a file that several ranks were merged into, it is not known whose rank is told.
+  // In a file into which several ranks were merged, the rank in the document is ambiguous.
   void DescribeRun(const Members& root, bool is_one_rank, PlaneWriter* plane);
   struct Host {
-    std::string name = {};  // empty: it is the only one
+    std::string name = {};  // empty: the only host
     std::vector<Device*> devices = {};
     std::vector<Process*> processes = {};
   };
@@ -339,22 +355,23 @@ class Transcoder {
   uint64_t events_ = 0;
   bool any_execution_ = false, any_launch_ = false, any_of_kineto_ = false;
   WireWriter bytes_;
-  std::optional<int64_t> begin_us_;  // of all lines, without the base
+  std::optional<int64_t> begin_us_;  // start of all lines, without the base
 
   Spill spill_;
   std::map<std::string, Process> processes_;  // by text
   std::map<DeviceId, Device> devices_;
   std::map<std::pair<PlaneWriter*, std::string_view>, Kind> kinds_;
   std::map<std::tuple<PlaneWriter*, std::string_view, std::string>, LineWriter*> lines_;
-  std::map<std::pair<PlaneWriter*, std::string_view>, uint64_t> counters_;  // entries, by name
-  std::map<std::string_view, uint64_t> counters_not_read_;                  // readings, by name
+  std::map<std::pair<PlaneWriter*, std::string_view>, uint64_t> counters_;  // metadata ids, by name
+  // numbers of readings, by name
+  std::map<std::string_view, uint64_t> counters_not_read_;
   using TrackKey = std::tuple<absl::string_view, absl::string_view, absl::string_view>;
   absl::flat_hash_map<TrackKey, Track> tracks_;  // by category, process and thread
-  // Of those that ask for arguments: by `device` and `stream`, too.
+  // Tracks that depend on args: also by `device` and `stream`.
   std::map<std::tuple<TrackKey, std::string_view, std::string_view>, Track> tracks_by_args_;
-  bool by_rank_ = false;                             // pids name several ranks
+  bool by_rank_ = false;                             // the pids name several ranks
   std::map<std::string_view, LaunchOwners> owners_;  // by rank
-  uint64_t place_ = 0;                               // of the next event for them
+  uint64_t place_ = 0;                               // position of the next event, for owners_
 };
 
 std::optional<Transcoder::Times> Transcoder::ReadTimes(const Event& event,
@@ -440,8 +457,8 @@ std::optional<int64_t> Transcoder::OffsetPs(absl::int128 start_ps) {
     const absl::int128 start_us = start_ps / kPsPerUs;
     if (start_us > kMostUs || start_us < -kMostUs) return std::nullopt;
     const auto us = static_cast<int64_t>(start_us);
-    // Lines of a thread, a stream come one after the other: the first event need not be the
-    // earliest, and offsets below 0 are slow to read.
+    // Events are grouped by thread or stream, so the first event need not be the earliest. The
+    // lines begin earlier, because negative offsets are slow to read.
     const int64_t begin_us = us - us % kUsPerS - kUsPerS;
     begin_us_ = us >= 0 ? std::max<int64_t>(begin_us, 0) : begin_us - kUsPerS;
   }
@@ -491,7 +508,8 @@ Track Transcoder::MakeTrack(const Event& event, std::span<const Member> args) {
     track.asks_args = group == Group::kOnDevice;
     track.process = ProcessOf(pid);
     plane = &track.process->plane;
-    // Annotations straddle the calls of Python that open and close them: these nest by themselves.
+    // Annotations overlap the Python calls that open and close them. On a separate line, calls
+    // nest.
     const bool calls = category == kCalls && whole_tid.value_or(0) != 0;
     track.line = LineOf(plane, calls ? kCalls : "", tid);
   }
@@ -531,7 +549,7 @@ bool Transcoder::FindRanks() {
   for (const auto& [id, device] : devices_) ranks.insert(id.rank);
   ranks.erase("");
   by_rank_ = ranks.size() > 1;
-  // The least and the most id of each process, by rank.
+  // The smallest and largest id of each process, by rank.
   std::map<std::string_view, std::vector<std::pair<int64_t, int64_t>>> ids;
   for (const auto& [text, process] : processes_) {
     if (process.least_id <= process.most_id) {
@@ -568,8 +586,8 @@ void Transcoder::AddToOwners(const EventChunk& chunk) {
   }
 }
 
-// A file that several ranks were merged into has a host for each of them, so that launches are
-// looked for in the rank's own processes. All other files have one.
+// A file into which several ranks were merged gets one host per rank, so that launches are looked
+// up in the processes of the same rank. Other files get one host.
 std::vector<Transcoder::Host> Transcoder::FindHosts() {
   std::map<std::string_view, std::vector<LaunchOwners::Owner>> owners;
   for (auto& [rank, of_rank] : owners_) owners[rank] = of_rank.Decide();
@@ -644,7 +662,7 @@ void Transcoder::NameProcesses(const EventWalk& file, const Host& host) {
   }
 }
 
-// What the profiler says of a device, under the names by which XPlane knows it, too.
+// Adds the profiler's properties of the devices, under the names that XPlane uses.
 void Transcoder::DescribeDevices(const Members& root) {
   using Renamed = std::pair<std::string_view, std::string_view>;
   constexpr Renamed kKnown[] = {{"name", "device_type_string"},
@@ -736,8 +754,8 @@ Space Transcoder::Write(const EventWalk& file, int64_t base_ns) {
   return WriteSpace(space, &spill_);
 }
 
-// Other profilers write JSON of the same form, which has no executions for us. The names of their
-// processes identify them.
+// Other profilers write JSON of the same form that has no executions in our sense. The names of
+// their processes identify them.
 absl::Status CheckWriter(const EventWalk& file, bool any_of_kineto, const std::string& name) {
   for (const auto& [pid, tid, process] : file.process_names()) {
     const bool is_xprof = process.find("/device:") != process.npos ||
@@ -764,13 +782,13 @@ bool LooksLikeJson(std::string_view bytes) {
   JsonCursor cursor(bytes);
   const char first = cursor.Peek();
   if (first != '{' && first != '[') return false;
-  // An XSpace may begin with a line feed and a bracket, too, but has the tags of fields soon.
+  // An XSpace may also begin with a line feed and a bracket, but tags of fields follow soon.
   constexpr size_t kHeadBytes = 32;
   const auto is_tag = [](char c) {
     return c >= 0 && c < ' ' && c != '\n' && c != '\r' && c != '\t';
   };
   if (std::ranges::any_of(bytes.substr(0, kHeadBytes), is_tag)) return false;
-  // A bracket is the tag of a group, and then another follows.
+  // A bracket can be the tag of a group; then another character follows.
   cursor.ReturnTo(cursor.offset() + 1);
   const char next = cursor.Peek();
   const std::string_view begins = first == '{' ? "\"}" : "{[]\"-0123456789tfnNI";
@@ -778,7 +796,7 @@ bool LooksLikeJson(std::string_view bytes) {
 }
 
 bool LooksLikeTrace(std::string_view head) {
-  // What comes before the events may be long.
+  // The members before the events may be long.
   const auto has = [head](std::string_view key) { return head.find(key) != head.npos; };
   return LooksLikeJson(head) && (has("\"traceEvents\"") || has("\"deviceProperties\""));
 }

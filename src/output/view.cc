@@ -160,7 +160,11 @@ std::vector<ViewLine> CompletenessLines(const Report& report, const OutputOption
     findings.push_back(&row);
     ++of_code[row.code];
   }
-  if (findings.empty()) {
+  std::vector<ViewLine> lines;
+  const bool is_complete = std::ranges::all_of(findings, [](const DiagnosticRow* row) {
+    return row->severity == "info" && row->code != "launch_at_end" && row->code != "without_launch";
+  });
+  if (is_complete) {
     const uint64_t launches = report.launches_compared;
     std::string text =
         launches == 0
@@ -169,12 +173,11 @@ std::vector<ViewLine> CompletenessLines(const Report& report, const OutputOption
             ? "complete: 1 launch, with its execution; the profiler reported no loss"
             : absl::StrCat("complete: ", launches,
                            " launches, each with an execution; the profiler reported no loss");
-    return {{std::move(text), Tone::kDim, ViewLine::kItem}};
+    lines.push_back({std::move(text), Tone::kDim, ViewLine::kItem});
   }
   std::ranges::stable_sort(findings, {}, [](const DiagnosticRow* row) { return Rank(*row); });
   const bool shortens = options.format == Format::kTable && !options.wide;
   std::map<std::string_view, size_t> shown;
-  std::vector<ViewLine> lines;
   for (const DiagnosticRow* row : findings) {
     const size_t count = ++shown[row->code];
     if (count > kMaxOfCode) continue;

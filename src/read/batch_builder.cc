@@ -1,4 +1,16 @@
-// Events become batches: onto the axis of time, into columns.
+// Collects events in batches: puts their times on the axis of the trace, and their values into
+// columns.
+//
+// Each event of a line passes through BatchBuilder::Add():
+// 1. Events with a negative duration or count are counted in the diagnostics and skipped.
+// 2. start = (line timestamp - base) * 1000 + offset, in 128 bits. Events beyond the axis
+//    (normalize.h) are counted and skipped. Aggregated events have no start.
+// 3. The metadata id is resolved to an index. A missing id is counted, and the event is kept.
+// 4. Requested stats were set before, in the columns of the current row.
+//
+// BatchLoop and PassLoop (internals.h) are fast paths for events with small times, which need none
+// of these checks. Stats of event metadata are resolved on first use and cached per entry. Cost:
+// O(1) per event and requested stat.
 #include <algorithm>
 #include <set>
 
@@ -10,7 +22,7 @@
 namespace xplane_time {
 namespace {
 
-// What to ask for instead of `name`.
+// The hint in an error message about the unknown stat `name`.
 std::string WayOut(const std::string& name, const std::set<std::string>& known) {
   const std::vector<std::string> all(known.begin(), known.end());
   const std::vector<std::string> near = NearNames(name, all);
@@ -18,14 +30,14 @@ std::string WayOut(const std::string& name, const std::set<std::string>& known) 
   return Cat("did you mean ", absl::StrJoin(near, ", "), "?");
 }
 
-__extension__ typedef __int128 Int128;  // holds every sum below
+__extension__ typedef __int128 Int128;  // fits every sum below
 
 }  // namespace
 
 int64_t ChooseBaseNs(std::span<const Line> lines) {
   int64_t base_ns = 0;
   for (const Line& line : lines) {
-    // The timestamp of a line without events puts nothing on the axis.
+    // The timestamp of a line without events does not affect the axis.
     if (line.event_count == 0 || line.timestamp_ns < kEpochTimestampNs) continue;
     if (base_ns == 0 || line.timestamp_ns < base_ns) base_ns = line.timestamp_ns;
   }

@@ -1,8 +1,8 @@
-// Files of a run that show their damage only when their events are read.
+// Keeps track of the files of a run whose damage shows only when their events are read.
 //
 //   DamagedHosts damaged(trace);
 //   RETURN_IF_ERROR(damaged.Read(file, [&] { return VisitEvents(...); }));
-//   ...                                  // drop what is of files that damaged.Has()
+//   ...                                  // drop the data of files for which damaged.Has() is true
 //   damaged.Note(&diagnostics);
 //
 // Not thread-safe.
@@ -21,11 +21,12 @@ namespace xplane_time {
 
 class DamagedHosts {
  public:
-  // `trace` must outlive it.
+  // `trace` must outlive this object.
   explicit DamagedHosts(const Trace& trace) : trace_(trace) {}
 
-  // `damage`, where it is some and the file cannot be left out: all of its run are damaged, it is
-  // the only one, or the trace was opened without leave_out_damaged_hosts.
+  // Records damage. Returns OK if the file can be left out. Returns `damage` if all files of its
+  // run are damaged, if it is the only one, if the trace was opened without
+  // leave_out_damaged_hosts, or if it is another kind of error.
   absl::Status LeaveOut(uint32_t file, const absl::Status& damage) {
     if (!trace_.leave_out_damaged_hosts || !absl::IsDataLoss(damage)) return damage;
     damage_.try_emplace(file, damage);
@@ -35,12 +36,12 @@ class DamagedHosts {
     }
     return damage;
   }
-  // Reads a part of a file, unless its damage is known.
+  // Reads a part of a file, unless the file is known to be damaged.
   absl::Status Read(uint32_t file, absl::FunctionRef<absl::Status()> read) {
     return Has(file) ? absl::OkStatus() : LeaveOut(file, read());
   }
   bool Has(uint32_t file) const { return damage_.contains(file); }
-  // The damage of the first file that was left out.
+  // The damage of the first file that was left out, by file index.
   absl::Status First() const {
     return damage_.empty() ? absl::OkStatus() : damage_.begin()->second;
   }

@@ -1,4 +1,4 @@
-// EventNames: the shown names of one plane's events.
+// EventNames: the shown names of the events of one plane.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace xplane_time {
 
-// Views live as long as this and the trace. Not thread-safe.
+// Views are valid as long as this object and the trace. Not thread-safe.
 class EventNames {
  public:
   explicit EventNames(const Plane& plane) : plane_(plane) {}

@@ -1,6 +1,6 @@
-// Events as they are in the file, none skipped, with all their stats in file order: for
-// those who must not see what EventReader (read.h) makes of them. Slower, and by the
-// wire reader's careful way alone.
+// Visits raw events of a file: none is skipped, and all stats come in file order. For callers that
+// need the events before EventReader (read.h) interprets them. It is slower, because it uses only
+// the careful decoder of the wire reader.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ struct FileEvent {
   int64_t metadata_id = 0;
   int64_t offset_ps = 0;  // 0 for an aggregated event
   int64_t duration_ps = 0;
-  std::span<const Stat> stats;  // until the next event
+  std::span<const Stat> stats;  // valid until the next event
 };
 
-// False from `visit` ends the walk. Errors: DataLoss with file, plane, line, event and byte.
+// If `visit` returns false, the walk ends. Errors: DataLoss with file, plane, line, event and byte.
 absl::Status VisitFileEvents(const Trace& trace, uint32_t line,
                              absl::FunctionRef<bool(const FileEvent&)> visit);
 

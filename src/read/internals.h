@@ -1,13 +1,13 @@
-// What the readers of traces are made of, from a file's bytes to columns of events.
+// Internal interfaces of the readers, from the bytes of a file to columns of events.
 //
-//   Source        the bytes of one input, mapped
-//   SpaceScan     the outermost level: where planes are
-//   EventSource   what stands behind a Trace: a reader fills the index of planes and lines when
+//   Source        the mapped bytes of one input
+//   SpaceScan     the outermost level of a trace file: the positions of its planes
+//   EventSource   the reader behind a Trace: it fills the index of planes and lines when
 //                 a trace is opened, and decodes events later, line by line
-//   BatchBuilder  raw events, one by one, become EventBatches
+//   BatchBuilder  collects raw events into EventBatches
 //
-// Two readers: wire_index.cc (our own) and reference_reader.cc (the generated parser). Both feed a
-// BatchBuilder, so that normalizing, skipping and counting of damaged events happen in one place.
+// There are two readers: wire_index.cc (our own) and reference_reader.cc (the generated parser).
+// Both feed a BatchBuilder, so that events are normalized, skipped and counted in one place.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@
 
 namespace xplane_time {
 
-// "FILE: WHAT (plane P, line L, event E, byte B)".
+// The place of an error: "FILE: WHAT (plane P, line L, event E, byte B)".
 struct ErrorPlace {
   std::string_view file = {}, plane = {}, line = {};
   uint64_t event = Location::kNowhere, byte_offset = Location::kNowhere;
@@ -41,13 +41,13 @@ absl::Status DamageError(std::string_view what, const ErrorPlace& place);
 absl::Status LineDamage(const Trace& trace, const Line& line, const Damage& damage,
                         uint64_t event = Location::kNowhere);
 
-// The bytes of one input. Regular files are mapped as they are; pipes and gzip streams go through
-// an unlinked temporary file, size-capped, because names follow the events that use them and one
-// forward pass cannot resolve them.
+// The bytes of one input. Regular files are mapped directly. Pipes and gzip streams are copied to
+// an unlinked temporary file of limited size, because names follow the events that use them in a
+// trace, and one forward pass cannot resolve them.
 struct Source {
   std::string_view bytes;
-  std::shared_ptr<void> mapping = {};  // what `bytes` are in; null: the caller's memory
-  // Of a trace in JSON, from which `bytes` were made: its own size, and what is wrong with it.
+  std::shared_ptr<void> mapping = {};  // owner of `bytes`; null: the caller's memory
+  // For a trace in JSON, from which `bytes` were made: the size of the JSON and its defects.
   std::optional<uint64_t> json_bytes = {};
   Diagnostics diagnostics = {};
 };
@@ -55,34 +55,34 @@ struct Source {
 // Opens a file, or standard input for "-", and inflates gzip. Errors: NotFound, PermissionDenied,
 // DataLoss (bad gzip), ResourceExhausted (a gzip bomb, no space for the spool), Unavailable (I/O).
 absl::StatusOr<Source> OpenSource(const std::string& path, const ReadOptions& options);
-// ".xplane.pb.gz" of the name of a trace; empty: of none.
+// The suffix of the name of a trace, such as ".xplane.pb.gz"; empty: not the name of a trace.
 std::string TraceSuffix(const std::string& name);
-// `bytes` (plain or gzip) must outlive it.
+// `bytes` (plain or gzip) must outlive the Source.
 absl::StatusOr<Source> SourceInMemory(std::string_view bytes, const std::string& name,
                                       const ReadOptions& options);
 
-// The outermost level of a trace file: where its planes are, and what it says about itself.
+// The outermost level of a trace file: the positions of its planes, and its messages.
 //
-// Files appended to each other are one valid XSpace. A writer puts planes before errors, warnings
-// and hostnames, so a plane after one of those begins the next file; that tells which hostname goes
-// with which planes.
+// Concatenated files are one valid XSpace. A writer puts planes before errors, warnings and
+// hostnames. A plane after one of those therefore begins the next file, which determines the
+// hostname of the planes.
 struct SpaceScan {
   struct PlaneMessage {
     ByteRange bytes;
-    std::string_view host = {};  // "" where several are possible
+    std::string_view host = {};  // "" if several hosts are possible
   };
   std::vector<PlaneMessage> planes;
   std::vector<std::string_view> hostnames, errors, warnings;
 };
 
-// Looks at a trace as it comes, for whoever must not wait for its end: an endless stream that
-// is no trace shows at once. A field's header may be cut between two pieces.
+// Checks a trace while it arrives, so that an endless stream that is not a trace is detected at
+// once. The header of a field may be split between two pieces.
 class SpaceGuard {
  public:
-  // No field is longer than `most_bytes`.
+  // A field longer than `most_bytes` is an error.
   SpaceGuard(std::string name, uint64_t most_bytes)
       : name_(std::move(name)), most_bytes_(most_bytes) {}
-  // The next bytes. Errors: as ScanSpace.
+  // Checks the next bytes. Errors: as ScanSpace.
   absl::Status Add(std::string_view bytes);
 
  private:
@@ -92,21 +92,21 @@ class SpaceGuard {
 
   const std::string name_;
   const uint64_t most_bytes_;
-  std::string head_;            // for telling what it is instead
-  std::string rest_;            // what is not passed yet: a header's first bytes
-  uint64_t begin_ = 0;          // where it begins
-  uint64_t next_ = 0;           // where the next field begins
-  uint64_t unknown_bytes_ = 0;  // of fields that later writers may have added
+  std::string head_;            // to recognize other formats
+  std::string rest_;            // bytes that are not processed yet: the beginning of a header
+  uint64_t begin_ = 0;          // offset of `rest_` in the file
+  uint64_t next_ = 0;           // offset of the next field
+  uint64_t unknown_bytes_ = 0;  // bytes in unknown fields, which later writers may have added
 };
 
-// Errors: DataLoss with the byte offset; what the content looks like, where it is no
-// trace at all.
+// Scans the outermost level. Errors: DataLoss with the byte offset and, if the file is not a trace,
+// the format that it seems to have.
 absl::StatusOr<SpaceScan> ScanSpace(std::string_view bytes, const std::string& path);
 
-// An XEvent as it is in the file, without its stats.
+// An XEvent from the file, without its stats.
 struct RawEvent {
   int64_t metadata_id = 0;
-  bool aggregated = false;  // `data` is num_occurrences, else offset_ps
+  bool aggregated = false;  // `data` is num_occurrences; otherwise it is offset_ps
   int64_t data = 0;
   int64_t duration_ps = 0;
 };
@@ -116,30 +116,32 @@ class BatchBuilder {
   BatchBuilder(const Trace& trace, std::span<const std::string_view> stat_names,
                Diagnostics* diagnostics);
 
-  // Of the events that follow. Keeps what lines of one plane share.
+  // Begins a line. Lookup tables are kept if the plane stays the same.
   void StartLine(uint32_t line, const EventChoice& choice = {});
 
-  // Those that are not are left to the decoder.
+  // The decoder skips the events that are not chosen.
   const EventChoice& choice() const { return choice_; }
   bool wants_stats() const { return !stat_names_.empty(); }
-  // The column of a stat, or kNoColumn. A stat name may have several ids. Where all stats
-  // of the plane are asked for, those without a name have the column kNameless, so that
-  // each is decoded.
+  // The column of a stat, or kNoColumn. Several ids may have the same stat name. If all stats of
+  // the plane are requested, ids without a name have the column kNameless, so that every stat is
+  // decoded.
   static constexpr uint32_t kNoColumn = ~uint32_t{0}, kNameless = kNoColumn - 1;
   uint32_t ColumnOf(int64_t stat_metadata_id) const;
-  // A stat of the event that Add() will add next; of equal ones the first counts.
+  // Sets a stat of the event that the next Add() adds. If a stat is set twice, the first value
+  // counts.
   void SetStat(uint32_t column, const StatValue& value);
-  // Forgets the stats set since the last Add().
+  // Drops the stats that were set since the last Add().
   void ClearRow() { ClearCells(size_, size_ + 1); }
 
   bool full() const { return size_ == EventBatch::kBatchSize; }
-  // Adds the event with index `event` of the line; not when full(). A damaged one is
-  // skipped and noted.
+  // Adds the event with index `event` of the line; requires !full(). Damaged events are counted and
+  // skipped.
   void Add(uint64_t event, const RawEvent& raw);
 
-  // What was added since the last batch; the one before becomes invalid.
+  // The events since the previous batch, which becomes invalid.
   EventBatch Batch();
-  // Of all events since StartLine(), with a choice by metadata those not chosen, too.
+  // Extent of all events since StartLine(). With a choice by metadata it includes events that are
+  // not chosen.
   Interval extent() const { return extent_; }
   void Clear();
 
@@ -153,7 +155,7 @@ class BatchBuilder {
   static constexpr Interval kNoExtent = {std::numeric_limits<int64_t>::max(),
                                          std::numeric_limits<int64_t>::min()};
 
-  // One array a column, in one place.
+  // One array per column, in one allocation.
   struct Rows {
     std::array<uint64_t, EventBatch::kBatchSize> event;
     std::array<int64_t, EventBatch::kBatchSize> start_ps, duration_ps, occurrences, metadata_id;
@@ -165,7 +167,8 @@ class BatchBuilder {
     std::array<std::string_view, EventBatch::kBatchSize> text;
   };
 
-  // Below it offsets and durations are so small that no sum of them leaves the axis.
+  // Offsets and durations below this bound cannot leave the axis, not even their sum. 0 if the
+  // start of the line is too large for such a bound.
   uint64_t most_ps() const {
     constexpr uint64_t kSmallPs = uint64_t{1} << 60;
     const bool small =
@@ -183,18 +186,18 @@ class BatchBuilder {
   const Plane* plane_ = nullptr;
   uint32_t line_ = 0;
   EventChoice choice_;
-  int64_t base_ns_ = 0;                   // of the line's file
-  std::optional<int64_t> line_start_ps_;  // nothing: off the axis
-  std::vector<uint8_t> chosen_ids_;       // by id, as far as ids are small: EventChoice::metadata
-  size_t at_within_ = 0;                  // in EventChoice::within
+  int64_t base_ns_ = 0;                   // base of the line's file
+  std::optional<int64_t> line_start_ps_;  // nullopt: beyond the axis
+  std::vector<uint8_t> chosen_ids_;       // EventChoice::metadata by id, for small ids
+  size_t at_within_ = 0;                  // position in EventChoice::within
 
-  // Stat ids are small and dense in practice: a table, and a map for the others.
+  // Stat ids are small and dense in practice: a table holds these, and a map the others.
   uint32_t column_of_unknown_ = kNoColumn;
-  std::vector<uint32_t> column_of_small_id_;
+  std::vector<uint32_t> column_of_small_id_ = std::vector<uint32_t>(kSmallIds, kNoColumn);
   absl::flat_hash_map<int64_t, uint32_t> column_of_large_id_;
-  // Stats of event metadata, resolved once an entry: a value a column.
+  // Stats of event metadata, resolved once per entry: one value per column.
   mutable absl::flat_hash_map<uint32_t, std::vector<StatValue>> metadata_rows_;
-  mutable std::vector<uint8_t> in_metadata_;  // by column: some entry has the stat
+  mutable std::vector<uint8_t> in_metadata_;  // by column: whether some entry has the stat
 
   Interval extent_ = kNoExtent;
   size_t size_ = 0;
@@ -203,8 +206,8 @@ class BatchBuilder {
   std::vector<StatColumn> columns_;
 };
 
-// Adds many events of the usual kind to a builder: a copy of what it needs, which as a
-// local variable stays in registers. The builder rests until Finish().
+// Adds many usual events to a builder. It is a copy of the data that this needs; as a local
+// variable it stays in registers. The builder must not be used until Finish().
 class BatchLoop {
  public:
   explicit BatchLoop(BatchBuilder* builder)
@@ -223,7 +226,7 @@ class BatchLoop {
     if (id < BatchBuilder::kSmallIds) return column_of_small_id_[id];
     return builder_->ColumnOf(static_cast<int64_t>(id));
   }
-  // Of a stat with a column, of equal ones the first.
+  // Sets a stat that has a column. If it is set twice, the first value counts.
   void SetNumber(uint32_t column, StatType type, uint64_t bits) {
     if (cells_[column] == nullptr) [[unlikely]] {
       builder_->AddCells(column);
@@ -244,7 +247,7 @@ class BatchLoop {
   void Add(uint64_t event, int64_t id, int64_t offset_ps, int64_t duration_ps) {
     const auto at = static_cast<uint64_t>(id);
     const uint32_t metadata = at < metadata_of_id_.size() ? metadata_of_id_[at] : kNoMetadata;
-    // With all three this small no sum of them leaves the axis.
+    // With all three below the bound, no sum of them leaves the axis.
     const bool small = static_cast<uint64_t>(offset_ps | duration_ps) < most_ps_;
     if (!small || metadata == kNoMetadata) [[unlikely]] {
       return AddUnusual(event, id, offset_ps, duration_ps);
@@ -275,7 +278,8 @@ class BatchLoop {
   const uint64_t most_ps_;
 };
 
-// Passes over events that are not chosen; a copy like BatchLoop's, and it rests as well.
+// Skips events that are not chosen. A copy like BatchLoop; the builder must not be used meanwhile
+// either.
 class PassLoop {
  public:
   explicit PassLoop(BatchBuilder* builder)
@@ -296,7 +300,7 @@ class PassLoop {
     extent.end_ps = std::max(extent.end_ps, line_start_ps + last_ps_);
   }
 
-  // Of an event with this id, whatever stats it has.
+  // Whether events with this id are chosen, whatever stats they have.
   bool ChoosesById(uint64_t id) const { return id >= chosen_size_ || chosen_[id] != 0; }
   bool ChoosesByStat(uint64_t id) const {
     const uint32_t column = id < BatchBuilder::kSmallIds
@@ -304,7 +308,7 @@ class PassLoop {
                                 : builder_->ColumnOf(static_cast<int64_t>(id));
     return column < choosing_stats_;
   }
-  // Of any. Lines are mostly in order.
+  // Whether an event is chosen by time. `at_within_` moves little, because lines are mostly sorted.
   bool ChoosesByTime(int64_t offset_ps, int64_t duration_ps) {
     if (static_cast<uint64_t>(offset_ps | duration_ps) >= most_ps_) return true;
     const int64_t start_ps = builder_->line_start_ps_.value_or(0) + offset_ps;
@@ -313,7 +317,8 @@ class PassLoop {
     while (at_within_ > 0 && within_[at_within_ - 1].end_ps > start_ps) --at_within_;
     return at_within_ < within_.size() && within_[at_within_].start_ps < end_ps;
   }
-  // Where nothing about the times of an event that is not chosen is unusual, the extent has them.
+  // Skips an event that is not chosen, and adds its times to the extent. False if its times are
+  // unusual.
   bool PassBy(int64_t offset_ps, int64_t duration_ps) {
     if (static_cast<uint64_t>(offset_ps | duration_ps) >= most_ps_) return false;
     first_ps_ = std::min(first_ps_, offset_ps);
@@ -330,13 +335,13 @@ class PassLoop {
   const uint64_t most_ps_;
   const std::span<const Interval> within_;
   size_t at_within_;
-  // Of those passed by: offsets.
+  // Extent of the skipped events, as offsets in the line.
   int64_t first_ps_ = BatchBuilder::kNoExtent.start_ps, last_ps_ = BatchBuilder::kNoExtent.end_ps;
 };
 
 class PlaneIndex;
 
-// Decodes the events of one line, some at a time.
+// Decodes the events of one line in portions.
 class LineDecoder {
  public:
   virtual ~LineDecoder() = default;
@@ -348,17 +353,18 @@ class EventSource {
  public:
   virtual ~EventSource() = default;
 
-  // Called once a file, before its planes are indexed.
+  // Called once per file, before its planes are indexed.
   virtual absl::Status AddFile(Source source, const std::string& /*path*/) {
     sources_.push_back(std::move(source));
     return absl::OkStatus();
   }
-  // Fills metadata, stats and lines (appended to trace->lines, `bytes` set) of the plane
-  // whose message is at plane->bytes. `message` counts the XPlane messages of the file.
+  // Fills metadata, stats and lines of the plane whose message is at plane->bytes. Lines are
+  // appended to trace->lines with `bytes` set. `message` is the index of the XPlane message in the
+  // file.
   virtual absl::Status IndexPlane(uint32_t file, size_t message, Plane* plane, Trace* trace) = 0;
-  // Fills the rest of the trace's lines, after all planes. Leaves the status of each.
+  // Fills the remaining fields of all lines, after all planes. Returns a status per line.
   virtual std::vector<absl::Status> IndexLines(int threads, Trace* trace) const = 0;
-  // Of a part of it, or of the whole line.
+  // Makes a decoder of one part of the line, which may be the whole line.
   virtual std::unique_ptr<LineDecoder> Decode(const Trace& trace, uint32_t line,
                                               const LinePart& part) const = 0;
 
@@ -366,7 +372,7 @@ class EventSource {
   std::string_view FileOf(const Trace& trace, const Line& line) const {
     return FileBytes(trace.planes[line.plane].file);
   }
-  // Of the trace that this is the source of (plane_index.h).
+  // The index of the planes of the trace that owns this source (plane_index.h).
   std::shared_ptr<const PlaneIndex> IndexPlanes(const Trace& trace) const;
 
  private:
@@ -378,19 +384,19 @@ class EventSource {
 std::unique_ptr<EventSource> MakeWireReader();
 std::unique_ptr<EventSource> MakeReferenceReader();
 
-// The index of lines on the wire: their headers and numbers of events. Events are hopped
-// over by length.
+// The index of lines on the wire: their headers and numbers of events. The indexer hops over events
+// by their lengths.
 //
 //   |header|event|event| ... |event|event| ... |event|trailer|
 //   |        piece 0         |     piece 1     |   piece 2   |
 //
-// Where an event ends is known only when its length has arrived from memory. So long lines
-// are cut into pieces, at places that look like the beginning of an event, and each thread
-// hops through several pieces at once. A guess may be wrong: a piece counts only if the
-// events before it end exactly where it begins; else the line is hopped through from there
-// once more, one event after the other.
+// The end of an event is known only after its length has arrived from memory, so hopping waits for
+// memory. Long lines are therefore cut into pieces, at places that look like the beginning of an
+// event, and each thread hops through several pieces at once. A guess may be wrong. A piece counts
+// only if the events before it end exactly at its beginning. Otherwise the line is hopped through
+// again from there, one event at a time.
 
-// The bytes of the file that a plane (by index) is from.
+// The bytes of the file of a plane, by plane index.
 using WireFiles = absl::FunctionRef<std::string_view(uint32_t plane)>;
 
 struct IndexOptions {
@@ -398,26 +404,26 @@ struct IndexOptions {
   size_t piece_bytes = size_t{1} << 18;
 };
 
-// Fills the rest of the trace's lines, whose plane and bytes are set. Leaves the status of each.
-// What is found depends neither on the threads nor on the pieces.
+// Fills the remaining fields of the trace's lines, which have plane and bytes. Returns a status per
+// line. The result does not depend on the numbers of threads and pieces.
 std::vector<absl::Status> IndexWireLines(const WireFiles& files, const IndexOptions& options,
                                          Trace* trace);
 
 // The events of a line on the wire.
 //
-// Events are decoded the fast way (FastEvent): fields in the usual encoding, wide
-// loads, no error texts. Whatever it does not know or finds damaged goes the careful
-// way, field by field with WireCursor, from the event's beginning; that one decides.
+// The fast path (FastEvent) decodes fields in the usual encoding with wide loads and without error
+// texts. If it meets an unknown or damaged field, the careful path decodes the event again from its
+// beginning, field by field, with WireCursor. The careful path decides what is an error.
 
 // XLine.events
 inline constexpr uint32_t kEventsField = 4;
 inline constexpr char kEventsTag = 0x22;
-// Far enough ahead for memory to answer in time.
+// Prefetch distance that hides the latency of memory.
 inline constexpr size_t kPrefetchBytes = 2048;
 
 enum class VarintWay : uint8_t { kBest, kPortable };
 
-// `trace` outlives the decoder.
+// `trace` must outlive the decoder.
 std::unique_ptr<LineDecoder> MakeWireLineDecoder(const Trace& trace, uint32_t line,
                                                  const LinePart& part,
                                                  VarintWay way = VarintWay::kBest);

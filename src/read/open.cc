@@ -1,5 +1,17 @@
-// OpenTrace: inputs become one Trace. Duplicates are noticed here, hosts are assigned,
-// the base of the time axis is chosen.
+// OpenTrace: combines all inputs in one Trace.
+//
+// For each file, in order:
+// 1. A file with the same content as an earlier one is noted and skipped.
+// 2. ScanSpace finds its planes and messages. Hosts are assigned by the order of messages.
+// 3. A plane that is byte for byte equal to an earlier plane of the file and host is noted and
+//    skipped. Candidates have equal sizes and ends; contents are hashed only if there are several
+//    candidates.
+// 4. The reader (EventSource) indexes each plane: metadata, stats and the positions of lines.
+//
+// After all files, the reader indexes all lines in parallel, and each capture gets its time base
+// (ChooseBaseNs). If damaged hosts may be left out and opening fails, each file is opened alone,
+// the damaged files of captures with a sound file are dropped, and the rest is opened again. Time:
+// O(bytes), mostly for hopping over events.
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -13,7 +25,7 @@
 namespace xplane_time {
 namespace {
 
-// Texts of kRef stats that are not events': resolvable once a plane is complete.
+// Resolves kRef stats of the plane and its metadata, which is possible once the plane is complete.
 void ResolveReferences(Plane* plane) {
   for (std::vector<Stat>* stats : {&plane->metadata_stats, &plane->stats}) {
     for (Stat& stat : *stats) {
@@ -33,7 +45,7 @@ void ReadEnvironment(const Plane& plane, TraceFile* file) {
   read("profile_stop_time", &file->profile_stop_unix_ns);
 }
 
-// InvalidArgument where the build lacks the reader.
+// Errors: InvalidArgument (this build lacks the reader).
 absl::StatusOr<std::unique_ptr<EventSource>> MakeReader(Reader reader) {
   if (reader == Reader::kWire) return MakeWireReader();
 #if defined(XPLANE_TIME_REFERENCE_READER)
@@ -44,11 +56,12 @@ absl::StatusOr<std::unique_ptr<EventSource>> MakeReader(Reader reader) {
 #endif
 }
 
-// Names are copied into every table that shows them. HLO text, the longest in practice, has some
-// hundred kilobytes; a compressed trace can claim a thousand times its own size.
+// Names are copied into every table that shows them. The longest names in practice are HLO texts of
+// some hundred kilobytes. A malicious compressed trace can hold names of a thousand times its own
+// size.
 constexpr size_t kMaxNameBytes = size_t{16} << 20;
 
-// `name_of`: of what the name is, "event metadata 7".
+// `name_of` returns a description of the name's owner, such as "event metadata 7".
 absl::Status CheckNameSize(std::string_view name, const std::string& path, auto name_of) {
   if (name.size() <= kMaxNameBytes) return absl::OkStatus();
   return ResourceExhausted(path, ": the name of ", name_of(), " has ", name.size(),
@@ -56,11 +69,11 @@ absl::Status CheckNameSize(std::string_view name, const std::string& path, auto 
                            " bytes; record the trace with shorter names");
 }
 
-// The planes of one file that may be the same: equal in size, host and both ends.
+// The planes of one file that may be equal: same size, host and ends.
 class AlikePlanes {
  public:
-  // False if an equal plane was added before. Contents are hashed only if there are several, so
-  // that it takes time in proportion to their size.
+  // Adds a plane. Returns false if an equal plane was added before. Contents are hashed only from
+  // the second plane on, so the time is proportional to the size.
   bool Add(std::string_view content) {
     if (!first_.has_value()) {
       first_ = content;
@@ -127,14 +140,14 @@ class Opener {
   }
 
  private:
-  // Of lines that are damaged, the first is told.
+  // If several lines are damaged, the first one is reported.
   absl::Status IndexLines() {
     for (const absl::Status& each : source_->IndexLines(options_.threads, &trace_)) {
       RETURN_IF_ERROR(each);
     }
     RETURN_IF_ERROR(CheckLineNames());
     for (const Plane& plane : trace_.planes) {
-      absl::flat_hash_map<int64_t, uint32_t> timelines;  // by line id
+      absl::flat_hash_map<int64_t, uint32_t> timelines;  // first line by line id
       for (uint32_t i = plane.first_line; i < plane.first_line + plane.line_count; ++i) {
         Line& line = trace_.lines[i];
         line.timeline = timelines.try_emplace(line.id, i).first->second;
@@ -144,7 +157,8 @@ class Opener {
     return absl::OkStatus();
   }
 
-  // Of each capture its own: they may be years apart. Planes are in order of their captures.
+  // Each capture has its own base, because captures may be years apart. Planes are in the order of
+  // their captures.
   void ChooseBases() {
     const auto capture_of = [&](const Plane& plane) { return trace_.files[plane.file].capture; };
     for (size_t at = 0, end = 0; at < trace_.planes.size(); at = end) {
@@ -183,7 +197,7 @@ class Opener {
 
   absl::Status AddPlanes(uint32_t file, const SpaceScan& scan) {
     const std::string_view bytes = source_->FileBytes(file);
-    // By size and both ends. Another host's plane is another plane, however alike.
+    // Candidates by host, both ends and size. Equal planes of different hosts are different planes.
     using Likeness = std::tuple<absl::string_view, absl::string_view, absl::string_view, size_t>;
     absl::flat_hash_map<Likeness, AlikePlanes> seen;
     absl::flat_hash_map<std::string, uint32_t> plane_of_name;
@@ -242,7 +256,8 @@ class Opener {
     }
     for (const std::vector<Stat>* stats : {&plane.stats, &plane.metadata_stats}) {
       for (const Stat& stat : *stats) {
-        if (stat.value.type != StatType::kString) continue;  // bytes are Hlo Protos
+        // byte stats hold Hlo Protos, which may be longer
+        if (stat.value.type != StatType::kString) continue;
         RETURN_IF_ERROR(
             CheckNameSize(stat.value.text, path, [&] { return Cat("a stat of ", plane_text); }));
       }
@@ -267,12 +282,12 @@ class Opener {
   Trace trace_;
 };
 
-// An input, and its bytes or why there are none.
+// An input with its bytes, or the reason why they could not be read.
 struct OpenInput {
-  std::string path;  // as it is shown
+  std::string path;  // the name to show
   uint32_t capture;
   absl::StatusOr<Source> source;
-  absl::Status damage = {};  // for which it may be left out
+  absl::Status damage = {};  // the damage for which it may be left out
 };
 
 absl::StatusOr<Trace> TraceOf(std::span<const OpenInput> inputs, const ReadOptions& options,
@@ -286,12 +301,12 @@ absl::StatusOr<Trace> TraceOf(std::span<const OpenInput> inputs, const ReadOptio
   return std::move(opener).Finish();
 }
 
-// Opens one of the files of a run directory. What lies there was not named by the user, so nothing
-// is waited for: pipes, sockets and devices are not read.
+// Opens one of the files of a run directory. The user did not name this file explicitly, so opening
+// must not block: pipes, sockets and devices are refused.
 absl::StatusOr<Source> OpenFileOfRun(const std::string& path, const ReadOptions& options) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (!std::filesystem::status_known(status)) {  // links in a circle, a closed directory
+  if (!std::filesystem::status_known(status)) {  // cyclic links, a directory without permission
     return FailedPrecondition(path, ": cannot be read: ", error.message());
   }
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
@@ -301,16 +316,16 @@ absl::StatusOr<Source> OpenFileOfRun(const std::string& path, const ReadOptions&
   return OpenSource(path, options);
 }
 
-// Takes away, and notes, the files of each capture that has a sound one, if they are damaged or
-// cannot be read: no permission, a link to nothing, no regular file.
-// False where there are none to take away.
+// Removes and notes the damaged or unreadable files (no permission, dangling links, not regular
+// files) of each capture that has a sound file. Returns false if there are none.
 bool LeaveOutDamaged(const ReadOptions& options, std::vector<OpenInput>* inputs,
                      Diagnostics* diagnostics) {
-  absl::flat_hash_map<uint32_t, size_t> sound;  // files by capture
+  absl::flat_hash_map<uint32_t, size_t> sound;  // number of sound files by capture
   for (OpenInput& input : *inputs) {
     Diagnostics untold;
     const absl::Status status = TraceOf(std::span(&input, 1), options, &untold).status();
-    // Errors that other files would have as well (no room for temporary files) are none of these.
+    // Errors that would affect other files as well (no space for temporary files) do not count as
+    // damage.
     const bool damaged = absl::IsDataLoss(status) || absl::IsResourceExhausted(status) ||
                          absl::IsNotFound(status) || absl::IsPermissionDenied(status) ||
                          absl::IsFailedPrecondition(status);
@@ -325,11 +340,11 @@ bool LeaveOutDamaged(const ReadOptions& options, std::vector<OpenInput>* inputs,
   return left_out > 0;
 }
 
-// The hosts of a run record at the same time, but for their clocks: a file that begins a second
-// after those before it had ended is of another run.
+// The hosts of a run record at the same time, apart from the error of their clocks. If a file
+// begins more than a second after all earlier ones ended, it probably belongs to another run.
 void NoteFilesApart(const Trace& trace, Diagnostics* diagnostics) {
   constexpr uint64_t kLeastApartNs = 1'000'000'000;
-  std::map<uint32_t, std::map<uint64_t, uint32_t>> files_by_start;  // of each capture
+  std::map<uint32_t, std::map<uint64_t, uint32_t>> files_by_start;  // by capture, then by start
   for (uint32_t i = 0; i < trace.files.size(); ++i) {
     const TraceFile& file = trace.files[i];
     if (!file.profile_start_unix_ns || !file.profile_stop_unix_ns) continue;

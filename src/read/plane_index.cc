@@ -34,7 +34,7 @@ std::shared_ptr<const PlaneIndex> EventSource::IndexPlanes(const Trace& trace) c
 }
 
 std::shared_ptr<const PlaneIndex> IndexPlanes(const Trace& trace) {
-  // A trace that was made by hand has no source to keep it.
+  // A trace built by hand has no source that could cache the index.
   return trace.source == nullptr ? std::make_shared<const PlaneIndex>(trace)
                                  : trace.source->IndexPlanes(trace);
 }

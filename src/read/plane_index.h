@@ -1,10 +1,11 @@
-// Which planes belong to the host of a plane.
+// Index of the planes that belong to the same host as a given plane.
 //
 //   for (const uint32_t index : IndexPlanes(trace)->OfHost(device)) {
 //     const Plane& plane = trace.planes[index];   // a plane of the device's file and host
+//   }
 //
-// A search through all planes for each device takes quadratic time in traces of many devices. The
-// index of a trace is built when it is first asked for. Thread-safe.
+// A search through all planes for each device takes quadratic time in traces with many devices. The
+// index of a trace is built at its first use. Thread-safe.
 #pragma once
 
 #include <map>
@@ -24,9 +25,9 @@ class PlaneIndex {
 
   // All planes of the same file and host, in the order of the trace.
   std::span<const uint32_t> OfHost(const Plane& own) const { return Find(all_, own); }
-  // Those of them whose name begins with "/host:".
+  // The planes among them with a name that begins with "/host:".
   std::span<const uint32_t> HostPlanes(const Plane& own) const { return Find(host_planes_, own); }
-  // Those of a file that tell the scope around each scope.
+  // The planes of a file that list the parent of each scope.
   std::span<const uint32_t> ScopePlanes(uint32_t file) const;
 
  private:
@@ -39,7 +40,7 @@ class PlaneIndex {
   std::map<uint32_t, std::vector<uint32_t>> scope_planes_;
 };
 
-// `trace` must not change any more.
+// `trace` must not change afterwards.
 std::shared_ptr<const PlaneIndex> IndexPlanes(const Trace& trace);
 
 }  // namespace xplane_time

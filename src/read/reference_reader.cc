@@ -1,6 +1,6 @@
-// The reference reader: the generated parser, copied into the same structs. It is
-// limited to 2 GiB a file and keeps the parsed message in memory; it is here to check
-// the wire reader. Generated types end in this file.
+// The reference reader: parses files with the generated parser and copies the result into the same
+// structs. It is limited to files of 2 GiB and keeps the parsed message in memory. Its purpose is
+// to check the wire reader. Generated types are used in this file only.
 #include <google/protobuf/arena.h>
 #include <google/protobuf/io/coded_stream.h>
 
@@ -30,7 +30,7 @@ StatValue Convert(const proto::XStat& stat) {
   return {StatType::kCompressedString, 0, stat.compressed_str_value()};
 }
 
-// The events of a parsed line.
+// Decodes the events of a parsed line.
 class ParsedLine : public LineDecoder {
  public:
   explicit ParsedLine(const proto::XLine& line) : line_(line) {}
@@ -85,7 +85,7 @@ class ReferenceReader : public EventSource {
       plane->stats.push_back({stat.metadata_id(), Convert(stat)});
     }
     for (const proto::XLine& line : from.lines()) lines_.push_back(&line);
-    // The parser does not tell where lines are.
+    // The parser does not give the byte positions of lines.
     const std::string_view bytes = FileBytes(file).substr(plane->bytes.offset, plane->bytes.size);
     Damage damage;
     const auto add = [&](const WireField& field) {
@@ -123,7 +123,7 @@ class ReferenceReader : public EventSource {
   static void CopyMetadata(const proto::XPlane& from, Plane* plane) {
     std::vector<int64_t> ids;
     for (const auto& [id, ignored] : from.event_metadata()) ids.push_back(id);
-    std::sort(ids.begin(), ids.end());  // the map has no order of its own
+    std::sort(ids.begin(), ids.end());  // the map is unordered
     for (int64_t id : ids) {
       const proto::XEventMetadata& metadata = from.event_metadata().at(id);
       EventMetadata entry{.id = id,
@@ -142,8 +142,8 @@ class ReferenceReader : public EventSource {
   }
 
   google::protobuf::Arena arena_;
-  std::vector<const proto::XSpace*> spaces_;  // a file
-  std::vector<const proto::XLine*> lines_;    // a line of the trace, in order
+  std::vector<const proto::XSpace*> spaces_;  // one per file
+  std::vector<const proto::XLine*> lines_;    // one per line of the trace, in order
 };
 
 }  // namespace

@@ -1,4 +1,9 @@
-// The bytes of an input, and what the arguments of the command line stand for.
+// Source: opens the bytes of an input. FindInputs: resolves command line arguments to files.
+//
+// A regular file is mapped. A pipe is copied to an unlinked temporary file; a check of its format
+// while it arrives stops endless streams early (SpaceGuard, kineto::CheckHead). gzip is inflated to
+// a temporary file with a limited size and ratio. JSON of Kineto is transcoded to an XSpace, so
+// that later stages see one format only.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -31,18 +36,20 @@ absl::Status SpoolError(const char* what) {
                      "; set TMPDIR to a directory with free space");
 }
 
-// The beginning of a gzip stream, inflated.
+// The inflated beginning of a gzip stream.
 std::string InflatedHead(std::string_view compressed) {
-  std::string head(size_t{1} << 18, '\0'), damage;  // that it ends in the middle is no surprise
+  // the stream is cut, so damage at its end is expected
+  std::string head(size_t{1} << 18, '\0'), damage;
   head.resize(GzipStream(compressed).Fill(head.data(), head.size(), &damage));
   return head;
 }
 
-// Copies a pipe into the spool. What cannot become a trace is refused as it comes: it may
-// have no end.
+// Copies a pipe into the spool file. Data that cannot become a trace is refused while it arrives,
+// because the pipe may be endless.
 absl::Status SpoolPipe(int pipe, int spool, const std::string& name, uint64_t max_bytes) {
   uint64_t most_bytes = max_bytes;
-  if (struct statvfs info; fstatvfs(spool, &info) == 0) {  // half of what is free: others need room
+  // half of the free space; others need room
+  if (struct statvfs info; fstatvfs(spool, &info) == 0) {
     most_bytes = std::min<uint64_t>(most_bytes, uint64_t{info.f_bavail} * info.f_frsize / 2);
   }
   SpaceGuard guard(name, most_bytes);
@@ -61,7 +68,7 @@ absl::Status SpoolPipe(int pipe, int spool, const std::string& name, uint64_t ma
     }
     if (is_first) is_gzip = LooksLikeGzip(bytes);
     absl::Status status;
-    // A stream that ends here is looked at as a whole.
+    // A stream that ends in this block is checked later as a whole.
     if (is_first && !is_last) {
       const std::string inflated = is_gzip ? InflatedHead(bytes) : "";
       const std::string_view head = is_gzip ? inflated : bytes;
@@ -86,7 +93,7 @@ absl::StatusOr<Source> Map(const Descriptor& file, const std::string& name) {
                 std::shared_ptr<void>(at, [size](void* begin) { munmap(begin, size); })};
 }
 
-// A source that is gzip, inflated.
+// The source, inflated if it is gzip.
 absl::StatusOr<Source> Plain(Source source, const std::string& name, const ReadOptions& options) {
   if (!LooksLikeGzip(source.bytes)) return source;
   const uint64_t size = source.bytes.size();
@@ -103,7 +110,7 @@ absl::StatusOr<Source> Plain(Source source, const std::string& name, const ReadO
   return Map(spool, name);
 }
 
-// A source as an XSpace: inflated, and written anew where it is JSON.
+// The source as an XSpace: inflated if it is gzip, and transcoded if it is JSON.
 absl::StatusOr<Source> Space(Source source, const std::string& name, const ReadOptions& options) {
   ASSIGN_OR_RETURN(Source plain, Plain(std::move(source), name, options));
   if (!kineto::LooksLikeJson(plain.bytes)) return plain;
@@ -141,7 +148,7 @@ absl::StatusOr<Source> SourceInMemory(std::string_view bytes, const std::string&
   return Space({bytes}, name, options);
 }
 
-// FindInputs: what the arguments of the command line stand for.
+// FindInputs: resolves command line arguments to files.
 //
 //   <log directory>/plugins/profile/<run>/<host>.xplane.pb
 //   <directory>/<rank>.pt.trace.json
@@ -158,9 +165,9 @@ absl::Status RiegeliError(const std::string& path) {
 }
 
 struct Listing {
-  std::vector<std::string> traces;  // sorted
+  std::vector<std::string> traces;  // XSpace files, sorted
   std::vector<std::string> riegeli;
-  std::vector<std::string> json;  // of them some may be traces
+  std::vector<std::string> json;  // JSON files; some of them may be traces
   std::vector<fs::path> directories;
 };
 
@@ -189,8 +196,8 @@ absl::StatusOr<Listing> List(const fs::path& directory) {
   return listing;
 }
 
-// The run directories of a log directory by name, which is a date. One that cannot be listed stays,
-// with the reason: leaving it out could make an older run the latest.
+// The run directories of a log directory, sorted by name, which is a date. A directory that cannot
+// be listed is kept with its error, because skipping it could make an older run the latest.
 absl::StatusOr<std::map<std::string, absl::StatusOr<Listing>>> Runs(const fs::path& directory) {
   std::map<std::string, absl::StatusOr<Listing>> runs;
   for (const fs::path& profile :
@@ -208,14 +215,14 @@ absl::StatusOr<std::map<std::string, absl::StatusOr<Listing>>> Runs(const fs::pa
   return runs;
 }
 
-// The traces of PyTorch among JSON files; other JSON lies beside them as well. A file whose
-// beginning cannot be read may be a trace: it is one of them, as long as there is another.
+// The PyTorch traces among JSON files; other JSON files may be in the same directory. A file with
+// an unreadable beginning may be a trace: it is kept if there is a proven trace.
 std::vector<std::string> KinetoFiles(std::vector<std::string> files) {
   constexpr size_t kHeadBytes = size_t{1} << 16;
   size_t traces = 0;
   std::erase_if(files, [&](const std::string& path) {
     std::error_code ignored;
-    if (!fs::is_regular_file(path, ignored)) return false;  // a pipe would be waited for
+    if (!fs::is_regular_file(path, ignored)) return false;  // reading a pipe would block
     const std::optional<std::string> head = io::ReadFile(path, kHeadBytes);
     if (!head.has_value()) return false;
     const bool is_trace =
@@ -227,7 +234,8 @@ std::vector<std::string> KinetoFiles(std::vector<std::string> files) {
   return files;
 }
 
-// A pipe would be waited for, so a run directory has at least one regular file, or a link to one.
+// Checks that a run directory has at least one regular file or link to one, because opening a pipe
+// would block.
 absl::Status CheckAnyRegular(const std::vector<std::string>& traces) {
   std::error_code ignored;
   const bool any = std::ranges::any_of(traces, [&](const std::string& path) {

@@ -8,9 +8,10 @@
 namespace xplane_time {
 namespace {
 
-// UTF-8, perhaps cut short, without control characters: each message in a trace has some.
+// Whether the bytes are UTF-8 text without control characters, possibly cut. Every trace message
+// has control characters.
 bool IsText(std::string_view bytes) {
-  int more = 0;  // bytes of a character
+  int more = 0;  // remaining bytes of a character
   return std::all_of(bytes.begin(), bytes.end(), [&more](char c) {
     const auto byte = static_cast<unsigned char>(c);
     if (more > 0) {
@@ -23,13 +24,13 @@ bool IsText(std::string_view bytes) {
   });
 }
 
-// Its first field passes for a plane.
+// A summary file begins with a field that would pass for a plane.
 bool IsSummary(std::string_view bytes) {
-  constexpr std::string_view kBeginning = "xplane-time.summary.";  // behind a tag and a length
+  constexpr std::string_view kBeginning = "xplane-time.summary.";  // after a tag and a length
   return bytes.substr(std::min<size_t>(bytes.size(), 2)).starts_with(kBeginning);
 }
 
-// Files in these formats are often taken for traces. None of them begins like an XSpace.
+// Formats that users often confuse with traces. They begin differently from an XSpace.
 std::string_view FindOtherFormat(std::string_view bytes) {
   using namespace std::string_view_literals;
   static constexpr std::pair<std::string_view, std::string_view> kBeginnings[] = {
@@ -67,7 +68,7 @@ std::string_view FindOtherFormat(std::string_view bytes) {
   return {};
 }
 
-// A Perfetto trace (.pftrace) is a message of messages, too, but in those are packets and no
+// A Perfetto trace (.pftrace) also consists of nested messages, but these are packets instead of
 // planes.
 bool IsPerfetto(std::string_view bytes) {
   constexpr size_t kMaxMessages = 16, kMaxFields = 64;
@@ -88,7 +89,7 @@ bool IsPerfetto(std::string_view bytes) {
   return packets > 0 && 2 * packets >= messages;
 }
 
-// What a file that is no trace is, with the way out; empty: it may be a trace.
+// Description of a file that is not a trace, with a remedy. Empty: it may be a trace.
 std::string_view FindOtherKind(std::string_view bytes) {
   if (IsSummary(bytes)) {
     return "it is a summary of traces; use xplane-time fleet, merge or compare";
@@ -99,14 +100,15 @@ std::string_view FindOtherKind(std::string_view bytes) {
                            : "";
 }
 
-// The same of a file that cannot be read.
+// The same for a file that could not be parsed. It also recognizes text.
 std::string_view LooksLike(std::string_view bytes) {
   const std::string_view other = FindOtherKind(bytes);
   if (!other.empty()) return other;
   return IsText(bytes.substr(0, 512)) ? "it looks like text" : "";
 }
 
-// A line feed before text passes for a plane.
+// The error for a file that cannot be parsed: the recognized format, or the damage. Text is checked
+// here, because a line feed before text passes for a plane.
 absl::Status NotATrace(const WireCursor& at, std::string_view bytes, const std::string& path) {
   if (const std::string_view guess = LooksLike(bytes); !guess.empty()) {
     return DataLoss(path, ": not an XPlane trace: ", guess, " (byte ", at.offset(), ")");
@@ -114,7 +116,7 @@ absl::Status NotATrace(const WireCursor& at, std::string_view bytes, const std::
   return DamageError(at.error(), {.file = path, .byte_offset = at.offset()});
 }
 
-// The beginning of a field: its tag, and the length where it has one.
+// Maximum size of the beginning of a field: its tag and length.
 constexpr size_t kMostHeaderBytes = 20;
 
 }  // namespace
@@ -164,8 +166,8 @@ absl::Status SpaceGuard::PassField(std::string_view bytes) {
 
 absl::StatusOr<SpaceScan> ScanSpace(std::string_view bytes, const std::string& path) {
   SpaceScan scan;
-  std::vector<size_t> file_of_plane;                 // of the files appended to each other
-  std::vector<std::set<std::string_view>> hosts(1);  // of each of them
+  std::vector<size_t> file_of_plane;                 // index of the concatenated file
+  std::vector<std::set<std::string_view>> hosts(1);  // by concatenated file
   WireCursor cursor(bytes, 0, 0);
   if (!FindOtherKind(bytes).empty()) return NotATrace(cursor, bytes, path);
   bool tail_seen = false;

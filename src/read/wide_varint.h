@@ -1,9 +1,9 @@
-// Varints by one wide load: eight bytes at once, where as many (and two more) may be read.
+// Reads varints with one wide load of eight bytes, if these and two more bytes are readable.
 //
-//   byte    7  ..  2  1  0      the lowest clear top bit ends the number; what is below
-//   top bit ?  ..  0  1  1      it is kept, and its groups of 7 bits are moved together
+//   byte    7  ..  2  1  0      the lowest clear top bit ends the number; the bytes up to it
+//   top bit ?  ..  0  1  1      are kept, and their groups of 7 bits are moved together
 //
-// Two ways to gather the groups: PEXT (BMI2), and shifts, for machines without it.
+// Two implementations gather the groups: PEXT (BMI2), and shifts for machines without it.
 #pragma once
 
 #include <bit>
@@ -20,7 +20,7 @@ static_assert(std::endian::native == std::endian::little);
 
 inline constexpr uint64_t kVarintBits = 0x7f7f7f7f7f7f7f7f;
 
-// A way's Apart calls a function that is to have all registers for itself.
+// Apart() calls a function without inlining it, so that the function can use all registers.
 struct GatherByShifts {
   template <typename Function>
   [[gnu::noinline]] static auto Apart(const Function& function) {
@@ -35,7 +35,7 @@ struct GatherByShifts {
 };
 
 #if defined(__x86_64__)
-// Callers are compiled for the same target.
+// Callers must be compiled for the same target.
 #define XPLANE_TIME_TARGET_BMI2 __attribute__((target("bmi,bmi2")))
 struct GatherByPext {
   template <typename Function>
@@ -48,14 +48,14 @@ struct GatherByPext {
 };
 #endif
 
-// A varint and where it ends; null: it has more than 10 bytes.
+// A varint and its end; a null end means more than 10 bytes.
 struct TailedVarint {
   uint64_t value;
   const char* end;
 };
 
-// One whose eight bytes from `at` on, with the value `low`, all go on. The tenth byte has
-// room for one bit; the generated parser drops the others.
+// Reads a varint of nine or ten bytes. All eight bytes from `at` continue; `low` holds their value.
+// The tenth byte has room for one bit; like the generated parser, this drops the other bits.
 [[gnu::cold, gnu::noinline]] inline TailedVarint ReadVarintTail(const char* at, uint64_t low) {
   const auto ninth = static_cast<uint8_t>(at[8]), tenth = static_cast<uint8_t>(at[9]);
   low |= static_cast<uint64_t>(ninth & 0x7f) << 56;
@@ -63,8 +63,8 @@ struct TailedVarint {
   return {low | static_cast<uint64_t>(tenth) << 63, tenth < 0x80 ? at + 10 : nullptr};
 }
 
-// Reads a varint of more than one byte, mostly, and moves `*at` past it; 10 bytes from
-// `*at` on must be readable. False at one of more than 10.
+// Reads a varint of any length and moves `*at` past it; optimized for more than one byte. 10 bytes
+// from `*at` must be readable. False if the varint has more than 10 bytes.
 template <typename How>
 __attribute__((always_inline)) inline bool ReadLongVarint(const char** at, uint64_t* value) {
   uint64_t bytes;
@@ -82,7 +82,7 @@ __attribute__((always_inline)) inline bool ReadLongVarint(const char** at, uint6
   return true;
 }
 
-// The same for one of a single byte, mostly.
+// The same, optimized for one byte.
 template <typename How>
 __attribute__((always_inline)) inline bool ReadWideVarint(const char** at, uint64_t* value) {
   if (static_cast<uint8_t>(**at) < 0x80) {
@@ -92,7 +92,8 @@ __attribute__((always_inline)) inline bool ReadWideVarint(const char** at, uint6
   return ReadLongVarint<How>(at, value);
 }
 
-// The same for one of one byte or two, in any mix: no branch could be foreseen.
+// The same, optimized for a random mix of one and two bytes: without a branch that could be
+// mispredicted.
 template <typename How>
 __attribute__((always_inline)) inline bool ReadShortVarint(const char** at, uint64_t* value) {
   const uint64_t low = static_cast<uint8_t>((*at)[0]), high = static_cast<uint8_t>((*at)[1]);
@@ -105,7 +106,7 @@ __attribute__((always_inline)) inline bool ReadShortVarint(const char** at, uint
   return true;
 }
 
-// Reads one that must have exactly `size` bytes, up to 8; false where it does not.
+// Reads a varint that must have exactly `size` <= 8 bytes; otherwise false.
 template <typename How>
 __attribute__((always_inline)) inline bool ReadVarintOf(uint64_t size, const char* at,
                                                         uint64_t* value) {

@@ -1,10 +1,10 @@
-// The protobuf wire format, read with bounds checks and nothing else: varints, tags,
-// skipping. Acceptance follows the generated parser: varints of at most 10 bytes, tags
-// and lengths of at most 5, field number 0 refused, at most 100 nested messages and
-// groups, a group ends with its own number.
+// A bounds-checked reader of the protobuf wire format: varints, tags and skipping. It accepts what
+// the generated parser accepts: varints of at most 10 bytes, tags and lengths of at most 5 bytes,
+// at most 100 nested messages and groups. Field number 0 is refused, and a group must end with its
+// own number.
 //
-// Every function returns false at damage and leaves the cursor where it was seen; the
-// reason is in error().
+// On damage, every function returns false and leaves the cursor at the damage; error() has the
+// reason.
 //
 //   Damage damage;
 //   const bool ok = ReadMessage(bytes, offset, depth, &damage, [&](const WireField& field) {
@@ -33,18 +33,18 @@ enum class WireType : uint8_t {
   kFixed32 = 5,
 };
 
-// A number and a type in one, as they are in a tag.
+// Field number and wire type in one integer, as in a tag.
 constexpr uint32_t Varint(uint32_t number) { return number << 3; }
 constexpr uint32_t Fixed64(uint32_t number) { return number << 3 | 1; }
 constexpr uint32_t Length(uint32_t number) { return number << 3 | 2; }
 
-// A field of a message, with its value where that is a number of 64 bits or bytes.
+// A field of a message, with its value if that is a 64-bit number or bytes.
 struct WireField {
   uint32_t number = 0;
   WireType type = WireType::kVarint;
   uint64_t bits = 0;
   std::string_view bytes = {};
-  uint64_t offset = 0;  // of `bytes` in the file
+  uint64_t offset = 0;  // offset of `bytes` in the file
 
   uint32_t key() const { return number << 3 | static_cast<uint32_t>(type); }
   int64_t whole() const { return static_cast<int64_t>(bits); }
@@ -52,7 +52,7 @@ struct WireField {
 
 class WireCursor {
  public:
-  // `file_offset` is where `bytes` begins in the file; `depth` counts the messages around.
+  // `file_offset`: offset of `bytes` in the file. `depth`: number of enclosing messages.
   WireCursor(std::string_view bytes, uint64_t file_offset, size_t depth = 0)
       : begin_(bytes.data()),
         at_(bytes.data()),
@@ -77,14 +77,14 @@ class WireCursor {
   }
 
   bool ReadVarint(uint64_t* value) {
-    if (at_ != end_ && static_cast<uint8_t>(*at_) < 0x80) {  // most are one byte
+    if (at_ != end_ && static_cast<uint8_t>(*at_) < 0x80) {  // most varints are one byte
       *value = static_cast<uint8_t>(*at_++);
       return true;
     }
     return ReadLongVarint(value);
   }
 
-  // A length-delimited value; `*at` (optional) gets its offset in the file.
+  // Reads a length-delimited value. `*at` (optional) receives its offset in the file.
   bool ReadBytes(std::string_view* value, uint64_t* at = nullptr) {
     const char* start = at_;
     uint64_t size;
@@ -99,11 +99,11 @@ class WireCursor {
     return true;
   }
 
-  // The next field; a group is skipped.
+  // Reads the next field. Groups are skipped.
   bool ReadField(WireField* field) {
     return ReadTag(&field->number, &field->type) && ReadValue(field);
   }
-  // The value of a field whose tag was just read.
+  // Reads the value of a field whose tag was just read.
   bool ReadValue(WireField* field) {
     if (field->type == WireType::kVarint) return ReadVarint(&field->bits);
     if (field->type == WireType::kLength) return ReadBytes(&field->bytes, &field->offset);
@@ -115,7 +115,7 @@ class WireCursor {
   static constexpr ptrdiff_t kMaxTagBytes = 5;
 
   bool ReadLongVarint(uint64_t* value);
-  bool ReadUnusualValue(WireField* field);  // not of a varint, not with a length
+  bool ReadUnusualValue(WireField* field);  // any type except varint and length-delimited
   bool SkipGroup(uint32_t field);
   bool Fail(const char* error) { return FailAt(at_, error); }
   bool FailAt(const char* at, const char* error) {
@@ -132,7 +132,7 @@ class WireCursor {
   const char* error_ = nullptr;
 };
 
-// Where a message is damaged, and why.
+// The place and the reason of damage in a message.
 struct Damage {
   uint64_t byte_offset = 0;
   const char* why = nullptr;
@@ -143,8 +143,8 @@ struct Damage {
   }
 };
 
-// Hands the fields of a message to `on_field(field) -> bool`; false ends it. False where that was
-// so, and at damage.
+// Calls `on_field(field) -> bool` for each field of a message, until it returns false. Returns
+// false in that case, and on damage.
 template <typename OnField>
 bool ReadMessage(std::string_view bytes, uint64_t offset, size_t depth, Damage* damage,
                  OnField on_field) {
@@ -161,7 +161,7 @@ bool ReadMessage(const WireField& message, size_t depth, Damage* damage, OnField
   return ReadMessage(message.bytes, message.offset, depth, damage, on_field);
 }
 
-// What a field of an XStat is, by its key, which is one byte; kAbsent: no value.
+// The type of a stat by the key of its XStat field, which is one byte. kAbsent: not a value.
 inline constexpr std::array<StatType, 256> kStatTypes = [] {
   std::array<StatType, 256> types = {};
   types[Fixed64(2)] = StatType::kDouble;

@@ -1,4 +1,16 @@
-// Events on the wire: the decoder of lines, and events as they are in the file.
+// Events on the wire: the decoder of lines, and raw events of the file.
+//
+// WireLineDecoder alternates between two paths until the batch is full:
+//
+//   FillFast      FastEvent decodes events in the usual encoding (known fields in their usual
+//                 order) by unchecked wide loads, up to kSlack bytes before the end of the file
+//   CarefulField  decodes one field with bounds checks (WireCursor); it accepts any valid
+//                 encoding and reports damage with its place
+//
+// The fast path gives up at the first unusual byte without side effects on the batch (ClearRow),
+// and the careful path continues at the same event. With a choice of events (EventChoice), PassOver
+// skips events that are not chosen by reading only their id, times and stat ids. FillFast has two
+// variants: with BMI2 (PEXT), and with shifts. Both prefetch kPrefetchBytes ahead.
 #include <algorithm>
 #include <bit>
 #include <type_traits>
@@ -11,8 +23,8 @@
 namespace xplane_time {
 namespace {
 
-// The careful way; `on_stat` gets each stat's message. False at damage, and where `on_stat` says
-// so.
+// The careful path. `on_stat` receives the message of each stat. Returns false on damage, and if
+// `on_stat` returns false.
 template <typename OnStat>
 bool DecodeEvent(const WireField& message, RawEvent* event, Damage* damage, OnStat on_stat) {
   return ReadMessage(message, 3, damage, [&](const WireField& field) {
@@ -27,7 +39,7 @@ bool DecodeEvent(const WireField& message, RawEvent* event, Damage* damage, OnSt
   });
 }
 
-// By tag: what a stat is whose value is a varint; else kAbsent.
+// Type of a stat with a varint value, by tag; kAbsent for other tags.
 constexpr std::array<StatType, 256> kNumberTypes = [] {
   std::array<StatType, 256> types = {};
   for (const uint32_t number : {3, 4, 7}) types[Varint(number)] = kStatTypes[Varint(number)];
@@ -36,18 +48,19 @@ constexpr std::array<StatType, 256> kNumberTypes = [] {
 
 inline StatType NumberType(char tag) { return kNumberTypes[static_cast<uint8_t>(tag)]; }
 
-// How events are chosen (EventChoice).
+// The three choices of events (EventChoice), as tags for overloads.
 struct All {};
 struct ById {};
 struct ByTime {};
 
-// The fast way: known fields in their usual encoding. False where something is unusual;
-// stats may then have been set. Reads up to kSlack bytes past `end`: three numbers.
+// The fast path: known fields in their usual encoding. Functions return false at anything unusual;
+// some stats of the row may then be set. They read up to kSlack bytes past `end`, enough for three
+// numbers.
 template <typename How>
 struct FastEvent {
   static constexpr size_t kSlack = 48;
 
-  // The value of any stat, from its tag up to `end`.
+  // Reads the value of any stat. `p` is at its tag, and `end` at its end.
   [[gnu::noinline]] static bool ReadValue(const char* p, const char* end, StatValue* value) {
     if (p >= end) return false;
     const char tag = *p++;
@@ -77,7 +90,7 @@ struct FastEvent {
     return true;
   }
 
-  // A stat that starts at `*p`, in any length; moves `*p` past it.
+  // Finds the stat of any length that starts at `p`: its id, and the begin and end of its value.
   struct StatPlace {
     uint64_t id;
     const char *value, *end;
@@ -96,9 +109,9 @@ struct FastEvent {
                                                            StatPlace* place) {
     uint64_t word;
     std::memcpy(&word, p, sizeof word);
-    // Not: a stat, a byte of size, an id of a byte.
+    // Usual: a stat tag, a size of one byte, and an id of one byte.
     if ((word & 0x80ff80ff) != 0x00080022) {
-      StatPlace found;  // so that *place need not be in memory
+      StatPlace found;  // a separate object, so that *place can stay in registers
       if (!FindStat(p, end, &found)) return false;
       *place = found;
       return true;
@@ -108,7 +121,7 @@ struct FastEvent {
     return size >= 2 && place->end <= end;
   }
 
-  // Stats up to `end`. Those that nobody asked for are skipped by length.
+  // Reads the stats up to `end`. Stats that were not requested are skipped by length.
   __attribute__((always_inline)) static inline bool ReadStats(const char* p, const char* end,
                                                               BatchLoop* loop) {
     while (p < end) {
@@ -140,8 +153,8 @@ struct FastEvent {
     return true;
   }
 
-  // Whether the event is not chosen; false also where only decoding it tells that nothing about
-  // it is unusual.
+  // Whether the event can be skipped because it is not chosen. Also false if only decoding can show
+  // whether the event is unusual.
   __attribute__((always_inline)) static inline bool Skips(ById, const char* p, const char* end,
                                                           PassLoop* loop) {
     uint64_t id;
@@ -161,11 +174,11 @@ struct FastEvent {
     int64_t offset_ps = 0, duration_ps = 0;
     if (*p++ != 0x08 || !ReadShortVarint<How>(&p, &id)) return false;
     if (!ReadNumber(0x10, &p, &offset_ps) || !ReadNumber(0x18, &p, &duration_ps)) return false;
-    // Nothing but stats may follow: a time behind them would count.
+    // Only stats may follow: a time after them would replace these times.
     return p <= end && !loop->ChoosesByTime(offset_ps, duration_ps) && SkipStats(p, end);
   }
 
-  // Past events that are not chosen, and counts them; to one that is, or needs care.
+  // Skips and counts events that are not chosen. Stops at an event that is chosen or unusual.
   template <typename Choice>
   __attribute__((always_inline)) static inline const char* PassOver(const char* at,
                                                                     const char* safe_end,
@@ -186,7 +199,7 @@ struct FastEvent {
     return at;
   }
 
-  // A number that is there or not.
+  // Reads an optional number.
   __attribute__((always_inline)) static inline bool ReadNumber(char tag, const char** p,
                                                                int64_t* number) {
     if (**p != tag) return true;
@@ -201,8 +214,8 @@ struct FastEvent {
   __attribute__((always_inline)) static inline bool Read(uint64_t index, bool wants_stats,
                                                          const char* p, const char* end,
                                                          BatchLoop* loop) {
-    // In the order in which they are written; a field out of order ends the fast way, and so
-    // does a number that is the next event's.
+    // Fields in the order in which they are written. A field out of order ends the fast path, and
+    // so does a number beyond the end of the event.
     int64_t id = 0, offset_ps = 0, duration_ps = 0;
     if (!ReadNumber(0x08, &p, &id) || !ReadNumber(0x10, &p, &offset_ps) ||
         !ReadNumber(0x18, &p, &duration_ps) || p > end) {
@@ -235,7 +248,7 @@ class WireLineDecoder final : public LineDecoder {
   }
 
  private:
-  // Adds events up to the first that needs care.
+  // Adds events up to the first one that needs the careful path.
   void FillFast(BatchBuilder* builder) {
 #if defined(__x86_64__)
     if (way_ == VarintWay::kBest && __builtin_cpu_supports("bmi2")) return FillByPext(builder);
@@ -257,7 +270,7 @@ class WireLineDecoder final : public LineDecoder {
   template <typename How, typename Choice>
   __attribute__((always_inline)) inline void FillWith(BatchBuilder* builder) {
     if (file_.size() <= FastEvent<How>::kSlack) return;
-    // Copies: what is written could be these members, for all the compiler knows.
+    // Local copies: the compiler must assume that stores could change the members.
     const char* const safe_end =
         std::min(end_, file_.data() + file_.size() - FastEvent<How>::kSlack);
     const char* at = at_;

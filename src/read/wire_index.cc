@@ -1,5 +1,12 @@
-// The wire reader: decodes XSpace straight from the mapping. Planes, their metadata and the index
-// of lines here, events in wire_events.cc.
+// The wire reader: indexes an XSpace directly in its mapped bytes. Planes, their metadata and the
+// index of lines are here; events are in wire_events.cc.
+//
+// Indexing lines (internals.h has a drawing): each line's header is read field by field. The rest
+// is cut into pieces at guessed event boundaries. Threads hop through four pieces at a time in
+// step, so that four memory loads overlap. Finish() then walks over the pieces of a line: a piece
+// whose begin is exactly reached counts as hopped over; after a wrong guess, single hops continue
+// to the next piece that fits. The result is exact for any guess. Time: O(events) hops, divided by
+// threads.
 #include "read/internals.h"
 
 #include <sys/mman.h>
@@ -13,7 +20,7 @@
 
 namespace xplane_time {
 
-// The longer ways of WireCursor.
+// Slow paths of WireCursor.
 
 bool WireCursor::ReadLongVarint(uint64_t* value) {
   const char* start = at_;
@@ -21,7 +28,7 @@ bool WireCursor::ReadLongVarint(uint64_t* value) {
   for (int shift = 0; shift < 70; shift += 7) {
     if (at_ == end_) return FailAt(start, "a truncated number");
     const auto byte = static_cast<uint8_t>(*at_++);
-    // The tenth byte has room for one bit; the generated parser drops the others.
+    // The tenth byte has room for one bit; like the generated parser, this drops the other bits.
     if (shift < 64) result |= static_cast<uint64_t>(byte & 0x7f) << shift;
     if (byte < 0x80) {
       *value = result;
@@ -36,12 +43,12 @@ bool WireCursor::ReadUnusualValue(WireField* field) {
   if (field->type == WireType::kEndGroup) return Fail("a group end without its start");
   const ptrdiff_t size = field->type == WireType::kFixed64 ? 8 : 4;
   if (end_ - at_ < size) return Fail("a truncated value");
-  if (size == 8) std::memcpy(&field->bits, at_, 8);  // little-endian, as all supported machines
+  if (size == 8) std::memcpy(&field->bits, at_, 8);  // little-endian, like all supported machines
   at_ += size;
   return true;
 }
 
-// Iterative, so that a bomb of nested groups costs no stack.
+// Iterative, so that deeply nested groups do not use up the stack.
 bool WireCursor::SkipGroup(uint32_t field) {
   std::array<uint32_t, kMaxDepth> open;
   size_t depth = 0;
@@ -67,19 +74,19 @@ bool WireCursor::SkipGroup(uint32_t field) {
 
 namespace {
 
-// A place in a line, and the events counted up to there.
+// A position in a line, and the number of events before it.
 struct HopPlace {
   const char* at;
   const char* end;
   uint64_t events;
 };
 
-// Moves past an event in the usual encoding; false where there is something else.
+// Moves past one event in the usual encoding; false at any other field.
 __attribute__((always_inline)) inline bool Hop(HopPlace* place) {
   const char* p = place->at;
   __builtin_prefetch(p + kPrefetchBytes);
   if (place->end - p <= 3 || *p != kEventsTag) return false;
-  // Lengths of one and of two bytes mix: no branch could be foreseen.
+  // Lengths of one and two bytes mix, so this avoids a branch that could not be predicted.
   const size_t low = static_cast<uint8_t>(p[1]), high = static_cast<uint8_t>(p[2]);
   const size_t two = low >> 7;
   const size_t size = 2 + two + (low & 0x7f) + ((high & (0 - two)) << 7);
@@ -91,7 +98,8 @@ __attribute__((always_inline)) inline bool Hop(HopPlace* place) {
 
 constexpr size_t kPiecesAtOnce = 4;
 
-// Hops through all places in step until one has no usual event; its number.
+// Hops through all places in step until one is not at a usual event. Returns the index of that
+// place.
 size_t HopTogether(std::array<HopPlace, kPiecesAtOnce>* places) {
   HopPlace a = (*places)[0], b = (*places)[1], c = (*places)[2], d = (*places)[3];
   size_t stopped = kPiecesAtOnce;
@@ -110,14 +118,15 @@ size_t HopTogether(std::array<HopPlace, kPiecesAtOnce>* places) {
   return stopped;
 }
 
-// A part of a line's events, and how far hopping came in it.
+// A part of the events of a line, and the position that hopping reached in it.
 struct Piece {
   const char* begin;
   HopPlace reached;
 };
 
-// Maps pages of a source that are about to be read all at once: cheaper than a fault for
-// every few. Of long ranges only the beginning; without effect where the system cannot.
+// Maps the pages of a source in one call before they are read. This is cheaper than a page fault
+// for every few pages. Only the beginning of long ranges is mapped. No effect if the system lacks
+// the call.
 void MapPagesOf(std::string_view bytes) {
 #if defined(MADV_POPULATE_READ)
   constexpr size_t kFew = size_t{1} << 16, kMost = size_t{1} << 25;
@@ -131,14 +140,14 @@ void MapPagesOf(std::string_view bytes) {
 #endif
 }
 
-// Pieces for threads, each once. A thread begins with a stretch of its own: threads that map pages
-// close to each other wait for the same page table.
+// Distributes pieces to threads, each piece once. A thread begins with its own stretch of pieces,
+// because threads that map neighbouring pages wait for the same page table.
 class PieceQueue {
  public:
   PieceQueue(std::span<Piece> pieces, size_t threads)
       : pieces_(pieces), stretch_(pieces.size() / threads + 1), next_(threads) {}
 
-  // Null: there are no more.
+  // The next piece, or null at the end.
   Piece* Take(size_t thread) {
     for (size_t i = 0; i < next_.size(); ++i) {
       const size_t of = (thread + i) % next_.size(), place = next_[of]++;
@@ -151,10 +160,10 @@ class PieceQueue {
  private:
   const std::span<Piece> pieces_;
   const size_t stretch_;
-  std::vector<std::atomic<size_t>> next_;  // in each stretch
+  std::vector<std::atomic<size_t>> next_;  // next position in each stretch
 };
 
-// Takes pieces until there are none.
+// Takes and processes pieces until there are no more.
 void HopThroughPieces(size_t thread, PieceQueue* pieces) {
   std::array<HopPlace, kPiecesAtOnce> places = {};
   std::array<Piece*, kPiecesAtOnce> open = {};
@@ -168,7 +177,7 @@ void HopThroughPieces(size_t thread, PieceQueue* pieces) {
   };
   for (size_t i = 0; i < kPiecesAtOnce; ++i) take(i);
   while (open_count > 0) {
-    // With fewer pieces than places one after the other.
+    // With fewer open pieces than places: one after the other.
     size_t i = 0;
     if (open_count == kPiecesAtOnce) {
       i = HopTogether(&places);
@@ -183,8 +192,9 @@ void HopThroughPieces(size_t thread, PieceQueue* pieces) {
   }
 }
 
-// Whether this looks like an event: its metadata id and then its offset. (A stat begins
-// with an id, too.) The tag first: from a chance byte on, a group could reach to the end.
+// Whether the bytes look like an event: a metadata id followed by an offset. (The id alone is not
+// enough, because a stat also begins with an id.) The tag is checked first, because from a random
+// byte a group could extend to the end.
 bool LooksLikeEvent(const char* at, const char* end) {
   WireCursor line(std::string_view(at, static_cast<size_t>(end - at)), 0);
   WireField event;
@@ -198,8 +208,8 @@ bool LooksLikeEvent(const char* at, const char* end) {
          fields.ReadTag(&offset.number, &offset.type) && offset.key() == Varint(2);
 }
 
-// The first place from `from` on that looks like the beginning of some events, at most a
-// few pages on; else null.
+// The first position from `from` on that looks like the beginning of several events, within a few
+// pages; else null.
 const char* GuessEvent(const char* from, const char* end) {
   constexpr ptrdiff_t kMostBytes = 1 << 14;
   constexpr uint64_t kEnough = 8;
@@ -223,7 +233,7 @@ class LineIndexer {
     line->parts = {{line->bytes, 0}};
   }
 
-  // Reads the header, and cuts what follows into pieces.
+  // Reads the header and cuts the rest into pieces.
   absl::Status Begin(size_t piece_bytes, std::vector<Piece>* pieces) {
     while (place_.at != place_.end && *place_.at != kEventsTag) {
       RETURN_IF_ERROR(ReadField());
@@ -240,7 +250,7 @@ class LineIndexer {
     return absl::OkStatus();
   }
 
-  // From the header's end to the line's, over pieces where they fit.
+  // Walks from the end of the header to the end of the line, over the pieces that fit.
   absl::Status Finish(std::span<const Piece> pieces) {
     while (place_.at != place_.end) {
       while (!pieces.empty() && pieces[0].begin < place_.at) pieces = pieces.subspan(1);
@@ -258,7 +268,7 @@ class LineIndexer {
   }
 
  private:
-  // Where events so far are parts, the next one begins here.
+  // Ends the current part of events; the next one begins here.
   void BeginPart() {
     EndPart();
     line_->parts.push_back({{Offset(), 0}, place_.events});
@@ -269,7 +279,7 @@ class LineIndexer {
   }
   uint64_t Offset() const { return static_cast<uint64_t>(place_.at - file_.data()); }
 
-  // Any field, of the line's header mostly.
+  // Reads any field, mostly of the line's header.
   absl::Status ReadField() {
     const uint64_t offset = Offset();
     WireCursor cursor(std::string_view(place_.at, static_cast<size_t>(place_.end - place_.at)),
@@ -301,7 +311,7 @@ std::vector<absl::Status> IndexWireLines(const WireFiles& files, const IndexOpti
   std::vector<absl::Status> status;
   std::vector<LineIndexer> indexers;
   std::vector<Piece> pieces;
-  std::vector<size_t> first_piece;  // a line
+  std::vector<size_t> first_piece;  // by line
   for (Line& line : trace->lines) {
     indexers.emplace_back(*trace, files(line.plane), &line);
     first_piece.push_back(pieces.size());
@@ -331,7 +341,7 @@ bool AreVarints(const WireField& packed, Damage* damage) {
   return true;
 }
 
-// Map entries of a plane. Sub-messages of an entry merge; of equal keys the last entry wins.
+// Reads a map entry of a plane. Sub-messages of an entry merge; of equal keys the last entry wins.
 template <typename OnValue>
 bool ReadEntry(const WireField& entry, int64_t* key, Damage* damage, OnValue on_value) {
   return ReadMessage(entry, 2, damage, [&](const WireField& field) {
@@ -348,7 +358,7 @@ bool AddEventMetadata(const WireField& message, Plane* plane, Damage* damage) {
     if (value.key() == Length(2)) entry.name = value.bytes;
     if (value.key() == Length(4)) entry.display_name = value.bytes;
     if (value.key() == Length(5)) return DecodeStat(value, 4, &stats.emplace_back(), damage);
-    // child_id: not needed, but it must be numbers
+    // child_id is not needed, but it must consist of numbers
     return value.key() != Length(6) || AreVarints(value, damage);
   });
   entry.stat_count = static_cast<uint32_t>(stats.size()) - entry.first_stat;

@@ -1,10 +1,10 @@
-// The protobuf wire format, written: what wire.h reads.
+// A writer of the protobuf wire format, the counterpart of wire.h.
 //
 //   WireWriter out;
-//   out.AddMessage(1, [&] { out.AddVarint(8, 12); });   // 0a 02 08 0c
+//   out.AddMessage(1, [&] { out.AddVarint(8, 12); });   // 0a 02 40 0c
 //
-// By hand, because a build without the reference reader has no protobuf, and because a message is
-// written where it stays: the length comes in front once it is known.
+// It is written by hand, because builds without the reference reader have no protobuf, and because
+// it writes nested messages in place: the length is inserted before a message once it is known.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace xplane_time {
 
 class WireWriter {
  public:
-  // Of a signed field: its bits as int64.
+  // Adds a varint. For a signed field, pass its bits as int64.
   void AddVarint(uint32_t number, uint64_t value) {
     char* at = Room(2 * kMostVarint);
     at = PutVarint(at, Varint(number));
@@ -37,7 +37,7 @@ class WireWriter {
     AddHeader(number, text.size());
     AddFields(text);
   }
-  // `fill` adds the fields.
+  // Adds a message; `fill` adds its fields.
   template <typename Fill>
   void AddMessage(uint32_t number, Fill fill) {
     Took(PutVarint(Room(kMostVarint + 1), Length(number)) + 1);
@@ -50,12 +50,12 @@ class WireWriter {
       InsertLength(begin - 1, size);
     }
   }
-  // Of a message whose bytes are elsewhere.
+  // Adds the header of a message whose bytes are elsewhere.
   void AddHeader(uint32_t number, uint64_t size) {
     char* at = PutVarint(Room(2 * kMostVarint), Length(number));
     Took(PutVarint(at, size));
   }
-  // Whole ones, as they are.
+  // Adds fields that are already encoded.
   void AddFields(std::string_view fields) {
     if (fields.empty()) return;
     std::memcpy(Room(fields.size()), fields.data(), fields.size());
@@ -78,7 +78,7 @@ class WireWriter {
     *at++ = static_cast<char>(value);
     return at;
   }
-  // In place of the byte at `at`.
+  // Replaces the byte at `at` by the length.
   void InsertLength(size_t at, size_t size) {
     char length[kMostVarint];
     const auto length_size = static_cast<size_t>(PutVarint(length, size) - length);

@@ -1,12 +1,12 @@
-// Result: what a command found, as data. Every format is made from it.
+// Result: the output of a command as data. Every output format is made from it.
 //
 //   Result result("xplane-time.kernels.v1");
 //   result.Say([&](FieldSink* sink) { sink->Field("complete", true); });
 //   result.Add(TableOf("kernels", rows));
 //
-// Rows and objects say what they are field by field, in the order of the JSON contract, to a
-// FieldSink. JSON, CSV and Arrow tables are sinks, and so cannot differ in names, order or values.
-// Text is given as the producer's bytes; the sink escapes it.
+// Rows and objects pass their fields to a FieldSink, in the order of the JSON contract. JSON, CSV
+// and Arrow tables are sinks, so their names, order and values cannot differ. Text is passed as the
+// producer's bytes; the sink escapes it.
 #pragma once
 
 #include <algorithm>
@@ -28,12 +28,12 @@ namespace xplane_time::result {
 
 enum class FieldType : uint8_t { kBool, kInt64, kUint64, kDouble, kText };
 
-// monostate: unknown (null, an empty cell). A double that is not finite is unknown too.
-// The type is known in any case: a field has the same in every row.
+// monostate: unknown (null, or an empty cell). A double that is not finite is also unknown. Unknown
+// values have a type as well, because a field has the same type in every row.
 class FieldValue
     : public std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string_view> {
  public:
-  // NOLINTBEGIN: as the value itself
+  // NOLINTBEGIN: implicit, like the value itself
   FieldValue(bool value) : variant(value), type_(FieldType::kBool) {}
   FieldValue(std::signed_integral auto value) : variant(int64_t{value}), type_(FieldType::kInt64) {}
   FieldValue(std::unsigned_integral auto value)
@@ -54,7 +54,7 @@ class FieldValue
   FieldType type_;
 };
 
-inline FieldValue KnownText(std::string_view text) {  // unknown where it is empty
+inline FieldValue KnownText(std::string_view text) {  // unknown if it is empty
   return text.empty() ? FieldValue::Unknown(FieldType::kText) : FieldValue(text);
 }
 
@@ -64,27 +64,27 @@ class FieldSink {
  public:
   virtual ~FieldSink() = default;
   virtual void Field(std::string_view name, const FieldValue& value) = 0;
-  // Fields that belong together: an object in JSON, a prefix in CSV. While
-  // `known` is false all fields inside are unknown, and the object is null.
+  // Begins a group of fields: an object in JSON, a prefix in CSV. If `known` is false, all fields
+  // inside are unknown, and the object is null.
   virtual void BeginGroup(std::string_view, bool /*known*/) {}
   virtual void EndGroup() {}
-  // Two numbers: an array in JSON, NAME_lo and NAME_hi in CSV.
+  // An interval of two numbers: an array in JSON, NAME_lo and NAME_hi in CSV.
   virtual void Interval(std::string_view, std::optional<double> /*lo*/,
                         std::optional<double> /*hi*/) {}
-  // Lists and objects, which only JSON has.
+  // Lists and objects, which JSON alone supports.
   virtual void Texts(std::string_view, std::span<const std::string>) {}
-  // A list of a row: without lists a text, parted by "; ".
+  // A list in a row. Formats without lists write a text separated by "; ".
   virtual void RowTexts(std::string_view name, std::span<const std::string> texts) {
     Texts(name, texts);
   }
   virtual void Numbers(std::string_view, std::span<const std::optional<double>>) {}
   virtual void Rows(const Table&) {}
-  // A JSON text; one that is none is a string.
+  // A JSON text. Invalid JSON becomes a string.
   virtual void Raw(std::string_view, std::string_view) {}
 };
 
-// Fields as the cells of a flat row: groups are prefixes, and what is in an unknown one is
-// unknown.
+// Converts fields to the cells of a flat row: group names become prefixes, and fields of an unknown
+// group are unknown.
 class FlatSink : public FieldSink {
  public:
   void Field(std::string_view name, const FieldValue& value) final {
@@ -117,7 +117,8 @@ class FlatSink : public FieldSink {
   std::string prefix_;
 };
 
-// Fields that are called as in the struct, or with what a function makes of them, each named once:
+// Passes fields under their names in the struct; or the results of functions of fields, which get
+// the name of the field inside the brackets:
 //
 //   XPLANE_TIME_FIELDS(sink, row.n, ClockName(row.clock));   // sink->Field("n", row.n); ...
 #define XPLANE_TIME_FIELDS(sink, ...) \
@@ -141,15 +142,17 @@ void NamedFields(FieldSink* sink, Expressions, const Values&... values) {
   (sink->Field(kNames[at++], values), ...);
 }
 
-// Rows of one kind, as data: whatever prints them asks for the fields of one at a time.
+// Rows of one kind, as data. Printers request the fields of one row at a time.
 struct Table {
   std::string name;
   size_t rows = 0;
-  // The fields of a row below `rows`; of `rows` itself: those of an empty one, for their names.
+  // Passes the fields of row number `row`. For `row` == `rows`: fields of an empty row, for their
+  // names.
   std::function<void(size_t row, FieldSink* sink)> visit = {};
 };
 
-// `rows`: a vector, which the table owns, or a span, whose rows outlive it. `visit(row, sink)`.
+// `rows`: a vector, which the table owns, or a span, whose rows must outlive it. `visit(row,
+// sink)`.
 template <typename Rows, typename Visit>
 Table TableOf(std::string name, Rows rows, Visit visit) {
   const size_t count = rows.size();
@@ -165,10 +168,9 @@ Table TableOf(std::string name, Rows rows) {
                  [](const auto& row, FieldSink* sink) { VisitRow(row, sink); });
 }
 
-using Members = std::function<void(FieldSink*)>;  // of the document itself
+using Members = std::function<void(FieldSink*)>;  // fields of the document itself
 
-// The parts are in the order of the JSON. Rows are not copied: they outlive the result, or a table
-// that was given them owns them.
+// The parts are in the order of the JSON. Rows of spans are not copied and must outlive the result.
 struct Result {
   std::string schema;
   std::vector<std::variant<Members, Table>> parts = {};

@@ -1,3 +1,6 @@
+// Definitions of rows.h: one VisitRow() per row type lists its fields in the order of the output
+// contract. Fields of a missing part are passed as unknown (PartSink), so that every row has the
+// same columns.
 #include "result/rows.h"
 
 #include <algorithm>
@@ -7,7 +10,7 @@
 namespace xplane_time::result {
 namespace {
 
-// Passes fields on; without values where there is no part.
+// Passes fields on; with unknown values if the part is missing.
 class PartSink : public FieldSink {
  public:
   PartSink(bool known, FieldSink* sink) : known_(known), sink_(sink) {}
@@ -20,7 +23,7 @@ class PartSink : public FieldSink {
   FieldSink* sink_;
 };
 
-// What `part` points to; of none, an empty one, for its names.
+// The object that `part` points to; for null an empty one, for the names of its fields.
 template <typename Part>
 const Part& PartOrNone(const Part* part) {
   static const Part kNone{};
@@ -51,7 +54,7 @@ void VisitPlane(const PlaneRow& plane, FieldSink* sink) {
   sink->Field("kind", KnownText(plane.kind ? DeviceKindName(*plane.kind) : ""));
 }
 
-// `with_bare`: planes that have none have a row, too.
+// `with_bare`: planes without parts also get a row.
 template <typename Row>
 Table PlaneParts(const PlanesReport& report, std::vector<Row> PlaneRow::*parts, bool with_bare) {
   std::vector<std::pair<const PlaneRow*, const Row*>> rows;
@@ -66,13 +69,14 @@ Table PlaneParts(const PlanesReport& report, std::vector<Row> PlaneRow::*parts, 
   });
 }
 
-// Of an energy or a total: between what it lies for certain, or nothing where that is not known.
+// Passes the bounds of an energy or a total, or unknown values if it has no bounds.
 void VisitBounds(const auto& of, FieldSink* sink) {
   const bool bounds = of.limits != EnergyLimits::kInterval;
   sink->Interval("bounds_j", bounds ? of.lo_j : std::nullopt, bounds ? of.hi_j : std::nullopt);
 }
 
-// What its limits are; the interval, where they are one, that holds with `share`.
+// Passes the kind of the limits and, if it is an interval, the interval with its probability
+// `share`.
 void VisitLimits(const auto& of, std::optional<double> share, FieldSink* sink) {
   const bool known = of.energy_j.has_value(), interval = of.limits == EnergyLimits::kInterval;
   sink->Field("limits", KnownText(known ? LimitsName(of.limits) : ""));

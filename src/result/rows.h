@@ -1,5 +1,5 @@
-// The fields of what a trace's times come to (report.h), of energies (energy.h), of a summary of
-// power, and of what sensors there are.
+// The fields of the rows of reports (report.h), energies (energy.h), power summaries and
+// inventories of sensors (power.h).
 #pragma once
 
 #include "result/result.h"
@@ -9,15 +9,16 @@
 
 namespace xplane_time::result {
 
-// The fields of DEVICE; null: unknown.
+// The fields called DEVICE in the JSON contract; null: unknown.
 void VisitDevice(const DeviceRef* device, FieldSink* sink);
 void VisitRow(const InputRow& row, FieldSink* sink);
 void VisitRow(const DeviceRow& row, FieldSink* sink);
 // The group `steps`; null: unknown.
 void VisitSteps(const std::optional<StepSummary>& steps, FieldSink* sink);
-// `with_device`: the fields of DEVICE and the program id, unknown where the row has none.
+// `with_device`: with the fields of DEVICE and the program id, which are unknown if the row has
+// none.
 void VisitRow(const FunctionRow& row, bool with_device, FieldSink* sink);
-// `rows`, of functions or of pointers to them: all with the fields of DEVICE, or all without.
+// `rows`: FunctionRows or pointers to them; either all with the fields of DEVICE, or all without.
 template <typename Rows>
 Table FunctionTable(std::string name, Rows rows, bool with_device) {
   return TableOf(
@@ -33,23 +34,23 @@ void VisitRow(const LineRow& row, FieldSink* sink);
 void VisitRow(const StatRow& row, FieldSink* sink);
 void VisitRow(const DiagnosticRow& row, FieldSink* sink);
 
-// Of energy (energy.h). `name`: what the rows are, "kernel".
+// Rows of energies (energy.h). `name`: the kind of the rows, such as "kernel".
 void VisitRow(const EnergyDevice& row, FieldSink* sink);
 void VisitRow(const EnergyGroup& row, FieldSink* sink);
 void VisitRow(const EnergyFinding& row, FieldSink* sink);
 Table EnergyTable(std::string table, std::string name, std::span<const EnergyRow> rows);
 
-// Planes, each beside its lines (one without lines has a row, too) or beside its stats. Both have
-// names of their own, so that no column occurs twice.
+// Planes with their lines (a plane without lines also has a row), and planes with their stats. The
+// column names of lines and stats differ from those of planes.
 Table PlaneLines(const PlanesReport& report);
 Table PlaneStats(const PlanesReport& report);
 
-// An energy beside its window.
+// An energy with its window.
 struct PowerRow {
   const WindowSummary* window = nullptr;
   const EnergyEstimate* energy = nullptr;
 };
-// A gauge beside its window and channel.
+// A gauge with its window and channel.
 struct PowerGaugeRow {
   const WindowSummary* window = nullptr;
   const PowerChannel* channel = nullptr;
@@ -66,12 +67,12 @@ void VisitRow(const PowerTotal& total, FieldSink* sink);
 void VisitRow(const RepeatedEnergy& row, FieldSink* sink);
 void VisitRow(const PowerRow& row, FieldSink* sink);
 
-// Tables `devices`, `channels` and `absent`.
+// Adds the tables `devices`, `channels` and `absent`.
 void VisitInventory(const PowerInventory& inventory, Result* result);
 
 std::string_view LimitsName(EnergyLimits limits);  // bounds, interval, unbounded
 std::string_view KindOf(
     const PowerTotal& total);  // measured, modelled, measured and modelled; empty: unknown
-FieldValue ReasonOrUnknown(PowerReason reason);  // unknown where nothing is amiss
+FieldValue ReasonOrUnknown(PowerReason reason);  // unknown if there is no reason
 
 }  // namespace xplane_time::result

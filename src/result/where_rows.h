@@ -1,4 +1,4 @@
-// The fields of where the time went (where.h).
+// The fields of the rows of time breakdowns (where.h).
 #pragma once
 
 #include "result/result.h"

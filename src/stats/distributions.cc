@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Stirling's series, after shifting x to where it converges.
+// Stirling's series, after a shift of x into the range in which it is accurate.
 double LogGamma(double x) {
   constexpr double kFar = 12;
   double product = 1;
@@ -23,7 +23,7 @@ double LogGamma(double x) {
          std::log(product);
 }
 
-// Lentz's method for the continued fraction of I_x(a, b); x < (a + 1) / (a + b + 2).
+// Lentz's method for the continued fraction of I_x(a, b); requires x < (a + 1) / (a + b + 2).
 double BetaFraction(double a, double b, double x) {
   constexpr int kMostSteps = 10000;
   constexpr double kTiny = 1e-300;
@@ -75,9 +75,9 @@ double StudentTail(double t, double df) {
 double StudentQuantile(double tail, double df) {
   if (!(df > 0) || !(tail > 0)) return kInfinity;
   if (tail >= 0.5) return 0;
-  // Newton's method for log tail over log t, which is concave; bisection where it leaves
-  // the bracket.
-  double lo = -50, hi = 350;  // log t
+  // Newton's method for log(tail) as a function of log(t), which is concave. A step out of the
+  // bracket becomes a bisection.
+  double lo = -50, hi = 350;  // bracket of log(t)
   double at = std::log(std::sqrt(-2 * std::log(2 * tail)) + 1e-3);
   for (int i = 0; i < 300; ++i) {
     const double t = std::exp(at), beyond = StudentTail(t, df);

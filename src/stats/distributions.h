@@ -1,12 +1,14 @@
-// Tails of the normal, Student's and Fisher's distribution, and what is made of them.
+// Tails and quantiles of the normal, Student's and Fisher's distribution, and functions based on
+// them.
 //
 //   StudentTail(2.228, 10)        0.025
 //   StudentQuantile(0.025, 10)    2.228
 //   StudentQuantile(0.5, 0)       infinity: no degrees of freedom, no interval
 //
-// Own incomplete beta function (Lentz's continued fraction, Stirling's series), 60 lines,
-// instead of Boost.Math: libboost-dev would be the largest dependency by far, and
-// std::lgamma writes a global. Accurate to 1e-12 relative; tests compare with tables.
+// The incomplete beta function is our own (Lentz's continued fraction, Stirling's series; 60
+// lines). Boost.Math was rejected because libboost-dev would be the largest dependency by far, and
+// std::lgamma because it writes a global. The relative accuracy is 1e-12; tests compare with
+// tables.
 #pragma once
 
 #include <span>
@@ -14,19 +16,20 @@
 
 namespace xplane_time::stats {
 
-// Regularized: I_x(a, b), 0 <= x <= 1, a and b > 0.
+// Regularized I_x(a, b) for 0 <= x <= 1 and a, b > 0.
 double IncompleteBeta(double a, double b, double x);
-// P(Z > z) of a standard normal Z.
+// P(Z > z) for a standard normal Z.
 double NormalTail(double z);
 // P(T > t) with df > 0 degrees of freedom (infinite: normal), t of any sign.
 double StudentTail(double t, double df);
-// t with P(T > t) = tail, 0 < tail <= 0.5. df 0: infinity.
+// The t with P(T > t) = tail, for 0 < tail <= 0.5. Infinity if df is 0.
 double StudentQuantile(double tail, double df);
 // P(F > f).
 double FisherTail(double f, double df1, double df2);
-// The z with (nearly) the tail of t: Wallace (1959), within 0.05 for df >= 3, below it for less.
+// The z with nearly the same tail as t, by Wallace (1959). Within 0.05 for df >= 3; too small for
+// lower df.
 double NormalScore(double t, double df);
-// Holm's step-down: adjusted p-values, in the order of the input, at most 1.
+// Adjusted p-values by Holm's step-down, in the order of the input, at most 1.
 std::vector<double> HolmAdjusted(std::span<const double> p_values);
 
 }  // namespace xplane_time::stats

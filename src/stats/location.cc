@@ -79,7 +79,7 @@ Centre HuberCentre(std::vector<double> values) {
   for (int i = 0; i < 100; ++i) {
     double sum = 0;
     for (const double value : values) sum += std::clamp(value - at, -bound, bound);
-    at += sum / n;  // converges: the slope of the sum is at most n
+    at += sum / n;  // converges, because the slope of the sum is at most n
     if (std::abs(sum) < 1e-12 * n * scale) break;
   }
   double squares = 0, inside = 0;
@@ -90,7 +90,7 @@ Centre HuberCentre(std::vector<double> values) {
   }
   if (values.size() < 2 || inside == 0) return {at, plain, df};
   const double slope = inside / n;
-  // Values that were pulled in say nothing about the spread.
+  // Clamped values carry no information about the spread.
   return {at, squares / (n - 1) / n / (slope * slope), std::max(inside - 1, 1.0)};
 }
 

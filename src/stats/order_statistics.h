@@ -1,12 +1,13 @@
-// Order statistics: what stands at a rank, and the medians and quantiles made of it. There are
-// several definitions of both; each has its own name here.
+// Order statistics: values at a rank, and medians and quantiles based on them. Both have several
+// definitions; each definition has its own name here.
 //
 //   std::vector<double> v = {4, 1, 3, 2};
 //   Median(v) == 2.5, LowerMedian(v) == 2, UpperMedian(v) == 3
 //   std::vector<int64_t> s = {10, 20, 30, 40};                         // sorted
 //   s[NearestRank(s.size(), 0.95)] == 40, InterpolatedQuantile(s, 0.5) == 25
 //
-// All expect at least one value. Those of unsorted values reorder their argument, in O(n).
+// All functions need at least one value. Functions of unsorted values reorder their argument, in
+// O(n).
 #pragma once
 
 #include <algorithm>
@@ -22,7 +23,7 @@ namespace xplane_time::stats {
 // 1.4826 MAD estimates the standard deviation of normal samples.
 constexpr double kMadToSd = 1.4826;
 
-// The value with `rank` others before it, in ascending order.
+// The value with `rank` smaller values before it in ascending order.
 template <std::ranges::random_access_range Values>
 auto AtRank(Values&& values, size_t rank) {
   const auto at = values.begin() + static_cast<std::ptrdiff_t>(rank);
@@ -30,7 +31,7 @@ auto AtRank(Values&& values, size_t rank) {
   return *at;
 }
 
-// Of an even number: the lower, or the upper, of the two in the middle.
+// For an even number of values: the lower or the upper of the two middle ones.
 template <std::ranges::random_access_range Values>
 auto LowerMedian(Values&& values) {
   return AtRank(values, (values.size() - 1) / 2);
@@ -40,7 +41,7 @@ auto UpperMedian(Values&& values) {
   return AtRank(values, values.size() / 2);
 }
 
-// Of an even number: the mean of the two in the middle.
+// For an even number of values: the mean of the two middle ones.
 inline double Median(std::span<double> values) {
   const double upper = UpperMedian(values);
   if (values.size() % 2 == 1) return upper;
@@ -48,7 +49,7 @@ inline double Median(std::span<double> values) {
   return (*std::max_element(values.begin(), middle) + upper) / 2;
 }
 
-// Distances from `centre`, for the median absolute deviation (MAD): a median of these.
+// Distances from `centre`. Their median is the median absolute deviation (MAD).
 inline std::vector<double> AbsoluteDeviations(std::span<const double> values, double centre) {
   std::vector<double> deviations(values.size());
   std::transform(values.begin(), values.end(), deviations.begin(),
@@ -60,19 +61,20 @@ inline double MedianAbsoluteDeviation(std::span<const double> values, double cen
   return Median(deviations);
 }
 
-// The rank of the least of `count` values that is at least as large as `share` of them.
+// The rank of the smallest of `count` sorted values such that the fraction `share` of them is at
+// most as large.
 inline size_t NearestRank(size_t count, double share) {
   const double most = static_cast<double>(count);
   return static_cast<size_t>(std::clamp(std::ceil(share * most), 1.0, most)) - 1;
 }
 
-// Exact before it is rounded, whatever the distance.
+// Exact before it is rounded, for any distance.
 inline double Gap(int64_t low, int64_t high) {
   return static_cast<double>(static_cast<uint64_t>(high) - static_cast<uint64_t>(low));
 }
 inline double Gap(double low, double high) { return high - low; }
 
-// Rounds as numpy does: from the nearer end, so that both ends are met exactly.
+// Interpolates from the nearer end, like numpy, so that both ends are exact.
 template <typename T>
 double Between(T low, T high, double share) {
   const double gap = Gap(low, high);
@@ -80,7 +82,7 @@ double Between(T low, T high, double share) {
   return static_cast<double>(high) - gap * (1 - share);
 }
 
-// Between the two nearest ranks, as numpy's default ("linear"). `share` from 0 to 1.
+// Interpolates between the two nearest ranks, like numpy's default ("linear"). `share` is 0 to 1.
 template <std::ranges::random_access_range Values>
 double InterpolatedQuantile(const Values& sorted, double share) {
   const double position = share * static_cast<double>(sorted.size() - 1);
@@ -89,7 +91,7 @@ double InterpolatedQuantile(const Values& sorted, double share) {
   return Between(sorted[below], sorted[above], position - static_cast<double>(below));
 }
 
-// The same, rounded as from the lower end whatever the share: off by a bit in the last place.
+// The same, but interpolated from the lower end for any share. The last bit may differ.
 inline double InterpolatedQuantileFromBelow(std::span<const double> sorted, double share) {
   const double position = share * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<size_t>(position);
@@ -97,8 +99,8 @@ inline double InterpolatedQuantileFromBelow(std::span<const double> sorted, doub
   return sorted[below] + (position - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
-// As MedianAbsoluteDeviation, but for its rounding, without a copy: deviations grow to both
-// sides of the median, so the smaller half of them is found by merging outwards.
+// Like MedianAbsoluteDeviation except for rounding, but without a copy. Deviations grow in both
+// directions from the median, so merging outwards finds the smaller half of them.
 inline double SortedMedianAbsoluteDeviation(std::span<const int64_t> sorted, double median) {
   const auto deviation_of = [median](int64_t value) {
     return std::abs(static_cast<double>(value) - median);

@@ -1,10 +1,10 @@
-// ValueCounts: how often each integer occurred. Clocks and sensors tick, so even millions of values
-// have few distinct ones, and order statistics stay exact. Where there are too many after all,
-// Round() keeps their leading bits only:
+// ValueCounts: a count of each integer value. Clocks and sensors have coarse steps, so even
+// millions of values have few distinct ones, and order statistics stay exact. If there are too many
+// distinct values, Round() keeps only their leading bits:
 //
 //   14 bits kept:   8192 .. 16383 by 1    16384 .. 32767 by 2    32768 .. 65535 by 4    ...
 //
-// Open addressing; Add is constant time. And QuantileSketch, which does so by itself.
+// It uses open addressing; Add() takes constant time. QuantileSketch rounds automatically.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct CountedValue {
   uint64_t count = 0;  // 0: an empty slot
 };
 
-// The one with `rank` values before it; `rank` is below the sum of the counts.
+// The entry of the value with this rank. `rank` must be below the sum of the counts.
 inline const CountedValue& CountedAtRank(std::span<const CountedValue> sorted, uint64_t rank) {
   auto at = sorted.begin();
   for (; rank >= at->count; ++at) rank -= at->count;
@@ -44,7 +44,7 @@ class ValueCounts {
     slot->count += times;
   }
 
-  // From now on (and for all before) only the leading `bits` of each value are kept.
+  // From now on, keeps only the leading `bits` of each value. Existing values are also rounded.
   void Round(int bits) {
     const std::vector<CountedValue> old = std::exchange(slots_, {});
     distinct_ = 0;
@@ -54,8 +54,8 @@ class ValueCounts {
     }
   }
   bool rounded() const { return kept_bits_ != 0; }
-  // How many bits of a value are not kept. The complement of a negative value is its magnitude,
-  // less one.
+  // The number of low bits that are dropped from a value. The complement of a negative value is its
+  // magnitude minus one.
   int SpareBits(int64_t value) const {
     if (!rounded()) return 0;
     const auto magnitude = static_cast<uint64_t>(value < 0 ? ~value : value);
@@ -70,7 +70,7 @@ class ValueCounts {
     }
   }
 
-  // Ascending. A rounded value is the least that it stands for.
+  // Ascending. A rounded value is the smallest value that it represents.
   std::vector<CountedValue> Sorted() const {
     std::vector<CountedValue> sorted;
     sorted.reserve(distinct_);
@@ -80,7 +80,7 @@ class ValueCounts {
   }
 
  private:
-  // Its slot, or the empty one where it would be.
+  // The slot of a value, or the empty slot for it.
   CountedValue* Find(int64_t value) {
     CountedValue* const slots = slots_.data();
     size_t at = (static_cast<uint64_t>(value) * 0x9e3779b97f4a7c15) >> shift_;
@@ -88,7 +88,7 @@ class ValueCounts {
     return &slots[at];
   }
 
-  // Of one that has no slot yet. At most half of the slots are in use.
+  // Inserts a value that has no slot. At most half of the slots are in use.
   CountedValue* Insert(int64_t value) {
     if (2 * (distinct_ + 1) > slots_.size()) Grow();
     ++distinct_;
@@ -106,15 +106,15 @@ class ValueCounts {
     }
   }
 
-  std::vector<CountedValue> slots_;  // a power of two
+  std::vector<CountedValue> slots_;  // their number is a power of two
   int shift_ = 64;
   size_t distinct_ = 0;  // slots in use
   int kept_bits_ = 0;    // 0: all
 };
 
-// Quantiles of integers in bounded memory. Up to kMostExact values the answers are exact. Beyond,
-// values keep their leading 14 bits, and an answer, the middle of what is rounded to one value, is
-// off by at most 1 in 2^14 (0.006 %).
+// Quantiles of integers in bounded memory. They are exact for up to kMostExact values. Beyond that,
+// values keep their leading 14 bits, and a quantile is the middle of the values that are rounded to
+// one; its error is at most 1 in 2^14 (0.006 %).
 class QuantileSketch {
  public:
   static constexpr size_t kMostExact = 16384;
@@ -130,14 +130,14 @@ class QuantileSketch {
   }
 
   uint64_t count() const { return count_; }
-  // The mean of the two in the middle where the count is even; empty without a value.
+  // The mean of the two middle values if the count is even; empty without values.
   std::optional<double> Median() const {
     if (count_ == 0) return std::nullopt;
     const std::vector<CountedValue> sorted = values_.Sorted();
     const double low = At(sorted, (count_ - 1) / 2);
     return count_ % 2 == 1 ? low : (low + At(sorted, count_ / 2)) / 2;
   }
-  // The least value that is at least as large as `share` of all.
+  // The smallest value such that the fraction `share` of all is at most as large.
   std::optional<double> Quantile(double share) const {
     if (count_ == 0) return std::nullopt;
     return At(values_.Sorted(), NearestRank(count_, share));
@@ -151,8 +151,8 @@ class QuantileSketch {
     if (count_ > kMostExact && !values_.rounded()) values_.Round(kBits);
   }
 
-  // The value with `rank` values before it, in ascending order; rank < count(). Of what is rounded
-  // to one value, the middle.
+  // The value with this rank in ascending order; rank < count(). For rounded values, the middle of
+  // their range.
   double At(const std::vector<CountedValue>& sorted, uint64_t rank) const {
     const int64_t value = CountedAtRank(sorted, rank).value;
     return static_cast<double>(value) + (std::ldexp(1.0, values_.SpareBits(value)) - 1) / 2;

@@ -1,5 +1,6 @@
-// Random numbers that a seed makes the same everywhere: own distributions over engines that are
-// specified to the bit, since those of the standard library differ between implementations.
+// Random numbers that are the same on every platform for a given seed. The engines are specified to
+// the bit. The distributions are our own, because those of the standard library differ between
+// implementations.
 //
 //   Random random = RandomFor(seed, kOrders, round);
 //   random.Shuffle(order);
@@ -16,7 +17,7 @@
 
 namespace xplane_time::stats {
 
-// Steele, Lea, Flood (2014).
+// SplitMix64 by Steele, Lea and Flood (2014).
 class SplitMix64 {
  public:
   explicit SplitMix64(uint64_t seed) : state_(seed) {}
@@ -37,9 +38,9 @@ class Draws {
   explicit Draws(uint64_t seed) : engine_(seed) {}
 
   uint64_t Next() { return engine_(); }
-  // n > 0; the bias is below n / 2^64.
+  // A number in [0, n) for n > 0. The bias is below n / 2^64.
   uint64_t Below(uint64_t n) { return Next() % n; }
-  // n > 0; draws again rather than have a bias.
+  // A number in [0, n) for n > 0. Rejection avoids any bias.
   uint64_t BelowUnbiased(uint64_t n) {
     const uint64_t rest = (0 - n) % n;  // 2^64 mod n
     uint64_t number = Next();
@@ -50,7 +51,7 @@ class Draws {
   double Uniform() { return (static_cast<double>(Next() >> 11) + 0.5) * 0x1p-53; }     // (0, 1)
   double UniformOrOne() { return static_cast<double>((Next() >> 11) + 1) * 0x1p-53; }  // (0, 1]
 
-  // Box and Muller (1958).
+  // By Box and Muller (1958).
   double Normal() {
     const double radius = std::sqrt(-2 * std::log(Uniform()));
     return radius * std::cos(2 * std::numbers::pi * Uniform());
@@ -68,28 +69,28 @@ class Draws {
 using Random = Draws<SplitMix64>;
 using MersenneRandom = Draws<std::mt19937_64>;
 
-// A stream of its own for each (seed, what, index).
+// An independent stream for each (seed, what, index).
 inline Random RandomFor(uint64_t seed, uint64_t what, uint64_t index) {
   Random mixed(seed);
   Random by_what(mixed.Next() ^ what);
   return Random(by_what.Next() ^ index);
 }
 
-// Beta distributed numbers, for order statistics of uniform ones.
+// Beta-distributed numbers, for order statistics of uniform numbers.
 class BetaRandom {
  public:
   explicit BetaRandom(uint64_t seed) : random_(seed) {}
 
   double Uniform() { return random_.UniformOrOne(); }  // (0, 1]: its logarithm is finite
 
-  // a, b >= 1.
+  // Requires a, b >= 1.
   double Beta(double a, double b) {
     const double x = Gamma(a);
     return x / (x + Gamma(b));
   }
 
  private:
-  // Marsaglia's polar method; it makes two at a time.
+  // Marsaglia's polar method, which makes two numbers at a time.
   double Normal() {
     if (has_spare_) {
       has_spare_ = false;
@@ -107,8 +108,8 @@ class BetaRandom {
     return x * scale;
   }
 
-  // Marsaglia and Tsang, "A Simple Method for Generating Gamma Variables" (2000);
-  // shape >= 1.
+  // Marsaglia and Tsang, "A Simple Method for Generating Gamma Variables" (2000); requires shape >=
+  // 1.
   double Gamma(double shape) {
     const double d = shape - 1.0 / 3;
     const double c = 1 / std::sqrt(9 * d);
@@ -118,7 +119,7 @@ class BetaRandom {
       if (root <= 0) continue;
       const double v = root * root * root;
       const double u = Uniform();
-      // Settles nearly every draw without a logarithm.
+      // Accepts nearly every draw without a logarithm.
       if (u < 1 - 0.0331 * x * x * x * x) return d * v;
       if (std::log(u) < 0.5 * x * x + d * (1 - v + std::log(v))) return d * v;
     }

@@ -664,6 +664,51 @@ class WithoutExecutions {
   std::map<std::pair<uint32_t, std::string_view>, Host> hosts_;
 };
 
+// Whether a kernel or op of some device matches.
+bool MatchesSomeOp(const NameFilter& filter, const std::vector<DeviceAnalysis>& devices) {
+  for (const DeviceAnalysis& device : devices) {
+    for (size_t i = 0; i < device.tables->ops.size(); ++i) {
+      const OpInfo& op = device.tables->ops[i];
+      if (filter.Matches(op.kernel) || filter.Matches(op.hlo_op)) return true;
+    }
+  }
+  return false;
+}
+
+bool MatchesSomeFunction(const NameFilter& filter, const std::vector<DeviceAnalysis>& devices) {
+  for (const DeviceAnalysis& device : devices) {
+    for (size_t i = 0; i < device.tables->programs.size(); ++i) {
+      if (filter.Matches(device.tables->programs[i].function)) return true;
+    }
+  }
+  return false;
+}
+
+// These options leave numbers as they are if their pattern is misspelt. With any other filter
+// nothing would be left, which is an error.
+void NoteUnmatchedPatterns(const ReportOptions& options, Analysis* analysis) {
+  const auto note = [&](std::string_view option, const std::string& pattern) {
+    analysis->diagnostics.Note(DiagnosticCode::kPatternWithoutMatch,
+                               absl::StrCat(Absl(option), " ", pattern));
+  };
+  const Filters& filters = analysis->filters;
+  if (filters.exclude.any() && !MatchesSomeFunction(filters.exclude, analysis->devices)) {
+    note("--exclude", options.exclude);
+  }
+  const struct {
+    std::string_view option;
+    const NameFilter& filter;
+    const std::string& pattern;
+  } on_ops[] = {{"--exclude-kernel", filters.exclude_kernel, options.exclude_kernel},
+                {"--collective-re", filters.collective, options.categories.collective},
+                {"--copy-re", filters.copy, options.categories.copy}};
+  for (const auto& each : on_ops) {
+    if (each.filter.any() && !MatchesSomeOp(each.filter, analysis->devices)) {
+      note(each.option, each.pattern);
+    }
+  }
+}
+
 absl::StatusOr<Analysis> AnalyzeWith(const Trace& trace, const ReportOptions& options,
                                      const Diagnostics& reading, Keep keep,
                                      const MakeWatcher* make_watcher) {
@@ -739,6 +784,7 @@ absl::StatusOr<Analysis> AnalyzeWith(const Trace& trace, const ReportOptions& op
     analysis.diagnostics.Count(DiagnosticCode::kIdleAccelerator, {.plane = device.plane.plane});
   }
   AddCompleteness(trace, selection, options, &analysis);
+  NoteUnmatchedPatterns(options, &analysis);
   if (!analysis.filters.any_op()) analysis.without_executions = without.Rows(analysis.filters);
   return analysis;
 }

@@ -1,5 +1,5 @@
-// Whatever bytes claim to be a data set: no crash; what is accepted is read to its end, twice the
-// same, and each record is one of the file. The first byte says which format.
+// Arbitrary bytes as a data set: no crash. An accepted data set can be read to its end twice with
+// the same result, and each record is a record of the file. The first byte selects the format.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ io::Descriptor FileOf(std::string_view bytes) {
   return file;
 }
 
-// All that it says; "" where it is refused, which names the file.
+// The whole content as text; "" if it is refused, with a message that names the file.
 std::string Read(std::string_view bytes, const TextFormat& format, bool shuffled) {
   DatasetOptions options;
   if (shuffled) options.shuffle_seed = 7;
@@ -38,7 +38,7 @@ std::string Read(std::string_view bytes, const TextFormat& format, bool shuffled
   uint64_t count = 0, indices = 0;
   for (;; ++count) {
     const auto record = (*source)->Next();
-    Require(record.ok());  // it was checked
+    Require(record.ok());  // it was checked at opening
     if (!record->has_value()) break;
     Require(shuffled || (*record)->index == count);
     indices += (*record)->index;

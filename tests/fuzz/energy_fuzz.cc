@@ -1,6 +1,6 @@
-// Whatever bytes claim to be marked layers and a power log ("layers \0 log"), or a trace with power
-// counters: no crash, no endless loop; what is known lies in its interval, adds up, and what is not
-// has a reason.
+// Arbitrary bytes as marked layers and a power log ("layers \0 log"), or as a trace with power
+// counters: no crash and no endless loop. Known values lie in their intervals and add up; unknown
+// values have a reason.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ void Require(bool holds, const char* what) {
   std::abort();
 }
 
-// A file in memory, as long as it lives.
+// A file in memory, which exists as long as this object.
 class MemoryFile {
  public:
   explicit MemoryFile(std::string_view bytes) : fd_(memfd_create("fuzz", 0)) {
@@ -51,7 +51,7 @@ void Check(const absl::StatusOr<EnergyReport>& report) {
   if (!report.ok()) return;
   for (const EnergyDevice& device : report->devices) {
     if (!device.reason.empty()) continue;
-    if (!device.active_j.has_value()) continue;  // of a power that was stated
+    if (!device.active_j.has_value()) continue;  // for a stated power
     const double sum_j = device.active_j->value + device.idle_j->value + *device.residual_j;
     Require(std::abs(sum_j - *device.measured_j) <= 1e-6 * (1 + std::abs(*device.measured_j)),
             "measured = active + idle + residual");

@@ -1,5 +1,5 @@
-// Streams of model servers: cut anywhere they say the same, and what is held is bounded. The first
-// byte says where.
+// Event streams of model servers: the way a stream is cut into pieces does not change its events,
+// and the buffer is bounded. The first byte sets the size of the pieces.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

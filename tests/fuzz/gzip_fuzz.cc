@@ -1,5 +1,5 @@
-// Inflating: damaged streams are refused within the cap; what zlib deflated comes back,
-// alone and as one of two members; a stream that lost its end is refused.
+// Inflating: damaged streams are refused, and the limit is kept. Text that zlib deflated is
+// restored, alone and as one of two members. A truncated stream is refused.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Answers of a harness: whatever it says is parsed or refused.
+// Arbitrary bytes as the answer of a harness are parsed or refused.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Hlo Protos are read without a crash, no text is from outside of them, and costs end whatever
-// calls what.
+// Arbitrary bytes as an Hlo Proto: no crash, all texts point into the bytes, and the computation of
+// costs terminates for any call graph.
 #include <cstdint>
 #include <cstdlib>
 #include <functional>

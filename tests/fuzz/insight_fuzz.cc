@@ -1,4 +1,5 @@
-// Whatever a reader accepts can be explained: no crash, no endless loop, and parts add up.
+// Every trace that a reader accepts can be explained: no crash, no endless loop, and the parts add
+// up.
 #include <cstdint>
 
 #include "insight/diff.h"
@@ -10,7 +11,7 @@
 namespace xplane_time {
 namespace {
 
-// Sums saturate where the times of a damaged trace do.
+// Sums saturate if the times of a damaged trace do.
 bool IsSmall(const TimeParts& time) { return *time.span_ps < INT64_MAX / 4; }
 
 void CheckParts(const TimeParts& time, int64_t foreign_ps) {
@@ -50,7 +51,7 @@ void CheckBrief(const BriefReport& report) {
   }
 }
 
-// Of a capture with itself.
+// Compares a capture with itself.
 void CheckDiff(const Trace& trace, const DiffOptions& options, const Diagnostics& reading) {
   const auto capture = insight::MeasureForDiff(trace, options, reading);
   if (!capture.ok()) return;

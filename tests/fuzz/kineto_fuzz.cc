@@ -1,5 +1,5 @@
-// Whatever bytes claim to be a trace in JSON: no crash; what is made of them is an XSpace that both
-// readers read alike; and where simdjson finds a trace, so do we.
+// Arbitrary bytes as a trace in JSON: no crash. Both readers agree on the resulting XSpace, and if
+// simdjson finds a trace, this reader does as well.
 #include <simdjson.h>
 
 #include <cstdint>

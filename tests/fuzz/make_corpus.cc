@@ -1,10 +1,10 @@
-// Writes the corpus that the replay tests and the fuzzers start from.
+// Writes the corpus from which the replay tests and the fuzzers start.
 //
 //   make_corpus testdata tests/fuzz/corpus
 //
-// Built and raw traces (sample_traces.h), recorded ones with few events a line, damaged
-// copies of both (fixed seed), and gzip streams. Files named regression_* are findings of
-// the fuzzers; they are not made here, and stay.
+// It has built and raw traces (sample_traces.h), recorded traces reduced to a few events per line,
+// damaged copies of both (with a fixed seed), and gzip streams. Files named regression_* are
+// findings of the fuzzers; this program neither writes nor removes them.
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <algorithm>
@@ -32,7 +32,7 @@ void Write(const fs::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-// The trace with its first lines and events, and the metadata that these use.
+// The trace reduced to its first lines and events and the metadata that they use.
 std::string Thin(const std::string& bytes) {
   proto::XSpace space;
   if (!space.ParseFromString(bytes)) return "";
@@ -64,7 +64,7 @@ std::string Thin(const std::string& bytes) {
   return thin_bytes;
 }
 
-// Cut somewhere, or with some bits flipped.
+// The bytes truncated at some place, or with some bits flipped.
 std::string Damage(std::string bytes, std::mt19937_64& random) {
   if (random() % 4 == 0) return bytes.substr(0, random() % bytes.size());
   for (uint64_t flips = 1 + random() % 3; flips > 0; --flips) {
@@ -81,7 +81,7 @@ void WriteTraces(const fs::path& testdata, const fs::path& corpus) {
     Write(corpus / ("damaged_" + trace.name), Damage(trace.bytes, random));
   }
   for (const NamedBytes& trace : RawTraces()) {
-    // The long series would fill the corpus; readers_agree_test has each of them.
+    // The long series would fill the corpus; readers_agree_test covers them.
     const bool of_series = trace.name.find("_bytes_") != std::string::npos;
     if (!of_series) Write(corpus / ("raw_" + trace.name), trace.bytes);
   }
@@ -109,7 +109,7 @@ void WriteGzip(const fs::path& corpus) {
   Write(corpus / "bad_crc", bad_crc);
 }
 
-// The Hlo Protos of recorded traces, whole and cut.
+// Writes the Hlo Protos of recorded traces, whole and truncated.
 void WriteHlo(const fs::path& testdata, const fs::path& corpus) {
   for (const fs::directory_entry& entry : fs::directory_iterator(testdata)) {
     const std::string name = entry.path().filename().string();

@@ -1,4 +1,4 @@
-// What fuzz targets share that take whatever a reader accepts as a trace.
+// Common code of the fuzz targets that process every trace that a reader accepts.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ inline void Require(bool holds, const char* what) {
   std::abort();
 }
 
-// `try_all(trace, reading)`, of bytes that are a trace.
+// Calls `try_all(trace, reading)` if the bytes are a trace.
 template <typename TryAll>
 int OnTrace(const uint8_t* data, size_t size, TryAll try_all) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);

@@ -1,6 +1,6 @@
-// Whatever bytes claim to be a power log: no crash, no endless loop, no memory without bound;
-// a log that is read is read the same again, its windows do not end before they begin, and
-// energies are within their bounds.
+// Arbitrary bytes as a power log: no crash, no endless loop, and bounded memory. A log that can be
+// read gives the same result again, its windows do not end before they begin, and energies are
+// within their bounds.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Replays corpus files through one fuzz target, as an ordinary test: a build without clang
+// Replays corpus files through one fuzz target as an ordinary test, so that a build without clang
 // checks everything that fuzzing has found so far.
 //
 //   report_replay tests/fuzz/corpus/trace        # every file of the directory, sorted
@@ -29,7 +29,7 @@ bool Replay(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return false;
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  // The last line of a crashed replay names its file.
+  // If a replay crashes, its last line names the file.
   std::fprintf(stderr, "%s (%zu bytes)\n", path.c_str(), bytes.size());
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
   return true;

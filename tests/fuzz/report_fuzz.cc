@@ -1,5 +1,5 @@
-// Whatever a reader accepts can be reported on: no crash, no overflow, no endless loop, and
-// the sums of report.h hold.
+// Every trace that a reader accepts can be reported on: no crash, no overflow and no endless loop,
+// and the sums of report.h are correct.
 #include <cstdint>
 
 #include "tests/fuzz/on_trace.h"

@@ -124,8 +124,8 @@ std::string OddEvents() {
   return t.Bytes();
 }
 
-// What says why: a program with a matrix product, a copy with its size, marked steps, peaks; and
-// on a TPU a transfer whose halves are apart.
+// A trace with causes: a program with a matrix product, a copy with its size, marked steps and
+// peaks; and on a TPU, a transfer with separate -start and -done.
 std::string Why() {
   const std::string dims = "\x04\x04";
   const RawMessage shape = RawMessage().Varint(2, 11).Bytes(3, dims);
@@ -174,7 +174,7 @@ std::string Why() {
   for (const char* text : {"%copy-start.1 = f32[8]{0} copy-start(f32[8]{0} %p)",
                            "%fusion.1 = f32[8]{0} fusion(f32[8]{0} %p)",
                            "%copy-done.1 = f32[8]{0} copy-done(f32[8]{0} %copy-start.1)"}) {
-    // 64 bytes of HBM are read.
+    // The op reads 64 bytes of HBM.
     ops.Event({.name = text,
                .display_name = std::string(text + 1, std::string_view(text).find(' ') - 1),
                .start_ps = at_ps,

@@ -14,8 +14,8 @@ struct NamedBytes {
 // Valid traces: GPU, TPU, CPU, several hosts, all stat types, odd events.
 std::vector<NamedBytes> BuiltTraces();
 
-// Messages that the generated serializer never writes: fields in any order, wrong wire
-// types, groups, overlong numbers, entries in pieces. The readers must agree on each.
+// Messages that the generated serializer never writes: fields in any order, wrong wire types,
+// groups, overlong numbers, split entries. The readers must agree on each of them.
 std::vector<NamedBytes> RawTraces();
 
 }  // namespace xplane_time::testing

@@ -1,5 +1,5 @@
-// Whatever bytes claim to be a search space: no crash, no endless loop, no memory without
-// bound; and a space that was read can be written, read again and listed, the same each time.
+// Arbitrary bytes as a search space: no crash, no endless loop, and bounded memory. A space that
+// can be read can be written, read again and listed, with the same result each time.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Summaries of a fleet: refused, or one that merges with itself, can be written, and is the same
-// when it is read again.
+// Arbitrary bytes as a fleet's summary: they are refused, or the summary can be merged with itself
+// and written, and is the same when it is read again.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

@@ -1,7 +1,7 @@
-// Both readers on the same bytes: equal acceptance, and equal values where they accept.
+// Both readers on the same bytes: they accept the same bytes, with equal values.
 //
-// The generated parser decodes everything, so every line is decoded here with all stats.
-// Gzip is left to gzip_fuzz: it would hide the bytes from the mutations.
+// The generated parser decodes everything, so every line is decoded here with all stats. gzip_fuzz
+// covers gzip, which would hide the bytes from mutations.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

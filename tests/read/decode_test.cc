@@ -1,4 +1,4 @@
-// What a reader makes of one message: each case with both readers.
+// Decoding of single messages. Each case runs with both readers.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
-// The events of one line with one requested stat, copied out of their batches.
+// The events of one line with one requested stat, copied from their batches.
 struct Decoded {
   std::vector<uint64_t> event;
   std::vector<int64_t> start_ps, duration_ps, occurrences, metadata_id;
@@ -28,7 +28,7 @@ struct Decoded {
 
 class DecodeTest : public ::testing::TestWithParam<Reader> {
  protected:
-  // The first line of the first plane.
+  // Decodes the first line of the first plane.
   Decoded Decode(const std::string& bytes, std::string_view stat = "s") {
     Decoded decoded;
     auto trace = OpenTraceFromMemory(bytes, "trace", {.reader = GetParam()}, &decoded.diagnostics);
@@ -71,7 +71,7 @@ RawMessage Entry(int64_t id, const RawMessage& value) {
 }
 std::string Space(const RawMessage& plane) { return RawMessage().Message(1, plane).bytes(); }
 
-// A plane whose stats 1 and 2 are "s" and "t", with one event that has these fields.
+// A plane in which stats 1 and 2 are named "s" and "t", with one event that has these fields.
 std::string SpaceOfEvent(const RawMessage& event) {
   return Space(Named("p")
                    .Message(5, Entry(1, Named("s")))
@@ -190,7 +190,7 @@ TEST_P(DecodeTest, TheAxisReachesItsLimits) {
   EXPECT_EQ(Decode(bytes).start_ps, (std::vector<int64_t>{-kAxisLimitPs, kAxisLimitPs - 1}));
 }
 
-// A skipped event's stats must not leak into the next.
+// The stats of a skipped event must not appear on the next event.
 TEST_P(DecodeTest, ASkippedEventLeavesNoStats) {
   const RawMessage bad = RawMessage().Int(3, -1).Message(4, OfS().Varint(4, 6));
   const std::string bytes =
@@ -301,7 +301,7 @@ TEST_P(DecodeTest, StatsOfTheMetadataAreTheFallback) {
 }
 
 TEST_P(DecodeTest, AStatNameMayHaveSeveralIds) {
-  const RawMessage first = RawMessage().Int(1, 70'000).Varint(4, 1);  // past the small ids
+  const RawMessage first = RawMessage().Int(1, 70'000).Varint(4, 1);  // larger than the small ids
   const RawMessage second = RawMessage().Int(1, -5).Varint(4, 2);
   const std::string bytes =
       Space(Named("p")

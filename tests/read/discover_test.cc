@@ -14,7 +14,7 @@ namespace {
 
 using Arguments = std::vector<std::string>;
 
-// "CAPTURE:PATH", the directory left out.
+// "CAPTURE:PATH" of each input, with PATH relative to the directory.
 Arguments Found(const TempDir& dir, const Arguments& arguments, const FindOptions& options = {}) {
   auto inputs = FindInputs(arguments, options);
   if (!inputs.ok()) return {std::string(inputs.status().message())};

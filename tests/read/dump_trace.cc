@@ -10,7 +10,7 @@
 namespace xplane_time::testing {
 namespace {
 
-// Printable, so that names never break lines.
+// The text in printable characters, so that names do not break lines.
 std::string Quoted(std::string_view text) {
   constexpr char kHex[] = "0123456789abcdef";
   std::string quoted = "\"";
@@ -79,7 +79,7 @@ class Dumper {
     out_ << indent << "stat " << stat.metadata_id << " " << ShowValue(stat.value) << "\n";
   }
 
-  // Indices of a table in order of their ids.
+  // Indices of a table in the order of their ids.
   template <typename Entry>
   static std::vector<std::pair<int64_t, uint32_t>> ById(const MetadataTable<Entry>& table) {
     std::vector<std::pair<int64_t, uint32_t>> ids;
@@ -152,7 +152,7 @@ class Dumper {
     }
   }
 
-  // Quadratic in the events of a line; the first ones will do.
+  // Quadratic in the events of a line, so only the first events are checked.
   std::string EventOffset(uint32_t line, uint64_t event) const {
     return event < 64 ? std::to_string(EventByteOffset(trace_, line, event)) : "-";
   }

@@ -1,4 +1,4 @@
-// One EventReader for many lines: it gives what a fresh one gives for each.
+// One EventReader for many lines gives the same result as a new reader for each line.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ constexpr size_t kBatch = EventBatch::kBatchSize;
 constexpr std::string_view kStatNames[] = {"a", "b", "text", "nobody"};
 enum Column : size_t { kA, kB, kText, kNobody };
 
-// An event copied out of its batch.
+// An event copied from its batch.
 struct Row {
   uint64_t event = 0;
   int64_t start_ps = 0, duration_ps = 0, occurrences = 0, metadata_id = 0;
@@ -66,7 +66,7 @@ class EventReaderTest : public ::testing::TestWithParam<Reader> {
     EventReader events = MakeReader();
     return ReadLine(line, &events);
   }
-  // Shown values of a stat, an event each.
+  // The shown values of a stat, one per event.
   std::vector<std::string> Shown(uint32_t line, Column column) {
     std::vector<std::string> shown;
     for (const std::vector<Row>& batch : ReadFresh(line)) {
@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Readers, EventReaderTest,
 
 const std::vector<StatSpec> kOfMetadata = {{"b", Ref{"of metadata"}}, {"a", int64_t{-7}}};
 
-// Events of every kind, so that what one leaves behind would be seen in the next.
+// Adds events of every kind, so that a value left over from one event would show in the next.
 void AddEvents(size_t count, const std::vector<StatSpec>& metadata_stats, std::mt19937* random,
                LineBuilder line) {
   for (size_t i = 0; i < count; ++i) {
@@ -107,12 +107,12 @@ void AddEvents(size_t count, const std::vector<StatSpec>& metadata_stats, std::m
   }
 }
 
-// Names get their ids in the order in which they are first used: other ones in each plane.
+// Names get their ids in the order of their first use, which differs between the planes.
 void AddPlane(std::string_view name, const std::vector<std::string>& order,
               const std::vector<StatSpec>& metadata_stats, TraceBuilder* t) {
   PlaneBuilder plane = t->Plane(name);
   for (const std::string& stat : order) plane.Stat({stat, int64_t{1}});
-  std::mt19937 random(7);  // entries of the metadata have the same places in each plane
+  std::mt19937 random(7);  // metadata entries have the same positions in each plane
   for (const size_t events : {3ul, 0ul, kBatch + 90, 1ul, 40ul, 2 * kBatch}) {
     AddEvents(events, metadata_stats, &random, plane.Line({.id = 1, .name = "line"}));
   }
@@ -129,7 +129,7 @@ TEST_P(EventReaderTest, ManyLinesOfTwoPlanes) {
   EventReader events = MakeReader();
   std::mt19937 random(3);
   for (int round = 0; round < 60; ++round) {
-    // To and fro between the planes, then any.
+    // First alternates between the planes, then picks any line.
     const auto line = static_cast<uint32_t>(round < 12 ? round % 2 * 6 + round / 2 : random() % 12);
     ASSERT_EQ(ReadLine(line, &events), fresh[line]) << "round " << round << ", line " << line;
   }
@@ -141,7 +141,7 @@ std::vector<Row> Joined(const Batches& batches) {
   return rows;
 }
 
-// Of `all` those that are chosen are there, and nothing else than is in `all`.
+// `some` must contain all chosen events of `all`, and no event that is not in `all`.
 void ExpectChosen(const std::vector<Row>& all, const std::vector<Row>& some, auto chosen) {
   size_t at = 0;
   for (const Row& row : all) {
@@ -154,7 +154,7 @@ void ExpectChosen(const std::vector<Row>& all, const std::vector<Row>& some, aut
   EXPECT_EQ(at, some.size());
 }
 
-// From the first start to the last end of all that have times.
+// From the first start to the last end of all events that have times.
 Interval ExtentOf(const std::vector<Row>& rows) {
   Interval extent = {std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()};
   for (const Row& row : rows) {
@@ -216,8 +216,7 @@ TEST_P(EventReaderTest, OnlyThoseThatOverlap) {
   }
 }
 
-// Fields in any order, some twice: whichever way an event is passed by, the times that count are
-// its last ones.
+// Fields in any order, some twice. Whatever path skips an event, its last times must count.
 TEST_P(EventReaderTest, ChosenWhateverTheOrderOfFields) {
   std::mt19937 random(11);
   RawMessage line;
@@ -288,7 +287,7 @@ TEST_P(EventReaderTest, ALineTwice) {
   EXPECT_EQ(ReadLine(2, &events), first);
 }
 
-// The reader has rows and stats of the line that nobody read to its end.
+// The reader still holds rows and stats of a line that was not read to its end.
 TEST_P(EventReaderTest, ALineThatWasLeftInTheMiddle) {
   TraceBuilder t;
   AddPlane("one", {"a", "b", "text"}, kOfMetadata, &t);
@@ -318,7 +317,7 @@ TEST_P(EventReaderTest, OwnStatsComeBeforeThoseOfTheMetadata) {
   EXPECT_EQ(text[3], ShowValue({}));
 }
 
-// In the first batch there is nobody, in the second everybody, in the third one.
+// The first batch has the stat on no event, the second on all events, the third on one event.
 TEST_P(EventReaderTest, AStatThatComesLate) {
   TraceBuilder t;
   auto line = t.Gpu(0).Line({.id = 1});
@@ -369,8 +368,38 @@ TEST_P(EventReaderTest, BatchesAreFullBeforeTheNext) {
       for (const Row& row : rows) EXPECT_EQ(row.start_ps, static_cast<int64_t>(count++));
     }
     EXPECT_EQ(count, sizes[line]);
-    // At its end a line stays at its end.
+    // At the end of a line, Next() keeps returning the end.
     EXPECT_EQ(events.Next()->size(), 0u);
+  }
+}
+
+// A choice of events by their metadata, by a reader that wants no stat.
+TEST_P(EventReaderTest, ChoiceWithoutStats) {
+  TraceBuilder t;
+  AddPlane("one", {"a", "b", "text"}, kOfMetadata, &t);
+  Open(t);
+  for (const uint8_t chosen : {uint8_t{0}, uint8_t{1}}) {
+    const std::vector<uint8_t> metadata(trace_.planes[0].event_metadata.entries.size(), chosen);
+    EventReader events(trace_, {}, &diagnostics_);
+    for (uint32_t line = 0; line < trace_.lines.size(); ++line) {
+      uint64_t count = 0;
+      for (const std::vector<Row>& rows : ReadFresh(line)) {
+        for (const Row& row : rows) count += chosen != 0 || row.start_ps == kNoTimePs ? 1 : 0;
+      }
+      uint64_t read = 0;
+      events.Start(line, {.metadata = metadata});
+      for (;;) {
+        const absl::StatusOr<EventBatch> batch = events.Next();
+        ASSERT_TRUE(batch.ok()) << batch.status();
+        if (batch->size() == 0) break;
+        read += batch->size();
+      }
+      // The generated reader does not choose.
+      EXPECT_GE(read, count) << "line " << line << ", chosen " << int{chosen};
+      if (GetParam() == Reader::kWire) {
+        EXPECT_EQ(read, count) << "line " << line << ", chosen " << int{chosen};
+      }
+    }
   }
 }
 

@@ -1,4 +1,4 @@
-// GzipText: one gzip member, by zlib.
+// GzipText: makes one gzip member with zlib.
 #pragma once
 
 #include <zlib.h>
@@ -8,7 +8,7 @@
 
 namespace xplane_time::testing {
 
-// Empty where zlib fails.
+// Empty if zlib fails.
 inline std::string GzipText(std::string_view text) {
   constexpr int kGzipWindow = 15 + 16;
   z_stream stream = {};

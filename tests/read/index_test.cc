@@ -1,4 +1,4 @@
-// Indexing of many lines: the same for any number of threads, errors too.
+// The index of many lines is the same for any number of threads, and so are its errors.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kLines = 300;
 constexpr int kThreads[] = {1, 2, 3, 8, 1000};
 
-// From nothing to long ones; some longer than a byte of length can tell.
+// From zero to many events; some counts need more than one byte.
 size_t EventsOf(size_t line) {
   if (line % 97 == 5) return 3000 + line;
   if (line % 10 == 0) return 0;
@@ -29,7 +29,7 @@ RawMessage LineMessage(size_t line) {
     RawMessage event = RawMessage().Varint(1, 1).Varint(2, i).Varint(3, i % 5);
     if (i % 50 == 3) event.Bytes(4, std::string(i % 4 == 3 ? 20'000 : 200, '\x08'));
     message.Message(4, event);
-    if (i % 100 == 77) message.Varint(15, i);  // an unknown field in between
+    if (i % 100 == 77) message.Varint(15, i);  // an unknown field between events
   }
   if (line % 3 == 0) message.Bytes(11, "shown").Varint(10, line);
   return message;
@@ -42,7 +42,7 @@ std::string Space(const std::vector<size_t>& damaged) {
   for (size_t line = 0; line < kLines; ++line) {
     RawMessage message = LineMessage(line);
     for (const size_t each : damaged) {
-      if (each == line) message.Raw("\x18\x80");  // a number cut short
+      if (each == line) message.Raw("\x18\x80");  // a truncated number
     }
     plane.Message(3, message);
   }
@@ -87,8 +87,8 @@ TEST_P(IndexTest, LinesOfVeryDifferentLengths) {
   }
 }
 
-// The damaged lines are of very different lengths, so that with several threads a later
-// one is met first.
+// The damaged lines have very different lengths, so that with several threads a later one is met
+// first.
 TEST(IndexDamage, TheFirstDamagedLineIsTold) {
   const std::vector<size_t> cases[] = {{299}, {0}, {120, 196, 299}, {41, 196}, {199, 102}};
   for (const std::vector<size_t>& damaged : cases) {
@@ -103,7 +103,7 @@ TEST(IndexDamage, TheFirstDamagedLineIsTold) {
   }
 }
 
-// Fewer lines than a thread begins with, and as many.
+// Fewer lines than a thread starts with, and as many.
 TEST_P(IndexTest, FewLines) {
   for (size_t lines = 0; lines <= 9; ++lines) {
     RawMessage plane;

@@ -1,4 +1,4 @@
-// MetadataTable against a map: dense ids, sparse ones, and both at once.
+// MetadataTable compared with a map: dense ids, sparse ids, and both together.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -17,10 +17,10 @@ constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
 struct Entry {
   int64_t id = 0;
-  int value = 0;  // different in each
+  int value = 0;  // different in each entry
 };
 
-// The table and what it should hold.
+// The table and its expected content.
 class Checked {
  public:
   void Set(int64_t id) {
@@ -55,7 +55,7 @@ class Checked {
 
   MetadataTable<Entry> table_;
   std::map<int64_t, Expected> expected_;
-  std::vector<int64_t> order_;  // as first set
+  std::vector<int64_t> order_;  // in order of the first Set()
   int values_ = 0;
 };
 
@@ -91,7 +91,7 @@ TEST(MetadataTable, OfEqualIdsTheLastWinsAtThePlaceOfTheFirst) {
   table.Check();
 }
 
-// An id that was sparse when it came would be dense later.
+// An id that was sparse when it was set, and that would be dense later.
 TEST(MetadataTable, AnIdStaysWhereItWasFirst) {
   Checked table;
   for (const int64_t id : {1023, 1024, 1031, 1032, 1033, 20'000}) table.Set(id);

@@ -1,4 +1,4 @@
-// OpenTrace: hosts, duplicates, files that are no traces, and what errors say.
+// OpenTrace: hosts, duplicates, files that are not traces, and the content of errors.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -21,7 +21,7 @@ namespace {
 
 RawMessage Named(std::string_view name) { return RawMessage().Bytes(2, name); }
 
-// One GPU with one kernel, of one host.
+// A trace of one host with one GPU and one kernel.
 std::string HostTrace(std::string_view host, int64_t gpu = 0, int64_t duration_ps = 3) {
   TraceBuilder t;
   t.Gpu(gpu).Stream(1).Kernel({.name = "k", .duration_ps = duration_ps});
@@ -117,7 +117,7 @@ TEST_P(OpenTest, AppendedFilesKeepTheirHosts) {
 struct HostCase {
   const char* name;
   std::string bytes;
-  std::vector<std::string> hosts;  // of the planes
+  std::vector<std::string> hosts;  // host of each plane
 };
 
 TEST_P(OpenTest, HostsOfPlanes) {
@@ -166,7 +166,7 @@ TEST_P(OpenTest, AByteIdenticalPlaneIsReadOnce) {
   EXPECT_EQ(Count(DiagnosticCode::kDuplicatePlane), 1u);
 }
 
-// Idle devices are alike on every host.
+// Idle devices have equal planes on every host.
 TEST_P(OpenTest, TheSamePlaneOfAnotherHostIsKept) {
   auto trace = Open(HostTrace("alpha") + HostTrace("beta"));
   ASSERT_TRUE(trace.ok());
@@ -281,7 +281,7 @@ TEST_P(OpenTest, AFileOfItsOwnIsNotLeftOutNorAreAllOfARun) {
   }
   EXPECT_TRUE(absl::IsNotFound(OpenSound({{dir.Path("absent"), 0}, {good, 1}}).status()));
   EXPECT_EQ(Count(DiagnosticCode::kHostLeftOut), 0u);
-  // Of a run a file that is gone is left out like a damaged one.
+  // A missing file of a run is left out like a damaged one.
   EXPECT_TRUE(OpenSound({{dir.Path("absent"), 0}, {good, 0}}).ok());
   EXPECT_EQ(Count(DiagnosticCode::kHostLeftOut), 1u);
 }
@@ -330,15 +330,15 @@ TEST_P(OpenTest, WhatIsNoTraceIsTold) {
   }
 }
 
-// The wire reader's own: the generated parser tells no place.
+// The wire reader only: the generated parser gives no place.
 struct DamageCase {
   const char* name;
   RawMessage plane;
-  std::vector<std::string> parts;  // of the message
+  std::vector<std::string> parts;  // expected parts of the message
 };
 
 TEST(DamagedFile, TheMessageTellsThePlace) {
-  const RawMessage cut = RawMessage().Raw("\x18\x80");  // duration_ps, a truncated number
+  const RawMessage cut = RawMessage().Raw("\x18\x80");  // duration_ps, truncated
   const RawMessage good = RawMessage().Varint(3, 5);
   const RawMessage bad_event = Named("Stream #1").Message(4, good).Message(4, cut);
   const RawMessage bad_stat = RawMessage().Message(4, RawMessage().Raw("\x20\x80"));

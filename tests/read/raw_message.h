@@ -1,5 +1,5 @@
-// RawMessage: protobuf bytes, field by field, in any order and as damaged as wanted. What
-// TraceBuilder (tests/support) cannot say, because the generated serializer would not.
+// RawMessage: protobuf bytes, field by field, in any order and with any damage. It can express
+// messages that the generated serializer, and therefore TraceBuilder (tests/support), never writes.
 //
 //   std::string stat = RawMessage().Varint(4, 17).Varint(1, 3).bytes();  // value before id
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace xplane_time::testing {
 
-// The shortest varint; with `length`, padded to so many bytes.
+// The shortest varint, padded to `length` bytes if it is shorter.
 inline std::string VarintBytes(uint64_t value, size_t length = 1) {
   std::string bytes;
   for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
@@ -62,7 +62,7 @@ class RawMessage {
   std::string bytes_;
 };
 
-// `depth` groups inside each other, with field number 15.
+// `depth` nested groups with field number 15.
 inline RawMessage NestedGroups(int depth) {
   RawMessage groups;
   for (int i = 0; i < depth; ++i) groups.StartGroup(15);

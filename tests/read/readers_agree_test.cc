@@ -1,5 +1,5 @@
-// The wire reader against the reference reader: same index, same batches, same diagnostics,
-// same refusals.
+// The wire reader compared with the reference reader: the same index, batches, diagnostics and
+// refusals.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -58,7 +58,7 @@ TEST(ReadersAgree, OnRecordedTraces) {
   EXPECT_GE(seen, 4u);
 }
 
-// The rows of `planes --stats`: what was overwritten in a map is not counted.
+// The rows of `planes --stats`. Map entries that were overwritten are not counted.
 std::string DescribedStats(const std::string& bytes, Reader reader) {
   Diagnostics diagnostics;
   auto trace = OpenTraceFromMemory(bytes, "trace", {.reader = reader}, &diagnostics);
@@ -85,7 +85,7 @@ TEST(ReadersAgree, OnDescribedStats) {
   }
 }
 
-// Files appended to each other are a valid file.
+// Concatenated files are a valid file.
 TEST(ReadersAgree, OnSamplesAppendedToEachOther) {
   const std::vector<NamedBytes> built = BuiltTraces();
   for (const NamedBytes& first : built) {
@@ -110,7 +110,7 @@ TEST(ReadersAgree, OnGroupsInEveryMessage) {
   }
 }
 
-// A cut never crashes, and is taken by both readers or by neither.
+// Truncation never causes a crash, and both readers accept or both refuse the result.
 TEST(ReadersAgree, TruncatedAtEveryByte) {
   for (const NamedBytes& trace : AllSamples()) {
     for (size_t length = 0; length < trace.bytes.size(); ++length) {
@@ -121,7 +121,7 @@ TEST(ReadersAgree, TruncatedAtEveryByte) {
   }
 }
 
-// A whole trace cut inside its only plane is always refused.
+// A trace that is truncated inside its only plane is always refused.
 TEST(ReadersAgree, ACutPlaneIsRefused) {
   TraceBuilder t;
   t.Gpu(0).Stream(1).Kernel({.name = "k", .duration_ps = 3, .hlo_module = "jit_f"});
@@ -168,7 +168,7 @@ TEST(ReadersAgree, RecordedTracesCutAndFlipped) {
   }
 }
 
-// What is skipped by length when no stat is asked for: damage inside a stat is not seen.
+// If no stat is requested, stats are skipped by length, and damage inside a stat is not detected.
 TEST(ReadersAgree, OnlyAskedForStatsAreDecoded) {
   const RawMessage bad_stat = RawMessage().Raw("\x08\x80");
   const RawMessage event = RawMessage().Varint(3, 5).Message(4, bad_stat);

@@ -1,5 +1,5 @@
-// Says: whether a status' message has this part. Abseil's string_view is its own here, so
-// the conversion is in one place.
+// Says: whether the message of a status contains a text. Abseil's string_view is a separate type
+// here, so the conversion is in one place.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ inline bool Says(const absl::Status& status, std::string_view part) {
   return std::string(status.message()).find(part) != std::string::npos;
 }
 
-// At the message's very beginning.
+// Whether the message begins with a text.
 inline bool Begins(const absl::Status& status, std::string_view part) {
   return std::string(status.message()).starts_with(part);
 }

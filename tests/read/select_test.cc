@@ -16,7 +16,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// A trace of empty planes; it owns the bytes.
+// A trace of empty planes, which owns its bytes.
 class PlanesOnly {
  public:
   explicit PlanesOnly(const Names& names) {
@@ -30,7 +30,7 @@ class PlanesOnly {
   }
   const Trace& trace() const { return trace_; }
 
-  // The names of the selected planes, or the error's text.
+  // The names of the selected planes, or the text of the error.
   Names Select(std::string_view selector) const {
     auto selection = SelectDevices(trace_, selector);
     if (!selection.ok()) return {selection.status().ToString()};
@@ -55,7 +55,7 @@ class PlanesOnly {
 
 struct KindCase {
   const char* plane;
-  std::string kind;  // empty: no device
+  std::string kind;  // empty: not a device
   std::optional<int64_t> ordinal = std::nullopt;
 };
 
@@ -156,11 +156,11 @@ TEST(SelectDevices, Selectors) {
       {"tpu", {tpu, sparse}},
       {"tpu:0", {tpu, sparse}},
       {"cpu", {cpu}},
-      {"cpu:3", {cpu}},  // told apart by device_ordinal, later
+      {"cpu:3", {cpu}},  // device_ordinal distinguishes the devices later
       {"custom", {custom}},
       {"re:GPU", {gpu0, gpu2, gpu10}},
       {"re:^/device:GPU:[02]$", {gpu0, gpu2}},
-      {"re:(?i)gpu", {gpu0, gpu2, gpu10}},  // "my gpu plane" is no device
+      {"re:(?i)gpu", {gpu0, gpu2, gpu10}},  // "my gpu plane" is not a device
       {"re:", {gpu0, gpu2, cpu, gpu10, tpu, sparse, custom}},
       {"/device:GPU:2", {gpu2}},
       {"/host:CPU", {cpu}},
@@ -215,7 +215,7 @@ TEST(SelectDevices, NothingMatchesListsTheDevices) {
     for (const char* part : {selector, "trace: ", "gpu:0 = /device:GPU:0 (0 events)"}) {
       EXPECT_TRUE(Says(status, part)) << part << " in " << status;
     }
-    EXPECT_FALSE(Says(status, "/host:metadata")) << status;  // no device
+    EXPECT_FALSE(Says(status, "/host:metadata")) << status;  // not a device
   }
 }
 
@@ -231,7 +231,7 @@ TEST(SelectDevices, TheDefaultTakesTheCpuOnlyWithoutAccelerators) {
     Names planes, selected;
   } cases[] = {
       {{"/host:CPU", "/host:metadata"}, {"/host:CPU"}},
-      {{"/host:CPU", "/device:GPU:0"}, {"/device:GPU:0"}},  // though it is idle
+      {{"/host:CPU", "/device:GPU:0"}, {"/device:GPU:0"}},  // although it is idle
       {{"/host:CPU", "/device:CUSTOM:x"}, {"/device:CUSTOM:x"}},
       {{"/host:CPU", "#Chip0 TPU Non-Core HBM"}, {"/host:CPU"}},
       {{"/host:CPU", "my gpu plane"}, {"/host:CPU"}},
@@ -264,7 +264,7 @@ TEST(SelectPlanes, AlsoPlanesThatAreNoDevices) {
   EXPECT_TRUE(absl::IsFailedPrecondition(SelectPlanes(planes.trace(), "re:nothing").status()));
 }
 
-// One plane holds them all.
+// One plane holds all devices of a host.
 TEST(SelectPlanes, NoSingleDeviceOfAHost) {
   const PlanesOnly planes(Everything());
   const absl::Status status = SelectPlanes(planes.trace(), "cpu:0").status();

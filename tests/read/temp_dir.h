@@ -1,4 +1,4 @@
-// TempDir: a directory that goes away with the test.
+// TempDir: a directory that is removed at the end of the test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ class TempDir {
   std::string Path(std::string_view name) const { return (path_ / name).string(); }
   std::string path() const { return path_.string(); }
 
-  // Writes a file, its directories too; its path.
+  // Writes a file, and creates its directories. Returns its path.
   std::string Write(std::string_view name, std::string_view bytes) const {
     const std::filesystem::path file = path_ / name;
     std::filesystem::create_directories(file.parent_path());

@@ -1,4 +1,4 @@
-// Pieces of lines, cut by guess: the same index as in one piece, whatever the bytes.
+// Lines cut into pieces at guessed places give the same index as whole lines, for any bytes.
 #include "read/internals.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ struct Index {
   std::vector<absl::Status> status;
 };
 
-// Of lines that are all of `bytes`.
+// Indexes lines that are concatenated in one file.
 Index IndexOf(const std::vector<std::string>& lines, const IndexOptions& options) {
   std::string bytes;
   Trace trace;
@@ -35,7 +35,8 @@ Index IndexOf(const std::vector<std::string>& lines, const IndexOptions& options
 
 constexpr size_t kOnePiece = ~size_t{0} / 4;
 
-// One after the other they are the line, each with as many events as are between their numbers.
+// The parts must be consecutive and cover the line, and each must have the events between its
+// first_event and the next one.
 void ExpectPartsOf(const std::string& bytes, const Line& line) {
   uint64_t offset = line.bytes.offset, events = 0;
   for (const LinePart& part : line.parts) {
@@ -74,7 +75,7 @@ RawMessage Event(std::mt19937* random) {
   return event;
 }
 
-// Bytes that look like events: a guess inside them is wrong.
+// Bytes that look like events, so that a guess inside them is wrong.
 std::string Decoys(size_t count, std::mt19937* random) {
   RawMessage decoys;
   for (size_t i = 0; i < count; ++i) decoys.Message(4, Event(random));
@@ -123,7 +124,7 @@ TEST(WireIndex, DamagedLines) {
   }
 }
 
-// Far more bytes look like events than are.
+// Many more bytes look like events than are events.
 TEST(WireIndex, WrongGuesses) {
   std::mt19937 random(13);
   RawMessage line;

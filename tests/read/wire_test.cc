@@ -16,7 +16,7 @@ using testing::NestedGroups;
 using testing::RawMessage;
 using testing::VarintBytes;
 
-constexpr uint64_t kAt = 1000;  // where the bytes begin in the file
+constexpr uint64_t kAt = 1000;  // offset of the bytes in the file
 
 std::string Bytes(std::initializer_list<int> bytes) {
   std::string text;
@@ -24,7 +24,7 @@ std::string Bytes(std::initializer_list<int> bytes) {
   return text;
 }
 
-// Reads fields until the end or damage.
+// Reads fields until the end or until damage.
 bool SkipAll(WireCursor* cursor) {
   while (!cursor->done()) {
     WireField field;
@@ -57,7 +57,7 @@ TEST(WireVarint, PaddedIsTheSameValue) {
   }
 }
 
-// The wide ways against the cursor, with anything behind the number.
+// Compares the wide readers with the cursor, with random bytes after the number.
 template <typename How>
 void ExpectWideReadsAgree() {
   std::mt19937_64 random(3);
@@ -132,7 +132,7 @@ struct TagCase {
   const char* name;
   std::string bytes;
   bool accepted;
-  uint32_t field;  // where accepted
+  uint32_t field;  // if accepted
 };
 
 TEST(WireTag, Cases) {

@@ -32,7 +32,7 @@ class Maker {
 
   int Between(int least, int most) { return std::uniform_int_distribution(least, most)(random_); }
   bool Chance(double p) { return std::bernoulli_distribution(p)(random_); }
-  // From a tenth of to ten times the middle.
+  // A time from a tenth to ten times the middle.
   int64_t About(double middle_ps) {
     return static_cast<int64_t>(middle_ps *
                                 std::pow(10, std::uniform_real_distribution(-1.0, 1.0)(random_)));
@@ -67,7 +67,7 @@ class Maker {
   void Launch(uint32_t run) {
     int64_t from_ps = run == 0 ? 0 : About(8 * kUs);
     if (run > 0 && world_.runs_overlap && Chance(0.5)) {
-      from_ps = 0;  // right behind, on each stream
+      from_ps = 0;  // directly after the previous run, on each stream
     } else {
       from_ps += *std::max_element(free_ps_.begin(), free_ps_.end());
     }
@@ -75,7 +75,7 @@ class Maker {
     for (uint32_t symbol : ContentOfRun()) {
       int64_t& free_ps = free_ps_[static_cast<size_t>(Between(0, streams_ - 1))];
       int64_t start_ps = std::max(free_ps, from_ps) + (Chance(0.3) ? Between(0, 1'000'000) : 0);
-      // Another stream hardly begins before what was launched earlier.
+      // Other streams start only a little before kernels that were launched earlier.
       start_ps = std::max(start_ps, last_start_ps_ - (streams_ > 1 ? Between(0, 3) * kUs : 0));
       start_ps = std::max(start_ps, free_ps);
       const bool is_round = !first && symbol == content_[loop_begin_];
@@ -96,7 +96,7 @@ class Maker {
     MadeRuns made;
     made.host_counts = world_.host_counts;
     std::vector<Kernel> seen;
-    int64_t end_ps = 0, idle_ps = 0;  // all idle time since the last that was seen
+    int64_t end_ps = 0, idle_ps = 0;  // idle time since the last recorded kernel
     for (const Kernel& kernel : kernels_) {
       idle_ps += std::max<int64_t>(0, kernel.start_ps - end_ps);
       end_ps = std::max(end_ps, kernel.end_ps);

@@ -1,4 +1,4 @@
-// MadeRuns: the executions of one program on a made device, with the run of each known.
+// MadeRuns: executions of one program on a simulated device, for which the run of each is known.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@ namespace xplane_time::gpu_runs {
 
 enum class Loops : uint8_t { kNone, kFixed, kVarying, kWholeBody };
 
-// What a made world is like. Probabilities are per kernel.
+// Properties of a simulated world. Probabilities are per kernel.
 struct RunWorld {
   const char* name = "";
   int most_streams = 1;
-  bool launches_known = false;  // else in order of start: streams swap neighbours
-  bool runs_overlap = false;    // a run is launched while another stream still works
+  bool launches_known = false;  // otherwise in order of start: streams swap neighbours
+  bool runs_overlap = false;    // a run is launched while another stream is still busy
   double lost = 0;
   Loops loops = Loops::kNone;
-  bool rounds_wait = false;  // for the host, before each round of a loop
+  bool rounds_wait = false;  // each iteration of a loop waits for the host first
   bool host_counts = false;
 };
 
@@ -36,7 +36,7 @@ struct MadeRuns {
   }
 };
 
-// 1 to 7 runs of 1 to 12 kernels.
+// Makes 1 to 7 runs of 1 to 12 kernels.
 MadeRuns MakeRuns(const RunWorld& world, std::mt19937* random);
 
 }  // namespace xplane_time::gpu_runs

@@ -36,7 +36,7 @@ double EndS(const std::vector<std::vector<Interval>>& executions) {
   return static_cast<double>(end_ps) / kPsPerS;
 }
 
-// What runs when.
+// Makes the executions of a schedule.
 class Scheduler {
  public:
   Scheduler(const WorldOptions& options, double capture_s, Random* random)
@@ -44,7 +44,7 @@ class Scheduler {
     for (size_t k = 0; k < options.kernels; ++k) {
       length_s_.push_back(std::exp(Between(std::log(30e-6), std::log(4e-3), random)));
     }
-    // A pair that a window's edge may cut is no pair to the sensor.
+    // A pair that is often cut by the edge of a window would not be a pair for the sensor.
     if (options.schedule == PowerSchedule::kPairs) {
       for (size_t k = 0; k < 2; ++k) length_s_[k] = std::min(length_s_[k], 2e-4);
     }
@@ -68,7 +68,7 @@ class Scheduler {
     return at_s + length_s + 0.6e-6 + 3e-6 * Exponential(random_);
   }
 
-  // Shares of time, as of a Dirichlet distribution: few kernels have most of a section.
+  // Shares of time, similar to a Dirichlet distribution: a few kernels take most of a section.
   std::vector<double> Shares() {
     std::vector<double> share;
     for (size_t k = 0; k < options_.kernels; ++k) {
@@ -135,8 +135,8 @@ class Scheduler {
   std::vector<std::vector<Interval>> executions_;
 };
 
-// The energy that the device took from 0 on, at instants that ascend; also before 0 and after the
-// capture, when it is idle.
+// The energy that the device has used since time 0, at ascending instants. Before 0 and after the
+// capture the device is idle.
 class Consumption {
  public:
   Consumption(const WorldOptions& options, double capture_s, std::vector<double> power_w,
@@ -188,7 +188,7 @@ class Consumption {
   BusyCurve other_;
 };
 
-// What each publication says.
+// The value of each publication.
 std::vector<int64_t> Publish(const WorldOptions& options, const World& world,
                              const Consumption& consumption, const std::vector<double>& at_s,
                              Random* random) {
@@ -211,7 +211,7 @@ std::vector<int64_t> Publish(const WorldOptions& options, const World& world,
     for (size_t i = 0; i < now_j.size(); ++i) {
       values.push_back(std::llround(noisy((now_j[i] - before_j[i]) / world.window_s) * 1e3));
     }
-  } else {  // ten of a tenth of the window: their noise is shared
+  } else {  // ten parts of a tenth of the window, which share their noise
     const std::vector<double> before_j = earlier(world.lag_s + world.period_s);
     std::vector<double> part_w;
     for (size_t i = 0; i < now_j.size(); ++i) {
@@ -253,7 +253,7 @@ void Poll(const WorldOptions& options, const std::vector<double>& published_s,
   }
 }
 
-// Of each kernel, by the truth: what it drew, and the idle power of its share of the time.
+// The true energy of each kernel: its own energy, and the idle power for its share of the time.
 void SetEnergies(const WorldOptions& options, const Consumption& consumption, World* world) {
   constexpr size_t kBins = 4096;
   const std::vector<std::vector<double>> shares =

@@ -1,4 +1,4 @@
-// Random: numbers for tests, from a seed and the same on every machine.
+// Random: random numbers for tests, equal on every machine for a seed.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace xplane_time::testing {
 class Random {
  public:
   explicit Random(uint32_t seed) : engine_(seed) {}
-  // From 0 to below - 1.
+  // 0 to below - 1.
   int64_t Below(int64_t below) {
     return static_cast<int64_t>(engine_() % static_cast<uint64_t>(below));
   }

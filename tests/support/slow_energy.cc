@@ -26,19 +26,19 @@ struct Span {
 
 struct Window {
   int64_t begin_ns, end_ns;
-  // Of a span, the part inside.
+  // The length of the part of a span inside the window.
   int64_t Inside(int64_t from_ns, int64_t to_ns) const {
     return std::max<int64_t>(0, std::min(to_ns, end_ns) - std::max(from_ns, begin_ns));
   }
 };
 
-// Where each reading holds.
+// The time span of each reading.
 std::vector<Span> HeldSpans(const EnergyRules& rules, const std::vector<TimedValue>& readings,
                             const std::vector<Suspension>& suspensions) {
   const auto slept = [&](size_t i) {
     return Slept(suspensions, readings[i].first, readings[i + 1].first);
   };
-  const auto joined = [&](size_t i) {  // with the next
+  const auto joined = [&](size_t i) {  // with the next reading
     return i + 1 < readings.size() && !slept(i) &&
            readings[i + 1].first - readings[i].first <= kGapPeriods * rules.period_ns;
   };
@@ -86,17 +86,19 @@ EnergyPart SlowHeld(const EnergyRules& rules, std::vector<TimedValue> readings,
   return part;
 }
 
-// A point of the counter, with the energy up to it over all segments.
+// A point of the counter, with the total energy up to it over all segments.
 struct CounterPoint {
   int64_t t_ns;
   double total_pj;
-  bool joined, gap;   // with the point before: energy is known; but not where
-  int64_t before_ns;  // of the last reading before, which may be equal to the point before
+  // joined: the energy since the previous point is known; gap: but not when it was used
+  bool joined, gap;
+  // time of the previous reading, which may have the same value as the previous point
+  int64_t before_ns;
 };
 
 struct Counter {
   std::vector<CounterPoint> points;
-  // Times between which something happened.
+  // Pairs of times between which an event happened.
   std::vector<std::pair<int64_t, int64_t>> resets, wraps, jumps, sleeps;
 };
 
@@ -112,7 +114,7 @@ Counter CounterOf(const EnergyRules& rules, const std::vector<TimedValue>& readi
       continue;
     }
     const auto [before_ns, before] = readings[i - 1];
-    // A reading without news is no point.
+    // A reading with the same value is not a point.
     const std::pair between(counter.points.back().t_ns, t_ns);
     const auto plausible = [&](int64_t delta_uj) {
       return static_cast<double>(delta_uj) * 1e6 <=
@@ -148,11 +150,11 @@ Counter CounterOf(const EnergyRules& rules, const std::vector<TimedValue>& readi
   return counter;
 }
 
-// Of a window that holds no part of a break.
+// Sets the limits of a window without any break.
 void SetSlowLimits(const std::vector<CounterPoint>& points, const Window& window,
                    EnergyPart* part) {
   part->limits = EnergyLimits::kFewUpdates;
-  size_t first = points.size();  // of the segment that the window has a part of
+  size_t first = points.size();  // first point of the window's segment
   for (size_t i = 0; i < points.size(); ++i) {
     if (!points[i].joined && (first == points.size() || points[i].t_ns <= window.begin_ns)) {
       first = i;

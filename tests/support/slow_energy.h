@@ -1,5 +1,5 @@
-// Energy of one window by the words of docs/power.md: every reading is looked at again for
-// every window. What src/power/energy.h is checked against.
+// The energy of one window, computed directly from the definitions in docs/power.md. It examines
+// every reading again for every window. src/power/energy.h is checked against it.
 #pragma once
 
 #include <cstdint>

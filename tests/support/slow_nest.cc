@@ -14,8 +14,8 @@ int64_t Narrow(Wide value) {
   return static_cast<int64_t>(std::min<Wide>(value, std::numeric_limits<int64_t>::max()));
 }
 
-// Start ascending, duration descending, position ascending. A position of -1 stands for
-// an event that is not among the others.
+// Whether `a` comes first: start ascending, duration descending, position ascending. A position of
+// -1 represents an event that is not among the others.
 bool ComesFirst(const Interval& a, int64_t a_position, const Interval& b, int64_t b_position) {
   if (a.start_ps != b.start_ps) return a.start_ps < b.start_ps;
   if (Duration(a) != Duration(b)) return Duration(a) > Duration(b);
@@ -36,7 +36,7 @@ Interval Clip(const Interval& event, const Interval& parent) {
   return {start_ps, std::clamp(event.end_ps, start_ps, parent.end_ps)};
 }
 
-// Each event's place in the nesting order: the number of events that come first.
+// The events in nesting order. The rank of an event is the number of events that come first.
 std::vector<uint32_t> Order(std::span<const Interval> events) {
   std::vector<uint32_t> order(events.size());
   for (size_t e = 0; e < events.size(); ++e) {
@@ -70,7 +70,7 @@ uint64_t PartialOverlaps(std::span<const Interval> events, const Nesting& nestin
 
 }  // namespace
 
-// Between two neighbouring bounds, every point is covered or none is.
+// Between two adjacent bounds, either every point is covered or no point is.
 std::vector<Interval> SlowMerge(std::span<const Interval> intervals) {
   std::vector<int64_t> bounds;
   for (const Interval& interval : intervals) {

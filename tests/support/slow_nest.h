@@ -1,5 +1,5 @@
-// The slow and obvious reference for intervals.h: loops over all pairs, in 128-bit
-// integers, straight from the text of the headers. Shares no code with src/timing.
+// The slow and obvious reference for intervals.h: loops over all pairs in 128-bit integers, written
+// from the text of the header. It shares no code with src/timing.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@
 
 namespace xplane_time {
 
-// O(n^2), any order.
+// O(n^2), in any order.
 int64_t SlowUnionLength(std::span<const Interval> intervals);
 std::vector<Interval> SlowMerge(std::span<const Interval> intervals);
 
-// O(n^2) and, for the child times, O(n^3) in the worst case.
+// O(n^2); the child times take O(n^3) in the worst case.
 Nesting SlowNest(std::span<const Interval> events, int64_t tolerance_ps);
 int64_t SlowChildTime(const Interval& parent, uint32_t self, std::span<const Interval> events,
                       int64_t tolerance_ps);
 
-// Calls `check` with every trace of up to `max_events` events whose offsets and lengths are
-// 0 to `max_value`, in every order.
+// Calls `check` with every trace of up to `max_events` events with starts and lengths from 0 to
+// `max_value`, in every order.
 void ForEachTinyTrace(size_t max_events, int64_t max_value,
                       const std::function<void(std::span<const Interval>)>& check);
 

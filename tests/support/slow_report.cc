@@ -18,7 +18,7 @@ struct Execution {
   std::optional<int64_t> device_start_ps, device_end_ps;
   std::optional<int64_t> run_id, scope;
   std::optional<uint64_t> correlation_id;
-  std::optional<int64_t> module;  // TPU: which module event
+  std::optional<int64_t> module;  // TPU: index of the module event
 };
 
 struct HostEvent {
@@ -122,7 +122,7 @@ Execution ReadExecution(const proto::XPlane& plane, const proto::XLine& line,
 
 using Intervals = std::vector<std::pair<int64_t, int64_t>>;
 
-// By cutting the axis at every start and end and asking each piece who covers it.
+// Cuts the axis at every start and end, and checks for each piece whether an interval covers it.
 int64_t Union(const Intervals& intervals) {
   std::set<int64_t> cuts;
   for (const auto& [start, end] : intervals) cuts.insert({start, end});
@@ -167,7 +167,7 @@ SlowRun Measure(const std::vector<const Execution*>& members, const std::string&
   return run;
 }
 
-// How often each (hlo_op, kernel) occurs in a run.
+// The number of occurrences of each (hlo_op, kernel) in a run.
 using Content = std::map<std::pair<std::string, std::string>, int>;
 
 Content ContentOf(const std::vector<const Execution*>& members) {
@@ -273,7 +273,7 @@ std::map<SlowFunctionKey, std::vector<const Execution*>> ByProgram(
   return programs;
 }
 
-// Rows of a map from any label to the members of one run.
+// The runs of a map from labels to the members of one run.
 template <typename Label>
 Runs ValuesOf(const std::map<Label, std::vector<const Execution*>>& runs_by_label) {
   Runs runs;
@@ -307,7 +307,7 @@ std::vector<HostEvent> ReadHostEvents(const proto::XSpace& space) {
   return events;
 }
 
-// The host event that executed the kernel's module: its index among `host`.
+// The index in `host` of the host event that executed the kernel's module.
 std::optional<size_t> HostExecution(const Execution& kernel, const std::vector<HostEvent>& host) {
   const HostEvent* launch = nullptr;
   for (const HostEvent& event : host) {
@@ -327,7 +327,7 @@ std::optional<size_t> HostExecution(const Execution& kernel, const std::vector<H
   return around.size() == 1 ? std::optional(around[0]) : std::nullopt;
 }
 
-// `kernels` in order of start.
+// `kernels` must be in order of start.
 Runs SplitByPeriod(const std::vector<const Execution*>& kernels) {
   const auto alike = [&](size_t i, size_t j) {
     return kernels[i]->hlo_op == kernels[j]->hlo_op && kernels[i]->kernel == kernels[j]->kernel;

@@ -1,12 +1,11 @@
-// The slow and obvious reference for reports: what a trace says, by the rules of timing,
-// with quadratic loops and maps, and without any code of the library.
+// The slow and obvious reference for reports: it computes the rows of a trace from the rules of
+// timing, with quadratic loops and maps, and without code of the library.
 //
-// Enters: a parsed XSpace whose timestamps count from the capture's start. Leaves: the
-// rows that the library must report, keyed for comparison. Not handled: filters,
-// trimming, aggregated events, damaged events, and what the rules leave open: programs
-// of which only a part has host evidence, module events that overlap, and programs
-// without any evidence whose sequence of kernels is not exactly periodic (these are one
-// run here; the library finds runs that lack kernels).
+// Input: a parsed XSpace with timestamps that count from the start of the capture. Output: the rows
+// that the library must report, keyed for comparison. Not handled: filters, trimming, aggregated
+// events, damaged events, and cases that the rules leave open: programs with partial host evidence,
+// overlapping module events, and programs without any evidence whose sequence of kernels is not
+// exactly periodic (here they are one run; the library finds runs that lack kernels).
 #pragma once
 
 #include <cstdint>
@@ -62,7 +61,7 @@ struct SlowKernel {
 };
 
 struct SlowReport {
-  std::map<SlowDeviceKey, SlowDevice> devices;  // those that executed something
+  std::map<SlowDeviceKey, SlowDevice> devices;  // devices that executed something
   std::map<SlowFunctionKey, SlowFunction> functions;
   std::map<SlowKernelKey, SlowKernel> kernels;
   friend bool operator==(const SlowReport&, const SlowReport&) = default;
@@ -72,7 +71,7 @@ SlowReport BuildSlowGpuReport(const proto::XSpace& space);
 SlowReport BuildSlowTpuReport(const proto::XSpace& space);
 SlowReport BuildSlowCpuReport(const proto::XSpace& space);
 
-// All rows, one a line.
+// Prints all rows, one per line.
 std::ostream& operator<<(std::ostream& out, const SlowReport& report);
 // For the messages of GoogleTest.
 inline void PrintTo(const SlowReport& report, std::ostream* out) { *out << '\n' << report; }

@@ -58,7 +58,7 @@ int64_t EventMetadataId(proto::XPlane* plane, const EventSpec& spec) {
   return next;
 }
 
-// What is not empty, as a stat by reference: the usual form of names in real traces.
+// Adds a text that is not empty as a stat by reference, the usual form of names in real traces.
 void AddText(std::string_view name, const std::string& text, std::vector<StatSpec>* stats) {
   if (!text.empty()) stats->push_back({.name = std::string(name), .value = Ref{text}});
 }

@@ -1,8 +1,8 @@
-// TraceBuilder: small traces with named arguments.
+// TraceBuilder: makes small traces from named arguments.
 //
-// Enters: what a test wants to say. Leaves: the bytes of an XSpace, and the message
-// itself for whatever the helpers cannot say. Times are picoseconds on the capture's
-// axis; a line's timestamp_ns only moves the written offsets, never the times.
+// Input: the events of a test. Output: the bytes of an XSpace, and the message itself for anything
+// that the helpers cannot express. Times are picoseconds on the capture's axis. The timestamp_ns of
+// a line changes the written offsets, but not the times.
 //
 //   TraceBuilder t;
 //   auto stream = t.Gpu(0).Stream(16);
@@ -13,8 +13,8 @@
 //   host.Launch({.start_ps = 1, .duration_ps = 1, .correlation_id = 7});
 //   std::string bytes = t.Bytes();
 //
-// Builders of planes and lines are handles into their TraceBuilder, which must outlive
-// them. Asking twice for a plane or a stream gives the same one; Line() always adds.
+// Builders of planes and lines are handles into their TraceBuilder, which must outlive them. A
+// second request for a plane or a stream returns the same one; Line() always adds a line.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@
 
 namespace xplane_time::testing {
 
-// A string by reference: the stat holds the id of a stat metadata with this name.
+// A string by reference: the stat has the id of a stat metadata entry with this name.
 struct Ref {
   std::string text;
 };
@@ -46,14 +46,14 @@ struct StatSpec {
   StatContent value{};
 };
 
-// Any event. Events with equal names and metadata stats share an event metadata.
+// Any event. Events with equal names and metadata stats share an event metadata entry.
 struct EventSpec {
   std::string name{};
   std::string display_name{};
   int64_t start_ps = 0;
   int64_t duration_ps = 0;                   // may be negative
-  std::optional<int64_t> num_occurrences{};  // instead of a start: an aggregated event
-  std::optional<int64_t> metadata_id{};      // written as it is, without a metadata entry
+  std::optional<int64_t> num_occurrences{};  // instead of a start, for an aggregated event
+  std::optional<int64_t> metadata_id{};      // written unchanged, without a metadata entry
   std::vector<StatSpec> stats{};
   std::vector<StatSpec> metadata_stats{};
 };
@@ -65,7 +65,7 @@ struct LineSpec {
   int64_t timestamp_ns = 0;
 };
 
-// A kernel or a copy on a GPU stream. Zero and empty: the stat is not written.
+// A kernel or a copy on a GPU stream. Stats with zero or empty values are not written.
 struct KernelSpec {
   std::string name{};
   int64_t start_ps = 0;
@@ -79,7 +79,7 @@ struct KernelSpec {
   std::vector<StatSpec> stats{};
 };
 
-// An execution of a compiled function on a TPU: named `name(program_id)`.
+// An execution of a compiled function on a TPU, named `name(program_id)`.
 struct ModuleSpec {
   std::string name{};
   uint64_t program_id = 0;
@@ -94,7 +94,7 @@ struct OpSpec {
   int64_t duration_ps = 0;
   std::optional<int64_t> device_offset_ps{};
   std::optional<int64_t> device_duration_ps{};
-  std::string hlo_category{};  // this and the following: stats of the event metadata
+  std::string hlo_category{};  // this and the following are stats of the event metadata
   std::string tf_op{};
   std::optional<int64_t> flops{};
   std::optional<int64_t> bytes_accessed{};
@@ -180,7 +180,7 @@ class TraceBuilder {
   TraceBuilder(const TraceBuilder&) = delete;
   TraceBuilder& operator=(const TraceBuilder&) = delete;
 
-  PlaneBuilder Plane(std::string_view name);  // the first with this name, or a new one
+  PlaneBuilder Plane(std::string_view name);  // the first plane with this name, or a new one
   PlaneBuilder Gpu(int64_t ordinal);
   TpuBuilder Tpu(int64_t ordinal);
   PlaneBuilder Host();  // "/host:CPU"
@@ -188,9 +188,9 @@ class TraceBuilder {
   // The plane `Task Environment`.
   TraceBuilder& Environment(uint64_t start_unix_ns, uint64_t stop_unix_ns);
   TraceBuilder& Hostname(std::string_view name);
-  // The plane that tells the parent of a scope range.
+  // Adds the parent of a scope range to the plane with scope ranges.
   TraceBuilder& ScopeParent(int64_t child, int64_t parent);
-  // Adds to the timestamp of every line written so far.
+  // Adds `by_ns` to the timestamp of every line that exists so far.
   TraceBuilder& ShiftTimestamps(int64_t by_ns);
 
   proto::XSpace& proto() { return space_; }

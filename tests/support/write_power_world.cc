@@ -1,7 +1,7 @@
-// write_power_world KIND SEED OUT: a made-up device (power_world.h) as OUT.xplane.pb and
-// OUT.power.jsonl, as a profiler and `power record` leave them. OUT.truth.json: what each kernel
-// took. OUT.layers.csv: its executions as runs of layers, in UNIX seconds. KIND: mix, pair,
-// periodic, other_load, draws_nothing, blocks, and others below.
+// write_power_world KIND SEED OUT: writes a simulated device (power_world.h) as OUT.xplane.pb and
+// OUT.power.jsonl, in the form of a profiler and `power record`. OUT.truth.json has the energy of
+// each kernel. OUT.layers.csv has its executions as runs of layers, in UNIX seconds. KIND: mix,
+// pair, periodic, other_load, draws_nothing, blocks, and others below.
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -25,19 +25,20 @@ using test::WorldOptions;
 constexpr int64_t kStartUnixNs = 1'770'000'000'000'000'000, kStartMonotonicNs = 5'000'000'000'000;
 constexpr double kPsPerS = 1e12, kNsPerS = 1e9;
 
-enum class PowerCounters { kNone, kPower, kDeltas, kReset, kEnergies };  // in the trace
+enum class PowerCounters { kNone, kPower, kDeltas, kReset, kEnergies };  // counters in the trace
 
 struct Kind {
   WorldOptions options = {};
-  bool start_is_known = true;  // of the capture
-  const char* domain = "gpu";  // of the sensor
-  const char* ordinals = "0";  // of the log's devices: one, or two that are not told apart
-  int64_t clock_off_ns = 0;    // of the log
-  double log_s = 1e9;          // as far as it goes
+  bool start_is_known = true;  // the start of the capture is known
+  const char* domain = "gpu";  // domain of the sensor
+  // ordinals of the log's devices: one device, or two that cannot be distinguished
+  const char* ordinals = "0";
+  int64_t clock_off_ns = 0;  // clock error of the log
+  double log_s = 1e9;        // length of the log
   PowerCounters counters = PowerCounters::kNone;
-  bool variants = false;    // each kernel is a function, a variant
-  size_t windows = 200;     // of the sensor
-  int64_t stop_off_ns = 0;  // of the capture's end, as the trace states it
+  bool variants = false;    // each kernel is a function and a variant
+  size_t windows = 200;     // number of sensor windows
+  int64_t stop_off_ns = 0;  // error of the capture's end in the trace
 };
 
 const std::map<std::string, Kind> kKinds = {
@@ -69,7 +70,7 @@ const std::map<std::string, Kind> kKinds = {
     {"counter_energies", {.counters = PowerCounters::kEnergies}},
 };
 
-// The sensor's answers as the trace's own counters, once a poll.
+// Adds the readings of the sensor as counters of the trace, one per poll.
 void AddCounters(const World& world, PowerCounters which, testing::PlaneBuilder plane) {
   if (which == PowerCounters::kNone) return;
   auto line = plane.Line({.name = "_counters_"});
@@ -82,7 +83,7 @@ void AddCounters(const World& world, PowerCounters which, testing::PlaneBuilder 
     line.Event({.name = "gpu_temp_c", .start_ps = at_ps, .stats = {{"gpu_temp_c", int64_t{60}}}});
     if (which == PowerCounters::kPower) add("power_mw", poll.value);
     if (which == PowerCounters::kDeltas) add("chip_energy_nj", (poll.value - last_uj) * 1000);
-    if (which == PowerCounters::kReset) {  // after two thirds
+    if (which == PowerCounters::kReset) {  // after two thirds of the polls
       const energy::Poll& reset = world.polls[world.polls.size() * 2 / 3];
       add("chip_energy_nj", (poll.value - (&poll < &reset ? 0 : reset.value)) * 1000);
     }
@@ -97,7 +98,7 @@ void AddCounters(const World& world, PowerCounters which, testing::PlaneBuilder 
 std::string TraceOf(const World& world, const Kind& kind) {
   testing::TraceBuilder trace;
   auto stream = trace.Gpu(0).Stream(16);
-  std::vector<std::pair<Interval, size_t>> executions;  // by time, as a profiler writes them
+  std::vector<std::pair<Interval, size_t>> executions;  // by time, like a profiler
   for (size_t k = 0; k < world.executions.size(); ++k) {
     for (const Interval& each : world.executions[k]) executions.emplace_back(each, k);
   }

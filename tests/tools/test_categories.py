@@ -73,6 +73,20 @@ class Categories(EndToEndTest):
         self.assertEqual(done.code, 64)
         self.assertIn("xplane-time summarize", done.message)
 
+    def test_a_pattern_without_a_match_is_a_warning(self):
+        path = self.write("t.json", trace(kernel("my_exchange", 0), kernel("gemm", 40, 30)))
+        for command, trace_path, option, value in (("functions", KINETO, "--exclude", "jit_lop"),
+                                                   ("kernels", path, "--exclude-kernel", "gemn"),
+                                                   ("where", path, "--collective-re", "exchnage"),
+                                                   ("headroom", path, "--copy-re", "move")):
+            found = self.run_json(command, trace_path, option, value)["diagnostics"]
+            entry, = (each for each in found if each["code"] == "pattern_without_match")
+            self.assertEqual(entry["severity"], "warning")
+            self.assertTrue(entry["message"].endswith(f"has no effect: {option} {value}"), entry["message"])
+        for options in (("--exclude-kernel", "gem"), ("--collective-re", "change"), ("--copy-re", "^gemm$")):
+            found = self.run_json("kernels", path, *options)["diagnostics"]
+            self.assertNotIn("pattern_without_match", [each["code"] for each in found])
+
     def test_a_bad_pattern_names_its_option(self):
         for option in ("--collective-re", "--copy-re", "--exclude-kernel"):
             done = run("kernels", VARIANTS, option, "a(")

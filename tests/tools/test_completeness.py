@@ -331,7 +331,7 @@ class Completeness(EndToEndTest):
             counters.event("power_mw", 1000 + i, 0, power_mw=250_000)  # energy reads these
         [row] = self.of(space(device), name="a.xplane.pb")[COUNTERS]
         self.assertEqual((row["count"], row["severity"], row["plane"], row["line"]), (12, "info", "/device:GPU:0", "_counters_"))
-        self.assertIn("12x readings of counters", self.table(space(device), name="a.xplane.pb"))
+        self.assertIn("12x counter samples in the trace are not read", self.table(space(device), name="a.xplane.pb"))
         power = Plane("/device:GPU:0")
         power.line("Stream #1(Kernel)").event("add.kd", 1000, 500)
         power.line("_counters_").event("power_mw", 1000, 0, power_mw=250_000)
@@ -349,7 +349,7 @@ class Completeness(EndToEndTest):
         text = run(self.write("a.xplane.pb", content), cwd=self.at).text
         head = text.split("\n\n")[0].replace("\n  ", " ")
         for part in ("error: 1x the profiler reported an error: no memory", "dropped 0 events", "... 37 more findings: --format json",
-                     "durations are impossible", "readings of counters"):
+                     "durations are impossible", "counter samples in the trace"):
             self.assertIn(part, head)
         self.assertLess(text.index("the profiler reported"), text.index("devices"))
         for format in ("markdown", "html"):
@@ -364,7 +364,7 @@ class Completeness(EndToEndTest):
         idle = Plane("/device:GPU:1", id=2)
         text = run(self.write("a.xplane.pb", space(device, idle, idle)), cwd=self.at).text
         self.assertIn("warning: ", text)
-        self.assertIn("info: 7x executions overlap", text)
+        self.assertIn("info: 7x executions start before the previous one", text)
 
     def test_json_has_them_in_diagnostics(self):
         self.write("a.json", trace(calls(20, lost=(1,))))

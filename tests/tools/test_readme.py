@@ -62,6 +62,47 @@ class Commands(unittest.TestCase):
                                            ("four", "")])
 
 
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#{1,6} (.*)$", re.MULTILINE)
+CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+
+
+def anchors(page):
+    """The anchors of a page's headings, as GitHub derives them."""
+    found = set()
+    for heading in HEADING.findall(CODE.sub("", page.read_text())):
+        text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        anchor = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+        number = next(n for n in range(100) if (f"{anchor}-{n}" if n else anchor) not in found)
+        found.add(f"{anchor}-{number}" if number else anchor)
+    return found
+
+
+class Links(unittest.TestCase):
+    def links(self, page):
+        for target in LINK.findall(CODE.sub("", page.read_text())):
+            if not target.startswith(("http:", "https:", "mailto:")):
+                yield target, *target.partition("#")[::2]
+
+    def test_every_link_has_a_target(self):
+        for page in (README, REPOSITORY / "CONTRIBUTING.md", *(REPOSITORY / "docs").glob("*.md")):
+            for link, path, anchor in self.links(page):
+                with self.subTest(page=page.name, link=link):
+                    target = (page.parent / path).resolve() if path else page
+                    self.assertTrue(target.exists())
+                    if anchor and target.suffix == ".md":
+                        self.assertIn(anchor, anchors(target))
+
+    def test_the_index_lists_every_page(self):
+        index = REPOSITORY / "docs" / "README.md"
+        listed = {path for _, path, _ in self.links(index)}
+        pages = {page.name for page in (REPOSITORY / "docs").glob("*.md")} - {index.name}
+        self.assertEqual(pages - listed, set())
+
+    def test_anchors(self):
+        self.assertLessEqual({"exit-codes", "what-would-decide"}, anchors(REPOSITORY / "docs" / "ci.md"))
+
+
 @unittest.skipUnless(README.exists(), "README.md does not exist yet")
 class Readme(EndToEndTest):
     def test_commands_print_what_the_page_says(self):

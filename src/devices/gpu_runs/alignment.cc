@@ -1,3 +1,18 @@
+// Aligns a sequence of kernels with repetitions of a template: a beam search (Aligner), and the
+// model of idle times (IdleModel).
+//
+// A Reading is a state after the first i symbols: the position in the template, and a hole, which
+// is a range of the template that was passed over. Each symbol extends every state of the previous
+// layer:
+//
+//   Continue   next position in the same run; a kernel out of the hole (a swap); a position
+//              before (a loop repeats); a position further ahead (opens a hole)
+//   NextRun    a new run begins; what is missing of the previous run becomes a hole
+//   Foreign    the symbol is not in the template
+//
+// A hole costs LossCost when it can no longer be filled. Each layer keeps the kBeam cheapest
+// distinct states, so time and memory are O(symbols). Trace() follows the parents back from the
+// cheapest final state.
 #include "devices/gpu_runs/alignment.h"
 
 #include <cmath>
@@ -6,7 +21,8 @@
 namespace xplane_time::gpu_runs {
 namespace {
 
-// A run may also begin as soon as the one before has ended.
+// Cost of the idle time between runs: usually longer, but a run may begin directly after the
+// previous one.
 double Either(double longer, double back_to_back) {
   constexpr double kLonger = 0.8;
   return -std::log(kLonger * std::exp(-longer) + (1 - kLonger) * std::exp(-back_to_back));
@@ -14,15 +30,15 @@ double Either(double longer, double back_to_back) {
 
 enum class Step : uint8_t { kSameRun, kNextRun, kRunBefore };
 
-// A way to read the executions so far: the last one is at `at` of the template (-1: none of
-// it yet), and [hole, hole_end) of the template was passed over, in the run before if
-// `hole_before`; it may still come.
+// A reading of the executions so far. The last one is at position `at` of the template (-1: none of
+// this run yet). Positions [hole, hole_end) of the template were passed over and may still follow;
+// with `hole_before` they belong to the previous run.
 struct Reading {
   int32_t at = -1, hole = 0, hole_end = 0;
   bool hole_before = false;
   Step step = Step::kNextRun;
   bool after_loss = false;
-  uint32_t parent = 0;  // in the layer before
+  uint32_t parent = 0;  // index in the previous layer
   double cost = 0;
 
   bool SameState(const Reading& other) const {
@@ -32,14 +48,14 @@ struct Reading {
   double Owed() const { return LossCost(hole_end - hole); }
 };
 
-// Finds the cheapest reading, symbol by symbol, with the few best ones so far.
+// Finds the cheapest reading, symbol by symbol, with a beam of the best states.
 class Aligner {
  public:
   Aligner(Symbols symbols, const Template& pattern, const IdleModel& idle)
       : symbols_(symbols), pattern_(pattern), idle_(idle) {}
 
   Alignment Run(double limit) {
-    double left = 0;  // at least, of the symbols after this one
+    double left = 0;  // lower bound of the cost of the remaining symbols
     for (size_t i = 1; i < symbols_.size(); ++i) left += idle_.unknown(i);
     for (size_t i = 0; i < symbols_.size(); ++i) {
       if (i > 0) left -= idle_.unknown(i);
@@ -107,7 +123,7 @@ class Aligner {
       Add(to);
     }
     const auto ahead = std::upper_bound(places.begin(), places.end(), from.at);
-    if (ahead != places.begin()) {  // once more
+    if (ahead != places.begin()) {  // the loop repeats
       Reading to = from;
       to.at = *(ahead - 1);
       to.cost = from.cost + from.Owed() + kAgain + idle_.inner(i);
@@ -130,7 +146,7 @@ class Aligner {
     }
   }
 
-  // Too far from the hole for it to be filled.
+  // Whether the position is too far from the hole for it to be filled.
   static bool Passed(const Reading& from, int32_t at) {
     return from.hole < from.hole_end && at > (from.hole_before ? 0 : from.hole_end) + kReach;
   }
@@ -142,7 +158,7 @@ class Aligner {
       const int32_t head = places[k];
       to.cost = from.cost + from.Owed() + idle_.border(i);
       const double cost = to.cost;
-      if (tail > 0) {  // what the run before lacks may still come
+      if (tail > 0) {  // what the previous run lacks may still follow
         to.cost = cost + LossCost(head);
         to.hole = from.at + 1;
         to.hole_end = pattern_.size();
@@ -157,7 +173,7 @@ class Aligner {
     }
   }
 
-  // Keeps the best ones of the layer, each state once.
+  // Adds a state to the layer, which keeps the best states and each state once.
   void Add(const Reading& to) {
     if (to.cost > most_) return;
     const bool full = nodes_.size() - begin_ == kBeam;
@@ -210,10 +226,10 @@ class Aligner {
   const Template& pattern_;
   const IdleModel& idle_;
   std::vector<Reading> nodes_;
-  std::vector<size_t> layers_;  // where each symbol's readings begin
-  size_t begin_ = 0;            // of the layer
-  size_t worst_ = 0;            // in it
-  double most_ = 0;             // that a reading of it may cost
+  std::vector<size_t> layers_;  // first state of each symbol
+  size_t begin_ = 0;            // first state of the current layer
+  size_t worst_ = 0;            // the most expensive state of the layer
+  double most_ = 0;             // maximum cost of a state in the layer
   uint32_t parent_ = 0;
 };
 
@@ -280,7 +296,7 @@ void IdleModel::Fit(const std::vector<size_t>& inner, const std::vector<size_t>&
 }
 
 void IdleModel::SetTwo(bool has_inner, const IdleScales& scales, size_t of_all) {
-  // What differs less may as well be two halves of one distribution.
+  // A smaller difference may be two halves of one distribution.
   constexpr size_t kTwoKinds = 2;
   const bool are_two = has_inner && scales.border >= scales.inner + kTwoKinds;
   Set(are_two ? scales : IdleScales{of_all, of_all});

@@ -1,5 +1,5 @@
-// What a way to read a sequence of kernels as runs costs, and the cheapest one for a given
-// content. Costs are negative log likelihoods in nats, so that what is seldom costs much.
+// The cost of reading a sequence of kernels as runs with a given content (the template), and the
+// cheapest reading. Costs are negative log likelihoods in nats, so that rare events cost much.
 #pragma once
 
 #include <algorithm>
@@ -15,61 +15,63 @@
 
 namespace xplane_time::gpu_runs {
 
-inline constexpr double kSymbol = 1.2;      // each kernel of the template
-inline constexpr double kAllRepeat = 3;     // a template that is a repetition itself
-inline constexpr double kLoss = 4.5;        // kernels that a run lacks: the first,
-inline constexpr double kLossMore = 0.7;    // and each one next to it
-inline constexpr double kEdge = 5;          // the capture began or ended within a run
-inline constexpr double kSwap = 1.2;        // a kernel after one that follows it, each place,
-inline constexpr double kBorderSwap = 1.2;  // which is of the next run
-inline constexpr int32_t kReach = 8;        // a swap goes hardly further
-inline constexpr double kAgain = 6;         // a loop goes round once more
-inline constexpr double kForeign = 6;       // a kernel that is not in the template
-inline constexpr double kOther = 1;         // another program executed within a run
+inline constexpr double kSymbol = 1.2;    // each kernel of the template
+inline constexpr double kAllRepeat = 3;   // a template that is a repetition itself
+inline constexpr double kLoss = 4.5;      // the first of consecutive kernels that a run lacks
+inline constexpr double kLossMore = 0.7;  // each further one
+inline constexpr double kEdge = 5;        // the capture began or ended within a run
+inline constexpr double kSwap = 1.2;      // each position by which a kernel is late
+// additional cost if the kernel that was passed is of the next run
+inline constexpr double kBorderSwap = 1.2;
+inline constexpr int32_t kReach = 8;   // maximum distance of a usual swap
+inline constexpr double kAgain = 6;    // a loop repeats its body once more
+inline constexpr double kForeign = 6;  // a kernel that is not in the template
+inline constexpr double kOther = 1;    // another program executed within a run
 inline constexpr double kHostDiffers = 5;
-inline constexpr double kScramble = 3;  // a run in another order than those before
-// A rival that costs less than this more makes a split doubtful.
+inline constexpr double kScramble = 3;  // a run in another order than earlier runs
+// A split is doubtful if a rival costs less than this more.
 inline constexpr double kMargin = 3.5;
 
 inline double LossCost(int32_t count) { return count > 0 ? kLoss + kLossMore * (count - 1) : 0; }
 
-// The scales of idle times within and between runs.
+// Indices of the scales of idle times within and between runs.
 struct IdleScales {
   size_t inner = 0, border = 0;
   bool operator==(const IdleScales&) const = default;
 };
 
-// How likely an idle time of the device is within a run, and between two. Such times are
-// heavy-tailed: each kind is taken for Lomax distributed, with the likeliest of some scales.
-// Where the scales of the two kinds hardly differ, idle time tells nothing.
+// The likelihood of an idle time of the device within a run and between two runs. Idle times are
+// heavy-tailed, so each kind is modelled by a Lomax distribution with the likeliest of several
+// scales. If the scales of both kinds hardly differ, idle times carry no information.
 class IdleModel {
  public:
-  // Scales from 100 ns on, or less where no time is long.
+  // The scales begin at 100 ns, or lower if no idle time is long.
   explicit IdleModel(const RunClues& clues);
 
   bool known() const { return !clues_.idle_ps.empty(); }
   double inner(size_t i) const { return inner_[i]; }
   double border(size_t i) const { return border_[i]; }
-  // Of a kernel before which some are lost: it says little.
+  // Cost of the idle time before a kernel if kernels before it are lost, which carries little
+  // information.
   double unknown(size_t i) const { return std::min(inner_[i], border_[i]); }
   const IdleScales& scales() const { return scales_; }
 
-  // Before anything is known: the longest of all idle times are between runs.
+  // An initial estimate: the longest idle times are between runs.
   void Guess(size_t run_length);
-  // By which executions are within and which begin runs.
+  // Fits both scales, given which executions are within runs and which begin runs.
   void Fit(const std::vector<size_t>& inner, const std::vector<size_t>& border);
   void Set(const IdleScales& scales);
 
  private:
   static constexpr size_t kScales = 18;
 
-  // What each idle time costs by a scale. Rows are worked out when they are first needed.
+  // The cost of each idle time at a scale. Computed on first use.
   const std::vector<float>& CostsBy(size_t scale);
-  // The likeliest scale of some of the times.
+  // The likeliest scale for some of the times.
   size_t LikeliestScale(const std::vector<size_t>& some);
-  // What the shortest times cost by a scale: [n] of n of them.
+  // Cumulative costs of the shortest times at a scale: [n] is the sum of the n shortest.
   const std::vector<double>& SumsBy(size_t scale);
-  // By what some times cost by each scale.
+  // The scale with the smallest `cost_by(scale)`.
   template <typename CostBy>
   static size_t Likeliest(const CostBy& cost_by) {
     size_t best = 0;
@@ -88,7 +90,7 @@ class IdleModel {
   double least_ps_ = 1;
   std::array<std::vector<float>, kScales> costs_;
   std::array<std::vector<double>, kScales> sums_;
-  std::vector<size_t> ascending_;  // places but the first, by their idle time
+  std::vector<size_t> ascending_;  // positions except the first, by idle time
   bool is_set_ = false;
   IdleScales scales_;
   std::vector<double> inner_, border_;
@@ -108,12 +110,12 @@ struct Template {
 struct Alignment {
   double cost = std::numeric_limits<double>::infinity();
   std::vector<uint32_t> run;
-  std::vector<int32_t> at;       // in the template; empty: not known
-  std::vector<bool> after_loss;  // kernels are lost right before it
+  std::vector<int32_t> at;       // positions in the template; empty: unknown
+  std::vector<bool> after_loss;  // kernels are missing directly before it
   size_t runs() const { return run.empty() ? 0 : *std::max_element(run.begin(), run.end()) + 1; }
 };
 
-// The cheapest reading; none where it costs more than `limit`. Time and memory: linear in the
+// The cheapest reading; empty if it costs more than `limit`. Time and memory are linear in the
 // number of symbols.
 Alignment Align(Symbols symbols, const Template& pattern, const IdleModel& idle,
                 double limit = std::numeric_limits<double>::infinity());

@@ -1,15 +1,15 @@
-// What a call of the driver or the runtime, which the host recorded, makes a device do. The name of
-// the event decides:
+// The effect of a driver or runtime call that the host recorded. The name of the event determines
+// it:
 //
 //   cudaLaunchKernel, cuLaunchKernelEx, hipExtModuleLaunchKernel   launches a kernel
 //   cudaGraphLaunch, cuGraphLaunch (CudaGraph:6)                   launches a graph
-//   cudaStreamBeginCapture, cudaStreamEndCapture                   what is launched in between
-//                                                                  becomes part of a graph, and
-//                                                                  does not run
-//   cudaDeviceSynchronize                                          waits for all that was launched
+//   cudaStreamBeginCapture, cudaStreamEndCapture                   launches in between become part
+//   of
+//                                                                  a graph and do not run
+//   cudaDeviceSynchronize                                          waits for all earlier launches
 //
-// All others launch nothing, or only a copy or a fill, for which a device records nothing if it is
-// of no bytes.
+// Other calls launch nothing, or only a copy or a fill. A device records no execution for a copy or
+// fill of zero bytes.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ enum class HostCall : uint8_t {
 
 HostCall ClassifyHostCall(std::string_view name);
 
-// Whether this may be the name of a kernel: XLA's profiler for CUDA names the event of a launch
-// after what is launched ("loop_add_fusion", "MemcpyH2D").
+// Whether this may be the name of a kernel. XLA's profiler for CUDA names the event of a launch
+// after the launched kernel or copy ("loop_add_fusion", "MemcpyH2D").
 bool MayNameKernel(std::string_view name);
 
 }  // namespace xplane_time::gpu_runs

@@ -1,3 +1,8 @@
+// Sorts ranges and links each one to the ranges around it, so that all ranges open at a time are
+// found by following one chain from the last range that began. Ranges may overlap without nesting,
+// so chains may contain ranges that have ended. When a chain gets longer than kMostLinks,
+// LinkAnew() rebuilds it from the open ranges only. The cost of a look-up is O(log ranges +
+// kMostLinks).
 #include "devices/gpu_runs/host_ranges.h"
 
 #include <algorithm>
@@ -21,7 +26,7 @@ void HostRanges::Order() {
   };
   std::ranges::stable_sort(ranges_, {}, key);
   std::vector<Open> open;
-  int64_t first_end_ps = kNoTimePs;  // at the earliest, of those that are open
+  int64_t first_end_ps = kNoTimePs;  // earliest end of the open ranges
   const auto end_ps = [&](const Open& each) { return ranges_[each.range].interval.end_ps; };
   for (uint32_t i = 0; i < ranges_.size(); ++i) {
     const Range& range = ranges_[i];
@@ -29,7 +34,7 @@ void HostRanges::Order() {
     const auto [own, is_first] = own_.try_emplace(range.owner, Own{i, i});
     own->second.end = i + 1;
     if (is_first) open.clear();
-    // Later ones begin no earlier.
+    // Later ranges begin no earlier.
     while (!open.empty() && end_ps(open.back()) <= start_ps) open.pop_back();
     if (open.empty()) first_end_ps = range.interval.end_ps;
     const bool is_long = !open.empty() && links_[open.back().link].length >= kMostLinks;
@@ -55,7 +60,7 @@ uint32_t HostRanges::AddLink(uint32_t range, uint32_t next) {
   return static_cast<uint32_t>(links_.size()) - 1;
 }
 
-// A chain of what is open alone.
+// Makes a chain of the open ranges only.
 void HostRanges::LinkAnew(std::vector<Open>* open) {
   uint32_t link = kNone;
   for (Open& each : *open) each.link = link = AddLink(each.range, link);

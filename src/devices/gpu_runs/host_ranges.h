@@ -1,17 +1,17 @@
-// Ranges of host time, each of them a run of a function: what is launched while it is open is
-// executed in it. They nest, so a launch is in several, or in none.
+// Ranges of host time. Each range is a run of a function, and executions that are launched while it
+// is open belong to it. Ranges nest, so a launch may be in several ranges, or in none.
 //
 //   thread 1   |------------- forward -------------|
 //                 |- nn.Module: Linear_0 -|
 //                       ^ launch: in both
 //
-// A host event is such a range by stats of its name:
+// Stats of a host event's metadata make it such a range:
 //
-//   thread_range   the function; of launches from the event's own line
-//   process_range  the function; of launches from all lines of its plane, one of which a process is
-//   module         with the first: what the range adds to the path of an nn.Module
+//   thread_range   the function; for launches from the event's own line
+//   process_range  the function; for launches from all lines of its plane, which is a process
+//   module         with thread_range: the part of the path of an nn.Module
 //
-// A plane of a GPU that is launched so has the stat `in_ranges`.
+// A GPU plane whose executions are launched in ranges has the stat `in_ranges`.
 #pragma once
 
 #include <cstddef>
@@ -35,9 +35,9 @@ class HostRanges {
  public:
   struct Name {
     std::string function;
-    std::string module = {};  // empty: of none
+    std::string module = {};  // empty: not an nn.Module
   };
-  // Of one line, or of all lines of one plane.
+  // The launches that a range may contain: those of one line, or of all lines of one plane.
   struct Owner {
     bool is_process;
     uint32_t index;
@@ -50,22 +50,22 @@ class HostRanges {
   struct Range {
     Owner owner;
     uint32_t name;
-    Interval interval;  // half-open: a launch at its end is not in it
+    Interval interval;  // half-open: it does not contain a launch at its end
   };
 
   uint32_t NameId(const Name& name);
   void Add(const Range& range) { ranges_.push_back(range); }
-  // After the last Add().
+  // Sorts and links the ranges; call it after the last Add().
   void Order();
 
-  // By owner, start, the longer one first, then as added.
+  // By owner and start; of equal starts the longer one first, then in order of Add().
   const std::vector<Range>& ranges() const { return ranges_; }
   const std::vector<Name>& names() const { return names_; }
-  // Those inside of so many that they are in no run.
+  // Number of ranges that are nested too deeply and therefore have no executions.
   uint64_t too_deep() const { return too_deep_; }
 
-  // Calls visit(index of the range) for each range that is open at the time, the last to begin
-  // first.
+  // Calls visit(index of the range) for each range that is open at the time. The last one to begin
+  // comes first.
   template <typename Visit>
   void ForEachAround(const Owner& owner, int64_t time_ps, Visit visit) const {
     const uint32_t last = LastBegun(owner, time_ps);
@@ -76,11 +76,11 @@ class HostRanges {
 
  private:
   static constexpr uint32_t kNone = ~uint32_t{0};
-  // So that what a launch costs is bounded: of ranges that are open, and of links.
+  // Limits of open ranges and of links, which bound the cost of a launch.
   static constexpr uint32_t kMostOpen = 512, kMostLinks = 2 * kMostOpen;
 
-  // Of a chain: all that are open at a time are in the chain of the last that began by then, and
-  // some that are over.
+  // An element of a chain. All ranges that are open at a time are in the chain of the last range
+  // that began by then, possibly together with some that have ended.
   struct Link {
     uint32_t range, next, length;
   };
@@ -95,8 +95,8 @@ class HostRanges {
     uint32_t begin, end;
   };
   std::vector<Range> ranges_;
-  std::vector<Link> links_;        // after Order()
-  std::vector<uint32_t> link_of_;  // by range: where its chain begins
+  std::vector<Link> links_;        // filled by Order()
+  std::vector<uint32_t> link_of_;  // by range: the first link of its chain
   std::vector<Name> names_;
   absl::flat_hash_map<std::pair<std::string, std::string>, uint32_t> ids_;
   absl::flat_hash_map<Owner, Own> own_;

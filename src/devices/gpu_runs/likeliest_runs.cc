@@ -1,3 +1,21 @@
+// Finds the likeliest split of a sequence into runs (likeliest_runs.h describes the cost).
+//
+// 1. A sequence of distinct kernels that repeats exactly, without idle times that matter, is split
+//    by its period.
+// 2. CandidateWindows proposes templates: the most frequent windows of the candidate lengths
+//    (distances of the rarest symbol), and windows between long idle times. Misfit() ranks them by
+//    symbol counts.
+// 3. SplitBy aligns the sequence with each template (alignment.h), refits the idle model, and
+//    aligns again (at most two refinements). Templates that cannot become the best are abandoned
+//    early.
+// 4. Further candidates: one run (OneRun), and splits that ignore the order of kernels, by symbol
+//    counts or by the longest idle times (PriceContents).
+// 5. The cheapest split is taken. It is doubtful if a different one costs less than kMargin more
+//    (FindBest), if idle times cannot exclude a loop (IsVague), or if a change at one position is
+//    about as cheap (RivalNearby).
+//
+// A long sequence is split by its first part of 1,024 to 65,536 executions; Extrapolate() continues
+// with the best template, window by window. Time and memory are therefore linear.
 #include "devices/gpu_runs/likeliest_runs.h"
 
 #include <algorithm>
@@ -15,11 +33,12 @@ namespace xplane_time::gpu_runs {
 namespace {
 
 constexpr int64_t kNoisePs = 50'000;
-constexpr int64_t kBackToBackPs = 1'500'000;  // runs of one kernel that leave less may be a loop
+// shorter idle times between runs of one kernel may be a loop
+constexpr int64_t kBackToBackPs = 1'500'000;
 
-// ---- candidates: which parts of a sequence may be the content of a run -------------------
+// ---- candidates: parts of a sequence that may be the content of a run -----------------------
 
-// How often each symbol occurs.
+// The number of occurrences of each symbol.
 using Content = absl::flat_hash_map<uint32_t, size_t>;
 
 Content ContentOf(Symbols symbols) {
@@ -28,8 +47,8 @@ Content ContentOf(Symbols symbols) {
   return content;
 }
 
-// The smallest p < size of which the sequence is a repetition; 0: it is none. By the longest
-// border of each prefix (Knuth, Morris, Pratt).
+// The smallest p < size such that the sequence repeats its first p symbols; 0: no such p. It uses
+// the longest border of each prefix (Knuth, Morris, Pratt).
 size_t RepeatedPeriod(Symbols s) {
   std::vector<size_t> border(s.size(), 0);
   for (size_t i = 1, k = 0; i < s.size(); ++i) {
@@ -41,8 +60,8 @@ size_t RepeatedPeriod(Symbols s) {
   return period < s.size() && s.size() % period == 0 ? period : 0;
 }
 
-// The places from `first` on with the `count` longest idle times, longest first; of equal
-// ones the first. The place 0 has none.
+// The positions from `first` on with the `count` longest idle times, longest first; of equal times
+// the first position. Position 0 has no idle time.
 std::vector<size_t> LongestIdle(const RunClues& clues, size_t first, size_t count) {
   std::vector<size_t> places(clues.symbols.size() - first);
   std::iota(places.begin(), places.end(), first);
@@ -56,8 +75,8 @@ std::vector<size_t> LongestIdle(const RunClues& clues, size_t first, size_t coun
   return places;
 }
 
-// Lengths worth a try: all of a short sequence; of a long one the frequent distances
-// between occurrences of its rarest symbol.
+// Candidate lengths of a run: all lengths for a short sequence, and for a long one the frequent
+// distances between occurrences of its rarest symbol.
 std::set<size_t> CandidateLengths(Symbols s) {
   constexpr size_t kShort = 256, kLong = 8192;
   const size_t most_per_run = s.size() > kLong ? 8 : 32, keep = s.size() > kLong ? 1 : 3;
@@ -70,7 +89,7 @@ std::set<size_t> CandidateLengths(Symbols s) {
   for (size_t i = 0; i < s.size(); ++i) occurrences[s[i]].push_back(i);
   const std::vector<size_t>* anchor = nullptr;
   for (const auto& [symbol, places] : occurrences) {
-    if (places.size() < 3) continue;  // hardly one a run
+    if (places.size() < 3) continue;  // too rare to occur once per run
     if (anchor == nullptr ||
         std::pair(places.size(), places[0]) < std::pair(anchor->size(), (*anchor)[0])) {
       anchor = &places;
@@ -89,14 +108,15 @@ std::set<size_t> CandidateLengths(Symbols s) {
   return lengths;
 }
 
-// Hashes of all windows of a length, one by one.
+// Hashes of all windows of a length, one after the other.
 class RollingHash {
  public:
   RollingHash(Symbols s, size_t length) : s_(s), length_(length) {
     for (size_t i = 1; i < length; ++i) top_ *= kBase;
   }
 
-  // Of the window that ends with `i`; i = 0, 1, 2 ... Before the first whole window: of a part.
+  // The hash of the window that ends at `i`, for i = 0, 1, 2 ... Before the first whole window: of
+  // a part.
   uint64_t Next(size_t i) {
     if (i >= length_) hash_ -= top_ * (uint64_t{s_[i - length_]} + 1);
     return hash_ = hash_ * kBase + s_[i] + 1;
@@ -109,12 +129,12 @@ class RollingHash {
   uint64_t hash_ = 0, top_ = 1;
 };
 
-// Whether a long sequence may hold two runs: whether as many symbols in a row as chance
-// would hardly repeat occur again, here and there.
+// Whether a long sequence may hold two runs: whether windows that are too long to repeat by chance
+// occur again in several places.
 bool MayRepeat(Symbols s) {
   constexpr double kHardly = 64, kSeldom = 32;
   const auto size = static_cast<double>(s.size());
-  double nats = 0;  // a symbol tells
+  double nats = 0;  // information per symbol
   for (const auto& [symbol, times] : ContentOf(s)) {
     const double share = static_cast<double>(times) / size;
     nats -= share * std::log(share);
@@ -131,11 +151,11 @@ bool MayRepeat(Symbols s) {
   return static_cast<double>(again) * kSeldom > size;
 }
 
-// The windows of a length that occur most often.
+// Adds the most frequent windows of a length.
 void AddFrequentWindows(Symbols s, size_t length, std::vector<Symbols>* windows) {
   constexpr size_t kKeep = 16;
   struct Seen {
-    size_t count = 0, first = 0, free_from = 0;  // without overlap
+    size_t count = 0, first = 0, free_from = 0;  // occurrences without overlap
   };
   absl::flat_hash_map<uint64_t, Seen> seen;
   RollingHash hash(s, length);
@@ -161,7 +181,7 @@ void AddFrequentWindows(Symbols s, size_t length, std::vector<Symbols>* windows)
   for (size_t i = 0; i < keep; ++i) windows->push_back(s.subspan(frequent[i].first, length));
 }
 
-// Windows from one long idle time to another.
+// Adds windows from one long idle time to another.
 void AddWindowsByIdle(const RunClues& clues, std::vector<Symbols>* windows) {
   constexpr size_t kMost = 8;
   const size_t size = clues.symbols.size();
@@ -175,8 +195,8 @@ void AddWindowsByIdle(const RunClues& clues, std::vector<Symbols>* windows) {
   }
 }
 
-// What speaks against a window: its size, and symbols that occur more or less often than
-// runs with its content would have them. `count` is that of all symbols.
+// The misfit of a window as a template: its size, and the difference between the symbol counts and
+// those of runs with this content. `count`: counts of all symbols.
 double Misfit(const Content& count, size_t size, Symbols window) {
   const double runs = std::round(static_cast<double>(size) / static_cast<double>(window.size()));
   double more = 0, known = 0;
@@ -196,7 +216,8 @@ std::vector<Symbols> CandidateWindows(const RunClues& clues, size_t most) {
   for (size_t length : CandidateLengths(s)) AddFrequentWindows(s, length, &windows);
   AddWindowsByIdle(clues, &windows);
   const Content count = ContentOf(s);
-  std::set<std::tuple<double, const uint32_t*, size_t>> ranked;  // and by place, by length
+  // also ordered by position and length
+  std::set<std::tuple<double, const uint32_t*, size_t>> ranked;
   for (const Symbols& window : windows) {
     ranked.emplace(Misfit(count, s.size(), window), window.data(), window.size());
   }
@@ -214,7 +235,7 @@ struct Split {
   Alignment alignment;
   double cost = 0;
   IdleScales scales;
-  std::optional<size_t> rivals = {};  // of the best one, where it is doubtful
+  std::optional<size_t> rivals = {};  // set for the best split if it is doubtful
 };
 
 double HostCost(const RunClues& clues, size_t runs) {
@@ -238,7 +259,7 @@ void FitIdle(const RunClues& clues, const Alignment& alignment, IdleModel* idle)
   idle->Fit(inner, border);
 }
 
-// All of it.
+// The split with all executions in one run.
 Split OneRun(const RunClues& clues, IdleModel* idle) {
   const size_t size = clues.symbols.size();
   Split split{.pattern = Template(clues.symbols), .alignment = {}, .scales = {}};
@@ -254,7 +275,7 @@ Split OneRun(const RunClues& clues, IdleModel* idle) {
   return split;
 }
 
-// Refined only where it may become better than `best`.
+// The split by a template. It is refined only if it may become better than `best`.
 Split SplitBy(const RunClues& clues, Symbols content, double best, IdleModel* idle) {
   constexpr int kRefinements = 2;
   constexpr double kHopeless = 25;
@@ -274,28 +295,28 @@ Split SplitBy(const RunClues& clues, Symbols content, double best, IdleModel* id
   return split;
 }
 
-// ---- splits in whatever order ----------------------------------------------------------
+// ---- splits that ignore the order of kernels -------------------------------------------------
 
 size_t CountIn(const Content& content, uint32_t symbol) {
   const auto found = content.find(symbol);
   return found == content.end() ? 0 : found->second;
 }
 
-// Of all counts.
+// The greatest common divisor of all counts.
 size_t CommonDivisor(const Content& content) {
   size_t divisor = 0;
   for (const auto& [symbol, times] : content) divisor = std::gcd(divisor, times);
   return divisor;
 }
 
-// Of each run: how often each symbol occurs.
+// The number of occurrences of each symbol in each run.
 std::vector<Content> ContentOfRuns(Symbols symbols, const std::vector<uint32_t>& run) {
   std::vector<Content> contents(run.empty() ? 0 : *std::max_element(run.begin(), run.end()) + 1);
   for (size_t i = 0; i < symbols.size(); ++i) ++contents[run[i]][symbols[i]];
   return contents;
 }
 
-// The median count of each symbol.
+// The median count of each symbol over the runs.
 Content TypicalContent(Symbols symbols, const std::vector<Content>& runs) {
   Content typical;
   for (uint32_t symbol : symbols) {
@@ -307,13 +328,13 @@ Content TypicalContent(Symbols symbols, const std::vector<Content>& runs) {
   return typical;
 }
 
-// How many executions come at quite another place of their run than the same one of the first
-// run: not by swaps, but in random order.
+// The number of executions far from the position of the same execution in the first run. Such
+// executions are in random order, not swapped.
 size_t OutOfOrder(Symbols symbols, const std::vector<uint32_t>& run) {
   const size_t runs = *std::max_element(run.begin(), run.end()) + 1;
   std::vector<size_t> sizes(runs, 0);  // so far
   std::vector<Content> seen(runs);
-  absl::flat_hash_map<uint32_t, std::vector<size_t>> places;  // in the first run
+  absl::flat_hash_map<uint32_t, std::vector<size_t>> places;  // positions in the first run
   for (size_t i = 0; i < run.size(); ++i) {
     if (run[i] == 0) places[symbols[i]].push_back(sizes[0]++);
   }
@@ -329,7 +350,7 @@ size_t OutOfOrder(Symbols symbols, const std::vector<uint32_t>& run) {
   return count;
 }
 
-// A split for which the order of kernels within a run is not held to.
+// Makes a split whose cost does not depend on the order of kernels within a run.
 Split PriceContents(const RunClues& clues, std::vector<uint32_t> run, IdleModel* idle) {
   const std::vector<Content> contents = ContentOfRuns(clues.symbols, run);
   const Content typical = TypicalContent(clues.symbols, contents);
@@ -370,8 +391,8 @@ Split PriceContents(const RunClues& clues, std::vector<uint32_t> run, IdleModel*
           .scales = idle->scales()};
 }
 
-// The k-th occurrences of each symbol are of the k-th run: where every symbol occurs as
-// often as there are runs, or a multiple.
+// The k-th occurrences of each symbol belong to the k-th run. The count of every symbol must be a
+// multiple of the number of runs.
 std::vector<uint32_t> RunsByCounts(Symbols symbols, size_t runs) {
   const Content count = ContentOf(symbols);
   Content seen;
@@ -391,8 +412,8 @@ std::vector<uint32_t> RunsByIdle(const RunClues& clues, size_t runs) {
 
 // ---- doubt -------------------------------------------------------------------------------
 
-// The longest idle time within runs; of many, but for one. Those before which kernels are
-// lost say nothing.
+// The longest idle time within runs; if there are many, the second longest. Idle times directly
+// after lost kernels are ignored.
 int64_t LongestWithin(const RunClues& clues, const Alignment& alignment) {
   constexpr size_t kMany = 8;
   int64_t longest_ps = 0, second_ps = 0;
@@ -406,7 +427,7 @@ int64_t LongestWithin(const RunClues& clues, const Alignment& alignment) {
   return count < kMany ? longest_ps : second_ps;
 }
 
-// Which runs have exactly the content of the template.
+// Whether each run has exactly the content of the template.
 std::vector<bool> CompleteRuns(const RunClues& clues, const Split& split) {
   const Content content = ContentOf(split.pattern.symbols);
   std::vector<bool> complete;
@@ -415,14 +436,14 @@ std::vector<bool> CompleteRuns(const RunClues& clues, const Split& split) {
   return complete;
 }
 
-// Whether any time is long enough to mean something.
+// Whether any idle time is long enough to be meaningful.
 bool IdleTells(const RunClues& clues) {
   return std::any_of(clues.idle_ps.begin(), clues.idle_ps.end(),
                      [](int64_t idle_ps) { return idle_ps >= kNoisePs; });
 }
 
-// Whether every k-th border is clearly longer than all others: the runs may be the rounds
-// of a loop, k of them a run.
+// Whether every k-th border is clearly longer than all others. The runs may then be the iterations
+// of a loop, k of them per run.
 bool LooksLikeRounds(const std::vector<int64_t>& border_ps, int64_t times) {
   const size_t runs = border_ps.size() + 1;
   for (size_t k = 2; k * 2 <= runs; ++k) {
@@ -440,8 +461,8 @@ bool LooksLikeRounds(const std::vector<int64_t>& border_ps, int64_t times) {
   return false;
 }
 
-// Whether idle time does not tell the runs apart, so that they may be the rounds of a loop,
-// or begin elsewhere where one lacks kernels.
+// Whether idle times cannot separate the runs. They may then be the iterations of a loop, or begin
+// elsewhere if one lacks kernels.
 bool IsVague(const RunClues& clues, const Split& split) {
   constexpr int64_t kClearlyLonger = 2;
   const Alignment& alignment = split.alignment;
@@ -451,7 +472,7 @@ bool IsVague(const RunClues& clues, const Split& split) {
   const int64_t within_ps =
       one_kernel ? kBackToBackPs / kClearlyLonger : LongestWithin(clues, alignment);
   const std::vector<bool> complete = CompleteRuns(clues, split);
-  // In all nothing is missing, yet the first and the last run are in part.
+  // No kernel is missing in total, but the first and the last run are incomplete.
   if (!complete.front() && !complete.back() && CommonDivisor(ContentOf(clues.symbols)) > 1)
     return true;
   std::vector<int64_t> border_ps;
@@ -468,8 +489,8 @@ bool IsVague(const RunClues& clues, const Split& split) {
   return one_kernel ? longer * 4 < borders * 3 : longer * 2 < borders;
 }
 
-// How many runs there may be as well, by a change at one place: two runs that together
-// are one, or one run with a long idle time inside.
+// The number of runs in a similarly likely split that differs at one position: two runs become one,
+// or one run is split at a long idle time.
 std::optional<size_t> RivalNearby(const RunClues& clues, const Split& split,
                                   const IdleModel& idle) {
   const Alignment& a = split.alignment;
@@ -478,7 +499,7 @@ std::optional<size_t> RivalNearby(const RunClues& clues, const Split& split,
     const int32_t before = a.at[i - 1], now = a.at[i];
     const double apart = LossCost(last - before) + LossCost(now);
     const double together = now > before ? LossCost(now - before - 1) : kAgain;
-    const double longer = idle.inner(i) - idle.border(i);  // > 0: idle like between runs
+    const double longer = idle.inner(i) - idle.border(i);  // > 0: as idle as between runs
     if (a.run[i] == a.run[i - 1]) {
       const double gain = a.after_loss[i] ? std::max(0.0, longer) : longer;
       if (now > before && apart - together - gain < kMargin) return a.runs() + 1;
@@ -492,7 +513,8 @@ std::optional<size_t> RivalNearby(const RunClues& clues, const Split& split,
 Split FindBest(const RunClues& clues, size_t most_windows) {
   IdleModel idle(clues);
   std::vector<Split> splits = {OneRun(clues, &idle)};
-  double least = std::numeric_limits<double>::infinity();  // of several runs
+  // cost of the best split with several runs
+  double least = std::numeric_limits<double>::infinity();
   for (const Symbols& content : CandidateWindows(clues, most_windows)) {
     splits.push_back(SplitBy(clues, content, least, &idle));
     least = std::min(least, splits.back().cost);
@@ -525,7 +547,7 @@ Split FindBest(const RunClues& clues, size_t most_windows) {
   return found;
 }
 
-// Whether a long sequence is of few symbols: hardly one run, whatever their order.
+// Whether a long sequence has few different symbols. It is then hardly one run, in any order.
 bool KeepsRecurring(Symbols s) {
   constexpr size_t kLong = 1024, kOften = 32;
   return s.size() > kLong && ContentOf(s).size() * kOften < s.size();
@@ -539,7 +561,7 @@ RunClues Part(const RunClues& clues, size_t begin, size_t size) {
   return part;
 }
 
-// Goes on along a template that a first part showed.
+// Continues the split of a first part with its template.
 LikeliestRuns Extrapolate(const RunClues& clues, const Split& split) {
   const std::vector<uint32_t>& content = split.pattern.symbols;
   const size_t size = clues.symbols.size();
@@ -554,7 +576,7 @@ LikeliestRuns Extrapolate(const RunClues& clues, const Split& split) {
   for (size_t misfits = 0, window = first_window;;) {
     const size_t done = out.run.size(), next = done + content.size();
     if (done == size) {
-      // Where much does not fit, the first part was not like the rest.
+      // If much does not fit, the first part was not representative.
       if (misfits * 10 > size) out.rivals = std::max<size_t>(1, size / content.size());
       return out;
     }
@@ -569,7 +591,7 @@ LikeliestRuns Extrapolate(const RunClues& clues, const Split& split) {
     const Alignment found = Align(part.symbols, split.pattern, idle);
     const bool last = done + part_size == size;
     const size_t end = last ? part_size : LastBorder(found.run, part_size - content.size());
-    window = end == 0 ? 2 * window : first_window;  // 0: too short to tell where a run ends
+    window = end == 0 ? 2 * window : first_window;  // 0: too short to find the end of a run
     const uint32_t first_run = runs;
     for (size_t i = 0; i < end; ++i) {
       out.run.push_back(first_run + found.run[i]);
@@ -595,20 +617,21 @@ size_t LastBorder(std::span<const uint32_t> run, size_t limit) {
 
 LikeliestRuns SplitLikeliest(const RunClues& clues) {
   constexpr size_t kFirstPart = 1024, kLongestPart = 65'536, kEnoughRuns = 4;
-  constexpr size_t kWork = 100'000, kMostWindows = 32;  // windows tried on a first part
+  // number of windows that are tried on a first part
+  constexpr size_t kWork = 100'000, kMostWindows = 32;
   const size_t size = clues.symbols.size();
   if (size == 0) return {};
   const size_t period = RepeatedPeriod(clues.symbols);
   const bool all_differ = period > 0 && ContentOf(clues.symbols.first(period)).size() == period;
   if (all_differ && !IdleTells(clues)) {
-    LikeliestRuns found;  // taken at its word
+    LikeliestRuns found;  // an exact repetition
     for (size_t i = 0; i < size; ++i) found.run.push_back(static_cast<uint32_t>(i / period));
     return found;
   }
   const auto doubtful_one = [size] {
     return LikeliestRuns{.run = std::vector<uint32_t>(size, 0), .rivals = 2};
   };
-  // What comes after a first part that does not repeat may yet do so.
+  // A sequence whose first part does not repeat may still repeat later.
   if (size > kLongestPart && !MayRepeat(clues.symbols.first(kLongestPart))) return doubtful_one();
   for (size_t part = std::min(size, kFirstPart);; part = std::min(size, 4 * part)) {
     const RunClues first = part == size ? clues : Part(clues, 0, part);

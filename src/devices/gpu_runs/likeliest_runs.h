@@ -1,18 +1,18 @@
-// LikeliestRuns: splits the executions of one program into runs where neither scopes nor
-// launches tell them apart.
+// LikeliestRuns: splits the executions of one program into runs if neither scopes nor launches
+// separate them.
 //
-//   a b c a b c a b c      -> [a b c] [a b c] [a b c]   what repeats is a run
+//   a b c a b c a b c      -> [a b c] [a b c] [a b c]   a repetition is a run
 //   a b c a b   a b c      -> [a b c] [a b]   [a b c]   a run may lack kernels
 //   a b c b a c a b c      -> [a b c] [b a c] [a b c]   two streams swap neighbours,
-//   a b a c b c            -> [a b . c] [a . b c]       also where one run meets the next
-//   a b b c a b b b c      -> [a b b c] [a b b b c]     a loop may go round more often
+//   a b a c b c            -> [a b . c] [a . b c]       also at the border of two runs
+//   a b b c a b b b c      -> [a b b c] [a b b b c]     a loop may repeat more often
 //   a b c d                -> [a b c d]                 no repetition: one run
 //
-// Each way of splitting has a cost, its negative log likelihood in nats: of the content of
-// a run (the template), of each kernel that a run lacks, has once more, or has out of
-// order, and of the idle time before each kernel, which is long between runs and short
-// within one. The cheapest is taken. Where another one costs hardly more, or idle time does
-// not tell a loop around all kernels from runs, the split is doubtful.
+// Each split has a cost, its negative log likelihood in nats: the cost of the content of a run (the
+// template), of each kernel that a run lacks, repeats or has out of order, and of the idle time
+// before each kernel, which is long between runs and short within runs. The cheapest split is
+// taken. It is doubtful if another split costs little more, or if idle times cannot distinguish
+// runs from a loop around all kernels.
 #pragma once
 
 #include <cstdint>
@@ -22,27 +22,30 @@
 
 namespace xplane_time::gpu_runs {
 
-using Symbols = std::span<const uint32_t>;  // small ids of what was executed
+using Symbols = std::span<const uint32_t>;  // small ids of the executed kernels
 
-// Executions in order of launch where that is known, else of start. Columns of one length.
+// Executions in order of launch if it is known, else of start. All columns have the same length.
 struct RunClues {
   Symbols symbols;
-  std::span<const int64_t> idle_ps;  // before it, since all before have ended; or empty: unknown
-  std::span<const uint8_t> after_other;  // another program executed in between; or empty
-  std::optional<size_t> host_runs;       // executions that the host recorded
+  // idle time before each execution, since all earlier ones have ended; empty: unknown
+  std::span<const int64_t> idle_ps;
+  std::span<const uint8_t> after_other;  // whether another program executed in between; or empty
+  std::optional<size_t> host_runs;       // number of executions that the host recorded
 
   bool FollowsOther(size_t i) const { return !after_other.empty() && after_other[i] != 0; }
 };
 
 struct LikeliestRuns {
-  std::vector<uint32_t> run;     // of each execution, from 0, in order of their begin
-  std::optional<size_t> rivals;  // doubtful: it may as well be so many runs
+  std::vector<uint32_t> run;  // run of each execution, from 0 in order of their begin
+  // set if the split is doubtful: the number of runs of another likely split
+  std::optional<size_t> rivals;
 };
 
-// Time and memory are linear in the number of executions, whatever they are.
+// Time and memory are linear in the number of executions.
 LikeliestRuns SplitLikeliest(const RunClues& clues);
 
-// The last place before `limit` where all before are of earlier runs than all after; 0: none.
+// The last position before `limit` at which all earlier executions belong to earlier runs than all
+// later ones; 0: none.
 size_t LastBorder(std::span<const uint32_t> run, size_t limit);
 
 }  // namespace xplane_time::gpu_runs
