@@ -304,7 +304,7 @@ class MergedRanks(EndToEndTest):
             self.assertEqual(self.codes().get("shared_correlation"), 20)
             self.assertEqual(sum(row["executions"] for row in self.report["devices"]), 20)
         told = self.run_ok("merged.json").text.replace("\n  ", " ")
-        self.assertIn("whose correlation id several processes of the file use", told)
+        self.assertIn("share their correlation id with another process of the file", told)
         # The advice: a file for each rank.
         self.write("ranks/0.json", trace(rank(1000, 0, "zero")))
         self.write("ranks/1.json", trace(rank(2000, 0, "one", 105)))

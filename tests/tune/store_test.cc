@@ -540,7 +540,7 @@ TEST(DeviceLocks, TellWhoHasIt) {
   const auto held = BegunOn(dir, "a"), other = BegunOn(dir, "b");
   ASSERT_TRUE(held.ok()) << held.status();
   ASSERT_TRUE(other.ok()) << other.status();
-  EXPECT_TRUE(Says(BegunOn(dir, "a").status(), absl::StrCat("of process ", getpid(), " on ")));
+  EXPECT_TRUE(Says(BegunOn(dir, "a").status(), absl::StrCat("with process ", getpid(), " on ")));
   std::filesystem::resize_file(dir.Path("lock"), 0);
   EXPECT_TRUE(Says(BegunOn(dir, "a").status(), "of another process ("));
 }
@@ -558,7 +558,7 @@ TEST(DeviceLocks, EndWithAKilledProcess) {
   }
   char byte = 0;
   ASSERT_EQ(read(ready[0], &byte, 1), 1);
-  EXPECT_TRUE(Says(BegunOn(dir, "a").status(), absl::StrCat("of process ", child, " on ")));
+  EXPECT_TRUE(Says(BegunOn(dir, "a").status(), absl::StrCat("with process ", child, " on ")));
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   EXPECT_TRUE(BegunOn(dir, "a").ok());
