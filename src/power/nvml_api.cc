@@ -25,7 +25,8 @@ struct ErrorEntry {
 constexpr ErrorEntry kErrors[] = {
     {kNvmlUninitialized, "UNINITIALIZED", PowerReason::kReset, ""},
     // Drivers answer so to fields and kinds that came after them.
-    {kNvmlInvalidArgument, "INVALID_ARGUMENT", PowerReason::kUnsupported, "update the driver"},
+    {kNvmlInvalidArgument, "INVALID_ARGUMENT", PowerReason::kUnsupported,
+     "a newer driver may support it"},
     {kNvmlNotSupported, "NOT_SUPPORTED", PowerReason::kUnsupported, ""},
     {kNvmlNoPermission, "NO_PERMISSION", PowerReason::kPermissionDenied,
      "give this user access to /dev/nvidiactl and /dev/nvidia*; in a container: --gpus "
@@ -36,7 +37,8 @@ constexpr ErrorEntry kErrors[] = {
      "load the driver (modprobe nvidia); in a container: --gpus all"},
     {10, "TIMEOUT", PowerReason::kNoSamples, ""},
     {kNvmlLibraryNotFound, "LIBRARY_NOT_FOUND", PowerReason::kAbsent, kInstallFix},
-    {kNvmlFunctionNotFound, "FUNCTION_NOT_FOUND", PowerReason::kUnsupported, "update the driver"},
+    {kNvmlFunctionNotFound, "FUNCTION_NOT_FOUND", PowerReason::kUnsupported,
+     "a newer driver may support it"},
     {kNvmlGpuIsLost, "GPU_IS_LOST", PowerReason::kDeviceLost,
      "the GPU fell off the bus: see dmesg for Xid 79; reboot or reset it"},
     {kNvmlResetRequired, "RESET_REQUIRED", PowerReason::kResetRequired,

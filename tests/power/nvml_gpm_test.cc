@@ -105,7 +105,7 @@ TEST(NvmlGpm, WhereThereIsNone) {
       {"split", Asked({{"mig", Json::array()}}), kUnsupported, "split (MIG)", ""},
       {"a vGPU", Asked({{"virtualization", 2}, {"calls", {{"nvmlGpmQueryDeviceSupport", 0}}}}),
        kUnsupported, "a vGPU does not support it", ""},
-      {"an old driver", old, kUnsupported, "FUNCTION_NOT_FOUND", "update the driver"},
+      {"an old driver", old, kUnsupported, "FUNCTION_NOT_FOUND", "a newer driver may support it"},
       {"not for this user", WithCalls({{"nvmlGpmSampleGet", Error(kNvmlNoPermission)}}),
        PowerReason::kPermissionDenied, "NO_PERMISSION", "NVreg_RestrictProfilingToAdminUsers=0"},
       {"not even asked for support",
