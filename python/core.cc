@@ -294,8 +294,7 @@ class OptionReader {
     const nb::object value = given_[name];
     if (nb::try_cast<T>(value, *to)) return;
     const std::string shown = nb::cast<std::string>(nb::repr(value));
-    Throw(
-        absl::InvalidArgumentError(std::string(name) + ": " + type + " is expected, not " + shown));
+    Throw(absl::InvalidArgumentError(std::string(name) + ": must be " + type + ", not " + shown));
   }
   void Text(const char* name, std::string* to) { Read(name, "str", to); }
   template <typename T>
@@ -304,7 +303,7 @@ class OptionReader {
   }
   void End() const {
     if (used_ == given_.size()) return;
-    Throw(absl::InvalidArgumentError("an option that is not known"));
+    Throw(absl::InvalidArgumentError("unknown option"));
   }
 
  private:
@@ -348,7 +347,7 @@ void ReadReportOptions(OptionReader* from, ReportOptions* to) {
 
 void ReadPowerOptions(OptionReader* from, EnergyOptions* to) {
   from->Text("power_log", &to->power_log);
-  from->Read("map", "a dict of ordinals and beginnings of ids", &to->map);
+  from->Read("map", "a dict of ordinals and prefixes of ids", &to->map);
   to->timelines = true;  // for svg()
 }
 
@@ -396,8 +395,8 @@ class MappedFiles {
                              now.st_mtim.tv_sec == file.was.st_mtim.tv_sec &&
                              now.st_mtim.tv_nsec == file.was.st_mtim.tv_nsec;
       if (same_file && !unchanged) {
-        Throw(
-            absl::DataLossError(file.path + ": was written to since it was opened; open it again"));
+        Throw(absl::DataLossError(file.path +
+                                  ": the file changed after it was opened; open it again"));
       }
     }
   }

@@ -65,7 +65,7 @@ class PySummary {
       lines.push_back(absl::StrCat(each.count, " x ", each.code, ": ", each.message));
     }
     for (const PowerAbsence& each : summary_.inventory.absences) {
-      lines.push_back(absl::StrCat("not there: ", output::AbsenceLine(each)));
+      lines.push_back(absl::StrCat("missing: ", output::AbsenceLine(each)));
     }
     return lines;
   }
@@ -103,7 +103,7 @@ PySummary Summarize(const std::string& path, const std::string& estimator,
   const auto known = EnergyEstimatorOf(estimator);
   if (!known) {
     Throw(absl::InvalidArgumentError(absl::StrCat(
-        "estimator: best, counter, held, trapezoid or endpoint-mean, not ", estimator)));
+        "estimator: must be best, counter, held, trapezoid or endpoint-mean, not ", estimator)));
   }
   options.estimator = *known;
   return PySummary(WithoutGil([&] { return SummarizePowerLog(path, options); }));
@@ -169,7 +169,7 @@ class PyRecorder {
  private:
   PowerRecorder& Recorder() const {
     if (recorder_ == nullptr) {
-      Throw(absl::InvalidArgumentError("the recording has ended: start another one"));
+      Throw(absl::InvalidArgumentError("the recording has ended; start another one"));
     }
     return *recorder_;
   }

@@ -28,7 +28,7 @@ EnergyEstimator EstimatorOf(const std::string& name) {
   if (name == "held") return EnergyEstimator::kHeld;
   if (name == "endpoint_mean") return EnergyEstimator::kEndpointMean;
   Throw(absl::InvalidArgumentError(
-      absl::StrCat("estimator: trapezoid, held or endpoint_mean, not ", name)));
+      absl::StrCat("estimator: must be trapezoid, held or endpoint_mean, not ", name)));
 }
 
 // Samples: (t_ns, watts).

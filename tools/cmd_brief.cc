@@ -16,16 +16,16 @@ class Brief : public TraceCommand {
   explicit Brief(CLI::App* app)
       : TraceCommand(app, {.categories = true, .rows = false, .columns = false}) {
     const Heading own = Own();
-    own.Count("--limit,--top", &size_.findings, "At most so many findings [5]");
+    own.Count("--limit,--top", &size_.findings, "Maximum number of findings (default 5)");
     own.Value("--bytes", &size_.bytes, "N",
-              "At most so many bytes: findings that do not fit are left out, the last first",
+              "Maximum size of the output in bytes; the last findings are omitted first",
               CLI::Range(size_t{output::kLeastBriefBytes}, size_t{1} << 30));
     AddStepNames();
   }
 
   absl::Status Check() override {
     RETURN_IF_ERROR(TraceCommand::Check());
-    return printing_.how.is_file() ? Refuse({"--bytes"}, "is for formats that are read as they are")
+    return printing_.how.is_file() ? Refuse({"--bytes"}, "applies only to text formats")
                                    : absl::OkStatus();
   }
 
@@ -64,7 +64,7 @@ class Brief : public TraceCommand {
 }  // namespace
 
 void AddBrief(CommandLine* line) {
-  line->Add<Brief>({"brief", "What to look at first: findings, what each could give back, and why",
+  line->Add<Brief>({"brief", "List the main findings, their possible savings and reasons",
                     R"(  xplane-time brief trace.xplane.pb
   xplane-time brief logdir --limit 3 --bytes 1000
   xplane-time brief trace.xplane.pb --format json

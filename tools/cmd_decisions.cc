@@ -28,17 +28,18 @@ class DecisionCommand : public TraceCommand {
       : TraceCommand(app, {.traces = traces, .executions = true, .runs = true, .decides = true}) {
     Heading(app, kDecision)
         .OneOf("--objective", &objective_, {"time", "energy"},
-               "time, or energy: of files that xplane-time energy --format json wrote [time]");
+               "Objective: time, or energy (of files written by xplane-time energy --format json) "
+               "(default time)");
   }
 
   absl::Status CheckPrinting() const {
     if (objective_ == Objective::kEnergy && printing_.how.format == output::Format::kBenchmark) {
       return UsageError(
-          "--format benchmark has times only, and --objective is energy; json, csv, "
-          "markdown, junit and bmf have energies");
+          "--format benchmark supports only times, not --objective energy; use json, csv, "
+          "markdown, junit or bmf");
     }
     if (printing_.json_schema || printing_.how.for_people()) return absl::OkStatus();
-    return Refuse({"--top"}, "is for the table and Markdown; this format has all rows");
+    return Refuse({"--top"}, "applies only to tables and Markdown; this format contains all rows");
   }
 
   MeasureOptions Measuring() const {
@@ -63,23 +64,25 @@ class CompareCommand : public DecisionCommand {
   explicit CompareCommand(CLI::App* app) : DecisionCommand(app, /*traces=*/false) {
     sides_.AddTo(app,
                  "each a trace (file, run or log directory), a summary of a fleet (.xts), Google "
-                 "Benchmark JSON, JSON of ours that was written with --samples, or of energies "
+                 "Benchmark JSON, JSON of xplane-time written with --samples, or JSON of energies "
                  "(--objective energy)");
     const Heading own(app, kOwn), decision(app, kDecision);
     own.Flag("--why", &why_,
-             "After the verdict: which kernels changed, as xplane-time diff shows it; of traces");
-    decision.Share("--min-effect", &compare_.min_effect, "Slowdowns up to this do not count [1%]");
-    decision.Share("--max-mde", &compare_.max_mde,
-                   "Too little data (12) where a larger slowdown could pass unseen [5%]");
+             "After the verdict, show which kernels changed, like xplane-time diff; for traces");
+    decision.Share("--min-effect", &compare_.min_effect,
+                   "Ignore slowdowns up to this share (default 1%)");
+    decision.Share(
+        "--max-mde", &compare_.max_mde,
+        "Exit with too little data (12) if a larger slowdown could go undetected (default 5%)");
     decision.Share("--alpha", &compare_.alpha,
-                   "How often, over all functions together, a program that did not change may be "
-                   "called faster or slower [0.1%]");
+                   "Maximum probability, over all functions together, of calling an unchanged "
+                   "program faster or slower (default 0.1%)");
     TwoSides::AddCaptures(decision, &compare_);
     decision.Flag("--allow-mismatch", &compare_.allow_mismatch,
-                  "Compare what was measured on other devices or in another way, with a note");
-    decision.Flag("--by-id", &report_.by_variant, "One row a variant id");
+                  "Allow a comparison of different devices or methods, with a note");
+    decision.Flag("--by-id", &report_.by_variant, "Print one row per variant id");
     decision.OneOf("--benchmark-time", &benchmark_time_, {"real", "cpu"},
-                   "Of Google Benchmark: real or cpu");
+                   "Time of Google Benchmark: real or cpu (default real)");
   }
 
   absl::Status Check() override {
@@ -88,7 +91,7 @@ class CompareCommand : public DecisionCommand {
     if (!printing_.json_schema) RETURN_IF_ERROR(sides_.Check("compare"));
     if (why_) RETURN_IF_ERROR(CheckWhy());
     if (!report_.by_variant) {
-      RETURN_IF_ERROR(Refuse({"--id-pattern"}, "means nothing without --by-id"));
+      RETURN_IF_ERROR(Refuse({"--id-pattern"}, "has no effect without --by-id"));
     }
     RETURN_IF_ERROR(CheckLayout());
     return CheckPrinting();
@@ -102,7 +105,7 @@ class CompareCommand : public DecisionCommand {
     ASSIGN_OR_RETURN(const MeasurementSet base, ReadMeasurements(sides_.base(), measure));
     ASSIGN_OR_RETURN(const MeasurementSet head, ReadMeasurements(sides_.head(), measure));
     if (benchmark_time_ == BenchmarkTime::kCpu && !AnyCpuTime(base) && !AnyCpuTime(head)) {
-      return UsageError("--benchmark-time cpu is for Google Benchmark's JSON, and none is given");
+      return UsageError("--benchmark-time cpu requires JSON of Google Benchmark");
     }
     ASSIGN_OR_RETURN(Comparison comparison, Compare(base.captures, head.captures, compare_));
     for (const MeasurementSet* side : {&base, &head}) {
@@ -123,15 +126,15 @@ class CompareCommand : public DecisionCommand {
  private:
   absl::Status CheckWhy() const {
     if (objective_ == Objective::kEnergy) {
-      return UsageError("--why tells of times, and --objective is energy");
+      return UsageError("--why explains times, so it cannot be used with --objective energy");
     }
     const output::Format format = printing_.how.format;
     if (!printing_.how.for_people() && format != output::Format::kJson) {
-      return UsageError("--why is in tables, Markdown and JSON; leave out --why or --format");
+      return UsageError("--why supports only tables, Markdown and JSON; omit --why or --format");
     }
     return Refuse({"--kernel", "--exclude-kernel", "--scope", "--min-duration", "--max-events",
                    "--clock", "--trim"},
-                  "cannot be had with --why, which has all that ran; leave one of them out");
+                  "cannot be used with --why, which includes all executions; omit one of them");
   }
 
   absl::StatusOr<DiffReport> Why() const {
@@ -172,13 +175,17 @@ class PickCommand : public DecisionCommand {
  public:
   explicit PickCommand(CLI::App* app) : DecisionCommand(app, /*traces=*/true) {
     const Heading decision(app, kDecision);
-    decision.Share("--delta", &pick_.delta, "What is within it of the best is as good [0.5%]");
-    decision.Share("--alpha", &pick_.alpha, "How often the claim may be wrong [1%]");
+    decision.Share(
+        "--delta", &pick_.delta,
+        "Tie margin: variants within this share of the best count as equal (default 0.5%)");
+    decision.Share("--alpha", &pick_.alpha, "Maximum probability of a wrong claim (default 1%)");
     decision.Share("--drift-std", &pick_.drift_std,
-                   "Allowance where the variants of a single capture did not run in rounds [2%]");
-    decision.Count("--seed", &pick_.seed, "Of the bootstrap behind P(best)");
-    decision.Value("--space", &space_path_, "FILE",
-                   "JSON {\"variants\": [{\"id\", \"params\"}]}: shows the parameters of each id");
+                   "Allowance for drift if the variants of a single capture did not run in rounds "
+                   "(default 2%)");
+    decision.Count("--seed", &pick_.seed, "Seed of the bootstrap for P(best)");
+    decision.Value(
+        "--space", &space_path_, "FILE",
+        "JSON {\"variants\": [{\"id\", \"params\"}]} with the parameters to show for each id");
   }
 
   absl::Status Check() override {
@@ -211,14 +218,14 @@ class PickCommand : public DecisionCommand {
 }  // namespace
 
 void AddDecisions(CommandLine* line) {
-  line->Add<CompareCommand>({"compare", "Two sides: same, faster or slower, by exit code",
+  line->Add<CompareCommand>({"compare", "Compare two sides: same, faster or slower, as exit code",
                              R"(  xplane-time compare --base base*.xplane.pb --head head*.xplane.pb
   xplane-time compare base.json head.json --offset-std 1% --format markdown
   xplane-time compare base.xplane.pb head.xplane.pb --why --format markdown
   xplane-time compare --objective energy --base base*.json --head head*.json
 )"});
-  line->Add<PickCommand>(
-      {"pick", "The fastest variant, or that nobody can tell", R"(  xplane-time pick trace.xplane.pb
+  line->Add<PickCommand>({"pick", "Find the fastest variant, a tie, or \"undecided\"",
+                          R"(  xplane-time pick trace.xplane.pb
   xplane-time pick run1.xplane.pb run2.xplane.pb --space space.json
 )"});
 }

@@ -17,21 +17,22 @@ class DiffCommand : public TraceCommand {
     sides_.AddTo(app, "each a trace (file, run or log directory)");
     const Heading own = Own(), select(app, kSelect), time(app, kTime), decision(app, kDecision);
     own.Parsed("--per", &diff_.per, "NAME",
-               "What is compared: step (marked ones), run (of each function) or capture [the first "
-               "that all captures have]",
+               "Unit of comparison: step (marked steps), run (of each function) or capture "
+               "(default: the first that all captures have)",
                ParseDiffPer);
     select.Value("--function", &report_.function, "RE",
-                 "Only runs of functions that match (RE2, search)");
-    select.Value("--exclude", &report_.exclude, "RE", "Not functions that match");
-    select.Value("--prefix", &report_.prefix, "TEXT", "Only functions whose name starts so");
+                 "Include only runs of functions that match (RE2, unanchored)");
+    select.Value("--exclude", &report_.exclude, "RE", "Exclude functions that match");
+    select.Value("--prefix", &report_.prefix, "TEXT",
+                 "Include only functions with names that start with TEXT");
     time.Count("--skip-runs", &report_.skip_runs,
-               "Leave out the first N runs of each function and device, or the first N steps");
+               "Exclude the first N runs of each function and device, or the first N steps");
     CompareOptions& d = diff_.decision;
     decision.Share("--min-effect", &d.min_effect,
-                   "Changes of a row up to this share of its time do not count [1%]");
+                   "Ignore changes of a row up to this share of its time (default 1%)");
     decision.Share("--alpha", &d.alpha,
-                   "How often, over all rows together, a program that did not change may be said "
-                   "to have [0.1%]");
+                   "Maximum probability, over all rows together, of reporting a change in an "
+                   "unchanged program (default 0.1%)");
     TwoSides::AddCaptures(decision, &d);
   }
 
@@ -72,9 +73,9 @@ class DiffCommand : public TraceCommand {
 }  // namespace
 
 void AddDiff(CommandLine* line) {
-  line->Add<DiffCommand>(
-      {"diff", "What changed between two sides, kernel by kernel, as a sum that comes out",
-       R"(  xplane-time diff base.xplane.pb head.xplane.pb
+  line->Add<DiffCommand>({"diff",
+                          "Show the change of each kernel; the rows add up to the total change",
+                          R"(  xplane-time diff base.xplane.pb head.xplane.pb
   xplane-time diff base.xplane.pb head.xplane.pb --function jit_train --top 20
   xplane-time diff --base base*.xplane.pb --head head*.xplane.pb --format markdown
 )"});

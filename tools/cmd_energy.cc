@@ -45,29 +45,28 @@ class Energy : public TraceCommand {
     }
     const Heading own = Own();
     own.Value("--power", &energy_.power_log, "LOG",
-              "The log of xplane-time power record [power counters of the trace]");
-    own.List(
-        "--map", &map_, "N=ID",
-        "Device N of the trace is ID of the log (or a counter of the trace), or what begins so");
-    own.Value(
-        "--layers", &layers_, "FILE",
-        "CSV of when layers ran (layer_name, start_time, end_time in UNIX seconds): without a "
-        "TRACE they are what ran on --device");
+              "Log of xplane-time power record (default: power counters of the trace)");
+    own.List("--map", &map_, "N=ID",
+             "Map device N of the trace to ID, a device of the log or a counter of the trace; a "
+             "prefix of the name is enough");
+    own.Value("--layers", &layers_, "FILE",
+              "CSV with the times of layers (layer_name, start_time, end_time in UNIX seconds); "
+              "without a TRACE, these layers ran on --device");
     own.Value("--layer-re", &energy_.layer_pattern, "RE",
-              "A layer is what the first group matches in a name scope [all of the scope]");
+              "Layer names: the first group of RE in the name scope (default: the whole scope)");
     own.Flag("--fold", &energy_.fold,
              "Add up the forward and the backward pass of a layer, jvp(layer) and "
              "transpose(jvp(layer)); --layer-re searches the folded scope");
     own.Value("--plan", &plan_, "FILE",
-              "The plan of the experiment (power plan): says whether it was reached; 12 if not");
+              "Plan of the experiment (from power plan); report whether its goal was reached (exit "
+              "code 12 if not)");
     const Heading out(app_, kOut);
     out.Value("--table", &table_, "NAME",
-              "What --format csv writes: devices, kernels, functions, layers, sources or groups "
-              "[kernels; without a TRACE layers]",
+              "Table for --format csv: devices, kernels, functions, layers, sources or groups "
+              "(default kernels; without a TRACE layers)",
               CLI::IsMember(std::vector<std::string>{"devices", "kernels", "functions", "layers",
                                                      "sources", "groups"}));
-    out.Value("--svg", &svg_path_, "FILE",
-              "A picture as well: power over time, and when layers ran");
+    out.Value("--svg", &svg_path_, "FILE", "Also write a chart of power and layers over time");
   }
 
   absl::Status Check() override {
@@ -75,7 +74,8 @@ class Energy : public TraceCommand {
                                                         : CheckLayersAlone());
     if (printing_.json_schema) return absl::OkStatus();
     if (printing_.how.format != output::Format::kCsv) {
-      RETURN_IF_ERROR(Refuse({"--table"}, "is for --format csv; the other formats have all"));
+      RETURN_IF_ERROR(Refuse({"--table"},
+                             "applies only to --format csv; the other formats contain all tables"));
     }
     RETURN_IF_ERROR(CheckLayers());
     if (!plan_.empty()) files_.Reads("--plan", plan_);
@@ -83,7 +83,7 @@ class Energy : public TraceCommand {
     energy_.timelines =
         !svg_path_.empty() || printing_.how.format == output::Format::kHtml || prints_perfetto();
     if (energy_.power_log.empty() && traces_.empty()) {
-      return UsageError("--power LOG is missing; xplane-time power record writes one");
+      return UsageError("--power LOG is missing; record one with xplane-time power record");
     }
     if (!energy_.power_log.empty()) files_.Reads("--power", energy_.power_log);
     for (const std::string& each : map_) {
@@ -91,14 +91,14 @@ class Energy : public TraceCommand {
       int32_t ordinal = 0;
       if (equals == each.npos || equals + 1 == each.size() ||
           !absl::SimpleAtoi(each.substr(0, equals), &ordinal) || ordinal < 0) {
-        return UsageError("--map: '", each, "' is not N=ID, as in 0=GPU-8f6e");
+        return UsageError("--map: '", each, "' is not N=ID, such as 0=GPU-8f6e");
       }
       const auto is_it = [&](const auto& other) { return other.second == each.substr(equals + 1); };
       if (std::ranges::any_of(energy_.map, is_it) && !energy_.map.contains(ordinal)) {
-        return UsageError("--map: two devices are ", each.substr(equals + 1));
+        return UsageError("--map: two devices are mapped to ", each.substr(equals + 1));
       }
       if (!energy_.map.emplace(ordinal, each.substr(equals + 1)).second) {
-        return UsageError("--map: device ", ordinal, " is named twice");
+        return UsageError("--map: device ", ordinal, " is mapped twice");
       }
       printing_.how.given.push_back({"map", each});
     }
@@ -159,7 +159,7 @@ class Energy : public TraceCommand {
 
   absl::Status CheckLayersAlone() {
     files_.PrintsOutput(printing_.path);
-    const std::string without = "is of a TRACE, and there is none";
+    const std::string without = "requires a TRACE";
     RETURN_IF_ERROR(Refuse({"--run", "--reader", "--threads", "--function", "--exclude", "--kernel",
                             "--exclude-kernel", "--scope", "--prefix", "--layer-re", "--fold"},
                            without));
@@ -170,7 +170,7 @@ class Energy : public TraceCommand {
     if (layers_.empty()) return absl::OkStatus();
     if (layers_ == "-") layers_ = "/dev/stdin";
     files_.Reads("--layers", layers_);
-    return Refuse({"--layer-re", "--fold"}, "is for name scopes, which --layers replaces");
+    return Refuse({"--layer-re", "--fold"}, "applies to name scopes, which --layers replaces");
   }
 
   EnergyOptions energy_;
@@ -182,7 +182,7 @@ class Energy : public TraceCommand {
 }  // namespace
 
 void AddEnergy(CommandLine* line) {
-  line->Add<Energy>({"energy", "Joules of each kernel and function, with a power log",
+  line->Add<Energy>({"energy", "Energy of each kernel and function, from a power log",
                      R"(  xplane-time energy trace.xplane.pb --power power.jsonl
   xplane-time energy trace.xplane.pb --power power.jsonl --map 0=GPU-8f6e --format json
   xplane-time energy trace.xplane.pb --power power.jsonl --format csv --table functions

@@ -16,12 +16,12 @@ class Events : public TraceCommand {
  public:
   explicit Events(CLI::App* app) : TraceCommand(app, {.columns = false, .streams = true}) {
     const Heading own = Own();
-    own.Value("--stat", &stat_columns_, "NAME", "Show this stat as a column (repeat for more)")
+    own.Value("--stat", &stat_columns_, "NAME", "Show this stat as a column; repeatable")
         ->allow_extra_args(false);
-    own.Value("--line", &line_, "RE", "Only lines that match");
-    own.Value("--name", &name_, "RE", "Only events whose name matches");
-    own.Parsed("--min-duration", &report_.min_duration_ps, "NS", "Leave out shorter events",
-               ParseNs);
+    own.Value("--line", &line_, "RE", "Include only lines that match");
+    own.Value("--name", &name_, "RE", "Include only events with matching names");
+    own.Parsed("--min-duration", &report_.min_duration_ps, "NS",
+               "Exclude shorter events, in nanoseconds", ParseNs);
     own.Count("--max-events", &report_.max_events, "Stop after N events");
   }
 
@@ -68,10 +68,9 @@ class Events : public TraceCommand {
     damaged.Note(diagnostics);
     if (rows_ == 0) {
       RETURN_IF_ERROR(damaged.First());
-      return absl::FailedPreconditionError(
-          trace.files[0].path +
-          ": no event matches; xplane-time planes lists what is there, --device all takes every "
-          "plane");
+      return absl::FailedPreconditionError(trace.files[0].path +
+                                           ": no event matches; xplane-time planes lists the "
+                                           "planes, --device all selects every plane");
     }
     for (size_t column = 0; column < stats_.size(); ++column) {
       if (stat_seen_[column]) continue;
@@ -79,8 +78,8 @@ class Events : public TraceCommand {
     }
     // The number of further rows is unknown, because they are not read.
     const bool cut = rows_ == printing_.how.top;
-    return writer.End(cut ? "... and perhaps more: without --top" : "") ? absl::OkStatus()
-                                                                        : write_status_;
+    return writer.End(cut ? "... possibly more; omit --top to see all" : "") ? absl::OkStatus()
+                                                                             : write_status_;
   }
 
   static output::EventPlace PlaceOf(const Trace& trace, uint32_t index) {
@@ -127,7 +126,7 @@ class Events : public TraceCommand {
 }  // namespace
 
 void AddEvents(CommandLine* line) {
-  line->Add<Events>({"events", "The raw events, streamed in file order",
+  line->Add<Events>({"events", "Print raw events in file order",
                      R"(  xplane-time events trace.xplane.pb --device all --format csv
   xplane-time events trace.xplane.pb --line 'Stream #' --stat hlo_op
 )"});

@@ -30,12 +30,11 @@ class Summaries : public TraceCommand {
  protected:
   Summaries(CLI::App* app, const Takes& takes) : TraceCommand(app, takes) {
     app->get_option("TRACE")->description(
-        "A trace, as other commands take it (file, run or log directory), or a summary (.xts): "
-        "each trace is a capture");
+        "Trace (file, run or log directory) or summary (.xts); each trace is one capture");
     AddCategories();
     Own().Parsed("--by", &by_, "WHAT",
-                 "Keep rows apart by host, device, host,device or none [as the summaries do; "
-                 "host,device]",
+                 "Separate rows by host, device, host,device or none (default: as in the "
+                 "summaries; host,device for traces)",
                  [](const std::string& text) -> absl::StatusOr<std::optional<FleetBy>> {
                    return ParseFleetBy(text);
                  });
@@ -54,14 +53,14 @@ class Summaries : public TraceCommand {
         if (absl::IsInvalidArgument(summary.status())) return summary.status();
         if (first.ok()) first = summary.status();
         const std::string why(summary.status().message());
-        if (!printing_.quiet && traces_.size() > 1) Tell(absl::StrCat("left out: ", why));
+        if (!printing_.quiet && traces_.size() > 1) Tell(absl::StrCat("skipped: ", why));
         merger.AddFailure({path, why});
         continue;
       }
       any = true;
       if (!printing_.quiet) {
         for (const FleetFailure& each : summary->failures) {
-          Tell(absl::StrCat("left out: ", each.message));
+          Tell(absl::StrCat("skipped: ", each.message));
         }
       }
       if (const absl::Status status = merger.Add(*summary); !status.ok()) {
@@ -92,7 +91,7 @@ class Summaries : public TraceCommand {
   absl::StatusOr<FleetSummary> Decoded(std::string_view bytes, const std::string& path) const {
     for (const char* option : {"--device", "--collective-re", "--copy-re"}) {
       if (!Given(*app_, option)) continue;
-      return InvalidArgument(path, ": ", option, " needs a trace, and this is a summary; give ",
+      return InvalidArgument(path, ": ", option, " requires a trace, but this is a summary; pass ",
                              option, " to xplane-time summarize");
     }
     return DecodeFleetSummary(bytes, path);
@@ -129,9 +128,9 @@ class Summaries : public TraceCommand {
       example = &each;
     }
     if (repeats == 0 || printing_.quiet) return;
-    Tell(absl::StrCat(repeats == 1 ? "1 capture is" : absl::StrCat(repeats, " captures are"),
-                      " there more than once, and counted as often, such as ", example->path,
-                      ", which is ", seen[{example->host, example->content}]->path));
+    Tell(absl::StrCat(repeats == 1 ? "1 capture occurs" : absl::StrCat(repeats, " captures occur"),
+                      " more than once and counted each time, for example ", example->path,
+                      ", the same as ", seen[{example->host, example->content}]->path));
   }
 
   std::optional<FleetBy> by_;
@@ -145,11 +144,11 @@ class Merge : public Summaries {
 
   absl::Status Check() override {
     if (StreamOf(printing_.path) == STDOUT_FILENO && isatty(STDOUT_FILENO) == 1) {
-      return UsageError("a summary is not for a terminal; give -o FILE.xts");
+      return UsageError("a summary cannot be written to a terminal; give -o FILE.xts");
     }
     const std::filesystem::path suffix = std::filesystem::path(printing_.path).extension();
     if (!suffix.empty() && suffix != kSuffix && !printing_.path.starts_with("/dev/")) {
-      return UsageError("what ", app_->get_name(), " writes is a summary: -o FILE.xts, not ",
+      return UsageError(app_->get_name(), " writes a summary; use -o FILE.xts instead of ",
                         printing_.path);
     }
     return Summaries::Check();
@@ -165,12 +164,11 @@ class Summarize : public Merge {
  public:
   explicit Summarize(CLI::App* app) : Merge(app) {
     const Heading own = Own();
-    own.Value(
-        "--host", &host_, "NAME",
-        "Call the host so, as where several processes are on one [what the trace tells, else what "
-        "its file is called after]");
+    own.Value("--host", &host_, "NAME",
+              "Name of the host, for example if a host has several processes (default: the name in "
+              "the trace, else the name of the file)");
     own.Count("--skip-runs", &report_.skip_runs,
-              "Leave out the first N runs of each function and device (warm-up)");
+              "Exclude the first N runs of each function and device (warm-up)");
   }
 };
 
@@ -180,12 +178,13 @@ class Fleet : public Summaries {
       : Summaries(app, {.unit = true, .columns = false, .progress = false}) {
     const Heading decision(app, kDecision);
     decision.Share("--alpha", &options_.alpha,
-                   "How often some host may be called slow or fast where all are alike [1%]");
+                   "False-alarm rate: probability that any host is called slow or fast if all "
+                   "hosts are equal (default 1%)");
     decision.Share("--min-effect", &options_.min_effect,
-                   "Smaller differences do not matter [0.5%]");
+                   "Ignore smaller differences between hosts (default 0.5%)");
     Own().Value("--table", &table_, "NAME",
-                "What --format csv writes: hosts, functions, kernels, steps, collectives, "
-                "waits, clocks, outliers, captures or failures [hosts]",
+                "Table for --format csv: hosts, functions, kernels, steps, collectives, waits, "
+                "clocks, outliers, captures or failures (default hosts)",
                 CLI::IsMember({"hosts", "functions", "kernels", "steps", "collectives", "waits",
                                "clocks", "outliers", "captures", "failures"}));
   }
@@ -193,13 +192,15 @@ class Fleet : public Summaries {
   absl::Status Check() override {
     RETURN_IF_ERROR(Summaries::Check());
     if (std::filesystem::path(printing_.path).extension() == kSuffix) {
-      return UsageError("fleet prints a report; xplane-time merge writes ", printing_.path);
+      return UsageError("fleet prints a report; use xplane-time merge to write ", printing_.path);
     }
     if (!printing_.how.for_people()) {
-      RETURN_IF_ERROR(Refuse({"--top"}, "is for tables and Markdown; the other formats have all"));
+      RETURN_IF_ERROR(Refuse(
+          {"--top"}, "applies only to tables and Markdown; the other formats contain all rows"));
     }
     if (printing_.how.format == output::Format::kCsv) return absl::OkStatus();
-    return Refuse({"--table"}, "is for --format csv; the other formats have all");
+    return Refuse({"--table"},
+                  "applies only to --format csv; the other formats contain all tables");
   }
 
   absl::StatusOr<int> Run() override {
@@ -216,16 +217,17 @@ class Fleet : public Summaries {
 }  // namespace
 
 void AddFleet(CommandLine* line) {
-  line->Add<Fleet>({"fleet", "Many captures: who is slow, where time went, what all took",
+  line->Add<Fleet>({"fleet",
+                    "Report many captures: slow hosts, time of kernels and steps, outliers",
                     R"(  xplane-time fleet all.xts
   xplane-time fleet host*.xplane.pb --format json -o fleet.json
   xplane-time fleet all.xts --format csv --table outliers
 )"});
-  line->Add<Summarize>({"summarize", "A small file of what traces took, which merges with others",
+  line->Add<Summarize>({"summarize", "Write a small, mergeable summary of each trace",
                         R"(  xplane-time summarize host7.xplane.pb -o host7.xts
   xplane-time summarize logdir --host node7 -o node7.xts
 )"});
-  line->Add<Merge>({"merge", "One summary of many; their order makes no difference",
+  line->Add<Merge>({"merge", "Merge summaries into one; their order has no effect",
                     R"(  xplane-time merge host*.xts -o all.xts
   xplane-time merge all.xts --by none -o total.xts
 )"});

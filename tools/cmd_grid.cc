@@ -59,9 +59,9 @@ class GridWatcher : public TuneWatcher {
     configuration_.harness = harness;
     is_new_ = !session.resumed;
     opened_ = witness_.Open(folder_, configuration_, settings_);
-    display_.Log(absl::StrCat(session.resumed ? "goes on" : "begins", " on ",
+    display_.Log(absl::StrCat(session.resumed ? "resumes" : "starts", " on ",
                               Printable(harness.device_class), " (", Printable(harness.device),
-                              "), by the ", harness.clock, " clock"));
+                              "), using the ", harness.clock, " clock"));
   }
 
   void OnPrepared(const TunedVariant& variant, size_t done, size_t of) override {
@@ -117,28 +117,32 @@ class GridCommand : public Command {
  public:
   explicit GridCommand(CLI::App* app) : Command(app) {
     app->add_option("SPACE", space_path_,
-                    "The settings (docs/space.md); the harness and its arguments come after -- "
-                    "(docs/harness.md)");
+                    "Search space with the settings (docs/space.md); the harness and its arguments "
+                    "follow -- (docs/harness.md)");
     const Heading own(app, kOwn), measuring(app, "Measuring"), out(app, kOut);
-    own.Value("--samples", &samples_, "N", "Of each setting [1000]",
+    own.Value("--samples", &samples_, "N", "Samples per setting (default 1000)",
               CLI::Range(uint32_t{1}, uint32_t{1'000'000}));
     own.Value("--baseline", &baseline_, "NAME",
-              "What the others are compared with; its name, its id, or its parameters as JSON "
-              "[the first]");
-    own.Count("--seed", &options_.decide.seed, "Of the order in each round");
+              "Setting to compare the others with: its name, its id, or its parameters as JSON "
+              "(default: the first)");
+    own.Count("--seed", &options_.decide.seed, "Seed of the order in each round");
     AddHarnessLimits(measuring, &harness_);
     measuring.Flag("--energy", &energy_,
-                   "By the machine's sensors, where the harness gives none and there is one "
+                   "Measure energy with the machine's sensors if the harness reports no energy "
                    "(docs/tuning.md)");
-    measuring.List("--power-source", &power_.sources, "NAME", "Of --energy: these sensors alone");
+    measuring.List("--power-source", &power_.sources, "NAME",
+                   "Sensors for --energy (default: all)");
     AddSensorPlaces(measuring, &power_);
     measuring.Value("--harness-log", &harness_.process.log_path, "FILE",
-                    "What the harness prints is kept there");
+                    "Write the output of the harness to FILE");
     out.Value("-o,--output", &folder_, "DIR",
-              "The folder of csv/, figs/, witness/, results.json and witness.zip; made if need be");
-    out.Flag("--resume", &resume_, "Go on where the last run of this folder ended");
+              "Output folder for csv/, figs/, witness/, results.json and witness.zip; created if "
+              "missing");
+    out.Flag("--resume", &resume_, "Continue the interrupted run of this folder");
     printing_.AddFormat(app, kResultFormats);
-    printing_.AddProgress(app, "auto (a terminal: live, else a log), always or never");
+    printing_.AddProgress(
+        app,
+        "Show progress: auto (live on a terminal, else a log), always or never (default auto)");
     printing_.AddMessages(app);
     options_.stopped = harness_.process.stopped = IsStopped;
     harness_.process.tell = [this](const std::string& text) { tools::Tell(Named(text)); };
@@ -154,19 +158,19 @@ class GridCommand : public Command {
       return UsageError("no harness given: xplane-time grid SPACE -o DIR -- HARNESS...");
     }
     if (folder_.ends_with(".html")) {
-      return UsageError("-o ", folder_, ": -o names a folder; the page: -o DIR --format html > ",
-                        folder_);
+      return UsageError("-o ", folder_,
+                        ": -o requires a folder; for the page: -o DIR --format html > ", folder_);
     }
     if (folder_.empty() || folder_ == "-") {
       return UsageError(
-          "no folder given: -o DIR says where the tables, figures and the witness go");
+          "no folder given; -o DIR sets the folder for tables, figures and the witness");
     }
     for (const char* end : kStoreEnds) files_.Writes("--output", Cat(In(kStore), end));
     for (const char* name : {kBundle, kResults}) files_.Writes("--output", In(name));
     for (const std::string_view name : kFolders) files_.WritesBelow("--output", In(name));
     if (!energy_) {
       return Refuse({"--power-source", "--sysfs-root", "--nvml-library", "--map"},
-                    "needs --energy");
+                    "requires --energy");
     }
     for (const PowerAbsence& each : ListPowerSources(power_).absences) {
       if (each.source.empty()) return UsageError("--power-source: ", each.message);
@@ -178,8 +182,7 @@ class GridCommand : public Command {
     ASSIGN_OR_RETURN(const SearchSpace space, ReadSpace(space_path_));
     if (!space.workloads.empty()) {
       return InvalidArgument(space_path_,
-                             ": a grid has no `workloads`: each sample is of one shape; "
-                             "make the shape a parameter");
+                             ": a grid does not support `workloads`; make the shape a parameter");
     }
     ASSIGN_OR_RETURN(configurations_, ChooseConfigurations(space, {}));
     RETURN_IF_ERROR(FitTo(space));
@@ -202,7 +205,7 @@ class GridCommand : public Command {
   absl::Status FitTo(const SearchSpace& space) {
     ASSIGN_OR_RETURN(baseline_, IdOf("--baseline", baseline_));
     if (configurations_.empty()) {
-      return InvalidArgument(space_path_, ": the space has no configuration: nothing to measure");
+      return InvalidArgument(space_path_, ": the space has no configurations");
     }
     if (baseline_.empty()) baseline_ = configurations_[0].id;
     run_.workload = space.name.empty() ? space.source : space.name;
@@ -234,8 +237,9 @@ class GridCommand : public Command {
     constexpr size_t kListed = 8;
     const size_t more = names.size() - std::min(names.size(), kListed);
     names.resize(names.size() - more);
-    return UsageError("--baseline: no setting \"", baseline_, "\"; there are ",
-                      absl::StrJoin(names, ", "), more == 0 ? "" : Cat(" and ", more, " more"));
+    return UsageError("--baseline: unknown setting \"", baseline_,
+                      "\"; settings: ", absl::StrJoin(names, ", "),
+                      more == 0 ? "" : Cat(" and ", more, " more"));
   }
 
   // Replaces the ids of settings in a text by the names of their files.
@@ -255,18 +259,20 @@ class GridCommand : public Command {
     had_store_ = std::filesystem::exists(In(kStore), error);
     if (had_store_ && !resume_) {
       return UsageError(folder_,
-                        ": there is a grid in it; --resume goes on with it, or give another "
-                        "folder");
+                        ": the folder already contains a grid; continue it with --resume, or give "
+                        "another folder");
     }
     for (const auto& each : std::filesystem::directory_iterator(folder_, error)) {
       const std::string name = each.path().filename();
       if (had_store_ || std::ranges::find(kFolders, name) != std::end(kFolders)) continue;
-      return UsageError(folder_, ": it has ", name, ", and is no grid's; give another folder");
+      return UsageError(folder_, ": the folder contains ", name,
+                        " but no grid; give another folder");
     }
     for (const std::string_view name : kFolders) {
       std::filesystem::create_directories(In(name), error);
       if (!error) continue;
-      return WithExit(Internal(In(name), ": cannot be made: ", error.message()), kExitCannotWrite);
+      return WithExit(Internal(In(name), ": cannot create the folder: ", error.message()),
+                      kExitCannotWrite);
     }
     return absl::OkStatus();
   }
@@ -294,13 +300,12 @@ class GridCommand : public Command {
     if (sessions.empty() || !harness.ok()) return absl::OkStatus();
     const auto changes = ChangesSince(sessions.back(), *harness);
     if (changes.empty()) return absl::OkStatus();
-    return WithExit(
-        InvalidArgument(folder_,
-                        ": it was begun with other than this: ", absl::StrJoin(changes, "; "),
-                        ". --resume takes the options, the harness and the space that it was begun "
-                        "with (xplane-time tune show --store ",
-                        In(kStore), "); or give another folder"),
-        kExitUsage);
+    return WithExit(InvalidArgument(folder_, ": the grid was started with different inputs: ",
+                                    absl::StrJoin(changes, "; "),
+                                    "; --resume requires the same options, harness and space (see "
+                                    "xplane-time tune show --store ",
+                                    In(kStore), "); otherwise give another folder"),
+                    kExitUsage);
   }
 
   // Returns {"samples: 50 then, 80 now"}.
@@ -317,7 +322,7 @@ class GridCommand : public Command {
     auto was = PartsOf(then.key.protocol_hash), is = PartsOf(options_.protocol);
     for (const char* part : {"calls", "baseline", "energy"}) compare(part, was[part], is[part]);
     compare("the space's name", then.key.workload, run_.workload);
-    if (then.space_hash != options_.space_hash) changes.push_back("the space has other settings");
+    if (then.space_hash != options_.space_hash) changes.push_back("the settings of the space");
     compare("device", then.device, harness.device);
     compare("device_class", then.key.device_class, harness.device_class);
     compare("driver", then.key.driver, harness.driver);
@@ -386,9 +391,9 @@ class GridCommand : public Command {
     if (!outcome.energy_kinds.empty()) {
       run_.energy_kind = absl::StrJoin(outcome.energy_kinds, " and ");
     }
-    no_energy_ = !energy_            ? "the harness gave none, and --energy was not asked for"
-                 : no_sensor.empty() ? "no sample has one"
-                                     : "the harness gave none, and " + no_sensor;
+    no_energy_ = !energy_            ? "the harness reported none, and --energy was not given"
+                 : no_sensor.empty() ? "no sample has an energy"
+                                     : "the harness reported none, and " + no_sensor;
   }
 
   absl::StatusOr<int> Conclude(const TuneOutcome& outcome, const GridWatcher& watcher,
@@ -405,7 +410,7 @@ class GridCommand : public Command {
     }
     if (run_.complete) RETURN_IF_ERROR(WriteBundle(result, watcher.configuration(), space_json));
     RETURN_IF_ERROR(Print(output::GridOutput(result)).status());
-    if (!run_.complete) tools::Tell("interrupted; --resume goes on");
+    if (!run_.complete) tools::Tell("interrupted; continue with --resume");
     return ExitOf(outcome, result);
   }
 
@@ -452,14 +457,14 @@ class GridCommand : public Command {
 void AddGrid(CommandLine* line) {
   line->Add<GridCommand>(
       {.name = "grid",
-       .help = "Every setting of a space the same number of times, with a witness",
+       .help = "Measure every setting of a space equally often, with a witness",
        .examples =
            R"(  xplane-time grid space.json --baseline softmax -o results -- python harness.py
   xplane-time grid space.json --samples 200 -o results --resume -- ./harness
   xplane-time verify results/witness.zip
 )",
        .runs_program = true,
-       .about_extra = "the harness and its arguments come after --"});
+       .about_extra = "the harness and its arguments follow --"});
 }
 
 }  // namespace xplane_time::tools

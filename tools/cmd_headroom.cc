@@ -23,10 +23,11 @@ absl::StatusOr<std::optional<double>> ParsePeak(const std::string& text, double 
     digits.remove_suffix(1);
   }
   const std::optional<double> number = NumberOf(digits);
-  if (!number.has_value()) return InvalidArgument("'", text, "' is no number, as 989e12 or 989T");
+  if (!number.has_value())
+    return InvalidArgument("'", text, "' is not a number such as 989e12 or 989T");
   const double peak = *number * factor;
   if (!(peak >= kLeastPeak && peak <= most)) {
-    return InvalidArgument("'", text, "' a second is the peak of no device; it is from ",
+    return InvalidArgument("'", text, "' is outside the range of plausible peaks per second, ",
                            kLeastPeak, " to ", most);
   }
   return std::optional(peak);
@@ -36,13 +37,14 @@ class Headroom : public TraceCommand {
  public:
   explicit Headroom(CLI::App* app) : TraceCommand(app, {.executions = true, .categories = true}) {
     const Heading own = Own();
-    own.Parsed("--peak-flops", &headroom_.peak_flops_per_s, "N",
-               "FLOP/s that the devices are capable of, as 989T [what the trace, or a table of "
-               "GPUs, says]",
-               [](const std::string& text) { return ParsePeak(text, kMostPeakFlops); });
-    own.Parsed("--peak-bandwidth", &headroom_.peak_bytes_per_s, "N",
-               "Bytes a second of their main memory, as 3.35T [what the trace says]",
-               [](const std::string& text) { return ParsePeak(text, kMostPeakBytes); });
+    own.Parsed(
+        "--peak-flops", &headroom_.peak_flops_per_s, "N",
+        "Peak FLOP/s of the devices, such as 989T (default: from the trace, or a table of GPUs)",
+        [](const std::string& text) { return ParsePeak(text, kMostPeakFlops); });
+    own.Parsed(
+        "--peak-bandwidth", &headroom_.peak_bytes_per_s, "N",
+        "Peak bandwidth of the main memory in bytes/s, such as 3.35T (default: from the trace)",
+        [](const std::string& text) { return ParsePeak(text, kMostPeakBytes); });
     own.Value("--work", &work_path_, "FILE",
               "JSON file with FLOPs and bytes per execution of custom kernels: {\"work\": "
               "[{\"kernel\": \"NAME\", \"flops\": 8.6e9, \"bytes\": 3.3e7}]}");
@@ -94,7 +96,7 @@ class Headroom : public TraceCommand {
 }  // namespace
 
 void AddHeadroom(CommandLine* line) {
-  line->Add<Headroom>({"headroom", "How much of each op's time could be had back, by a roofline",
+  line->Add<Headroom>({"headroom", "Estimate the recoverable time of each op with a roofline",
                        R"(  xplane-time headroom trace.xplane.pb --top 10
   xplane-time headroom trace.xplane.pb --function jit_train --format json
   xplane-time headroom trace.xplane.pb --peak-flops 989T --peak-bandwidth 3.35T

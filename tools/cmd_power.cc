@@ -37,7 +37,7 @@ void Note(PowerRecorder* recorder, std::string_view code, const std::string& mes
 }
 
 std::string CannotRun(const std::string& program, const CommandEnd& end) {
-  return absl::StrCat(program, ": cannot run it: ", strerror(end.start_errno));
+  return absl::StrCat(program, ": cannot start: ", strerror(end.start_errno));
 }
 
 // A log that cannot be written is reported at the end, so only invalid windows are errors here.
@@ -58,27 +58,27 @@ class Power : public Command {
     Heading(app, kOwn).Flag("--json-schema", &printing_.json_schema,
                             "Print the JSON Schema of summaries");
     AddSources(AddAction(line, &Power::Sources,
-                         {"sources", "Which sensors there are, which not, and how to get them",
+                         {"sources", "List available and missing sensors, and how to enable them",
                           "  xplane-time power sources\n"
                           "  xplane-time power sources --source nvml,rapl --format json\n"}));
     AddRecord(AddAction(line, &Power::Record,
                         {.name = "record",
-                         .help = "Readings while a command runs, after --",
+                         .help = "Record power while a command runs (after --)",
                          .examples = R"(  xplane-time power record -- python train.py
   xplane-time power record --idle 10 -r 5 --log power.jsonl -- ./bench
   xplane-time power record --source nvml --duration 60 --plot
 )",
-                         .about_extra = "the command and its arguments come after --"}));
+                         .about_extra = "the command and its arguments follow --"}));
     CLI::App* const replay =
         AddAction(line, &Power::Replay,
                   {.name = "replay",
-                   .help = "What a log says; nvidia-smi's CSV too",
+                   .help = "Summarize a log, or a CSV file of nvidia-smi",
                    .examples = R"(  xplane-time power replay power.jsonl --svg power.svg
   xplane-time power replay power.jsonl --co2 400 --pue 1.2 --format json
   xplane-time power replay nvidia-smi.csv --estimator trapezoid
 )",
-                   .about_extra = "one LOG at a time"});
-    replay->add_option("LOG", log_path_, "What power record --log kept")->required();
+                   .about_extra = "only one LOG is allowed"});
+    replay->add_option("LOG", log_path_, "Log written by power record --log")->required();
     AddSummary(replay);
     AddPowerRun(line, app);
     AddPowerCalibrate(line, app);
@@ -96,23 +96,22 @@ class Power : public Command {
     files_.Prints("--svg", svg_path_);
     if (action_ == nullptr && !printing_.json_schema) {
       return UsageError(
-          "power: which? sources, record, replay, run, calibrate, plan, clients or datasets; see "
-          "xplane-time power "
-          "--help");
+          "power: no subcommand given; choose sources, record, replay, run, calibrate, plan, "
+          "clients or datasets; see xplane-time power --help");
     }
     if (plot_ && printing_.format != "table") {
-      return UsageError("--plot is for the table; --svg for a picture");
+      return UsageError("--plot applies only to the table; use --svg for a chart");
     }
     const bool runs = !program_.empty();
     if (runs && action_ != &Power::Record) {
-      return UsageError("only power record and power run have a command after --");
+      return UsageError("only power record and power run accept a command after --");
     }
     if (runs && duration_s_ > 0) {
-      return UsageError("--duration is for recording without a command");
+      return UsageError("--duration applies only without a command");
     }
     if (!runs && (repeat_ > 1 || idle_s_ > 0)) {
       return UsageError(
-          "--repeat and --idle need a command: xplane-time power record -- COMMAND...");
+          "--repeat and --idle require a command: xplane-time power record -- COMMAND...");
     }
     return absl::OkStatus();
   }
@@ -137,8 +136,8 @@ class Power : public Command {
     AddSensors(app, /*of_energy=*/false, "", &record_.from);
     Heading(app, kSensors)
         .Flag("--gpm", &record_.from.gpm,
-              "Also how busy SMs, tensor cores and DRAM of NVIDIA GPUs are (Hopper "
-              "and later)");
+              "Also record utilization of SMs, tensor cores and DRAM of NVIDIA GPUs (Hopper and "
+              "later)");
   }
 
   void AddSources(CLI::App* app) {
@@ -153,39 +152,43 @@ class Power : public Command {
     AddReading(app);
     const Heading recording(app, "Recording");
     recording.Value("--log", &record_.log_path, "FILE",
-                    "Keep the readings there (docs/power-log.md)");
-    recording.Value("--duration", &duration_s_, "S", "Without a command: so long [until Ctrl-C]",
+                    "Write the readings to FILE (docs/power-log.md)");
+    recording.Value("--duration", &duration_s_, "S",
+                    "Duration of a recording without a command, in seconds (default: until Ctrl-C)",
                     Between(0.001, 100'000'000));
-    recording.Value("--idle", &idle_s_, "S", "Before the command, measure so long what idle takes",
+    recording.Value("--idle", &idle_s_, "S", "Measure idle power for S seconds before the command",
                     Between(0.001, 1'000'000));
-    recording.Value("-r,--repeat", &repeat_, "N", "Run the command so often, a window each [1]",
+    recording.Value("-r,--repeat", &repeat_, "N",
+                    "Runs of the command, with one window each (default 1)",
                     CLI::Range(1, 1'000'000));
     recording
         .Taken<double>(
             "--period", [this](double ms) { record_.period_ns = std::llround(ms * 1e6); }, "MS",
-            "Between readings [50 for nvml and hwmon, 10 for rapl, 100 for process]")
+            "Time between readings, in milliseconds (default 50 for nvml and hwmon, 10 for rapl, "
+            "100 for process)")
         ->check(Between(1, 1'000'000));
     recording.Value("--calibration", &calibration_path_, "FILE",
-                    "What power calibrate wrote of these sensors, for the log's channels");
+                    "Calibration written by power calibrate, for the channels of the log");
     AddSummary(app);
-    Heading(app, kOut).Flag("--quiet", &printing_.quiet, "Errors only on standard error");
+    Heading(app, kOut).Flag("--quiet", &printing_.quiet, "Print only errors on standard error");
   }
 
   void AddSummary(CLI::App* app) {
     const Heading energy(app, "Energy"), out(app, kOut);
     energy.OneOf("--estimator", &summary_.estimator,
                  {"best", "counter", "held", "trapezoid", "endpoint-mean"},
-                 "best (the counter, else held), counter, held, trapezoid or endpoint-mean [best]");
-    CLI::Option* const co2 =
-        energy.Value("--co2", &carbon_.g_per_kwh, "G",
-                     "Grams of CO2e a kWh where it ran: adds Wh and CO2e, as modelled",
-                     Between(0, 1'000'000'000));
+                 "Energy estimator: best (counter if available, else held), counter, held, "
+                 "trapezoid or endpoint-mean (default best)");
+    CLI::Option* const co2 = energy.Value(
+        "--co2", &carbon_.g_per_kwh, "G",
+        "Carbon intensity in grams of CO2e per kWh; adds Wh and modelled CO2e to the output",
+        Between(0, 1'000'000'000));
     energy
         .Value("--pue", &carbon_.pue, "RATIO",
-               "The building's energy over the machines', with --co2 [1]", Between(1, 100))
+               "Power usage effectiveness of the building, for --co2 (default 1)", Between(1, 100))
         ->needs(co2);
-    out.Flag("--plot", &plot_, "With power over time");
-    out.Value("--svg", &svg_path_, "FILE", "The same as a picture");
+    out.Flag("--plot", &plot_, "Add a plot of power over time");
+    out.Value("--svg", &svg_path_, "FILE", "Also write the plot as an SVG file");
     printing_.AddFormat(app, {"table", "json", "csv", "markdown", "openmetrics", "html", "sqlite"});
     printing_.AddPath(app);
   }
@@ -244,17 +247,17 @@ class Power : public Command {
     }
     if (std::ranges::any_of(recorder.inventory().channels, IsPowerOrEnergy)) return;
     Tell(
-        "no sensor of power or energy here: energy stays unknown (xplane-time power sources says "
-        "why, and how to get one)");
+        "no power or energy sensor found; energy is unknown (xplane-time power sources shows why, "
+        "and how to enable one)");
   }
 
   absl::StatusOr<Measured> Measure(PowerRecorder* recorder) const {
     if (program_.empty()) {
       constexpr double kForever = 1e8;
-      if (duration_s_ == 0 && !printing_.quiet) Tell("recording; Ctrl-C ends it");
+      if (duration_s_ == 0 && !printing_.quiet) Tell("recording; press Ctrl-C to stop");
       const bool whole = SleepUnlessStopped(duration_s_ > 0 ? duration_s_ : kForever);
       if (whole || duration_s_ == 0) return Measured{};
-      Note(recorder, "interrupted", "interrupted before --duration was over");
+      Note(recorder, "interrupted", "interrupted before --duration elapsed");
       return Measured{kExitInterrupted};
     }
     if (idle_s_ > 0) {
@@ -307,8 +310,8 @@ class Power : public Command {
     if (end.left_behind) {
       Note(recorder, "left_behind",
            absl::StrCat(name,
-                        ": it left processes behind, which still run: what they use is not in "
-                        "here; to measure a machine for a while: power record --duration S"));
+                        ": processes of the command still run; their later energy is not included. "
+                        "To measure a machine for a while: power record --duration S"));
     }
     return end;
   }
@@ -329,7 +332,7 @@ class Power : public Command {
 
 void AddPower(CommandLine* line) {
   line->Add<Power>({.name = "power",
-                    .help = "Watts and joules of a command, a machine or a log",
+                    .help = "Measure power and energy of a command, a machine or a log",
                     .examples = R"(  xplane-time power sources
   xplane-time power record -- python train.py
   xplane-time power record --idle 10 -r 5 --log power.jsonl -- ./bench

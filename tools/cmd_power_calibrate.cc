@@ -44,9 +44,9 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 try:
     import jax, jax.numpy as jnp
 except ImportError as error:
-    sys.exit(f"the load of a GPU needs JAX: {error}")
+    sys.exit(f"the GPU load requires JAX: {error}")
 if jax.default_backend() == "cpu":
-    sys.exit("the load of a GPU needs a JAX that sees one")
+    sys.exit("the GPU load requires a JAX installation that finds a GPU")
 a = jnp.ones((4096, 4096), jnp.bfloat16)
 step = jax.jit(lambda b: jax.lax.fori_loop(0, 8, lambda i, c: c @ a * (1 / 4096), b))
 step(a).block_until_ready()
@@ -61,19 +61,21 @@ constexpr char kCpuLoad[] =
 class PowerCalibrate : public Command {
  public:
   explicit PowerCalibrate(CLI::App* app) : Command(app) {
-    app->add_option("LOG", log_path_, "What --log kept, instead of a load that is run now");
+    app->add_option("LOG", log_path_, "Log written by --log; use it instead of running a load");
     AddSensors(app, /*of_energy=*/true, "", &record_.from);
     const Heading load(app, "Load");
     load.OneOf("--load", &load_, {"auto", "gpu", "cpu"},
-               "Without a command: gpu (products of matrices with JAX), cpu (all cores), or auto "
-               "(gpu where there is a GPU's sensor) [auto]");
-    load.Value("--duration", &duration_s_, "S", "How long it is switched on and off [30]",
+               "Load if no command is given: gpu (matrix products with JAX), cpu (all cores), or "
+               "auto (gpu if there is a GPU sensor) (default auto)");
+    load.Value("--duration", &duration_s_, "S",
+               "Duration of switching the load on and off, in seconds (default 30)",
                Between(5, 100'000));
     load.Value("--warm-up", &warm_up_s_, "S",
-               "What a command needs to get ready, at most: one that stops itself (SIGSTOP) is "
-               "ready then [2]",
+               "Maximum warm-up time of the command, in seconds; a command that stops itself "
+               "(SIGSTOP) is ready at that moment (default 2)",
                Between(0, 100'000));
-    load.Value("--log", &record_.log_path, "FILE", "Keep the readings there (docs/power-log.md)");
+    load.Value("--log", &record_.log_path, "FILE",
+               "Write the readings to FILE (docs/power-log.md)");
     printing_.AddFormat(app, kResultFormats);
     printing_.AddPath(app);
     printing_.AddMessages(app);
@@ -85,9 +87,10 @@ class PowerCalibrate : public Command {
     files_.Writes("--log", record_.log_path);
     files_.PrintsOutput(printing_.path);
     if (log_path_.empty()) return absl::OkStatus();
-    if (!program_.empty()) return UsageError("LOG has its load already: no command after --");
+    if (!program_.empty())
+      return UsageError("LOG already contains a load; no command is allowed after --");
     return Refuse({"--load", "--duration", "--warm-up", "--log", "--source"},
-                  "is for a load that is run; LOG has it already");
+                  "requires a load that runs now; LOG already contains one");
   }
 
   std::string schema() const override { return "power-calibration"; }
@@ -121,7 +124,7 @@ class PowerCalibrate : public Command {
       has_gpu |= power::FactsOf(each.source).measures == power::Measures::kGpus;
     }
     if (!has_sensor) {
-      std::string why = "no sensor of power or energy to calibrate";
+      std::string why = "no power or energy sensor to calibrate";
       for (const PowerAbsence& each : inventory.absences) {
         absl::StrAppend(&why, "; ", output::AbsenceLine(each));
       }
@@ -158,10 +161,11 @@ class PowerCalibrate : public Command {
       load.Switch(on);
       if (!SleepUnlessStopped(length_s)) return interrupted();
       if (load.HasEnded()) {
-        return WithExit(FailedPrecondition(program_[0],
-                                           ": the load ended before it was measured; "
-                                           "it has to run on for --duration"),
-                        kExitTooLittle);
+        return WithExit(
+            FailedPrecondition(
+                program_[0],
+                ": the load ended before it was measured; it must run for the whole --duration"),
+            kExitTooLittle);
       }
     }
     if (!SleepUnlessStopped(energy::kIdleEndS)) return interrupted();
@@ -186,17 +190,16 @@ class PowerCalibrate : public Command {
 }  // namespace
 
 void AddPowerCalibrate(CommandLine* line, CLI::App* parent) {
-  line->Add<PowerCalibrate>(
-      {.name = "calibrate",
-       .help = "How this machine's sensors publish: their period, window and lag",
-       .examples = R"(  xplane-time power calibrate -o calibration.json
+  line->Add<PowerCalibrate>({.name = "calibrate",
+                             .help = "Measure the period, window and lag of this machine's sensors",
+                             .examples = R"(  xplane-time power calibrate -o calibration.json
   xplane-time power calibrate --duration 60 -- ./burn
   xplane-time power calibrate kept.jsonl
   xplane-time power record --calibration calibration.json -- ./bench
 )",
-       .runs_program = true,
-       .about_extra = "the command and its arguments come after --",
-       .parent = parent});
+                             .runs_program = true,
+                             .about_extra = "the command and its arguments follow --",
+                             .parent = parent});
 }
 
 }  // namespace xplane_time::tools

@@ -34,7 +34,7 @@ class PowerList : public Command {
 void AddPowerClients(CommandLine* line, CLI::App* parent) {
   line->Add<PowerList>(
       {.name = "clients",
-       .help = "The clients of power run, and what can be set of each",
+       .help = "List the clients of power run and their parameters",
        .examples = R"(  xplane-time power clients
   xplane-time power clients --format json
 )",
@@ -45,7 +45,7 @@ void AddPowerClients(CommandLine* line, CLI::App* parent) {
 void AddPowerDatasets(CommandLine* line, CLI::App* parent) {
   line->Add<PowerList>(
       {.name = "datasets",
-       .help = "What power run takes as RECORDS, and how it is recognized",
+       .help = "List the formats of RECORDS, and how they are recognized",
        .examples = R"(  xplane-time power datasets
   xplane-time power datasets --format json
 )",

@@ -31,7 +31,7 @@ absl::StatusOr<energy::PlanKernel> ParseKernel(const std::string& text) {
                          })->second;
   }
   if (!(kernel.duration_s >= 1e-9)) {
-    return InvalidArgument("'", text, "' is no kernel with its time; write matmul=120us");
+    return InvalidArgument("'", text, "' is not a kernel with its time; write matmul=120us");
   }
   return kernel;
 }
@@ -42,18 +42,19 @@ class PowerPlan : public TraceCommand {
     Own()
         .Taken<std::vector<std::string>>(
             "--kernel", [this](const std::vector<std::string>& texts) { given_ = texts; },
-            "NAME=TIME", "A kernel and how long it runs, as matmul=120us; instead of a TRACE")
+            "NAME=TIME", "Kernel and its duration, such as matmul=120us; instead of a TRACE")
         ->allow_extra_args(false)
         ->check([](const std::string& text) {
           return std::string(ParseKernel(text).status().message());
         });
-    Own().Share("--precision", &options_.precision, "How well each energy is to be known [1%]");
+    Own().Share("--precision", &options_.precision, "Target precision of each energy (default 1%)");
     Own().Value("--sensor", &sensor_path_, "FILE",
-                "What power calibrate wrote, or a power log [this machine's, by what its model is "
-                "known for]");
-    Own().Value("--most", &options_.most_s, "S", "The experiment may take so long [3600]",
+                "Calibration written by power calibrate, or a power log (default: known properties "
+                "of this machine's sensor model)");
+    Own().Value("--most", &options_.most_s, "S",
+                "Maximum duration of the experiment, in seconds (default 3600)",
                 Between(1, 100'000));
-    Own().Count("--seed", &options_.seed, "Of orders, lengths and pauses");
+    Own().Count("--seed", &options_.seed, "Seed of orders, lengths and pauses");
     AddSensorPlaces({app, kSensors}, &from_);
   }
 
@@ -62,15 +63,15 @@ class PowerPlan : public TraceCommand {
     for (const std::string& text : given_) {
       ASSIGN_OR_RETURN(energy::PlanKernel kernel, ParseKernel(text));
       if (std::ranges::count(kernels_, kernel.name, &energy::PlanKernel::name) > 0) {
-        return UsageError("--kernel: ", kernel.name, " is named twice");
+        return UsageError("--kernel: ", kernel.name, " is given twice");
       }
       kernels_.push_back(std::move(kernel));
     }
     if (!kernels_.empty() && !traces_.empty()) {
-      return UsageError("--kernel is instead of a TRACE");
+      return UsageError("--kernel and TRACE exclude each other");
     }
     if (options_.precision <= 0 || options_.precision >= 1) {
-      return UsageError("--precision is over 0 and below 100%");
+      return UsageError("--precision must be above 0 and below 100%");
     }
     if (kernels_.empty()) return TraceCommand::Check();
     files_.PrintsOutput(printing_.path);
@@ -91,7 +92,7 @@ class PowerPlan : public TraceCommand {
     experiment.plan = energy::PlanExperiment(experiment.kernels, experiment.by.sensor, options_);
     if (experiment.plan.steps.empty()) {
       return WithExit(
-          FailedPrecondition("no experiment of ", experiment.kernels.size(),
+          FailedPrecondition("no experiment with ", experiment.kernels.size(),
                              experiment.kernels.size() == 1 ? " kernel" : " kernels", " fits into ",
                              options_.most_s, " s; allow more with --most"),
           kExitTooLittle);
@@ -128,7 +129,8 @@ class PowerPlan : public TraceCommand {
       if (total.total_ps < kLeastShare * all_ps || total.total_ps <= 0) continue;
       kernels.push_back({key[0], total.total_ps / total.count / kPsPerS, key[1]});
     }
-    if (kernels.empty()) return FailedPrecondition(traces_[0], ": no kernel ran in it");
+    if (kernels.empty())
+      return FailedPrecondition(traces_[0], ": the trace contains no executions of kernels");
     return kernels;
   }
 
@@ -137,8 +139,8 @@ class PowerPlan : public TraceCommand {
     auto by = energy::SensorOfChip(ListPowerSources(from_).channels);
     if (by.ok()) return by;
     return WithExit(FailedPrecondition(by.status().message(),
-                                       "; give what power calibrate wrote on the machine that "
-                                       "will measure, or a power log of it: --sensor FILE"),
+                                       "; with --sensor FILE, give the output of power calibrate, "
+                                       "or a power log, from the machine to measure"),
                     kExitNotThere);
   }
 
@@ -154,7 +156,7 @@ class PowerPlan : public TraceCommand {
 void AddPowerPlan(CommandLine* line, CLI::App* parent) {
   line->Add<PowerPlan>(
       {.name = "plan",
-       .help = "How often kernels must run, and in what order, for energies of a precision",
+       .help = "Plan an experiment: repetitions and order of kernels for a target precision",
        .examples = R"(  xplane-time power plan t.xplane.pb --precision 1%
   xplane-time power plan --sensor s.json --kernel matmul=120us --kernel gelu=8us
   xplane-time power plan t.xplane.pb --sensor p.jsonl --seed 7 -o plan.json

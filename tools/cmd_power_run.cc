@@ -88,7 +88,7 @@ class RunProgress {
 
 bool ConfirmOverwrite(const std::string& directory) {
   if (isatty(STDIN_FILENO) == 0 || isatty(STDERR_FILENO) == 0) return false;
-  std::fprintf(stderr, "%s is there already. Throw it away? [y/N] ", directory.c_str());
+  std::fprintf(stderr, "%s already exists. Delete it? [y/N] ", directory.c_str());
   std::string line;
   std::getline(std::cin, line);
   return line == "y" || line == "Y" || line == "yes";
@@ -103,12 +103,13 @@ std::string EnergyText(const char* name, const PowerRunTotals::Energy& energy, c
   }
   if (energy.unknown > 0) absl::StrAppend(&text, ", unknown for ", energy.unknown, " ", of);
   if (energy.partial > 0) {
-    absl::StrAppend(&text, ", of ", energy.partial, " ", of,
-                    " without what may not be read (xplane-time power sources)");
+    absl::StrAppend(
+        &text, ", for ", energy.partial, " ", of,
+        " without the sensors that lack read permission (see xplane-time power sources)");
   }
   if (energy.incomplete > 0) {
-    absl::StrAppend(&text, ", at least: ", energy.incomplete, " ", of,
-                    " are measured over a part of their time");
+    absl::StrAppend(&text, ", a lower bound: ", energy.incomplete, " ", of,
+                    " were measured only part of the time");
   }
   if (energy.useless > 0) {
     absl::StrAppend(&text, ", useless for ", energy.useless,
@@ -130,17 +131,18 @@ std::string SummaryText(const RunDirectory& directory, const PowerRunOutcome& ou
                         uint64_t before) {
   const PowerRunTotals& totals = directory.totals();
   std::string text = absl::StrCat(output::Printable(directory.path()), "\n", totals.records,
-                                  " queries kept, ", totals.failed, " failed");
-  if (before > 0) absl::StrAppend(&text, "; ", before, " were there already");
+                                  " queries saved, ", totals.failed, " failed");
+  if (before > 0) absl::StrAppend(&text, "; ", before, " were saved earlier");
   if (!outcome.stop_reason.empty()) absl::StrAppend(&text, "; ended early");
-  if (totals.failed > 0) absl::StrAppend(&text, "\n--resume --retry-failed asks the failed again");
+  if (totals.failed > 0)
+    absl::StrAppend(&text, "\nretry failed queries with --resume --retry-failed");
   text += "\n";
   const SharedWindowTotals& shared = directory.shared_windows();
   if (shared.records < totals.records) {
     text += EnergiesText(totals.gpu, totals.cpu, totals.all, "queries");
   }
   if (shared.spans == 0) return text;
-  absl::StrAppendFormat(&text, "asked several at once: %d queries in %.3f s, together\n",
+  absl::StrAppendFormat(&text, "concurrent queries: %d queries in %.3f s, measured together\n",
                         shared.records, shared.seconds);
   return text + EnergiesText(shared.gpu, shared.cpu, shared.all, "spans");
 }
@@ -169,19 +171,19 @@ class PowerRun : public Command {
  public:
   PowerRun(CLI::App* app, TelemetryFactory telemetry_of)
       : Command(app), telemetry_of_(telemetry_of) {
-    app->add_option("RECORDS", records_path_,
-                    "A data set of records with a \"problem\" each: JSON Lines, CSV, ... "
-                    "(xplane-time power datasets); the command and its arguments come after -- "
-                    "(docs/power-run.md)");
+    app->add_option(
+        "RECORDS", records_path_,
+        "Data set of records with a \"problem\" each: JSON Lines, CSV, ... (xplane-time power "
+        "datasets); the command and its arguments follow -- (docs/power-run.md)");
     AddDataset();
     AddClient();
     AddAsking();
     AddKeeping();
-    AddSensors(app, /*of_energy=*/false, "; or none: without, every energy null", &from_);
+    AddSensors(app, /*of_energy=*/false, "; none: no sensor, every energy is null", &from_);
     Heading(app, kSensors)
         .Flag("--no-gpm", &no_gpm_,
-              "Leave the utilization counters of NVIDIA GPUs (Hopper and later) "
-              "to other profilers");
+              "Do not use the utilization counters of NVIDIA GPUs (Hopper and later); other "
+              "profilers can then use them");
     Heading(app, kOwn).Flag("--json-schema", &printing_.json_schema,
                             "Print the JSON Schema of summary and records");
   }
@@ -250,37 +252,39 @@ class PowerRun : public Command {
     std::vector<std::string> formats;
     for (const DatasetFormat& each : DatasetFormats()) formats.emplace_back(each.name);
     data.Value("--dataset-format", &dataset_.format, "NAME",
-               absl::StrCat("What RECORDS is: ", absl::StrJoin(formats, ", "),
-                            " [by its bytes and its suffix]"),
+               absl::StrCat("Format of RECORDS: ", absl::StrJoin(formats, ", "),
+                            " (default: by content and suffix)"),
                CLI::IsMember(formats));
     data.Value("--problem-field", &dataset_.problem_field, "NAME",
-               "The field or column that is asked [problem]");
+               "Field or column with the question (default problem)");
     data.Value("--answer-field", &dataset_.answer_field, "NAME",
-               "The one with the right answer [answer]");
-    data.Value("--subject-field", &dataset_.subject_field, "NAME", "The subject's [subject]");
-    data.Value("--limit,--max-queries", &run_.max_queries, "N", "Only the first N records",
+               "Field or column with the correct answer (default answer)");
+    data.Value("--subject-field", &dataset_.subject_field, "NAME",
+               "Field or column with the subject (default subject)");
+    data.Value("--limit,--max-queries", &run_.max_queries, "N", "Ask only the first N records",
                CLI::Range(uint64_t{1}, uint64_t{1} << 53));
-    data.Value("--shuffle", &dataset_.shuffle_seed, "SEED",
-               "In an order that the seed makes, the same everywhere; --limit takes the first N "
-               "of it",
-               Counts());
+    data.Value(
+        "--shuffle", &dataset_.shuffle_seed, "SEED",
+        "Shuffle the records by SEED, identically on every machine; --limit applies after it",
+        Counts());
   }
 
   void AddClient() {
     const Heading client(app_, "Client");
     client.Value("--client", &client_name_, "NAME",
-                 "Who answers: " + ClientNames() + " (xplane-time power clients) [command]");
+                 "Client that answers: " + ClientNames() +
+                     " (see xplane-time power clients) (default command)");
     client.Value("--base-url", &client_.base_url, "URL",
-                 "Of a client over HTTP: where the server is, as http://127.0.0.1:8000/v1");
+                 "URL of the server for HTTP clients, such as http://127.0.0.1:8000/v1");
     client
-        .Value(
-            "--client-param", &parameters_, "NAME=VALUE",
-            "Set one of the client's parameters; a server gets others as they are, with VALUE as "
-            "JSON or text; may be repeated")
+        .Value("--client-param", &parameters_, "NAME=VALUE",
+               "Set a parameter of the client; others are passed to the server unchanged, with "
+               "VALUE as JSON or text; repeatable")
         ->allow_extra_args(false);
-    client.Value("--concurrency", &run_.concurrency, "N",
-                 "Of a client over HTTP: ask N at once; energies are then of all together [1]",
-                 CLI::Range(1, 1'000));
+    client.Value(
+        "--concurrency", &run_.concurrency, "N",
+        "Concurrent queries of HTTP clients; their energies are measured together (default 1)",
+        CLI::Range(1, 1'000));
   }
 
   static std::string ClientNames() {
@@ -299,7 +303,8 @@ class PowerRun : public Command {
       if (!std::holds_alternative<PassedOn>(value) || printing_.quiet) continue;
       const std::vector<std::string> near = NearNames(name, known, 1);
       if (near.empty()) continue;
-      Tell(Cat("--client-param: the server gets ", name, " as it is; did you mean ", near[0], "?"));
+      Tell(Cat("--client-param: unknown parameter ", name,
+               " is passed to the server unchanged; did you mean ", near[0], "?"));
     }
   }
 
@@ -313,7 +318,7 @@ class PowerRun : public Command {
         {"--subject-field", &dataset_.subject_field}};
     for (const auto& [option, text] : texts) {
       if (json::IsUtf8(*text)) continue;
-      return UsageError(option, ": \"", *text, "\" is not UTF-8, and the results are");
+      return UsageError(option, ": \"", *text, "\" is not UTF-8");
     }
     return absl::OkStatus();
   }
@@ -323,52 +328,57 @@ class PowerRun : public Command {
     ASSIGN_OR_RETURN(client_.parameters, ParseParameters(*kind_, parameters_));
     if (!kind_->over_http) {
       RETURN_IF_ERROR(Refuse({"--base-url", "--concurrency"},
-                             Cat("is for clients over HTTP, and ", kind_->name, " is none")));
+                             Cat("requires an HTTP client, which ", kind_->name, " is not")));
       if (!program_.empty()) return absl::OkStatus();
       return UsageError(
           "no command given: xplane-time power run RECORDS -- COMMAND..., or --client openai");
     }
     if (!program_.empty()) {
-      return UsageError("--client ", kind_->name, " asks a server: no command after --");
+      return UsageError("--client ", kind_->name,
+                        " queries a server; no command is allowed after --");
     }
     if (client_.base_url.empty()) client_.base_url = kind_->default_base_url;
     if (client_.base_url.empty()) {
-      return UsageError("--client ", kind_->name, " needs --base-url, as http://127.0.0.1:8000/v1");
+      return UsageError("--client ", kind_->name,
+                        " requires --base-url, such as http://127.0.0.1:8000/v1");
     }
     if (run_.model.empty()) {
-      return UsageError("--client ", kind_->name, " needs --model: its name at the server");
+      return UsageError("--client ", kind_->name,
+                        " requires --model, the name of the model at the server");
     }
     return absl::OkStatus();
   }
 
   void AddAsking() {
     const Heading asking(app_, "Asking");
-    asking.Value("--model", &run_.model, "NAME",
-                 "What it is called in the results and at a server [the command's name]");
-    asking.Value("--dataset", &run_.dataset, "NAME", "What RECORDS is called [the file's name]");
+    asking.Value(
+        "--model", &run_.model, "NAME",
+        "Name of the model in the results and at the server (default: the name of the command)");
+    asking.Value("--dataset", &run_.dataset, "NAME",
+                 "Name of the data set (default: the name of the file)");
     asking.Seconds("--timeout", &client_.timeout,
-                   "An answer that takes longer ends the command, which is started anew, or the "
-                   "connection, in seconds [600]");
+                   "Time limit of an answer, in seconds; after it, the command is restarted or the "
+                   "connection closed (default 600)");
     asking.Value("--most-failures", &client_.most_failures, "N",
-                 "The command or the server may be lost so often in a row [3]",
+                 "Maximum consecutive failures of the command or the server (default 3)",
                  CLI::Range(1, 1'000'000));
   }
 
   void AddKeeping() {
     const Heading keeping(app_, kOut);
     keeping.Value("--output-dir", &run_.output_root, "DIR",
-                  "The directory profile_HARDWARE_MODEL_DATASET is made there [runs]");
-    CLI::Option* const resume =
-        keeping.Flag("--resume", &run_.resume, "Go on where the last run ended, whatever ended it");
-    keeping
-        .Flag("--retry-failed", &run_.retry_failed,
-              "With --resume: records that failed are asked again")
+                  "Directory in which to create profile_HARDWARE_MODEL_DATASET (default runs)");
+    CLI::Option* const resume = keeping.Flag(
+        "--resume", &run_.resume, "Continue the last run after an interruption or error");
+    keeping.Flag("--retry-failed", &run_.retry_failed, "With --resume: ask failed records again")
         ->needs(resume);
-    keeping.Flag("--overwrite", &run_.overwrite, "Throw away what is there")->excludes(resume);
+    keeping.Flag("--overwrite", &run_.overwrite, "Delete the existing directory")->excludes(resume);
     printing_.AddFormat(app_, {"table", "json"},
-                        "Of what is printed at the end: table, json [table]");
-    printing_.AddProgress(app_, "auto (a terminal: live, else a log), always, never");
-    keeping.Flag("--quiet", &printing_.quiet, "Errors only: no progress, no table at the end");
+                        "Format of the final summary: table or json (default table)");
+    printing_.AddProgress(
+        app_,
+        "Show progress: auto (live on a terminal, else a log), always or never (default auto)");
+    keeping.Flag("--quiet", &printing_.quiet, "Print only errors: no progress, no final table");
   }
 
   std::string ConfigJson() const {
@@ -408,7 +418,7 @@ class PowerRun : public Command {
     }
     if (!outcome.stopped_by.ok() && !written.ok()) Fail(written);
     if (absl::IsCancelled(outcome.stopped_by)) {
-      Tell("interrupted; --resume goes on");
+      Tell("interrupted; continue with --resume");
       return kExitStopped;
     }
     RETURN_IF_ERROR(WithExit(outcome.stopped_by, kExitNotThere));
@@ -434,7 +444,7 @@ class PowerRun : public Command {
 void AddPowerRun(CommandLine* line, CLI::App* parent, TelemetryFactory telemetry_of) {
   line->Add<PowerRun>(
       {.name = "run",
-       .help = "Each record of a file through a client, with the energy of its answer",
+       .help = "Send the records of a file to a model, with the energy of each answer",
        .examples = R"(  xplane-time power run problems.jsonl -- python answer.py
   xplane-time power run test.parquet --problem-field question --limit 100
       -- python answer.py
@@ -447,7 +457,7 @@ Without a sensor of power or energy it does not start: --source none runs
 without, every energy null.
 )",
        .runs_program = true,
-       .about_extra = "the command and its arguments come after --",
+       .about_extra = "the command and its arguments follow --",
        .parent = parent},
       telemetry_of != nullptr ? telemetry_of : RecordedTelemetry);
 }

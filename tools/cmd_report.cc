@@ -89,7 +89,7 @@ class TextCommand : public TraceCommand {
 class Planes : public TextCommand {
  public:
   explicit Planes(CLI::App* app) : TextCommand(app, {}) {
-    Own().Flag("--stats", &with_stats_, "List names, types and counts of stats");
+    Own().Flag("--stats", &with_stats_, "List the names, types and counts of stats");
   }
 
  protected:
@@ -113,14 +113,15 @@ class Kernels : public TextCommand {
       : TextCommand(app, {.executions = true,
                           .categories = true,
                           .tolerance = true,
-                          .sort = "total, name, mean, median, max, self, count or share [self]"}) {
-    Own().Value("--within", &within_, "RE", "Only kernels of functions that match");
+                          .sort = "total, name, mean, median, max, self, count or share "
+                                  "(default: self)"}) {
+    Own().Value("--within", &within_, "RE", "Include only kernels of functions that match");
   }
 
   absl::Status Check() override {
     if (!within_.empty()) {
       if (!report_.function.empty()) {
-        return UsageError("--within and --function are the same: give one");
+        return UsageError("--within and --function have the same effect; give only one");
       }
       RETURN_IF_ERROR(NameFilter::Compile("--within", within_).status());
       report_.function = within_;
@@ -151,17 +152,17 @@ class Tree : public TextCommand {
             app,
             {.executions = true, .tolerance = true, .sort = "total, the only order of a tree"}) {
     const Heading own = Own();
-    own.Value("--line", &tree_.line, "RE", "Nest the lines that match instead of functions");
-    own.Value("--name", &tree_.name, "RE", "Only events that match");
+    own.Value("--line", &tree_.line, "RE", "Nest events of matching lines instead of functions");
+    own.Value("--name", &tree_.name, "RE", "Include only events that match");
     own.OneOf("--by", &tree_.by, {"nesting", "scope", "source", "module"},
-              "What is inside of what: nesting, scope (the own time of ops by name scope), source "
-              "(by file and line, under the calls around it) or module (by nn.Module, of PyTorch) "
-              "[nesting]",
+              "Nest by nesting of events, scope (self time of ops by name scope), source (by file "
+              "and line, under their callers) or module (PyTorch: by nn.Module) (default nesting)",
               "WHAT");
     own.Flag("--fold", &tree_.fold,
              "With --by scope: add up the forward and the backward pass of a layer, jvp(layer) and "
-             "transpose(jvp(layer)), and what vmap and checkpoint made of it");
-    own.Value("--depth", &tree_.max_depth, "N", "Levels to show [all]", CLI::Range(1, 1000000));
+             "transpose(jvp(layer)), including vmap and checkpoint");
+    own.Value("--depth", &tree_.max_depth, "N", "Number of levels to show (default: all)",
+              CLI::Range(1, 1000000));
   }
 
   absl::Status Check() override {
@@ -178,22 +179,22 @@ class Tree : public TextCommand {
       return UsageError("--fold is for name scopes: give it with --by scope");
     }
     if (tree_.by != TreeBy::kNesting && !printing_.json_schema) {
-      RETURN_IF_ERROR(Refuse({"--line", "--name"},
-                             "means nothing with --by, whose rows are of ops; --kernel and --scope "
-                             "choose among these"));
+      RETURN_IF_ERROR(Refuse(
+          {"--line", "--name"},
+          "has no effect with --by: its rows are ops; select them with --kernel and --scope"));
     }
     if (tree_.line.empty() || printing_.json_schema) return absl::OkStatus();
     return Refuse(
         {"--function", "--exclude", "--prefix", "--kernel", "--exclude-kernel", "--scope",
          "--min-duration", "--max-events", "--clock"},
-        "means nothing with --line, which shows the events of lines as they are; --name chooses");
+        "has no effect with --line, which shows all events of lines; select them with --name");
   }
 
  protected:
   absl::StatusOr<std::string> Text(Opened* opened) override {
     const std::string& sort = printing_.how.sort;
     if (!sort.empty() && sort != "total") {
-      return UsageError("--sort " + sort + ": a tree is ordered by total only");
+      return UsageError("--sort " + sort + ": a tree can only be sorted by total");
     }
     tree_.select = report_;
     ASSIGN_OR_RETURN(const TreeReport report, BuildTree(opened->trace, tree_, opened->diagnostics));
@@ -216,12 +217,14 @@ class CompatibleCommand : public TextCommand {
     RETURN_IF_ERROR(TextCommand::Check());
     if (tool_.empty()) return printing_.json_schema ? absl::OkStatus() : CheckOwn();
     if (prints_perfetto()) {
-      return Refuse({"--compat"}, "has numbers, and --format perfetto has events");
+      return Refuse(
+          {"--compat"},
+          "cannot be used with --format perfetto, which contains events instead of numbers");
     }
     read_.keep_identical_planes = true;
     // Options that the tools, or some of them, do not have.
     const std::string why =
-        absl::StrCat("means nothing with ", Given(*app_, "--compat") ? "--" : "", "compat ", tool_);
+        absl::StrCat("has no effect with ", Given(*app_, "--compat") ? "--" : "", "compat ", tool_);
     RETURN_IF_ERROR(
         Refuse({"--function", "--exclude", "--exclude-kernel", "--scope", "--collective-re",
                 "--copy-re", "--id-pattern", "--metric", "--clock", "--trim", "--skip-runs",
@@ -236,11 +239,12 @@ class CompatibleCommand : public TextCommand {
 
   void AddCompat() {
     Heading(app_, kTime)
-        .Value("--compat", &tool_, "TOOL",
-               "The numbers of an earlier tool, by its own definition: ejkernel, tune-jax or "
-               "xprof. Then --device is a word in the names of planes, --kernel says which nested "
-               "events count, --prefix, --min-duration and --max-events are as there",
-               CLI::IsMember(kTools));
+        .Value(
+            "--compat", &tool_, "TOOL",
+            "Print the numbers of an earlier tool, by its definition: ejkernel, tune-jax or xprof. "
+            "With --compat, --device is a word in the names of planes, --kernel selects the nested "
+            "events that count, and --prefix, --min-duration and --max-events work as in that tool",
+            CLI::IsMember(kTools));
   }
 
   // Without a tool: refuses options that would have no effect.
@@ -253,9 +257,9 @@ class CompatibleCommand : public TextCommand {
     if (printing_.how.format != output::Format::kCsv || report_.by_variant || looked_at) {
       return absl::OkStatus();
     }
-    return Refuse(
-        {"--metric"},
-        "changes nothing in CSV, which has all three; --sort, --top and --trim would look at it");
+    return Refuse({"--metric"},
+                  "has no effect in CSV, which contains all three metrics, unless --sort, --top or "
+                  "--trim is given");
   }
 
   // The output of the tool.
@@ -287,19 +291,23 @@ class CompatibleCommand : public TextCommand {
 class Compat : public CompatibleCommand {
  public:
   explicit Compat(CLI::App* app) : CompatibleCommand(app, {.traces = false, .columns = false}) {
-    app->add_option("TOOL", tool_, "ejkernel, tune-jax or xprof")->check(CLI::IsMember(kTools));
+    app->add_option("TOOL", tool_, "Earlier tool: ejkernel, tune-jax or xprof")
+        ->check(CLI::IsMember(kTools));
     AddTraces();
     app->remove_option(app->get_option("--reader"));  // the tools have their own readers
     app->get_option("--device")
         ->type_name("WORD")
-        ->description("In the names of planes [gpu, tpu or cpu, the first that is there]");
+        ->description(
+            "Word in the names of planes (default: gpu, tpu or cpu, the first that the trace has)");
     const Heading select(app, kSelect);
-    select.Value("--kernel", &report_.kernel, "RE", "Which nested events count");
-    select.Value("--prefix", &report_.prefix, "TEXT",
-                 "Not xprof: only events whose name starts so [jit_]");
+    select.Value("--kernel", &report_.kernel, "RE", "Count only nested events that match");
+    select.Value(
+        "--prefix", &report_.prefix, "TEXT",
+        "Except xprof: include only events with names that start with TEXT (default jit_)");
     select.Parsed("--min-duration", &report_.min_duration_ps, "NS",
-                  "ejkernel: leave out shorter events [1000]", ParseNs);
-    select.Count("--max-events", &report_.max_events, "ejkernel: only the first N events [10000]");
+                  "ejkernel: exclude shorter events, in nanoseconds (default 1000)", ParseNs);
+    select.Count("--max-events", &report_.max_events,
+                 "ejkernel: include only the first N events (default 10000)");
   }
 
   absl::Status Check() override {
@@ -317,12 +325,12 @@ class Functions : public CompatibleCommand {
       : CompatibleCommand(app,
                           {.executions = true,
                            .runs = true,
-                           .sort = "total, name, mean, median, max, runs, std or min [total]"}) {
+                           .sort = "total, name, mean, median, max, runs, std or min (default: total)"}) {
     AddCompat();
     const Heading own = Own();
-    own.Flag("--samples", &report_.samples, "One row a run");
-    own.Flag("--by-id", &report_.by_variant, "One row a variant id");
-    own.Flag("--plot", &plot_, "Tables: and a histogram of each function's runs");
+    own.Flag("--samples", &report_.samples, "Print one row per run");
+    own.Flag("--by-id", &report_.by_variant, "Print one row per variant id");
+    own.Flag("--plot", &plot_, "Tables: add a histogram of each function's runs");
   }
 
   absl::Status Check() override {
@@ -330,7 +338,7 @@ class Functions : public CompatibleCommand {
       return UsageError("--samples and --by-id exclude each other");
     }
     if (plot_) {
-      RETURN_IF_ERROR(Refuse({"--samples", "--by-id"}, "means nothing with --plot"));
+      RETURN_IF_ERROR(Refuse({"--samples", "--by-id"}, "has no effect with --plot"));
     }
     return CompatibleCommand::Check();
   }
@@ -340,22 +348,24 @@ class Functions : public CompatibleCommand {
 
   absl::Status CheckOwn() const override {
     if (printing_.how.format == output::Format::kHtml) {
-      RETURN_IF_ERROR(Refuse({"--plot"}, "is for tables and Markdown; a page has a chart of runs"));
+      RETURN_IF_ERROR(Refuse(
+          {"--plot"}, "applies only to tables and Markdown; a page contains a chart of runs"));
     } else if (!printing_.how.for_people()) {
-      RETURN_IF_ERROR(Refuse({"--plot"}, "is for tables and Markdown; --samples has every run"));
+      RETURN_IF_ERROR(
+          Refuse({"--plot"}, "applies only to tables and Markdown; --samples prints every run"));
     }
     if (report_.samples && printing_.how.for_people()) {
-      RETURN_IF_ERROR(Refuse({"--id-pattern"},
-                             "means nothing with --samples, whose table has no variants; JSON and "
-                             "CSV have them"));
+      RETURN_IF_ERROR(Refuse(
+          {"--id-pattern"},
+          "has no effect with --samples: its table shows no variants; JSON and CSV contain them"));
     }
     if (report_.samples && !printing_.how.has_all()) {
-      RETURN_IF_ERROR(Refuse(
-          {"--sort"}, "means nothing with --samples, whose rows are in the order of their starts"));
+      RETURN_IF_ERROR(
+          Refuse({"--sort"}, "has no effect with --samples: its rows are ordered by start time"));
       if (report_.trim.policy == Trim::Policy::kKeepAll) {
-        RETURN_IF_ERROR(Refuse(
-            {"--metric"},
-            "means nothing with --samples, whose rows have all three; --trim would look at it"));
+        RETURN_IF_ERROR(Refuse({"--metric"},
+                               "has no effect with --samples unless --trim is given, because its "
+                               "rows contain all three metrics"));
       }
     }
     return CheckMetricOfCsv();
@@ -390,7 +400,7 @@ class ReportCommand : public CompatibleCommand {
                                         "kernels: self]",
                                 .perfetto = true}) {
     AddCompat();
-    Own().Flag("--samples", &report_.samples, "In JSON and SQLite: one row a run as well");
+    Own().Flag("--samples", &report_.samples, "In JSON and SQLite: also write one row per run");
     AddStepNames();
   }
 
@@ -400,7 +410,7 @@ class ReportCommand : public CompatibleCommand {
     const std::vector<std::string> commands = CommandNames(*app_->get_parent()),
                                    near = NearNames(traces_[0], commands, 1);
     return NotFound(
-        done.status().message(), near.empty() ? "; if a command is meant: " : "; did you mean the ",
+        done.status().message(), near.empty() ? "; commands: " : "; did you mean the ",
         near.empty() ? absl::StrJoin(commands, ", ") : absl::StrCat("command ", near[0], "?"));
   }
 
@@ -409,8 +419,8 @@ class ReportCommand : public CompatibleCommand {
     RETURN_IF_ERROR(CheckMetricOfCsv());
     if (printing_.how.has_all()) return absl::OkStatus();
     return Refuse({"--samples"},
-                  "is for --format json or sqlite; xplane-time functions --samples shows runs as a "
-                  "table or CSV");
+                  "applies only to --format json or sqlite; xplane-time functions --samples prints "
+                  "runs as a table or CSV");
   }
 
   absl::StatusOr<std::string> Text(Opened* opened) override {
@@ -444,34 +454,35 @@ class ReportCommand : public CompatibleCommand {
 }  // namespace
 
 void AddReport(CommandLine* line) {
-  line->Add<ReportCommand>({"report", "Capture, devices, functions, kernels, problems (default)",
+  line->Add<ReportCommand>({"report",
+                            "Report captures, devices, functions, kernels and problems (default)",
                             R"(  xplane-time trace.xplane.pb
   xplane-time logdir --device gpu:0 --format json -o report.json
   xplane-time run1.xplane.pb run2.xplane.pb
 )"});
-  line->Add<Planes>(
-      {"planes", "Planes, lines, event counts, time ranges", R"(  xplane-time planes trace.xplane.pb
+  line->Add<Planes>({"planes", "List planes and lines with event counts and time ranges",
+                     R"(  xplane-time planes trace.xplane.pb
   xplane-time planes trace.xplane.pb --stats
 )"});
-  line->Add<Functions>({"functions", "One row a compiled function and device",
+  line->Add<Functions>({"functions", "Print one row per compiled function and device",
                         R"(  xplane-time functions trace.xplane.pb --device gpu
   xplane-time functions trace.xplane.pb --by-id --format csv
   xplane-time functions trace.xplane.pb --function '^jit_step$' --samples
   xplane-time functions trace.xplane.pb --plot
 )"});
-  line->Add<Kernels>({"kernels", "One row a kernel or op and device",
+  line->Add<Kernels>({"kernels", "Print one row per kernel or op and device",
                       R"(  xplane-time kernels trace.xplane.pb --top 20
   xplane-time kernels trace.xplane.pb --within jit_train --sort self
   xplane-time kernels trace.xplane.pb --exclude jit_init --format markdown
 )"});
-  line->Add<Tree>({"tree", "Nesting of functions or lines: total, self, child time",
+  line->Add<Tree>({"tree", "Show the nesting of functions or lines with total, self and child time",
                    R"(  xplane-time tree trace.xplane.pb --function jit_train --depth 2
   xplane-time tree trace.xplane.pb --by scope --fold --depth 3
   xplane-time tree trace.xplane.pb --by source --function jit_train
   xplane-time tree trace.xplane.pb --device cpu --line python --name Execute
 )"});
   line->Add<Compat>({.name = "compat",
-                     .help = "The numbers of an earlier tool, by its own definition",
+                     .help = "Print the numbers of an earlier tool, by its definition",
                      .examples = R"(  xplane-time compat ejkernel trace.xplane.pb
   xplane-time compat tune-jax run1.xplane.pb run2.xplane.pb
   xplane-time compat xprof trace.xplane.pb --top 5

@@ -78,7 +78,7 @@ absl::StatusOr<int64_t> ParseBudgetTime(const std::string& text) {
   constexpr double kPsPerSecond = 1e12, kMostSeconds = 9e6;
   const auto seconds = NumberOf(text);
   if (!seconds.has_value() || !(*seconds > 0) || *seconds > kMostSeconds) {
-    return InvalidArgument("'", text, "' is not a number of seconds above 0, and at most 9000000");
+    return InvalidArgument("'", text, "' is not a number of seconds above 0 and at most 9000000");
   }
   return std::max<int64_t>(1, static_cast<int64_t>(*seconds * kPsPerSecond));
 }
@@ -110,8 +110,8 @@ class TuneCommand : public Command {
   TuneCommand(CLI::App* app, CommandLine* line) : Command(app) {
     app->require_subcommand(0, 1);
     app->add_option("SPACE", space_path_,
-                    "What to choose from (docs/space.md); the harness and its arguments come after "
-                    "-- (docs/harness.md)");
+                    "Search space of variants (docs/space.md); the harness and its arguments "
+                    "follow -- (docs/harness.md)");
     options_.resume = Resume::kNever;
     options_.stopped = harness_.process.stopped = ask_.stopped = IsStopped;
     harness_.process.tell = tools::Tell;
@@ -120,15 +120,17 @@ class TuneCommand : public Command {
     AddStore(app);
     const Heading storing(app, kStoring), out(app, kOut);
     storing.Flag("--resume", &resume_,
-                 "Go on where the last run of the same question ended, whatever ended it");
+                 "Continue the last run of the same question after an interruption or error");
     storing.Value("--workload", &options_.workload, "NAME",
-                  "What the store calls it [the space's name]");
+                  "Name of the workload in the store (default: the name of the space)");
     out.Flag("--list", &list_,
-             "List what would be raced or searched, and the runs of the search; start no harness, "
-             "open no store");
+             "List the variants to race or search and the runs of the search; do not start a "
+             "harness or open a store");
     printing_.AddFormat(app, kShown);
     printing_.AddPath(app);
-    printing_.AddProgress(app, "auto (a terminal: live, else a log), always or never");
+    printing_.AddProgress(
+        app,
+        "Show progress: auto (live on a terminal, else a log), always or never (default auto)");
     printing_.AddMessages(app);
     AddActions(line);
   }
@@ -161,56 +163,63 @@ class TuneCommand : public Command {
   void AddDecision(CLI::App* app) {
     const Heading decision(app, kDecision);
     DecideConfig& by = options_.decide;
-    decision.OneOf("--stop", &by.stop, NamesOf(by.stop),
-                   "pick: when no variant can be more than delta faster than the pick; "
-                   "claim: when a winner or a tie is proved, at several times the runs "
-                   "[pick]",
-                   "WHEN");
+    decision.OneOf(
+        "--stop", &by.stop, NamesOf(by.stop),
+        "Stop rule: pick (when no variant can be more than delta faster than the pick) or claim "
+        "(when a winner or a tie is proved, with several times the runs) (default pick)",
+        "WHEN");
     decision.OneOf("--objective", &by.objective, NamesOf(by.objective),
-                   "time, energy, edp (energy times time), ed2p or pareto [time]");
-    decision.Share("--delta", &by.delta, "What is no difference [0.5%]");
-    decision.Share("--alpha", &by.alpha, "How often a faster variant may be dropped [1%]");
-    decision.Share("--tie-alpha", &by.tie_alpha, "How often a tie may be claimed wrongly [5%]");
-    decision.Value("--incumbent", &options_.incumbent, "ID",
-                   "Stays unless a faster variant is proved; its id, or its parameters as JSON");
-    decision.Value("--budget-runs", &by.budget_runs, "N", "At most so many timed runs of the race",
-                   CLI::Range(int64_t{1}, kMaxRuns));
-    decision.Parsed("--budget-time", &by.budget_time_ps, "S",
-                    "At most so much measured time, in seconds", ParseBudgetTime);
-    decision.Count("--seed", &by.seed, "Of orders and of the bootstrap");
+                   "Objective: time, energy, edp (energy times time), ed2p (energy times time "
+                   "squared) or pareto (default time)");
+    decision.Share("--delta", &by.delta, "Differences below this share are ties (default 0.5%)");
+    decision.Share("--alpha", &by.alpha,
+                   "Maximum probability of dropping a faster variant (default 1%)");
+    decision.Share("--tie-alpha", &by.tie_alpha,
+                   "Maximum probability of claiming a tie wrongly (default 5%)");
+    decision.Value(
+        "--incumbent", &options_.incumbent, "ID",
+        "Variant to keep unless another one is proved faster: its id, or its parameters as JSON");
+    decision.Value("--budget-runs", &by.budget_runs, "N",
+                   "Maximum number of timed runs in the race", CLI::Range(int64_t{1}, kMaxRuns));
+    decision.Parsed("--budget-time", &by.budget_time_ps, "S", "Maximum measured time, in seconds",
+                    ParseBudgetTime);
+    decision.Count("--seed", &by.seed, "Seed of the orders and of the bootstrap");
   }
 
   void AddMeasuring() {
     const Heading measuring(app_, kMeasuring);
-    measuring.Value("--canary", &options_.decide.canary, "N",
-                    "The leader runs twice in each N-th round, as a check of the measuring; 0: "
-                    "never [25]",
-                    Counts());
+    measuring.Value(
+        "--canary", &options_.decide.canary, "N",
+        "Run the leader twice in each N-th round, to check the measurement; 0: never (default 25)",
+        Counts());
     measuring.Value("--strategy", &strategy_, "NAME",
-                    "all, list (explicit variants only) or random:N grid points are raced; "
-                    "halving:N races the best N of a search, ask:N the best 8 of N that "
-                    "--proposer names [all]");
-    measuring.Value("--proposer", &ask_.command, "COMMAND",
-                    "Command of an optimizer: python -m xplane_time.propose_optuna "
-                    "(docs/space.md)");
+                    "Configurations to race: all, list (explicit variants only), random:N grid "
+                    "points, halving:N (the best N of a search) or ask:N (the best 8 of N that "
+                    "--proposer proposes) (default all)");
+    measuring.Value(
+        "--proposer", &ask_.command, "COMMAND",
+        "Command of an optimizer, such as python -m xplane_time.propose_optuna (docs/space.md)");
     measuring.List("--devices", &devices_, "NAMES",
-                   "The harness is started once for each, with XPLANE_TIME_DEVICE in its "
-                   "environment, and CUDA_VISIBLE_DEVICES where it is a number; rounds run on all "
-                   "at once, and at the end it is seen whether they agree: 0,1,2,3");
+                   "Start the harness once per device, with XPLANE_TIME_DEVICE in its environment, "
+                   "and CUDA_VISIBLE_DEVICES if the name is a number; rounds run on all devices at "
+                   "once, and a check at the end compares the devices. Example: 0,1,2,3");
     AddHarnessLimits(measuring, &harness_);
     measuring.Value("--baseline", &options_.baseline, "ID",
-                    "Compared with the pick in fresh rounds at the end; as --incumbent [the "
-                    "incumbent]");
-    measuring.Count("--confirm", &options_.confirmation_rounds, "How many fresh rounds [10]");
+                    "Variant to compare with the pick in fresh rounds at the end; given like "
+                    "--incumbent (default: the incumbent)");
+    measuring.Count("--confirm", &options_.confirmation_rounds,
+                    "Fresh rounds for the comparison with the baseline (default 10)");
     AddAxis("--clock-mhz", &axes_.clock_mhz, "MHZ",
-            "Locked SM clocks of the NVIDIA GPU, with commas: an axis clock_mhz of the space; put "
-            "back at the end. Needs root");
-    AddAxis("--power-cap-w", &axes_.power_cap_w, "W", "The same of power caps: power_cap_w");
+            "SM clocks to lock on the NVIDIA GPU, separated by commas: the axis clock_mhz of the "
+            "space; restored at the end; requires root");
+    AddAxis("--power-cap-w", &axes_.power_cap_w, "W",
+            "Power caps of the NVIDIA GPU, separated by commas: the axis power_cap_w; restored at "
+            "the end; requires root");
     measuring.List("--power-source", &power_.sources, "NAME",
-                   "For objectives with energy: " + power::SourcesHelp(/*of_energy=*/true, ""));
+                   "For objectives with energy. " + power::SourcesHelp(/*of_energy=*/true, ""));
     AddSensorPlaces(measuring, &power_);
     measuring.Value("--harness-log", &harness_.process.log_path, "FILE",
-                    "What the harness prints is kept there");
+                    "Write the output of the harness to FILE");
   }
 
   void AddAxis(const char* name, std::vector<int64_t>* values, const char* what,
@@ -223,7 +232,8 @@ class TuneCommand : public Command {
   }
 
   void AddStore(CLI::App* app) {
-    Heading(app, kStoring).Value("--store", &store_path_, "FILE", "The file of sessions [tune.db]");
+    Heading(app, kStoring)
+        .Value("--store", &store_path_, "FILE", "File of sessions (default tune.db)");
   }
 
   // With `formats`: an action on a stored session, which is printed in one of these formats.
@@ -233,13 +243,13 @@ class TuneCommand : public Command {
     CLI::App* const app = line->AddApp(text, [this, action] { action_ = action; });
     if (formats.empty()) return app;
     AddStore(app);
-    app->add_option("SESSION", session_, "Its number [the latest]")
+    app->add_option("SESSION", session_, "Number of the session (default: the latest)")
         ->check(CLI::Range(int64_t{1}, std::numeric_limits<int64_t>::max()));
     if (action == &TuneCommand::ReplaySession) AddDecision(app);
     if (action == &TuneCommand::Export) {
       Heading(app, kOut).Value("--bundle", &bundle_path_, "FILE.zip",
-                               "The session with its verdict as a certificate, which xplane-time "
-                               "verify decides again; its SHA-256 is printed");
+                               "Write the session and its verdict as a certificate for xplane-time "
+                               "verify, and print its SHA-256");
     }
     printing_.AddFormat(app, formats);
     printing_.AddPath(app);
@@ -248,24 +258,24 @@ class TuneCommand : public Command {
 
   void AddActions(CommandLine* line) {
     CLI::App* const decide = AddAction(line, &TuneCommand::Decide,
-                                       {"decide", "The decision alone: JSON Lines in and out",
+                                       {"decide", "Run only the decision: JSON Lines in and out",
                                         "  xplane-time tune decide < requests.jsonl\n"
                                         "  xplane-time tune decide --space space.json\n"});
     Heading(decide, kOwn)
-        .Value("--space", &space_path_, "FILE", "The space, where `open` brings none");
+        .Value("--space", &space_path_, "FILE", "Search space if `open` contains none");
     replay_ = AddAction(line, &TuneCommand::ReplaySession,
-                        {"replay", "Decide a recorded session again, by another rule",
+                        {"replay", "Decide a recorded session again with other rules",
                          "  xplane-time tune replay --delta 1%\n"
                          "  xplane-time tune replay 3 --stop claim --budget-runs 200\n"},
                         kShown);
     AddAction(line, &TuneCommand::Show,
-              {"show", "Sessions of a store, or one of them",
+              {"show", "Show the sessions of a store, or one session",
                "  xplane-time tune show\n"
                "  xplane-time tune show 3 --store other.db -o result.json\n"
                "  xplane-time tune show 3 -o race.html\n"},
               {"table", "json", "markdown", "html"});
     AddAction(line, &TuneCommand::Export,
-              {"export", "A session's samples, or the tuned table",
+              {"export", "Export a session's samples, or the tuned table",
                "  xplane-time tune export 3 -o samples.csv\n"
                "  xplane-time tune export --format tuned -o tuned.json\n"
                "  xplane-time tune export --bundle certificate.zip\n"},
@@ -280,7 +290,7 @@ class TuneCommand : public Command {
     const bool is_word = space_path_.find_first_of("./") == std::string::npos;
     if (is_word && !std::filesystem::exists(space_path_, ignored)) {
       return UsageError("tune ", space_path_,
-                        ": no such command (show, export, replay, decide), and no such SPACE");
+                        ": neither a command (show, export, replay, decide) nor an existing SPACE");
     }
     return UsageError("no harness given: xplane-time tune SPACE -- HARNESS...");
   }
@@ -294,33 +304,32 @@ class TuneCommand : public Command {
     for (const CLI::Option* option : app_->get_options()) {
       const bool is_used = std::ranges::find(kListed, option->get_name()) != std::end(kListed);
       if (list_ && option->count() > 0 && !is_used) {
-        return UsageError(option->get_name(), " does nothing with --list, which runs nothing");
+        return UsageError(option->get_name(), " has no effect with --list, which measures nothing");
       }
     }
     if (!devices_.empty()) {
       const std::set<std::string> names(devices_.begin(), devices_.end());
       if (names.size() < devices_.size()) {
-        return UsageError("--devices: each needs a name of its own");
+        return UsageError("--devices: the names must differ");
       }
       if (devices_.size() > kMaxRoundsAtOnce) {
-        return UsageError("--devices: at most ", kMaxRoundsAtOnce);
+        return UsageError("--devices: too many devices; the maximum is ", kMaxRoundsAtOnce);
       }
       RETURN_IF_ERROR(
           Refuse({"--power-source", "--clock-mhz", "--power-cap-w"},
-                 "is for one device; with --devices energies are those that the harness gives"));
+                 "supports only one device; with --devices, the harness must report energies"));
     }
     const bool has_baseline = !options_.baseline.empty() || !options_.incumbent.empty();
     if (!has_baseline && options_.confirmation_rounds > 0) {
-      RETURN_IF_ERROR(Refuse({"--confirm"},
-                             "needs --baseline or --incumbent: what the pick is "
-                             "compared with"));
+      RETURN_IF_ERROR(
+          Refuse({"--confirm"}, "requires --baseline or --incumbent to compare the pick with"));
     }
     if (!with_energy()) {
       constexpr char kOfEnergy[] =
-          "is for objectives with energy: --objective energy, edp, ed2p or pareto";
+          "requires an objective with energy: --objective energy, edp, ed2p or pareto";
       if (!axes_.any()) {
         RETURN_IF_ERROR(Refuse({"--map", "--nvml-library"},
-                               Cat(kOfEnergy, "; and for --clock-mhz and --power-cap-w")));
+                               Cat(kOfEnergy, "; or --clock-mhz or --power-cap-w")));
       }
       return Refuse({"--power-source", "--sysfs-root"}, kOfEnergy);
     }
@@ -337,19 +346,19 @@ class TuneCommand : public Command {
         RE2::FullMatch(strategy_, "(random|halving|ask):([0-9]{1,18})", &way, &count);
     const bool searches = counts && way != "random";
     if (counts ? count == 0 : strategy_ != "all" && strategy_ != "list") {
-      return UsageError("--strategy: all, list, random:N, halving:N or ask:N, not '", strategy_,
-                        "'");
+      return UsageError("--strategy: expected all, list, random:N, halving:N or ask:N, not '",
+                        strategy_, "'");
     }
     if (strategy_ == "list") choice_.strategy = Strategy::kList;
     if (way == "random") choice_ = {Strategy::kRandom, count, choice_.seed};
     if (way == "halving") halve_to_ = count;
     if (way == "ask") ask_.count = count;
     if ((ask_.count > 0) == ask_.command.empty()) {
-      return UsageError("--strategy ask:N and --proposer COMMAND go together");
+      return UsageError("--strategy ask:N and --proposer COMMAND require each other");
     }
     if (searches && options_.decide.objective == Objective::kPareto) {
       return UsageError(
-          "--strategy: a search needs one objective, and pareto is several; take all or random:N");
+          "--strategy: a search requires a single objective, not pareto; use all or random:N");
     }
     return absl::OkStatus();
   }
@@ -410,7 +419,7 @@ class TuneCommand : public Command {
         absl::IsInvalidArgument(space.status()) && !space_path_.ends_with(".json");
     if (!may_be_harness) return space;
     return UsageError(space.status().message(),
-                      "; the first argument of tune is SPACE, the harness comes after --");
+                      "; the first argument of tune is SPACE, the harness follows --");
   }
 
   // The number of runs of a search, as far as it is known before the start.
@@ -519,11 +528,11 @@ class TuneCommand : public Command {
   absl::StatusOr<int> Report(const TuneOutcome& outcome) const {
     const bool from_store = outcome.resumed && outcome.rounds_measured == 0;
     if (from_store && !outcome.interrupted) {
-      Tell(absl::StrCat("nothing was left to measure: session ", outcome.session,
-                        " answers from the store"));
+      Tell(absl::StrCat("no runs were left to measure: session ", outcome.session,
+                        " was read from the store"));
     }
     const absl::Status printed = PrintOutcome(outcome).status();
-    if (outcome.interrupted) Tell("xplane-time: interrupted; --resume goes on");
+    if (outcome.interrupted) Tell("interrupted; continue with --resume");
     RETURN_IF_ERROR(printed);
     return ExitOf(outcome);
   }
@@ -541,7 +550,7 @@ class TuneCommand : public Command {
     if (!session.verdict_json.has_value()) {
       return FailedPrecondition(
           store.path(), ": session ", session.id, " has no verdict yet, after ", session.rounds,
-          session.rounds == 1 ? " round" : " rounds", "; tune --resume goes on");
+          session.rounds == 1 ? " round" : " rounds", "; continue with tune --resume");
     }
     if (!ReadTuneResult(*session.verdict_json).has_value()) {
       return DataLoss(store.path(), ": session ", session.id,
@@ -578,7 +587,7 @@ class TuneCommand : public Command {
     RETURN_IF_ERROR(store.CheckRows(session_));
     ASSIGN_OR_RETURN(const TunedTable table, store.Tuned(DefaultFallbacks(), session_));
     if (table.entries().empty()) {
-      return FailedPrecondition(store.path(), ": no session has decided anything yet");
+      return FailedPrecondition(store.path(), ": no session has reached a decision yet");
     }
     return Print(table.ToJson());
   }
@@ -642,7 +651,7 @@ class TuneCommand : public Command {
       return decide::Serve(std::cin, std::cout, options) ? 0 : CannotReply();
     } catch (const std::ios_base::failure& error) {  // closed, or a directory
       return Unavailable("standard input: cannot read: ", error.code().message(),
-                         "; it takes JSON Lines, see docs/deciding.md");
+                         "; expected JSON Lines, see docs/deciding.md");
     }
   }
 
@@ -654,7 +663,7 @@ class TuneCommand : public Command {
     if (session_.has_value()) return *session_;
     ASSIGN_OR_RETURN(const auto sessions, store.Sessions());
     if (!sessions.empty()) return sessions.back().id;
-    return NotFound(store.path(), ": no session yet");
+    return NotFound(store.path(), ": the store contains no sessions yet");
   }
 
   absl::StatusOr<int> PrintOutcome(const TuneOutcome& outcome) const {
@@ -689,14 +698,14 @@ class TuneCommand : public Command {
 
 void AddTune(CommandLine* line) {
   line->Add<TuneCommand>({.name = "tune",
-                          .help = "Runs variants in rounds until the decision stands",
+                          .help = "Run variants in rounds until the fastest is proved",
                           .examples = R"(  xplane-time tune space.json -- python harness.py
   xplane-time tune space.json --resume --incumbent v3f0c... -- ./harness
   xplane-time tune show
   xplane-time tune export --format t4 -o results.json
 )",
                           .runs_program = true,
-                          .about_extra = "the harness and its arguments come after --"},
+                          .about_extra = "the harness and its arguments follow --"},
                          line);
 }
 

@@ -10,7 +10,8 @@ namespace {
 class VerifyCommand : public Command {
  public:
   explicit VerifyCommand(CLI::App* app) : Command(app) {
-    app->add_option("BUNDLE", path_, "What grid or tune export --bundle wrote (docs/grid.md)");
+    app->add_option("BUNDLE", path_,
+                    "Bundle written by grid or tune export --bundle (docs/grid.md)");
     printing_.AddFormat(app, kResultFormats);
     printing_.AddPath(app);
     printing_.AddColor(app);
@@ -40,8 +41,7 @@ class VerifyCommand : public Command {
 }  // namespace
 
 void AddVerify(CommandLine* line) {
-  line->Add<VerifyCommand>({"verify",
-                            "Whether a bundle of grid or tune is sound: every hash, every result",
+  line->Add<VerifyCommand>({"verify", "Verify a bundle of grid or tune: all hashes and all results",
                             R"(  xplane-time verify witness.zip
   xplane-time verify certificate.zip --format json
 )"});

@@ -15,11 +15,11 @@ namespace {
 class Where : public TraceCommand {
  public:
   explicit Where(CLI::App* app) : TraceCommand(app, {.categories = true, .unit = true}) {
-    Own().Flag("--steps", &steps_, "Tables and CSV: one row a step and device");
+    Own().Flag("--steps", &steps_, "Tables and CSV: print one row per step and device");
     Own().Flag("--gaps", &gaps_,
                "List the idle gaps of the devices, the longest first, with the kernels around them "
-               "and what the host did; CSV: one row a gap. --top N chooses how many [tables 10; "
-               "else at most 10,000 of each device]");
+               "and the host's activity; CSV: one row per gap. --top N limits them (default: 10 in "
+               "tables, otherwise at most 10,000 of each device)");
     AddStepNames();
   }
 
@@ -77,7 +77,7 @@ class Where : public TraceCommand {
 }  // namespace
 
 void AddWhere(CommandLine* line) {
-  line->Add<Where>({"where", "What each device's time went to: work, exposed transfers, waiting",
+  line->Add<Where>({"where", "Divide each device's time into work, exposed transfers and waiting",
                     R"(  xplane-time where trace.xplane.pb
   xplane-time where trace.xplane.pb --steps
   xplane-time where trace.xplane.pb --gaps --top 20

@@ -101,7 +101,7 @@ std::string AboutOption(const CLI::App& app, const CLI::App& chosen, const std::
     if (each->get_option_no_throw(option) != nullptr) takers.push_back(each->get_name());
   }
   if (!takers.empty()) {
-    return absl::StrCat("; ", chosen.get_name(), " has no such option, ",
+    return absl::StrCat("; ", chosen.get_name(), " has no such option, but ",
                         absl::StrJoin(takers, ", "), takers.size() == 1 ? " has" : " have");
   }
   for (const CLI::Option* each : chosen.get_options()) {
@@ -134,12 +134,12 @@ absl::Status CheckOptions(const CLI::App& chosen) {
     for (const CLI::Option* option : app->get_options()) {
       const std::vector<std::string>& given = option->results();
       if (app != &chosen && !given.empty()) {
-        return UsageError(option->get_name(), " is before ", chosen.get_name(), ": what ",
-                          chosen.get_name(), " takes comes after it");
+        return UsageError(option->get_name(), " must come after ", chosen.get_name(),
+                          ": options of ", chosen.get_name(), " follow its name");
       }
       if (std::ranges::find(given, "") != given.end()) {
         return UsageError(option->get_name(),
-                          ": its value is an empty text; give one, or leave it out");
+                          ": its value is empty; give a value or omit the option");
       }
     }
   }
@@ -199,11 +199,11 @@ CommandLine::CommandLine() {
   app_.formatter(std::make_shared<NarrowFormatter>());
   app_.description("Kernel and function times from traces of JAX, TensorFlow and PyTorch.");
   app_.footer(
-      "TRACE without a command means report. Every command: xplane-time help COMMAND.\n"
-      "Exit codes: 0 done; decisions: 10 slower, 11 cannot tell, 12 too little data,\n"
-      "20 everything failed, 21 wrong result; 64 usage, 65 bad or unusable trace, 66 no\n"
-      "such input, 69 no harness, 70 our own bug, 73 cannot write output, 74 I/O error,\n"
-      "75 stopped early, can be resumed.");
+      "Without a command, TRACE means report TRACE. For a command: xplane-time help COMMAND.\nExit "
+      "codes: 0 success; decisions: 10 slower, 11 undecided, 12 too little data,\n20 all variants "
+      "failed, 21 wrong result; 64 usage, 65 invalid or unusable trace,\n66 input not found, 69 no "
+      "harness, 70 internal error, 73 cannot write output,\n74 I/O error, 75 stopped early, can be "
+      "resumed.");
   app_.set_version_flag("--version", VersionText());
   app_.require_subcommand(1);
 }
@@ -243,9 +243,9 @@ absl::Status CommandLine::TakeHelp(std::vector<std::string>* arguments) {
     line.push_back(name);
     if (at != nullptr) continue;
     const std::vector<std::string> names = CommandNames(*above);
-    return UsageError("help ", absl::StrJoin(line, " "), ": no such command",
-                      DidYouMean(name, names), names.empty() ? "" : "; there are ",
-                      absl::StrJoin(names, ", "));
+    return UsageError("help ", absl::StrJoin(line, " "), ": unknown command",
+                      DidYouMean(name, names),
+                      names.empty() ? "" : "; commands: ", absl::StrJoin(names, ", "));
   }
   line.push_back("--help");
   *arguments = std::move(line);
@@ -275,7 +275,7 @@ absl::Status CommandLine::CheckCommandIsFirst(const std::vector<std::string>& ar
     if (each.starts_with('-')) break;
     std::error_code ignored;
     if (CommandOf(app_, each) == nullptr || std::filesystem::exists(each, ignored)) continue;
-    return UsageError(each, " is a command, and comes first: xplane-time ", each, " ",
+    return UsageError(each, " is a command and must come first: xplane-time ", each, " ",
                       arguments[0]);
   }
   return absl::OkStatus();

@@ -133,8 +133,8 @@ absl::Status FileRoles::CheckFolders() const {
       for (const Role& role : *roles) {
         const fs::path file = fs::weakly_canonical(role.at, ignored);
         if (std::ranges::mismatch(below, file).in1 != below.end()) continue;
-        return InvalidArgument(role.what, " ", role.path, ": is in ", folder.path, ", where ",
-                               folder.what, " writes its own files; give it another name");
+        return InvalidArgument(role.what, " ", role.path, ": is in ", folder.path, "; ",
+                               folder.what, " writes its own files there; use another path");
       }
     }
   }
@@ -151,8 +151,8 @@ absl::Status FileRoles::CheckConflicts() const {
     if (identity.empty()) continue;
     const auto [other, is_new] = seen.emplace(identity, role);
     if (is_new) continue;
-    return InvalidArgument(role.what, " and ", other->second.what, " are the same file, ",
-                           other->second.path, ": give one another name");
+    return InvalidArgument(role.what, " and ", other->second.what, " refer to the same file, ",
+                           other->second.path, "; use different files");
   }
   return absl::OkStatus();
 }
@@ -209,9 +209,11 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
 
 absl::Status OutputFile::Check(const std::string& path) {
   if (const std::string suffix = TraceSuffix(path); !suffix.empty()) {
-    return WithExit(InvalidArgument("-o ", path, ": would be read as a trace; give it another ",
-                                    "suffix than ", suffix),
-                    kExitCannotWrite);
+    return WithExit(
+        InvalidArgument("-o ", path,
+                        ": would be read as a trace because of its suffix; use another ",
+                        "suffix than ", suffix),
+        kExitCannotWrite);
   }
   std::error_code ignored;
   if (fs::is_other(path, ignored)) return absl::OkStatus();

@@ -52,10 +52,10 @@ void KeepStandardStreams() {
 
 // A page of a mapped file could not be read.
 void OnLostFile(int /*signal*/) {
-  EndAtOnce("xplane-time: the trace was cut off, or could not be read, while it was being read\n");
+  EndAtOnce("xplane-time: the trace was truncated, or became unreadable, while it was read\n");
 }
 
-constexpr char kOutOfMemory[] = "xplane-time: out of memory; --threads 1 needs least\n";
+constexpr char kOutOfMemory[] = "xplane-time: out of memory; --threads 1 needs the least memory\n";
 
 // End at once: an exception may meet hash tables that cannot handle it (Abseil's, while they grow).
 void OnNoMemory() { EndAtOnce(kOutOfMemory); }
@@ -107,7 +107,7 @@ int GuardedMain(int argc, char** argv) {
     std::fputs(kOutOfMemory, stderr);  // thrown if memory cannot be mapped
     return kExitIo;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "xplane-time: a bug of ours: %s; please report it with the trace\n",
+    std::fprintf(stderr, "xplane-time: internal error: %s; please report it with the trace\n",
                  error.what());
     return kExitBug;
   }

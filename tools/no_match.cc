@@ -24,7 +24,7 @@ absl::Status NothingMatches(const Trace& trace, const Diagnostics& reading,
                               ScopeAdvice(trace, options, reading));
   }
   return FailedPrecondition(trace.files[0].path, ": no execution matches ", filters, near,
-                            "; run without filters to see what is there");
+                            "; run without filters to see all executions");
 }
 
 }  // namespace xplane_time::tools

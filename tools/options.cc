@@ -32,7 +32,7 @@ constexpr std::array<std::string_view, 3> kWhens = {"auto", "always", "never"};
 absl::StatusOr<std::pair<int32_t, std::string>> ParseOrdinal(const std::string& text) {
   std::pair<int32_t, std::string> ordinal;
   if (!RE2::FullMatch(text, "([0-9]+)=(.+)", &ordinal.first, &ordinal.second)) {
-    return InvalidArgument("ORDINAL=ID, as 0=GPU-1234, not '", text, "'");
+    return InvalidArgument("expected ORDINAL=ID, such as 0=GPU-1234, not '", text, "'");
   }
   return ordinal;
 }
@@ -113,7 +113,7 @@ CLI::Validator NoEmptyNames() {
             // An empty text is rejected for all options in the same way (CheckOptions).
             return text.empty() || std::ranges::count(SplitNames(text), "") == 0
                        ? std::string()
-                       : absl::StrCat("'", text, "' has an empty name");
+                       : absl::StrCat("'", text, "' contains an empty name");
           },
           ""};
 }
@@ -134,7 +134,7 @@ absl::StatusOr<int64_t> ParseNs(const std::string& text) {
   constexpr double kPsPerNs = 1000;
   double ns = 0;
   if (!RE2::FullMatch(text, R"(([0-9]{1,15}(?:\.[0-9]*)?))", &ns)) {
-    return InvalidArgument("'", text, "' is not a duration");
+    return InvalidArgument("'", text, "' is not a duration in nanoseconds");
   }
   return static_cast<int64_t>(ns * kPsPerNs);
 }
@@ -146,7 +146,7 @@ bool Given(const CLI::App& app, const char* option) {
 
 void Printing::AddFormat(CLI::App* app, const std::vector<std::string>& names,
                          const std::string& help) {
-  const std::string one_of = absl::StrCat("One of ", absl::StrJoin(names, ", "));
+  const std::string one_of = absl::StrCat("Output format: ", absl::StrJoin(names, ", "));
   Heading(app, kOut).Value("--format", &format, "NAME", help.empty() ? one_of : help,
                            CLI::IsMember(names));
   // Several commands may have these options. Use the formats of the chosen one: it is being parsed
@@ -160,11 +160,12 @@ void Printing::AddFormat(CLI::App* app, const std::vector<std::string>& names,
 
 void Printing::AddPath(CLI::App* app) {
   Heading(app, kOut).Value("-o,--output", &path, "FILE",
-                           "Write there; complete or not at all; -: standard output");
+                           "Output file, written completely or not at all; - is standard output");
 }
 
 void Printing::AddColor(CLI::App* app) {
-  Heading(app, kOut).OneOf("--color", &color, kWhens, "auto, always or never; NO_COLOR is honoured",
+  Heading(app, kOut).OneOf("--color", &color, kWhens,
+                           "Color: auto, always or never; auto respects NO_COLOR (default auto)",
                            "WHEN");
 }
 
@@ -173,13 +174,13 @@ void Printing::AddProgress(CLI::App* app, const std::string& help) {
 }
 
 void Printing::AddQuiet(CLI::App* app) {
-  Heading(app, kOut).Flag("--quiet", &quiet, "Errors only on standard error");
+  Heading(app, kOut).Flag("--quiet", &quiet, "Print only errors on standard error");
 }
 
 void Printing::AddMessages(CLI::App* app) {
   AddQuiet(app);
   Heading(app, kOut).Flag("--json-schema", &json_schema,
-                          "Print the JSON Schema of this command's output");
+                          "Print the JSON Schema of the output and exit");
 }
 
 absl::Status Printing::ChooseFormat() {
@@ -188,7 +189,7 @@ absl::Status Printing::ChooseFormat() {
   const auto known = std::ranges::find(kFormats, format, &NamedFormat::name);
   how.format = known == std::end(kFormats) ? Format::kTable : known->format;
   if (how.is_file() && StreamOf(path) == STDOUT_FILENO && isatty(STDOUT_FILENO) == 1) {
-    return InvalidArgument("--format ", format, " is not for a terminal; give -o FILE",
+    return InvalidArgument("--format ", format, " cannot be written to a terminal; give -o FILE",
                            known->suffix);
   }
   return chosen;
@@ -210,8 +211,8 @@ absl::Status Printing::ChooseBySuffix() {
     known.push_back(Cat(each.suffix, " (", each.name, ")"));
   }
   return InvalidArgument("-o ", path, ": unknown suffix ", suffix,
-                         "; the suffix chooses the format: ", absl::StrJoin(known, ", "),
-                         "; with --format any name will do (", absl::StrJoin(formats, ", "), ")");
+                         "; the suffix selects the format: ", absl::StrJoin(known, ", "),
+                         "; --format allows any suffix (", absl::StrJoin(formats, ", "), ")");
 }
 
 void Printing::AdaptToTerminal() {
@@ -244,22 +245,23 @@ void AddSensorPlaces(const Heading& heading, PowerSourceOptions* from) {
     }
   };
   heading
-      .Taken<std::vector<std::string>>(
-          "--map", take, "ORDINAL=ID",
-          "The device that the program sees as ORDINAL, where its order is not known")
+      .Taken<std::vector<std::string>>("--map", take, "ORDINAL=ID",
+                                       "Map the device that the program numbers ORDINAL to the "
+                                       "sensor ID, if the order of its devices is unknown")
       ->check(error)
       ->delimiter(',')
       ->allow_extra_args(false);
-  heading.Value("--nvml-library", &from->roots.nvml_library, "FILE", "[libnvidia-ml.so.1]");
-  heading.Value("--sysfs-root", &from->roots.sysfs, "DIR", "[/sys]");
+  heading.Value("--nvml-library", &from->roots.nvml_library, "FILE",
+                "NVML library (default libnvidia-ml.so.1)");
+  heading.Value("--sysfs-root", &from->roots.sysfs, "DIR", "Root of sysfs (default /sys)");
 }
 
 void AddSensors(CLI::App* app, bool of_energy, const char* also, PowerSourceOptions* from) {
   const Heading sensors(app, kSensors);
   sensors.List("--source", &from->sources, "NAME",
-               power::SourcesHelp(of_energy, Cat(" or replay:LOG, several with commas", also)));
+               power::SourcesHelp(of_energy, Cat(" or replay:LOG; separated by commas", also)));
   AddSensorPlaces(sensors, from);
-  sensors.Value("--procfs-root", &from->roots.procfs, "DIR", "[/proc]");
+  sensors.Value("--procfs-root", &from->roots.procfs, "DIR", "Root of procfs (default /proc)");
 }
 
 }  // namespace xplane_time::tools

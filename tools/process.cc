@@ -239,7 +239,7 @@ absl::StatusOr<SwitchedCommand> SwitchedCommand::Start(const std::vector<std::st
   pthread_sigmask(SIG_SETMASK, nullptr, &mask);
   pid_t pid = 0;
   if (const int why = Spawn(command, mask, /*switched=*/true, &pid); why != 0) {
-    return NotFound(command[0], ": cannot run it: ", std::strerror(why));
+    return NotFound(command[0], ": cannot start: ", std::strerror(why));
   }
   SwitchedCommand started(pid);
   constexpr double kLookS = 0.02;
@@ -247,7 +247,7 @@ absl::StatusOr<SwitchedCommand> SwitchedCommand::Start(const std::vector<std::st
     int status = 0;
     if (waitpid(pid, &status, WNOHANG | WUNTRACED) == pid && WIFSTOPPED(status)) break;
     if (started.HasEnded()) {
-      return FailedPrecondition(command[0], ": it ended before it was measured");
+      return FailedPrecondition(command[0], ": the command ended before it was measured");
     }
     if (!SleepUnlessStopped(kLookS)) return Cancelled("interrupted");
   }

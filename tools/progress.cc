@@ -136,15 +136,15 @@ class TuneProgress : public TuneWatcher {
         budget_runs_(budget_runs) {}
 
   void OnHello(const HarnessInfo& harness, const TuneSession& session) override {
-    display_.Log(absl::StrCat(session.resumed ? "resumes" : "begins", " session ", session.id,
+    display_.Log(absl::StrCat(session.resumed ? "resumes" : "starts", " session ", session.id,
                               " on ", Printable(harness.device_class), " (",
-                              Printable(harness.device), "), by the ", harness.clock, " clock"));
+                              Printable(harness.device), "), using the ", harness.clock, " clock"));
   }
 
   void OnAnother(int64_t unfinished, std::span<const std::string> differs) override {
     display_.Log(absl::StrCat(
-        "this is a new session: session ", unfinished, " has decided nothing, but ",
-        differs.empty() ? "cannot go on" : "differs in ", absl::StrJoin(differs, ", ")));
+        "starting a new session: session ", unfinished, " has no decision, but ",
+        differs.empty() ? "cannot be continued" : "differs in ", absl::StrJoin(differs, ", ")));
   }
 
   void OnPrepared(const TunedVariant& variant, size_t done, size_t of) override {
@@ -160,9 +160,9 @@ class TuneProgress : public TuneWatcher {
 
   void OnSearching(const SearchReport& search, size_t in_stage) override {
     if (!display_.IsDue(kPeriod)) return;
-    display_.Show(absl::StrCat("searches (", search.strategy, "): stage ", search.stages, ", ",
-                               in_stage, " configurations in it; ", search.searched, " so far, ",
-                               search.runs, " runs"));
+    display_.Show(absl::StrCat("searching (", search.strategy, "): stage ", search.stages, ", ",
+                               in_stage, " configurations; ", search.searched,
+                               " configurations searched so far, ", search.runs, " runs"));
   }
 
   void OnRound(const Decider& decider, std::span<const TunedVariant> variants) override {
@@ -188,21 +188,22 @@ class TuneProgress : public TuneWatcher {
           Params(variant->configuration, width_ - std::min(width_, bar_width + 13)));
     }
     if (left.size() > kShown) absl::StrAppend(&lines, "and ", left.size() - kShown, " more\n");
-    absl::StrAppend(
-        &lines, output::ShortenMiddle("o: against the leader |, -: may be within", width_, "..."),
-        "\n");
+    absl::StrAppend(&lines,
+                    output::ShortenMiddle("o: ratio to the leader |, -: its confidence interval",
+                                          width_, "..."),
+                    "\n");
     display_.Draw(lines);
   }
 
   void OnCheckingDevices(uint64_t done, uint64_t of) override {
     const std::string text =
-        absl::StrCat("looks whether the devices agree: round ", done, " of ", of);
+        absl::StrCat("checking whether the devices agree: round ", done, " of ", of);
     if (display_.live() || done == of || done % 32 == 0) display_.Show(text);
   }
 
   void OnConfirming(uint64_t done, uint64_t of) override {
     const std::string text =
-        absl::StrCat("compares the pick with the baseline: round ", done, " of ", of);
+        absl::StrCat("comparing the pick with the baseline: round ", done, " of ", of);
     if (display_.live() || done == of) display_.Show(text);
   }
 

@@ -20,8 +20,9 @@ void TwoSides::AddTo(CLI::App* app, const std::string& what) {
   app->add_option("SIDE", both_, "BASE and HEAD: " + what);
   const Heading own(app, kOwn);
   own.Value("--base", &base_, "PATH...",
-            "Captures of the old program, each from a process of its own");
-  own.Value("--head", &head_, "PATH...", "Captures of the new one");
+            "Captures of the old program, each from a separate process");
+  own.Value("--head", &head_, "PATH...",
+            "Captures of the new program, each from a separate process");
 }
 
 void TwoSides::NameFiles(const FindOptions& find, FileRoles* files) const {
@@ -32,21 +33,22 @@ void TwoSides::NameFiles(const FindOptions& find, FileRoles* files) const {
 
 void TwoSides::AddCaptures(const Heading& decision, CompareOptions* options) {
   decision.Share("--offset-std", &options->offset_std,
-                 "How much processes differ (standard deviation), where it is known: then one "
-                 "capture a side can decide");
+                 "Standard deviation between processes, if known; then one capture per side is "
+                 "enough for a decision");
   decision.Flag("--paired", &options->paired,
-                "The i-th captures of both sides were taken side by side");
+                "The i-th captures of both sides were recorded together; compare them in pairs");
 }
 
 absl::Status TwoSides::Check(std::string_view command) const {
   const bool by_name = !base_.empty() || !head_.empty();
   if (by_name && !both_.empty()) {
-    return UsageError("BASE HEAD, or --base and --head: not both");
+    return UsageError("give either BASE HEAD or --base and --head, not both");
   }
   if (by_name ? !base_.empty() && !head_.empty() : both_.size() == 2) return absl::OkStatus();
-  return UsageError(command, " takes BASE and HEAD",
-                    both_.size() > 2 ? "; several a side: --base P... --head P..." : "",
-                    "; see xplane-time ", command, " --help");
+  return UsageError(
+      command, " requires BASE and HEAD",
+      both_.size() > 2 ? "; for several captures per side: --base P... --head P..." : "",
+      "; see xplane-time ", command, " --help");
 }
 
 TraceCommand::TraceCommand(CLI::App* app, const Takes& takes) : Command(app) {
@@ -62,123 +64,130 @@ TraceCommand::TraceCommand(CLI::App* app, const Takes& takes) : Command(app) {
 void TraceCommand::AddTraces() {
   app_->add_option(
       "TRACE", traces_,
-      ".xplane.pb, .xspace.pb or PyTorch .pt.trace.json file (also .gz), run directory, "
-      "log directory, or - for standard input; several are repeated captures of the "
-      "same thing");
+      "File (.xplane.pb, .xspace.pb or PyTorch .pt.trace.json, also .gz), run directory, log "
+      "directory, or - for standard input; several are repeated captures of the same program");
 }
 
 void TraceCommand::AddStepNames() {
   Heading(app_, kSelect)
       .Value("--step-re", &report_.step, "RE",
-             "Host events (of PyTorch: annotations) whose names match mark the steps, instead of "
-             "the line Steps and events with a step_num");
+             "Use host events (PyTorch: annotations) with matching names as steps, instead of the "
+             "line Steps and events with a step_num");
 }
 
 void TraceCommand::AddReading() {
   const Heading input(app_, kInput), select(app_, kSelect);
-  input.Value("--run", &find_.run, "NAME", "With a log directory: this run instead of the latest");
+  input.Value("--run", &find_.run, "NAME", "Run of a log directory (default: the latest)");
   input.OneOf("--reader", &read_.reader, {"wire", "protobuf"},
-              "How to decode: wire (fast) or protobuf (cross-check)");
-  input.Value("--threads", &report_.threads, "N", "Threads for reading [number of processors]",
-              CLI::Range(1, 1024));
+              "Decoder: wire (fast) or protobuf (for cross-checks) (default wire)");
+  input.Value("--threads", &report_.threads, "N",
+              "Threads for reading (default: number of processors)", CLI::Range(1, 1024));
   select.Value("--device", &report_.device, "SEL",
-               "gpu, tpu, cpu, custom, all, gpu:0,2, a plane's name or re:REGEX on names [the "
-               "accelerators; the CPU only where there is no accelerator plane]");
+               "Devices: gpu, tpu, cpu, custom, all, gpu:0,2, the name of a plane, or re:REGEX for "
+               "names (default: accelerators, or the CPU if the trace has no accelerator plane)");
 }
 
 void TraceCommand::AddFilters() {
   ReportOptions& r = report_;
   const Heading select(app_, kSelect);
-  select.Value("--function", &r.function, "RE", "Only functions that match (RE2, search)");
-  select.Value("--exclude", &r.exclude, "RE", "Not functions that match");
-  select.Value("--kernel", &r.kernel, "RE", "Only matching kernels count as a function's time");
+  select.Value("--function", &r.function, "RE",
+               "Include only functions that match (RE2, unanchored)");
+  select.Value("--exclude", &r.exclude, "RE", "Exclude functions that match");
+  select.Value("--kernel", &r.kernel, "RE", "Count only matching kernels as a function's time");
   select.Value("--exclude-kernel", &r.exclude_kernel, "RE",
-               "Matching kernels do not count, as an L2 flush within the timed range");
+               "Do not count matching kernels, such as an L2 flush in the timed range");
   select.Value("--scope", &r.scope, "RE",
-               "Only kernels count whose name scope, tf_op or source line matches");
-  select.Value("--prefix", &r.prefix, "TEXT", "Only functions whose name starts so");
+               "Count only kernels with a matching name scope, tf_op or source line");
+  select.Value("--prefix", &r.prefix, "TEXT",
+               "Include only functions with names that start with TEXT");
   select.Parsed("--min-duration", &r.min_duration_ps, "NS",
-                "Leave out shorter executions (counted)", ParseNs);
+                "Exclude shorter executions, in nanoseconds; a note counts them", ParseNs);
   select.Count("--max-events", &r.max_events,
-               "Only a device's first N executions (counted); the last run may be cut short");
+               "Include only the first N executions of each device; a note counts the rest, and "
+               "the last run may be incomplete");
 }
 
 void TraceCommand::AddCategories() {
   const Heading select(app_, kSelect);
   CategoryPatterns& categories = report_.categories;
   select.Value("--collective-re", &categories.collective, "RE",
-               "Kernels that match are collectives, whatever they are called");
-  select.Value("--copy-re", &categories.copy, "RE", "Kernels that match are copies");
+               "Treat matching kernels as collectives, whatever their names");
+  select.Value("--copy-re", &categories.copy, "RE", "Treat matching kernels as copies");
 }
 
 void TraceCommand::AddTime(const Takes& takes) {
   const Heading select(app_, kSelect), time(app_, kTime);
   time.OneOf("--clock", &report_.clock, {"auto", "device", "profile"},
-             "auto (the device's where it exists), device or profile");
+             "Clock of times: device, profile or auto (the device's clock if the trace has it) "
+             "(default auto)");
   if (takes.tolerance) {
-    time.Count("--tolerance", &report_.tolerance_ps,
-               "How far a nested event may stick out of its parent", "PS");
+    time.Count(
+        "--tolerance", &report_.tolerance_ps,
+        "Maximum time by which a nested event may exceed its parent, in picoseconds (default 0)",
+        "PS");
   }
   if (!takes.runs) return;
   select.Value("--id-pattern", &report_.id_pattern, "RE",
-               "A function that matches is a variant, its id the first group [jit_autotune_fn_N "
-               "and jit_tune_jax_fn_N]");
+               "Treat matching functions as variants; the first group is the id (default: "
+               "jit_autotune_fn_N and jit_tune_jax_fn_N)");
   time.OneOf(
       "--metric", &report_.metric, {"active", "span", "sum"},
-      "A run's time: active (union of its kernels), span (first start to last end) or sum (of "
-      "durations): what tables show, --sort and --trim look at; JSON and CSV have all three");
+      "Time of a run in tables, --sort and --trim: active (union of its kernels), span (first "
+      "start to last end) or sum (of durations); JSON and CSV have all three (default active)");
   time.Parsed("--trim", &report_.trim, "POLICY",
-              "Runs to leave out: none, drop-extremes, iqr, mad or percent:P [none]",
+              "Runs to exclude: none, drop-extremes, iqr, mad or percent:P (default none)",
               [](const std::string& text) { return ParseTrim(text); });
   time.Count("--skip-runs", &report_.skip_runs,
-             "Leave out the first N runs of each function and device (warm-up)");
+             "Exclude the first N runs of each function and device (warm-up)");
 }
 
 void TraceCommand::AddPrinting(const Takes& takes) {
   const Heading out(app_, kOut);
   output::OutputOptions& how = printing_.how;
   if (!takes.sort.empty()) {
-    out.Value("--sort", &how.sort, "KEY", "Sort rows by: " + std::string(takes.sort));
+    out.Value("--sort", &how.sort, "KEY", "Sort rows by " + std::string(takes.sort));
   }
   if (takes.executions || takes.unit) {
     out.OneOf("--unit", &how.unit, {"auto", "ns", "us", "ms", "s"},
-              "Of times in tables: auto, ns, us, ms or s", "UNIT");
+              "Unit of times in tables: auto, ns, us, ms or s (default auto)", "UNIT");
   }
   if (!takes.formats) {
     // it writes its own kind of file
   } else if (takes.decides) {
     printing_.AddFormat(
         app_, {"table", "json", "csv", "markdown", "html", "sqlite", "junit", "benchmark", "bmf"},
-        "table, json, csv, markdown, html, sqlite, junit (XML), benchmark (Google Benchmark JSON) "
-        "or bmf (Bencher Metric Format) [table, or by the suffix of -o]");
+        "Output format: table, json, csv, markdown, html, sqlite, junit (XML), benchmark (Google "
+        "Benchmark JSON) or bmf (Bencher Metric Format) (default table, or by the suffix of -o)");
   } else if (takes.streams) {
-    printing_.AddFormat(app_, {"table", "json", "csv", "markdown"},
-                        "table, json, csv or markdown [table, or by the suffix of -o]");
+    printing_.AddFormat(
+        app_, {"table", "json", "csv", "markdown"},
+        "Output format: table, json, csv or markdown (default table, or by the suffix of -o)");
   } else {
     std::vector<std::string> formats = kResultFormats;
     if (takes.perfetto) formats.emplace_back("perfetto");
     printing_.AddFormat(
         app_, formats,
-        absl::StrCat("table, json, csv, markdown, html",
+        absl::StrCat("Output format: table, json, csv, markdown, html",
                      takes.perfetto ? ", sqlite or perfetto (every event, as a Perfetto trace)"
                                     : " or sqlite",
-                     " [table, or by the suffix of -o]",
-                     app_->get_name() == "report" ? "; csv: its functions" : ""));
+                     " (default table, or by the suffix of -o)",
+                     app_->get_name() == "report" ? "; csv contains the functions" : ""));
   }
   printing_.AddPath(app_);
   if (takes.rows) {
-    out.Count("--top", &how.top, "Only the first N rows");
+    out.Count("--top", &how.top, "Print only the first N rows");
     out.Flag("--wide", &how.wide,
-             "Tables: every column, no name shortened, however wide the lines get");
+             "Tables: print all columns and full names, regardless of the line length");
   }
   if (takes.columns) {
-    out.Value(
-        "--columns", &columns_, "NAMES",
-        "Tables: only these columns after the first, as median,runs; a wrong name lists them");
+    out.Value("--columns", &columns_, "NAMES",
+              "Tables: print only these columns after the first, such as median,runs; an unknown "
+              "name lists all columns");
   }
   if (takes.formats) printing_.AddColor(app_);
   if (!takes.decides && takes.progress) {
-    printing_.AddProgress(app_, "auto (long work on a terminal), always or never");
+    printing_.AddProgress(
+        app_, "Show progress: auto (long work on a terminal), always or never (default auto)");
   }
   takes.formats ? printing_.AddMessages(app_) : printing_.AddQuiet(app_);
 }
@@ -200,16 +209,18 @@ absl::Status TraceCommand::CheckLayout() {
   read_.threads = report_.threads;
   printing_.how.metric = report_.metric;
   if (!printing_.how.for_people()) {
-    RETURN_IF_ERROR(Refuse({"--columns", "--wide"},
-                           "is for tables and Markdown; the other formats have every field"));
-    RETURN_IF_ERROR(Refuse({"--unit"}, "is for tables and Markdown; the other formats have ps"));
+    RETURN_IF_ERROR(
+        Refuse({"--columns", "--wide"},
+               "applies only to tables and Markdown; the other formats have all fields"));
+    RETURN_IF_ERROR(Refuse(
+        {"--unit"}, "applies only to tables and Markdown; the other formats use picoseconds"));
   }
   if (prints_perfetto()) {
     RETURN_IF_ERROR(Refuse(
         {"--function", "--exclude", "--kernel", "--exclude-kernel", "--scope", "--collective-re",
          "--copy-re", "--prefix", "--min-duration", "--max-events", "--id-pattern", "--clock",
          "--tolerance", "--metric", "--trim", "--skip-runs", "--sort", "--top", "--layer-re"},
-        "means nothing with --format perfetto, which has every event as it is"));
+        "has no effect with --format perfetto, which contains every event unchanged"));
   }
   if (!Given(*app_, "--columns")) return absl::OkStatus();
   ASSIGN_OR_RETURN(printing_.how.columns, output::ParseColumns(columns_of(), columns_));

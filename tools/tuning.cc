@@ -13,14 +13,15 @@
 namespace xplane_time::tools {
 
 void AddHarnessLimits(const Heading& heading, ProcessHarnessOptions* harness) {
-  heading.Value("--calls", &harness->calls, "N", "Calls a timed run; its time is that of one [1]",
+  heading.Value("--calls", &harness->calls, "N",
+                "Calls per timed run; the time of a run is the time of one call (default 1)",
                 CLI::Range(1, 1'000'000));
   heading.Seconds("--slot-timeout", &harness->slot_timeout,
-                  "A run that takes longer is ended, in seconds [60]");
+                  "Time limit of a run, in seconds (default 60)");
   harness->run_limit = 10;
   heading.Value("--run-limit", &harness->run_limit, "K",
-                "A run that takes K times as long as the fastest variant's, and over a "
-                "second, is ended; 0: never [10]",
+                "End a run that takes K times as long as the fastest variant's run, and more than "
+                "a second; 0: never (default 10)",
                 {[](const std::string& text) {
                    const double times = NumberOf(text).value_or(1);
                    return times == 0 || times >= 2
@@ -28,7 +29,8 @@ void AddHarnessLimits(const Heading& heading, ProcessHarnessOptions* harness) {
                               : absl::StrCat("'", text, "' is neither 0 nor at least 2");
                  },
                  ""});
-  heading.Seconds("--prepare-timeout", &harness->prepare_timeout, "The same for compiling [600]");
+  heading.Seconds("--prepare-timeout", &harness->prepare_timeout,
+                  "Time limit of a compilation, in seconds (default 600)");
 }
 
 std::string DeviceLocks() {

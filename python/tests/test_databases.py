@@ -114,7 +114,7 @@ class Sqlite(FilesTest):
         first, second = (xplane_time.open(path).kernels() for path in SIDES)
         first.to_sqlite(self.path, "kernels")
         for name in ("kernels", "Kernels"):  # one name, in SQL
-            self.refused(r"out.sqlite: table '[kK]ernels' is there already; .*'append'",
+            self.refused(r"out.sqlite: table '[kK]ernels' already exists; .*'append'",
                          lambda: second.to_sqlite(self.path, name))
         self.assertEqual(rows_of(self.sqlite(), "kernels"), list(first))
         second.to_sqlite(self.path, "kernels", if_exists="append")
@@ -123,7 +123,7 @@ class Sqlite(FilesTest):
         self.assertEqual(rows_of(self.sqlite(), "kernels"), list(second))
         first.to_sqlite(self.path, "others", if_exists="append")
         self.assertEqual(rows_of(self.sqlite(), "others"), list(first))
-        self.refused("if_exists: 'fail', 'replace' or 'append', not 'upsert'",
+        self.refused("if_exists: must be 'fail', 'replace' or 'append', not 'upsert'",
                      lambda: first.to_sqlite(self.path, "x", if_exists="upsert"))
 
     def test_an_empty_file_is_none(self):
@@ -195,7 +195,7 @@ class Sqlite(FilesTest):
     def test_a_result_whose_file_is_there(self):
         where, report = (xplane_time.open(SPMD).where(), xplane_time.open(SPMD).report())
         where.to_sqlite(self.path)
-        self.refused("out.sqlite: is there already; .*'replace'", lambda: report.to_sqlite(self.path))
+        self.refused("out.sqlite: already exists; .*'replace'", lambda: report.to_sqlite(self.path))
         self.assertIn("steps", [name for name, in self.sqlite().execute("SELECT name FROM sqlite_master")])
         report.to_sqlite(self.path, if_exists="replace")
         self.assertEqual(len(rows_of(self.sqlite(), "kernels")), len(report.kernels))
@@ -234,7 +234,7 @@ class Inputs(FilesTest):
             calls.append(lambda path: report.kernels.to_parquet(path, if_exists="replace"))
         for call in calls:
             for path in (trace_path, link, str(link), self.at):
-                self.refused(f"^{path}: is there, and is no (Parquet|SQLite|DuckDB|HTML)",
+                self.refused(f"^{path}: the existing file is not a valid (Parquet|SQLite|DuckDB|HTML)",
                              lambda: call(path))
         self.assertEqual(trace_path.read_bytes(), before)
         self.assertEqual({each.name for each in self.at.iterdir()}, {"capture", "link.parquet"})
@@ -264,7 +264,7 @@ class Parquet(FilesTest):
     def test_a_file_that_is_there(self):
         table = odd_events()
         table.to_parquet(self.path)
-        self.refused("t.parquet: is there already", lambda: table.to_parquet(self.path))
+        self.refused("t.parquet: already exists", lambda: table.to_parquet(self.path))
         self.refused("not 'append'", lambda: table.to_parquet(self.path, if_exists="append"))
         link = self.at / "link.parquet"
         link.symlink_to(self.path)
@@ -305,7 +305,7 @@ class DuckDb(FilesTest):
         first, second = (xplane_time.open(path).kernels() for path in SIDES)
         first.to_duckdb(self.path, "kernels")
         for name in ("kernels", "Kernels"):
-            self.refused("out.duckdb: table '[kK]ernels' is there already",
+            self.refused("out.duckdb: table '[kK]ernels' already exists",
                          lambda: second.to_duckdb(self.path, name))
         second.to_duckdb(self.path, "kernels", if_exists="append")
         with duckdb.connect(self.path) as database:

@@ -45,12 +45,12 @@ class RealTrace(unittest.TestCase):
 
     def test_what_cannot_be_told_is_an_error_with_the_way_out(self):
         for options, kind, words in (
-                ({}, xplane_time.NothingFoundError, "the trace has no power of it"),
+                ({}, xplane_time.NothingFoundError, "the trace contains no power of this device"),
                 ({"power_log": LOG, "map": {0: "GPU-8f6e"}}, xplane_time.NothingFoundError,
                  "--map"),
                 ({"power_log": LOG, "kernel": "none_such"}, xplane_time.NothingFoundError,
-                 "nothing matches kernel='none_such'"),
-                ({"power_log": __file__}, xplane_time.DamagedTraceError, "no header of a power log"),
+                 "no execution matches kernel='none_such'"),
+                ({"power_log": __file__}, xplane_time.DamagedTraceError, "not the header of a power log"),
                 ({"power_log": "none.jsonl"}, xplane_time.MissingInputError, "none.jsonl"),
                 ({"power_log": LOG, "layers": "none.csv"}, xplane_time.MissingInputError,
                  "none.csv"),
@@ -70,7 +70,7 @@ class RealTrace(unittest.TestCase):
             head["clocks"]["realtime_ns"] += 3_600_000_000_000
             log = pathlib.Path(folder) / "p.jsonl"
             log.write_text(json.dumps(head) + "\n" + "".join(lines))
-            with self.assertRaisesRegex(xplane_time.NothingFoundError, "different times"):
+            with self.assertRaisesRegex(xplane_time.NothingFoundError, "do not overlap in time"):
                 self.trace.energy(log)
 
 
@@ -101,8 +101,8 @@ class Worlds(unittest.TestCase):
         report = xplane_time.open(trace).energy(log)
         self.assertTrue(report.devices["poor_fit"][0])
         [doubt] = report.kernels.doubts
-        self.assertIn("a load that is not of what ran here", doubt)
-        self.assertIn("a load that is not of what ran here", repr(report))
+        self.assertIn("a load that did not run in this trace", doubt)
+        self.assertIn("a load that did not run in this trace", repr(report))
 
     def test_layers_that_were_marked(self):
         trace, log, layers, truth = self.world("mix")
@@ -124,9 +124,9 @@ class Worlds(unittest.TestCase):
             self.assertAlmostEqual(row["energy_j"], joules, delta=0.04 * joules)
         beside = xplane_time.open(trace).energy(log, layers=layers)
         self.assertEqual(len(beside.layers), 8)
-        with self.assertRaisesRegex(xplane_time.ArgumentError, "no run of a layer"):
+        with self.assertRaisesRegex(xplane_time.ArgumentError, "no runs of layers"):
             xplane_time.energy_of_layers([], log)
-        with self.assertRaisesRegex(xplane_time.NothingFoundError, "different times"):
+        with self.assertRaisesRegex(xplane_time.NothingFoundError, "do not overlap in time"):
             xplane_time.energy_of_layers([("a", 1, 2)], log)
 
 

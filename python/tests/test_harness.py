@@ -305,7 +305,7 @@ class Checks(unittest.TestCase):
     @unittest.skipIf(numpy is None, "numpy is not installed")
     def test_what_a_check_says(self):
         for no in (False, 0, numpy.False_, numpy.array(False), numpy.array([True, False])):
-            self.assert_wrong(3, 3, lambda got, wanted, no=no: no, "the check says no")
+            self.assert_wrong(3, 3, lambda got, wanted, no=no: no, "the check failed")
         for yes in (None, True, 1, numpy.True_, numpy.array([True, True])):
             harness.check_result(3, 3, lambda got, wanted, yes=yes: yes)
 

@@ -119,11 +119,11 @@ class Insight(unittest.TestCase):
         for call, error, words in (
                 (lambda: self.trace.where(device="tpu"), xplane_time.NothingFoundError, "TPU|tpu"),
                 (lambda: self.trace.headroom(kernel="none_such"), xplane_time.NothingFoundError,
-                 "nothing matches kernel='none_such'"),
+                 "no execution matches kernel='none_such'"),
                 (lambda: self.trace.headroom(peak_flops_per_s=0), xplane_time.ArgumentError,
                  "peak"),
                 (lambda: self.trace.headroom(peak_flops_per_s="x"), xplane_time.ArgumentError,
-                 "a number is expected"),
+                 "must be a number"),
                 (lambda: self.trace.headroom(peak=1), TypeError, "peak_flops_per_s")):
             with self.assertRaisesRegex(error, words):
                 call()

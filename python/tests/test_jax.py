@@ -36,7 +36,7 @@ class Variants(unittest.TestCase):
 
     @unittest.skipIf(TELLS_RUNS, "this jax tells runs apart")
     def test_without_run_ids_nothing_is_made_up(self):
-        why = "does not tell runs apart" if HAS_EXECUTIONS else f"jax {jax.__version__}; on the CPU"
+        why = "does not separate runs" if HAS_EXECUTIONS else f"jax {jax.__version__}; on the CPU"
         with self.assertRaisesRegex(xplane_time.NothingFoundError, why):
             harness.time_variants({"a": chain(1)}, self.x)
         self.assertEqual(harness.time_variants({"a": chain(1)}, self.x, fallback="wall").clock,

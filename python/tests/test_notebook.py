@@ -100,10 +100,10 @@ class Page(FilesTest):
                 subprocess.run([COMMAND, *command, "-o", expected], check=True, capture_output=True)
                 self.assertEqual(path.read_bytes(), expected.read_bytes())
         path.write_text("notes")
-        self.refused("x.pftrace: is there, and is no Perfetto trace", lambda: result.to_perfetto(path))
+        self.refused("x.pftrace: the existing file is not a valid Perfetto trace", lambda: result.to_perfetto(path))
         report = trace.report()
         trace.close()
-        self.refused("this trace is closed", lambda: report.to_perfetto(self.at / "late.pftrace"))
+        self.refused("the trace is closed", lambda: report.to_perfetto(self.at / "late.pftrace"))
         self.assertFalse((self.at / "late.pftrace").exists())
 
     def test_a_report_is_shown_as_the_command_shows_it(self):
@@ -129,7 +129,7 @@ class Page(FilesTest):
             self.assertIsNone(report.to_html(path))
             self.assertEqual(path.read_text("utf-8"), report.to_html())
         path.write_text("notes")
-        self.refused("r.html: is there, and is no HTML page", lambda: report.to_html(path))
+        self.refused("r.html: the existing file is not a valid HTML page", lambda: report.to_html(path))
         self.assertEqual(path.read_text(), "notes")
 
     def test_show(self):

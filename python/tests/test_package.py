@@ -223,7 +223,7 @@ class Doubts(unittest.TestCase):
         table = trace.functions()
         self.assertEqual(len(table.doubts), 9)
         self.assertEqual(repr(table).count("doubtful: "), 3)
-        self.assertTrue(repr(table).endswith("6 more doubts: see doubts"))
+        self.assertTrue(repr(table).endswith("6 more doubts (see doubts)"))
 
 
 class Arrow(unittest.TestCase):

@@ -85,10 +85,10 @@ class Datasets(PowerRunTest):
     def test_what_is_none_is_refused(self):
         for dataset, error, message in (
                 ([{"question": "q"}], DamagedTraceError, "dataset: line 1: problem: must be present"
-                 "; there are: question"),
-                ([3], ArgumentError, "a dict or a text, not int"),
+                 "; fields: question"),
+                ([3], ArgumentError, "a dict or a string, not int"),
                 (3, ArgumentError, "not int"),
-                ({"train": []}, ArgumentError, "not a dict of 'train'"),
+                ({"train": []}, ArgumentError, "must not be a dict of 'train'"),
                 ([], DamagedTraceError, "no record"),
                 (self.at / "nothing.parquet", MissingInputError, "no such file")):
             with self.subTest(message), self.assertRaisesRegex(error, message):
@@ -198,7 +198,7 @@ class Runs(PowerRunTest):
 
     def test_what_is_there_stays_unless_asked(self):
         self.run_on(RECORDS)
-        with self.assertRaisesRegex(ArgumentError, "there already"):
+        with self.assertRaisesRegex(ArgumentError, "already exists"):
             self.run_on(RECORDS)
         with self.assertRaisesRegex(ArgumentError, "another input_sha256"):
             self.run_on(RECORDS[:2], resume=True)
@@ -225,7 +225,7 @@ class Kept(PowerRunTest):
         self.assertEqual(rows[2]["model_answers"], {"m": "P2"})
         self.assertEqual(rows[2]["model_metrics"]["m"]["token_metrics"]["output"], 2)
         self.assertEqual(rows[3]["dataset_metadata"], {"level": 1, "parts": [3, None]})
-        with self.assertRaisesRegex(ArgumentError, "there already"):
+        with self.assertRaisesRegex(ArgumentError, "already exists"):
             run.to_parquet(self.at / "run.parquet")
 
     def test_fields_that_change_their_type_are_json(self):
@@ -239,7 +239,7 @@ class Kept(PowerRunTest):
         self.assertEqual(self.problems(again), [f"p{i}" for i in range(6)])
         self.assertEqual(json.loads(again.records["dataset_metadata"][3])["level"], 1)
         (self.at / "saved" / "state.json").write_text("{}")
-        with self.assertRaisesRegex(DamagedTraceError, "saved: no folder of save_to_disk.*_data_files"):
+        with self.assertRaisesRegex(DamagedTraceError, "saved: not a folder of save_to_disk.*_data_files"):
             self.run_on(self.at / "saved")
 
     def test_rows_have_what_all_devices_took_and_how_the_answer_ended(self):
@@ -251,9 +251,9 @@ class Kept(PowerRunTest):
 
     def test_errors_are_in_words_of_python(self):
         self.run_on(RECORDS)
-        with self.assertRaisesRegex(ArgumentError, "resume=True goes on with it, overwrite=True "):
+        with self.assertRaisesRegex(ArgumentError, "with resume=True, replace it with overwrite=True"):
             self.run_on(RECORDS)
-        with self.assertRaisesRegex(ArgumentError, "for clients by name"):
+        with self.assertRaisesRegex(ArgumentError, "require the name of a client"):
             self.run_on(RECORDS, concurrency=2, overwrite=True)
 
     @unittest.skipUnless(HAS_DATASETS, "datasets is not installed")
@@ -271,7 +271,7 @@ class Kept(PowerRunTest):
         run = self.run_on(self.at / "theirs", problem_field="problem")
         self.assertEqual(self.problems(run), [f"p{i}" for i in range(6)])
         hf.DatasetDict(train=theirs, test=theirs).save_to_disk(str(self.at / "splits"))
-        with self.assertRaisesRegex(DamagedTraceError, "splits train, test: name one"):
+        with self.assertRaisesRegex(DamagedTraceError, "splits train, test; give one"):
             self.run_on(self.at / "splits")
         self.assertEqual(len(self.run_on(self.at / "splits" / "test").records), 6)
 

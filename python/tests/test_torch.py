@@ -221,7 +221,7 @@ class Layers(World):
                          (100, 100, None, None))
         text = summary_of(profiler)
         self.assertIn("Total Energy Consumed: unknown\nAverage Power Draw: 100.00 W\n"
-                      "Not known: the power of 1 of 2 executions", text)
+                      "Unknown: the power of 1 of 2 executions", text)
 
     def test_nothing_is_left_behind(self):
         def fails():
@@ -459,7 +459,7 @@ class Attribution(World):
         self.assertIsNotNone(row.avg_power_w)
         text = summary_of(profiler)
         self.assertIn("\nTop 10 Attributed Energy Consumers:\nunknown\n"
-                      f"Not known of 2 layers: {row.attributed_reason}", text)
+                      f"Unknown for 2 layers: {row.attributed_reason}", text)
         if HAS_PANDAS:
             stats = profiler.get_summary_stats()
             self.assertTrue(math.isnan(stats[("attributed_energy_j", "sum")]["hungry"]))
@@ -471,8 +471,8 @@ class Attribution(World):
                                     beside=(0, 50))
         self.assertEqual({(row.attributed_energy_j, row.attributed_reason)
                           for row in profiler.results}, {(None, "not_separable")})
-        self.assertRegex(summary_of(profiler), r"Not known of 2 layers: not_separable\n"
-                         r"Only their sum is known, \d.* J \(.* \.\. .*\): .*a, b")
+        self.assertRegex(summary_of(profiler), r"Unknown for 2 layers: not_separable\n"
+                         r"Only the sum of these layers is known, \d.* J \(.* \.\. .*\): .*a, b")
 
     def test_a_power_that_is_stated_has_no_interval(self):
         profiler = LayerPowerProfiler(Module(layer=Module(nothing)), sources="constant:100",
@@ -844,7 +844,7 @@ class Captures(unittest.TestCase):
 
     def test_nothing_ran_on_a_gpu(self):
         self.torch.on_gpu = False
-        with self.assertRaisesRegex(xplane_time.NothingFoundError, r"torch 9\.9; .* capture\(\) has what ran"):
+        with self.assertRaisesRegex(xplane_time.NothingFoundError, r"torch 9\.9; .* use capture\(\)"):
             profile(self.torch.model, 1)
 
     def test_what_fails(self):
@@ -964,7 +964,7 @@ class Torch(World):
         durations_ps = [row["duration_ps"] for row in events if row["name"] == "aten::addmm"]
         self.assertEqual(len(durations_ps), 3)
         self.assertGreater(max(durations_ps), 0)
-        with self.assertRaisesRegex(xplane_time.NothingFoundError, r"capture\(\) has what ran"):
+        with self.assertRaisesRegex(xplane_time.NothingFoundError, r"use capture\(\)"):
             profile(model, x)
 
 

@@ -72,13 +72,13 @@ class Lookup(unittest.TestCase):
     def test_what_is_no_table_is_refused_with_the_place(self):
         good = json.dumps({"schema": "xplane-time.tuned.v1", "entries": []})
         for text, what in (
-                ("{", "no JSON"), ("[" * 100_000, "no JSON"), ("[]", "no tuned table"),
-                ('{"schema": "x"}', "no tuned table"),
+                ("{", "not JSON"), ("[" * 100_000, "not JSON"), ("[]", "not a tuned table"),
+                ('{"schema": "x"}', "not a tuned table"),
                 (good.replace("[]", "{}"), r"\$.entries: is not a list"),
                 (good.replace("[]", "[1]"), r"\$.entries\[0\]: is not an object"),
                 (good.replace("[]", '[{"workload": "w"}]'), 'has no "device_class"'),
                 (good.replace("[]", json.dumps([entry([])])), ".params: is not an object"),
-                (good.replace("[]", json.dumps([entry({}, driver=5)])), ".driver: 5 is not a text"),
+                (good.replace("[]", json.dumps([entry({}, driver=5)])), ".driver: 5 is not a string"),
                 (good.replace("[]", json.dumps([entry({}, recorded_unix_s="x")])),
                  ".recorded_unix_s: 'x' is not a whole number")):
             (self.at / "bad.json").write_text(text)

@@ -100,7 +100,7 @@ class _Closed:
     """Replaces the trace of a closed Trace."""
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise ArgumentError("INVALID_ARGUMENT", "this trace is closed; open it again")
+        raise ArgumentError("INVALID_ARGUMENT", "the trace is closed; open it again")
 
 
 class Trace:
@@ -344,15 +344,17 @@ def _refuse_filters(given: Mapping[str, object]) -> None:
     filters = {name: given[name] for name in _FILTERS if given.get(name)}
     if filters:
         texts = ", ".join(f"{name}={value!r}" for name, value in filters.items())
-        raise NothingFoundError("FAILED_PRECONDITION", f"nothing matches {texts}; without "
-                                "filters functions() and kernels() show what is there")
+        raise NothingFoundError("FAILED_PRECONDITION", f"no execution matches {texts}; list all "
+                                                       "with functions() and kernels() without "
+                                                       "filters")
 
 
 def _path(path: PathText) -> str:
     """Converts a path to the library's form. Errors: ArgumentError."""
     text = os.fspath(path)
     if not isinstance(text, str) or "\0" in text:
-        raise ArgumentError("INVALID_ARGUMENT", f"a path as str without a zero byte, not {text!r}")
+        raise ArgumentError("INVALID_ARGUMENT", "path: must be a str without a zero byte, not "
+                                                f"{text!r}")
     return text
 
 
@@ -409,7 +411,7 @@ def _opened(source: PathText | Buffer | IO[bytes] | Iterable[PathText], run: str
             threads: int | None) -> _core.Trace:
     count = len(os.sched_getaffinity(0)) if threads is None else threads
     if not isinstance(count, int) or not 1 <= count <= 1024:
-        raise ArgumentError("INVALID_ARGUMENT", f"threads: 1 to 1024, not {threads!r}")
+        raise ArgumentError("INVALID_ARGUMENT", f"threads: must be 1 to 1024, not {threads!r}")
     if isinstance(source, (bytes, bytearray, memoryview)):
         return _core.open_buffer(source, "bytes", count)
     read = getattr(source, "read", None)
@@ -429,15 +431,15 @@ def _paths(source: PathText | Buffer | IO[bytes] | Iterable[PathText]) -> list[s
     try:
         texts = [os.fspath(path) for path in paths]
     except TypeError:
-        raise ArgumentError("INVALID_ARGUMENT", "source: a path, several, or the bytes of a "
-                            f"trace, not {type(source).__name__}") from None
+        raise ArgumentError("INVALID_ARGUMENT", "source: must be a path, several paths, or the "
+                                                f"bytes of a trace, not {type(source).__name__}") from None
     if not texts or not all(isinstance(text, str) for text in texts):
         odd = next((text for text in texts if not isinstance(text, str)), None)
         what = "no path" if odd is None else f"{type(odd).__name__} among the paths"
-        raise ArgumentError("INVALID_ARGUMENT", f"source: {what}; paths as str, at least one, or the "
-                            "bytes of one trace")
+        raise ArgumentError("INVALID_ARGUMENT", f"source: {what}; give at least one path as str, "
+                                                "or the bytes of one trace")
     if any("\0" in text for text in texts):
-        raise ArgumentError("INVALID_ARGUMENT", "source: a path with a zero byte")
+        raise ArgumentError("INVALID_ARGUMENT", "source: a path contains a zero byte")
     return texts
 
 

@@ -65,4 +65,5 @@ def check_counts(**counts: int) -> None:
     for name, count in counts.items():
         least = 0 if name == "warmup" else 1
         if not isinstance(count, int) or count < least:
-            raise ArgumentError("INVALID_ARGUMENT", f"{name}: at least {least}, not {count!r}")
+            raise ArgumentError("INVALID_ARGUMENT", f"{name}: must be at least {least}, not "
+                                                    f"{count!r}")

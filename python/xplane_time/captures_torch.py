@@ -54,8 +54,8 @@ def capture(closure: Callable[[], object], *, python_frames: bool = False) -> by
     try:
         profiler.start()
     except Exception as error:
-        raise CaptureError(f"torch cannot profile now: {error}; one trace at a time: end the other "
-                           "one first") from error
+        raise CaptureError(f"torch cannot profile now: {error}; only one trace at a time is "
+                           "possible, so end the other one first") from error
     try:
         closure()
     finally:
@@ -98,5 +98,5 @@ def profile(
     try:
         return read_profile(capture(run, python_frames=python_frames), device=device)
     except NothingFoundError as error:
-        raise NothingFoundError(error.code, f"{error.message} (torch {torch.__version__}; where the "
-                                "model is on the CPU, capture() has what ran there)") from None
+        raise NothingFoundError(error.code, f"{error.message} (torch {torch.__version__}; for a "
+                                            "model on the CPU, use capture())") from None

@@ -36,12 +36,13 @@ def _check(where: str, name: str, there: Mapping[str, str], here: Mapping[str, s
     """Checks whether a table with the columns `here` (name to type) can be written in place of one
     with `there`, which is empty if there is none. Errors: ArgumentError."""
     if if_exists not in get_args(IfExists):
-        raise ArgumentError("INVALID_ARGUMENT", "if_exists: 'fail', 'replace' or 'append', not "
-                            f"{if_exists!r}")
+        raise ArgumentError("INVALID_ARGUMENT", "if_exists: must be 'fail', 'replace' or "
+                                                f"'append', not {if_exists!r}")
     if there and if_exists == "fail":
-        raise ArgumentError("INVALID_ARGUMENT", f"{where}: table {name!r} is there already; choose "
-                            "another name, or if_exists='replace' or 'append'")
-    odd = [f"{column} ({there.get(column, 'none')} there, {kind} here)"
+        raise ArgumentError("INVALID_ARGUMENT", f"{where}: table {name!r} already exists; choose "
+                                                "another name, or if_exists='replace' or "
+                                                "'append'")
+    odd = [f"{column} (existing: {there.get(column, 'missing')}, new: {kind})"
            for column, kind in here.items() if there.get(column) != kind]
     if there and if_exists == "append" and odd:
         raise ArgumentError("INVALID_ARGUMENT", f"{where}: table {name!r} has other columns: "
@@ -91,7 +92,7 @@ def to_duckdb(table: Table, target: PathText | duckdb.DuckDBPyConnection, name: 
     try:
         import duckdb
     except ModuleNotFoundError as error:
-        error.add_note("to_duckdb() needs it: pip install duckdb")
+        error.add_note("to_duckdb() requires duckdb: pip install duckdb")
         raise
     if isinstance(target, duckdb.DuckDBPyConnection):
         return _into(target, "this connection", table, name, if_exists)

@@ -35,16 +35,17 @@ def records_of(dataset: Any) -> Iterator[dict[str, Any]]:
         return _of_path(pathlib.Path(dataset))
     if isinstance(dataset, Mapping):
         keys = ", ".join(map(repr, itertools.islice(dataset, 5)))
-        raise ArgumentError("INVALID_ARGUMENT", f"a data set, not a dict of {keys}: choose one of "
-                            "its values, or put one record in a list")
+        raise ArgumentError("INVALID_ARGUMENT", f"dataset: must not be a dict of {keys}; choose "
+                                                "one of its values, or put one record in a list")
     kind = type(dataset)  # an object's own attributes may be columns
     if hasattr(kind, "__arrow_c_stream__") and not hasattr(kind, "features"):
         return _of_batches(_pyarrow().RecordBatchReader.from_stream(dataset))
     if hasattr(kind, "to_dict") and hasattr(kind, "itertuples"):  # an older pandas
         return iter(dataset.to_dict("records"))
     if not isinstance(dataset, Iterable):
-        raise ArgumentError("INVALID_ARGUMENT", f"a data set, not {type(dataset).__name__}: a path, "
-                            "a table, or what gives dicts or texts")
+        raise ArgumentError("INVALID_ARGUMENT", "dataset: must be a path, a table, or an "
+                                                "iterable of dicts or strings, not "
+                                                f"{type(dataset).__name__}")
     return map(_record, dataset)
 
 
@@ -66,7 +67,7 @@ def _record(value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
         return dict(value)
     raise ArgumentError("INVALID_ARGUMENT",
-                        f"a record is a dict or a text, not {type(value).__name__}")
+                        f"a record must be a dict or a string, not {type(value).__name__}")
 
 
 def _plain(value: Any) -> Any:
@@ -112,8 +113,8 @@ def _of_path(path: pathlib.Path) -> Iterator[dict[str, Any]]:
         else:
             yield from _of_batches(pyarrow.parquet.ParquetFile(path).iter_batches(1024))
     except (KeyError, TypeError) as error:  # from the files beside the data
-        raise DamagedTraceError("DATA_LOSS", f"{path}: no folder of save_to_disk: state.json or "
-                                f"dataset_dict.json lacks {error}") from None
+        raise DamagedTraceError("DATA_LOSS", f"{path}: not a folder of save_to_disk: state.json "
+                                             f"or dataset_dict.json lacks {error}") from None
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         text = str(error).split("\n", 1)[0] or type(error).__name__
         raise DamagedTraceError("DATA_LOSS", f"{path}: {text}") from None
@@ -124,7 +125,8 @@ def _of_folder(path: pathlib.Path, pyarrow: Any) -> Iterator[dict[str, Any]]:
     if splits.exists():
         names = json.loads(splits.read_text())["splits"]
         if len(names) != 1:
-            raise ValueError(f"has the splits {', '.join(names)}: name one, as {path / names[0]}")
+            raise ValueError(f"has the splits {', '.join(names)}; give one of them, such as "
+                             f"{path / names[0]}")
         path /= names[0]
     for each in json.loads((path / "state.json").read_text())["_data_files"]:
         with pyarrow.memory_map(str(path / each["filename"])) as file:
@@ -133,7 +135,7 @@ def _of_folder(path: pathlib.Path, pyarrow: Any) -> Iterator[dict[str, Any]]:
 
 def _main(arguments: list[str]) -> int:
     if len(arguments) != 1:
-        print("python -m xplane_time.datasets PATH", file=sys.stderr)
+        print("usage: python -m xplane_time.datasets PATH", file=sys.stderr)
         return 64
     try:
         with open(sys.stdout.fileno(), "w", encoding="utf-8", errors="replace",

@@ -36,7 +36,8 @@ def command_path() -> str:
     beside = pathlib.Path(sys.executable).parent / "xplane-time"
     program = str(beside) if beside.exists() else shutil.which("xplane-time")
     if program is None:
-        raise InputError("UNAVAILABLE", "the command xplane-time is not in PATH")
+        raise InputError("UNAVAILABLE", "the command xplane-time is not in PATH; install "
+                                        "xplane-time, or add its folder to PATH")
     return program
 
 
@@ -52,7 +53,8 @@ def target_of(path: PathText, kind: FileKind) -> pathlib.Path:
         fits = not target.exists()
     if not fits:
         raise ArgumentError("INVALID_ARGUMENT",
-                            f"{path}: is there, and is no {kind.name}; choose another name")
+                            f"{path}: the existing file is not a valid {kind.name}; "
+                            "choose another name")
     return target
 
 
@@ -64,11 +66,11 @@ def new_file(path: PathText, kind: FileKind, if_exists: str = "replace") -> Iter
     the new file; OSError, which names `path`."""
     if if_exists not in ("fail", "replace"):
         raise ArgumentError("INVALID_ARGUMENT",
-                            f"if_exists: 'fail' or 'replace', not {if_exists!r}")
+                            f"if_exists: must be 'fail' or 'replace', not {if_exists!r}")
     target = target_of(path, kind)
     if if_exists == "fail" and target.exists():
-        raise ArgumentError("INVALID_ARGUMENT", f"{path}: is there already; choose another name, or "
-                            "if_exists='replace'")
+        raise ArgumentError("INVALID_ARGUMENT", f"{path}: already exists; choose another name, "
+                                                "or if_exists='replace'")
     for suffix in ("-wal", "-journal") if kind is SQLITE else ():
         journal = target.with_name(target.name + suffix)
         if journal.exists() and journal.stat().st_size > 0:

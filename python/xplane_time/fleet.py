@@ -147,9 +147,10 @@ def summarize(
     """
     if executor not in EXECUTORS:
         raise ArgumentError("INVALID_ARGUMENT",
-                            f"executor: one of {', '.join(EXECUTORS)}, not {executor!r}")
+                            f"executor: must be one of {', '.join(EXECUTORS)}, not {executor!r}")
     if workers is not None and workers < 1 or retries < 0:
-        raise ArgumentError("INVALID_ARGUMENT", "workers: at least 1; retries: at least 0")
+        raise ArgumentError("INVALID_ARGUMENT", "workers must be at least 1, and retries at "
+                                                "least 0")
     tasks = list(_tasks(uris, host, {"device": device, "skip_runs": skip_runs}))
     if not tasks:
         raise ArgumentError("INVALID_ARGUMENT", "uris: no trace given")

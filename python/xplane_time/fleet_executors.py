@@ -53,16 +53,17 @@ def _fetched(uri: str) -> bytes:
     try:
         fsspec: Any = importlib.import_module("fsspec")
     except ImportError:
-        raise ArgumentError("INVALID_ARGUMENT", f"{uri}: needs fsspec (pip install "
-                            "'xplane-time[fleet]'), and for s3:// s3fs, for gs:// gcsfs") from None
+        raise ArgumentError("INVALID_ARGUMENT", f"{uri}: requires fsspec (pip install "
+                                                "'xplane-time[fleet]'), with s3fs for s3:// or "
+                                                "gcsfs for gs://") from None
     with fsspec.open(uri, "rb") as file:
         content: bytes = file.read()
     return content
 
 
 def _died(task: Task, times: int) -> Error:
-    return Error("ABORTED", f"{task.uri}: its worker ended {times} times before it was done: killed, "
-                            "out of memory, or a crash; try it alone")
+    return Error("ABORTED", f"{task.uri}: its worker ended {times} times before the end: killed, "
+                            "out of memory, or a crash; try this file alone")
 
 
 def _serial(tasks: Sequence[Task], workers: int | None, retries: int) -> Answers:
@@ -113,8 +114,9 @@ def connected_ray(**options: Any) -> Any:
     try:
         ray: Any = importlib.import_module("ray")
     except ImportError:
-        raise ArgumentError("INVALID_ARGUMENT", "executor='ray' needs Ray: pip install "
-                            "'xplane-time[fleet]'; executor='processes' needs nothing") from None
+        raise ArgumentError("INVALID_ARGUMENT", "executor='ray' requires Ray: pip install "
+                                                "'xplane-time[fleet]'; or use "
+                                                "executor='processes'") from None
     if not ray.is_initialized():
         ray.init(include_dashboard=False, log_to_driver=False, **options)
     return ray

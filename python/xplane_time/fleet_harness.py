@@ -71,8 +71,9 @@ def program_of(harness: Harness) -> Program:
     if not callable(harness):
         command = [] if isinstance(harness, str) else [str(each) for each in harness]
         if not command:
-            raise ArgumentError("INVALID_ARGUMENT", "harness: a command as a list of texts, or a function "
-                                f"without parameters that calls serve(), not {harness!r}")
+            raise ArgumentError("INVALID_ARGUMENT", "harness: must be a command as a list of "
+                                                    "strings, or a function without parameters "
+                                                    f"that calls serve(), not {harness!r}")
         return Program(command, b"", "")
     source = None
     with contextlib.suppress(TypeError):
@@ -88,12 +89,13 @@ def _pickled(harness: Callable[[], object]) -> bytes:
             by_value: bytes = importlib.import_module(name).dumps(harness)
             return by_value
     if getattr(harness, "__module__", "") == "__main__":
-        raise ArgumentError("INVALID_ARGUMENT", "harness: a function of a script or a notebook needs "
-                            "cloudpickle (pip install cloudpickle); one of a module needs nothing")
+        raise ArgumentError("INVALID_ARGUMENT", "harness: a function of a script or a notebook "
+                                                "requires cloudpickle (pip install "
+                                                "cloudpickle); or use a function of a module")
     try:
         return pickle.dumps(harness)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise ArgumentError("INVALID_ARGUMENT", f"harness: {error}; take a function of a module") from None
+        raise ArgumentError("INVALID_ARGUMENT", f"harness: {error}; use a function of a module") from None
 
 
 def ending_with_us(command: Sequence[str], signal_name: str) -> list[str]:
@@ -190,8 +192,8 @@ def hello_of(process: HarnessProcess, timeout_s: float) -> dict[str, Any]:
         return said
     except (OSError, ValueError):
         _, words = process.end()
-        raise InputError("UNAVAILABLE", "the harness did not say hello: "
-                         + (f"it printed last: {words}" if words else "it ended, or said something else")
+        raise InputError("UNAVAILABLE", "the harness did not send hello: "
+                         + (f"it printed last: {words}" if words else "it ended, or sent another message")
                          ) from None
 
 
@@ -200,8 +202,8 @@ def _main(*paths: str) -> None:
         sys.path[:] = pickle.load(opened)
         harness = pickle.load(opened)
     harness()
-    print(f"{getattr(harness, '__qualname__', harness)!s} came back: it should call serve() or serve_jax(), which "
-          "do when the tuning is over")
+    print(f"{getattr(harness, '__qualname__', harness)!s} returned; it must call serve() or "
+          "serve_jax(), which return when the tuning is over")
 
 
 if __name__ == "__main__":

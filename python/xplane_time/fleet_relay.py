@@ -61,7 +61,7 @@ class Actor:
         """Whole lines; or the exit code and the last output, if the harness has ended."""
         process = self._process
         if process is None:
-            return (-signal.SIGKILL, "the device was started anew")
+            return (-signal.SIGKILL, "the device was restarted")
         got = process.receive(_POLL_S)
         if got is None:
             if self._process is process:

@@ -79,23 +79,23 @@ class TuneReport:
         """Writes the tuned table that all ranks load: xplane_time.tuned(path).require(...). Errors:
         ArgumentError (no decision; the path has another kind of file), OSError."""
         if not self.table["entries"]:
-            raise ArgumentError("INVALID_ARGUMENT", "nothing was decided, and there is nothing to save")
+            raise ArgumentError("INVALID_ARGUMENT", "there is no decision to save")
         with new_file(path, _LOCK) as file:
             file.write_text(json.dumps(self.table, indent=1) + "\n", "utf-8")
 
     def __repr__(self) -> str:
-        return f"<TuneReport: {len(self.answers)} answer(s), {len(self.classes)} class(es) of device>"
+        return f"<TuneReport: {len(self.answers)} answer(s), {len(self.classes)} class(es) of devices>"
 
     def __str__(self) -> str:
         lines = []
         for answer in self.answers:
             told = json.dumps(answer.params) if answer.params is not None else \
-                f"nothing ({answer.result['stop_reason']})"
+                f"no pick ({answer.result['stop_reason']})"
             lines.append(f"{answer.claim}: {told} on {', '.join(answer.devices)}")
             lines += [f"{json.dumps(row['params'])}: {row['status']}: {row.get('message', '')}".splitlines()[0]
                       for row in answer.result["variants"] if row["status"] != "ok"]
         if len(self.classes) > 1:
-            lines.append(f"{len(self.classes)} classes of device: "
+            lines.append(f"{len(self.classes)} classes of devices: "
                          + "; ".join(", ".join(each) for each in self.classes))
         lines += [f"{json.dumps(each['params'])}: {_percent(each['ratio'])} on {', '.join(each['devices'])}, "
                   f"{_percent(each['others_ratio'])} on {', '.join(each['others'])}, in time against the "
@@ -151,13 +151,15 @@ def tune(
     are kept).
     """
     if strategy not in ("merge", "split") or executor not in ("processes", "ray"):
-        raise ArgumentError("INVALID_ARGUMENT", 'strategy: "merge" or "split"; executor: "processes" or '
-                            f'"ray"; not {strategy!r} with {executor!r}')
+        raise ArgumentError("INVALID_ARGUMENT", 'strategy must be "merge" or "split", and '
+                                                'executor "processes" or "ray", not '
+                                                f"{strategy!r} with {executor!r}")
     if not _are_devices(devices):
-        raise ArgumentError("INVALID_ARGUMENT", "devices: how many, at least one; or a list of names without "
-                            f"commas, no two the same; not {devices!r}")
+        raise ArgumentError("INVALID_ARGUMENT", "devices: must be a number of at least 1, or a "
+                                                "list of different names without commas, not "
+                                                f"{devices!r}")
     if actor_options and executor != "ray":
-        raise ArgumentError("INVALID_ARGUMENT", 'actor_options are for executor="ray"')
+        raise ArgumentError("INVALID_ARGUMENT", 'actor_options requires executor="ray"')
     given: dict[str, Any] = {
         "strategy": search, "stop": stop, "objective": objective, "delta": f"{delta * 100}%",
         "alpha": f"{alpha * 100}%", "incumbent": _id_text(incumbent), "baseline": _id_text(baseline),
@@ -246,7 +248,9 @@ class _OfRay:
     def __init__(self, program: Program, devices: int | Sequence[str] | None, folder: str,
                  timeout_s: float, options: Mapping[str, Any]) -> None:
         if devices is not None and not isinstance(devices, int):
-            raise ArgumentError("INVALID_ARGUMENT", 'devices: with executor="ray" a number; Ray chooses which')
+            raise ArgumentError("INVALID_ARGUMENT", "devices: must be a number with "
+                                                    'executor="ray", because Ray chooses the '
+                                                    "devices")
         ray = connected_ray()
         self._ray, self._timeout_s = ray, timeout_s
         gpus = int(ray.cluster_resources().get("GPU", 0))
@@ -255,8 +259,9 @@ class _OfRay:
         for option, resource in (("num_gpus", "GPU"), ("num_cpus", "CPU")):
             there = ray.cluster_resources().get(resource, 0)
             if its.get(option, 0) * count > there:
-                raise ArgumentError("INVALID_ARGUMENT", f"devices: {count} with {option}={its[option]} do not "
-                                    f"fit on this cluster, which has {there:g}")
+                raise ArgumentError("INVALID_ARGUMENT", f"devices: {count} with "
+                                                        f"{option}={its[option]} exceed this "
+                                                        f"cluster, which has {there:g}")
         context = ray.get_runtime_context()
         prefix = f"xplane-time-{secrets.token_hex(6)}-"
         remote = ray.remote(Actor)
@@ -268,8 +273,8 @@ class _OfRay:
             where = ray.get([each.where.remote() for each in actors], timeout=timeout_s)
         except ray.exceptions.GetTimeoutError:
             self.close()
-            raise InputError("UNAVAILABLE", f"Ray has not given {count} devices within {timeout_s:g} s: "
-                             "others use them") from None
+            raise InputError("UNAVAILABLE", f"Ray did not provide {count} devices within "
+                                            f"{timeout_s:g} s, because others use them") from None
         # The name of a device is its location, which is known now.
         self.names = _numbered(where)
         with open(os.path.join(folder, ACTORS), "w", encoding="utf-8") as file:
@@ -423,8 +428,9 @@ class _Tuning:
         if code == _STOPPED:
             raise KeyboardInterrupt
         if code < 0:
-            raise InputError("UNAVAILABLE", f"xplane-time tune was ended by signal {-code}; what was measured is "
-                             "kept, and resume=True goes on")
+            raise InputError("UNAVAILABLE", f"xplane-time tune was ended by signal {-code}; all "
+                                            "measurements so far are stored; continue with "
+                                            "resume=True")
         if printed:
             result: dict[str, Any] = json.loads(printed)
             return result

@@ -158,7 +158,7 @@ def check_result(got: Any, wanted: Any, check: Callable[[Any, Any], object] | No
         return
     verdict = check(got, wanted)
     if verdict is not None and not _is_yes(verdict):
-        raise WrongResultError("the check says no")
+        raise WrongResultError("the check failed")
 
 
 def _is_yes(verdict: Any) -> bool:
@@ -219,7 +219,7 @@ def _whole(value: Any, giver: str, unit: str) -> int:
     except (TypeError, ValueError, OverflowError):  # None, a text; NaN, infinite
         whole = -1
     if whole < 0:
-        raise ValueError(f"the {giver} gave {value!r}, not {unit}"[:500])
+        raise ValueError(f"the {giver} returned {value!r}, not {unit}"[:500])
     return whole
 
 
@@ -260,7 +260,7 @@ class _Callables:
             more = (workload,) if takes_workload(self._build, 1) else ()
             call = self._build(dict(params), *more)
             if not callable(call):
-                raise TypeError(f"build() returned {type(call).__name__}, not something to call")
+                raise TypeError(f"build() returned {type(call).__name__}, not a callable")
             self._calls[variant, name] = call
         return {}
 
@@ -305,8 +305,8 @@ class _Server:
             self._answers = os.fdopen(int(os.environ["XPLANE_TIME_HARNESS_OUT"]), "wb")
         except (KeyError, ValueError, OSError):
             raise ArgumentError(
-                "INVALID_ARGUMENT", "no driver: a harness is run by xplane-time tune SPACE -- "
-                f"{pathlib.Path(sys.executable).name} {' '.join(sys.argv)}") from None
+                "INVALID_ARGUMENT", "no driver; start the harness with xplane-time tune SPACE "
+                                    f"-- {pathlib.Path(sys.executable).name} {' '.join(sys.argv)}") from None
         self._variants = variants
         self._described = described
         self._pool = concurrent.futures.ThreadPoolExecutor(max(1, parallel_prepare))

@@ -144,7 +144,7 @@ def _runs_of(devices: Mapping[tuple[str, int], list[int | None]],
     """The k-th run on each device is one run, and takes as long as on the slowest."""
     counts = {len(own) for own in devices.values()}
     if len(counts) > 1:
-        raise CaptureError(f"variant {variant} did not run equally often on each of its devices")
+        raise CaptureError(f"variant {variant} has different numbers of runs on its devices")
     slowest: list[int | None] = []
     for run in zip(*devices.values()):
         known = [active_ps for active_ps in run if active_ps is not None]

@@ -91,8 +91,8 @@ def _tracing(folder: str, python_frames: bool) -> Iterator[None]:
 
 
 def _cannot_profile(error: Exception) -> CaptureError:
-    return CaptureError(f"jax cannot profile now: {error}; one trace at a time: end the other one "
-                        "first")
+    return CaptureError(f"jax cannot profile now: {error}; only one trace at a time is possible, "
+                        "so end the other one first")
 
 
 def _captured_on_disk(closure: Callable[[], object], python_frames: bool) -> bytes:
@@ -102,8 +102,8 @@ def _captured_on_disk(closure: Callable[[], object], python_frames: bool) -> byt
             _drain()
         files = sorted(pathlib.Path(folder).rglob("*.xplane.pb"))
         if not files:
-            raise CaptureError("jax.profiler wrote no .xplane.pb; is another trace running, or "
-                               "the profiler not part of this jaxlib?")
+            raise CaptureError("jax.profiler wrote no .xplane.pb; another trace may be running, "
+                               "or this jaxlib has no profiler")
         return files[0].read_bytes()
 
 
@@ -166,7 +166,8 @@ def profile(
     try:
         found = _read(capture(lambda: [closure() for _ in range(repeats)]), device)
     except NothingFoundError as error:
-        error.add_note("does the closure return what it computes? Else nothing waits for it")
+        error.add_note("the closure must return its results; otherwise the call does not wait "
+                       "for them")
         raise
     counts = collections.Counter((row["plane"], row["ordinal"], row["function"])
                                  for row in found.samples)
@@ -224,11 +225,12 @@ def time_variants(
     """
     check_counts(repeats=repeats, warmup=warmup)
     if not isinstance(variants, Mapping) or not variants:
-        raise ArgumentError("INVALID_ARGUMENT", "variants: callables by their ids are needed, as "
-                            f"{{'a': f, 'b': g}}, not {type(variants).__name__} of "
-                            f"{len(variants)}")
+        raise ArgumentError("INVALID_ARGUMENT", "variants: must be a dict of ids and callables, "
+                                                "such as {'a': f, 'b': g}, not "
+                                                f"{type(variants).__name__} of {len(variants)}")
     if fallback not in (None, "wall"):
-        raise ArgumentError("INVALID_ARGUMENT", f"fallback: 'wall' or None, not {fallback!r}")
+        raise ArgumentError("INVALID_ARGUMENT", "fallback: must be 'wall' or None, not "
+                                                f"{fallback!r}")
     mark = f"_{os.getpid()}_{next(_calls)}"
     programs, aliases = _compiled(variants, args, mark)
     for _ in range(warmup):
@@ -307,9 +309,10 @@ def _from_trace(
     found = {keys[int(index)]: times for index, times in read.by_variant.items()}
     missing = [key for key in measured if key not in found]
     if missing:
-        why = "this jax does not tell runs apart" if read.uncertain else "nothing of them ran"
-        raise NothingFoundError("FAILED_PRECONDITION", f"no times in the trace for {missing!r}: "
-                                f"{why} on this device; fallback='wall' times by the clock")
+        why = "this version of jax does not separate runs" if read.uncertain else "none of them ran"
+        raise NothingFoundError("FAILED_PRECONDITION", f"the trace has no times for {missing!r}: "
+                                                       f"{why} on this device; use "
+                                                       "fallback='wall' for wall-clock times")
     clocks = set(read.samples["clock"])
     return found, clocks.pop() if len(clocks) == 1 else "profile"
 

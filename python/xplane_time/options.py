@@ -105,51 +105,54 @@ class ReportOptions(FunctionOptions, CategoryOptions, total=False):
 
 
 _MEANINGS = {
-    "device": '"gpu", "tpu", "cpu", "custom", "all", "gpu:0,2" or "re:PATTERN" on plane names [the '
-              "accelerators; the CPU where there are none]",
-    "function": "only functions that match (patterns are RE2 and search)",
-    "exclude": "not functions that match",
-    "prefix": "only functions whose name starts so",
-    "kernel": "only kernels that match count as a function's time",
-    "exclude_kernel": "kernels that match do not count",
-    "scope": "only kernels count whose name scope, tf_op or source line matches",
-    "collective_re": "kernels that match are collectives, whatever they are called",
-    "copy_re": "kernels that match are copies",
-    "map": 'ordinal of the trace to a device of the log (or a counter of the trace), or what '
-           'begins so: {0: "GPU-8f6e"}',
-    "layers": "a CSV file of when layers ran: layer_name, start_time, end_time in UNIX seconds",
-    "layer_re": "a layer is what the first group matches in a name scope [all of the scope]",
-    "fold": "the forward and the backward pass of a layer as one [False]",
-    "min_duration_ps": "shorter executions are left out, and counted as a doubt",
-    "max_events": "only a device's first executions; the last run may be cut short",
-    "clock": '"auto" (the device\'s own where there is one), "device" or "profile" ["auto"]',
-    "tolerance_ps": "how far a nested event may stick out of its parent [0]",
-    "peak_flops_per_s": "FLOP/s that the devices are capable of [what the trace, or a table of "
-                        "GPUs, says]",
-    "peak_bytes_per_s": "bytes a second of their main memory [what the trace says]",
+    "device": 'devices: "gpu", "tpu", "cpu", "custom", "all", "gpu:0,2", the name of a plane or '
+              '"re:PATTERN" for names (default: accelerators, or the CPU if the trace has no '
+              "accelerator plane)",
+    "function": "include only functions that match (RE2, unanchored)",
+    "exclude": "exclude functions that match",
+    "prefix": "include only functions with names that start with this text",
+    "kernel": "count only matching kernels as a function's time",
+    "exclude_kernel": "do not count matching kernels",
+    "scope": "count only kernels with a matching name scope, tf_op or source line",
+    "collective_re": "treat matching kernels as collectives, whatever their names",
+    "copy_re": "treat matching kernels as copies",
+    "map": "ordinal of the trace to a device of the log or a counter of the trace; a prefix of the "
+           'name is enough: {0: "GPU-8f6e"}',
+    "layers": "CSV file with the times of layers: layer_name, start_time, end_time in UNIX seconds",
+    "layer_re": "layer names: the first group in the name scope (default: the whole scope)",
+    "fold": "join the forward and the backward pass of a layer (default False)",
+    "min_duration_ps": "exclude shorter executions; a doubt counts them",
+    "max_events": "include only the first executions of each device; the last run may be "
+                  "incomplete",
+    "clock": 'clock of times: "device", "profile" or "auto" (the device\'s clock if the trace has '
+             'it) (default "auto")',
+    "tolerance_ps": "maximum time by which a nested event may exceed its parent (default 0)",
+    "peak_flops_per_s": "peak FLOP/s of the devices (default: from the trace, or a table of GPUs)",
+    "peak_bytes_per_s": "peak bandwidth of the main memory in bytes/s (default: from the trace)",
     "work": "FLOPs and bytes of one execution of custom kernels: "
             '[{"kernel": "NAME", "flops": 8.6e9, "bytes": 3.3e7}], with "pattern" (RE2) instead of '
             '"kernel" for several; or a JSON file that has this list as its "work"',
-    "run": "of log directories [the latest]",
-    "per": 'what is compared: "step", "run" (of each function) or "capture" [the first that all '
-           "captures have]",
-    "min_effect": "changes of a row up to this share of its time do not count [0.01]",
-    "alpha": "how often, over all rows together, a program that did not change may be said to have "
-             "[0.001]",
-    "offset_std": "how much processes differ (standard deviation), where it is known: then one "
-                  "capture a side can decide",
-    "paired": "the i-th captures of both sides were taken side by side [False]",
-    "id_pattern": "functions that match are variants, the first group their id "
-                  "[jit_autotune_fn_N and jit_tune_jax_fn_N]",
-    "skip_runs": "the first runs of each function and device are left out, as warm-up [0]",
-    "by_id": "one row a variant id [False]",
-    "metric": 'what trimming looks at: "active", "span" or "sum" ["active"]',
-    "trim": 'samples that are left out: "none", "drop-extremes", "iqr", "mad", "percent:P" '
-            '["none"]',
-    "seed": "of the intervals of medians [1]",
-    "samples": "fill Report.samples [False]",
-    "step_re": "host events (of PyTorch: annotations) whose names match mark the steps [the line "
-               "Steps, or events with a step_num]",
+    "run": "run of a log directory (default: the latest)",
+    "per": 'unit of comparison: "step", "run" (of each function) or "capture" (default: the first '
+           "that all captures have)",
+    "min_effect": "ignore changes of a row up to this share of its time (default 0.01)",
+    "alpha": "maximum probability, over all rows together, of reporting a change in an unchanged "
+             "program (default 0.001)",
+    "offset_std": "standard deviation between processes, if known; then one capture per side is "
+                  "enough for a decision",
+    "paired": "the i-th captures of both sides were recorded together; compare them in pairs "
+              "(default False)",
+    "id_pattern": "treat matching functions as variants; the first group is the id (default: "
+                  "jit_autotune_fn_N and jit_tune_jax_fn_N)",
+    "skip_runs": "exclude the first runs of each function and device, as warm-up (default 0)",
+    "by_id": "one row per variant id (default False)",
+    "metric": 'time of a run for trimming: "active", "span" or "sum" (default "active")',
+    "trim": 'samples to exclude: "none", "drop-extremes", "iqr", "mad", "percent:P" (default '
+            '"none")',
+    "seed": "seed of the intervals of medians (default 1)",
+    "samples": "fill Report.samples (default False)",
+    "step_re": "use host events (PyTorch: annotations) with matching names as steps (default: the "
+               "line Steps, or events with a step_num)",
 }
 
 Method = TypeVar("Method", bound=Callable[..., object])
@@ -176,6 +179,6 @@ def checked(method: str, options: type, given: Mapping[str, Any]) -> dict[str, A
     for name in given:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"
+            hint = f"; did you mean {near[0]!r}?" if near else f"; options: {', '.join(known)}"
             raise TypeError(f"{method}() got an unexpected keyword argument {name!r}{hint}")
     return {name: value for name, value in given.items() if value is not None}

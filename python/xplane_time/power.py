@@ -96,7 +96,7 @@ class Summary:
         found = [total.energy_j for total in self.totals if total.window == window]
         if not found:
             there = sorted({total.window for total in self.totals if total.window is not None})
-            raise KeyError(f"no window {window!r}; there are: {', '.join(there) or 'none'}")
+            raise KeyError(f"no window {window!r}; windows: {', '.join(there) or 'none'}")
         known = [energy for energy in found if energy is not None]
         return sum(known) if len(known) == len(found) else None
 
@@ -130,8 +130,8 @@ class Window(contextlib.ContextDecorator):
     def __enter__(self) -> None:
         if self._used:
             raise ArgumentError(
-                "FAILED_PRECONDITION", f"the window {self._name!r} was entered before: call "
-                f"window({self._name!r}) anew for each `with`")
+                "FAILED_PRECONDITION", f"the window {self._name!r} was already entered; call "
+                                       f"window({self._name!r}) again for each `with`")
         self._recording.begin(self._name, synchronize=self._synchronize)
         self._used = True
 
@@ -155,15 +155,15 @@ class Recording(Summary):
     def __getattr__(self, name: str) -> Any:
         if name == "_summary":
             raise ArgumentError(
-                "FAILED_PRECONDITION", "the recording goes on: what was found can be read after "
-                "stop(), or after the end of its `with`")
+                "FAILED_PRECONDITION", "the recording is still running; read its results after "
+                                       "stop(), or after the end of its `with`")
         raise AttributeError(f"a Recording has no {name!r}")
 
     def __repr__(self) -> str:
         try:
             return super().__repr__()
         except ArgumentError:
-            return "<Recording that goes on: what was found can be read after stop()>"
+            return "<running Recording: read its results after stop()>"
 
     def begin(self, window: str, *, synchronize: bool = True) -> None:
         """Begins a window. `synchronize`: first waits for all arrays of JAX and for PyTorch's GPU,
@@ -186,8 +186,9 @@ class Recording(Summary):
         whole = isinstance(value, int) and not isinstance(value, bool)
         if not whole or abs(value) > 2 ** 53:
             raise ArgumentError(
-                "INVALID_ARGUMENT", f"gauge {quantity!r}: a whole number up to 2**53, not {value!r}; "
-                "one with a fraction in a smaller unit, as loss_millionths")
+                "INVALID_ARGUMENT", f"gauge {quantity!r}: must be a whole number up to 2**53, "
+                                    f"not {value!r}; for fractions, use a smaller unit, such as "
+                                    "loss_millionths")
         self._recorder.gauge(quantity, value)
 
     def await_readings(self, at_most_s: float = 1.0) -> None:

@@ -66,7 +66,8 @@ def serve(answer: Callable[..., str | Answer],
         answers = os.fdopen(int(os.environ["XPLANE_TIME_HARNESS_OUT"]), "wb")
     except (KeyError, ValueError, OSError):
         raise ArgumentError(
-            "INVALID_ARGUMENT", "no driver: it is run by xplane-time power run RECORDS -- COMMAND"
+            "INVALID_ARGUMENT", "no driver; start the client with xplane-time power run RECORDS "
+                                "-- COMMAND"
         ) from None
     with requests, answers:
         _serve(answer, versions, requests, answers)

@@ -129,8 +129,9 @@ def run(dataset: Any, client: _Client | str, *, model: str, dataset_name: str | 
                 return _run_by_command(path, client, names, limit, shuffle, resume, retry_failed,
                                        overwrite, named, base_url, parameters or {}, concurrency)
             if base_url is not None or parameters or concurrency != 1:
-                raise ArgumentError("INVALID_ARGUMENT", "base_url, parameters and concurrency are "
-                                    "for clients by name, and a callable is none")
+                raise ArgumentError("INVALID_ARGUMENT", "base_url, parameters and concurrency "
+                                                        "require the name of a client, not a "
+                                                        "callable")
             names["config"] = json.dumps({"client": "callable", "records": name,
                                           "function": _name_of_callable(client),
                                           "limit": limit, "shuffle": shuffle, "sources": named,
@@ -161,7 +162,8 @@ def _asking(client: _Client, model: str) -> Callable[[str, str, str], tuple[Any,
             each is None or isinstance(each, int) and not isinstance(each, bool) and each >= 0
             for each in counts) and (first_ms is None or first_ms >= 0)
         if not good:
-            return "bad_answer", "", "an Answer has a text, and counts and times from 0", *[None] * 3
+            why = "an Answer requires a str, and counts and times of at least 0"
+            return "bad_answer", "", why, *[None] * 3
         texts = (got.get("answer", ""), got.get("message", ""))
         answer, message = (text.encode("utf-8", "replace").decode() for text in texts)
         return got["status"], answer, message, *counts, first_ms and float(first_ms)
@@ -232,7 +234,7 @@ def _name_of_callable(client: _Client) -> str:
 def _new(path: _PathText) -> pathlib.Path:
     new = pathlib.Path(path)
     if new.exists():
-        raise ArgumentError("FAILED_PRECONDITION", f"{new}: is there already; choose another path")
+        raise ArgumentError("FAILED_PRECONDITION", f"{new}: already exists; choose another path")
     return new
 
 

@@ -99,8 +99,9 @@ def serve(start: Callable[[Space], tuple[Ask, Tell]]) -> None:
         answers = os.fdopen(int(os.environ["XPLANE_TIME_PROPOSER_OUT"]), "wb")
     except (KeyError, ValueError, OSError):
         raise ArgumentError(
-            "INVALID_ARGUMENT", "no driver: a proposer is run by xplane-time tune SPACE --strategy "
-            f"ask:N --proposer '{pathlib.Path(sys.executable).name} {' '.join(sys.argv)}'"
+            "INVALID_ARGUMENT", "no driver; start the proposer with xplane-time tune SPACE "
+                                "--strategy ask:N --proposer "
+                                f"'{pathlib.Path(sys.executable).name} {' '.join(sys.argv)}'"
         ) from None
 
     def answer(message: dict[str, Any]) -> None:
@@ -122,7 +123,8 @@ def serve(start: Callable[[Space], tuple[Ask, Tell]]) -> None:
         elif kind == "ask":
             params = list(ask(request["count"]))
             if not all(isinstance(each, dict) for each in params):
-                raise ArgumentError("INVALID_ARGUMENT", "ask() returned something that is no dict")
+                raise ArgumentError("INVALID_ARGUMENT", "ask() returned an item that is not a "
+                                                        "dict")
             first_of[request["request"]] = proposed
             proposed += len(params)
             answer({"type": "configurations", "request": request["request"], "params": params})

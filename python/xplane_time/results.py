@@ -127,8 +127,8 @@ Perfetto = Callable[[Callable[[bytes], object]], None]
 def write_perfetto(perfetto: Perfetto | None, path: PathText) -> None:
     """Writes the file, replacing an earlier one. Errors: ArgumentError, OSError."""
     if perfetto is None:
-        raise ArgumentError("INVALID_ARGUMENT", "to_perfetto() needs the trace's events, and this "
-                            "was made without a trace")
+        raise ArgumentError("INVALID_ARGUMENT", "to_perfetto() requires the events of a trace, "
+                                                "but this result was made without one")
     with new_file(path, PERFETTO) as new, new.open("wb") as file:
         perfetto(file.write)
 

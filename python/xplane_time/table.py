@@ -88,7 +88,8 @@ class Table:
             index = self.columns.index(column)
         except ValueError:
             near = difflib.get_close_matches(str(column), self.columns, 5, 0.4) or self.columns[:5]
-            raise KeyError(f"{column!r}; there are {', '.join(near)} ...: see columns") from None
+            raise KeyError(f"{column!r}; columns: {', '.join(near)} ... (see the attribute "
+                           "columns)") from None
         return self._table.values(index, 0, len(self))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -124,7 +125,8 @@ class Table:
         try:
             import pyarrow  # type: ignore[import-untyped, unused-ignore]
         except ModuleNotFoundError as error:
-            error.add_note("to_arrow(), to_pandas() and to_parquet() need it: pip install pyarrow")
+            error.add_note("to_arrow(), to_pandas() and to_parquet() require pyarrow: pip "
+                           "install pyarrow")
             raise
         return pyarrow.table(self)
 
@@ -207,16 +209,16 @@ class Table:
             lines.append(f"... {_count(len(self) - rows, 'more row')}")
         alike = [f"{name}={value}" for name, value, *_ in same[:8] if value != "-"]
         if alike:
-            lines.append(_wrapped("the same in all of these: ", alike))
+            lines.append(_wrapped("equal in all rows: ", alike))
         if len(shown) + len(same) < len(head):
-            lines.append(f"and {len(head) - len(shown) - len(same)} more: see columns")
+            lines.append(f"and {_count(len(head) - len(shown) - len(same), 'more column')} (see columns)")
         lines += self._doubt_lines()
         return "\n".join(lines)
 
     def _doubt_lines(self) -> list[str]:
         lines = [_wrapped("doubtful: ", [doubt]) for doubt in self._doubts[:_SHOWN_DOUBTS]]
         if len(self._doubts) > _SHOWN_DOUBTS:
-            lines.append(f"{len(self._doubts) - _SHOWN_DOUBTS} more doubts: see doubts")
+            lines.append(f"{len(self._doubts) - _SHOWN_DOUBTS} more doubts (see doubts)")
         return lines
 
     def _repr_html_(self) -> str:

@@ -183,11 +183,13 @@ class LayerPowerProfiler:
                  nvml_library: PathText = "libnvidia-ml.so.1") -> None:
         if estimator not in ("endpoint-mean", "attribution"):
             raise ArgumentError("INVALID_ARGUMENT",
-                                f"estimator: endpoint-mean or attribution, not {estimator!r}")
+                                "estimator: must be endpoint-mean or attribution, not "
+                                f"{estimator!r}")
         indices = [device_index] if isinstance(device_index, int) else list(device_index)
         if not indices or min(indices) < 0 or len(set(indices)) < len(indices):
-            raise ArgumentError("INVALID_ARGUMENT", "device_index: a GPU's number from 0, or "
-                                f"several, each once, not {device_index!r}")
+            raise ArgumentError("INVALID_ARGUMENT", "device_index: must be the number of a GPU "
+                                                    "from 0, or several different ones, not "
+                                                    f"{device_index!r}")
         self.model = model
         self.device_indices = indices
         self.results: list[LayerMetrics] = []  # of the last profile
@@ -209,7 +211,8 @@ class LayerPowerProfiler:
         list positional ones. Gradients are off, and the model is in evaluation mode; both are
         restored."""
         if num_runs < 1:
-            raise ArgumentError("INVALID_ARGUMENT", f"num_runs: 1 or more, not {num_runs}")
+            raise ArgumentError("INVALID_ARGUMENT", "num_runs: must be at least 1, not "
+                                                    f"{num_runs}")
         run = functools.partial(call_with, self.model, inputs)
         return self._profile(run, num_runs, run if warmup else None)
 
@@ -219,7 +222,8 @@ class LayerPowerProfiler:
         generate = getattr(self.model, "generate", None)
         if generate is None:
             raise ArgumentError("INVALID_ARGUMENT", f"{type(self.model).__name__} has no "
-                                "generate(); profile() takes models that are called")
+                                                    "generate(); use profile() for models that "
+                                                    "are called")
         run = functools.partial(call_with, generate, inputs, **generate_kwargs)
         first = functools.partial(run, max_new_tokens=min(2, max_new_tokens))
         return self._profile(functools.partial(run, max_new_tokens=max_new_tokens), 1,
@@ -282,7 +286,7 @@ class LayerPowerProfiler:
               f"Total Energy Consumed: {_text(energy_j, ' J')}\n"
               f"Average Power Draw: {_text(mean_w, ' W')}")
         if len(known) < len(rows):
-            print(f"Not known: the power of {len(rows) - len(known)} of {len(rows)} executions")
+            print(f"Unknown: the power of {len(rows) - len(known)} of {len(rows)} executions")
         self._print_top("Power", "avg_power_w", "duration_ms", "energy_j")
         self._print_top("Time", "duration_ms", "avg_power_w", "energy_j")
         if self._attributes:
@@ -296,7 +300,7 @@ class LayerPowerProfiler:
             if row.attributed_reason is not None:
                 layers_of[row.attributed_reason].add(row.layer_name)
         for reason, names in layers_of.items():
-            print(f"Not known of {len(names)} layers: {reason}")
+            print(f"Unknown for {len(names)} layers: {reason}")
         for note in self._notes:
             print(note)
 
@@ -342,10 +346,10 @@ class LayerPowerProfiler:
             print(f"Shorter than {text}: {count} of {len(self.results)} executions "
                   f"({count / len(self.results):.0%})")
         if self._sensors and any(counts):
-            print("Their avg_power_w and energy_j are unreliable: they have the power of what ran "
-                  "before.")
+            print("Their avg_power_w and energy_j are unreliable: they include the power of "
+                  "earlier work.")
             if not self._attributes:
-                print('Measure blocks of 1 s and more of one layer, or take '
+                print("Measure blocks of at least 1 s of one layer, or use "
                       'estimator="attribution".')
 
     def _profiled(self) -> list[LayerMetrics]:
@@ -392,7 +396,7 @@ class LayerPowerProfiler:
         try:
             recording = self._record(log=log)
         except NothingFoundError as error:
-            self._tell("sensor", f"powers are not known: {error}")
+            self._tell("sensor", f"powers are unknown: {error}")
             yield None
             return
         with recording:
@@ -408,10 +412,10 @@ class LayerPowerProfiler:
             channel = _channel_of(found, index)
             if channel is None:
                 why = [each for each in recording.doubts
-                       if each.startswith(("not there: nvml", "not there: hwmon"))]
+                       if each.startswith(("missing: nvml", "missing: hwmon"))]
                 why += [f"{each['source']} has {each['name']}" for each in found["devices"]
                         if each["source"] != "process"]
-                self._tell("sensor", f"powers are not known: no power sensor of GPU {index}; "
+                self._tell("sensor", f"powers are unknown: no power sensor of GPU {index}; "
                            + "; ".join(why))
                 return []
             sensors.append(_sensor(recording, found, channel, readings[channel]))
@@ -429,7 +433,7 @@ class LayerPowerProfiler:
                                           map={index: sensor.device})
             except NothingFoundError as error:
                 reason = (f"{str(error).removeprefix(f'{log}: ')}; the model ran "
-                          f"{self._run_ns / 1e9:.3g} s: a minute is a good start")
+                          f"{self._run_ns / 1e9:.3g} s, but about a minute is needed")
                 self._tell("attribution", reason)
                 return dict.fromkeys(names, _Attributed(reason=reason))
             self._notes += _notes_on(report)
@@ -450,13 +454,14 @@ class LayerPowerProfiler:
 
     def _tell_of_unknown(self) -> None:
         if not self.results:
-            self._tell("layers", "no layer ran: only modules without children that are called are "
-                       "seen, not what is compiled or scripted")
+            self._tell("layers", "no layer ran: only calls of modules without children are "
+                                 "recorded, not compiled or scripted modules")
         unknown = sum(row.avg_power_w is None for row in self.results)
         if self._sensors and unknown:
             reasons = set().union(*(sensor.reasons for sensor in self._sensors))
             self._tell("readings", f"the power of {unknown} of {len(self.results)} executions is "
-                       f"not known: {', '.join(sorted(reasons)) or 'the sensor was read too late'}")
+                                   "unknown: "
+                                   f"{', '.join(sorted(reasons)) or 'the sensor was read too late'}")
 
     def _values(self, row: LayerMetrics) -> list[Any]:
         return [getattr(row, name) for name in self._columns]
@@ -562,8 +567,8 @@ def _notes_on(report: EnergyReport) -> list[str]:
         names = ", ".join(group["kernels"])
         if group["energy_j"] is not None:
             lo, hi = (_text(each) for each in group["energy_j_ci95"])
-            notes.append(f"Only their sum is known, {_text(group['energy_j'], ' J')} "
-                         f"({lo} .. {hi}): {names}")
+            notes.append("Only the sum of these layers is known, "
+                         f"{_text(group['energy_j'], ' J')} ({lo} .. {hi}): {names}")
     return notes + [row["message"] for row in report.findings if row["severity"] != "info"]
 
 
@@ -598,6 +603,6 @@ def _pandas() -> Any:
     try:
         import pandas
     except ImportError as error:
-        raise ImportError("data frames need pandas: pip install pandas; save_results() and "
-                          "print_summary() do without") from error
+        raise ImportError("data frames require pandas: pip install pandas; save_results() and "
+                          "print_summary() work without it") from error
     return pandas

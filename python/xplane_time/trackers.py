@@ -99,7 +99,7 @@ class PowerTracker:
             if given is not None:
                 watts = float(given)
                 if not math.isfinite(watts) or watts < 0:
-                    raise ValueError(f"a power of {watts} W")
+                    raise ValueError(f"an invalid power of {watts} W")
         except Exception as error:  # a sensor that fails does not end the loop
             watts, self.last_error = None, f"{type(error).__name__}: {error}"
         self.samples.append(PowerSample((before_ns + time.monotonic_ns()) // 2, watts))

@@ -116,15 +116,16 @@ class TunedTable:
         own = [entry for entry in self.entries if entry["workload"] == workload
                and entry.get("objective", "time") == objective]
         if not own:
-            return (f"nothing is tuned for {workload} by {objective}; there are: "
+            return (f"no tuned entry for {workload} by {objective}; workloads: "
                     f"{', '.join(sorted({entry['workload'] for entry in self.entries})) or 'none'}")
         of_class = [entry for entry in own if entry["device_class"] == device_class]
         if not of_class:
             classes = sorted({entry["device_class"] for entry in own})
-            return f"{workload} was tuned for {', '.join(classes)}, not for {device_class}; tune it there"
+            return (f"{workload} was tuned for {', '.join(classes)}, not for {device_class}; tune it "
+                    "on that device class")
         devices = sorted({name for entry in of_class for name in entry.get("devices", [])})
-        return (f"{workload} has an answer of its own for each class of device, and none for "
-                f"{device or 'no device'}; there are: {', '.join(devices)}")
+        return (f"{workload} has a separate answer for each class of devices, but none for "
+                f"{device or 'no device'}; devices: {', '.join(devices)}")
 
     def __repr__(self) -> str:
         return f"TunedTable of {len(self.entries)} entries"
@@ -139,18 +140,18 @@ def tuned(path: str | os.PathLike[str]) -> TunedTable:
         with pathlib.Path(path).open("rb") as file:
             content = file.read(_MOST_BYTES + 1)
     except FileNotFoundError:
-        raise from_status("NOT_FOUND", f"{path}: no such file; xplane-time tune export --format "
-                          "tuned writes one") from None
+        raise from_status("NOT_FOUND", f"{path}: no such file; create it with xplane-time tune "
+                                       "export --format tuned") from None
     except OSError as error:
         raise from_status("UNAVAILABLE", f"{path}: {error.strerror}") from None
     if len(content) > _MOST_BYTES:
-        raise _bad(path, "over 64 MiB")
+        raise _bad(path, "larger than 64 MiB")
     try:
         document = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise _bad(path, f"no JSON: {error}") from None
+        raise _bad(path, f"not JSON: {error}") from None
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise _bad(path, f'no tuned table; expected "schema": "{SCHEMA}"')
+        raise _bad(path, f'not a tuned table; expected "schema": "{SCHEMA}"')
     entries = document.get("entries")
     if not isinstance(entries, list):
         raise _bad(path, "$.entries: is not a list")
@@ -173,12 +174,12 @@ def _problem(entry: Any) -> str:
             return f': has no "{name}"'
     for name in KEY:
         if not isinstance(entry.get(name, ""), str):
-            return f".{name}: {entry[name]!r} is not a text"[:200]
+            return f".{name}: {entry[name]!r} is not a string"[:200]
     if not isinstance(entry["params"], dict):
         return ".params: is not an object"
     devices = entry.get("devices", [])
     if not isinstance(devices, list) or not all(isinstance(each, str) for each in devices):
-        return f".devices: {devices!r} is not a list of texts"[:200]
+        return f".devices: {devices!r} is not a list of strings"[:200]
     recorded = entry.get("recorded_unix_s", 0)
     if not isinstance(recorded, int) or isinstance(recorded, bool):
         return f".recorded_unix_s: {recorded!r} is not a whole number"[:200]

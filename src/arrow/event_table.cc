@@ -125,8 +125,8 @@ class Collector {
       if (Contains(output::kEventColumns, column)) continue;
       const auto append = [](std::string* out, std::string_view name) { out->append(name); };
       return InvalidArgument("no column \"", column,
-                             "\"; there are: ", absl::StrJoin(output::kEventColumns, ", ", append),
-                             "; stats are asked for as stats");
+                             "\"; columns: ", absl::StrJoin(output::kEventColumns, ", ", append),
+                             "; request stats with the option stats");
     }
     ASSIGN_OR_RETURN(const NameFilter line, NameFilter::Compile("line", options_.line));
     ASSIGN_OR_RETURN(name_filter_, NameFilter::Compile("name", options_.name));
@@ -134,7 +134,7 @@ class Collector {
     for (const std::string& stat : options_.stats) {
       if (!Contains(output::kEventColumns, stat) || !Wants(stat)) continue;
       return InvalidArgument("the stat \"", stat,
-                             "\" has the name of a column; ask for columns without that one");
+                             "\" has the name of a column; request columns without it");
     }
     RETURN_IF_ERROR(CheckStatNames(trace_, options_.stats));
     for (const uint32_t i : lines) {

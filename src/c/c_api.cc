@@ -67,11 +67,11 @@ absl::Status CopyOptions(const Options* from, Options* to) {
   *to = {};
   if (from == nullptr) return absl::OkStatus();
   if (from->struct_size < sizeof from->struct_size) {
-    return absl::InvalidArgumentError("options without struct_size: set it to sizeof");
+    return absl::InvalidArgumentError("options without struct_size; set it to sizeof the struct");
   }
   if (from->struct_size > sizeof *from) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("options of a newer library than this one, ", XPLANE_TIME_VERSION_STRING));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the options belong to a newer library than this one, ", XPLANE_TIME_VERSION_STRING));
   }
   std::memcpy(to, from, from->struct_size);
   return absl::OkStatus();
@@ -79,7 +79,7 @@ absl::Status CopyOptions(const Options* from, Options* to) {
 
 absl::Status Needed(const void* pointer, const char* name) {
   if (pointer != nullptr) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, ": null"));
+  return absl::InvalidArgumentError(absl::StrCat(name, ": must not be null"));
 }
 
 // Texts of a list; none may be null.
@@ -88,7 +88,7 @@ absl::StatusOr<std::vector<std::string>> Texts(const char* const* texts, size_t 
   std::vector<std::string> found;
   for (size_t i = 0; i < count; ++i) {
     if (texts == nullptr || texts[i] == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat(name, "[", i, "]: null"));
+      return absl::InvalidArgumentError(absl::StrCat(name, "[", i, "]: must not be null"));
     }
     found.emplace_back(texts[i]);
   }
@@ -216,7 +216,8 @@ int xplane_time_open(const char* const* paths, size_t path_count,
                   [&](const ReadOptions& read, const std::string& run,
                       Diagnostics* reading) -> absl::StatusOr<Trace> {
                     ASSIGN_OR_RETURN(const auto arguments, Texts(paths, path_count, "paths"));
-                    if (arguments.empty()) return absl::InvalidArgumentError("paths: none");
+                    if (arguments.empty())
+                      return absl::InvalidArgumentError("paths: must not be empty");
                     ASSIGN_OR_RETURN(const auto inputs, FindInputs(arguments, {.run = run}));
                     return OpenTrace(inputs, read, reading);
                   });

@@ -290,11 +290,11 @@ using decide::Race;
 
 absl::Status CheckRules(const Space& space, const DecideConfig& config) {
   if (space.variants.empty()) {
-    return InvalidArgument("the space has no variants: nothing to decide");
+    return InvalidArgument("the space has no variants");
   }
   if (space.variants.size() > kMaxVariants) {
     return InvalidArgument("the space has ", space.variants.size(), " variants, more than ",
-                           kMaxVariants, ": draw a sample of it first");
+                           kMaxVariants, "; use a random sample");
   }
   std::unordered_set<std::string_view> ids;
   for (const Variant& variant : space.variants) {
@@ -311,13 +311,13 @@ absl::Status CheckRules(const Space& space, const DecideConfig& config) {
   }
   if (!(config.delta > 0 && config.delta <= 1)) {
     return InvalidArgument("delta ", config.delta,
-                           " must be above 0 and at most 1: 0.005 is 0.5 %");
+                           " must be above 0 and at most 1 (0.005 is 0.5 %)");
   }
   if (config.budget_runs.value_or(1) < 1 || config.budget_time_ps.value_or(1) < 1) {
     return InvalidArgument("a budget must be at least 1, or absent");
   }
   if (config.canary == 1) {
-    return InvalidArgument("canary must be 0 (never) or at least 2 (each so-manieth round)");
+    return InvalidArgument("canary must be 0 (never) or N >= 2 (each N-th round)");
   }
   if (config.rounds_at_once < 1 || config.rounds_at_once > kMaxRoundsAtOnce) {
     return InvalidArgument("rounds_at_once ", config.rounds_at_once, " must be 1 to ",
@@ -338,14 +338,14 @@ absl::Status CheckSample(const Sample& sample, size_t variants, Objective object
     return InvalidArgument("variant ", sample.variant, ", slot ", sample.slot, ": ", what...);
   };
   if (sample.t_ps < 0 || (sample.status == SampleStatus::kOk && sample.t_ps == 0)) {
-    return wrong("t_ps is ", sample.t_ps, ", a time must be positive");
+    return wrong("t_ps is ", sample.t_ps, ", but a time must be positive");
   }
   if (sample.energy_uj && !(*sample.energy_uj > 0 && std::isfinite(*sample.energy_uj))) {
-    return wrong("energy_uj is ", *sample.energy_uj, ", it must be positive");
+    return wrong("energy_uj is ", *sample.energy_uj, ", but must be positive");
   }
   if (objective != Objective::kTime && sample.status == SampleStatus::kOk && !sample.energy_uj) {
     return wrong("no energy_uj, which the objective ", ObjectiveName(objective),
-                 " needs; measure power, or decide by time");
+                 " requires; measure power, or decide by time");
   }
   return absl::OkStatus();
 }
@@ -354,18 +354,19 @@ absl::Status CheckSamples(const RoundResult& result, size_t variants, size_t mos
                           Objective objective) {
   if (result.samples.size() > most) {
     return InvalidArgument("round ", result.round, " of batch ", result.batch, " has ",
-                           result.samples.size(), " samples, no round asked for more than ", most);
+                           result.samples.size(), " samples; no requested round has more than ",
+                           most);
   }
   std::unordered_map<uint32_t, int> times;
   std::unordered_set<uint32_t> slots;
   for (const Sample& sample : result.samples) {
     RETURN_IF_ERROR(CheckSample(sample, variants, objective));
     if (++times[sample.variant] > 2) {
-      return InvalidArgument("variant ", sample.variant, " is more than twice in round ",
+      return InvalidArgument("variant ", sample.variant, " occurs more than twice in round ",
                              result.round, " of batch ", result.batch);
     }
     if (!slots.insert(sample.slot).second) {
-      return InvalidArgument("slot ", sample.slot, " is twice in round ", result.round,
+      return InvalidArgument("slot ", sample.slot, " occurs twice in round ", result.round,
                              " of batch ", result.batch);
     }
   }
@@ -449,9 +450,9 @@ absl::StatusOr<Folded> Decider::Fold(const RoundResult& result) {
   if (is_past && own.folded[result.batch - 1].contains(result.round)) return Folded::kRepeated;
   if (!own.batch || result.batch != own.batch->batch) {
     return InvalidArgument("round ", result.round, " of batch ", result.batch,
-                           " was not asked for: ",
-                           own.batch ? absl::StrCat("batch ", own.batch->batch, " is awaited")
-                                     : std::string("the decision is made"));
+                           " was not requested: ",
+                           own.batch ? absl::StrCat("batch ", own.batch->batch, " is expected")
+                                     : std::string("the decision is already made"));
   }
   if (own.received.contains(result.round)) return Folded::kRepeated;
   const auto longest =
@@ -466,7 +467,7 @@ absl::StatusOr<Folded> Decider::Fold(const RoundResult& result) {
 
 absl::Status Decider::Resume(std::span<const RoundResult> results) {
   if (!impl_->folded.empty() || !impl_->received.empty()) {
-    return FailedPrecondition("history comes before the first result");
+    return FailedPrecondition("history must come before the first result");
   }
   std::map<std::pair<uint64_t, uint64_t>, const RoundResult*> in_order;
   for (const RoundResult& result : results) {

@@ -60,13 +60,13 @@ void ReadVariant(const Field& item, OpenMessage* open) {
   if (!id.ok()) return;
   variant.id = id->dump();
   const bool is_new = open->positions.emplace(variant.id, open->positions.size()).second;
-  if (!is_new) id.Error(variant.id, " is there twice");
+  if (!is_new) id.Error(variant.id, " occurs twice");
 }
 
 void ReadSpace(const Field& space, OpenMessage* open) {
   const Field variants = space.At("variants");
   if (variants->is_array() && variants->size() > kMaxVariants) {
-    variants.Fail(Cat("of at most ", kMaxVariants, " variants: draw a sample of the space first"));
+    variants.Fail(Cat("a list of at most ", kMaxVariants, " variants; use a random sample"));
   }
   variants.Each([open](const Field& item) { ReadVariant(item, open); });
 }
@@ -264,7 +264,7 @@ class Server {
     if (!message.is_object()) return Error("bad_message", "the line must be an object");
     const auto version = message.find("v");
     if (version == message.end() || *version != 1) {
-      return Error("bad_version", "\"v\" must be 1: this is version 1 of the protocol");
+      return Error("bad_version", "\"v\" must be 1, the version of the protocol");
     }
     const Json* body = &message;
     const std::string type = envelope_.Open(&body);
@@ -278,7 +278,7 @@ class Server {
     }
     if (!session_) return Error("not_open", "no session is open");
     if (const auto id = message.find("session"); id != message.end() && *id != session_->id) {
-      return Error("unknown_session", absl::StrCat("session ", id->dump(), " is not open, ",
+      return Error("unknown_session", absl::StrCat("session ", id->dump(), " is not open, but ",
                                                    session_->id.dump(), " is"));
     }
     if (type == "history") return History(message);
@@ -292,7 +292,7 @@ class Server {
     AnswerOpen();
     if (session_ && !session_->concluded) {
       return Error("already_open",
-                   absl::StrCat("session ", session_->id.dump(), " is open: close it first"));
+                   absl::StrCat("session ", session_->id.dump(), " is open; close it first"));
     }
     const auto id = message.find("session");
     if (id != message.end() && !id->is_string() && !id->is_number_integer()) {

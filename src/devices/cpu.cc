@@ -89,7 +89,7 @@ class RunIdSplitter : public RunSplitter {
       if (!run.uncertain) continue;
       diagnostics->Note(DiagnosticCode::kRunsUncertain,
                         tables_->programs[run.program].function +
-                            ": its thunks carry no run_id, so that all are one run",
+                            ": its thunks have no run_id, so all of them count as one run",
                         {.plane = plane_});
     }
     return std::move(runs_);

@@ -568,10 +568,10 @@ class GpuSplitter : public RunSplitter {
       if (std::any_of(runs_.begin(), runs_.end(), uncertain)) continue;  // already reported
       const size_t rivals = *tracks_[program].sequence.rivals;
       const std::string other =
-          rivals == runs ? "as many that begin elsewhere" : std::to_string(rivals);
+          rivals == runs ? "as many with other starts" : std::to_string(rivals);
       diagnostics->Note(DiagnosticCode::kRunsUncertain,
-                        absl::StrCat(FunctionOf(program), ": ", runs, " runs, or ", other,
-                                     ": no scope or launch tells"),
+                        absl::StrCat(FunctionOf(program), ": ", runs, " runs or ", other,
+                                     "; no scope or launch in the trace decides between them"),
                         {.plane = context_.plane});
       for (Run& run : runs_) run.uncertain |= run.program == program;
     }

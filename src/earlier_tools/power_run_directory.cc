@@ -89,7 +89,7 @@ absl::Status WithWayOut(const absl::Status& failed) {
   if (failed.ok()) return failed;
   return absl::Status(
       failed.code(),
-      Cat(failed.message(), "; free space, or mend what else it is, then go on with --resume"));
+      Cat(failed.message(), "; free space or fix the cause, then continue with --resume"));
 }
 
 absl::Status CannotWrite(const std::string& path) {
@@ -102,7 +102,7 @@ bool IsPlain(const struct stat& info) { return S_ISREG(info.st_mode) && info.st_
 absl::Status NotOurs(const std::string& path) {
   return FailedPrecondition(
       path,
-      ": not a plain file with one name: no run wrote it; --output-dir chooses another place");
+      ": not a regular file with one name, so not written by a run; choose another --output-dir");
 }
 
 // Empty if the file does not exist.
@@ -124,8 +124,8 @@ absl::StatusOr<std::vector<fs::path>> FilesOfARun(const std::string& path) {
     const std::string name = each->path().filename().string();
     if (MayBeLeft(name)) continue;
     if (!IsOfARun(name)) {
-      return FailedPrecondition(path, ": holds \"", name,
-                                "\", which no run wrote; --output-dir chooses another place");
+      return FailedPrecondition(path, ": contains \"", name,
+                                "\", which no run wrote; choose another --output-dir");
     }
     if (each->symlink_status(error).type() != fs::file_type::regular) {
       return NotOurs(each->path().string());
@@ -282,11 +282,12 @@ class KeptRun : public RunDirectory {
     const bool asks = there && !options_.resume && !options_.overwrite;
     if (asks && !(options_.confirm_overwrite && options_.confirm_overwrite(path_))) {
       return FailedPrecondition(path_,
-                                ": there already; --resume goes on with it, --overwrite throws it "
-                                "away, --output-dir chooses another place");
+                                ": already exists; continue it with --resume, replace it with "
+                                "--overwrite, or choose another --output-dir");
     }
     fs::create_directories(path_, error);
-    if (error) return Internal(path_, ": cannot be made: ", error.message(), "; see --output-dir");
+    if (error)
+      return Internal(path_, ": cannot be created: ", error.message(), "; see --output-dir");
     return Prepare();
   }
 
@@ -294,8 +295,9 @@ class KeptRun : public RunDirectory {
     const auto kept = done_.find(record.index);
     if (kept == done_.end()) return false;
     if (kept->second == HashOf(record.problem)) return true;
-    return DataLoss(records_path_, ": the record with index ", record.index,
-                    " is of another data set: it has another problem; start again: --overwrite");
+    return DataLoss(
+        records_path_, ": the record with index ", record.index,
+        " belongs to another data set, because its problem differs; start again with --overwrite");
   }
   const std::string& path() const override { return path_; }
   const PowerRunTotals& totals() const override { return totals_; }
@@ -489,7 +491,7 @@ class KeptRun : public RunDirectory {
   absl::StatusOr<bool> TakeUpLine(const std::string& line, uint64_t number) {
     const auto damaged = [&](const char* why) {
       return DataLoss(records_path_, ": line ", number, ": ", why,
-                      "; mend or remove it, or start again: --overwrite");
+                      "; repair or remove the line, or start again with --overwrite");
     };
     constexpr size_t kMostLevels = 100;  // the 64 levels of RECORDS, and some of ours
     const Json record = json::Parse(line, kMostLevels);
@@ -501,9 +503,9 @@ class KeptRun : public RunDirectory {
       return damaged("no index");
     }
     const auto index = record["index"].get<uint64_t>();
-    if (done_.contains(index)) return damaged("an index that was");
+    if (done_.contains(index)) return damaged("a repeated index");
     if (index >= options_.input_records.value_or(UINT64_MAX)) {
-      return damaged("an index beyond the data set, so it is of another one");
+      return damaged("an index beyond the data set, so it belongs to another one");
     }
     if (!power::IsRunRecord(record)) return damaged("not a record of a run");
     if (options_.retry_failed && record["status"] != "ok") return false;
@@ -524,9 +526,10 @@ class KeptRun : public RunDirectory {
     const Json found = json::Parse(text, 10);
     if (!is_new && TextOf(found, "schema") != kSchema) {
       return DataLoss(
-          run_path, text.empty() ? ": not there, though there are records" : ": not of a run",
-          ": nobody knows what the records are of; put it back, move the directory away, or choose "
-          "another --output-dir");
+          run_path,
+          text.empty() ? ": missing, although records exist" : ": does not belong to a run",
+          "; the origin of the records is unknown; restore the file, move the directory away, or "
+          "choose another --output-dir");
     }
     if (is_new || !options_.resume) {
       RETURN_IF_ERROR(FilesOfARun(path_).status());
@@ -538,9 +541,8 @@ class KeptRun : public RunDirectory {
     for (const char* name : {"input_sha256", "model", "dataset", "order", "problem_field"}) {
       const std::string is = TextOf(kept, name).value_or(""), asked = *TextOf(wanted, name);
       if (is == asked) continue;
-      return FailedPrecondition(
-          run_path, ": is of another ", name, " (", is, ", not ", asked,
-          "); --overwrite throws it away, --output-dir chooses another place");
+      return FailedPrecondition(run_path, ": the run has another ", name, " (", is, ", not ", asked,
+                                "); replace it with --overwrite, or choose another --output-dir");
     }
     if (found.contains("asked_by")) RETURN_IF_ERROR(AskedAlike(found["asked_by"], run_path));
     return true;
@@ -552,9 +554,9 @@ class KeptRun : public RunDirectory {
     for (const auto& [name, value] : now.items()) {
       const Json was = before.value(name, Json());
       if (was == value) continue;
-      return FailedPrecondition(
-          run_path, ": is of another ", name, " (", json::Dump(was), ", not ", json::Dump(value),
-          "); --overwrite throws it away, --output-dir chooses another place");
+      return FailedPrecondition(run_path, ": the run has another ", name, " (", json::Dump(was),
+                                ", not ", json::Dump(value),
+                                "); replace it with --overwrite, or choose another --output-dir");
     }
     return absl::OkStatus();
   }

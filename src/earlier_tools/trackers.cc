@@ -109,7 +109,7 @@ void PowerTracker::Sample(PowerSource* source) {
   absl::StatusOr<double> watts = source->ReadWatts();
   const int64_t t_ns = before_ns + (power::MonotonicNow() - before_ns) / 2;
   if (watts.ok() && !(std::isfinite(*watts) && *watts >= 0)) {
-    watts = absl::OutOfRangeError(absl::StrCat("a power of ", *watts, " W"));
+    watts = absl::OutOfRangeError(absl::StrCat("an invalid power of ", *watts, " W"));
   }
   if (!watts.ok()) last_error_ = std::string(watts.status().message());
   Add({t_ns, UnixMicroseconds(), watts.ok() ? std::optional(*watts) : std::nullopt});
@@ -184,11 +184,11 @@ absl::StatusOr<std::string> CanonicalConfigJson(const BenchConfig& config) {
   for (const auto& [name, value] : {std::pair{"lambda", config.lambda}, {"eps", config.eps}}) {
     if (std::isfinite(value)) continue;
     return InvalidArgument("BenchConfig: ", name, " is ", value,
-                           "; a fingerprint needs a finite number");
+                           "; a fingerprint requires a finite number");
   }
   if (config.tau > kMostExact || config.tau < -kMostExact) {
     return InvalidArgument("BenchConfig: tau is ", config.tau,
-                           "; beyond 2^53 readers of JSON round it");
+                           "; readers of JSON round numbers beyond 2^53");
   }
   ASSIGN_OR_RETURN(const std::string flags, QuotedText("compiler_flags", config.compiler_flags));
   ASSIGN_OR_RETURN(const std::string commit, QuotedText("model_commit", config.model_commit));

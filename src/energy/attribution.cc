@@ -342,21 +342,22 @@ std::string_view PoorFit(const Attribution& found, std::span<const Poll> polls,
   const bool enough = judged.count() >= std::min(kLeastJudged, judged.size());
   const bool matters = judged.all() || (enough && NoiseOf(fit, judged) > kLeastLoad);
   if (matters && FollowsALoad(fit, judged, poll_s)) {
-    return "what is left of the power follows a load that is not of what ran here: did something "
+    return "the unexplained power follows a load that did not run in this trace; did something "
            "else run on the device?";
   }
   const std::optional<double> idle_noise = IdleNoise(fit);
   if (enough && idle_noise.has_value() &&
       NoiseOf(fit, judged) > std::max(kLeastNoise, kMostNoise * *idle_noise)) {
-    return "the power goes up and down by far more than what ran and the sensor's noise explain: "
-           "do the clocks of log and trace run alike?";
+    return "the power varies far more than the executions and the noise of the sensor explain; do "
+           "the clocks of log and trace agree?";
   }
   const VectorXd ones = VectorXd::Ones(found.energies.active_j.size());
   const double active_j = found.energies.active_j.sum();
   const double half_j = found.energies.quantile *
                         std::sqrt(std::max(0.0, ones.dot(found.energies.active_covariance * ones)));
   if (active_j < 2 * half_j && half_j < 0.1 * found.energies.idle_j) {
-    return "the device drew no more when kernels ran: is the log of another device?";
+    return "the device did not draw more power when kernels ran; does the log belong to another "
+           "device?";
   }
   return "";
 }
@@ -385,7 +386,7 @@ Attribution Attribute(const PowerChannel& channel, std::vector<Poll> polls,
   std::optional<Fit> fit;
   if (clock_known) {
     if (polls.empty() || polls.back().after_s < 0 || polls.front().before_s > capture_s) {
-      Fail("no_overlap", "the log and the trace are of different times", &found);
+      Fail("no_overlap", "the log and the trace do not overlap in time", &found);
       return found;
     }
     Sensor sensor = SensorOf(channel, polls);
@@ -397,15 +398,15 @@ Attribution Attribute(const PowerChannel& channel, std::vector<Poll> polls,
   }
   if (!fit.has_value() || HasFewWindows(*fit)) {
     Fail("few_windows",
-         "too few updates of the sensor lie in the capture for so many kernels; record for longer: "
-         "20 updates and more than kernels, and ten times the sensor's window",
+         "the capture contains too few updates of the sensor for so many kernels; record longer: "
+         "at least 20 updates, more updates than kernels, and ten times the sensor's window",
          &found);
     return found;
   }
   if (found.clock == EnergyClock::kAmbiguous) {
     Fail("clock_ambiguous",
-         "the trace does not say when it began, and the log fits at several places; record with a "
-         "profiler that writes its start, or let the load start and end within the capture",
+         "the trace has no start time, and the log matches it at several places; record with a "
+         "profiler that writes the start, or let the load start and end within the capture",
          &found);
     return found;
   }

@@ -76,8 +76,8 @@ absl::StatusOr<SensorCalibrations> CalibrateLog(const std::string& path) {
   ASSIGN_OR_RETURN(const SensorLog log, ReadSensorLog(path));
   const Load load = LoadOf(log);
   if (load.on.empty()) {
-    return FailedPrecondition(path, ": no window \"", kLoadWindow,
-                              "\" in it, which says when a load was on; make such a log with "
+    return FailedPrecondition(path, ": the log has no window \"", kLoadWindow,
+                              "\" that marks the times of a load; record such a log with "
                               "xplane-time power calibrate --log FILE");
   }
   const BusyCurve curve(load.on);
@@ -101,8 +101,8 @@ absl::StatusOr<SensorCalibrations> ReadCalibrations(const std::string& path) {
   const json::Json document = json::Parse(text);
   if (!document.is_object() || json::TextOf(document, "schema") != kSchema) {
     return DataLoss(path,
-                    ": no calibration of sensors; xplane-time power calibrate -o FILE.json "
-                    "makes one");
+                    ": contains no calibration of sensors; create one with xplane-time power "
+                    "calibrate -o FILE.json");
   }
   std::string wrong;
   const json::Field all(document, &wrong);

@@ -252,13 +252,13 @@ class DeviceEnergy {
       if (!busy_[k].intervals().empty()) continue;
       none.reason = "no_times";
       none.message = Cat(kernels_[k].row.kernel,
-                         ": only sums of its executions are in the trace, not when they ran");
+                         ": the trace contains only sums of its executions, not their times");
       return none;
     }
     if (busy_.empty()) {
       none.reason = "nothing_ran";
-      none.message = given_.marked.layers.empty() ? "nothing ran on it"
-                                                  : "the runs of its layers take no time";
+      none.message = given_.marked.layers.empty() ? "no kernel ran on it"
+                                                  : "the runs of its layers have zero duration";
       return none;
     }
     is_stated_ = power::FactsOf(channel.source).modelled;
@@ -630,37 +630,36 @@ class DeviceEnergy {
     if (device_.poor_fit) add("poor_fit", "warning", std::string(found_.poor_fit));
     if (found_.windows_at_limit > 0) {
       add("power_limit", "info",
-          Cat("at its power limit of ", *limit_w_, " W in ", found_.windows_at_limit, " of ",
+          Cat("at the power limit of ", *limit_w_, " W in ", found_.windows_at_limit, " of ",
               found_.fit.energy_j.size(),
-              " windows, where it lowers its clocks: energies are of what ran as it ran; whether "
-              "something else drew power, too, these windows do not tell"));
+              " windows; the device lowers its clocks there. The energies are those at the lower "
+              "clocks, and power drawn by other work cannot be detected in these windows"));
     }
     if (device_.shared) {
-      add("shared_device", "warning",
-          "others use the device, too: its power is not all the trace's");
+      add("shared_device", "warning", "other processes use the device; its power includes theirs");
     }
     if (device_.coverage && *device_.coverage < kWhole) {
       add("coverage", "warning",
           Cat("the log covers ", std::llround(*device_.coverage * 100),
-              " % of the capture: energies are of that part"));
+              " % of the capture; energies cover only that part"));
     }
     if (resets_ > 0) {
       add("counter_reset", "warning",
-          Cat("the counter in the trace went back ", resets_, resets_ == 1 ? " time" : " times",
-              ": energies are of the longest part in which it did not"));
+          Cat("the counter in the trace decreased ", resets_, resets_ == 1 ? " time" : " times",
+              "; energies cover only the longest part without a decrease"));
     }
     if (IsNeverIdle()) {
       add("never_idle", "warning",
-          "how the energy parts into active and idle is not known: too little of the capture is "
+          "the split into active and idle energy is unknown, because too little of the capture is "
           "without load; record some seconds before and after it");
     }
     if (is_stated_) {
       add("modelled", "warning",
-          "the power was stated, not measured: energies are that power times the time");
+          "the power was stated, not measured; each energy is that power times the time");
     }
     if (device_.clock == EnergyClock::kEstimated) {
       add("clock_estimated", "info",
-          "when the log began, beside what ran, is estimated from its power");
+          "the offset between the clocks of log and trace was estimated from the power");
     }
     if (const std::string shorter = ShortRuns(); !shorter.empty())
       add("short_layers", "info", shorter);
@@ -755,8 +754,8 @@ class DeviceEnergy {
     }
     if (shorter == 0) return "";
     return Cat(shorter, " of ", all, " runs of layers are shorter than the ", mean_ns / 1'000'000,
-               " ms that a reading averages; a layer without a number takes more runs, random "
-               "pauses, or 1 s of it alone");
+               " ms that a reading averages; to measure a layer without a number, use more runs, "
+               "random pauses, or 1 s of that layer alone");
   }
 
   const Given given_;
@@ -786,7 +785,7 @@ absl::StatusOr<MarkedDevice> DeviceOfLayers(const std::string& device,
   static const RE2 pattern("(gpu|cpu)(?::(\\d{1,4}))?");
   std::string kind, ordinal = "0";
   if (!device.empty() && !RE2::FullMatch(device, pattern, &kind, &ordinal)) {
-    return InvalidArgument("device '", device, "': layers ran on gpu, gpu:1 or cpu");
+    return InvalidArgument("unknown device '", device, "'; use gpu, gpu:1 or cpu");
   }
   const auto is_gpu = [](const energy::SensorReadings& each) {
     return power::FactsOf(each.channel.source).measures != power::Measures::kProcessors;
@@ -803,7 +802,8 @@ void AddLogFinding(const energy::SensorLog& log, EnergyReport* report) {
   EnergyFinding& finding = report->findings.emplace_back();
   finding.code = "log_without_end";
   finding.severity = "info";
-  finding.message = Cat(log.path, ": it has no last line: its recorder was killed, or is not done");
+  finding.message =
+      Cat(log.path, ": the log has no last line; its recorder was killed or still runs");
 }
 
 // Returns an error if no device has numbers.
@@ -811,8 +811,8 @@ absl::StatusOr<EnergyReport> Checked(const std::string& source, EnergyReport rep
   const auto has_numbers = [](const EnergyDevice& device) { return device.reason.empty(); };
   if (std::ranges::any_of(report.devices, has_numbers)) return report;
   return FailedPrecondition(source,
-                            ": no energy can be told: ", DeviceName(report.devices[0].device), ": ",
-                            report.devices[0].message);
+                            ": no energy can be computed: ", DeviceName(report.devices[0].device),
+                            ": ", report.devices[0].message);
 }
 
 // Returns an error if the map names a device that the trace does not have, because such an entry
@@ -829,8 +829,9 @@ absl::Status CheckMap(const std::map<int32_t, std::string>& map, const Analysis&
       return each.row.device.ordinal == ordinal;
     };
     if (std::ranges::any_of(analysis.devices, is_it)) continue;
-    return InvalidArgument("--map: the trace has no device ", ordinal, " (", id, "); it has ",
-                           there.empty() ? "none with a number" : there);
+    return InvalidArgument(
+        "--map: the trace has no device ", ordinal, " (", id,
+        "); devices in the trace: ", there.empty() ? "none has a number" : there);
   }
   return absl::OkStatus();
 }
@@ -893,7 +894,7 @@ absl::StatusOr<EnergyReport> AttributeEnergy(const Trace& trace, const EnergyOpt
   energy::LayerTimes marked;
   if (!options.layers.runs.empty()) {
     if (options.layers.clock != LayerClock::kUnix) {
-      return InvalidArgument("layers beside a trace have UNIX times: a trace knows no other clock");
+      return InvalidArgument("layers that accompany a trace require UNIX times");
     }
     ASSIGN_OR_RETURN(marked, energy::TimesOf(options.layers));
   }
@@ -917,20 +918,20 @@ absl::StatusOr<EnergyReport> AttributeEnergy(const Trace& trace, const EnergyOpt
     if (of.have_marks_elsewhere().has_value()) elsewhere.push_back(*of.have_marks_elsewhere());
   }
   if (!elsewhere.empty() && std::ranges::find(elsewhere, false) == elsewhere.end()) {
-    return FailedPrecondition(
-        options.layers.path.empty() ? "" : options.layers.path + ": ",
-        "the layers and the trace are of different times: no layer ran in the capture, all from ",
-        marked.from_ns / 1'000'000'000, " s to ", marked.to_ns / 1'000'000'000,
-        " s (UNIX time); give the layers of this capture");
+    return FailedPrecondition(options.layers.path.empty() ? "" : options.layers.path + ": ",
+                              "the layers and the trace do not overlap in time: no layer ran in "
+                              "the capture; the layers span ",
+                              marked.from_ns / 1'000'000'000, " s to ",
+                              marked.to_ns / 1'000'000'000,
+                              " s (UNIX time); give the layers of this capture");
   }
   report.diagnostics = DescribeDiagnostics(trace, WithoutRuns(analysis.diagnostics));
   if (layer.any() && options.layers.runs.empty() && report.layers.empty()) {
     EnergyFinding& finding = report.findings.emplace_back();
     finding.code = "no_layer";
     finding.severity = "warning";
-    finding.message =
-        Cat("no name scope matches --layer-re ", options.layer_pattern,
-            "; without it each name scope of the trace, where it has any, is a layer");
+    finding.message = Cat("no name scope matches --layer-re ", options.layer_pattern,
+                          "; without --layer-re, each name scope of the trace is a layer");
   }
   const std::string source = has_log ? options.power_log : report.inputs[0].path;
   return Checked(source, std::move(report));

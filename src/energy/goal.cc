@@ -29,7 +29,8 @@ absl::StatusOr<Goal> ReadGoal(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, io::ReadWholeFile(path, kMaxBytes));
   const json::Json document = json::Parse(text);
   if (!document.is_object() || json::TextOf(document, "schema") != "xplane-time.power-plan.v1") {
-    return DataLoss(path, ": no plan; xplane-time power plan -o FILE.json makes one");
+    return DataLoss(path,
+                    ": contains no plan; create one with xplane-time power plan -o FILE.json");
   }
   std::string wrong;
   const json::Field plan(document, &wrong);
@@ -39,7 +40,7 @@ absl::StatusOr<Goal> ReadGoal(const std::string& path) {
     kernel.Read("kernel", &goal.kernels.emplace_back(), json::kNeeded);
   });
   if (!wrong.empty()) return DataLoss(path, ": ", wrong);
-  if (goal.kernels.empty()) return DataLoss(path, ": a plan without kernels");
+  if (goal.kernels.empty()) return DataLoss(path, ": the plan contains no kernels");
   return goal;
 }
 
@@ -54,7 +55,7 @@ Verdict Judge(const Goal& goal, const EnergyReport& report) {
       ran = true;
       const std::optional<double> half_width = HalfWidth(row);
       if (!half_width.has_value()) {
-        missed.push_back(Cat(kernel, " without a number"));
+        missed.push_back(Cat(kernel, " has no number"));
       } else if (*half_width > goal.precision) {
         missed.push_back(Cat(kernel, " ", Percent(*half_width)));
       }
@@ -64,16 +65,16 @@ Verdict Judge(const Goal& goal, const EnergyReport& report) {
   }
   const std::string planned = Percent(goal.precision);
   if (missed.empty()) {
-    return {true, Cat("all ", goal.kernels.size(), " kernels of the plan are known to ", planned,
-                      ", the least known to ", Percent(widest))};
+    return {true, Cat("all ", goal.kernels.size(), " kernels of the plan reach a precision of ",
+                      planned, "; the least precise has ", Percent(widest))};
   }
   constexpr size_t kShown = 5;
   const size_t count = missed.size();
   if (count > kShown) missed.resize(kShown);
-  return {false,
-          Cat("the plan's ", planned, " is not reached for ", count, " of ", goal.kernels.size(),
-              " kernels: ", absl::StrJoin(missed, ", "), count > kShown ? ", ..." : "",
-              "; repeat it for longer: four times as long halves an interval")};
+  return {false, Cat("the planned precision of ", planned, " is not reached for ", count, " of ",
+                     goal.kernels.size(), " kernels: ", absl::StrJoin(missed, ", "),
+                     count > kShown ? ", ..." : "",
+                     "; repeat it longer: four times the duration halves an interval")};
 }
 
 }  // namespace xplane_time::energy

@@ -68,31 +68,31 @@ absl::StatusOr<LayerRuns> ReadLayerRuns(const std::string& path) {
   constexpr size_t kMaxBytes = size_t{1} << 30;
   const auto all = io::ReadWholeFile(path, kMaxBytes);
   if (absl::IsResourceExhausted(all.status())) {
-    return ResourceExhausted(all.status().message(), "; give the part that the log is of");
+    return ResourceExhausted(all.status().message(), "; keep only the part that the log covers");
   }
   RETURN_IF_ERROR(all.status());
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // spreadsheets write it
   std::string_view text = *all;
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   std::vector<std::string> fields;
-  if (!TakeFields(&text, &fields)) return DataLoss(path, ":1: a quote does not end");
+  if (!TakeFields(&text, &fields)) return DataLoss(path, ":1: unterminated quote");
   size_t columns[3];
   constexpr std::string_view kNames[3] = {"layer_name", "start_time", "end_time"};
   for (size_t i = 0; i < 3; ++i) {
     columns[i] = static_cast<size_t>(std::ranges::find(fields, kNames[i]) - fields.begin());
     if (columns[i] == fields.size()) {
-      return DataLoss(path, ":1: no column ", kNames[i],
-                      "; the first line is layer_name,exec_id,start_time,end_time");
+      return DataLoss(path, ":1: missing column ", kNames[i],
+                      "; expected the first line layer_name,exec_id,start_time,end_time");
     }
   }
   LayerRuns runs;
   runs.path = path;
   const size_t width = fields.size();
   for (size_t record = 2; !text.empty(); ++record) {
-    if (!TakeFields(&text, &fields)) return DataLoss(path, ":", record, ": a quote does not end");
+    if (!TakeFields(&text, &fields)) return DataLoss(path, ":", record, ": unterminated quote");
     if (fields.size() == 1 && fields[0].empty()) continue;
     if (fields.size() != width) {
-      return DataLoss(path, ":", record, ": ", fields.size(), " fields, the first line has ",
+      return DataLoss(path, ":", record, ": ", fields.size(), " fields, but the first line has ",
                       width);
     }
     LayerRun& run = runs.runs.emplace_back();
@@ -101,13 +101,13 @@ absl::StatusOr<LayerRuns> ReadLayerRuns(const std::string& path) {
       const std::string& value = fields[columns[column]];
       if (ParseUnixSeconds(value, ns)) continue;
       return DataLoss(path, ":", record, ": ", kNames[column], " '", value,
-                      "' is no UNIX time in seconds, as in 1770000000.125");
+                      "' is not a UNIX time in seconds, such as 1770000000.125");
     }
     if (run.end_ns < run.start_ns) {
       return DataLoss(path, ":", record, ": end_time is before start_time");
     }
   }
-  if (runs.runs.empty()) return DataLoss(path, ": no run of a layer after its first line");
+  if (runs.runs.empty()) return DataLoss(path, ": contains no runs of layers after the first line");
   return runs;
 }
 
@@ -117,7 +117,7 @@ absl::StatusOr<LayerTimes> TimesOf(const LayerRuns& runs) {
   constexpr size_t kMostLayers = 4096;
   constexpr int64_t kLongestNs = int64_t{100} * 86'400 * kNsPerS;
   const std::string of = runs.path.empty() ? "" : runs.path + ": ";
-  if (runs.runs.empty()) return InvalidArgument(of, "no run of a layer");
+  if (runs.runs.empty()) return InvalidArgument(of, "contains no runs of layers");
   struct Event {
     int64_t start_ns, end_ns;
     uint32_t layer;
@@ -127,7 +127,7 @@ absl::StatusOr<LayerTimes> TimesOf(const LayerRuns& runs) {
   std::map<std::string_view, uint32_t> numbers;
   for (const LayerRun& run : runs.runs) {
     if (run.end_ns < run.start_ns) {
-      return InvalidArgument(of, "run ", events.size(), ", of layer '", run.layer,
+      return InvalidArgument(of, "run ", events.size(), " of layer '", run.layer,
                              "', ends before it starts");
     }
     const auto [at, is_new] =
@@ -135,7 +135,7 @@ absl::StatusOr<LayerTimes> TimesOf(const LayerRuns& runs) {
     if (is_new) times.layers.push_back({.name = run.layer});
     if (times.layers.size() > kMostLayers) {
       return ResourceExhausted(of, "more than ", kMostLayers,
-                               " layers; give those of one kind one name");
+                               " layers; use one name for layers of the same kind");
     }
     MarkedLayer& layer = times.layers[at->second];
     ++layer.count;
@@ -143,7 +143,7 @@ absl::StatusOr<LayerTimes> TimesOf(const LayerRuns& runs) {
     times.from_ns = std::min(times.from_ns, run.start_ns);
     times.to_ns = std::max(times.to_ns, run.end_ns);
     if (static_cast<uint64_t>(times.to_ns) - static_cast<uint64_t>(times.from_ns) > kLongestNs) {
-      return InvalidArgument(of, "over 100 days lie between its runs");
+      return InvalidArgument(of, "its runs span over 100 days");
     }
     layer.lengths_ns.push_back(run.end_ns - run.start_ns);
   }

@@ -27,8 +27,7 @@ absl::StatusOr<PlannedFor> Best(std::vector<PlannedFor> all, std::string_view wh
   const auto best = std::ranges::min_element(
       all, {}, [](const PlannedFor& each) { return RankOf(each.channel); });
   if (best == all.end() || RankOf(best->channel) == kNoRank) {
-    return FailedPrecondition(where,
-                              ": no sensor of a whole GPU or processor whose period is known");
+    return FailedPrecondition(where, ": no sensor of a whole GPU or processor with a known period");
   }
   return *best;
 }

@@ -216,7 +216,7 @@ absl::StatusOr<SensorLog> ReadSensorLog(const std::string& path) {
   ASSIGN_OR_RETURN(const power::LogEnd end, power::ReadPowerLog(path, &collector));
   if (collector.too_many()) {
     return ResourceExhausted(path, ": more than ", kMostReadings,
-                             " readings; give the part of the log that the trace is of");
+                             " readings; keep only the part of the log that covers the trace");
   }
   log.complete = end.complete;
   log.damaged_lines = end.damaged_lines;
@@ -244,30 +244,30 @@ SensorChoice ChooseSensor(const SensorLog& log, const TraceDevice& device,
       Cat(DeviceKindName(device.kind), ":", device.ordinal.has_value() ? Cat(*device.ordinal) : "");
   if (ids.empty() && MeasuresOf(device.kind) == power::Measures::kOther) {
     return Without("no_sensor", Cat("no sensor of power record measures ", name,
-                                    "; without --power, counters of the trace are taken"));
+                                    "; without --power, counters of the trace are used"));
   }
   if (ids.empty()) {
     const std::vector<std::string> all =
         IdsOf(log, device.kind, [](const std::string&, const PowerDevice*) { return true; });
-    return Without("no_sensor",
-                   Cat("the log has no sensor of ", name,
-                       all.empty() ? "" : "; say which of its devices it is with --map: ",
-                       absl::StrJoin(all, ", ")));
+    return Without("no_sensor", Cat("the log has no sensor for ", name,
+                                    all.empty() ? "" : "; choose a device of the log with --map: ",
+                                    absl::StrJoin(all, ", ")));
   }
   if (ids.size() > 1) {
     SensorChoice packages = device.kind == DeviceKind::kCpu ? Packages(log, ids) : SensorChoice();
     if (!packages.sensors.empty()) return packages;
-    return Without("no_map", Cat("the log does not say which device ", name,
-                                 " is; choose with --map: ", absl::StrJoin(ids, ", ")));
+    return Without("no_map", Cat("the log does not identify the device of ", name,
+                                 "; choose it with --map: ", absl::StrJoin(ids, ", ")));
   }
   bool has_module = false;
   SensorChoice choice;
   const SensorReadings* const best = BestSensor(log, ids[0], device.kind, &has_module);
   if (best == nullptr) {
-    return has_module ? Without("module", Cat("the sensor of ", ids[0],
-                                              " measures the whole module, processor and memory "
-                                              "included: no kernel's energy can be told from it"))
-                      : Without("no_sensor", Cat("the log has no power or energy of ", ids[0]));
+    return has_module
+               ? Without("module", Cat("the sensor of ", ids[0],
+                                       " measures the whole module including processor and memory; "
+                                       "the energy of a kernel cannot be separated"))
+               : Without("no_sensor", Cat("the log contains no power or energy of ", ids[0]));
   }
   choice.sensors = {best};
   choice.device = ids[0];

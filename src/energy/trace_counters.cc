@@ -126,12 +126,12 @@ absl::StatusOr<TraceCounter> CounterOf(const Trace& trace, const DevicePlane& de
   }
   if (wanted.size() != 1) {
     found.reason = wanted.empty() ? "no_sensor" : "several_sensors";
-    found.message =
-        wanted.empty()
-            ? "the trace has no power of it; record it beside the profiler (xplane-time power "
-              "record) and give --power LOG"
-            : Cat("the trace has several counters of it; choose with --map N=NAME: ",
-                  absl::StrJoin(wanted, ", "));
+    found.message = wanted.empty()
+                        ? "the trace contains no power of this device; record it together with the "
+                          "profiler (xplane-time power record) and give --power LOG"
+                        : Cat("the trace contains several counters of this device; choose one with "
+                              "--map N=NAME: ",
+                              absl::StrJoin(wanted, ", "));
     return found;
   }
   const bool is_energy = wanted[0] != kPowerCounter;
@@ -140,10 +140,11 @@ absl::StatusOr<TraceCounter> CounterOf(const Trace& trace, const DevicePlane& de
     std::optional<CountedSamples> counted = CountedFrom(std::move(samples));
     if (!counted.has_value()) {
       found.reason = "counter_unclear";
-      found.message = Cat(wanted[0],
-                          " of the trace is neither a counter nor what each event adds: too many "
-                          "of its values are below the one before, or below 0; record the power "
-                          "beside the profiler (xplane-time power record) and give --power LOG");
+      found.message =
+          Cat(wanted[0],
+              " of the trace contains neither counter values nor energies of single events: too "
+              "many values decrease or are negative; record the power together with the profiler "
+              "(xplane-time power record) and give --power LOG");
       return found;
     }
     samples = std::move(counted->samples);

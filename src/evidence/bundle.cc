@@ -66,14 +66,14 @@ std::string Quoted(char c) { return Cat("'", absl::CHexEscape(std::string(1, c))
 // otherwise the line of a chain. If neither can be found, only the file is reported.
 Problem ChangeOf(const ZipEntry& entry, std::string_view sha256) {
   constexpr size_t kMostPlaces = 64;
-  Problem problem = {.file = std::string(entry.name), .what = "is not what was written"};
+  Problem problem = {.file = std::string(entry.name), .what = "was changed after it was written"};
   for (const size_t at : ChangedBytes(entry.content, entry.crc32, kMostPlaces)) {
     const std::string was = WithByteAsItWas(entry.content, at, entry.crc32);
     if (Sha256Hex(was) != sha256) continue;
     problem.line = LineOf(entry.content, at);
     problem.byte = at;
     problem.what =
-        Cat("its byte ", at, " was ", Quoted(was[at]), " and is ", Quoted(entry.content[at]));
+        Cat("its byte ", at, " was ", Quoted(was[at]), " and now is ", Quoted(entry.content[at]));
     return problem;
   }
   if (entry.name.ends_with(".jsonl")) {
@@ -103,12 +103,12 @@ std::optional<Problem> ReadManifest(const Json& manifest, std::map<std::string, 
     each.Read("name", &name, json::kNeeded);
     each.Read("bytes", &of.bytes, json::kNeeded);
     each.Read("sha256", &of.sha256, json::kNeeded);
-    if (each.ok() && !listed->emplace(name, of).second) each.Error("is there twice");
+    if (each.ok() && !listed->emplace(name, of).second) each.Error("occurs twice");
   });
   std::string fingerprint;
   root.Read("fingerprint", &fingerprint, json::kNeeded);
   if (root.ok() && fingerprint != FingerprintOf(manifest["configuration"])) {
-    root.At("fingerprint").Error("is not that of `configuration`");
+    root.At("fingerprint").Error("does not match `configuration`");
   }
   if (wrong.empty()) return std::nullopt;
   return Problem{.file = kManifest, .what = wrong};
@@ -119,15 +119,16 @@ std::optional<Problem> CheckManifest(const Bundle& bundle) {
   const auto& entries = bundle.zip.entries;
   if (!bundle.repacked.empty() && !bundle.ContentOf(kManifest).empty()) return std::nullopt;
   if (entries.empty() || entries[0].name != kManifest) {
-    return Problem{.file = kManifest, .what = "is not there; a bundle begins with it"};
+    return Problem{.file = kManifest, .what = "is missing; a bundle starts with it"};
   }
   const std::string_view comment = bundle.zip.comment;
   if (comment == CommentOf(entries[0].content)) return std::nullopt;
   // One of the two was changed; the checksum decides which.
   if (entries[0].is_sound) {
-    return Problem{.file = bundle.path,
-                   .byte = bundle.bytes.size() - comment.size(),
-                   .what = "the archive's comment does not have the SHA-256 of manifest.json"};
+    return Problem{
+        .file = bundle.path,
+        .byte = bundle.bytes.size() - comment.size(),
+        .what = "the comment of the archive does not contain the SHA-256 of manifest.json"};
   }
   constexpr size_t kHexDigits = 64;
   const size_t at = comment.size() - std::min(comment.size(), kHexDigits);
@@ -149,13 +150,12 @@ void CheckFiles(const Bundle& bundle, const std::map<std::string, Listed>& liste
     if (Sha256Hex(each.content) != of.sha256 || each.content.size() != of.bytes) {
       problems->push_back(ChangeOf(each, of.sha256));
     } else if (!each.is_sound) {
-      problems->push_back(
-          {.file = bundle.path,
-           .what = Cat("the checksum of ", each.name, " in its header is another")});
+      problems->push_back({.file = bundle.path,
+                           .what = Cat("the checksum of ", each.name, " differs from its header")});
     }
   }
   for (const auto& [name, unused] : missing) {
-    problems->push_back({.file = name, .what = "is in the manifest, and not in the archive"});
+    problems->push_back({.file = name, .what = "is in the manifest but not in the archive"});
   }
 }
 
@@ -185,7 +185,8 @@ std::string_view Bundle::ContentOf(std::string_view name) const {
 namespace {
 
 absl::Status TooLarge(const std::string& path) {
-  return ResourceExhausted(path, ": over ", kMostZipBytes, " bytes; no bundle is so large");
+  return ResourceExhausted(path, ": larger than ", kMostZipBytes,
+                           " bytes, the maximum size of a bundle");
 }
 
 // Checks both ends of the file, because any byte of a bundle may be damaged. A bundle must be a
@@ -196,7 +197,7 @@ absl::Status CheckLooksLikeBundle(const std::string& path) {
   struct stat info = {};
   if (!file.open() || fstat(file.get(), &info) != 0) return io::IoError(path, "cannot be read");
   if (!S_ISREG(info.st_mode)) {
-    return InvalidArgument(path, ": no regular file; save the bundle to a file first");
+    return InvalidArgument(path, ": not a regular file; save the bundle to a file first");
   }
   if (std::cmp_greater(info.st_size, kMostZipBytes)) return TooLarge(path);
   std::string begin(2, '\0'), end(static_cast<size_t>(std::min(info.st_size, kEndBytes)), '\0');
@@ -207,8 +208,8 @@ absl::Status CheckLooksLikeBundle(const std::string& path) {
   }
   if (begin == "PK" || end.find(kComment) != std::string::npos) return absl::OkStatus();
   return DataLoss(path,
-                  ": not a bundle; name the witness.zip of a grid, or what tune export --bundle "
-                  "wrote (loose files are not checked)");
+                  ": not a bundle; give the witness.zip of a grid, or a file written by tune "
+                  "export --bundle (loose files are not checked)");
 }
 
 }  // namespace
@@ -216,7 +217,7 @@ absl::Status CheckLooksLikeBundle(const std::string& path) {
 absl::StatusOr<std::unique_ptr<Bundle>> ReadBundle(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
-    return InvalidArgument(path, ": is a folder, and loose files are not checked; name its ",
+    return InvalidArgument(path, ": is a folder, but loose files are not checked; give its ",
                            (std::filesystem::path(path) / "witness.zip").string());
   }
   RETURN_IF_ERROR(CheckLooksLikeBundle(path));
@@ -260,8 +261,7 @@ std::unique_ptr<Bundle> BundleOf(std::string path, std::string bytes) {
 std::vector<Problem> CheckBundle(const Bundle& bundle) {
   std::vector<Problem> problems;
   if (!bundle.repacked.empty()) {
-    problems.push_back(
-        {.file = bundle.path, .what = "packed by another program, so not as it was written"});
+    problems.push_back({.file = bundle.path, .what = "was packed again by another program"});
   }
   for (const ZipDamage& each : bundle.zip.damage) {
     problems.push_back({.file = bundle.path, .byte = each.byte, .what = each.what});

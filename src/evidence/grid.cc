@@ -232,10 +232,9 @@ absl::StatusOr<std::vector<std::string>> SettingNames(std::string_view space,
     if (!is_listed && (!IsFileName(name) || taken.contains(name))) name = each.id;
     const bool is_taken = name == "baseline" && each.id != baseline;  // csv/baseline.csv
     if (!IsFileName(name) || name.ends_with(".memory") || is_taken || !taken.insert(name).second) {
-      return InvalidArgument(
-          "the setting \"", each.id,
-          "\" cannot be the name of its files; give it "
-          "an id of letters, digits and ._+=,@-, other than results and baseline");
+      return InvalidArgument("the setting \"", each.id,
+                             "\" cannot be used as a file name; use an id of letters, digits and "
+                             "._+=,@-, other than results and baseline");
     }
     names.push_back(std::move(name));
   }

@@ -110,7 +110,8 @@ class GridCheck {
     const json::Json given = Ordered(bundle_.manifest["result"]);
     const json::Json configured = Ordered(bundle_.manifest["configuration"]);
     if (!json::FromJson(given, &run_) || !json::FromJson(configured, &configuration_)) {
-      return Found({.file = kManifest, .what = "its `result` or `configuration` is no grid's"});
+      return Found(
+          {.file = kManifest, .what = "its `result` or `configuration` does not belong to a grid"});
     }
     return true;
   }
@@ -121,18 +122,19 @@ class GridCheck {
         run_.samples == configuration_.samples && run_.calls == configuration_.calls &&
         Canonical(json::ToJson(run_.harness)) == Canonical(json::ToJson(configuration_.harness));
     if (!same) {
-      return Found({.file = kManifest, .what = "its `result` is not of its `configuration`"});
+      return Found({.file = kManifest, .what = "its `result` does not match its `configuration`"});
     }
     const auto space = ParseSpace(bundle_.ContentOf(kSpace), kSpace);
     if (!space.ok() || SpaceHash(*space) != configuration_.space_hash) {
-      return Found({.file = kSpace, .what = "is not the space whose hash the configuration has"});
+      return Found(
+          {.file = kSpace, .what = "does not match the hash of the space in the configuration"});
     }
     const auto configurations = ChooseConfigurations(*space, {});
     const auto is_same = [](const Configuration& a, const GridSetting& b) {
       return a.id == b.id && a.params_json == Canonical(b.params);
     };
     if (!configurations.ok() || !std::ranges::equal(*configurations, run_.settings, is_same)) {
-      return Found({.file = kManifest, .what = "its settings are not those of space.json"});
+      return Found({.file = kManifest, .what = "its settings differ from those of space.json"});
     }
     checked_.emplace_back(kSpace);
     return true;
@@ -144,13 +146,14 @@ class GridCheck {
     const Witness witness = CheckWitness(bundle_.ContentOf(file));
     const std::string fingerprint = FingerprintOf(bundle_.manifest["configuration"]);
     if (witness.samples.empty() || witness.samples[0] != HeadOf(setting, fingerprint)) {
-      return Found({.file = file, .line = 1, .what = "is not of this setting and configuration"});
+      return Found(
+          {.file = file, .line = 1, .what = "belongs to another setting or configuration"});
     }
     for (size_t i = 1; i < witness.samples.size(); ++i) {
       GridSample& sample = samples->emplace_back();
       const bool fits = json::FromJson(json::Parse(witness.samples[i]), &sample);
       if (fits && sample.sample_id == i - 1 && sample.metrics.is_object()) continue;
-      return Found({.file = file, .line = i + 1, .what = "is no sample, or not the next one"});
+      return Found({.file = file, .line = i + 1, .what = "is not a sample, or not the next one"});
     }
     return true;
   }
@@ -164,12 +167,12 @@ class GridCheck {
       checked_.push_back(each.name);
       const auto line = FirstOtherLine(given, each.content);
       if (line.has_value()) {
-        Found({.file = each.name, .line = line, .what = "is not what the samples give"});
+        Found({.file = each.name, .line = line, .what = "differs from the result of the samples"});
       }
     }
     for (const ZipEntry& each : bundle_.zip.entries) {
       if (std::ranges::find(known, each.name) != known.end()) continue;
-      Found({.file = std::string(each.name), .what = "is no file of a grid"});
+      Found({.file = std::string(each.name), .what = "is not a file of a grid"});
     }
   }
 

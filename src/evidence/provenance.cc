@@ -176,9 +176,9 @@ Json DescribeSource(const std::string& folder) {
     return Json{{"revision", nullptr}, {"changed", nullptr}, {"reason", reason}};
   };
   const GitAnswer head = RunGit(folder, {"rev-parse", "--verify", "HEAD"});
-  if (head.exit_code == -1) return unknown("there is no git here to say it");
+  if (head.exit_code == -1) return unknown("git is not installed");
   if (head.exit_code != 0 || head.text.empty()) {
-    return unknown("the working directory is in no git repository with a commit");
+    return unknown("the working directory is not in a git repository with a commit");
   }
   Json source = {
       {"revision", WithoutLineEnd(head.text)}, {"changed", nullptr}, {"reason", nullptr}};
@@ -186,7 +186,8 @@ Json DescribeSource(const std::string& folder) {
     source["changed"] = *changed;
   } else {
     source["reason"] =
-        "whether files differ is unknown: the content filters of the repository are not run";
+        "whether files differ is unknown, because the content filters of the repository are not "
+        "run";
   }
   return source;
 }

@@ -54,7 +54,7 @@ Json ResultJson(const SessionInfo& info) {
 absl::Status ReadRounds(const Bundle& bundle, RecordedSession* session) {
   ASSIGN_OR_RETURN(const Witness witness, ReadWitness(kRounds, bundle.ContentOf(kRounds)));
   if (witness.samples[0] != tune::CanonicalJson(HeadOf(*session))) {
-    return DataLoss(kRounds, ": line 1: is not of the session in ", kSession);
+    return DataLoss(kRounds, ": line 1: belongs to another session than ", kSession);
   }
   for (size_t i = 1; i < witness.samples.size(); ++i) {
     ASSIGN_OR_RETURN(const Json round, tune::ParseJson(witness.samples[i], kRounds));
@@ -196,9 +196,9 @@ absl::StatusOr<TuneResult> ReplayedResult(const RecordedSession& session,
 
 absl::StatusOr<BundleSpec> SessionBundle(const RecordedSession& session) {
   if (!session.info.verdict_json.has_value()) {
-    return FailedPrecondition(session.source, ": session ", session.info.id,
-                              " has no verdict yet, and a bundle is evidence of one; tune --resume "
-                              "goes on");
+    return FailedPrecondition(
+        session.source, ": session ", session.info.id,
+        " has no verdict yet, which a bundle requires; continue with tune --resume");
   }
   Json stored = {{"schema", "xplane-time.session.v1"},
                  {"session", tune::SessionJson(session.info)},
@@ -233,14 +233,14 @@ absl::StatusOr<RecordedSession> SessionOf(const Bundle& bundle) {
   session.info.claim = json::TextOf(verdict, "claim");
   const Json* const result = json::Find(bundle.manifest, "result");
   if (result == nullptr || *result != ResultJson(session.info)) {
-    return DataLoss(kManifest, ": result: is not the pick and the claim of ", kSession);
+    return DataLoss(kManifest, ": result: differs from the pick and the claim of ", kSession);
   }
   const Json* const configuration = json::Find(bundle.manifest, "configuration");
   if (configuration == nullptr || *configuration != tune::SessionJson(session.info)) {
-    return DataLoss(kManifest, ": configuration: is not the session of ", kSession);
+    return DataLoss(kManifest, ": configuration: differs from the session of ", kSession);
   }
   if (bundle.ContentOf(kSpace) != SpaceText(session) + "\n") {
-    return DataLoss(kSpace, ": has not the variants of ", kSession);
+    return DataLoss(kSpace, ": its variants differ from those of ", kSession);
   }
   RETURN_IF_ERROR(ReadRounds(bundle, &session));
   return session;
@@ -251,7 +251,7 @@ absl::StatusOr<DecisionCheck> CheckDecision(const RecordedSession& session) {
   const json::Json* const claim = verdict.is_object() ? json::Find(verdict, "claim") : nullptr;
   Claim known = Claim::kUndecided;
   if (claim == nullptr || !json::FromJson(*claim, &known)) {
-    return DataLoss(kSession, ": $.verdict.claim: is no claim");
+    return DataLoss(kSession, ": $.verdict.claim: is not a claim");
   }
   const auto stored = ReadTuneResult(*session.info.verdict_json);
   if (!stored.has_value()) return DataLoss(kSession, ": $.verdict cannot be read");
@@ -263,7 +263,7 @@ absl::StatusOr<DecisionCheck> CheckDecision(const RecordedSession& session) {
   if (absl::IsFailedPrecondition(replayed.status())) {
     // There was no race, so there must be no pick.
     if (stored->pick.has_value()) check.differences.emplace_back("pick");
-    check.reason = "it has no rounds of a race";
+    check.reason = "the session has no rounds of a race";
     return check;
   }
   if (!replayed.ok()) return DataLoss(kSession, ": ", replayed.status().message());

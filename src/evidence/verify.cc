@@ -52,7 +52,7 @@ void CheckSession(const Bundle& bundle, Verification* found) {
   }
   if (!decision->differences.empty()) {
     found->problems.push_back({.file = "session.json",
-                               .what = Cat("its verdict is not what its rounds give: ",
+                               .what = Cat("its verdict differs from the result of its rounds: ",
                                            absl::StrJoin(decision->differences, ", "))});
   }
   found->checked.emplace_back("decision");
@@ -96,7 +96,7 @@ Verification Verify(const Bundle& bundle) {
       found.not_compared.emplace_back(name);
     }
   } else {
-    found.problems.push_back({.file = kManifest, .what = "its `kind` is none that is known"});
+    found.problems.push_back({.file = kManifest, .what = "its `kind` is unknown"});
   }
   return found;
 }

@@ -28,20 +28,21 @@ absl::StatusOr<std::string> SampleOf(std::string_view line,
                                      std::optional<std::string_view> before) {
   const auto parsed = tune::ParseJson(line, "the line");
   if (!parsed.ok() || !parsed->is_object() || parsed->size() != 3 || !parsed->contains("sample")) {
-    return absl::DataLossError("is no line of a witness: {\"previous\", \"sample\", \"sha256\"}");
+    return absl::DataLossError(
+        "is not a line of a witness: {\"previous\", \"sample\", \"sha256\"}");
   }
   std::string sample = tune::CanonicalJson((*parsed)["sample"]);
   const Json previous = before.has_value() ? Json(Sha256Hex(*before)) : Json();
   if (parsed->value("previous", Json(0)) != previous) {
     return absl::DataLossError(before.has_value()
-                                   ? "its `previous` is not the SHA-256 of the line before"
-                                   : "it is the first, and its `previous` is not null");
+                                   ? "its `previous` is not the SHA-256 of the previous line"
+                                   : "it is the first line, but its `previous` is not null");
   }
   if (parsed->value("sha256", Json()) != Sha256Hex(sample)) {
-    return absl::DataLossError("its sample does not have its SHA-256");
+    return absl::DataLossError("its sample does not match its SHA-256");
   }
   if (line != WitnessLine(before, sample)) {
-    return absl::DataLossError("is not written as a witness writes it");
+    return absl::DataLossError("is not in the canonical form of a witness");
   }
   return sample;
 }
@@ -61,7 +62,7 @@ Witness CheckWitness(std::string_view text) {
     const size_t end = text.find('\n');
     const size_t number = witness.samples.size() + 1;
     if (end == std::string_view::npos) {
-      witness.broken = {number, "has no end: it was cut off"};
+      witness.broken = {number, "has no line end: it was truncated"};
       return witness;
     }
     const std::string_view line = text.substr(0, end);
@@ -75,7 +76,7 @@ Witness CheckWitness(std::string_view text) {
     before = line;
     text.remove_prefix(end + 1);
   }
-  if (witness.samples.empty()) witness.broken = {1, "is not there: a witness begins with its head"};
+  if (witness.samples.empty()) witness.broken = {1, "is missing: a witness starts with its head"};
   return witness;
 }
 
@@ -109,8 +110,8 @@ absl::Status WitnessWriter::Append(std::string_view sample_json) {
   }
   if (rest.find('\n') != std::string_view::npos) {
     return DataLoss(path_, ": line ", lines_,
-                    ": is not the sample that was stored: it was changed after it was written; "
-                    "move the file away, and --resume writes it anew");
+                    ": differs from the stored sample: it was changed after it was written; move "
+                    "the file away, and --resume writes it again");
   }
   if (!rest.empty()) {  // an incomplete line
     if (ftruncate(file_.get(), static_cast<off_t>(at_)) != 0) {
@@ -127,8 +128,7 @@ absl::Status WitnessWriter::Finish() {
   if (at_ == there_.size()) return absl::OkStatus();
   return DataLoss(
       path_, ": line ", lines_ + 1,
-      ": a line too many, which was not stored; move the file away, and --resume writes "
-      "it anew");
+      ": an extra line that was not stored; move the file away, and --resume writes it again");
 }
 
 }  // namespace xplane_time::evidence

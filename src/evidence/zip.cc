@@ -131,7 +131,7 @@ std::optional<ZipEntry> ReadEntry(std::string_view bytes, size_t* at, ZipContent
                                 ? "the first file"
                                 : Cat("the file after ", contents->entries.back().name);
   if (rest.size() < kLocalBytes || !rest.starts_with(kLocal)) {
-    return damaged(*at, Cat(after, " has no header; the archive was cut off or changed"));
+    return damaged(*at, Cat(after, " has no header; the archive was truncated or changed"));
   }
   const uint64_t name_bytes = Get(rest, kNameAt, 2), bytes_of = Get(rest, kSizeAt, 4);
   if (name_bytes + bytes_of > rest.size() - kLocalBytes) {
@@ -141,12 +141,13 @@ std::optional<ZipEntry> ReadEntry(std::string_view bytes, size_t* at, ZipContent
                           .content = rest.substr(kLocalBytes + name_bytes, bytes_of),
                           .crc32 = static_cast<uint32_t>(Get(rest, kCrcAt, 4))};
   if (!IsSafeName(entry.name)) {
-    return damaged(*at + kLocalBytes, Cat(after, " has a name that no bundle has"));
+    return damaged(*at + kLocalBytes, Cat(after, " has an invalid name"));
   }
   const std::string header = LocalHeader(entry);
   if (!rest.starts_with(header)) {
-    contents->damage.push_back({*at + FirstDifference(rest, header),
-                                Cat("the header of ", entry.name, " is not as it was written")});
+    contents->damage.push_back(
+        {*at + FirstDifference(rest, header),
+         Cat("the header of ", entry.name, " was changed after it was written")});
   }
   *at += header.size() + entry.content.size();
   return entry;
@@ -201,14 +202,14 @@ absl::StatusOr<std::string> WriteZip(std::span<const ZipFile> files, std::string
   for (const ZipFile& each : files) {
     if (!IsSafeName(each.name) || !names.insert(each.name).second) {
       return InvalidArgument("\"", each.name,
-                             "\" is no name of a file in a bundle, or there twice");
+                             "\" is not a valid file name in a bundle, or occurs twice");
     }
     entries.push_back({each.name, each.content, Crc32(each.content)});
     bytes += each.content.size();
   }
   if (bytes > kMostZipBytes || files.size() > kMostFiles) {
-    return ResourceExhausted("a bundle of ", files.size(), " files and ", bytes, " bytes; at most ",
-                             kMostFiles, " and ", kMostZipBytes);
+    return ResourceExhausted("a bundle of ", files.size(), " files and ", bytes,
+                             " bytes; the maximum is ", kMostFiles, " and ", kMostZipBytes);
   }
   std::string out;
   for (const ZipEntry& each : entries) Append(&out, LocalHeader(each), each.content);
@@ -223,7 +224,7 @@ ZipContents ReadZip(std::string_view bytes) {
     const auto entry = ReadEntry(bytes, &at, &contents);
     if (!entry.has_value()) return contents;
     if (!names.insert(entry->name).second) {
-      contents.damage.push_back({at, Cat(entry->name, " is there twice")});
+      contents.damage.push_back({at, Cat(entry->name, " occurs twice")});
       return contents;
     }
     contents.entries.push_back(*entry);
@@ -236,7 +237,7 @@ ZipContents ReadZip(std::string_view bytes) {
   const std::string directory = Directory(contents.entries, contents.comment.substr(0, 0xffff));
   if (rest != directory) {
     contents.damage.push_back({at + FirstDifference(rest, directory),
-                               "the archive's directory is not as it was written"});
+                               "the directory of the archive was changed after it was written"});
   }
   return contents;
 }

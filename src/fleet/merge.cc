@@ -106,14 +106,14 @@ constexpr std::string_view kByNothing = "none";
 absl::StatusOr<FleetBy> ParseFleetBy(std::string_view text) {
   FleetBy by = {.host = false, .device = false};
   if (text == kByNothing) return by;
-  if (text.empty()) return InvalidArgument("say host, device, host,device or none");
+  if (text.empty()) return InvalidArgument("expected host, device, host,device or none");
   while (!text.empty()) {
     const std::string_view word = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), word.size() + 1));
     bool* const part = word == "host" ? &by.host : word == "device" ? &by.device : nullptr;
     if (part == nullptr) {
-      return InvalidArgument("'", word, "' is nothing that rows are kept apart by; there are host ",
-                             "and device, parted by a comma, or none");
+      return InvalidArgument("'", word, "' is unknown; expected host and device, separated ",
+                             "by a comma, or none");
     }
     *part = true;
   }
@@ -200,15 +200,15 @@ FleetMerger& FleetMerger::operator=(FleetMerger&&) noexcept = default;
 absl::Status FleetMerger::Add(const FleetSummary& summary) {
   FleetSummary& sums = rows_->sums;
   if ((sums.by.host && !summary.by.host) || (sums.by.device && !summary.by.device)) {
-    return FailedPrecondition("its rows are kept apart by '", FleetByName(summary.by),
-                              "' alone, not by '", FleetByName(sums.by),
-                              "'; merge with --by, or summarize it again");
+    return FailedPrecondition("its rows are separated only by '", FleetByName(summary.by),
+                              "', not by '", FleetByName(sums.by),
+                              "'; merge with --by, or summarize the traces again");
   }
   // A summary that only has unreadable files contains no measurements.
   if (!summary.captures.empty()) {
     if (rows_->any && summary.options != sums.options) {
-      return FailedPrecondition("was measured with other options than ", rows_->first, ": ",
-                                fleet::OptionsText(summary.options), " and not ",
+      return FailedPrecondition("was summarized with other options than ", rows_->first, ": ",
+                                fleet::OptionsText(summary.options), " instead of ",
                                 fleet::OptionsText(sums.options), "; summarize one of them again");
     }
     if (!std::exchange(rows_->any, true)) {

@@ -112,19 +112,21 @@ class Decoder {
 
   void Id(uint32_t number, NameId* id) {
     if (field_.key() != Varint(number)) return;
-    if (field_.bits >= names_) return Refuse("a name that is not there");
+    if (field_.bits >= names_) return Refuse("a name that does not exist");
     *id = static_cast<NameId>(field_.bits);
   }
   template <typename Unsigned>
   void Count(uint32_t number, Unsigned* count) {
     if (field_.key() != Varint(number)) return;
-    if (field_.bits > std::numeric_limits<Unsigned>::max()) return Refuse("a count too large");
+    if (field_.bits > std::numeric_limits<Unsigned>::max())
+      return Refuse("a count that is too large");
     *count = static_cast<Unsigned>(field_.bits);
   }
   template <typename Enum>
   void Choice(uint32_t number, Enum* choice, Enum last) {
     if (field_.key() != Varint(number)) return;
-    if (field_.bits > static_cast<uint64_t>(last)) return Refuse("a kind that this version lacks");
+    if (field_.bits > static_cast<uint64_t>(last))
+      return Refuse("a kind that this version does not support");
     *choice = static_cast<Enum>(field_.bits);
   }
   void Text(uint32_t number, std::string* text) {
@@ -134,7 +136,7 @@ class Decoder {
   void Maybe(uint32_t number, std::optional<Whole>* value) {
     if (field_.key() != Varint(number)) return;
     if (field_.bits > uint64_t{std::numeric_limits<Whole>::max()})
-      return Refuse("a time too large");
+      return Refuse("a time that is too large");
     *value = static_cast<Whole>(field_.bits);
   }
   void Sum(uint32_t number, Int128* sum) {
@@ -142,7 +144,7 @@ class Decoder {
     if (field_.key() == Varint(number)) *sum = (*sum & ~kLow) | Int128{field_.bits};
     if (field_.key() != Varint(number + 1)) return;
     if (field_.bits > uint64_t{std::numeric_limits<int64_t>::max()})
-      return Refuse("a sum too large");
+      return Refuse("a sum that is too large");
     *sum = (*sum & kLow) | (Int128{field_.bits} << 64);
   }
   void Time(uint32_t number, TimeSum* time);
@@ -152,7 +154,7 @@ class Decoder {
     ReadAll([&](const WireField& each) {
       if (each.key() != Varint(1)) return;
       if (each.bits > static_cast<uint64_t>(std::numeric_limits<int64_t>::max() - last)) {
-        return Refuse("a time too large");
+        return Refuse("a time that is too large");
       }
       values->push_back(last += each.whole());
     });
@@ -164,7 +166,7 @@ class Decoder {
     if (field_.key() != Length(number)) return;
     ReadAll([&](const WireField& each) {
       if (each.key() != Varint(1)) return;
-      if (each.bits > kAxisLimitPs) return Refuse("a time too large");
+      if (each.bits > kAxisLimitPs) return Refuse("a time that is too large");
       values->push_back(each.whole());
     });
   }
@@ -173,7 +175,8 @@ class Decoder {
     uint64_t bucket = 0;
     ReadAll([&](const WireField& each) {
       if (each.key() == Varint(1)) {
-        if (each.bits >= DurationHistogram::kBuckets - bucket) return Refuse("a time too large");
+        if (each.bits >= DurationHistogram::kBuckets - bucket)
+          return Refuse("a time that is too large");
         bucket += each.bits;
       }
       if (each.key() == Varint(2)) durations->Add(static_cast<uint16_t>(bucket), each.bits);
@@ -381,12 +384,13 @@ class Reader {
       checksum_ = field.bits;
       return true;
     }
-    if (ended_) return Refuse("more after its end");
+    if (ended_) return Refuse("data after its end");
     if (field.type == WireType::kLength) offset_ = field.offset;
     switch (field.key()) {
       case Length(kBy): {
         auto by = ParseFleetBy(field.bytes);
-        if (!by.ok()) return Refuse("rows that are kept apart by what this version lacks");
+        if (!by.ok())
+          return Refuse("rows separated by a property that this version does not support");
         summary_->by = *by;
         return true;
       }
@@ -423,13 +427,15 @@ class Reader {
       case Length(kMeetings): {
         FleetMeetings& row = summary_->meetings.emplace_back();
         if (!ReadRow(field, &row)) return false;
-        if (row.enters_ps.size() != row.lengths_ps.size()) return Refuse("not as many ends");
+        if (row.enters_ps.size() != row.lengths_ps.size())
+          return Refuse("the numbers of starts and ends differ");
         return row.enters_ps.empty() || row.enters_ps.back() <= kAxisLimitPs ||
-               Refuse("a time too large");
+               Refuse("a time that is too large");
       }
       case Varint(kEnd):
         ended_ = true;
-        return field.bits == RowsOf(*summary_) || Refuse("not as many rows as it says");
+        return field.bits == RowsOf(*summary_) ||
+               Refuse("the number of rows differs from the stated one");
       default:
         return true;
     }
@@ -523,23 +529,24 @@ FleetBy FleetByOf(std::string_view head) {
 
 absl::StatusOr<FleetSummary> DecodeFleetSummary(std::string_view bytes, const std::string& name) {
   if (!IsFleetSummary(bytes)) {
-    return DataLoss(name, ": no summary (byte 0); xplane-time summarize makes one of a trace");
+    return DataLoss(name,
+                    ": not a summary (byte 0); create one from a trace with xplane-time summarize");
   }
   const size_t version_size = std::min<size_t>(static_cast<uint8_t>(bytes[1]), bytes.size() - 2);
   if (bytes.substr(2, version_size) != kFormat) {
-    return DataLoss(name, ": a summary of another version (byte 2); this program reads ", kFormat,
-                    ": summarize the traces again");
+    return DataLoss(name, ": a summary of another version (byte 2); this program supports ",
+                    kFormat, "; summarize the traces again");
   }
   FleetSummary summary;
   Reader reader(&summary);
   const bool ok = ReadMessage(bytes, 0, 0, reader.mutable_damage(),
                               [&](const WireField& field) { return reader.Read(field); });
   if (ok && reader.ended() && !reader.IsAsWritten(bytes)) {
-    return DataLoss(name, ": damaged summary: its checksum is another (byte ", bytes.size(),
+    return DataLoss(name, ": damaged summary: wrong checksum (byte ", bytes.size(),
                     "); summarize the traces again, or copy it again");
   }
   if (!ok || !reader.ended() || summary.names.empty() || !summary.names[0].empty()) {
-    const Damage damage = ok ? Damage{bytes.size(), "it ends in the middle"} : reader.damage();
+    const Damage damage = ok ? Damage{bytes.size(), "it is truncated"} : reader.damage();
     return DataLoss(name, ": damaged summary: ", damage.why, " (byte ", damage.byte_offset,
                     "); summarize the traces again, or copy it again");
   }

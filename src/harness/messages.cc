@@ -26,7 +26,7 @@ absl::StatusOr<Json> ParseMessage(std::string_view line) {
 
 absl::Status Misfit(std::string_view line, std::string_view why) {
   constexpr size_t kShown = 200;
-  return InvalidArgument("an answer that is none of the protocol's: ", why, "; it begins with \"",
+  return InvalidArgument("an answer that violates the protocol: ", why, "; it starts with \"",
                          absl::CEscape(std::string(line.substr(0, kShown))), "\"");
 }
 

@@ -70,7 +70,7 @@ std::vector<std::string> ChildEnvironment(const HarnessProcess::Options& options
   return variables;
 }
 
-absl::Status WentAway() { return absl::UnavailableError("it went away"); }
+absl::Status WentAway() { return absl::UnavailableError("it closed its input"); }
 
 std::vector<char*> Pointers(std::vector<std::string>* texts) {
   std::vector<char*> pointers;
@@ -134,7 +134,8 @@ absl::StatusOr<std::unique_ptr<HarnessProcess>> HarnessProcess::Start(const Opti
   }
   Pipe alive, to, from, printed, failed;
   for (Pipe* each : {&alive, &to, &from, &printed, &failed}) {
-    if (!each->Open()) return Unavailable("no pipe for the ", options.name, ": ", strerror(errno));
+    if (!each->Open())
+      return Unavailable("cannot create a pipe for the ", options.name, ": ", strerror(errno));
   }
   std::vector<std::string> command = options.command;
   std::vector<std::string> variables = ChildEnvironment(options, to.read.get(), from.write.get());
@@ -152,7 +153,7 @@ absl::StatusOr<std::unique_ptr<HarnessProcess>> HarnessProcess::Start(const Opti
     }
   }
   if (harness.pid_ < 0) {
-    return Unavailable("no process for the ", options.name, ": ", strerror(errno));
+    return Unavailable("cannot create a process for the ", options.name, ": ", strerror(errno));
   }
   harness.alive_ = std::move(alive.write);
   harness.to_ = std::move(to.write);
@@ -160,8 +161,7 @@ absl::StatusOr<std::unique_ptr<HarnessProcess>> HarnessProcess::Start(const Opti
   harness.printed_ = std::move(printed.read);
   failed.write.Close();
   if (int error = 0; read(failed.read.get(), &error, sizeof error) != 0) {
-    return NotFound(options.command[0], ": the ", options.name,
-                    " cannot be started: ", strerror(error));
+    return NotFound(options.command[0], ": the ", options.name, " cannot start: ", strerror(error));
   }
   for (const io::Descriptor* each : {&harness.to_, &harness.from_, &harness.printed_}) {
     fcntl(each->get(), F_SETFL, O_NONBLOCK);
@@ -228,7 +228,7 @@ void HarnessProcess::Log(std::string_view text) {
     if (written < 0) {
       options_.tell(absl::StrCat(options_.log_path, ": cannot write the ", options_.name,
                                  "'s log: ", strerror(errno),
-                                 "; what it prints from here on is not kept"));
+                                 "; its further output is not logged"));
       return log_.Close();
     }
     text.remove_prefix(static_cast<size_t>(written));
@@ -259,7 +259,7 @@ absl::StatusOr<std::string> HarnessProcess::Receive(Deadline deadline) {
     }
     searched_ = received_.size();
     if (received_.size() > kMostLineBytes) {
-      return absl::InvalidArgumentError("an answer of over 64 MiB without an end of line");
+      return absl::InvalidArgumentError("an answer of more than 64 MiB without a line end");
     }
     RETURN_IF_ERROR(Wait(deadline, /*to_send=*/false).status());
   }
@@ -307,7 +307,7 @@ bool HarnessProcess::End(Deadline deadline) {
 HarnessProcess::Loss HarnessProcess::Ending() {
   // A process that closed its pipe is about to end; wait briefly to learn how.
   if (!End(MonotonicClock::now() + milliseconds(200))) {
-    return {"crash", "it ended: killed here, since it had closed its standard output"};
+    return {"crash", "it was killed because it closed its standard output"};
   }
   if (WIFEXITED(wait_status_)) {
     const int code = WEXITSTATUS(wait_status_);

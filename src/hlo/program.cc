@@ -203,7 +203,7 @@ bool ReadComputation(const WireField& message, Damage* damage, HloComputation* c
     if (field.key() == Varint(5)) computation->id = field.whole();
     if (field.key() != Length(2)) return true;
     if (instructions->size() >= HloProgram::kMostInstructions) {
-      *damage = {field.offset, "more instructions than any program has"};
+      *damage = {field.offset, "too many instructions"};
       return false;
     }
     return ReadInstruction(field, damage, &instructions->emplace_back());

@@ -35,8 +35,8 @@ absl::Status CheckReplacesNoDatabase(const std::string& path) {
   const auto id = ReadApplicationId(path);
   if (!id.has_value() || *id == kResultDatabaseId) return absl::OkStatus();
   return Internal(path,
-                  ": cannot write: it is an SQLite database, and no result of xplane-time; move "
-                  "it away, or choose another path");
+                  ": cannot write: it is an SQLite database that was not written by xplane-time; "
+                  "move it away, or choose another path");
 }
 
 }  // namespace xplane_time::io

@@ -32,15 +32,15 @@ absl::Status Inflate(std::string_view compressed, uint64_t max_bytes,
     const size_t made = stream.Fill(out.data(), out.size(), &damage);
     at_end = made < out.size();
     if (stream.made() > max_bytes) {
-      return ResourceExhausted(
-          "inflates to more than ", max_bytes, " bytes, which is ", max_bytes / compressed.size(),
-          " times its size; if it is a real trace, inflate it yourself and give the plain file");
+      return ResourceExhausted("decompresses to more than ", max_bytes, " bytes, which is ",
+                               max_bytes / compressed.size(),
+                               " times its size; if it is a valid trace, decompress it first");
     }
     RETURN_IF_ERROR(sink({out.data(), made}));
     if (damage.empty()) continue;
     return DataLoss("damaged gzip stream at compressed byte ", stream.used(), ": ",
-                    stream.is_cut() ? "it ends in the middle" : damage,
-                    "; copy the file again, or give the inflated one");
+                    stream.is_cut() ? "it is truncated" : damage,
+                    "; copy the file again, or decompress it first");
   }
   return absl::OkStatus();
 }
@@ -109,7 +109,7 @@ void GzipStream::Step(std::span<char>* out, std::string* damage) {
     return;
   }
   if (!Has(1, damage)) {
-    if (damage->empty()) *damage = "the gzip stream ends early";
+    if (damage->empty()) *damage = "the gzip stream is truncated";
     is_cut_ = true;
     at_ = At::kEnd;
     return;

@@ -24,7 +24,7 @@ namespace {
 
 absl::Status CannotWrite(const std::string& path) {
   const char* way_out =
-      errno == ENOENT || errno == ENOTDIR ? "; make its directory, or choose another path" : "";
+      errno == ENOENT || errno == ENOTDIR ? "; create its directory, or choose another path" : "";
   return Internal(path, ": cannot write: ", std::strerror(errno), way_out);
 }
 
@@ -70,7 +70,8 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t max_by
   if (stat(path.c_str(), &info) != 0) return IoError(path, "cannot read");
   const bool is_device = S_ISBLK(info.st_mode) || S_ISCHR(info.st_mode);
   if (is_device || S_ISDIR(info.st_mode)) {
-    return InvalidArgument(path, is_device ? ": is a device" : ": is a directory", "; give a file");
+    return InvalidArgument(path, is_device ? ": this is a device" : ": this is a directory",
+                           "; give a file");
   }
   std::optional<std::string> text = ReadFile(path, max_bytes + 1);
   if (!text.has_value()) return IoError(path, "cannot read");

@@ -6,7 +6,7 @@
 //   line.Read("runs", &runs, kNeeded, /*least=*/0);
 //   line.At("variants").Each([&](const Field& each) { each.Read("id", &ids.emplace_back()); });
 //   if (!wrong.empty()) return InvalidArgument(wrong);
-//   // variants[2].id: must be a text
+//   // variants[2].id: must be a string
 //
 // The types are those of described.h. If a value is absent or null, the variable keeps its value.
 // All fields of a text share `wrong`, which describes the first value that did not fit; reading
@@ -51,7 +51,7 @@ std::string Wanted(int64_t least = kAny) {
     return Cat(number, " from ", std::numeric_limits<T>::min(), " to ",
                std::numeric_limits<T>::max());
   } else {
-    return std::same_as<T, std::string> ? "a text" : Described<T> ? "such an object" : "a list";
+    return std::same_as<T, std::string> ? "a string" : Described<T> ? "an object" : "a list";
   }
 }
 

@@ -43,7 +43,7 @@ std::string ParseError(std::string_view text, size_t most_levels) {
     return absl::StrCat(is_encoding ? "it is not UTF-8" : "it is not JSON", " (byte ",
                         error.byte > 0 ? error.byte - 1 : 0, ")");
   } catch (const Json::exception&) {  // out_of_range: 1e999
-    return "it has a number that is out of range";
+    return "it contains a number that is out of range";
   }
 }
 

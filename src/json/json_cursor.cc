@@ -121,7 +121,7 @@ void JsonCursor::ReturnTo(uint64_t offset) {
 bool JsonCursor::Fail(const char* error) {
   if (error_ != nullptr) return false;
   ran_out_ = at_ == end_;
-  error_ = ran_out_ ? "it ends in the middle" : error;
+  error_ = ran_out_ ? "it is truncated" : error;
   return false;
 }
 
@@ -199,14 +199,14 @@ bool JsonCursor::ReadRestOfText(const char* first, const char* at, std::string_v
   for (;; at = FindTextEnd(at)) {
     if (at == end_) {
       at_ = end_;
-      return Fail("a text without end");
+      return Fail("unterminated string");
     }
     if (*at == '\\') {
       at += end_ - at > 1 ? 2 : 1;
     } else if (careful_ && !CanEndText(at)) {
       if (IsInNextObject(first, at, end_)) {
         at_ = first;
-        return Fail("a text without end");
+        return Fail("unterminated string");
       }
       irregular_ = true;
       ++at;
@@ -220,7 +220,7 @@ bool JsonCursor::ReadRestOfText(const char* first, const char* at, std::string_v
 
 // Reads a number, true, false, null, or other writers' forms of numbers.
 bool JsonCursor::ReadWord(JsonValue* value) {
-  if (at_ == end_) return Fail("a value is expected");
+  if (at_ == end_) return Fail("expected a value");
   const char* const first = at_;
   const char* at = first;
   uint8_t parts = 0;
@@ -240,7 +240,7 @@ bool JsonCursor::ReadWord(JsonValue* value) {
   irregular_ = true;
   if (value->raw == "NaN" || value->raw == "Infinity" || value->raw == "-Infinity") return true;
   if (at_ != end_) at_ = first;
-  return Fail("a value is expected");
+  return Fail("expected a value");
 }
 
 bool JsonCursor::SkipLevel(size_t level, char close) {

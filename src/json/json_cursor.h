@@ -77,7 +77,7 @@ class JsonCursor {
   // The same in steps: Enter() passes '{' or '['. Then `more` is set if there is another member or
   // element, and its value must be read next.
   bool Enter(char open) {
-    return Take(open, open == '{' ? "an object is expected" : "an array is expected");
+    return Take(open, open == '{' ? "expected an object" : "expected an array");
   }
   // Passes the next character if it is `c`.
   bool Pass(char c) { return Peek() == c ? (++at_, true) : false; }
@@ -206,7 +206,7 @@ inline bool JsonCursor::NextMember(bool is_first, std::string_view* key, bool* m
   *more = c != '}';
   if (!*more) return ++at_, true;
   if (!is_first) {
-    if (c != ',') return Fail("a comma or } is expected");
+    if (c != ',') return Fail("expected a comma or }");
     ++at_;
     c = Peek();
   }
@@ -214,7 +214,7 @@ inline bool JsonCursor::NextMember(bool is_first, std::string_view* key, bool* m
   place_ = Place::kKey;
   if (!ReadText(key)) return false;
   place_ = Place::kMember;
-  return Take(':', "a colon is expected");
+  return Take(':', "expected a colon");
 }
 
 inline bool JsonCursor::NextMemberLike(size_t place, JsonShape* shape, std::string_view* key,
@@ -245,7 +245,7 @@ inline bool JsonCursor::NextElement(bool is_first, bool* more) {
   if (!*more) return ++at_, true;
   place_ = Place::kElement;
   if (is_first) return true;
-  if (c != ',') return Fail("a comma or ] is expected");
+  if (c != ',') return Fail("expected a comma or ]");
   return ++at_, true;
 }
 

@@ -157,9 +157,10 @@ absl::Status EventWalk::Next(EventChunk* chunk) {
                     "); record it again, or copy it again without conversion");
   }
   if (!any_trace_events_) {
-    return DataLoss(name_, ": JSON without \"traceEvents\" (byte ", cursor_.offset(),
-                    "), so no trace of Kineto (PyTorch); give what torch.profiler wrote, or the ",
-                    ".xplane.pb beside it");
+    return DataLoss(
+        name_, ": JSON without \"traceEvents\" (byte ", cursor_.offset(),
+        "), so not a Kineto trace (PyTorch); give the file written by torch.profiler, or the ",
+        ".xplane.pb beside it");
   }
   most_args_ = std::max(most_args_, chunk->args.size());
   return absl::OkStatus();
@@ -198,7 +199,7 @@ bool EventWalk::StepInRoot() {
   return ReadTolerantly([&] {
     if (!cursor_.ReadValue(&value)) return false;
     const char next = cursor_.Peek();
-    return next == ',' || next == '}' || cursor_.Fail("a comma or } is expected");
+    return next == ',' || next == '}' || cursor_.Fail("expected a comma or }");
   });
 }
 

@@ -763,14 +763,13 @@ absl::Status CheckWriter(const EventWalk& file, bool any_of_kineto, const std::s
     if (is_xprof && !any_of_kineto) {
       return DataLoss(name, ": it is the Chrome JSON that JAX, TensorFlow or XProf writes for ",
                       "viewers (its process ", pid.raw, " is ", Text(process),
-                      "), which lacks events and ids; give the .xplane.pb that was written beside "
-                      "it");
+                      "), which lacks events and ids; give the .xplane.pb beside it");
     }
     constexpr std::string_view kAscend[] = {"Ascend Hardware", "CANN", "AscendCL"};
     if (std::ranges::count(kAscend, process) > 0) {
       return DataLoss(name, ": it is a trace of an Ascend NPU by msprof or torch_npu (its process ",
-                      pid.raw, " is ", process, "), whose device events are not read; MindStudio ",
-                      "Insight shows them");
+                      pid.raw, " is ", process,
+                      "), whose device events are not supported; use MindStudio ", "Insight");
     }
   }
   return absl::OkStatus();
@@ -820,7 +819,7 @@ absl::StatusOr<Space> Transcode(std::string_view json, const std::string& name, 
     RETURN_IF_ERROR(CheckWriter(file, transcoder.any_of_kineto(), name));
   }
   if (transcoder.events() == 0) {
-    return DataLoss(name, ": a trace in JSON without any event that has a beginning and a ",
+    return DataLoss(name, ": a JSON trace without events that have a start and a ",
                     "duration (byte ", file.size(), "); was anything profiled?");
   }
   const JsonValue base = Find(file.root(), "baseTimeNanoseconds");
@@ -828,8 +827,8 @@ absl::StatusOr<Space> Transcode(std::string_view json, const std::string& name, 
   const std::optional<int64_t> base_ns = has_base ? WholeOf(base) : 0;
   if (!base_ns.has_value()) {
     return DataLoss(name, ": baseTimeNanoseconds is ", base.raw.substr(0, 64), " (byte ",
-                    base.raw.data() - json.data(), "), no whole number of nanoseconds: nobody ",
-                    "knows when this was; mend it, or leave it out");
+                    base.raw.data() - json.data(), "), not a whole number of nanoseconds; ",
+                    "correct or remove the field");
   }
   diagnostics->Merge(file.diagnostics());
   if (transcoder.FindRanks()) {
@@ -843,7 +842,7 @@ absl::StatusOr<Space> Transcode(std::string_view json, const std::string& name, 
   Space space = transcoder.Write(file, *base_ns);
   if (space.owner != nullptr) return space;
   return Unavailable(name, ": a temporary file in ", ScratchFolder(),
-                     " cannot be read back; set TMPDIR to another place");
+                     " cannot be read back; set TMPDIR to another directory");
 }
 
 absl::Status CheckHead(std::string_view head, const std::string& name) {

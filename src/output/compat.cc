@@ -69,7 +69,7 @@ Section KeySection(const Answer& answer, Unit unit) {
              [](const Answer::KeyRow& row) { return row.time.time_s * kPsPerSecond; });
   Section section = {.title = absl::StrCat("planes with \"", Printable(answer.device), "\""),
                      .grid = std::move(grid).Take()};
-  if (answer.keys.empty()) section.notes.push_back("no key");
+  if (answer.keys.empty()) section.notes.push_back("no keys");
   return section;
 }
 
@@ -111,8 +111,8 @@ Section XprofLineSection(const compat::XprofTimes& times, Unit unit) {
 }
 
 View CompatView(const Answer& answer, Unit unit) {
-  View view = {.lines = {{absl::StrCat("by the definition of ", std::string(ToolName(answer.tool)),
-                                       ", not ours: docs/migrating.md says how they differ"),
+  View view = {.lines = {{absl::StrCat("definition of ", std::string(ToolName(answer.tool)),
+                                       "; docs/migrating.md describes the differences"),
                           Tone::kDim}}};
   if (answer.xprof.has_value()) {
     view.sections = {XprofKernelSection(*answer.xprof, unit),

@@ -89,7 +89,7 @@ Section DistributionSection(const Report& report, const OutputOptions& options) 
       .name = true;
   grid.Times("most", unit, &Runs::most_ps);
   section.grid = std::move(grid).Take();
-  section.notes.emplace_back("each on its own axis; the fullest part of each is as high as a line");
+  section.notes.emplace_back("each row has its own axis and its own height");
   return section;
 }
 

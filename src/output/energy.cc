@@ -44,7 +44,8 @@ Section EnergySection(const char* title, const char* name, const std::vector<Ene
                       bool is_part, const OutputOptions& options) {
   Section section = {.title = title};
   // Of half a log, J/exec times count is not the energy.
-  if (is_part) section.title += "; energy and busy are of what the log covers, count is of all";
+  if (is_part)
+    section.title += "; energy and busy cover only the logged part, count covers the whole capture";
   const Rows rows = TopRows(all, options.top, title, kByTop, &section.notes);
   const DeviceNames names(rows);
   RowGrid grid(rows);
@@ -119,7 +120,7 @@ Section DeviceSection(const EnergyReport& report, const OutputOptions& options) 
 }
 
 Section GroupSection(const std::vector<EnergyGroup>& groups, const OutputOptions& options) {
-  Section section = {.title = "groups: only the sum is known"};
+  Section section = {.title = "groups: only the sum of their kernels is known"};
   RowGrid grid(groups);
   grid.Number("group", &EnergyGroup::group);
   grid.Number("energy J", Of(&EnergyGroup::energy_j), Figure);
@@ -183,9 +184,9 @@ View EnergyView(const EnergyReport& report, const OutputOptions& options) {
   const DeviceNames device_names(report.devices);
   for (const EnergyDevice& each : report.devices) {
     if (!each.poor_fit) continue;
-    view.lines.push_back({"Do not trust the numbers of " + device_names.Name(each.device) +
-                              ": what ran does not explain the power that was measured (poor_fit; "
-                              "why is below). Record again.",
+    view.lines.push_back({"Do not trust the numbers for " + device_names.Name(each.device) +
+                              ": the executions do not explain the measured power (poor_fit; see "
+                              "the reason below). Record again.",
                           Tone::kBad});
   }
   view.sections.push_back(DeviceSection(report, options));

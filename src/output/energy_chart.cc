@@ -22,7 +22,7 @@ class EnergyChart {
       : report_(report), names_(report.timelines), chart_(LongestS(report)) {}
 
   std::string Draw() && {
-    chart_.Text(Chart::kLeft, 22, "start", "power and what ran", " font-size=\"15\"");
+    chart_.Text(Chart::kLeft, 22, "start", "power and executions", " font-size=\"15\"");
     DrawLegend(44);
     double y = kTop;
     for (const EnergyTimeline& timeline : report_.timelines) {
@@ -140,9 +140,9 @@ class EnergyChart {
       chart_.Text(x + 24, y, "start", text);
     };
     line(Chart::kLeft, kMeasured, "measured");
-    line(Chart::kLeft + 110, kExplained, "explained by what ran");
+    line(Chart::kLeft + 110, kExplained, "explained by executions");
     chart_.Key(Chart::kLeft + 280, y, "fill=\"url(#gap)\"", "not covered, gap");
-    chart_.Text(Chart::kLeft + 400, y, "start", "lanes: the darker, the more of the time it ran");
+    chart_.Text(Chart::kLeft + 400, y, "start", "lanes: darker means a larger share of the time");
   }
 
   const EnergyReport& report_;

@@ -190,7 +190,7 @@ std::string OutlierPlace(const FleetOutlier& row) {
 }
 
 Section OutlierSection(const FleetReport& report, const OutputOptions& options) {
-  Section section = {.title = "slower or faster than the others of their model"};
+  Section section = {.title = "slower or faster than the others of the same model"};
   std::vector<FleetOutlier> proved;
   double largest_mde = 0;
   size_t few = 0, unlike = 0;
@@ -200,19 +200,20 @@ Section OutlierSection(const FleetReport& report, const OutputOptions& options) 
     if (row.verdict <= FleetVerdict::kFast) proved.push_back(row);
   }
   if (largest_mde > 0) {
-    section.notes.push_back(
-        absl::StrCat(proved.empty() ? "none; " : "", "a slowness of ", FormatPercent(largest_mde),
-                     " % would be seen in each row, 4 times in 5; a false alarm in at most ",
-                     FormatPercent(report.options.alpha), " % of fleets"));
+    section.notes.push_back(absl::StrCat(
+        proved.empty() ? "none; " : "", "a slowdown of ", FormatPercent(largest_mde),
+        " % in a row would be detected with 80 % probability; false alarms in at most ",
+        FormatPercent(report.options.alpha), " % of fleets"));
   }
   if (few > 0) {
-    section.notes.push_back(absl::StrCat("cannot tell in ", Counted(few, "row"),
-                                         ": fewer than 3 others of the model have the function"));
+    section.notes.push_back(
+        absl::StrCat("undecided in ", Counted(few, "row"),
+                     ": fewer than 3 other devices of the model run the function"));
   }
   if (unlike > 0) {
-    section.notes.push_back(absl::StrCat("cannot tell in ", Counted(unlike, "row"),
-                                         ": they are so unlike that a slowness of ",
-                                         FormatPercent(kMostFleetMde), " % would be missed"));
+    section.notes.push_back(absl::StrCat("undecided in ", Counted(unlike, "row"),
+                                         ": they differ so much that a slowdown of ",
+                                         FormatPercent(kMostFleetMde), " % would not be detected"));
   }
   if (report.outliers.empty()) section.notes.emplace_back("no function has runs");
   const auto rows = TopRows(proved, options.top.value_or(kRows), "rows", kByTop, &section.notes);
@@ -242,12 +243,12 @@ void AddModel(const auto& rows, const Rows& of, auto* grid) {
 
 // Those that were idle most first.
 Section DeviceSection(const FleetSummary& summary, const OutputOptions& options) {
-  Section section = {.title =
-                         "where the time went, idle most first; each from first start to last end"};
+  Section section = {.title = "use of time between first start and last end, most idle first"};
   std::vector<FleetDevice> sorted = summary.devices;
   const size_t quiet =
       std::erase_if(sorted, [](const FleetDevice& row) { return row.executions == 0; });
-  if (quiet > 0) section.notes.push_back(absl::StrCat(Counted(quiet, "row"), " executed nothing"));
+  if (quiet > 0)
+    section.notes.push_back(absl::StrCat(Counted(quiet, "row"), " without executions"));
   const auto idle = [](const FleetDevice& row) { return Share(row.idle_ps, row.span_ps); };
   std::ranges::stable_sort(sorted, std::greater(), idle);
   const auto rows = TopRows(sorted, options.top.value_or(kRows), "rows", kByTop, &section.notes);
@@ -335,26 +336,26 @@ void NoteClocks(const FleetWaits& waits, Unit unit, std::vector<std::string>* no
     if (clock.offset_ps.has_value()) widest_ps = std::max(widest_ps, *clock.hi_ps - *clock.lo_ps);
   }
   if (!steps.empty()) {
-    notes->push_back(absl::StrCat("no offset fits the clocks of ", absl::StrJoin(steps, ", "),
-                                  ": one stepped, or these are not the same collectives"));
+    notes->push_back(absl::StrCat("no clock offset fits ", absl::StrJoin(steps, ", "),
+                                  ": a clock stepped, or the collectives differ"));
   } else if (waits.clocks.size() > 1) {
-    notes->push_back(absl::StrCat("clocks of hosts are known to ",
+    notes->push_back(absl::StrCat("the clocks of the hosts are aligned to within ",
                                   FormatTime(static_cast<double>(widest_ps), unit),
-                                  " of each other, from the collectives themselves"));
+                                  ", from the times of the collectives"));
   }
   if (!waits.unmatched.empty()) {
-    notes->push_back(absl::StrCat("not as often on all devices, and not matched: ",
+    notes->push_back(absl::StrCat("not matched, because the counts differ between devices: ",
                                   Printable(absl::StrJoin(waits.unmatched, ", "))));
   }
 }
 
 Section WaitSection(const FleetWaits& waits, const OutputOptions& options) {
-  Section section = {.title = "who collectives waited for"};
+  Section section = {.title = "devices that collectives waited for"};
   const auto rows =
       TopRows(waits.waits, options.top.value_or(kRows), "rows", kByTop, &section.notes);
   RowGrid grid(rows);
   grid.Name("host", kHostWidth, [](const FleetWait& row) {
-    return row.host.empty() && row.device.empty() ? std::string("(cannot tell)") : row.host;
+    return row.host.empty() && row.device.empty() ? std::string("(unknown)") : row.host;
   });
   grid.Name("device", 7, &FleetWait::device);
   grid.Name("kernel", kNameWidth, &FleetWait::kernel);
@@ -370,7 +371,7 @@ Section WaitSection(const FleetWaits& waits, const OutputOptions& options) {
 }
 
 Section FailureSection(const FleetSummary& summary, const OutputOptions& options) {
-  Section section = {.title = "could not be read"};
+  Section section = {.title = "files that could not be read"};
   const auto rows =
       TopRows(summary.failures, options.top.value_or(kRows), "files", kByTop, &section.notes);
   RowGrid grid(rows);

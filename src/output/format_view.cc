@@ -90,7 +90,7 @@ class TablePage {
       }
       Wrapped(DroppedNote(grid.dropped), Tone::kDim);
       if (grid.numbered) {
-        Wrapped("#1, #2: different names, too long to show how; --wide does", Tone::kDim);
+        Wrapped("#1, #2: different names that are too long to show; use --wide", Tone::kDim);
       }
     }
     for (const std::string& note : section.notes) Wrapped(note, Tone::kDim);

@@ -83,8 +83,8 @@ std::string LatencyFigure(const GridResult& of, const Range& range) {
   chart.Text(Chart::kLeft, 22, "start", absl::StrCat(of.run.workload, ": latency of each setting"),
              " font-size=\"15\"");
   chart.Text(Chart::kLeft, 40, "start",
-             "bars: how many samples; line: median, dashes: p95, dots: p99 where it is on the "
-             "axis, which ends a fifth beyond the largest p95");
+             "bars: number of samples; line: median, dashes: p95, dots: p99 if it is within the "
+             "axis, which ends 20 % above the largest p95");
   const std::vector<std::string> names = ShortNames(of.run);
   double y = kTop;
   for (size_t i = 0; i < of.rows.size(); ++i) {
@@ -197,12 +197,13 @@ std::string FrontFigure(const GridResult& of, const Range& us, const Range& uj) 
               kChartColors[0], each.on_front ? kChartColors[0] : "#fff");
   }
   const size_t without = PutLabels(points, &chart);
-  chart.Text(Chart::kLeft, 40, "start",
-             absl::StrCat("filled: on the front, nobody is better in one and as good in the other",
-                          without == 0 ? ""
-                                       : absl::StrCat("; ", without,
-                                                      " without room for a "
-                                                      "name: see results.csv")));
+  chart.Text(
+      Chart::kLeft, 40, "start",
+      absl::StrCat(
+          "filled: on the front (no setting is better in one and at least as good in the other)",
+          without == 0
+              ? ""
+              : absl::StrCat("; ", without, " without space for a name, see results.csv")));
   chart.TimeAxis(bottom, "median latency, us");
   return std::move(chart).Finish(bottom + 50);
 }

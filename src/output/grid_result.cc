@@ -135,12 +135,12 @@ Section SettingSection(const GridResult& of, const OutputOptions& options) {
   grid.Number("accuracy", &GridRow::accuracy, with_decimals(4)).Drop(3).HideIfUnknown();
   Section section = {.grid = std::move(grid).Take(), .table = "settings"};
   section.grid.columns.push_back({.header = "outcome", .cells = Outcomes(of)});
-  const std::string less = "less ... %: than the baseline has, negative is more";
-  const std::string coherence = "coherence: difference to ";
+  const std::string less = "less ... %: reduction relative to the baseline, negative means more";
+  const std::string coherence = "coherence: difference from the baseline";
   if (has_less && has_coherence) {
-    section.notes.push_back(absl::StrCat(less, "; ", coherence, "it"));
+    section.notes.push_back(absl::StrCat(less, "; ", coherence));
   } else if (has_less || has_coherence) {
-    section.notes.push_back(has_less ? less : absl::StrCat(coherence, "the baseline"));
+    section.notes.push_back(has_less ? less : coherence);
   }
   for (const GridSetting& each : of.run.settings) {
     const std::string line = BriefLine(each.message);
@@ -154,11 +154,13 @@ View GridView(const GridResult& of, const OutputOptions& options) {
   View view;
   view.lines.push_back(
       {absl::StrCat(Printable(run.workload), ": ", Counted(run.settings.size(), "setting"), ", ",
-                    Counted(run.samples, "sample"), " of each, baseline ", Printable(run.baseline)),
+                    Counted(run.samples, "sample"), " per setting, baseline ",
+                    Printable(run.baseline)),
        Tone::kBold});
   if (!run.complete) {
     view.lines.push_back(
-        {"It was stopped before all samples were there; --resume goes on.", Tone::kWarning});
+        {"The grid was stopped before all samples were measured; continue with --resume.",
+         Tone::kWarning});
   }
   view.sections.push_back(SettingSection(of, options));
   if (run.no_energy.has_value()) {

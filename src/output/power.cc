@@ -67,9 +67,9 @@ std::string LimitsText(const auto& energy) {  // or a total
 }
 
 constexpr const char* kWhyUnbounded[] = {
-    "readings of power say nothing of the time between them",
-    "its counter was reset, jumped, or the machine slept",
-    "its counter was not updated after the window, and too seldom before",
+    "power between two readings is unknown",
+    "its counter was reset or jumped, or the machine slept",
+    "its counter was not updated after the window, and too rarely before",
     "its counter and its readings of power cover different parts of the window"};
 
 // What the limits of the rows that are shown mean, and which totals are of different times.
@@ -83,7 +83,7 @@ std::vector<std::string> EnergyNotes(std::span<const WindowSummary> windows) {
   std::vector<std::string> notes;
   for (const EnergyLimits limits : there) {
     if (limits == EnergyLimits::kInterval) {
-      notes.push_back(absl::StrCat(kAbout, ": estimated, right in ",
+      notes.push_back(absl::StrCat(kAbout, ": estimated, correct in ",
                                    FormatFixed(kIntervalShare * 100, 0), " % of cases"));
     } else if (IsUnbounded(limits)) {
       const auto first = static_cast<size_t>(EnergyLimits::kBetweenReadings);
@@ -169,10 +169,10 @@ Section EnergySection(const PowerSummary& summary, size_t most) {
   Section section = {.title = absl::StrCat("energy, ", std::string(kind)),
                      .grid = EnergyGrid(lines),
                      .notes = EnergyNotes(windows)};
-  if (summary.windows.empty()) section.notes.push_back("no window");
+  if (summary.windows.empty()) section.notes.push_back("no windows");
   if (std::ranges::all_of(summary.windows,
                           [](const WindowSummary& each) { return each.energies.empty(); })) {
-    section.notes.push_back("unknown: no sensor of power or energy");
+    section.notes.push_back("unknown: no power or energy sensor");
   }
   section.notes.insert(section.notes.end(), more.begin(), more.end());
   return section;
@@ -181,7 +181,7 @@ Section EnergySection(const PowerSummary& summary, size_t most) {
 // Of windows of one name.
 Section RepeatSection(const PowerSummary& summary, size_t most) {
   using Row = RepeatedEnergy;
-  Section section = {.title = "energy, windows of one name"};
+  Section section = {.title = "energy, windows with the same name"};
   const auto rows = TopRows(summary.repeats, most, "rows", "--format json", &section.notes);
   const DomainNames names(summary.inventory);
   RowGrid grid(rows);
@@ -374,7 +374,7 @@ View SourcesView(const PowerInventory& inventory) {
   for (const PowerDevice& each : inventory.devices) view.remarks.push_back({DeviceLine(each)});
   if (!inventory.absences.empty()) {
     if (!view.remarks.empty()) view.remarks.push_back({""});
-    view.remarks.push_back({"not there", Tone::kBold});
+    view.remarks.push_back({"missing", Tone::kBold});
   }
   for (const PowerAbsence& each : inventory.absences) {
     view.remarks.push_back({AbsenceLine(each), Tone::kWarning});
@@ -418,12 +418,13 @@ View PowerView(const PowerSummary& summary, const OutputOptions& options,
                const CarbonModel& carbon) {
   View view;
   if (!summary.complete) {
-    view.lines.push_back({"the log ends early: what follows is up to there", Tone::kWarning});
+    view.lines.push_back(
+        {"the log ends early; the results cover the time before its end", Tone::kWarning});
   }
   for (const PowerFinding& each : summary.findings) {
     if (each.code != "damaged_lines") continue;
-    view.lines.push_back({Printable(absl::StrCat("lines of the log that are damaged and left out: ",
-                                                 each.count, "; the first: ", each.message)),
+    view.lines.push_back({Printable(absl::StrCat("damaged lines of the log, skipped: ", each.count,
+                                                 "; first: ", each.message)),
                           Tone::kWarning});
   }
   const size_t most = options.format == Format::kTable ? kWindows : SIZE_MAX;
@@ -432,7 +433,7 @@ View PowerView(const PowerSummary& summary, const OutputOptions& options,
     view.remarks.push_back({std::move(text), Tone::kDim, ViewLine::kItem});
   };
   for (const PowerAbsence& absence : summary.inventory.absences) {
-    remark("not there: " + AbsenceLine(absence));
+    remark("missing: " + AbsenceLine(absence));
   }
   for (const PowerFinding& finding : summary.findings) {
     remark(Printable(absl::StrCat(finding.code, " (", finding.count, "): ", finding.message)));

@@ -80,7 +80,7 @@ View CalibrationView(const SensorCalibrations& calibrations) {
   grid.Text("unknown", [](const SensorCalibration& row) { return row.found.reason; })
       .HideIfSame(/*unless_known=*/true);
   Section section = {.title = "sensors, +- 95 %", .grid = std::move(grid).Take()};
-  if (calibrations.sensors.empty()) section.notes.push_back("no sensor of power or energy");
+  if (calibrations.sensors.empty()) section.notes.push_back("no power or energy sensor");
   view.sections.push_back(std::move(section));
   return view;
 }

@@ -54,7 +54,7 @@ View ClientsView(std::span<const ClientKind> clients) {
   RowGrid kinds(clients);
   kinds.Text("client", &ClientKind::name);
   kinds.Text("needs", AddressOf);
-  kinds.Text("what it asks", &ClientKind::help);
+  kinds.Text("what it queries", &ClientKind::help);
   view.sections.push_back({.title = "clients", .grid = std::move(kinds).Take()});
   for (const ClientKind& kind : clients) {
     if (kind.parameters.empty()) continue;
@@ -65,14 +65,14 @@ View ClientsView(std::span<const ClientKind> clients) {
     grid.Text("default", [](const ClientParameter& each) {
       return each.default_text.empty() ? std::string_view("-") : each.default_text;
     });
-    grid.Text("what", &ClientParameter::help);
+    grid.Text("description", &ClientParameter::help);
     view.sections.push_back({.title = std::string(kind.name) + ": --client-param NAME=VALUE",
                              .grid = std::move(grid).Take()});
   }
-  view.remarks.push_back({"A default of - is the server's own, or none."});
+  view.remarks.push_back({"Default -: set by the server, or none."});
   view.remarks.push_back(
-      {"Servers get parameters of other names as they are: top_k=5, "
-       "stop=[\"###\"], reasoning_effort=high, extra_body={\"min_p\":0.1}."});
+      {"Other parameters are passed to the server unchanged: top_k=5, stop=[\"###\"], "
+       "reasoning_effort=high, extra_body={\"min_p\":0.1}."});
   return view;
 }
 

@@ -137,12 +137,12 @@ void AddLimits(Families* families) {
   for (const bool upper : {false, true}) {
     const std::string which = upper ? "upper" : "lower";
     const auto end = [upper](const auto& of) { return upper ? of.hi_j : of.lo_j; };
-    families->Begin(
-        absl::StrCat("xplane_time_energy_", which, "_joules"), "joules",
-        absl::StrCat("Bound, or end of an interval, of an energy: the ", which, " one"));
+    families->Begin(absl::StrCat("xplane_time_energy_", which, "_joules"), "joules",
+                    absl::StrCat("Energy of the covered part of a window: ", which,
+                                 " bound or end of the interval"));
     families->OfEnergies(end, limits);
     families->Begin(absl::StrCat("xplane_time_total_energy_", which, "_joules"), "joules",
-                    "Of the total");
+                    "Bound or end of the interval of the total energy of a window");
     families->OfWindows([&](const WindowSummary& each) { return end(each.total); },
                         [&](const WindowSummary& each) { return limits(each.total); });
   }
@@ -150,27 +150,29 @@ void AddLimits(Families* families) {
 
 std::string PowerOpenMetrics(const PowerSummary& summary, const CarbonModel& carbon) {
   Families families(summary);
-  families.Begin("xplane_time_energy_joules", "joules", "Of the covered part of a window");
+  families.Begin("xplane_time_energy_joules", "joules", "Energy of the covered part of a window");
   families.OfEnergies([](const EnergyEstimate& each) { return each.energy_j; },
                       [](const EnergyEstimate& each) {
                         return absl::StrCat(",",
                                             Label("kind", each.modelled ? "modelled" : "measured"));
                       });
   AddLimits(&families);
-  families.Begin("xplane_time_mean_power_watts", "watts", "Over the covered part of a window");
+  families.Begin("xplane_time_mean_power_watts", "watts",
+                 "Mean power over the covered part of a window");
   families.OfEnergies([](const EnergyEstimate& each) { return each.mean_w; });
   families.Begin("xplane_time_peak_power_watts", "watts", "Over the covered part of a window");
   families.OfEnergies([](const EnergyEstimate& each) { return each.peak_w; });
-  families.Begin("xplane_time_energy_coverage_ratio", "ratio", "Share of a window with readings");
+  families.Begin("xplane_time_energy_coverage_ratio", "ratio", "Share of the window with readings");
   families.OfEnergies([](const EnergyEstimate& each) { return each.coverage; });
-  families.Begin("xplane_time_window_seconds", "seconds", "Length of a window");
+  families.Begin("xplane_time_window_seconds", "seconds", "Duration of a window");
   families.OfWindows([](const WindowSummary& each) {
     return static_cast<double>(each.end_ns - each.begin_ns) / 1e9;
   });
-  families.Begin("xplane_time_total_energy_joules", "joules", "Of all in the total");
+  families.Begin("xplane_time_total_energy_joules", "joules", "Total energy of a window");
   families.OfWindows([](const WindowSummary& each) { return each.total.energy_j; });
   if (carbon.g_per_kwh.has_value()) {
-    families.Begin("xplane_time_modelled_co2e_grams", "grams", "Modelled from an intensity");
+    families.Begin("xplane_time_modelled_co2e_grams", "grams",
+                   "CO2e of a window, modelled from the carbon intensity");
     families.OfWindows([&](const WindowSummary& each) {
       const auto modelled = CarbonOf(each.total.energy_j, carbon);
       return modelled ? std::optional(modelled->co2e_g) : std::nullopt;

@@ -12,15 +12,16 @@ using result::FieldSink;
 View DatasetsView(std::span<const DatasetFormat> formats) {
   RowGrid grid(formats);
   grid.Text("name", &DatasetFormat::name);
-  grid.Text("what it is", &DatasetFormat::help);
+  grid.Text("format", &DatasetFormat::help);
   grid.Text("recognized by", &DatasetFormat::recognized_by);
   View view;
-  view.sections.push_back({.title = "data sets: --dataset-format NAME, or as recognized",
-                           .grid = std::move(grid).Take()});
+  view.sections.push_back(
+      {.title = "formats of data sets: recognized, or set with --dataset-format NAME",
+       .grid = std::move(grid).Take()});
   for (const DatasetFormat& each : formats) {
     if (each.needs.empty()) continue;
     view.remarks.push_back(
-        {Cat(each.name, " is read by Python: ", each.needs), Tone::kDim, ViewLine::kItem});
+        {Cat(each.name, " requires Python: ", each.needs), Tone::kDim, ViewLine::kItem});
   }
   return view;
 }

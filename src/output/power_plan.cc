@@ -78,7 +78,7 @@ Section KernelSection(const PlannedExperiment& experiment, const OutputOptions& 
   grid.Number("repetitions", [&](size_t k) { return planned[k].repetitions; });
   grid.Number("s", [&](size_t k) { return FormatFixed(planned[k].busy_s, 2); });
   grid.Number("+- %", [&](size_t k) { return FormatFixed(planned[k].half_width * 100, 2); });
-  return {.title = "kernels, with the 95 % interval that is expected of an energy",
+  return {.title = "kernels, with the expected 95 % interval of the energy",
           .grid = std::move(grid).Take()};
 }
 
@@ -109,7 +109,7 @@ std::string SensorText(const energy::PlannedFor& by) {
                                   std::string(ReadingKindName(by.channel.kind)), ", every ",
                                   FormatFixed(sensor.period_s * 1e3, 1), " ms");
   if (sensor.window_s > 0) {
-    absl::StrAppend(&text, " the mean of ", FormatFixed(sensor.window_s * 1e3, 1), " ms");
+    absl::StrAppend(&text, ", mean over ", FormatFixed(sensor.window_s * 1e3, 1), " ms");
   }
   return absl::StrCat(text, ", noise ", FormatFixed(sensor.noise * 100, 2), " % (",
                       by.origin == "calibration" ? "calibration" : "assumed", ")");
@@ -125,16 +125,17 @@ View PlanView(const PlannedExperiment& experiment, const OutputOptions& options)
                                        plan.steps.size(), " steps"),
                           Tone::kBold});
   } else {
-    view.lines.push_back({absl::StrCat(goal, ": not in ", FormatFixed(experiment.options.most_s, 0),
-                                       " s; this is the best that was found"),
-                          Tone::kWarning});
+    view.lines.push_back(
+        {absl::StrCat(goal, ": not possible within ", FormatFixed(experiment.options.most_s, 0),
+                      " s; this is the best plan found"),
+         Tone::kWarning});
   }
   view.lines.push_back({Printable("sensor: " + SensorText(experiment.by))});
   view.lines.push_back({absl::StrCat("assumed: each kernel draws between ",
                                      FormatFixed(experiment.by.sensor.idle_w, 0), " W (idle) and ",
                                      FormatFixed(experiment.by.sensor.most_w, 0), " W")});
   view.lines.push_back(
-      {absl::StrCat("record it with --period ", FormatFixed(plan.poll_s * 1e3, 0), " (ms)")});
+      {absl::StrCat("record with --period ", FormatFixed(plan.poll_s * 1e3, 0), " (ms)")});
   view.sections = {KernelSection(experiment, options), StepSection(experiment, options)};
   return view;
 }

@@ -111,7 +111,7 @@ class Picture {
         summary_.command.empty() ? "power" : "power: " + ShortenMiddle(summary_.command, 90, "..."),
         " font-size=\"15\"");
     if (span_.end_ns <= span_.begin_ns) {
-      chart_.Text(kLeft, y + 20, "start", "nothing to plot: no power was read");
+      chart_.Text(kLeft, y + 20, "start", "no data to plot: no power was read");
       y += 60;
     } else {
       DrawBandNames(y);
@@ -207,14 +207,14 @@ class Picture {
     chart_.Line(kLeft, y - 4, kLeft + 18, y - 4, color);
     chart_.Text(kLeft + 24, y, "start", "mean");
     chart_.Key(kLeft + 90, y, absl::StrCat("fill=\"", color, "\" fill-opacity=\"0.3\""),
-               "least to most");
-    chart_.Key(kLeft + 220, y, "fill=\"url(#gap)\" stroke=\"#bbb\"", "gap: not known");
+               "minimum to maximum");
+    chart_.Key(kLeft + 220, y, "fill=\"url(#gap)\" stroke=\"#bbb\"", "gap: unknown");
     if (!bands_.empty()) {
       chart_.Key(kLeft + 370, y, "fill=\"#888\" fill-opacity=\"0.25\"", "window");
     }
     if (bands_.size() == kMostBands) {
       chart_.Text(kLeft + 460, y, "start",
-                  absl::StrCat("the first ", kMostBands, " windows are shown"));
+                  absl::StrCat("only the first ", kMostBands, " windows are shown"));
     }
   }
 
@@ -239,7 +239,7 @@ std::string PowerPlot(const PowerSummary& summary, const OutputOptions& options)
   };
   const RunSpan span = SpanOf(summary);
   if (span.end_ns <= span.begin_ns) {
-    add("nothing to plot: no power was read");
+    add("no data to plot: no power was read");
     return TableText(view, options);
   }
   const size_t width = static_cast<size_t>(std::max(options.width, 20)) - kLabelWidth - 1;

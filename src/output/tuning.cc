@@ -27,12 +27,12 @@ struct Words {
 };
 constexpr Words kWords[] = {
     {"time", "proved slower", "faster", "the fastest", "slower", "not faster"},
-    {"energy", "proved to take more energy", "below its energy", "the one of least energy",
+    {"energy", "proved to take more energy", "below its energy", "the one with the least energy",
      "more energy", "not less energy"},
     {"EDP", "proved to have a higher EDP (energy times time)", "below its EDP (energy times time)",
-     "the one of least EDP", "higher EDP", "not lower EDP"},
+     "the one with the least EDP", "higher EDP", "not lower EDP"},
     {"ED2P", "proved to have a higher ED2P (energy times time squared)",
-     "below its ED2P (energy times time squared)", "the one of least ED2P", "higher ED2P",
+     "below its ED2P (energy times time squared)", "the one with the least ED2P", "higher ED2P",
      "not lower ED2P"},
     {"time", "", "", "", "slower", "not faster"},
 };
@@ -92,28 +92,28 @@ std::string Named(const TuneResult& result, const std::string& id) {
 
 std::string WhatWasDecided(const TuneResult& result) {
   if (result.claim == Claim::kAllFailed && !result.pick) {
-    return "every variant failed: nothing to pick";
+    return "every variant failed; no pick";
   }
-  if (result.stop_reason == kNothingProposed) return "no variant was proposed: nothing to pick";
-  if (result.stop_reason == kNothingRaced) return "measured, and nothing was to be decided";
+  if (result.stop_reason == kNothingProposed) return "no variant was proposed; no pick";
+  if (result.stop_reason == kNothingRaced) return "measured; this session has no race to decide";
   if (!result.pick) {
-    return result.search ? "stopped in the search, before the race; --resume goes on"
-                         : "stopped before anything was measured";
+    return result.search ? "stopped in the search, before the race; continue with --resume"
+                         : "stopped before the first measurement";
   }
   const std::string named = Named(result, *result.pick);
   if (result.stop_reason == kDeviceClasses) {
-    return absl::StrCat("no one answer: ", result.devices ? result.devices->classes.size() : 0,
-                        " classes of device; on all together leads ", named);
+    return absl::StrCat("no common answer: ", result.devices ? result.devices->classes.size() : 0,
+                        " classes of devices; over all devices, the leader is ", named);
   }
   switch (result.claim) {
     case Claim::kWinner:
       return absl::StrCat("winner: ", named);
     case Claim::kTie:
-      return absl::StrCat("tie, and the first of it: ", named);
+      return absl::StrCat("tie; its first variant: ", named);
     case Claim::kPick:
       return absl::StrCat("pick: ", named);
     default:
-      return absl::StrCat("undecided; leads so far: ", named);
+      return absl::StrCat("undecided; current leader: ", named);
   }
 }
 
@@ -123,8 +123,8 @@ std::string SearchText(const SearchReport& search) {
                                   " configurations in ", search.runs, " runs");
   if (search.raced > 0) {
     absl::StrAppend(&text, "; ", search.raced,
-                    " entered the race, and what is said of the pick holds among ", "these ",
-                    search.raced, " only");
+                    " entered the race; the claim about the pick holds only among these ",
+                    search.raced);
   }
   return text + ".";
 }
@@ -134,10 +134,11 @@ std::string TailText(const TailFlag& flag) {
   const std::string than = absl::StrCat("than that of ", Printable(flag.rival));
   if (flag.what == "spikes") {
     return absl::StrCat("Its tail is worse ", than, ": ", FormatPercent(flag.pick),
-                        " % of its runs are spikes, against ", FormatPercent(flag.other), " %.");
+                        " % of its runs are spikes, compared with ", FormatPercent(flag.other),
+                        " %.");
   }
   return absl::StrCat("Its tail is worse ", than, ": its p95 is ", FormatFixed(flag.pick, 3),
-                      " times its typical time, against ", FormatFixed(flag.other, 3), ".");
+                      " times its typical time, compared with ", FormatFixed(flag.other, 3), ".");
 }
 
 // Nobody is left that the pick was compared with: the others failed, or are its aliases.
@@ -157,14 +158,14 @@ std::string ClaimText(const TuneResult& result) {
     case Claim::kWinner:
       return absl::StrCat("Every other variant is ", words.winner, ".");
     case Claim::kTie:
-      return absl::StrCat("All of the tie are within ", delta, " of each other.");
+      return absl::StrCat("All variants of the tie are within ", delta, " of each other.");
     case Claim::kPick:
       if (result.objective == Objective::kPareto) {
-        return "Every variant that is not on the front is beaten in time or energy by one that is, "
-               "and better in neither; the pick is the incumbent where it is on the front.";
+        return "Every variant off the front is worse than a variant on it in time or energy, and "
+               "better in neither. The pick is the incumbent if it is on the front.";
       }
       return absl::StrCat("No variant is more than ", delta, " ", words.no_better,
-                          "; whether one is by less was not asked (--stop claim does).");
+                          "; smaller differences were not examined (use --stop claim).");
     default:
       return "";
   }
@@ -174,7 +175,7 @@ std::string ClaimText(const TuneResult& result) {
 std::string StopText(const TuneResult& result) {
   const auto spent = [](const std::string& size, const char* option) {
     return absl::StrCat("The budget", size, " is spent; a larger --", option,
-                        " goes on, with --resume.");
+                        " continues with --resume.");
   };
   if (result.stop_reason == "budget_runs") {
     const auto& runs = result.budget.runs;
@@ -186,24 +187,25 @@ std::string StopText(const TuneResult& result) {
     const auto time_ps = AsDouble(result.budget.time_ps);
     return spent(time_ps ? absl::StrCat(" of ", *time_ps / kPsPerSecond, " s") : "", "budget-time");
   }
-  if (result.stop_reason == kNothingRaced) return "It is a grid: xplane-time grid shows it.";
+  if (result.stop_reason == kNothingRaced)
+    return "The session belongs to a grid; show it with xplane-time grid.";
   if (result.stop_reason == kNothingProposed) {
     const uint64_t refused = result.search ? result.search->refused : 0;
-    return refused == 0 ? "The proposer named none."
-                        : absl::StrCat("It named ", Counted(refused, "configuration"),
-                                       ", and the space has none of them.");
+    return refused == 0 ? "The proposer proposed no configuration."
+                        : absl::StrCat("It proposed ", Counted(refused, "configuration"),
+                                       ", none of them in the space.");
   }
   if (result.stop_reason == kDeviceClasses) {
-    return "Tune each class by itself: --devices with the devices of one.";
+    return "Tune each class separately, with its devices in --devices.";
   }
   if (result.stop_reason == kDevicesUnchecked) {
-    return "It stopped before it was seen whether the devices agree; --resume goes on.";
+    return "It stopped before the devices were compared; continue with --resume.";
   }
   if (result.stop_reason == "recorded_rounds") {
-    return "The recorded rounds do not suffice for this rule.";
+    return "The recorded rounds are too few for this rule.";
   }
   return absl::StrCat("It stopped (", Printable(result.stop_reason),
-                      ") before the data decided; --resume goes on.");
+                      ") before a decision; continue with --resume.");
 }
 
 std::string FrontText(const TuneResult& result) {
@@ -217,15 +219,16 @@ std::string RegretText(const TuneResult& result) {
   const auto regret = result.regret.hi, p_best = result.p_best;
   if (!regret.has_value() || !p_best.has_value()) return "";
   const std::string loss = *regret < kNothing  ? "below 0.01 %"
-                           : *regret > kAbsurd ? "unknown, with so few rounds"
+                           : *regret > kAbsurd ? "unknown (too few rounds)"
                                                : absl::StrCat("below ", PercentText(*regret));
   // A share of what was resampled proves nothing, however large it is, and adds nothing to a proof.
   if (IsAlone(result) || result.claim == Claim::kWinner) return "";
   const std::string share = *p_best > kAlways       ? "all"
                             : *p_best < 1 - kAlways ? "none"
                                                     : absl::StrCat(FormatPercent(*p_best), " %");
-  return absl::StrCat("Estimated by resampling its rounds: it is ", WordsOf(result.objective).best,
-                      " in ", share, " of the samples, and what it may lose is ", loss,
+  return absl::StrCat("Estimated by resampling the rounds: the pick is ",
+                      WordsOf(result.objective).best, " in ", share,
+                      " of the samples, and its possible loss is ", loss,
                       *regret > kAbsurd ? "." : " (95 %).");
 }
 
@@ -238,12 +241,13 @@ std::string ConfirmationText(const Confirmation& of) {
         absl::StrCat(" (", FormatFixed(*(*ci)[0], 4), " to ", FormatFixed(*(*ci)[1], 4), ")");
   }
   const std::string times = FormatFixed(*of.speedup, 4), baseline = Printable(of.baseline);
-  const std::string rounds = absl::StrCat(" in ", Counted(of.rounds, "round"), " of their own.");
+  const std::string rounds =
+      absl::StrCat(" in ", Counted(of.rounds, "round"), ", measured separately.");
   if (of.metric == Objective::kTime) {
     return absl::StrCat(times, " times as fast as ", baseline, interval, rounds);
   }
   return absl::StrCat("The ", WordsOf(of.metric).column, " of ", baseline, " is ", times,
-                      " times its own", interval, rounds);
+                      " times that of the pick", interval, rounds);
 }
 
 // "gpu 0, gpu 1 and 6 more"
@@ -264,7 +268,7 @@ std::vector<std::string> DeviceReasons(const TuneResult& result) {
   for (const DeviceCheck::Lost& each : of.lost) {
     reasons.push_back(
         absl::StrCat("The device ", Printable(each.device),
-                     " was lost, so whether it agrees is unknown: ", BriefLine(each.message)));
+                     " was lost, so its agreement is unknown: ", BriefLine(each.message)));
   }
   if (of.classes.size() > 1) {
     std::vector<std::string> classes;
@@ -275,26 +279,26 @@ std::vector<std::string> DeviceReasons(const TuneResult& result) {
     for (const DeviceCheck::Device& each : of.devices) rounds += each.rounds;
     constexpr double kTells = 0.1;
     const std::string devices = absl::StrCat("the ", of.classes[0].size(), " devices agree");
-    const std::string after = absl::StrCat("in ", rounds, " rounds of their own ");
+    const std::string after = absl::StrCat("in ", rounds, " separate rounds ");
     const std::string mde = absl::StrCat("a difference of ", PercentText(*of.mde));
     reasons.push_back(
         *of.mde <= kTells
-            ? absl::StrCat("T", devices.substr(1), ": ", after, mde, " would have been seen.")
-            : absl::StrCat("Nobody can tell whether ", devices, ": ", after, "only ", mde,
-                           " would have been seen."));
+            ? absl::StrCat("T", devices.substr(1), ": ", after, mde, " would have been detected.")
+            : absl::StrCat("It is unknown whether ", devices, ": ", after, "only ", mde,
+                           " would have been detected."));
   }
   for (const DeviceCheck::Split& each : of.splits) {
     reasons.push_back(
-        absl::StrCat("Against the other variants ", Printable(each.variant), " takes ",
-                     ChangeOrDash(each.ratio), " % on ", NamesText(each.devices), ", and ",
+        absl::StrCat("Relative to the other variants, ", Printable(each.variant), " takes ",
+                     ChangeOrDash(each.ratio), " % on ", NamesText(each.devices), " and ",
                      ChangeOrDash(each.others_ratio), " % on ", NamesText(each.others), "."));
   }
   for (const DeviceCheck::Device& each : of.devices) {
     if (each.verdict != "slow" && (each.verdict != "fast" || of.devices.size() == 2)) continue;
-    reasons.push_back(
-        absl::StrCat(Printable(each.name), " is ", each.verdict, ": ", ChangeOrDash(each.ratio),
-                     " % (", IntervalText(each.lo, each.hi), ") in time against the ",
-                     of.devices.size() > 2 ? "median" : "other", ", of the same variants."));
+    reasons.push_back(absl::StrCat(
+        Printable(each.name), " is ", each.verdict, ": ", ChangeOrDash(each.ratio), " % (",
+        IntervalText(each.lo, each.hi), ") in time relative to the ",
+        of.devices.size() > 2 ? "median" : "other", " device, for the same variants."));
   }
   return reasons;
 }
@@ -314,7 +318,7 @@ std::vector<std::string> Reasons(const TuneResult& result) {
                                  "."));
   if (result.canary && result.canary->biased) {
     reasons.push_back(
-        "The canary is biased: one program against itself differs, so what is no difference was "
+        "The canary is biased: two runs of the same program differ, so the tie margin was "
         "widened.");
   }
   std::erase(reasons, "");
@@ -326,7 +330,7 @@ std::string Fate(const TuneResult& result, const Row& row) {
   if (row.alias_of) return absl::StrCat("alias of ", Printable(*row.alias_of));
   if (result.search && !row.raced) {
     if (row.search_failure) return Printable(*row.search_failure);
-    return result.search->raced > 0 ? "left by the search" : "";
+    return result.search->raced > 0 ? "excluded by the search" : "";
   }
   if (!row.eliminated) {
     if (row.id != result.pick) return "";
@@ -349,7 +353,7 @@ std::vector<std::string> FailureNotes(const std::vector<Row>& rows) {
     notes.push_back(absl::StrCat(Printable(row.id), ": ", ShortenMiddle(line, kWidth, "...")));
   }
   if (notes.size() > kMost) {
-    notes[kMost] = absl::StrCat("and ", notes.size() - kMost, " more: --format json has all");
+    notes[kMost] = absl::StrCat("and ", notes.size() - kMost, " more; --format json contains all");
     notes.resize(kMost + 1);
   }
   return notes;
@@ -426,9 +430,9 @@ Section VariantSection(const TuneResult& result, const OutputOptions& options) {
   AddParameters(params, options, &section);
   section.notes.push_back(
       absl::StrCat(column, " %: how much ", column == "time" ? "slower" : "more",
-                   " than the pick, by rounds of both; typical: the median of its runs"));
+                   " than the pick, in common rounds; typical: median of its runs"));
   if (const std::string kind = result.energy_kind.value_or(""); kind.ends_with("modelled")) {
-    section.notes.push_back(absl::StrCat("energy: ", kind, ", of a power that was stated"));
+    section.notes.push_back(absl::StrCat("energy: ", kind, ", from a stated power"));
   }
   for (std::string& note : FailureNotes(rows)) section.notes.push_back(std::move(note));
   return section;
@@ -442,7 +446,7 @@ std::string ObjectiveText(const SessionInfo& session) {
 }
 
 View SessionsView(std::span<const SessionInfo> sessions) {
-  if (sessions.empty()) return {.lines = {{"no session yet"}}};
+  if (sessions.empty()) return {.lines = {{"no sessions yet"}}};
   RowGrid grid(sessions);
   grid.Number("session", &SessionInfo::id);
   grid.Text("begun (UTC)", [](const SessionInfo& each) {
@@ -474,21 +478,21 @@ View PlanView(const TunePlan& plan, const OutputOptions& options) {
                                      Counted(variants.size(), "variant"), ", ", plan.strategy)});
   if (plan.search_runs > 0) {
     view.lines.push_back({absl::StrCat("The search takes about ", Counted(plan.search_runs, "run"),
-                                       " and leaves at most ", plan.raced, " to the race.")});
+                                       " and passes at most ", plan.raced, " to the race.")});
   }
   const std::string limit =
       plan.budget_runs.has_value()
           ? absl::StrCat("the race ends after at most ", Counted(*plan.budget_runs, "run"))
-          : "--budget-runs limits them";
+          : "--budget-runs limits it";
   view.lines.push_back({absl::StrCat(
       "The race takes ", Counted(plan.raced, "run"),
-      " a round while all are left. How many rounds "
-      "it takes depends on the noise, which only runs show: ",
+      " per round while no variant is eliminated. The number of rounds depends on the noise of the "
+      "runs: ",
       limit, ". A run is ", Counted(plan.calls, "timed call"),
       plan.workloads > 1 ? absl::StrCat(" of each of ", plan.workloads, " workloads") : "", ".")});
   view.lines.push_back(
-      {"Nothing was run: what compiles to one program is measured once, and what fails "
-       "leaves."});
+      {"This is only a plan. Variants that compile to the same program are measured once, and "
+       "variants that fail are excluded."});
   if (!variants.empty()) {
     RowGrid grid(plan.configurations);
     grid.Name("variant", 0, &Configuration::id);
@@ -516,7 +520,7 @@ Output TuningOutput(std::string_view json, std::span<const TuneResult> race) {
   Output out{.result = result::Result("xplane-time.tune-result.v1")};
   out.others[Format::kJson] = [json] { return EscapeInvisibleInJson(json) + "\n"; };
   out.view = [result = ReadTuneResult(json)](const OutputOptions& how) -> View {
-    if (!result.has_value()) return {.lines = {{"a result that cannot be read", Tone::kBad}}};
+    if (!result.has_value()) return {.lines = {{"the result cannot be read", Tone::kBad}}};
     return DecisionView({WhatWasDecided(*result), Reasons(*result)}, ExitCode(result->claim),
                         {VariantSection(*result, how)}, /*notes=*/{}, how);
   };

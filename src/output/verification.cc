@@ -30,11 +30,12 @@ std::string CheckedText(std::vector<std::string> checked) {
 std::string DecisionText(const evidence::DecisionCheck& decision) {
   if (!decision.reason.empty()) {
     return absl::StrCat("Its verdict is ", decision.claim,
-                        "; nothing was decided again: ", decision.reason, ".");
+                        "; the decision was not repeated: ", decision.reason, ".");
   }
-  return absl::StrCat("Its rounds, decided again, give ", decision.replayed_claim,
-                      decision.replayed_pick.empty() ? "" : " ", Printable(decision.replayed_pick),
-                      decision.differences.empty() ? ", as it says." : "; it says something else.");
+  return absl::StrCat(
+      "A repeated decision on its rounds gives ", decision.replayed_claim,
+      decision.replayed_pick.empty() ? "" : " ", Printable(decision.replayed_pick),
+      decision.differences.empty() ? ", like the stored verdict." : ", unlike the stored verdict.");
 }
 
 View VerificationView(const Verification& found) {
@@ -48,7 +49,7 @@ View VerificationView(const Verification& found) {
   if (sound) {
     view.lines.push_back({CheckedText(found.checked)});
     view.lines.push_back(
-        {absl::StrCat("Taken as written: ", absl::StrJoin(found.not_compared, ", "), ".")});
+        {absl::StrCat("Not verified: ", absl::StrJoin(found.not_compared, ", "), ".")});
   }
   if (found.decision.has_value()) view.lines.push_back({DecisionText(*found.decision)});
   if (found.revision.has_value()) {

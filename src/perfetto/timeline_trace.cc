@@ -136,18 +136,18 @@ class Writer {
     std::string text = Cat("Plane ", content.device.plane, ".");
     const bool is_captured = energy_ == nullptr || energy_->capture.has_value();
     if (!is_captured) {
-      text += " Times count from the first layer.";
+      text += " Times are relative to the first layer.";
     } else if (!content.lanes.empty()) {
-      Append(&text, " Times are of the ", ClockName(content.lanes[0]->clock), " clock.");
+      Append(&text, " Times use the ", ClockName(content.lanes[0]->clock), " clock.");
     }
     if (content.energy == nullptr) return text;
     if (!content.energy->reason.empty()) {
       Append(&text, " Power unknown: ", content.energy->message, ".");
     } else if (content.power == nullptr) {
-      text += " Power was stated, not measured: it has no curve.";
+      text += " Power was stated, not measured, so it has no curve.";
     } else {
       Append(&text, " Power of ", content.energy->sensor,
-             is_captured ? ", by the profile clock." : ".");
+             is_captured ? ", on the profile clock." : ".");
     }
     return text;
   }
@@ -211,7 +211,7 @@ class Writer {
     const auto add_counter = [&](const char* name, const char* of, double Window::*watts) {
       out_.Begin(
           out_.AddTrack({.name = name,
-                         .description = Cat(of, ": the mean of the window that begins there"),
+                         .description = Cat(of, ": mean of the window that starts at each point"),
                          .parent = group_,
                          .rank = ++rank_,
                          .unit = "W"}));
@@ -220,17 +220,18 @@ class Writer {
       }
     };
     add_counter("power", "Measured", &Window::measured_w);
-    add_counter("power explained", "By what ran", &Window::explained_w);
+    add_counter("power explained", "Explained by the executions", &Window::explained_w);
     AddGaps(GapsOf(spans, {NsOf(power.start_ps), NsOf(power, power.capture_s)}));
   }
 
   void AddGaps(std::span<const Span> gaps) {
     if (gaps.empty()) return;
-    out_.Begin(out_.AddTrack({.name = "power unknown",
-                              .description = "Where no window of the sensor is; the counters hold "
-                                             "their last value there.",
-                              .parent = group_,
-                              .rank = ++rank_}));
+    out_.Begin(out_.AddTrack(
+        {.name = "power unknown",
+         .description =
+             "Times without a window of the sensor; the counters keep their last value there.",
+         .parent = group_,
+         .rank = ++rank_}));
     for (const Span& each : gaps) {
       out_.BeginSlice({.ns = each.start_ns, .name = unknown()});
       out_.EndSlice(each.end_ns);

@@ -59,8 +59,9 @@ bool PutBackNow(const std::string& library, const HeldSettings& held,
       why = Cat(function, ": ", NvmlErrorText(result));
     }
     all_back = false;
-    tell(Cat("THE GPU IS NOT AS IT WAS: ", what, " of ", held.uuid, " cannot be put back: ", why,
-             "; as root: nvidia-smi -i ", held.uuid, " ", command));
+    tell(Cat("THE SETTINGS OF THE GPU ARE STILL CHANGED: ", what, " of ", held.uuid,
+             " cannot be restored: ", why, "; run as root: nvidia-smi -i ", held.uuid, " ",
+             command));
   };
   if (held.clock) {
     put_back("the locked clock", "-rgc", kReset,
@@ -100,7 +101,7 @@ HeldSettings ReadToItsEnd(int alive) {
   if (!held.clock && held.limit_mw == 0) _exit(0);
   const bool all_back = PutBackNow(library, held, tell);
   if (all_back && !held.asked) {
-    tell(Cat("xplane-time was killed; the clock and power limit of ", held.uuid, " are as before"));
+    tell(Cat("xplane-time was killed; the clock and power limit of ", held.uuid, " were restored"));
   }
   _exit(all_back ? 0 : 1);
 }
@@ -118,14 +119,14 @@ absl::StatusOr<std::unique_ptr<SettingsGuard>> SettingsGuard::Start(std::string 
   std::unique_ptr<SettingsGuard> guard(new SettingsGuard(std::move(library), std::move(tell)));
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
-    return Unavailable("no pipe to the process that puts the GPU's settings back: ",
+    return Unavailable("cannot create a pipe to the process that restores the GPU's settings: ",
                        strerror(errno));
   const io::Descriptor read_end(ends[0]);
   guard->alive_ = io::Descriptor(ends[1]);
   guard->pid_ = fork();
   if (guard->pid_ == 0) BecomeGuard(read_end.get(), guard->library_, guard->tell_);
   if (guard->pid_ < 0)
-    return Unavailable("cannot start the process that puts the GPU's settings back: ",
+    return Unavailable("cannot start the process that restores the GPU's settings: ",
                        strerror(errno));
   return guard;
 }
@@ -137,8 +138,8 @@ absl::Status SettingsGuard::Hold(const HeldSettings& held) {
     written = write(alive_.get(), &held_, sizeof held_);
   } while (written < 0 && errno == EINTR);
   if (written == static_cast<ssize_t>(sizeof held_)) return absl::OkStatus();
-  return Unavailable("the process that puts the GPU's settings back is gone: ", strerror(errno),
-                     "; nothing more is set");
+  return Unavailable("the process that restores the GPU's settings ended: ", strerror(errno),
+                     "; no further settings are changed");
 }
 
 bool SettingsGuard::PutBack() {
@@ -169,8 +170,8 @@ absl::Status GpuSettings::Failed(std::string_view function, NvmlReturn result) c
   const std::string what = Cat(uuid_, ": ", function, ": ", NvmlErrorText(result));
   if (result == kNvmlNoPermission) {
     return Unavailable(what,
-                       ": only root may lock clocks and cap the power; run this as root, in a "
-                       "container with --cap-add SYS_ADMIN, or ask who administers the machine");
+                       ": only root may lock clocks and cap the power; run as root, in a container "
+                       "with --cap-add SYS_ADMIN, or ask the administrator of the machine");
   }
   return Unavailable(what, FixOf(result).empty() ? "" : "; ", FixOf(result));
 }
@@ -198,9 +199,9 @@ absl::Status GpuSettings::CheckClocks(std::span<const int64_t> clocks_mhz) const
     std::vector<unsigned> nearest;
     if (above != known.begin()) nearest.push_back(*(above - 1));
     if (above != known.end()) nearest.push_back(*above);
-    return InvalidArgument("--clock-mhz: ", uuid_, " has no clock of ", mhz, " MHz: it has ",
-                           known.size(), " from ", known.front(), " to ", known.back(),
-                           " MHz, and next to it ", absl::StrJoin(nearest, " and "),
+    return InvalidArgument("--clock-mhz: ", uuid_, " does not support a clock of ", mhz,
+                           " MHz; it supports ", known.size(), " clocks from ", known.front(),
+                           " to ", known.back(), " MHz, nearest ", absl::StrJoin(nearest, " and "),
                            " (nvidia-smi -q -d SUPPORTED_CLOCKS)");
   }
   return absl::OkStatus();
@@ -215,8 +216,8 @@ absl::Status GpuSettings::CheckCaps(std::span<const int64_t> caps_w) const {
   if (result != kNvmlSuccess) return Failed(kGetLimit, result);
   for (const int64_t cap_w : caps_w) {
     if (cap_w >= 0 && cap_w * kMwPerW >= least_mw && cap_w * kMwPerW <= most_mw) continue;
-    return InvalidArgument("--power-cap-w: ", uuid_, " takes caps from ", least_mw / kMwPerW,
-                           " to ", most_mw / kMwPerW, " W, not of ", cap_w, " W");
+    return InvalidArgument("--power-cap-w: ", uuid_, " supports power caps from ",
+                           least_mw / kMwPerW, " to ", most_mw / kMwPerW, " W, not ", cap_w, " W");
   }
   return absl::OkStatus();
 }

@@ -120,8 +120,8 @@ class HwmonReader : public SensorReader {
     for (const Gpu& gpu : gpus) Add(gpu, next_index[gpu.driver]++, inventory);
     for (const auto& [ordinal, id] : ordinals_) SetOrdinal(ordinal, id, &inventory->devices);
     if (gpus.empty()) {
-      inventory->absences.push_back(
-          {"hwmon", "gpu", PowerReason::kAbsent, root + ": no hwmon of amdgpu, i915 or xe"});
+      inventory->absences.push_back({"hwmon", "gpu", PowerReason::kAbsent,
+                                     root + ": no hwmon directory of amdgpu, i915 or xe"});
     }
     AddTpus(inventory);
   }
@@ -156,7 +156,7 @@ class HwmonReader : public SensorReader {
     NoteWholeSocket(gpu, own);
     if (std::ranges::any_of(own, in_total) || inventory->absences.size() > absences) return;
     inventory->absences.push_back({"hwmon", gpu.id, PowerReason::kUnsupported,
-                                   gpu.hwmon + ": this GPU shows neither power nor energy"});
+                                   gpu.hwmon + ": this GPU reports neither power nor energy"});
   }
 
   void AddFile(const Gpu& gpu, const FileChannel& what, PowerInventory* inventory) {
@@ -218,8 +218,7 @@ class HwmonReader : public SensorReader {
       if (!each.channel.in_total) continue;
       each.channel.domain = kSocketDomain;
       each.channel.note +=
-          "; no power1_cap: an APU, whose sensor covers the CPU too, or "
-          "a virtual function";
+          "; no power1_cap: an APU with a sensor that includes the CPU, or a virtual function";
     }
   }
 

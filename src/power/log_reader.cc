@@ -44,7 +44,8 @@ constexpr std::string_view kSchema = "xplane-time.power-log.v1";
 constexpr std::string_view kSchemaFamily = "xplane-time.power-log.";
 constexpr char kReplay[] = "replay";  // a log used as a source
 constexpr std::string_view kWayOut =
-    "; `xplane-time power record` writes logs, nvidia-smi's need --format=csv with timestamp";
+    "; expected a log of `xplane-time power record`, or output of nvidia-smi with --format=csv and "
+    "timestamp";
 
 bool InRange(int64_t value) { return value > -kLatestNs && value < kLatestNs; }
 
@@ -80,15 +81,15 @@ class JsonLog : public LogParser {
   absl::Status ReadHeader(const LogLine& line) override {
     const Json object = json::Parse(line.text, kMostLevels);
     if (!object.is_object()) {
-      return DataLoss(PlaceOf(line), ": no header of a power log: no JSON object", kWayOut);
+      return DataLoss(PlaceOf(line), ": not the header of a power log: not a JSON object", kWayOut);
     }
     std::string wrong;
     const Field fields(object, &wrong);
     const std::string schema = json::TextOf(object, "schema").value_or("");
     if (schema != kSchema) {
       const bool ours = schema.starts_with(kSchemaFamily);
-      return DataLoss(PlaceOf(line), ": no header of a power log: schema \"", schema.substr(0, 64),
-                      "\" is not ", kSchema,
+      return DataLoss(PlaceOf(line), ": not the header of a power log: schema \"",
+                      schema.substr(0, 64), "\" is not ", kSchema,
                       ours ? "; read it with the version of xplane-time that wrote it" : kWayOut);
     }
     LogHeader header;
@@ -109,8 +110,8 @@ class JsonLog : public LogParser {
     ReadRows(fields, "channels", &header.inventory.channels);
     ReadRows(fields, "absent", &header.inventory.absences);
     if (!fields.ok()) {
-      return DataLoss(PlaceOf(line), ": a header with a field of a wrong type: ", wrong,
-                      "; record again, or mend the line");
+      return DataLoss(PlaceOf(line), ": the header has a field of the wrong type: ", wrong,
+                      "; record again, or repair the line");
     }
     channels_ = header.inventory.channels.size();
     sources_ = header.periods_ns.size();
@@ -128,18 +129,18 @@ class JsonLog : public LogParser {
   }
 
   std::string_view Read(const LogLine& line) override {
-    if (line.too_long) return "longer than 4 MiB";
+    if (line.too_long) return "the line is longer than 4 MiB";
     JsonValue t, source, readings;
-    if (!ReadParts(line.text, &t, &source, &readings)) return "no JSON object";
+    if (!ReadParts(line.text, &t, &source, &readings)) return "not a JSON object";
     int64_t t_ns = 0;
     if (!ReadWhole(t, &t_ns) || t_ns < 0 || t_ns >= kLatestNs) {
-      return "no time `t` in nanoseconds";
+      return "the time `t` in nanoseconds is missing or invalid";
     }
     if (readings.type != JsonType::kNothing && !IsNull(readings)) {
       return ReadReadings(t_ns, source, readings);
     }
     const Json other = json::Parse(line.text, kMostLevels);
-    if (!other.is_object()) return "no JSON object";
+    if (!other.is_object()) return "not a JSON object";
     wrong_.clear();
     ReadOther(t_ns, Field(other, &wrong_));
     return wrong_;
@@ -176,7 +177,7 @@ class JsonLog : public LogParser {
 
   // Returns what is wrong with the readings; empty if nothing is.
   std::string_view ReadReadings(int64_t t_ns, const JsonValue& source, const JsonValue& readings) {
-    constexpr std::string_view kNone = "readings that are none";
+    constexpr std::string_view kNone = "invalid readings";
     int64_t s = 0;
     if (!ReadWhole(source, &s) || s < 0 || static_cast<size_t>(s) >= sources_) return kNone;
     readings_.clear();
@@ -191,7 +192,7 @@ class JsonLog : public LogParser {
     };
     // The source "replay" has the channels of the replayed log, which keep their sources.
     if (source_names_[place] != kReplay && !std::ranges::all_of(readings_, is_of_source)) {
-      return "a reading whose channel is of another source than the line";
+      return "a reading with a channel of another source than the line's";
     }
     sink_->Readings(place, t_ns, readings_);
     return "";
@@ -303,7 +304,7 @@ class JsonLog : public LogParser {
 absl::StatusOr<LogEnd> ReadLines(LogLines* lines, LogSink* sink) {
   LogLine line;
   if (!lines->Next(&line)) {
-    return DataLoss("line 1, byte 0: no header: the log is empty",
+    return DataLoss("line 1, byte 0: no header; the log is empty",
                     lines->damage().empty() ? "" : " (", lines->damage(),
                     lines->damage().empty() ? "" : ")", kWayOut);
   }
@@ -320,7 +321,7 @@ absl::StatusOr<LogEnd> ReadLines(LogLines* lines, LogSink* sink) {
     if (wrong.empty()) {
       ++end.used_lines;
     } else if (!line.whole) {
-      end.cut = Cat("the last line is cut (", PlaceOf(line), ")");
+      end.cut = Cat("the last line is truncated (", PlaceOf(line), ")");
     } else if (end.damaged_lines++ == 0) {
       end.first_damage = Cat(PlaceOf(line), ": ", wrong);
     }
@@ -328,8 +329,8 @@ absl::StatusOr<LogEnd> ReadLines(LogLines* lines, LogSink* sink) {
   if (!lines->damage().empty()) end.cut = lines->damage();
   if (is_csv) end.complete = end.cut.empty();  // CSV has no line that marks the end
   if (end.damaged_lines > 0 && end.used_lines == 0) {
-    return DataLoss(end.first_damage, "; of ", end.lines,
-                    " lines none below the header can be read", lines->damage().empty() ? "" : "; ",
+    return DataLoss(end.first_damage, "; none of the ", end.lines,
+                    " lines below the header can be read", lines->damage().empty() ? "" : "; ",
                     lines->damage());
   }
   return end;
@@ -354,8 +355,8 @@ class ReplayReader : public Reader, private LogSink {
   absl::Status Load(const std::string& log_path) {
     RETURN_IF_ERROR(ReadPowerLog(log_path, this).status());
     if (too_many_) {
-      return ResourceExhausted(log_path, ": over ", kMostReadings,
-                               " readings; replay a shorter log as a source");
+      return ResourceExhausted(log_path, ": more than ", kMostReadings,
+                               " readings; use a shorter log as a source");
     }
     if (default_period_ns_ <= 0) default_period_ns_ = kUsualPeriodNs;
     std::ranges::stable_sort(recorded_, {}, &Reading::before_ns);
@@ -429,7 +430,8 @@ absl::StatusOr<std::unique_ptr<LogLines>> LogLines::Open(const std::string& path
   if (!file.open() || fstat(file.get(), &info) != 0) return io::IoError(path, "cannot open");
   const bool device = S_ISBLK(info.st_mode) || (S_ISCHR(info.st_mode) && isatty(file.get()) == 0);
   if (S_ISDIR(info.st_mode) || device) {  // some devices have no end
-    return InvalidArgument(path, device ? ": is a device" : ": is a directory", "; give a log");
+    return InvalidArgument(path, device ? ": this is a device" : ": this is a directory",
+                           "; expected a log");
   }
   const auto stream = std::make_shared<GzipStream>(std::move(file));
   const auto next = [stream] {
@@ -438,9 +440,8 @@ absl::StatusOr<std::unique_ptr<LogLines>> LogLines::Open(const std::string& path
     Chunk chunk = {.bytes = std::string(kBytes, '\0')};
     chunk.bytes.resize(stream->Fill(chunk.bytes.data(), kBytes, &chunk.damage));
     if (stream->made() > std::max(kAlwaysInflated, stream->used() * ratio)) {
-      return Chunk{.damage = Cat("it inflates to over ", ratio,
-                                 " times its size; if it is a real log, inflate it yourself and "
-                                 "give the plain file")};
+      return Chunk{.damage = Cat("it decompresses to more than ", ratio,
+                                 " times its size; if it is a valid log, decompress it first")};
     }
     return chunk;
   };
@@ -475,7 +476,7 @@ bool LogLines::Next(LogLine* line) {
     used += static_cast<size_t>(stream_.gcount());
     if (stream_.gcount() == kMostSkipped) {
       stream_.setstate(std::ios::eofbit);
-      damage_ = "a line has over 64 MiB: it and what follows are not read";
+      damage_ = "a line is longer than 64 MiB; it and all following lines are skipped";
     }
   }
   const bool whole = !stream_.eof();
@@ -492,7 +493,7 @@ absl::StatusOr<std::unique_ptr<Reader>> NewReplayReader(const std::string& log_p
       (log_path == "-" ? fstat(STDIN_FILENO, &info) : stat(log_path.c_str(), &info)) == 0;
   if (there && !S_ISREG(info.st_mode)) {
     return InvalidArgument("replay:", log_path,
-                           ": is no regular file; a log of a pipe is written to a file first");
+                           ": not a regular file; write the log of a pipe to a file first");
   }
   auto reader = std::make_unique<ReplayReader>();
   RETURN_IF_ERROR(reader->Load(log_path));

@@ -46,19 +46,20 @@ bool MayBeReplaced(int file) {
 absl::StatusOr<Descriptor> OpenNamed(const std::string& path) {
   struct stat there = {};
   if (stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
-    return InvalidArgument(path, ": a power log is a regular file: give --log another name");
+    return InvalidArgument(path, ": not a regular file; use another file for --log");
   }
   Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   const auto cannot_write = [&] { return Internal(path, ": cannot write: ", strerror(errno)); };
   if (!file.open()) return cannot_write();
   // other errors: the file system has no locks
   if (flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    return Internal(path,
-                    ": another recorder writes this power log: give --log another name, or end it");
+    return Internal(
+        path, ": another recorder writes this power log; use another file for --log, or stop it");
   }
   if (!MayBeReplaced(file.get())) {
-    return InvalidArgument(
-        path, ": is no power log, and is left as it is: give --log another name, or remove it");
+    return InvalidArgument(path,
+                           ": the existing file is not a power log and is not overwritten; use "
+                           "another file for --log, or remove it");
   }
   if (ftruncate(file.get(), 0) != 0) return cannot_write();
   return file;
@@ -104,7 +105,7 @@ bool LogWriter::Put() {
   if (status_.ok()) {
     write_error_ = strerror(errno);
     status_ = Internal(path_, ": cannot write the power log: ", write_error_, " (byte ",
-                       good_bytes_, "); make room, or give --log a place with room");
+                       good_bytes_, "); free some space, or write --log to another file system");
   }
   if (ftruncate(file_.get(), good_bytes_) == 0) lseek(file_.get(), good_bytes_, SEEK_SET);
   return false;

@@ -148,9 +148,9 @@ class NvidiaSmiParser : public LogParser {
       }
     }
     if (time_ == kNone || !power) {
-      return DataLoss(PlaceOf(line), ": CSV of nvidia-smi without ",
+      return DataLoss(PlaceOf(line), ": CSV of nvidia-smi without the column ",
                       power ? "timestamp" : "power.draw",
-                      "; ask for it: --query-gpu=timestamp,index,uuid,power.draw --format=csv");
+                      "; record with --query-gpu=timestamp,index,uuid,power.draw --format=csv");
     }
     LogHeader header;
     header.periods_ns.emplace_back("nvidia-smi", 0);
@@ -159,27 +159,27 @@ class NvidiaSmiParser : public LogParser {
   }
 
   std::string_view Read(const LogLine& line) override {
-    if (!line.whole) return "its last number may lack digits";
-    if (line.too_long) return "longer than 4 MiB";
+    if (!line.whole) return "its last number may be truncated";
+    if (line.too_long) return "the line is longer than 4 MiB";
     Split(line.text, &cells_);
     if (std::ranges::count(cells_, "timestamp") > 0) {  // the header of a new run
       lost_ = !Remap();
-      return lost_ ? "a header without the columns of the first one" : "";
+      return lost_ ? "a header that lacks columns of the first one" : "";
     }
-    if (lost_) return "below a header without the columns of the first one";
-    if (cells_.size() != column_count_) return "another number of columns than the header";
+    if (lost_) return "below a header that lacks columns of the first one";
+    if (cells_.size() != column_count_) return "the number of columns differs from the header";
     const auto t_ns = TimeOf(cells_[time_]);
-    if (!t_ns.has_value()) return "no timestamp as 2025/08/21 10:11:12.345";
+    if (!t_ns.has_value()) return "no timestamp like 2025/08/21 10:11:12.345";
     readings_.assign(columns_.size(), {});
     for (size_t i = 0; i < columns_.size(); ++i) {
       readings_[i].before_ns = readings_[i].after_ns = *t_ns;
       const Column& column = columns_[i];
       if (!ValueOf(cells_[column.at], column.quantity->scale, column.unit, &readings_[i])) {
-        return "a value that is no number with a known unit";
+        return "a value that is not a number with a known unit";
       }
     }
     const std::optional<size_t> first = FirstChannel();
-    if (!first) return "more GPUs than are kept";
+    if (!first) return "more GPUs than supported";
     for (size_t i = 0; i < readings_.size(); ++i) {
       readings_[i].channel = static_cast<uint32_t>(*first + i);
     }

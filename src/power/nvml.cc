@@ -42,8 +42,7 @@ Sharing SharingOf(const NvmlApi& nvml, NvmlDevice device, int64_t own_pid,
   const NvmlReturn result = nvml.compute_processes(device, &count, processes.data());
   if (result != kNvmlSuccess) {
     return {{},
-            "whether other processes use it is not known: "
-            "nvmlDeviceGetComputeRunningProcesses: " +
+            "whether other processes use it is unknown: nvmlDeviceGetComputeRunningProcesses: " +
                 NvmlErrorText(result)};
   }
   std::vector<int64_t> pids;
@@ -246,8 +245,9 @@ class Taker {
         Plan(found_[i]);
         plans->push_back(std::move(found_[i].plan));
       } else {
-        AddNote("the measured program does not see it (CUDA_VISIBLE_DEVICES or --map): not read",
-                &device.note);
+        AddNote(
+            "not read, because the measured program cannot use it (CUDA_VISIBLE_DEVICES or --map)",
+            &device.note);
       }
       taken_.devices.push_back(device);
     }
@@ -270,7 +270,7 @@ class Taker {
     if (result != kNvmlSuccess) {
       Absent("devices", result, "nvmlDeviceGetCount: " + NvmlErrorText(result));
     } else if (count == 0) {
-      Absent("devices", kNvmlGpuNotFound, "the NVIDIA driver has no GPU");
+      Absent("devices", kNvmlGpuNotFound, "the NVIDIA driver reports no GPU");
     }
     char driver[kNvmlTextSize] = {};
     if (nvml_.driver_version(driver, sizeof driver) != kNvmlSuccess) driver[0] = 0;
@@ -316,13 +316,14 @@ class Taker {
     }
     if (!visible.unknown.empty()) {
       taken_.absences.push_back({"nvml", "ordinals", PowerReason::kUnsupported,
-                                 "which GPU has which ordinal is not known", visible.unknown});
+                                 "the ordinals of the GPUs are unknown", visible.unknown});
     }
     for (const std::string& id : visible.not_found) {
       // belongs to another source
       if (!id.starts_with("GPU-") && !id.starts_with("MIG-")) continue;
-      taken_.absences.push_back({"nvml", id, PowerReason::kAbsent, "--map: the driver has no " + id,
-                                 "see nvidia-smi -L for the ids of devices"});
+      taken_.absences.push_back({"nvml", id, PowerReason::kAbsent,
+                                 "--map: the driver does not report " + id,
+                                 "list the ids of devices with nvidia-smi -L"});
     }
     return visible;
   }
@@ -331,14 +332,14 @@ class Taker {
     PowerDevice& device = found.device;
     if (device.mig) {
       device.shared = true;
-      AddNote("split (MIG): the sensors are the whole GPU's", &device.note);
+      AddNote("split (MIG): the sensors measure the whole GPU", &device.note);
       return;
     }
     const Sharing sharing =
         SharingOf(nvml_, found.plan.device, options_.pid, options_.roots.procfs);
     device.shared = !sharing.others.empty();
     if (device.shared) {
-      AddNote(Cat("other processes use it (", sharing.others.size(), ", the first is ",
+      AddNote(Cat("other processes use it (", sharing.others.size(), ", for example ",
                   sharing.others.front(), ")"),
               &device.note);
     }
@@ -401,9 +402,9 @@ class Taker {
     const bool vgpu = found.vgpu && ReasonOf(result) == PowerReason::kUnsupported;
     Absent(
         found.device.id + " power", result,
-        Cat(found.device.id, ": ", vgpu ? "a vGPU has no power sensor" : "no power and no energy",
+        Cat(found.device.id, ": ", vgpu ? "a vGPU has no power sensor" : "neither power nor energy",
             ": ", kPowerUsageCall.function, ": ", NvmlErrorText(result)));
-    if (vgpu) taken_.absences.back().fix = "read the power on the host";
+    if (vgpu) taken_.absences.back().fix = "record the power on the host";
   }
 
   NvmlReturn PlanEnergy(Found& found) {
@@ -464,7 +465,7 @@ class Taker {
     const uint32_t place = found.plan.calls.back().channel;
     if (average != false) {
       taken_.channels[place].note =
-          average ? "average of 1 s" : "instant or the average of 1 s: the chip is not known";
+          average ? "average of 1 s" : "instantaneous or the average of 1 s; the chip is unknown";
     } else {
       *instant = place;
     }
@@ -496,7 +497,7 @@ class Taker {
   // Takes the first sample, so that the first pass has means.
   void PlanGpm(Found& found) {
     if (found.device.mig) {
-      return NoGpm(found, kNvmlNotSupported, "split (MIG): the counters are the whole GPU's");
+      return NoGpm(found, kNvmlNotSupported, "split (MIG): the counters cover the whole GPU");
     }
     NvmlGpmSupport support = {.version = kNvmlGpmVersion, .is_supported = 0};
     NvmlReturn result = nvml_.gpm_support(found.plan.device, &support);
@@ -504,8 +505,8 @@ class Taker {
     if (result != kNvmlSuccess) {
       const bool none = result == kNvmlNotSupported;
       return NoGpm(found, result,
-                   none && found.vgpu ? "a vGPU has none"
-                   : none             ? "GPUs have it from Hopper on"
+                   none && found.vgpu ? "a vGPU does not support it"
+                   : none             ? "requires Hopper or a later GPU"
                                       : "nvmlGpmQueryDeviceSupport: " + NvmlErrorText(result));
     }
     auto gpm = std::make_unique<GpmSampler>(nvml_);
@@ -518,16 +519,17 @@ class Taker {
     found.plan.first_gpm_channel = static_cast<uint32_t>(taken_.channels.size());
     for (const GpmQuantity& each : kGpmQuantities) {
       AddChannel(found, "gpu", each.quantity, ReadingKind::kGauge);
-      taken_.channels.back().note = "GPM: mean since the reading before";
+      taken_.channels.back().note = "GPM: mean since the previous reading";
     }
   }
 
   void NoGpm(const Found& found, NvmlReturn result, std::string why) {
     Absent(Cat(found.device.id, kGpmAbsence), result,
-           Cat(found.device.id, ": no utilization of SMs, tensor cores and DRAM (GPM): ", why));
+           Cat(found.device.id,
+               ": utilization of SMs, tensor cores and DRAM (GPM) is unavailable: ", why));
     PowerAbsence& absence = taken_.absences.back();
     if (absence.reason == PowerReason::kPermissionDenied) {
-      absence.fix = "run it as root, or load the driver with NVreg_RestrictProfilingToAdminUsers=0";
+      absence.fix = "run as root, or load the driver with NVreg_RestrictProfilingToAdminUsers=0";
     }
   }
 

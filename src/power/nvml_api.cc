@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kInstallFix =
     "install the NVIDIA driver; in a container: --gpus all with "
-    "NVIDIA_DRIVER_CAPABILITIES=compute,utility; or name the library with --nvml-library";
+    "NVIDIA_DRIVER_CAPABILITIES=compute,utility; or set the path with --nvml-library";
 
 struct ErrorEntry {
   NvmlReturn result;
@@ -26,7 +26,7 @@ constexpr ErrorEntry kErrors[] = {
     {kNvmlUninitialized, "UNINITIALIZED", PowerReason::kReset, ""},
     // The answer of drivers to fields and kinds that are newer than the driver.
     {kNvmlInvalidArgument, "INVALID_ARGUMENT", PowerReason::kUnsupported,
-     "a newer driver may have it"},
+     "a newer driver may support it"},
     {kNvmlNotSupported, "NOT_SUPPORTED", PowerReason::kUnsupported, ""},
     {kNvmlNoPermission, "NO_PERMISSION", PowerReason::kPermissionDenied,
      "give this user access to /dev/nvidiactl and /dev/nvidia*; in a container: --gpus "
@@ -38,11 +38,11 @@ constexpr ErrorEntry kErrors[] = {
     {10, "TIMEOUT", PowerReason::kNoSamples, ""},
     {kNvmlLibraryNotFound, "LIBRARY_NOT_FOUND", PowerReason::kAbsent, kInstallFix},
     {kNvmlFunctionNotFound, "FUNCTION_NOT_FOUND", PowerReason::kUnsupported,
-     "a newer driver may have it"},
+     "a newer driver may support it"},
     {kNvmlGpuIsLost, "GPU_IS_LOST", PowerReason::kDeviceLost,
      "the GPU fell off the bus: see dmesg for Xid 79; reboot or reset it"},
     {kNvmlResetRequired, "RESET_REQUIRED", PowerReason::kResetRequired,
-     "stop what uses the GPU, then nvidia-smi --gpu-reset -i INDEX"},
+     "stop all processes on the GPU, then run nvidia-smi --gpu-reset -i INDEX"},
     {kNvmlOperatingSystem, "OPERATING_SYSTEM", PowerReason::kPermissionDenied,
      "the system blocks the GPU's device files: see the cgroup of this process"},
     {kNvmlLibRmVersionMismatch, "LIB_RM_VERSION_MISMATCH", PowerReason::kDriverMismatch,
@@ -93,7 +93,8 @@ std::unique_ptr<NvmlApi> OpenNvml(const std::string& path, PowerAbsence* absence
   }
   auto nvml = std::make_unique<NvmlApi>(library);
   if (nvml->is_nvml()) return nvml;
-  absence->message = path + ": is no NVML: it lacks nvmlInit or what lists devices";
+  absence->message =
+      path + ": not an NVML library: it lacks nvmlInit or the functions that list devices";
   return nullptr;
 }
 
@@ -170,8 +171,8 @@ Sharing OtherProcesses(const std::vector<int64_t>& pids, int64_t own_pid,
     if (kin == Kin::kOther && !own_namespace) {
       sharing.others.push_back(pid);
     } else {
-      sharing.note = Cat("whether other processes use it is not known: process ", pid,
-                         " on it may be of another pid namespace");
+      sharing.note = Cat("whether other processes use it is unknown: process ", pid,
+                         " may belong to another pid namespace");
     }
   }
   if (!sharing.others.empty()) sharing.note.clear();

@@ -190,11 +190,11 @@ class ProcessReader : public SensorReader {
         {device, ReadText(PathOf(pid_, "comm"), 256).value.value_or(""), "process"});
     if (!children_only_) {
       AddSensor(device, "process", "rss_bytes", "VmRSS", [this] { return OwnField("VmRSS"); });
-      AddSensor(device, "process", "peak_rss_bytes", "VmHWM, since the program began",
+      AddSensor(device, "process", "peak_rss_bytes", "VmHWM, since the program started",
                 [this] { return OwnField("VmHWM"); });
     }
     AddSensor(device, "process_tree", "rss_bytes",
-              "with the processes that it started; pages that they share count in each",
+              "including child processes; shared pages count in each",
               [this] { return RssOfTree(); });
   }
 
@@ -214,7 +214,8 @@ class ProcessReader : public SensorReader {
       absence.reason = PowerReason::kNoSamples;
       absence.message = path + ": the process has ended";
     } else if (stat.reason == PowerReason::kAbsent) {
-      absence.message = path + ": no such process, or " + procfs_ + " hides those of others";
+      absence.message =
+          path + ": no such process, or " + procfs_ + " hides processes of other users";
     } else if (stat.reason == PowerReason::kPermissionDenied) {
       absence.fix = "record as the user of the process, or as root";
     }

@@ -172,15 +172,15 @@ std::vector<Sensor> PowercapSensors(const PowerRoots& roots, std::vector<PowerAb
   }
   if (!denied.empty()) {
     absences->push_back(
-        Denied(denied, ": permission denied; only root reads it since Linux 5.10",
+        Denied(denied, ": permission denied; since Linux 5.10, only root can read it",
                "sudo chmod o+r " + root +
-                   "/intel-rapl*/energy_uj (until the next boot), or for good a udev rule: "
+                   "/intel-rapl*/energy_uj (until the next boot), or permanently with a udev rule: "
                    "SUBSYSTEM==\"powercap\", ACTION==\"add\", RUN+=\"/bin/chmod o+r "
-                   "/sys%p/energy_uj\"; with chgrp and g+r for a group only"));
+                   "/sys%p/energy_uj\"; to allow only a group, use chgrp and g+r"));
   }
   if (!masked.empty()) {
     absences->push_back(Denied(
-        masked, ": a link that leads nowhere; containers hide /sys/devices/virtual/powercap",
+        masked, ": dangling link; containers hide /sys/devices/virtual/powercap",
         "start the container with --security-opt systempaths=unconfined, or record on the host"));
   }
   return sensors;
@@ -323,7 +323,7 @@ std::vector<Sensor> PerfEnergySensors(const PowerRoots& roots, const PerfOpen& o
                           .quantity = "energy_uj",
                           .kind = ReadingKind::kCumulative,
                           .in_total = domain.in_total,
-                          .note = "perf, since the reader began"},
+                          .note = "perf, since the reader started"},
                          [counter = std::make_shared<Descriptor>(fd), scale = event->scale] {
                            return ReadPerf(*counter, scale);
                          }});
@@ -397,7 +397,7 @@ class RaplReader : public SensorReader {
         "sudo modprobe intel_rapl_msr (Intel since Sandy Bridge, AMD since Zen)"};
     const std::string flags = " " + CpuInfo(cpuinfo, "flags") + " ";
     if (flags.find(" hypervisor ") != std::string::npos) {
-      absence.message += "; this is a virtual machine, whose host does not pass RAPL on";
+      absence.message += "; this virtual machine has no access to the RAPL of its host";
       absence.fix = "record on the host";
     }
     return absence;

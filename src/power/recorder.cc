@@ -84,7 +84,7 @@ void ReadOnce(Shared* shared, Track* track, bool slow, std::vector<Reading>* rea
   shared->changed.notify_all();  // waiting threads continue once the mutex is free
   if (shared->closed) return;
   if (std::exchange(track->told.hung, false)) {
-    shared->Finding("returned", track->told.source, "a call that hung came back");
+    shared->Finding("returned", track->told.source, "a call that hung returned");
   }
   ++track->told.reads;
   if (!readings->empty()) shared->Readings(before_ns, *track, readings);
@@ -183,11 +183,11 @@ class Recorder : public PowerRecorder {
   std::string log_path() const override { return shared_->log.path(); }
 
   absl::Status Begin(std::string_view name) override {
-    if (name.empty()) return absl::InvalidArgumentError("a window has a name: this one is empty");
+    if (name.empty()) return absl::InvalidArgumentError("the name of a window must not be empty");
     const std::lock_guard lock(shared_->mutex);
     if (!shared_->open_windows.emplace(name).second) {
       return InvalidArgument("the window \"", name,
-                             "\" has begun already; windows that overlap have names of their own");
+                             "\" is already open; overlapping windows need different names");
     }
     if (!shared_->closed) shared_->log.Mark(MonotonicNow(), name, /*end=*/false);
     return shared_->log.status();
@@ -198,7 +198,7 @@ class Recorder : public PowerRecorder {
     const std::lock_guard lock(shared_->mutex);
     const auto at = shared_->open_windows.find(name);
     if (at == shared_->open_windows.end()) {
-      return InvalidArgument("the window \"", name, "\" ends without having begun");
+      return InvalidArgument("the window \"", name, "\" ends but was not started");
     }
     shared_->open_windows.erase(at);
     if (!shared_->closed) shared_->log.Mark(now_ns, name, /*end=*/true);
@@ -210,7 +210,7 @@ class Recorder : public PowerRecorder {
     const int64_t known = value.value_or(0);
     if (quantity.empty() || known < -kMost || known > kMost) {
       return InvalidArgument("gauge \"", quantity,
-                             "\": it has a name, and a value from -2^53 to 2^53, not ", known);
+                             "\": requires a name and a value from -2^53 to 2^53, not ", known);
     }
     const std::lock_guard lock(shared_->mutex);
     if (!shared_->closed) shared_->log.Gauge(MonotonicNow(), quantity, value);
@@ -281,8 +281,8 @@ class Recorder : public PowerRecorder {
     const auto ms = [](int64_t ns) { return static_cast<double>(ns) / 1e6; };
     if (options_.period_ns > 0 && track->period_ns > wanted) {
       raised_periods_[track->told.source] =
-          absl::StrCat("read every ", ms(track->period_ns), " ms, not ", ms(wanted),
-                       ": its sensors change no faster");
+          absl::StrCat("polled every ", ms(track->period_ns), " ms, not ", ms(wanted),
+                       "; its sensors do not change faster");
     }
     header_.periods_ns.emplace_back(track->told.source, track->period_ns);
     tracks_.push_back(std::move(track));
@@ -350,7 +350,7 @@ class Recorder : public PowerRecorder {
     shared_->Finding(
         "hung", track->told.source,
         absl::StrCat("a call has not returned for ", (now_ns - track->busy_since_ns) / 1'000'000,
-                     " ms; the other sources go on"));
+                     " ms; the other sources continue"));
     shared_->changed.notify_all();
   }
 
@@ -370,7 +370,7 @@ absl::Status CheckMap(const std::map<int32_t, std::string>& ordinals,
     if (std::ranges::any_of(devices, matches)) continue;
     std::string known;
     for (const PowerDevice& each : devices) absl::StrAppend(&known, " ", each.id);
-    return InvalidArgument("--map ", ordinal, "=", id, ": no such device; there are:", known);
+    return InvalidArgument("--map ", ordinal, "=", id, ": unknown device; devices:", known);
   }
   return absl::OkStatus();
 }
@@ -393,7 +393,7 @@ absl::Status CheckFound(const PowerSourceOptions& from, const FoundReaders& foun
   for (const FoundReader& each : found.readers) {
     if (by_name && each.inventory.channels.empty()) {
       return FailedPrecondition("the power source ", each.reader->source(),
-                                " has nothing to read:", WhyNothing(each.inventory));
+                                " has no readable sensor:", WhyNothing(each.inventory));
     }
   }
   RETURN_IF_ERROR(CheckMap(from.ordinals, found.all.devices));
@@ -403,7 +403,7 @@ absl::Status CheckFound(const PowerSourceOptions& from, const FoundReaders& foun
     }
   }
   if (!found.all.channels.empty()) return absl::OkStatus();
-  return FailedPrecondition("no power source has anything to read:", WhyNothing(found.all));
+  return FailedPrecondition("no power source has a readable sensor:", WhyNothing(found.all));
 }
 
 }  // namespace
@@ -414,7 +414,7 @@ namespace xplane_time {
 absl::StatusOr<std::unique_ptr<PowerRecorder>> PowerRecorder::Start(
     const PowerRecordOptions& options) {
   if (options.period_ns < 0 || options.hung_after_ns <= 0) {
-    return absl::InvalidArgumentError("periods of a power recorder are over 0");
+    return absl::InvalidArgumentError("the periods of a power recorder must be above 0");
   }
   ASSIGN_OR_RETURN(power::FoundReaders found,
                    power::FindReaders(options.from, options.hung_after_ns));

@@ -57,10 +57,11 @@ absl::StatusOr<std::unique_ptr<Reader>> NewReader(const std::string& spec,
     }
   }
   if (spec.starts_with("constant")) {
-    return InvalidArgument("the power source \"", spec,
-                           "\": constant:WATTS, from 0, as constant:100");
+    return InvalidArgument(
+        "the power source \"", spec,
+        "\" is invalid; use constant:WATTS with WATTS from 0, such as constant:100");
   }
-  return InvalidArgument("no power source \"", spec, "\"; there are ",
+  return InvalidArgument("unknown power source \"", spec, "\"; use ",
                          absl::StrJoin(SourceNames(/*of_energy=*/false), ", "),
                          ", constant:WATTS and replay:LOG");
 }
@@ -95,8 +96,8 @@ std::string SourcesHelp(bool of_energy, std::string_view more) {
   constexpr const char* kNumbers[] = {"none", "one",  "two", "three",
                                       "four", "five", "six", "seven"};
   const std::vector<std::string> names = SourceNames(of_energy);
-  return Cat(absl::StrJoin(names, ", "), ", constant:WATTS", more, " [the first ",
-             kNumbers[names.size()], "]");
+  return Cat(absl::StrJoin(names, ", "), ", constant:WATTS", more, " (default: the first ",
+             kNumbers[names.size()], ")");
 }
 
 const SourceFacts& FactsOf(std::string_view source) {
@@ -137,12 +138,12 @@ absl::StatusOr<FoundReaders> FindReaders(const PowerSourceOptions& options, int6
     if (!inventory.has_value()) {
       found.all.absences.push_back(
           {spec, "everything", PowerReason::kHung,
-           Cat("looking for sensors did not return within ", hung_after_ns / 1'000'000, " ms"),
-           "the driver may be in trouble: see dmesg"});
+           Cat("the search for sensors did not return within ", hung_after_ns / 1'000'000, " ms"),
+           "the driver may have failed; check dmesg"});
       continue;
     }
     if (reader->source() == last_source) {
-      return InvalidArgument("two power sources of one name: ", last_source);
+      return InvalidArgument("two power sources have the same name: ", last_source);
     }
     last_source = reader->source();
     found.readers.push_back({std::move(reader), *std::move(inventory)});

@@ -66,8 +66,7 @@ absl::StatusOr<std::thread> StartThread(Function&& function) {
     return std::thread(std::forward<Function>(function));
   } catch (const std::system_error& error) {
     return Unavailable("cannot start a thread: ", error.what(),
-                       "; see ulimit -u, -s and -v, and the container's "
-                       "limit of processes");
+                       "; check ulimit -u, -s and -v, and the process limit of the container");
   }
 }
 

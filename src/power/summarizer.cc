@@ -513,7 +513,7 @@ class Folding : public LogSink {
         (clocks.realtime_ns - clocks.boottime_ns) - (before->realtime_ns - before->boottime_ns);
     if (stepped_ns > kMillisecondNs || stepped_ns < -kMillisecondNs) {
       Note("clock_step", absl::StrCat("the wall clock stepped by ", stepped_ns / kMillisecondNs,
-                                      " ms; energies and durations do not use it"));
+                                      " ms; energies and durations do not depend on it"));
     }
   }
 
@@ -808,7 +808,7 @@ class Folding : public LogSink {
     const size_t count = names.size();
     names.resize(std::min(count, kMost));
     Note("windows_left_open",
-         absl::StrCat(absl::StrJoin(names, ", "), ": never ended; up to the end of the log"),
+         absl::StrCat(absl::StrJoin(names, ", "), ": not ended; they extend to the end of the log"),
          count);
   }
 
@@ -817,29 +817,33 @@ class Folding : public LogSink {
     if (!end.cut.empty()) Note("log_cut", end.cut);
     if (!end.write_error.empty()) {
       Note("write_failed",
-           absl::StrCat("the recorder could not write (", end.write_error,
-                        "): what it lost is not in here; give --log a place with room"),
+           absl::StrCat("the recorder could not write some readings (", end.write_error,
+                        "); they are missing here; write --log to a file system with free space"),
            std::max<uint64_t>(end.dropped, 1));
     } else if (!end.complete) {
       Note("log_without_end",
-           "the recorder still writes, or could not write an end: killed, a crash, a full disk");
+           "the recorder still runs, or ended without a last line: killed, crash or full disk");
     }
     NoteOpenWindows(end);
     const uint64_t dropped = end.write_error.empty() ? end.dropped : 0;
     Note("damaged_lines", end.first_damage, end.damaged_lines);
     Note("dropped", "lines that the recorder could not write", dropped);
-    Note("times_backwards", "not later than the one before of their channel; left out", backwards_);
-    Note("slow_calls", "took over three periods, so nobody knows when they read; left out",
+    Note("times_backwards", "not later than the previous reading of their channel; excluded",
+         backwards_);
+    Note("slow_calls",
+         "took more than three periods, so the time of the reading is unknown; excluded",
          slow_calls_);
-    Note("late_marks", "written over 2 s after their time; moved there", late_marks_);
-    Note("windows_dropped", "more than are kept, or open at the same time", dropped_windows_);
-    Note("channels_dropped", "they came when there were too many windows", dropped_channels_);
+    Note("late_marks", "written over 2 s after their time; moved to the earliest time still accepted",
+         late_marks_);
+    Note("windows_dropped", "more windows than supported in total or at the same time",
+         dropped_windows_);
+    Note("channels_dropped", "they appeared after too many windows were open", dropped_channels_);
     NoteReaders();
     uint64_t apart = 0;
     for (const WindowSummary& window : summary_.windows) {
       for (const EnergyEstimate& energy : window.energies) apart += energy.inconsistent ? 1 : 0;
     }
-    Note("inconsistent", "counter and readings are over 5 % apart", apart);
+    Note("inconsistent", "counter and readings differ by over 5 %", apart);
   }
 
   const PowerSummaryOptions options_;

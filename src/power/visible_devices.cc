@@ -92,7 +92,7 @@ std::string WhyOrderUnknown(const std::vector<GpuIdentity>& devices,
   const bool one_model = std::ranges::all_of(
       devices, [&](const GpuIdentity& each) { return each.model == devices.front().model; });
   if (one_model) return {};
-  return "CUDA orders devices fastest first and these are of several models: set "
+  return "CUDA orders devices by speed, and these are different models; set "
          "CUDA_DEVICE_ORDER=PCI_BUS_ID for the measured program, or give --map";
 }
 
@@ -125,7 +125,7 @@ Visibility VisibleDevices(const std::vector<GpuIdentity>& devices,
     if (!chosen.by_index) visible.unknown.clear();
   } else if (devices.size() > 1 && std::ranges::any_of(devices, &GpuIdentity::mig)) {
     visible.unknown =
-        "some of these devices are split (MIG) and a program sees one instance only: name it in "
+        "some of these devices are split (MIG), and a program uses only one instance; name it in "
         "CUDA_VISIBLE_DEVICES of the measured program, or give --map";
   }
   if (!visible.unknown.empty()) return visible;

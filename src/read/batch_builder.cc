@@ -26,7 +26,7 @@ namespace {
 std::string WayOut(const std::string& name, const std::set<std::string>& known) {
   const std::vector<std::string> all(known.begin(), known.end());
   const std::vector<std::string> near = NearNames(name, all);
-  if (near.empty()) return "xplane-time planes --stats lists those that there are";
+  if (near.empty()) return "list the stats with xplane-time planes --stats";
   return Cat("did you mean ", absl::StrJoin(near, ", "), "?");
 }
 
@@ -281,10 +281,10 @@ absl::Status CheckStatNames(const Trace& trace, std::span<const std::string> nam
   }
   for (const std::string& name : names) {
     if (!asked.insert(name).second) {
-      return InvalidArgument("the stat ", name, " is asked for twice; once is enough");
+      return InvalidArgument("the stat ", name, " is requested twice; request it once");
     }
     if (!known.contains(name)) {
-      return FailedPrecondition(trace.files[0].path, ": no event has a stat ", name, "; ",
+      return FailedPrecondition(trace.files[0].path, ": no event has the stat ", name, "; ",
                                 WayOut(name, known));
     }
   }

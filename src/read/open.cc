@@ -65,8 +65,8 @@ constexpr size_t kMaxNameBytes = size_t{16} << 20;
 absl::Status CheckNameSize(std::string_view name, const std::string& path, auto name_of) {
   if (name.size() <= kMaxNameBytes) return absl::OkStatus();
   return ResourceExhausted(path, ": the name of ", name_of(), " has ", name.size(),
-                           " bytes; names of up to ", kMaxNameBytes,
-                           " bytes are read; record the trace with shorter names");
+                           " bytes; the maximum is ", kMaxNameBytes,
+                           " bytes; record the trace with shorter names");
 }
 
 // The planes of one file that may be equal: same size, host and ends.
@@ -179,7 +179,7 @@ class Opener {
     for (uint32_t file = 0; file < trace_.files.size(); ++file) {
       if (source_->FileBytes(file) != bytes) continue;
       diagnostics_->Note(DiagnosticCode::kDuplicateInput,
-                         Cat(path, " is the same as ", trace_.files[file].path), {.file = file});
+                         Cat(path, " is identical to ", trace_.files[file].path), {.file = file});
       return true;
     }
     return false;
@@ -310,7 +310,8 @@ absl::StatusOr<Source> OpenFileOfRun(const std::string& path, const ReadOptions&
     return FailedPrecondition(path, ": cannot be read: ", error.message());
   }
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    return FailedPrecondition(path, ": no regular file, in a run directory; name it by itself");
+    return FailedPrecondition(
+        path, ": not a regular file in a run directory; pass it as an argument itself");
   }
   return OpenSource(path, options);
 }

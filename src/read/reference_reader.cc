@@ -63,12 +63,13 @@ class ReferenceReader : public EventSource {
   absl::Status AddFile(Source source, const std::string& path) override {
     const std::string_view bytes = source.bytes;
     if (bytes.size() > static_cast<size_t>(std::numeric_limits<int>::max())) {
-      return ResourceExhausted(path, ": ", bytes.size(),
-                               " bytes; the generated parser stops at 2 GiB; use --reader wire");
+      return ResourceExhausted(
+          path, ": ", bytes.size(),
+          " bytes; the generated parser supports up to 2 GiB; use --reader wire");
     }
     auto* space = google::protobuf::Arena::CreateMessage<proto::XSpace>(&arena_);
     if (!space->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-      return DamageError("damaged, says the generated parser; --reader wire tells where",
+      return DamageError("damaged (generated parser); --reader wire reports the place",
                          {.file = path});
     }
     spaces_.push_back(space);

@@ -33,7 +33,7 @@ using io::Descriptor;
 
 absl::Status SpoolError(const char* what) {
   return Unavailable("temporary file in ", ScratchFolder(), ": ", what, ": ", std::strerror(errno),
-                     "; set TMPDIR to a place with room");
+                     "; set TMPDIR to a directory with free space");
 }
 
 // The inflated beginning of a gzip stream.
@@ -63,7 +63,7 @@ absl::Status SpoolPipe(int pipe, int spool, const std::string& name, uint64_t ma
     total += bytes.size();
     if (total > most_bytes) {
       return ResourceExhausted(name, ": more than ", most_bytes,
-                               " bytes on a pipe, which is what may be ", "kept in ",
+                               " bytes on a pipe, the maximum that may ", "be stored in ",
                                ScratchFolder(), "; give a file, or set TMPDIR");
     }
     if (is_first) is_gzip = LooksLikeGzip(bytes);
@@ -160,8 +160,8 @@ namespace fs = std::filesystem;
 absl::Status RiegeliError(const std::string& path) {
   return FailedPrecondition(
       path,
-      ": .xplane.riegeli (continuous capture) is not read yet: its records are compressed in "
-      "a container of their own; record with jax.profiler.trace, which writes .xplane.pb");
+      ": .xplane.riegeli (continuous capture) is not supported, because its records use another "
+      "compression; record with jax.profiler.trace, which writes .xplane.pb");
 }
 
 struct Listing {
@@ -243,7 +243,8 @@ absl::Status CheckAnyRegular(const std::vector<std::string>& traces) {
     return !fs::exists(status) || fs::is_regular_file(status);
   });
   if (any) return absl::OkStatus();
-  return FailedPrecondition(traces[0], ": no regular file, in a run directory; name it by itself");
+  return FailedPrecondition(
+      traces[0], ": not a regular file in a run directory; pass it as an argument itself");
 }
 
 absl::StatusOr<std::vector<std::string>> DirectoryFiles(const fs::path& directory,
@@ -259,19 +260,18 @@ absl::StatusOr<std::vector<std::string>> DirectoryFiles(const fs::path& director
     if (wanted_run.empty() && !ranks.empty()) return ranks;
     if (!listing.riegeli.empty()) return RiegeliError(listing.riegeli[0]);
     if (!listing.traces.empty()) {
-      return NotFound(directory.string(), ": is a run itself, so that --run ", wanted_run,
-                      " means nothing; leave it out");
+      return NotFound(directory.string(), ": is a run directory itself, so --run ", wanted_run,
+                      " has no effect; omit it");
     }
     return NotFound(directory.string(),
-                    ": no .xplane.pb or trace of PyTorch here and no runs under "
-                    "plugins/profile; give the "
-                    "directory that was passed to the profiler");
+                    ": contains no .xplane.pb, no PyTorch trace and no runs under plugins/profile; "
+                    "give the directory that was passed to the profiler");
   }
   const auto run = wanted_run.empty() ? std::prev(runs.end()) : runs.find(wanted_run);
   if (run == runs.end()) {
     const auto name = [](std::string* text, const auto& each) { text->append(each.first); };
     return NotFound(directory.string(), ": no run ", wanted_run,
-                    "; there are: ", absl::StrJoin(runs, ", ", name));
+                    "; runs: ", absl::StrJoin(runs, ", ", name));
   }
   RETURN_IF_ERROR(run->second.status());
   const Listing& inside = *run->second;
@@ -312,7 +312,7 @@ absl::StatusOr<std::vector<Input>> FindInputs(std::span<const std::string> argum
     }
   }
   if (!options.run.empty() && !any_directory) {
-    return InvalidArgument("--run goes with a log directory, and none is given");
+    return InvalidArgument("--run requires a log directory");
   }
   return inputs;
 }

@@ -40,18 +40,17 @@ std::string_view FindOtherFormat(std::string_view bytes) {
       {"\x7f"
        "ELF"sv,
        "it is a program"sv},
-      {"PK\x03\x04"sv, "it is a zip archive; unpack it (unzip) and give the trace that is in it"sv},
+      {"PK\x03\x04"sv, "it is a zip archive; unpack it (unzip) and give the trace in it"sv},
       {"SQLite format 3"sv,
-       "it is an SQLite database, as Nsight Systems exports them, which is not read; record with "
-       "jax.profiler, which writes .xplane.pb, or with torch.profiler, which writes JSON"sv},
+       "it is an SQLite database, such as an export of Nsight Systems, which is not supported; record with jax.profiler, which writes .xplane.pb, or with torch.profiler, which writes JSON"sv},
       {"\xfd"
        "7zXZ\x00"sv,
        "it is compressed with xz; decompress it (xz -d)"sv},
       {"\x28\xb5\x2f\xfd"sv, "it is compressed with Zstandard; decompress it (zstd -d)"sv},
       {"\x04\x22\x4d\x18"sv, "it is compressed with LZ4; decompress it (lz4 -d)"sv},
       {"BZh"sv, "it is compressed with bzip2; decompress it (bzip2 -d)"sv},
-      {"7z\xbc\xaf\x27\x1c"sv, "it is a 7z archive; unpack it and give the trace that is in it"sv},
-      {"\x1f\x8b"sv, "it is gzip inside gzip; inflate it once"sv}};
+      {"7z\xbc\xaf\x27\x1c"sv, "it is a 7z archive; unpack it and give the trace in it"sv},
+      {"\x1f\x8b"sv, "it is gzip inside gzip; decompress it once"sv}};
   for (const auto& [beginning, meaning] : kBeginnings) {
     if (bytes.starts_with(beginning)) return meaning;
   }
@@ -93,11 +92,11 @@ bool IsPerfetto(std::string_view bytes) {
 // Description of a file that is not a trace, with a remedy. Empty: it may be a trace.
 std::string_view FindOtherKind(std::string_view bytes) {
   if (IsSummary(bytes)) {
-    return "it is a summary of traces; xplane-time fleet, merge and compare take it";
+    return "it is a summary of traces; use xplane-time fleet, merge or compare";
   }
   if (const std::string_view format = FindOtherFormat(bytes); !format.empty()) return format;
-  return IsPerfetto(bytes) ? "it is a Perfetto trace (.pftrace), which is not read; give the "
-                             ".xplane.pb or the JSON of torch.profiler that it was made of"
+  return IsPerfetto(bytes) ? "it is a Perfetto trace (.pftrace), which is not supported; give the "
+                             "original .xplane.pb or JSON of torch.profiler"
                            : "";
 }
 
@@ -144,7 +143,7 @@ absl::Status SpaceGuard::PassField(std::string_view bytes) {
   if (next_ == 0 && !is_known) {
     const std::string_view guess = LooksLike(head_);
     return DataLoss(name_, ": not an XPlane trace: ",
-                    guess.empty() ? "it does not begin like one" : std::string(guess), " (byte 0)");
+                    guess.empty() ? "it does not start like one" : std::string(guess), " (byte 0)");
   }
   uint64_t length = 0;
   bool ok = true;
@@ -159,7 +158,7 @@ absl::Status SpaceGuard::PassField(std::string_view bytes) {
   if (!ok) return NotATrace(cursor, head_, name_);
   if (!is_known) unknown_bytes_ += cursor.offset() + length - next_;
   if (unknown_bytes_ > kMostUnknownBytes) {
-    return DamageError("fields that no trace has", {.file = name_, .byte_offset = next_});
+    return DamageError("fields that no trace contains", {.file = name_, .byte_offset = next_});
   }
   next_ = cursor.offset() + length;
   return absl::OkStatus();

@@ -26,7 +26,7 @@ bool WireCursor::ReadLongVarint(uint64_t* value) {
   const char* start = at_;
   uint64_t result = 0;
   for (int shift = 0; shift < 70; shift += 7) {
-    if (at_ == end_) return FailAt(start, "a number cut short");
+    if (at_ == end_) return FailAt(start, "a truncated number");
     const auto byte = static_cast<uint8_t>(*at_++);
     // The tenth byte has room for one bit; like the generated parser, this drops the other bits.
     if (shift < 64) result |= static_cast<uint64_t>(byte & 0x7f) << shift;
@@ -42,7 +42,7 @@ bool WireCursor::ReadUnusualValue(WireField* field) {
   if (field->type == WireType::kStartGroup) return SkipGroup(field->number);
   if (field->type == WireType::kEndGroup) return Fail("a group end without its start");
   const ptrdiff_t size = field->type == WireType::kFixed64 ? 8 : 4;
-  if (end_ - at_ < size) return Fail("a value cut short");
+  if (end_ - at_ < size) return Fail("a truncated value");
   if (size == 8) std::memcpy(&field->bits, at_, 8);  // little-endian, like all supported machines
   at_ += size;
   return true;
@@ -60,7 +60,7 @@ bool WireCursor::SkipGroup(uint32_t field) {
     if (!ReadTag(&inner.number, &inner.type)) return false;
     if (inner.type == WireType::kEndGroup) {
       if (open[--depth] != inner.number) {
-        return FailAt(start, "a group that ends with another number");
+        return FailAt(start, "a group end with another number");
       }
     } else if (inner.type == WireType::kStartGroup) {
       if (depth_ + depth == open.size()) return FailAt(start, "more than 100 nested groups");

@@ -248,7 +248,7 @@ class Writer {
     if (code == SQLITE_NOMEM || db_ == nullptr) throw std::bad_alloc();
     const bool too_large = code == SQLITE_TOOBIG || code == SQLITE_FULL;
     const std::string message = Cat("SQLite: ", sqlite3_errmsg(db_.get()),
-                                    "; choose another format, as JSON, for this result");
+                                    "; use another format, such as JSON, for this result");
     return too_large ? absl::ResourceExhaustedError(message) : absl::InternalError(message);
   }
 

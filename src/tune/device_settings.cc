@@ -43,12 +43,12 @@ std::string Suffix(const Axis& axis, int64_t value) { return Cat(" ", axis.name,
 
 absl::Status AddAxis(const Axis& axis, const std::vector<int64_t>& values, SearchSpace* space) {
   const auto taken = [&] {
-    return InvalidArgument(space->source, ": a parameter is called \"", axis.name,
-                           "\", as that of ", axis.option, " would be; rename it, or leave ",
-                           axis.option, " out");
+    return InvalidArgument(space->source, ": the space already has a parameter \"", axis.name,
+                           "\", the name that ", axis.option, " uses; rename it, or omit ",
+                           axis.option);
   };
   if (std::set(values.begin(), values.end()).size() != values.size()) {
-    return InvalidArgument(axis.option, ": a value occurs twice; leave one out");
+    return InvalidArgument(axis.option, ": a value occurs twice; remove one");
   }
   if (std::ranges::count(space->parameters, axis.name, &Parameter::name) > 0) return taken();
   std::vector<Configuration> listed;
@@ -80,9 +80,10 @@ absl::StatusOr<std::string> UuidOf(std::string_view device, PowerSourceOptions f
   for (const PowerAbsence& each : inventory.absences) {
     if (why.empty()) why = Cat(" (", each.message, each.fix.empty() ? "" : "; ", each.fix, ")");
   }
-  return Unavailable("--clock-mhz and --power-cap-w set an NVIDIA GPU, and the harness's device ",
-                     device, " is none that NVML has here", why,
-                     "; leave them out, or see xplane-time power sources");
+  return Unavailable(
+      "--clock-mhz and --power-cap-w require an NVIDIA GPU, but NVML does not find the harness's "
+      "device ",
+      device, why, "; omit them, or see xplane-time power sources");
 }
 
 // Groups the slots by setting: indices in `order`.

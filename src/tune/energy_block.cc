@@ -54,7 +54,7 @@ class Block {
     while (!Live().empty() && !times_.throttled) {
       ASSIGN_OR_RETURN(const energy::Plan plan, NextPlan());
       if (plan.steps.empty()) {
-        if (plans_ == 1) why_ = Cat(kMostBlockS, " s are too short for so many slots");
+        if (plans_ == 1) why_ = Cat(kMostBlockS, " s are too short for that many slots");
         break;
       }
       RETURN_IF_ERROR(RunPlan(plan));
@@ -89,8 +89,8 @@ class Block {
       const SlotTime& at = slots_[k].last = times_.slots[k];
       if (at.status != "ok") continue;
       if (!at.begin_ns.has_value()) {
-        return Unavailable("the harness does not say when the timed calls of ", of_.order[k]->id,
-                           " were (t0_ns, t1_ns): their energy cannot be told");
+        return Unavailable("the harness does not report the times of the timed calls of ",
+                           of_.order[k]->id, " (t0_ns, t1_ns), so their energy is unknown");
       }
       const bool is_last = k + 1 == slots_.size() || !times_.slots[k + 1].begin_ns.has_value();
       const int64_t until_ns = is_last ? *at.end_ns : *times_.slots[k + 1].begin_ns;
@@ -204,7 +204,7 @@ class Block {
     ASSIGN_OR_RETURN(const DeviceState state, ReadDeviceState(recorder_->log_path(), of_.is_ours));
     times_.throttled |= state.throttled;
     times_.notes_json = WithDeviceState(times_.notes_json, state);
-    why_ = best.empty() ? "no sensor of it was read" : "";
+    why_ = best.empty() ? "no sensor of the device was read" : "";
     for (Slot& slot : slots_) slot.mean_w = slot.half_w = 0;
     const std::vector<BusyCurve> curves = Curves();
     for (const auto& [part, sensor] : best) Add(*sensor, log.LimitOf(sensor->channel), curves);
@@ -261,7 +261,7 @@ class Block {
     std::string why = why_;
     if (why.empty() && !(DoubtOf(slots_[k]) <= kMostDoubt)) {
       why =
-          absl::StrFormat("after %d runs in %.0f s its power is %.3g W +- %.2g W",
+          absl::StrFormat("after %d runs in %.0f s, its power is %.3g W +- %.2g W",
                           slots_[k].took_ns.size(), ElapsedS(), slots_[k].mean_w, slots_[k].half_w);
     }
     return why.empty() ? absl::OkStatus() : NoEnergy(*of_.order[k], took_ns, of_.calls, why);
@@ -285,9 +285,9 @@ absl::Status NoEnergy(const Configuration& variant, double took_ns, int64_t call
   constexpr double kNsPerMs = 1e6, kNsPerS = 1e9;
   constexpr double kMostCalls = 1e6;  // limit of --calls
   const double enough = std::ceil(static_cast<double>(calls) * good_ns / std::max(took_ns, 1.0));
-  std::string advice = "; --resume goes on";
+  std::string advice = "; continue with --resume";
   if (took_ns < good_ns && enough <= kMostCalls) {
-    advice = absl::StrFormat("; runs of %g s are good: --calls %.0f makes one (now %d)",
+    advice = absl::StrFormat("; use runs of at least %g s: --calls %.0f (now %d)",
                              good_ns / kNsPerS, enough, calls);
   }
   return absl::UnavailableError(absl::StrFormat("the timed run of %s, %.3g ms, has no energy: %s%s",

@@ -46,11 +46,12 @@ class EnergyHarness : public Harness {
       return IsPowerOrEnergy(each) && IsOurs(each, inventory_);
     };
     if (std::ranges::none_of(inventory_.channels, tells)) {
-      no_sensor_ = absl::StrCat("no sensor has the energy of ", device_,
-                                " (xplane-time power sources says why)");
+      no_sensor_ = absl::StrCat("no sensor measures the energy of ", device_,
+                                " (xplane-time power sources shows why)");
       tell_(need_ == EnergyNeed::kNeeded
-                ? absl::StrCat(no_sensor_,
-                               ": unless the harness gives energy_uj, the first round ends this")
+                ? absl::StrCat(
+                      no_sensor_,
+                      "; unless the harness reports energy_uj, tuning ends after the first round")
                 : no_sensor_);
     }
     return info;
@@ -75,8 +76,8 @@ class EnergyHarness : public Harness {
       if (gives_energy_.value_or(true) || may_do_without) return times;
     }
     if (!no_sensor_.empty()) {
-      return Unavailable("the harness gives no energy_uj, and ", no_sensor_,
-                         "; make one of them give it, or take --objective time");
+      return Unavailable("the harness reports no energy_uj, and ", no_sensor_,
+                         "; provide one of them, or use --objective time");
     }
     if (!attributes_) {
       ASSIGN_OR_RETURN(auto measured, MeasureSlots(batch, round, workload, order));
@@ -173,11 +174,11 @@ class EnergyHarness : public Harness {
           is_stated ? *each.mean_w * took_ns / kNsPerSecond : each.energy_j.value_or(0);
       const std::string readings = Cat("readings of ", each.source, " ", each.device);
       if (!is_stated && (!each.energy_j.has_value() || each.coverage < kNearlyWholeCoverage)) {
-        unknown = Cat(readings, " cover ", std::floor(100 * each.coverage), " % of it (",
+        unknown = Cat(readings, " cover ", std::floor(100 * each.coverage), " % of the run (",
                       PowerReasonName(each.reason), ")");
       } else if (IsUnbounded(each.limits) && each.readings < kFewReadings) {
-        unknown =
-            Cat(readings, " in it: ", each.readings, " of the ", kFewReadings, " that it takes");
+        unknown = Cat(readings, " in the run: ", each.readings, " of at least ", kFewReadings,
+                      " required");
       }
       sum_j += energy_j;
       lo_j += is_stated ? energy_j : each.lo_j.value_or(energy_j);
@@ -185,24 +186,24 @@ class EnergyHarness : public Harness {
     }
     if (parts > 0 && all_stated && !(sum_j > 0)) {
       return Unavailable(
-          "variants of 0 W cannot be told apart; state another power than "
-          "--power-source constant:0");
+          "variants of 0 W cannot be distinguished; state another power than --power-source "
+          "constant:0");
     }
     // Time stamps are within microseconds of the calls; sensor readings are not.
     if (took_ns < kShortestNs) {
-      unknown = "energies are of 50 ms and more";
+      unknown = "an energy requires a run of at least 50 ms";
       if (parts > 0 && all_stated) {
         unknown +=
-            "; shorter runs are measured in blocks by sensors alone, which a stated power "
-            "is not";
+            "; shorter runs are measured in blocks, which requires a sensor instead of a stated "
+            "power";
       }
     } else if (parts == 0) {
-      unknown = "no sensor of it was read";
+      unknown = "no sensor of the device was read";
     } else if (unknown.empty() && !(sum_j > 0)) {
-      unknown = "its sensors show 0 J";
+      unknown = "its sensors report 0 J";
     } else if (unknown.empty() && hi_j - lo_j > 2 * kMostDoubt * sum_j) {
-      unknown = absl::StrCat("its sensors show ", sum_j, " J, and from ", lo_j, " to ", hi_j,
-                             " J are possible");
+      unknown = absl::StrCat("its sensors report ", sum_j, " J, but the possible range is ", lo_j,
+                             " to ", hi_j, " J");
     }
     if (!unknown.empty()) {
       // A stated power needs no time for readings.

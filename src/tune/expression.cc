@@ -291,8 +291,8 @@ Token TokenAt(std::string_view text, size_t position) {
 std::string_view WayOut(std::string_view text) {
   if (text == "&" || text == "|" || text == "!") return "; use \"and\", \"or\", \"not\"";
   if (text == "=") return "; use \"==\"";
-  if (text == "^" || text == "~" || text == "@") return "; there are no bit operations";
-  if (text == "\"" || text == "'") return "; the string does not end";
+  if (text == "^" || text == "~" || text == "@") return "; bit operations are not supported";
+  if (text == "\"" || text == "'") return "; unterminated string";
   if (text == "lambda" || text == "if" || text == "for" || text == "is") {
     return "; not part of this grammar";
   }
@@ -306,8 +306,8 @@ class ExpressionParser {
 
   absl::StatusOr<Expression> Parse() {
     if (text_.size() > kMostBytes) {
-      return InvalidArgument("the expression has ", text_.size(), " bytes; at most ", kMostBytes,
-                             " are taken");
+      return InvalidArgument("the expression has ", text_.size(), " bytes; the maximum is ",
+                             kMostBytes);
     }
     Code code = Whole();
     if (error_.ok() && token_.kind != TokenKind::kEnd) Unexpected("an operator");
@@ -399,7 +399,8 @@ class ExpressionParser {
       position = token_.position;
       next = error_.ok() ? TakeComparison() : std::nullopt;
       if (!is_list) continue;
-      if (next.has_value()) Fail(position, "nothing is compared after \"in\"; use parentheses");
+      if (next.has_value())
+        Fail(position, "no further comparison is allowed after \"in\"; use parentheses");
       if (ArithmeticHere() != nullptr) Unexpected("an operator");
     }
     return Add(first_at, ChainCode(std::move(first), std::move(links)));
@@ -440,7 +441,7 @@ class ExpressionParser {
     // Out of range is infinity in Python; here it is an error (too small is 0 in both).
     if (text.find_first_of(".eE") != std::string_view::npos) return literal(0.0, "a double");
     if (text.size() > 1 && text[0] == '0') {
-      return Fail(position, "an integer does not begin with 0");
+      return Fail(position, "an integer must not start with 0");
     }
     return literal(int64_t{0}, "64 bits");
   }
@@ -453,7 +454,7 @@ class ExpressionParser {
       const bool escaped = quoted[i] == '\\';
       i += escaped ? 1 : 0;
       if (escaped && quoted[i] != '\\' && quoted[i] != '\'' && quoted[i] != '"') {
-        return Fail(position + i, "a backslash stands only before \\, ' and \"");
+        return Fail(position + i, "a backslash is allowed only before \\, ' and \"");
       }
       text.push_back(quoted[i]);
     }
@@ -475,23 +476,23 @@ class ExpressionParser {
     }
     const std::string known =
         absl::StrJoin(names_.first(std::min<size_t>(names_.size(), 20)), ", ");
-    return Fail(position, "\"", name, "\" is no parameter", WayOut(name),
-                "; there are: ", known.empty() ? "none" : known);
+    return Fail(position, "\"", name, "\" is not a parameter", WayOut(name),
+                "; parameters: ", known.empty() ? "none" : known);
   }
 
   Code Call(std::string_view name, size_t position) {
     const bool is_abs = name == "abs";
     if (!is_abs && name != "min" && name != "max") {
-      return Fail(position, "\"", name, "\" is no function; there are abs, min, max");
+      return Fail(position, "\"", name, "\" is not a function; functions: abs, min, max");
     }
     Advance();
     const bool is_list = !is_abs && Is("[");
     std::vector<Code> arguments = is_list ? List() : Items(")");
     if (is_list && Is(",")) return Unexpected("\")\" after the list");
     Expect(")");
-    if (is_abs && arguments.size() != 1) return Fail(position, "abs takes one value");
+    if (is_abs && arguments.size() != 1) return Fail(position, "abs requires one value");
     if (!is_abs && !is_list && arguments.size() < 2) {
-      return Fail(position, name, " takes two values or more, or one list");
+      return Fail(position, name, " requires two or more values, or one list");
     }
     return Add(position, is_abs ? SignCode("abs", position, std::move(arguments[0]))
                                 : ExtremeCode(name == "min", position, std::move(arguments)));
@@ -507,7 +508,7 @@ class ExpressionParser {
     std::vector<Code> items = Items(close, &comma);
     // (1) is a number in Python, (1,) a list.
     if (!bracket && items.size() == 1 && !comma) {
-      Fail(position, "a list of one is written [x] or (x,)");
+      Fail(position, "write a list of one value as [x] or (x,)");
     }
     Expect(close);
     Count(position);
@@ -602,11 +603,11 @@ class ExpressionParser {
     std::vector<int64_t> numbers;
     for (const ParameterValue& each : Elements(")")) {
       const auto* const whole = std::get_if<int64_t>(&each);
-      if (whole == nullptr) return Fail(position, "range takes integers");
+      if (whole == nullptr) return Fail(position, "range requires integers");
       numbers.push_back(*whole);
     }
     const size_t count = numbers.size();
-    if (count == 0 || count > 3) return Fail(position, "range takes 1 to 3 numbers");
+    if (count == 0 || count > 3) return Fail(position, "range requires 1 to 3 numbers");
     const int64_t step = count == 3 ? numbers[2] : 1;
     if (step == 0) return Fail(position, "the step of a range is 0");
     if (count == 1) numbers.insert(numbers.begin(), 0);
@@ -636,7 +637,7 @@ class ExpressionParser {
       } else if constexpr (std::is_pointer_v<Plain>) {
         values->emplace_back(*plain);
       } else {
-        Fail(position, "no number, string or bool");
+        Fail(position, "not a number, string or bool");
       }
     };
     std::visit(take, *value);

@@ -24,7 +24,7 @@ namespace {
 std::string Difference(const HarnessInfo& first, const HarnessInfo& other) {
   for (const auto& [what, part] : kTimesHoldFor) {
     if (first.*part == other.*part) continue;
-    return absl::StrCat(what, " \"", other.*part, "\", and ", first.device, " has \"", first.*part,
+    return absl::StrCat(what, " \"", other.*part, "\", but ", first.device, " has \"", first.*part,
                         "\"");
   }
   return "";
@@ -122,7 +122,7 @@ absl::Status HarnessFleet::TakeEnd(const Ended& ended, Done done,
 void HarnessFleet::Lose(Device* device, const std::string& message) {
   device->is_lost = true;
   lost_.push_back({device->name, message});
-  tell_(absl::StrCat("the device ", device->name, " is lost, and the others go on: ", message));
+  tell_(absl::StrCat("lost the device ", device->name, "; the others continue: ", message));
 }
 
 size_t HarnessFleet::LivingNow() const {
@@ -161,7 +161,7 @@ absl::StatusOr<HarnessInfo> HarnessFleet::Hello() {
     if (first == nullptr) first = &said[i];
     if (const std::string difference = Difference(*first, said[i]); !difference.empty()) {
       return Unavailable("the devices are of different kinds: ", device.name, " has ", difference,
-                         "; tune each kind by itself");
+                         "; tune each kind separately");
     }
   }
   HarnessInfo all = *first;

@@ -40,7 +40,8 @@ void ReadStatus(const Field& fields, std::string* status) {
   fields.Read("status", status, kNeeded);
   const auto known = ParseSampleStatus(*status);  // a harness that crashed cannot report it
   const bool is_known = known.value_or(SampleStatus::kCrash) != SampleStatus::kCrash;
-  fields.At("status").Expect(is_known || *status == "cancelled", "one of those in docs/harness.md");
+  fields.At("status").Expect(is_known || *status == "cancelled",
+                             "a status listed in docs/harness.md");
 }
 
 void ReadHello(const Field& fields, HarnessAnswer* answer) {
@@ -71,8 +72,8 @@ void ReadMetrics(const Field& fields, std::map<std::string, double>* metrics) {
     metric.Expect(!name.empty() && name.size() <= kMostName, "named by 1 to 100 bytes");
     if (std::ranges::find(kNoMetrics, name) != std::end(kNoMetrics)) {
       metric.Error(name == "t_ps" || name == "energy_uj"
-                       ? "stands in the sample itself, beside its metrics"
-                       : "is a column of results.csv that grid makes; give it another name");
+                       ? "belongs in the sample itself, not in its metrics"
+                       : "is a column that grid writes to results.csv; use another name");
     }
     if (!value.is_null()) metric.Read(&(*metrics)[name]);
   }
@@ -93,7 +94,7 @@ void ReadTrace(const Field& trace, HarnessAnswer* result) {
   std::string base64;
   trace.Read("path", &result->trace_path);
   trace.Read("base64", &base64);
-  if (result->trace_path.empty() == base64.empty()) trace.Error("needs path or base64");
+  if (result->trace_path.empty() == base64.empty()) trace.Error("requires path or base64");
   if (!absl::Base64Unescape(base64, &result->trace_bytes)) trace.At("base64").Error("is damaged");
 }
 
@@ -121,7 +122,7 @@ absl::StatusOr<HarnessAnswer> ParseAnswer(std::string_view line) {
   } else if (has_state || type == "slot") {
     fields.Read("request", &answer.request, kNeeded, 0);
   } else {
-    fields.At("type").Error("\"", type, "\" is not known");
+    fields.At("type").Error("\"", type, "\" is unknown");
   }
   if (type == "slot") fields.Read("slot", &answer.slot, kNeeded, 0);
   if (has_state) {
@@ -260,8 +261,8 @@ absl::StatusOr<RoundTimes> TimesOfTrace(const HarnessAnswer& result, const Round
     const auto& found = runs[id];
     const size_t wanted = slots * calls + (variant == request.order.front() ? 1 : 0);
     if (found.size() != wanted) {
-      return DataLoss(kTrace, ": variant ", variant, " ran ", found.size(), " times, not ", wanted,
-                      "; its function's name should end in _", id);
+      return DataLoss(kTrace, ": variant ", variant, " ran ", found.size(), " times instead of ",
+                      wanted, "; the name of its function must end in _", id);
     }
     times.slots.push_back(TimeOfCalls(std::span(found).subspan(used, calls)));
     used += calls;
@@ -272,7 +273,7 @@ absl::StatusOr<RoundTimes> TimesOfTrace(const HarnessAnswer& result, const Round
 absl::StatusOr<RoundTimes> TimesOfSamples(const HarnessAnswer& result,
                                           const RoundRequest& request) {
   if (result.samples.empty()) {
-    return absl::InvalidArgumentError("a result that is ok has neither samples nor a trace");
+    return absl::InvalidArgumentError("a result with status ok has neither samples nor a trace");
   }
   RoundTimes times;
   times.slots.resize(request.order.size(), SlotTime{"no_events"});
@@ -348,9 +349,9 @@ absl::StatusOr<std::vector<std::string>> ParseProposals(std::string_view line, i
     return Misfit(line, absl::StrCat("it does not answer request ", request));
   }
   const auto list = answer.find("params");
-  if (list == answer.end() || !list->is_array()) return Misfit(line, "\"params\" is no list");
+  if (list == answer.end() || !list->is_array()) return Misfit(line, "\"params\" is not a list");
   if (list->size() > most) {
-    return Misfit(line, absl::StrCat(list->size(), " proposals, and ", most, " were asked for"));
+    return Misfit(line, absl::StrCat(list->size(), " proposals, but ", most, " were requested"));
   }
   std::vector<std::string> proposals;
   for (const Json& each : *list) {

@@ -25,12 +25,11 @@ namespace {
 using json::Json;
 
 absl::Status NoEnergy(Objective objective, const HarnessInfo& harness) {
-  return Unavailable(
-      "the harness \"", harness.name, "\" gives no energy, and --objective ",
-      ObjectiveName(objective),
-      " needs it: each sample of run_round must have energy_uj (docs/harness.md), and 0 is "
-      "unknown: longer runs (--calls), measure power, or take --objective time; the round is not "
-      "stored, --resume goes on");
+  return Unavailable("the harness \"", harness.name, "\" reports no energy, but --objective ",
+                     ObjectiveName(objective),
+                     " requires it: each sample of run_round must have energy_uj above 0 "
+                     "(docs/harness.md); use longer runs (--calls), measure power, or use "
+                     "--objective time; the round is not stored, continue with --resume");
 }
 
 // Whole numbers are written as integers, for example bytes.
@@ -136,8 +135,8 @@ absl::Status WorksAt(const RoundRecord& record) {
   }
   if (failed.size() < 2) return absl::OkStatus();
   const std::map<std::string, std::string> why = FailuresOf(record.notes_json);
-  return Unavailable("all variants of a round fail on it, as ", record.samples[0].variant, ": ",
-                     why.empty() ? record.samples[0].status : why.begin()->second);
+  return Unavailable("all variants of a round fail on it, for example ", record.samples[0].variant,
+                     ": ", why.empty() ? record.samples[0].status : why.begin()->second);
 }
 
 // The differences between a session and a request: names of parts of the identity, and of fields of
@@ -149,7 +148,7 @@ std::vector<std::string> Differences(const SessionInfo& session, const SessionSp
     const bool is_protocol = part == &TuneKey::protocol_hash;
     if (part == &TuneKey::objective) continue;  // a field of the configuration
     if (differs) {
-      names.emplace_back(is_protocol ? "how rounds are measured (--calls, --power-source)" : name);
+      names.emplace_back(is_protocol ? "the measurement (--calls, --power-source)" : name);
     }
     if (part == &TuneKey::device_class && session.device != asked.device) {
       names.emplace_back("device");
@@ -329,7 +328,7 @@ absl::Status Measuring::Keep(const RoundRecord& record) {
     if (sample.status != "ok") continue;
     // A stored round must always be usable for a decision.
     if (sample.t_ps.value_or(0) <= 0) {
-      return Unavailable("the harness \"", info.name, "\" gives no time for a run of ",
+      return Unavailable("the harness \"", info.name, "\" reports no time for a run of ",
                          sample.variant, "; t_ps must be at least 1");
     }
     if (!ObjectiveValue(objective, sample).has_value()) return NoEnergy(objective, info);
@@ -360,7 +359,7 @@ absl::StatusOr<std::map<std::string, TunedVariant>> PreparedIn(
   const auto lost = std::ranges::find_if(
       states, [&](const auto& state) { return !prepared.contains(state.first); });
   return DataLoss("the variant \"", lost->first,
-                  "\" was prepared, and is missing; the session was damaged after it was written");
+                  "\" was prepared but is missing; the session was damaged after it was written");
 }
 
 void AssignAliases(std::vector<TunedVariant>* variants) {

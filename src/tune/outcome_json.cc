@@ -155,7 +155,7 @@ std::string PreparationJson(const HarnessInfo& harness, std::span<const TunedVar
 absl::StatusOr<std::map<std::string, VariantState>> PreparationFromJson(std::string_view json) {
   const Json parsed = Parse(json);
   const Json* variants = json::Find(parsed, "variants");
-  const auto damaged = absl::DataLossError("what the session knew of its variants is damaged");
+  const auto damaged = absl::DataLossError("the state of the session's variants is damaged");
   if (variants == nullptr || !variants->is_object()) return damaged;
   std::map<std::string, VariantState> states;
   for (const auto& [id, state] : variants->items()) {
@@ -174,7 +174,7 @@ absl::StatusOr<StageHead> StageHeadFromJson(std::string_view json) {
   const Json* stage = json::Find(notes, "stage");
   StageHead head;
   if (stage != nullptr && FromJson(*stage, &head)) return head;
-  return absl::DataLossError("what the session knew of its search is damaged");
+  return absl::DataLossError("the state of the session's search is damaged");
 }
 
 std::string WithNote(const std::string& notes_json, std::string_view name, Json note) {

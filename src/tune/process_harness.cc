@@ -122,7 +122,7 @@ struct Slots {
     const auto seconds = [](RunLimit::Duration duration) {
       return std::chrono::duration<double>(duration).count();
     };
-    return absl::StrCat("a run of it took more than ", seconds(most), " s, and the fastest takes ",
+    return absl::StrCat("a run took more than ", seconds(most), " s, but the fastest run takes ",
                         seconds(limit.Fastest(request.workload)), " s: --run-limit ",
                         limit.times());
   }
@@ -232,8 +232,8 @@ class Process : public Harness {
     if (!answer.ok()) {
       ASSIGN_OR_RETURN(const auto failure, FailureOf(answer.status()));
       return Unavailable("the harness \"", options_.process.command[0],
-                         "\" did not say hello: ", failure.message,
-                         "; docs/harness.md says what it should");
+                         "\" did not send hello: ", failure.message,
+                         "; docs/harness.md describes the protocol");
     }
     if (hello_.has_value()) return CompareHello(answer->hello);
     hello_ = *answer;
@@ -252,10 +252,9 @@ class Process : public Harness {
     compare("device", hello_->hello.device, now.device);
     for (const auto& [what, part] : kTimesHoldFor) compare(what, hello_->hello.*part, now.*part);
     if (all.empty()) return absl::OkStatus();
-    return Unavailable("the harness was started anew and is another one:", all,
-                       " its times cannot be compared with those before; what was measured so far "
-                       "is kept, and --resume goes on from there with a harness that is as the "
-                       "first");
+    return Unavailable("the harness changed after a restart:", all,
+                       " the new times cannot be compared with earlier ones. All measurements so "
+                       "far are stored; continue with --resume and the first harness");
   }
 
   // Sends a line and waits for the answer to `request`.
@@ -274,14 +273,14 @@ class Process : public Harness {
       ASSIGN_OR_RETURN(const auto line, process_->Receive(deadline));
       ASSIGN_OR_RETURN(auto answer, ParseAnswer(line));
       if (answer.type == "hello" && type != "hello") {
-        return absl::InvalidArgumentError("a hello that nobody asked for");
+        return absl::InvalidArgumentError("an unexpected hello");
       }
       if (answer.request >= next_request_) {
-        return InvalidArgument("an answer to request ", answer.request, ", which was not sent");
+        return InvalidArgument("an answer to request ", answer.request, ", which was never sent");
       }
       if (!is_awaited(answer.request)) continue;
       if (answer.type == type || (answer.type == "slot" && type == "result")) return answer;
-      return InvalidArgument("an answer that is not ", type);
+      return InvalidArgument("an answer of another type than ", type);
     }
   }
 
@@ -295,8 +294,8 @@ class Process : public Harness {
     }
     const auto loss = process_->LossBy(
         absl::IsDeadlineExceeded(status)
-            ? absl::DeadlineExceededError("no answer in time; --prepare-timeout and --slot-timeout "
-                                          "say how long to wait")
+            ? absl::DeadlineExceededError(
+                  "no answer in time; --prepare-timeout and --slot-timeout set the limits")
             : status);
     process_.reset();
     return VariantState{.status = loss.status, .message = loss.message};
@@ -306,8 +305,8 @@ class Process : public Harness {
   absl::Status CountFailure(const VariantState& failure) {
     if (++failures_in_a_row_ < options_.most_failures) return absl::OkStatus();
     return Unavailable("the harness failed ", failures_in_a_row_,
-                       " times in a row, and no variant is to blame: ", failure.message,
-                       "; what was measured so far is kept, and --resume goes on from there");
+                       " times in a row, and no variant caused it: ", failure.message,
+                       "; all measurements so far are stored; continue with --resume");
   }
 
   // FailureOf, for a request about one variant. Errors: also those of CountFailure.
@@ -379,7 +378,8 @@ class Process : public Harness {
     // Preparing one variant may have ended the process that had prepared another.
     for (const Configuration* variant : order) {
       if (prepared_.contains(variant->id)) continue;
-      return RoundEnd{.state = {.status = "infra", .message = "the harness did not stay"}};
+      return RoundEnd{
+          .state = {.status = "infra", .message = "the harness ended between prepare and run"}};
     }
     request.request = next_request_++;
     Slots slots = {limit_, options_.slot_timeout, request, confirms};
@@ -416,8 +416,9 @@ class Process : public Harness {
       const auto& [status, fingerprint, message, mem_bytes] = answer.state;
       if (status != "ok" && status != "cancelled" && !IsTransient(status)) {
         const std::string said = message.empty() ? "" : ": " + message;
-        return RoundEnd{.state = {.status = status,
-                                  .message = absl::StrCat("the round's status is ", status, said)}};
+        return RoundEnd{
+            .state = {.status = status,
+                      .message = absl::StrCat("the status of the round is ", status, said)}};
       }
       const Deadline done = MonotonicClock::now();
       auto times = TimesOfResult(answer, request);

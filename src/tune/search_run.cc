@@ -72,8 +72,8 @@ class SearchRun {
       if (at_.contains(id)) continue;
       const auto found = prepared.find(id);
       if (found == prepared.end()) {
-        return DataLoss("the session does not know the variant ", id,
-                        " of its search; tune without --resume");
+        return DataLoss("the session has no state of the variant ", id,
+                        " of its search; run tune without --resume");
       }
       Add(found->second);
     }
@@ -356,9 +356,9 @@ class AskSearcher : public Searcher {
     if (status.ok() || absl::IsCancelled(status)) return status;
     const std::string why = process_->LossBy(status).message;
     process_.reset();
-    return Unavailable("the proposer \"", options_.command, "\" does not work: ", why,
-                       "; docs/space.md says what it should, and --resume goes on with what was "
-                       "measured so far");
+    return Unavailable("the proposer \"", options_.command, "\" failed: ", why,
+                       "; docs/space.md describes the protocol; continue with --resume, all "
+                       "measurements so far are stored");
   }
 
   AskOptions options_;

@@ -150,7 +150,7 @@ int ServeHarness(const HarnessCode& code) {
   const auto out = DescriptorOf("XPLANE_TIME_HARNESS_OUT");
   std::FILE* const requests = in.has_value() ? fdopen(*in, "r") : nullptr;
   if (requests == nullptr || !out.has_value() || !code.prepare || !code.run) {
-    std::fputs("a harness needs a driver, prepare and run: xplane-time tune SPACE -- HARNESS\n",
+    std::fputs("a harness requires a driver; start it with xplane-time tune SPACE -- HARNESS\n",
                stderr);
     return kExitUsage;
   }

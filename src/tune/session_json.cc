@@ -74,7 +74,7 @@ Json RoundJson(const RoundRecord& round) {
 void ReadSession(const Field& session, SessionInfo* info) {
   std::string id;
   session.Read("id", &id, json::kNeeded);
-  session.At("id").Expect(absl::SimpleAtoi(id, &info->id), "a number, as a text");
+  session.At("id").Expect(absl::SimpleAtoi(id, &info->id), "a number in a string");
   session.Read("space_hash", &info->space_hash, json::kNeeded);
   info->config_json = CanonicalJson(session.Object("config"));
   session.Read("seed", &info->seed, json::kNeeded);

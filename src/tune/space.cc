@@ -56,7 +56,7 @@ Range<Number> CheckedRange(const Field& field) {
     BadValue(field.At(by), range.multiplies ? "is not above 1" : "is not above 0");
   }
   if (range.multiplies && range.min <= 0) {
-    BadValue(field.At("min"), "is not above 0, as \"multiply\" needs; use \"step\"");
+    BadValue(field.At("min"), "is not above 0, which \"multiply\" requires; use \"step\"");
   }
   return range;
 }
@@ -101,7 +101,7 @@ std::vector<ParameterValue> ReadRange(const Field& range, ParameterType type) {
     range.Error("only int and float have ranges; list the \"values\"");
   }
   if (!range.Has("min") || !range.Has("max") || range.Has("step") == range.Has("multiply")) {
-    range.Error("needs min, max and one of step and multiply");
+    range.Error("requires min, max and one of step and multiply");
   }
   return type == ParameterType::kInt ? IntRange(range) : FloatRange(range);
 }
@@ -109,14 +109,14 @@ std::vector<ParameterValue> ReadRange(const Field& range, ParameterType type) {
 void ReadParameter(const Field& field, Parameter* parameter) {
   ExpectObject(field, {"name", "type", "values", "range"});
   if (!field.Has("name")) field.Error("has no \"name\"");
-  if (!field.Has("type")) field.Error("has no \"type\"; int, float, string or bool");
+  if (!field.Has("type")) field.Error("has no \"type\"; use int, float, string or bool");
   field.Read("name", &parameter->name);
   if (parameter->name.empty()) BadValue(field.At("name"), "is empty");
   std::string name;
   field.Read("type", &name);
   const auto type = tune::TypeNamed(name);
   if (!type.has_value()) {
-    return BadValue(field.At("type"), "is no type; there are int, float, string, bool");
+    return BadValue(field.At("type"), "is not a type; use int, float, string or bool");
   }
   parameter->type = *type;
   const Field values = field.At("values");
@@ -137,7 +137,7 @@ void ReadParameter(const Field& field, Parameter* parameter) {
 // The common part of variants and workloads: each has an id or parameters.
 template <typename Item>
 void ReadParamsAndId(const Field& field, Item* item) {
-  if (!field.Has("id") && !field.Has("params")) field.Error("needs an id or params");
+  if (!field.Has("id") && !field.Has("params")) field.Error("requires an id or params");
   item->params_json = field.Has("params") ? tune::ReadParams(field.At("params")) : "{}";
   item->id = VariantId(item->params_json);
   if (field.Has("id") && field.At("id")->is_number_integer()) {
@@ -164,7 +164,7 @@ void ReadWorkload(const Field& field, Workload* workload) {
   ReadParamsAndId(field, workload);
   field.Read("weight", &workload->weight);
   if (workload->weight <= 0) {
-    BadValue(field.At("weight"), "is not above 0; leave the shape out");
+    BadValue(field.At("weight"), "is not above 0; remove the shape");
   }
 }
 
@@ -184,7 +184,7 @@ void ReadList(const Field& root, const char* name, void (*read)(const Field&, It
 
 void ReadOwn(const Field& root, SearchSpace* space) {
   if (root.At("schema").value() != kSchema) {
-    BadValue(root.At("schema"), "is not read by this version; it reads ", kSchema);
+    BadValue(root.At("schema"), "is not supported by this version; it supports ", kSchema);
   }
   ExpectObject(
       root, {"schema", "name", "parameters", "constraints", "mem_bytes", "variants", "workloads"});
@@ -258,12 +258,12 @@ absl::StatusOr<SearchSpace> ParseSpace(std::string_view text, std::string_view s
     ReadOwn(root, &space);
   } else if (!document->is_object() || !tune::ImportSpace(root, &space)) {
     root.Error(
-        "no search space; expected \"schema\": \"", kSchema,
+        "not a search space; expected \"schema\": \"", kSchema,
         "\", a list of \"variants\", a kernel_tuner T1 or cache file, or tokamax autotuning data");
   }
   if (!wrong.empty()) return InvalidArgument(wrong);
   if (!closed.empty()) {
-    space.notes.push_back("the cache file was not closed; read up to its last whole entry");
+    space.notes.push_back("the cache file is incomplete; read up to its last complete entry");
   }
   // Report mistakes in constraints when the file is read, not when it is used.
   RETURN_IF_ERROR(tune::CheckConstraints(space));
@@ -274,10 +274,10 @@ absl::StatusOr<SearchSpace> ReadSpace(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) {
-    return NotFound(path, ": no such file; give the search space's path");
+    return NotFound(path, ": no such file; give the path of the search space");
   }
   if (std::filesystem::is_directory(status)) {
-    return InvalidArgument(path, ": is a directory; give a JSON file");
+    return InvalidArgument(path, ": this is a directory; give a JSON file");
   }
   const bool is_regular = std::filesystem::is_regular_file(status);
   const uint64_t most = is_regular ? kMostBytes : kMostBytesOfAPipe;
@@ -287,10 +287,9 @@ absl::StatusOr<SearchSpace> ReadSpace(const std::string& path) {
                         : PermissionDenied(path, ": cannot be opened");
   }
   if (text->size() > most) {
-    return ResourceExhausted(path, is_regular
-                                       ? ": over 1 GiB; use ranges"
-                                       : ": over 64 MiB, and no regular file; give the space as "
-                                         "a file, or use ranges");
+    return ResourceExhausted(path, is_regular ? ": larger than 1 GiB; use ranges"
+                                              : ": larger than 64 MiB and not a regular file; give "
+                                                "the space as a file, or use ranges");
   }
   return ParseSpace(*text, path);
 }

@@ -139,7 +139,7 @@ class Grid {
       out.mem_bytes = *bytes;
       return out;
     }
-    if (value.has_value()) run.reason = "is no integer from 0 up";
+    if (value.has_value()) run.reason = "is not an integer of at least 0";
     return CannotCompute("$.mem_bytes", *compiled_.mem_bytes, run, out.params_json);
   }
 
@@ -211,10 +211,9 @@ class Grid {
 
   bool GiveUp() {
     error_ = ResourceExhausted(
-        space_->source, ": not enough configurations in ", std::min(most_steps_, kMostSteps),
-        " steps through a grid of ", points(),
-        " points; state constraints over the first parameters, list fewer values, or "
-        "draw a random sample");
+        space_->source, ": too few valid configurations within ", std::min(most_steps_, kMostSteps),
+        " steps in a grid of ", points(),
+        " points; constrain the first parameters, list fewer values, or use a random sample");
     return false;
   }
 
@@ -265,14 +264,15 @@ class Grid {
     std::string missing;
     for (uint32_t name : expression.names_used) {
       if (!std::holds_alternative<tune::NoPlainValue>(values_[name])) continue;
-      absl::StrAppend(&missing, "; there is no plain value of \"", compiled_.names[name], "\"");
+      absl::StrAppend(&missing, "; this configuration has no plain value of \"",
+                      compiled_.names[name], "\"");
     }
     // The types are the same in all configurations.
     const bool is_of_value = run.reason == std::string_view(tune::kByZero);
     return InvalidArgument(space_->source, ": ", path, ": \"", expression.text,
                            "\" cannot be computed for ", params_json, ": at ", run.position, ": ",
                            run.reason, missing,
-                           is_of_value ? "; guard it (\"b != 0 and a % b == 0\")" : "; mend it",
+                           is_of_value ? "; guard it (\"b != 0 and a % b == 0\")" : "; correct it",
                            " or exclude that configuration");
   }
 
@@ -317,16 +317,16 @@ absl::Status Contradiction(Grid* grid, bool with_grid) {
   const std::string points =
       with_grid ? absl::StrCat(grid->points(), " grid points and ") : std::string();
   return InvalidArgument(space.source, ": contradictory constraints: $.constraints[", of, "] \"",
-                         space.constraints[of], "\"", of == 0 ? "" : " with those before it",
-                         " leaves none of the ", points, space.variants.size(),
-                         " listed variants; relax one of them");
+                         space.constraints[of], "\"",
+                         of == 0 ? "" : " together with the earlier ones", " leaves none of the ",
+                         points, space.variants.size(), " listed variants; relax one of them");
 }
 
 // --- Choosing.
 
 absl::Status TooMany(const SearchSpace& space, uint64_t most) {
   return ResourceExhausted(space.source, ": more than ", most,
-                           " configurations; add constraints, or draw a random sample of them");
+                           " configurations; add constraints, or use a random sample");
 }
 
 // The explicit variants that fit. No grid point repeats them.
@@ -389,8 +389,8 @@ absl::StatusOr<std::vector<Point>> Sample(Grid* grid, const Choice& choice) {
   const uint64_t points = grid->points(), count = std::min(choice.count, points);
   if (count == 0) return sample;
   if (count > choice.most) {
-    return ResourceExhausted(grid->space().source, ": a sample of ", count, " is over ",
-                             choice.most, "; ask for less");
+    return ResourceExhausted(grid->space().source, ": a sample of ", count, " exceeds ",
+                             choice.most, "; use a smaller sample");
   }
   Random random(choice.seed);
   const bool is_most = points / 4 < count;
@@ -413,7 +413,7 @@ absl::Status Visit(const SearchSpace& space, const Choice& choice,
   ASSIGN_OR_RETURN(auto grid, Grid::Make(space));
   const bool with_grid = choice.strategy != Strategy::kList && grid.points() > 0;
   if (!with_grid && space.variants.empty() && grid.points() > 0) {
-    return InvalidArgument(space.source, ": lists no variants; take the grid or a random sample");
+    return InvalidArgument(space.source, ": lists no variants; use the grid or a random sample");
   }
   ASSIGN_OR_RETURN(auto variants, TakeVariants(&grid));
   RETURN_IF_ERROR(CheckIds(space, variants));
@@ -448,7 +448,7 @@ bool IsValue(const Json& given, const ParameterValue& value) {
 
 absl::Status NoPoint(std::string_view params_json, std::string_view why) {
   constexpr size_t kShown = 200;
-  return InvalidArgument(params_json.substr(0, kShown), " is no point of the space: ", why);
+  return InvalidArgument(params_json.substr(0, kShown), " is not a point of the space: ", why);
 }
 
 }  // namespace
@@ -490,7 +490,7 @@ absl::StatusOr<Configuration> FindPoint(const SearchSpace& space, std::string_vi
         std::find_if(parameter.values.begin(), parameter.values.end(),
                      [&](const ParameterValue& each) { return IsValue(*given, each); });
     if (value == parameter.values.end()) {
-      return NoPoint(params_json, absl::StrCat("\"", parameter.name, "\" is never ",
+      return NoPoint(params_json, absl::StrCat("\"", parameter.name, "\" never has the value ",
                                                tune::CanonicalJson(*given)));
     }
     parameter.values = {ParameterValue(*value)};

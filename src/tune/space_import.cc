@@ -32,7 +32,8 @@ void ReadT1Values(const Field& field, Parameter* parameter) {
     if (is_bool && (value == 0 || value == 1)) value = value == 1;
     std::string wrong;
     parameter->values.push_back(ReadValue(Field(value, &wrong), parameter->type));
-    if (!wrong.empty()) field.Error("the value ", CanonicalJson(value), " is not of its Type");
+    if (!wrong.empty())
+      field.Error("the value ", CanonicalJson(value), " does not have the declared Type");
   }
 }
 
@@ -45,7 +46,7 @@ void ReadT1Parameter(const Field& field, Parameter* parameter) {
   field.Read("Type", &name);
   const auto type = TypeNamed(name == "uint" ? "int" : name);
   if (!type.has_value()) {
-    return BadValue(field.At("Type"), "is no T1 type; there are int, uint, float, bool, string");
+    return BadValue(field.At("Type"), "is not a T1 type; use int, uint, float, bool or string");
   }
   parameter->type = *type;
   ReadT1Values(field.At("Values"), parameter);
@@ -91,7 +92,7 @@ ParameterType TypeOfList(const Field& field) {
   std::set<ParameterType> types;
   for (const Json& value : field.value()) {
     if (value.is_structured() || value.is_null()) {
-      field.Error("holds a value that is no number, string or bool");
+      field.Error("contains a value that is not a number, string or bool");
     }
     types.insert(value.is_boolean()          ? ParameterType::kBool
                  : value.is_number_integer() ? ParameterType::kInt
@@ -139,7 +140,7 @@ void VariantsOfCache(const Field& cache, const std::vector<std::string>& names,
     if (seen.insert(variant.id).second) space->variants.push_back(std::move(variant));
   }
   if (excluded > 0) {
-    space->notes.push_back(absl::StrCat(excluded, " configurations marked InvalidConfig left out"));
+    space->notes.push_back(absl::StrCat(excluded, " configurations marked InvalidConfig excluded"));
   }
 }
 

@@ -130,8 +130,7 @@ absl::Status CheckRow(const std::string& path, int64_t session, absl::string_vie
                       const std::optional<int64_t>& stored, int64_t computed) {
   if (stored.value_or(computed) == computed) return absl::OkStatus();
   return DataLoss(path, ": session ", session, ": ", what,
-                  " does not have its checksum; the file was damaged "
-                  "after it was written");
+                  " has a wrong checksum; the file was damaged after it was written");
 }
 
 absl::Status CheckVariant(const std::string& path, int64_t session, const Configuration& variant,
@@ -155,8 +154,8 @@ absl::Status CannotCreate(const std::string& path, const absl::Status& status) {
   std::error_code ignored;
   const std::filesystem::path directory = std::filesystem::absolute(path, ignored).parent_path();
   if (!absl::IsNotFound(status) || !std::filesystem::exists(directory, ignored)) return status;
-  return PermissionDenied(
-      path, ": cannot be made here; make the directory writable, or give another path");
+  return PermissionDenied(path,
+                          ": cannot be created; make the directory writable, or give another path");
 }
 
 }  // namespace
@@ -171,8 +170,8 @@ absl::StatusOr<TuneStore> TuneStore::Open(const std::string& path, const StoreOp
   ASSIGN_OR_RETURN(const auto mode, of.First<std::string>("PRAGMA journal_mode = WAL"));
   if (mode != "wal") {
     return FailedPrecondition(path,
-                              ": this file system has no shared memory, which the write-ahead log "
-                              "needs; put the store on a local disk");
+                              ": this file system does not support the shared memory that the "
+                              "write-ahead log requires; put the store on a local disk");
   }
   const bool power = options.durability == Durability::kPowerLoss;
   RETURN_IF_ERROR(of.Execute(power ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL"));
@@ -182,7 +181,7 @@ absl::StatusOr<TuneStore> TuneStore::Open(const std::string& path, const StoreOp
 absl::StatusOr<TuneStore> TuneStore::OpenReadOnly(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
-    return NotFound(path, ": no such store; tune makes it, --store names another");
+    return NotFound(path, ": no such store; tune creates it, --store selects another");
   }
   ASSIGN_OR_RETURN(auto db, Database::Open(path, path, SQLITE_OPEN_READONLY));
   auto version = tune::VersionOf(*db, /*may_be_empty=*/false);
@@ -192,10 +191,8 @@ absl::StatusOr<TuneStore> TuneStore::OpenReadOnly(const std::string& path) {
   const auto log_bytes = std::filesystem::file_size(path + "-wal", ignored);
   const bool has_log = !ignored && log_bytes > 0;
   if (cannot_open && has_log) {
-    return PermissionDenied(path, ": it cannot be opened for reading alone, because its log (",
-                            path,
-                            "-wal) has to be applied first; copy both files to where they can be "
-                            "written");
+    return PermissionDenied(path, ": cannot open it read-only, because its log (", path,
+                            "-wal) must be applied first; copy both files to a writable directory");
   }
   if (cannot_open) {
     // There is no log, and it cannot be created, so no program can be writing.
@@ -209,9 +206,8 @@ absl::StatusOr<TuneStore> TuneStore::OpenReadOnly(const std::string& path) {
   if (!version.ok()) return version.status();
   if (*version != tune::kStoreVersion) {
     if (auto updated = Open(path, {}); !updated.ok()) {
-      return FailedPrecondition(
-          path, ": written by an older version, and cannot be brought up to date (",
-          updated.status().message(), "); copy it to where it can be written");
+      return FailedPrecondition(path, ": written by an older version and cannot be updated (",
+                                updated.status().message(), "); copy it to a writable directory");
     }
   }
   return TuneStore(std::move(db));
@@ -258,7 +254,7 @@ enum class LockOwner : uint8_t { kUs, kAny };
 absl::StatusOr<std::shared_ptr<io::Descriptor>> OpenLockFile(const std::string& path,
                                                              LockOwner owner) {
   const auto refused = [&](const char* what) {
-    return PermissionDenied(path, ": ", what, ", and locks are not written there; remove it",
+    return PermissionDenied(path, ": ", what, ", so it cannot be used for locks; remove it",
                             owner == LockOwner::kUs
                                 ? ", or set XDG_RUNTIME_DIR or TMPDIR to a directory of your own"
                                 : "");
@@ -269,8 +265,8 @@ absl::StatusOr<std::shared_ptr<io::Descriptor>> OpenLockFile(const std::string& 
   if (!opened->open()) return io::IoError(path, "cannot be opened");
   struct stat info = {};
   if (fstat(opened->get(), &info) != 0) return io::IoError(path, "cannot be read");
-  if (!S_ISREG(info.st_mode)) return refused("is no regular file");
-  if (owner == LockOwner::kUs && info.st_nlink != 1) return refused("has other names, too");
+  if (!S_ISREG(info.st_mode)) return refused("is not a regular file");
+  if (owner == LockOwner::kUs && info.st_nlink != 1) return refused("has other hard links");
   if (owner == LockOwner::kUs && info.st_uid != geteuid())
     return refused("belongs to another user");
   return opened;
@@ -317,13 +313,12 @@ absl::Status LockAll(const std::string& store, const SessionSpec& spec, TuneSess
   for (const std::string& device : devices) {
     if (spec.device_locks.empty()) break;
     RETURN_IF_ERROR(Lock(spec.device_locks, LockOwner::kUs, device,
-                         Cat("the device ", device, " is in use by another tuning, of "),
-                         Cat(" (", spec.device_locks, "); one at a time: wait for it, or stop it"),
-                         session));
+                         Cat("the device ", device, " is in use by another tuning with "),
+                         Cat(" (", spec.device_locks, "); wait for it, or stop it"), session));
   }
   const std::string file = store + "-lock";
-  RETURN_IF_ERROR(Lock(file, LockOwner::kAny, LockName(spec),
-                       store + ": this session is in use by ", kOther, session));
+  RETURN_IF_ERROR(Lock(file, LockOwner::kAny, LockName(spec), store + ": the session is in use by ",
+                       kOther, session));
   for (const std::string& device : devices) {
     if (device.empty()) continue;
     RETURN_IF_ERROR(Lock(file, LockOwner::kAny, "device:" + device,
@@ -347,8 +342,8 @@ absl::Status TakeSession(const Database& db, const SessionSpec& spec, TuneSessio
     if (session->resumed) return session->id = *found, absl::OkStatus();
     if (spec.resume == Resume::kRequired) {
       return NotFound(db.path(),
-                      ": no session of this workload, device, code, space and configuration; run "
-                      "without --resume, or see which there are");
+                      ": no session with this workload, device, code, space and configuration; run "
+                      "without --resume, or list the sessions");
     }
   }
   RETURN_IF_ERROR(
@@ -395,8 +390,8 @@ absl::Status TuneStore::RegisterVariants(const TuneSession& session,
     if (stored.params_json == v.params_json) return absl::OkStatus();
     RETURN_IF_ERROR(CheckVariant(path(), session.id, stored, checksum));
     return InvalidArgument(path(), ": session ", session.id, ": the variant \"", v.id,
-                           "\" is stored as ", stored.params_json, ", now it is ", v.params_json,
-                           "; give it another id");
+                           "\" is stored with ", stored.params_json, ", but now has ",
+                           v.params_json, "; use another id");
   };
   return db.Transaction([&]() -> absl::Status {
     for (const Configuration& each : variants) RETURN_IF_ERROR(add(each));
@@ -449,7 +444,7 @@ absl::StatusOr<Appended> InsertRound(const Database& db, int64_t session,
   if (stored == checksum) return Appended::kAlreadyStored;
   return absl::AlreadyExistsError(
       absl::StrCat(db.path(), ": session ", session, ": round ", round.round, " of batch ",
-                   round.batch, " is stored with other samples; the stored ones stay"));
+                   round.batch, " is already stored with other samples, which are kept"));
 }
 
 }  // namespace
@@ -458,7 +453,7 @@ absl::StatusOr<Appended> TuneStore::Append(const TuneSession& session, const Rou
   RETURN_IF_ERROR(tune::ParseJson(round.notes_json, "notes").status());
   if (round.batch < 0 || round.round < 0) {
     return InvalidArgument(path(), ": batch ", round.batch, ", round ", round.round,
-                           ": numbers begin at 0");
+                           ": numbers start at 0");
   }
   Appended appended = Appended::kStored;
   RETURN_IF_ERROR(db_->Transaction([&]() -> absl::Status {
@@ -654,7 +649,7 @@ absl::Status CheckNoRoundIsMissing(const Database& db, std::optional<int64_t> on
   ASSIGN_OR_RETURN(const auto session, db.First<int64_t>(kLost, only_session));
   if (!session.has_value()) return absl::OkStatus();
   return DataLoss(db.path(), ": session ", *session,
-                  ": rounds of it are missing; the file was damaged after it was written");
+                  ": rounds are missing; the file was damaged after it was written");
 }
 
 }  // namespace
@@ -666,7 +661,7 @@ absl::StatusOr<std::vector<SessionInfo>> TuneStore::Sessions() const {
 absl::StatusOr<SessionInfo> TuneStore::Session(int64_t id) const {
   ASSIGN_OR_RETURN(std::vector<SessionInfo> found, ReadSessions(*db_, id));
   if (!found.empty()) return std::move(found[0]);
-  return NotFound(path(), ": no session ", id, "; tune show lists those that there are");
+  return NotFound(path(), ": no session ", id, "; tune show lists the sessions");
 }
 
 absl::StatusOr<std::vector<RoundRecord>> TuneStore::ReadRounds(int64_t session) const {
@@ -739,10 +734,9 @@ absl::StatusOr<TunedTable> TuneStore::Tuned(std::vector<Fallback> fallbacks,
       return each.session == only_session && each.is_divided;
     });
     if (asked != decided.end()) {
-      return FailedPrecondition(
-          path(), ": session ", *only_session,
-          " found several classes of device, and no one answer holds for all; "
-          "tune each class by itself, and export those sessions");
+      return FailedPrecondition(path(), ": session ", *only_session,
+                                " found several classes of devices without a common answer; tune "
+                                "each class separately, and export those sessions");
     }
     for (Decided& each : ThatHold(std::move(decided), only_session)) {
       if (each.session == only_session.value_or(each.session)) {
@@ -753,7 +747,7 @@ absl::StatusOr<TunedTable> TuneStore::Tuned(std::vector<Fallback> fallbacks,
   if (entries.empty() && only_session.has_value()) {
     return FailedPrecondition(
         path(), ": session ", *only_session,
-        " has decided nothing; tune --resume goes on, tune show lists the others");
+        " has no decision; continue with tune --resume, or list the others with tune show");
   }
   return TunedTable(std::move(entries), std::move(fallbacks));
 }
@@ -762,7 +756,7 @@ absl::Status TuneStore::CheckFile() const {
   ASSIGN_OR_RETURN(const auto found, db_->First<std::string>("PRAGMA integrity_check(1)"));
   if (found == "ok") return absl::OkStatus();
   return DataLoss(path(), ": the store is damaged: ", found.value_or(""),
-                  "; sqlite3's .recover saves what is left");
+                  "; recover the remaining data with .recover of sqlite3");
 }
 
 absl::Status TuneStore::CheckRows(std::optional<int64_t> only_session) const {

@@ -105,12 +105,13 @@ absl::Status Database::Error(int code) const {
     case SQLITE_IOERR:
       if (no_space || (code & 0xff) == SQLITE_FULL) {
         return absl::ResourceExhaustedError(
-            message("no space left; finished rounds are kept: free some, and go on with --resume"));
+            message("no space left; finished rounds are stored: free some space, and continue with "
+                    "--resume"));
       }
       return Unavailable(message("input or output failed"), ": ", std::strerror(system_error));
     case SQLITE_CORRUPT:
       return absl::DataLossError(
-          message("the store is damaged; take a copy, or sqlite3's .recover into a new file"));
+          message("the store is damaged; use a backup, or .recover of sqlite3 into a new file"));
     case SQLITE_NOTADB:
       return absl::DataLossError(message("not a tune store; give another path"));
     case SQLITE_READONLY:
@@ -120,7 +121,7 @@ absl::Status Database::Error(int code) const {
           message("read-only; make the file and its directory writable, or give another path"));
     case SQLITE_CANTOPEN:
       return system_error == ENOENT
-                 ? absl::NotFoundError(message("no such file or directory; make the directory"))
+                 ? absl::NotFoundError(message("no such file or directory; create the directory"))
                  : absl::PermissionDeniedError(message("cannot be opened; check the path and its "
                                                        "permissions"));
     case SQLITE_BUSY:
@@ -131,9 +132,9 @@ absl::Status Database::Error(int code) const {
       return absl::ResourceExhaustedError(message("too large"));
     case SQLITE_ERROR:  // the statements are correct, so the schema is wrong
     case SQLITE_CONSTRAINT:
-      return absl::DataLossError(message(
-          "the store is damaged, or was changed by another program; take a copy, or sqlite3's "
-          ".recover into a new file"));
+      return absl::DataLossError(
+          message("the store is damaged, or was changed by another program; use a backup, or "
+                  ".recover of sqlite3 into a new file"));
     default:
       return absl::InternalError(message("unexpected"));
   }
@@ -243,7 +244,7 @@ absl::StatusOr<int64_t> VersionOf(const Database& db, bool may_be_empty) {
   ASSIGN_OR_RETURN(const auto tables, db.First<int64_t>("SELECT count(*) FROM sqlite_schema"));
   if (application == 0 && version == 0 && tables == 0) {
     if (may_be_empty) return 0;
-    return FailedPrecondition(db.path(), ": is empty, and has no session yet; tune makes one");
+    return FailedPrecondition(db.path(), ": is empty, without a session; tune creates one");
   }
   if (application != kApplicationId) {
     return FailedPrecondition(
@@ -251,13 +252,13 @@ absl::StatusOr<int64_t> VersionOf(const Database& db, bool may_be_empty) {
   }
   // The version is an index in kSteps.
   if (version.value_or(0) < 0) {
-    return DataLoss(db.path(), ": its version (PRAGMA user_version) is ", version.value_or(0),
-                    ", which no xplane-time writes: the store was damaged; use a backup, or give "
-                    "another path");
+    return DataLoss(
+        db.path(), ": its version (PRAGMA user_version) is ", version.value_or(0),
+        ", which is invalid; the store was damaged; use a backup, or give another path");
   }
   if (version.value_or(0) > kStoreVersion) {
-    return FailedPrecondition(db.path(), ": written in version ", version.value_or(0),
-                              " of the store; this program reads up to ", kStoreVersion,
+    return FailedPrecondition(db.path(), ": written with version ", version.value_or(0),
+                              " of the store; this program supports up to ", kStoreVersion,
                               "; use a newer xplane-time, or another file");
   }
   return version.value_or(0);

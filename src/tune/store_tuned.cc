@@ -113,7 +113,7 @@ absl::StatusOr<TunedTable> TunedTable::FromJson(std::string_view text, std::stri
   std::string wrong;
   const Field root(document, &wrong, Cat(source, ": $"));
   if (root.At("schema").value() != kSchema || !root.Has("entries")) {
-    root.Error("no tuned table; expected \"schema\": \"", kSchema, "\" and \"entries\"");
+    root.Error("not a tuned table; expected \"schema\": \"", kSchema, "\" and \"entries\"");
   }
   std::vector<TunedEntry> entries;
   root.At("entries").Each([&](const Field& item) { ReadEntry(item, &entries.emplace_back()); });

@@ -170,8 +170,8 @@ class Tuning {
     for (TunedVariant& variant : outcome_.variants) {
       const auto known = states.find(variant.configuration.id);
       if (known == states.end()) {
-        return DataLoss("the session does not know the variant ", variant.configuration.id,
-                        " that its space has; tune without --resume");
+        return DataLoss("the session has no state of the variant ", variant.configuration.id,
+                        " of its space; run tune without --resume");
       }
       variant.state = std::move(known->second);
     }
@@ -385,8 +385,9 @@ absl::Status NotMeasured(const std::string& id, const Space& space) {
     ids.resize(kListed);
     ids.push_back("...");
   }
-  return InvalidArgument("the incumbent \"", id, "\" was not measured in this session; there are: ",
-                         absl::StrJoin(ids, ", "));
+  return InvalidArgument(
+      "the incumbent \"", id,
+      "\" was not measured in this session; measured variants: ", absl::StrJoin(ids, ", "));
 }
 
 // Keeps the first rounds, as many as the budget allows.
@@ -502,8 +503,7 @@ absl::Status CheckTuneOptions(std::span<const Configuration> configurations,
                               const TuneOptions& options) {
   if (configurations.empty() && options.searcher == nullptr) {
     return absl::InvalidArgumentError(
-        "the space has no configuration: nothing to choose from; give it parameters that each have "
-        "a value, or a list of variants");
+        "the space has no configurations; give each parameter a value, or list variants");
   }
   for (const auto& [what, id] :
        {std::pair("incumbent", options.incumbent), std::pair("baseline", options.baseline)}) {
@@ -512,8 +512,7 @@ absl::Status CheckTuneOptions(std::span<const Configuration> configurations,
                     [&id = id](const Configuration& each) { return each.id == id; });
     if (id.empty() || is_there) continue;
     return InvalidArgument("the ", what, " \"", id,
-                           "\" is none of the configurations; ids are what "
-                           "the space lists");
+                           "\" is not a configuration of the space; list the ids with tune --list");
   }
   return Decider::Open({.variants = {{.id = "any"}}}, options.decide).status();
 }

@@ -101,8 +101,9 @@ absl::StatusOr<ApiKey> ApiKey::FromEnvironment(const std::string& variable) {
   ApiKey key(variable, text == nullptr ? "" : text);
   const auto is_odd = [](char each) { return each <= ' ' || each > '~'; };
   if (std::ranges::none_of(key.text_, is_odd)) return key;
-  return InvalidArgument("the environment variable ", variable,
-                         ": has a space, an end of a line or the like, which no API key has");
+  return InvalidArgument(
+      "the environment variable ", variable,
+      ": contains a space, a line end or a control character, which is invalid in an API key");
 }
 
 std::string ApiKey::MissingReason() const {

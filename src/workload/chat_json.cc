@@ -96,7 +96,7 @@ std::optional<int64_t> TokensIn(const Json& usage, const char* name, const ApiKe
     value = at->get<std::string>();  // a number that ParsePiece turned into a text
   }
   Append(message, message->empty() ? "" : "; ", name, " ", key.Hide(value).substr(0, 60),
-         " is dropped: it is no count of tokens");
+         " is ignored: it is not a count of tokens");
   return std::nullopt;
 }
 

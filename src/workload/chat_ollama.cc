@@ -29,7 +29,7 @@ class OllamaStream : public ChatStream {
   absl::Status Take(const std::string& line, int64_t now_ns) {
     if (answer.is_over) return absl::OkStatus();
     if (line.starts_with("data:")) {
-      return InvalidArgument("a stream of the OpenAI API; see --client openai");
+      return InvalidArgument("a stream of the OpenAI API; use --client openai");
     }
     ASSIGN_OR_RETURN(const Json chunk, ParsePiece(line, key_));
     if (json::Find(chunk, "error") != nullptr) {

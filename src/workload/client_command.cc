@@ -22,12 +22,12 @@ absl::StatusOr<RunAnswer> ParseRunAnswer(const std::string& line, int64_t reques
   fields.At("type").Expect(message["type"] == "answer", "answer");
   int64_t answered = -1;
   fields.Read("request", &answered, kNeeded, 0);
-  fields.At("request").Expect(answered == request, Cat(request, ", and is ", answered));
+  fields.At("request").Expect(answered == request, Cat(request, ", but is ", answered));
   RunAnswer answer;
   fields.Read("status", &answer.status, kNeeded);
   constexpr std::string_view kStatuses[] = {"ok", "runtime_error", "oom", "timeout", "infra"};
   fields.At("status").Expect(std::ranges::find(kStatuses, answer.status) != std::end(kStatuses),
-                             "one of those in docs/power-run.md");
+                             "a status listed in docs/power-run.md");
   fields.Read("answer", &answer.answer, json::Need(answer.status == "ok"));
   fields.Read("message", &answer.message);
   fields.Read("input_tokens", &answer.input_tokens, kOptional, 0);
@@ -45,8 +45,8 @@ class Command : public InferenceClient {
     if (process_ != nullptr) return absl::OkStatus();
     const std::string name = absl::StrCat("the command \"", options_.command[0], "\"");
     if (failures_in_a_row_ >= options_.most_failures) {
-      return Unavailable(name, " was lost ", failures_in_a_row_, " times in a row: ", last_failure_,
-                         "; mend it, and go on with --resume");
+      return Unavailable(name, " failed ", failures_in_a_row_, " times in a row: ", last_failure_,
+                         "; correct it, and continue with --resume");
     }
     ASSIGN_OR_RETURN(process_, HarnessProcess::Start({.command = options_.command,
                                                       .name = "command",
@@ -58,8 +58,8 @@ class Command : public InferenceClient {
       process_.reset();
       return status;
     }
-    return Unavailable(name, " did not say hello: ", power::BriefMessage(Lost(status).message),
-                       "; docs/power-run.md says what it should");
+    return Unavailable(name, " did not send hello: ", power::BriefMessage(Lost(status).message),
+                       "; docs/power-run.md describes the protocol");
   }
 
   absl::Status Ready() override {
@@ -75,7 +75,7 @@ class Command : public InferenceClient {
                                 const std::function<void()>& /*again*/) override {
     RETURN_IF_ERROR(Start());
     if (const auto early = std::exchange(early_, std::nullopt); early.has_value()) {
-      return Lost(harness::Misfit(*early, "an answer that came before the question"));
+      return Lost(harness::Misfit(*early, "an answer before the question"));
     }
     const int64_t request = next_request_++;
     const auto line = Exchange("ask",

@@ -33,29 +33,29 @@ absl::StatusOr<std::unique_ptr<InferenceClient>> MakeModelServer(const ClientOpt
 // Parameters of the generation, then of the connection.
 constexpr std::array<ClientParameter, 10> ServerParameters(std::string_view api_key_env) {
   constexpr double kAny = std::numeric_limits<double>::lowest();
-  return {{{"temperature", kNumber, "", "How random tokens are"},
-           {"top_p", kNumber, "", "Share of probability to sample from"},
-           {"max_tokens", kWhole, "", "The most tokens of an answer", 1},
-           {"seed", kWhole, "", "Of the sampling", kAny},
-           {"system", kText, "", "What the model is told first"},
-           {"retries", kWhole, "3", "Attempts after 429, 503 and losses"},
-           {"backoff_s", kNumber, "0.5", "Before the 2nd attempt, then doubled"},
-           {"connect_timeout_s", kNumber, "10", "To connect", 0.001},
-           {"stall_timeout_s", kNumber, "60", "Between two pieces of a stream", 0.001},
-           {"api_key_env", kText, api_key_env, "The variable that has the API key"}}};
+  return {{{"temperature", kNumber, "", "Sampling temperature"},
+           {"top_p", kNumber, "", "Probability mass to sample from"},
+           {"max_tokens", kWhole, "", "Maximum number of tokens in an answer", 1},
+           {"seed", kWhole, "", "Seed of the sampling", kAny},
+           {"system", kText, "", "System prompt"},
+           {"retries", kWhole, "3", "Retries after HTTP 429, 503 and lost connections"},
+           {"backoff_s", kNumber, "0.5", "Wait before the 2nd attempt; doubles each time"},
+           {"connect_timeout_s", kNumber, "10", "Time limit to connect", 0.001},
+           {"stall_timeout_s", kNumber, "60", "Time limit between two pieces of a stream", 0.001},
+           {"api_key_env", kText, api_key_env, "Environment variable with the API key"}}};
 }
 constexpr auto kOpenAiParameters = ServerParameters("OPENAI_API_KEY"),
                kOllamaParameters = ServerParameters("");
 
 constexpr ClientKind kClients[] = {
-    {.name = "command", .help = "A command, in lines of JSON", .make = MakeCommand},
+    {.name = "command", .help = "A command that reads and writes JSON lines", .make = MakeCommand},
     {.name = "openai",
-     .help = "Servers of the OpenAI API",
+     .help = "A server with the OpenAI API",
      .over_http = true,
      .parameters = kOpenAiParameters,
      .make = MakeModelServer<NewOpenAiProtocol>},
     {.name = "ollama",
-     .help = "Ollama, in its own API",
+     .help = "Ollama, with its native API",
      .over_http = true,
      .default_base_url = "http://127.0.0.1:11434",
      .parameters = kOllamaParameters,
@@ -95,10 +95,12 @@ std::string RefusalOf(std::string_view name) {
   };
   constexpr Refused kRefused[] = {
       {"model", "is set by --model"},
-      {"messages", "is the question; system=TEXT is told first"},
-      {"stream", "is always true: times are of the stream"},
-      {"base_url", "is --base-url"},
-      {"api_key", "would be kept in the results; api_key_env=NAME names a variable with the key"}};
+      {"messages", "is the question; use system=TEXT for the system prompt"},
+      {"stream", "is always true, because times are measured on the stream"},
+      {"base_url", "is set by --base-url"},
+      {"api_key",
+       "would be stored in the results; use api_key_env=NAME with the name of an environment "
+       "variable"}};
   const auto* const at = std::ranges::find(kRefused, name, &Refused::name);
   return at == std::end(kRefused) ? "" : std::string(at->why);
 }
@@ -123,7 +125,7 @@ absl::StatusOr<PassedOn> ToPassOn(std::string_view name, std::string_view text) 
 }
 
 std::string WantedOf(const ClientParameter& parameter) {
-  if (parameter.type == kText) return "a text";
+  if (parameter.type == kText) return "a string";
   const char* const what = parameter.type == kWhole ? "a whole number" : "a number";
   return std::abs(parameter.least) < 1e9 ? Cat(what, " of at least ", parameter.least) : what;
 }
@@ -140,7 +142,7 @@ std::span<const ClientKind> Clients() { return kClients; }
 absl::StatusOr<const ClientKind*> FindClient(std::string_view name) {
   const auto at = std::ranges::find(kClients, name, &ClientKind::name);
   if (at != std::end(kClients)) return at;
-  return InvalidArgument("--client: there is no \"", name, "\"; there are ", NamesIn(Clients()),
+  return InvalidArgument("--client: unknown client \"", name, "\"; clients: ", NamesIn(Clients()),
                          " (xplane-time power clients)");
 }
 
@@ -166,11 +168,11 @@ absl::StatusOr<ClientParameters> ParseParameters(const ClientKind& kind,
     if (at == kind.parameters.end()) {
       const std::string names = NamesIn(kind.parameters);
       return InvalidArgument("--client-param: ", kind.name, " has no parameter \"", name, "\"; ",
-                             names.empty() ? "it has none" : "it has " + names);
+                             names.empty() ? "it has no parameters" : "parameters: " + names);
     }
     auto value = ValueOf(*at, text.substr(equals + 1));
     if (!value.has_value()) {
-      return InvalidArgument("--client-param: ", name, ": must be ", WantedOf(*at), ", and is \"",
+      return InvalidArgument("--client-param: ", name, ": must be ", WantedOf(*at), ", not \"",
                              text.substr(equals + 1), "\"");
     }
     values.insert_or_assign(std::string(name), *std::move(value));

@@ -13,14 +13,15 @@ absl::StatusOr<CurlLibrary> Load() {
   void* const library = dlopen(kName, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const error = dlerror();
-    return Unavailable("clients over HTTP need libcurl: ", error == nullptr ? kName : error,
+    return Unavailable("HTTP clients require libcurl: ", error == nullptr ? kName : error,
                        "; install it (Debian: apt install libcurl4)");
   }
   CurlLibrary curl;
-#define XPLANE_TIME_CURL_FUNCTION(name)                                                     \
-  curl.name = reinterpret_cast<decltype(curl.name)>(dlsym(library, "curl_" #name));         \
-  if (curl.name == nullptr) {                                                               \
-    return Unavailable(kName, ": no curl_" #name "; clients over HTTP need 7.85 or newer"); \
+#define XPLANE_TIME_CURL_FUNCTION(name)                                                         \
+  curl.name = reinterpret_cast<decltype(curl.name)>(dlsym(library, "curl_" #name));             \
+  if (curl.name == nullptr) {                                                                   \
+    return Unavailable(kName,                                                                   \
+                       ": missing curl_" #name "; HTTP clients require libcurl 7.85 or newer"); \
   }
   XPLANE_TIME_CURL_FUNCTIONS(XPLANE_TIME_CURL_FUNCTION)
 #undef XPLANE_TIME_CURL_FUNCTION

@@ -21,8 +21,8 @@ namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{8} << 30;
 constexpr char kWayOut[] =
-    "; Python 3.11 or newer with xplane-time and pyarrow reads Parquet and Hugging Face folders: "
-    "pip install xplane-time pyarrow (XPLANE_TIME_PYTHON names the python)";
+    "; Parquet and Hugging Face folders require Python 3.11 or newer with xplane-time and pyarrow: "
+    "pip install xplane-time pyarrow (XPLANE_TIME_PYTHON sets the interpreter)";
 
 // Starts Python with these descriptors as standard output and error. Returns an errno if it cannot
 // start.
@@ -60,10 +60,10 @@ absl::Status Copy(int from, int to) {
     if (got < 0) return Unavailable("cannot be read: ", std::strerror(errno));
     if (got == 0) return absl::OkStatus();
     bytes += static_cast<uint64_t>(got);
-    if (bytes > kMostBytes) return DataLoss("over 8 GiB as JSON Lines: take a part of it");
+    if (bytes > kMostBytes) return DataLoss("over 8 GiB as JSON Lines; use a part of it");
     if (!io::WriteAll(to, {buffer.data(), static_cast<size_t>(got)})) {
-      return Internal("no room for it as JSON Lines: ", std::strerror(errno), " (TMPDIR is ",
-                      ScratchFolder(), ")");
+      return Internal("not enough space to convert it to JSON Lines: ", std::strerror(errno),
+                      " (TMPDIR is ", ScratchFolder(), ")");
     }
   }
 }
@@ -99,7 +99,7 @@ absl::StatusOr<io::Descriptor> ConvertByPython(const std::string& path, const st
   io::Descriptor lines(OpenScratchFile()), said(OpenScratchFile());
   std::array<int, 2> ends = {};
   if (!lines.open() || !said.open() || pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return Internal(path, ": no scratch file: ", std::strerror(errno), " (TMPDIR is ",
+    return Internal(path, ": cannot create a scratch file: ", std::strerror(errno), " (TMPDIR is ",
                     ScratchFolder(), ")");
   }
   io::Descriptor from(ends[0]), to(ends[1]);

@@ -20,16 +20,16 @@ namespace fs = std::filesystem;
 constexpr char kPyarrow[] = "pip install xplane-time pyarrow";
 
 constexpr std::array kFormats = {DatasetFormat{.name = "jsonl",
-                                               .help = "JSON Lines: an object a line",
+                                               .help = "JSON Lines: one object per line",
                                                .recognized_by = ".jsonl, .ndjson, .json, a first {",
                                                .text = &kJsonLines},
                                  DatasetFormat{.name = "csv",
-                                               .help = "cells below a header (RFC 4180)",
+                                               .help = "rows of cells below a header (RFC 4180)",
                                                .recognized_by = ".csv",
                                                .text = &kCsv},
                                  DatasetFormat{.name = "parquet",
                                                .help = "a Parquet file",
-                                               .recognized_by = "PAR1 at first, .parquet",
+                                               .recognized_by = "starts with PAR1, .parquet",
                                                .needs = kPyarrow},
                                  DatasetFormat{.name = "hf",
                                                .help = "a Hugging Face save_to_disk folder",
@@ -43,8 +43,8 @@ std::string FormatNames() {
 }
 
 absl::Status NoFormat(const std::string& path, std::string_view what) {
-  return DataLoss(path, ": ", what, "; formats are ", FormatNames(),
-                  " (--dataset-format NAME; xplane-time power datasets)");
+  return DataLoss(path, ": ", what, "; formats: ", FormatNames(),
+                  " (choose one with --dataset-format NAME; see xplane-time power datasets)");
 }
 
 // Advice for unreadable formats, which are recognized by their first bytes.
@@ -53,12 +53,12 @@ std::string_view WayOutOf(std::string_view head) {
     std::string_view bytes, way_out;
   };
   constexpr Known kKnown[] = {
-      {"\x1f\x8b", "is gzip: gunzip it first"},
-      {"\x28\xb5\x2f\xfd", "is zstd: unzstd it first"},
-      {"PK\x03\x04", "is zip: unzip it first"},
-      {"ARROW1", "is an Arrow file: write it as Parquet (pyarrow.parquet.write_table)"},
-      {"\xff\xfe", "is UTF-16: iconv -f UTF-16 -t UTF-8"},
-      {"\xfe\xff", "is UTF-16: iconv -f UTF-16 -t UTF-8"}};
+      {"\x1f\x8b", "is compressed with gzip; decompress it with gunzip first"},
+      {"\x28\xb5\x2f\xfd", "is compressed with zstd; decompress it with unzstd first"},
+      {"PK\x03\x04", "is a zip archive; extract it with unzip first"},
+      {"ARROW1", "is an Arrow file; convert it to Parquet (pyarrow.parquet.write_table)"},
+      {"\xff\xfe", "is UTF-16; convert it with iconv -f UTF-16 -t UTF-8"},
+      {"\xfe\xff", "is UTF-16; convert it with iconv -f UTF-16 -t UTF-8"}};
   const auto* const known =
       std::ranges::find_if(kKnown, [&](const Known& each) { return head.starts_with(each.bytes); });
   return known == std::end(kKnown) ? "" : known->way_out;
@@ -75,7 +75,7 @@ absl::StatusOr<const DatasetFormat*> FormatOf(const std::string& path) {
     const bool saved =
         fs::exists(path + "/state.json", error) || fs::exists(path + "/dataset_dict.json", error);
     if (saved) return ByName("hf");
-    return NoFormat(path, "is a folder without state.json: no data set of save_to_disk");
+    return NoFormat(path, "is a folder without state.json, so not a data set of save_to_disk");
   }
   constexpr size_t kHeadBytes = 4096;
   const std::string head = io::ReadFile(path, kHeadBytes).value_or("");
@@ -87,11 +87,11 @@ absl::StatusOr<const DatasetFormat*> FormatOf(const std::string& path) {
   if (suffix == ".csv" || suffix == ".parquet") return ByName(suffix.substr(1));
   const size_t first = head.find_first_not_of(" \t\r\n\xef\xbb\xbf");
   if (suffix == ".json" && first != head.npos && head[first] == '[') {
-    return DataLoss(path, ": is one JSON array: jq -c .[] makes JSON Lines of it");
+    return DataLoss(path, ": is a single JSON array; convert it to JSON Lines with jq -c .[]");
   }
   const bool named = suffix == ".jsonl" || suffix == ".ndjson" || suffix == ".json";
   if (named || (first != head.npos && head[first] == '{')) return ByName("jsonl");
-  return NoFormat(path, "is of no format that is known by its bytes or its suffix");
+  return NoFormat(path, "has an unknown format (by content and suffix)");
 }
 
 }  // namespace
@@ -107,11 +107,11 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenDataset(const std::string& pat
   const int fd =
       is_folder || fs::is_regular_file(path, error) ? open(path.c_str(), O_RDONLY | O_CLOEXEC) : -1;
   io::Descriptor file(fd);
-  if (!file.open()) return Unavailable(path, ": not a file that can be read");
+  if (!file.open()) return Unavailable(path, ": not a readable file");
   const DatasetFormat* format = ByName(options.format);
   if (format == nullptr && !options.format.empty()) {
-    return InvalidArgument("no data set format \"", options.format, "\"; there are ",
-                           FormatNames());
+    return InvalidArgument("unknown data set format \"", options.format,
+                           "\"; formats: ", FormatNames());
   }
   if (format == nullptr) {
     ASSIGN_OR_RETURN(format, FormatOf(path));

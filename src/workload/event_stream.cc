@@ -16,7 +16,7 @@ absl::Status LineSplitter::Push(std::string_view bytes,
     const size_t end = bytes.find_first_of("\r\n");
     const std::string_view piece = bytes.substr(0, end);
     if (line_.size() + piece.size() > most_bytes_) {
-      return ResourceExhausted("a line of over ", most_bytes_, " bytes");
+      return ResourceExhausted("a line longer than ", most_bytes_, " bytes");
     }
     line_.append(piece);
     if (end == bytes.npos) break;
@@ -49,7 +49,7 @@ absl::Status EventStream::TakeField(std::string_view line) {
   if (name == "event") event_.type = value;
   if (name != "data") return absl::OkStatus();
   if (event_.data.size() + value.size() >= most_bytes_) {
-    return ResourceExhausted("an event of over ", most_bytes_, " bytes");
+    return ResourceExhausted("an event longer than ", most_bytes_, " bytes");
   }
   if (std::exchange(has_data_, true)) event_.data += '\n';
   event_.data += value;

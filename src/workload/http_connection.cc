@@ -49,7 +49,7 @@ absl::Status ErrorOfCode(CURLcode code, const char* details, const CurlLibrary& 
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_CONNECT:
     case CURLE_OPERATION_TIMEDOUT:  // only connecting: the other limits are enforced here
-      return Unavailable("no connection: ", why);
+      return Unavailable("cannot connect: ", why);
     case CURLE_GOT_NOTHING:
     case CURLE_PARTIAL_FILE:
     case CURLE_RECV_ERROR:
@@ -62,7 +62,7 @@ absl::Status ErrorOfCode(CURLcode code, const char* details, const CurlLibrary& 
     case CURLE_UNSUPPORTED_PROTOCOL:  // the reply is not HTTP
       return Unavailable("the connection was lost: ", why);
     case CURLE_PEER_FAILED_VERIFICATION:
-      return FailedPrecondition(why, "; SSL_CERT_FILE=FILE names certificates to trust");
+      return FailedPrecondition(why, "; set trusted certificates with SSL_CERT_FILE=FILE");
     default:
       return FailedPrecondition(why);
   }
@@ -180,7 +180,7 @@ class HttpConnection::Transfer {
     failed_ = CheckTime();
     if (failed_.ok() && is_over_by_.has_value()) return !(has_enough_ = true);
     if (failed_.ok() && body_bytes_ > kMaxBody) {
-      failed_ = ResourceExhausted("a body of over ", kMaxBody, " bytes");
+      failed_ = ResourceExhausted("a body longer than ", kMaxBody, " bytes");
     }
     if (!failed_.ok()) return false;
     if (reply_.status / 100 != 2) {
@@ -198,11 +198,11 @@ class HttpConnection::Transfer {
     if (connection_.stopped_()) return absl::CancelledError("stopped");
     if (MonotonicClock::now() >= deadline_) {
       return absl::DeadlineExceededError(
-          Cat("no whole answer in ", Seconds(request_.timeout), " s (--timeout)"));
+          Cat("no complete answer within ", Seconds(request_.timeout), " s (--timeout)"));
     }
     const std::chrono::nanoseconds since(power::MonotonicNow() - last_ns_);
     if (last_ns_ == 0 || since < request_.stall_timeout) return absl::OkStatus();
-    return absl::DeadlineExceededError(Cat("the stream stalled: nothing for ",
+    return absl::DeadlineExceededError(Cat("the stream stalled: no data for ",
                                            Seconds(request_.stall_timeout),
                                            " s (stall_timeout_s)"));
   }
@@ -278,13 +278,13 @@ absl::StatusOr<std::string> CheckBaseUrl(const CurlLibrary& curl, const std::str
   const CURLUcode code = curl.url_set(parsed.get(), CURLUPART_URL, url.c_str(), 0);
   const std::string scheme = part(CURLUPART_SCHEME);
   if (code != CURLUE_OK || (scheme != "http" && scheme != "https")) {
-    return InvalidArgument("--base-url: must be http://HOST[:PORT][/PATH], or https");
+    return InvalidArgument("--base-url: must be http://HOST[:PORT][/PATH], or https://...");
   }
   if (!part(CURLUPART_USER).empty() || !part(CURLUPART_PASSWORD).empty() ||
       !part(CURLUPART_QUERY).empty() || !part(CURLUPART_FRAGMENT).empty()) {
     return InvalidArgument(
-        "--base-url: has a user, a password or a query, which would be kept in the results; a key "
-        "comes from the environment (--client-param api_key_env=NAME)");
+        "--base-url: contains a user, a password or a query, which would be stored in the results; "
+        "pass a key in the environment (--client-param api_key_env=NAME)");
   }
   return url.substr(0, url.find_last_not_of('/') + 1);
 }

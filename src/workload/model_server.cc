@@ -93,8 +93,8 @@ class ModelServer : public InferenceClient {
   absl::Status Ready() override {
     const std::lock_guard lock(mutex_);
     if (lost_in_a_row_ < options_.most_failures) return absl::OkStatus();
-    return Unavailable(base_url_, " was lost ", lost_in_a_row_, " times in a row: ", last_loss_,
-                       "; see that the server runs, and go on with --resume");
+    return Unavailable(base_url_, " failed ", lost_in_a_row_, " times in a row: ", last_loss_,
+                       "; check that the server runs, and continue with --resume");
   }
 
   absl::StatusOr<RunAnswer> Ask(const RunRecord& record,
@@ -115,7 +115,7 @@ class ModelServer : public InferenceClient {
         CountLoss(attempt->may_help_again, answer.message);
         if (attempts > 1) {
           Append(&answer.message, answer.message.empty() ? "" : "; ", "asked ", attempts,
-                 " times, before: ", before);
+                 " times, previous failure: ", before);
         }
         return std::move(answer);
       }
@@ -156,7 +156,7 @@ class ModelServer : public InferenceClient {
       if (absl::IsCancelled(reply.status())) return reply.status();
       if (!reply.ok()) {
         return Unavailable(request.url, ": ", reply.status().message(),
-                           "; start the server, or see --base-url");
+                           "; start the server, or correct --base-url");
       }
       RETURN_IF_ERROR(RefusalForGood(request.url, *reply));
       const bool later = reply->status == kTooManyRequests || reply->status == kNotNow;
@@ -166,7 +166,8 @@ class ModelServer : public InferenceClient {
       if (!later) return reply->status == 200 ? FindModel(text) : absl::OkStatus();
       const milliseconds wait = std::max(WaitOf(*reply), Backoff(attempts));
       if (wait > options_.timeout) {
-        return Unavailable(request.url, ": ", RefusalText(*reply), ": longer than --timeout");
+        return Unavailable(request.url, ": ", RefusalText(*reply),
+                           "; the requested wait exceeds --timeout");
       }
       RETURN_IF_ERROR(Wait(wait));
     }
@@ -182,8 +183,8 @@ class ModelServer : public InferenceClient {
     std::string names =
         absl::StrJoin(models->begin(), models->begin() + static_cast<std::ptrdiff_t>(shown), ", ");
     if (shown < models->size()) Append(&names, " and ", models->size() - shown, " more");
-    return Unavailable(base_url_, ": has no model \"", options_.model, "\" (--model); ",
-                       names.empty() ? "it has none" : "it has " + names);
+    return Unavailable(base_url_, ": the server has no model \"", options_.model,
+                       "\" (--model); models: ", names.empty() ? "none" : names);
   }
 
   // Errors end the run.
@@ -204,7 +205,7 @@ class ModelServer : public InferenceClient {
     Attempt attempt = {.answer = AnswerOf(std::move(stream->answer), begin_ns)};
     if (!reply.ok()) attempt.answer.message = Cat("after the answer: ", reply.status().message());
     if (attempt.answer.answer.empty() && attempt.answer.finish_reason.empty()) {
-      attempt.answer.message = "the answer is empty: the server ended it without a piece";
+      attempt.answer.message = "the answer is empty: the server sent no text";
     }
     return attempt;
   }
@@ -245,15 +246,15 @@ class ModelServer : public InferenceClient {
                            reply.content_type.find("ndjson") != std::string::npos;
     const bool has_begun = stream.answer.last_ns || stream.answer.first_reasoning_ns;
     if (!is_stream && !has_begun) {
-      return FailedAttempt("bad_answer", Cat("no stream of an answer: its Content-Type is \"",
+      return FailedAttempt("bad_answer", Cat("the answer is not a stream: its Content-Type is \"",
                                              reply.content_type, "\""));
     }
-    return LostAttempt(Cat("the stream ended before the answer did", SoFar(stream)));
+    return LostAttempt(Cat("the stream ended before the end of the answer", SoFar(stream)));
   }
 
   static std::string SoFar(const ChatStream& stream) {
     return Cat(", after ", stream.answer.text.size(), " bytes of the answer",
-               stream.HasCutPiece() ? " and in the middle of a piece" : "");
+               stream.HasCutPiece() ? " and within a piece" : "");
   }
 
   std::string RefusalText(const HttpReply& reply) const {
@@ -273,8 +274,8 @@ class ModelServer : public InferenceClient {
     constexpr int kUnauthorized = 401, kNotFound = 404, kNotAllowed = 405;
     if (reply.status / 100 == 3) {
       return Unavailable(url, ": HTTP ", reply.status, ": redirects to ", reply.location,
-                         "; redirects are not followed, so that a key gets nowhere else: if that "
-                         "is the server, give it with --base-url");
+                         "; redirects are not followed, to protect the API key; if that is the "
+                         "server, set it with --base-url");
     }
     if (reply.status == kUnauthorized) {
       const std::string missing = key_.MissingReason();
@@ -283,7 +284,7 @@ class ModelServer : public InferenceClient {
     const bool is_list = url == Cat(base_url_, protocol_->models_path());
     if (!is_list && (reply.status == kNotFound || reply.status == kNotAllowed)) {
       return Unavailable(url, ": ", RefusalText(reply),
-                         "; see --base-url (that of an OpenAI API ends with /v1) and --model");
+                         "; check --base-url (for an OpenAI API, it ends with /v1) and --model");
     }
     return absl::OkStatus();
   }
@@ -358,7 +359,7 @@ class ModelServer : public InferenceClient {
 absl::Status StreamedAnswer::Add(std::string_view piece, int64_t now_ns) {
   if (piece.empty()) return absl::OkStatus();
   if (text.size() + piece.size() > kMostBytes) {
-    return ResourceExhausted("an answer of over ", kMostBytes, " bytes");
+    return ResourceExhausted("an answer longer than ", kMostBytes, " bytes");
   }
   surrogates_.Join(piece, &text);
   if (last_ns.has_value()) gaps_ns.Add(now_ns - *last_ns);

@@ -33,7 +33,7 @@ void CheckFirstToken(int64_t taken_ns, RunAnswer* answer) {
   std::optional<double>& first_ms = answer->time_to_first_token_ms;
   if (!first_ms.has_value() || *first_ms <= taken_ms) return;
   absl::StrAppend(&answer->message, answer->message.empty() ? "" : "; ", "time_to_first_token_ms ",
-                  *first_ms, " is dropped: the whole answer took ", taken_ms, " ms");
+                  *first_ms, " is ignored: the whole answer took ", taken_ms, " ms");
   first_ms.reset();
 }
 

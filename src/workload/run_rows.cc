@@ -80,7 +80,7 @@ absl::StatusOr<std::vector<RunRow>> ReadRunRows(const std::string& path) {
   std::ifstream file;
   // Pipes and devices may have no end.
   if (std::filesystem::is_regular_file(path, error)) file.open(path, std::ios::binary);
-  if (!file.is_open()) return NotFound(path, ": no records of a run there");
+  if (!file.is_open()) return NotFound(path, ": contains no records of a run");
   std::vector<RunRow> rows;
   uint64_t number = 0;
   for (std::string line; std::getline(file, line) && !file.eof();) {

@@ -163,10 +163,11 @@ std::unique_ptr<Telemetry> NewRecorderTelemetry(std::unique_ptr<PowerRecorder> r
 absl::StatusOr<std::unique_ptr<Telemetry>> StartTelemetry(
     const PowerSourceOptions& from, const std::function<void(const std::string&)>& tell) {
   constexpr char kWithout[] =
-      "; --source process runs without, with the memory of a command; --source none with nothing, "
-      "every energy null";
+      "; to run without energy, use --source process (memory of the command only) or --source none "
+      "(no readings)";
   constexpr char kNone[] =
-      "no sensor of power or energy here (xplane-time power sources says why, and how to get one)";
+      "no power or energy sensor found (xplane-time power sources shows why, and how to enable "
+      "one)";
   if (from.sources == std::vector<std::string>{"none"}) return NewNoTelemetry();
   PowerRecordOptions options;
   options.from = from;
@@ -177,7 +178,7 @@ absl::StatusOr<std::unique_ptr<Telemetry>> StartTelemetry(
   }
   if (std::ranges::none_of((*recorder)->inventory().channels, IsPowerOrEnergy)) {
     if (from.sources.empty()) return FailedPrecondition(kNone, kWithout);
-    tell(Cat(kNone, ": energy stays unknown"));
+    tell(Cat(kNone, "; energy is unknown"));
   }
   return NewRecorderTelemetry(*std::move(recorder));
 }

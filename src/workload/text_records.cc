@@ -115,8 +115,8 @@ std::string NamesIn(const Json& object, std::string_view option) {
     if (++count > kMostNames) break;
     Append(&names, names.empty() ? "" : ", ", name.substr(0, kMostBytes));
   }
-  return Cat("; there are: ", names.empty() ? "no fields" : names,
-             count > kMostNames ? ", ..." : "", " (--", option, "-field NAME)");
+  return Cat("; fields: ", names.empty() ? "none" : names, count > kMostNames ? ", ..." : "",
+             " (--", option, "-field NAME)");
 }
 
 // Reads a text; a number is converted. If the member is missing, `into` does not change.
@@ -133,7 +133,7 @@ void ReadText(const Field& fields, const std::string& name, std::string* into) {
 std::string ToRecord(const Json& object, const DatasetOptions& options, RunRecord* record) {
   const std::string& problem = options.problem_field;
   if (json::Find(object, problem.c_str()) == nullptr) {
-    if (object.contains(problem)) return Cat(problem, ": must be a text, and is null");
+    if (object.contains(problem)) return Cat(problem, ": must be a string, not null");
     return Cat(problem, ": must be present", NamesIn(object, "problem"));
   }
   const DatasetOptions usual;
@@ -182,15 +182,15 @@ class TextRecords : public RecordSource {
       places_.push_back({reader.begin(), reader.row().size(), places_.size()});
     }
     if (reader.is_too_long()) {
-      return DataLoss(name_, ": line ", reader.line(), ": it is longer than 16 MiB");
+      return DataLoss(name_, ": line ", reader.line(), ": the line is longer than 16 MiB");
     }
     if (reader.error() != 0) {
       return Unavailable(name_, ": cannot be read: ", std::strerror(reader.error()));
     }
     sha256_ = reader.sha256();
     if (places_.empty())
-      return DataLoss(name_, ": no record; a record is a row with a \"", options_.problem_field,
-                      "\"");
+      return DataLoss(name_, ": contains no records; a record is a row with a field \"",
+                      options_.problem_field, "\"");
     Shuffle();
     return CheckUnchanged();
   }
@@ -234,9 +234,9 @@ class TextRecords : public RecordSource {
         now.st_mtim.tv_nsec == as_checked_.st_mtim.tv_nsec) {
       return absl::OkStatus();
     }
-    return DataLoss(name_,
-                    ": was written to while it was read; put back what it was, and go on "
-                    "with --resume");
+    return DataLoss(
+        name_,
+        ": the file changed while it was read; restore its content, and continue with --resume");
   }
 
   void Shuffle() {
@@ -263,11 +263,11 @@ std::string ParseCell(std::string_view row, size_t* at, std::string* cell) {
     *cell = row.substr(*at, end - *at);
     *at = end;
     const bool quoted = cell->find('"') != cell->npos;
-    return quoted ? "a quote in a cell that does not begin with one" : "";
+    return quoted ? "a quote in a cell that does not start with one" : "";
   }
   for (;;) {
     const size_t close = row.find('"', *at + 1);
-    if (close == row.npos) return "a quote that is not closed";
+    if (close == row.npos) return "unterminated quote";
     cell->append(row.substr(*at + 1, close - *at - 1));
     *at = close + 1;
     if (*at == row.size() || row[*at] == ',') return "";
@@ -299,13 +299,14 @@ std::string ParseCsvRow(std::string_view row, std::vector<std::string>* columns,
   if (std::string wrong = ParseCells(row, &cells); !wrong.empty()) return wrong;
   if (columns->empty()) {
     for (auto each = cells.begin(); each != cells.end(); ++each) {
-      if (std::find(cells.begin(), each, *each) != each) return Cat("two columns \"", *each, "\"");
+      if (std::find(cells.begin(), each, *each) != each)
+        return Cat("two columns are named \"", *each, "\"");
     }
     *columns = std::move(cells);
     return "";
   }
   if (cells.size() != columns->size()) {
-    return Cat("it has ", cells.size(), " cells, and the header ", columns->size());
+    return Cat("it has ", cells.size(), " cells, but the header has ", columns->size());
   }
   *object = Json::object();
   for (size_t i = 0; i < cells.size(); ++i) {

@@ -34,7 +34,7 @@ std::string OpenError(const Space& space, const DecideConfig& config) {
 
 TEST(Open, RefusesWhatCannotBeDecided) {
   EXPECT_THAT(OpenError({}, {}), HasSubstr("no variants"));
-  EXPECT_THAT(OpenError(SpaceOf(kMaxVariants + 1), {}), HasSubstr("sample of it"));
+  EXPECT_THAT(OpenError(SpaceOf(kMaxVariants + 1), {}), HasSubstr("use a random sample"));
   EXPECT_THAT(OpenError({.variants = {{.id = "a"}, {.id = "a"}}}, {}), HasSubstr("'a'"));
   const Space two = SpaceOf(2);
   EXPECT_THAT(OpenError(two, {.alpha = 0}), HasSubstr("alpha"));
@@ -441,8 +441,8 @@ TEST(Fold, RefusesNonsenseAndStaysAsItWas) {
   const auto error = [&](RoundResult result) {
     return std::string(decider->Fold(result).status().message());
   };
-  EXPECT_THAT(error({.batch = 7}), HasSubstr("not asked for"));
-  EXPECT_THAT(error({.batch = 0}), HasSubstr("not asked for"));
+  EXPECT_THAT(error({.batch = 7}), HasSubstr("was not requested"));
+  EXPECT_THAT(error({.batch = 0}), HasSubstr("was not requested"));
   EXPECT_THAT(error({.batch = 1, .samples = {{.variant = 2, .t_ps = 1}}}), HasSubstr("variant 2"));
   EXPECT_THAT(error({.batch = 1, .samples = {{.t_ps = 0}}}), HasSubstr("positive"));
   EXPECT_THAT(error({.batch = 1, .samples = {{.t_ps = -5}}}), HasSubstr("positive"));

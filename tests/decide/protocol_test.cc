@@ -254,7 +254,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadLine{"SamplesIsObject", R"({"v":1,"type":"result","batch":1,"round":3,"samples":{}})",
                 "bad_result", "samples"},
         BadLine{"UnknownBatch", R"({"v":1,"type":"result","batch":9,"round":0,"samples":[]})",
-                "bad_result", "not asked"},
+                "bad_result", "not requested"},
         BadLine{"BatchBelow0", R"({"v":1,"type":"result","batch":-1,"round":0,"samples":[]})",
                 "bad_result", "batch"}),
     [](const auto& test) { return test.param.name; });

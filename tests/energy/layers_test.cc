@@ -45,21 +45,21 @@ TEST(ReadLayerRuns, SpreadsheetsBeginWithAMark) {
 TEST(ReadLayerRuns, SaysWhatIsWrongAndWhere) {
   const std::string head = "layer_name,start_time,end_time\n";
   const std::pair<std::string, std::string> kCases[] = {
-      {"", ":1: no column layer_name"},
-      {"layer_name,start_time\n", ":1: no column end_time"},
-      {"\"layer_name", ":1: a quote does not end"},
-      {head + "a,1,2\nb,1\n", ":3: 2 fields, the first line has 3"},
-      {head, ": no run of a layer"},
-      {head + "\n\r\n", ": no run of a layer"},
-      {"\xef\xbb" + head, ":1: no column layer_name"},
-      {head + "a,x,2\n", ":2: start_time 'x' is no UNIX time"},
-      {head + "a,1,nan\n", ":2: end_time 'nan' is no UNIX time"},
-      {head + "a,1,\n", ":2: end_time '' is no UNIX time"},
-      {head + "a,-1,2\n", ":2: start_time '-1' is no UNIX time"},
-      {head + "a,1,1e9\n", ":2: end_time '1e9' is no UNIX time"},
+      {"", ":1: missing column layer_name"},
+      {"layer_name,start_time\n", ":1: missing column end_time"},
+      {"\"layer_name", ":1: unterminated quote"},
+      {head + "a,1,2\nb,1\n", ":3: 2 fields, but the first line has 3"},
+      {head, ": contains no runs of layers"},
+      {head + "\n\r\n", ": contains no runs of layers"},
+      {"\xef\xbb" + head, ":1: missing column layer_name"},
+      {head + "a,x,2\n", ":2: start_time 'x' is not a UNIX time"},
+      {head + "a,1,nan\n", ":2: end_time 'nan' is not a UNIX time"},
+      {head + "a,1,\n", ":2: end_time '' is not a UNIX time"},
+      {head + "a,-1,2\n", ":2: start_time '-1' is not a UNIX time"},
+      {head + "a,1,1e9\n", ":2: end_time '1e9' is not a UNIX time"},
       {head + "a,2,1\n", ":2: end_time is before start_time"},
-      {head + "a,1,99999999999\n", ":2: end_time '99999999999' is no UNIX time"},
-      {head + "a,1,2\n\"b,1,2\n", ":3: a quote does not end"},
+      {head + "a,1,99999999999\n", ":2: end_time '99999999999' is not a UNIX time"},
+      {head + "a,1,2\n\"b,1,2\n", ":3: unterminated quote"},
   };
   for (const auto& [text, words] : kCases) {
     const auto runs = Read(text);

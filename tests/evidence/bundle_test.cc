@@ -162,10 +162,10 @@ TEST(Bundle, HostileArchivesAreRefusedWithoutReadingMore) {
   for (size_t i = 18; i < 22; ++i) huge[i] = '\xff';  // 4 GiB
   EXPECT_THAT(ProblemsOf(huge)[0].what, HasSubstr("is longer than the archive"));
   named.replace(30, 3, "../");
-  EXPECT_THAT(ProblemsOf(named)[0].what, HasSubstr("a name that no bundle has"));
+  EXPECT_THAT(ProblemsOf(named)[0].what, HasSubstr("has an invalid name"));
   const size_t directory = bytes.find(std::string("PK\1\2", 4));
   linked[directory + 41] = '\xa1';  // a symbolic link
-  EXPECT_THAT(ProblemsOf(linked)[0].what, HasSubstr("directory is not as it was written"));
+  EXPECT_THAT(ProblemsOf(linked)[0].what, HasSubstr("directory of the archive was changed"));
 }
 
 // As other programs pack: compressed, with an extra field, a folder, and no comment.
@@ -214,13 +214,13 @@ TEST(Bundle, OfAnotherProgramWhatWasChangedIsNamedToo) {
   std::vector<ZipFile> files = FilesOf(Small());
   const auto same = ProblemsOf(PackedByAnother(files));
   ASSERT_EQ(same.size(), 1u);
-  EXPECT_THAT(same[0].what, HasSubstr("packed by another program"));
+  EXPECT_THAT(same[0].what, HasSubstr("packed again by another program"));
   files[2].content = "setting,n\na,1\nb,30\n";
   const auto changed = ProblemsOf(PackedByAnother(files));
   ASSERT_EQ(changed.size(), 2u);
   EXPECT_EQ(changed[1].file, "csv/results.csv");
   files.erase(files.begin() + 1);  // manifest.json
-  EXPECT_THAT(ProblemsOf(PackedByAnother(files)).back().what, HasSubstr("begins with it"));
+  EXPECT_THAT(ProblemsOf(PackedByAnother(files)).back().what, HasSubstr("starts with it"));
 }
 
 TEST(Bundle, ADamagedOneOfAnotherProgramIsFound) {
@@ -242,7 +242,7 @@ TEST(Bundle, AForgedFingerprintIsFound) {
   spec.provenance["fingerprint"] = FingerprintOf({{"seed", 8}});
   const auto problems = ProblemsOf(*BundleBytes(spec));
   ASSERT_EQ(problems.size(), 1u);
-  EXPECT_THAT(problems[0].what, HasSubstr("is not that of `configuration`"));
+  EXPECT_THAT(problems[0].what, HasSubstr("does not match `configuration`"));
 }
 
 }  // namespace

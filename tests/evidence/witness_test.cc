@@ -91,7 +91,7 @@ TEST(Witness, ReadingNamesFileAndLine) {
   text[text.find("t_ps") + 6] = '9';
   const auto read = ReadWitness("witness/a.jsonl", text);
   EXPECT_EQ(read.status().message(),
-            "witness/a.jsonl: line 2: its sample does not have its SHA-256");
+            "witness/a.jsonl: line 2: its sample does not match its SHA-256");
   EXPECT_TRUE(absl::IsDataLoss(read.status()));
 }
 
@@ -113,11 +113,12 @@ TEST(WitnessWriter, RefusesAFileThatHasSomethingElse) {
   text[text.find("t_ps") + 6] = '9';
   std::ofstream(path, std::ios::binary) << text;
   WitnessWriter writer(path);
-  EXPECT_THAT(Append(&writer, kSamples), HasSubstr("changed.jsonl: line 2: is not the sample"));
+  EXPECT_THAT(Append(&writer, kSamples),
+              HasSubstr("changed.jsonl: line 2: differs from the stored sample"));
   std::ofstream(path, std::ios::binary) << TextOf(kSamples);
   WitnessWriter shorter(path);
   EXPECT_EQ(Append(&shorter, {kSamples[0], kSamples[1]}), "");
-  EXPECT_THAT(shorter.Finish().message(), HasSubstr("line 3: a line too many"));
+  EXPECT_THAT(shorter.Finish().message(), HasSubstr("line 3: an extra line"));
 }
 
 TEST(WitnessWriter, SaysWhereItCannotWrite) {

@@ -34,7 +34,7 @@ void Check(std::string_view json) {
   if (!space.ok()) {
     Require(absl::IsDataLoss(space.status()), "DataLoss");
     const bool nothing = testing::Says(space.status(), "was anything profiled?");
-    const bool no_base = testing::Says(space.status(), "no whole number of nanoseconds");
+    const bool no_base = testing::Says(space.status(), "not a whole number of nanoseconds");
     const bool other_writer = testing::Says(space.status(), "Chrome JSON that JAX") ||
                               testing::Says(space.status(), "trace of an Ascend NPU");
     Require(nothing || no_base || other_writer || !SimdjsonFindsEvents(json),

@@ -355,7 +355,7 @@ TEST(HloProgram, WhatClaimsMoreThanAnyProgramHasIsRefused) {
   for (size_t i = 0; i <= HloProgram::kMostInstructions; ++i) instructions.append("\x12\0", 2);
   const RawMessage module = RawMessage().Bytes(3, instructions);
   const auto program = HloProgram::Read(RawMessage().Message(1, module).bytes());
-  EXPECT_THAT(std::string(program.status().message()), HasSubstr("more instructions"));
+  EXPECT_THAT(std::string(program.status().message()), HasSubstr("too many instructions"));
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ TEST(Field, SaysWhatIsWrongFirstAndWhere) {
   EXPECT_EQ(wrong([&](const Field& field) {
               field.At("list").Each([&](const Field& each) { each.Read("id", &id); });
             }),
-            "config.list[1].id: must be a text");
+            "config.list[1].id: must be a string");
   EXPECT_EQ(wrong([&](const Field& field) { field.At("runs").Has("id"); }),
             "config.runs: must be an object");
   EXPECT_EQ(wrong([&](const Field& field) { field.At("absent").Each([](const Field&) {}); }),

@@ -260,16 +260,16 @@ TEST_F(KinetoTest, IsRefusedWithThePlace) {
   for (size_t size = 1; size < whole.size(); ++size) {
     const absl::Status status = Open(whole.substr(0, size)).status();
     ASSERT_TRUE(absl::IsDataLoss(status)) << size << ": " << status;
-    EXPECT_TRUE(Says(status, "it ends in the middle (byte " + std::to_string(size))) << status;
+    EXPECT_TRUE(Says(status, "it is truncated (byte " + std::to_string(size))) << status;
   }
   const std::pair<std::string, std::string> kRefused[] = {
       {whole + whole, "more than one document (byte " + std::to_string(whole.size())},
-      {"{\"traceEvents\": {}}", "an array is expected (byte 16)"},
+      {"{\"traceEvents\": {}}", "expected an array (byte 16)"},
       {"{\"schemaVersion\": 1}", "without \"traceEvents\""},
       {"{\"traceEvents\": []}", "was anything profiled?"},
       {"[1, 2]", "was anything profiled?"},
-      {File({"{\"ph\" \"X\"}"}), "a colon is expected"},
-      {File({event + event}), "a comma or ] is expected"}};
+      {File({"{\"ph\" \"X\"}"}), "expected a colon"},
+      {File({event + event}), "expected a comma or ]"}};
   for (const auto& [json, why] : kRefused) {
     const absl::Status status = Open(json).status();
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;

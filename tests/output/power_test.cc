@@ -84,7 +84,7 @@ TEST(Power, TheTableTellsEnergyReasonsAndFindings) {
   EXPECT_THAT(text, HasSubstr("gap"));
   EXPECT_THAT(text, HasSubstr("shared"));
   EXPECT_THAT(text, HasSubstr("damaged_lines (1): line "));
-  EXPECT_THAT(text, HasSubstr("not there: rapl: permission_denied: energy_uj; chmod"));
+  EXPECT_THAT(text, HasSubstr("missing: rapl: permission_denied: energy_uj; chmod"));
   EXPECT_THAT(text, HasSubstr("modelled, 400.0 g CO2e/kWh, PUE 1.50\n"
                               "window        Wh  CO2e g\n"
                               "whole run   4.37    1.75\n"
@@ -174,8 +174,8 @@ TEST(Power, BoundsStayInANarrowTable) {
   EXPECT_THAT(lines[1], HasSubstr("bounds J"));
   EXPECT_THAT(text, HasSubstr(" 2070 .. 2130 "));   // of the counter, in the window `step`
   EXPECT_THAT(text, HasSubstr(" ~2985 .. 3015 "));  // in the whole run
-  EXPECT_THAT(text, HasSubstr("~: estimated, right in 95 % of cases"));
-  EXPECT_THAT(text, HasSubstr("unbounded: readings of power say nothing of the time between them"));
+  EXPECT_THAT(text, HasSubstr("~: estimated, correct in 95 % of cases"));
+  EXPECT_THAT(text, HasSubstr("unbounded: power between two readings is unknown"));
   EXPECT_THAT(text, HasSubstr("modelled"));
 }
 
@@ -249,7 +249,7 @@ TEST(Power, TheSvgIsByItselfAndEscaped) {
   for (const char* foreign : {"<script", "href", "url(http", "@import", "nan", "inf"}) {
     EXPECT_THAT(svg, Not(HasSubstr(foreign)));
   }
-  EXPECT_THAT(PowerSvg(Empty()), HasSubstr("nothing to plot"));
+  EXPECT_THAT(PowerSvg(Empty()), HasSubstr("no data to plot"));
   if (const char* path = std::getenv("XPLANE_TIME_POWER_SVG"); path != nullptr) {
     std::ofstream(path) << svg;
   }

@@ -95,8 +95,7 @@ TEST(TimelineTrace, HasDevicesWithStepsRunsAndLinesInThisOrder) {
   EXPECT_EQ(EventOf(slices[1]), Event(12'000, 0, "a"));
   // What is whole nanoseconds says so by itself.
   EXPECT_FALSE(slices[0].says_start || slices[0].says_duration || slices[1].says_duration);
-  EXPECT_EQ(At(tracks, "t/GPU:0").description,
-            "Plane /device:GPU:0. Times are of the profile clock.");
+  EXPECT_EQ(At(tracks, "t/GPU:0").description, "Plane /device:GPU:0. Times use the profile clock.");
 }
 
 TEST(TimelineTrace, KeepsPicosecondsBesideRoundedNanoseconds) {
@@ -301,7 +300,7 @@ TEST(TimelineTrace, HasPowerAsCountersAndItsGapsAsSlices) {
   using Gap = std::pair<int64_t, int64_t>;
   EXPECT_THAT(gaps, ElementsAre(Gap(0, 1000), Gap(3000, 4000), Gap(6000, 8000), Gap(9000, 10'000)));
   EXPECT_THAT(At(tracks, "t/GPU:0").description,
-              HasSubstr("Power of nvml GPU-1 gpu energy_uj, by the profile clock."));
+              HasSubstr("Power of nvml GPU-1 gpu energy_uj, on the profile clock."));
 }
 
 TEST(TimelineTrace, SaysWhyPowerIsUnknown) {
@@ -315,7 +314,7 @@ TEST(TimelineTrace, SaysWhyPowerIsUnknown) {
   EXPECT_THAT(tracks, SizeIs(2));
   none.devices[0].reason = "";
   EXPECT_THAT(At(TracksIn({}, &none), "t/GPU:0").description,
-              HasSubstr("Power was stated, not measured: it has no curve."));
+              HasSubstr("Power was stated, not measured, so it has no curve."));
 }
 
 TEST(TimelineTrace, OfMarkedLayersSaysWhatTimesCountFrom) {
@@ -326,7 +325,7 @@ TEST(TimelineTrace, OfMarkedLayersSaysWhatTimesCountFrom) {
   timeline.lanes = {LaneOf(0, Of::kExecutions, "layers")};
   timeline.lanes[0].Add(0, 1000, 0);
   EXPECT_EQ(At(TracksIn(timeline, &power), "t/GPU:0").description,
-            "Plane /device:GPU:0. Times count from the first layer. Power of nvml GPU-1 gpu "
+            "Plane /device:GPU:0. Times are relative to the first layer. Power of nvml GPU-1 gpu "
             "energy_uj.");
 }
 

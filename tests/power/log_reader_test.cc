@@ -165,9 +165,10 @@ TEST(LogReader, WithoutAHeaderOfThisVersionItSaysSo) {
     const char* says;
   };
   const Case kCases[] = {
-      {"", "p.jsonl: line 1, byte 0: no header: the log is empty"},
-      {"garbage\n", "line 1, byte 0: no header of a power log: no JSON object"},
-      {"{}\n", "schema \"\" is not xplane-time.power-log.v1; `xplane-time power record`"},
+      {"", "p.jsonl: line 1, byte 0: no header; the log is empty"},
+      {"garbage\n", "line 1, byte 0: not the header of a power log: not a JSON object"},
+      {"{}\n",
+       "schema \"\" is not xplane-time.power-log.v1; expected a log of `xplane-time power record`"},
       {R"({"schema":7})", "schema \"\""},
       {R"({"schema":"xplane-time.power-log.v2"})", "read it with the version"},
       {R"({"schema":"xplane-time.power-log.v1","devices":[7]})", "wrong type"},
@@ -215,7 +216,7 @@ TEST(LogReader, PlainGzipAndCutGzipFiles) {
   EXPECT_EQ(whole->cut, "");
   const auto part = ReadPowerLog(dir.Write("cut.gz", member.substr(0, member.size() / 2)), &cut);
   ASSERT_TRUE(part.ok()) << part.status();
-  EXPECT_EQ(part->cut, "the gzip stream ends early");
+  EXPECT_EQ(part->cut, "the gzip stream is truncated");
   EXPECT_TRUE(memory.text().starts_with(cut.text()));
 }
 
@@ -280,7 +281,7 @@ TEST(LogReader, FilesThatAreNone) {
   EXPECT_TRUE(absl::IsInvalidArgument(ReadPowerLog(dir.path(), &calls).status()));
   const auto endless = ReadPowerLog("/dev/zero", &calls);
   EXPECT_TRUE(absl::IsInvalidArgument(endless.status()));
-  EXPECT_TRUE(Says(endless.status(), "/dev/zero: is a device")) << endless.status();
+  EXPECT_TRUE(Says(endless.status(), "/dev/zero: this is a device")) << endless.status();
 }
 
 TEST(LogReader, ALineWithoutEndIsTheEnd) {
@@ -292,7 +293,7 @@ TEST(LogReader, ALineWithoutEndIsTheEnd) {
   const auto end = ReadPowerLogText(log.text(), "p.jsonl", &calls);
   ASSERT_TRUE(end.ok()) << end.status();
   EXPECT_EQ(calls.text(), "header node1 train 2\nbegin a 1\n");
-  EXPECT_TRUE(end->cut.find("over 64 MiB") != std::string::npos) << end->cut;
+  EXPECT_TRUE(end->cut.find("longer than 64 MiB") != std::string::npos) << end->cut;
 }
 
 TEST(LogReader, NothingThatCanBeReadIsAnError) {
@@ -302,7 +303,7 @@ TEST(LogReader, NothingThatCanBeReadIsAnError) {
   log.Line("x").Line("y");
   const auto end = ReadPowerLogText(log.text(), "p.jsonl", &calls);
   EXPECT_TRUE(absl::IsDataLoss(end.status()));
-  EXPECT_TRUE(Says(end.status(), "p.jsonl: " + place + ": no JSON object; of 3 lines none"))
+  EXPECT_TRUE(Says(end.status(), "p.jsonl: " + place + ": not a JSON object; none of the 3 lines"))
       << end.status();
 }
 

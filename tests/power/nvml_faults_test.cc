@@ -51,7 +51,7 @@ TEST(NvmlFaults, NoLibrary) {
 
 TEST(NvmlFaults, AnotherLibrary) {
   NvmlFixture nvml({.library = "libm.so.6"});
-  EXPECT_THAT(nvml.Absence("libm.so.6").message, HasSubstr("is no NVML"));
+  EXPECT_THAT(nvml.Absence("libm.so.6").message, HasSubstr("not an NVML library"));
   EXPECT_THAT(nvml.Read(true), IsEmpty());
 }
 
@@ -184,7 +184,7 @@ TEST(NvmlFaults, AnOlderDriver) {
   // Without an architecture it is not known what the power is of.
   const PowerChannel* power = nvml.Channel("gpu", "power_mw", ReadingKind::kAverage);
   ASSERT_NE(power, nullptr);
-  EXPECT_THAT(power->note, HasSubstr("not known"));
+  EXPECT_THAT(power->note, HasSubstr("the chip is unknown"));
   EXPECT_EQ(power->prior_period_ns, std::nullopt);
   const PowerAbsence absence = nvml.Absence(nvml.Device(0).id);
   EXPECT_EQ(absence.reason, PowerReason::kUnsupported);

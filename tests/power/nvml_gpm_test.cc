@@ -101,11 +101,11 @@ TEST(NvmlGpm, WhereThereIsNone) {
   old.library = FAKE_NVML_OLD_LIBRARY;
   constexpr PowerReason kUnsupported = PowerReason::kUnsupported;
   const Case cases[] = {
-      {"an A100", Asked({{"architecture", 7}}), kUnsupported, "from Hopper on", ""},
+      {"an A100", Asked({{"architecture", 7}}), kUnsupported, "requires Hopper", ""},
       {"split", Asked({{"mig", Json::array()}}), kUnsupported, "split (MIG)", ""},
       {"a vGPU", Asked({{"virtualization", 2}, {"calls", {{"nvmlGpmQueryDeviceSupport", 0}}}}),
-       kUnsupported, "a vGPU has none", ""},
-      {"an old driver", old, kUnsupported, "FUNCTION_NOT_FOUND", "a newer driver may have it"},
+       kUnsupported, "a vGPU does not support it", ""},
+      {"an old driver", old, kUnsupported, "FUNCTION_NOT_FOUND", "a newer driver may support it"},
       {"not for this user", WithCalls({{"nvmlGpmSampleGet", Error(kNvmlNoPermission)}}),
        PowerReason::kPermissionDenied, "NO_PERMISSION", "NVreg_RestrictProfilingToAdminUsers=0"},
       {"not even asked for support",

@@ -221,7 +221,7 @@ TEST_P(Chips, PowerUsageIsLabelled) {
                                                                : std::nullopt);
   EXPECT_THAT(channel->note, HasSubstr(!average             ? ""
                                        : c.usage_is_average ? "average of 1 s"
-                                                            : "not known"));
+                                                            : "the chip is unknown"));
   nvml.Read(false);
   EXPECT_EQ(nvml.Last("gpu", "power_mw", channel->kind).value, 300'000);
 }
@@ -394,7 +394,7 @@ TEST(NvmlSharing, WhatCannotBeKnownIsANote) {
   for (const int64_t pid : {77, 901}) {
     const Sharing unknown = OtherProcesses({100, pid}, 100, procfs);
     EXPECT_THAT(unknown.others, IsEmpty());
-    EXPECT_THAT(unknown.note, HasSubstr("not known: process " + std::to_string(pid)));
+    EXPECT_THAT(unknown.note, HasSubstr("is unknown: process " + std::to_string(pid)));
   }
   EXPECT_EQ(OtherProcesses({77, 900}, 100, procfs).note, "");  // one of them is known to be
 }

@@ -146,10 +146,10 @@ TEST_F(RecorderTest, ALogCanBeReadWhileItIsWritten) {
 
 TEST_F(RecorderTest, WindowsThatMakeNoSenseAreRefused) {
   auto recorder = Started(Constant(Path("log")));
-  EXPECT_THAT(recorder->End("a").message(), HasSubstr("without having begun"));
-  EXPECT_THAT(recorder->Begin("").message(), HasSubstr("this one is empty"));
+  EXPECT_THAT(recorder->End("a").message(), HasSubstr("but was not started"));
+  EXPECT_THAT(recorder->Begin("").message(), HasSubstr("must not be empty"));
   EXPECT_TRUE(recorder->Begin("a").ok());
-  EXPECT_THAT(recorder->Begin("a").message(), HasSubstr("begun already"));
+  EXPECT_THAT(recorder->Begin("a").message(), HasSubstr("already open"));
   EXPECT_TRUE(recorder->End("a").ok());
   EXPECT_TRUE(recorder->Begin("a").ok());
   EXPECT_TRUE(recorder->End("a").ok());
@@ -233,7 +233,7 @@ TEST_F(RecorderTest, WhatIsNoLogStaysAsItIs) {
   std::ofstream(Path("notes")) << "precious";
   const auto refused = PowerRecorder::Start(Constant(Path("notes")));
   EXPECT_TRUE(absl::IsInvalidArgument(refused.status()));
-  EXPECT_THAT(refused.status().message(), HasSubstr("notes: is no power log"));
+  EXPECT_THAT(refused.status().message(), HasSubstr("notes: the existing file is not a power log"));
   EXPECT_EQ(std::filesystem::file_size(Path("notes")), 8u);
 }
 
@@ -242,7 +242,7 @@ TEST_F(RecorderTest, APeriodThatIsRaisedIsTold) {
   for (const auto& [period_ns, message] : std::vector<std::pair<int64_t, std::string>>{
            {0, ""},
            {kMs, ""},
-           {kMs / 4, "read every 1 ms, not 0.25: its sensors change no faster"}}) {
+           {kMs / 4, "polled every 1 ms, not 0.25; its sensors do not change faster"}}) {
     options.period_ns = period_ns;
     auto recorder = Started(options);
     EXPECT_TRUE(recorder->Stop().ok());
@@ -261,7 +261,7 @@ TEST_F(RecorderTest, WhatMayNeverEndIsNoLogToReplay) {
   for (const std::string& path : {std::string("/dev/zero"), Path("pipe"), folder_.path()}) {
     const auto recorder = PowerRecorder::Start({.from = {.sources = {"replay:" + path}}});
     EXPECT_TRUE(absl::IsInvalidArgument(recorder.status())) << recorder.status();
-    EXPECT_THAT(recorder.status().message(), HasSubstr(path + ": is no regular file"));
+    EXPECT_THAT(recorder.status().message(), HasSubstr(path + ": not a regular file"));
   }
 }
 

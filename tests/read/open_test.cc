@@ -154,7 +154,7 @@ TEST_P(OpenTest, TheSameContentIsReadOnce) {
   EXPECT_EQ(trace->files.size(), 1u);
   EXPECT_EQ(Count(DiagnosticCode::kDuplicateInput), 3u);
   const std::string text = diagnostics_.List()[0].text;
-  EXPECT_EQ(text, b + " is the same as " + a);
+  EXPECT_EQ(text, b + " is identical to " + a);
 }
 
 TEST_P(OpenTest, AByteIdenticalPlaneIsReadOnce) {
@@ -345,17 +345,17 @@ TEST(DamagedFile, TheMessageTellsThePlace) {
   const DamageCase cases[] = {
       {"an event",
        Named("/device:GPU:0").Message(3, bad_event),
-       {"trace: damaged trace: a number cut short", "plane /device:GPU:0", "line Stream #1",
+       {"trace: damaged trace: a truncated number", "plane /device:GPU:0", "line Stream #1",
         "event 1", "byte 37)"}},
       {"a stat of an event",
        Named("p").Message(3, Named("l").Message(4, bad_stat)),
-       {"a number cut short", "plane p", "line l", "event 0", "byte 15)"}},
+       {"a truncated number", "plane p", "line l", "event 0", "byte 15)"}},
       {"a stat of the plane",
        Named("p").Message(6, RawMessage().Raw("\x20\x80")),
-       {"a number cut short", "plane p", "byte 8)"}},
+       {"a truncated number", "plane p", "byte 8)"}},
       {"a line",
        Named("p").Message(3, RawMessage().Raw("\x18")),
-       {"a number cut short", "plane p", "byte 8)"}},
+       {"a truncated number", "plane p", "byte 8)"}},
       {"a metadata entry",
        Named("p").Message(4, RawMessage().Raw("\x12\x05")),
        {"a length that reaches past the end", "plane p", "byte 8)"}},

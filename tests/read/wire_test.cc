@@ -114,7 +114,7 @@ TEST(WireVarint, CutShortAtEveryByte) {
     WireCursor cursor(std::string_view(whole).substr(0, length), kAt);
     uint64_t value = 0;
     EXPECT_FALSE(cursor.ReadVarint(&value)) << length;
-    EXPECT_STREQ(cursor.error(), "a number cut short");
+    EXPECT_STREQ(cursor.error(), "a truncated number");
     EXPECT_EQ(cursor.offset(), kAt);
   }
 }
@@ -183,7 +183,7 @@ TEST(WireBytes, Cases) {
       {"2^31", VarintBytes(uint64_t{1} << 31) + "a", "a length that reaches past the end"},
       {"2^63", VarintBytes(uint64_t{1} << 63) + "a", "a length of more than 5 bytes"},
       {"all bits", VarintBytes(~uint64_t{0}) + "a", "a length of more than 5 bytes"},
-      {"a length cut short", Bytes({0x80}), "a number cut short"},
+      {"a length cut short", Bytes({0x80}), "a truncated number"},
   };
   for (const BytesCase& c : cases) {
     SCOPED_TRACE(c.name);
@@ -216,7 +216,7 @@ TEST(WireFixed, CutShortAtEveryByte) {
       WireCursor cursor(std::string_view(whole).substr(0, length), kAt);
       EXPECT_EQ(SkipAll(&cursor), length == whole.size()) << length;
       if (length == whole.size()) continue;
-      EXPECT_STREQ(cursor.error(), "a value cut short");
+      EXPECT_STREQ(cursor.error(), "a truncated value");
       EXPECT_EQ(cursor.offset(), kAt + 1);
     }
   }
@@ -257,11 +257,11 @@ TEST(WireGroup, Cases) {
            .bytes(),
        nullptr},
       {"two in a row", group().EndGroup(7).StartGroup(8).EndGroup(8).bytes(), nullptr},
-      {"mismatched end", group().EndGroup(8).bytes(), "a group that ends with another number"},
+      {"mismatched end", group().EndGroup(8).bytes(), "a group end with another number"},
       {"crossed ends", group().StartGroup(8).EndGroup(7).EndGroup(8).bytes(),
-       "a group that ends with another number"},
+       "a group end with another number"},
       {"an end alone", RawMessage().EndGroup(7).bytes(), "a group end without its start"},
-      {"never ends", group().Varint(1, 1).bytes(), "a number cut short"},
+      {"never ends", group().Varint(1, 1).bytes(), "a truncated number"},
       {"tag 0 inside", group().Raw(Bytes({0})).EndGroup(7).bytes(), "a field number of 0"},
       {"a length past the end inside", group().Raw(Bytes({0x0a, 9})).EndGroup(7).bytes(),
        "a length that reaches past the end"},

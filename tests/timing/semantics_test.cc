@@ -321,7 +321,7 @@ TEST(Semantics, CpuThunksWithoutARunIdAreUncertain) {
   EXPECT_EQ(row.runs, 1u);
   ASSERT_EQ(report.diagnostics.size(), 1u);
   EXPECT_EQ(report.diagnostics[0].code, "runs_uncertain");
-  EXPECT_NE(report.diagnostics[0].message.find("jit_f: its thunks carry no run_id"),
+  EXPECT_NE(report.diagnostics[0].message.find("jit_f: its thunks have no run_id"),
             std::string::npos)
       << report.diagnostics[0].message;
 }

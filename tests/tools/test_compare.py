@@ -114,7 +114,7 @@ class Energies(Decisions):
         for command in (("compare", base[0], head[0]), ("pick", base[0])):
             done = run(*command, "--objective", "energy", "--format", "benchmark")
             self.assertEqual((done.code, done.out), (64, b""))
-            self.assertIn("has times only", done.message)
+            self.assertIn("supports only times", done.message)
 
     def test_less_energy_exits_0(self):
         done = self.of_energy(self.energies("base", self.RUN_J, 8),
@@ -660,8 +660,8 @@ class Pick(Decisions):
         self.assertIn("block=128", self.pick(path, "--space", space_path).text)
         own = '{"schema": "xplane-time.space.v1", "parameters": [], "variants": %s, %s}'
         for bad, what in (
-                ("{", "not JSON"), ("{}", 'no search space; expected "schema"'),
-                ('{"variants": [{}]}', "$.variants[0]: needs an id or params"),
+                ("{", "not JSON"), ("{}", 'not a search space; expected "schema"'),
+                ('{"variants": [{}]}', "$.variants[0]: requires an id or params"),
                 ('{"variants": [{"id": "1"}, {"id": 1}]}', 'the id "1" occurs twice'),
                 ('{"variants": [5]}', "$.variants[0]: must be an object"),
                 (own % ('[{"id": "1"}]', '"nope": 1'), 'unknown field "nope"'),

@@ -68,7 +68,7 @@ class Compat(EndToEndTest):
             for form in ("table", "markdown"):
                 shown = run(trace, "--compat", tool, "--format", form)
                 self.assertEqual(shown.code, 0, shown.message)
-                self.assertIn(f"by the definition of {tool}, not ours", shown.text)
+                self.assertIn(f"definition of {tool}; docs/migrating.md", shown.text)
                 self.assertLessEqual(max(map(len, shown.text.splitlines())),
                                      80 if form == "table" else 400)
             rows = run(trace, "--compat", tool, "--format", "csv").text.splitlines()
@@ -86,7 +86,7 @@ class Compat(EndToEndTest):
                        ["--function", "f"]):
             done = run(VARIANTS, "--compat", "tune-jax", *option)
             self.assertEqual(done.code, 64)
-            self.assertIn(f"{option[0]} means nothing with --compat tune-jax", done.message)
+            self.assertIn(f"{option[0]} has no effect with --compat tune-jax", done.message)
 
     def test_the_command_says_what_the_flag_says(self):
         trace = self.write("a.xplane.pb", gpu(0, 10, 90))
@@ -105,9 +105,9 @@ class Compat(EndToEndTest):
 
     def test_the_command_refuses_what_its_tool_has_not(self):
         for arguments, words in ((("xprof", VARIANTS, "--prefix", "x"),
-                                  "--prefix means nothing with compat xprof"),
+                                  "--prefix has no effect with compat xprof"),
                                  (("tune-jax", VARIANTS, "--top", "3"),
-                                  "--top means nothing with compat tune-jax"),
+                                  "--top has no effect with compat tune-jax"),
                                  (("xprof", VARIANTS, "--metric", "span"),
                                   "not expected: --metric"),
                                  ((VARIANTS,), "not in {ejkernel,tune-jax,xprof}"),

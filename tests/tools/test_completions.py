@@ -51,8 +51,8 @@ class Completions(EndToEndTest):
                 found = self.complete(shell, "t.pb", "--tr")
                 self.assertEqual(set(found), {"--trim"})
                 if shell != "bash":  # it shows no descriptions
-                    self.assertEqual(found["--trim"], "Runs to leave out: none, drop-extremes, "
-                                                      "iqr, mad or percent:P [none]")
+                    self.assertEqual(found["--trim"], "Runs to exclude: none, drop-extremes, "
+                                                      "iqr, mad or percent:P (default none)")
 
 
 if __name__ == "__main__":

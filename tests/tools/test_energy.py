@@ -157,7 +157,7 @@ class Energy(EndToEndTest):
                 self.assertIn("poor_fit", [each["code"] for each in document["findings"]])
                 for how in ("table", "markdown"):
                     text = self.energy(kind, "--format", how)[0].text
-                    self.assertLess(text.index("Do not trust the numbers of GPU:0"),
+                    self.assertLess(text.index("Do not trust the numbers for GPU:0"),
                                     text.index("measured J"))
         self.assertNotIn("Do not trust", self.energy("mix")[0].text)
 
@@ -211,8 +211,8 @@ class Energy(EndToEndTest):
                                   for name in known.keys() | unseen})
         table = self.cut_log("blocks", 0.35).text
         self.assertIn("not covered", table)
-        self.assertIn("energy and busy are of what the log covers, count is of all", table)
-        self.assertNotIn("energy and busy are of", self.energy("blocks")[0].text)
+        self.assertIn("energy and busy cover only the logged part, count covers the whole capture", table)
+        self.assertNotIn("energy and busy cover", self.energy("blocks")[0].text)
 
     def test_an_execution_of_half_a_log_is_the_mean_of_all(self):
         whole, truth = self.document("mix")
@@ -278,7 +278,7 @@ class Energy(EndToEndTest):
                 self.assertEqual((row["reason"], {row["group"]}), ("not_separable", of))
 
     def test_what_cannot_be_known_is_refused_with_the_way_out(self):
-        for kind, words in (("hour", "different times"), ("module", "whole module"),
+        for kind, words in (("hour", "do not overlap in time"), ("module", "whole module"),
                             ("no_map", "--map")):
             with self.subTest(kind):
                 done, _ = self.energy(kind)
@@ -341,7 +341,7 @@ class Energy(EndToEndTest):
         done = run("energy", "--layers", str(self.at / "later.csv"), "--power",
                    str(self.at / "mix1.power.jsonl"))
         self.assertEqual(done.code, 65)
-        self.assertIn("different times", done.message)
+        self.assertIn("do not overlap in time", done.message)
         for name, times in (("later.csv", None), ("relative.csv", "1,2"), ("only_head.csv", "")):
             with self.subTest(name):
                 if times is not None:
@@ -349,7 +349,7 @@ class Energy(EndToEndTest):
                 done, _ = self.energy("mix", "--layers", str(self.at / name))
                 self.assertEqual((done.code, done.out), (65, b""))
                 self.assertIn(name, done.message)
-                self.assertIn("no run of a layer" if times == "" else "different times", done.message)
+                self.assertIn("no runs of layers" if times == "" else "do not overlap in time", done.message)
 
     def test_a_layer_without_time_of_its_own_has_no_number(self):
         self.energy("mix")
@@ -367,7 +367,7 @@ class Energy(EndToEndTest):
         self.write("none.csv", f"layer_name,start_time,end_time\na,{begins},{begins}\n")
         done = run("energy", *options)
         self.assertEqual(done.code, 65)
-        self.assertIn("take no time", done.message)
+        self.assertIn("have zero duration", done.message)
 
     def test_layers_by_a_pattern(self):
         whole, _ = self.document("mix")
@@ -414,10 +414,10 @@ class Energy(EndToEndTest):
         plan = self.at / "plan.json"
         kernels = [f"kernel_{i}" for i in range(8)]
         for precision, names, code, words in (
-                (0.04, kernels, 0, "all 8 kernels of the plan are known to +-4 %"),
+                (0.04, kernels, 0, "all 8 kernels of the plan reach a precision of +-4 %"),
                 (0.007, kernels, 12, "is not reached for"),
                 (0.04, kernels[:7] + ["other"], 12, "for 1 of 8 kernels: other did not run"),
-                (0.04, [], 65, "without kernels")):
+                (0.04, [], 65, "contains no kernels")):
             plan.write_text(json.dumps({"schema": "xplane-time.power-plan.v1", "precision": precision,
                                         "kernels": [{"kernel": name} for name in names]}))
             done, _ = self.energy("mix", "--plan", str(plan), "--format", "json")
@@ -553,7 +553,7 @@ class Energy(EndToEndTest):
         self.energy("mix")
         base = self.at / "mix1"
         self.assertIn("--power LOG is missing", run("energy", "--layers", "l.csv").message)
-        for options, words in ((("--device", "tpu"), "layers ran on gpu"),
+        for options, words in ((("--device", "tpu"), "use gpu, gpu:1"),
                                (("--kernel", "x"), "--kernel")):
             with self.subTest(options):
                 done = run("energy", "--layers", f"{base}.layers.csv", "--power",
@@ -606,7 +606,7 @@ class OtherDevices(EndToEndTest):
     def test_no_sensor_measures_a_tpu_but_its_own_counter(self):
         trace = self.write("tpu.xplane.pb", space(tpu(0)))
         log = REPOSITORY / "testdata/energy/replayed.power.jsonl"
-        for options, words in (((), "the trace has no power of it"),
+        for options, words in (((), "the trace contains no power of this device"),
                                (("--power", str(log)), "no sensor of power record measures tpu:0")):
             done = run("energy", str(trace), *options)
             self.assertEqual((done.code, done.out), (65, b""))

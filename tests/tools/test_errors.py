@@ -125,9 +125,9 @@ class Errors(EndToEndTest):
             self.assertEqual(self.run_ok(*words).out,
                              self.run_ok(*(word for word in words if word != "help"), "--help").out)
         self.assertEqual(self.run_ok("help", "help").out, self.run_ok("--help").out)
-        for line, what in (("help tune shwo", "help tune shwo: no such command; did you mean show?; "
-                                              "there are "),
-                           ("help tune show 3", "help tune show 3: no such command\n"),
+        for line, what in (("help tune shwo", "help tune shwo: unknown command; did you mean show?; "
+                                              "commands: "),
+                           ("help tune show 3", "help tune show 3: unknown command\n"),
                            ("help reprot", "did you mean report?")):
             done = run(*line.split())
             self.assertEqual((done.code, done.out), (64, b""))
@@ -300,7 +300,7 @@ class Help(EndToEndTest):
                                   (("comapre", T, T), 66, "did you mean the command compare?"),
                                   (("kernls", T), 66, "did you mean the command kernels?"),
                                   (("kernels", T, "--skip-runs", "2"), 64,
-                                   "kernels has no such option, report, functions, compare, pick, "
+                                   "kernels has no such option, but report, functions, compare, pick, "
                                    "diff, summarize have"),
                                   ((T, "--zzz"), 64, "not expected: --zzz\n")):
             with self.subTest(words):
@@ -343,8 +343,8 @@ class WaysOut(EndToEndTest):
         for command in ("report", "kernels", "planes", "events"):
             done = run(command, path)
             self.assertEqual((done.code, done.out), (65, b""), done.message)
-            self.assertIn("the name of event metadata 1 of plane 0 has 17825792 bytes; names of up to "
-                          "16777216 bytes are read", done.message)
+            self.assertIn("the name of event metadata 1 of plane 0 has 17825792 bytes; the maximum is "
+                          "16777216 bytes", done.message)
         self.assertEqual(run("report", self.write("ok.xplane.pb", space(
             gpu(0, kernels=("k" * (1 << 20), "short"))))).code, 0)
 

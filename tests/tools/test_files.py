@@ -36,7 +36,7 @@ class OutputsNeverHitInputs(EndToEndTest):
         with self.subTest(arguments):
             done = run(*arguments, cwd=self.at)
             self.assertEqual((done.code, done.out), (64, b""), done.message)
-            self.assertRegex(done.message, r"\Axplane-time: [^\n]+ are the same file, [^\n]+\n\Z")
+            self.assertRegex(done.message, r"\Axplane-time: [^\n]+ refer to the same file, [^\n]+\n\Z")
             for name in names:
                 self.assertIn(name, done.message)
             self.assertEqual({name: path.read_bytes() for name, path in self.files.items()}, before)

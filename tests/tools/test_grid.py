@@ -101,7 +101,7 @@ class Tree(GridTest):
             self.assertEqual(sample["sample_id"], int(row["sample_id"]))
             self.assertAlmostEqual(sample["t_ps"] / 1e6, float(row["wall_time_us"]))
         self.assertEqual(json.loads(self.read("results.json"))["no_energy"],
-                         "the harness gave none, and --energy was not asked for")
+                         "the harness reported none, and --energy was not given")
 
     def test_the_table_tells_settings_apart_and_has_the_signs_of_the_csv(self):
         space = {**SPACE, "name": "mm", "parameters": [
@@ -148,12 +148,12 @@ class Tree(GridTest):
         (self.at / "root").mkdir()
         done = self.grid("--energy", "--sysfs-root", "root", "--nvml-library", "/none",
                          "--format", "json", harness=("metrics", "device=cpu"))
-        self.assertIn("no sensor has the energy of cpu", done.json["no_energy"])
+        self.assertIn("no sensor measures the energy of cpu", done.json["no_energy"])
         self.assertEqual({row["energy_reduction"] for row in self.rows("csv/results.csv")}, {""})
 
     def test_a_stated_power_has_no_blocks_and_a_run_without_a_sample_leaves_no_folder(self):
         done = self.grid("--energy", "--power-source", "constant:65", harness=(), code=69)
-        self.assertIn("measured in blocks by sensors alone, which a stated power is not",
+        self.assertIn("measured in blocks, which requires a sensor instead of a stated power",
                       done.message)
         self.assertFalse((self.at / "out").exists())
         (self.at / "out").mkdir()
@@ -222,7 +222,7 @@ class Faults(GridTest):
     def test_lines_that_cannot_be_meant_so(self):
         for options, message in (((), "no harness given"), (("--baseline", "x"), "no setting \"x\""),
                                  (("--samples", "0"), "--samples"),
-                                 (("--power-source", "rapl"), "needs --energy")):
+                                 (("--power-source", "rapl"), "requires --energy")):
             command = self.command(*options)
             if not options:
                 command = command[:command.index("--")]
@@ -231,10 +231,10 @@ class Faults(GridTest):
             self.assertIn(message, done.message)
         self.assertFalse((self.at / "out").exists())
         workloads = {**SPACE, "workloads": [{"id": "w", "params": {}}]}
-        self.assertIn("a grid has no `workloads`", self.grid(space=workloads, code=64).message)
+        self.assertIn("a grid does not support `workloads`", self.grid(space=workloads, code=64).message)
         for name in ("results", "a/b", "..", "baseline"):
             space = {**SPACE, "variants": [*SPACE["variants"], {"id": name, "params": {"cost": 1}}]}
-            self.assertIn("cannot be the name of its files", self.grid(space=space, code=64).message)
+            self.assertIn("cannot be used as a file name", self.grid(space=space, code=64).message)
 
     def test_the_log_of_the_harness_is_none_of_the_grids_files(self):
         for name in ("grid.db", "grid.db-wal", "grid.db-shm", "grid.db-journal", "grid.db-lock",
@@ -260,15 +260,15 @@ class Faults(GridTest):
             done = self.run_here(*self.command("--energy", "--power-source", names))
             self.assertEqual(done.code, 64, done.message)
             self.assertIn("--power-source: ", done.message)
-            self.assertIn("has an empty name", done.message)
+            self.assertIn("contains an empty name", done.message)
 
     def test_folders_of_others_are_left_alone(self):
         self.write("out/mine.txt", "x")
-        self.assertIn("is no grid's", self.grid(code=64).message)
+        self.assertIn("but no grid", self.grid(code=64).message)
         (self.at / "out/mine.txt").unlink()
         self.grid()
         before = self.read("csv/results.csv")
-        self.assertIn("--resume goes on", self.grid(code=64).message)
+        self.assertIn("continue it with --resume", self.grid(code=64).message)
         self.assertEqual(self.read("csv/results.csv"), before)
 
     def test_metrics_have_no_names_of_columns_that_are_made_here(self):
@@ -280,8 +280,8 @@ class Faults(GridTest):
             space = {**SPACE, "variants": [{"id": "a", "params": {"cost": 1, "metric": name}}]}
             message = self.grid(space=space, code=69).message
             self.assertIn(f'metrics["{name}"]: ', message)
-            self.assertIn("beside its metrics" if name in ("t_ps", "energy_uj") else
-                          "give it another name", message)
+            self.assertIn("not in its metrics" if name in ("t_ps", "energy_uj") else
+                          "use another name", message)
 
     def test_metrics_that_are_no_numbers_are_no_answer(self):
         harness = self.write("harness.py", f"""
@@ -352,7 +352,7 @@ class Resume(GridTest):
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate()
         self.assertEqual(process.returncode, 75, err)
-        self.assertIn("--resume goes on", out)
+        self.assertIn("continue with --resume", out)
         self.assertFalse(json.loads(self.read("results.json"))["complete"])
         self.assertFalse((self.at / "out/witness.zip").exists())
 
@@ -363,7 +363,7 @@ class Resume(GridTest):
         lines[4] = lines[4].replace('"status":"ok"', '"status":"OK"')
         path.write_text("".join(lines))
         done = self.grid("--resume", harness=("metrics", "slow"), code=65)
-        self.assertIn("witness/softmax.jsonl: line 5: is not the sample that was stored",
+        self.assertIn("witness/softmax.jsonl: line 5: differs from the stored sample",
                       done.message)
 
     def test_a_full_disk(self):
@@ -394,7 +394,7 @@ class Resume(GridTest):
             self.assertIn(change, message)
         self.samples = 4
         space = {**SPACE, "variants": []}
-        self.assertIn("the space has other settings",
+        self.assertIn("the settings of the space",
                       self.grid("--resume", space=space, code=64).message)
 
 
@@ -422,20 +422,20 @@ class Forgery(GridTest):
         results = self.files["csv/results.csv"].replace(b",0.5,12,0,", b",0.9,12,0,", 1)
         self.assertNotEqual(results, self.files["csv/results.csv"])
         self.assert_problem(packed({**self.files, "csv/results.csv": results}), "csv/results.csv",
-                            "is not what the samples give", 2)
+                            "differs from the result of the samples", 2)
         lines = self.files["csv/baseline.csv"].splitlines(keepends=True)
         self.assert_problem(packed({**self.files, "csv/baseline.csv": b"".join(lines[:-1])}),
-                            "csv/baseline.csv", "is not what the samples give", self.samples + 1)
+                            "csv/baseline.csv", "differs from the result of the samples", self.samples + 1)
 
     def test_samples_that_were_left_out(self):
         name = f"witness/{SETTINGS[1]}.jsonl"
         samples = samples_of(self.files[name])
         self.assert_problem(packed({**self.files, name: chain(samples[:-1])}), "csv/results.csv",
-                            "is not what the samples give")
+                            "differs from the result of the samples")
         self.assert_problem(packed({**self.files, name: chain(samples[:3] + samples[4:])}), name,
                             "not the next one", 4)
         other = self.files[f"witness/{SETTINGS[2]}.jsonl"]
-        self.assert_problem(packed({**self.files, name: other}), name, "is not of this setting", 1)
+        self.assert_problem(packed({**self.files, name: other}), name, "belongs to another setting", 1)
 
     def test_another_configuration(self):
         manifest = json.loads(self.files["manifest.json"])
@@ -446,11 +446,11 @@ class Forgery(GridTest):
             manifest = json.loads(self.files["manifest.json"])
             manifest["result"]["settings"][1].update(change)
             forged = {**self.files, "manifest.json": json.dumps(manifest).encode()}
-            self.assert_problem(packed(forged), "manifest.json", "settings are not those of space")
+            self.assert_problem(packed(forged), "manifest.json", "settings differ from those of space")
         space = self.files["space.json"].replace(b"130", b"131")
         self.assert_problem(packed({**self.files, "space.json": space}), "space.json", "hash")
         self.assert_problem(packed({**self.files, "more.txt": b"x"}), "more.txt",
-                            "is no file of a grid")
+                            "is not a file of a grid")
 
 
 if __name__ == "__main__":

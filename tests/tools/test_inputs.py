@@ -174,7 +174,7 @@ class Directories(EndToEndTest):
                     self.assertIn(name, done.message)
         done = run("fleet", run_directory, cwd=self.at)
         self.assertEqual(done.code, 0, done.message)
-        self.assertIn("left out", done.text + done.message)
+        self.assertIn("skipped: ", done.text + done.message)
 
     def test_traces_of_pytorch_with_what_cannot_be_read(self):
         trace = json.dumps({"schemaVersion": 1, "deviceProperties": [], "traceEvents": [
@@ -258,7 +258,7 @@ class Directories(EndToEndTest):
                 rows = self.run_json(command, name)["diagnostics"]
                 self.assertEqual([row["count"] for row in rows if row["code"] == "files_apart"],
                                  [apart] if apart else [])
-                self.assertEqual("recorded at other times" in
+                self.assertEqual("recorded at different times" in
                                  " ".join(self.run_ok(command, name).text.split()), apart > 0)
             each = (f"{name}/{at}.xplane.pb" for at in range(3))
             self.assertEqual(self.run_json(*each)["diagnostics"], [])
@@ -287,7 +287,7 @@ class Directories(EndToEndTest):
                         done = run(command, "log", "--format", form, cwd=self.at)
                         self.assertEqual(done.code, 0, done.message)
                         self.assertRegex(done.message, r"\Axplane-time: 1 x a file of a run is "
-                                         r"damaged or cannot be read, and was left out[^\n]*"
+                                         r"damaged or unreadable and was left out[^\n]*"
                                          r"two.xplane.pb: [^\n]+\n\Z")
                         if form == "json" and (command, name) != ("events", "late"):
                             self.check_only_host_one(done.json, command)

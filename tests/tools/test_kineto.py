@@ -75,7 +75,7 @@ class Kineto(EndToEndTest):
 
     def test_refused(self):
         host_only = trace(EVENTS[:1])
-        for content, why in ((trace()[:-1], f"it ends in the middle (byte {len(trace()) - 1})"),
+        for content, why in ((trace()[:-1], f"it is truncated (byte {len(trace()) - 1})"),
                              (trace() + b"x", f"more than one document (byte {len(trace())})"),
                              (b'{"events": []}', 'without "traceEvents"'),
                              (host_only, "executed nothing")):
@@ -304,7 +304,7 @@ class MergedRanks(EndToEndTest):
             self.assertEqual(self.codes().get("shared_correlation"), 20)
             self.assertEqual(sum(row["executions"] for row in self.report["devices"]), 20)
         told = self.run_ok("merged.json").text.replace("\n  ", " ")
-        self.assertIn("whose correlation id several processes of the file use", told)
+        self.assertIn("share their correlation id with another process of the file", told)
         # The advice: a file for each rank.
         self.write("ranks/0.json", trace(rank(1000, 0, "zero")))
         self.write("ranks/1.json", trace(rank(2000, 0, "one", 105)))
@@ -408,7 +408,7 @@ class OtherWriters(EndToEndTest):
                         "/job:localhost/replica:0/task:0/device:GPU:0 Compute"):
             for content in (self.xprof(process), self.xprof(process, "Op"), gzip.compress(self.xprof(process))):
                 message = self.refused("run/vm.trace.json.gz", content)
-                self.assertIn("give the .xplane.pb that was written beside it", message)
+                self.assertIn("give the .xplane.pb beside it", message)
         # The advice.
         self.write("run/vm.xplane.pb", (TESTDATA / "jax_cpu_variants.xplane.pb").read_bytes())
         self.assertGreater(self.run_json("run/vm.xplane.pb")["devices"][0]["executions"], 0)
@@ -644,7 +644,7 @@ class Functions(EndToEndTest):
         for base in ("soon", 1.5, [], {"a": 1}):
             done = run(self.write("a.json", trace(baseTimeNanoseconds=base)), cwd=self.at)
             self.assertEqual(done.code, 65, base)
-            self.assertIn("no whole number of nanoseconds", done.message)
+            self.assertIn("not a whole number of nanoseconds", done.message)
         for base, base_ns in ((None, 0), (1_756_000_000 * 10**9, 1_756_000_000 * 10**9), ("1756000000000000000", 1_756_000_000 * 10**9)):
             report = self.run_json(self.write("a.json", trace(baseTimeNanoseconds=base)))
             self.assertEqual(report["capture"]["base_ns"], base_ns, base)

@@ -80,7 +80,7 @@ class Refused(OptionsTest):
                                  ("tune --store x.db show", "--store", "show"),
                                  ("tune space.json replay --delta 1%", "SPACE", "replay"),
                                  ("power --json-schema sources", "--json-schema", "sources")):
-            self.refused(*line.split(), names=(f"{before} is before {of}: what {of} takes",))
+            self.refused(*line.split(), names=(f"{before} must come after {of}: options of {of}",))
 
     def test_an_empty_text_is_no_value(self):
         for line in ("report T --device", "tune space.json --list --workload", "tune show --store",
@@ -88,8 +88,8 @@ class Refused(OptionsTest):
                      "tune space.json --list --incumbent", "power sources --source"):
             *words, option = line.replace("T", str(VARIANTS)).split()
             self.refused(*words, option, "", names=(option.replace("-o", "--output"),
-                                                    "its value is an empty text"))
-        self.refused("report", "", names=("TRACE: its value is an empty text",))
+                                                    "its value is empty"))
+        self.refused("report", "", names=("TRACE: its value is empty",))
         self.refused("pick", VARIANTS, "--delta", "", names=("--delta: '' is not a share",))
 
     def test_inputs_that_cannot_follow_an_option(self):
@@ -144,10 +144,10 @@ class Samples(EndToEndTest):
     def test_a_command_comes_first_but_may_be_the_value_of_an_option(self):
         refused = run(VARIANTS, "where")
         self.assertEqual(refused.code, 64)
-        self.assertIn(f"where is a command, and comes first: xplane-time where {VARIANTS}",
+        self.assertIn(f"where is a command and must come first: xplane-time where {VARIANTS}",
                       refused.message)
         value = run(VARIANTS, "--function", "where")
-        self.assertNotIn("comes first", value.message)
+        self.assertNotIn("come first", value.message)
         self.assertIn("no execution matches --function", value.message)
 
     def test_what_top_cuts_is_told(self):
@@ -156,7 +156,7 @@ class Samples(EndToEndTest):
                 ("kernels",): "... 70 more kernels: --top 72",
                 ("tree",): "... 78 more rows: --top 80",
                 ("planes",): "... 1 more plane: --top 3",
-                ("events", "--device", "all"): "... and perhaps more: without --top"}
+                ("events", "--device", "all"): "... possibly more; omit --top to see all"}
         for command, note in told.items():
             for form in ("table", "markdown"):
                 with self.subTest(command, form=form):

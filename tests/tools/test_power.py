@@ -84,7 +84,7 @@ class Sources(PowerTest):
         self.assertIn("none.so", reasons["nvml"]["message"])
         self.assertTrue(reasons["nvml"]["fix"])
         table = self.power("sources", "--sysfs-root", "sys", "--nvml-library", "./none.so").text
-        self.assertIn("not there", table)
+        self.assertIn("missing", table)
         self.assertLessEqual(max(map(len, table.splitlines())), 80)
 
     def test_a_counter_that_may_not_be_read_names_the_way_out(self):
@@ -181,7 +181,7 @@ class Record(PowerTest):
             for options in ((), ("-r", "3"), ("--log", "log"), ("--log", "log", "--idle", "60")):
                 done = self.power("record", *CONSTANT, *options, "--", program)
                 self.assertEqual((done.code, done.text), (code, ""))
-                self.assertIn(f"{program}: cannot run it", done.message)
+                self.assertIn(f"{program}: cannot start", done.message)
                 self.assertEqual(len(done.message.splitlines()), 1)
             self.assertEqual((self.at / "log").read_bytes(), earlier)
 
@@ -255,7 +255,7 @@ class Record(PowerTest):
         damage, = (each for each in replayed.json["findings"] if each["code"] == "damaged_lines")
         self.assertEqual(damage["count"], 1)
         self.assertIn(f"line {place + 1}, ", damage["message"])
-        self.assertIn("a reading whose channel is of another source than the line", damage["message"])
+        self.assertIn("a reading with a channel of another source than the line's", damage["message"])
 
     def test_a_small_command_has_no_table_of_its_memory(self):
         table = self.power("record", *CONSTANT, "--", "true").text
@@ -310,8 +310,8 @@ class Record(PowerTest):
         for suffix in ("csv", "md", "prom"):
             refused = self.power("sources", *CONSTANT, "-o", f"out.{suffix}")
             self.assertEqual(refused.code, 64)
-            self.assertIn(f"unknown suffix .{suffix}; the suffix chooses the format: .txt "
-                          "(table), .json (json); with --format", refused.message)
+            self.assertIn(f"unknown suffix .{suffix}; the suffix selects the format: .txt "
+                          "(table), .json (json); --format", refused.message)
         self.power("sources", *CONSTANT, "-o", "out.json")
         self.assertIn("sources", json.loads((self.at / "out.json").read_text())["schema"])
 
@@ -335,8 +335,8 @@ class Refused(PowerTest):
                           "touch", "ran")
         self.assertEqual(done.code, 0, done.message)
         self.assertTrue((self.at / "ran").exists())
-        self.assertIn("energy stays unknown", done.message)
-        self.assertIn("unknown: no sensor", done.text)
+        self.assertIn("energy is unknown", done.message)
+        self.assertIn("unknown: no power or energy sensor", done.text)
         self.assertNotIn(" 0 J", done.text)
 
     def test_usage(self):
@@ -348,10 +348,10 @@ class Refused(PowerTest):
                 (("record", "--plot", "--format", "csv", "--duration", "1"), "--plot"),
                 (("record", "--duration", "nan"), "nan"),
                 (("record", *CONSTANT, "--map", "0=GPU-x", "--duration", "1"), "GPU-x"),
-                (("record", *CONSTANT, "sleep", "1"), "come after --"),
+                (("record", *CONSTANT, "sleep", "1"), "follow --"),
                 (("record", *CONSTANT, "--"), "no command after --"),
                 (("run", "set.jsonl", "--"), "no command after --"),
-                (("replay", "log", "log"), "one LOG at a time"),
+                (("replay", "log", "log"), "only one LOG is allowed"),
                 (("replay", "log", "--", "x"), "--"),
                 (("record", *CONSTANT, "--duration", "1", "--pue", "1.5"), "--co2"),
                 (("replay", "log", "--pue", "1.5"), "--co2"),
@@ -387,8 +387,8 @@ class Refused(PowerTest):
             path = self.write("notes", text)
             done = self.power("record", *CONSTANT, "--log", path, "--", "touch", "ran")
             self.assertEqual((done.code, path.read_text()), (64, text))
-            self.assertIn("notes: is no power log", done.message)
-            self.assertIn("another name", done.message)
+            self.assertIn("notes: the existing file is not a power log", done.message)
+            self.assertIn("use another file", done.message)
         self.assertFalse((self.at / "ran").exists())
 
     def test_an_earlier_log_is_replaced(self):
@@ -404,11 +404,11 @@ class Refused(PowerTest):
         for source in ("replay:/dev/zero", "replay:pipe"):
             done = self.power("record", "--source", source, "--", "touch", "ran")
             self.assertEqual((done.code, done.text), (64, ""), done.message)
-            self.assertIn("is no regular file", done.message)
+            self.assertIn("not a regular file", done.message)
         self.assertFalse((self.at / "ran").exists())
         done = self.power("replay", "/dev/zero", limit_bytes=2 ** 30)
         self.assertEqual(done.code, 64)
-        self.assertIn("/dev/zero: is a device", done.message)
+        self.assertIn("/dev/zero: this is a device", done.message)
         with open("/dev/zero", "rb") as zeros:
             self.assertEqual(self.power("replay", "-", stdin=zeros).code, 64)
         without_end = b"x" * (80 << 20)
@@ -433,8 +433,8 @@ class Refused(PowerTest):
 
     def test_gzip_bombs(self):
         bomb = gzip.compress(b"\n" * (1 << 27))
-        why = ("it inflates to over 250 times its size; if it is a real log, inflate it yourself "
-               "and give the plain file")
+        why = ("it decompresses to more than 250 times its size; if it is a valid log, "
+               "decompress it first")
         csv = (b"timestamp, power.draw [W]\n2025/08/21 10:11:12.345, 71 W\n"
                b"2025/08/21 10:11:13.345, 71 W\n")
         self.write("csv", gzip.compress(csv) + bomb)
@@ -446,7 +446,7 @@ class Refused(PowerTest):
         self.write("log", gzip.compress(header) + bomb)
         done = self.power("replay", "log")
         self.assertEqual((done.code, done.text), (65, ""))
-        self.assertIn("log: line 2, byte 47: no JSON object; of 67108", done.message)
+        self.assertIn("log: line 2, byte 47: not a JSON object; none of the 67108", done.message)
         self.assertIn(why, done.message)
 
     def test_damaged_lines_are_told_first(self):
@@ -456,11 +456,11 @@ class Refused(PowerTest):
         self.write("csv", header + bad)
         done = self.power("replay", "csv")
         self.assertEqual((done.code, done.text), (65, ""))
-        self.assertIn("csv: line 2, byte 26: no timestamp as 2025/08/21 10:11:12.345", done.message)
-        self.assertIn("of 101 lines none", done.message)
+        self.assertIn("csv: line 2, byte 26: no timestamp like 2025/08/21 10:11:12.345", done.message)
+        self.assertIn("none of the 101 lines", done.message)
         self.write("csv", header + good + bad)
         first, second = self.run_ok("power", "replay", "csv").text.splitlines()[:2]
-        self.assertIn("lines of the log that are damaged and left out: 100", first)
+        self.assertIn("damaged lines of the log, skipped: 100", first)
         self.assertIn("line 4, byte", first + second)
 
     def test_logs_that_are_none(self):
@@ -534,7 +534,7 @@ class Faults(PowerTest):
         self.assertEqual(done.code, 0, done.message)
         self.assertFalse(done.json["complete"])
         self.assertAlmostEqual(done.json["windows"][0]["energies"][0]["mean_w"], 100, places=6)
-        self.assertIn("ends early", self.power("replay", "log").text)
+        self.assertIn("is truncated", self.power("replay", "log").text)
 
     def test_a_second_recorder_leaves_the_log_of_the_first(self):
         first = self.started("record", *CONSTANT, "--period", "10", "--log", "log", "--format",
@@ -591,7 +591,7 @@ class Faults(PowerTest):
         _, message = process.communicate(timeout=20)
         os.kill(int((self.at / "pid").read_text()), signal.SIGKILL)
         self.assertEqual(process.returncode, 0)
-        self.assertIn(b"left processes behind", message)
+        self.assertIn(b"processes of the command still run", message)
 
     def test_a_stopped_command_is_waited_for(self):
         process = self.started("record", *CONSTANT, "-o", "summary", "--", "sh", "-c",
@@ -627,7 +627,7 @@ class Faults(PowerTest):
         replayed = self.power("replay", "log", "--format", "json").json
         found = {each["code"]: each for each in replayed["findings"]}
         self.assertFalse(replayed["complete"])
-        self.assertIn("could not write (File too large)", found["write_failed"]["message"])
+        self.assertIn("could not write some readings (File too large)", found["write_failed"]["message"])
         self.assertGreater(found["write_failed"]["count"], 0)
         self.assertNotIn("killed", json.dumps(found))
         self.assertGreater(replayed["windows"][0]["end_ns"] - replayed["windows"][0]["begin_ns"],
@@ -694,7 +694,7 @@ class Nvml(PowerTest):
     def test_a_period_that_its_sensors_do_not_have_is_told(self):
         summary = self.nvml({"devices": [{"uuid": "GPU-a", "bus": 1}]}, "--duration", "0.1",
                             "--period", "5", "--log", "log")
-        told = "nvml: read every 20 ms, not 5: its sensors change no faster"
+        told = "nvml: polled every 20 ms, not 5; its sensors do not change faster"
         found = {each["code"]: each for each in summary["findings"]}["period_raised"]
         self.assertEqual((found["count"], found["message"]), (1, told))
         self.assertIn(told, " ".join(self.power("replay", "log").text.split()))

@@ -122,9 +122,9 @@ class Answers(HttpTest):
     def test_tokens_are_the_servers_or_unknown(self):
         for mode, tokens, message in (
                 ("no-usage", (None, None), ""),
-                ("negative-usage", (3, None), "completion_tokens -7 is dropped"),
-                ("fraction-usage", (None, 2), "prompt_tokens 1.5 is dropped"),
-                ("huge-usage", (3, None), "completion_tokens 1e999 is dropped")):
+                ("negative-usage", (3, None), "completion_tokens -7 is ignored"),
+                ("fraction-usage", (None, 2), "prompt_tokens 1.5 is ignored"),
+                ("huge-usage", (3, None), "completion_tokens 1e999 is ignored")):
             with self.subTest(mode):
                 record = self.answered(mode)
                 found = self.metrics(record)["token_metrics"]
@@ -157,12 +157,12 @@ class Faults(HttpTest):
         "invalid-utf8": ("bad_answer", r"\377\376", 1),
         "nonsense": ("bad_answer", "what", 1),
         "html": ("bad_answer", 'its Content-Type is "text/html"', 1),
-        "huge": ("bad_answer", "an answer of over 16777216 bytes", 1),
-        "huge-line": ("bad_answer", "a line of over 16777216 bytes", 1),
-        "stall": ("timeout", "the stream stalled: nothing for 2 s", 1),
-        "silent": ("timeout", "no whole answer in 5 s (--timeout)", 1),
-        "cut": ("infra", "the stream ended before the answer did, after 2 bytes of the answer", 3),
-        "half-event": ("infra", "in the middle of a piece; asked 3 times, before: the stream", 3),
+        "huge": ("bad_answer", "an answer longer than 16777216 bytes", 1),
+        "huge-line": ("bad_answer", "a line longer than 16777216 bytes", 1),
+        "stall": ("timeout", "the stream stalled: no data for 2 s", 1),
+        "silent": ("timeout", "no complete answer within 5 s (--timeout)", 1),
+        "cut": ("infra", "the stream ended before the end of the answer, after 2 bytes of the answer", 3),
+        "half-event": ("infra", "within a piece; asked 3 times, previous failure: the stream", 3),
         "lost": ("infra", "the connection was lost", 3),
         "429": ("infra", "HTTP 429: slow down; asked 3 times", 3),
         "503": ("infra", "HTTP 503: loading; asked 3 times", 3),
@@ -204,19 +204,19 @@ class Faults(HttpTest):
         self.run_probe("--timeout", 4)
         bomb, record = self.kept()
         self.assertIn((bomb["status"], bomb["message"].split(",")[0]),
-                      (("timeout", "no whole answer in 4 s (--timeout)"),
-                       ("bad_answer", "a body of over 1073741824 bytes")))
+                      (("timeout", "no complete answer within 4 s (--timeout)"),
+                       ("bad_answer", "a body longer than 1073741824 bytes")))
         self.assertLess(self.metrics(bomb)["latency_metrics"]["total_query_seconds"], 8)
         self.assertEqual(record["status"], "ok")
 
     def test_what_passes_is_asked_again(self):
         for mode, why in (("429", "HTTP 429: slow down"), ("503", "HTTP 503: loading"),
                           ("lost", "the connection was lost"), ("cut", "the stream ended before"),
-                          ("half-event", "in the middle of a piece")):
+                          ("half-event", "within a piece")):
             with self.subTest(mode):
                 record = self.answered(f"{mode}-once")
                 self.assertEqual((record["status"], record["attempts"]), ("ok", 2))
-                self.assertIn(f"asked 2 times, before: ", record["message"])
+                self.assertIn(f"asked 2 times, previous failure: ", record["message"])
                 self.assertIn(why, record["message"])
                 self.assertEqual(record["model_answers"], {"m/1": "four"})  # of one attempt alone
 
@@ -233,7 +233,7 @@ class Faults(HttpTest):
     def test_a_server_that_is_lost_again_and_again_ends_the_run(self):
         self.ask("ok", *["lost"] * 5)
         _, err = self.run_probe("--most-failures", 2, "--client-param", "retries=0", code=69)
-        self.assertIn("was lost 2 times in a row: the connection was lost", err)
+        self.assertIn("failed 2 times in a row: the connection was lost", err)
         self.assertIn("--resume", err)
         self.assertEqual([record["status"] for record in self.kept()], ["ok", "infra", "infra"])
         self.assertEqual(self.summary()["stop_reason"], "no_client")
@@ -241,8 +241,8 @@ class Faults(HttpTest):
     def test_what_no_question_gets_over_ends_the_run(self):
         for mode, message in (("401", "HTTP 401: bad key; the environment variable OPENAI_API_KEY "
                                       "is not set"),
-                              ("404", "HTTP 404: model not found; see --base-url (that of an "
-                                      "OpenAI API ends with /v1) and --model"),
+                              ("404", "HTTP 404: model not found; check --base-url (for an "
+                                      "OpenAI API, it ends with /v1) and --model"),
                               ("redirect", "HTTP 307: redirects to http://127.0.0.1:9/elsewhere; "
                                            "redirects are not followed")):
             with self.subTest(mode):
@@ -259,22 +259,22 @@ class BeforeTheFirstQuestion(HttpTest):
             closed.bind(("127.0.0.1", 0))
             self.base_url = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
             _, err = self.run_probe(code=69)
-        self.assertIn(f"{self.base_url}/models: no connection: ", err)
-        self.assertIn("start the server, or see --base-url", err)
+        self.assertIn(f"{self.base_url}/models: cannot connect: ", err)
+        self.assertIn("start the server, or correct --base-url", err)
         self.assertFalse((self.at / "runs").exists())
 
     def test_a_model_that_is_not_there(self):
         self.server.models = ("llama", "qwen")
         self.ask("ok")
         _, err = self.run_probe(code=69)
-        self.assertIn('has no model "m/1" (--model); it has llama, qwen\n', err)
+        self.assertIn('has no model "m/1" (--model); models: llama, qwen\n', err)
         self.assertEqual(self.server.questions, [])
 
     def test_a_server_that_is_not_ready_for_longer_than_an_answer_takes(self):
         self.server.models = "later"
         self.ask("ok")
         _, err = self.run_probe("--timeout", 5, code=69)
-        self.assertIn("HTTP 503: loading; Retry-After 100000 s: longer than --timeout", err)
+        self.assertIn("HTTP 503: loading; Retry-After 100000 s; the requested wait exceeds --timeout", err)
 
     def test_a_server_without_a_list_of_models_is_asked(self):
         self.server.models = None
@@ -351,7 +351,7 @@ class Keys(HttpTest):
         self.environment["OPENAI_API_KEY"] = KEY + "\nX-Evil: 1"
         self.ask("ok")
         _, err = self.run_probe(code=64)
-        self.assertIn("the environment variable OPENAI_API_KEY: has a space, an end of a line", err)
+        self.assertIn("the environment variable OPENAI_API_KEY: contains a space, a line end", err)
         self.assertNotIn(KEY, err)
 
 
@@ -360,20 +360,20 @@ class Usage(HttpTest):
         self.ask("ok")
         url = ("--base-url", self.server.base_url)
         for options, message in (
-                (["--client", "opnai"], 'there is no "opnai"; there are command, openai, ollama'),
-                (["--client", "openai", "--model", "m"], "--client openai needs --base-url"),
-                (["--client", "openai", *url], "--client openai needs --model"),
-                (["--client", "openai", *url, "--model", "m", "--", "x"], "no command after --"),
+                (["--client", "opnai"], 'unknown client "opnai"; clients: command, openai, ollama'),
+                (["--client", "openai", "--model", "m"], "--client openai requires --base-url"),
+                (["--client", "openai", *url], "--client openai requires --model"),
+                (["--client", "openai", *url, "--model", "m", "--", "x"], "no command is allowed after --"),
                 (["--client", "openai", *url, "--model", "m", "--client-param", "api_key=secret"],
-                 "api_key: would be kept in the results; api_key_env=NAME"),
+                 "api_key: would be stored in the results; use api_key_env=NAME"),
                 (["--client", "openai", *url, "--model", "m", "--client-param", "stream=false"],
                  "stream: is always true"),
                 (["--client", "openai", *url, "--model", "m", "--client-param", "seed=x"],
-                 'seed: must be a whole number, and is "x"'),
+                 'seed: must be a whole number, not "x"'),
                 (["--client", "openai", *url, "--model", "m", "--concurrency", "0"],
                  "--concurrency"),
-                ([*url, "--", "x"], "--base-url is for clients over HTTP, and command is none"),
-                (["--concurrency", "2", "--", "x"], "--concurrency is for clients over HTTP"),
+                ([*url, "--", "x"], "--base-url requires an HTTP client, which command is not"),
+                (["--concurrency", "2", "--", "x"], "--concurrency requires an HTTP client"),
                 (["--client-param", "a=1", "--", "x"], 'command has no parameter "a"')):
             with self.subTest(message):
                 done = subprocess.run([PROBE, "run", "set.jsonl", *options], capture_output=True,
@@ -393,12 +393,12 @@ class Usage(HttpTest):
                           ("top_k", "stop", "reasoning_effort", "min_p", "temprature")},
                          {"top_k": 5, "stop": ["###"], "reasoning_effort": "high", "min_p": 0.1,
                           "temprature": 0})
-        self.assertIn("the server gets temprature as it is; did you mean temperature?", err)
+        self.assertIn("temprature is passed to the server unchanged; did you mean temperature?", err)
         config = self.summary()["profiler_config"]["client_parameters"]
         self.assertEqual((config["top_k"], config["stop"], config["extra_body"]),
                          (5, ["###"], {"min_p": 0.1}))
         _, err = self.run_probe("--resume", "--client-param", "top_k=6", code=65)
-        self.assertIn("is of another client_parameters", err)
+        self.assertIn("the run has another client_parameters", err)
 
     def test_other_parameters_are_options_of_ollama(self):
         self.ask("ok")
@@ -415,7 +415,7 @@ class Usage(HttpTest):
         self.environment["LD_LIBRARY_PATH"] = str(self.at)
         self.ask("ok")
         _, err = self.run_probe(code=69)
-        self.assertIn("clients over HTTP need libcurl: ", err)
+        self.assertIn("HTTP clients require libcurl: ", err)
         self.assertIn("apt install libcurl4", err)
 
 
@@ -459,12 +459,12 @@ class Ends(HttpTest):
                                "concurrency")):
             with self.subTest(what):
                 _, err = self.run_probe("--resume", *options, code=65)
-                self.assertIn(f"is of another {what} (", err)
+                self.assertIn(f"the run has another {what} (", err)
         self.run_probe("--resume", "--client-param", "temperature=0")
         with FakeModelServer() as other:
             self.base_url = other.base_url
             _, err = self.run_probe("--resume", "--client-param", "temperature=0", code=65)
-            self.assertIn(f'is of another base_url ("{self.server.base_url}", not ', err)
+            self.assertIn(f'the run has another base_url ("{self.server.base_url}", not ', err)
             self.assertEqual(other.questions, [])
 
     def test_a_run_without_an_answer_is_in_nobodys_way(self):
@@ -491,7 +491,7 @@ class Ends(HttpTest):
                 _, err = process.communicate(timeout=TIMEOUT_S)
                 self.assertLess(time.monotonic() - begin, 5)  # a second, on a machine that is busy
                 self.assertEqual(process.returncode, 75, err)
-                self.assertIn("interrupted; --resume goes on", err)
+                self.assertIn("interrupted; continue with --resume", err)
                 self.assertEqual([record["problem"] for record in self.kept()], ["ok"])
                 self.assertEqual(self.summary()["stop_reason"], "interrupted")
 
@@ -504,8 +504,8 @@ class Concurrency(HttpTest):
                                "--source", "constant:100"], cwd=self.at, env=self.environment,
                               capture_output=True, text=True, timeout=TIMEOUT_S)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r"20 queries kept, 0 failed\nasked several at once: 20 queries in "
-                                      r"[0-9.]+ s, together\nGPU energy  unknown\nCPU energy  "
+        self.assertRegex(done.stdout, r"20 queries saved, 0 failed\nconcurrent queries: 20 queries in "
+                                      r"[0-9.]+ s, measured together\nGPU energy  unknown\nCPU energy  "
                                       r"unknown\nall energy  [0-9.]+ J")
         directory, = (self.at / "runs").iterdir()
         records = [json.loads(line)

@@ -43,12 +43,12 @@ class Datasets(EndToEndTest):
 
     def test_what_is_refused_says_where_and_the_way_out(self):
         self.write("set.csv", "id,question\n1,p\n2\n")
-        self.assertIn("set.csv: line 2: problem: must be present; there are: id, question "
+        self.assertIn("set.csv: line 2: problem: must be present; fields: id, question "
                       "(--problem-field NAME)", self.refused("set.csv"))
-        self.assertIn("set.csv: line 3: it has 1 cells, and the header 2",
+        self.assertIn("set.csv: line 3: it has 1 cells, but the header has 2",
                       self.refused("set.csv", "--problem-field", "question"))
         self.write("set.jsonl.gz", b"\x1f\x8b\x08\x00")
-        self.assertIn("gunzip it first", self.refused("set.jsonl.gz"))
+        self.assertIn("with gunzip first", self.refused("set.jsonl.gz"))
         self.write("set.txt", "p\n")
         self.assertIn("xplane-time power datasets", self.refused("set.txt"))
         self.assertIn("without state.json", self.refused("."))
@@ -62,7 +62,7 @@ class Datasets(EndToEndTest):
         self.assertEqual([each["problem"] for each in kept], [f"p{i}" for i in first])
         for other in (["--shuffle", 8], []):
             self.run_on("set.jsonl", *other, "--limit", 9, "--resume", code=65)
-            self.assertIn("is of another order (shuffle 7, not", self.done.message)
+            self.assertIn("the run has another order (shuffle 7, not", self.done.message)
         kept = self.run_on("set.jsonl", "--shuffle", 7, "--max-queries", 9, "--resume")
         indices = [each["index"] for each in kept]
         self.assertEqual(indices[:4], first)

@@ -64,17 +64,17 @@ FAULTS = (
           says="a call has not returned for"),
     Fault("hangs and comes back",
           gpu([{**RUNS, "calls": 10}, {**RUNS, "latency_s": 3, "calls": 1}, RUNS]), ALL, "hung",
-          seconds=4.5, says="a call that hung came back"),
+          seconds=4.5, says="a call that hung returned"),
     Fault("hangs while sensors are looked for",
           {**gpu(), "calls": {"nvmlInit": {"latency_s": 3600}}}, NONE, "hung", code=69, alone=69,
-          says="looking for sensors did not return within 2000 ms"),
+          says="the search for sensors did not return within 2000 ms"),
     Fault("vGPU", gpu(calls=dict.fromkeys(FIELDS, {"error": 3}), virtualization=2), NONE,
           "unsupported", says="a vGPU has no power sensor"),  # but a temperature
     Fault("MIG", gpu(mig=["MIG-11", "MIG-12"]), ALL, None, shared=True,
-          says="split (MIG): the sensors are the whole GPU's",
+          says="split (MIG): the sensors measure the whole GPU",
           environment={"CUDA_VISIBLE_DEVICES": "MIG-12"}),
     Fault("another process", gpu(processes=[1]), ALL, None, shared=True,
-          says="other processes use it (1, the first is 1)"),
+          says="other processes use it (1, for example 1)"),
 )
 
 
@@ -184,7 +184,7 @@ class NvmlFaults(FaultTest):
                     self.assertIn(fault.says, message)
                     continue
                 self.assertEqual(code, 0, message)
-                self.assertIn("energy stays unknown", message)
+                self.assertIn("energy is unknown", message)
                 absent = {each["source"]: each for each in summary["absent"]}
                 self.assertEqual(absent["nvml"]["reason"], fault.reason)
                 self.assertIn(fault.says, absent["nvml"]["message"])

@@ -127,11 +127,11 @@ class Calibrate(PowerTest):
     def test_without_a_sensor_it_says_so(self):
         done = self.power("calibrate", "--sysfs-root", "sys", "--nvml-library", "./none.so")
         self.assertEqual(done.code, 69)
-        self.assertIn("no sensor of power or energy to calibrate", done.message)
+        self.assertIn("no power or energy sensor to calibrate", done.message)
 
     def test_options_that_do_not_fit(self):
-        for line, said in (("log --duration 9", "LOG has it already"), ("--duration 1", "--duration"),
-                           ("log -- sleep 1", "no command after --")):
+        for line, said in (("log --duration 9", "LOG already contains one"), ("--duration 1", "--duration"),
+                           ("log -- sleep 1", "no command is allowed after --")):
             done = self.power("calibrate", *line.split())
             self.assertEqual(done.code, 64, line)
             self.assertIn(said, done.message)
@@ -139,9 +139,9 @@ class Calibrate(PowerTest):
     def test_a_load_that_cannot_be_run_or_ends(self):
         self.sysfs()
         sensors = ("--source", "rapl", "--sysfs-root", "sys")
-        for command, code, said in ((("./none",), 69, "cannot run it"),
+        for command, code, said in ((("./none",), 69, "cannot start"),
                                     (("true",), 69, "ended before"),
-                                    (("sleep", "0.6"), 12, "has to run on")):
+                                    (("sleep", "0.6"), 12, "must run for")):
             done = self.power("calibrate", *sensors, "--warm-up", "0.2", "--", *command)
             self.assertEqual(done.code, code, done.message)
             self.assertIn(said, done.message)
@@ -303,8 +303,8 @@ class Plan(PowerTest):
         for line, code, said in ((("--kernel", "matmul"), 64, "matmul=120us"),
                                  (("--kernel", "m=0us"), 64, "matmul=120us"),
                                  ((), 64, "no TRACE"),
-                                 (("--kernel", "a=1ms", "--kernel", "a=2ms"), 64, "named twice"),
-                                 ((*self.KERNELS, "t.xplane.pb"), 64, "instead of a TRACE"),
+                                 (("--kernel", "a=1ms", "--kernel", "a=2ms"), 64, "given twice"),
+                                 ((*self.KERNELS, "t.xplane.pb"), 64, "exclude each other"),
                                  ((*self.KERNELS, "--precision", "0"), 64, "--precision"),
                                  ((*self.KERNELS, "--precision", "200%"), 64, "below 100%"),
                                  ((), 64, "see xplane-time power plan --help"),

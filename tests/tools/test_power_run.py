@@ -86,7 +86,7 @@ class Loop(PowerRunTest):
     def test_records_have_the_names_of_the_earlier_tool(self):
         self.records(None, None)
         out, _ = self.run_probe()
-        self.assertIn("2 queries kept, 0 failed", out)
+        self.assertIn("2 queries saved, 0 failed", out)
         record = self.kept()[1]
         self.assertEqual({name: record[name] for name in
                           ("index", "problem", "answer", "subject", "dataset_metadata", "status",
@@ -142,8 +142,8 @@ class Loop(PowerRunTest):
         self.environment["FAKE_RESET"] = "1"
         self.records(None, None, None)
         out, _ = self.run_probe()
-        self.assertIn("GPU energy  7.500 J (5.625 to 11.250), at least: 1 queries are measured over a part "
-                      "of their time\n", out)
+        self.assertIn("GPU energy  7.500 J (5.625 to 11.250), a lower bound: 1 queries were measured only part "
+                      "of the time\n", out)
         summary = self.summary()
         energy = summary["energy_totals"]
         self.assertEqual([energy[f"{name}_incomplete"] for name in ("gpu", "cpu", "all")], [1, 0, 1])
@@ -244,7 +244,7 @@ class Loop(PowerRunTest):
         self.run_probe()
         record, = self.kept()
         self.assertEqual(record["status"], "ok")
-        self.assertRegex(record["message"], r"time_to_first_token_ms 1e\+09 is dropped: the whole "
+        self.assertRegex(record["message"], r"time_to_first_token_ms 1e\+09 is ignored: the whole "
                                             r"answer took [0-9.]+ ms$")
         self.assertIsNone(record["model_metrics"]["m/1"]["latency_metrics"]
                           ["time_to_first_token_seconds"])
@@ -279,7 +279,7 @@ class Loop(PowerRunTest):
         self.run_probe("--max-queries", 9, "--resume")
         self.assertEqual(self.asked(), ["p0", "p1", "p2"])
         out, _ = self.run_probe("--max-queries", 1, "--resume")
-        self.assertIn("3 queries kept, 0 failed; 3 were there already\n", out)
+        self.assertIn("3 queries saved, 0 failed; 3 were saved earlier\n", out)
         self.assertEqual(self.asked(), ["p0", "p1", "p2"])
 
     def test_more_of_a_record_is_metadata(self):
@@ -350,7 +350,7 @@ class Failures(PowerRunTest):
     def test_a_command_that_is_lost_again_and_again_ends_the_run(self):
         self.records(None, *["exit"] * 5)
         _, err = self.run_probe("--most-failures", 2, code=69)
-        self.assertIn("was lost 2 times in a row", err)
+        self.assertIn("failed 2 times in a row", err)
         self.assertIn("--resume", err)
         self.assertEqual([record["status"] for record in self.kept()], ["ok", "crash", "crash"])
         self.assertEqual((self.summary()["complete"], self.summary()["stop_reason"]),
@@ -361,7 +361,7 @@ class Failures(PowerRunTest):
         self.run_probe()
         self.assertEqual([record["status"] for record in self.kept()], ["ok", "bad_answer", "ok"])
         self.assertEqual(self.kept()[0]["model_answers"], {"m/1": "stale 0"})
-        self.assertIn("came before the question", self.kept()[1]["message"])
+        self.assertIn("before the question", self.kept()[1]["message"])
 
     def test_messages_are_one_line_each(self):
         self.records("exit", None, "traceback")
@@ -375,12 +375,12 @@ class Failures(PowerRunTest):
     def test_failed_records_are_asked_again(self):
         self.records(None, "once", None)
         out, _ = self.run_probe()
-        self.assertIn("1 failed\n--resume --retry-failed asks the failed again\n", out)
+        self.assertIn("1 failed\nretry failed queries with --resume --retry-failed\n", out)
         self.run_probe("--resume")
         self.assertEqual(self.asked(), ["p0", "p1", "p2"])
         out, _ = self.run_probe("--resume", "--retry-failed")
         self.assertEqual(self.asked(), ["p0", "p1", "p2", "p1"])
-        self.assertIn("3 queries kept, 0 failed; 2 were there already\n", out)
+        self.assertIn("3 queries saved, 0 failed; 2 were saved earlier\n", out)
         self.assertEqual([(record["index"], record["status"]) for record in self.kept()],
                          [(0, "ok"), (2, "ok"), (1, "ok")])
         self.assertEqual(sorted(each.name for each in self.directory.iterdir()),
@@ -405,18 +405,18 @@ class Failures(PowerRunTest):
     def test_a_command_that_does_not_start(self):
         self.records(None)
         _, err = self.run_probe(code=69, fake=("mute",))
-        self.assertIn("did not say hello: it ended: exit 7", err)
+        self.assertIn("did not send hello: it ended: exit 7", err)
         process = subprocess.run([PROBE, "run", "set.jsonl", "--", "./no-such-program"],
                                  cwd=self.at, capture_output=True, text=True, timeout=TIMEOUT_S,
                                  env=self.environment)
         self.assertEqual(process.returncode, 69)
-        self.assertIn("./no-such-program: the command cannot be started", process.stderr)
+        self.assertIn("./no-such-program: the command cannot start", process.stderr)
         self.assertFalse((self.at / "runs").exists())
 
     def test_bad_input_is_known_before_anything_is_asked(self):
         for text, message in (('{"problem":"p"}\n[]\n', "line 2: it is not a JSON object"),
                               ('{"answer":"a"}\n', 'line 1: problem: must be present'),
-                              ('{"problem":7}\n', "problem: must be a text"),
+                              ('{"problem":7}\n', "problem: must be a string"),
                               ('{"problem":"p","dataset_metadata":3}\n', "dataset_metadata: must be an object"),
                               ('{"problem":' + "[" * 100_000, "nested too deeply"),
                               ("\n \n", "no record")):
@@ -512,9 +512,9 @@ class Again(PowerRunTest):
         whole = file.read_text()
         for text, message in (
                 (whole.replace('"problem":"p1"', '"problem":"q1"'),
-                 "records.jsonl: the record with index 1 is of another data set"),
+                 "records.jsonl: the record with index 1 belongs to another data set"),
                 (whole.replace('"index":1', '"index":3'),
-                 "line 2: an index beyond the data set, so it is of another one")):
+                 "line 2: an index beyond the data set, so it belongs to another one")):
             with self.subTest(message):
                 self.assertNotEqual(text, whole)
                 file.write_text(text)
@@ -556,7 +556,7 @@ class Again(PowerRunTest):
         whole = file.read_text()
         first = whole.splitlines()[0]
         for text, message in (("{}\n", "line 1: no index"), ("no\n", "line 1: not a JSON object"),
-                              (whole + first + "\n", "line 3: an index that was"),
+                              (whole + first + "\n", "line 3: a repeated index"),
                               ('{"index":0}\n', "line 1: not a record"),
                               ('{"index":0,"dataset_metadata":' + "[" * 200_000 + "\n",
                                "line 1: nested too deeply"),
@@ -567,7 +567,7 @@ class Again(PowerRunTest):
                 self.assertIn(message, err)
         for option in ("--resume", "--overwrite"):
             (self.directory / "run.json").write_text('{"schema":7}')
-            self.assertIn("not of a run", self.run_probe(option, code=65)[1])
+            self.assertIn("does not belong to a run", self.run_probe(option, code=65)[1])
             self.assertEqual(file.read_text(), '{"index":-1}\n')
 
     def test_records_of_nobody_knows_what_stay(self):
@@ -578,7 +578,7 @@ class Again(PowerRunTest):
         for option in ("--resume", "--overwrite"):
             with self.subTest(option):
                 _, err = self.run_probe(option, code=65)
-                self.assertIn("run.json: not there, though there are records", err)
+                self.assertIn("run.json: missing, although records exist", err)
                 self.assertIn("--output-dir", err)
                 self.assertEqual((self.directory / "records.jsonl").read_bytes(), before)
 
@@ -612,7 +612,7 @@ class Again(PowerRunTest):
                     else:
                         os.mkfifo(at)
                     _, err = self.run_probe("--overwrite", code=65)
-                    self.assertIn(f"{name}: not a plain file with one name", err)
+                    self.assertIn(f"{name}: not a regular file with one name", err)
                     self.assertEqual(mine.read_text(), "mine\n")
 
     def test_what_a_killed_write_left_is_in_nobodys_way(self):
@@ -679,7 +679,7 @@ class Again(PowerRunTest):
                 out, err = process.communicate(timeout=TIMEOUT_S)
                 self.assertEqual(process.returncode, 75, err)
                 self.assertIn("ended early", out)
-                self.assertIn("interrupted; --resume goes on\n", err)
+                self.assertIn("interrupted; continue with --resume\n", err)
                 self.assertEqual([record["index"] for record in self.kept()], [0, 1])
                 summary = self.summary()
                 self.assertEqual((summary["complete"], summary["stop_reason"],
@@ -724,9 +724,9 @@ class Recorded(PowerRunTest):
         self.records(None)
         record, = self.run_real("process")
         self.assertEqual(record["energies"], [])
-        self.assertIn("energy stays unknown", self.told)
+        self.assertIn("energy is unknown", self.told)
         self.run_real("process", "--quiet", "--overwrite")
-        self.assertNotIn("energy stays unknown", self.told)
+        self.assertNotIn("energy is unknown", self.told)
 
     def test_without_a_sensor_it_says_so_before_anything_is_asked(self):
         sources = subprocess.run([BINARY, "power", "sources", "--format", "json"],
@@ -736,8 +736,8 @@ class Recorded(PowerRunTest):
         self.records(None)
         done = self.start_real()
         self.assertEqual(done.returncode, 69)
-        self.assertIn("no sensor of power or energy here", done.stderr)
-        self.assertIn("--source process runs without", done.stderr)
+        self.assertIn("no power or energy sensor found", done.stderr)
+        self.assertIn("use --source process", done.stderr)
         self.assertFalse(self.log.exists())
         self.assertFalse((self.at / "runs").exists())
 
@@ -833,7 +833,7 @@ class Recorded(PowerRunTest):
         self.assertEqual(done.returncode, 73, done.stderr)
         self.assertIn("cannot write: ", done.stderr)
         self.assertIn("free space", done.stderr)
-        self.assertIn("go on with --resume", done.stderr)
+        self.assertIn("continue with --resume", done.stderr)
         file, = (self.at / "runs").glob("*/records.jsonl")
         before = [line for line in file.read_text().splitlines(keepends=True)
                   if line.endswith("\n")]

@@ -152,7 +152,7 @@ class Provenance(GridTest):
         shutil.rmtree(self.repository / ".git")
         found = self.source()
         self.assertEqual((found["revision"], found["changed"]), (None, None))
-        self.assertIn("no git repository", found["reason"])
+        self.assertIn("not in a git repository", found["reason"])
 
 
 if __name__ == "__main__":

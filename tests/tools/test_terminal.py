@@ -256,7 +256,7 @@ class Columns(EndToEndTest):
         for form in ("json", "csv"):
             done = run("functions", self.PATH, "--columns", "runs", "--format", form)
             self.assertEqual(done.code, 64)
-            self.assertIn("--columns is for tables", done.err.decode())
+            self.assertIn("--columns applies only to tables", done.err.decode())
 
     def test_every_column_of_every_table_can_be_named(self):
         """The names that --columns knows are those of the tables."""

@@ -172,7 +172,7 @@ class Loop(TuneTest):
             done = self.tune({"cost": 1}, options=(
                 "--objective", "energy", "--power-source", "hwmon", "--sysfs-root", "sys",
                 "--budget-runs", 2, *more), harness=("device=gpu:0",))
-            self.assertEqual("no sensor has the energy of gpu:0" not in done.message, known, done)
+            self.assertEqual("no sensor measures the energy of gpu:0" not in done.message, known, done)
 
     @unittest.skipUnless(os.environ.get("HARNESS_PROBE"), "HARNESS_PROBE names no program")
     def test_a_harness_in_cpp(self):
@@ -194,7 +194,7 @@ class Loop(TuneTest):
             self.assertGreaterEqual(from_energy_s, took_s * 0.999)
             self.assertLess(from_energy_s, took_s + 0.25)
         alone = subprocess.run([os.environ["HARNESS_PROBE"]], capture_output=True, check=False)
-        self.assertEqual((alone.returncode, b"needs a driver" in alone.stderr), (64, True))
+        self.assertEqual((alone.returncode, b"requires a driver" in alone.stderr), (64, True))
 
 
 class Stored(TuneTest):
@@ -211,14 +211,14 @@ class Stored(TuneTest):
         self.assertEqual(self.tuned().code, 66)
         undecided = ("--budget-runs", 4, "--stop", "claim")
         self.result(*self.SAME, options=undecided, code=12)
-        self.assertIn("no session has decided", self.tuned().message)
+        self.assertIn("no session has reached a decision", self.tuned().message)
         decided = self.result(*THREE)
         self.result(*THREE, options=("--budget-runs", 3), code=12)
         for done in (self.tuned(), self.tuned(2)):
             self.assertEqual(done.code, 0, done.message)
             self.assertEqual([entry["id"] for entry in done.json["entries"]], [decided["pick"]])
             self.assertEqual(done.json["entries"][0]["objective"], "time")
-        self.assertIn("session 3 has decided nothing", self.tuned(3).message)
+        self.assertIn("session 3 has no decision", self.tuned(3).message)
         self.assertEqual(self.tuned(9).code, 66)
         self.result(*THREE, options=("--resume",))  # the third goes on, and decides
         entries = self.tuned().json["entries"]
@@ -234,8 +234,8 @@ class Stored(TuneTest):
             self.assertEqual((again["session"], again["runs"], again["stop_reason"]),
                              (1, first["runs"], "budget_runs"))
         done = self.tune(*self.SAME, options=(*claim, "--budget-runs", 12))
-        self.assertIn("The budget of 12 runs is spent; a larger --budget-runs goes on", done.text)
-        self.assertIn("session 1 answers from the store", done.message)
+        self.assertIn("The budget of 12 runs is spent; a larger --budget-runs continues", done.text)
+        self.assertIn("session 1 was read from the store", done.message)
         more = self.result(*self.SAME, options=(*claim, "--budget-runs", 4000))
         self.assertEqual((more["session"], more["claim"]), (1, "tie"))
         self.assertGreater(more["runs"], 12)
@@ -257,7 +257,7 @@ class Stored(TuneTest):
                           ("export", 1, "--format", "tuned"), ("export", 1), ("replay", 1)):
             done = self.run_tune(*arguments)
             self.assertEqual(done.code, 65, (arguments, done.message))
-            self.assertRegex(done.message, "tune.db: session 1: round 0 of batch 1 does not have its "
+            self.assertRegex(done.message, "tune.db: session 1: round 0 of batch 1 has a wrong "
                                            "checksum", arguments)
         for arguments in (("show", 2), ("export", 2, "--format", "tuned")):
             self.assertEqual(self.run_tune(*arguments).code, 0)
@@ -330,11 +330,11 @@ class Stored(TuneTest):
                 self.assert_damage(
                     f"DELETE FROM round WHERE id = {lost}",
                     *([f"DELETE FROM sample WHERE round = {lost}"] if with_samples else []),
-                    words="session 1: rounds of it are missing")
+                    words="session 1: rounds are missing")
         self.damaged("DELETE FROM verdict", f"DELETE FROM round WHERE id = {rounds[-1]}")
         done = self.run_tune("replay", 1, "--store", "damaged.db")
         self.assertEqual(done.code, 65, "its samples are still there")
-        self.assertIn("rounds of it are missing", done.message)
+        self.assertIn("rounds are missing", done.message)
 
     def test_damaged_configurations(self):
         self.result(*THREE)
@@ -372,9 +372,9 @@ class Stored(TuneTest):
         done = self.run_tune("space.json", "--list")
         self.assertEqual((done.code, done.message), (0, ""))
         text = " ".join(done.text.split())
-        self.assertIn("fake: 3 variants, all The race takes 3 runs a round while all are left. How "
-                      "many rounds it takes depends on the noise, which only runs show: "
-                      "--budget-runs limits them.", text)
+        self.assertIn("fake: 3 variants, all The race takes 3 runs per round while no variant is "
+                      "eliminated. The number of rounds depends on the noise of the runs: "
+                      "--budget-runs limits it.", text)
         limited = self.run_tune("space.json", "--list", "--budget-runs", 40).text
         self.assertIn("the race ends after at most 40 runs", " ".join(limited.split()))
         self.assertRegex(done.text, r"\nv[0-9a-f]{16}  cost=130\n")
@@ -406,13 +406,13 @@ class Stored(TuneTest):
     def test_an_endless_space_is_refused(self):
         done = self.run_tune("/dev/zero", "--list")
         self.assertNotEqual(done.code, 0)
-        self.assertIn("/dev/zero: over 64 MiB, and no regular file", done.message)
+        self.assertIn("/dev/zero: larger than 64 MiB and not a regular file", done.message)
 
     def test_the_words_of_the_answer_do_not_contradict_each_other(self):
         text = " ".join(self.tune(*THREE).text.split())
-        self.assertNotRegex(text, "not proved|may lose is nothing")
-        self.assertRegex(text, r"No variant is more than 0.5 % faster; whether one is by less was "
-                               r"not asked \(--stop claim does\)|Every other variant is proved")
+        self.assertNotRegex(text, "not proved|possible loss is nothing")
+        self.assertRegex(text, r"No variant is more than 0.5 % faster; smaller differences were "
+                               r"not examined \(use --stop claim\)|Every other variant is proved")
         for variants in (({"cost": 100},), ({"cost": 100}, {"mode": "broken"}),
                          ({"cost": 100}, {"mode": "status-runtime_error"})):
             text = " ".join(self.tune(*variants).text.split())
@@ -422,7 +422,7 @@ class Stored(TuneTest):
     def test_why_it_does_not_go_on(self):
         self.tune(*self.SAME, options=("--budget-runs", 4))
         done = self.tune(*self.SAME, options=("--resume", "--delta", "2%", "--workload", "other"))
-        self.assertRegex(done.message, "this is a new session: session 1 has decided nothing, but "
+        self.assertRegex(done.message, "starting a new session: session 1 has no decision, but "
                                        "differs in workload, delta\n")
         self.assertNotIn("new session", self.tune(*self.SAME).message)
 
@@ -433,7 +433,7 @@ class Stored(TuneTest):
                          ("recorded_rounds", False, found["runs"]))
         self.assertEqual((again["harness"]["name"], again["harness"]["clock"]), ("fake", "wall"))
         text = self.run_tune("replay").text
-        self.assertIn("The recorded rounds do not suffice", text)
+        self.assertIn("The recorded rounds are too few", text)
         self.assertNotIn("--resume", text)
         fewer = self.run_tune("replay", "--budget-runs", 5, "--seed", 9, "--format", "json").json
         self.assertEqual((fewer["runs"], fewer["seed"], fewer["stop_reason"]), (4, 9, "budget_runs"))
@@ -508,8 +508,8 @@ class Stored(TuneTest):
         self.write("harness.py", "import jax")
         self.write("space.json", space(*THREE))
         for arguments, what in (
-                (("shwo",), "tune shwo: no such command (show, export, replay, decide)"),
-                (("space.json", "python", "harness.py"), "come after --"),
+                (("shwo",), "tune shwo: neither a command (show, export, replay, decide) nor"),
+                (("space.json", "python", "harness.py"), "follow --"),
                 (("space.json", "--"), "no command after --"),
                 (("harness.py", "--", "x"), "the first argument of tune is SPACE"),
                 (("space.json", "--budget-time", "abc", "--", "x"), "'abc' is not a number of"),
@@ -525,7 +525,7 @@ class Stored(TuneTest):
             self.assertIn(what, done.message)
         missing = self.run_tune("show", "--store", "nope.db")
         self.assertEqual(missing.code, 66)
-        self.assertIn("nope.db: no such store; tune makes it", missing.message)
+        self.assertIn("nope.db: no such store; tune creates it", missing.message)
 
     def test_help_of_subcommands_shows_examples(self):
         for action in ("show", "export", "replay", "decide"):
@@ -550,7 +550,7 @@ class SeveralDevices(TuneTest):
         rows = self.rounds()
         self.assertGreater(len(rows), found["runs"])  # those of the check, too
         text = " ".join(run("tune", "show", 1, cwd=self.at, env=self.environment).text.split())
-        self.assertRegex(text, r"The 2 devices agree: in \d+ rounds of their own a difference of \d")
+        self.assertRegex(text, r"The 2 devices agree: in \d+ separate rounds a difference of \d")
 
     def test_two_classes(self):
         found = self.on("0,1", {"cost": 100, "more_on_1": 30}, {"cost": 110}, code=11)
@@ -559,7 +559,7 @@ class SeveralDevices(TuneTest):
         done = self.tune({"cost": 100, "more_on_1": 30}, {"cost": 110}, options=("--devices", "1,0"))
         self.assertEqual(done.code, 11)
         text = " ".join(done.text.split())
-        self.assertIn("no one answer: 2 classes of device; on all together leads", text)
+        self.assertIn("no common answer: 2 classes of devices; over all devices, the leader is", text)
         self.assertIn("Devices that agree: [", text)
         for action in (("tune", "export", 1, "--bundle", "x.zip"), ("verify", "x.zip")):
             done = run(*action, cwd=self.at, env=self.environment)
@@ -567,7 +567,7 @@ class SeveralDevices(TuneTest):
         self.assertRegex(text, r"takes [+-]\d+\.\d+ % on .*\([01]\), and [+-]\d+\.\d+ % on ")
         done = run("tune", "export", "--format", "tuned", cwd=self.at, env=self.environment)
         self.assertEqual(done.code, 65, done.message)
-        self.assertIn("no session has decided anything yet", done.message)
+        self.assertIn("no session has reached a decision yet", done.message)
 
     def test_it_goes_on_is_replayed_and_verified(self):
         first = self.on("0,1")
@@ -576,7 +576,7 @@ class SeveralDevices(TuneTest):
         for each in ("pick", "runs", "devices"):
             self.assertEqual(again[each], first[each])
         done = self.tune(*THREE, options=("--devices", "1,0", "--resume"))  # in any order
-        self.assertIn("nothing was left to measure: session 1 answers", done.message)
+        self.assertIn("no runs were left to measure: session 1 was read", done.message)
         other = self.on("0,1,2", options=["--resume"])
         self.assertFalse(other["resumed"])
         replayed = run("tune", "replay", 1, "--format", "json", cwd=self.at, env=self.environment)
@@ -592,9 +592,9 @@ class SeveralDevices(TuneTest):
         self.assertIsNone(found["devices"]["mde"])
         self.assertEqual(len(found["devices"]["devices"]), 1)
         done = self.tune(*THREE, options=("--devices", "0,1"), harness=["mute=1"])
-        self.assertIn("the device 1 is lost, and the others go on: the harness", done.message)
+        self.assertIn("lost the device 1; the others continue: the harness", done.message)
         self.assertEqual(done.code, 11)
-        self.assertIn("The device 1 was lost, so whether it agrees is unknown",
+        self.assertIn("The device 1 was lost, so its agreement is unknown",
                       " ".join(done.text.split()))
         for action in (("replay", 1), ("show", 1)):
             again = run("tune", *action, cwd=self.at, env=self.environment)
@@ -603,15 +603,15 @@ class SeveralDevices(TuneTest):
     def test_devices_of_two_kinds_are_refused(self):
         done = self.tune(*THREE, options=("--devices", "0,1"), harness=["kind=1"])
         self.assertEqual(done.code, 69)
-        self.assertIn('(1) has device_class "another", and ', done.message)
-        self.assertIn("tune each kind by itself", done.message)
+        self.assertIn('(1) has device_class "another", but ', done.message)
+        self.assertIn("tune each kind separately", done.message)
 
     def test_what_devices_do_not_go_with(self):
-        for wanted, options in (("needs a name of its own", ["0,0"]),
-                                ("has an empty name", [","]), ("has an empty name", ["0,"]),
-                                ("has an empty name", ["0,,1"]), ("empty", [""]),
-                                ("is for one device", ["0,1", "--clock-mhz", "1000"]),
-                                ("does nothing with --list", ["0,1", "--list"])):
+        for wanted, options in (("the names must differ", ["0,0"]),
+                                ("contains an empty name", [","]), ("contains an empty name", ["0,"]),
+                                ("contains an empty name", ["0,,1"]), ("empty", [""]),
+                                ("supports only one device", ["0,1", "--clock-mhz", "1000"]),
+                                ("has no effect with --list", ["0,1", "--list"])):
             done = self.tune(*THREE, options=("--devices", *options))
             self.assertEqual(done.code, 64, done.text)
             self.assertIn(wanted, done.message)
@@ -710,7 +710,7 @@ class Misbehaving(TuneTest):
             self.log.write_text("")
             done = self.tune(*THREE, {"mode": "run-crash"}, harness=(f"other-{what}",))
             self.assertEqual(done.code, 69, done.message)
-            self.assertIn(f'is another one: {what} "profile", not "', done.message)
+            self.assertIn(f'changed after a restart: {what} "profile", not "', done.message)
 
     def test_everything_fails(self):
         done = self.result({"mode": "broken"}, {"mode": "prepare-crash"}, code=20)
@@ -723,14 +723,14 @@ class Misbehaving(TuneTest):
     def test_a_harness_that_cannot_work_ends_the_run_with_the_reason(self):
         os.mkfifo(f"{self.log}.fifo")
         for harness, variants, what in (
-                (("mute",), THREE, "did not say hello: it ended: exit 7"),
-                ((), ({"mode": "run-garbage"},), "none of the protocol's"),
+                (("mute",), THREE, "did not send hello: it ended: exit 7"),
+                ((), ({"mode": "run-garbage"},), "violates the protocol"),
                 (("truncated",), THREE, "the trace of a round"),
                 (("fifo",), THREE, "harness.log.fifo is not a regular file"),
                 (("no-samples",), THREE, "neither samples nor a trace"),
-                (("hello-twice",), THREE, "a hello that nobody asked for"),
-                ((), ({"mode": "prepare-garbage"},), "none of the protocol's"),
-                ((), ({"mode": "verify-garbage"},), "none of the protocol's")):
+                (("hello-twice",), THREE, "an unexpected hello"),
+                ((), ({"mode": "prepare-garbage"},), "violates the protocol"),
+                ((), ({"mode": "verify-garbage"},), "violates the protocol")):
             done = self.tune(*variants, harness=harness)
             self.assertEqual(done.code, 69, done.message)
             self.assertIn(what, done.message)
@@ -738,11 +738,11 @@ class Misbehaving(TuneTest):
         done = run("tune", "space.json", "--", "/no/such/harness", cwd=self.at,
                    env=self.environment)
         self.assertEqual(done.code, 69)
-        self.assertIn("/no/such/harness: the harness cannot be started", done.message)
+        self.assertIn("/no/such/harness: the harness cannot start", done.message)
 
     def test_spaces(self):
         for content, code, what in (
-                (space(), 64, "nothing to choose from"),
+                (space(), 64, "the space has no configurations"),
                 ('{"schema": "xplane-time.space.v1", "parameters": [{"name": "a", "type": "int",'
                  ' "values": [1, 2]}], "constraints": ["a > 1", "a < 2"]}', 64, "contradictory"),
                 ("{", 64, "space.json")):
@@ -771,24 +771,24 @@ class Misbehaving(TuneTest):
                 ("--power-source", "rapl"), ("--progress", "never"), ("--budget-time", 5)):
             done = self.tune(*THREE, options=("--list", option, *value))
             self.assertEqual(done.code, 64, (option, done.message))
-            self.assertIn(f"{option} does nothing with --list", done.message)
+            self.assertIn(f"{option} has no effect with --list", done.message)
         done = self.tune(*THREE, options=("--confirm", 5))
         self.assertEqual(done.code, 64, done.message)
-        self.assertIn("--confirm needs --baseline or --incumbent", done.message)
+        self.assertIn("--confirm requires --baseline or --incumbent", done.message)
 
     def test_a_log_that_takes_no_more_is_told(self):
         done = self.tune(*THREE, options=("--harness-log", "/dev/full", "--quiet"))
         self.assertEqual((done.code, done.message),
                          (0, "xplane-time: /dev/full: cannot write the harness's log: No space left "
-                             "on device; what it prints from here on is not kept\n"))
+                             "on device; its further output is not logged\n"))
 
     def test_an_empty_file_is_a_new_store(self):
         self.write("tune.db", "")
         for action in ("show", "replay", "export"):
             done = run("tune", action, cwd=self.at, env=self.environment)
             self.assertEqual((done.code, done.message),
-                             (65, "xplane-time: tune.db: is empty, and has no session yet; tune "
-                                  "makes one\n"))
+                             (65, "xplane-time: tune.db: is empty, without a session; tune "
+                                  "creates one\n"))
         self.assertIn(self.result(*THREE)["claim"], ("pick", "winner"))
 
     def test_places_to_write(self):
@@ -811,8 +811,8 @@ class Misbehaving(TuneTest):
         (scratch / "folder").mkdir()
         for make, words in ((lambda: locks.symlink_to(victim), "is a symbolic link"),
                             (lambda: locks.symlink_to(self.at / "later"), "is a symbolic link"),
-                            (lambda: os.link(victim, locks), "has other names"),
-                            (lambda: os.mkfifo(locks), "is no regular file")):
+                            (lambda: os.link(victim, locks), "has other hard links"),
+                            (lambda: os.mkfifo(locks), "is not a regular file")):
             make()
             done = self.tune(*THREE)
             self.assertEqual(done.code, 73, done.message)
@@ -971,7 +971,7 @@ class Resuming(TuneTest):
             process.send_signal(sign)
             out, message = process.communicate(timeout=30)
             self.assertEqual(process.returncode, 75)
-            self.assertIn(b"interrupted; --resume goes on", message)
+            self.assertIn(b"interrupted; continue with --resume", message)
             partial = self.valid(json.loads(out))
             self.assertEqual((partial["interrupted"], partial["stop_reason"]),
                              (True, "interrupted"))
@@ -986,7 +986,7 @@ class Resuming(TuneTest):
         self.wait_for_rounds(1)
         second = self.tune(*self.SAME, options=("--store", "second.db"))
         self.assertEqual(second.code, 65, second.message)
-        self.assertIn(f"is in use by another tuning, of process {process.pid} ", second.message)
+        self.assertIn(f"is in use by another tuning with process {process.pid} ", second.message)
 
     def test_two_devices_at_once_in_one_store(self):
         process = self.start(harness=("device=gpu:0",))
@@ -999,7 +999,7 @@ class Resuming(TuneTest):
             self.assertIn(other.code, (0, 11, 12), other.message)
             self.assertIn("session 2 on fake (gpu:1)", other.message)
         self.assertRegex(self.tune(*self.SAME, options=few, harness=("device=gpu:2",)).message,
-                         r"session \d has decided nothing, but differs in device\n")
+                         r"session \d has no decision, but differs in device\n")
 
     def left(self):
         """Processes that run the harness, and the driver."""

@@ -61,8 +61,8 @@ class Searching(TuneTest):
         self.search("--strategy", "halving:6")
         text = run("tune", "show", "1", cwd=self.at, env=self.environment).text
         self.assertIn("48 configurations", text)
-        self.assertIn("among these 6 only", " ".join(text.split()))
-        self.assertIn("left by the search", text)
+        self.assertIn("only among these 6", " ".join(text.split()))
+        self.assertIn("excluded by the search", text)
         again = run("tune", "replay", "1", "--format", "json", cwd=self.at, env=self.environment)
         self.assertEqual(again.code, 0, again.message)
         self.assertEqual((again.json["search"]["searched"], again.json["search"]["raced"]), (48, 6))
@@ -134,26 +134,26 @@ class Searching(TuneTest):
 
     def test_a_proposer_that_does_not_work(self):
         for arguments, what in ((("mute",), "no optimizer here"),
-                                (("garbage",), '"params" is no list')):
+                                (("garbage",), '"params" is not a list')):
             message = self.search(*self.ask(8, *arguments), code=69)
             self.assertIn(what, message)
             self.assertIn("the proposer", message)
 
     def test_a_proposer_that_names_nothing_is_told(self):
-        for how, reason in (("silent", "The proposer named none."),
-                            ("stranger", "It named 50 configurations, and the space has none")):
+        for how, reason in (("silent", "The proposer proposed no configuration."),
+                            ("stranger", "It proposed 50 configurations, none of them in the space")):
             found = self.search(*self.ask(8, how), code=12)
             self.assertEqual((found["claim"], found["stop_reason"], found["delta"]),
                              ("undecided", "nothing_proposed", None))
             text = run("tune", "show", found["session"], cwd=self.at, env=self.environment).text
-            self.assertIn("no variant was proposed: nothing to pick", text)
+            self.assertIn("no variant was proposed; no pick", text)
             self.assertIn(reason, " ".join(text.split()))
             self.assertNotIn("failed", text)
 
     def test_usage_of_searches(self):
         for options, what in ((("--strategy", "halving:0"), "halving:N"),
-                              (("--strategy", "ask:5"), "go together"),
-                              (("--proposer", "x"), "go together"),
+                              (("--strategy", "ask:5"), "require each other"),
+                              (("--proposer", "x"), "require each other"),
                               (("--strategy", "halving:2", "--objective", "pareto"), "pareto")):
             self.assertIn(what, self.search(*options, code=64))
 
@@ -212,15 +212,15 @@ class Energy(TuneTest):
         for objective in ("energy", "edp", "ed2p", "pareto"):
             done = self.tune(*THREE, options=("--objective", objective))
             self.assertEqual(done.code, 69, done.message)
-            self.assertIn("the harness gives no energy_uj", done.message)
-            self.assertIn("no sensor has the energy of fake", done.message)
+            self.assertIn("the harness reports no energy_uj", done.message)
+            self.assertIn("no sensor measures the energy of fake", done.message)
 
     def test_sensors_are_for_objectives_with_energy(self):
         for option in (("--power-source", "constant:100"), ("--map", "0=GPU-1"),
                        ("--nvml-library", "x"), ("--sysfs-root", "x")):
             done = self.tune(*THREE, options=option)
             self.assertEqual(done.code, 64, done.message)
-            self.assertIn(f"{option[0]} is for objectives with energy: --objective", done.message)
+            self.assertIn(f"{option[0]} requires an objective with energy: --objective", done.message)
 
     def test_a_sensor_that_nobody_knows_is_told_before_anything_runs(self):
         done = self.tune(*THREE, options=("--objective", "energy", "--power-source", "nvmll"))
@@ -235,7 +235,7 @@ class Energy(TuneTest):
         self.assertEqual(found["energy_kind"], "modelled")
         for action in ("show", "replay"):
             text = run("tune", action, 1, cwd=self.at, env=self.environment).text
-            self.assertIn("\nenergy: modelled, of a power that was stated\n", text)
+            self.assertIn("\nenergy: modelled, from a stated power\n", text)
         picked = next(row for row in found["variants"] if row["id"] == found["pick"])
         self.assertEqual(picked["params"], variants[0])
         self.assertGreater(min(self.energies_uj(found["pick"])), 5e6)
@@ -252,7 +252,7 @@ class Energy(TuneTest):
             self.assertIn(done.code, (0, 11, 12), done.message)
             sessions.append(done.json["session"])
             if len(sessions) == 2:
-                self.assertIn("how rounds are measured (--calls, --power-source)", done.message)
+                self.assertIn("the measurement (--calls, --power-source)", done.message)
         self.assertEqual(sessions, [1, 2, 1, 3, 2, 4, 4])
         with contextlib.closing(sqlite3.connect(self.at / "tune.db")) as store:
             written = store.execute("SELECT protocol_hash FROM session ORDER BY id").fetchall()
@@ -304,14 +304,14 @@ class Energy(TuneTest):
                          options=("--objective", "energy", "--power-source", "constant:100"))
         self.assertEqual(done.code, 69, done.message)
         self.assertRegex(done.message, r"the timed run of v\w+, [1-9][0-9.]* ms, has no energy: "
-                                       r"energies are of 50 ms and more; .*--calls \d+ makes one "
+                                       r"an energy requires a run of at least 50 ms; .*--calls \d+ "
                                        r"\(now 1\)")
 
     def test_a_stated_power_needs_no_long_runs_and_more_than_0_w(self):
         stated = ("--objective", "energy", "--power-source")
-        for watts, sleep_s, words in ((100, 0.001, r"runs of 0\.1 s are good: --calls \d+ "),
-                                      (0, 0.001, r"of 0 W cannot be told apart"),
-                                      (0, 0.06, r"of 0 W cannot be told apart; state another")):
+        for watts, sleep_s, words in ((100, 0.001, r"use runs of at least 0\.1 s: --calls \d+ "),
+                                      (0, 0.001, r"of 0 W cannot be distinguished"),
+                                      (0, 0.06, r"of 0 W cannot be distinguished; state another")):
             done = self.tune({"sleep_s": sleep_s}, {"sleep_s": 2 * sleep_s}, harness=("stamps",),
                              options=(*stated, f"constant:{watts}"))
             self.assertEqual(done.code, 69, done.message)
@@ -342,7 +342,7 @@ class Energy(TuneTest):
             self.environment["CUDA_VISIBLE_DEVICES"] = visible or "0,1"
             done = self.tune(*variants, harness=("energy", f"device={device}"),
                              options=(*sensor, *more))
-            self.assertEqual("no sensor has the energy of" in done.message, not found,
+            self.assertEqual("no sensor measures the energy of" in done.message, not found,
                              (device, more, visible, done.message))
 
     @unittest.skipUnless(os.environ.get("FAKE_NVML"), "FAKE_NVML names no library")
@@ -373,7 +373,7 @@ class Energy(TuneTest):
         options = ("--objective", "energy", "--resume")
         done = self.tune(*variants, options=options, harness=("energy", "meter-fails"))
         self.assertEqual(done.code, 69, done.message)
-        self.assertIn("0 is unknown", done.message)
+        self.assertIn("energy_uj above 0", done.message)
         stored = len(self.rounds())
         self.assertGreater(stored, 0)
         again = run("tune", "replay", "--format", "json", cwd=self.at, env=self.environment)
@@ -384,7 +384,7 @@ class Energy(TuneTest):
     def test_texts_speak_of_the_objective(self):
         variants = ({"cost": 100, "energy": 30}, {"cost": 120, "energy": 10})
         for objective, words, column in (
-                ("energy", "energy of v[0-9a-f]{16} is 3.0000 times its own", "energy %"),
+                ("energy", "energy of v[0-9a-f]{16} is 3.0000 times that of the pick", "energy %"),
                 ("edp", "EDP of v[0-9a-f]{16} is 2.", "EDP %"),
                 ("pareto", "On the front of time and energy: v", "time %")):
             done = self.tune(*variants, harness=("energy",),

@@ -185,18 +185,18 @@ class Devices(SettingsTest):
 
     def test_what_is_no_nvidia_gpu_is_refused_and_leaves_no_store(self):
         for device in ("cpu:0", "rocm:0", "gpu:3", "GPU-7"):
-            self.refused(69, "set an NVIDIA GPU", f"device {device} is none that NVML has here",
+            self.refused(69, "require an NVIDIA GPU", f"does not find the harness's device {device}",
                          harness=(f"device={device}",))
         self.library = "./none.so"
-        self.refused(69, "set an NVIDIA GPU", "none.so: cannot open")
+        self.refused(69, "require an NVIDIA GPU", "none.so: cannot open")
         self.assertFalse(list(self.at.glob("tune.db*")))
 
     def test_a_clock_or_a_cap_that_it_has_not_is_refused_with_what_it_has(self):
-        self.refused(64, "GPU-1 has no clock of 1400 MHz: it has 119 from 210 to 1980 MHz, and "
-                         "next to it 1395 and 1410", options=clocks(1410, 1400))
-        self.refused(64, "next to it 1980 ", options=clocks(2000))
+        self.refused(64, "GPU-1 does not support a clock of 1400 MHz; it supports 119 clocks from 210 to 1980 MHz, "
+                         "nearest 1395 and 1410", options=clocks(1410, 1400))
+        self.refused(64, "nearest 1980 ", options=clocks(2000))
         for cap in (199, 701):
-            self.refused(64, f"GPU-1 takes caps from 200 to 700 W, not of {cap} W",
+            self.refused(64, f"GPU-1 supports power caps from 200 to 700 W, not {cap} W",
                          options=("--power-cap-w", cap))
         self.assertFalse(list(self.at.glob("tune.db*")))
 
@@ -206,7 +206,7 @@ class Devices(SettingsTest):
                               (("--power-cap-w", 300), "nvmlDeviceSetPowerManagementLimit")):
             done = self.refused(69, call, "NVML_ERROR_NO_PERMISSION (4)", "only root may", "or ask",
                                 options=options)
-            self.assertNotIn("cannot be put back", done.message)
+            self.assertNotIn("cannot be restored", done.message)
         self.assertNotIn("prepare", self.log.read_text())
 
     def test_what_was_set_before_a_refusal_is_put_back(self):
@@ -218,7 +218,7 @@ class Devices(SettingsTest):
     def test_a_driver_without_a_function_is_refused_where_it_is_wanted(self):
         self.library = os.environ["FAKE_NVML_OLD"]
         self.refused(69, "nvmlDeviceSetGpuLockedClocks: NVML_ERROR_FUNCTION_NOT_FOUND (13); a newer "
-                         "driver may have it")
+                         "driver may support it")
         done = self.tune(*TWO, options=("--power-cap-w", "700,300"))
         self.assertEqual(done.code, 0, done.message)
 
@@ -230,12 +230,12 @@ class Devices(SettingsTest):
             self.refused(64, words, options=options)
         done = self.tune({"clock_mhz": 1}, options=clocks(1410))
         self.assertEqual(done.code, 64)
-        self.assertIn('a parameter is called "clock_mhz", as that of --clock-mhz', done.message)
+        self.assertIn('already has a parameter "clock_mhz", the name that --clock-mhz uses', done.message)
         self.write("grid.json", json.dumps({
             "schema": "xplane-time.space.v1",
             "parameters": [{"name": "power_cap_w", "type": "int", "values": [1]}]}))
         done = run("tune", "grid.json", "--list", "--power-cap-w", 300, cwd=self.at)
-        self.assertIn('a parameter is called "power_cap_w"', done.message)
+        self.assertIn('already has a parameter "power_cap_w"', done.message)
 
 
 class PutBack(SettingsTest):
@@ -290,7 +290,7 @@ class PutBack(SettingsTest):
                 os.killpg(process.pid, sent)
                 code, err = self.end(process)
                 self.assertEqual(code, -sent)
-                self.assertIn("xplane-time was killed; the clock and power limit of GPU-1 are as before", err)
+                self.assertIn("xplane-time was killed; the clock and power limit of GPU-1 were restored", err)
                 self.assertEqual(self.lines()[-2:], self.ALL)
 
     def test_the_guard_is_deaf_and_where_it_is_killed_the_tuning_puts_back(self):
@@ -333,8 +333,8 @@ class PutBack(SettingsTest):
         done = self.tune(*TWO, options=clocks(1980, 1410))
         self.assertEqual(done.code, 74)
         self.assertRegex(done.text, "^(pick|winner): ")  # all the same
-        self.assertRegex(done.message, r"THE GPU IS NOT AS IT WAS: the locked clock of GPU-1 cannot "
-                                       r"be put back: nvmlDeviceResetGpuLockedClocks: .*999.*; as "
+        self.assertRegex(done.message, r"THE SETTINGS OF THE GPU ARE STILL CHANGED: the locked clock of GPU-1 cannot "
+                                       r"be restored: nvmlDeviceResetGpuLockedClocks: .*999.*; run as "
                                        r"root: nvidia-smi -i GPU-1 -rgc\n")
 
 

@@ -146,7 +146,7 @@ class TuneBundle(BundleTest):
         changed[at] = ord("1") if changed[at] != ord("1") else ord("2")
         start = self.bundle.index(files_of(self.bundle)["witness/rounds.jsonl"])
         line = self.bundle[start:at].count(b"\n") + 1
-        self.assert_problem(bytes(changed), "witness/rounds.jsonl", " and is ", line)
+        self.assert_problem(bytes(changed), "witness/rounds.jsonl", " and now is ", line)
         self.assertIn("witness/rounds.jsonl", self.run_here("verify", "changed.zip").text)
 
     def test_what_is_forged_with_all_its_hashes_is_not_what_the_rounds_give(self):
@@ -163,10 +163,10 @@ class TuneBundle(BundleTest):
             return packed({**files, "session.json": json.dumps(forged).encode(),
                            "manifest.json": json.dumps(manifest).encode()})
 
-        what = "its verdict is not what its rounds give: "
+        what = "its verdict differs from the result of its rounds: "
         self.assert_problem(with_verdict(pick=other), "session.json", what + "pick")
         self.assert_problem(with_verdict(claim="tie"), "session.json", what + "claim")
-        self.assert_problem(with_verdict(claim="separated"), "session.json", "claim: is no claim")
+        self.assert_problem(with_verdict(claim="separated"), "session.json", "claim: is not a claim")
         variants = json.loads(json.dumps(session["verdict"]["variants"]))
         variants[1]["ratio_ci"] = [5, 6]
         self.assert_problem(with_verdict(variants=variants), "session.json", what + "variants")
@@ -197,11 +197,11 @@ class TuneBundle(BundleTest):
         manifest = json.loads(files["manifest.json"])
         manifest["configuration"]["device_class"] = "H100"
         self.assert_problem(packed({**files, "manifest.json": json.dumps(manifest).encode()}),
-                            "manifest.json", "configuration: is not the session of session.json")
+                            "manifest.json", "configuration: differs from the session of session.json")
         manifest = json.loads(files["manifest.json"])
         manifest["result"]["pick"] = other
         self.assert_problem(packed({**files, "manifest.json": json.dumps(manifest).encode()}),
-                            "manifest.json", "result: is not the pick and the claim")
+                            "manifest.json", "result: differs from the pick and the claim")
         confirmation = {**session["verdict"]["confirmation"], "speedup": 3}
         self.assert_problem(with_verdict(confirmation=confirmation), "session.json",
                             what + "confirmation")
@@ -217,7 +217,7 @@ class TuneBundle(BundleTest):
         lines = files["witness/rounds.jsonl"].splitlines(keepends=True)
         without = b"".join(lines[:3] + lines[4:])
         self.assert_problem(packed({**files, "witness/rounds.jsonl": without}),
-                            "witness/rounds.jsonl", "SHA-256 of the line before", 4)
+                            "witness/rounds.jsonl", "SHA-256 of the previous line", 4)
 
     def test_rows_that_are_no_rounds_are_refused(self):
         files = files_of(self.bundle)
@@ -235,7 +235,7 @@ class TuneBundle(BundleTest):
             with zipfile.ZipFile(other, "w", compression) as archive:
                 for name, content in files_of(self.bundle).items():
                     archive.writestr(name, content)
-            self.assert_problem(other.getvalue(), "changed.zip", "packed by another program")
+            self.assert_problem(other.getvalue(), "changed.zip", "packed again by another program")
             self.assertEqual(len(self.verify(other.getvalue())["problems"]), 1)
             with zipfile.ZipFile(other, "a", compression) as archive:
                 archive.writestr("more.txt", b"x")
@@ -246,35 +246,35 @@ class TuneBundle(BundleTest):
             self.write("results.csv", content)
             done = self.run_here("verify", "results.csv")
             self.assertEqual(done.code, 65)
-            self.assertIn("results.csv: not a bundle; name the witness.zip", done.message)
+            self.assertIn("results.csv: not a bundle; give the witness.zip", done.message)
 
     def test_names_that_leave_the_folder_are_refused(self):
         for name in ("../x", "/etc/passwd", "a/../../x", "a\\b"):
             other = io.BytesIO()
             with zipfile.ZipFile(other, "w") as archive:
                 archive.writestr(name, "x")
-            self.assert_problem(other.getvalue(), "changed.zip", "a name that no bundle has")
+            self.assert_problem(other.getvalue(), "changed.zip", "an invalid name")
 
     def test_what_is_not_there_has_its_exit(self):
         self.assertEqual(self.run_here("verify", "none.zip").code, 66)
         self.assertEqual(self.run_here("verify").code, 64)
         done = self.run_here("verify", self.at)
         self.assertEqual(done.code, 64)
-        self.assertIn(f"name its {self.at}/witness.zip", done.message)
+        self.assertIn(f"give its {self.at}/witness.zip", done.message)
 
     def test_what_is_no_file_of_a_fitting_size_is_refused_unread(self):
         os.mkfifo(self.at / "pipe")
         for path in ("pipe", "/dev/zero", "/dev/null"):
             done = self.run_here("verify", path)
             self.assertEqual(done.code, 64, done.message)
-            self.assertIn(f"{path}: no regular file", done.message)
+            self.assertIn(f"{path}: not a regular file", done.message)
         for name, begin in (("large.zip", b"PK"), ("large", b"x")):
             with open(self.at / name, "wb") as file:
                 file.write(begin)
                 file.truncate(3 << 30)
             done = run("verify", name, cwd=self.at, env=self.environment, limit_bytes=1 << 28)
             self.assertEqual(done.code, 65, done.message)
-            self.assertIn("no bundle is so large", done.message)
+            self.assertIn("the maximum size of a bundle", done.message)
         with open(self.at / "other", "wb") as file:
             file.truncate(1 << 30)
         done = run("verify", "other", cwd=self.at, env=self.environment, limit_bytes=1 << 28)

@@ -119,7 +119,7 @@ TEST_F(EnergyHarnessTest, AShortRunHasNoEnergy) {
   inner_.untimed = std::chrono::milliseconds(1);
   const auto times = Round({.sources = {"constant:100"}});
   EXPECT_TRUE(absl::IsUnavailable(times.status()));
-  EXPECT_THAT(times.status().message(), HasSubstr("energies are of 50 ms and more"));
+  EXPECT_THAT(times.status().message(), HasSubstr("an energy requires a run of at least 50 ms"));
   EXPECT_THAT(times.status().message(), Not(HasSubstr(" 0 ms")));
 }
 
@@ -135,8 +135,8 @@ TEST_F(EnergyHarnessTest, OtherDevicesSensorsDoNotCount) {
   inner_.device = "gpu:0";
   const auto times = Round(Rapl());
   EXPECT_TRUE(absl::IsUnavailable(times.status()));
-  EXPECT_THAT(times.status().message(), HasSubstr("no sensor has the energy of gpu:0"));
-  EXPECT_THAT(told_, HasSubstr("no sensor has the energy of gpu:0"));
+  EXPECT_THAT(times.status().message(), HasSubstr("no sensor measures the energy of gpu:0"));
+  EXPECT_THAT(told_, HasSubstr("no sensor measures the energy of gpu:0"));
 }
 
 }  // namespace

@@ -77,13 +77,13 @@ struct BadCase {
 TEST(ParseAnswer, WhatDoesNotFitIsQuoted) {
   const std::vector<BadCase> cases = {
       {"", "not a JSON object"},
-      {"hello", "it begins with \"hello\""},
+      {"hello", "it starts with \"hello\""},
       {"[1]", "not a JSON object"},
       {R"({"type":"hello"})", "v: must be present"},
       {R"({"v":2,"type":"hello"})", "version is 2"},
-      {R"({"v":1,"type":"bogus"})", "\"bogus\" is not known"},
+      {R"({"v":1,"type":"bogus"})", "\"bogus\" is unknown"},
       {R"({"v":1,"type":"hello","device":5,"device_class":"a","clock":"wall"})",
-       "device: must be a text"},
+       "device: must be a string"},
       {R"({"v":1,"type":"hello","device":"a","device_class":"a","clock":"sun"})",
        "clock: must be device, profile or wall"},
       {R"({"v":1,"type":"prepared","request":-1,"status":"ok"})",

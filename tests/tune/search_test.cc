@@ -121,11 +121,11 @@ TEST(FindPoint, TakesWhatTheGridHasAndNothingElse) {
            {"{", "not a JSON object"},
            {R"({"a":1,"f":0.5,"s":"x"})", R"(no "b")"},
            {R"({"a":1,"f":0.5,"s":"x","b":true,"c":1})", "does not have"},
-           {R"({"a":3,"f":0.5,"s":"x","b":true})", R"("a" is never 3)"},
-           {R"({"a":1.0,"f":0.5,"s":"x","b":true})", R"("a" is never 1.0)"},
-           {R"({"a":true,"f":0.5,"s":"x","b":true})", R"("a" is never true)"},
-           {R"({"a":1,"f":0.5,"s":1,"b":true})", R"("s" is never 1)"},
-           {R"({"a":1,"f":0.5,"s":"x","b":1})", R"("b" is never 1)"},
+           {R"({"a":3,"f":0.5,"s":"x","b":true})", R"("a" never has the value 3)"},
+           {R"({"a":1.0,"f":0.5,"s":"x","b":true})", R"("a" never has the value 1.0)"},
+           {R"({"a":true,"f":0.5,"s":"x","b":true})", R"("a" never has the value true)"},
+           {R"({"a":1,"f":0.5,"s":1,"b":true})", R"("s" never has the value 1)"},
+           {R"({"a":1,"f":0.5,"s":"x","b":1})", R"("b" never has the value 1)"},
            {R"({"a":2,"f":2.0,"s":"x","b":true})", "a < 2 or f < 1"}}) {
     const auto found = FindPoint(*space, params);
     EXPECT_EQ(found.status().code(), absl::StatusCode::kInvalidArgument) << params;

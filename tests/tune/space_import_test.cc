@@ -58,9 +58,9 @@ TEST(T1, Errors) {
   EXPECT_TRUE(Says(error(T1(R"j({"Name": "x", "Type": "int", "Values": "os.listdir()"})j", "")),
                    "t1.json: $.ConfigurationSpace.TuningParameters[0].Values: \"os.listdir()\""));
   EXPECT_TRUE(Says(error(T1(R"({"Name": "x", "Type": "int", "Values": "['a']"})", "")),
-                   "the value \"a\" is not of its Type"));
+                   "the value \"a\" does not have the declared Type"));
   EXPECT_TRUE(
-      Says(error(T1(R"({"Name": "x", "Type": "int8", "Values": "[1]"})", "")), "is no T1 type"));
+      Says(error(T1(R"({"Name": "x", "Type": "int8", "Values": "[1]"})", "")), "is not a T1 type"));
   EXPECT_TRUE(Says(error(T1(R"({"Name": "x", "Type": "int", "Values": "[1]"})",
                             R"({"Expression": "x && 1", "Parameters": ["x"]})")),
                    "use \"and\", \"or\", \"not\""));
@@ -94,8 +94,8 @@ INSTANTIATE_TEST_SUITE_P(
                       PythonCase{"['a,b', \"for\"]", "\"a,b\" \"for\" "},
                       PythonCase{"[-1.5, True]", "-1.5 true "}, PythonCase{"[(1 + 2) * 3]", "9 "},
                       PythonCase{"range(1, 2, 0)", "at 6: the step of a range is 0"},
-                      PythonCase{"range('a')", "at 6: range takes integers"},
-                      PythonCase{"[None]", "at 1: no number, string or bool"},
+                      PythonCase{"range('a')", "at 6: range requires integers"},
+                      PythonCase{"[None]", "at 1: not a number, string or bool"},
                       PythonCase{"[1 for i of 2]", "at 9: expected \"in\", found \"of\""},
                       PythonCase{"range(9999999)", "at 6: more than 1000000 values"}));
 
@@ -114,7 +114,7 @@ TEST(KernelTunerCache, EntriesAreVariants) {
   EXPECT_EQ(space.variants[0].params_json, R"({"x":128,"y":2.5})");  // in order of the keys
   EXPECT_EQ(space.variants[1].params_json, R"({"x":64,"y":1})");
   EXPECT_EQ(space.notes,
-            std::vector<std::string>{"1 configurations marked InvalidConfig left out"});
+            std::vector<std::string>{"1 configurations marked InvalidConfig excluded"});
   EXPECT_EQ(space.workloads[0].params_json, R"({"problem_size":100})");
 }
 

@@ -168,17 +168,17 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"Empty", "", "not JSON (byte 1)"}, BadCase{"Cut", "{\"schema\": ", "not JSON"},
         BadCase{"HugeNumber", "{\"schema\": 1e999}", "not JSON"},
         BadCase{"ListAndMore", R"({"variants": [{"id": "a"}], "constraints": ["a"]})",
-                "$: no search space; expected \"schema\""},
-        BadCase{"NotAnObject", "[1]", "$: no search space; expected \"schema\""},
+                "$: not a search space; expected \"schema\""},
+        BadCase{"NotAnObject", "[1]", "$: not a search space; expected \"schema\""},
         BadCase{"Deep", std::string(100'000, '['), "nested more than 64 levels"},
         BadCase{"NewerSchema", R"({"schema": "xplane-time.space.v2"})",
-                "$.schema: \"xplane-time.space.v2\" is not read by this version"},
+                "$.schema: \"xplane-time.space.v2\" is not supported by this version"},
         BadCase{"UnknownField", Document("\"constraint\": []"),
                 "$: unknown field \"constraint\"; known: schema, name"},
         BadCase{"NoType", WithParameter(R"({"name": "a", "values": [1]})"),
                 "$.parameters[0]: has no \"type\""},
         BadCase{"BadType", WithParameter(R"({"name": "a", "type": "double"})"),
-                "$.parameters[0].type: \"double\" is no type"},
+                "$.parameters[0].type: \"double\" is not a type"},
         BadCase{"WrongValue", WithParameter(R"({"name": "a", "type": "int", "values": [1, 2.5]})"),
                 "$.parameters[0].values[1]: 2.5 is not of type int"},
         BadCase{"TooLarge",
@@ -221,9 +221,9 @@ INSTANTIATE_TEST_SUITE_P(
                 "only int and float have ranges"},
         BadCase{"BadConstraint",
                 Document(std::string(kTwo) + R"(, "constraints": ["b > 0", "b > c"])"),
-                "$.constraints[1]: \"b > c\": at 4: \"c\" is no parameter; there are: b, a"},
+                "$.constraints[1]: \"b > c\": at 4: \"c\" is not a parameter; parameters: b, a"},
         BadCase{"ConstraintNoText", Document(R"("constraints": [1])"),
-                "$.constraints[0]: must be a text"},
+                "$.constraints[0]: must be a string"},
         BadCase{"BadMemory", Document(std::string(kTwo) + R"(, "mem_bytes": "q")"),
                 "$.mem_bytes: \"q\": at 0"},
         BadCase{"IdTwice", Document(R"("variants": [{"id": "a"}, {"id": "a"}])"),
@@ -232,7 +232,7 @@ INSTANTIATE_TEST_SUITE_P(
                 Document(R"("variants": [{"params": {"b": 1}}, {"params": {"b": 1}}])"),
                 "occurs twice; give one of them another \"id\""},
         BadCase{"NoIdNoParams", Document(R"("variants": [{}])"),
-                "$.variants[0]: needs an id or params"},
+                "$.variants[0]: requires an id or params"},
         BadCase{"NegativeMemory", Document(R"("variants": [{"id": "a", "mem_bytes": -1}])"),
                 "$.variants[0].mem_bytes: must be a whole number of at least 0"},
         BadCase{"WeightZero", Document(R"("workloads": [{"id": "a", "weight": 0}])"),
@@ -257,8 +257,8 @@ TEST(Constraints, ContradictionNamesTheFirstThatKillsEverything) {
           .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(Says(status,
-                   "contradictory constraints: $.constraints[2] \"b > 2\" with those before "
-                   "it leaves none of the 4 grid points"))
+                   "contradictory constraints: $.constraints[2] \"b > 2\" together with the "
+                   "earlier ones leaves none of the 4 grid points"))
       << status;
   const SearchSpace alone = Parsed(std::string(kTwo) + R"(, "constraints": ["b > 9", "b > 0"])");
   EXPECT_TRUE(Says(ChooseConfigurations(alone, {}).status(), "$.constraints[0] \"b > 9\" leaves"));
@@ -284,12 +284,12 @@ TEST(Constraints, WhatCannotBeComputedNamesConstraintAndConfiguration) {
       << status;
   const absl::Status mixed =
       ChooseConfigurations(Parsed(parameters + R"(, "constraints": ["a > 'x'"])"), {}).status();
-  EXPECT_TRUE(Says(mixed, "compares values of different types; mend it or exclude")) << mixed;
+  EXPECT_TRUE(Says(mixed, "compares values of different types; correct it or exclude")) << mixed;
   // Excluded by another constraint, whatever their order.
   EXPECT_EQ(Params(Parsed(parameters + R"(, "constraints": ["a % b == 0", "b != 0"])")).size(), 1u);
   const SearchSpace missing = Parsed(
       R"("constraints": ["n > 1"], "variants": [{"params": {"n": 2}}, {"id": "x", "params": {"n": [1]}}])");
-  EXPECT_TRUE(Says(ChooseConfigurations(missing, {}).status(), "there is no plain value of \"n\""));
+  EXPECT_TRUE(Says(ChooseConfigurations(missing, {}).status(), "has no plain value of \"n\""));
 }
 
 // All points by nested counting, every constraint on each: what the walk must give.
@@ -397,7 +397,7 @@ TEST(Sampling, RarePointsAreFoundWherePruningCan) {
       Parsed(Huge(4, 1000) + R"(, "constraints": ["p0 == 7", "p0 != 7", "p1 > 0"])");
   EXPECT_TRUE(
       Says(ChooseConfigurations(none, {.strategy = Strategy::kRandom, .count = 10}).status(),
-           "$.constraints[1] \"p0 != 7\" with those before it leaves none"));
+           "$.constraints[1] \"p0 != 7\" together with the earlier ones leaves none"));
 }
 
 TEST(Sampling, EveryPointIsAsLikely) {

@@ -126,7 +126,7 @@ TEST(Store, KeepsTheSamplesOfEachWorkload) {
   RunSql(
       dir.Path("t.db"),
       "DROP TRIGGER workload_sample_stays; UPDATE workload_sample SET t_ps = 401 WHERE t_ps = 400");
-  EXPECT_TRUE(Says(CheckAll(Opened(dir.Path("t.db"))), "does not have its checksum"));
+  EXPECT_TRUE(Says(CheckAll(Opened(dir.Path("t.db"))), "has a wrong checksum"));
 }
 
 TEST(Store, TheObjectiveIsPartOfASessionAndTheBudgetIsNot) {
@@ -176,7 +176,8 @@ TEST(Store, ARoundIsStoredOnce) {
   other.samples[0].t_ps = 5;
   const absl::Status status = store.Append(session, other).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_TRUE(Says(status, "session 1: round 1 of batch 0 is stored with other samples")) << status;
+  EXPECT_TRUE(Says(status, "session 1: round 1 of batch 0 is already stored with other samples"))
+      << status;
   EXPECT_EQ(store.ReadRounds(session.id)->size(), 1u);
 }
 
@@ -193,7 +194,7 @@ TEST(Store, RefusesWhatItCannotKeep) {
   EXPECT_FALSE(store.Append(session, {.batch = -1}).ok());
   EXPECT_FALSE(store.RecordVerdict(session, "[]", 0).ok());
   const std::vector<Configuration> changed = {{"a", R"({"n":9})", {}}};
-  EXPECT_TRUE(Says(store.RegisterVariants(session, changed), "is stored as {\"n\":1}"));
+  EXPECT_TRUE(Says(store.RegisterVariants(session, changed), "is stored with {\"n\":1}"));
   // Nothing of the refused round stays, and the store is as usable as before.
   EXPECT_TRUE(store.ReadRounds(session.id)->empty());
   EXPECT_EQ(*store.Append(session, RoundOf(1)), Appended::kStored);
@@ -243,7 +244,7 @@ TEST(Store, ASecondUserIsToldWhoHasIt) {
     const TuneSession held = Begun(&first, spec);
     const absl::Status session = second.Begin(spec).status();
     EXPECT_EQ(session.code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_TRUE(Says(session, absl::StrCat("this session is in use by process ", getpid(), " on ")))
+    EXPECT_TRUE(Says(session, absl::StrCat("the session is in use by process ", getpid(), " on ")))
         << session;
     EXPECT_TRUE(
         Says(second.Begin(same_device).status(), "the device \"node3/GPU-1\" is in use by"));
@@ -341,7 +342,7 @@ TEST(StoreFiles, ANewerVersionIsRefused) {
   RunSql(dir.Path("t.db"), "PRAGMA user_version = 4");
   const absl::Status status = TuneStore::Open(dir.Path("t.db"), {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_TRUE(Says(status, "written in version 4 of the store; this program reads up to 3"))
+  EXPECT_TRUE(Says(status, "written with version 4 of the store; this program supports up to 3"))
       << status;
   EXPECT_FALSE(TuneStore::OpenReadOnly(dir.Path("t.db")).ok());
 }
@@ -366,7 +367,7 @@ TEST(StoreFiles, ChangedRowsAreNoticed) {
     const absl::Status status = CheckAll(*store);
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << sql;
     EXPECT_TRUE(Says(status, "session 1: ")) << status;
-    EXPECT_TRUE(Says(status, "does not have its checksum")) << status;
+    EXPECT_TRUE(Says(status, "has a wrong checksum")) << status;
   }
 }
 
@@ -539,7 +540,7 @@ TEST(DeviceLocks, TellWhoHasIt) {
   const auto held = BegunOn(dir, "a"), other = BegunOn(dir, "b");
   ASSERT_TRUE(held.ok()) << held.status();
   ASSERT_TRUE(other.ok()) << other.status();
-  EXPECT_TRUE(Says(BegunOn(dir, "a").status(), absl::StrCat("of process ", getpid(), " on ")));
+  EXPECT_TRUE(Says(BegunOn(dir, "a").status(), absl::StrCat("with process ", getpid(), " on ")));
   std::filesystem::resize_file(dir.Path("lock"), 0);
   EXPECT_TRUE(Says(BegunOn(dir, "a").status(), "of another process ("));
 }
@@ -557,7 +558,7 @@ TEST(DeviceLocks, EndWithAKilledProcess) {
   }
   char byte = 0;
   ASSERT_EQ(read(ready[0], &byte, 1), 1);
-  EXPECT_TRUE(Says(BegunOn(dir, "a").status(), absl::StrCat("of process ", child, " on ")));
+  EXPECT_TRUE(Says(BegunOn(dir, "a").status(), absl::StrCat("with process ", child, " on ")));
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   EXPECT_TRUE(BegunOn(dir, "a").ok());
@@ -652,7 +653,7 @@ TEST(TunedTable, OnlyWhatWasDecidedCounts) {
   EXPECT_TRUE(store.RecordVerdict(later, R"({"pick":"c","claim":"undecided"})", 9).ok());
   EXPECT_EQ(store.Tuned()->Find(KeyOf("550"))->entry->configuration.id, "b");
   EXPECT_TRUE(
-      Says(store.Tuned(DefaultFallbacks(), later.id).status(), "session 2 has decided nothing"));
+      Says(store.Tuned(DefaultFallbacks(), later.id).status(), "session 2 has no decision"));
   EXPECT_TRUE(Says(store.Tuned(DefaultFallbacks(), 3).status(), "no session 3"));
   EXPECT_TRUE(store.RecordVerdict(later, R"({"pick":"c","claim":"tie"})", 10).ok());
   EXPECT_EQ(store.Tuned()->Find(KeyOf("550"))->entry->configuration.id, "c");
@@ -688,12 +689,12 @@ TEST(TunedTable, JsonErrors) {
   const auto error = [](const std::string& text) {
     return TunedTable::FromJson(text, "x").status();
   };
-  EXPECT_TRUE(Says(error("{}"), "x: $: no tuned table"));
+  EXPECT_TRUE(Says(error("{}"), "x: $: not a tuned table"));
   const std::string head = R"({"schema": "xplane-time.tuned.v1", "entries": [)";
   EXPECT_TRUE(Says(error(head + "1]}"), "x: $.entries[0]: 1 is not an object"));
   EXPECT_TRUE(Says(error(head + "{\"workload\": \"w\"}]}"), "has no \"device_class\""));
   EXPECT_TRUE(Says(error(head + R"({"workload": 1, "device_class": "d", "params": {}}]})"),
-                   "$.entries[0].workload: must be a text"));
+                   "$.entries[0].workload: must be a string"));
   EXPECT_TRUE(TunedTable::FromJson(head + "]}", "x").ok());
 }
 

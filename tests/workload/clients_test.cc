@@ -25,9 +25,10 @@ TEST(Clients, AreKnownByTheirNames) {
     EXPECT_TRUE(ParseParameters(each, {}).ok());  // defaults are of their types
   }
   EXPECT_THAT(names, ElementsAre("command", "ollama", "openai"));
-  EXPECT_EQ(FindClient("opnai").status().message(),
-            "--client: there is no \"opnai\"; there are command, openai, ollama (xplane-time power "
-            "clients)");
+  EXPECT_EQ(
+      FindClient("opnai").status().message(),
+      "--client: unknown client \"opnai\"; clients: command, openai, ollama (xplane-time power "
+      "clients)");
 }
 
 TEST(Clients, ParametersAreOfTheirTypes) {
@@ -49,25 +50,25 @@ TEST(Clients, ParametersAreOfTheirTypes) {
            Case{"=1", "must be NAME=VALUE"},
            Case{"model=x", "model: is set by --model"},
            Case{"stream=false", "stream: is always true"},
-           Case{"api_key=sk-1", "api_key_env=NAME names a variable with the key"},
+           Case{"api_key=sk-1", "use api_key_env=NAME with the name of an environment variable"},
            Case{"extra_body=7", "extra_body: must be a JSON object"},
            Case{"extra_body={\"messages\":[]}", "messages: is the question"},
            Case{"stop=\xff", "is not UTF-8"},
            Case{"temperature", "must be NAME=VALUE"},
-           Case{"temperature=hot", "temperature: must be a number of at least 0, and is \"hot\""},
+           Case{"temperature=hot", "temperature: must be a number of at least 0, not \"hot\""},
            Case{"temperature=nan", "temperature: must be a number"},
            Case{"temperature=-1", "of at least 0"},
-           Case{"seed=1.5", "seed: must be a whole number, and is \"1.5\""},
+           Case{"seed=1.5", "seed: must be a whole number, not \"1.5\""},
            Case{"seed=99999999999999999999", "seed: must be a whole number"},
            Case{"max_tokens=0", "max_tokens: must be a whole number of at least 1"},
            Case{"connect_timeout_s=0", "of at least 0.001"},
-           Case{"system=", "system: must be a text"},
+           Case{"system=", "system: must be a string"},
        }) {
     EXPECT_THAT(std::string(ParseParameters(openai, {each.text}).status().message()),
                 HasSubstr(each.message));
   }
   EXPECT_THAT(std::string(ParseParameters(**FindClient("command"), {"a=1"}).status().message()),
-              HasSubstr("command has no parameter \"a\"; it has none"));
+              HasSubstr("command has no parameter \"a\"; it has no parameters"));
 }
 
 std::unique_ptr<ChatProtocol> ProtocolOf(ChatProtocolFactory make, const char* client,
@@ -168,16 +169,17 @@ TEST(OpenAi, UsageThatIsNoneIsUnknownAndSaidToBe) {
   for (const Case& each :
        {Case{"null", "", {}, {}}, Case{"{}", "", {}, {}},
         Case{R"({"prompt_tokens":3,"completion_tokens":-1})",
-             "completion_tokens -1 is dropped: it is no count of tokens",
+             "completion_tokens -1 is ignored: it is not a count of tokens",
              3,
              {}},
-        Case{R"({"prompt_tokens":1.5,"completion_tokens":"2"})",
-             "prompt_tokens 1.5 is dropped: it is no count of tokens; completion_tokens \"2\" is "
-             "dropped: it is no count of tokens",
-             {},
-             {}},
+        Case{
+            R"({"prompt_tokens":1.5,"completion_tokens":"2"})",
+            "prompt_tokens 1.5 is ignored: it is not a count of tokens; completion_tokens \"2\" is "
+            "ignored: it is not a count of tokens",
+            {},
+            {}},
         Case{R"({"prompt_tokens":3,"completion_tokens":1e999})",
-             "completion_tokens 1e999 is dropped: it is no count of tokens",
+             "completion_tokens 1e999 is ignored: it is not a count of tokens",
              3,
              {}}}) {
     SCOPED_TRACE(each.usage);
@@ -203,7 +205,7 @@ TEST(OpenAi, WhatIsNoSuchStreamIsRefused) {
         Case{"{\"choices\":7}", absl::StatusCode::kInvalidArgument, "choices: must be a list"},
         Case{"{\"choices\":[7]}", absl::StatusCode::kInvalidArgument, "an object"},
         Case{"{\"choices\":[{\"delta\":{\"content\":7}}]}", absl::StatusCode::kInvalidArgument,
-             "choices[0].delta.content: must be a text"},
+             "choices[0].delta.content: must be a string"},
         Case{"{\"choices\":[{\"delta\":{\"content\":\"\xff\"}}]}",
              absl::StatusCode::kInvalidArgument, "it is not UTF-8 (byte 33)"},
         Case{"{\"error\":{\"message\":\"CUDA out of memory\"}}", absl::StatusCode::kInternal,
@@ -227,7 +229,7 @@ TEST(Ollama, LinesOfJson) {
   EXPECT_EQ(answer.first_ns, 3'000'000);
   EXPECT_EQ(answer.input_tokens, 3);
   EXPECT_EQ(answer.output_tokens, std::nullopt);
-  EXPECT_THAT(answer.message, HasSubstr("eval_count -2 is dropped"));
+  EXPECT_THAT(answer.message, HasSubstr("eval_count -2 is ignored"));
   EXPECT_TRUE(answer.is_whole);
   EXPECT_EQ(Push(NewOllamaProtocol, {"{\"error\":\"no such model\"}\n"}).status.message(),
             "the server failed: no such model");
@@ -283,7 +285,7 @@ TEST(OpenAi, AnAnswerHasABound) {
   absl::Status status;
   int pushed = 0;
   for (; status.ok() && pushed < 100; ++pushed) status = stream->Push(event, pushed);
-  EXPECT_EQ(status.message(), "an answer of over 16777216 bytes");
+  EXPECT_EQ(status.message(), "an answer longer than 16777216 bytes");
   EXPECT_EQ(pushed, 17);
 }
 

@@ -72,15 +72,16 @@ TEST_F(DatasetTest, CsvIsThatOfRfc4180) {
 TEST_F(DatasetTest, CsvThatIsNoneIsRefusedWithItsLine) {
   const std::string header = "problem,answer\n\"two\nlines\",1\n";
   for (const auto& [rest, message] : std::vector<std::pair<std::string, const char*>>{
-           {"a\n", "line 4: it has 1 cells, and the header 2"},
-           {"a,b,c\n", "line 4: it has 3 cells, and the header 2"},
-           {"\n\na,\"b\n\n", "line 6: a quote that is not closed"},
-           {"a,b\"c\n\"\n", "line 4: a quote in a cell that does not begin with one"},
+           {"a\n", "line 4: it has 1 cells, but the header has 2"},
+           {"a,b,c\n", "line 4: it has 3 cells, but the header has 2"},
+           {"\n\na,\"b\n\n", "line 6: unterminated quote"},
+           {"a,b\"c\n\"\n", "line 4: a quote in a cell that does not start with one"},
            {"\"a\" ,b\n", "line 4: more of a cell after its closing quote"},
            {"\xff,b\n", "line 4: it is not UTF-8"}}) {
     EXPECT_THAT(ErrorOf("a.csv", header + rest), HasSubstr(message)) << rest;
   }
-  EXPECT_THAT(ErrorOf("a.csv", "problem,problem\na,b\n"), HasSubstr("two columns \"problem\""));
+  EXPECT_THAT(ErrorOf("a.csv", "problem,problem\na,b\n"),
+              HasSubstr("two columns are named \"problem\""));
   EXPECT_THAT(ErrorOf("a.csv", "problem,answer\n"), HasSubstr("no record"));
   EXPECT_THAT(ErrorOf("a.csv", "problem,dataset_metadata\na,{\n"), HasSubstr("a JSON object"));
   EXPECT_THAT(ErrorOf("a.csv", "problem,dataset_metadata\na,3\n"), HasSubstr("an object"));
@@ -133,15 +134,14 @@ TEST_F(DatasetTest, FieldsOfOtherNames) {
 
 TEST_F(DatasetTest, AMissingFieldIsNamedWithThoseThatThereAre) {
   EXPECT_THAT(ErrorOf("a.jsonl", "{\"problem\":\"p\"}\n\n{\"question\":\"q\",\"label\":1}\n"),
-              HasSubstr("line 3: problem: must be present; there are: question, label "
+              HasSubstr("line 3: problem: must be present; fields: question, label "
                         "(--problem-field NAME)"));
-  EXPECT_THAT(
-      ErrorOf("a.csv", "id,text\n1,t\n", {.problem_field = "txt"}),
-      HasSubstr("line 2: txt: must be present; there are: id, text (--problem-field NAME)"));
+  EXPECT_THAT(ErrorOf("a.csv", "id,text\n1,t\n", {.problem_field = "txt"}),
+              HasSubstr("line 2: txt: must be present; fields: id, text (--problem-field NAME)"));
   EXPECT_THAT(ErrorOf("a.jsonl", "{\"problem\":null}\n"),
-              HasSubstr("line 1: problem: must be a text, and is null"));
+              HasSubstr("line 1: problem: must be a string, not null"));
   EXPECT_THAT(ErrorOf("a.csv", "id,problem\n1,t\n", {.answer_field = "label"}),
-              HasSubstr("label: must be present; there are: id, problem (--answer-field NAME)"));
+              HasSubstr("label: must be present; fields: id, problem (--answer-field NAME)"));
 }
 
 TEST_F(DatasetTest, AShuffledOrderIsTheSeedsAndKeepsTheIndex) {
@@ -170,11 +170,12 @@ TEST_F(DatasetTest, AFormatIsToldByItsBytesThenItsSuffix) {
   EXPECT_TRUE(Read("no_suffix", "\n {\"problem\":\"p\"}\n").ok());
   EXPECT_TRUE(Read("a.csv", "problem\n{}\n").ok());
   EXPECT_TRUE(Read("csv_of_another_name", "problem\np\n", {.format = "csv"}).ok());
-  EXPECT_THAT(ErrorOf("a.jsonl", "\x1f\x8b\x08"), HasSubstr("is gzip: gunzip it first"));
+  EXPECT_THAT(ErrorOf("a.jsonl", "\x1f\x8b\x08"),
+              HasSubstr("is compressed with gzip; decompress it with gunzip first"));
   EXPECT_THAT(ErrorOf("a.csv", std::string("\xff\xfep\0", 4)), HasSubstr("is UTF-16"));
   EXPECT_THAT(ErrorOf("a.json", "[{\"problem\":\"p\"}]"), HasSubstr("jq -c"));
-  EXPECT_THAT(ErrorOf("a.txt", "problem\np\n"), HasSubstr("formats are jsonl, csv, parquet, hf"));
-  EXPECT_THAT(ErrorOf("empty", ""), HasSubstr("of no format"));
+  EXPECT_THAT(ErrorOf("a.txt", "problem\np\n"), HasSubstr("formats: jsonl, csv, parquet, hf"));
+  EXPECT_THAT(ErrorOf("empty", ""), HasSubstr("has an unknown format"));
   EXPECT_TRUE(absl::IsInvalidArgument(Read("a.csv", "p", {.format = "xml"}).status()));
   EXPECT_TRUE(absl::IsDataLoss(ReadPath(folder_.Path("")).status()));
   EXPECT_TRUE(absl::IsNotFound(ReadPath(folder_.Path("nothing")).status()));
@@ -189,9 +190,9 @@ TEST_F(DatasetTest, WhatMayNeverEndIsNoDataset) {
 
 TEST_F(DatasetTest, ALineOfThirtyMebibytesIsRefusedAsItIsRead) {
   const std::string spaces(size_t{30} << 20, ' ');
-  EXPECT_THAT(ErrorOf("a.jsonl", "\n" + spaces + "{}\n"), HasSubstr("line 2: it is longer"));
+  EXPECT_THAT(ErrorOf("a.jsonl", "\n" + spaces + "{}\n"), HasSubstr("line 2: the line is longer"));
   EXPECT_THAT(ErrorOf("a.csv", "a\n\"" + std::string(size_t{17} << 20, '\n')),
-              HasSubstr("line 2: it is longer"));
+              HasSubstr("line 2: the line is longer"));
 }
 
 TEST_F(DatasetTest, RowsAreReadAcrossChunksByTheirPlaces) {
@@ -212,7 +213,7 @@ TEST_F(DatasetTest, AFileThatIsWrittenToMeanwhileIsNoticed) {
   ASSERT_TRUE(source.ok());
   ASSERT_TRUE((*source)->Next().ok());
   std::ofstream(path, std::ios::app) << "{\"problem\":\"c\"}\n";
-  EXPECT_THAT((*source)->Next().status().message(), HasSubstr("was written to"));
+  EXPECT_THAT((*source)->Next().status().message(), HasSubstr("the file changed"));
 }
 
 // A program in Python's place.

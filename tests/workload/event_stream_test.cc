@@ -107,11 +107,11 @@ TEST(EventStream, HoldsNoMoreThanItMay) {
     return status;
   };
   EXPECT_TRUE(pushed(10, "data: 6789\n\n").ok());
-  EXPECT_EQ(pushed(10, "data: 67890").message(), "a line of over 10 bytes");
+  EXPECT_EQ(pushed(10, "data: 67890").message(), "a line longer than 10 bytes");
   EXPECT_EQ(pushed(10, ": a comment has its bounds too").code(),
             absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(pushed(10, "data: 1234\ndata: 1234\ndata: 1234\n\n").message(),
-            "an event of over 10 bytes");
+            "an event longer than 10 bytes");
   EXPECT_TRUE(pushed(10, "data: 1234\n\ndata: 1234\n\ndata: 1234\n\n").ok());
   // Lines of data that are empty are LFs.
   EXPECT_EQ(
