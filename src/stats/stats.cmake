@@ -1,5 +1,5 @@
-# Statistics: medians, quantiles, robust centres, distributions, random numbers. What is in
-# headers alone needs no library.
+# Statistics: medians, quantiles, robust centres, distributions, random numbers. The library holds
+# the parts that are not header-only.
 add_library(xplane_time_stats STATIC
   stats/distributions.cc
   stats/location.cc)
