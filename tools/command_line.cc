@@ -199,7 +199,7 @@ CommandLine::CommandLine() {
   app_.formatter(std::make_shared<NarrowFormatter>());
   app_.description("Kernel and function times from traces of JAX, TensorFlow and PyTorch.");
   app_.footer(
-      "Without a command, TRACE means report TRACE. For a command: xplane-time help COMMAND.\nExit "
+      "Without a command, TRACE means report TRACE. Help: xplane-time help COMMAND.\nExit "
       "codes: 0 success; decisions: 10 slower, 11 undecided, 12 too little data,\n20 all variants "
       "failed, 21 wrong result; 64 usage, 65 invalid or unusable trace,\n66 input not found, 69 no "
       "harness, 70 internal error, 73 cannot write output,\n74 I/O error, 75 stopped early, can be "

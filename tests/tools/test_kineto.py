@@ -653,7 +653,7 @@ class Functions(EndToEndTest):
         done = run(self.write("a.json", trace([EVENTS[0], event("kernel", 0, 7, "soon", 1), event("kernel", 0, 7, 1, -1)])),
                    cwd=self.at)
         self.assertEqual(done.code, 65)
-        self.assertIn("1 x events without a name, or whose beginning or duration is no number, were skipped", done.message)
+        self.assertIn("1 x events without a name, a numeric start or a numeric duration were skipped", done.message)
         self.assertIn("1 x events with a negative duration", done.message)
 
     def test_calls_of_python_nest_apart(self):
