@@ -110,13 +110,13 @@ static void check_energy(const char* path, const char* log) {
   check(rows_of(&functions, "energy_j_ci95_lo", "g") == 3, "functions with energies");
   groups.release(&groups);
   check_error(xplane_time_energy(trace, &options, NULL, &error), XPLANE_TIME_INVALID_ARGUMENT,
-              &error, "streams: null");
+              &error, "streams: must not be null");
   options.map_ids = others;
   check_error(xplane_time_energy(trace, &options, &streams, &error),
-              XPLANE_TIME_FAILED_PRECONDITION, &error, "no energy can be told");
+              XPLANE_TIME_FAILED_PRECONDITION, &error, "no energy can be computed");
   options.map_ordinals = NULL;
   check_error(xplane_time_energy(trace, &options, &streams, &error), XPLANE_TIME_INVALID_ARGUMENT,
-              &error, "map_ordinals: null");
+              &error, "map_ordinals: must not be null");
   options.map_count = 0;
   options.power_log = path;
   check_error(xplane_time_energy(trace, &options, &streams, &error), XPLANE_TIME_DATA_LOSS, &error,
@@ -147,13 +147,13 @@ int main(int argc, char** argv) {
               &error, "byte");
   missing = NULL;
   check_error(xplane_time_open(&missing, 1, NULL, &trace, &error), XPLANE_TIME_INVALID_ARGUMENT,
-              &error, "paths[0]: null");
+              &error, "paths[0]: must not be null");
   check_error(xplane_time_open(&path, 1, NULL, NULL, &error), XPLANE_TIME_INVALID_ARGUMENT, &error,
-              "trace: null");
+              "trace: must not be null");
   check_error(xplane_time_open_memory(NULL, 2, NULL, &trace, &error), XPLANE_TIME_INVALID_ARGUMENT,
-              &error, "bytes: null");
+              &error, "bytes: must not be null");
   check_error(xplane_time_functions(NULL, NULL, NULL, &error), XPLANE_TIME_INVALID_ARGUMENT, &error,
-              "trace: null");
+              "trace: must not be null");
   check(strlen(xplane_time_version()) >= 5, "a version");
   return failures == 0 ? 0 : 1;
 }

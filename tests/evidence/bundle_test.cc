@@ -117,7 +117,7 @@ TEST(Bundle, AChangeOfTheManifestIsNamedWithItsLine) {
   const auto problems = ProblemsOf(changed);
   ASSERT_EQ(problems.size(), 1u);
   EXPECT_EQ(problems[0].file, "manifest.json");
-  EXPECT_THAT(problems[0].what, HasSubstr("was '1' and is '2'"));
+  EXPECT_THAT(problems[0].what, HasSubstr("was '1' and now is '2'"));
   EXPECT_GT(problems[0].line.value_or(0), 1u);
 }
 

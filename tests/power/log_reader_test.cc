@@ -174,8 +174,8 @@ TEST(LogReader, WithoutAHeaderOfThisVersionItSaysSo) {
       {R"({"schema":"xplane-time.power-log.v1","devices":[7]})", "wrong type"},
       {R"({"schema":"xplane-time.power-log.v1","channels":[{"source":7}]})", "wrong type"},
       {R"({"schema":"xplane-time.power-log.v1","t":"now"})", "wrong type"},
-      {"timestamp, index\n", "CSV of nvidia-smi without power.draw"},
-      {"power.draw [W]\n", "CSV of nvidia-smi without timestamp"},
+      {"timestamp, index\n", "CSV of nvidia-smi without the column power.draw"},
+      {"power.draw [W]\n", "CSV of nvidia-smi without the column timestamp"},
   };
   for (const Case& each : kCases) {
     SCOPED_TRACE(each.text);

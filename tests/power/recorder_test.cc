@@ -214,7 +214,7 @@ TEST_F(RecorderTest, WhatCannotBeStartedSaysWhy) {
   EXPECT_THAT(device.status().message(), HasSubstr("regular file"));
   PowerRecordOptions mapped = Constant("");
   mapped.from.ordinals[0] = "GPU-1";
-  EXPECT_THAT(PowerRecorder::Start(mapped).status().message(), HasSubstr("there are: constant"));
+  EXPECT_THAT(PowerRecorder::Start(mapped).status().message(), HasSubstr("unknown device; devices: constant"));
 }
 
 TEST_F(RecorderTest, OneRecorderALog) {

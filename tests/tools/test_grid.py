@@ -206,7 +206,7 @@ class Faults(GridTest):
         self.assertEqual(json.loads(self.read("results.json"))["baseline"],
                          "mincut_cost5_modefine")
         done = self.run_here(*self.command("--baseline", "x", space=space))
-        self.assertIn("there are softmax, mincut_cost5_modefine, mincut_cost5_modebroken, ",
+        self.assertIn("settings: softmax, mincut_cost5_modefine, mincut_cost5_modebroken, ",
                       done.message)
 
     def test_exits(self):
@@ -220,7 +220,7 @@ class Faults(GridTest):
         self.grid(space=failing, code=12)
 
     def test_lines_that_cannot_be_meant_so(self):
-        for options, message in (((), "no harness given"), (("--baseline", "x"), "no setting \"x\""),
+        for options, message in (((), "no harness given"), (("--baseline", "x"), "unknown setting \"x\""),
                                  (("--samples", "0"), "--samples"),
                                  (("--power-source", "rapl"), "requires --energy")):
             command = self.command(*options)

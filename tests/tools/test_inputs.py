@@ -286,7 +286,7 @@ class Directories(EndToEndTest):
                     with self.subTest(name, command=command, form=form):
                         done = run(command, "log", "--format", form, cwd=self.at)
                         self.assertEqual(done.code, 0, done.message)
-                        self.assertRegex(done.message, r"\Axplane-time: 1 x a file of a run is "
+                        self.assertRegex(done.message, r"\Axplane-time: 1 x a file of the run is "
                                          r"damaged or unreadable and was left out[^\n]*"
                                          r"two.xplane.pb: [^\n]+\n\Z")
                         if form == "json" and (command, name) != ("events", "late"):

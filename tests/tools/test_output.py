@@ -102,8 +102,8 @@ class Tables(EndToEndTest):
         trace = TESTDATA / "jax_cpu_variants.xplane.pb"
         for command in ("functions", "kernels", "tree"):
             text = " ".join(self.run_ok(command, "--help").text.split())
-            [keys] = re.findall(r"--sort KEY Sort rows by: (.*?) --unit", text)
-            keys = re.sub(r"\[.*|, the only order.*", "", keys)
+            [keys] = re.findall(r"--sort KEY Sort rows by (.*?) --unit", text)
+            keys = re.sub(r"\(default.*|, the only order.*", "", keys)
             for key in re.split(r", | or ", keys.strip()):
                 with self.subTest(command=command, key=key):
                     self.run_ok(command, trace, "--sort", key)

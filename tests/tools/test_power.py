@@ -414,7 +414,7 @@ class Refused(PowerTest):
         without_end = b"x" * (80 << 20)
         done = self.power("replay", "-", stdin=without_end, limit_bytes=2 ** 30)
         self.assertEqual(done.code, 65, done.message)
-        self.assertIn("standard input: line 1, byte 0: no header", done.message)
+        self.assertIn("standard input: line 1, byte 0: not the header of a power log", done.message)
 
     def test_a_million_pairs_of_channels_and_windows(self):
         """Of 0.7 MB: what is printed is made, and no other format."""
@@ -534,7 +534,7 @@ class Faults(PowerTest):
         self.assertEqual(done.code, 0, done.message)
         self.assertFalse(done.json["complete"])
         self.assertAlmostEqual(done.json["windows"][0]["energies"][0]["mean_w"], 100, places=6)
-        self.assertIn("is truncated", self.power("replay", "log").text)
+        self.assertIn("the log ends early", self.power("replay", "log").text)
 
     def test_a_second_recorder_leaves_the_log_of_the_first(self):
         first = self.started("record", *CONSTANT, "--period", "10", "--log", "log", "--format",

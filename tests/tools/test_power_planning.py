@@ -217,8 +217,8 @@ class Kept(PowerTest):
 
     def test_a_file_without_an_end_is_refused(self):
         record = ("record", "--source", "constant:1", "--duration", "0.1")
-        for path, code, message in (("/dev/zero", 64, "is a device; give a file"),
-                                    (".", 64, "is a directory; give a file"),
+        for path, code, message in (("/dev/zero", 64, "this is a device; give a file"),
+                                    (".", 64, "this is a directory; give a file"),
                                     ("large", 65, "larger than 64 MiB")):
             with self.subTest(path):
                 if path == "large":  # sparse
@@ -278,7 +278,7 @@ class Plan(PowerTest):
         self.assertLessEqual(plan["total_s"], 20)
         table = self.power("plan", *self.KERNELS, *self.sensor, "--precision", "0.1%", "--most",
                            "20").text
-        self.assertIn("not in 20 s", table)
+        self.assertIn("not possible within 20 s", table)
 
     def test_kernels_of_a_trace_and_a_log_as_sensor(self):
         plan = self.planned(TESTDATA / "jax_cpu_variants.xplane.pb", "--sensor", "log.jsonl",
@@ -308,7 +308,7 @@ class Plan(PowerTest):
                                  ((*self.KERNELS, "--precision", "0"), 64, "--precision"),
                                  ((*self.KERNELS, "--precision", "200%"), 64, "below 100%"),
                                  ((), 64, "see xplane-time power plan --help"),
-                                 (("--kernel", "m=2s", *self.sensor, "--most", "2"), 12, "of 1 kernel "),
+                                 (("--kernel", "m=2s", *self.sensor, "--most", "2"), 12, "with 1 kernel "),
                                  ((*self.KERNELS, *self.sensor, "--most", "2"), 12, "--most"),
                                  ((*self.KERNELS, *none), 69, "--sensor FILE"),
                                  ((*self.KERNELS, "--sensor", "none.json"), 66, "none.json")):

@@ -439,7 +439,7 @@ class Stored(TuneTest):
         self.assertEqual((fewer["runs"], fewer["seed"], fewer["stop_reason"]), (4, 9, "budget_runs"))
         self.assertEqual(self.run_tune("replay", "--canary", 3).code, 64)
         missing = self.run_tune("replay", "--incumbent", "nobody")
-        self.assertIn(f"there are: {found['variants'][0]['id']}, ", missing.message)
+        self.assertIn(f"measured variants: {found['variants'][0]['id']}, ", missing.message)
 
     def test_workloads_keep_their_own_samples(self):
         self.write("w.json", json.dumps({
@@ -564,7 +564,7 @@ class SeveralDevices(TuneTest):
         for action in (("tune", "export", 1, "--bundle", "x.zip"), ("verify", "x.zip")):
             done = run(*action, cwd=self.at, env=self.environment)
             self.assertEqual(done.code, 0, done.message + done.text)
-        self.assertRegex(text, r"takes [+-]\d+\.\d+ % on .*\([01]\), and [+-]\d+\.\d+ % on ")
+        self.assertRegex(text, r"takes [+-]\d+\.\d+ % on .*\([01]\) and [+-]\d+\.\d+ % on ")
         done = run("tune", "export", "--format", "tuned", cwd=self.at, env=self.environment)
         self.assertEqual(done.code, 65, done.message)
         self.assertIn("no session has reached a decision yet", done.message)

@@ -124,7 +124,7 @@ TEST(Expression, SizeAndDepthAreBounded) {
   EXPECT_TRUE(Says(Expression::Parse(powers, kNames).status(), "nested too deeply"));
   EXPECT_TRUE(Says(Expression::Parse(sum, kNames).status(), "more than 1000 operators"));
   EXPECT_FALSE(Expression::Parse(nots + "1", kNames).ok());
-  EXPECT_TRUE(Says(Expression::Parse(std::string(20'000, ' '), kNames).status(), "at most 10000"));
+  EXPECT_TRUE(Says(Expression::Parse(std::string(20'000, ' '), kNames).status(), "10000"));
   const std::string allowed = std::string(40, '(') + "1" + std::string(40, ')');
   EXPECT_TRUE(Expression::Parse(allowed, kNames).ok());
 }

@@ -244,7 +244,7 @@ TEST(Fleet, OneThatIsLostCostsItsRoundAndIsNamed) {
   ASSERT_THAT(tuned.outcome->devices->lost, SizeIs(1));
   EXPECT_EQ(tuned.outcome->devices->lost[0].device, "sim (1)");
   EXPECT_EQ(tuned.outcome->devices->lost[0].message, "fell off the bus");
-  EXPECT_THAT(tuned.told, ElementsAre(HasSubstr("sim (1) is lost")));
+  EXPECT_THAT(tuned.told, ElementsAre(HasSubstr("lost the device sim (1)")));
   EXPECT_LE(tuned.outcome->devices->devices[1].rounds,
             1);  // the race may have left it to the others
   EXPECT_EQ(tuned.outcome->devices->devices[1].verdict, "cannot_tell");
@@ -281,7 +281,7 @@ TEST(Fleet, DevicesOfDifferentKindsAreRefused) {
   devices[1].device_class = "another";
   const Tuned tuned = TuneOn(devices, {}, store);
   EXPECT_THAT(std::string(tuned.outcome.status().message()),
-              HasSubstr("sim (1) has device_class \"another\", and sim (0) has \"simulated\""));
+              HasSubstr("sim (1) has device_class \"another\", but sim (0) has \"simulated\""));
 }
 
 TEST(Fleet, WhatFailsOnOneDeviceHasFailed) {

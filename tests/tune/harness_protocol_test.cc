@@ -88,7 +88,7 @@ TEST(ParseAnswer, WhatDoesNotFitIsQuoted) {
        "clock: must be device, profile or wall"},
       {R"({"v":1,"type":"prepared","request":-1,"status":"ok"})",
        "request: must be a whole number of at least 0"},
-      {R"({"v":1,"type":"prepared","request":1,"status":"fine"})", "status: must be one of"},
+      {R"({"v":1,"type":"prepared","request":1,"status":"fine"})", "status: must be a status listed in docs/harness.md"},
       {R"({"v":1,"type":"prepared","request":18446744073709551615,"status":"ok"})",
        "request: must be a whole number of at least 0"},
       {R"({"v":1,"type":"result","request":1,"status":"ok","samples":[{"slot":0,"status":"ok"}]})",

@@ -88,7 +88,7 @@ TEST(TimesOfResult, TheSlowestDeviceCounts) {
 TEST(TimesOfResult, ATraceWithoutTheseRunsIsAnError) {
   const auto few = TimesOfResult(WithTrace(TraceOf({{0, 50}, {0, 10}})), Round({"a", "b"}));
   EXPECT_TRUE(absl::IsDataLoss(few.status()));
-  EXPECT_THAT(std::string(few.status().message()), HasSubstr("variant b ran 0 times, not 1"));
+  EXPECT_THAT(std::string(few.status().message()), HasSubstr("variant b ran 0 times instead of 1"));
   const std::string bytes = TraceOf({{0, 50}, {0, 10}});
   for (const size_t size : {size_t{0}, bytes.size() / 2, bytes.size() - 1}) {
     HarnessAnswer cut = WithTrace(bytes.substr(0, size));

@@ -235,7 +235,7 @@ TEST_F(ByPythonTest, ItsLinesAreTheRecords) {
 TEST_F(ByPythonTest, WhatEndsItIsTold) {
   EXPECT_THAT(
       ReadBy("echo first >&2; echo no pyarrow >&2; exit 69").status().message(),
-      HasSubstr("a.parquet: no pyarrow; Python 3.11 or newer with xplane-time and pyarrow"));
+      HasSubstr("a.parquet: no pyarrow; Parquet and Hugging Face folders require Python 3.11 or newer with xplane-time and pyarrow"));
   EXPECT_TRUE(absl::IsFailedPrecondition(ReadBy("exit 1").status()));
   EXPECT_TRUE(absl::IsFailedPrecondition(ReadBy("kill -9 $$").status()));
   EXPECT_TRUE(absl::IsDataLoss(ReadBy("echo damaged >&2; exit 65").status()));
