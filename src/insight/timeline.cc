@@ -20,13 +20,6 @@
 namespace xplane_time::insight {
 namespace {
 
-absl::StatusOr<std::unique_ptr<ExecutionWatcher>> MakeWatch(const WatchContext& context) {
-  ASSIGN_OR_RETURN(std::unique_ptr<ExecutionWatcher> watch, WhereWatch::Make(context));
-  static_cast<WhereWatch&>(*watch).KeepLines();
-  static_cast<WhereWatch&>(*watch).KeepSummary(context);
-  return watch;
-}
-
 // Ids of names, and how long what has them took in all.
 class Names {
  public:
@@ -259,8 +252,10 @@ absl::StatusOr<WhereAndTimeline> FindWhereAndTimeline(const Trace& trace,
                                                       const Diagnostics& reading) {
   const auto watch =
       [&](const WatchContext& context) -> absl::StatusOr<std::unique_ptr<ExecutionWatcher>> {
-    ASSIGN_OR_RETURN(std::unique_ptr<ExecutionWatcher> made, MakeWatch(context));
-    static_cast<WhereWatch&>(*made).KeepGaps(options.gaps);
+    ASSIGN_OR_RETURN(std::unique_ptr<ExecutionWatcher> made,
+                     WhereWatch::MakeKeepingGaps(context, options.gaps));
+    static_cast<WhereWatch&>(*made).KeepLines();
+    static_cast<WhereWatch&>(*made).KeepSummary(context);
     return made;
   };
   ASSIGN_OR_RETURN(Analysis analysis, AnalyzeForWhere(trace, options, reading, watch));
