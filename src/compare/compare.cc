@@ -426,6 +426,16 @@ std::string ObstacleIn(const Sides& sides) {
   return "";
 }
 
+// The first obstacle of a series without samples; empty: none.
+std::string FindObstacle(const Sides& sides) {
+  for (const RowSide& side : sides) {
+    for (const auto& [capture, series] : side) {
+      if (!series->obstacle.empty()) return series->obstacle;
+    }
+  }
+  return "";
+}
+
 void Describe(const RowSide& side, ComparedRow* row) {
   for (const auto& [capture, series] : side) {
     row->function = series->function;
@@ -464,6 +474,8 @@ ComparedRow MakeRow(const Sides& sides, const CompareOptions& options, const Clo
       row.reason = absl::StrCat("no run of it counts in ", !base.empty()   ? "head"
                                                            : !head.empty() ? "base"
                                                                            : "base and head");
+      const std::string obstacle = FindObstacle(sides);
+      if (!obstacle.empty()) absl::StrAppend(&row.reason, ": ", obstacle);
     }
     return row;
   }

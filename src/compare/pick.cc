@@ -328,6 +328,11 @@ class Doubts {
     }
     if (row.samples > 0) {
       row.reason.clear();
+      for (const auto& [capture, series] : seen->series) {
+        if (!of_energy_ && !series->doubt.empty()) {
+          Add(absl::StrCat(capture->source, ": "), series->doubt, row.id);
+        }
+      }
       if (row.uncertain) Add("", "the split into runs is uncertain", row.id);
       return;
     }
