@@ -401,6 +401,16 @@ class LostKernels(Decisions):
         self.assertEqual(done.code, 0, done.text)
         self.assertEqual({row["verdict"] for row in self.decision(done)["rows"]}, {"same"})
 
+    def test_a_device_that_only_head_has(self):
+        base, head = self.sides(devices=2, slow={1: 3})
+        for done in (self.compare(base, head, "--format", "json"), self.compare(head, base, "--format", "json")):
+            self.assertEqual(done.code, 11, done.text)
+            verdicts = {(row["function"], row["device"]): row["verdict"] for row in self.decision(done)["rows"]}
+            self.assertEqual(verdicts, {("jit_f", "GPU:0"): "same", ("jit_g", "GPU:0"): "same",
+                                        ("jit_f", "GPU:1"): "not_comparable",
+                                        ("jit_g", "GPU:1"): "not_comparable"})
+            self.assertIn("GPU:0, GPU:1", done.text)
+
 
 class Shared(Decisions):
     TIMES = {"jit_a": 10_000_000, "jit_b": 5_000_000}
