@@ -10,7 +10,16 @@
 // (Bancroft 1944). Otherwise one value per capture (OfCaptures); a single capture has the allowance
 // for drift instead of scatter.
 //
-// P(best) (ProbabilityOfBest): a bootstrap over units, or over at most kMostBlocks blocks of units.
+// With few captures, one pair of variants says little about the scatter between captures: two
+// captures leave one degree of freedom. So it is also pooled over all variants (PoolSpread): the
+// interaction of variant and capture in an analysis of variance, with (V - 1)(C - 1) degrees of
+// freedom. A pair's scatter is the larger of its own and the pooled one. Its degrees of freedom are
+// those of the pooled one, at most kMaxPooling times its own. Without that limit, one pair that
+// varies more than the others would be wrong too often (simulated in pick_test.cc).
+//
+// P(best) (ProbabilityOfBest): a bootstrap over units, or over at most kMostBlocks blocks of units,
+// of the log ratios to the leader in common units. Absolute times would favour variants that ran
+// only in the fast captures.
 // With a single unit, values are drawn from normal distributions.
 #include "compare/differences.h"
 
@@ -199,12 +208,21 @@ Difference OfCaptures(const std::vector<double>& differences, const std::vector<
   return out;
 }
 
-// One column per variant: outliers are clamped, and long captures are averaged in blocks.
-std::map<std::string, std::vector<double>, NaturalLess> Blocks(const Units& units) {
+// One column per variant: the log ratios to the leader, missing without a common unit. Outliers are
+// clamped, and long captures are averaged in blocks.
+std::map<std::string, std::vector<double>, NaturalLess> Blocks(const Units& units,
+                                                               const std::string& leader) {
   const size_t per_block = (units.size() + kMostBlocks - 1) / kMostBlocks;
   std::map<std::string, std::vector<double>, NaturalLess> columns;
-  for (const auto& [id, logs] : units.log_time) {
-    const std::vector<double> pulled = PulledIn(units.Present(id));
+  const std::vector<double>& of_leader = units.log_time.at(leader);
+  for (const auto& [id, times] : units.log_time) {
+    std::vector<double> logs, present;
+    for (size_t i = 0; i < times.size(); ++i) {
+      // In a single unit, each value varies on its own (DrawValues).
+      logs.push_back(units.size() == 1 ? times[i] : times[i] - of_leader[i]);
+      if (!std::isnan(logs.back())) present.push_back(logs.back());
+    }
+    const std::vector<double> pulled = PulledIn(present);
     auto next = pulled.begin();
     for (size_t first = 0; first < logs.size(); first += per_block) {
       double sum = 0, count = 0;
@@ -458,10 +476,10 @@ Difference DifferenceOf(const Units& units, const std::string& a, const std::str
   return OfCaptures(differences, within, drift_std, units.stated);
 }
 
-std::map<std::string, double> ProbabilityOfBest(const Units& units, double drift_std,
-                                                uint32_t replicates, uint64_t seed) {
-  const auto columns = Blocks(units);
-  if (columns.empty()) return {};
+std::map<std::string, double> ProbabilityOfBest(const Units& units, const std::string& leader,
+                                                double drift_std, uint32_t replicates,
+                                                uint64_t seed) {
+  const auto columns = Blocks(units, leader);
   std::vector<Contender> contenders = FindContenders(columns);
   if (units.size() == 1) {
     DrawValues(units, drift_std, replicates, seed, &contenders);

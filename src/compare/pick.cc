@@ -579,7 +579,8 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
   const bool open = too_little || choice.claim == Claim::kUndecided;
   std::map<std::string, double> p_best;
   if (!too_little && choice.doubts.empty()) {
-    p_best = compare::ProbabilityOfBest(units, options.drift_std, options.replicates, options.seed);
+    p_best = compare::ProbabilityOfBest(units, choice.leader, options.drift_std, options.replicates,
+                                        options.seed);
   }
   for (VariantRow& row : choice.variants) {
     if (const auto found = p_best.find(row.id); found != p_best.end()) row.p_best = found->second;

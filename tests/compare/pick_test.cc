@@ -233,7 +233,11 @@ std::map<std::string, double> SlowProbabilityOfBest(const compare::Units& units,
                                                     uint32_t replicates, uint64_t seed) {
   std::map<std::string, double> wins;
   std::map<std::string, std::vector<double>, compare::NaturalLess> columns;
-  for (const auto& [id, logs] : units.log_time) columns[id] = stats::PulledIn(logs);
+  for (const auto& [id, logs] : units.log_time) {
+    std::vector<double> ratios = logs;
+    for (size_t i = 0; i < ratios.size(); ++i) ratios[i] -= units.log_time.at("0")[i];
+    columns[id] = stats::PulledIn(ratios);
+  }
   stats::MersenneRandom random(seed);
   std::vector<size_t> drawn(units.size());
   for (uint32_t replicate = 0; replicate < replicates; ++replicate) {
@@ -259,7 +263,7 @@ TEST(PickTest, ProbabilityOfBestIsThatOfReadingEveryVariant) {
     gaps.push_back(gaps[3]);  // a twin
     const auto units = compare::MakeUnits(
         std::vector{Drifting(gaps, 2 + static_cast<int>(seed % 7), 0.01, &noise)});
-    const auto fast = compare::ProbabilityOfBest(units, 0.02, 300, seed);
+    const auto fast = compare::ProbabilityOfBest(units, "0", 0.02, 300, seed);
     const auto slow = SlowProbabilityOfBest(units, 300, seed);
     for (const auto& [id, share] : fast) {
       EXPECT_NEAR(share, slow.contains(id) ? slow.at(id) : 0, 1e-9) << seed << " " << id;
@@ -420,7 +424,7 @@ TEST(PickTest, ProbabilityOfBestIsThatOfAllDraws) {
     first += difference >= 0;
   }
   const auto units = compare::MakeUnits(std::vector<Measurements>{Rounds(rounds)});
-  const auto p_best = compare::ProbabilityOfBest(units, 0.02, 20000, 1);
+  const auto p_best = compare::ProbabilityOfBest(units, "0", 0.02, 20000, 1);
   EXPECT_NEAR(p_best.at("0"), first / 27.0, 0.15);  // spikes are pulled in first
   EXPECT_DOUBLE_EQ(p_best.at("0") + p_best.at("1"), 1);
 }

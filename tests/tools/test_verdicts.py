@@ -411,6 +411,19 @@ class LostKernels(Decisions):
                                         ("jit_g", "GPU:1"): "not_comparable"})
             self.assertIn("GPU:0, GPU:1", done.text)
 
+    def test_captures_that_lack_a_variant_do_not_favour_it(self):
+        paths = []
+        for i in range(4):
+            slow = {0: 1.2} if i < 2 else None
+            paths.append(self.write(f"{i}.xplane.pb", launched(
+                {"jit_autotune_fn_0": 100, "jit_autotune_fn_1": 103}, i, slow=slow, noise=0.002,
+                ran=lambda f, r, of=i: of >= 2 or f[-1] == "0")))
+        done = self.pick(*paths)
+        self.assertEqual((done.code, self.decision(done)["pick"]), (0, "0"), done.text)
+        p_best = {row["variant_id"]: row["p_best"] for row in self.decision(done)["variants"]}
+        self.assertGreater(p_best["0"], 0.99)
+        self.assertLess(p_best["1"], 0.01)
+
 
 class Shared(Decisions):
     TIMES = {"jit_a": 10_000_000, "jit_b": 5_000_000}
