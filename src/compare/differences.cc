@@ -6,7 +6,7 @@
 // implies, and the degrees of freedom follow from it.
 //
 // Variants (DifferenceOf): in rounds, the log ratios within rounds (OfRounds). The scatter between
-// captures is the error, unless an F test at 25 % cannot distinguish it from the scatter of rounds
+// captures is the error, unless F tests at 25 % cannot distinguish it from the scatter of rounds
 // (Bancroft 1944). Otherwise one value per capture (OfCaptures); a single capture has the allowance
 // for drift instead of scatter.
 //
@@ -175,13 +175,67 @@ Difference OfRounds(const Units& units, const std::vector<double>& differences,
   const Scatter scatter =
       ScatterByCapture(units.robust ? PulledIn(differences) : differences, capture);
   if (scatter.between_df < 1) return out;
-  const bool agree = scatter.within_df > 0 && scatter.within > 0 &&
+  const bool agree = units.spread.agrees && scatter.within_df > 0 && scatter.within > 0 &&
                      FisherTail(scatter.between / scatter.within, scatter.between_df,
                                 scatter.within_df) > kPoolingLevel;
   if (agree) return out;
-  out.standard_error = std::max(
-      out.standard_error, std::sqrt(scatter.between / static_cast<double>(differences.size())));
-  out.df = scatter.between_df;
+  const double between = std::max(scatter.between, units.spread.between);
+  out.standard_error =
+      std::max(out.standard_error, std::sqrt(between / static_cast<double>(differences.size())));
+  out.df = std::clamp(units.spread.df, scatter.between_df, kMaxPooling * scatter.between_df);
+  out.captures_differ = true;
+  return out;
+}
+
+// The scatter between captures over all variants that ran in every capture, from the rounds that
+// hold all of these. Each value is taken relative to the mean of its round, as a variant's own
+// scatter around this mean has half of the variance of a difference of two variants.
+PooledSpread PoolSpread(const Units& units) {
+  std::set<uint32_t> captures(units.capture.begin(), units.capture.end());
+  std::vector<const std::vector<double>*> variants;
+  for (const auto& [id, logs] : units.log_time) {
+    std::set<uint32_t> ran;
+    for (size_t i = 0; i < logs.size(); ++i) {
+      if (!std::isnan(logs[i])) ran.insert(units.capture[i]);
+    }
+    if (ran.size() == captures.size()) variants.push_back(&logs);
+  }
+  std::vector<size_t> whole;  // rounds
+  std::vector<uint32_t> capture;
+  for (size_t i = 0; i < units.size(); ++i) {
+    const bool is_whole =
+        std::ranges::none_of(variants, [i](const auto* logs) { return std::isnan((*logs)[i]); });
+    if (!is_whole) continue;
+    whole.push_back(i);
+    capture.push_back(units.capture[i]);
+  }
+  const std::set<uint32_t> with_whole(capture.begin(), capture.end());
+  if (variants.size() < 2 || with_whole.size() < 2) return {};
+  std::vector<double> means(whole.size());  // by round
+  for (const auto* logs : variants) {
+    for (size_t i = 0; i < whole.size(); ++i) {
+      means[i] += (*logs)[whole[i]] / static_cast<double>(variants.size());
+    }
+  }
+  Scatter sum;  // of squares
+  double captures_df = 0, rounds_df = 0;
+  for (const auto* logs : variants) {
+    std::vector<double> values(whole.size());
+    for (size_t i = 0; i < whole.size(); ++i) values[i] = (*logs)[whole[i]] - means[i];
+    const Scatter own =
+        ScatterByCapture(units.robust ? PulledIn(std::move(values)) : values, capture);
+    captures_df = own.between_df;
+    rounds_df = own.within_df;
+    sum.between += own.between * own.between_df;
+    sum.within += own.within * own.within_df;
+  }
+  const double free = static_cast<double>(variants.size()) - 1;
+  sum.between_df = free * captures_df;
+  sum.within_df = free * rounds_df;
+  PooledSpread out = {.between = 2 * sum.between / sum.between_df, .df = sum.between_df};
+  const double within = sum.within_df > 0 ? 2 * sum.within / sum.within_df : 0;
+  out.agrees =
+      within > 0 && FisherTail(out.between / within, sum.between_df, sum.within_df) > kPoolingLevel;
   return out;
 }
 
@@ -454,6 +508,7 @@ Units MakeUnits(std::span<const Measurements> captures, bool robust) {
       units.log_time.try_emplace(id, values.size(), kMissing).first->second[i] = log_time;
     }
   }
+  if (units.in_rounds) units.spread = PoolSpread(units);
   return units;
 }
 

@@ -175,11 +175,9 @@ struct Chooser {
     const bool sole_capture = !units.in_rounds && units.size() == 1;
     if (choice->claim != Claim::kUndecided || sole_capture || !choice->doubts.empty()) return;
     const auto open = std::ranges::count_if(rivals, std::not_fn(&Rival::slower));
-    const bool captures_differ =
-        units.in_rounds && d.df == static_cast<double>(choice->captures) - 1;
-    choice->needs_captures = captures_differ || !units.in_rounds;
+    choice->needs_captures = d.captures_differ || !units.in_rounds;
     choice->needed =
-        UnitsNeeded(d, captures_differ ? choice->captures : d.units, static_cast<double>(open));
+        UnitsNeeded(d, d.captures_differ ? choice->captures : d.units, static_cast<double>(open));
   }
 
   // Units in all, of which `at_hand` gave `d`, with which the leader is proved to lose at most
@@ -195,7 +193,9 @@ struct Chooser {
     const double power = 1 - (1 - compare::kPower) / open;
     const auto is_enough = [&](uint64_t n) {
       const double factor = static_cast<double>(n) / static_cast<double>(at_hand);
-      const double df = std::max(d.df, static_cast<double>(n) - 1);
+      const double more = static_cast<double>(n - 1) / static_cast<double>(at_hand - 1);
+      const double df =
+          d.captures_differ ? d.df * more : std::max(d.df, static_cast<double>(n) - 1);
       const double capped = units.stated ? std::min(df, compare::kStatedDf) : df;
       return stats::NoncentralStudentTail(Bar(capped), capped, bound * std::sqrt(factor)) >= power;
     };

@@ -424,6 +424,13 @@ class LostKernels(Decisions):
         self.assertGreater(p_best["0"], 0.99)
         self.assertLess(p_best["1"], 0.01)
 
+    def test_two_captures_decide_what_one_and_three_decide(self):
+        times = {f"jit_autotune_fn_{i}": 100 + 10 * i for i in range(4)}
+        paths = [self.write(f"{i}.xplane.pb", launched(times, f"two{i}", rounds=6, noise=0.01))
+                 for i in range(16)]
+        decided = [self.pick(*paths[i:i + 2]).code == 0 for i in range(15)]
+        self.assertGreaterEqual(sum(decided), 14)
+
 
 class Shared(Decisions):
     TIMES = {"jit_a": 10_000_000, "jit_b": 5_000_000}
