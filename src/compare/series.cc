@@ -383,7 +383,7 @@ void AddLostFunctions(const Report& report, const Filters& filters, bool by_vari
     if (!seen.insert(by_variant ? *variant_id : row.function).second) continue;
     Series lost;
     lost.function = row.function;
-    if (by_variant) lost.variant_id = variant_id;
+    lost.variant_id = variant_id;
     lost.obstacle = "the host ran it, and the trace has no execution of it";
     if (by_variant) series->push_back(lost);
     for (const std::string& device : devices) {

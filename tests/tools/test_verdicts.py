@@ -370,10 +370,10 @@ class LostKernels(Decisions):
                        lost=lambda f, r, k: (f[-1], r, k) == ("1", 50, 1))
         self.assertEqual(self.pick(self.write("b.xplane.pb", few)).code, 0)
 
-    def sides(self, **head):
-        times = {"jit_f": 100, "jit_g": 120}
+    def sides(self, names=("jit_f", "jit_g"), base_devices=1, **head):
+        times = dict(zip(names, (100, 120)))
         paths = []
-        for side, options in (("base", {}), ("head", head)):
+        for side, options in (("base", {"devices": base_devices}), ("head", head)):
             paths.append([self.write(f"{side}{i}.xplane.pb", launched(
                 times, f"{side}{i}", offset=0.001 * random.Random(f"{side}{i}").gauss(0, 1), **options))
                 for i in range(10)])
@@ -388,12 +388,16 @@ class LostKernels(Decisions):
         self.assertIn("lacks executions of its launches", rows["jit_g"]["reason"])
 
     def test_a_function_that_lost_all_kernels_is_not_comparable(self):
-        base, head = self.sides(lost=lambda f, r, k: f == "jit_g")
-        for done in (self.compare(base, head, "--format", "json"), self.compare(head, base, "--format", "json")):
-            self.assertEqual(done.code, 11, done.text)
-            rows = {row["function"]: row for row in self.decision(done)["rows"]}
-            self.assertEqual(rows["jit_g"]["verdict"], "not_comparable")
-            self.assertIn("the trace has no execution of it", rows["jit_g"]["reason"])
+        for names in (("jit_f", "jit_g"), ("jit_autotune_fn_0", "jit_autotune_fn_1")):
+            for devices in (1, 2):
+                base, head = self.sides(names, devices, devices=devices,
+                                        lost=lambda f, r, k, of=names: f == of[1])
+                for done in (self.compare(base, head, "--format", "json"),
+                             self.compare(head, base, "--format", "json")):
+                    self.assertEqual(done.code, 11, done.text)
+                    verdicts = {(row["function"], row["verdict"]) for row in self.decision(done)["rows"]}
+                    self.assertEqual(verdicts, {(names[0], "same"), (names[1], "not_comparable")})
+                    self.assertIn("the trace has no execution of it", done.text)
 
     def test_losses_in_some_runs_decide_by_the_others(self):
         done = self.compare(*self.sides(lost=lambda f, r, k: f == "jit_g" and k == 1 and r % 2 == 0),
