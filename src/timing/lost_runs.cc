@@ -1,7 +1,6 @@
 #include "timing/lost_runs.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -89,9 +88,22 @@ class HostExecutions {
   std::vector<HostExecution> all_, by_line_;  // by start; by line, then by start
 };
 
-// Marks of the host executions of a module, by index, for launches of one device. A null device
-// stands for all devices.
-using ModuleMarks = std::map<std::pair<std::string, const DeviceAnalysis*>, std::vector<Mark>>;
+// The host executions of a module that own launches without an execution, by index.
+struct Owners {
+  std::set<size_t> lost, pending;
+
+  // The worst mark of the executions from first to last.
+  Mark Worst(size_t first, size_t last) const {
+    const auto any = [&](const std::set<size_t>& indices) {
+      const auto found = indices.lower_bound(first);
+      return found != indices.end() && *found <= last;
+    };
+    return any(lost) ? kLost : any(pending) ? kPending : kWhole;
+  }
+};
+
+// By module, for launches of one device. A null device stands for all devices.
+using ModuleOwners = std::map<std::pair<std::string, const DeviceAnalysis*>, Owners>;
 
 class LostRuns {
  public:
@@ -105,9 +117,8 @@ class LostRuns {
       const Mark mark = each.is_pending ? kPending : kLost;
       bool owned = false;
       if (const HostExecution* const owner = executions.FindAround(each.launch)) {
-        std::vector<Mark>& marks = modules_[{*owner->module, each.device}];
-        marks.resize(evidence_.executions.at(*owner->module).size(), kWhole);
-        marks[owner->index] = std::max(marks[owner->index], mark);
+        Owners& owners = modules_[{*owner->module, each.device}];
+        (each.is_pending ? owners.pending : owners.lost).insert(owner->index);
         owned = true;
       }
       const auto add = [&](uint32_t range) {
@@ -158,10 +169,9 @@ class LostRuns {
       }
     }
     const Plane& plane = trace_.planes[devices_.front()->plane.plane];
-    for (const auto& [key, marks] : modules_) {
-      if (executed.contains(key.first)) continue;
-      const auto count = static_cast<uint64_t>(std::ranges::count(marks, kLost));
-      if (count == 0) continue;
+    for (const auto& [key, owners] : modules_) {
+      if (executed.contains(key.first) || owners.lost.empty()) continue;
+      const uint64_t count = owners.lost.size();
       uint64_t& lost = analysis_->lost_functions[{plane.file, plane.host}][key.first];
       lost = std::max(lost, count);
     }
@@ -182,9 +192,8 @@ class LostRuns {
           HostEvidence::ExecutionAround({run.first_ps, run.line}, executions, &place_);
       const auto last = HostEvidence::ExecutionAround({run.last_ps, run.line}, executions, &place_);
       if (!first.has_value()) continue;
-      for (size_t i = *first; i <= std::max(*first, last.value_or(*first)); ++i) {
-        worst = std::max(worst, found->second[i]);
-      }
+      const size_t end = std::max(*first, last.value_or(*first));
+      worst = std::max(worst, found->second.Worst(*first, end));
     }
     return worst;
   }
@@ -219,7 +228,7 @@ class LostRuns {
   const HostEvidence& evidence_;
   const std::span<DeviceAnalysis* const> devices_;
   Analysis* const analysis_;
-  ModuleMarks modules_;
+  ModuleOwners modules_;
   absl::flat_hash_map<uint32_t, Mark> ranges_;         // by range
   std::map<const DeviceAnalysis*, uint64_t> unowned_;  // numbers of lost launches
   size_t place_ = 0;
