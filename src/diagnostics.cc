@@ -95,7 +95,7 @@ constexpr CodeInfo kCodes[] = {
     {kExecutionOutsideModule, "execution_outside_module", kInfo,
      "ops lie outside every module run"},
     {kSuspectRun, "suspect_run", kWarning,
-     "runs lack kernels that the other runs have; left out of the statistics"},
+     "runs lack some of their kernels; left out of the statistics"},
     {kRunsUncertain, "runs_uncertain", kWarning, "the split of executions into runs is uncertain"},
     {kNoOps, "no_ops", kInfo, "module runs have no ops; only their span is known"},
     {kClocksDisagree, "clocks_disagree", kWarning,

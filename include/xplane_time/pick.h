@@ -36,7 +36,9 @@
 // without rounds gets an allowance for drift (`drift_std`, 2 % of a ratio) instead of a scatter
 // between captures, so it decides large differences only. For several captures in rounds, the
 // scatter between captures is the error, unless it agrees with the scatter of rounds (preliminary F
-// test at 25 %, Bancroft 1944). In that case all rounds are pooled.
+// tests at 25 %, Bancroft 1944). In that case all rounds are pooled. The scatter between captures
+// is the larger of the pair's own and the one pooled over all variants, because two captures show
+// little about one pair. With two variants there is nothing to pool, and a third capture decides.
 //
 // Family-wise error: the leader is tested against each other variant at alpha / (variants - 1),
 // two-sided. A wrong winner has a probability of at most alpha, because the true best variant must

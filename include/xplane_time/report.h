@@ -210,12 +210,20 @@ struct DeviceRow {
   std::optional<StepSummary> steps = {};  // empty: there are neither marks nor functions
 };
 
-enum class RowStatus : uint8_t { kOk, kNoOps, kRunsUncertain, kDevicesUnmatched };
+enum class RowStatus : uint8_t {
+  kOk,
+  kNoOps,
+  kRunsUncertain,
+  kDevicesUnmatched,
+  // Launches of its kernels lost their executions in all of its runs, or in runs that are unknown.
+  kLostExecutions,
+};
 std::string_view RowStatusName(RowStatus status);
 
 // The row of a function on one device, of a function combined over devices (`device` is empty), or
 // of a variant. In Report::functions a row without a device is a range of host time from which no
-// executed kernel was launched.
+// executed kernel was launched, or a compiled function that the host executed and whose kernels are
+// not in the trace.
 struct FunctionRow {
   std::optional<DeviceRef> device;
   std::string function;

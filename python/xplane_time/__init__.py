@@ -361,10 +361,11 @@ def _path(path: PathText) -> str:
 def _warn_of_uncertain(functions: Table, report: Report) -> None:
     """Warns the caller of the method that calls this function."""
     uncertain = [name for name, status in zip(functions["function"], functions["status"])
-                 if status == "runs_uncertain"]
+                 if status in ("runs_uncertain", "lost_executions")]
     if uncertain:
-        why = "; ".join(dict.fromkeys(row["message"] for row in report.diagnostics
-                                      if row["code"] == "runs_uncertain"))
+        why = "; ".join(dict.fromkeys(
+            row["message"] for row in report.diagnostics
+            if row["code"] in ("runs_uncertain", "launch_without_execution")))
         warnings.warn(f"times may be wrong: {why}",
                       XplaneTimeWarning, stacklevel=3)
 

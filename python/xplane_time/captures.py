@@ -57,7 +57,7 @@ def read_profile(content: bytes, **options: Any) -> Profile:
     trace = xplane_time.open(content)
     report = trace.report(samples=True, **options)
     uncertain = frozenset(row["function"] for row in report.functions
-                          if row["status"] == "runs_uncertain")
+                          if row["status"] in ("runs_uncertain", "lost_executions"))
     return Profile(trace, report.samples, uncertain)
 
 

@@ -426,6 +426,16 @@ std::string ObstacleIn(const Sides& sides) {
   return "";
 }
 
+// The first obstacle of a series without samples; empty: none.
+std::string FindObstacle(const Sides& sides) {
+  for (const RowSide& side : sides) {
+    for (const auto& [capture, series] : side) {
+      if (!series->obstacle.empty()) return series->obstacle;
+    }
+  }
+  return "";
+}
+
 void Describe(const RowSide& side, ComparedRow* row) {
   for (const auto& [capture, series] : side) {
     row->function = series->function;
@@ -464,6 +474,8 @@ ComparedRow MakeRow(const Sides& sides, const CompareOptions& options, const Clo
       row.reason = absl::StrCat("no run of it counts in ", !base.empty()   ? "head"
                                                            : !head.empty() ? "base"
                                                                            : "base and head");
+      const std::string obstacle = FindObstacle(sides);
+      if (!obstacle.empty()) absl::StrAppend(&row.reason, ": ", obstacle);
     }
     return row;
   }
@@ -500,26 +512,24 @@ void RefuseUnequalPrograms(std::vector<ComparedRow>* rows) {
   }
 }
 
-// If a function ran on other devices in head than in base, it has a row for each side.
+// If a function ran on other devices in head than in base, it has rows of one side. They are not
+// comparable: nothing shows what the change is. Its rows on the common devices are still compared.
 void RefuseOtherDevices(std::vector<ComparedRow>* rows) {
   using enum FunctionVerdict;
-  struct Devices {
-    std::array<std::set<std::string>, 2> sides;
-    bool compared = false;
-  };
   const auto key = [](const ComparedRow& row) {
     return std::tuple(row.variant_id.has_value() ? "" : row.function, row.variant_id, row.program);
   };
+  using Devices = std::array<std::set<std::string>, 2>;  // by side
   std::map<decltype(key(rows->front())), Devices> functions;
   for (const ComparedRow& row : *rows) {
-    Devices& of = functions[key(row)];
-    if (row.verdict == kOnlyBase) of.sides[kBase].insert(row.device);
-    if (row.verdict == kOnlyHead) of.sides[kHead].insert(row.device);
-    of.compared |= row.verdict != kOnlyBase && row.verdict != kOnlyHead;
+    Devices& devices = functions[key(row)];
+    if (row.verdict != kOnlyHead) devices[kBase].insert(row.device);
+    if (row.verdict != kOnlyBase) devices[kHead].insert(row.device);
   }
   for (ComparedRow& row : *rows) {
-    const auto& [sides, compared] = functions.at(key(row));
-    if (compared || sides[kBase].empty() || sides[kHead].empty()) continue;
+    const Devices& sides = functions.at(key(row));
+    if (row.verdict != kOnlyBase && row.verdict != kOnlyHead) continue;
+    if (sides[kBase].empty() || sides[kHead].empty()) continue;
     row.verdict = kNotComparable;
     row.reason = absl::StrCat("it ran on ", absl::StrJoin(sides[kBase], ", "), " in base, on ",
                               absl::StrJoin(sides[kHead], ", "), " in head");

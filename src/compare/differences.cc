@@ -6,11 +6,20 @@
 // implies, and the degrees of freedom follow from it.
 //
 // Variants (DifferenceOf): in rounds, the log ratios within rounds (OfRounds). The scatter between
-// captures is the error, unless an F test at 25 % cannot distinguish it from the scatter of rounds
+// captures is the error, unless F tests at 25 % cannot distinguish it from the scatter of rounds
 // (Bancroft 1944). Otherwise one value per capture (OfCaptures); a single capture has the allowance
 // for drift instead of scatter.
 //
-// P(best) (ProbabilityOfBest): a bootstrap over units, or over at most kMostBlocks blocks of units.
+// With few captures, one pair of variants says little about the scatter between captures: two
+// captures leave one degree of freedom. So it is also pooled over all variants (PoolSpread): the
+// interaction of variant and capture in an analysis of variance, with (V - 1)(C - 1) degrees of
+// freedom. A pair's scatter is the larger of its own and the pooled one. Its degrees of freedom are
+// those of the pooled one, at most kMaxPooling times its own. Without that limit, one pair that
+// varies more than the others would be wrong too often (simulated in pick_test.cc).
+//
+// P(best) (ProbabilityOfBest): a bootstrap over units, or over at most kMostBlocks blocks of units,
+// of the log ratios to the leader in common units. Absolute times would favour variants that ran
+// only in the fast captures.
 // With a single unit, values are drawn from normal distributions.
 #include "compare/differences.h"
 
@@ -166,13 +175,67 @@ Difference OfRounds(const Units& units, const std::vector<double>& differences,
   const Scatter scatter =
       ScatterByCapture(units.robust ? PulledIn(differences) : differences, capture);
   if (scatter.between_df < 1) return out;
-  const bool agree = scatter.within_df > 0 && scatter.within > 0 &&
+  const bool agree = units.spread.agrees && scatter.within_df > 0 && scatter.within > 0 &&
                      FisherTail(scatter.between / scatter.within, scatter.between_df,
                                 scatter.within_df) > kPoolingLevel;
   if (agree) return out;
-  out.standard_error = std::max(
-      out.standard_error, std::sqrt(scatter.between / static_cast<double>(differences.size())));
-  out.df = scatter.between_df;
+  const double between = std::max(scatter.between, units.spread.between);
+  out.standard_error =
+      std::max(out.standard_error, std::sqrt(between / static_cast<double>(differences.size())));
+  out.df = std::clamp(units.spread.df, scatter.between_df, kMaxPooling * scatter.between_df);
+  out.captures_differ = true;
+  return out;
+}
+
+// The scatter between captures over all variants that ran in every capture, from the rounds that
+// hold all of these. Each value is taken relative to the mean of its round, as a variant's own
+// scatter around this mean has half of the variance of a difference of two variants.
+PooledSpread PoolSpread(const Units& units) {
+  std::set<uint32_t> captures(units.capture.begin(), units.capture.end());
+  std::vector<const std::vector<double>*> variants;
+  for (const auto& [id, logs] : units.log_time) {
+    std::set<uint32_t> ran;
+    for (size_t i = 0; i < logs.size(); ++i) {
+      if (!std::isnan(logs[i])) ran.insert(units.capture[i]);
+    }
+    if (ran.size() == captures.size()) variants.push_back(&logs);
+  }
+  std::vector<size_t> whole;  // rounds
+  std::vector<uint32_t> capture;
+  for (size_t i = 0; i < units.size(); ++i) {
+    const bool is_whole =
+        std::ranges::none_of(variants, [i](const auto* logs) { return std::isnan((*logs)[i]); });
+    if (!is_whole) continue;
+    whole.push_back(i);
+    capture.push_back(units.capture[i]);
+  }
+  const std::set<uint32_t> with_whole(capture.begin(), capture.end());
+  if (variants.size() < 2 || with_whole.size() < 2) return {};
+  std::vector<double> means(whole.size());  // by round
+  for (const auto* logs : variants) {
+    for (size_t i = 0; i < whole.size(); ++i) {
+      means[i] += (*logs)[whole[i]] / static_cast<double>(variants.size());
+    }
+  }
+  Scatter sum;  // of squares
+  double captures_df = 0, rounds_df = 0;
+  for (const auto* logs : variants) {
+    std::vector<double> values(whole.size());
+    for (size_t i = 0; i < whole.size(); ++i) values[i] = (*logs)[whole[i]] - means[i];
+    const Scatter own =
+        ScatterByCapture(units.robust ? PulledIn(std::move(values)) : values, capture);
+    captures_df = own.between_df;
+    rounds_df = own.within_df;
+    sum.between += own.between * own.between_df;
+    sum.within += own.within * own.within_df;
+  }
+  const double free = static_cast<double>(variants.size()) - 1;
+  sum.between_df = free * captures_df;
+  sum.within_df = free * rounds_df;
+  PooledSpread out = {.between = 2 * sum.between / sum.between_df, .df = sum.between_df};
+  const double within = sum.within_df > 0 ? 2 * sum.within / sum.within_df : 0;
+  out.agrees =
+      within > 0 && FisherTail(out.between / within, sum.between_df, sum.within_df) > kPoolingLevel;
   return out;
 }
 
@@ -199,12 +262,21 @@ Difference OfCaptures(const std::vector<double>& differences, const std::vector<
   return out;
 }
 
-// One column per variant: outliers are clamped, and long captures are averaged in blocks.
-std::map<std::string, std::vector<double>, NaturalLess> Blocks(const Units& units) {
+// One column per variant: the log ratios to the leader, missing without a common unit. Outliers are
+// clamped, and long captures are averaged in blocks.
+std::map<std::string, std::vector<double>, NaturalLess> Blocks(const Units& units,
+                                                               const std::string& leader) {
   const size_t per_block = (units.size() + kMostBlocks - 1) / kMostBlocks;
   std::map<std::string, std::vector<double>, NaturalLess> columns;
-  for (const auto& [id, logs] : units.log_time) {
-    const std::vector<double> pulled = PulledIn(units.Present(id));
+  const std::vector<double>& of_leader = units.log_time.at(leader);
+  for (const auto& [id, times] : units.log_time) {
+    std::vector<double> logs, present;
+    for (size_t i = 0; i < times.size(); ++i) {
+      // In a single unit, each value varies on its own (DrawValues).
+      logs.push_back(units.size() == 1 ? times[i] : times[i] - of_leader[i]);
+      if (!std::isnan(logs.back())) present.push_back(logs.back());
+    }
+    const std::vector<double> pulled = PulledIn(present);
     auto next = pulled.begin();
     for (size_t first = 0; first < logs.size(); first += per_block) {
       double sum = 0, count = 0;
@@ -436,6 +508,7 @@ Units MakeUnits(std::span<const Measurements> captures, bool robust) {
       units.log_time.try_emplace(id, values.size(), kMissing).first->second[i] = log_time;
     }
   }
+  if (units.in_rounds) units.spread = PoolSpread(units);
   return units;
 }
 
@@ -458,10 +531,10 @@ Difference DifferenceOf(const Units& units, const std::string& a, const std::str
   return OfCaptures(differences, within, drift_std, units.stated);
 }
 
-std::map<std::string, double> ProbabilityOfBest(const Units& units, double drift_std,
-                                                uint32_t replicates, uint64_t seed) {
-  const auto columns = Blocks(units);
-  if (columns.empty()) return {};
+std::map<std::string, double> ProbabilityOfBest(const Units& units, const std::string& leader,
+                                                double drift_std, uint32_t replicates,
+                                                uint64_t seed) {
+  const auto columns = Blocks(units, leader);
   std::vector<Contender> contenders = FindContenders(columns);
   if (units.size() == 1) {
     DrawValues(units, drift_std, replicates, seed, &contenders);

@@ -28,7 +28,8 @@ struct Difference {
   double resolution = 0;
   // Of sides: how much processes differ is assumed, or it is known from options.
   bool assumed = false, known_offset = false;
-  bool stated = false;  // of sides: values have stated errors, and at most kStatedDf
+  bool stated = false;           // of sides: values have stated errors, and at most kStatedDf
+  bool captures_differ = false;  // of variants in rounds: the scatter between captures is the error
 };
 // Maximum degrees of freedom with stated errors. These errors are intervals of a regression over 20
 // or more windows, so their tails are less certain than those of a normal distribution.
@@ -47,12 +48,23 @@ struct NaturalLess {
   bool operator()(const std::string& a, const std::string& b) const;
 };
 
+// How much the log ratio of two variants varies between captures, pooled over all variants.
+struct PooledSpread {
+  double between = 0;  // mean square between captures, for rounds
+  double df = 0;       // 0: unknown
+  bool agrees = true;  // it cannot be distinguished from the scatter of rounds
+};
+// Degrees of freedom of a pooled spread, at most, for each one of a variant pair's own spread. With
+// this limit, variants that vary unlike the others do not make the interval too narrow.
+inline constexpr double kMaxPooling = 4;
+
 // The log time of each variant in each unit; NaN if the unit has none.
 struct Units {
   bool in_rounds = false;
   bool robust = true;             // clamp outliers; false: they count in full
   bool stated = false;            // for energies: the errors in `within` were stated
   std::vector<uint32_t> capture;  // capture of each unit
+  PooledSpread spread;            // in rounds
   std::map<std::string, std::vector<double>, NaturalLess> log_time;
   // If captures are the units: variance of each value within its capture, and its df.
   std::map<std::string, std::vector<Centre>, NaturalLess> within;
@@ -74,8 +86,10 @@ size_t WildRuns(std::span<const Measurements> captures);
 Difference DifferenceOf(const Units& units, const std::string& a, const std::string& b,
                         double drift_std);
 
-// The probability that each variant is the fastest, by resampling units with replacement.
-std::map<std::string, double> ProbabilityOfBest(const Units& units, double drift_std,
-                                                uint32_t replicates, uint64_t seed);
+// The probability that each variant is the fastest, by resampling units with replacement. As in the
+// verdict, each variant is compared with the leader in their common units.
+std::map<std::string, double> ProbabilityOfBest(const Units& units, const std::string& leader,
+                                                double drift_std, uint32_t replicates,
+                                                uint64_t seed);
 
 }  // namespace xplane_time::compare

@@ -257,7 +257,9 @@ void ReadRows(const Json& document, uint32_t capture, Report* report) {
     function.function = TextIn(row, "function");
     function.runs = static_cast<uint64_t>(std::max<int64_t>(0, WholeOf(row, "runs").value_or(0)));
     function.is_range = !TextOf(row, "plane").has_value() && !WholeOf(row, "ordinal").has_value();
-    if (TextOf(row, "status") == "runs_uncertain") function.status = RowStatus::kRunsUncertain;
+    const auto status = TextOf(row, "status");
+    if (status == "runs_uncertain") function.status = RowStatus::kRunsUncertain;
+    if (status == "lost_executions") function.status = RowStatus::kLostExecutions;
   });
   const Json* options = Find(document, "options");
   if (options != nullptr && options->contains("top")) return;  // kernels were cut by --top

@@ -175,11 +175,9 @@ struct Chooser {
     const bool sole_capture = !units.in_rounds && units.size() == 1;
     if (choice->claim != Claim::kUndecided || sole_capture || !choice->doubts.empty()) return;
     const auto open = std::ranges::count_if(rivals, std::not_fn(&Rival::slower));
-    const bool captures_differ =
-        units.in_rounds && d.df == static_cast<double>(choice->captures) - 1;
-    choice->needs_captures = captures_differ || !units.in_rounds;
+    choice->needs_captures = d.captures_differ || !units.in_rounds;
     choice->needed =
-        UnitsNeeded(d, captures_differ ? choice->captures : d.units, static_cast<double>(open));
+        UnitsNeeded(d, d.captures_differ ? choice->captures : d.units, static_cast<double>(open));
   }
 
   // Units in all, of which `at_hand` gave `d`, with which the leader is proved to lose at most
@@ -195,7 +193,9 @@ struct Chooser {
     const double power = 1 - (1 - compare::kPower) / open;
     const auto is_enough = [&](uint64_t n) {
       const double factor = static_cast<double>(n) / static_cast<double>(at_hand);
-      const double df = std::max(d.df, static_cast<double>(n) - 1);
+      const double more = static_cast<double>(n - 1) / static_cast<double>(at_hand - 1);
+      const double df =
+          d.captures_differ ? d.df * more : std::max(d.df, static_cast<double>(n) - 1);
       const double capped = units.stated ? std::min(df, compare::kStatedDf) : df;
       return stats::NoncentralStudentTail(Bar(capped), capped, bound * std::sqrt(factor)) >= power;
     };
@@ -328,6 +328,11 @@ class Doubts {
     }
     if (row.samples > 0) {
       row.reason.clear();
+      for (const auto& [capture, series] : seen->series) {
+        if (!of_energy_ && !series->doubt.empty()) {
+          Add(absl::StrCat(capture->source, ": "), series->doubt, row.id);
+        }
+      }
       if (row.uncertain) Add("", "the split into runs is uncertain", row.id);
       return;
     }
@@ -574,7 +579,8 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
   const bool open = too_little || choice.claim == Claim::kUndecided;
   std::map<std::string, double> p_best;
   if (!too_little && choice.doubts.empty()) {
-    p_best = compare::ProbabilityOfBest(units, options.drift_std, options.replicates, options.seed);
+    p_best = compare::ProbabilityOfBest(units, choice.leader, options.drift_std, options.replicates,
+                                        options.seed);
   }
   for (VariantRow& row : choice.variants) {
     if (const auto found = p_best.find(row.id); found != p_best.end()) row.p_best = found->second;

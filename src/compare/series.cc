@@ -137,13 +137,26 @@ void NoteMerged(const std::map<Key, Rows>& groups, std::vector<std::string>* not
   }
 }
 
+// Marks a function whose launches have no executions in the trace, in all of its runs or in runs
+// that are unknown.
+void MarkLost(Series* series) {
+  if (series->samples.empty()) {
+    series->obstacle = "each of its runs lacks executions of its launches (the profiler lost them)";
+  } else {
+    series->doubt = "launches without an execution may belong to its runs";
+  }
+}
+
 std::vector<Series> SeriesOf(const Report& report, const Filters& filters,
                              const MeasureOptions& options, std::vector<std::string>* notes) {
   const DeviceLabels labels(report.samples);
-  std::set<std::pair<std::string, std::string>> uncertain;  // device and function
+  std::set<std::pair<std::string, std::string>> uncertain, lost;  // device and function
   for (const FunctionRow& row : report.functions) {
-    if (row.status != RowStatus::kRunsUncertain) continue;
-    uncertain.insert({labels.Label(*row.device), row.function});
+    if (!row.device.has_value() || row.device->plane.empty()) continue;
+    auto* const rows = row.status == RowStatus::kRunsUncertain    ? &uncertain
+                       : row.status == RowStatus::kLostExecutions ? &lost
+                                                                  : nullptr;
+    if (rows != nullptr) rows->insert({labels.Label(*row.device), row.function});
   }
   const std::map<Key, Rows> groups = GroupRows(report.samples, labels, filters, options.by_variant);
   // Programs of one function and device are numbered by their first run.
@@ -170,6 +183,7 @@ std::vector<Series> SeriesOf(const Report& report, const Filters& filters,
     series.clock = ClockOf(rows);
     series.uncertain = uncertain.contains({series.device, series.function});
     FillSamples(rows, metric, options.report, &series, &left_out);
+    if (lost.contains({series.device, series.function})) MarkLost(&series);
     all += rows.size();
   }
   if (!left_out.empty()) notes->push_back(LeftOutNote(left_out, all));
@@ -265,6 +279,8 @@ Series Combine(const std::vector<const Series*>& devices) {
   DeviceRuns runs;
   for (const Series* device : devices) {
     out.uncertain |= device->uncertain;
+    if (out.doubt.empty()) out.doubt = device->doubt;
+    if (out.obstacle.empty()) out.obstacle = device->obstacle;
     runs.push_back(FindRuns(*device));
   }
   if (const std::string mismatch = FindMismatch(devices, runs); !mismatch.empty()) {
@@ -282,6 +298,7 @@ Series Combine(const std::vector<const Series*>& devices) {
     for (const std::vector<Run>& device : runs) samples.push_back(device[run].sample);
     out.samples.push_back(**std::ranges::max_element(samples, {}, value));
   }
+  if (!out.samples.empty()) out.obstacle.clear();
   return out;
 }
 
@@ -336,19 +353,44 @@ std::vector<Series> SlowestDevice(std::span<const Series> series) {
 
 namespace {
 
-// Adds variants that the host launched, but which have no executions in the trace. They cannot be
-// judged.
-void AddLostVariants(const Report& report, const Filters& filters, std::vector<Series>* series) {
+// The devices of a capture's series; without series, the devices that executed something.
+std::set<std::string> DevicesOf(const Report& report, std::span<const Series> series) {
+  std::set<std::string> devices;
+  for (const Series& one : series) devices.insert(one.device);
+  if (!devices.empty()) return devices;
+  for (const DeviceRow& row : report.devices) {
+    if (row.executions > 0) devices.insert(DeviceName(row.device));
+  }
+  return devices;
+}
+
+// Adds functions that the host launched, but which have no executions in the trace. They cannot be
+// judged. With by_variant these are all variants that the host executed; otherwise the functions
+// with launches that lost their executions, on each device of the capture.
+void AddLostFunctions(const Report& report, const Filters& filters, bool by_variant,
+                      std::vector<Series>* series) {
+  const std::set<std::string> devices = DevicesOf(report, *series);
   std::set<std::string> seen;
-  for (const Series& one : *series) seen.insert(one.variant_id.value_or(""));
+  for (const Series& one : *series) {
+    seen.insert(by_variant ? one.variant_id.value_or("") : one.function);
+  }
   for (const FunctionRow& row : report.functions) {
-    if (!row.is_range || !filters.WantsFunction(row.function)) continue;
+    const bool has_device = row.device.has_value() && !row.device->plane.empty();
+    const bool is_lost = row.status == RowStatus::kLostExecutions;
+    if (has_device || !(is_lost || by_variant) || !filters.WantsFunction(row.function)) continue;
     const auto variant_id = filters.id.Capture(row.function);
-    if (!variant_id.has_value() || !seen.insert(*variant_id).second) continue;
-    Series& lost = series->emplace_back();
+    if (by_variant && !variant_id.has_value()) continue;
+    if (!seen.insert(by_variant ? *variant_id : row.function).second) continue;
+    Series lost;
     lost.function = row.function;
     lost.variant_id = variant_id;
     lost.obstacle = "the host ran it, and the trace has no execution of it";
+    if (by_variant) series->push_back(lost);
+    for (const std::string& device : devices) {
+      if (by_variant) break;
+      series->push_back(lost);
+      series->back().device = device;
+    }
   }
 }
 
@@ -360,7 +402,7 @@ void AddRows(const Report& report, const Filters& filters, const MeasureOptions&
   out->series = SeriesOf(report, filters, options, &notes);
   out->kernels = KernelsOf(report, filters);
   if (options.slowest_device) out->series = SlowestDevice(out->series);
-  if (options.by_variant) AddLostVariants(report, filters, &out->series);
+  AddLostFunctions(report, filters, options.by_variant, &out->series);
   for (const std::string& note : notes) {
     out->notes.push_back(absl::StrCat(out->source, ": ", note));
   }

@@ -36,6 +36,8 @@ constexpr Remark kRemarks[] = {
      [](const FunctionRow& row) -> uint64_t { return row.status == RowStatus::kRunsUncertain; }},
     {"u", "runs do not match across devices",
      [](const FunctionRow& row) -> uint64_t { return row.status == RowStatus::kDevicesUnmatched; }},
+    {"l", "launches of its runs have no execution in the trace (lost)",
+     [](const FunctionRow& row) -> uint64_t { return row.status == RowStatus::kLostExecutions; }},
     {"o", "no ops, only spans are known",
      [](const FunctionRow& row) -> uint64_t {
        return row.status == RowStatus::kNoOps && !row.is_range;

@@ -5,9 +5,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -26,8 +30,10 @@ struct RunSample : Run {
   Clock clock = Clock::kProfile;
   bool has_active = false;  // false: a module without ops; only span_ps is known
   bool suspect = false;
-  bool skipped = false;  // a warm-up run
-  int64_t start_ps = 0;  // on `clock`
+  bool incomplete = false;  // launches of it have no execution (timing/lost_runs.h); it is suspect
+  bool in_doubt = false;    // launches without an execution may be of this run
+  bool skipped = false;     // a warm-up run
+  int64_t start_ps = 0;     // on `clock`
   int64_t active_ps = 0, span_ps = 0, sum_ps = 0;
   uint64_t kernels = 0;
   uint64_t ordinal = 0;  // within (device, function, program)
@@ -111,12 +117,17 @@ struct DeviceAnalysis {
   std::unique_ptr<ExecutionWatcher> watcher;
 };
 
+using HostKey = std::pair<uint32_t, std::string_view>;  // file and name of a host
+
 struct Analysis {
   Filters filters;
   std::vector<DeviceAnalysis> devices;
   std::vector<FunctionRow> without_executions;  // on any device
-  gpu_runs::PartExtents host_extents;           // of host lines that were read
-  uint64_t launches_compared = 0;               // with executions
+  // Executions by the host that lost all of their kernels, by host (file and name) and function.
+  // Only functions that no device of the host executed.
+  std::map<HostKey, std::map<std::string, uint64_t>> lost_functions;
+  gpu_runs::PartExtents host_extents;  // of host lines that were read
+  uint64_t launches_compared = 0;      // with executions
   Diagnostics diagnostics;
 };
 

@@ -443,6 +443,7 @@ class PlaneAnalyzer {
       Run run = {.program = program, .profile = found.runs()[range].profile};
       if (!has_active) run.profile = found.ranges().ranges()[range].interval;
       RunSample sample = {run};
+      sample.id = range;
       if (has_active) Fill(times(range), Clock::kProfile, &sample);
       sample.ordinal = ordinal++;
       sample.skipped = sample.ordinal < request_.options.skip_runs;
@@ -611,8 +612,12 @@ void Place(const Trace& trace, DeviceAnalysis* device) {
   }
 }
 
-// Functions of ranges that are not told of on any device: nothing was executed in them. Of hosts
-// all devices of which were looked at.
+// Functions that the host executed, or ranges of host time, without an execution on any device.
+// Only hosts all devices of which were examined:
+//
+//   ranges      nothing was executed in them
+//   functions   launches of them lost their executions (Analysis::lost_functions); or they are
+//               variants that the host executed before the devices' last execution
 class WithoutExecutions {
  public:
   WithoutExecutions(const Trace& trace, gpu_runs::EvidenceStore* evidence)
@@ -620,34 +625,40 @@ class WithoutExecutions {
 
   void Add(const DeviceAnalysis& device) {
     const Plane& plane = trace_.planes[device.plane.plane];
-    const std::string_view stat = RulesOf(device.plane.kind).in_ranges_stat;
-    if (!HasStat(plane, stat) || device.row.executions == 0) return;
+    const KindRules& rules = RulesOf(device.plane.kind);
+    const bool has_ranges = HasStat(plane, rules.in_ranges_stat);
+    const bool is_read = rules.launch_id.has_value() && evidence_.IsAskedFor(device.plane);
+    if (!(has_ranges || is_read) || device.row.executions == 0) return;
     const auto evidence = evidence_.Of(device.plane);
     if (!evidence.ok()) return;
     Host& host = hosts_[{plane.file, plane.host}];
     host.evidence = *evidence;
+    host.has_ranges |= has_ranges;
+    host.last_ps = std::max(host.last_ps, device.row.last_ps.value_or(kNoTimePs));
     ++host.devices;
+    for (size_t i = 0; i < device.tables->programs.size(); ++i) {
+      host.executed.insert(device.tables->programs[i].function);
+    }
     for (const RunSample& sample : device.ranges) {
       host.told.insert(device.tables->programs[sample.program].function);
     }
   }
 
-  std::vector<FunctionRow> Rows(const Filters& filters) const {
+  std::vector<FunctionRow> Rows(const Analysis& analysis) const {
+    const Filters& filters = analysis.filters;
     std::vector<FunctionRow> rows;
     for (const auto& [key, host] : hosts_) {
       if (host.devices < host.evidence->device_count) continue;
+      AddFunctions(key, host, analysis, &rows);
+      if (!host.has_ranges || filters.any_op()) continue;
       std::map<std::string_view, uint64_t> runs;
       for (const auto& range : host.evidence->ranges.ranges()) {
         const std::string& function = host.evidence->ranges.names()[range.name].function;
         if (!host.told.contains(function) && filters.WantsFunction(function)) ++runs[function];
       }
       for (const auto& [function, count] : runs) {
-        FunctionRow& row = rows.emplace_back();
-        row.function = function;
-        row.variant_id = filters.id.Capture(function);
-        row.runs = row.dropped_samples = row.empty_runs = count;
-        row.status = RowStatus::kNoOps;
-        row.is_range = true;
+        rows.push_back(RowOf(std::string(function), count, filters));
+        rows.back().is_range = true;
       }
     }
     return rows;
@@ -657,11 +668,47 @@ class WithoutExecutions {
   struct Host {
     const gpu_runs::HostEvidence* evidence = nullptr;
     size_t devices = 0;
+    bool has_ranges = false;
+    int64_t last_ps = kNoTimePs;     // end of the last execution on any device
+    std::set<std::string> executed;  // functions of all devices
     std::set<std::string> told;
   };
+
+  static FunctionRow RowOf(std::string function, uint64_t runs, const Filters& filters) {
+    FunctionRow row;
+    row.variant_id = filters.id.Capture(function);
+    row.function = std::move(function);
+    row.runs = row.dropped_samples = row.empty_runs = runs;
+    row.status = RowStatus::kNoOps;
+    return row;
+  }
+
+  static void AddFunctions(const HostKey& key, const Host& host, const Analysis& analysis,
+                           std::vector<FunctionRow>* rows) {
+    const Filters& filters = analysis.filters;
+    std::map<std::string, std::pair<uint64_t, RowStatus>> runs;
+    for (const auto& [module, executions] : host.evidence->executions) {
+      if (host.executed.contains(module) || !filters.id.Capture(module).has_value()) continue;
+      const auto count = static_cast<uint64_t>(std::ranges::count_if(
+          executions, [&](const auto& each) { return each.interval.end_ps <= host.last_ps; }));
+      if (count > 0) runs[module] = {count, RowStatus::kNoOps};
+    }
+    const auto lost = analysis.lost_functions.find(key);
+    if (lost != analysis.lost_functions.end()) {
+      for (const auto& [module, count] : lost->second) {
+        runs[module] = {count, RowStatus::kLostExecutions};
+      }
+    }
+    for (const auto& [function, found] : runs) {
+      if (!filters.WantsFunction(function)) continue;
+      rows->push_back(RowOf(function, found.first, filters));
+      rows->back().status = found.second;
+    }
+  }
+
   const Trace& trace_;
   gpu_runs::EvidenceStore& evidence_;
-  std::map<std::pair<uint32_t, std::string_view>, Host> hosts_;
+  std::map<HostKey, Host> hosts_;
 };
 
 // Whether a kernel or op of some device matches.
@@ -785,7 +832,7 @@ absl::StatusOr<Analysis> AnalyzeWith(const Trace& trace, const ReportOptions& op
   }
   AddCompleteness(trace, selection, options, &analysis);
   NoteUnmatchedPatterns(options, &analysis);
-  if (!analysis.filters.any_op()) analysis.without_executions = without.Rows(analysis.filters);
+  analysis.without_executions = without.Rows(analysis);
   return analysis;
 }
 

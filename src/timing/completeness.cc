@@ -15,6 +15,7 @@
 #include "read/plane_index.h"
 #include "saturate.h"
 #include "status.h"
+#include "timing/lost_runs.h"
 #include "xplane_time/read.h"
 
 namespace xplane_time {
@@ -106,7 +107,7 @@ class ComparedLaunches {
 // The devices of one host, which share its launches.
 struct HostDevices {
   const HostEvidence* evidence = nullptr;
-  std::vector<const DeviceAnalysis*> devices;  // with a LaunchCheck
+  std::vector<DeviceAnalysis*> devices;  // with a LaunchCheck
   size_t with_events = 0;
 };
 
@@ -181,20 +182,24 @@ class DeviceOfLines {
 void AddLostLaunches(const Trace& trace, const HostDevices& host, Analysis* analysis) {
   const ComparedLaunches compared(trace, *host.evidence);
   std::vector<Launch> lost;
+  uint64_t launches_compared = 0;
   compared.ForEach([&](size_t index, const Launch& launch) {
-    ++analysis->launches_compared;
+    ++launches_compared;
     const bool has_executed = std::ranges::any_of(
         host.devices,
         [index](const DeviceAnalysis* device) { return device->launches->has_executed(index); });
     if (!has_executed) lost.push_back(launch);
   });
+  analysis->launches_compared += launches_compared;
   if (lost.empty()) return;
   std::ranges::stable_sort(lost, {}, &Launch::start_ps);
   const int64_t pending_ps = FindPending(host, lost);
   const DeviceOfLines devices(trace, host);
   std::map<std::tuple<uint32_t, bool, Launched>, LaunchGroup> groups;  // by plane
+  std::vector<LostLaunch> found;
   for (const Launch& launch : lost) {
     const DeviceAnalysis* const device = devices.Find(launch.line);
+    found.push_back({launch, device, launch.start_ps >= pending_ps});
     const uint32_t plane = device != nullptr ? device->plane.plane : trace.lines[launch.line].plane;
     groups[{plane, launch.start_ps >= pending_ps, launch.what}].Add(launch.start_ps);
   }
@@ -206,11 +211,12 @@ void AddLostLaunches(const Trace& trace, const HostDevices& host, Analysis* anal
                      InFile(trace, trace.planes[plane].file)),
         {.plane = plane}, group.count);
   }
+  MarkLostRuns(trace, *host.evidence, host.devices, found, launches_compared, analysis);
 }
 
 void AddLaunches(const Trace& trace, bool all_executions, Analysis* analysis) {
   std::vector<HostDevices> hosts;
-  for (const DeviceAnalysis& device : analysis->devices) {
+  for (DeviceAnalysis& device : analysis->devices) {
     if (device.launches == nullptr) continue;
     const LaunchCheck& check = *device.launches;
     const uint32_t plane = device.plane.plane;

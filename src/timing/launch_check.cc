@@ -19,11 +19,22 @@ void LaunchCheck::Add(std::span<const Execution> chunk) {
       continue;
     }
     stream->last_launch_ps = std::max(stream->last_launch_ps, launch.launched_ps);
+    if (execution.run != kNone) AddToRun(execution.run, launch.launched_ps, launch.line);
     if (execution.start_ps >= launch.launched_ps) continue;
     if (early_.count++ == 0) early_.line = execution.line;
     early_.most_ps =
         std::max(early_.most_ps, SaturatingSub(launch.launched_ps, execution.start_ps));
   }
+}
+
+void LaunchCheck::AddToRun(uint32_t run, int64_t launched_ps, uint32_t line) {
+  if (run >= runs_.size()) runs_.resize(size_t{run} + 1);
+  RunLaunches& launches = runs_[run];
+  if (launches.first_ps == kNoTimePs || launched_ps < launches.first_ps) {
+    launches.first_ps = launched_ps;
+    launches.line = line;
+  }
+  launches.last_ps = std::max(launches.last_ps, launched_ps);
 }
 
 LaunchCheck::Stream* LaunchCheck::StreamOf(uint32_t line) {
@@ -44,7 +55,7 @@ LaunchCheck::Known LaunchCheck::Find(uint64_t correlation_id) {
     launching_line_ = launch->line;
     launching_lines_.insert(launch->line);
   }
-  return {correlation_id, true, launch->start_ps};
+  return {correlation_id, true, launch->start_ps, launch->line};
 }
 
 }  // namespace xplane_time

@@ -6,7 +6,7 @@
 //
 // Launch 2 has no execution here (has_executed), execution 4 has no launch (without_launch).
 //
-// Memory: a bit for each launch of the host, and a few words for each stream.
+// Memory: a bit for each launch of the host, a few words for each stream and each run.
 #pragma once
 
 #include <array>
@@ -42,6 +42,14 @@ class LaunchCheck {
   };
   std::span<const Stream> streams() const { return streams_; }
   int64_t longest_ps() const { return longest_ps_; }  // of the executions
+
+  // The launches of one run: starts of the first and the last, and the line of the first.
+  struct RunLaunches {
+    int64_t first_ps = kNoTimePs, last_ps = kNoTimePs;
+    uint32_t line = 0;
+  };
+  // By run. Runs beyond the end, and runs without a known launch, have no times.
+  std::span<const RunLaunches> runs() const { return runs_; }
   uint64_t without_launch() const { return without_launch_; }
 
   // Executions that start before their launch.
@@ -54,11 +62,13 @@ class LaunchCheck {
 
  private:
   Stream* StreamOf(uint32_t line);
+  void AddToRun(uint32_t run, int64_t launched_ps, uint32_t line);
 
   const gpu_runs::HostEvidence& evidence_;
   const size_t launch_id_;
   std::vector<bool> has_executed_;
   absl::flat_hash_set<uint32_t> launching_lines_;
+  std::vector<RunLaunches> runs_;
   std::vector<Stream> streams_;
   absl::flat_hash_map<uint32_t, size_t> stream_of_line_;
   uint32_t last_line_ = kNone;
@@ -73,6 +83,7 @@ class LaunchCheck {
     uint64_t id = 0;
     bool found = false;
     int64_t launched_ps = 0;
+    uint32_t line = 0;  // of the launch
   };
   static constexpr size_t kKnown = 1024;
   Known Find(uint64_t correlation_id);

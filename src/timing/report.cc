@@ -30,7 +30,8 @@ constexpr const char* kCategories[] = {"compute", "copy", "collective", "other"}
 constexpr const char* kStepSources[] = {"step_line", "host_launch", "host_time", "function"};
 constexpr const char* kStepVerdicts[] = {"input-bound", "host-bound", "device-bound",
                                          "communication-bound", "unclear"};
-constexpr const char* kRowStatuses[] = {"ok", "no_ops", "runs_uncertain", "devices_unmatched"};
+constexpr const char* kRowStatuses[] = {"ok", "no_ops", "runs_uncertain", "devices_unmatched",
+                                        "lost_executions"};
 
 template <typename Names, typename Enum>
 const char* NameOf(const Names& names, Enum value) {

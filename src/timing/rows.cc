@@ -88,11 +88,13 @@ std::vector<Use> UsesOf(std::span<const RunSample> samples, const ReportOptions&
 void SummarizeSamples(std::span<const RunSample> samples, const ReportOptions& options,
                       FunctionRow* row) {
   row->runs = samples.size();
-  bool first = true;
+  bool first = true, any_incomplete = false, any_in_doubt = false;
   for (const RunSample& sample : samples) {
     row->suspect_runs += sample.suspect ? 1 : 0;
     row->kernels_total += sample.kernels;
     if (sample.uncertain) row->status = RowStatus::kRunsUncertain;
+    any_incomplete |= sample.incomplete;
+    any_in_doubt |= sample.in_doubt;
     if (!sample.has_active && samples.size() > 1) continue;
     if (first || row->clock != sample.clock) {
       row->clock = first ? std::optional(sample.clock) : std::nullopt;
@@ -119,6 +121,7 @@ void SummarizeSamples(std::span<const RunSample> samples, const ReportOptions& o
     row->kernels_per_run = static_cast<double>(kernels) / static_cast<double>(kept);
     if (active.empty()) row->status = RowStatus::kNoOps;
   }
+  if (any_in_doubt || (any_incomplete && kept == 0)) row->status = RowStatus::kLostExecutions;
   const auto summary = [&](const std::vector<int64_t>& values) {
     return values.empty() ? std::nullopt : std::optional(Summarize(values, options.seed));
   };
@@ -218,6 +221,8 @@ RunSample Slowest(const Samples& together, Metric metric) {
   for (const RunSample* sample : together) {
     slowest.suspect |= sample->suspect;
     slowest.skipped |= sample->skipped;
+    slowest.incomplete |= sample->incomplete;
+    slowest.in_doubt |= sample->in_doubt;
     slowest.uncertain |= sample->uncertain;
   }
   return slowest;

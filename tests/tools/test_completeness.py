@@ -164,6 +164,26 @@ class Completeness(EndToEndTest):
         # It may have begun before the trace.
         self.assertNotIn(LOST, self.of(trace(capture[1:] + calls(20))))
 
+    def test_runs_that_lost_a_kernel_are_suspect(self):
+        """Annotations of two kernels each."""
+        def functions(lost):
+            events = []
+            for i in range(12):
+                at = 1000 + i * 400
+                events.append(event("user_annotation", HOST, HOST, at, 350, "call"))
+                for k in range(2):
+                    events.append(launch(at + 10 + 20 * k, 2 * i + k + 1))
+                    if (i, k) not in lost:
+                        events.append(kernel(at + 30 + 110 * k, 2 * i + k + 1, name=f"k{k}"))
+            self.write("a.json", trace(events))
+            [row] = run("functions", "a.json", "--format", "json", cwd=self.at).json["functions"]
+            return row["status"], row["runs"], row["suspect_runs"], (row["active_ps"] or {}).get("median")
+
+        self.assertEqual(functions(()), ("ok", 12, 0, 200_000_000))
+        self.assertEqual(functions({(2, 0), (5, 1)}), ("ok", 12, 2, 200_000_000))
+        self.assertEqual(functions({(i, 1) for i in range(8)}), ("ok", 12, 8, 200_000_000))
+        self.assertEqual(functions({(i, 1) for i in range(12)}), ("lost_executions", 12, 12, None))
+
     def test_what_runs_after_the_window_is_not_lost(self):
         found = self.of(trace(calls(50, lost=range(47, 50))))
         self.assertNotIn(LOST, found)

@@ -267,6 +267,175 @@ class NotJudged(Decisions):
         self.assertEqual(rows, [("jit_c", "it ran on GPU:0 in base, on GPU:1 in head")] * 2)
 
 
+US = 1_000_000  # picoseconds
+
+
+def launched(times_us, seed, rounds=10, devices=1, lost=lambda function, run, kernel: False,
+             with_modules=True, ran=lambda function, run: True, slow=None, noise=0.005, offset=0):
+    """A capture of functions of two kernels that ran in rounds, each kernel with its launch.
+
+    `lost`: kernels that are not in the trace although their launches are. `slow`: factors by device.
+    """
+    rng = random.Random(seed)
+    host = Plane("/host:CPU", id=99)
+    thread = host.line("python", 5)
+    gpus = [Plane(f"/device:GPU:{i}", id=i + 1) for i in range(devices)]
+    streams = [gpu.line("Stream #1(Kernel)", 5) for gpu in gpus]
+    now, number = 1000.0, 0
+    for run_index in range(rounds):
+        for program, (function, typical) in enumerate(times_us.items()):
+            if not ran(function, run_index):
+                continue
+            begin, end = now, now
+            for device, stream in enumerate(streams):
+                at = begin + 20
+                for kernel in range(2):
+                    number += 1
+                    took = typical / 2 * (1 + offset + noise * rng.gauss(0, 1)) * (slow or {}).get(device, 1)
+                    thread.event("cudaLaunchKernel", round((begin + 4 * device + 2 * kernel) * US), US // 2,
+                                 correlation_id=number)
+                    if not lost(function, run_index, kernel):
+                        stream.event(f"{function}_k{kernel}", round(at * US), round(took * US),
+                                     correlation_id=number, hlo_module=Ref(function), hlo_op=Ref(f"op{kernel}"),
+                                     program_id=program + 1)
+                    at += took + 1
+                end = max(end, at)
+            if with_modules:
+                thread.event(f"{function}:XLA GPU module", round((begin - 1) * US), 18 * US)
+            now = end + 30
+    return space(host, *gpus)
+
+
+class LostKernels(Decisions):
+    """Launches whose kernels are not in the trace: their runs must not look fast."""
+
+    TIMES = {"jit_autotune_fn_0": 100, "jit_autotune_fn_1": 120}
+
+    def pick(self, *paths):
+        return run("pick", *paths, "--format", "json", cwd=self.at)
+
+    def statuses(self, done):
+        return {row["variant_id"]: row["status"] for row in self.decision(done)["variants"]}
+
+    def test_a_variant_that_lost_a_kernel_in_each_run_is_not_judged(self):
+        lost = self.write("a.xplane.pb", launched(self.TIMES, 1, lost=lambda f, r, k: f[-1] == "1" and k == 1))
+        done = self.pick(lost)
+        self.assertEqual(done.code, 11, done.text)
+        self.assertEqual(self.statuses(done), {"0": "leads", "1": "not_judged"})
+        self.assertIn("variant 1: each of its runs lacks executions of its launches", done.text)
+        result = run("report", lost, "--samples", "--format", "json", cwd=self.at)
+        self.assertEqual({row["function"]: row["status"] for row in result.json["functions"]},
+                         {"jit_autotune_fn_0": "ok", "jit_autotune_fn_1": "lost_executions"})
+        self.assertEqual(self.pick(self.write("a.json", result.out)).code, 11)
+
+    def test_a_variant_that_lost_all_kernels_is_not_absent(self):
+        lost = self.write("a.xplane.pb", launched(self.TIMES, 1, lost=lambda f, r, k: f[-1] == "1"))
+        done = self.pick(lost)
+        self.assertEqual(done.code, 11, done.text)
+        self.assertEqual(self.statuses(done), {"0": "leads", "1": "not_judged"})
+        result = run("report", lost, "--samples", "--format", "json", cwd=self.at)
+        self.assertEqual(self.pick(self.write("a.json", result.out)).code, 11)
+        self.assertEqual(self.pick(self.write("b.xplane.pb", launched(
+            self.TIMES, 1, lost=lambda f, r, k: f[-1] == "1", with_modules=True, rounds=2))).code, 11)
+
+    def test_only_the_runs_that_lost_a_kernel_are_left_out(self):
+        for seed in range(6):
+            rng = random.Random(f"lost{seed}")
+            runs = {r for r in range(16) if rng.random() < (0.2, 0.4, 0.6)[seed % 3]} - {15, 3, 7, 9, 12}
+            content = launched(self.TIMES, seed, rounds=16,
+                               lost=lambda f, r, k, of=runs: f[-1] == "1" and k == seed % 2 and r in of)
+            path = self.write(f"{seed}.xplane.pb", content)
+            done = self.pick(path)
+            self.assertEqual((done.code, self.decision(done)["pick"]), (0, "0"), done.text)
+            rows = {row["variant_id"]: row for row in self.decision(done)["variants"]}
+            self.assertEqual((rows["0"]["samples"], rows["1"]["samples"]), (16, 16 - len(runs)))
+            self.assertAlmostEqual(rows["1"]["ratio"], 1.2, delta=0.02)
+
+    def test_what_runs_after_the_recording_blocks_nothing(self):
+        content = launched(self.TIMES, 2, lost=lambda f, r, k: f[-1] == "1" and r == 9 and k == 1)
+        done = self.pick(self.write("a.xplane.pb", content))
+        self.assertEqual((done.code, self.decision(done)["pick"]), (0, "0"), done.text)
+        rows = {row["variant_id"]: row["samples"] for row in self.decision(done)["variants"]}
+        self.assertEqual(rows, {"0": 10, "1": 9})
+
+    def test_losses_that_belong_to_no_known_run_leave_all_in_doubt(self):
+        def lost(function, run_index, kernel):
+            return function[-1] == "1" and kernel == 1
+
+        done = self.pick(self.write("a.xplane.pb", launched(self.TIMES, 1, lost=lost, with_modules=False)))
+        self.assertEqual(done.code, 11, done.text)
+        self.assertIn("launches without an execution may belong to its runs", done.text)
+        # One of 400 launches is too few to matter.
+        few = launched(self.TIMES, 1, rounds=100, with_modules=False,
+                       lost=lambda f, r, k: (f[-1], r, k) == ("1", 50, 1))
+        self.assertEqual(self.pick(self.write("b.xplane.pb", few)).code, 0)
+
+    def sides(self, names=("jit_f", "jit_g"), base_devices=1, **head):
+        times = dict(zip(names, (100, 120)))
+        paths = []
+        for side, options in (("base", {"devices": base_devices}), ("head", head)):
+            paths.append([self.write(f"{side}{i}.xplane.pb", launched(
+                times, f"{side}{i}", offset=0.001 * random.Random(f"{side}{i}").gauss(0, 1), **options))
+                for i in range(10)])
+        return paths
+
+    def test_a_function_that_lost_a_kernel_in_each_run_is_not_faster(self):
+        done = self.compare(*self.sides(lost=lambda f, r, k: f == "jit_g" and k == 1), "--format", "json")
+        self.assertEqual(done.code, 11, done.text)
+        rows = {row["function"]: row for row in self.decision(done)["rows"]}
+        self.assertEqual({name: row["verdict"] for name, row in rows.items()},
+                         {"jit_f": "same", "jit_g": "not_comparable"})
+        self.assertIn("lacks executions of its launches", rows["jit_g"]["reason"])
+
+    def test_a_function_that_lost_all_kernels_is_not_comparable(self):
+        for names in (("jit_f", "jit_g"), ("jit_autotune_fn_0", "jit_autotune_fn_1")):
+            for devices in (1, 2):
+                base, head = self.sides(names, devices, devices=devices,
+                                        lost=lambda f, r, k, of=names: f == of[1])
+                for done in (self.compare(base, head, "--format", "json"),
+                             self.compare(head, base, "--format", "json")):
+                    self.assertEqual(done.code, 11, done.text)
+                    verdicts = {(row["function"], row["verdict"]) for row in self.decision(done)["rows"]}
+                    self.assertEqual(verdicts, {(names[0], "same"), (names[1], "not_comparable")})
+                    self.assertIn("the trace has no execution of it", done.text)
+
+    def test_losses_in_some_runs_decide_by_the_others(self):
+        done = self.compare(*self.sides(lost=lambda f, r, k: f == "jit_g" and k == 1 and r % 2 == 0),
+                            "--format", "json")
+        self.assertEqual(done.code, 0, done.text)
+        self.assertEqual({row["verdict"] for row in self.decision(done)["rows"]}, {"same"})
+
+    def test_a_device_that_only_head_has(self):
+        base, head = self.sides(devices=2, slow={1: 3})
+        for done in (self.compare(base, head, "--format", "json"), self.compare(head, base, "--format", "json")):
+            self.assertEqual(done.code, 11, done.text)
+            verdicts = {(row["function"], row["device"]): row["verdict"] for row in self.decision(done)["rows"]}
+            self.assertEqual(verdicts, {("jit_f", "GPU:0"): "same", ("jit_g", "GPU:0"): "same",
+                                        ("jit_f", "GPU:1"): "not_comparable",
+                                        ("jit_g", "GPU:1"): "not_comparable"})
+            self.assertIn("GPU:0, GPU:1", done.text)
+
+    def test_captures_that_lack_a_variant_do_not_favour_it(self):
+        paths = []
+        for i in range(4):
+            slow = {0: 1.2} if i < 2 else None
+            paths.append(self.write(f"{i}.xplane.pb", launched(
+                {"jit_autotune_fn_0": 100, "jit_autotune_fn_1": 103}, i, slow=slow, noise=0.002,
+                ran=lambda f, r, of=i: of >= 2 or f[-1] == "0")))
+        done = self.pick(*paths)
+        self.assertEqual((done.code, self.decision(done)["pick"]), (0, "0"), done.text)
+        p_best = {row["variant_id"]: row["p_best"] for row in self.decision(done)["variants"]}
+        self.assertGreater(p_best["0"], 0.99)
+        self.assertLess(p_best["1"], 0.01)
+
+    def test_two_captures_decide_what_one_and_three_decide(self):
+        times = {f"jit_autotune_fn_{i}": 100 + 10 * i for i in range(4)}
+        paths = [self.write(f"{i}.xplane.pb", launched(times, f"two{i}", rounds=6, noise=0.01))
+                 for i in range(16)]
+        decided = [self.pick(*paths[i:i + 2]).code == 0 for i in range(15)]
+        self.assertGreaterEqual(sum(decided), 14)
+
+
 class Shared(Decisions):
     TIMES = {"jit_a": 10_000_000, "jit_b": 5_000_000}
 
