@@ -181,18 +181,18 @@ struct Sequence {
   size_t block_size;  // size of the next block
   std::vector<uint32_t> symbols = {};
   std::vector<int64_t> idle_ps = {};       // idle time of the device since the previous execution
-  std::vector<uint8_t> after_other = {};   // whether another program executed since then
+  std::vector<Between> after_other = {};   // which other programs executed since then
   std::vector<uint64_t> correlation = {};  // 0: unknown
   int64_t device_idle_ps = 0;              // idle time of the device before the last execution
   int64_t runs = 0;                        // number of runs in earlier blocks
   // set if the split is doubtful: the number of runs of another likely split
   std::optional<size_t> rivals = {};
 
-  void Add(uint32_t symbol, uint64_t correlation_id, int64_t idle_before_ps, bool is_after_other) {
+  void Add(uint32_t symbol, uint64_t correlation_id, int64_t idle_before_ps, Between between) {
     if (symbols.empty() && runs == 0) device_idle_ps = idle_before_ps;
     symbols.push_back(symbol);
     idle_ps.push_back(idle_before_ps - std::exchange(device_idle_ps, idle_before_ps));
-    after_other.push_back(is_after_other ? 1 : 0);
+    after_other.push_back(between);
     correlation.push_back(correlation_id);
   }
 
@@ -282,6 +282,7 @@ struct EarlyRuns {
 struct Track {
   Sequence sequence;
   uint64_t executions = 0;
+  uint64_t last_place = 0;  // number of executions of all programs up to its last one
   bool any_without_scope = false;
   Segments by_scope = {}, by_launch = {};
   bool launched = false;       // by_launch holds runs
@@ -310,23 +311,24 @@ struct Tally {
   size_t runs = 0;
   // lines of the host executions that launched them; may have duplicates
   std::vector<uint32_t> lines;
-  bool disagree = false;  // scopes and launches disagree
+  bool disagree = false;       // scopes and launches disagree
+  bool by_likelihood = false;  // some runs follow from the sequence only
 };
 
 // The number of executions of a function on the host for this device, if it differs from `runs`. If
 // launches are known, this counts the host executions on the lines that launched to this device.
 // Otherwise it counts all, which the devices may share equally.
+std::optional<size_t> HostDisagrees(const Tally& tally, size_t count, size_t device_count) {
+  const bool shared = count % tally.runs == 0 && count / tally.runs <= device_count;
+  return tally.runs == count || shared ? std::nullopt : std::optional(count);
+}
 std::optional<size_t> HostDisagrees(const Tally& tally,
                                     const std::vector<HostEvidence::Execution>& executions,
                                     size_t device_count) {
   if (tally.runs == executions.size()) return std::nullopt;
   std::vector<uint32_t> lines = tally.lines;
   std::sort(lines.begin(), lines.end());
-  if (lines.empty()) {
-    const bool shared =
-        executions.size() % tally.runs == 0 && executions.size() / tally.runs <= device_count;
-    return shared ? std::nullopt : std::optional(executions.size());
-  }
+  if (lines.empty()) return HostDisagrees(tally, executions.size(), device_count);
   const auto on_lines = std::count_if(executions.begin(), executions.end(), [&](const auto& e) {
     return std::binary_search(lines.begin(), lines.end(), e.line);
   });
@@ -353,7 +355,8 @@ class GpuSplitter : public RunSplitter {
       device_end_ps_ = std::max(device_end_ps_.value_or(execution.end_ps()), execution.end_ps());
       if (execution.program == kNone) continue;
       RETURN_IF_ERROR(LookAt(&execution));
-      last_program_ = execution.program;
+      tracks_[execution.program].last_place = ++place_;
+      last_of_stream_[execution.line] = place_;
     }
     return absl::OkStatus();
   }
@@ -364,7 +367,9 @@ class GpuSplitter : public RunSplitter {
     ++looks_;
     likelihood_wanted_ = false;
     device_end_ps_.reset();
-    last_program_ = kNone;
+    place_ = 0;
+    last_of_stream_.clear();
+    for (Track& track : tracks_) track.last_place = 0;
     uint64_t by_likelihood = 0;
     for (uint32_t program = 0; program < tracks_.size(); ++program) {
       Track& track = tracks_[program];
@@ -480,10 +485,18 @@ class GpuSplitter : public RunSplitter {
     return absl::OkStatus();
   }
 
+  // Which other programs executed since the last execution of the track's program.
+  Between BetweenBefore(const Execution& execution, const Track& track) const {
+    if (track.last_place == place_) return Between::kNone;
+    const auto last = last_of_stream_.find(execution.line);
+    const bool on_stream = last != last_of_stream_.end() && last->second > track.last_place;
+    return on_stream ? Between::kOtherOnStream : Between::kOther;
+  }
+
   void AddToSequence(const Execution& execution, Track* track) {
     if (++in_sequences_ > context_.most_by_likelihood) return;
     track->sequence.Add(context_.tables->ops[execution.op].symbol, CorrelationOf(execution),
-                        device_idle_ps_, last_program_ != execution.program);
+                        device_idle_ps_, BetweenBefore(execution, *track));
     if (track->sequence.symbols.size() < track->sequence.block_size) return;
     track->sequence.Split(/*last=*/false, /*host_runs=*/std::nullopt, &track->runs);
   }
@@ -500,9 +513,7 @@ class GpuSplitter : public RunSplitter {
     if (evidence_ == nullptr || evidence_->device_count != 1) return std::nullopt;
     const std::string& function = FunctionOf(program);
     if (programs.at(function) > 1) return std::nullopt;
-    const auto executions = evidence_->executions.find(function);
-    if (executions == evidence_->executions.end()) return std::nullopt;
-    return executions->second.size();
+    return evidence_->CountExecutions(function);
   }
 
   void NumberRuns() {
@@ -524,6 +535,7 @@ class GpuSplitter : public RunSplitter {
       if (track.executions == 0) continue;
       Tally& tally = tallies_[FunctionOf(program)];
       tally.runs += count[program];
+      tally.by_likelihood |= track.sequence.runs > 0;
       if (track.launched) {
         for (const Segment& segment : track.by_launch) {
           const uint32_t line = (*track.host_executions)[static_cast<size_t>(segment.label)].line;
@@ -545,9 +557,16 @@ class GpuSplitter : public RunSplitter {
   void CrossCheck(Diagnostics* diagnostics) {
     absl::flat_hash_set<std::string> uncertain;
     for (const auto& [function, tally] : tallies_) {
-      const auto executions = evidence_->executions.find(function);
-      if (executions == evidence_->executions.end()) continue;
-      const auto on_host = HostDisagrees(tally, executions->second, evidence_->device_count);
+      const std::vector<HostEvidence::Execution>* executions = evidence_->ExecutionsOf(function);
+      // Calls prove little: some only trace or compile the function. They count only against runs
+      // that nothing else tells.
+      const auto calls = executions == nullptr && tally.by_likelihood
+                             ? evidence_->CountExecutions(function)
+                             : std::nullopt;
+      if (executions == nullptr && !calls.has_value()) continue;
+      const auto on_host = executions != nullptr
+                               ? HostDisagrees(tally, *executions, evidence_->device_count)
+                               : HostDisagrees(tally, *calls, evidence_->device_count);
       if (!tally.disagree && !on_host.has_value()) continue;
       diagnostics->Note(DiagnosticCode::kRunsUncertain,
                         absl::StrCat(function, ": ", tally.runs, " runs on the device, ",
@@ -586,7 +605,8 @@ class GpuSplitter : public RunSplitter {
   size_t looks_ = 0;
   std::optional<int64_t> device_end_ps_;  // latest end of the executions of this look so far
   int64_t device_idle_ps_ = 0;            // idle time between them
-  uint32_t last_program_ = kNone;         // program of the last execution
+  uint64_t place_ = 0;                    // number of executions of programs so far
+  absl::flat_hash_map<uint32_t, uint64_t> last_of_stream_;  // `place_` of the last one, by line
   EarlyRuns early_;
   bool likelihood_wanted_ = false;
   uint64_t in_sequences_ = 0;  // number of executions in sequences, over all looks

@@ -665,6 +665,12 @@ absl::StatusOr<BriefReport> FindBrief(const Trace& trace, const BriefOptions& op
   report.inputs = where.inputs;
   report.ops = std::move(ops);
   report.diagnostics = headroom.diagnostics;
+  if (insight::IsDoubtful(report)) {
+    // What is missing or wrong may be in any time.
+    for (BriefFinding& finding : report.findings) {
+      if (finding.certainty == Certainty::kSure) finding.certainty = Certainty::kUpperBound;
+    }
+  }
   for (const WhereDevice& device : where.devices) {
     for (std::string& doubt : insight::DescribeStepDoubts(device)) {
       const bool is_new = std::ranges::find(report.doubts, doubt) == report.doubts.end();

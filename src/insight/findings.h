@@ -182,6 +182,8 @@ void AddRoofs(const HeadroomReport& headroom, FindingList* findings);
 
 // The largest ops of all devices. `headroom`: what is known of them.
 std::vector<BriefOp> FindLargestOps(const HeadroomReport& headroom, const FindingList& findings);
+// Whether the trace is known to lack something, or to hold something that cannot be right.
+bool IsDoubtful(const BriefReport& report);
 // BriefReport::headline, from all else in the report.
 std::string DescribeMainCause(const BriefReport& report, const WhereReport& where);
 

@@ -3,7 +3,7 @@
 //   step time 36.8 ms, input-bound: the device is idle while its host waits for input: 226 ms of
 //   429 ms (53 %)
 //   step time 36.8 ms, device-bound: the device is busy 98 % of the time; largest op: dot.3 of
-//   jit_step, 7.1 ms of 12.3 ms (58 %)
+//   jit_step, 7.1 ms of 12.3 ms (58 %); doubtful, see warnings
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -60,9 +60,7 @@ std::string BusyText(const WhereReport& where) {
              ShareText(span_ps > 0 ? 1 - idle_ps / span_ps : 0), " of the time");
 }
 
-}  // namespace
-
-std::string DescribeMainCause(const BriefReport& report, const WhereReport& where) {
+std::string DescribeCause(const BriefReport& report, const WhereReport& where) {
   const std::string steps = StepText(report);
   const BriefFinding* const first = report.findings.empty() ? nullptr : &report.findings[0];
   const bool has_cause = first != nullptr && IsMainCause(report, *first);
@@ -88,6 +86,18 @@ std::string DescribeMainCause(const BriefReport& report, const WhereReport& wher
   return Cat(busy, "; largest op: ", ShortName(name),
              largest->source ? Cat(" (", *largest->source, ")") : "", ", ",
              AmountText(largest_ps, report.span_ps, report.devices.size()));
+}
+
+}  // namespace
+
+bool IsDoubtful(const BriefReport& report) {
+  return std::ranges::any_of(report.diagnostics, [](const DiagnosticRow& row) {
+    return row.is_of_completeness && row.severity != "info";
+  });
+}
+
+std::string DescribeMainCause(const BriefReport& report, const WhereReport& where) {
+  return Cat(DescribeCause(report, where), IsDoubtful(report) ? "; doubtful, see warnings" : "");
 }
 
 }  // namespace xplane_time::insight

@@ -1,6 +1,7 @@
 // Brief: findings as text of at most so many bytes. First the largest ops are left out, then whole
 // findings, the last first; findings that are left out are counted.
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "insight/brief_words.h"
@@ -48,6 +49,21 @@ void VisitRow(const BriefOp& row, FieldSink* sink) {
 }
 
 double AsDouble(int64_t ps) { return static_cast<double>(ps); }
+
+// What the trace lacks, and what in it cannot be right. Readers must know before the findings.
+std::vector<DiagnosticLine> CompletenessWarnings(const BriefReport& report) {
+  constexpr size_t kMaxWarnings = 4, kWidth = 240;
+  std::vector<DiagnosticRow> rows;
+  for (const DiagnosticRow& row : report.diagnostics) {
+    if (row.is_of_completeness && row.severity != "info") rows.push_back(row);
+  }
+  std::vector<DiagnosticLine> lines = DiagnosticLines(rows, /*with_infos=*/false);
+  const size_t more = lines.size() - std::min(lines.size(), kMaxWarnings);
+  lines.resize(lines.size() - more);
+  for (DiagnosticLine& line : lines) line.text = ShortenWords(line.text, kWidth, "...");
+  if (more > 0) lines.push_back({"warning", CountText(more, "more warning") + " in `report`"});
+  return lines;
+}
 
 // "GPU:0", "4 devices".
 std::string DevicesText(const std::vector<BriefDevice>& devices) {
@@ -144,6 +160,11 @@ std::string PeopleText(const BriefReport& report, size_t shown, size_t ops, bool
                          ? absl::StrCat(MarkdownText(report.headline), "\n\n")
                          : absl::StrCat(options.color ? "\x1b[1m" : "", Printable(report.headline),
                                         options.color ? "\x1b[0m" : "", "\n");
+  for (const DiagnosticLine& line : CompletenessWarnings(report)) {
+    absl::StrAppend(
+        &text, Paragraph(absl::StrCat(std::string(line.severity), ": ", line.text), 0, options),
+        is_markdown ? "\n" : "");
+  }
   const bool has_cause = !report.findings.empty() && report.findings[0].recoverable_ps.has_value();
   for (const std::string& line : StepLines(report.devices)) {
     if (has_cause && line.starts_with("unclear: ")) continue;  // the headline knows more
@@ -171,7 +192,10 @@ std::string PeopleText(const BriefReport& report, size_t shown, size_t ops, bool
                               0, options));
   }
   absl::StrAppend(&text, OpsText(report, ops, options));
-  for (const DiagnosticLine& line : DiagnosticLines(report.diagnostics, /*with_infos=*/false)) {
+  std::vector<DiagnosticRow> others;
+  std::ranges::copy_if(report.diagnostics, std::back_inserter(others),
+                       [](const DiagnosticRow& row) { return !row.is_of_completeness; });
+  for (const DiagnosticLine& line : DiagnosticLines(others, /*with_infos=*/false)) {
     if (line.severity == "error")
       absl::StrAppend(&text, "\n", Paragraph("error: " + line.text, 0, options));
   }
@@ -192,6 +216,11 @@ Output BriefOutput(const BriefReport& report, size_t most_findings, const Output
     XPLANE_TIME_FIELDS(sink, report.headline, report.span_ps, report.recoverable_ps,
                        report.near_roof_ps);
     sink->Field("left_out", report.findings.size() - shown);
+    std::vector<std::string> warnings;
+    for (DiagnosticLine& line : CompletenessWarnings(report)) {
+      warnings.push_back(std::move(line.text));
+    }
+    sink->Texts("warnings", warnings);
     sink->Texts("doubts", report.doubts);
   });
   out.result.Add(TableOf("findings", findings, visit));

@@ -393,5 +393,37 @@ class Completeness(EndToEndTest):
             self.assertIn(LOST, [row["code"] for row in json.loads(done.text)["diagnostics"]], command)
 
 
+class BriefWarns(EndToEndTest):
+    """A brief states what is missing or wrong before any finding, and is sure of none then."""
+
+    def check(self, path, code, text):
+        document = self.run_json("brief", path)
+        self.assertIn(code, {row["code"] for row in document["diagnostics"]})
+        self.assertEqual(len(document["warnings"]), 1)
+        self.assertIn(text, document["warnings"][0])
+        self.assertTrue(document["headline"].endswith("; doubtful, see warnings"), document["headline"])
+        self.assertNotIn("sure", {row["certainty"] for row in document["findings"]})
+        for extra in ((), ("--format", "markdown"), ("--limit", "0")):
+            lines = self.run_ok("brief", path, *extra).text.split("\n")
+            self.assertEqual(lines[0].replace("`", ""), document["headline"])
+            self.assertIn("warning: ", "".join(lines[1:3]))
+
+    def test_lost_executions(self):
+        path = self.write("lost.json", trace(calls(40, lost=range(0, 40, 2))))
+        self.check(path, LOST, "20x launches have no execution in the trace")
+
+    def test_impossible_durations(self):
+        durations = [100.0] * 300
+        durations[51] = 10_000.0
+        self.check(self.write("impossible.xplane.pb", rocm([durations])), IMPOSSIBLE,
+                   "1x durations are impossible")
+
+    def test_a_complete_trace_is_sure(self):
+        document = self.run_json("brief", self.write("all.json", trace(calls(40))))
+        self.assertEqual(document["warnings"], [])
+        self.assertNotIn("doubtful", document["headline"])
+        self.assertIn("sure", {row["certainty"] for row in document["findings"]})
+
+
 if __name__ == "__main__":
     unittest.main()

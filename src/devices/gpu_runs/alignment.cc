@@ -38,6 +38,7 @@ struct Reading {
   bool hole_before = false;
   Step step = Step::kNextRun;
   bool after_loss = false;
+  double excused = 0;   // cost of an idle time that only a loss in the hole explains
   uint32_t parent = 0;  // index in the previous layer
   double cost = 0;
 
@@ -106,6 +107,7 @@ class Aligner {
     from.cost = cost + idle_.border(i) + from.Owed() + LossCost(pattern_.size() - 1 - from.at);
     from.at = -1;
     from.hole = from.hole_end = 0;
+    from.excused = 0;
     Add(from);
   }
 
@@ -118,7 +120,9 @@ class Aligner {
       Reading to = from;
       to.step = from.hole_before ? Step::kRunBefore : Step::kSameRun;
       const int32_t late = from.at - from.hole + (from.hole_before ? pattern_.size() : 0);
-      to.cost = from.cost + kSwap * late + (from.hole_before ? kBorderSwap : 0) + idle_.inner(i);
+      to.cost = from.cost + kSwap * late + (from.hole_before ? kBorderSwap : 0) + idle_.inner(i) +
+                to.excused;
+      to.excused = 0;
       if (++to.hole == to.hole_end) to.hole = to.hole_end = 0;
       Add(to);
     }
@@ -128,6 +132,7 @@ class Aligner {
       to.at = *(ahead - 1);
       to.cost = from.cost + from.Owed() + kAgain + idle_.inner(i);
       to.hole = to.hole_end = 0;
+      to.excused = 0;
       Add(to);
     }
     for (auto at = ahead; at != places.end() && at - ahead < static_cast<ptrdiff_t>(kPlacesAhead);
@@ -135,12 +140,14 @@ class Aligner {
       Reading to = from;
       to.at = *at;
       to.after_loss = *at > from.at + 1;
-      to.cost += to.after_loss ? idle_.unknown(i) : idle_.inner(i);
+      const double idle = to.after_loss ? idle_.after_loss(i) : idle_.inner(i);
+      to.cost += idle;
       if (to.after_loss || Passed(from, *at)) {
         to.cost += from.Owed();
         to.hole = to.after_loss ? from.at + 1 : 0;
         to.hole_end = to.after_loss ? *at : 0;
         to.hole_before = false;
+        to.excused = idle_.inner(i) - idle;
       }
       Add(to);
     }
@@ -314,7 +321,9 @@ void IdleModel::Set(const IdleScales& scales) {
         border_[i] = Either(CostsBy(scales.border)[i], inner_[i]);
       }
     }
-    if (clues_.FollowsOther(i)) inner_[i] = border_[i] + kOther;
+    if (clues_.FollowsOther(i)) {
+      inner_[i] = border_[i] + (clues_.FollowsOtherOnStream(i) ? kOtherOnStream : kOther);
+    }
   }
 }
 

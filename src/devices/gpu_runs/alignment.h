@@ -26,7 +26,9 @@ inline constexpr double kBorderSwap = 1.2;
 inline constexpr int32_t kReach = 8;   // maximum distance of a usual swap
 inline constexpr double kAgain = 6;    // a loop repeats its body once more
 inline constexpr double kForeign = 6;  // a kernel that is not in the template
-inline constexpr double kOther = 1;    // another program executed within a run
+// another program executed within a run: on another stream, and on the same stream (cheaper than
+// two runs that both lack kernels)
+inline constexpr double kOther = 1, kOtherOnStream = 8;
 inline constexpr double kHostDiffers = 5;
 inline constexpr double kScramble = 3;  // a run in another order than earlier runs
 // A split is doubtful if a rival costs less than this more.
@@ -54,6 +56,8 @@ class IdleModel {
   // Cost of the idle time before a kernel if kernels before it are lost, which carries little
   // information.
   double unknown(size_t i) const { return std::min(inner_[i], border_[i]); }
+  // The same, if the lost kernels are of the same run. Losses do not explain other programs.
+  double after_loss(size_t i) const { return clues_.FollowsOther(i) ? inner_[i] : unknown(i); }
   const IdleScales& scales() const { return scales_; }
 
   // An initial estimate: the longest idle times are between runs.

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "absl/strings/str_cat.h"
 #include "devices/device_kind.h"
 #include "devices/gpu_runs/host_calls.h"
 #include "devices/gpu_runs/host_work.h"
@@ -54,7 +55,8 @@ struct Wanted {
   std::vector<RangeEntry> ranges;  // empty: none is
   std::vector<HostCall> calls;     // by entry
   bool records_captures = false;
-  std::vector<HostWork> work;  // by entry
+  std::vector<HostWork> work;            // by entry
+  std::vector<std::string_view> called;  // by entry: the function that it calls, or empty
   bool steps_by_name = false;
   std::vector<uint8_t> marks_step;  // if steps are by name
 };
@@ -73,6 +75,11 @@ struct PartEvidence {
   LaunchTable launches;
   std::vector<HostEvidence::Step> steps;
   std::vector<Interval> input_waits, other_work;
+  struct Calls {
+    size_t count = 0;
+    int64_t end_ps = kNoTimePs;  // of the last outermost call
+  };
+  absl::flat_hash_map<std::string_view, Calls> calls;  // by function
   struct Range {
     uint32_t entry;
     Interval interval;
@@ -143,6 +150,11 @@ void AddBatch(const Trace& trace, const HostParts& host, const EventBatch& batch
       found->steps.push_back({execution.interval, EventName(plane, metadata, 0)});
     }
     AddWork(wanted.work[metadata], execution.interval, found);
+    if (!wanted.called[metadata].empty()) {
+      PartEvidence::Calls& calls = found->calls[wanted.called[metadata]];
+      const bool is_inside = calls.end_ps != kNoTimePs && start_ps < calls.end_ps;
+      if (!is_inside) calls = {calls.count + 1, execution.interval.end_ps};
+    }
     if (!wanted.ranges.empty() && !wanted.ranges[metadata].function.empty()) {
       found->ranges.push_back({metadata, execution.interval});
     }
@@ -290,6 +302,7 @@ std::shared_ptr<const Wanted> WantedOn(const Plane& plane, const DeviceNames& on
     const bool marks_step = wanted->steps_by_name && may_mark && is_step(name);
     wanted->marks_step.push_back(marks_step ? 1 : 0);
     wanted->work.push_back(ClassifyHostWork(name));
+    wanted->called.push_back(FindCalledFunction(name));
     const bool is_work = wanted->work[i] != HostWork::kUnknown;
     if (is_execution || is_range || marks_step || is_work || is_call) wanted->entries[i] = 1;
   }
@@ -372,6 +385,9 @@ void MoveInto(const Trace& trace, const HostParts& host, PartEvidence* part,
                std::make_move_iterator(from->end()));
     from->clear();
   };
+  for (const auto& [function, calls] : part->calls) {
+    evidence->calls[absl::StrCat("jit_", Absl(function))] += calls.count;
+  }
   append(&part->steps, &evidence->marked_steps);
   append(&part->input_waits, &evidence->input_waits);
   append(&part->other_work, &evidence->other_work);
@@ -506,6 +522,13 @@ std::optional<RepeatedLaunch> LaunchList<Id>::FindRepeated(Id id, int64_t start_
 
 template class LaunchList<uint32_t>;
 template class LaunchList<uint64_t>;
+
+std::optional<size_t> HostEvidence::CountExecutions(const std::string& module) const {
+  const auto found = executions.find(module);
+  if (found != executions.end()) return found->second.size();
+  const auto called = calls.find(module);
+  return called == calls.end() ? std::nullopt : std::optional(called->second);
+}
 
 const std::vector<HostEvidence::Execution>* HostEvidence::ExecutionsOf(
     const std::string& module) const {

@@ -188,7 +188,9 @@ struct HostEvidence {
   int64_t last_synchronization_ps = kNoTimePs;  // the latest start of one with the whole device
   int64_t last_end_ps = kNoTimePs;              // of the host events that were looked at
   Executions executions;                        // by module, by start
-  std::vector<Step> marked_steps;               // by line
+  // Calls of compiled functions (PjitFunction), by the name of the function's module.
+  absl::flat_hash_map<std::string, size_t> calls;
+  std::vector<Step> marked_steps;  // by line
   // When some thread waited for input; and when some thread compiled, dispatched or waited for
   // results while none waited for input (host_work.h). Both merged.
   std::vector<Interval> input_waits, other_work;
@@ -204,6 +206,9 @@ struct HostEvidence {
     const auto found = threads.find(line);
     return found == threads.end() ? line : found->second;
   }
+  // The number of times that the host executed a module: the recorded executions, else the calls of
+  // its function.
+  std::optional<size_t> CountExecutions(const std::string& module) const;
   // Of a module; null: none.
   const std::vector<Execution>* ExecutionsOf(const std::string& module) const;
   // In which of a module's executions this launch was: of those around it the last to begin on

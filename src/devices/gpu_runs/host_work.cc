@@ -52,7 +52,7 @@ bool WaitsForResults(std::string_view name) {
 
 // A call of a compiled function until its programs are enqueued, or an operator of PyTorch.
 bool Dispatches(std::string_view name) {
-  return name.starts_with("PjitFunction(") || name.starts_with("aten::") ||
+  return !FindCalledFunction(name).empty() || name.starts_with("aten::") ||
          name.find("LoadedExecutable::Execute") != std::string_view::npos ||
          name.ends_with(kModuleSuffix);
 }
@@ -79,6 +79,12 @@ bool IsCompileName(std::string_view name) {
   // Most names have neither.
   if (what.find("ompil") == what.npos) return false;
   return NamesCompiling(what);
+}
+
+std::string_view FindCalledFunction(std::string_view name) {
+  constexpr std::string_view kCall = "PjitFunction(";
+  if (!name.starts_with(kCall) || !name.ends_with(')')) return {};
+  return name.substr(kCall.size(), name.size() - kCall.size() - 1);
 }
 
 HostWork ClassifyHostWork(std::string_view name) {

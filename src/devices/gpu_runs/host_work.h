@@ -22,6 +22,9 @@ enum class HostWork : uint8_t {
   kWaitsForResults
 };
 
+// "f" of "PjitFunction(f)", the event of a call of a compiled function; empty: another event.
+std::string_view FindCalledFunction(std::string_view name);
+
 HostWork ClassifyHostWork(std::string_view name);
 
 // Whether a compiler traces, lowers or compiles during an event of this name.

@@ -2,17 +2,17 @@
 //
 // 1. A sequence of distinct kernels that repeats exactly, without idle times that matter, is split
 //    by its period.
-// 2. CandidateWindows proposes templates: the most frequent windows of the candidate lengths
-//    (distances of the rarest symbol), and windows between long idle times. Misfit() ranks them by
-//    symbol counts.
+// 2. CandidateWindows proposes templates: what is between executions of other programs or very long
+//    idle times, the most frequent windows of the candidate lengths (distances of the rarest
+//    symbol), and windows between long idle times. Misfit() ranks them by symbol counts.
 // 3. SplitBy aligns the sequence with each template (alignment.h), refits the idle model, and
 //    aligns again (at most two refinements). Templates that cannot become the best are abandoned
 //    early.
 // 4. Further candidates: one run (OneRun), and splits that ignore the order of kernels, by symbol
 //    counts or by the longest idle times (PriceContents).
 // 5. The cheapest split is taken. It is doubtful if a different one costs less than kMargin more
-//    (FindBest), if idle times cannot exclude a loop (IsVague), or if a change at one position is
-//    about as cheap (RivalNearby).
+//    (FindBest), if idle times cannot exclude a loop or a run spans other programs (IsVague), or if
+//    a change at one position is about as cheap (RivalNearby).
 //
 // A long sequence is split by its first part of 1,024 to 65,536 executions; Extrapolate() continues
 // with the best template, window by window. Time and memory are therefore linear.
@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <set>
 #include <tuple>
@@ -195,6 +196,62 @@ void AddWindowsByIdle(const RunClues& clues, std::vector<Symbols>* windows) {
   }
 }
 
+// The executions that very likely begin runs: those after other programs on their stream. If there
+// are none: those after idle times that are many times longer than all shorter ones.
+std::vector<size_t> LikelyBegins(const RunClues& clues) {
+  constexpr int64_t kManyTimes = 100;
+  const size_t size = clues.symbols.size();
+  std::vector<size_t> begins;
+  for (size_t i = 1; i < size; ++i) {
+    if (clues.FollowsOtherOnStream(i)) begins.push_back(i);
+  }
+  if (!begins.empty() || clues.idle_ps.size() < 2) return begins;
+  std::vector<int64_t> ascending_ps(clues.idle_ps.begin() + 1, clues.idle_ps.end());
+  std::ranges::sort(ascending_ps);
+  int64_t least_ps = 0, most_times = 0;
+  for (size_t i = 1; i < ascending_ps.size(); ++i) {
+    const int64_t times = ascending_ps[i] / std::max(kNoisePs, ascending_ps[i - 1]);
+    if (times < kManyTimes || times <= most_times) continue;
+    most_times = times;
+    least_ps = ascending_ps[i];
+  }
+  for (size_t i = 1; most_times > 0 && i < size; ++i) {
+    if (clues.idle_ps[i] >= least_ps) begins.push_back(i);
+  }
+  return begins;
+}
+
+// The most frequent different contents between executions that very likely begin runs.
+std::vector<Symbols> LikelyRuns(const RunClues& clues) {
+  constexpr size_t kMost = 6;
+  struct Seen {
+    size_t count = 0, begin = 0;
+  };
+  std::map<std::vector<uint32_t>, Seen> seen;
+  std::vector<size_t> begins = LikelyBegins(clues);
+  if (begins.empty()) return {};
+  begins.push_back(clues.symbols.size());
+  size_t begin = 0;
+  for (const size_t end : begins) {
+    const Symbols run = clues.symbols.subspan(begin, end - begin);
+    Seen& one = seen[{run.begin(), run.end()}];
+    if (one.count++ == 0) one.begin = begin;
+    begin = end;
+  }
+  std::vector<std::tuple<size_t, size_t, size_t>> frequent;  // count, begin, size
+  for (const auto& [content, one] : seen) {
+    frequent.emplace_back(one.count, one.begin, content.size());
+  }
+  std::ranges::sort(frequent, [](const auto& a, const auto& b) {
+    return std::pair(std::get<0>(b), std::get<1>(a)) < std::pair(std::get<0>(a), std::get<1>(b));
+  });
+  std::vector<Symbols> runs;
+  for (const auto& [count, first, size] : frequent) {
+    if (runs.size() < kMost) runs.push_back(clues.symbols.subspan(first, size));
+  }
+  return runs;
+}
+
 // The misfit of a window as a template: its size, and the difference between the symbol counts and
 // those of runs with this content. `count`: counts of all symbols.
 double Misfit(const Content& count, size_t size, Symbols window) {
@@ -209,7 +266,8 @@ double Misfit(const Content& count, size_t size, Symbols window) {
          kForeign * (static_cast<double>(size) - known);
 }
 
-// At most `most` parts of the sequence, the likeliest first.
+// Parts of the sequence that may be the content of a run: LikelyRuns(), and at most `most` others,
+// the likeliest first.
 std::vector<Symbols> CandidateWindows(const RunClues& clues, size_t most) {
   const Symbols s = clues.symbols;
   std::vector<Symbols> windows;
@@ -221,7 +279,8 @@ std::vector<Symbols> CandidateWindows(const RunClues& clues, size_t most) {
   for (const Symbols& window : windows) {
     ranked.emplace(Misfit(count, s.size(), window), window.data(), window.size());
   }
-  windows.clear();
+  windows = LikelyRuns(clues);
+  most += windows.size();
   for (const auto& [ignored, begin, size] : ranked) {
     if (windows.size() < most && size < s.size()) windows.emplace_back(begin, size);
   }
@@ -461,13 +520,33 @@ bool LooksLikeRounds(const std::vector<int64_t>& border_ps, int64_t times) {
   return false;
 }
 
+// Whether a run spans other programs, although the device waits there about as long
+// as between runs. The run may then be several.
+bool SpansOthers(const RunClues& clues, const Alignment& alignment) {
+  constexpr int64_t kClearlyShorter = 2;
+  const auto idle_ps = [&](size_t i) { return clues.idle_ps.empty() ? 0 : clues.idle_ps[i]; };
+  std::vector<int64_t> border_ps;
+  int64_t longest_ps = -1;  // within runs, after other programs
+  for (size_t i = 1; i < clues.symbols.size(); ++i) {
+    if (alignment.run[i] != alignment.run[i - 1]) {
+      border_ps.push_back(idle_ps(i));
+    } else if (clues.FollowsOther(i)) {
+      longest_ps = std::max(longest_ps, idle_ps(i));
+    }
+  }
+  if (longest_ps < 0) return false;
+  return border_ps.empty() || longest_ps >= stats::UpperMedian(border_ps) / kClearlyShorter;
+}
+
 // Whether idle times cannot separate the runs. They may then be the iterations of a loop, or begin
 // elsewhere if one lacks kernels.
 bool IsVague(const RunClues& clues, const Split& split) {
   constexpr int64_t kClearlyLonger = 2;
   const Alignment& alignment = split.alignment;
   const size_t runs = alignment.runs();
-  if (runs < 2 || clues.host_runs == runs || !IdleTells(clues)) return false;
+  if (clues.host_runs == runs) return false;
+  if (SpansOthers(clues, alignment)) return true;
+  if (runs < 2 || !IdleTells(clues)) return false;
   const bool one_kernel = split.pattern.size() == 1;
   const int64_t within_ps =
       one_kernel ? kBackToBackPs / kClearlyLonger : LongestWithin(clues, alignment);
@@ -501,6 +580,7 @@ std::optional<size_t> RivalNearby(const RunClues& clues, const Split& split,
     const double together = now > before ? LossCost(now - before - 1) : kAgain;
     const double longer = idle.inner(i) - idle.border(i);  // > 0: as idle as between runs
     if (a.run[i] == a.run[i - 1]) {
+      if (clues.FollowsOtherOnStream(i)) continue;  // see SpansOthers()
       const double gain = a.after_loss[i] ? std::max(0.0, longer) : longer;
       if (now > before && apart - together - gain < kMargin) return a.runs() + 1;
     } else if (a.run[i] == a.run[i - 1] + 1 && now > before && i + 1 < clues.symbols.size()) {
@@ -625,7 +705,12 @@ LikeliestRuns SplitLikeliest(const RunClues& clues) {
   const bool all_differ = period > 0 && ContentOf(clues.symbols.first(period)).size() == period;
   if (all_differ && !IdleTells(clues)) {
     LikeliestRuns found;  // an exact repetition
-    for (size_t i = 0; i < size; ++i) found.run.push_back(static_cast<uint32_t>(i / period));
+    size_t others = 0;    // within runs
+    for (size_t i = 0; i < size; ++i) {
+      found.run.push_back(static_cast<uint32_t>(i / period));
+      others += i % period != 0 && clues.FollowsOtherOnStream(i) ? 1 : 0;
+    }
+    if (others > 0) found.rivals = size / period + others;
     return found;
   }
   const auto doubtful_one = [size] {

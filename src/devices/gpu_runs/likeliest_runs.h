@@ -10,9 +10,11 @@
 //
 // Each split has a cost, its negative log likelihood in nats: the cost of the content of a run (the
 // template), of each kernel that a run lacks, repeats or has out of order, and of the idle time
-// before each kernel, which is long between runs and short within runs. The cheapest split is
-// taken. It is doubtful if another split costs little more, or if idle times cannot distinguish
-// runs from a loop around all kernels.
+// before each kernel, which is long between runs and short within runs. A run that spans executions
+// of another program on its own stream is unlikely. The cheapest split is taken. It is doubtful if
+// another split costs little more, if idle times cannot distinguish runs from a loop around all
+// kernels, or if a run spans another program although the device waits there as long as between
+// runs.
 #pragma once
 
 #include <cstdint>
@@ -24,15 +26,28 @@ namespace xplane_time::gpu_runs {
 
 using Symbols = std::span<const uint32_t>;  // small ids of the executed kernels
 
+// Whether other programs executed between two executions of a program.
+enum class Between : uint8_t {
+  kNone,
+  kOther,          // on other streams only
+  kOtherOnStream,  // on the stream of the later execution
+};
+
 // Executions in order of launch if it is known, else of start. All columns have the same length.
 struct RunClues {
   Symbols symbols;
   // idle time before each execution, since all earlier ones have ended; empty: unknown
   std::span<const int64_t> idle_ps;
-  std::span<const uint8_t> after_other;  // whether another program executed in between; or empty
+  std::span<const Between> after_other;  // which other programs executed in between; or empty
   std::optional<size_t> host_runs;       // number of executions that the host recorded
 
-  bool FollowsOther(size_t i) const { return !after_other.empty() && after_other[i] != 0; }
+  bool FollowsOther(size_t i) const {
+    return !after_other.empty() && after_other[i] != Between::kNone;
+  }
+  // A stream executes in order, so a program hardly has other programs inside its run.
+  bool FollowsOtherOnStream(size_t i) const {
+    return !after_other.empty() && after_other[i] == Between::kOtherOnStream;
+  }
 };
 
 struct LikeliestRuns {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <cstdio>
+#include <functional>
 #include <ostream>
 #include <random>
 #include <string>
@@ -107,6 +108,98 @@ TEST(LikeliestRunsTest, TheHostCountDecides) {
   const std::vector<int64_t> idle_ps = {0, 100'000, 100'000, 100'000};
   EXPECT_TRUE(Split(symbols, idle_ps).rivals.has_value());
   EXPECT_FALSE(SplitLikeliest({symbols, idle_ps, {}, 4}).rivals.has_value());
+}
+
+// Executions of one stream, 1 us apart within a run. Runs begin with this idle time before, and if
+// `others`, after another program on the stream.
+LikeliestRuns SplitAfterOthers(std::string_view runs, int64_t gap_ps, bool others) {
+  const std::vector<uint32_t> symbols = Letters(runs);
+  std::vector<int64_t> idle_ps;
+  std::vector<Between> between;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (runs[i] == ' ') continue;
+    const bool begins = i > 0 && runs[i - 1] == ' ';
+    idle_ps.push_back(begins ? gap_ps : 1'000'000);
+    between.push_back(begins && others ? Between::kOtherOnStream : Between::kNone);
+  }
+  return SplitLikeliest({symbols, idle_ps, between, {}});
+}
+
+std::vector<uint32_t> RunsOfWords(std::string_view runs) {
+  std::vector<uint32_t> expected;
+  uint32_t run = 0;
+  for (const char c : runs) {
+    if (c == ' ') {
+      ++run;
+    } else {
+      expected.push_back(run);
+    }
+  }
+  return expected;
+}
+
+std::string Words(int count, const std::function<std::string(int)>& word) {
+  std::string words = word(0);
+  for (int i = 1; i < count; ++i) words += " " + word(i);
+  return words;
+}
+
+// A condition inside a program adds a kernel now and then. A period of several runs must not become
+// one run: other programs execute between them.
+TEST(LikeliestRunsTest, ConditionsBetweenOtherPrograms) {
+  const std::function<std::string(int)> words[] = {
+      [](int i) { return i % 2 == 1 ? "ab" : "a"; },
+      [](int i) { return i % 3 == 2 ? "abc" : "ab"; },
+      [](int i) { return i % 10 == 9 ? "abc" : "ab"; },
+      [](int i) { return i % 4 == 1 ? "abcd" : "acd"; }};
+  for (const auto& word : words) {
+    for (const int count : {6, 12, 60, 300, 2000}) {
+      const std::string runs = Words(count, word);
+      for (const int64_t gap_ps : {0L, 60'000'000L, 600'000'000L, 600'000'000'000L}) {
+        EXPECT_EQ(SplitAfterOthers(runs, gap_ps, true).run, RunsOfWords(runs))
+            << runs.substr(0, 40) << " " << count << " " << gap_ps;
+      }
+    }
+  }
+}
+
+// Very long idle times separate runs without other programs, too.
+TEST(LikeliestRunsTest, ConditionsAfterLongIdleTimes) {
+  for (const int count : {60, 300}) {
+    const std::string runs = Words(count, [](int i) { return i % 10 == 9 ? "abc" : "ab"; });
+    for (const int64_t gap_ps : {300'000'000L, 3'000'000'000L, 300'000'000'000L}) {
+      EXPECT_EQ(SplitAfterOthers(runs, gap_ps, false).run, RunsOfWords(runs)) << count << gap_ps;
+    }
+  }
+}
+
+// One kernel or the other: as likely, a run that calls another program in the middle.
+TEST(LikeliestRunsTest, ARunThatSpansOtherProgramsIsDoubtful) {
+  for (const int count : {4, 12, 60}) {
+    const std::string runs = Words(count, [](int i) { return i % 2 == 1 ? "a" : "b"; });
+    for (const int64_t gap_ps : {0L, 3'000'000L, 600'000'000L}) {
+      const LikeliestRuns split = SplitAfterOthers(runs, gap_ps, true);
+      EXPECT_TRUE(split.run == RunsOfWords(runs) || split.rivals.has_value()) << count << gap_ps;
+    }
+  }
+}
+
+// A run that waits shortly for another program in the middle, each time, stays one run.
+TEST(LikeliestRunsTest, ACalledProgramInEachRun) {
+  std::vector<uint32_t> symbols, expected;
+  std::vector<int64_t> idle_ps;
+  std::vector<Between> between;
+  for (uint32_t run = 0; run < 20; ++run) {
+    for (const uint32_t symbol : {0, 1, 2}) {
+      symbols.push_back(symbol);
+      expected.push_back(run);
+      idle_ps.push_back(symbol == 0 ? 3'000'000'000 : 1'000'000);
+      between.push_back(symbol == 1 ? Between::kOtherOnStream : Between::kNone);
+    }
+  }
+  const LikeliestRuns split = SplitLikeliest({symbols, idle_ps, between, {}});
+  EXPECT_EQ(split.run, expected);
+  EXPECT_FALSE(split.rivals.has_value());
 }
 
 // Whatever the input: every element has a run, and runs begin one after the other.
