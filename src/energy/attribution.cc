@@ -52,7 +52,9 @@ constexpr double kBlockS = 1;  // a kernel that runs alone for this long is meas
 constexpr double kAlone = 0.01;
 
 Sensor SensorOf(const PowerChannel& channel, std::span<const Poll> polls) {
-  Sensor sensor = {.kind = channel.kind, .publications = FindPublications(polls, channel.kind)};
+  const PollSource source = channel.source == "trace" ? PollSource::kTrack : PollSource::kRecorder;
+  Sensor sensor = {.kind = channel.kind,
+                   .publications = FindPublications(polls, channel.kind, source)};
   if (channel.prior_window_ns.has_value()) {
     sensor.prior_window_s = static_cast<double>(*channel.prior_window_ns) / 1e9;
   }
@@ -334,20 +336,22 @@ std::string_view PoorFit(const Attribution& found, std::span<const Poll> polls,
   // Near windows at the limit, the fit is slightly wrong in all other windows too, so their
   // residuals follow each other. That is ignored up to this noise.
   constexpr double kLeastLoad = 0.02;
+  constexpr double kRounding = 1e-4;  // such residuals are only rounding errors of the readings
   constexpr Index kLeastJudged = 20;
   const Fit& fit = found.fit;
   const double poll_s =
       (polls.back().before_s - polls.front().before_s) / static_cast<double>(polls.size());
   const ArrayX<bool> judged = AreJudged(at_limit);
   const bool enough = judged.count() >= std::min(kLeastJudged, judged.size());
-  const bool matters = judged.all() || (enough && NoiseOf(fit, judged) > kLeastLoad);
+  const double noise = NoiseOf(fit, judged);
+  const bool matters = noise > (judged.all() ? kRounding : kLeastLoad) && (judged.all() || enough);
   if (matters && FollowsALoad(fit, judged, poll_s)) {
     return "the unexplained power follows a load that did not run in this trace; did something "
            "else run on the device?";
   }
   const std::optional<double> idle_noise = IdleNoise(fit);
   if (enough && idle_noise.has_value() &&
-      NoiseOf(fit, judged) > std::max(kLeastNoise, kMostNoise * *idle_noise)) {
+      noise > std::max(kLeastNoise, kMostNoise * *idle_noise)) {
     return "the power varies far more than the executions and the noise of the sensor explain; do "
            "the clocks of log and trace agree?";
   }

@@ -35,10 +35,11 @@ struct Poll {
   std::optional<double> sampled_s = {};
 };
 
-// A new value. It was published in (low_s, high_s]. If the sensor dated it, both are its instant.
+// A publication. It happened in (low_s, high_s]. If the sensor dated it, both are its instant.
 struct Update {
   double low_s = 0, high_s = 0;
   int64_t value = 0;
+  double polled_s = 0;  // when the value was read
 };
 
 struct Publications {
@@ -50,10 +51,22 @@ struct Publications {
   };
   std::vector<Quiet> quiet;
   bool dated = false;  // by the sensor
+  // Power: each value may have been published right before it was read.
+  bool may_be_instants_of_polls = false;
 };
-// The first value was published before the first poll and is not an update. Dates of the sensor are
-// ignored if they contradict the brackets or only repeat the time of the poll.
-Publications FindPublications(std::span<const Poll> polls, ReadingKind kind);
+
+// Where polls come from.
+enum class PollSource {
+  kRecorder,  // reads a sensor, perhaps more often than it publishes
+  kTrack,     // samples in a trace: each is a reading of its own, also if values repeat
+};
+
+// The first value of a counter was published before the first poll and is not an update. An equal
+// power is an update if the sensor dates it anew, or if the sensor is not polled visibly faster than
+// it publishes. Otherwise it is an update if its value is as old as the sensor's period. Dates of
+// the sensor are ignored if they contradict the brackets or only repeat the time of the poll.
+Publications FindPublications(std::span<const Poll> polls, ReadingKind kind,
+                              PollSource source = PollSource::kRecorder);
 
 struct Grid {
   double phase_s = 0, period_s = 0;

@@ -206,7 +206,7 @@ class Observations {
                                : static_cast<double>(updates[i].value) / 1e3;
     }
     steps_.array() -= steps_.mean();
-    if (sensor.publications.dated) steps_.setZero();  // the period moves none of them
+    if (!grid.dated_s.empty()) steps_.setZero();  // the period moves none of them
   }
 
   bool is_counter() const { return is_counter_; }
@@ -723,12 +723,16 @@ struct Candidate {
 
 std::vector<double> WindowsToTry(const Sensor& sensor) {
   if (sensor.kind == ReadingKind::kCumulative) return {0};
-  std::vector<double> windows_s = {0.025, 0.05, 0.1, 1};
+  std::vector<double> windows_s = {0.005, 0.025, 0.05, 0.1, 1};
   if (sensor.prior_window_s.has_value()) windows_s.push_back(*sensor.prior_window_s);
   std::sort(windows_s.begin(), windows_s.end());
   windows_s.erase(std::unique(windows_s.begin(), windows_s.end()), windows_s.end());
   return windows_s;
 }
+
+// The score of residuals that are rounding errors of the readings. If several lags explain constant
+// powers exactly, the one nearest to 0 is best.
+constexpr double kExact = 1e-10;
 
 void Try(const Fitter& fitter, size_t grid, const Columns& columns, Timing timing,
          const LagRange& lags, double step_s, std::vector<Candidate>* candidates) {
@@ -736,13 +740,16 @@ void Try(const Fitter& fitter, size_t grid, const Columns& columns, Timing timin
   for (int i = 0; i <= steps; ++i) {
     timing.lag_s = lags.from_s + i * step_s;
     const double score = fitter.Roughly(columns, timing);
-    if (std::isfinite(score)) candidates->push_back({score, grid, timing});
+    if (std::isfinite(score)) candidates->push_back({std::max(score, kExact), grid, timing});
   }
 }
 
 void BestFirst(std::vector<Candidate>* candidates) {
   std::stable_sort(candidates->begin(), candidates->end(),
-                   [](const Candidate& a, const Candidate& b) { return a.score < b.score; });
+                   [](const Candidate& a, const Candidate& b) {
+                     if (a.score != b.score) return a.score < b.score;
+                     return std::abs(a.timing.lag_s) < std::abs(b.timing.lag_s);
+                   });
 }
 
 double SearchStepS(const Grid& grid) { return std::clamp(grid.period_s / 20, 2e-4, 0.005); }
@@ -1029,6 +1036,7 @@ Publications Near(const Publications& publications, double capture_s) {
   const double from_s = -capture_s - kAroundS, to_s = 2 * capture_s + kAroundS;
   Publications near;
   near.dated = publications.dated;
+  near.may_be_instants_of_polls = publications.may_be_instants_of_polls;
   for (const Update& update : publications.updates) {
     if (update.low_s >= from_s && update.high_s <= to_s) near.updates.push_back(update);
   }
