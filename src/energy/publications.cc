@@ -440,9 +440,9 @@ std::vector<Update> FindRepeated(std::span<const Poll> polls, std::span<const Up
   const auto add = [&](double low_s, double high_s, int64_t value) {
     const double middle_s = (low_s + high_s) / 2;
     while (at + 1 < polls.size() && MiddleS(polls[at + 1]) < middle_s) ++at;
-    const bool is_seen = at + 1 < polls.size() && MiddleS(polls[at]) <= middle_s &&
-                         polls[at + 1].before_s - polls[at].before_s <
-                             kMostMissing * std::max(poll_s, period_s);
+    const bool is_seen =
+        at + 1 < polls.size() && MiddleS(polls[at]) <= middle_s &&
+        polls[at + 1].before_s - polls[at].before_s < kMostMissing * std::max(poll_s, period_s);
     if (is_seen) all.push_back({low_s, high_s, value, MiddleS(polls[at + 1])});
   };
   const Update &first = changes.front(), &last = changes.back();
@@ -495,9 +495,8 @@ void AddEqual(std::span<const Poll> polls, double poll_s, PollSource source, Pub
     return;
   }
   found->quiet.clear();
-  const std::optional<double> period_s = source == PollSource::kTrack
-                                             ? std::nullopt
-                                             : RepeatPeriodS(found->updates, poll_s);
+  const std::optional<double> period_s =
+      source == PollSource::kTrack ? std::nullopt : RepeatPeriodS(found->updates, poll_s);
   found->updates = period_s.has_value() ? FindRepeated(polls, found->updates, *period_s, poll_s,
                                                        [](int64_t) { return true; })
                                         : EachPoll(polls);

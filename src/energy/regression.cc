@@ -721,10 +721,13 @@ struct Candidate {
   Timing timing;
 };
 
-std::vector<double> WindowsToTry(const Sensor& sensor) {
+std::vector<double> WindowsToTry(const Sensor& sensor, double period_s) {
+  constexpr double kMostPeriods = 64;  // the cost grows with the windows that overlap
   if (sensor.kind == ReadingKind::kCumulative) return {0};
   std::vector<double> windows_s = {0.005, 0.025, 0.05, 0.1, 1};
+  std::erase_if(windows_s, [&](double each_s) { return each_s > kMostPeriods * period_s; });
   if (sensor.prior_window_s.has_value()) windows_s.push_back(*sensor.prior_window_s);
+  if (windows_s.empty()) windows_s.push_back(period_s);
   std::sort(windows_s.begin(), windows_s.end());
   windows_s.erase(std::unique(windows_s.begin(), windows_s.end()), windows_s.end());
   return windows_s;
@@ -798,7 +801,7 @@ std::vector<Candidate> Search(const Sensor& sensor, std::span<const Grid> grids,
   std::vector<Candidate> candidates;
   const double step_s = SearchStepS(grids[0]), near_s = 2 * grids[0].period_s;
   for (size_t g = 0; g < std::min(fitters.size(), kMostSearchedGrids); ++g) {
-    for (const double window_s : WindowsToTry(sensor)) {
+    for (const double window_s : WindowsToTry(sensor, grids[0].period_s)) {
       Try(fitters[g], g, columns, {.window_s = window_s}, lags, step_s, &candidates);
     }
   }

@@ -754,6 +754,39 @@ class EqualReadings(EndToEndTest):
         self.assertAlmostEqual(device["coverage"], 1 - 6 / blocks.end_s, delta=0.01)
 
 
+class EarlyPower(EndToEndTest):
+    """A sensor that shows power before it is drawn: the clocks disagree."""
+
+    def test_a_log_whose_clock_is_off(self):
+        blocks = Blocks(6, lengths_s=(0.1, 0.5))
+        readings = blocks.readings(0.02, lambda watts: 1000 * watts + blocks.random.randrange(1500))
+        trace = self.write("blocks.xplane.pb", blocks.trace())
+        for off_s, is_early in ((0, False), (0.2, True), (-0.2, False)):
+            with self.subTest(off_s=off_s):
+                log = self.write("power.jsonl", blocks.log(readings, clock_off_ns=round(-off_s * 1e9)))
+                done = run("energy", trace, "--power", log, "--format", "json")
+                self.assertEqual(done.code, 0, done.message)
+                [device] = done.json["devices"]
+                self.assertAlmostEqual(device["lag_ns"], -off_s * 1e9, delta=0.045e9)
+                self.assertEqual(device["poor_fit"], is_early)
+                self.assertEqual(device["clock"], "estimated" if off_s == 0.2 else device["clock"])
+                messages = " ".join(each["message"] for each in done.json["findings"])
+                self.assertEqual("shows power before it is drawn" in messages, is_early)
+                for row in done.json["kernels"]:
+                    truth = blocks.joules[row["kernel"]]
+                    self.assertAlmostEqual(row["energy_j"], truth, delta=0.01 * truth)
+
+    def test_a_track_of_the_trace_has_no_clock_of_its_own(self):
+        blocks = Blocks(7)
+        readings = [(at_s, round(1000 * blocks.watts(at_s + 0.4)) + blocks.random.randrange(1500))
+                    for at_s, _ in blocks.readings(0.01, lambda watts: watts)]
+        done = run("energy", self.write("blocks.xplane.pb", blocks.trace(readings)), "--format", "json")
+        self.assertEqual(done.code, 0, done.message)
+        [device] = done.json["devices"]
+        self.assertGreater(device["lag_ns"], -0.1e9)
+        self.assertTrue(device["poor_fit"])
+
+
 class OtherDevices(EndToEndTest):
     def test_no_sensor_measures_a_tpu_but_its_own_counter(self):
         trace = self.write("tpu.xplane.pb", space(tpu(0)))
