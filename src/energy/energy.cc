@@ -230,14 +230,37 @@ class DeviceEnergy {
     source.channel.device = choice.device;
     source.polls = Polls(choice.sensors);
     source.limit_w = limit_w_ = given_.log->LimitOf(choice.sensors[0]->channel);
+    size_t readings = 0;
+    for (const energy::SensorReadings* const sensor : choice.sensors) {
+      readings += sensor->readings.size();
+      if (negative_.count == 0) negative_ = sensor->negative, negative_.count = 0;
+      negative_.count += sensor->negative.count;
+    }
+    RefuseIfNegative(readings, &source);
     return source;
   }
 
-  static Source SourceInTrace(energy::TraceCounter counter) {
-    return {.channel = std::move(counter.channel),
-            .polls = std::move(counter.polls),
-            .reason = counter.reason,
-            .message = std::move(counter.message)};
+  Source SourceInTrace(energy::TraceCounter counter) {
+    Source source = {.channel = std::move(counter.channel),
+                     .polls = std::move(counter.polls),
+                     .reason = counter.reason,
+                     .message = std::move(counter.message)};
+    negative_ = std::move(counter.negative);
+    RefuseIfNegative(source.polls.size(), &source);
+    return source;
+  }
+
+  // The others are not trusted if at least as many are negative.
+  void RefuseIfNegative(size_t others, Source* source) const {
+    if (negative_.count == 0 || negative_.count < others) return;
+    source->reason = "negative_readings";
+    source->message = NegativeMessage() + "; check the sensor and record again";
+  }
+
+  std::string NegativeMessage() const {
+    return Cat(negative_.count, negative_.count == 1 ? " reading is" : " readings are",
+               " negative, which is damage; the first is ", negative_.first_value, " (",
+               negative_.first_place, ")");
   }
 
   Attribution Attributed(Source source) {
@@ -643,6 +666,9 @@ class DeviceEnergy {
           Cat("the log covers ", std::llround(*device_.coverage * 100),
               " % of the capture; energies cover only that part"));
     }
+    if (negative_.count > 0 && device_.reason.empty()) {
+      add("negative_readings", "warning", NegativeMessage() + "; they were skipped");
+    }
     if (resets_ > 0) {
       add("counter_reset", "warning",
           Cat("the counter in the trace decreased ", resets_, resets_ == 1 ? " time" : " times",
@@ -765,8 +791,9 @@ class DeviceEnergy {
   std::vector<Kernel> kernels_;
   std::vector<BusyCurve> busy_;  // by kernel
   std::optional<bool> have_marks_elsewhere_;
-  bool is_stated_ = false;  // the power was stated, not measured
-  uint64_t resets_ = 0;     // of the trace's counter
+  bool is_stated_ = false;                  // the power was stated, not measured
+  uint64_t resets_ = 0;                     // of the trace's counter
+  energy::NegativeReadings negative_ = {};  // of the source
   Attribution found_;
   std::optional<double> limit_w_;  // power limit of the device
   std::vector<Members> members_of_group_;

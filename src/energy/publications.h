@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "xplane_time/power.h"
@@ -33,6 +34,13 @@ struct Poll {
   int64_t value = 0;                 // uJ or mW
   // The date of the value, according to the sensor.
   std::optional<double> sampled_s = {};
+};
+
+// Readings below 0, which no power or counter can be. They are damage, and are skipped.
+struct NegativeReadings {
+  uint64_t count = 0;
+  int64_t first_value = 0;
+  std::string first_place = {};  // where the first one is
 };
 
 // A publication. It happened in (low_s, high_s]. If the sensor dated it, both are its instant.

@@ -43,11 +43,18 @@ class Collector : public power::LogSink {
     if (!device.id.empty() && is_new) log_->devices.push_back(std::move(device));
     Add(std::move(channel));
   }
-  void Readings(size_t /*s*/, int64_t /*t_ns*/, std::span<const power::Reading> readings) override {
+  void Readings(size_t /*s*/, int64_t t_ns, std::span<const power::Reading> readings) override {
     for (const power::Reading& reading : readings) {
       AddLimit(reading);
       const uint32_t sensor = sensor_of_channel_[reading.channel];
       if (sensor == kNoSensor || !reading.value.has_value() || kept_ == kMostReadings) continue;
+      if (*reading.value < 0) {
+        NegativeReadings& negative = log_->sensors[sensor].negative;
+        if (negative.count++ > 0) continue;
+        negative.first_value = *reading.value;
+        negative.first_place = Cat(log_->path, ", t ", t_ns);
+        continue;
+      }
       std::vector<power::Reading>& kept = log_->sensors[sensor].readings;
       // Skip readings that go back in time.
       if (!kept.empty() && reading.before_ns < kept.back().after_ns) continue;
@@ -73,7 +80,7 @@ class Collector : public power::LogSink {
     if (channel.quantity == "power_limit_mw") limit_of_.back() = {channel.device, channel.domain};
     if (!IsPowerOrEnergy(channel)) return;
     sensor_of_channel_.back() = static_cast<uint32_t>(log_->sensors.size());
-    log_->sensors.push_back({std::move(channel), {}});
+    log_->sensors.push_back({.channel = std::move(channel), .readings = {}});
   }
 
   void AddLimit(const power::Reading& reading) {
@@ -152,8 +159,12 @@ const SensorReadings* BestSensor(const SensorLog& log, const std::string& id, De
     if (channel.device != id || !Measures(channel, kind)) continue;
     *has_module |= channel.domain == "module";
     const size_t rank = RankOf(channel);
-    if (rank == kNoRank || sensor.readings.size() < 2) continue;
-    if (best == nullptr || rank < RankOf(best->channel)) best = &sensor;
+    // If only negative ones are left, the caller reports them.
+    if (rank == kNoRank || sensor.readings.size() + sensor.negative.count < 2) continue;
+    const auto order = [](const SensorReadings& of) {
+      return std::pair(of.readings.size() < 2, RankOf(of.channel));
+    };
+    if (best == nullptr || order(sensor) < order(*best)) best = &sensor;
   }
   return best;
 }

@@ -26,6 +26,7 @@ namespace xplane_time::energy {
 struct SensorReadings {
   PowerChannel channel;
   std::vector<power::Reading> readings;  // those with a value, in order of time
+  NegativeReadings negative = {};        // not in `readings`
 };
 
 // The begin or the end of a window that the log marks.

@@ -158,6 +158,12 @@ absl::StatusOr<TraceCounter> CounterOf(const Trace& trace, const DevicePlane& de
   for (const CounterSample& each : samples) {
     constexpr int64_t kNjPerUj = 1000;
     const double at_s = static_cast<double>(each.t_ps - origin_ps) / 1e12;
+    if (!is_energy && each.value < 0) {
+      if (found.negative.count++ > 0) continue;
+      found.negative.first_value = each.value;
+      found.negative.first_place = Cat(wanted[0], " at ", at_s, " s of the capture");
+      continue;
+    }
     found.polls.push_back({at_s, at_s, is_energy ? each.value / kNjPerUj : each.value});
   }
   return found;

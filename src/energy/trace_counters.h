@@ -43,9 +43,10 @@ struct TraceCounter {
   PowerChannel channel;
   std::vector<Poll> polls = {};  // seconds since `origin_ps`; ascending
   uint64_t resets = 0;  // resets of the counter; polls are the longest part without a reset
-  std::string_view reason = {};  // why there is no counter: no_sensor, several_sensors,
-                                 // counter_unclear
-  std::string message = {};      // the reason in words, and what to do
+  NegativeReadings negative = {};  // of power; not in `polls`
+  std::string_view reason = {};    // why there is no counter: no_sensor, several_sensors,
+                                   // counter_unclear
+  std::string message = {};        // the reason in words, and what to do
 };
 
 // Chooses the counter that `map` names for the device; otherwise the power; otherwise the energy,

@@ -787,6 +787,54 @@ class EarlyPower(EndToEndTest):
         self.assertTrue(device["poor_fit"])
 
 
+class DamagedReadings(EndToEndTest):
+    def check(self, blocks, document, count, value, place):
+        [device] = document["devices"]
+        truth = blocks.device_joules(0, blocks.end_s)
+        self.assertAlmostEqual(device["measured_j"], truth, delta=0.01 * truth)
+        self.assertTrue(0 <= device["residual_share"] < 0.01)
+        [finding] = [each for each in document["findings"] if each["code"] == "negative_readings"]
+        self.assertEqual(finding["severity"], "warning")
+        for words in (f"{count} readings are negative", str(value), place, "skipped"):
+            self.assertIn(words, finding["message"])
+        for row in document["kernels"]:
+            truth = blocks.joules[row["kernel"]]
+            self.assertAlmostEqual(row["energy_j"], truth, delta=0.01 * truth)
+
+    def test_negative_powers_are_skipped_with_their_place(self):
+        for milliwatts in (lambda watts: watts * 1000, None):
+            blocks = Blocks(8)
+            noise = blocks.random.randrange
+            readings = blocks.readings(0.02, milliwatts or (lambda watts: watts * 1000 + noise(2000)))
+            readings = [(at_s, -value if i % 50 == 7 else value)
+                        for i, (at_s, value) in enumerate(readings)]
+            negative = [each for each in readings if each[1] < 0]
+            trace = self.write("track.xplane.pb", blocks.trace(readings))
+            done = run("energy", trace, "--format", "json")
+            self.assertEqual(done.code, 0, done.message)
+            self.check(blocks, done.json, len(negative), negative[0][1], "power_mw at 0.14 s")
+            trace = self.write("blocks.xplane.pb", blocks.trace())
+            log = self.write("power.jsonl", blocks.log(readings))
+            done = run("energy", trace, "--power", log, "--format", "json")
+            self.assertEqual(done.code, 0, done.message)
+            at_ns = blocks.START_MONOTONIC_NS + round(negative[0][0] * 1e9)
+            self.check(blocks, done.json, len(negative), negative[0][1], f"power.jsonl, t {at_ns}")
+
+    def test_a_sensor_that_is_mostly_negative_is_refused(self):
+        blocks = Blocks(9)
+        for keeps in (0, 3):  # none is positive, or each third is
+            readings = [(at_s, value if keeps and i % keeps == 0 else -value) for i, (at_s, value)
+                        in enumerate(blocks.readings(0.02, lambda watts: watts * 1000))]
+            trace = self.write("track.xplane.pb", blocks.trace(readings))
+            log = self.write("power.jsonl", blocks.log(readings))
+            plain = self.write("blocks.xplane.pb", blocks.trace())
+            for arguments in ((trace,), (plain, "--power", log)):
+                done = run("energy", *arguments, "--format", "json")
+                self.assertEqual((done.code, done.out), (65, b""))
+                self.assertIn("readings are negative", done.message)
+                self.assertIn("record again", done.message)
+
+
 class OtherDevices(EndToEndTest):
     def test_no_sensor_measures_a_tpu_but_its_own_counter(self):
         trace = self.write("tpu.xplane.pb", space(tpu(0)))
