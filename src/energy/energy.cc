@@ -22,9 +22,11 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <span>
 #include <type_traits>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "energy/attribution.h"
 #include "energy/layers.h"
 #include "energy/sensors.h"
@@ -131,7 +133,6 @@ class DeviceEnergy {
     } else {
       ASSIGN_OR_RETURN(auto counter, energy::CounterOf(trace, analysis->plane, span_.from_ps,
                                                        given_.options.map));
-      resets_ = counter.resets;
       source = SourceInTrace(std::move(counter));
     }
     std::vector<KernelOfCells> rows = KernelsOf(*analysis);
@@ -210,6 +211,7 @@ class DeviceEnergy {
   };
 
   void Find(Source source) {
+    resets_s_ = ResetsS(source.polls);
     found_ = Attributed(std::move(source));
     if (given_.log == nullptr) found_.clock = EnergyClock::kTrace;
     if (found_.reason.empty()) {
@@ -248,6 +250,27 @@ class DeviceEnergy {
     negative_ = std::move(counter.negative);
     RefuseIfNegative(source.polls.size(), &source);
     return source;
+  }
+
+  // When a counter was reset in the capture, or anywhere if the clock is unknown.
+  std::vector<double> ResetsS(std::span<const energy::Poll> polls) const {
+    std::vector<double> resets_s;
+    for (size_t i = 1; i < polls.size(); ++i) {
+      if (polls[i].part == polls[i - 1].part) continue;
+      const bool is_inside = polls[i].after_s >= 0 && polls[i - 1].before_s <= CaptureS();
+      if (is_inside || !ClockIsKnown()) resets_s.push_back(polls[i].before_s);
+    }
+    return resets_s;
+  }
+
+  // The first ones, if the clock is known.
+  std::string TimesOfResets() const {
+    constexpr size_t kMost = 5;
+    if (!ClockIsKnown()) return "";
+    const std::span<const double> first =
+        std::span(resets_s_).first(std::min(kMost, resets_s_.size()));
+    return Cat(" (before ", absl::StrJoin(first, ", "), resets_s_.size() > kMost ? ", ..." : "",
+               " s of the capture)");
   }
 
   // The others are not trusted if at least as many are negative.
@@ -669,10 +692,12 @@ class DeviceEnergy {
     if (negative_.count > 0 && device_.reason.empty()) {
       add("negative_readings", "warning", NegativeMessage() + "; they were skipped");
     }
-    if (resets_ > 0) {
+    if (!resets_s_.empty()) {
       add("counter_reset", "warning",
-          Cat("the counter in the trace decreased ", resets_, resets_ == 1 ? " time" : " times",
-              "; energies cover only the longest part without a decrease"));
+          Cat("the energy counter was reset or jumped ", resets_s_.size(),
+              resets_s_.size() == 1 ? " time" : " times", TimesOfResets(),
+              "; the energy between the two readings around each of them is unknown and is left "
+              "out"));
     }
     if (IsNeverIdle()) {
       add("never_idle", "warning",
@@ -792,7 +817,7 @@ class DeviceEnergy {
   std::vector<BusyCurve> busy_;  // by kernel
   std::optional<bool> have_marks_elsewhere_;
   bool is_stated_ = false;                  // the power was stated, not measured
-  uint64_t resets_ = 0;                     // of the trace's counter
+  std::vector<double> resets_s_;            // when the counter was reset
   energy::NegativeReadings negative_ = {};  // of the source
   Attribution found_;
   std::optional<double> limit_w_;  // power limit of the device

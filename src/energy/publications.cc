@@ -276,7 +276,7 @@ Publications FindDated(std::span<const Poll> polls, double offset_s) {
   for (size_t i = 1; i < polls.size(); ++i) {
     if (*polls[i].sampled_s == *polls[i - 1].sampled_s) continue;
     const double at_s = *polls[i].sampled_s + offset_s;
-    found.updates.push_back({at_s, at_s, polls[i].value, at_s});
+    found.updates.push_back({at_s, at_s, polls[i].value, at_s, polls[i].part});
   }
   return found;
 }
@@ -521,8 +521,9 @@ Publications FindPublications(std::span<const Poll> polls, ReadingKind kind, Pol
   Publications found;
   for (size_t i = 1; i < polls.size(); ++i) {
     const Poll &before = polls[i - 1], &now = polls[i];
+    if (now.part != before.part) continue;
     if (now.value != before.value) {
-      found.updates.push_back({before.before_s, now.after_s, now.value, MiddleS(now)});
+      found.updates.push_back({before.before_s, now.after_s, now.value, MiddleS(now), now.part});
     } else {
       found.quiet.push_back({before.after_s, now.before_s});
     }

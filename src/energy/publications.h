@@ -34,6 +34,8 @@ struct Poll {
   int64_t value = 0;                 // uJ or mW
   // The date of the value, according to the sensor.
   std::optional<double> sampled_s = {};
+  // Grows at each reset of a counter. How much energy a reset hides is unknown.
+  uint32_t part = 0;
 };
 
 // Readings below 0, which no power or counter can be. They are damage, and are skipped.
@@ -48,6 +50,7 @@ struct Update {
   double low_s = 0, high_s = 0;
   int64_t value = 0;
   double polled_s = 0;  // when the value was read
+  uint32_t part = 0;    // of its poll
 };
 
 struct Publications {
@@ -69,7 +72,8 @@ enum class PollSource {
   kTrack,     // samples in a trace: each is a reading of its own, also if values repeat
 };
 
-// The first value of a counter was published before the first poll and is not an update. An equal
+// The first value of a counter, and the first after a reset, was published before its poll and is
+// not an update. An equal
 // power is an update if the sensor dates it anew, or if the sensor is not polled visibly faster
 // than it publishes. Otherwise it is an update if its value is as old as the sensor's period. Dates
 // of the sensor are ignored if they contradict the brackets or only repeat the time of the poll.

@@ -201,6 +201,7 @@ class Observations {
       steps_[at] = static_cast<double>(grid.number[i]);
       const bool is_next = i > 0 && grid.number[i - 1] < grid.number[i];
       before_.push_back(is_next || i == 0 ? at - 1 : before_.back());
+      part_.push_back(updates[i].part);
       // Relative to the first value: the joules of a counter that runs for years would lose digits.
       value_[at] = is_counter_ ? static_cast<double>(updates[i].value - updates[0].value) / 1e6
                                : static_cast<double>(updates[i].value) / 1e3;
@@ -214,10 +215,13 @@ class Observations {
   const VectorXd& steps() const { return steps_; }
   double most_w() const {
     if (!is_counter_) return value_.cwiseAbs().maxCoeff();
-    const Index n = value_.size() - 1;
-    return ((value_.tail(n) - value_.head(n)).array().abs() /
-            (published_s_.tail(n) - published_s_.head(n)).array().max(1e-9))
-        .maxCoeff();
+    double most_w = 0;
+    for (Index i = 1; i < value_.size(); ++i) {
+      if (!IsOfOnePart(i, i - 1)) continue;
+      most_w = std::max(most_w, std::abs(value_[i] - value_[i - 1]) /
+                                    std::max(1e-9, published_s_[i] - published_s_[i - 1]));
+    }
+    return most_w;
   }
 
   // The windows that lie in the capture.
@@ -229,6 +233,7 @@ class Observations {
         continue;  // The first update has no window. If two updates count as one publication, the
                    // window of the later one contains the joules.
       }
+      if (is_counter_ && !IsOfOnePart(i, Before(i))) continue;  // a reset between them
       const double from_s = is_counter_ ? to_s[Before(i)] : to_s[i] - timing.window_s;
       if (from_s >= 0 && to_s[i] <= capture_s_ && to_s[i] > from_s) inside.push_back(i);
     }
@@ -285,6 +290,10 @@ class Observations {
   // to belong to one publication.
   Index Before(Index i) const { return before_[static_cast<size_t>(i)]; }
 
+  bool IsOfOnePart(Index a, Index b) const {
+    return part_[static_cast<size_t>(a)] == part_[static_cast<size_t>(b)];
+  }
+
   VectorXd EndsS(const Timing& timing) const {
     return published_s_.array() + steps_.array() * timing.period_shift_s - timing.lag_s;
   }
@@ -293,6 +302,7 @@ class Observations {
   const double capture_s_;
   VectorXd published_s_, steps_, value_;
   std::vector<Index> before_;
+  std::vector<uint32_t> part_;
 };
 
 MatrixXd IdleColumns(const Windows& windows, double capture_s, size_t terms) {

@@ -8,7 +8,7 @@
 //    measures energy exactly, while a mean power only samples it. If several processors are left,
 //    their package counters are added.
 // 4. PollsOfOne converts readings to the capture's axis and makes counters continuous across wraps.
-//    At a reset or an impossible jump it begins a new part. It keeps the longest part.
+//    At a reset or an impossible jump it begins a new part.
 //
 // All steps are O(readings).
 #include "energy/sensors.h"
@@ -296,21 +296,20 @@ std::vector<Poll> PollsOfOne(int64_t origin_ns, const SensorReadings& sensor) {
                                                     static_cast<uint64_t>(origin_ns))) /
            1e9;
   };
-  std::vector<Poll> polls, longest;
+  std::vector<Poll> polls;
   Counter counter(sensor.channel);
+  uint32_t part = 0;
   for (const power::Reading& reading : sensor.readings) {
     const std::optional<int64_t> value = counter.Next(reading);
-    if (!value.has_value()) {
-      if (polls.size() > longest.size()) longest = std::move(polls);
-      polls.clear();
-    }
+    if (!value.has_value()) ++part;
     Poll& poll = polls.emplace_back();
     poll.before_s = seconds(reading.before_ns);
     poll.after_s = seconds(reading.after_ns);
     poll.value = value.value_or(*reading.value);
+    poll.part = part;
     if (reading.sampled_ns.has_value()) poll.sampled_s = seconds(*reading.sampled_ns);
   }
-  return polls.size() > longest.size() ? polls : longest;
+  return polls;
 }
 
 // Adds the polls of `next` to those of `sum`, round by round. A round begins with a poll of `sum`.
@@ -331,6 +330,7 @@ std::vector<Poll> Added(const std::vector<Poll>& sum, const std::vector<Poll>& n
     poll.before_s = sum[i].before_s;
     poll.after_s = std::max(sum[i].after_s, of_round->after_s);
     poll.value = static_cast<int64_t>(value);
+    poll.part = sum[i].part + of_round->part;
   }
   return added;
 }

@@ -499,15 +499,42 @@ class Energy(EndToEndTest):
         truth = json.loads((self.at / "counter_reset1.truth.json").read_text())
         done = run("energy", str(self.at / "counter_reset1.xplane.pb"), "--format", "json")
         self.assertEqual(done.code, 0, done.message)
-        self.assertIn("counter_reset", [each["code"] for each in done.json["findings"]])
+        [finding] = [each for each in done.json["findings"] if each["code"] == "counter_reset"]
+        self.assertIn("reset or jumped 1 time (before ", finding["message"])
         [device] = done.json["devices"]
-        self.assertLess(device["coverage"], 0.7)
+        self.assertGreater(device["coverage"], 0.97)
+        self.assertLess(device["coverage"], 0.9999)
+        self.check_numbers(done.json, truth, 0.03)
         self.assertFalse(device["poor_fit"])
-        self.assertLess(device["measured_j"], 0.75 * sum(truth.values()) / 0.7)
-        for row in done.json["kernels"]:
-            if row["energy_j"] is not None:  # an execution is of all of them
-                joules = truth[row["kernel"]] / row["count"]
-                self.assertAlmostEqual(row["per_execution_j"], joules, delta=0.1 * joules)
+
+    def test_a_counter_of_a_log_that_was_reset(self):
+        whole, truth = self.document("mix")
+        lines = [json.loads(line) for line in (self.at / "mix1.power.jsonl").read_text().splitlines()]
+        polls = [line for line in lines if "r" in line]
+        first_ns = lines[0]["clocks"]["monotonic_ns"]
+        value, resets_s = polls[0]["r"][0][3], []
+        for begin, offset in ((len(polls) // 3, 1 - value), (len(polls) // 2, 10 ** 13)):
+            resets_s.append((polls[begin]["t"] - first_ns) / 1e9)
+            for line in polls[begin:]:  # back to about 0, then 10 MJ further
+                line["r"][0][3] += offset
+        lines[0]["channels"][0]["max_plausible_mw"] = 1_000_000
+        log = self.write("reset.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+        done = run("energy", str(self.at / "mix1.xplane.pb"), "--power", log, "--format", "json")
+        self.assertEqual(done.code, 0, done.message)
+        [finding] = [each for each in done.json["findings"] if each["code"] == "counter_reset"]
+        self.assertIn("2 times", finding["message"])
+        for reset_s in resets_s:
+            self.assertIn(f"{reset_s:.6g}", finding["message"])
+        [device] = done.json["devices"]
+        self.assertFalse(device["poor_fit"])
+        [before] = whole["devices"]
+        self.assertGreater(device["coverage"], before["coverage"] - 0.03)
+        self.assertLess(device["coverage"], before["coverage"])
+        self.assertAlmostEqual(device["measured_j"] / device["coverage"],
+                               before["measured_j"] / before["coverage"],
+                               delta=0.01 * before["measured_j"])
+        self.check_numbers(done.json, truth, 0.03)
+        self.assertNotIn("coverage", [each["code"] for each in done.json["findings"]])
 
     def missing_polls(self, kind, keeps):
         """What the whole log says of the device, and one of which some readings are missing."""
