@@ -31,8 +31,9 @@ Levels LevelsOf(const Sensor& sensor) {
   Levels levels;
   for (size_t i = stride; i < updates.size(); i += stride) {
     const double from_s = middle(i - stride), to_s = middle(i);
-    if (to_s <= from_s) continue;
     const bool is_counter = sensor.kind == ReadingKind::kCumulative;
+    const bool was_reset = is_counter && updates[i].part != updates[i - stride].part;
+    if (to_s <= from_s || was_reset) continue;
     const auto gained = static_cast<double>(updates[i].value - updates[i - stride].value);
     levels.from_s.push_back(is_counter ? from_s : middle(i - 1));
     levels.to_s.push_back(to_s);

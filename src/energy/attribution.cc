@@ -40,6 +40,8 @@ using Eigen::VectorXd;
 
 // The range of a sensor's own lag. A lag beyond it is an offset of the clocks.
 constexpr double kLeastLagS = -0.02, kMostLagS = 0.3;
+// How far the clocks of a log and of a trace may be apart. Counters in a trace have its clock.
+constexpr double kClockSlackS = 0.48;
 // Two positions of a log fit alike if their squared residuals differ by less than this factor, or
 // if one explains this share of the other's log likelihood.
 constexpr double kAlike = 1.2, kExplainsAlike = 0.7, kExplainsSome = 0.1;
@@ -47,16 +49,29 @@ constexpr double kAlike = 1.2, kExplainsAlike = 0.7, kExplainsSome = 0.1;
 constexpr double kLeastDegrees = 6;
 constexpr double kLeastWindowLengths = 10;  // windows that overlap must span this many window
                                             // lengths
+constexpr double kMomentaryS = 0.025;
 constexpr double kBlockS = 1;  // a kernel that runs alone for this long is measured directly
 // A kernel is alone in a window if other kernels take at most this share of the window's length.
 constexpr double kAlone = 0.01;
 
+bool IsTrack(const PowerChannel& channel) { return channel.source == "trace"; }
+
 Sensor SensorOf(const PowerChannel& channel, std::span<const Poll> polls) {
-  Sensor sensor = {.kind = channel.kind, .publications = FindPublications(polls, channel.kind)};
+  const PollSource source = IsTrack(channel) ? PollSource::kTrack : PollSource::kRecorder;
+  Sensor sensor = {.kind = channel.kind,
+                   .publications = FindPublications(polls, channel.kind, source)};
   if (channel.prior_window_ns.has_value()) {
     sensor.prior_window_s = static_cast<double>(*channel.prior_window_ns) / 1e9;
   }
   return sensor;
+}
+
+// The least lag of a sensor whose clock is right: it cannot show power before it is drawn. Its
+// publications are known to a bracket.
+double LeastLagS(const Publications& publications) {
+  std::vector<double> widths_s = {0};
+  for (const Update& each : publications.updates) widths_s.push_back(each.high_s - each.low_s);
+  return kLeastLagS - stats::Median(widths_s);
 }
 
 void Shift(double by_s, std::vector<Poll>* polls) {
@@ -319,6 +334,15 @@ std::optional<double> IdleNoise(const Fit& fit) {
   return stats::Median(differ) / kOfNormal;
 }
 
+// True if the residuals are negligible, except those of a few windows: an edge of a constant power
+// that the fitted instants miss by some milliseconds.
+bool IsExactButForEdges(const Attribution& found) {
+  constexpr double kMostShare = 0.002, kFew = 8;
+  const ArrayXd square = found.fit.residual_j.array().square();
+  const double windows = std::pow(square.sum(), 2) / std::max(1e-300, square.square().sum());
+  return found.residual_share < kMostShare && windows < kFew;
+}
+
 // The rms residual of the judged windows, as a share of the mean window.
 double NoiseOf(const Fit& fit, const ArrayX<bool>& judged) {
   const double square_j = judged.select(fit.residual_j.array().square(), 0.0).sum() /
@@ -334,20 +358,21 @@ std::string_view PoorFit(const Attribution& found, std::span<const Poll> polls,
   // Near windows at the limit, the fit is slightly wrong in all other windows too, so their
   // residuals follow each other. That is ignored up to this noise.
   constexpr double kLeastLoad = 0.02;
+  constexpr double kRounding = 1e-4;  // such residuals are only rounding errors of the readings
   constexpr Index kLeastJudged = 20;
   const Fit& fit = found.fit;
   const double poll_s =
       (polls.back().before_s - polls.front().before_s) / static_cast<double>(polls.size());
   const ArrayX<bool> judged = AreJudged(at_limit);
   const bool enough = judged.count() >= std::min(kLeastJudged, judged.size());
-  const bool matters = judged.all() || (enough && NoiseOf(fit, judged) > kLeastLoad);
-  if (matters && FollowsALoad(fit, judged, poll_s)) {
+  const double noise = NoiseOf(fit, judged);
+  const bool matters = noise > (judged.all() ? kRounding : kLeastLoad) && (judged.all() || enough);
+  if (matters && !IsExactButForEdges(found) && FollowsALoad(fit, judged, poll_s)) {
     return "the unexplained power follows a load that did not run in this trace; did something "
            "else run on the device?";
   }
   const std::optional<double> idle_noise = IdleNoise(fit);
-  if (enough && idle_noise.has_value() &&
-      NoiseOf(fit, judged) > std::max(kLeastNoise, kMostNoise * *idle_noise)) {
+  if (enough && idle_noise.has_value() && noise > std::max(kLeastNoise, kMostNoise * *idle_noise)) {
     return "the power varies far more than the executions and the noise of the sensor explain; do "
            "the clocks of log and trace agree?";
   }
@@ -384,14 +409,18 @@ Attribution Attribute(const PowerChannel& channel, std::vector<Poll> polls,
   const auto [clock_known, limit_w, threads] = options;
   Attribution found;
   std::optional<Fit> fit;
+  double least_lag_s = 0;
   if (clock_known) {
     if (polls.empty() || polls.back().after_s < 0 || polls.front().before_s > capture_s) {
       Fail("no_overlap", "the log and the trace do not overlap in time", &found);
       return found;
     }
     Sensor sensor = SensorOf(channel, polls);
-    if (!HasFewUpdates(sensor, kernels.size(), capture_s, {})) {
-      fit = FitPowers(std::move(sensor), kernels, capture_s, {}, threads);
+    least_lag_s = LeastLagS(sensor.publications);
+    LagRange lags;
+    lags.from_s = least_lag_s - (IsTrack(channel) ? 0 : kClockSlackS);
+    if (!HasFewUpdates(sensor, kernels.size(), capture_s, lags)) {
+      fit = FitPowers(std::move(sensor), kernels, capture_s, lags, threads);
     }
   } else {
     fit = FitWithoutClock(channel, kernels, capture_s, threads, &polls, &found);
@@ -421,6 +450,14 @@ Attribution Attribute(const PowerChannel& channel, std::vector<Poll> polls,
   const ArrayX<bool> at_limit = AreAtLimit(found.fit, limit_w);
   found.windows_at_limit = static_cast<size_t>(at_limit.count());
   found.poor_fit = PoorFit(found, polls, at_limit);
+  // The window of a momentary power may be any short one around it.
+  const double momentary_s = std::min(found.fit.window_s, kMomentaryS);
+  if (clock_known && found.fit.lag_s < least_lag_s - momentary_s) {
+    found.poor_fit =
+        "by the best fit, the sensor shows power before it is drawn (see the lag); do the clocks "
+        "of "
+        "log and trace agree?";
+  }
   return found;
 }
 

@@ -22,9 +22,11 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <span>
 #include <type_traits>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "energy/attribution.h"
 #include "energy/layers.h"
 #include "energy/sensors.h"
@@ -131,7 +133,6 @@ class DeviceEnergy {
     } else {
       ASSIGN_OR_RETURN(auto counter, energy::CounterOf(trace, analysis->plane, span_.from_ps,
                                                        given_.options.map));
-      resets_ = counter.resets;
       source = SourceInTrace(std::move(counter));
     }
     std::vector<KernelOfCells> rows = KernelsOf(*analysis);
@@ -210,6 +211,7 @@ class DeviceEnergy {
   };
 
   void Find(Source source) {
+    resets_s_ = ResetsS(source.polls);
     found_ = Attributed(std::move(source));
     if (given_.log == nullptr) found_.clock = EnergyClock::kTrace;
     if (found_.reason.empty()) {
@@ -230,14 +232,58 @@ class DeviceEnergy {
     source.channel.device = choice.device;
     source.polls = Polls(choice.sensors);
     source.limit_w = limit_w_ = given_.log->LimitOf(choice.sensors[0]->channel);
+    size_t readings = 0;
+    for (const energy::SensorReadings* const sensor : choice.sensors) {
+      readings += sensor->readings.size();
+      if (negative_.count == 0) negative_ = sensor->negative, negative_.count = 0;
+      negative_.count += sensor->negative.count;
+    }
+    RefuseIfNegative(readings, &source);
     return source;
   }
 
-  static Source SourceInTrace(energy::TraceCounter counter) {
-    return {.channel = std::move(counter.channel),
-            .polls = std::move(counter.polls),
-            .reason = counter.reason,
-            .message = std::move(counter.message)};
+  Source SourceInTrace(energy::TraceCounter counter) {
+    Source source = {.channel = std::move(counter.channel),
+                     .polls = std::move(counter.polls),
+                     .reason = counter.reason,
+                     .message = std::move(counter.message)};
+    negative_ = std::move(counter.negative);
+    RefuseIfNegative(source.polls.size(), &source);
+    return source;
+  }
+
+  // When a counter was reset in the capture, or anywhere if the clock is unknown.
+  std::vector<double> ResetsS(std::span<const energy::Poll> polls) const {
+    std::vector<double> resets_s;
+    for (size_t i = 1; i < polls.size(); ++i) {
+      if (polls[i].part == polls[i - 1].part) continue;
+      const bool is_inside = polls[i].after_s >= 0 && polls[i - 1].before_s <= CaptureS();
+      if (is_inside || !ClockIsKnown()) resets_s.push_back(polls[i].before_s);
+    }
+    return resets_s;
+  }
+
+  // The first ones, if the clock is known.
+  std::string TimesOfResets() const {
+    constexpr size_t kMost = 5;
+    if (!ClockIsKnown()) return "";
+    const std::span<const double> first =
+        std::span(resets_s_).first(std::min(kMost, resets_s_.size()));
+    return Cat(" (before ", absl::StrJoin(first, ", "), resets_s_.size() > kMost ? ", ..." : "",
+               " s of the capture)");
+  }
+
+  // The others are not trusted if at least as many are negative.
+  void RefuseIfNegative(size_t others, Source* source) const {
+    if (negative_.count == 0 || negative_.count < others) return;
+    source->reason = "negative_readings";
+    source->message = NegativeMessage() + "; check the sensor and record again";
+  }
+
+  std::string NegativeMessage() const {
+    return Cat(negative_.count, negative_.count == 1 ? " reading is" : " readings are",
+               " negative, which is damage; the first is ", negative_.first_value, " (",
+               negative_.first_place, ")");
   }
 
   Attribution Attributed(Source source) {
@@ -643,10 +689,15 @@ class DeviceEnergy {
           Cat("the log covers ", std::llround(*device_.coverage * 100),
               " % of the capture; energies cover only that part"));
     }
-    if (resets_ > 0) {
+    if (negative_.count > 0 && device_.reason.empty()) {
+      add("negative_readings", "warning", NegativeMessage() + "; they were skipped");
+    }
+    if (!resets_s_.empty()) {
       add("counter_reset", "warning",
-          Cat("the counter in the trace decreased ", resets_, resets_ == 1 ? " time" : " times",
-              "; energies cover only the longest part without a decrease"));
+          Cat("the energy counter was reset or jumped ", resets_s_.size(),
+              resets_s_.size() == 1 ? " time" : " times", TimesOfResets(),
+              "; the energy between the two readings around each of them is unknown and is left "
+              "out"));
     }
     if (IsNeverIdle()) {
       add("never_idle", "warning",
@@ -765,8 +816,9 @@ class DeviceEnergy {
   std::vector<Kernel> kernels_;
   std::vector<BusyCurve> busy_;  // by kernel
   std::optional<bool> have_marks_elsewhere_;
-  bool is_stated_ = false;  // the power was stated, not measured
-  uint64_t resets_ = 0;     // of the trace's counter
+  bool is_stated_ = false;                  // the power was stated, not measured
+  std::vector<double> resets_s_;            // when the counter was reset
+  energy::NegativeReadings negative_ = {};  // of the source
   Attribution found_;
   std::optional<double> limit_w_;  // power limit of the device
   std::vector<Members> members_of_group_;

@@ -5,8 +5,13 @@
 //    the polls at a constant distance only repeat the time of the call, and are ignored. Dated
 //    updates keep their own instants, so late and early publications do no harm. Only the period
 //    is fitted (FindDatedGrid).
-// 2. Quiet times. An unchanged value means that nothing was published, if values hardly ever
-//    repeat by chance (AreFine).
+// 2. Equal readings. A counter that publishes grows. But a power may be published again: it is
+//    exactly constant, limited, or coarse (whole watts). RepeatPeriodS decides from the changes
+//    whether the sensor is polled faster than it publishes: its changes then lie on a grid, a
+//    multiple of one period of some polls apart. If so, FindRepeated adds the publications of the
+//    same value between two changes, one per period. If not, each poll is an update. If values
+//    hardly ever repeat by chance (AreFine), an unchanged value means that nothing was published,
+//    except for values that the sensor visibly keeps (at a limit, say).
 // 3. Grid. Without dates, one phase and one period must put a publication in each bracket and none
 //    in a quiet time. For a given period, BestPhase sweeps the circle of phases: O(n log n).
 //    FindGrids tries periods so close to each other that the last publication moves by a quarter
@@ -19,8 +24,10 @@
 // Many periods then satisfy all brackets: they differ by one skipped publication over the whole
 // log. The brackets cannot decide between them. So FindGrids returns all of them, and the
 // regression keeps the one that explains the readings (regression.cc). If publications come more
-// often than polls and are not dated, no grid may be right: each poll sees a new value, so brackets
-// give no phase. This is not solved. The residuals then show it (poor_fit).
+// often than polls and are not dated, no grid is right: each poll sees a new value, so brackets
+// give no phase. A power was then published right before its poll, so the times of the polls are
+// one more candidate (GridOfPolls). For a counter this is not solved. The residuals then show it
+// (poor_fit).
 #include "energy/publications.h"
 
 #include <algorithm>
@@ -29,6 +36,7 @@
 #include <functional>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "parallel.h"
@@ -268,7 +276,7 @@ Publications FindDated(std::span<const Poll> polls, double offset_s) {
   for (size_t i = 1; i < polls.size(); ++i) {
     if (*polls[i].sampled_s == *polls[i - 1].sampled_s) continue;
     const double at_s = *polls[i].sampled_s + offset_s;
-    found.updates.push_back({at_s, at_s, polls[i].value});
+    found.updates.push_back({at_s, at_s, polls[i].value, at_s, polls[i].part});
   }
   return found;
 }
@@ -334,9 +342,11 @@ Grid FindDatedGrid(std::span<const Update> updates) {
   return grid;
 }
 
+// --- Equal readings.
+
 // True if two successive readings are hardly ever equal. Then an unchanged value means that nothing
 // new was published. Compares the share of equal values among updates that are 2 to 5 apart with
-// the share of unchanged polls.
+// the share of unchanged polls. If many of them are equal, the sensor has few values.
 bool AreFine(std::span<const Update> updates, size_t polls) {
   constexpr size_t kNearest = 2, kFarthest = 5;
   constexpr double kMostEqual = 0.1;
@@ -348,26 +358,189 @@ bool AreFine(std::span<const Update> updates, size_t polls) {
     }
   }
   const double by_chance = static_cast<double>(equal) / (kFarthest - kNearest + 1);
-  return by_chance <= kMostEqual * static_cast<double>(polls - 1 - updates.size());
+  const size_t unchanged = polls - 1 - updates.size();
+  return by_chance <= kMostEqual * static_cast<double>(std::min(unchanged, updates.size()));
+}
+
+double MiddleS(const Poll& poll) { return (poll.before_s + poll.after_s) / 2; }
+double MiddleS(const Update& update) { return (update.low_s + update.high_s) / 2; }
+
+double UsualPollS(std::span<const Poll> polls) {
+  std::vector<double> steps_s;
+  for (size_t i = 1; i < polls.size(); ++i) {
+    steps_s.push_back(polls[i].before_s - polls[i - 1].before_s);
+  }
+  return stats::Median(steps_s);
+}
+
+// The sensor's period, if the steps between changes show that it is several polls long: many steps
+// are about as long as the shortest, or all are multiples of one period. Empty otherwise.
+std::optional<double> RepeatPeriodS(std::span<const Update> changes, double poll_s) {
+  constexpr double kLeastPolls = 1.75;  // in a period
+  // If a period is shorter than this many polls, nearly all steps are near a multiple of it.
+  constexpr double kLeastPollsOfGrid = 3;
+  constexpr double kOffPolls = 1.05;  // a step is off by up to a poll, because its two ends are
+  constexpr double kLeastConcentrated = 0.25, kLeastOnGrid = 0.95, kMostRare = 0.05;
+  if (changes.size() < kLeastUpdates) return std::nullopt;
+  std::vector<double> steps_s;
+  for (size_t i = 1; i < changes.size(); ++i) {
+    steps_s.push_back(MiddleS(changes[i]) - MiddleS(changes[i - 1]));
+  }
+  std::ranges::sort(steps_s);
+  const auto count = static_cast<double>(steps_s.size());
+  const double shortest_s = steps_s[static_cast<size_t>(kMostRare * count)];
+  if (shortest_s < kLeastPolls * poll_s) return std::nullopt;
+  // The period for which `shortest_s` is `parts` periods, and the share of steps on its grid.
+  const auto fit = [&](int parts) {
+    double period_s = shortest_s / parts, sum_s = 0, sum = 0, on_grid = 0;
+    for (const double step_s : steps_s) {  // the longer the step, the better is the period known
+      const double periods = std::max(1.0, std::round(step_s / period_s));
+      if (std::abs(step_s - periods * period_s) > kOffPolls * poll_s) continue;
+      ++on_grid;
+      sum_s += step_s, sum += periods;
+      if (sum > 0) period_s = sum_s / sum;
+    }
+    return std::pair(period_s, on_grid / count);
+  };
+  for (int parts = 1; shortest_s / parts > kLeastPollsOfGrid * poll_s; ++parts) {
+    const auto [period_s, on_grid] = fit(parts);
+    if (on_grid >= kLeastOnGrid) return period_s;
+  }
+  double sum_s = 0, concentrated = 0;
+  for (const double step_s : steps_s) {
+    if (std::abs(step_s - shortest_s) > kOffPolls * poll_s) continue;
+    sum_s += step_s;
+    ++concentrated;
+  }
+  if (concentrated < kLeastConcentrated * count) return std::nullopt;
+  return sum_s / concentrated;
+}
+
+// The values that stay for three usual steps or more, more than once.
+std::set<int64_t> KeptValues(std::span<const Update> changes, double usual_s) {
+  constexpr double kLong = 3;
+  std::set<int64_t> once, kept;
+  for (size_t i = 1; i < changes.size(); ++i) {
+    if (MiddleS(changes[i]) - MiddleS(changes[i - 1]) < kLong * usual_s) continue;
+    const int64_t value = changes[i - 1].value;
+    if (!once.insert(value).second) kept.insert(value);
+  }
+  return kept;
+}
+
+// Adds the publications between changes of a sensor that publishes every `period_s`, and up to some
+// periods before the first and after the last: each instant is as well known as those of the
+// changes. Adds none where polls are missing. `repeats` decides by value.
+template <typename Repeats>
+std::vector<Update> FindRepeated(std::span<const Poll> polls, std::span<const Update> changes,
+                                 double period_s, double poll_s, const Repeats& repeats) {
+  constexpr double kMostMissing = 2.5, kMostBeyond = 20;
+  std::vector<Update> all;
+  size_t at = 0;  // the last poll before the publication
+  const auto add = [&](double low_s, double high_s, int64_t value) {
+    const double middle_s = (low_s + high_s) / 2;
+    while (at + 1 < polls.size() && MiddleS(polls[at + 1]) < middle_s) ++at;
+    const bool is_seen =
+        at + 1 < polls.size() && MiddleS(polls[at]) <= middle_s &&
+        polls[at + 1].before_s - polls[at].before_s < kMostMissing * std::max(poll_s, period_s);
+    if (is_seen) all.push_back({low_s, high_s, value, MiddleS(polls[at + 1])});
+  };
+  const Update &first = changes.front(), &last = changes.back();
+  if (repeats(polls.front().value)) {
+    const double before_s = MiddleS(first) - MiddleS(polls.front());
+    for (double n = std::min(kMostBeyond, std::floor(before_s / period_s)); n > 0; --n) {
+      add(first.low_s - n * period_s, first.high_s - n * period_s, polls.front().value);
+    }
+  }
+  for (size_t i = 0; i + 1 < changes.size(); ++i) {
+    const Update &from = changes[i], &to = changes[i + 1];
+    all.push_back(from);
+    const double periods = std::round((MiddleS(to) - MiddleS(from)) / period_s);
+    for (double n = 1; n < periods && repeats(from.value); ++n) {
+      add(std::lerp(from.low_s, to.low_s, n / periods),
+          std::lerp(from.high_s, to.high_s, n / periods), from.value);
+    }
+  }
+  all.push_back(last);
+  for (double n = 1; n <= kMostBeyond && repeats(last.value); ++n) {
+    add(last.low_s + n * period_s, last.high_s + n * period_s, last.value);
+  }
+  return all;
+}
+
+// Each poll is an update.
+std::vector<Update> EachPoll(std::span<const Poll> polls) {
+  std::vector<Update> updates;
+  for (size_t i = 0; i < polls.size(); ++i) {
+    // The first value is as old as the others.
+    const double low_s = i > 0 ? polls[i - 1].before_s : 2 * polls[0].before_s - polls[1].before_s;
+    updates.push_back({low_s, polls[i].after_s, polls[i].value, MiddleS(polls[i])});
+  }
+  return updates;
+}
+
+// Adds equal readings that are updates to those that differ. `found` has the changes.
+void AddEqual(std::span<const Poll> polls, double poll_s, PollSource source, Publications* found) {
+  if (AreFine(found->updates, polls.size())) {
+    const double usual_s = UsualStepS(found->updates, 1.75);
+    const std::set<int64_t> kept = KeptValues(found->updates, usual_s);
+    if (kept.empty()) return;
+    const auto repeats = [&](int64_t value) { return kept.contains(value); };
+    found->updates = FindRepeated(polls, found->updates, usual_s, poll_s, repeats);
+    size_t at = 0;
+    std::erase_if(found->quiet, [&](const Publications::Quiet& quiet) {
+      while (polls[at].after_s < quiet.from_s) ++at;
+      return repeats(polls[at].value);
+    });
+    return;
+  }
+  found->quiet.clear();
+  const std::optional<double> period_s =
+      source == PollSource::kTrack ? std::nullopt : RepeatPeriodS(found->updates, poll_s);
+  found->updates = period_s.has_value() ? FindRepeated(polls, found->updates, *period_s, poll_s,
+                                                       [](int64_t) { return true; })
+                                        : EachPoll(polls);
+}
+
+// The times at which the values were read, as a grid.
+Grid GridOfPolls(std::vector<Update> updates) {
+  for (Update& update : updates) update.high_s = update.polled_s;
+  Grid grid = FindDatedGrid(updates);
+  grid.misfits = 0;  // polls need no grid
+  return grid;
 }
 
 }  // namespace
 
-Publications FindPublications(std::span<const Poll> polls, ReadingKind kind) {
+Publications FindPublications(std::span<const Poll> polls, ReadingKind kind, PollSource source) {
+  // A track with a new value at about each sample has the sensor's own instants.
+  constexpr double kMostPollsOfTrack = 1.5;
   if (const std::optional<double> offset_s = FindDateOffset(polls)) {
     return FindDated(polls, *offset_s);
   }
   Publications found;
   for (size_t i = 1; i < polls.size(); ++i) {
     const Poll &before = polls[i - 1], &now = polls[i];
+    if (now.part != before.part) continue;
     if (now.value != before.value) {
-      found.updates.push_back({before.before_s, now.after_s, now.value});
+      found.updates.push_back({before.before_s, now.after_s, now.value, MiddleS(now), now.part});
     } else {
       found.quiet.push_back({before.after_s, now.before_s});
     }
   }
-  if (kind != ReadingKind::kCumulative && !AreFine(found.updates, polls.size())) {
+  if (kind == ReadingKind::kCumulative) return found;
+  const double poll_s = polls.size() < kLeastUpdates ? 0 : UsualPollS(polls);
+  if (!(poll_s > 0)) {
     found.quiet.clear();
+    return found;
+  }
+  AddEqual(polls, poll_s, source, &found);
+  found.may_be_instants_of_polls = true;
+  const bool has_each = found.updates.size() >= kLeastUpdates &&
+                        UsualStepS(found.updates, 1.75) < kMostPollsOfTrack * poll_s;
+  if (source == PollSource::kTrack && has_each) {
+    for (Update& update : found.updates) update.low_s = update.high_s = update.polled_s;
+    found.dated = true;
   }
   return found;
 }
@@ -434,6 +607,9 @@ std::vector<Grid> FindGrids(const Publications& publications, int threads) {
   if (std::ranges::any_of(grids, is_sound)) std::erase_if(grids, std::not_fn(is_sound));
   std::stable_sort(grids.begin(), grids.end(),
                    [](const Grid& a, const Grid& b) { return a.misfits < b.misfits; });
+  if (polls_are_rare && publications.may_be_instants_of_polls) {
+    grids.insert(grids.begin() + 1, GridOfPolls(updates));
+  }
   return grids;
 }
 

@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "xplane_time/power.h"
@@ -33,12 +34,23 @@ struct Poll {
   int64_t value = 0;                 // uJ or mW
   // The date of the value, according to the sensor.
   std::optional<double> sampled_s = {};
+  // Grows at each reset of a counter. How much energy a reset hides is unknown.
+  uint32_t part = 0;
 };
 
-// A new value. It was published in (low_s, high_s]. If the sensor dated it, both are its instant.
+// Readings below 0, which no power or counter can be. They are damage, and are skipped.
+struct NegativeReadings {
+  uint64_t count = 0;
+  int64_t first_value = 0;
+  std::string first_place = {};  // where the first one is
+};
+
+// A publication. It happened in (low_s, high_s]. If the sensor dated it, both are its instant.
 struct Update {
   double low_s = 0, high_s = 0;
   int64_t value = 0;
+  double polled_s = 0;  // when the value was read
+  uint32_t part = 0;    // of its poll
 };
 
 struct Publications {
@@ -50,10 +62,23 @@ struct Publications {
   };
   std::vector<Quiet> quiet;
   bool dated = false;  // by the sensor
+  // Power: each value may have been published right before it was read.
+  bool may_be_instants_of_polls = false;
 };
-// The first value was published before the first poll and is not an update. Dates of the sensor are
-// ignored if they contradict the brackets or only repeat the time of the poll.
-Publications FindPublications(std::span<const Poll> polls, ReadingKind kind);
+
+// Where polls come from.
+enum class PollSource {
+  kRecorder,  // reads a sensor, perhaps more often than it publishes
+  kTrack,     // samples in a trace: each is a reading of its own, also if values repeat
+};
+
+// The first value of a counter, and the first after a reset, was published before its poll and is
+// not an update. An equal
+// power is an update if the sensor dates it anew, or if the sensor is not polled visibly faster
+// than it publishes. Otherwise it is an update if its value is as old as the sensor's period. Dates
+// of the sensor are ignored if they contradict the brackets or only repeat the time of the poll.
+Publications FindPublications(std::span<const Poll> polls, ReadingKind kind,
+                              PollSource source = PollSource::kRecorder);
 
 struct Grid {
   double phase_s = 0, period_s = 0;

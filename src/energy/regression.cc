@@ -201,12 +201,13 @@ class Observations {
       steps_[at] = static_cast<double>(grid.number[i]);
       const bool is_next = i > 0 && grid.number[i - 1] < grid.number[i];
       before_.push_back(is_next || i == 0 ? at - 1 : before_.back());
+      part_.push_back(updates[i].part);
       // Relative to the first value: the joules of a counter that runs for years would lose digits.
       value_[at] = is_counter_ ? static_cast<double>(updates[i].value - updates[0].value) / 1e6
                                : static_cast<double>(updates[i].value) / 1e3;
     }
     steps_.array() -= steps_.mean();
-    if (sensor.publications.dated) steps_.setZero();  // the period moves none of them
+    if (!grid.dated_s.empty()) steps_.setZero();  // the period moves none of them
   }
 
   bool is_counter() const { return is_counter_; }
@@ -214,10 +215,13 @@ class Observations {
   const VectorXd& steps() const { return steps_; }
   double most_w() const {
     if (!is_counter_) return value_.cwiseAbs().maxCoeff();
-    const Index n = value_.size() - 1;
-    return ((value_.tail(n) - value_.head(n)).array().abs() /
-            (published_s_.tail(n) - published_s_.head(n)).array().max(1e-9))
-        .maxCoeff();
+    double most_w = 0;
+    for (Index i = 1; i < value_.size(); ++i) {
+      if (!IsOfOnePart(i, i - 1)) continue;
+      most_w = std::max(most_w, std::abs(value_[i] - value_[i - 1]) /
+                                    std::max(1e-9, published_s_[i] - published_s_[i - 1]));
+    }
+    return most_w;
   }
 
   // The windows that lie in the capture.
@@ -229,6 +233,7 @@ class Observations {
         continue;  // The first update has no window. If two updates count as one publication, the
                    // window of the later one contains the joules.
       }
+      if (is_counter_ && !IsOfOnePart(i, Before(i))) continue;  // a reset between them
       const double from_s = is_counter_ ? to_s[Before(i)] : to_s[i] - timing.window_s;
       if (from_s >= 0 && to_s[i] <= capture_s_ && to_s[i] > from_s) inside.push_back(i);
     }
@@ -285,6 +290,10 @@ class Observations {
   // to belong to one publication.
   Index Before(Index i) const { return before_[static_cast<size_t>(i)]; }
 
+  bool IsOfOnePart(Index a, Index b) const {
+    return part_[static_cast<size_t>(a)] == part_[static_cast<size_t>(b)];
+  }
+
   VectorXd EndsS(const Timing& timing) const {
     return published_s_.array() + steps_.array() * timing.period_shift_s - timing.lag_s;
   }
@@ -293,6 +302,7 @@ class Observations {
   const double capture_s_;
   VectorXd published_s_, steps_, value_;
   std::vector<Index> before_;
+  std::vector<uint32_t> part_;
 };
 
 MatrixXd IdleColumns(const Windows& windows, double capture_s, size_t terms) {
@@ -721,14 +731,21 @@ struct Candidate {
   Timing timing;
 };
 
-std::vector<double> WindowsToTry(const Sensor& sensor) {
+std::vector<double> WindowsToTry(const Sensor& sensor, double period_s) {
+  constexpr double kMostPeriods = 64;  // the cost grows with the windows that overlap
   if (sensor.kind == ReadingKind::kCumulative) return {0};
-  std::vector<double> windows_s = {0.025, 0.05, 0.1, 1};
+  std::vector<double> windows_s = {0.005, 0.025, 0.05, 0.1, 1};
+  std::erase_if(windows_s, [&](double each_s) { return each_s > kMostPeriods * period_s; });
   if (sensor.prior_window_s.has_value()) windows_s.push_back(*sensor.prior_window_s);
+  if (windows_s.empty()) windows_s.push_back(period_s);
   std::sort(windows_s.begin(), windows_s.end());
   windows_s.erase(std::unique(windows_s.begin(), windows_s.end()), windows_s.end());
   return windows_s;
 }
+
+// The score of residuals that are rounding errors of the readings. If several lags explain constant
+// powers exactly, the one nearest to 0 is best.
+constexpr double kExact = 1e-10;
 
 void Try(const Fitter& fitter, size_t grid, const Columns& columns, Timing timing,
          const LagRange& lags, double step_s, std::vector<Candidate>* candidates) {
@@ -736,13 +753,16 @@ void Try(const Fitter& fitter, size_t grid, const Columns& columns, Timing timin
   for (int i = 0; i <= steps; ++i) {
     timing.lag_s = lags.from_s + i * step_s;
     const double score = fitter.Roughly(columns, timing);
-    if (std::isfinite(score)) candidates->push_back({score, grid, timing});
+    if (std::isfinite(score)) candidates->push_back({std::max(score, kExact), grid, timing});
   }
 }
 
 void BestFirst(std::vector<Candidate>* candidates) {
   std::stable_sort(candidates->begin(), candidates->end(),
-                   [](const Candidate& a, const Candidate& b) { return a.score < b.score; });
+                   [](const Candidate& a, const Candidate& b) {
+                     if (a.score != b.score) return a.score < b.score;
+                     return std::abs(a.timing.lag_s) < std::abs(b.timing.lag_s);
+                   });
 }
 
 double SearchStepS(const Grid& grid) { return std::clamp(grid.period_s / 20, 2e-4, 0.005); }
@@ -791,7 +811,7 @@ std::vector<Candidate> Search(const Sensor& sensor, std::span<const Grid> grids,
   std::vector<Candidate> candidates;
   const double step_s = SearchStepS(grids[0]), near_s = 2 * grids[0].period_s;
   for (size_t g = 0; g < std::min(fitters.size(), kMostSearchedGrids); ++g) {
-    for (const double window_s : WindowsToTry(sensor)) {
+    for (const double window_s : WindowsToTry(sensor, grids[0].period_s)) {
       Try(fitters[g], g, columns, {.window_s = window_s}, lags, step_s, &candidates);
     }
   }
@@ -1029,6 +1049,7 @@ Publications Near(const Publications& publications, double capture_s) {
   const double from_s = -capture_s - kAroundS, to_s = 2 * capture_s + kAroundS;
   Publications near;
   near.dated = publications.dated;
+  near.may_be_instants_of_polls = publications.may_be_instants_of_polls;
   for (const Update& update : publications.updates) {
     if (update.low_s >= from_s && update.high_s <= to_s) near.updates.push_back(update);
   }

@@ -8,7 +8,7 @@
 //    measures energy exactly, while a mean power only samples it. If several processors are left,
 //    their package counters are added.
 // 4. PollsOfOne converts readings to the capture's axis and makes counters continuous across wraps.
-//    At a reset or an impossible jump it begins a new part. It keeps the longest part.
+//    At a reset or an impossible jump it begins a new part.
 //
 // All steps are O(readings).
 #include "energy/sensors.h"
@@ -43,11 +43,18 @@ class Collector : public power::LogSink {
     if (!device.id.empty() && is_new) log_->devices.push_back(std::move(device));
     Add(std::move(channel));
   }
-  void Readings(size_t /*s*/, int64_t /*t_ns*/, std::span<const power::Reading> readings) override {
+  void Readings(size_t /*s*/, int64_t t_ns, std::span<const power::Reading> readings) override {
     for (const power::Reading& reading : readings) {
       AddLimit(reading);
       const uint32_t sensor = sensor_of_channel_[reading.channel];
       if (sensor == kNoSensor || !reading.value.has_value() || kept_ == kMostReadings) continue;
+      if (*reading.value < 0) {
+        NegativeReadings& negative = log_->sensors[sensor].negative;
+        if (negative.count++ > 0) continue;
+        negative.first_value = *reading.value;
+        negative.first_place = Cat(log_->path, ", t ", t_ns);
+        continue;
+      }
       std::vector<power::Reading>& kept = log_->sensors[sensor].readings;
       // Skip readings that go back in time.
       if (!kept.empty() && reading.before_ns < kept.back().after_ns) continue;
@@ -73,7 +80,7 @@ class Collector : public power::LogSink {
     if (channel.quantity == "power_limit_mw") limit_of_.back() = {channel.device, channel.domain};
     if (!IsPowerOrEnergy(channel)) return;
     sensor_of_channel_.back() = static_cast<uint32_t>(log_->sensors.size());
-    log_->sensors.push_back({std::move(channel), {}});
+    log_->sensors.push_back({.channel = std::move(channel), .readings = {}});
   }
 
   void AddLimit(const power::Reading& reading) {
@@ -152,8 +159,12 @@ const SensorReadings* BestSensor(const SensorLog& log, const std::string& id, De
     if (channel.device != id || !Measures(channel, kind)) continue;
     *has_module |= channel.domain == "module";
     const size_t rank = RankOf(channel);
-    if (rank == kNoRank || sensor.readings.size() < 2) continue;
-    if (best == nullptr || rank < RankOf(best->channel)) best = &sensor;
+    // If only negative ones are left, the caller reports them.
+    if (rank == kNoRank || sensor.readings.size() + sensor.negative.count < 2) continue;
+    const auto order = [](const SensorReadings& of) {
+      return std::pair(of.readings.size() < 2, RankOf(of.channel));
+    };
+    if (best == nullptr || order(sensor) < order(*best)) best = &sensor;
   }
   return best;
 }
@@ -285,21 +296,20 @@ std::vector<Poll> PollsOfOne(int64_t origin_ns, const SensorReadings& sensor) {
                                                     static_cast<uint64_t>(origin_ns))) /
            1e9;
   };
-  std::vector<Poll> polls, longest;
+  std::vector<Poll> polls;
   Counter counter(sensor.channel);
+  uint32_t part = 0;
   for (const power::Reading& reading : sensor.readings) {
     const std::optional<int64_t> value = counter.Next(reading);
-    if (!value.has_value()) {
-      if (polls.size() > longest.size()) longest = std::move(polls);
-      polls.clear();
-    }
+    if (!value.has_value()) ++part;
     Poll& poll = polls.emplace_back();
     poll.before_s = seconds(reading.before_ns);
     poll.after_s = seconds(reading.after_ns);
     poll.value = value.value_or(*reading.value);
+    poll.part = part;
     if (reading.sampled_ns.has_value()) poll.sampled_s = seconds(*reading.sampled_ns);
   }
-  return polls.size() > longest.size() ? polls : longest;
+  return polls;
 }
 
 // Adds the polls of `next` to those of `sum`, round by round. A round begins with a poll of `sum`.
@@ -320,6 +330,7 @@ std::vector<Poll> Added(const std::vector<Poll>& sum, const std::vector<Poll>& n
     poll.before_s = sum[i].before_s;
     poll.after_s = std::max(sum[i].after_s, of_round->after_s);
     poll.value = static_cast<int64_t>(value);
+    poll.part = sum[i].part + of_round->part;
   }
   return added;
 }

@@ -26,6 +26,7 @@ namespace xplane_time::energy {
 struct SensorReadings {
   PowerChannel channel;
   std::vector<power::Reading> readings;  // those with a value, in order of time
+  NegativeReadings negative = {};        // not in `readings`
 };
 
 // The begin or the end of a window that the log marks.
@@ -86,8 +87,8 @@ SensorChoice ChooseSensor(const SensorLog& log, const TraceDevice& device,
 
 // Returns times in seconds since `origin_ns` on the log's own clock. If a counter wraps, its values
 // go on. If a counter was reset, or jumps further than the device could draw, the increase is
-// unknown; then the longest part without such an event is used. For several sensors, returns the
-// sums of the values of each polling round.
+// unknown, and a new part of the polls begins. For several sensors, returns the sums of the values
+// of each polling round.
 std::vector<Poll> PollsSince(int64_t origin_ns, const Sensors& sensors);
 
 // Returns times since the start of the capture. The log's nearest clock line converts

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <functional>
 #include <optional>
 #include <set>
 #include <utility>
@@ -79,22 +78,17 @@ std::optional<std::vector<CounterSample>> Summed(std::vector<CounterSample> samp
   return samples;
 }
 
-// The longest part that does not decrease.
-std::vector<CounterSample> LongestRise(const std::vector<CounterSample>& samples) {
-  auto begin = samples.begin(), longest = begin, longest_end = begin;
-  while (begin != samples.end()) {
-    const auto last =
-        std::ranges::adjacent_find(begin, samples.end(), std::greater(), &CounterSample::value);
-    const auto end = last == samples.end() ? last : last + 1;
-    if (end - begin > longest_end - longest) longest = begin, longest_end = end;
-    begin = end;
+// Begins a new part at each decrease.
+std::vector<CounterSample> InParts(std::vector<CounterSample> samples) {
+  for (size_t i = 1; i < samples.size(); ++i) {
+    samples[i].part = samples[i - 1].part + (samples[i].value < samples[i - 1].value);
   }
-  return {longest, longest_end};
+  return samples;
 }
 
 }  // namespace
 
-std::optional<CountedSamples> CountedFrom(std::vector<CounterSample> samples) {
+std::optional<std::vector<CounterSample>> CountedFrom(std::vector<CounterSample> samples) {
   // A counter only decreases at resets, which are few. Among increments, half of the changes are
   // decreases.
   constexpr uint64_t kMostOfACounter = 8, kLeastOfSteps = 4;
@@ -103,11 +97,9 @@ std::optional<CountedSamples> CountedFrom(std::vector<CounterSample> samples) {
     falls += samples[i].value < samples[i - 1].value;
     changes += samples[i].value != samples[i - 1].value;
   }
-  if (falls * kMostOfACounter <= changes) return CountedSamples{LongestRise(samples), falls};
+  if (falls * kMostOfACounter <= changes) return InParts(std::move(samples));
   if (falls * kLeastOfSteps < changes) return std::nullopt;
-  std::optional<std::vector<CounterSample>> summed = Summed(std::move(samples));
-  if (!summed.has_value()) return std::nullopt;
-  return CountedSamples{*std::move(summed), 0};
+  return Summed(std::move(samples));
 }
 
 absl::StatusOr<TraceCounter> CounterOf(const Trace& trace, const DevicePlane& device,
@@ -137,7 +129,7 @@ absl::StatusOr<TraceCounter> CounterOf(const Trace& trace, const DevicePlane& de
   const bool is_energy = wanted[0] != kPowerCounter;
   ASSIGN_OR_RETURN(std::vector<CounterSample> samples, SamplesOf(trace, device, wanted[0]));
   if (is_energy) {
-    std::optional<CountedSamples> counted = CountedFrom(std::move(samples));
+    std::optional<std::vector<CounterSample>> counted = CountedFrom(std::move(samples));
     if (!counted.has_value()) {
       found.reason = "counter_unclear";
       found.message =
@@ -147,8 +139,7 @@ absl::StatusOr<TraceCounter> CounterOf(const Trace& trace, const DevicePlane& de
               "(xplane-time power record) and give --power LOG");
       return found;
     }
-    samples = std::move(counted->samples);
-    found.resets = counted->resets;
+    samples = *std::move(counted);
   }
   found.channel.source = "trace";
   found.channel.device = wanted[0];
@@ -158,7 +149,16 @@ absl::StatusOr<TraceCounter> CounterOf(const Trace& trace, const DevicePlane& de
   for (const CounterSample& each : samples) {
     constexpr int64_t kNjPerUj = 1000;
     const double at_s = static_cast<double>(each.t_ps - origin_ps) / 1e12;
-    found.polls.push_back({at_s, at_s, is_energy ? each.value / kNjPerUj : each.value});
+    if (!is_energy && each.value < 0) {
+      if (found.negative.count++ > 0) continue;
+      found.negative.first_value = each.value;
+      found.negative.first_place = Cat(wanted[0], " at ", at_s, " s of the capture");
+      continue;
+    }
+    found.polls.push_back({.before_s = at_s,
+                           .after_s = at_s,
+                           .value = is_energy ? each.value / kNjPerUj : each.value,
+                           .part = each.part});
   }
   return found;
 }

@@ -105,6 +105,90 @@ TEST(FindPublications, APowerMayBePublishedAgain) {
   EXPECT_THAT(FindPublications(polls, ReadingKind::kAverage).quiet, IsEmpty());
 }
 
+// Values of a power by poll, every 20 ms.
+std::vector<Poll> PollsOf(const std::vector<int64_t>& values) {
+  std::vector<Poll> polls;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double at_s = 0.02 * static_cast<double>(i);
+    polls.push_back({at_s, at_s + 1e-4, values[i]});
+  }
+  return polls;
+}
+
+// Blocks of random length: no grid explains the changes.
+TEST(FindPublications, EachPollOfAConstantPowerIsAnUpdate) {
+  stats::Random random = stats::RandomFor(3, 7, 0);
+  std::vector<int64_t> values;
+  for (int block = 0; block < 40; ++block) {
+    const int polls = 5 + static_cast<int>(30 * random.Uniform());
+    values.insert(values.end(), static_cast<size_t>(polls), 100'000 + 50'000 * (block % 3));
+  }
+  const std::vector<Poll> polls = PollsOf(values);
+  for (const PollSource source : {PollSource::kRecorder, PollSource::kTrack}) {
+    const Publications found = FindPublications(polls, ReadingKind::kInstant, source);
+    EXPECT_EQ(found.updates.size(), polls.size());
+    EXPECT_THAT(found.quiet, IsEmpty());
+    EXPECT_EQ(found.dated, source == PollSource::kTrack);
+    for (size_t i = 0; i < found.updates.size(); ++i) {
+      EXPECT_EQ(found.updates[i].value, values[i]);
+      EXPECT_LE(found.updates[i].high_s, polls[i].after_s);
+    }
+  }
+  // An unchanged counter published nothing.
+  EXPECT_EQ(FindPublications(polls, ReadingKind::kCumulative).updates.size(), 39U);
+}
+
+// The sensor publishes at every fifth poll and repeats values: the same value is published again.
+TEST(FindPublications, ACoarsePowerIsPublishedOncePerPeriod) {
+  stats::Random random = stats::RandomFor(4, 7, 0);
+  constexpr int kPublications = 200;
+  std::vector<int64_t> values;
+  for (int i = 0; i < kPublications; ++i) {
+    values.insert(values.end(), 5, 100'000 + 1000 * static_cast<int64_t>(3 * random.Uniform()));
+  }
+  const Publications found = FindPublications(PollsOf(values), ReadingKind::kInstant);
+  EXPECT_FALSE(found.dated);
+  EXPECT_NEAR(static_cast<double>(found.updates.size()), kPublications, 2);
+  for (const Update& update : found.updates) {
+    const auto poll = static_cast<size_t>(std::lround(update.polled_s / 0.02));
+    EXPECT_EQ(values[poll], update.value);
+    EXPECT_LT(update.high_s - update.low_s, 0.021);
+  }
+  const std::vector<Grid> grids = FindGrids(found);
+  ASSERT_FALSE(grids.empty());
+  EXPECT_NEAR(grids[0].period_s, 0.1, 1e-4);
+  EXPECT_EQ(grids[0].misfits, 0U);
+}
+
+// Fine values, except that the power is limited: the limit is published again, other values are
+// not.
+TEST(FindPublications, AFinePowerStaysAtItsLimit) {
+  std::vector<int64_t> values;
+  for (int64_t i = 0; i < 60; ++i) {
+    for (int64_t j = 0; j < 20; ++j) values.push_back(100'000 + 7919 * (i * 20 + j) % 50'000);
+    values.insert(values.end(), 20, 300'000);
+    values.insert(values.end(), 2, 200'000 + 7 * i);  // the same publication, seen twice
+  }
+  const Publications found = FindPublications(PollsOf(values), ReadingKind::kInstant);
+  size_t at_limit = 0, twice = 0;
+  for (const Update& update : found.updates) {
+    at_limit += update.value == 300'000;
+    twice += update.value >= 200'000 && update.value < 300'000;
+  }
+  EXPECT_EQ(at_limit, 60U * 20);
+  EXPECT_EQ(twice, 60U);
+  EXPECT_EQ(found.quiet.size(), 60U);
+}
+
+TEST(FindPublications, AGapInPollsHasNoPublications) {
+  std::vector<Poll> polls = PollsOf(std::vector<int64_t>(400, 100'000));
+  for (size_t i = 0; i < polls.size(); ++i) polls[i].value += static_cast<int64_t>(i / 50 % 2) * 9;
+  std::erase_if(polls, [](const Poll& poll) { return poll.before_s > 2.3 && poll.before_s < 2.7; });
+  for (const Update& update : FindPublications(polls, ReadingKind::kInstant).updates) {
+    EXPECT_FALSE(update.polled_s > 2.31 && update.polled_s < 2.69);
+  }
+}
+
 TEST(FindGrids, NeedUpdates) {
   EXPECT_THAT(FindGrids({}), IsEmpty());
   Publications few;

@@ -201,16 +201,27 @@ TEST(PollsOn, ACounterGoesOnWhereItWraps) {
             (std::vector<int64_t>{80, 95, 110, 130, 205}));
 }
 
-// How far it had come is not known: the longest part, never a negative energy.
-TEST(PollsOn, AResetEndsAPart) {
-  EXPECT_EQ(ValuesOf(CounterLog({80, 95, 10, 30, 45}, {})), (std::vector<int64_t>{10, 30, 45}));
-  EXPECT_EQ(ValuesOf(CounterLog({80, 95, 99, 10, 30}, {})), (std::vector<int64_t>{80, 95, 99}));
+std::vector<uint32_t> PartsOf(const SensorLog& log) {
+  std::vector<uint32_t> parts;
+  for (const Poll& poll : PollsOn(log, {&log.sensors[0]}, 0)) parts.push_back(poll.part);
+  return parts;
 }
 
-TEST(PollsOn, AJumpThatNoDeviceMakesEndsAPart) {
-  EXPECT_EQ(
-      ValuesOf(CounterLog({1, 2, 3'000'000'000'000, 3'000'000'000'001, 3'000'000'000'005}, {})),
-      (std::vector<int64_t>{3'000'000'000'000, 3'000'000'000'001, 3'000'000'000'005}));
+// How far it had come is unknown: another part begins, and no update lies between the two.
+TEST(PollsOn, AResetBeginsAPart) {
+  const SensorLog log = CounterLog({80, 95, 10, 30, 45, 2, 9}, {});
+  EXPECT_EQ(ValuesOf(log), (std::vector<int64_t>{80, 95, 10, 30, 45, 2, 9}));
+  EXPECT_THAT(PartsOf(log), ElementsAre(0, 0, 1, 1, 1, 2, 2));
+  const Publications found =
+      FindPublications(PollsOn(log, {&log.sensors[0]}, 0), ReadingKind::kCumulative);
+  std::vector<int64_t> updates;
+  for (const Update& update : found.updates) updates.push_back(update.value);
+  EXPECT_THAT(updates, ElementsAre(95, 30, 45, 9));
+}
+
+TEST(PollsOn, AJumpThatNoDeviceMakesBeginsAPart) {
+  EXPECT_THAT(PartsOf(CounterLog({1, 2, 3'000'000'000'000, 3'000'000'000'001}, {})),
+              ElementsAre(0, 0, 1, 1));
 }
 
 }  // namespace
