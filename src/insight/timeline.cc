@@ -20,6 +20,17 @@
 namespace xplane_time::insight {
 namespace {
 
+void KeepForTimeline(const WatchContext& context, ExecutionWatcher* watch) {
+  static_cast<WhereWatch*>(watch)->KeepLines();
+  static_cast<WhereWatch*>(watch)->KeepSummary(context);
+}
+
+absl::StatusOr<std::unique_ptr<ExecutionWatcher>> MakeWatch(const WatchContext& context) {
+  ASSIGN_OR_RETURN(std::unique_ptr<ExecutionWatcher> watch, WhereWatch::Make(context));
+  KeepForTimeline(context, watch.get());
+  return watch;
+}
+
 // Ids of names, and how long what has them took in all.
 class Names {
  public:
@@ -254,8 +265,7 @@ absl::StatusOr<WhereAndTimeline> FindWhereAndTimeline(const Trace& trace,
       [&](const WatchContext& context) -> absl::StatusOr<std::unique_ptr<ExecutionWatcher>> {
     ASSIGN_OR_RETURN(std::unique_ptr<ExecutionWatcher> made,
                      WhereWatch::MakeKeepingGaps(context, options.gaps));
-    static_cast<WhereWatch&>(*made).KeepLines();
-    static_cast<WhereWatch&>(*made).KeepSummary(context);
+    KeepForTimeline(context, made.get());
     return made;
   };
   ASSIGN_OR_RETURN(Analysis analysis, AnalyzeForWhere(trace, options, reading, watch));
