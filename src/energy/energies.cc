@@ -116,10 +116,6 @@ double Energies::HalfWidthJ(std::span<const size_t> kernels) const {
   return quantile * std::sqrt(std::max(0.0, SumOf(energy_covariance, kernels)));
 }
 
-double Energies::ActiveHalfWidthJ(std::span<const size_t> kernels) const {
-  return quantile * std::sqrt(std::max(0.0, SumOf(active_covariance, kernels)));
-}
-
 Energies EnergiesOf(const Fit& fit, std::span<const BusyCurve> kernels, double capture_s,
                     int threads) {
   const auto count = static_cast<Index>(kernels.size());

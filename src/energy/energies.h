@@ -33,7 +33,6 @@ struct Energies {
 
   // Of the sum over `kernels`.
   double HalfWidthJ(std::span<const size_t> kernels) const;
-  double ActiveHalfWidthJ(std::span<const size_t> kernels) const;
 };
 
 // `kernels` and `capture_s` are those of the fit.

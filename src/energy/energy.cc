@@ -8,7 +8,8 @@
 // 3. Attribute or Model (attribution.h) computes the energy of each kernel and groups of kernels
 //    for which only the sum is known.
 // 4. Kernels are summed to functions, source lines and name scopes, with the covariance of their
-//    energies. A sum may be known although its members are not.
+//    energies. A sum may be known although its members are not. A kernel that ran in several scopes
+//    or for several source lines is split among them by busy time (KernelPart, Member).
 // 5. Layers with marks of a program (layers.h) get the kernels' seconds between their marks, times
 //    the fitted powers.
 // 6. Findings describe limits of the result, such as a device that is never idle.
@@ -17,12 +18,14 @@
 #include "xplane_time/energy.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <functional>
 #include <limits>
 #include <map>
 #include <span>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -85,13 +88,32 @@ CaptureSpan SpanOf(const Trace& trace, const DeviceAnalysis& device) {
   return span;
 }
 
-// A kernel of a device: its row, its op and the op's origin. Or a marked layer.
+// The executions of a kernel that have one origin.
+struct KernelPart {
+  Origin origin = {};
+  bool in_scope = true;  // --scope matches them, or is not given
+  uint64_t count = 0;
+  BusyCurve busy = BusyCurve({});  // empty if the kernel has a single part
+};
+
+// A kernel of a device: its row, its op and its executions by origin. Or a marked layer.
 struct Kernel {
   KernelRow row = {};
   const OpInfo* op = nullptr;
-  Origin origin = {};
-  bool in_scope = true;  // --scope matches some of its executions, or is not given
+  std::vector<KernelPart> parts = {};
+
+  bool in_scope() const {
+    return parts.empty() || std::ranges::any_of(parts, &KernelPart::in_scope);
+  }
 };
+
+BusyCurve BusyIn(const CaptureSpan& span, std::vector<Interval> ran) {
+  for (Interval& each : ran) {
+    each.start_ps -= span.from_ps;
+    each.end_ps -= span.from_ps;
+  }
+  return BusyCurve(std::move(ran));
+}
 
 // When each row's executions ran, relative to the start of the span. Moves them out of the device.
 std::vector<BusyCurve> TakeBusy(const CaptureSpan& span, std::span<const KernelOfCells> rows,
@@ -104,11 +126,7 @@ std::vector<BusyCurve> TakeBusy(const CaptureSpan& span, std::span<const KernelO
       const std::vector<Interval> more = std::move(device->ran[cell]);
       ran.insert(ran.end(), more.begin(), more.end());
     }
-    for (Interval& each : ran) {
-      each.start_ps -= span.from_ps;
-      each.end_ps -= span.from_ps;
-    }
-    busy.emplace_back(std::move(ran));
+    busy.push_back(BusyIn(span, std::move(ran)));
   }
   return busy;
 }
@@ -136,7 +154,6 @@ class DeviceEnergy {
       source = SourceInTrace(std::move(counter));
     }
     std::vector<KernelOfCells> rows = KernelsOf(*analysis);
-    busy_ = TakeBusy(span_, rows, analysis);
     Diagnostics ignored;  // without Hlo Protos, the origin is the one in the trace
     CompiledPrograms compiled(*analysis, &ignored);
     const NameFilter& scope = given_.shown.scope;
@@ -146,15 +163,34 @@ class DeviceEnergy {
       return origins.Of(op, compiled.Find(op, cell.program));
     };
     for (KernelOfCells& each : rows) {
-      const KernelCell& first = analysis->cells[each.cells[0]];
-      // The analysis has no filters: all that ran draws power.
-      const bool in_scope = !scope.any() || std::ranges::any_of(each.cells, [&](size_t at) {
+      Kernel& kernel = kernels_.emplace_back();
+      kernel.row = std::move(each.row);
+      kernel.op = &analysis->tables->ops[analysis->cells[each.cells[0]].op];
+      std::map<std::tuple<std::string, std::string, bool>, size_t> numbers;
+      std::vector<size_t> part_of_cell;
+      for (const size_t at : each.cells) {
         const KernelCell& cell = analysis->cells[at];
-        return MatchesScope(scope, analysis->tables->ops[cell.op], find_origin(cell));
-      });
-      kernels_.push_back(
-          {std::move(each.row), &analysis->tables->ops[first.op], find_origin(first), in_scope});
+        Origin origin = find_origin(cell);
+        // The analysis has no filters: all that ran draws power.
+        const bool in_scope =
+            !scope.any() || MatchesScope(scope, analysis->tables->ops[cell.op], origin);
+        const auto [number, is_new] =
+            numbers.try_emplace({origin.scope, origin.source, in_scope}, kernel.parts.size());
+        if (is_new) kernel.parts.push_back({.origin = std::move(origin), .in_scope = in_scope});
+        kernel.parts[number->second].count += cell.count;
+        part_of_cell.push_back(number->second);
+      }
+      if (kernel.parts.size() == 1) continue;
+      std::vector<std::vector<Interval>> ran(kernel.parts.size());
+      for (size_t i = 0; i < each.cells.size(); ++i) {
+        const std::vector<Interval>& of_cell = analysis->ran[each.cells[i]];
+        ran[part_of_cell[i]].insert(ran[part_of_cell[i]].end(), of_cell.begin(), of_cell.end());
+      }
+      for (size_t i = 0; i < ran.size(); ++i) {
+        kernel.parts[i].busy = BusyIn(span_, std::move(ran[i]));
+      }
     }
+    busy_ = TakeBusy(span_, rows, analysis);
     Find(std::move(source));
     AddKernelRows();
     AddFunctionRows(*analysis);
@@ -181,7 +217,7 @@ class DeviceEnergy {
     }
     Find(SourceInLog(kind));
     for (size_t k = 0; k < kernels_.size(); ++k) {
-      Fill({k}, AddRow(kernels_[k].row.kernel, &report_->layers));
+      Fill({WholeKernel(k)}, AddRow(kernels_[k].row.kernel, &report_->layers));
     }
     for (const energy::MarkedLayer& layer : marked.layers) {
       if (!layer.own.empty()) continue;
@@ -199,7 +235,37 @@ class DeviceEnergy {
   std::optional<bool> have_marks_elsewhere() const { return have_marks_elsewhere_; }
 
  private:
-  using Members = std::vector<size_t>;  // indices into kernels_
+  // A kernel, or the part of it that has one origin.
+  struct Member {
+    size_t kernel = 0;  // index into kernels_
+    uint64_t count = 0;
+    const BusyCurve* busy = nullptr;
+    double share = 1;        // of the kernel's running time that energies cover
+    double whole_share = 1;  // of all its running time
+  };
+  using Members = std::vector<Member>;
+
+  Member WholeKernel(size_t k) const { return {k, kernels_[k].row.count, &busy_[k]}; }
+
+  // The shares are those of the parts' running times: a kernel has one mean power.
+  Member PartOf(size_t k, const KernelPart& part) const {
+    const std::vector<KernelPart>& parts = kernels_[k].parts;
+    if (parts.size() == 1) return WholeKernel(k);
+    Member member = {k, part.count, &part.busy};
+    const std::array edges_s = {found_.known_from_s, found_.known_to_s};
+    const auto covered_s = [&](const KernelPart& of) {
+      const std::vector<double> before_s = of.busy.At(edges_s);
+      return before_s[1] - before_s[0];
+    };
+    double all_covered_s = 0, all_s = 0;
+    for (const KernelPart& each : parts) {
+      all_covered_s += covered_s(each);
+      all_s += each.busy.total_s();
+    }
+    member.share = all_covered_s > 0 ? covered_s(part) / all_covered_s : 0;
+    member.whole_share = all_s > 0 ? part.busy.total_s() / all_s : 0;
+    return member;
+  }
 
   // The source of the device's power.
   struct Source {
@@ -355,7 +421,9 @@ class DeviceEnergy {
 
   static double Sum(const Eigen::VectorXd& values, const Members& members) {
     double sum = 0;
-    for (const size_t k : members) sum += values[static_cast<Eigen::Index>(k)];
+    for (const Member& each : members) {
+      sum += each.share * values[static_cast<Eigen::Index>(each.kernel)];
+    }
     return sum;
   }
 
@@ -367,13 +435,26 @@ class DeviceEnergy {
     return Joules{value_j, std::array{value_j - half_j, value_j + half_j}};
   }
 
+  double HalfWidthJ(const Eigen::MatrixXd& covariance, const Members& members) const {
+    double variance = 0;
+    for (const Member& a : members) {
+      for (const Member& b : members) {
+        variance += a.share * b.share *
+                    covariance(static_cast<Eigen::Index>(std::max(a.kernel, b.kernel)),
+                               static_cast<Eigen::Index>(std::min(a.kernel, b.kernel)));
+      }
+    }
+    return found_.energies.quantile * std::sqrt(std::max(0.0, variance));
+  }
+
   std::optional<Joules> EnergyOf(const Members& members) const {
     const double energy_j = Sum(found_.energies.energy_j, members);
-    return Known(energy_j, found_.energies.HalfWidthJ(members), energy_j);
+    return Known(energy_j, HalfWidthJ(found_.energies.energy_covariance, members), energy_j);
   }
   std::optional<Joules> ActiveOf(const Members& members) const {
     if (is_stated_) return std::nullopt;
-    return Known(Sum(found_.energies.active_j, members), found_.energies.ActiveHalfWidthJ(members),
+    return Known(Sum(found_.energies.active_j, members),
+                 HalfWidthJ(found_.energies.active_covariance, members),
                  Sum(found_.energies.energy_j, members));
   }
 
@@ -383,13 +464,13 @@ class DeviceEnergy {
       if (!found_.known[k].group.has_value()) continue;
       const size_t group = *found_.known[k].group;
       if (group >= members_of_group_.size()) members_of_group_.resize(group + 1);
-      members_of_group_[group].push_back(k);
+      members_of_group_[group].push_back(WholeKernel(k));
     }
     for (const Members& members : members_of_group_) {
       EnergyGroup& group = report_->groups.emplace_back();
       group.device = device_.device;
       group.group = static_cast<uint32_t>(report_->groups.size()) - 1;
-      for (const size_t k : members) group.kernels.push_back(kernels_[k].row.kernel);
+      for (const Member& each : members) group.kernels.push_back(kernels_[each.kernel].row.kernel);
       group.energy_j = EnergyOf(members);
     }
   }
@@ -404,14 +485,16 @@ class DeviceEnergy {
 
   // Fills the row with the sum over `members`, as far as it is known.
   void Fill(const Members& members, EnergyRow* row) const {
-    for (const size_t k : members) {
-      row->count += kernels_[k].row.count;
-      row->busy_ps += std::llround(busy_[k].total_s() * kPsPerS);
+    for (const Member& each : members) {
+      row->count += each.count;
+      row->busy_ps += std::llround(each.busy->total_s() * kPsPerS);
     }
     if (!found_.reason.empty()) return;
-    const auto is_measured = [&](size_t k) { return found_.measured[k]; };
+    const auto is_measured = [&](const Member& each) { return found_.measured[each.kernel]; };
     const Standing standing = StandingOf(members);
-    for (const size_t k : members) row->windows = std::max(row->windows, found_.windows[k]);
+    for (const Member& each : members) {
+      row->windows = std::max(row->windows, found_.windows[each.kernel]);
+    }
     row->group = standing.group;
     row->reason = standing.reason;
     if (!standing.reason.empty()) return;
@@ -443,19 +526,20 @@ class DeviceEnergy {
     return joules;
   }
 
-  bool IsCovered(size_t k) const {
-    return found_.windows[k] > 0 && found_.busy_s[static_cast<Eigen::Index>(k)] > 0;
+  bool IsCovered(const Member& of) const {
+    return found_.windows[of.kernel] > 0 && of.share > 0 &&
+           found_.busy_s[static_cast<Eigen::Index>(of.kernel)] > 0;
   }
 
   // The energy of all executions if energies only cover a part of them: each kernel's energy in
   // that part, scaled by its total running time. Empty if one of the kernels did not run in that
   // part.
   std::optional<Joules> WholeOf(const Members& members) const {
-    const auto at = [](size_t k) { return static_cast<Eigen::Index>(k); };
+    const auto at = [](const Member& of) { return static_cast<Eigen::Index>(of.kernel); };
     std::vector<double> times;
-    for (const size_t k : members) {
-      if (!(found_.busy_s[at(k)] > 0)) return std::nullopt;
-      times.push_back(busy_[k].total_s() / found_.busy_s[at(k)]);
+    for (const Member& each : members) {
+      if (!(each.share * found_.busy_s[at(each)] > 0)) return std::nullopt;
+      times.push_back(each.whole_share * busy_[each.kernel].total_s() / found_.busy_s[at(each)]);
     }
     const energy::Energies& energies = found_.energies;
     double value_j = 0, variance = 0;
@@ -474,14 +558,14 @@ class DeviceEnergy {
     std::string_view reason;
   };
   Standing StandingOf(const Members& members) const {
-    const auto is_covered = [&](size_t k) { return IsCovered(k); };
+    const auto is_covered = [&](const Member& each) { return IsCovered(each); };
     if (std::ranges::none_of(members, is_covered)) return {{}, "not_covered"};
     const bool is_known =
-        members.size() == 1 ? found_.known[members[0]].alone : EnergyOf(members).has_value();
+        members.size() == 1 ? found_.known[members[0].kernel].alone : EnergyOf(members).has_value();
     if (is_known) return {{}, WholeOf(members).has_value() ? "" : "not_covered"};
-    const std::optional<size_t> group = found_.known[members[0]].group;
-    const bool is_of_one_group =
-        std::ranges::all_of(members, [&](size_t k) { return found_.known[k].group == group; });
+    const std::optional<size_t> group = found_.known[members[0].kernel].group;
+    const bool is_of_one_group = std::ranges::all_of(
+        members, [&](const Member& each) { return found_.known[each.kernel].group == group; });
     if (!group.has_value() || !is_of_one_group) return {{}, "too_uncertain"};
     return {first_group_ + static_cast<uint32_t>(*group), "not_separable"};
   }
@@ -489,7 +573,7 @@ class DeviceEnergy {
   bool IsShown(const Kernel& kernel) const {
     const Filters& shown = given_.shown;
     const std::optional<std::string>& function = kernel.row.function;
-    return (!shown.any_op() || (kernel.in_scope && shown.WantsOp(*kernel.op))) &&
+    return (!shown.any_op() || (kernel.in_scope() && shown.WantsOp(*kernel.op))) &&
            (function.has_value() ? shown.WantsFunction(*function) : !shown.any_function());
   }
 
@@ -499,7 +583,23 @@ class DeviceEnergy {
     std::map<typename std::invoke_result_t<KeyOf, const Kernel&>::value_type, Members> members;
     for (size_t k = 0; k < kernels_.size(); ++k) {
       if (!IsShown(kernels_[k])) continue;
-      if (const auto key = key_of(kernels_[k]); key.has_value()) members[*key].push_back(k);
+      if (const auto key = key_of(kernels_[k]); key.has_value())
+        members[*key].push_back(WholeKernel(k));
+    }
+    return members;
+  }
+
+  // Groups the parts of the shown kernels by a name of their origin. Skips parts without a name.
+  template <typename NameOf>
+  std::map<std::string, Members> PartsBy(const NameOf& name_of) const {
+    std::map<std::string, Members> members;
+    for (size_t k = 0; k < kernels_.size(); ++k) {
+      if (!IsShown(kernels_[k])) continue;
+      for (const KernelPart& part : kernels_[k].parts) {
+        if (!part.in_scope) continue;
+        const std::optional<std::string> name = name_of(part.origin);
+        if (name.has_value()) members[*name].push_back(PartOf(k, part));
+      }
     }
     return members;
   }
@@ -539,7 +639,7 @@ class DeviceEnergy {
       EnergyRow* const row = AddRow(kernels_[k].row.kernel, &report_->kernels);
       row->function = kernels_[k].row.function;
       FillFunction(kernels_[k].row, row);
-      Fill({k}, row);
+      Fill({WholeKernel(k)}, row);
     }
     Sort(first, &report_->kernels);
   }
@@ -554,7 +654,7 @@ class DeviceEnergy {
     };
     for (const auto& [key, members] : MembersBy(key_of)) {
       EnergyRow* const row = AddRow(key.first, &report_->functions);
-      FillFunction(kernels_[members[0]].row, row);
+      FillFunction(kernels_[members[0].kernel].row, row);
       row->runs = RunsOf(analysis, *row);
       Fill(members, row);
     }
@@ -564,26 +664,26 @@ class DeviceEnergy {
   template <typename NameOf>
   void AddNamedRows(const NameOf& name_of, std::vector<EnergyRow>* rows) const {
     const size_t first = rows->size();
-    for (const auto& [name, members] : MembersBy(name_of)) Fill(members, AddRow(name, rows));
+    for (const auto& [name, members] : PartsBy(name_of)) Fill(members, AddRow(name, rows));
     Sort(first, rows);
   }
 
   void AddLayerRows() {
     AddNamedRows(
-        [](const Kernel& kernel) {
-          const std::string& source = kernel.origin.source;
+        [](const Origin& origin) {
+          const std::string& source = origin.source;
           return source.empty() ? std::nullopt : std::optional(source);
         },
         &report_->sources);
     if (!given_.marked.layers.empty()) return AddMarkedRows();
-    AddNamedRows([&](const Kernel& kernel) { return LayerOf(kernel); }, &report_->layers);
+    AddNamedRows([&](const Origin& origin) { return LayerOf(origin); }, &report_->layers);
   }
 
   Passes passes() const { return given_.options.fold ? Passes::kFolded : Passes::kApart; }
 
   // The layer according to the name scope.
-  std::optional<std::string> LayerOf(const Kernel& kernel) const {
-    const std::string scope = ScopeText(kernel.origin.scope, passes());
+  std::optional<std::string> LayerOf(const Origin& origin) const {
+    const std::string scope = ScopeText(origin.scope, passes());
     std::optional<std::string> layer =
         given_.layer.any() ? given_.layer.Capture(scope) : std::optional(scope);
     return layer.has_value() && layer->empty() ? std::nullopt : layer;
@@ -663,7 +763,7 @@ class DeviceEnergy {
     if (!device_.active_j) return false;
     if (found_.active_half_width_j > energy::kKnownShare * found_.active_j) return true;
     for (size_t k = 0; k < kernels_.size(); ++k) {
-      if (StandingOf({k}).reason.empty() && !ActiveOf({k})) return true;
+      if (StandingOf({WholeKernel(k)}).reason.empty() && !ActiveOf({WholeKernel(k)})) return true;
     }
     return false;
   }
@@ -765,10 +865,10 @@ class DeviceEnergy {
         lanes.emplace_back(layer.name, BusyCurve(std::move(own)));
       }
     } else {
-      const auto by_layer = MembersBy([&](const Kernel& kernel) { return LayerOf(kernel); });
+      const auto by_layer = PartsBy([&](const Origin& origin) { return LayerOf(origin); });
       for (const auto& [name, members] : by_layer) {
         std::vector<BusyCurve> curves;
-        for (const size_t k : members) curves.push_back(busy_[k]);
+        for (const Member& each : members) curves.push_back(*each.busy);
         lanes.emplace_back(name, energy::UnionOf(curves));
       }
       for (size_t k = 0; by_layer.empty() && k < kernels_.size(); ++k) {

@@ -73,10 +73,10 @@ enum class PollSource {
 };
 
 // The first value of a counter, and the first after a reset, was published before its poll and is
-// not an update. An equal
-// power is an update if the sensor dates it anew, or if the sensor is not polled visibly faster
-// than it publishes. Otherwise it is an update if its value is as old as the sensor's period. Dates
-// of the sensor are ignored if they contradict the brackets or only repeat the time of the poll.
+// not an update. An equal power is an update if the sensor dates it anew. Without dates, each poll is
+// an update, except if the changes show that the sensor is polled faster than it publishes. Then an
+// equal power is one update per period. Dates of the sensor are ignored if they contradict the
+// brackets or only repeat the time of the poll.
 Publications FindPublications(std::span<const Poll> polls, ReadingKind kind,
                               PollSource source = PollSource::kRecorder);
 

@@ -863,6 +863,69 @@ class DamagedReadings(EndToEndTest):
                 self.assertIn("record again", done.message)
 
 
+class SharedKernels(EndToEndTest):
+    """Layers that run the same kernels: the name scope is of an execution, not of a kernel."""
+
+    def world(self, seed):
+        """A trace, and the truth of its layers: joules, executions and busy seconds."""
+        blocks, layers = Blocks(seed, lengths_s=(0.05, 0.3), span_s=60), {}
+        gpu = Plane("/device:GPU:0")
+        stream = gpu.line("Stream #1(Kernel)")
+        shares = {"a": ("attention", "mlp", "mlp", "mlp"), "b": ("attention", "attention", "mlp"),
+                  "c": ("norm",)}
+        for at, to, kernel in blocks.blocks:
+            if kernel is None:
+                continue
+            layer = blocks.random.choice(shares[kernel])
+            stream.event(kernel, round(at * 1e12), round((to - at) * 1e12), hlo_module="jit_step",
+                         program_id=7, hlo_op=f"{kernel}.{layer}", tf_op=f"model/{layer}/dot")
+            row = layers.setdefault(f"model/{layer}/dot", [0, 0, 0])
+            row[0] += (to - at) * blocks.WATTS[kernel]
+            row[1] += 1
+            row[2] += to - at
+        noise = blocks.random.gauss
+        counters = gpu.line("_counters_")
+        for at_s, value in blocks.readings(0.02, lambda watts: round(watts * 1000 * noise(1, 0.01))):
+            counters.event("power_mw", round(at_s * 1e12), 0, power_mw=value)
+        times = Plane("Task Environment", id=2)
+        times.plane_stat("profile_start_time", Unsigned(blocks.START_UNIX_NS))
+        times.plane_stat("profile_stop_time",
+                         Unsigned(blocks.START_UNIX_NS + round(blocks.end_s * 1e9)))
+        return self.write("layers.xplane.pb", space(gpu, times)), blocks, layers
+
+    def test_a_kernel_is_split_among_its_layers_by_busy_time(self):
+        for seed in (1, 2, 3):
+            with self.subTest(seed=seed):
+                trace, blocks, layers = self.world(seed)
+                done = run("energy", trace, "--format", "json")
+                self.assertEqual(done.code, 0, done.message)
+                rows = {row["layer"]: row for row in done.json["layers"]}
+                self.assertEqual(set(rows), set(layers))
+                for name, (joules, count, busy_s) in layers.items():
+                    row = rows[name]
+                    self.assertAlmostEqual(row["energy_j"], joules, delta=0.01 * joules)
+                    self.assertLess(row["energy_j_ci95"][0], row["energy_j"])
+                    self.assertLess(abs(row["energy_j"] - joules),
+                                    2 * (row["energy_j_ci95"][1] - row["energy_j"]))
+                    self.assertEqual(row["count"], count)
+                    self.assertAlmostEqual(row["busy_ps"] / 1e12, busy_s, delta=1e-6)
+                    self.assertAlmostEqual(row["per_execution_j"], row["energy_j"] / count, places=6)
+                kernels = done.json["kernels"]
+                self.assertAlmostEqual(sum(row["energy_j"] for row in rows.values()),
+                                       sum(row["energy_j"] for row in kernels), places=6)
+                self.assertAlmostEqual(sum(row["active_j"] for row in rows.values()),
+                                       sum(row["active_j"] for row in kernels), places=6)
+
+    def test_a_scope_leaves_only_its_own_executions_in_the_layers(self):
+        trace, _, layers = self.world(1)
+        whole = run("energy", trace, "--format", "json").json
+        part = run("energy", trace, "--scope", "model/mlp", "--format", "json").json
+        [row] = part["layers"]
+        self.assertEqual(row["count"], layers["model/mlp/dot"][1])
+        [same] = [each for each in whole["layers"] if each["layer"] == row["layer"]]
+        self.assertAlmostEqual(row["energy_j"], same["energy_j"], places=6)
+
+
 class OtherDevices(EndToEndTest):
     def test_no_sensor_measures_a_tpu_but_its_own_counter(self):
         trace = self.write("tpu.xplane.pb", space(tpu(0)))
