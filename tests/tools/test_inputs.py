@@ -267,7 +267,7 @@ class Directories(EndToEndTest):
         (self.at / "bare").mkdir()
         done = run("bare", cwd=self.at)
         self.assertEqual((done.code, done.out), (66, b""))
-        self.assertRegex(done.message, r"\Axplane-time: bare: no .xplane.pb")
+        self.assertRegex(done.message, r"\Axplane-time: bare: contains no .xplane.pb")
 
     def damaged_hosts(self):
         """Empty, cut, no gzip to the end, and with damage that only its events show."""
