@@ -136,7 +136,7 @@ class Sqlite(FilesTest):
         trace = xplane_time.open(VARIANTS)
         trace.kernels().to_sqlite(self.path, "t")
         before = rows_of(self.sqlite(), "t")
-        self.refused(r"'t' has other columns: .*runs \(none there, INTEGER here\), .* \.\.\.; choose",
+        self.refused(r"'t' has other columns: .*runs \(existing: missing, new: INTEGER\), .* \.\.\.; choose",
                      lambda: trace.functions().to_sqlite(self.path, "t", if_exists="append"))
         self.assertEqual(rows_of(self.sqlite(), "t"), before)
         events = odd_events()
@@ -312,7 +312,7 @@ class DuckDb(FilesTest):
             self.assertEqual(rows_of(database, "kernels"), [*first, *second])
             second.to_duckdb(database, "kernels", if_exists="replace")
             self.assertEqual(rows_of(database, "kernels"), list(second))
-            self.refused(r"this connection: table 'kernels' has other columns: .*runs \(none there",
+            self.refused(r"this connection: table 'kernels' has other columns: .*runs \(existing: missing",
                          lambda: xplane_time.open(VARIANTS).functions().to_duckdb(
                              database, "kernels", if_exists="append"))
             self.refused("not 'upsert'", lambda: first.to_duckdb(database, "x", if_exists="upsert"))

@@ -55,7 +55,7 @@ class RealTrace(unittest.TestCase):
                 ({"power_log": LOG, "layers": "none.csv"}, xplane_time.MissingInputError,
                  "none.csv"),
                 ({"power_log": LOG, "layer_re": "x"}, xplane_time.ArgumentError, "needs a group"),
-                ({"power_log": LOG, "map": {0: 1}}, xplane_time.ArgumentError, "map: a dict"),
+                ({"power_log": LOG, "map": {0: 1}}, xplane_time.ArgumentError, "map: must be a dict"),
                 ({"power_log": "a\0b"}, xplane_time.ArgumentError, "zero byte")):
             with self.subTest(options), self.assertRaisesRegex(kind, words):
                 self.trace.energy(**options)

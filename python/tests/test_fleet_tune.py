@@ -83,7 +83,7 @@ class Modules(unittest.TestCase):
             command = fleet_harness.program_of(forgets).write(folder)
             done = subprocess.run(command, cwd=at, capture_output=True, text=True)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
-            self.assertIn("forgets came back", done.stdout)
+            self.assertIn("forgets returned", done.stdout)
             self.assertFalse(os.path.exists(f"{at}/ran"))
 
 
@@ -164,7 +164,7 @@ class Local(TuneTest):
                  {"code_hash": "c0de", "workload": "conv"})):
             with self.assertRaisesRegex(NothingFoundError, wanted):
                 table.require(**{"workload": "sim", "device_class": "simulated", **how})
-        with self.assertRaisesRegex(ArgumentError, "not a tuned table"):  # nothing else is overwritten
+        with self.assertRaisesRegex(ArgumentError, "not a valid tuned table"):  # nothing else is overwritten
             (self.at / "notes.json").write_text("mine")
             self.tune().save(self.at / "notes.json")
 
@@ -262,7 +262,7 @@ class Local(TuneTest):
         def listen(line):
             raise LookupError(line)
 
-        with self.assertRaisesRegex(LookupError, "begins session 1"):
+        with self.assertRaisesRegex(LookupError, "starts session 1"):
             self.tune(on_message=listen)
         self.assertEqual(self.tune(resume=True).params, {"t": 1.0})
 

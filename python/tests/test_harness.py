@@ -127,7 +127,7 @@ class Callables(HarnessTest):
         rows = {row["params"]["uj"]: row for row in json.loads(done.stdout)["settings"]}
         self.assertEqual({uj: row["energy_uj"] for uj, row in rows.items()}, energies)
         self.assertEqual(rows[-1.0]["status"], "runtime_error")
-        self.assertIn("gave -1.0, not microjoules", rows[-1.0]["message"])
+        self.assertIn("returned -1.0, not microjoules", rows[-1.0]["message"])
 
     def test_workloads(self):
         program = """
@@ -196,7 +196,7 @@ class Callables(HarnessTest):
         rows = {row["params"]["gives"]: row for row in result["variants"]}
         for each in wrong:
             self.assertEqual(rows[each]["eliminated"]["reason"], "runtime_error", each)
-            self.assertRegex(rows[each]["message"], "the timer gave .*, not picoseconds")
+            self.assertRegex(rows[each]["message"], "the timer returned .*, not picoseconds")
 
     def test_a_variant_that_exits(self):
         program = """

@@ -852,7 +852,7 @@ class Captures(unittest.TestCase):
             profile(self.torch.model, "fails", warmup=0)
         self.assertFalse(self.torch.active)
         self.torch.active = True
-        with self.assertRaisesRegex(CaptureError, "already enabled; one trace at a time"):
+        with self.assertRaisesRegex(CaptureError, "already enabled; only one trace at a time"):
             capture(lambda: None)
         for counts in ({"repeats": 0}, {"warmup": -1}, {"repeats": 1.5}):
             with self.assertRaises(xplane_time.ArgumentError):
