@@ -280,6 +280,10 @@ class Maker:
         duration = self.step_us() * share / (1 - share)
         name = {"gpu": ("sort.5", "scatter.9", "my_scan_kernel"), "tpu": ("sort.5", "scatter.9", "custom-call.2"),
                 "kineto": ("radixSortKVInPlace", "indexSelectLargeIndex", "my_scan_kernel")}[self.format][self.seed % 3]
+        return self.with_op(name, duration, "largest_op", re.escape(name))
+
+    def with_op(self, name, duration, code, pattern):
+        """One more op at the end of each step, of about that duration, which is the cause."""
         world = self.world(marks=self.random.random() < 0.5)
         size = 0
         for _ in range(self.steps):
@@ -289,7 +293,7 @@ class Maker:
             world.launch(0, name, took)
             size += took
             world.end_step()
-        return world, Case("largest_op", size, (re.escape(name),))
+        return world, Case(code, size, (pattern,))
 
     def exposed_collective(self):
         devices = self.random.choice((1, 2, 4))
@@ -411,16 +415,7 @@ class Maker:
         name = {"gpu": ("pad.4", "loop_pad_fusion", "wrapped_pad"), "tpu": ("pad.4", "pad_maximum_fusion.1", "pad.9"),
                 "kineto": ("void at::native::constant_pad_nd_kernel", "cudnn::ops::nhwcAddPaddingKernel<float>",
                            "void at::native::reflection_pad2d_out_kernel<float>")}[self.format][self.seed % 3]
-        world = self.world(marks=self.random.random() < 0.5)
-        size = 0
-        for _ in range(self.steps):
-            world.begin_step()
-            self.compute(world)
-            duration = self.noisy(took)
-            world.launch(0, name, duration)
-            size += duration
-            world.end_step()
-        return world, Case("padding", size, ("padding",))
+        return self.with_op(name, took, "padding", "padding")
 
 
 KINDS = ("input_bound", "host_bound", "slow_op", "exposed_collective", "exposed_copy", "recompilation", "tiny_kernels",
