@@ -86,6 +86,10 @@ constexpr CodeInfo kCodes[] = {
     {kImpossibleDuration, "impossible_duration", kWarning,
      "durations are impossible: times and shares of the kernel and of its device are wrong",
      kCompleteness},
+    {kCopiedExecution, "copied_execution", kWarning,
+     "executions are copies of another one (same kernel, stream, start, duration and correlation "
+     "id): counts and totals include them, so events were probably written twice",
+     kCompleteness},
     {kTooDeepRange, "too_deep_range", kWarning,
      "annotations nest more than 512 deep; the deeper ones have no executions"},
     {kKernelWithoutFunction, "kernel_without_function", kWarning,

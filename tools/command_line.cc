@@ -146,6 +146,24 @@ absl::Status CheckOptions(const CLI::App& chosen) {
   return absl::OkStatus();
 }
 
+// The number of threads changes no result, so results do not show it.
+std::vector<std::string> WithoutThreads(const std::vector<std::string>& line) {
+  constexpr std::string_view kThreads = "--threads";
+  std::vector<std::string> words;
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == "--") {
+      words.insert(words.end(), line.begin() + static_cast<ptrdiff_t>(i), line.end());
+      break;
+    }
+    if (line[i] == kThreads) {
+      ++i;  // its value
+    } else if (!line[i].starts_with(absl::StrCat(std::string(kThreads), "="))) {
+      words.push_back(line[i]);
+    }
+  }
+  return words;
+}
+
 }  // namespace
 
 std::vector<std::string> CommandNames(const CLI::App& app) {
@@ -156,7 +174,7 @@ std::vector<std::string> CommandNames(const CLI::App& app) {
 
 absl::StatusOr<int> Command::Execute(const std::vector<std::string>& line,
                                      std::vector<std::string> program) {
-  printing_.how.command = insight::CommandText(line);
+  printing_.how.command = insight::CommandText(WithoutThreads(line));
   program_ = std::move(program);
   const absl::Status chosen = printing_.ChooseFormat();
   RETURN_IF_ERROR(Check());

@@ -58,6 +58,7 @@ enum class DiagnosticCode : uint8_t {
   kWithoutLaunch,           // the launch of an execution is not in the trace
   kStartsBeforeLaunch,      // an execution starts before its launch: the clocks disagree
   kImpossibleDuration,      // an execution spans later ones of its in-order stream
+  kCopiedExecution,         // an execution is in the trace twice; it counts twice
   kTooDeepRange,            // a range of host time is nested too deeply
   kKernelWithoutFunction,   // a kernel inside the span of a run has lost its annotation
   kExecutionOutsideModule,  // a TPU op is in no module event

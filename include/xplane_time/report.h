@@ -192,6 +192,9 @@ struct StepSummary {
   // clock has none.
   uint64_t steps_timed = 0;
   std::optional<double> step_median_ps = {};
+  // Median distance of the starts of consecutive timed steps. It is longer than the median of the
+  // steps if time between marked steps belongs to none. Empty: fewer than two timed steps.
+  std::optional<double> step_period_ps = {};
   std::optional<StepShares> shares = {};  // empty: no step has a time
   std::optional<int64_t> waits_for_input_ps = {};
   StepVerdict verdict = StepVerdict::kUnclear;

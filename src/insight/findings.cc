@@ -21,6 +21,10 @@ FindingList::FindingList(const Trace& trace, const BriefOptions& options, const 
   for (const TraceFile& file : trace.files) {
     if (options.arguments.empty()) arguments_.push_back(file.path);
   }
+  // A path that begins with a dash would be an option.
+  for (std::string& path : arguments_) {
+    if (path.starts_with('-')) path.insert(0, "./");
+  }
   for (const DeviceAnalysis& device : analysis.devices) {
     if (device.watcher == nullptr || device.row.executions == 0) continue;
     const auto& watch = static_cast<const WhereWatch&>(*device.watcher);

@@ -17,6 +17,14 @@ std::string EmptyText(const StepSummary& steps) {
                       steps.steps_empty == 1 ? " has" : " have", " no execution");
 }
 
+// ", one step every 40.1 ms", if that is clearly more than the step time.
+std::string PeriodText(const StepSummary& steps) {
+  constexpr double kClearlyMore = 1.05;
+  const double period_ps = steps.step_period_ps.value_or(0);
+  if (period_ps <= kClearlyMore * steps.step_median_ps.value_or(0)) return "";
+  return absl::StrCat(", one step every ", TimeText(period_ps));
+}
+
 // "step time 37.2 ms (median of 10; 12 ms of it the device waits for the host, 32 %)".
 std::string TimeLine(const StepSummary& steps) {
   if (steps.step_median_ps.value_or(0) <= 0) {
@@ -24,7 +32,7 @@ std::string TimeLine(const StepSummary& steps) {
                         steps.steps_empty > 0 ? absl::StrCat("; ", EmptyText(steps)) : "");
   }
   std::string text =
-      absl::StrCat("step time ", TimeText(*steps.step_median_ps), " (median of ",
+      absl::StrCat("step time ", TimeText(*steps.step_median_ps), PeriodText(steps), " (median of ",
                    steps.source == StepSource::kFunction
                        ? absl::StrCat(CountText(steps.steps_timed, "run"), " of ",
                                       Printable(insight::ShortName(steps.function.value_or(""))))

@@ -132,7 +132,7 @@ void VisitSteps(const std::optional<StepSummary>& steps, FieldSink* sink) {
   sink->Field("step_source", StepSourceName(of.source));
   sink->Field("step_function", of.function);
   sink->Field("step_program_id", of.program_id);
-  XPLANE_TIME_FIELDS(sink, of.steps_timed, of.step_median_ps);
+  XPLANE_TIME_FIELDS(sink, of.steps_timed, of.step_median_ps, of.step_period_ps);
   sink->Field("verdict", StepVerdictName(of.verdict));
   sink->Field("reason", KnownText(of.reason));
   const auto share = [&](std::string_view name, auto part) {

@@ -549,6 +549,9 @@ void DeviceMeter::FinishStreams(Diagnostics* diagnostics) {
   diagnostics->Count(DiagnosticCode::kOverlapInStream,
                      {.plane = plane_.plane, .line = stream_order_.first_overlap()},
                      stream_order_.overlaps());
+  diagnostics->Count(DiagnosticCode::kCopiedExecution,
+                     {.plane = plane_.plane, .line = stream_order_.first_copy()},
+                     stream_order_.copies());
 }
 
 void DeviceMeter::Finish(const Completions& completions, Diagnostics* diagnostics) {

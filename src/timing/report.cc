@@ -65,14 +65,28 @@ void CountStats(const Plane& plane, std::string_view owner, std::span<const Stat
   }
 }
 
+void CountEventStats(const EventBatch& batch, std::span<const std::string_view> names,
+                     StatCounts* counts) {
+  for (size_t column = 0; column < names.size(); ++column) {
+    for (const StatType type : batch.stats[column].type) {
+      if (type == StatType::kAbsent) continue;
+      ++(*counts)[{"event", std::string(names[column]), std::string(TypeName(type))}];
+    }
+  }
+}
+
+// Reads the events once for every kMaxColumns names: a column of a batch takes about 20 kB.
 absl::Status DescribeLine(const Trace& trace, uint32_t index,
                           std::span<const std::string_view> stat_names, Diagnostics* diagnostics,
                           LineRow* row, StatCounts* counts) {
+  constexpr size_t kMaxColumns = 2048;
+  const std::span<const std::string_view> first =
+      stat_names.first(std::min(kMaxColumns, stat_names.size()));
   const Line& line = trace.lines[index];
   row->id = line.display_id != 0 ? line.display_id : line.id;
   row->name = line.shown_name();
   row->events = line.event_count;
-  return VisitEvents(trace, index, stat_names, diagnostics, [&](const EventBatch& batch) {
+  RETURN_IF_ERROR(VisitEvents(trace, index, first, diagnostics, [&](const EventBatch& batch) {
     for (size_t i = 0; i < batch.size(); ++i) {
       row->sum_ps = SaturatingAdd(row->sum_ps, batch.duration_ps[i]);
       if (batch.start_ps[i] == kNoTimePs) continue;
@@ -80,14 +94,19 @@ absl::Status DescribeLine(const Trace& trace, uint32_t index,
       row->first_ps = std::min(row->first_ps.value_or(batch.start_ps[i]), batch.start_ps[i]);
       row->last_ps = std::max(row->last_ps.value_or(end_ps), end_ps);
     }
-    for (size_t column = 0; column < stat_names.size(); ++column) {
-      for (const StatType type : batch.stats[column].type) {
-        if (type == StatType::kAbsent) continue;
-        ++(*counts)[{"event", std::string(stat_names[column]), std::string(TypeName(type))}];
-      }
-    }
+    CountEventStats(batch, first, counts);
     return absl::OkStatus();
-  });
+  }));
+  Diagnostics counted;  // by the first pass
+  for (size_t at = first.size(); at < stat_names.size(); at += kMaxColumns) {
+    const std::span<const std::string_view> names =
+        stat_names.subspan(at, std::min(kMaxColumns, stat_names.size() - at));
+    RETURN_IF_ERROR(VisitEvents(trace, index, names, &counted, [&](const EventBatch& batch) {
+      CountEventStats(batch, names, counts);
+      return absl::OkStatus();
+    }));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<PlaneRow> DescribePlane(const Trace& trace, uint32_t index, bool with_stats,

@@ -215,6 +215,7 @@ StepMeter::Measured StepMeter::Measure(const Group& group, std::span<const uint3
   found.timed = units.size() - untimed;
   if (found.timed == 0) return found;
   found.median_ps = MedianSpan(members, placed);
+  found.period_ps = MedianPeriod(members, placed);
   // A filter may have left out runs of the program.
   found.has_times =
       units[0] == group.first_unit && placed.back().interval.end_ps == group.last_end_ps;

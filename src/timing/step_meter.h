@@ -135,7 +135,8 @@ class StepMeter {
     uint64_t steps = 0;  // that have members
     uint64_t timed = 0;  // that are in the following
     std::optional<double> median_ps = {};
-    bool has_times = false;  // the following
+    std::optional<double> period_ps = {};  // median distance of the starts of consecutive steps
+    bool has_times = false;                // the following
     DeviceTimes times = {};
     // Idle up to the first execution of a step: all of it; while the host dispatched nothing.
     int64_t begin_idle_ps = 0, input_ps = 0;

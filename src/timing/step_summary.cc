@@ -9,7 +9,8 @@
 //
 // A verdict needs steps that represent the device: if the steps are runs of a function, these must
 // take half of the device's span, and it must be certain how they split. Marked steps may be few
-// and still show what limits them, but only steps that take half of the span are device-bound.
+// and still show what limits them, but only steps that take half of the span are device-bound, and
+// only if less than a fifth of the time from start to start is between them.
 //
 // A fifth is where TensorFlow's profiler calls a program highly input-bound. Less than that of each
 // cause, and half of the time at work: device-bound.
@@ -38,6 +39,7 @@ struct Losses {
   double input = 0, dispatch = 0;  // without a host: 0
   double queue = 0, unknown = 0;
   bool launches_are_unread = false;
+  std::string base = "of the steps' time";  // of all shares
 };
 
 struct Verdict {
@@ -51,40 +53,36 @@ Verdict Judge(const Losses& losses) {
       std::max({losses.communication, losses.input, losses.dispatch, losses.queue, losses.unknown});
   if (largest < kLargeLoss) {
     if (losses.work < kMostlyWork) {
-      return {StepVerdict::kUnclear, Cat("the device works ", text(losses.work),
-                                         " of the steps' time, and no single cause takes 20 %")};
+      return {StepVerdict::kUnclear, Cat("the device works ", text(losses.work), " ", losses.base,
+                                         ", and no single cause takes 20 %")};
     }
     return {
         StepVerdict::kDeviceBound,
-        Cat("the device works ", text(losses.work), " of the steps' time",
+        Cat("the device works ", text(losses.work), " ", losses.base,
             losses.copies < kLargeLoss ? ""
                                        : Cat(", ", text(losses.copies), " of it in copies alone"))};
   }
   if (largest == losses.unknown) {
     return {StepVerdict::kUnclear,
-            Cat("the device idles ", text(losses.unknown), " of the steps' time, and ",
+            Cat("the device idles ", text(losses.unknown), " ", losses.base, ", and ",
                 losses.launches_are_unread ? "the report does not read the launches that may show "
                                              "why; xplane-time brief does"
                                            : "the trace has no launches that show why")};
   }
   if (largest == losses.queue) {
-    return {StepVerdict::kUnclear,
-            Cat("the device idles ", text(losses.queue),
-                " of the steps' time although its work was launched in time")};
+    return {StepVerdict::kUnclear, Cat("the device idles ", text(losses.queue), " ", losses.base,
+                                       " although its work was launched in time")};
   }
   if (largest == losses.communication) {
     return {StepVerdict::kCommunicationBound, Cat("collectives take ", text(losses.communication),
-                                                  " of the steps' time while "
-                                                  "nothing computes")};
+                                                  " ", losses.base, " while nothing computes")};
   }
   if (largest == losses.input) {
-    return {StepVerdict::kInputBound,
-            Cat("the device waits ", text(losses.input),
-                " of the steps' time for input: the host dispatches nothing yet")};
+    return {StepVerdict::kInputBound, Cat("the device waits ", text(losses.input), " ", losses.base,
+                                          " for input: the host dispatches nothing yet")};
   }
-  return {StepVerdict::kHostBound,
-          Cat("the device waits ", text(losses.dispatch),
-              " of the steps' time because the host dispatches too slowly")};
+  return {StepVerdict::kHostBound, Cat("the device waits ", text(losses.dispatch), " ", losses.base,
+                                       " because the host dispatches too slowly")};
 }
 
 double Part(int64_t ps, double of_ps) { return static_cast<double>(ps) / of_ps; }
@@ -122,6 +120,7 @@ Losses LossesOf(const StepMeter::Measured& steps, const StepShares& shares,
                    .copies = shares.copy_exposed / all,
                    .communication = shares.collective_exposed / all,
                    .launches_are_unread = marking.launches_are_unread()};
+  if (all > 1) losses.base = "of the steps' time and the waits between them";
   if (!shares.waits_for_host.has_value()) {
     losses.input = shares.waits_for_input.value_or(0) / all;
     losses.unknown = std::max(0.0, shares.idle_unknown / all - losses.input);
@@ -144,6 +143,12 @@ Losses LossesOf(const StepMeter::Measured& steps, const StepShares& shares,
 std::string DescribeDoubt(const StepMeter::Measured& steps, const StepSummary& summary,
                           StepVerdict verdict, int64_t device_span_ps) {
   const bool are_runs = summary.source == StepSource::kFunction;
+  const double period_ps = summary.step_period_ps.value_or(0);
+  const double between =
+      period_ps > 0 ? 1 - summary.step_median_ps.value_or(0) / period_ps : double{0};
+  if (!are_runs && verdict == StepVerdict::kDeviceBound && between >= kLargeLoss) {
+    return Cat(PercentText(between), " of the time is between the marked steps");
+  }
   const double coverage = Part(steps.times.span_ps(), static_cast<double>(device_span_ps));
   if (coverage >= kLeastCoverage || (!are_runs && verdict != StepVerdict::kDeviceBound)) return "";
   return Cat(are_runs ? Cat("the runs of ", *summary.function) : "the steps", " take only ",
@@ -155,6 +160,7 @@ void AddVerdict(const StepMeter::Measured& steps, const StepMarking& marking,
   summary->steps = steps.steps;
   summary->steps_timed = steps.timed;
   summary->step_median_ps = steps.median_ps;
+  summary->step_period_ps = steps.period_ps;
   if (steps.steps == 0) {
     summary->reason = "no execution is in any of the marked steps";
   } else if (steps.timed == 0) {

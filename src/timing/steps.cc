@@ -45,4 +45,14 @@ std::optional<double> MedianSpan(std::span<const StepMembers> members,
   return spans_ps.empty() ? std::nullopt : std::optional(stats::Median(spans_ps));
 }
 
+std::optional<double> MedianPeriod(std::span<const StepMembers> members,
+                                   std::span<const PlacedStep> placed) {
+  std::vector<double> periods_ps;
+  for (size_t i = CountUntimed(members) + 1; i < placed.size(); ++i) {
+    periods_ps.push_back(static_cast<double>(placed[i].interval.start_ps) -
+                         static_cast<double>(placed[i - 1].interval.start_ps));
+  }
+  return periods_ps.empty() ? std::nullopt : std::optional(stats::Median(periods_ps));
+}
+
 }  // namespace xplane_time

@@ -44,5 +44,9 @@ inline size_t CountUntimed(std::span<const StepMembers> members) {
 // The median of the spans of the others. Empty: there are none.
 std::optional<double> MedianSpan(std::span<const StepMembers> members,
                                  std::span<const PlacedStep> placed);
+// The median distance between the starts of consecutive ones of the others. Empty: there are fewer
+// than two.
+std::optional<double> MedianPeriod(std::span<const StepMembers> members,
+                                   std::span<const PlacedStep> placed);
 
 }  // namespace xplane_time

@@ -38,6 +38,14 @@ void StreamOrder::AddOverlapping(const Execution& execution, Line* line) {
     }
     line->any_overruns |= open.later > 0;
   }
+  const Key key = {execution.line, execution.op, execution.program};
+  const auto is_copied = [&](const Open& open) {
+    return launch != 0 && open.launch == launch && open.key == key &&
+           open.start_ps == execution.start_ps && open.end_ps == execution.end_ps();
+  };
+  if (std::ranges::any_of(std::span(line->open).first(kept), is_copied) && copies_++ == 0) {
+    first_copy_ = execution.line;
+  }
   if (kept == 1 && only != nullptr) ++only->alone;
   if (kept > 0 && overlaps_++ == 0) first_overlap_ = execution.line;
   if (kept < kMaxOpen) return;

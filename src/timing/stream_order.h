@@ -105,6 +105,10 @@ class StreamOrder {
   // without those that only impossible ones overlap.
   uint64_t overlaps() const { return overlaps_; }
   uint32_t first_overlap() const { return first_overlap_; }  // its line
+  // How many executions are copies of an earlier one: the same kernel on the same line, with the
+  // same start, duration and launch. Executions without a launch or a duration are not compared.
+  uint64_t copies() const { return copies_; }
+  uint32_t first_copy() const { return first_copy_; }  // its line
 
  private:
   static constexpr size_t kMaxOpen = 8;
@@ -157,6 +161,8 @@ class StreamOrder {
   int64_t ordinary_end_ps_ = std::numeric_limits<int64_t>::min(), longest_ordinary_ps_ = 0;
   uint64_t overlaps_ = 0;
   uint32_t first_overlap_ = 0;
+  uint64_t copies_ = 0;
+  uint32_t first_copy_ = 0;
 };
 
 }  // namespace xplane_time

@@ -56,6 +56,15 @@ class Brief(EndToEndTest):
                                               capture_output=True, timeout=60)
                         self.assertEqual((done.returncode, done.stderr), (0, b""))
 
+    def test_a_path_that_begins_with_a_dash(self):
+        (self.at / "-dash.xplane.pb").write_bytes(SPMD.read_bytes())
+        for path in (("--", "-dash.xplane.pb"), ("./-dash.xplane.pb",)):
+            for each in run("brief", "--format", "json", *path, cwd=self.at).json["findings"]:
+                env = environment(PATH=f"{BINARY.parent}:/usr/bin:/bin")
+                done = subprocess.run(["bash", "-c", each["command"]], cwd=self.at, env=env,
+                                      capture_output=True, timeout=60)
+                self.assertEqual((done.returncode, done.stderr), (0, b""), each["command"])
+
     def test_text_is_at_most_so_many_bytes(self):
         whole = self.brief(SPMD)
         self.assertEqual(whole.count("see: "), 2)

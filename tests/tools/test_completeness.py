@@ -393,6 +393,29 @@ class Completeness(EndToEndTest):
             self.assertIn(LOST, [row["code"] for row in json.loads(done.text)["diagnostics"]], command)
 
 
+class Copies(EndToEndTest):
+    """Executions that the file holds twice count twice, and the report states how many there are."""
+
+    def copies(self, events):
+        document = self.run_json("report", self.write("t.json", trace(events)))
+        count = sum(row["count"] for row in document["diagnostics"] if row["code"] == "copied_execution")
+        return count, sum(row["count"] for row in document["kernels"])
+
+    def test_events_that_are_there_twice(self):
+        events = calls(20)
+        self.assertEqual(self.copies(events), (0, 20))
+        self.assertEqual(self.copies(events + events), (20, 40))
+        self.assertEqual(self.copies(events + calls(7)), (7, 27))
+        path = self.write("t.json", trace(events + events))
+        self.assertIn("warning: 20x executions are copies of another one", self.run_ok(path).text)
+
+    def test_executions_that_differ_in_one_field(self):
+        first = [launch(1000, 1), kernel(1030, 1)]
+        for other in (kernel(1030, 2), kernel(1030, 1, dur=90), kernel(1031, 1), kernel(1030, 1, name="conv"),
+                      kernel(1030, 1, stream=8), kernel(1030, 1, device=1)):
+            self.assertEqual(self.copies([*first, other]), (0, 2), other)
+
+
 class BriefWarns(EndToEndTest):
     """A brief states what is missing or wrong before any finding, and is sure of none then."""
 

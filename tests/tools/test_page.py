@@ -208,5 +208,19 @@ class Page(EndToEndTest):
                          [True, True])
 
 
+class ShownCommand(EndToEndTest):
+    def page(self, *options):
+        done = run(TESTDATA / "jax_cpu_spmd4.xplane.pb", *options, "-o", "page.html", cwd=self.at)
+        self.assertEqual((done.code, done.message), (0, ""))
+        return (self.at / "page.html").read_text()
+
+    def test_it_has_no_threads(self):
+        pages = {self.page(*options) for options in ((), ("--threads", "1"), ("--threads=2",), ("--threads", "2"))}
+        self.assertEqual(len(pages), 1)
+        page, = pages
+        self.assertIn("Command: <code>xplane-time ", page)
+        self.assertNotIn("--threads", page.split("Command: <code>")[1].split("</code>")[0])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -105,6 +105,54 @@ class StepNames(EndToEndTest):
         self.assertIn("10 of 10 executions are in none of the marked steps", doubts)
 
 
+class Period(EndToEndTest):
+    """Steps whose kernels run in the first 600 us of marks that follow each other."""
+
+    def marked(self, every, doing=None):
+        events = []
+        for i in range(10):
+            at = 1000 + every * i
+            events.append(event("user_annotation", 1, 1, at, every, f"ProfilerStep#{i}"))
+            for k in range(5):
+                number = 5 * i + k + 1
+                events += [event("cuda_runtime", 1, 1, at + 10 + 10 * k, 5, "cudaLaunchKernel", correlation=number),
+                           event("kernel", 0, 7, at + 100 + 100 * k, 100, f"k{k}", correlation=number)]
+            if doing:
+                events.append(event("cpu_op", 1, 1, at + 610, every - 620, doing))
+        return self.write("t.json", trace(events))
+
+    def steps(self, path):
+        device, = self.run_json(path)["devices"]
+        return device["steps"]
+
+    def test_the_step_line_states_a_longer_period(self):
+        path = self.marked(10_000)
+        steps = self.steps(path)
+        self.assertEqual((steps["step_median_ps"], steps["step_period_ps"]), (600_000_000, 10_000_000_000))
+        for command in ("report", "brief"):
+            text = " ".join(self.run_ok(command, path).text.split())
+            self.assertIn("step time 600 us, one step every 10.0 ms (median of 10;", text)
+            # The share of the verdict names its base.
+            self.assertIn("of the steps' time and the waits between them", text)
+
+    def test_no_period_if_steps_follow_each_other(self):
+        path = self.marked(610)
+        self.assertNotIn("one step every", self.run_ok(path).text)
+        self.assertEqual(self.steps(path)["step_period_ps"], 610_000_000)
+
+    def test_other_work_of_the_host_is_not_input(self):
+        for every in (1000, 10_000):
+            path = self.marked(every, "save_metrics")
+            self.assertIn(self.steps(path)["verdict"], ("host-bound", "unclear"))
+            document = self.run_json("brief", path)
+            self.assertNotIn("input-bound", document["headline"])
+            self.assertIn("host_bound", {row["code"] for row in document["findings"]})
+
+    def test_input_after_the_kernels_is_input(self):
+        path = self.marked(10_000, "DataLoader.__next__")
+        self.assertEqual(self.steps(path)["verdict"], "input-bound")
+
+
 class InputWait(EndToEndTest):
     """Ten steps with a gap of 600 us each, in which the host is in one event."""
 

@@ -55,7 +55,10 @@ struct Wanted {
   std::vector<RangeEntry> ranges;  // empty: none is
   std::vector<HostCall> calls;     // by entry
   bool records_captures = false;
-  std::vector<HostWork> work;            // by entry
+  std::vector<HostWork> work;  // by entry
+  // By entry: whether the event shows that the host does something, but not what. Functions of a
+  // tracer of Python are left out: they are around everything.
+  std::vector<uint8_t> is_unknown_work;
   std::vector<std::string_view> called;  // by entry: the function that it calls, or empty
   bool steps_by_name = false;
   std::vector<uint8_t> marks_step;  // if steps are by name
@@ -94,7 +97,35 @@ struct PartEvidence {
   int64_t last_synchronization_ps = kNoTimePs, last_end_ps = kNoTimePs;
   std::vector<Interval> extents;  // by part
   bool any_of_host = false;
+  // The last mark of a step on the line, and whether the host dispatched anything in it.
+  Interval mark = {0, kNoTimePs};
+  bool dispatched = false;
 };
+
+// What a host does in a marked step after it dispatched its work is not the input of that step:
+//
+//   |-- ProfilerStep#7 ------------------------| |-- ProfilerStep#8 ---
+//    load   launch launch launch  save_metrics
+//    input                        other work
+//
+// Events of unknown names before the first launch may be the input.
+void AddAfterDispatch(const Wanted& wanted, uint32_t metadata, bool is_mark,
+                      const Interval& interval, PartEvidence* found) {
+  if (is_mark) {
+    found->mark = interval;
+    found->dispatched = false;
+    return;
+  }
+  const bool is_inside =
+      interval.start_ps >= found->mark.start_ps && interval.end_ps <= found->mark.end_ps;
+  if (!is_inside) return;
+  const HostCall call = wanted.calls[metadata];
+  found->dispatched |= wanted.work[metadata] == HostWork::kDispatches ||
+                       call == HostCall::kLaunchKernel || call == HostCall::kLaunchGraph;
+  if (found->dispatched && wanted.is_unknown_work[metadata] != 0) {
+    found->other_work.push_back(interval);
+  }
+}
 
 void AddCall(HostCall call, const Interval& interval, PartEvidence* found) {
   if (call == HostCall::kBeginCapture) found->capture_marks.push_back({interval.start_ps, 1});
@@ -138,7 +169,8 @@ void AddBatch(const Trace& trace, const HostParts& host, const EventBatch& batch
   };
   const bool any_id = any(kCorrelationId), any_module = any(kModuleName);
   const bool any_of_host = batch.stats.size() > kOfHost && any(kOfHost);
-  if (!wanted.steps_by_name && any(kStepNumber)) AddSteps(batch, &found->steps);
+  const bool any_step = any(kStepNumber);
+  if (!wanted.steps_by_name && any_step) AddSteps(batch, &found->steps);
   for (size_t row = 0; row < batch.size(); ++row) {
     const uint32_t metadata = batch.metadata[row];
     const int64_t start_ps = batch.start_ps[row];
@@ -150,6 +182,10 @@ void AddBatch(const Trace& trace, const HostParts& host, const EventBatch& batch
       found->steps.push_back({execution.interval, EventName(plane, metadata, 0)});
     }
     AddWork(wanted.work[metadata], execution.interval, found);
+    const bool is_mark =
+        wanted.marks_step[metadata] != 0 ||
+        (!wanted.steps_by_name && any_step && IsInteger(batch.Stat(kStepNumber, row).type));
+    AddAfterDispatch(wanted, metadata, is_mark, execution.interval, found);
     if (!wanted.called[metadata].empty()) {
       PartEvidence::Calls& calls = found->calls[wanted.called[metadata]];
       const bool is_inside = calls.end_ps != kNoTimePs && start_ps < calls.end_ps;
@@ -291,6 +327,7 @@ std::shared_ptr<const Wanted> WantedOn(const Plane& plane, const DeviceNames& on
   wanted->calls = CallsOn(plane, on_devices);
   const auto is_capture = [](HostCall call) { return call == HostCall::kBeginCapture; };
   wanted->records_captures = HasCategories(plane) || std::ranges::any_of(wanted->calls, is_capture);
+  const bool may_have_marks = wanted->steps_by_name || HasStat(plane, "step_num");
   for (size_t i = 0; i < wanted->entries.size(); ++i) {
     const bool is_execution = plane.event_metadata.entries[i].name.ends_with(kModuleSuffix);
     wanted->is_execution.push_back(is_execution ? 1 : 0);
@@ -304,7 +341,12 @@ std::shared_ptr<const Wanted> WantedOn(const Plane& plane, const DeviceNames& on
     wanted->work.push_back(ClassifyHostWork(name));
     wanted->called.push_back(FindCalledFunction(name));
     const bool is_work = wanted->work[i] != HostWork::kUnknown;
-    if (is_execution || is_range || marks_step || is_work || is_call) wanted->entries[i] = 1;
+    const bool is_unknown_work = may_have_marks && !is_execution && !is_range && !marks_step &&
+                                 !is_work && !is_call && wanted->of_host[i] == 0 &&
+                                 WithoutPlace(name) == name;
+    wanted->is_unknown_work.push_back(is_unknown_work ? 1 : 0);
+    if (is_execution || is_range || marks_step || is_work || is_call || is_unknown_work)
+      wanted->entries[i] = 1;
   }
   wanted->entries_for_marks = wanted->entries;
   for (size_t i = 0; i < wanted->entries.size(); ++i) wanted->entries[i] |= wanted->of_host[i];

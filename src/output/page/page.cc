@@ -123,7 +123,7 @@ class HtmlBody {
     constexpr size_t kMostColumns = 400;
     if (line.empty()) return;
     EndList();
-    absl::StrAppend(&text_, "<p class=\"dim\">again: <code>",
+    absl::StrAppend(&text_, "<p class=\"dim\">Command: <code>",
                     Text(ShortenMiddle(line, kMostColumns, " ... ")), "</code></p>\n");
   }
 
