@@ -495,6 +495,7 @@ void AddEqual(std::span<const Poll> polls, double poll_s, PollSource source, Pub
     return;
   }
   found->quiet.clear();
+  found->may_be_momentary = true;
   const std::optional<double> period_s =
       source == PollSource::kTrack ? std::nullopt : RepeatPeriodS(found->updates, poll_s);
   found->updates = period_s.has_value() ? FindRepeated(polls, found->updates, *period_s, poll_s,
@@ -540,7 +541,7 @@ Publications FindPublications(std::span<const Poll> polls, ReadingKind kind, Pol
                         UsualStepS(found.updates, 1.75) < kMostPollsOfTrack * poll_s;
   if (source == PollSource::kTrack && has_each) {
     for (Update& update : found.updates) update.low_s = update.high_s = update.polled_s;
-    found.dated = true;
+    found.dated = found.may_be_momentary = true;
   }
   return found;
 }

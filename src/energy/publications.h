@@ -64,6 +64,8 @@ struct Publications {
   bool dated = false;  // by the sensor
   // Power: each value may have been published right before it was read.
   bool may_be_instants_of_polls = false;
+  // Equal readings are updates: the power may be constant, and each reading momentary.
+  bool may_be_momentary = false;
 };
 
 // Where polls come from.
@@ -73,9 +75,9 @@ enum class PollSource {
 };
 
 // The first value of a counter, and the first after a reset, was published before its poll and is
-// not an update. An equal power is an update if the sensor dates it anew. Without dates, each poll is
-// an update, except if the changes show that the sensor is polled faster than it publishes. Then an
-// equal power is one update per period. Dates of the sensor are ignored if they contradict the
+// not an update. An equal power is an update if the sensor dates it anew. Without dates, each poll
+// is an update, except if the changes show that the sensor is polled faster than it publishes. Then
+// an equal power is one update per period. Dates of the sensor are ignored if they contradict the
 // brackets or only repeat the time of the poll.
 Publications FindPublications(std::span<const Poll> polls, ReadingKind kind,
                               PollSource source = PollSource::kRecorder);

@@ -734,7 +734,8 @@ struct Candidate {
 std::vector<double> WindowsToTry(const Sensor& sensor, double period_s) {
   constexpr double kMostPeriods = 64;  // the cost grows with the windows that overlap
   if (sensor.kind == ReadingKind::kCumulative) return {0};
-  std::vector<double> windows_s = {0.005, 0.025, 0.05, 0.1, 1};
+  std::vector<double> windows_s = {0.025, 0.05, 0.1, 1};
+  if (sensor.publications.may_be_momentary) windows_s.push_back(0.005);
   std::erase_if(windows_s, [&](double each_s) { return each_s > kMostPeriods * period_s; });
   if (sensor.prior_window_s.has_value()) windows_s.push_back(*sensor.prior_window_s);
   if (windows_s.empty()) windows_s.push_back(period_s);
@@ -1050,6 +1051,7 @@ Publications Near(const Publications& publications, double capture_s) {
   Publications near;
   near.dated = publications.dated;
   near.may_be_instants_of_polls = publications.may_be_instants_of_polls;
+  near.may_be_momentary = publications.may_be_momentary;
   for (const Update& update : publications.updates) {
     if (update.low_s >= from_s && update.high_s <= to_s) near.updates.push_back(update);
   }
