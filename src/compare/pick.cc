@@ -333,7 +333,7 @@ class Doubts {
     }
     row.status = of_energy_ ? "unknown" : failed ? "failed" : "not_judged";
     if (failed || of_energy_ || !row.reason.empty()) return;
-    row.reason = "no run of it counts";
+    row.reason = "it has no usable run";
     Add("", row.reason, row.id);
   }
 
@@ -548,7 +548,7 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
     return FailedPrecondition(
         choice.sources.empty() ? "no capture" : choice.sources[0], ": no function is a variant",
         captures.empty() ? "" : compare::PassesFilters(captures[0]),
-        "; --id-pattern says which are, xplane-time functions lists what is there");
+        "; --id-pattern selects variants, xplane-time functions lists the functions");
   }
   const Units units = compare::MakeUnits(captures);
   choice.in_rounds = units.in_rounds;
@@ -584,7 +584,7 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
   }
   if (!units.in_rounds && units.size() == 1) {
     choice.notes.push_back(absl::StrCat(
-        "the variants did not run in rounds, so drift may favour one: differences count beyond an "
+        "the variants did not run in rounds, so drift may favour one: a difference must exceed an "
         "allowance of ",
         options.drift_std * 100, " % (std)"));
   }

@@ -162,7 +162,7 @@ class Roofs {
         .what =
             Cat("padding: ", ShortName(NameOf(row)),
                 ops.size() == 1 ? "" : Cat(" and ", CountText(ops.size() - 1, "other"), " only"),
-                ops.size() == 1 ? " only fills up shapes" : " fill up shapes"),
+                ops.size() == 1 ? " only pads shapes" : " pad shapes"),
         .evidence = Cat(CountText(kernels, "execution"),
                         "; choose shapes that need no padding, or pad once outside of the loop",
                         SourceText(row)),
@@ -189,7 +189,7 @@ class Roofs {
             CountText(op.kernels, "execution"), ", ",
             TimeText(AsDouble(op.TimePs()) / AsDouble(std::max<uint64_t>(op.kernels, 1))),
             " on average; its roof is unknown (", WhyText(row.reason.value_or(NoRoof::kNoModel)),
-            "), so that all of its time is the upper bound", SourceText(row)),
+            "), so all of its time is an upper bound", SourceText(row)),
         .command = row.function
                        ? findings_.FunctionCommand("kernels", *row.function, {"--top", "10"})
                        : findings_.Command("kernels", {"--top", "10"})};
@@ -268,7 +268,7 @@ class Roofs {
   static void AddCountedOnce(const OfOp& op, BriefFinding* finding) {
     constexpr double kNearlyAll = 0.98;
     if (AsDouble(TotalPs(op)) > kNearlyAll * (AsDouble(op.total_ps) - op.roof_ps)) return;
-    finding->evidence += "; what ran at once counts once";
+    finding->evidence += "; overlapping time counts once";
   }
 
   void AddRoof(const OfOp& op) {
@@ -280,13 +280,14 @@ class Roofs {
         .what = Cat(ShortName(NameOf(row)), " at ", ShareText(op.roof_ps / AsDouble(op.total_ps)),
                     " of its roof")};
     finding.evidence =
-        Cat(TimeText(AsDouble(op.total_ps)), ", of which the peak needs ", TimeText(op.roof_ps));
-    if (row.flops_share) Append(&finding.evidence, "; ", ShareText(*row.flops_share), " of FLOP/s");
+        Cat(TimeText(AsDouble(op.total_ps)), " measured, ", TimeText(op.roof_ps), " at the peak");
+    if (row.flops_share)
+      Append(&finding.evidence, "; ", ShareText(*row.flops_share), " of peak FLOP/s");
     if (row.bytes_share) {
       Append(&finding.evidence, row.flops_share ? ", " : "; ", ShareText(*row.bytes_share),
-             " of bandwidth");
+             " of peak bandwidth");
     }
-    if (!row.flops) finding.evidence += ", and its arithmetic is not modelled";
+    if (!row.flops) finding.evidence += "; its FLOPs are not modelled";
     AddCountedOnce(op, &finding);
     if (row.program_id) Append(&finding.evidence, "; program ", *row.program_id);
     if (row.source) Append(&finding.evidence, "; ", *row.source);
@@ -302,12 +303,12 @@ class Roofs {
     BriefFinding finding = {
         .code = "below_roof",
         .certainty = Certainty::kUpperBound,
-        .what = Cat(count, " ops, none of which gives much, at ",
+        .what = Cat(count, " ops with small gains each, at ",
                     ShareText(ops.roof_ps / AsDouble(ops.total_ps)), " of their roofs"),
         .command = findings_.Command("headroom", {"--top", "20"})};
-    finding.evidence =
-        Cat(TimeText(AsDouble(ops.total_ps)), ", of which the peaks need ", TimeText(ops.roof_ps),
-            "; most gives ", ShortName(NameOf(*ops.row)), ", ", TimeText(*ops.row->recoverable_ps));
+    finding.evidence = Cat(TimeText(AsDouble(ops.total_ps)), " measured, ", TimeText(ops.roof_ps),
+                           " at the peak; largest gain: ", ShortName(NameOf(*ops.row)), ", ",
+                           TimeText(*ops.row->recoverable_ps));
     AddCountedOnce(ops, &finding);
     findings_.Add(std::move(finding), ops.by_device, kLikelyOfRoof);
   }
@@ -328,8 +329,8 @@ class Roofs {
     findings_.AddUnknown(
         {.code = "roof_unknown",
          .certainty = Certainty::kCannotTell,
-         .what = Cat("how far ", ShareText(share), " of the time, that of ",
-                     CountText(tally.names(), "op"), ", is from its roof"),
+         .what = Cat("roof unknown for ", ShareText(share), " of the time, in ",
+                     CountText(tally.names(), "op")),
          .evidence = Cat(WhyText(most->first), "; ", tally.MostlyText(), " ",
                          ShortName(tally.most().name), ", ", TimeText(AsDouble(tally.most().ps))),
          .command = findings_.Command("headroom", {"--top", "10"})});

@@ -93,7 +93,7 @@ class Judge {
     const std::array<uint64_t, kSides> times = TimesMeasured(draft);
     if (std::ranges::min(times) >= kLeastUnits) return "";
     if (OnOneSideOnly(draft)) {
-      return draft.of_kernels ? "its function did not run there"
+      return draft.of_kernels ? "its function ran on one side only"
                               : "some functions ran on one side only";
     }
     const bool stated = decision_.offset_std.has_value(), paired = decision_.paired && !stated;
@@ -107,7 +107,7 @@ class Judge {
     return Cat(draft.blocks.empty() ? "there is "
                : draft.of_kernels   ? "its function ran in "
                                     : "all functions ran in ",
-               where, ", and it takes two");
+               where, ", but a verdict needs two");
   }
 
   // One centre a capture; of a row that is not on a side, nothing where its function ran.

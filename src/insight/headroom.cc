@@ -327,7 +327,7 @@ class DeviceHeadroom {
 
 absl::Status CheckPeak(const char* name, const std::optional<double>& peak, double most) {
   if (!peak.has_value() || (*peak >= kLeastPeak && *peak <= most)) return absl::OkStatus();
-  return InvalidArgument(name, " of ", *peak, " a second: no device is like that; give one from ",
+  return InvalidArgument(name, " of ", *peak, " a second is not plausible; give a value from ",
                          kLeastPeak, " to ", most);
 }
 

@@ -12,8 +12,7 @@ namespace {
 
 using result::FunctionTable, result::TableOf;
 
-constexpr std::string_view kNoFunctions =
-    "none: no execution that counts belongs to a compiled function";
+constexpr std::string_view kNoFunctions = "none: no kernel belongs to a compiled function";
 
 std::string_view MetricText(Metric metric) {
   if (metric == Metric::kActive) return "active time";
@@ -32,7 +31,7 @@ struct Remark {
 };
 
 constexpr Remark kRemarks[] = {
-    {"?", "how it splits into runs is uncertain",
+    {"?", "the split into runs is uncertain",
      [](const FunctionRow& row) -> uint64_t { return row.status == RowStatus::kRunsUncertain; }},
     {"u", "runs do not match across devices",
      [](const FunctionRow& row) -> uint64_t { return row.status == RowStatus::kDevicesUnmatched; }},
@@ -42,9 +41,9 @@ constexpr Remark kRemarks[] = {
      }},
     {"e", "runs without an execution in the trace",
      [](const FunctionRow& row) { return row.empty_runs; }, true},
-    {"s", "suspect runs, left out, of shares too",
+    {"s", "suspect runs, excluded, also from shares",
      [](const FunctionRow& row) { return row.suspect_runs; }, true},
-    {"d", "samples dropped, of shares too",
+    {"d", "samples dropped, also from shares",
      [](const FunctionRow& row) { return row.dropped_samples - row.empty_runs; }, true},
 };
 

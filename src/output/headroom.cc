@@ -64,10 +64,10 @@ ViewLine DeviceLine(const HeadroomDevice& row, const DeviceNames& names, Unit un
       absl::StrCat(names.Name(row.device), ": ",
                    PeakText("FLOP/s", row.peaks.flops_per_s, row.peaks.flops_source), ", ",
                    PeakText("B/s", row.peaks.bytes_per_s, row.peaks.bytes_source), "; ",
-                   FormatPercent(row.roofed_share), " % of its kernels' time has a roof");
+                   FormatPercent(row.roofed_share), " % of its kernel time has a roof");
   if (row.recoverable_ps.has_value()) {
-    absl::StrAppend(&text, ", and ", FormatTime(*row.recoverable_ps, unit),
-                    " of it could be had back at most");
+    absl::StrAppend(&text, ", and at most ", FormatTime(*row.recoverable_ps, unit),
+                    " of it is recoverable");
   }
   return {.text = std::move(text), .as = ViewLine::kItem};
 }
@@ -100,7 +100,7 @@ void NoteUnanswered(Rows rows, Unit unit, std::vector<std::string>* notes) {
   for (const auto& [reason, ps] : times_ps) {
     reasons.push_back(ReasonText(reason) + " " + FormatTime(ps, unit));
   }
-  notes->push_back(absl::StrCat(Counted(ops, "op"), " without an answer, ",
+  notes->push_back(absl::StrCat(Counted(ops, "op"), " without an estimate, ",
                                 FormatTime(all_ps, unit), ": ", absl::StrJoin(reasons, ", ")));
 }
 
@@ -112,7 +112,7 @@ void AddShare(const char* header, std::optional<double> HeadroomRow::*rate,
 
 Section OpSection(const HeadroomReport& report, const OutputOptions& options) {
   constexpr size_t kOpWidth = 24, kFunctionWidth = 14, kSourceWidth = 16, kRows = 10;
-  Section section = {.title = "ops, by what could be had back"};
+  Section section = {.title = "ops, by recoverable time"};
   if (report.ops.empty()) section.notes.emplace_back("none");
   const Rows rows = TopRows(report.ops, options.top.value_or(kRows), "ops", kByTop, &section.notes);
   NoteUnanswered(report.ops, options.unit, &section.notes);

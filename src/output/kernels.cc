@@ -68,7 +68,7 @@ bool IsMarked(const KernelRow& row) { return row.impossible_count > 0; }
 void AddLegend(const KernelRows& rows, Section* section) {
   if (std::ranges::any_of(rows, IsMarked)) {
     section->notes.emplace_back(
-        "note: ! executions with an impossible duration, which total, mean and share include");
+        "note: ! executions with an impossible duration; total, mean and share include them");
   }
 }
 

@@ -142,12 +142,12 @@ Section DeviceSection(const Report& report, const OutputOptions& options, size_t
   if (lengths_ps.size() == 1) {
     section.title.append(" over " + FormatTime(lengths_ps.begin()->second, options.unit));
   }
-  if (!idle.empty()) section.notes.push_back("executed nothing: " + IdleNames(idle, names));
+  if (!idle.empty()) section.notes.push_back("without executions: " + IdleNames(idle, names));
   if (report.devices.empty()) section.notes.emplace_back("none");
   if (std::ranges::any_of(shown, [](const DeviceRow& row) { return row.parts.has_value(); })) {
     section.notes.emplace_back(
-        "busy %: of all that time; compute % to idle %: of a device's own first start to last end; "
-        "more: xplane-time where");
+        "busy %: relative to first start to last end of all devices; compute % to idle %: of the "
+        "device alone; more: xplane-time where");
   }
   return section;
 }

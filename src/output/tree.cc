@@ -124,8 +124,8 @@ std::vector<Section> TreeSections(const TreeReport& report, const OutputOptions&
       std::ranges::all_of(rows, [](const TreeRow& row) { return row.name == "(no scope)"; });
   if (has_no_scope) {
     sections.back().notes.emplace_back(
-        "note: no op of this trace has a name scope. JAX records them with its Hlo Protos; PyTorch "
-        "records modules instead: --by module");
+        "note: no op of this trace has a name scope. JAX records scopes in Hlo Protos; PyTorch "
+        "records modules: --by module");
   }
   NoteMore(rows.size(), shown, "rows", kByTop, &sections.back().notes);
   return sections;

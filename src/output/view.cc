@@ -169,7 +169,7 @@ std::vector<ViewLine> CompletenessLines(const Report& report, const OutputOption
     const uint64_t launches = report.launches_compared;
     std::string text =
         launches == 0
-            ? "no sign of loss; no launches were counted, so lost executions cannot be seen"
+            ? "no sign of loss; no launches were counted, so lost executions cannot be detected"
         : launches == 1
             ? "complete: 1 launch, with its execution; the profiler reported no loss"
             : absl::StrCat("complete: ", launches,

@@ -114,10 +114,10 @@ std::string StepsAre(const WhereDevice& row) {
     case StepSource::kHostLaunch:
       return "launched within host events that mark them";
     case StepSource::kHostTime:
-      return "begun within host events that mark them";
+      return "started within host events that mark them";
     case StepSource::kFunction:
       return "runs of " + Printable(row.step_function.value_or("")) +
-             ", for nothing marks steps in this trace";
+             ", because the trace does not mark steps";
   }
   return "";
 }
@@ -224,9 +224,9 @@ Section StepSection(const WhereReport& report, const OutputOptions& options) {
     const bool marked = std::ranges::any_of(
         report.devices, [](const WhereDevice& row) { return row.steps_empty.value_or(0) > 0; });
     section.notes.emplace_back(
-        marked ? "none: no execution is in any of the marked steps"
-               : "none: no line Steps, no host event that marks a step (--step-re chooses), and no "
-                 "function with the largest time that ran twice");
+        marked ? "none: no execution belongs to a marked step"
+               : "none: the trace has no line Steps and no host event that marks a step "
+                 "(--step-re), and no function with the largest time ran twice");
   }
   return section;
 }
@@ -285,7 +285,7 @@ Section GapSection(const WhereReport& report, const OutputOptions& options) {
   const bool is_known =
       std::ranges::any_of(rows, [](const WhereGap& row) { return row.host_event.has_value(); });
   Section section = {.title = is_known ? "largest idle gaps, and what the host did"
-                                       : "largest idle gaps; what the host did is not in the trace",
+                                       : "largest idle gaps, without host events",
                      .table = "gaps"};
   const DeviceNames names(report.devices);
   RowGrid grid(rows);

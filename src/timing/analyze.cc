@@ -542,8 +542,8 @@ absl::Status NothingExecuted(const Trace& trace, const Selection& selection,
   }
   const std::string lost = DescribeLostLaunches(trace, options.threads);
   const auto refuse = [&](const auto&... advice) {
-    return FailedPrecondition(trace.files[0].path, ": ", asked,
-                              " executed nothing; there are: ", ListPlanes(trace), skipped,
+    return FailedPrecondition(trace.files[0].path, ": no executions on ", asked,
+                              "; the trace has: ", ListPlanes(trace), skipped,
                               lost.empty() ? "" : "; ", lost, advice...);
   };
   // Other devices that may have executed something.
@@ -568,7 +568,7 @@ absl::Status NothingExecuted(const Trace& trace, const Selection& selection,
     return line.event_count > 0 && line.shown_name().starts_with(kTensorFlowThreads);
   });
   if (trace.event_count == 0) return refuse("; was anything profiled?");
-  return refuse("; was the device profiled, too? xplane-time tree TRACE --device all --line ",
+  return refuse("; was the device profiled? xplane-time tree TRACE --device all --line ",
                 any_tensorflow ? kTensorFlowThreads : ".", " shows the threads of the host");
 }
 
@@ -751,8 +751,8 @@ absl::StatusOr<Analysis> AnalyzeWith(const Trace& trace, const ReportOptions& op
   if (is_step && make_watcher != nullptr && !any_step_name) {
     const std::string& path = trace.files[0].path;
     return FailedPrecondition(
-        path, ": no host event (of PyTorch: no annotation) matches --step-re ", options.step,
-        "; xplane-time events ", path, " --device all --format csv lists the names that are there");
+        path, ": no host event (for PyTorch: no annotation) matches --step-re ", options.step,
+        "; xplane-time events ", path, " --device all --format csv lists the names");
   }
   analysis.host_extents = evidence.TakeExtents();
   const auto file_of = [&](size_t i) { return trace.planes[selection.planes[i].plane].file; };

@@ -280,7 +280,7 @@ void AddIdleHosts(const Trace& trace, int threads, Analysis* analysis) {
         DiagnosticCode::kLaunchWithoutExecution,
         absl::StrCat("kernels launched ", host.launches.When(), InFile(trace, plane.file),
                      plane.host.empty() ? "" : absl::StrCat(" by host ", Absl(plane.host)),
-                     ", which executed nothing at all"),
+                     ", which has no executions at all"),
         {.plane = host.plane}, host.launches.count);
   }
 }
