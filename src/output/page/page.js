@@ -825,7 +825,7 @@ function LargestParts(row) {
   const parts = row.parts.filter((part) => part.value >= row.total * 5e-4)
       .sort((a, b) => b.value - a.value).slice(0, 3);
   return `${row.name}: ` + (parts.map((part) =>
-    `${PercentText(part.value / row.total)} ${part.text}`).join('; ') || 'nothing took any time');
+    `${PercentText(part.value / row.total)} ${part.text}`).join('; ') || 'no time was recorded');
 }
 
 // The row that did most, of which a headline speaks.
@@ -845,9 +845,9 @@ function PartitionView(name, title, rows, what, of) {
   return {
     name, title,
     finding: (known.length ? LargestParts(Busiest(known)) : `no ${what} has a known time`) + '.',
-    how: `Shares of ${of}, at the right; the parts add up exactly.` +
-         (causes ? ' Hatched: no launch is known, so why it was idle is unknown.' : '') +
-         (known.length < shown.length ? ' A bar that is all hatched has no known time.' : '') +
+    how: `Right: shares of ${of}. The parts add up exactly.` +
+         (causes ? ' Hatched: idle without a known launch, so the cause is unknown.' : '') +
+         (known.length < shown.length ? ' A completely hatched bar has no known time.' : '') +
          (left > 0 ? ` ${Counted(left, `more ${what}`)} in the table.` : ''),
     legend: LegendOf(known),
     draw: (svg, width) => DrawStacks(svg, width, shown, true),
@@ -858,7 +858,7 @@ function WhereDevices(result) {
   const nameOf = DeviceNamer(result.devices);
   const rows = result.devices.map((row) => ({name: nameOf(row), ...Partition(row)}));
   return PartitionView('where-devices', 'Where each device\'s time went', rows, 'device',
-                       'each one\'s own first start to last end');
+                       'the time from the first start to the last end of the device');
 }
 
 function WhereFunctions(result) {
@@ -869,7 +869,7 @@ function WhereFunctions(result) {
                       program: row.program_id, ...Partition(row)}))
       .sort((a, b) => (b.total || 0) - (a.total || 0));
   return PartitionView('where-functions', 'Where each function\'s time went', Distinct(rows),
-                       'function', 'the spans of its runs together');
+                       'function', 'the spans of its runs');
 }
 
 // One small panel a device, one column a step; of many steps those that C++ chose.
@@ -892,8 +892,8 @@ function WhereSteps(result) {
     whole: true,
     finding: `${Counted(count, 'step')}; the longest is ${longest.name}, ` +
              `${TimeText(high)}.`,
-    how: 'In the order in which they began; a column\'s height is the step\'s time.' +
-         (count > drawn.length ? ' Of each few in a row the longest is drawn.' : '') +
+    how: 'Ordered by start. The height of a column is the time of the step.' +
+         (count > drawn.length ? ' Of several steps in a row, only the longest is drawn.' : '') +
          (all.length > devices.length
              ? ` ${Counted(all.length - devices.length, 'more device')} in the table.` : ''),
     legend: LegendOf(steps),
@@ -944,11 +944,11 @@ function ReportDevices(result) {
     name: 'report-devices', title: 'Time of each device',
     finding: (most ? LargestParts(most) + (most.total ? `, of ${TimeText(most.total)}` : '')
                    : 'no device has a known time') + '.',
-    how: 'Of each device\'s own first start to last end; busy % in the table is of the time of all' +
-         ' devices together.' +
+    how: 'Relative to first start to last end of each device. In the table, busy % is relative to' +
+         ' first start to last end of all devices.' +
          (active.length > rows.length
              ? ` ${Counted(active.length - rows.length, 'more device')} in the table.` : '') +
-         (quiet ? ` ${Counted(quiet, 'device')} executed nothing.` : ''),
+         (quiet ? ` ${Counted(quiet, 'device')} without executions.` : ''),
     legend: LegendOf(known),
     draw: (svg, width) => DrawStacks(svg, width, rows, false),
   };
@@ -976,13 +976,13 @@ function ReportFunctions(result) {
              (first.ci ? `, 95 % interval ${TimeText(first.ci[0])} to ${TimeText(first.ci[1])}`
                        : ', interval unknown') +
              `, ${Counted(first.runs, 'run')}.`,
-    how: 'First what took longest, all runs together. Diamond: median; thick bar: its 95 % interval;' +
+    how: 'Ordered by the total of all runs. Diamond: median; thick bar: its 95 % interval;' +
          ' line: shortest to longest run' +
-         (sampled ? '; dots: single runs, hollow where suspect; of many runs a histogram.'
+         (sampled ? '; dots: single runs, hollow if suspect; many runs are a histogram.'
                   : '.') +
          (known.length > rows.length
              ? ` ${Counted(known.length - rows.length, 'more row')} not drawn.` : '') +
-         (sampled && drawn ? ' Of many runs each few-th is drawn.' : '') +
+         (sampled && drawn ? ' Of many runs, only every k-th is drawn.' : '') +
          (without ? ` ${Counted(without, 'function')} without a known time.` : '') +
          (LogSpread(rows) ? ' The axis is logarithmic.' : ''),
     draw: (svg, width) => DrawRuns(svg, width, rows),
@@ -1116,7 +1116,7 @@ function ReportKernels(result) {
   const used = new Set(rows.map((row) => row.fill));
   return {
     name: 'report-kernels', title: 'Kernels by self time',
-    finding: `${Shortened(first.kernel, 60)} took most: ${TimeText(first.self)}, ` +
+    finding: `${Shortened(first.kernel, 60)} took longest: ${TimeText(first.self)}, ` +
              `${PercentText(first.share)} of the self time` +
              (first.devices > 1 ? ` of all devices.` : '.'),
     how: sorted.length > 20 ? `${Counted(sorted.length - 20, 'more kernel')} not drawn.` : '',
@@ -1140,7 +1140,7 @@ function HeadroomOps(result) {
       share: d3.max([Num(row.flops_share), Num(row.bytes_share)]),
       tip: [row.op, `${device}${row.function ? `, ${row.function}` : ''}`,
             `${RateText(rate)} FLOP/s, ${RateText(Num(row.bytes_per_s))} B/s`,
-            `total ${TimeText(row.total_ps)}, to be had back ${TimeText(row.recoverable_ps)}`,
+            `total ${TimeText(row.total_ps)}, recoverable ${TimeText(row.recoverable_ps)}`,
             `bound: ${row.bound || 'unknown'}${row.reason ? `; ${row.reason}` : ''}`],
     };
   });
@@ -1166,15 +1166,15 @@ function HeadroomAnswered(result) {
   const rows = Array.from(sums, ([name, of]) => ({name, total: d3.sum(Array.from(of.values())),
     parts: Array.from(of, ([why, value]) => ({
       key: why || 'roof', value, fill: why ? 'unknown' : 'busy',
-      text: why ? `no answer: ${why.replace(/_/g, ' ')}` : 'has a roof'}))
+      text: why ? `no roof: ${why.replace(/_/g, ' ')}` : 'has a roof'}))
         .sort((a, b) => (b.key === 'roof') - (a.key === 'roof') || b.value - a.value)}))
       .filter((row) => row.total > 0).slice(0, kMostRows);
   if (rows.every((row) => row.parts.every((part) => part.key === 'roof'))) return null;
   return {
-    name: 'headroom-answered', title: 'Time that has an answer, and that has none',
+    name: 'headroom-answered', title: 'Time with and without a roof',
     finding: `${LargestParts(Busiest(rows))}.`,
-    how: 'Of all ops. What has no roof is hatched: what could be had back of it is unknown, not 0.',
-    legend: [{text: 'has a roof', fill: 'busy'}, {text: 'no answer', fill: 'unknown'}],
+    how: 'All ops. Hatched: time without a roof. Its recoverable part is unknown, not 0.',
+    legend: [{text: 'has a roof', fill: 'busy'}, {text: 'no roof', fill: 'unknown'}],
     draw: (svg, width) => DrawStacks(svg, width, rows, true),
   };
 }
@@ -1193,8 +1193,8 @@ function HeadroomRoofline(result) {
              `${RateText(largest.rate)} FLOP/s` + (largest.share === undefined
                ? '; its share of a roof is unknown.'
                : `, ${PercentText(largest.share)} of a roof.`),
-    how: 'One dot an op, its area by time. Lines: what the device is capable of.' +
-         (without ? ` ${Counted(without, 'op')} without FLOPs or bytes known: only in the table.`
+    how: 'One dot per op; its area shows its time. Lines: limits of the device.' +
+         (without ? ` ${Counted(without, 'op')} without known FLOPs or bytes: only in the table.`
                   : ''),
     legend: BoundLegend(dots.map((op) => kBoundFills[op.bound] || 'unknown')),
     draw: (svg, width) => DrawRoofline(svg, width, dots, roofs),
@@ -1297,8 +1297,8 @@ function HeadroomRecoverable(result) {
     value: op.recoverable, fill: kBoundFills[op.bound] || 'unknown', tip: op.tip}));
   const sum = d3.sum(ops, (op) => op.recoverable);
   return {
-    name: 'headroom-recoverable', title: 'What could be had back, at most',
-    finding: `${TimeText(sum)} in all; ${rows[0].name} ${TimeText(rows[0].value)}.`,
+    name: 'headroom-recoverable', title: 'Recoverable time, at most',
+    finding: `${TimeText(sum)} in total; ${rows[0].name} ${TimeText(rows[0].value)}.`,
     how: 'An upper bound: no kernel reaches its roof.' +
          (ops.length > 20 ? ` ${Counted(ops.length - 20, 'more op')} in the table.` : ''),
     legend: BoundLegend(rows.map((row) => row.fill)),
@@ -1343,7 +1343,7 @@ function DiffSteps(result) {
 }
 
 function DiffTip(name, row) {
-  const side = (which) => row[which] ? TimeText(row[which].ps) : 'not there';
+  const side = (which) => row[which] ? TimeText(row[which].ps) : 'absent';
   const ends = Array.isArray(row.delta_ci_ps) ? row.delta_ci_ps : null;
   return [name, `${TimeText(row.delta_ps, '+')}: ${side('base')} to ${side('head')}`,
           ends ? `interval ${TimeText(ends[0], '+')} to ${TimeText(ends[1], '+')}`
@@ -1370,7 +1370,7 @@ function DiffWaterfall(result) {
              `${kDiffVerdicts[result.total.verdict] || result.total.verdict}` +
              (first ? `. The largest change: ${first.name}, ${TimeText(first.delta, '+', scale)}.`
                     : '.'),
-    how: axis + 'What is most beyond chance first. ' + (steps.some((step) => !step.proved) ? 'Pale: not proved.' : ''),
+    how: axis + 'Largest beyond chance first. ' + (steps.some((step) => !step.proved) ? 'Pale: not proved.' : ''),
     legend: [{text: 'more', fill: 'more'}, {text: 'less', fill: 'less'},
              {text: 'total', fill: 'total'}],
     draw: (svg, width) => DrawWaterfall(svg, width, base, head, steps, scale),
@@ -1529,10 +1529,10 @@ function CompareIntervals(result) {
   const band = Num(result.options.min_effect) || 0;
   const left = result.rows.length - rows.length;
   return {
-    name: 'compare-intervals', title: energy ? 'Energy of head beside base' : 'Head beside base',
+    name: 'compare-intervals', title: energy ? 'Energy of head compared with base' : 'Head compared with base',
     finding: `${result.explanation}.`,
-    how: `Diamond: change; line: its interval; grey band: up to ${PercentText(band)}, which does` +
-         ' not count; an arrow: the interval goes on.' +
+    how: `Diamond: change; line: its interval; grey band: changes up to ${PercentText(band)}, which` +
+         ' do not count; arrow: the interval continues.' +
          (rows.some((row) => row.ratio !== null && !row.ci)
            ? ' Hollow: without an interval.' : '') +
          (left ? ` ${Counted(left, 'more row')} in the table.` : ''),
@@ -1550,10 +1550,10 @@ function PickIntervals(result) {
   const band = Num(result.options.delta) || 0;
   const left = result.variants.length - rows.length;
   return {
-    name: 'pick-intervals', title: 'Variants beside the pick',
+    name: 'pick-intervals', title: 'Variants compared with the pick',
     finding: `${result.explanation}.`,
     how: `Diamond: how much slower than the pick; line: its interval; grey band: a tie, up to ` +
-         `${PercentText(band)}; an arrow: the interval goes on.` +
+         `${PercentText(band)}; arrow: the interval continues.` +
          (left ? ` ${Counted(left, 'more variant')} in the table.` : ''),
     draw: (svg, width) => DrawIntervals(svg, width, rows, band, ['faster', 'slower than the pick']),
   };
@@ -1596,13 +1596,12 @@ function TreeIcicle(result) {
   const largest = root.leaves().sort((a, b) => b.value - a.value)[0];
   const view = {focus: root};
   return {
-    name: 'tree-icicle', title: 'What is inside of what',
-    finding: `${TimeText(root.value)} in all; the largest part of its own is ` +
+    name: 'tree-icicle', title: 'Nested parts of the time',
+    finding: `${TimeText(root.value)} in total; the largest self time is ` +
              `${Shortened(largest.data.name, 60)}, ${TimeText(largest.value)}.`,
-    how: 'Width: own time, and that of what is below. Programs of one function are' +
-         ' one. Click, or Enter, shows a part alone; a' +
-         ' click on what is above leads back.' +
-         (unknown ? ` ${Counted(unknown, 'row')} of unknown own time: no width.` : ''),
+    how: 'Width: self time plus the time of all parts below. Programs of one function are' +
+         ' merged. Click or Enter zooms into a part; a click on a part above zooms out.' +
+         (unknown ? ` ${Counted(unknown, 'row')} with unknown self time: no width.` : ''),
     draw: (svg, width) => DrawIcicle(svg, width, root, view.focus),
     act: (node) => { view.focus = node === view.focus && node.parent ? node.parent : node; },
   };
@@ -1611,7 +1610,7 @@ function TreeIcicle(result) {
 function NodeTip(node, root) {
   const {row, name} = node.data;
   return [name, `${TimeText(node.value)}, ${PercentText(node.value / root.value)} of all`,
-          ...(row ? [`own ${TimeText(row.self_ps)}, total ${TimeText(row.total_ps)}, ` +
+          ...(row ? [`self ${TimeText(row.self_ps)}, total ${TimeText(row.total_ps)}, ` +
                      Counted(row.count, 'time')] : []),
           ...(row && row.status !== 'ok' ? [row.status] : []),
           ...(row && row.lines && row.lines.length ? [row.lines[0]] : [])];
@@ -1693,8 +1692,8 @@ function GapsOf(bins) {
 function DrawPower(svg, {name, bins}, x, y) {
   const [bottom, top] = y.range();
   for (const bin of GapsOf(bins)) {
-    svg.append('rect').datum({tip: [name, 'not known', `${SecondsText(bin.from)} to ` +
-                                                       SecondsText(bin.to)]})
+    svg.append('rect').datum({tip: [name, 'unknown', `${SecondsText(bin.from)} to ` +
+                                                     SecondsText(bin.to)]})
         .attr('class', 'mark gap').attr('x', x(bin.from)).attr('y', top)
         .attr('width', Math.max(1, x(bin.to) - x(bin.from))).attr('height', bottom - top)
         .call(Fill, 'unknown');
@@ -1711,7 +1710,7 @@ function DrawPower(svg, {name, bins}, x, y) {
     svg.append('path').attr('class', 'power model').attr('d', line('model'));
   }
   svg.append('g').selectAll('rect').data(bins.filter(known('mean')).map((bin) => ({...bin, tip: [
-    name, `${FigureText(bin.mean, 'W')} in the mean` +
+    name, `${FigureText(bin.mean, 'W')} on average` +
           (bin.most === undefined ? '' : `, ${FigureText(bin.least, 'W')} to ` +
                                          FigureText(bin.most, 'W')) +
           (bin.model === undefined ? '' : `, ${FigureText(bin.model, 'W')} explained`),
@@ -1739,7 +1738,7 @@ function DrawLanes(svg, lanes, x, top) {
   return top + lanes.length * 30;
 }
 
-const kPowerLegend = [{text: 'mean', fill: 'blue'}, {text: 'gap: not known', fill: 'unknown'}];
+const kPowerLegend = [{text: 'mean', fill: 'blue'}, {text: 'gap: unknown', fill: 'unknown'}];
 
 function PowerSeries(result) {
   const all = (result.series || []).filter((row) => row.mean_w.some((w) => w !== null));
@@ -1762,10 +1761,10 @@ function PowerSeries(result) {
                d3.sum(panels, ({bins}) => bins.length);
   return {
     name: 'power-series', title: 'Power over time',
-    finding: `single readings up to ${FigureText(peak, 'W')}; ${gaps > 0 ? `of ${PercentText(gaps)} of the time ` +
-             'nothing is known.' : 'no gap.'}`,
-    how: 'Line: mean; pale: least to most; hatched: nothing is known. The peak in the table is a' +
-         ' mean over ten updates of the sensor.' + (bands.length ? ' Grey: windows that have a name.' : '') +
+    finding: `single readings up to ${FigureText(peak, 'W')}; ${gaps > 0 ? `unknown for ${PercentText(gaps)} ` +
+             'of the time.' : 'no gap.'}`,
+    how: 'Line: mean; pale: minimum to maximum; hatched: unknown. The peak in the table is a' +
+         ' mean over ten updates of the sensor.' + (bands.length ? ' Grey: named windows.' : '') +
          (all.length > panels.length
              ? ` ${Counted(all.length - panels.length, 'more sensor')} in the data.` : ''),
     legend: gaps > 0 ? kPowerLegend : [],
@@ -1807,12 +1806,12 @@ function EnergyTimelines(result) {
       name: lane.name, parts: LaneParts(lane.busy, row.capture_s / lane.busy.length)}))}));
   const lanes = d3.max(all, (row) => row.lanes.length);
   return {
-    name: 'energy-timeline', title: 'Power, and what ran',
+    name: 'energy-timeline', title: 'Power and executions',
     finding: panels.map(({name, high}) => `${name}: at most ${FigureText(high, 'W')}`).join('; ') +
              '.',
-    how: 'Line: measured; dashed: explained by what ran; hatched: not covered, or a gap. Below: what ran,' +
-         ' the fuller the colour, the more of the time.' +
-         (lanes > 6 ? ' The six that ran longest.' : '') +
+    how: 'Line: measured; dashed: explained by executions; hatched: not covered, or a gap. Below:' +
+         ' executions; a fuller colour means a larger share of the time.' +
+         (lanes > 6 ? ' Only the six longest.' : '') +
          (all.length > panels.length
              ? ` ${Counted(all.length - panels.length, 'more device')} are not drawn.` : ''),
     draw: (svg, width) => DrawPanels(svg, width, panels, d3.max(all, (row) => row.capture_s)),
@@ -1832,7 +1831,7 @@ const EnergyBars = (table, name) => (result) => {
     tip: [row[name], FigureText(row.energy_j, 'J') + (row.energy_j_ci95
       ? `, 95 % ${FigureText(row.energy_j_ci95[0], 'J')} to ` +
         FigureText(row.energy_j_ci95[1], 'J') : ', interval unknown'),
-          `${FigureText(row.mean_w, 'W')} in the mean, ${Counted(row.count, 'execution')}`]}));
+          `${FigureText(row.mean_w, 'W')} on average, ${Counted(row.count, 'execution')}`]}));
   const groups = (table === 'kernels' ? result.groups : []).map((row) => ({
     name: `group ${row.group}: ${row.kernels.join(', ')}` + (several ? ` ${nameOf(row)}` : ''),
     value: row.energy_j, ci: row.energy_j_ci95, fill: 'unknown',
@@ -1843,12 +1842,11 @@ const EnergyBars = (table, name) => (result) => {
   const unknown = result[table].length - sorted.length;
   return {
     name: `energy-${table}`, title: `Energy by ${name}`,
-    finding: `${Shortened(rows[0].name, 60)} took most: ${rows[0].note}` +
+    finding: `${Shortened(rows[0].name, 60)} used most: ${rows[0].note}` +
              (Num(rows[0].share) === null ? '.' : `, ${PercentText(rows[0].share)}.`),
     how: 'Line: the 95 % interval.' + (groups.length ? ' Hatched: only the sum is known.' : '') +
          (sorted.length > 20 ? ` ${Counted(sorted.length - 20, `more ${name}`)} in the table.` : '') +
-         (unknown ? ` ${Counted(unknown, name)} without an energy of ${
-             unknown > 1 ? 'their' : 'its'} own.` : ''),
+         (unknown ? ` ${Counted(unknown, name)} without a separate energy.` : ''),
     draw: (svg, width) => DrawBars(svg, width, Distinct(rows), (v) => `${v} J`),
   };
 };
@@ -1888,7 +1886,7 @@ function TuneRace(result) {
     name: 'tune-race', title: 'The race',
     finding: `${result.pick} after ${Counted(result.runs, 'run')}: ${result.claim}; ` +
              `${dropped} of ${Counted(rows.length, 'variant')} dropped.`,
-    how: 'Line: how much more than the pick of that time; pale: its interval; grey band: a tie,' +
+    how: 'Line: difference from the pick at that time; pale: its interval; grey band: a tie,' +
          ` up to ${PercentText(band)}; cross: dropped.` +
          (WideRace(rows) ? ' The axis is logarithmic.' : '') +
          (left > 0 ? ` ${Counted(left, 'more variant')} in the table.` : ''),
@@ -1996,7 +1994,7 @@ function GridSettings(result) {
   const left = result.settings.length - rows.length;
   return {
     name: 'grid-settings', title: 'Latency of each setting',
-    finding: `${best.name} has the least median: ${TimeText(best.median)}.`,
+    finding: `${best.name} has the lowest median: ${TimeText(best.median)}.`,
     how: 'Diamond: median; thick bar: its 95 % interval; line: to the 95 % quantile.' +
          (left > 0 ? ` ${Counted(left, 'more setting')} in the table.` : '') +
          (LogSpread(rows) ? ' The axis is logarithmic.' : ''),
@@ -2393,7 +2391,7 @@ class Timeline {
             `to ${this.Time(end[i])}, busy ${this.Time(busy[i])}`,
             `most of it: ${this.names[name[i]] || '?'}`,
             items === lane.levels[0] && lane.events && lane.events.least > 0
-              ? `shorter than ${this.Time(lane.events.least)}: not listed one by one`
+              ? `shorter than ${this.Time(lane.events.least)}: not listed individually`
               : 'zoom in to see more'];
   }
 
@@ -2593,8 +2591,8 @@ function MakeFigures(result, index, path = '') {
       if (!spec) continue;
       const kept = Kept(result, before);
       if (kept && !spec.whole) {
-        spec.how += ` Of ${d3.format(',')(kept.rows.length)} of ${Counted(kept.all, 'row')}, all that ` +
-                    'the page has.';
+        spec.how += ` The page has only ${d3.format(',')(kept.rows.length)} of ` +
+                    `${Counted(kept.all, 'row')}.`;
       }
       figure = new Figure(spec);
     } catch (error) {
