@@ -537,7 +537,7 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
   if (const auto at = std::ranges::find(captures, true, &Measurements::lacks_runs);
       at != captures.end()) {
     return FailedPrecondition(at->source, ": was written with --trim, and without the runs that ",
-                              "were left out rounds cannot be told apart; write it without, and ",
+                              "were left out rounds cannot be distinguished; write it without it, ",
                               "give --trim here");
   }
   RETURN_IF_ERROR(CheckAlike(captures));
