@@ -55,7 +55,7 @@ std::string DevicesText(const std::vector<BriefDevice>& devices) {
   return Printable(DeviceName(devices[0].device));
 }
 
-// What is in front of the findings.
+// The line in front of the findings.
 std::string HeadText(const BriefReport& report) {
   const std::string all =
       absl::StrCat(report.devices.size() == 1 ? "" : "together ",

@@ -1,4 +1,4 @@
-// What compare found.
+// The output of compare.
 #include <cmath>
 #include <map>
 #include <set>
@@ -89,7 +89,7 @@ const ComparedRow* FindNeediest(const Comparison& comparison) {
   return neediest;
 }
 
-// Why more captures do not decide the row, and what does.
+// Why more captures do not decide the row, and the alternative.
 std::string ObstacleText(const Comparison& comparison, const CapturesNeeded& needed) {
   if (needed.unknown == "no_min_effect") {
     return "with --min-effect 0 no function counts as unchanged: allow a small effect";
@@ -149,7 +149,7 @@ std::string AdviceOnNoChange(const Comparison& comparison, const ComparedRow& ro
                       PromiseText(needed));
 }
 
-// What decides the open rows, each from its own effect and noise.
+// Advice for the open rows, each from its own effect and noise.
 void AddAdvice(const Comparison& comparison, Explanation* out) {
   constexpr size_t kMaxShown = 3;
   size_t shown = 0, others = 0;
@@ -430,7 +430,7 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
   return section;
 }
 
-// Where there is too little data.
+// Shown if there is too little data.
 Section KernelSection(const Comparison& comparison, const OutputOptions& options) {
   constexpr size_t kMost = 10;
   Section section = {.title =

@@ -20,8 +20,8 @@ struct Explanation {
   std::string verdict;                    // one line
   std::vector<std::string> reasons = {};  // sentences
 };
-// `exit_code`: of the decision, which gives the verdict its tone. The title of the first section
-// says less than the verdict: Markdown goes without it.
+// `exit_code`: of the decision; it determines the tone of the verdict. Markdown omits the title of
+// the first section, because the verdict contains it.
 View DecisionView(Explanation explanation, int exit_code, std::vector<Section> sections,
                   const std::vector<std::string>& notes, const OutputOptions& options);
 
@@ -33,7 +33,7 @@ void NoteUncertain(std::span<const Row> rows, std::vector<std::string>* notes) {
 }
 
 struct InterchangeRow {
-  std::string name = {};   // function, with device, variant and program where they tell rows apart
+  std::string name = {};   // function, with device, variant and program if rows need them to differ
   std::string group = {};  // JUnit's classname
   SideEstimate value = {};
   std::optional<double> ratio = {}, ratio_lo = {}, ratio_hi = {};

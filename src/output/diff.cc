@@ -1,4 +1,4 @@
-// What changed between two sides, as a sum.
+// The changes between two sides; the rows add up to the total change.
 #include <cmath>
 #include <vector>
 
@@ -87,14 +87,15 @@ bool NothingChanged(const DiffReport& report) {
   });
 }
 
-// "both sides are the same file"; of equal captures that are no more than that: "the same capture".
+// "both sides are the same file"; "the same capture" if the files differ but the captures are
+// equal.
 std::string SameText(const DiffReport& report) {
   const bool files = report.base.sources == report.head.sources;
   const bool one = std::max(report.base.inputs.size(), report.head.inputs.size()) == 1;
   return absl::StrCat("both sides are the same ", files ? "file" : "capture", one ? "" : "s");
 }
 
-// "; 5 rows proved"; empty: none is.
+// "; 5 rows proved"; empty: no row is proved.
 std::string ProvedRows(const DiffReport& report) {
   const auto proved = static_cast<uint64_t>(std::ranges::count_if(report.rows, [](const auto& row) {
     return row.verdict == DiffVerdict::kMore || row.verdict == DiffVerdict::kLess;
@@ -130,7 +131,7 @@ std::string Headline(const DiffReport& report, Unit unit) {
   return absl::StrCat(text, "; no verdict", proved.empty() ? "" : " on the total", proved);
 }
 
-// What a table has a line of.
+// One line of a table.
 struct Shown {
   std::string op, what;
   std::optional<double> base_ps = {}, head_ps = {};

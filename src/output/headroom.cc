@@ -1,4 +1,4 @@
-// Headroom: what each op could give back.
+// Headroom: the recoverable time of each op.
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -16,7 +16,7 @@ using result::FieldSink, result::FieldValue, result::KnownText, result::TableOf;
 
 using Rows = std::span<const HeadroomRow>;
 
-// Unknown where there is none.
+// Null if the value is empty.
 template <typename Enum>
 FieldValue NameOr(const std::optional<Enum>& value, std::string_view (*name)(Enum)) {
   return KnownText(value.has_value() ? name(*value) : std::string_view());
@@ -57,8 +57,8 @@ std::string PeakText(const char* what, const std::optional<double>& peak,
                       ")");
 }
 
-// "GPU:0: peak 1307 TFLOP/s (table), peak 5.32 TB/s (table); 97.1 % of its kernels' time has a
-// roof, and 1.6 ms of it could be had back at most".
+// "GPU:0: peak 1307 TFLOP/s (table), peak 5.32 TB/s (table); 97.1 % of its kernel time has a roof,
+// and at most 1.6 ms of it is recoverable".
 ViewLine DeviceLine(const HeadroomDevice& row, const DeviceNames& names, Unit unit) {
   std::string text =
       absl::StrCat(names.Name(row.device), ": ",
@@ -78,7 +78,7 @@ std::string ReasonText(NoRoof reason) {
   return text;
 }
 
-// What it is, where nothing can be said: why.
+// The bound, or the reason why it is unknown.
 std::string BoundOrReason(const HeadroomRow& row) {
   if (row.reason.has_value()) return "(" + ReasonText(*row.reason) + ")";
   return row.bound.has_value() ? std::string(BoundName(*row.bound)) : "-";

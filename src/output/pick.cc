@@ -1,4 +1,4 @@
-// What pick chose.
+// The output of pick.
 #include <set>
 
 #include "absl/strings/ascii.h"
@@ -63,7 +63,8 @@ std::vector<const VariantRow*> NotJudged(const PickResult& choice) {
   return rows;
 }
 
-// What each device alone shows, and the command that judges one: "GPU:0" is --device gpu:0.
+// The leader on each device alone, and the command that judges one device: "GPU:0" is --device
+// gpu:0.
 void AddDevices(const PickResult& choice, Explanation* out) {
   if (choice.fastest_by_device.empty()) return;
   constexpr size_t kMaxShown = 4;

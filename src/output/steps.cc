@@ -1,4 +1,4 @@
-// The step time and what limits it, as the first lines of a report.
+// The step time and its limiting cause, as the first lines of a report.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"

@@ -1,4 +1,4 @@
-// Tunings and sessions of a store. What is given outlives the Output.
+// Tunings and sessions of a store. Arguments must outlive the Output.
 #pragma once
 
 #include <span>
@@ -10,12 +10,12 @@
 
 namespace xplane_time::output {
 
-// What was decided and why, what to do for more, and a row a variant. Of a result as it is stored
-// (outcome_json.h), which may be one that cannot be read. `race`: what would have been decided
-// after fewer runs, for pages.
+// The decision with its reasons, how to continue, and one row per variant. The result is in its
+// stored form (outcome_json.h), which may be unreadable. `race`: the decision after fewer runs, for
+// pages.
 Output TuningOutput(std::string_view json, std::span<const TuneResult> race = {});
 
-// What a tuning would run.
+// The plan of a tuning.
 struct TunePlan {
   std::string workload, strategy;
   std::span<const Configuration> configurations;  // that are known before it starts

@@ -1,4 +1,4 @@
-// Where each device's time went: a bar a device and step, functions, transfers, the largest gaps.
+// The use of each device's time: a bar per device and step, functions, transfers, the largest gaps.
 #include <array>
 #include <cmath>
 #include <map>
@@ -19,7 +19,7 @@ using result::TableOf;
 constexpr size_t kBarWidth = 12;
 constexpr size_t kRows = 10;
 
-// What a bar is made of, in its order.
+// The parts of a bar, in order.
 struct BarPart {
   std::string_view name, unicode, ascii;
   std::optional<int64_t> TimeParts::*time_ps;
@@ -105,7 +105,7 @@ void AddBar(const OutputOptions& options, auto* grid) {
   grid->Text("", bar).Drop(4);
 }
 
-// What the steps of a device are: "runs of jit_step"; empty: it has none.
+// A description of a device's steps: "runs of jit_step"; empty: it has no steps.
 std::string StepsAre(const WhereDevice& row) {
   if (!row.step_source) return "";
   switch (*row.step_source) {
@@ -124,7 +124,7 @@ std::string StepsAre(const WhereDevice& row) {
 
 // "GPU:4: 3 steps, marked by the line Steps; median 19.9 ms; idle 4.99 ms in steps, 99.3 ms between
 // them".
-// Steps that are runs of a function are told of where they are shown.
+// Steps that are runs of a function are described only if they are shown.
 void NoteSteps(std::span<const WhereDevice> rows, const DeviceNames& names, Unit unit, bool shown,
                std::vector<std::string>* notes) {
   constexpr size_t kMost = 4;
@@ -361,7 +361,8 @@ Section GapListSection(const WhereReport& report, const OutputOptions& options) 
   return section;
 }
 
-// What a figure draws of steps that are many: of each so many in a row of a device the longest.
+// The steps that a figure draws. If a device has too many, the longest of each group of consecutive
+// steps.
 std::vector<WhereStep> StepColumns(std::span<const WhereStep> steps) {
   constexpr size_t kMostColumns = 300;  // of a device
   std::map<DeviceKey, size_t> counts, before;
