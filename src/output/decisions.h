@@ -1,12 +1,13 @@
-// Decisions for people (what was decided, why, and what would make it firmer), and in the formats
+// Decisions for people (the decision, its reasons, and how to make it firmer), and in the formats
 // of CI systems:
 //
-//   JUnit XML                 a test case a row; `failure` fails it, `skipped` skips it
-//   Google Benchmark JSON     a benchmark a row that has a time, its ratio as a counter
+//   JUnit XML                 one test case per row; `failure` fails it, `skipped` skips it
+//   Google Benchmark JSON     one benchmark per row with a time; its ratio is a counter
 //   Bencher Metric Format     {"NAME": {"latency": {"value", "lower_value", "upper_value"}}}
-//                             in nanoseconds, bounds only where an interval is known
+//                             in nanoseconds; bounds only if the interval is known
 //
-// Of energies JUnit, and Bencher's with "energy" in joules; a benchmark's time is none.
+// Energies have JUnit, and Bencher's format with "energy" in joules. They have no Google Benchmark
+// JSON, because an energy is not a time.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // Events: raw rows, written as they come.
 //
-// Enters: one event at a time. Leaves: text, in pieces of about 64 KiB, to a sink. Rows
-// are never collected; in the common case (ASCII names) a row allocates nothing.
+// Input: one event at a time. Output: text, in pieces of about 64 KiB, to a sink. Rows
+// are never collected; in the common case (ASCII names) a row allocates no memory.
 //
 //   EventWriter writer({.format = Format::kCsv}, {"correlation_id"}, sink);
 //   writer.StartLine({.plane = "/device:GPU:0", .line = "Stream #16"});

@@ -1,12 +1,16 @@
 // Grid: cells become aligned columns that fit a width.
 //
-// Enters: cells as printable UTF-8 and a description of the columns. Leaves: lines.
-// Where the lines would be too wide, the flexible column gives way in its middle down
-// to its least width, then columns are dropped, the highest `drop` first, then the
-// flexible column goes below its least width, then other texts do, then the last columns are
-// dropped, numbers first: a number is never cut, and the first column stays at any width.
-// Cells that differ are shown differently: where their ends are alike the part in which they
-// differ stays too, and where that does not do they are numbered.
+// Input: cells as printable UTF-8 and a description of the columns. Output: lines.
+// If the lines would be too wide, these steps are taken in order until they fit:
+//
+//   1. The flexible columns are shortened in the middle, down to their least width.
+//   2. Columns are dropped, the highest `drop` first.
+//   3. The flexible columns are shortened below their least width, then other texts.
+//   4. The last columns are dropped, numbers first.
+//
+// A number is never cut, and the first column stays at any width. Different cells are shown
+// differently: if their ends are equal, the part in which they differ stays, and if that is not
+// enough, they are numbered.
 //
 //   function    runs  median us       <- right-aligned numbers
 //   jit_dot        3     611.00

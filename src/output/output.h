@@ -1,14 +1,14 @@
-// Output: finished results in, text out.
+// Output: turns finished results into text.
 //
-// Enters: an Output, which is a result as data (result/result.h) and what people see of it. Leaves:
-// one string in the asked format, ready for standard output or a file.
+// Input: an Output, which is a result as data (result/result.h) with its view for people. Output:
+// one string in the requested format, ready for standard output or a file.
 //
 //   const Output kernels = KernelsOutput(report, options);   // results.h
 //   Render(kernels, {.format = Format::kCsv})
 //
 // JSON and CSV hold every row in full precision. Tables fit `width` columns; Markdown has the same
-// columns, never shortened. Names with invalid UTF-8 are shown with \xNN in every format. Nothing
-// here reads files, clocks or the terminal. Not handled: raw events, which stream (events.h).
+// columns, never shortened. Names with invalid UTF-8 are shown with \xNN in every format. This code
+// does not read files, clocks or the terminal. Raw events are streamed instead (events.h).
 #pragma once
 
 #include <functional>

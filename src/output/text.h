@@ -1,15 +1,15 @@
 // Text: names and numbers become text that is safe to print.
 //
-// Names enter as arbitrary bytes, as the producer wrote them, and leave as valid UTF-8. Widths
+// Names are arbitrary bytes from the producer, and become valid UTF-8. Widths
 // count code points: a wide or a combining character counts as one column.
 //
 //   ValidUtf8("a\xff")               "a\\xff"
 //   Printable("a\n\x1b[2J")          "a\\n\\x1b[2J"       no terminal control
 //   ShortenMiddle("abcdefgh", 5, "...")   "a...h"
 //
-// Times enter as picoseconds, some unknown. Those of a column leave with one unit and equal
-// decimals. The unit is the largest in which the largest value is at least 1, made smaller while
-// the smallest would lose its digits and the largest stays below 100000.
+// Times are picoseconds; some are unknown. The times of a column share one unit and the number of
+// decimals. The unit is the largest one in which the largest value is at least 1. It becomes
+// smaller as long as the smallest value would lose digits and the largest stays below 100000.
 //
 //   FormatTimes({{12'345'678}, {}}, Unit::kAuto)   "us", {"12.346", "-"}
 #pragma once

@@ -1,15 +1,14 @@
-// What the views of a trace's commands share: which rows are shown, in which order, and the parts
-// that are in several of them.
+// Shared by the views of a trace's commands: the selection and order of rows, and common sections.
 //
-// Enters: a Report and the options `sort` and `metric`. Leaves: its rows in their order. Numbers
+// Input: a Report and the options `sort` and `metric`. Output: its rows in order. Numbers
 // sort descending with unknown last, names ascending; ties keep the order of the Report.
 //
 //   functions, combined, variants   total name runs mean median std min max
 //   kernels                         total self count mean median max name share
 //
-// Without `sort`: if `top` cuts or the format is for humans, functions by total and kernels
-// by self time, which `share` is of; where that is unknown, by its bound, the total. Else the
-// Report's own order (by device, then total).
+// Without `sort`: if `top` cuts or the format is for humans, functions sort by total, and kernels
+// by self time, to which `share` is relative. If the self time is unknown, its upper bound, the
+// total, is used. Otherwise the Report's order remains (by device, then total).
 #pragma once
 
 #include "output/view.h"

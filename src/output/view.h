@@ -1,8 +1,8 @@
 // Views: the parts of a text for people, before they become a table or Markdown.
 //
-// Enters: rows in their final order. Leaves: titled grids of printable cells, with what
-// was left out. Columns that would say the same in every row (one device, one clock) are
-// hidden and left to the title.
+// Input: rows in their final order. Output: titled grids of printable cells, with notes on omitted
+// rows. Columns with the same text in every row (one device, one clock) are hidden; the title
+// has this text.
 //
 //   RowGrid grid(rows);                                       // std::vector<KernelRow>
 //   grid.Name("kernel", 26, &KernelRow::kernel);
