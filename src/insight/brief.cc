@@ -273,8 +273,8 @@ class Briefer {
     AddCompiling(idle.compiling);
   }
 
-  // Whether nothing marks steps, the idle time is in few gaps a run of the function that takes most
-  // time, and the host was not seen to do anything in most of it.
+  // Whether steps are unmarked, the idle time consists of few gaps per run of the longest function,
+  // and no host work was seen in most of it.
   bool IsOnceAStep(const Tally& tally) const {
     const OfDevice& device = devices_[tally.device()];
     if (device.row->step_source != StepSource::kFunction) return false;
@@ -417,7 +417,7 @@ class Briefer {
     findings_.Add(std::move(finding), tally.by_device());
   }
 
-  // Where that is much: what of all idle time is between steps that something marks.
+  // The part of the idle time that is between marked steps; empty if it is small.
   std::string BetweenStepsText() const {
     int64_t between_ps = 0, idle_ps = 0;
     for (const WhereDevice& row : where_.devices) {
@@ -460,7 +460,7 @@ class Briefer {
     const int64_t ps = longest == where_.gaps.end() ? 0 : part_ps(*longest);
     if (ps == 0 || !longest->host_event.has_value()) return GapsText(tally, 0);
     const std::string host = ShortName(*longest->host_event);
-    // A mean says nothing where one gap is most of it.
+    // A mean is misleading if one gap is most of the idle time.
     if (tally.count() > 1 && ps >= tally.total_ps() / 2 && ps < tally.total_ps()) {
       return Cat("one gap of ", TimeText(AsDouble(ps)), ", in which the host was in ", host,
                  ", and ", GapsText(tally, ps));
@@ -546,7 +546,7 @@ class Briefer {
   void AddRecompiled(IdleTallies* idle) {
     const Family family = LargestFamily();
     if (idle->compiling.total_ps() > 0 || !IsCompiledAgain(family)) return;
-    // Small programs of one name, as those that set up a loop, are no recompilation.
+    // Small programs of the same name, such as those that set up a loop, are not a recompilation.
     std::vector<int64_t> by_device(devices_.size());
     int64_t own_ps = 0;
     for (size_t i = 0; i < devices_.size(); ++i) {

@@ -57,7 +57,7 @@ std::vector<MatchItem> ItemsOf(const Side& side) {
   return items;
 }
 
-// Programs that match have the same block, all others one of their own.
+// Programs that match have the same block; each other program has a separate one.
 void NumberBlocks(Side* a, Side* b) {
   uint32_t next = 0;
   for (SideProgram& program : a->programs) program.block = next++;
@@ -93,7 +93,7 @@ Side SideOf(const DiffCapture& capture, DiffPer per) {
   return side;
 }
 
-// What a capture lacks is nothing in it.
+// A program that a capture lacks took no time in it.
 template <typename Row>
 void Widen(size_t captures, std::vector<Row>* rows) {
   for (Row& row : *rows) row.times.resize(captures);
@@ -142,7 +142,7 @@ void Merge(Side more, Side* side) {
   Widen(captures + 1, &side->ops);
 }
 
-// What was in the order of `from`, in that of the captures.
+// Reorders values from the order of `from` to that of the captures.
 template <typename T>
 void PutBack(const std::vector<size_t>& from, std::vector<T>* values) {
   std::vector<T> in_place(values->size());

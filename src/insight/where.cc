@@ -45,7 +45,7 @@ TimeParts PartsOf(int64_t span_ps, const PartTimes& times, bool any_launch) {
 
 using Samples = std::span<const RunSample>;
 
-// Null where the run has no executions.
+// Null if the run has no executions.
 const RunState* RunOf(const DeviceAnalysis& device, const RunSample& sample) {
   const std::span<const RunState> runs = WatchOf(device).sweep().runs();
   return sample.id < runs.size() && runs[sample.id].extent.begun() ? &runs[sample.id] : nullptr;
@@ -312,7 +312,7 @@ void AddDevice(const DeviceAnalysis& device, WhereReport* report, Diagnostics* d
   AddTransfers(device, &report->transfers);
 }
 
-// Adds the gaps of one device, and where its host is asked about each.
+// Adds the gaps of one device, and to `asked` the interval and launch line of each for its host.
 void AddGaps(const DeviceAnalysis& device, std::vector<WhereGap>* rows,
              std::vector<HostGap>* asked) {
   if (device.watcher == nullptr) return;
@@ -347,7 +347,7 @@ std::vector<std::string> DescribeStepDoubts(const WhereDevice& device) {
                 ? ": without launches, only those that start inside a mark belong to it"
                 : ""));
   }
-  // Less than 1 % of a step changes nothing.
+  // Less than 1 % of a step is negligible.
   const auto early_ps = static_cast<double>(device.early_ps.value_or(0));
   if (const uint64_t early = device.early_executions.value_or(0);
       early > 0 && early_ps * 100 >= device.step_median_ps.value_or(0)) {

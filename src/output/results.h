@@ -1,5 +1,6 @@
 // The output of each command: its result as data, and its view. One file per command.
-// / Arguments must outlive the Output.
+//
+// Arguments must outlive the Output.
 #pragma once
 
 #include "output/output.h"
