@@ -3,7 +3,7 @@
 //   auto report = FindBrief(*trace, {.device = "gpu"}, diagnostics);
 //   report->headline          // "step time 36.8 ms, input-bound: the device is idle while ..."
 //   for (const BriefFinding& finding : report->findings) {
-//     finding.what            // "host-bound: the device is idle and its host has launched nothing"
+//     finding.what            // "host-bound: the device is idle and its host has launched no work"
 //     finding.recoverable_ps  // 3200000000; empty if it cannot be determined
 //     finding.evidence        // "in 412 gaps, mostly before jit_step ..."
 //     finding.command         // "xplane-time where trace.xplane.pb --steps"

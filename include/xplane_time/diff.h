@@ -116,7 +116,7 @@ struct DiffRow {
   // Simultaneous interval of delta_ps; p-value after Holm. Empty: no verdict, or small.
   std::optional<double> lo_ps, hi_ps, p_value;
   DiffVerdict verdict = DiffVerdict::kNoVerdict;
-  std::string reason;   // why there is no verdict: "its function did not run there"
+  std::string reason;   // why there is no verdict: "its function ran on one side only"
   double noise_ps = 0;  // the part of delta_ps that chance may explain; rows are sorted by the rest
 };
 

@@ -52,7 +52,7 @@ class Insight(unittest.TestCase):
             brief, want = self.trace.brief(**options), command_json("brief", TRACE, *arguments)
             self.assertEqual(brief.to_dict(), want)
             self.assertEqual(brief.findings["what"], [row["what"] for row in want["findings"]])
-        self.assertIn("could give back", repr(brief))
+        self.assertIn("could save", repr(brief))
         self.assertIn("1. ", brief.to_markdown())
 
     def test_diff_is_that_of_the_command(self):
@@ -62,7 +62,7 @@ class Insight(unittest.TestCase):
         self.assertEqual(diff.to_dict(), want)
         self.assertEqual(len(diff.rows), len(want["rows"]))
         self.assertAlmostEqual(sum(diff.rows["delta_ps"]), want["total"]["delta_ps"], places=3)
-        self.assertIn("what changed", repr(diff))
+        self.assertIn("changes in the time of", repr(diff))
         itself = xplane_time.diff(str(sides[0][0]), sides[0][0])
         self.assertEqual(set(itself.rows["delta_ps"]), {0})
         for call, error, words in (

@@ -92,7 +92,7 @@ class Summary:
 
     def energy_j(self, window: str | None = None) -> float | None:
         """The energy of all windows with that name together, or of the whole recording; None if one
-        of them is unknown. KeyError if there is no such window."""
+        of them is unknown. KeyError if no window has this name."""
         found = [total.energy_j for total in self.totals if total.window == window]
         if not found:
             there = sorted({total.window for total in self.totals if total.window is not None})

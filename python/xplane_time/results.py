@@ -338,7 +338,7 @@ class EnergyReport(TraceResult):
 
     @property
     def groups(self) -> Table:
-        """One row for each group whose sum alone is known; `group` of other rows refers to it."""
+        """One row for each group with a known sum only; `group` of other rows refers to it."""
         return self._table("groups")
 
     @property

@@ -561,7 +561,7 @@ def _together(of: Sequence[_Attributed]) -> _Attributed:
 
 
 def _notes_on(report: EnergyReport) -> list[str]:
-    """Groups of layers whose sum alone is known, and doubts."""
+    """Groups of layers for which only the sum is known, and doubts."""
     notes = []
     for group in report.to_dict()["groups"]:
         names = ", ".join(group["kernels"])

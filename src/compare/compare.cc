@@ -471,9 +471,9 @@ ComparedRow MakeRow(const Sides& sides, const CompareOptions& options, const Clo
                   : sides[kHead].empty()                ? FunctionVerdict::kOnlyBase
                                                         : FunctionVerdict::kOnlyHead;
     if (!failed && ran) {
-      row.reason = absl::StrCat("no run of it counts in ", !base.empty()   ? "head"
-                                                           : !head.empty() ? "base"
-                                                                           : "base and head");
+      row.reason = absl::StrCat("it has no usable run in ", !base.empty()   ? "head"
+                                                            : !head.empty() ? "base"
+                                                                            : "base and head");
       const std::string obstacle = FindObstacle(sides);
       if (!obstacle.empty()) absl::StrAppend(&row.reason, ": ", obstacle);
     }
@@ -578,11 +578,11 @@ absl::Status CheckOptions(std::span<const Measurements> base, std::span<const Me
     }
   }
   if (options.paired && base.size() != head.size()) {
-    return InvalidArgument("paired captures come in pairs: ", base.size(), " in base, ",
+    return InvalidArgument("paired captures must be equally many: ", base.size(), " in base, ",
                            head.size(), " in head", UnpairedText(base, head));
   }
   if (const std::string unpaired = UnpairedText(base, head); options.paired && !unpaired.empty()) {
-    return FailedPrecondition("paired sides have the same hosts", unpaired);
+    return FailedPrecondition("paired sides must have the same hosts", unpaired);
   }
   return absl::OkStatus();
 }
@@ -658,7 +658,7 @@ uint64_t CountShared(const Captures& captures, std::vector<std::string>* notes) 
         absl::StrCat(one.source == other->source
                          ? absl::StrCat(one.source, " is compared with itself")
                          : absl::StrCat(other->source, " is the same capture as ", one.source),
-                     ", which shows nothing about a change"));
+                     ", so it cannot show a change"));
   }
   return shared;
 }
@@ -675,7 +675,7 @@ absl::Status NothingCompared(const Comparison& comparison, const std::string& fi
   if (comparison.rows.empty()) {
     return FailedPrecondition(comparison.base_sources[0], " and ", comparison.head_sources[0],
                               ": no function has runs", filters,
-                              "; xplane-time functions lists what each holds");
+                              "; xplane-time functions lists the functions of each");
   }
   std::string why = "they have no function in common";
   for (const ComparedRow& row : comparison.rows) {
@@ -687,7 +687,7 @@ absl::Status NothingCompared(const Comparison& comparison, const std::string& fi
   return FailedPrecondition(
       comparison.base_sources[0], " and ", comparison.head_sources[0],
       ": nothing to compare: ", why,
-      "; xplane-time functions lists what each holds, --by-id compares by variant id");
+      "; xplane-time functions lists the functions of each, --by-id compares by variant id");
 }
 
 }  // namespace
@@ -700,7 +700,7 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
                                    std::span<const Measurements> head,
                                    const CompareOptions& options) {
   if (base.empty() || head.empty()) {
-    return InvalidArgument("base and head need a capture each");
+    return InvalidArgument("give at least one capture of base and one of head");
   }
   RETURN_IF_ERROR(CheckOptions(base, head, options));
   Comparison comparison;
@@ -722,8 +722,8 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
   if (comparison.shared_captures > 0) RefuseShared(&comparison.rows);
   if (std::ranges::any_of(differences, &Difference::assumed)) {
     comparison.notes.push_back(absl::StrCat(
-        "fewer than 3 captures a side do not show how much processes differ: taken as ",
-        kUsualSpread * 100, " % (std); --offset-std says it where it is known"));
+        "fewer than 3 captures a side do not show how much processes differ: assumed to be ",
+        kUsualSpread * 100, " % (std); if it is known, give --offset-std"));
   }
   Summarize(&comparison);
   if (comparison.compared == 0 && comparison.Count(FunctionVerdict::kUnknown) == 0) {

@@ -281,7 +281,7 @@ absl::StatusOr<OptionValues> RecordedOptions(const std::string& path, const Json
   const Json* options = Find(document, "options");
   if (options == nullptr) return values;
   if (!options->is_object()) {
-    return DataLoss(path, ": options is no object; write the file again with --samples");
+    return DataLoss(path, ": options is not an object; write the file again with --samples");
   }
   for (const auto& [name, value] : options->items()) {
     values[name] = value.is_string() ? value.get<std::string>() : json::Dump(value);
@@ -333,11 +333,11 @@ std::string DoubtOf(const Json& device) {
   if (const auto reason = TextOf(device, "reason")) return "its device has no numbers: " + *reason;
   const Json* const poor_fit = Find(device, "poor_fit");
   if (poor_fit == nullptr || !poor_fit->is_boolean()) {
-    return "whether what ran explains the power is not told (poor_fit)";
+    return "it is not stated whether the executions explain the power (poor_fit)";
   }
-  if (*poor_fit) return "what ran does not explain the power (poor_fit)";
-  if (TextIn(device, "clock") == "ambiguous") return "when it ran is uncertain (clock)";
-  return FlagOf(device, "shared") ? "others use the device, too (shared)" : "";
+  if (*poor_fit) return "the executions do not explain the power (poor_fit)";
+  if (TextIn(device, "clock") == "ambiguous") return "its execution times are uncertain (clock)";
+  return FlagOf(device, "shared") ? "others also use the device (shared)" : "";
 }
 
 // Whether the energies of all runs and of all executions differ, which should be equal.
@@ -373,7 +373,7 @@ std::optional<Stated> StatedOf(const Json& row, const std::string& name) {
 // the error of energy_j. Older files state the error of energy_j only.
 std::string ReadEnergy(const Json& row, Series* series) {
   if (TextIn(row, "status") != "ok") {
-    series->failure = TextOf(row, "reason").value_or("no reason told");
+    series->failure = TextOf(row, "reason").value_or("no reason given");
     return "";
   }
   if (TextIn(row, "kind") == "modelled") {
@@ -382,17 +382,17 @@ std::string ReadEnergy(const Json& row, Series* series) {
   }
   if (!row.contains("per_run_j")) return "lacks per_run_j";
   const auto per_run_j = json::NumberOf(row, "per_run_j");
-  if (!row["per_run_j"].is_null() && !per_run_j) return "has a per_run_j that is no number";
+  if (!row["per_run_j"].is_null() && !per_run_j) return "has a per_run_j that is not a number";
   const std::optional<Stated> energy = StatedOf(row, "energy_j");
   if (!energy.has_value()) return "lacks energy_j or its interval, and is ok";
   if (!energy->is_sound()) return "has an energy that is not above 0, or not within its interval";
   if (!per_run_j.has_value()) {
-    series->failure = "how its executions split into runs is uncertain";
+    series->failure = "the split of its executions into runs is uncertain";
     return "";
   }
   const bool states_run = row.contains("per_run_j_ci95");
   const std::optional<Stated> run = states_run ? StatedOf(row, "per_run_j") : energy;
-  if (!run.has_value()) return "has a per_run_j whose interval is none";
+  if (!run.has_value()) return "has a per_run_j without a valid interval";
   if (!run->is_sound() || !(*per_run_j > 0) || !std::isfinite(*per_run_j)) {
     return "has a per_run_j that is not above 0, or not within its interval";
   }
@@ -417,7 +417,7 @@ absl::Status AddEnergy(const std::string& path, size_t at, Series series, std::s
   const std::string name = by_variant ? *series.variant_id : series.function;
   std::set<std::string>& programs = (*seen)[absl::StrCat(series.device, "\n", name)];
   if (!programs.insert(absl::StrCat(series.function, "\n", program)).second) {
-    return DataLoss(path, ": functions[", at, "] is there twice; write the file again");
+    return DataLoss(path, ": functions[", at, "] occurs twice; write the file again");
   }
   Series& one = series_of->At(absl::StrCat(series.device, "\n", name), series);
   if (programs.size() == 1) return absl::OkStatus();
@@ -435,15 +435,15 @@ absl::StatusOr<std::map<std::string, std::string>> ReadEnergyDevices(const std::
   std::set<std::string> sensors;
   for (const Json& row : devices) {
     if (!doubts.emplace(DeviceName(DeviceOf(row)), DoubtOf(row)).second) {
-      return FailedPrecondition(path, ": holds several hosts or captures; write a file of each");
+      return FailedPrecondition(path, ": holds several hosts or captures; write one file for each");
     }
     if (const auto sensor = TextOf(row, "sensor")) sensors.insert(*sensor);
     if (json::NumberOf(row, "coverage").value_or(1) < kWholeCoverage) {
       out->notes.push_back(
           absl::StrCat(path, ": ", DeviceName(DeviceOf(row)), ": the power log covers ",
                        std::llround(*json::NumberOf(row, "coverage") * 100),
-                       " % of the capture: a run is the mean of what was covered; where later runs "
-                       "differ from earlier ones, record all of it"));
+                       " % of the capture: a run is the mean of the covered part; if later runs "
+                       "differ from earlier ones, record the whole capture"));
     }
   }
   if (!sensors.empty()) out->facts.push_back({"sensor", absl::StrJoin(sensors, " and ")});
@@ -556,7 +556,7 @@ absl::StatusOr<Measurements> FromTuning(const std::string& path, const Json& doc
     if (series.samples.empty()) series.failure = status;
   }
   if (rounds->empty() || (out.series.empty() && options.report.function.empty())) {
-    return FailedPrecondition(path, ": a tuning session in which nothing was timed");
+    return FailedPrecondition(path, ": a tuning session without timings");
   }
   return out;
 }
@@ -607,7 +607,7 @@ absl::StatusOr<std::vector<Measurements>> FromJson(const std::string& path,
   const bool is_benchmark = ListIn(document, "benchmarks") != nullptr;
   const bool is_energies = schema == kEnergySchema;
   if (schema.starts_with("xplane-time.energy.") && !is_energies) {
-    return FailedPrecondition(path, ": is ", schema, ", and this version knows ", kEnergySchema,
+    return FailedPrecondition(path, ": is ", schema, ", but this version reads ", kEnergySchema,
                               "; write it again with this version's xplane-time energy");
   }
   if (schema.starts_with("xplane-time.") || is_benchmark) {
@@ -621,13 +621,13 @@ absl::StatusOr<std::vector<Measurements>> FromJson(const std::string& path,
   }
   if (schema.starts_with("xplane-time.tune")) {
     return FailedPrecondition(
-        path, ": what a tuning decided, without its samples; give tune export --format json");
+        path, ": the decision of a tuning, without its samples; give tune export --format json");
   }
   if (schema.starts_with("xplane-time.")) return FromResult(path, document, options);
   return FailedPrecondition(
       path,
-      ": JSON, but neither of Google Benchmark (no \"benchmarks\") nor of ours "
-      "(no \"schema\"); give traces, --benchmark_out, or our JSON with --samples");
+      ": JSON, but neither from Google Benchmark (no \"benchmarks\") nor from xplane-time "
+      "(no \"schema\"); give traces, --benchmark_out, or xplane-time JSON with --samples");
 }
 
 }  // namespace compare

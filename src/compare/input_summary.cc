@@ -88,8 +88,8 @@ absl::StatusOr<std::vector<Measurements>> FromSummary(const std::string& path,
         absl::StrCat(path, ": lacks ", summary.failures.size(), " files that could not be read"));
   }
   if (all.empty()) {
-    return FailedPrecondition(path, ": no function of it has runs and passes the filters; ",
-                              "xplane-time fleet lists what it has");
+    return FailedPrecondition(path, ": none of its functions has runs and passes the filters; ",
+                              "xplane-time fleet lists its functions");
   }
   return all;
 }

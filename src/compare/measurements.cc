@@ -87,7 +87,7 @@ std::optional<std::string> FolderNote(const std::string& path) {
       Entries(profiles, error), [&](const auto& each) { return each.is_directory(error); });
   if (traces > 1) {
     return absl::StrCat(path, ": a folder is one capture, and this one has ", traces,
-                        " traces, taken for the hosts of one run; where each is a capture, write ",
+                        " traces, taken for the hosts of one run; if each is a capture, write ",
                         path, path.ends_with('/') ? "*" : "/*");
   }
   if (runs < 2) return std::nullopt;
@@ -101,7 +101,7 @@ absl::StatusOr<std::vector<Measurements>> ReadOne(const std::string& path,
   if (is_json || !fleet::HeadOfSummary(path).empty()) {
     if (!options.find.run.empty() || options.read.reader != Reader::kWire) {
       return InvalidArgument(path, ": ", options.find.run.empty() ? "--reader" : "--run",
-                             " is for traces, and this is ", is_json ? "JSON" : "a summary",
+                             " is for traces, but this is ", is_json ? "JSON" : "a summary",
                              "; leave it out");
     }
     constexpr size_t kMaxBytes = size_t{4} << 30;
@@ -140,10 +140,11 @@ absl::Status CheckObjective(const std::string& path, bool holds_energies, Object
   if (holds_energies == (objective == Objective::kEnergy)) return absl::OkStatus();
   return holds_energies
              ? FailedPrecondition(path,
-                                  ": holds energies, and times are compared; say --objective ",
-                                  "energy, or give the trace")
-             : FailedPrecondition(path, ": holds no energies; give what xplane-time energy TRACE ",
-                                  "--power LOG --format json writes of it");
+                                  ": holds energies, but times are compared; give --objective ",
+                                  "energy, or the trace")
+             : FailedPrecondition(
+                   path, ": holds no energies; give the output of xplane-time energy TRACE ",
+                   "--power LOG --format json");
 }
 
 bool SameCapture(const Measurements& a, const Measurements& b) {
@@ -177,7 +178,7 @@ absl::StatusOr<MeasurementSet> ReadMeasurements(std::span<const std::string> pat
         const std::string what = capture.source == twin->source
                                      ? absl::StrCat(capture.source, " is given twice")
                                      : absl::StrCat(capture.source, " repeats ", twin->source);
-        set.notes.push_back(absl::StrCat(what, " and counts once: it is no second process"));
+        set.notes.push_back(absl::StrCat(what, " and counts once: it is not a second process"));
         continue;
       }
       set.notes.insert(set.notes.end(), capture.notes.begin(), capture.notes.end());

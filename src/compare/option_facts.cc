@@ -76,7 +76,7 @@ absl::StatusOr<std::vector<Fact>> OptionFacts(const std::string& path, std::stri
   values.erase("seed");
   for (const auto& [name, value] : values) {
     if (std::ranges::count(followed, name) > 0) continue;
-    return InvalidArgument(path, ": ", OptionName(name), " needs a trace, and this is ", kind,
+    return InvalidArgument(path, ": ", OptionName(name), " needs a trace, but this is ", kind,
                            "; leave it out");
   }
   return FactsOf(values);
@@ -92,7 +92,7 @@ absl::StatusOr<std::vector<Fact>> OptionFacts(const std::string& path, OptionVal
     const auto own = asked.find(name), earlier = recorded.find(name);
     if (own == asked.end() || (earlier != recorded.end() && *own == *earlier)) continue;
     return InvalidArgument(path, ": ", OptionName(name),
-                           " needs a trace, and this is a result that was written with ",
+                           " needs a trace, but this is a result that was written with ",
                            earlier == recorded.end() ? "the default" : earlier->second,
                            "; give the trace, or write it again with ", OptionName(name));
   }
@@ -131,7 +131,7 @@ std::string PassesFilters(const Measurements& capture) {
 
 namespace {
 
-constexpr char kUnknown[] = "(not told)";
+constexpr char kUnknown[] = "(not stated)";
 
 // The values of a fact, each with the first capture that has it.
 using SourceOfValue = std::map<std::string, std::string>;

@@ -338,7 +338,7 @@ class Doubts {
     }
     row.status = of_energy_ ? "unknown" : failed ? "failed" : "not_judged";
     if (failed || of_energy_ || !row.reason.empty()) return;
-    row.reason = "no run of it counts";
+    row.reason = "it has no usable run";
     Add("", row.reason, row.id);
   }
 
@@ -542,7 +542,7 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
   if (const auto at = std::ranges::find(captures, true, &Measurements::lacks_runs);
       at != captures.end()) {
     return FailedPrecondition(at->source, ": was written with --trim, and without the runs that ",
-                              "were left out rounds cannot be told apart; write it without, and ",
+                              "were left out rounds cannot be distinguished; write it without it, ",
                               "give --trim here");
   }
   RETURN_IF_ERROR(CheckAlike(captures));
@@ -553,7 +553,7 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
     return FailedPrecondition(
         choice.sources.empty() ? "no capture" : choice.sources[0], ": no function is a variant",
         captures.empty() ? "" : compare::PassesFilters(captures[0]),
-        "; --id-pattern says which are, xplane-time functions lists what is there");
+        "; --id-pattern selects variants, xplane-time functions lists the functions");
   }
   const Units units = compare::MakeUnits(captures);
   choice.in_rounds = units.in_rounds;
@@ -590,7 +590,7 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
   }
   if (!units.in_rounds && units.size() == 1) {
     choice.notes.push_back(absl::StrCat(
-        "the variants did not run in rounds, so drift may favour one: differences count beyond an "
+        "the variants did not run in rounds, so drift may favour one: a difference must exceed an "
         "allowance of ",
         options.drift_std * 100, " % (std)"));
   }

@@ -130,10 +130,10 @@ void NoteMerged(const std::map<Key, Rows>& groups, std::vector<std::string>* not
     for (const SampleRow* row : rows) functions.insert(row->function);
     const std::string id = rows[0]->variant_id.value_or("");
     if (functions.size() < 2 || !told.insert(id).second) continue;
-    notes->push_back(absl::StrCat(
-        "variant ", id, " is ", functions.size(), " functions together (", *functions.begin(), ", ",
-        *std::next(functions.begin()), functions.size() > 2 ? ", ..." : "",
-        "); where these are variants, --id-pattern must tell them apart"));
+    notes->push_back(absl::StrCat("variant ", id, " is ", functions.size(), " functions together (",
+                                  *functions.begin(), ", ", *std::next(functions.begin()),
+                                  functions.size() > 2 ? ", ..." : "",
+                                  "); if these are variants, --id-pattern must distinguish them"));
   }
 }
 
@@ -265,7 +265,7 @@ std::string FindMismatch(const std::vector<const Series*>& devices, const Device
   for (size_t run = 0; run < runs[0].size(); ++run) {
     if (Counts(runs, run) && !Overlap(runs, run)) {
       return absl::StrCat("run ", run + 1, " of ", runs[0].size(),
-                          " is not at the same time on all of them");
+                          " is not at the same time on all devices");
     }
   }
   return "";
@@ -384,7 +384,7 @@ void AddLostFunctions(const Report& report, const Filters& filters, bool by_vari
     Series lost;
     lost.function = row.function;
     lost.variant_id = variant_id;
-    lost.obstacle = "the host ran it, and the trace has no execution of it";
+    lost.obstacle = "the host ran it, but the trace has no execution of it";
     if (by_variant) series->push_back(lost);
     for (const std::string& device : devices) {
       if (by_variant) break;

@@ -88,7 +88,7 @@ class Briefer {
     finding.evidence = Cat("over ", CountText(slow.runs, slow.of.unit()), " on ", slow.peers + 1,
                            " devices, ", ChanceText(slow.p_value));
     if (!known) {
-      Append(&finding.evidence, "; with only two devices, which of them is normal is unknown");
+      Append(&finding.evidence, "; with only two devices it is unknown which one is normal");
       findings_.AddUnknown(std::move(finding));
       return;
     }
@@ -96,10 +96,10 @@ class Briefer {
     const int64_t waits_ps =
         std::accumulate(slow.by_device.begin(), slow.by_device.end(), int64_t{0}) - own_ps;
     Append(&finding.what, ", by ", TimeText(AsDouble(own_ps)));
-    Append(&finding.evidence, "; ", TimeText(AsDouble(own_ps)), " of its own time");
+    Append(&finding.evidence, "; it loses ", TimeText(AsDouble(own_ps)), " itself");
     if (waits_ps > 0) {
-      Append(&finding.evidence, ", and ", TimeText(AsDouble(waits_ps)),
-             " in which the others waited for it in collectives or idle");
+      Append(&finding.evidence, ", and the others wait ", TimeText(AsDouble(waits_ps)),
+             " for it, in collectives or idle");
     }
     findings_.Add(std::move(finding), slow.by_device);
   }
@@ -117,15 +117,16 @@ class Briefer {
     const std::string slower =
         Cat(name, " got ", ShareText(slowed.ratio - 1), " slower",
             slowed.is_for_good ? Cat(" from ", slowed.of.unit(), " ", slowed.first_slow, " on")
-                               : " for stretches");
+                               : " in some periods");
     const std::optional<KernelsAlike> alike = CompareKernelsOf(slowed);
     finding.what =
         IsLikeThrottling(slowed, alike)
             ? Cat("throttling: ", slower, ", all kernels alike, as when the clock drops")
             : Cat(alike.has_value() ? "slowing down: " : "slowing down (throttling?): ", slower);
-    finding.evidence = Cat(slowed.slow_runs, " of ", CountText(slowed.runs, slowed.of.unit()), ", ",
-                           ChanceText(slowed.p_value), AlikeText(slowed, alike),
-                           "; xplane-time power record beside the program records the clock");
+    finding.evidence =
+        Cat(slowed.slow_runs, " of ", CountText(slowed.runs, slowed.of.unit()), ", ",
+            ChanceText(slowed.p_value), AlikeText(slowed, alike),
+            "; to record the clock, run xplane-time power record beside the program");
     findings_.Add(std::move(finding), slowed.by_device);
   }
 
@@ -150,11 +151,11 @@ class Briefer {
     if (IsLikeThrottling(slowed, alike)) {
       const std::string least = ShareText(alike->least_ratio - 1),
                         most = ShareText(alike->most_ratio - 1);
-      return Cat("; all ", alike->kernels, " kernels alike, by ",
+      return Cat("; all ", alike->kernels, " kernels got slower, by ",
                  least == most ? "" : least + " to ", most);
     }
     return Cat("; mostly ", ShortName(alike->slowest), ", by ", ShareText(alike->slowest_ratio - 1),
-               "; a lowered clock would slow all kernels alike");
+               "; a lower clock would slow all kernels equally");
   }
 
   static std::string ChanceText(double p_value) {
@@ -229,8 +230,8 @@ class Briefer {
     return category == Category::kCopy
                ? Cat("; ", share, " of the copy time is hidden behind other work")
                : Cat("; ", share,
-                     " of the collective time is hidden behind compute; waiting for slower peers "
-                     "is inside");
+                     " of the collective time is hidden behind compute; the times include "
+                     "waiting for slower peers");
   }
 
   // ---- idle
@@ -260,20 +261,20 @@ class Briefer {
     AddGaps("host_bound",
             IsOnceAStep(idle.host)
                 ? "host-bound: the device is idle before each step, and its host has launched "
-                  "nothing (input, or other work)"
-                : "host-bound: the device is idle and its host has launched nothing",
+                  "no work (it reads input or does other work)"
+                : "host-bound: the device is idle and its host has launched no work",
             idle.host, /*tells_host=*/true);
     AddGaps("launch_gap", "launch gaps: the device is idle between launch and start", idle.launch,
             /*tells_host=*/false);
     AddGaps("idle",
-            "idle: nothing in the trace shows whether the device waits for input or for its host",
+            "idle: the trace does not show whether the device waits for input or for its host",
             idle.unknown,
             /*tells_host=*/true);
     AddCompiling(idle.compiling);
   }
 
-  // Whether nothing marks steps, the idle time is in few gaps a run of the function that takes most
-  // time, and the host was not seen to do anything in most of it.
+  // Whether steps are unmarked, the idle time consists of few gaps per run of the longest function,
+  // and no host work was seen in most of it.
   bool IsOnceAStep(const Tally& tally) const {
     const OfDevice& device = devices_[tally.device()];
     if (device.row->step_source != StepSource::kFunction) return false;
@@ -399,7 +400,7 @@ class Briefer {
         .command = findings_.Command("where")};
     finding.evidence =
         Cat(CountText(tiny.count(), "gap"), ", ", MeanText(tiny.total_ps(), tiny.count()),
-            " on average: as long as launches take; fuse kernels, or launch them as "
+            " on average, about as long as a launch; fuse kernels, or launch them as "
             "a graph (jit, CUDA graphs, torch.compile)");
     findings_.Add(std::move(finding), tiny.by_device());
   }
@@ -410,13 +411,13 @@ class Briefer {
     if (code == "idle") finding.certainty = Certainty::kUpperBound;
     finding.evidence = tells_host ? GapsAndHostText(tally) : GapsText(tally, 0);
     if (RulesOf(devices_[tally.device()].row->kind).is_host) {
-      Append(&finding.evidence, "; on a CPU work may go on when its thunk is over");
+      Append(&finding.evidence, "; on a CPU, work may continue after its thunk ends");
     }
     if (tells_host) Append(&finding.evidence, BetweenStepsText());
     findings_.Add(std::move(finding), tally.by_device());
   }
 
-  // Where that is much: what of all idle time is between steps that something marks.
+  // The part of the idle time that is between marked steps; empty if it is small.
   std::string BetweenStepsText() const {
     int64_t between_ps = 0, idle_ps = 0;
     for (const WhereDevice& row : where_.devices) {
@@ -459,7 +460,7 @@ class Briefer {
     const int64_t ps = longest == where_.gaps.end() ? 0 : part_ps(*longest);
     if (ps == 0 || !longest->host_event.has_value()) return GapsText(tally, 0);
     const std::string host = ShortName(*longest->host_event);
-    // A mean says nothing where one gap is most of it.
+    // A mean is misleading if one gap is most of the idle time.
     if (tally.count() > 1 && ps >= tally.total_ps() / 2 && ps < tally.total_ps()) {
       return Cat("one gap of ", TimeText(AsDouble(ps)), ", in which the host was in ", host,
                  ", and ", GapsText(tally, ps));
@@ -515,7 +516,7 @@ class Briefer {
     uint64_t runs = 0;
 
     std::string Text() const {
-      return Cat(ShortName(function), " is ", programs, " programs in ", CountText(runs, "run"),
+      return Cat(ShortName(function), " has ", programs, " programs in ", CountText(runs, "run"),
                  ": do its shapes or static arguments change?");
     }
   };
@@ -545,7 +546,7 @@ class Briefer {
   void AddRecompiled(IdleTallies* idle) {
     const Family family = LargestFamily();
     if (idle->compiling.total_ps() > 0 || !IsCompiledAgain(family)) return;
-    // Small programs of one name, as those that set up a loop, are no recompilation.
+    // Small programs of the same name, such as those that set up a loop, are not a recompilation.
     std::vector<int64_t> by_device(devices_.size());
     int64_t own_ps = 0;
     for (size_t i = 0; i < devices_.size(); ++i) {
@@ -581,8 +582,8 @@ class Briefer {
     findings_.AddUnknown({.code = "recompilation",
                           .certainty = Certainty::kCannotTell,
                           .function = family.function,
-                          .what = "whether programs were compiled in the capture",
-                          .evidence = Cat("the trace has no host; ", family.Text()),
+                          .what = "programs may have been compiled in the capture",
+                          .evidence = Cat("the trace has no host plane; ", family.Text()),
                           .command = findings_.FunctionCommand("functions", family.function, {})});
   }
 
@@ -602,13 +603,13 @@ class Briefer {
         .code = "suspect_runs",
         .certainty = Certainty::kCannotTell,
         .function = worst->function,
-        .what = Cat(suspect == 1 ? "1 run lacks" : Cat(suspect, " runs lack"),
-                    " kernels: left out of the times of functions"),
+        .what = Cat(suspect == 1 ? "1 run lacks" : Cat(suspect, " runs lack"), " kernels and ",
+                    suspect == 1 ? "is" : "are", " excluded from the times of functions"),
         .evidence = Cat(functions.size() > 1 ? Cat("of ", functions.size(), " functions, most: ")
                                              : std::string(),
                         worst->suspect_runs, " of ", CountText(worst->runs, "run"), " of ",
                         ShortName(worst->function),
-                        "; the capture began or ended there, or events were lost")};
+                        "; the capture began or ended during a run, or events were lost")};
     finding.command = functions.size() > 1
                           ? findings_.Command("functions", {"--samples"})
                           : findings_.FunctionCommand("functions", worst->function, {"--samples"});

@@ -18,10 +18,11 @@ namespace {
 
 // Nearer to its roof a kernel is as good as most get: the line that Nsight Compute draws.
 constexpr double kNearRoof = 0.6;
-// Of the time of all devices: compute without a roof that is worth a word; an op that is.
+// Shares of the time of all devices: unroofed compute above the first is reported, a single op
+// above the second.
 constexpr double kMuchUnknown = 0.1, kLargeOp = 0.2;
-// What is likely to be had back of what a roofline allows, and of an op without one.
-// Of an op that takes less than kDominant nothing, so that it comes after all that is measured.
+// The likely part of the recoverable time, for a roofline and for an op without one. An op that
+// takes less than kDominant counts 0, so that it comes after all measured times.
 constexpr double kLikelyOfRoof = 0.5, kLikelyOfOp = 1.0 / 3, kDominant = 0.35;
 
 // Words of a name: "nhwcAddPaddingKernel" has nhwc, add, padding, kernel.
@@ -47,13 +48,13 @@ bool HasWord(std::string_view name, std::span<const std::string_view> wanted) {
 bool Pads(const HeadroomRow& row) {
   constexpr std::string_view kPadding[] = {"pad", "padding"};
   const auto pads = [&](std::string_view name) { return HasWord(name, kPadding); };
-  // The innermost scope is what the op does: "jit(f)/jit(_pad)/pad".
+  // The innermost scope describes the op: "jit(f)/jit(_pad)/pad".
   const std::string_view op_name = row.op_name ? *row.op_name : std::string_view();
   return pads(row.op) || pads(row.kernel) || op_name.substr(op_name.rfind('/') + 1) == "pad";
 }
 
-// Matrix products, convolutions and attention: what models are made of, so that their share says
-// nothing against them.
+// Matrix products, convolutions and attention: the main work of models, so a large share is not
+// suspicious.
 bool IsProduct(const HeadroomRow& row) {
   constexpr std::string_view kProducts[] = {"gemm",  "dot",   "matmul",  "conv",     "convolution",
                                             "gemv",  "mma",   "cutlass", "cublas",   "sgemm",
@@ -162,7 +163,7 @@ class Roofs {
         .what =
             Cat("padding: ", ShortName(NameOf(row)),
                 ops.size() == 1 ? "" : Cat(" and ", CountText(ops.size() - 1, "other"), " only"),
-                ops.size() == 1 ? " only fills up shapes" : " fill up shapes"),
+                ops.size() == 1 ? " only pads shapes" : " pad shapes"),
         .evidence = Cat(CountText(kernels, "execution"),
                         "; choose shapes that need no padding, or pad once outside of the loop",
                         SourceText(row)),
@@ -170,7 +171,7 @@ class Roofs {
     findings_.Add(std::move(finding), by_device);
   }
 
-  // The largest op without a roof, if it takes much of the time. Of a matrix product no time is
+  // The largest op without a roof, if it takes much of the time. For matrix products, no time is
   // claimed.
   void AddLargest(std::map<std::string, Unroofed>* ops) {
     const auto largest =
@@ -189,7 +190,7 @@ class Roofs {
             CountText(op.kernels, "execution"), ", ",
             TimeText(AsDouble(op.TimePs()) / AsDouble(std::max<uint64_t>(op.kernels, 1))),
             " on average; its roof is unknown (", WhyText(row.reason.value_or(NoRoof::kNoModel)),
-            "), so that all of its time is the upper bound", SourceText(row)),
+            "), so all of its time is an upper bound", SourceText(row)),
         .command = row.function
                        ? findings_.FunctionCommand("kernels", *row.function, {"--top", "10"})
                        : findings_.Command("kernels", {"--top", "10"})};
@@ -202,7 +203,8 @@ class Roofs {
                row.source ? Cat("; ", *row.source) : "");
   }
 
-  // What is left of the device's compute time for each op, when slow devices and runs have theirs.
+  // The rest of the device's compute time for each op, after slow devices and slow runs took their
+  // parts.
   using OwnedByOp = std::map<std::pair<size_t, OpKey>, double>;
   OwnedByOp OwnedOfOps() const {
     OwnedByOp owned;
@@ -228,7 +230,7 @@ class Roofs {
     return owned;
   }
 
-  // Of the compute time of a program: what slow devices and slow runs have.
+  // The share of a program's compute time that belongs to slow devices and slow runs.
   double TakenShare(size_t device, uint32_t program,
                     const std::map<uint32_t, int64_t>& compute_ps) const {
     const auto& claims = findings_.devices()[device].claims.compute_ps;
@@ -264,11 +266,11 @@ class Roofs {
     return total_ps;
   }
 
-  // Where less could be had back than the times say.
+  // Notes that the recoverable time is smaller than the times suggest, because of overlaps.
   static void AddCountedOnce(const OfOp& op, BriefFinding* finding) {
     constexpr double kNearlyAll = 0.98;
     if (AsDouble(TotalPs(op)) > kNearlyAll * (AsDouble(op.total_ps) - op.roof_ps)) return;
-    finding->evidence += "; what ran at once counts once";
+    finding->evidence += "; overlapping time counts once";
   }
 
   void AddRoof(const OfOp& op) {
@@ -280,13 +282,14 @@ class Roofs {
         .what = Cat(ShortName(NameOf(row)), " at ", ShareText(op.roof_ps / AsDouble(op.total_ps)),
                     " of its roof")};
     finding.evidence =
-        Cat(TimeText(AsDouble(op.total_ps)), ", of which the peak needs ", TimeText(op.roof_ps));
-    if (row.flops_share) Append(&finding.evidence, "; ", ShareText(*row.flops_share), " of FLOP/s");
+        Cat(TimeText(AsDouble(op.total_ps)), " measured, ", TimeText(op.roof_ps), " at the peak");
+    if (row.flops_share)
+      Append(&finding.evidence, "; ", ShareText(*row.flops_share), " of peak FLOP/s");
     if (row.bytes_share) {
       Append(&finding.evidence, row.flops_share ? ", " : "; ", ShareText(*row.bytes_share),
-             " of bandwidth");
+             " of peak bandwidth");
     }
-    if (!row.flops) finding.evidence += ", and its arithmetic is not modelled";
+    if (!row.flops) finding.evidence += "; its FLOPs are not modelled";
     AddCountedOnce(op, &finding);
     if (row.program_id) Append(&finding.evidence, "; program ", *row.program_id);
     if (row.source) Append(&finding.evidence, "; ", *row.source);
@@ -296,18 +299,18 @@ class Roofs {
     findings_.Add(std::move(finding), op.by_device, kLikelyOfRoof);
   }
 
-  // Those of which none gives much by itself.
+  // One finding for the ops that each gain little.
   void AddOtherRoofs(const OfOp& ops, size_t count) {
     if (!findings_.IsWorthAWord(ops.by_device)) return;
     BriefFinding finding = {
         .code = "below_roof",
         .certainty = Certainty::kUpperBound,
-        .what = Cat(count, " ops, none of which gives much, at ",
+        .what = Cat(count, " ops with small gains each, at ",
                     ShareText(ops.roof_ps / AsDouble(ops.total_ps)), " of their roofs"),
         .command = findings_.Command("headroom", {"--top", "20"})};
-    finding.evidence =
-        Cat(TimeText(AsDouble(ops.total_ps)), ", of which the peaks need ", TimeText(ops.roof_ps),
-            "; most gives ", ShortName(NameOf(*ops.row)), ", ", TimeText(*ops.row->recoverable_ps));
+    finding.evidence = Cat(TimeText(AsDouble(ops.total_ps)), " measured, ", TimeText(ops.roof_ps),
+                           " at the peak; largest gain: ", ShortName(NameOf(*ops.row)), ", ",
+                           TimeText(*ops.row->recoverable_ps));
     AddCountedOnce(ops, &finding);
     findings_.Add(std::move(finding), ops.by_device, kLikelyOfRoof);
   }
@@ -328,8 +331,8 @@ class Roofs {
     findings_.AddUnknown(
         {.code = "roof_unknown",
          .certainty = Certainty::kCannotTell,
-         .what = Cat("how far ", ShareText(share), " of the time, that of ",
-                     CountText(tally.names(), "op"), ", is from its roof"),
+         .what = Cat("roof unknown for ", ShareText(share), " of the time, in ",
+                     CountText(tally.names(), "op")),
          .evidence = Cat(WhyText(most->first), "; ", tally.MostlyText(), " ",
                          ShortName(tally.most().name), ", ", TimeText(AsDouble(tally.most().ps))),
          .command = findings_.Command("headroom", {"--top", "10"})});

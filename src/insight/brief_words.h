@@ -1,4 +1,4 @@
-// How findings say numbers and commands.
+// Formatting of numbers and commands in findings.
 //
 //   TimeText(3'214'000'000)                       "3.21 ms"
 //   ShareText(0.2031)                             "20 %"
@@ -22,7 +22,7 @@ std::string ShareText(double share);
 std::string ShortName(std::string_view name);
 // "1 gap", "3 gaps".
 std::string CountText(uint64_t count, std::string_view what);
-// A line for a shell (bash where a word has control characters or more than ASCII).
+// A command line for a shell (bash if a word has control characters or is not ASCII).
 std::string CommandText(const std::vector<std::string>& words);
 // A regular expression (RE2) that matches this name alone.
 std::string ExactName(std::string_view name);

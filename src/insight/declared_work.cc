@@ -33,14 +33,14 @@ void ReadEntry(const json::Field& entry, DeclaredWork* work) {
     constexpr std::string_view kKnown[] = {"kernel", "pattern", "flops", "bytes"};
     if (std::ranges::find(kKnown, std::string_view(key)) == std::end(kKnown)) {
       entry.Error("unknown member \"", key.substr(0, 60),
-                  "\"; members are kernel or pattern, flops and bytes (of one execution)");
+                  "\"; valid members: kernel or pattern, flops and bytes (per execution)");
     }
   }
   if (work->name.empty() == work->pattern.empty()) {
-    entry.Error("needs one of kernel (an exact name) and pattern (a regular expression)");
+    entry.Error("needs either kernel (an exact name) or pattern (a regular expression)");
   }
   if (!work->flops.has_value() && !work->bytes.has_value()) {
-    entry.Error("needs flops, bytes or both, of one execution");
+    entry.Error("needs flops, bytes or both, per execution");
   }
 }
 

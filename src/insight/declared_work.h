@@ -1,7 +1,7 @@
-// DeclaredWorks finds what the user declared that an op computes and moves (DeclaredWork).
+// DeclaredWorks finds the FLOPs and bytes that the user declared for an op (DeclaredWork).
 //
 //   ASSIGN_OR_RETURN(const DeclaredWorks works, DeclaredWorks::Compile(options.work));
-//   const DeclaredWork* const work = works.Find("custom-call.1", kernels);   // null: none
+//   const DeclaredWork* const work = works.Find("custom-call.1", kernels);   // null: no match
 //   RETURN_IF_ERROR(works.CheckUsed(names_in_the_trace));
 #pragma once
 
@@ -19,13 +19,14 @@ namespace xplane_time::insight {
 
 class DeclaredWorks {
  public:
-  // `works` outlives it. Errors: InvalidArgument (a pattern that is none; a figure below 0).
+  // `works` must outlive it. Errors: InvalidArgument (an invalid pattern; a figure below 0).
   static absl::StatusOr<DeclaredWorks> Compile(std::span<const DeclaredWork> works);
 
-  // The first that matches the op, else the first that matches one of its kernels; null: none.
+  // The first entry that matches the op, otherwise the first that matches one of its kernels; null:
+  // no match.
   const DeclaredWork* Find(std::string_view op, std::span<const std::string_view> kernels) const;
 
-  // FailedPrecondition: one matches none of the names; lists similar ones.
+  // FailedPrecondition: an entry matches no name; the message lists similar names.
   absl::Status CheckUsed(const std::set<std::string_view>& names) const;
 
  private:

@@ -57,7 +57,7 @@ std::vector<MatchItem> ItemsOf(const Side& side) {
   return items;
 }
 
-// Programs that match have the same block, all others one of their own.
+// Programs that match have the same block; each other program has a separate one.
 void NumberBlocks(Side* a, Side* b) {
   uint32_t next = 0;
   for (SideProgram& program : a->programs) program.block = next++;
@@ -93,7 +93,7 @@ Side SideOf(const DiffCapture& capture, DiffPer per) {
   return side;
 }
 
-// What a capture lacks is nothing in it.
+// A program that a capture lacks took no time in it.
 template <typename Row>
 void Widen(size_t captures, std::vector<Row>* rows) {
   for (Row& row : *rows) row.times.resize(captures);
@@ -142,7 +142,7 @@ void Merge(Side more, Side* side) {
   Widen(captures + 1, &side->ops);
 }
 
-// What was in the order of `from`, in that of the captures.
+// Reorders values from the order of `from` to that of the captures.
 template <typename T>
 void PutBack(const std::vector<size_t>& from, std::vector<T>* values) {
   std::vector<T> in_place(values->size());
@@ -189,7 +189,7 @@ void DropRepeated(Captures* side, std::vector<std::string>* notes) {
     }
     const bool twice = twin->source == capture.source;
     notes->push_back(Cat(capture.source, twice ? " is given twice" : Cat(" repeats ", twin->source),
-                         " and counts once: it is no second process"));
+                         " and counts once: it is not a second process"));
   }
   *side = std::move(kept);
 }
@@ -208,7 +208,7 @@ void NoteSame(const Captures& base, const Captures& head, DiffReport* report) {
   if (count == 0) return;
   report->same_capture = true;
   report->notes.push_back(Cat(first, count > 1 ? Cat(" and ", count - 1, " more are") : " is",
-                              " on both sides: what is set against itself does not change"));
+                              " on both sides: a capture compared with itself shows no change"));
 }
 
 bool All(const Captures& side, bool DiffCapture::*has) {
@@ -226,26 +226,27 @@ absl::StatusOr<DiffPer> ChoosePer(const Captures& base, const Captures& head,
                                            : runs || filtered ? DiffPer::kRun
                                                               : DiffPer::kCapture);
   if (filtered && per != DiffPer::kRun) {
-    return InvalidArgument("filters on functions compare runs; leave them out, or say --per run");
+    return InvalidArgument(
+        "filters on functions need --per run; give it, or leave the filters out");
   }
   if (select.skip_runs > 0 && per == DiffPer::kCapture) {
     return FailedPrecondition(base[0].source, " and ", head[0].source, ": --skip-runs ",
                               select.skip_runs,
-                              " leaves no runs or steps of some of them; give a smaller one");
+                              " leaves no runs or steps in some of them; give a smaller number");
   }
   if (per == DiffPer::kStep && !steps) {
     return FailedPrecondition(
         base[0].source, " and ", head[0].source,
-        ": not all of them have marked steps, two or more on each device; mark them with "
-        "jax.profiler.StepTraceAnnotation, or say --per run");
+        ": some of them lack marked steps (two or more on each device); mark steps with "
+        "jax.profiler.StepTraceAnnotation, or give --per run");
   }
   if (per == DiffPer::kRun && !runs) {
-    return FailedPrecondition(base[0].source, " and ", head[0].source,
-                              ": not all of them have runs of a function",
-                              filtered ? " that passes the filters" : "",
-                              "; xplane-time functions lists what each holds. What began within "
-                              "a range of the host (an annotation, a module) is no run here: "
-                              "compare its steps, or with xplane-time compare --function");
+    return FailedPrecondition(
+        base[0].source, " and ", head[0].source, ": some of them have no runs of a function",
+        filtered ? " that passes the filters" : "",
+        "; xplane-time functions lists the functions of each. Ranges of the "
+        "host (annotations, modules) are not runs here: compare steps, or use "
+        "xplane-time compare --function");
   }
   return per;
 }
@@ -268,7 +269,7 @@ void NoteUnlike(const Captures& base, const Captures& head, std::vector<std::str
   if (in_base != in_head) {
     notes->push_back(Cat("base ran on ", in_base, in_base == 1 ? " device" : " devices",
                          ", head on ", in_head,
-                         ": values are those of one device, the mean; --device chooses some"));
+                         ": values are means per device; --device selects devices"));
   }
 }
 
@@ -282,26 +283,26 @@ void NoteHlo(const Captures& base, const Captures& head, DiffReport* report) {
   const bool in_base = OpsWithHlo(base) > 0, in_head = OpsWithHlo(head) > 0;
   report->by_hlo = in_base && in_head;
   if (report->by_hlo) return;
-  report->notes.push_back(Cat("no Hlo Proto that fits in ",
+  report->notes.push_back(Cat("no matching Hlo Proto in ",
                               in_base   ? "head"
                               : in_head ? "base"
                                         : "either",
-                              ": kernels are matched by their names and scopes, which say less"));
+                              ": kernels are matched by name and scope, which is less precise"));
 }
 
 void NotePer(const Captures& base, const Captures& head, DiffReport* report) {
   if (report->per == DiffPer::kCapture) {
     report->notes.emplace_back(
-        "neither steps nor runs on both sides: whole captures are compared, and how much work each "
-        "holds need not be the same");
+        "no steps or runs on both sides: whole captures are compared, and their amounts of work "
+        "may differ");
   }
   if (report->per == DiffPer::kRun) {
     report->notes.emplace_back(
-        "runs are compared: idle time between them is left out; --per capture has it");
+        "runs are compared, without the idle time between them; --per capture includes it");
   }
   const bool one_has_steps = All(base, &DiffCapture::any_step) != All(head, &DiffCapture::any_step);
   if (report->per == DiffPer::kRun && one_has_steps) {
-    report->notes.emplace_back("only one side has marked steps, so that steps are not compared");
+    report->notes.emplace_back("only one side has marked steps, so steps are not compared");
   }
 }
 
@@ -315,7 +316,7 @@ void NoteMatches(const Side& base, const Side& head, DiffReport* report) {
   constexpr double kFewMatched = 0.2;
   if (report->matched_share.value_or(1) >= kFewMatched) return;
   report->notes.emplace_back(
-      "less than a fifth of the time in kernels is matched: these look like two programs");
+      "less than a fifth of the kernel time is matched: these look like different programs");
 }
 
 void FillSide(const Captures& captures, DiffSide* side) {
@@ -335,7 +336,7 @@ absl::StatusOr<DiffReport> DiffOf(Captures base, Captures head, const DiffOption
   ASSIGN_OR_RETURN(report.per, ChoosePer(base, head, options));
   report.decision = options.decision;
   if (report.decision.paired && base.size() != head.size()) {
-    return InvalidArgument("paired captures come in pairs: ", base.size(), " in base, ",
+    return InvalidArgument("paired captures must be equally many: ", base.size(), " in base, ",
                            head.size(), " in head");
   }
   NoteSame(base, head, &report);
@@ -350,8 +351,8 @@ absl::StatusOr<DiffReport> DiffOf(Captures base, Captures head, const DiffOption
   });
   if (!any_common) {
     return FailedPrecondition(base[0].source, " and ", head[0].source,
-                              ": they have no function in common, so that no kernel of one is one "
-                              "of the other; xplane-time functions lists what each holds");
+                              ": they have no function in common, so no kernel can be matched; "
+                              "xplane-time functions lists the functions of each");
   }
   FillSide(base, &report.base);
   FillSide(head, &report.head);
@@ -371,8 +372,7 @@ namespace {
 
 absl::StatusOr<DiffCapture> ReadCapture(const std::string& path, const DiffOptions& options) {
   if (compare::IsJsonOfMeasurements(path)) {
-    return FailedPrecondition(path, ": is JSON, which does not hold what each kernel took; give ",
-                              "the trace");
+    return FailedPrecondition(path, ": is JSON, which has no times of kernels; give ", "the trace");
   }
   ASSIGN_OR_RETURN(const auto inputs, FindInputs(std::span(&path, 1), options.find));
   Diagnostics diagnostics;
@@ -408,7 +408,7 @@ std::string_view DiffPerName(DiffPer per) { return kPers[static_cast<size_t>(per
 absl::StatusOr<DiffPer> ParseDiffPer(std::string_view text) {
   const auto* const found = std::ranges::find(kPers, text);
   if (found == std::end(kPers)) {
-    return InvalidArgument("per: step, run or capture, not '", text, "'");
+    return InvalidArgument("per must be step, run or capture, not '", text, "'");
   }
   return static_cast<DiffPer>(found - std::begin(kPers));
 }
@@ -428,7 +428,7 @@ std::string_view DiffVerdictName(DiffVerdict verdict) {
 absl::StatusOr<DiffReport> FindDiff(std::span<const std::string> base,
                                     std::span<const std::string> head, const DiffOptions& options) {
   if (base.empty() || head.empty()) {
-    return InvalidArgument("base and head need a capture each");
+    return InvalidArgument("give at least one capture of base and one of head");
   }
   ASSIGN_OR_RETURN(insight::Captures of_base, insight::ReadSide(base, options));
   ASSIGN_OR_RETURN(insight::Captures of_head, insight::ReadSide(head, options));

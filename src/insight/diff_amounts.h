@@ -1,4 +1,4 @@
-// Amounts of time in the captures of one side of a diff, and what is known of its units.
+// Amounts of time in the captures of one side of a diff, and its units.
 #pragma once
 
 #include <array>
@@ -16,8 +16,8 @@ namespace xplane_time::insight {
 
 inline constexpr size_t kSides = 2;
 
-// An amount of time of one side: of each program that it is in, by capture. Where units are not
-// runs there is one "program".
+// An amount of time of one side, by program and capture. If units are not runs, there is only one
+// "program".
 struct Amount {
   std::map<uint32_t, std::vector<int64_t>> times_ps;
 
@@ -40,7 +40,7 @@ struct Amount {
 // Functions, by the blocks of their programs (SideProgram), which both sides share.
 using Blocks = std::set<uint32_t>;
 
-// What is known of one side's units. Refers to the side.
+// The units of one side (steps, runs or captures). Refers to the side.
 class Units {
  public:
   Units(const Side& side, DiffPer per);
@@ -58,9 +58,9 @@ class Units {
   // How many units each capture has in which all of `blocks` ran; of no blocks: has.
   std::vector<uint64_t> Measured(const Blocks& blocks) const;
 
-  // Of each capture that has units of all that it is in; with their numbers. A step or a capture
-  // in which a function did not run took no time for it; a run that there was not took no time that
-  // anybody knows.
+  // The mean of each capture that has units of all parts of the amount, with the capture's index.
+  // In a step or a capture in which a function did not run, it took 0. For a missing run, the time
+  // is unknown.
   std::vector<std::pair<size_t, double>> Values(const Amount& amount, const Blocks& blocks) const;
 
  private:
@@ -69,15 +69,15 @@ class Units {
   std::map<uint32_t, std::vector<uint64_t>> units_of_block_;  // by capture
 };
 
-// A row to be, with what its statistics need.
+// A future row, with the input of its statistics.
 struct Draft {
   DiffRow row;
   std::array<Amount, kSides> amounts;
-  // The functions that have to run for the row to be measured. None: units are not runs, and it is
-  // of no function.
+  // The functions that have to run for the row to be measured. Empty: units are not runs, and the
+  // row belongs to no function.
   Blocks blocks = {};
   bool of_kernels = false;  // not waiting, nor the total
-  // Of the mean of each capture, as far as its executions show; 0: unknown.
+  // Variance of the mean of each capture, as far as its executions show it; 0: unknown.
   std::array<std::vector<stats::Centre>, kSides> within;
   std::array<double, kSides> counts = {};  // executions a unit
 };

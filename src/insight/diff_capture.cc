@@ -134,7 +134,7 @@ class CaptureBuilder {
     }
   }
 
-  // The last step is left out: where it ends is not marked.
+  // The last step is excluded, because its end is not marked.
   void AddSteps() {
     const PartitionSweep& sweep = WatchOf(*device_).sweep();
     const std::vector<uint32_t>& order = sweep.step_order();
@@ -198,7 +198,7 @@ class CaptureBuilder {
   int64_t clock_step_ps_ = 0;
   std::map<std::pair<std::string, uint32_t>, uint32_t> programs_;
   std::map<std::tuple<uint32_t, std::string, std::string>, uint32_t> ops_;
-  // Of one device.
+  // The measurements of one device.
   std::vector<uint32_t> program_of_;
   std::vector<bool> counts_;  // runs
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> op_of_;

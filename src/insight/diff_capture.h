@@ -15,7 +15,7 @@ namespace xplane_time::insight {
 
 inline constexpr size_t kPers = 3;  // DiffPer
 
-// What is not a kernel's own time. Busy is what ran of those that count.
+// Time other than the kernels' own. Busy is the union of the executions that count.
 struct UnitTimes {
   uint64_t units = 0;
   int64_t span_ps = 0, busy_ps = 0, foreign_ps = 0;
@@ -34,7 +34,7 @@ struct OwnTimes {
 struct DiffProgram {
   std::string function;  // empty: of kernels in no function
   std::vector<std::string> program_ids = {};
-  uint64_t signature = 0;  // of what its ops compute
+  uint64_t signature = 0;  // of the device's ops
   uint64_t suspect_runs = 0;
   UnitTimes runs = {};
 };

@@ -13,15 +13,15 @@ namespace xplane_time::insight {
 namespace {
 
 constexpr size_t kSides = 2;
-// Of a group, and of keys that tie fusions to each other: what is everywhere ties nothing.
+// Limits of a group, and of keys that link fusions: a key that is everywhere links nothing.
 constexpr size_t kMostInGroup = 16, kMostWithKey = 2;
 // Pairs of a bucket that are scored; of a larger one each is with its neighbours.
 constexpr size_t kMostPairs = 1024, kNeighbours = 4;
 constexpr double kLeastScore = 0.35;
-// A doubt remains: no score says that two are one.
+// No score reaches 1, because a score never proves a match.
 constexpr double kMostScore = 0.99;
 
-// What tells an item, hashed.
+// The identifying features of an item, hashed.
 struct Features {
   bool has_hlo;
   uint64_t name, bare, op_name, source, opcode, shapes, content, context, inner;
@@ -109,7 +109,7 @@ constexpr KeyOf kSameOpKeys[] = {
       if (!f.has_hlo) return std::nullopt;
       return All(f.opcode, f.op_name);
     },
-    [](const Features& f) -> Key {  // also where one side has no Hlo Proto
+    [](const Features& f) -> Key {  // also if one side has no Hlo Proto
       return All(f.name);
     },
 };
@@ -132,7 +132,7 @@ double PathSimilarity(std::string_view a, std::string_view b) {
                                           of_b.rbegin()[static_cast<ptrdiff_t>(from_end)]) {
     ++from_end;
   }
-  // What is done, the last part, is worth as much as all of where.
+  // The last part, the operation, is worth as much as the whole path.
   const double leaf = of_a.back() == of_b.back() ? 0.5 : 0;
   return leaf + 0.5 * static_cast<double>(common + from_end) /
                     static_cast<double>(std::max(of_a.size(), of_b.size()));
@@ -256,7 +256,7 @@ class Matcher {
     }
   }
 
-  // What shares something of what it computes, that few others do.
+  // Matches items that share a computed op which few other items have.
   void Group() {
     const std::array<std::vector<uint32_t>, kSides> left = {Left(0), Left(1)};
     struct Having {

@@ -1,9 +1,9 @@
-// Matching: which kernels of base are which of head.
+// Matching: finds the kernel of head that corresponds to each kernel of base.
 //
-// Keys, from strict to loose, one after the other; what has the same key on both sides, equally
-// often, is matched in the order of the program. What is left is matched where it fuses the same
-// (components over what is fused: a fusion that split, or several that merged), then by score, in
-// buckets of a bounded size.
+// The keys are used one after the other, from strict to loose. If a key occurs equally often on
+// both sides, its items are matched in program order. The remaining items are matched if they fuse
+// the same ops (connected components over the fused ops: a fusion that split, or several that
+// merged), then by score, in buckets of a bounded size.
 //
 // Time: O(n log n).
 #pragma once
@@ -33,7 +33,7 @@ struct OpMatch {
 std::vector<OpMatch> MatchOps(std::span<const MatchItem> base, std::span<const MatchItem> head,
                               bool loosely);
 
-// 0 to 1, of what is known of both.
+// Similarity from 0 to 1, computed from the features that both have.
 double Similarity(const OpTraits& a, const OpTraits& b);
 
 }  // namespace xplane_time::insight

@@ -15,8 +15,8 @@ namespace {
 
 using stats::Centre;
 
-// What chance may do where captures do not tell: to kernels that were not changed, and to waiting.
-// Beyond that it is three standard errors of what is seen within captures.
+// The assumed noise if there are too few captures: of unchanged kernels, and of waiting. Three
+// standard errors within the captures are added.
 constexpr double kUsualNoise = 0.1, kUsualWaitNoise = 0.5, kNoiseErrors = 3;
 
 class Summing {
@@ -59,7 +59,7 @@ class Summing {
                    (row.base.has_value() ? row.base->mean_ps : 0);
   }
 
-  // What is not of one function needs all of them, where units are runs.
+  // If units are runs, an amount that belongs to no single function needs all functions.
   Blocks AllBlocks() const {
     Blocks blocks;
     if (report_->per != DiffPer::kRun) return blocks;
@@ -120,7 +120,7 @@ class Summing {
     if (transfers) part.hidden_ps = units.Mean(hidden);
   }
 
-  // Of the mean of a unit, as if executions were independent of each other.
+  // The variance of the mean of a unit, as if executions were independent of each other.
   static void AddWithin(const OwnTimes& times, uint64_t units, double* variance, double* df) {
     if (times.count < 2 || units == 0) return;
     const auto n = static_cast<double>(times.count), own = static_cast<double>(times.own_ps);

@@ -1,5 +1,5 @@
-// The sums of a diff: amounts of time in programs and captures, their means, and what chance does
-// to their differences.
+// The sums of a diff: amounts of time by program and capture, their means, and the noise of their
+// differences.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ struct SideProgram {
   std::string function;
   std::vector<std::string> program_ids;
   uint64_t signature = 0, suspect_runs = 0;
-  uint32_t block = 0;            // the same on both sides where they match
+  uint32_t block = 0;            // equal on both sides for programs that match
   std::vector<UnitTimes> times;  // by capture; of runs
 };
 

@@ -64,8 +64,8 @@ class Judge {
   }
 
  private:
-  // How often each side was measured: captures (of `paired` those of which both are), or, where it
-  // is stated how much captures differ, units.
+  // How often each side was measured: in captures (with `paired`, in pairs in which both sides were
+  // measured), or in units if the variation between captures is stated.
   std::array<uint64_t, kSides> TimesMeasured(const Draft& draft) const {
     const std::array<std::vector<uint64_t>, kSides> units = {units_[0].Measured(draft.blocks),
                                                              units_[1].Measured(draft.blocks)};
@@ -88,12 +88,12 @@ class Judge {
     });
   }
 
-  // Why there is no verdict; empty: there is one.
+  // The reason for no verdict; empty: a verdict is possible.
   std::string WhyNone(const Draft& draft) const {
     const std::array<uint64_t, kSides> times = TimesMeasured(draft);
     if (std::ranges::min(times) >= kLeastUnits) return "";
     if (OnOneSideOnly(draft)) {
-      return draft.of_kernels ? "its function did not run there"
+      return draft.of_kernels ? "its function ran on one side only"
                               : "some functions ran on one side only";
     }
     const bool stated = decision_.offset_std.has_value(), paired = decision_.paired && !stated;
@@ -107,10 +107,11 @@ class Judge {
     return Cat(draft.blocks.empty() ? "there is "
                : draft.of_kernels   ? "its function ran in "
                                     : "all functions ran in ",
-               where, ", and it takes two");
+               where, ", but a verdict needs two");
   }
 
-  // One centre a capture; of a row that is not on a side, nothing where its function ran.
+  // One centre per capture. If the row is absent on a side, it took 0 in captures in which its
+  // function ran.
   std::array<std::vector<Centre>, kSides> CentresOf(const Draft& draft) const {
     std::array<std::map<size_t, Centre>, kSides> by_capture;
     for (size_t side = 0; side < kSides; ++side) {

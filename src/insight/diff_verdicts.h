@@ -1,8 +1,8 @@
 // Verdicts on the rows of a diff: how much of a change may be chance.
 //
-// A row is judged by what was measured of it: a capture counts where the row's functions ran, and
-// each side needs two that do (of `paired`: two pairs; with `offset_std`, which states how much
-// captures differ, two units). Every other row has a reason instead of an interval.
+// A capture counts for a row if the row's functions ran in it. A row is judged if each side has
+// two captures that count (with `paired`: two pairs; with `offset_std`, which states how much
+// captures differ: two units). Every other row has a reason instead of an interval.
 //
 // Time: O(rows * (captures + log rows)).
 #pragma once

@@ -10,7 +10,7 @@
 namespace xplane_time::insight {
 namespace {
 
-// Of the time of all devices, or of one device: less is no finding.
+// Smaller shares, of the time of all devices or of one device, are not reported.
 constexpr double kLeastShare = 0.01, kLeastShareOfOne = 0.05;
 
 }  // namespace

@@ -22,7 +22,7 @@ namespace xplane_time::insight {
 
 double AsDouble(auto number) { return static_cast<double>(number); }
 
-// Whose time a finding takes, and how it is spread.
+// The time of a finding, by device and by name.
 class Tally {
  public:
   explicit Tally(size_t devices) : by_device_(devices) {}
@@ -36,7 +36,7 @@ class Tally {
     of_name_count += count;
     count_ += count;
   }
-  // What was added of a name on a device, as far as it is not taken.
+  // The time added for a name on a device, without the part that was taken.
   int64_t of(size_t device, const std::string& name) const {
     const auto found = by_both_.find({device, name});
     return found == by_both_.end() ? 0 : std::min(found->second, by_device_[device]);
@@ -62,7 +62,7 @@ class Tally {
     }
     return most;
   }
-  // What most() is of the total: "mostly", or "32 %".
+  // The share of most() in the total: "mostly", or "32 %".
   std::string MostlyText() const {
     const double share = static_cast<double>(most().ps) / static_cast<double>(total_ps());
     return share > 0.5 ? "mostly" : ShareText(share);
@@ -97,11 +97,11 @@ inline bool SameDevice(const DeviceRef& a, const DeviceRef& b) {
 
 class FindingList {
  public:
-  // Of an analysis whose watchers are WhereWatch, and what `where` says of it.
+  // `analysis` needs WhereWatch watchers; `where` is its report.
   FindingList(const Trace& trace, const BriefOptions& options, const Analysis& analysis,
               const WhereReport& where);
 
-  // Picoseconds by device; absent: 0. Of many ops each may be on few of many devices.
+  // Picoseconds by device; absent: 0. Sparse, because there may be many ops, each on few devices.
   using SparseTimes = std::map<size_t, int64_t>;
 
   // Whether a finding that takes so much of each device is one.
@@ -109,12 +109,13 @@ class FindingList {
   bool IsWorthAWord(const std::vector<int64_t>& by_device) const {
     return IsWorthAWord(Sparse(by_device));
   }
-  // Fills what its time says, and adds it. `likely`: the part of the time that it is ranked by.
+  // Fills the members that follow from the time, and adds it. `likely`: the fraction of the time by
+  // which the finding is ranked.
   void Add(BriefFinding finding, const SparseTimes& by_device, double likely = 1);
   void Add(BriefFinding finding, const std::vector<int64_t>& by_device) {
     Add(std::move(finding), Sparse(by_device));
   }
-  // What ops near their roofs leave, which is no finding.
+  // The recoverable time of ops near their roofs, which is reported separately.
   void AddNearRoof(int64_t ps) { report_.near_roof_ps = SaturatingAdd(report_.near_roof_ps, ps); }
   // Its time is not known.
   void AddUnknown(BriefFinding finding) { findings_.emplace_back(-1, std::move(finding)); }
@@ -172,12 +173,12 @@ class FindingList {
   std::string device_;  // --device
   std::string step_;    // --step-re
   std::vector<OfDevice> devices_;
-  std::vector<std::pair<double, BriefFinding>> findings_;  // and what they are ranked by
+  std::vector<std::pair<double, BriefFinding>> findings_;  // and the time by which they are ranked
   BriefReport report_;
 };
 
-// below_roof, padding, largest_op and roof_unknown: what ops could give back of the compute time
-// that slow devices and runs leave.
+// below_roof, padding, largest_op and roof_unknown: the recoverable time of ops, within the compute
+// time that slow devices and slow runs leave.
 void AddRoofs(const HeadroomReport& headroom, FindingList* findings);
 
 // The largest ops of all devices. `headroom`: what is known of them.

@@ -15,8 +15,8 @@
 namespace xplane_time::insight {
 namespace {
 
-// Of the time of all devices, or of one of them: less is not worth a headline. Devices and runs
-// that are proved to be slow, and compilers, should not be there at all.
+// The least share of a headline, of the time of all devices or of one. The lower limit is for
+// faults: slow devices, slow runs and compilation.
 constexpr double kLeastShare = 0.05, kLeastFaultShare = 0.02;
 
 std::string AmountText(int64_t ps, int64_t span_ps, size_t devices) {
@@ -25,7 +25,7 @@ std::string AmountText(int64_t ps, int64_t span_ps, size_t devices) {
              devices > 1 ? Cat(" on ", devices, " devices") : std::string());
 }
 
-// The longest step time of steps that stand for their device; empty: none does.
+// The longest step time among devices with representative steps; empty: no such device.
 std::string StepText(const BriefReport& report) {
   double longest_ps = 0;
   for (const BriefDevice& device : report.devices) {

@@ -83,7 +83,7 @@ class DeviceHeadroom {
     return all;
   }
 
-  // `some`: not all of its ops are asked for, and shares are of the time of those that are.
+  // `some`: only some of its ops are selected, and shares are relative to their time.
   HeadroomDevice AddTo(bool some, std::vector<HeadroomRow>* rows) {
     if (some) row_.self_ps = 0;
     for (Op& op : Ops()) {
@@ -170,7 +170,7 @@ class DeviceHeadroom {
     return *longest->op;
   }
 
-  // What is known of one execution, as the kind of device tells it.
+  // The cost of one execution, by the rules of the device kind.
   OpCost CostOf(const OpInfo& op, const Cells& cells, HeadroomRow* row) {
     Origin origin = origins_.Of(op, compiled_.Find(op, cells[0]->program));
     if (!origin.scope.empty()) row->op_name = std::move(origin.scope);
@@ -197,8 +197,8 @@ class DeviceHeadroom {
     return cost;
   }
 
-  // The user's figures replace others. The type of the products is not declared: they are held
-  // against the peak of 16-bit floats, so that what can be had back stays an upper bound.
+  // The user's figures replace others. The type of the products is not declared. So they are
+  // compared with the peak of 16-bit floats, and the recoverable time stays an upper bound.
   bool TakeDeclared(const Cells& cells, OpCost* cost, HeadroomRow* row) const {
     std::vector<std::string_view> kernels;
     for (const KernelCell* cell : cells) kernels.push_back(tables_.ops[cell->op].kernel);
@@ -221,7 +221,7 @@ class DeviceHeadroom {
     return rules_.tells_costs && (op.is_start || !op.start_op.empty() || IsHalfOfPair(op.hlo_op));
   }
 
-  // The mean of what the driver says that copies moved; of all of them, or nothing.
+  // The mean of the bytes that the driver reports for copies; unknown unless all copies have them.
   static void CountCopied(const Cells& cells, HeadroomRow* row) {
     int64_t bytes = 0;
     uint64_t told = 0, count = 0;
@@ -257,12 +257,12 @@ class DeviceHeadroom {
     if (row->bytes.has_value()) row->bytes_per_s = *row->bytes * per_s;
   }
 
-  // Of what a device computes: a TPU also copies so.
+  // Categories that compute; on a TPU also copies.
   bool MayHaveRoof(Category category) const {
     return category == Category::kCompute || (category == Category::kCopy && rules_.tells_costs);
   }
 
-  // Why there can be none, whatever peaks and figures are.
+  // The reason why no roof is possible, independent of peaks and figures.
   std::optional<NoRoof> Excluded(const HeadroomRow& row, bool is_declared) const {
     if (rules_.is_host) return NoRoof::kHost;
     if (row.reason == NoRoof::kPair) return NoRoof::kPair;
@@ -282,7 +282,7 @@ class DeviceHeadroom {
                memory = row->bytes.has_value() && bytes_peak.has_value();
     const double compute_s = compute ? *row->flops / *flops_peak : 0,
                  memory_s = memory ? *row->bytes / *bytes_peak : 0;
-    // A side that is known to be nothing is no roof by itself.
+    // A single known side of 0 is not a roof.
     if ((!compute || !memory) && compute_s == 0 && memory_s == 0) {
       const bool any = row->flops.value_or(0) > 0 || row->bytes.value_or(0) > 0;
       if (!row->reason.has_value()) row->reason = any ? NoRoof::kNoPeak : NoRoof::kNoModel;
@@ -327,12 +327,12 @@ class DeviceHeadroom {
 
 absl::Status CheckPeak(const char* name, const std::optional<double>& peak, double most) {
   if (!peak.has_value() || (*peak >= kLeastPeak && *peak <= most)) return absl::OkStatus();
-  return InvalidArgument(name, " of ", *peak, " a second: no device is like that; give one from ",
+  return InvalidArgument(name, " of ", *peak, " a second is not plausible; give a value from ",
                          kLeastPeak, " to ", most);
 }
 
-// What the kernels of a device reach, as its ops do: where an op has several, which of them does
-// how much of its work is not known.
+// The rates of a device's kernels, derived from its ops. If an op has several kernels, their shares
+// of its work are unknown.
 class KernelRates {
  public:
   explicit KernelRates(std::vector<DeviceHeadroom::Op> ops, const DeviceAnalysis& device)
@@ -394,7 +394,7 @@ class KernelRates {
   std::vector<DeviceHeadroom::Op> ops_;
   std::vector<uint32_t> op_of_cell_;
   const DeviceAnalysis& device_;
-  std::map<OpKey, size_t> kernels_of_op_;  // those that filters leave out, too
+  std::map<OpKey, size_t> kernels_of_op_;  // also those that filters exclude
 };
 
 }  // namespace
@@ -458,7 +458,7 @@ absl::StatusOr<Report> BuildReportWithRates(const Trace& trace, const ReportOpti
                                             const Diagnostics& reading) {
   ASSIGN_OR_RETURN(Analysis analysis, AnalyzeForReport(trace, options, reading));
   const insight::DeclaredWorks none;
-  Diagnostics ignored;  // it is headroom that says why there is none
+  Diagnostics ignored;  // headroom reports the missing roofs
   return ReportOf(trace, options, &analysis,
                   [&](const DeviceAnalysis& device, std::span<KernelOfCells> kernels) {
                     if (kernels.empty()) return;

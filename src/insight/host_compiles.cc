@@ -16,7 +16,7 @@ using gpu_runs::IsCompileName, gpu_runs::WithoutPlace;
 // Events that are one a program, by who wrote them: the same program may have one of each.
 enum Writer : uint8_t { kJax, kPythonTracer, kClient, kXla, kWriterCount };
 
-// Nothing where such an event is a part of compiling.
+// Empty if such an event is a part of compiling.
 std::optional<Writer> WriterOf(std::string_view name) {
   const std::string_view what = WithoutPlace(name);
   if (what.starts_with("backend_compile")) return what == name ? kJax : kPythonTracer;
@@ -67,7 +67,7 @@ HostCompiles HostCompiles::Read(const Trace& trace, int threads) {
     OfHost& host = all.hosts_[{plane.file, plane.host}];
     std::array<uint64_t, kWriterCount> counts = {};
     for (size_t i = 0; i < lines.size(); ++i) {
-      if (!status[i].ok()) continue;  // who times the trace tells of damage
+      if (!status[i].ok()) continue;  // the timing code reports damage
       host.intervals.insert(host.intervals.end(), lines[i].intervals.begin(),
                             lines[i].intervals.end());
       for (size_t at = 0; at < kWriterCount; ++at) counts[at] += lines[i].counts[at];

@@ -22,7 +22,7 @@ class HostCompiles {
  public:
   struct OfHost {
     std::vector<Interval> intervals;
-    uint64_t compiles = 0;  // programs, as far as the names tell
+    uint64_t compiles = 0;  // programs, as far as the names show
   };
 
   static HostCompiles Read(const Trace& trace, int threads);

@@ -1,4 +1,4 @@
-// What the threads of hosts did, for timelines: all events of the host lines of some hosts.
+// The events of host threads for timelines: all events of the host lines of some hosts.
 #pragma once
 
 #include <cstdint>

@@ -43,7 +43,7 @@ struct SelfSegment {
   uint32_t name = 0;
 };
 
-// Of events in order of start; of those that start together the longest first.
+// Takes events in order of start; of events with the same start, the longest first.
 ScratchVector<SelfSegment> FindSegments(std::span<const LineEvent> events) {
   ScratchVector<SelfSegment> segments;
   std::vector<LineEvent> open;  // the innermost last
@@ -118,9 +118,9 @@ class CoverSearch {
   std::vector<LineEvent> open_;
 };
 
-// What one line has in a gap.
+// The events of one line in a gap.
 struct LineFinding {
-  uint32_t line = kNone;  // kNone: nothing
+  uint32_t line = kNone;  // kNone: no event
   bool is_launcher = false;
   int64_t covered_ps = 0, duration_ps = 0;  // of `event`
   int64_t busy_ps = 0;
@@ -212,7 +212,7 @@ class GapFindings {
     size_t first = 0;  // the segments before it end before the gap
     auto next = gaps.begin();
     while (first < segments.size()) {
-      // Skips gaps and segments that overlap nothing.
+      // Skips gaps and segments without an overlap.
       next = std::partition_point(next, gaps.end(), [&](size_t i) {
         return gaps_[i].interval.end_ps <= segments[first].interval.start_ps;
       });

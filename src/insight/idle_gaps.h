@@ -1,4 +1,4 @@
-// What the host did while devices were idle.
+// The events of the host while devices were idle.
 //
 // Each host line of a device's host is read once, as far as it overlaps a gap. Its events become
 // segments of self time: at each instant, the event that began last among those that run.

@@ -1,5 +1,5 @@
-// KernelsAlike: whether runs that are slow are so in all their kernels alike, as where the clock
-// was lowered, or in some only, as where data differ.
+// KernelsAlike: whether slow runs are slow in all kernels by the same factor, as after a drop of
+// the clock, or only in some kernels, as after a change of the data.
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ struct KernelsAlike {
   double slowest_ratio = 1;
 };
 
-// Of one kernel: how often it ran in runs of each mark, and for how long.
+// For one kernel: its executions in runs of each mark, and their time.
 struct MarkedTimes {
   double count = 0, sum_ps = 0;
   double mean_ps() const { return sum_ps / count; }
@@ -42,7 +42,7 @@ using KernelTimes = std::map<uint32_t, std::array<MarkedTimes, 3>>;  // by op, b
 std::optional<KernelsAlike> CompareKernels(const ExecutionTables& tables,
                                            const KernelTimes& kernels);
 
-// Reads the device once more. Nothing where fewer than two kernels ran three times in both.
+// Reads the device once more. Empty if fewer than two kernels ran three times in both.
 absl::StatusOr<std::optional<KernelsAlike>> CompareKernels(const Trace& trace,
                                                            const MarkedRuns& runs, int threads);
 

@@ -28,7 +28,7 @@ constexpr std::string_view kPartial[] = {"concatenate",
                                          "sort",
                                          "topk",
                                          "triangular-solve"};
-// What these do is not known from here.
+// The cost of these is unknown here.
 constexpr std::string_view kOpaque[] = {"async-done", "async-start", "async-update", "call",
                                         "cholesky",   "conditional", "custom-call",  "while"};
 
@@ -38,7 +38,7 @@ bool IsAny(std::string_view text, const Words& words) {
 }
 
 // The numbers of gemm_backend_config.dot_dimension_numbers.lhs_contracting_dimensions, which are
-// texts. Nothing where there are none, or C is added to (beta).
+// stored as texts. Empty if they are absent, or if C is added to the product (beta).
 std::optional<std::vector<int64_t>> ContractedOf(std::string_view backend_config, bool* adds) {
   const json::Json config = json::Parse(backend_config);
   const json::Json* const gemm = json::Find(config, "gemm_backend_config");

@@ -1,16 +1,17 @@
-// OpCosts: what an op of a program computes and moves, from its shapes.
+// OpCosts: the FLOPs and bytes of an op of a program, computed from its shapes.
 //
 //   OpCosts costs(program);
-//   costs.Of(*program.Find("custom-call.1"))   // {.flops = 2 m n k, .bytes = ..., .flops_type =
-//   16}
+//   // {.flops = 2 m n k, .bytes = ..., .flops_type = 16}
+//   costs.Of(*program.Find("custom-call.1"))
 //
-//   FLOPs   of matrix products: dot, also in fusions, and the GEMM calls of cuBLAS and hipBLASLt.
-//           2 x elements of the result x those contracted
-//   bytes   of the same, and of fusions that read all of their operands: distinct operands and the
-//           result. None where an op inside reads a part only (a slice, a gather, ...)
+//   FLOPs   of matrix products: dot, also in fusions, and the GEMM calls of cuBLAS and hipBLASLt:
+//           2 x elements of the result x contracted elements
 //
-// Both as XLA's own cost model has them. All else is unknown: bodies of loops and branches, which
-// run as often as data says, other calls, convolutions.
+//   bytes   of matrix products, and of fusions that read all of their operands: distinct operands
+//           and the result. Unknown if an op inside reads only a part (a slice, a gather, ...)
+//
+// Both follow XLA's cost model. All other costs are unknown: bodies of loops and branches, which
+// run a number of times that depends on data, other calls, convolutions.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ namespace xplane_time::insight {
 
 struct OpCost {
   std::optional<int64_t> flops, bytes;  // of one execution
-  // xla.PrimitiveType of the left operands of its products; kInvalid: they differ, or none.
+  // xla.PrimitiveType of the left operands of its products; kInvalid: no products, or types differ.
   int32_t flops_type = HloShape::kInvalid;
 };
 
@@ -34,7 +35,7 @@ class OpCosts {
   OpCost Of(const HloInstruction& op);
 
  private:
-  // What a fused computation does, whatever calls it.
+  // The cost of a fused computation, independent of its caller.
   struct Fused {
     bool reads_all = true;  // of its parameters
     bool products_known = true;
@@ -47,7 +48,8 @@ class OpCosts {
   std::optional<int64_t> ProductFlops(const HloDetails& details, const HloShape& result,
                                       const std::vector<int64_t>& contracted, int32_t* type) const;
   OpCost OfGemmCall(const HloDetails& details) const;
-  // False where one that is called is missing, calls itself, or nests deeper than any program's.
+  // False if a called computation is missing, calls itself, or is nested deeper than any real
+  // program.
   bool AddFused(const HloDetails& fusion, Fused* all);
   void AddInstruction(const HloInstruction& each, Fused* all);
 

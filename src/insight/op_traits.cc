@@ -58,13 +58,13 @@ uint64_t AttributesOf(const HloInstruction& instruction) {
   return hash;
 }
 
-// What is called is listed by itself.
+// Called computations are listed separately.
 bool RunsBodies(std::string_view opcode) {
   return opcode == "while" || opcode == "conditional" || opcode == "call" ||
          opcode.starts_with("async");
 }
 
-// Of no use to tell one fusion from another.
+// These do not help to distinguish fusions.
 bool IsTrivial(std::string_view opcode) {
   constexpr std::string_view kTrivial[] = {"parameter", "constant",          "broadcast", "bitcast",
                                            "tuple",     "get-tuple-element", "iota",      "convert",
@@ -147,7 +147,8 @@ const TraitsReader::Known& TraitsReader::KnownOf(const HloInstruction& instructi
   return known;
 }
 
-// In no order: what is fused has none of its own. One that calls itself is nothing there.
+// Independent of order: fused ops have no order. A computation that calls itself is empty at that
+// point.
 const TraitsReader::Called& TraitsReader::CalledOf(int64_t id, int depth) {
   const auto [place, is_new] = called_.try_emplace(id);
   Called& called = place->second;

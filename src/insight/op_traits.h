@@ -1,11 +1,11 @@
-// OpTraits: by what an op is known again after a recompilation.
+// OpTraits: the properties by which an op is recognized after a recompilation.
 //
 //   TraitsOf(op_info, program)
 //   // {.op = "dot.4", .op_name = "jit(f)/dot_general", .source = "model.py:12", .opcode = "dot",
 //   //  .shape = "f32[64,32]", ...}
 //
-// Hashes are of what is independent of names and numbers that a compiler gives anew each time, and
-// the same in every process. 0: not known.
+// Hashes exclude names and numbers that a compiler assigns anew each time, and they are the same
+// in every process. 0: unknown.
 #pragma once
 
 #include <cstdint>
@@ -34,19 +34,19 @@ struct OpTraits {
   std::string opcode, shape;    // "f32[64,32]"
   Category category = Category::kCompute;
   uint64_t shapes = 0;             // of the result and the operands
-  uint64_t content = 0;            // attributes, and what is fused
+  uint64_t content = 0;            // attributes and fused ops
   uint64_t context = 0;            // content, and that of the operands
   uint32_t position = 0;           // in the program
-  std::vector<uint64_t> inner;     // op_name and opcode of what it computes; sorted, each once
-  std::vector<std::string> lines;  // source lines of what it computes; each once
+  std::vector<uint64_t> inner;     // op_name and opcode of the computed ops; sorted, each once
+  std::vector<std::string> lines;  // source lines of the computed ops; each once
 };
 
-// Of the ops of one program, which may be null: then only what the trace says is known.
+// For the ops of one program. If it is null, only the data of the trace is used.
 class TraitsReader {
  public:
   explicit TraitsReader(const HloProgram* program);
 
-  // `position`: where no program tells.
+  // `position`: used if there is no program.
   OpTraits Of(const OpInfo& op, uint32_t position);
 
  private:
@@ -55,7 +55,7 @@ class TraitsReader {
     HloDetails details;
     bool is_sound = false;
   };
-  // What a computation does, whatever calls it.
+  // The content of a computation, independent of its caller.
   struct Called {
     uint64_t content = 0;
     std::vector<uint64_t> inner;
@@ -63,13 +63,13 @@ class TraitsReader {
   };
   const Known& KnownOf(const HloInstruction& instruction);
   const Called& CalledOf(int64_t computation, int depth);
-  // Of all that it calls.
+  // Of all called computations.
   Called AllCalled(const HloDetails& details, int depth);
   void Fill(const HloInstruction& instruction, OpTraits* traits);
   void FillContext(const HloDetails& details, OpTraits* traits);
 
   const HloProgram* const program_;
-  // Places stay where they are.
+  // Needs stable addresses.
   absl::node_hash_map<const HloInstruction*, Known> known_;
   absl::node_hash_map<int64_t, Called> called_;
 };

@@ -104,7 +104,7 @@ void PartitionSweep::Finish() {
   std::ranges::sort_heap(gaps_, ComesFirst);
 }
 
-// The device was idle up to where the executions of the group start.
+// The device was idle until the executions of the group start.
 void PartitionSweep::SettleGap(std::span<const Piece> group) {
   const int64_t start_ps = idle_since_ps_, end_ps = group[0].interval.start_ps;
   if (start_ps == end_ps) return RecordIdle({{start_ps, end_ps}});
@@ -209,7 +209,7 @@ void PartitionSweep::Start(const Piece& piece) {
 
 void PartitionSweep::Count(const Piece& piece, TransferState* transfer) const {
   ++transfer->count;
-  // What XLA says of a copy; of a pair each half says its own part.
+  // XLA's bytes of a copy; each half of a pair states its own part.
   std::optional<int64_t> modelled_bytes;
   const bool may_say = transfer->rank == kCopy && !tables_->ops[piece.op].is_start;
   for (const uint32_t half : {piece.op, piece.start_op}) {
@@ -256,7 +256,7 @@ void PartitionSweep::EndOf(uint32_t slot, int64_t time_ps) {
     free_.push_back(slot);
   } else if (std::vector<uint32_t>& stack = stacks_[open.line]; stack.back() == slot) {
     SetRunning(slot, -1, time_ps);
-    // Below it are what contains it, and what ended while it ran.
+    // Below it are the containing executions, and those that ended while it ran.
     while (!stack.empty() && open_[stack.back()].ended) {
       free_.push_back(stack.back());
       stack.pop_back();
@@ -331,8 +331,8 @@ RunState* PartitionSweep::RunOf(uint32_t run) {
   return &runs_.values()[run];
 }
 
-// To an instant at which something of the run begins or ends. What the device did while nothing
-// of it ran, others did.
+// Advances to an instant at which an execution of the run begins or ends. If the device was busy
+// while the run had no execution, other functions ran.
 void PartitionSweep::BringUp(RunState* run, int64_t time_ps) {
   Extent& extent = run->extent;
   if (run->own.idle()) {
@@ -387,7 +387,7 @@ void PartitionSweep::BeginStep(uint32_t step, int64_t time_ps) {
   const std::span<Extent> steps = steps_.values();
   Extent& extent = steps[step];
   if (extent.begun()) return;
-  for (Open& open : open_) {  // what is of the step before ends here
+  for (Open& open : open_) {  // the previous step's state ends here
     if (own_times_ == nullptr) break;
     if (!open.runs) continue;
     if (open.run != kNone) BringUp(RunOf(open.run), time_ps);
@@ -410,7 +410,7 @@ void PartitionSweep::Touch(const Open& open, int64_t time_ps) {
 
 // ---- owners
 
-// What runs up to `time_ps` does so since the last time that anything began or ended.
+// All running executions have had the same state since the last start or end.
 void PartitionSweep::Credit(int64_t time_ps) {
   if (!tells_owners_) return;
   for (const uint32_t slot : last_of_rank_) {
@@ -433,7 +433,7 @@ void PartitionSweep::CreditGap(const Piece& piece, const Gap& gap) {
   for (size_t i = 0; i < doing_ps.size(); ++i) doing_ps[i] += in_gap_ps[i];
 }
 
-// What the host did up to the launch of what ends the gap.
+// The host's activity up to the launch of the execution that ends the gap.
 HostTimes PartitionSweep::HostTimesIn(const Gap& gap) const {
   // On the profile clock.
   const int64_t shift_ps = SaturatingSub(gap.profile_end_ps, gap.interval.end_ps);

@@ -1,25 +1,25 @@
-// PartitionSweep: one device's time, split among what ran, in one pass from left to right.
+// PartitionSweep: splits one device's time among its executions, in one pass from left to right.
 //
-// At each instant the highest class that runs has it: compute, collective, copy, other; else the
-// device is idle. A gap ends with the executions that start at its end; their earliest launch L
-// says for whom the device waited:
+// At each instant, the highest running class owns the time: compute, collective, copy, other;
+// otherwise the device is idle. A gap ends with the executions that start at its end. Their
+// earliest launch L splits the gap into time without launched work and time after the launch:
 //
 //   compute      |-----|              |---|
 //   copy            |------|      |-|
 //                |comp.|copy|gap  |c| gap|.
 //   host                      L                [start of the gap, L) host, [L, its end) launch
 //
-// Enters: executions in order of start. Leaves: times of the device, of each run among its own
-// executions, of each step, and of each kind of transfer. Whatever is not the whole device's is
-// brought up to date only when something of its own begins or ends, so that an execution costs the
-// same however much runs beside it: O(log of what runs at once).
+// Input: executions in order of start. Output: times of the device, of each run among its own
+// executions, of each step, and of each kind of transfer. Runs, steps and transfers are updated
+// only when one of their own executions begins or ends. So an execution costs O(log of the number
+// of running executions), however much runs beside it.
 //
-// Where it is asked for (TellOwners), each picosecond also has one owner: an op of a program. Of
-// several of the highest class that run, the one that began, or went on, last; of a gap, the
-// longest of those that end it. So times of owners add up to those of the device.
+// With TellOwners, each picosecond also has one owner: an op of a program. If several ops of the
+// highest class run, the owner is the one that began or resumed last. The owner of a gap is the
+// longest execution that ends it. So the times of owners add up to those of the device.
 //
-// Memory: runs, steps and recorded instants (ScratchVector), kinds of transfers, owners, what runs
-// at once.
+// Memory: runs, steps and recorded instants (ScratchVector), kinds of transfers, owners, and the
+// running executions.
 #pragma once
 
 #include <array>
@@ -45,8 +45,8 @@ namespace xplane_time::insight {
 // As kCategoryRanks.
 enum Rank : uint8_t { kCompute, kCollective, kCopy, kOther, kRankCount };
 
-// Picoseconds of an interval, by what they were. The first four follow Rank; up to kIdleUnknown
-// they add up to the interval.
+// Picoseconds of an interval, by part. The first four follow Rank; the parts up to kIdleUnknown add
+// up to the interval.
 enum Part : uint8_t {
   kComputePart,
   kCollectiveExposed,
@@ -70,7 +70,7 @@ int64_t IdlePs(const PartTimes& times);
 struct Piece {
   Interval interval;
   int64_t profile_start_ps = 0;
-  int64_t launch_id = 0;     // 0: none
+  int64_t launch_id = 0;     // 0: unknown
   int64_t copied_bytes = 0;  // 0: unknown
   uint32_t op = kNone, program = kNone, run = kNone, line = 0;
   uint32_t step = kNone;
@@ -78,7 +78,7 @@ struct Piece {
   uint32_t start_op = kNone;  // of a -done: the op of its -start
 };
 
-// What runs at once, of a device or of one run.
+// The running executions of a device or of one run.
 struct Activity {
   std::array<uint32_t, kRankCount> running = {};
   std::array<uint32_t, kRankCount> pairs = {};  // transfers between a -start and its -done
@@ -87,7 +87,7 @@ struct Activity {
   bool idle() const {
     return std::ranges::all_of(running, [](uint32_t n) { return n == 0; });
   }
-  // Idle time is not told.
+  // Does not add idle time.
   void AdvanceTo(int64_t time_ps, PartTimes* times);
 };
 
@@ -104,7 +104,7 @@ struct Extent {
 struct RunState {
   Extent extent;
   Activity own;
-  PartTimes times = {};  // of its own executions; idle: of the device
+  PartTimes times = {};  // of its own executions; idle time of the device
   int64_t foreign_ps = 0;
 };
 
@@ -121,7 +121,7 @@ struct TransferState {
   int64_t since_ps = 0, higher_since_ps = 0;
 };
 
-// What the host was seen to do while a device was idle.
+// The activity of the host while a device was idle.
 enum HostDoing : uint8_t { kHostCompiles, kHostWaitsForInput, kHostWorks, kHostDoingCount };
 struct HostInterval {
   Interval interval;
@@ -129,7 +129,7 @@ struct HostInterval {
 };
 using HostTimes = std::array<int64_t, kHostDoingCount>;
 
-// What an op of a program has of the device's time: while it ran, and idle before it ran.
+// The time that an op of a program owns: while it ran, and idle before it ran.
 struct OwnedTimes {
   uint32_t op = kNone, program = kNone;
   Rank rank = kOther;
@@ -140,8 +140,8 @@ struct OwnedTimes {
   uint64_t count = 0, gaps = 0;  // executions; gaps that one of them ended
 };
 
-// How long an execution ran itself, or a part of that: where nothing of a higher class ran, on the
-// device and among the executions of its own run.
+// The own time of an execution, or of a part of it: no higher class ran, on the device and among
+// the executions of its run.
 struct OwnTime {
   uint32_t op = kNone, program = kNone, run = kNone;
   uint32_t steps_begun = 0;
@@ -186,7 +186,8 @@ class PartitionSweep {
     waits_unlaunched_ = waits_unlaunched;
   }
   void TellOwners() { tells_owners_ = true; }
-  // Before the first execution: keeps own_times(), 48 bytes an execution and change of what runs.
+  // Call before the first execution: keeps own_times(), 48 bytes per execution and change of the
+  // running set.
   void KeepOwnTimes() { own_times_ = std::make_unique<ScratchVector<OwnTime>>(); }
 
   // Before the first execution: how many of the longest gaps are kept [3].
@@ -201,8 +202,8 @@ class PartitionSweep {
   int64_t first_ps() const { return first_ps_; }
   int64_t span_ps() const { return last_ps_ - first_ps_; }
   const PartTimes& times() const { return times_; }
-  // Of WatchHost: idle time in which the host waited for input; and before the first execution of a
-  // step, in which it was not seen to do anything else.
+  // With WatchHost: idle time in which the host waited for input; also, before the first execution
+  // of a step, idle time without other known activity of the host.
   int64_t input_ps() const { return input_ps_; }
   std::span<const RunState> runs() const { return runs_.values(); }        // by id; some not begun
   std::span<const Extent> steps() const { return steps_.values(); }        // likewise
@@ -214,7 +215,7 @@ class PartitionSweep {
   // The longest first; of several of one length the earliest.
   const std::vector<Gap>& largest_gaps() const { return gaps_; }
   uint64_t gap_count() const { return gap_count_; }  // of all gaps
-  // Of KeepOwnTimes. Those of a part of the axis, less what of them ran at once, are its busy time.
+  // With KeepOwnTimes. The times of a part of the axis, minus their overlaps, are its busy time.
   std::span<const OwnTime> own_times() const { return std::as_const(*own_times_).values(); }
 
  private:
@@ -227,7 +228,7 @@ class PartitionSweep {
     uint32_t before = kNone, after = kNone;  // of its rank, of those that run: slots
     uint32_t op, program;
     int64_t start_ps;
-    // Of KeepOwnTimes.
+    // With KeepOwnTimes.
     bool runs = false, is_told = false;
     int64_t since_ps = 0, higher_since_ps = 0, higher_of_run_since_ps = 0;
   };
@@ -313,7 +314,7 @@ class PartitionSweep {
   absl::flat_hash_map<std::tuple<Rank, uint32_t, uint32_t>, uint32_t> transfer_of_;
   std::vector<std::pair<uint32_t, uint32_t>> last_transfer_of_op_;  // program, transfer
   std::vector<TransferState> transfers_;
-  std::unique_ptr<ScratchVector<OwnTime>> own_times_;  // null: nobody asked
+  std::unique_ptr<ScratchVector<OwnTime>> own_times_;  // null: not requested
 };
 
 }  // namespace xplane_time::insight

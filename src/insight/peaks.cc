@@ -17,8 +17,9 @@ struct Generation {
   double f16_flops;
   bool bf16;  // as many
   bool f8;    // twice as many
-  // What the collector takes a transfer for moves twice as much: it counts two a clock, HBM3 has
-  // four. On an MI300X 39 of 94 ops are above the peak that it writes, none above twice of it.
+  // The collector assumes two transfers a clock, but HBM3 has four, so the real peak is twice the
+  // recorded one. On an MI300X 39 of 94 ops are above the recorded peak, and no op is above twice
+  // that peak.
   double memory = 1;
 };
 constexpr Generation kGenerations[] = {
@@ -39,7 +40,7 @@ std::optional<double> NumberOf(const Plane& plane, std::string_view name) {
   return std::nullopt;
 }
 
-// Null: not in the table, or the plane does not tell whose it is.
+// Null: the model is not in the table, or the plane has no vendor.
 const Generation* GenerationOf(const Plane& plane) {
   const std::string_view vendor = plane.FindStat("device_vendor").text;
   const auto major = NumberOf(plane, "compute_cap_major"),

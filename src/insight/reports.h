@@ -1,4 +1,4 @@
-// What `where` and `headroom` say of one analysis, so that a trace is read once for both.
+// `where` and `headroom` of one analysis, so that a trace is read once for both.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ namespace xplane_time::insight {
 // With such watchers, of everything on the devices.
 absl::StatusOr<Analysis> AnalyzeForWhere(const Trace& trace, const WhereOptions& options,
                                          const Diagnostics& reading, MakeWatcher make_watcher);
-// Of one whose watchers are WhereWatch. Reads the host where the options ask for it. Lets go of
-// each device when it is done with it, unless `keeps_devices`.
+// For an analysis with WhereWatch watchers. Reads the host if the options request it. Releases each
+// device after its use, unless `keeps_devices`.
 absl::StatusOr<WhereReport> WhereOf(const Trace& trace, Analysis* analysis,
                                     const WhereOptions& options, bool keeps_devices);
 
@@ -26,7 +26,8 @@ std::vector<std::string> DescribeStepDoubts(const WhereDevice& device);
 
 // InvalidArgument: a peak that no device has.
 absl::Status CheckPeaks(const HeadroomOptions& options);
-// Of such options. Adds to the diagnostics of the analysis. Errors: of HeadroomOptions::work.
+// For an analysis with these options. Adds to its diagnostics. Errors: those of
+// HeadroomOptions::work.
 absl::StatusOr<HeadroomReport> HeadroomOf(const Trace& trace, Analysis* analysis,
                                           const HeadroomOptions& options);
 

@@ -32,13 +32,13 @@ struct Series {
   std::vector<RunTime> runs;
 };
 
-// Of the same function on devices of one kind in one capture.
+// The same function on devices of one kind in one capture.
 struct Peers {
   std::vector<const Series*> series;
   std::vector<std::vector<RunTime>> runs;  // by series: those that all have
   std::vector<PeerTest> tests;             // by series
 
-  // Of the others, at one run.
+  // The times of the other devices, at one run.
   double MedianOfOthers(size_t at, size_t run) const {
     std::vector<double> others;
     for (size_t i = 0; i < runs.size(); ++i) {
@@ -237,7 +237,7 @@ class SlowFinder {
   std::string NameOf(const Series& series) const { return Describe(series).function.value_or(""); }
 
   void FindPeers() {
-    // Ids of programs differ between devices, where each has a program of its own.
+    // Ids of programs may differ between devices, because each device may have its own program.
     std::map<std::tuple<size_t, std::string>, size_t> namesakes;
     for (const Series& each : series_) ++namesakes[{each.device, NameOf(each)}];
     std::map<std::tuple<uint32_t, DeviceKind, std::string, std::string>, Peers> groups;
@@ -295,7 +295,7 @@ class SlowFinder {
     }
   }
 
-  // What it took longer, and what others waited for that.
+  // The time it took longer, and the time that others waited for it.
   void Claim(const Peers& peers, size_t at, SlowDevice* slow) {
     const std::vector<RunTime>& own = peers.runs[at];
     std::vector<int64_t> idle_of(devices_.size());

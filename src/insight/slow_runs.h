@@ -1,12 +1,12 @@
-// SlowRuns: which devices compute slower than their peers, and which functions got slower, of all
-// that a trace has; and what of the devices' time that takes.
+// SlowRuns finds devices that compute slower than their peers, and functions that got slower, and
+// attributes the lost time of all devices to them.
 //
-// A function is looked at where its compute is 1 % of the device's time or more; its runs, where
+// A function is tested if its compute is at least 1 % of the device's time. Its runs count if
 // they are not suspect and execute as many kernels as most. A device without such functions
-// (PyTorch) is judged by its marked steps; without marks, by the rounds of a loop: if most time is
-// in kernels whose counts are multiples of N, round i of N has the i-th part of each. A CPU's are
-// not: thunks return before their work is done. All tests of a trace together are wrong once in a
-// hundred times (Holm).
+// (PyTorch) is judged by its marked steps. Without marks, it is judged by the rounds of a loop: if
+// most time is in kernels whose counts are multiples of N, round i of N has the i-th part of each.
+// CPUs are not judged, because thunks return before their work is done. All tests of a trace
+// together give a false alarm in at most 1 % of traces (Holm).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace xplane_time::insight {
 
 inline constexpr double kFalseAlarms = 0.01;  // of traces
 
-// What findings take of one device.
+// The time of one device that findings claim.
 struct Claims {
   std::map<uint32_t, int64_t> compute_ps;  // by program; kNone: of all of them
   int64_t waits_ps = 0;                    // of its exposed collectives
@@ -44,7 +44,7 @@ struct SlowDevice {
   RunsOf of = {};     // that give most
   double ratio = 1, p_value = 1;
   uint64_t runs = 0;
-  // Of its own what it took longer than the median of its peers; of others, what they waited
+  // For the slow device: the time beyond the median of its peers. For the others: their waiting
   // meanwhile, in collectives or idle.
   std::vector<int64_t> by_device;
 };
@@ -65,7 +65,7 @@ struct SlowRuns {
   std::vector<Claims> claims;  // by device
 };
 
-// Of devices whose watchers are WhereWatch.
+// The devices need WhereWatch watchers.
 SlowRuns FindSlow(std::span<const DeviceAnalysis* const> devices);
 
 }  // namespace xplane_time::insight

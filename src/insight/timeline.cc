@@ -95,7 +95,7 @@ class Builder {
     Keep(std::move(lane));
   }
 
-  // A run whose program lacks the lane's clock is where the profile has it.
+  // The profile clock is used for a run if its program lacks the lane's clock.
   void AddRuns(const DeviceAnalysis& device) {
     TimelineLane lane = LaneOf(device, TimelineLane::Of::kRuns);
     for (const RunSample& run : device.samples) {
@@ -183,7 +183,8 @@ class Builder {
   std::vector<TimelineLane> lanes_;
 };
 
-// Of an analysis with WhereWatches, which are gone then; `where` is of the same.
+// Takes an analysis with WhereWatches and consumes them; `where` is the report of the same
+// analysis.
 absl::StatusOr<Timeline> TimelineOf(const Trace& trace, const WhereReport& where, int threads,
                                     Analysis* analysis) {
   Builder builder(trace);

@@ -1,4 +1,4 @@
-// Timeline: what each device and the threads of its host did when, as lanes that can be drawn.
+// Timeline: the executions and host events of each device over time, as lanes that can be drawn.
 //
 //   GPU:0  steps      |-------- 0 --------|------ 1 ------|
 //          runs       |-jit_f-|  |-jit_g-| |-jit_f-| ...
@@ -6,11 +6,11 @@
 //          Stream #2     |copy|      |copy|
 //   CPU    python     |---- step ---------| |--- step -----|
 //
-// Enters: a trace. Leaves: every execution and step of the devices, and the runs of the functions
-// that a report's filters choose, on the clock that `where` takes for the device; and every event
-// of the host threads of these devices, on the profile clock. Not here: aggregated events, which
-// have no place on the axis, and derived lines. Memory: 20 bytes an execution and a host event,
-// beside what `where` needs.
+// Input: a trace. Output: every execution and step of the devices, and the runs of the functions
+// that a report's filters select, on the clock that `where` uses for the device; and every event
+// of the host threads of these devices, on the profile clock. Aggregated events, which have no
+// place on the axis, and derived lines are excluded. Memory: 20 bytes per execution and host event,
+// in addition to that of `where`.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@
 
 namespace xplane_time::insight {
 
-// Columns of equal length, in order of start; of what starts together the longest first. Events of
-// a host thread lie in each other.
+// Columns of equal length, in order of start; of events with the same start, the longest first.
+// Events of a host thread are nested.
 struct TimelineLane {
   enum class Of : uint8_t { kSteps, kRuns, kExecutions, kHost };
 
@@ -49,10 +49,10 @@ struct TimelineLane {
 };
 
 struct Timeline {
-  // Of kernels, those first that took longest in all; then of functions, steps and host events.
+  // Names of kernels, longest total time first; then of functions, steps and host events.
   std::vector<std::string> names = {};
-  // By device: its steps, its runs, its lines as they are in the trace. Then the threads of the
-  // hosts, those that launch first. A line that is a device's (CPU) is not a thread, too. No lane
+  // By device: its steps, its runs, its lines in the order of the trace. Then the threads of the
+  // hosts, launching threads first. A line of a device (CPU) is not repeated as a thread. No lane
   // is empty.
   std::vector<TimelineLane> lanes = {};
 };

@@ -68,7 +68,7 @@ void TransferPairs::Look(Piece* piece) {
   piece->start_op = start->piece.op;
 }
 
-// Those that are over by then.
+// Removes transfers that have ended by then.
 void TransferPairs::CloseRuns(int64_t profile_ps) {
   std::erase_if(open_runs_, [&](const OpenRun& open) {
     if (modules_[open.run].interval.end_ps > profile_ps) return false;

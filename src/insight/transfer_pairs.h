@@ -27,11 +27,11 @@ class TransferPairs {
   TransferPairs(std::shared_ptr<const ExecutionTables> tables, std::span<const ModuleEvent> modules)
       : tables_(std::move(tables)), modules_(modules) {}
 
-  // Appends to `ready` what waits for nothing any more.
+  // Appends executions to `ready` if they no longer wait for a partner.
   void Add(std::span<const Piece> pieces, std::vector<Piece>* ready);
   void Finish(std::vector<Piece>* ready);
 
-  uint64_t lone_dones() const { return lone_dones_; }  // that name a -start that is not there
+  uint64_t lone_dones() const { return lone_dones_; }  // that name a missing -start
 
  private:
   struct Waiting {

@@ -13,7 +13,7 @@ namespace {
 
 double MedianOf(std::vector<double> values) { return stats::Median(values); }
 
-// Of the others at one run.
+// The times of the others at one run.
 double MedianOfOthers(std::span<const std::vector<double>> times, size_t device, size_t run) {
   std::vector<double> others;
   for (size_t other = 0; other < times.size(); ++other) {
@@ -23,7 +23,7 @@ double MedianOfOthers(std::span<const std::vector<double>> times, size_t device,
 }
 
 PeerTest TestOf(std::vector<double> log_ratios) {
-  // Of so few, some may be equal by chance: Huber's spread is then none.
+  // With so few values, some may be equal by chance, and Huber's spread would be 0.
   constexpr size_t kFew = 10;
   const auto n = static_cast<double>(log_ratios.size());
   const stats::Centre centre =
@@ -77,15 +77,15 @@ void ExtendBack(std::span<const double> times, SlowedTest* test) {
   }
 }
 
-// Of the parts before and from `at` on: how much of the squares is between their means; less than 0
-// where the second is not larger.
+// The sum of squares between the means of the parts before and from `at` on; less than 0 if the
+// second part is not larger.
 double SquaresBetween(double before, double all, size_t at, size_t count) {
   const auto k = static_cast<double>(at), n = static_cast<double>(count);
   const double step = (all - before) / (n - k) - before / k;
   return step <= 0 ? -1 : k * (n - k) * step * step;
 }
 
-// Where a part begins that is larger, by least squares.
+// The start of the larger part, by least squares.
 size_t ChangeIn(std::span<const double> times) {
   const double all = std::accumulate(times.begin(), times.end(), 0.0);
   double before = 0, most = 0;
@@ -110,7 +110,7 @@ SlowedTest Changed(std::span<const double> times) {
   SlowedTest test = {.slow = std::vector<bool>(times.size())};
   std::fill(test.slow.begin() + static_cast<std::ptrdiff_t>(ChangeIn(times)), test.slow.end(),
             true);
-  // Of U = 2 * sum; ties make it smaller, and so the test stricter.
+  // The variance of U = 2 * sum. Ties make it smaller, and so the test stricter.
   test.p_value = std::min(1.0, std::exp(-6 * (2 * most) * (2 * most) / (n * n * n + n * n)));
   FillLevels(times, &test);
   ExtendBack(times, &test);
@@ -133,7 +133,7 @@ double StretchTail(const std::vector<bool>& slow, size_t first) {
     (slow[i] ? slow_count : fast_count) += 1;
     if (i > first && slow[i] != slow[i - 1]) stretches += 1;
   }
-  constexpr double kLeast = 6;  // below, the normal distribution is none
+  constexpr double kLeast = 6;  // below, the normal approximation is invalid
   if (fast_count < kLeast || slow_count < kLeast) return 1;
   const double n = fast_count + slow_count, product = 2 * fast_count * slow_count;
   const double mean = product / n + 1, variance = product * (product - n) / (n * n * (n - 1));
@@ -173,7 +173,8 @@ std::optional<SlowedTest> GotSlower(std::span<const double> times) {
   if (times.size() < kLeastRuns) return std::nullopt;
   SlowedTest changed = Changed(times), stretches = InStretches(times);
   const double least = std::min(changed.p_value, stretches.p_value);
-  // Of a change that stays, both tell; the one says it better where they nearly agree.
+  // A permanent change is significant in both tests; if they nearly agree, the test for a permanent
+  // change describes it better.
   size_t agree = 0;
   for (size_t i = 0; i < times.size(); ++i) agree += changed.slow[i] == stretches.slow[i] ? 1 : 0;
   const bool stays = changed.p_value <= stretches.p_value || 10 * agree >= 9 * times.size();

@@ -16,15 +16,15 @@
 
 namespace xplane_time::insight {
 
-// A smaller difference is none: devices of one kind differ by a few percent.
+// Smaller differences are normal: devices of one kind differ by a few percent.
 inline constexpr double kLeastRatio = 1.05;
 
 struct PeerTest {
   double ratio = 1;    // to the median of the others, run by run
   double p_value = 1;  // one-sided: of Student's t of the logarithm of that ratio
 };
-// By device; `times`: as many of each, all above 0. Nothing below three runs. Of two devices, each
-// is the other's only peer.
+// By device; `times`: equally many for each device, all above 0. Empty below three runs. With two
+// devices, each is the other's only peer.
 std::optional<std::vector<PeerTest>> SlowerThanPeers(
     std::span<const std::vector<double>> times_by_device);
 
@@ -35,9 +35,9 @@ struct SlowedTest {
   bool is_for_good = true;  // slower from some run on; else for stretches
   std::vector<bool> slow;   // by run
 };
-// Two ways: Pettitt's test for a change that stays, and, of runs parted in two levels, Wald and
-// Wolfowitz's for levels that come in stretches. A slow beginning is no slowing down. Nothing below
-// kLeastRuns runs. O(n log n).
+// Two tests: Pettitt's for a permanent change, and Wald and Wolfowitz's for two levels that
+// alternate in long stretches. A slow beginning does not count. Empty below kLeastRuns runs. O(n
+// log n).
 inline constexpr size_t kLeastRuns = 12;
 std::optional<SlowedTest> GotSlower(std::span<const double> times);
 

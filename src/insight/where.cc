@@ -45,7 +45,7 @@ TimeParts PartsOf(int64_t span_ps, const PartTimes& times, bool any_launch) {
 
 using Samples = std::span<const RunSample>;
 
-// Null where the run has no executions.
+// Null if the run has no executions.
 const RunState* RunOf(const DeviceAnalysis& device, const RunSample& sample) {
   const std::span<const RunState> runs = WatchOf(device).sweep().runs();
   return sample.id < runs.size() && runs[sample.id].extent.begun() ? &runs[sample.id] : nullptr;
@@ -312,7 +312,7 @@ void AddDevice(const DeviceAnalysis& device, WhereReport* report, Diagnostics* d
   AddTransfers(device, &report->transfers);
 }
 
-// Adds the gaps of one device, and where its host is asked about each.
+// Adds the gaps of one device, and to `asked` the interval and launch line of each for its host.
 void AddGaps(const DeviceAnalysis& device, std::vector<WhereGap>* rows,
              std::vector<HostGap>* asked) {
   if (device.watcher == nullptr) return;
@@ -340,13 +340,14 @@ std::vector<std::string> DescribeStepDoubts(const WhereDevice& device) {
   // A few are copies and fills before the loop and after it.
   const uint64_t outside = device.executions_outside_steps.value_or(0);
   if (outside > 0 && outside >= device.executions / 20) {
-    doubts.push_back(Cat(outside, " of ", CountText(device.executions, "execution"),
-                         outside == 1 ? " is" : " are", " in none of the marked steps",
-                         device.step_source == StepSource::kHostTime
-                             ? ": without launches only those count that start inside of a mark"
-                             : ""));
+    doubts.push_back(
+        Cat(outside, " of ", CountText(device.executions, "execution"),
+            outside == 1 ? " belongs" : " belong", " to no marked step",
+            device.step_source == StepSource::kHostTime
+                ? ": without launches, only those that start inside a mark belong to it"
+                : ""));
   }
-  // Less than 1 % of a step changes nothing.
+  // Less than 1 % of a step is negligible.
   const auto early_ps = static_cast<double>(device.early_ps.value_or(0));
   if (const uint64_t early = device.early_executions.value_or(0);
       early > 0 && early_ps * 100 >= device.step_median_ps.value_or(0)) {

@@ -90,7 +90,8 @@ Piece WhereWatch::PieceOf(const Execution& execution) {
                  .step = marking_.StepOf(execution)};
   if (rules_.launch_id.has_value()) {
     piece.launch_id = execution.numbers[*rules_.launch_id];
-    // Those that end a gap are asked for; whether any is known, of the others too.
+    // The launches of executions that end a gap are looked up later. The others are looked up only
+    // until any launch is known.
     if (!any_launch()) marking_.LaunchPs(piece.launch_id);
   }
   if (rules_.copied_bytes.has_value()) piece.copied_bytes = execution.numbers[*rules_.copied_bytes];

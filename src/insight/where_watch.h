@@ -1,5 +1,5 @@
-// What `where` looks at while a device is measured: its partition, its launches, the steps that its
-// executions are members of.
+// The watcher of `where`, used while a device is measured: its partition, its launches, and its
+// steps with their executions.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,8 @@ class WhereWatch : public ExecutionWatcher {
   // The same, with input_ps() and so many of the longest gaps.
   static absl::StatusOr<std::unique_ptr<ExecutionWatcher>> MakeKeepingGaps(
       const WatchContext& context, size_t gaps);
-  // The same, and the sweep tells owners. `compiling`: when the host compiled, merged.
+  // The same, and the sweep determines owners. `compiling`: intervals of compilation on the host,
+  // merged.
   static absl::StatusOr<std::unique_ptr<ExecutionWatcher>> MakeTellingOwners(
       const WatchContext& context, std::span<const Interval> compiling);
 
@@ -38,7 +39,7 @@ class WhereWatch : public ExecutionWatcher {
   void KeepSummary(const WatchContext& context) {
     summary_ = std::make_unique<PartsWatch>(context, marking_);
   }
-  // What each line of the plane executed, where it is kept.
+  // The executions of each line of the plane, if KeepLines() was called.
   struct LineColumns {
     std::vector<int64_t> start_ps, duration_ps;
     std::vector<uint32_t> op;
@@ -47,8 +48,8 @@ class WhereWatch : public ExecutionWatcher {
   // After Finish().
   const PartitionSweep& sweep() const { return *sweep_; }
   const StepMarking& marking() const { return marking_; }
-  // Of each of the largest gaps: the line of the launch that ends it (Line::timeline), or kNone.
-  // The host's evidence is gone when the report is made.
+  // For each of the largest gaps: the line of the launch that ends it (Line::timeline), or kNone.
+  // The host's evidence no longer exists when the report is made.
   std::span<const uint32_t> gap_launch_lines() const { return gap_launch_lines_; }
   bool any_launch() const { return marking_.any_launch(); }
   // PartitionSweep::input_ps. Empty: the trace has no host, or it was not asked for.
@@ -59,13 +60,13 @@ class WhereWatch : public ExecutionWatcher {
   // Executions before the first one whose launch is known, and how long they took together.
   uint64_t early_executions() const { return early_executions_; }
   int64_t early_ps() const { return early_.length_ps(); }
-  // Of a watch that tells owners, on a device where executions are in no program and nothing marks
-  // steps: by op, how long each execution took. Nothing of ops with more than kMaxDurations.
+  // For a watch with owners on a device without programs and step marks: the durations of
+  // executions by op. Ops with more than kMaxDurations executions are omitted.
   static constexpr size_t kMaxDurations = size_t{1} << 14;
   const absl::flat_hash_map<uint32_t, std::vector<int64_t>>& durations_ps() const {
     return durations_ps_;
   }
-  // Where it was asked for.
+  // Only if requested.
   const PartsWatch& summary() const { return *summary_; }
   uint64_t lone_dones() const { return pairs_ == nullptr ? 0 : pairs_->lone_dones(); }
 

@@ -71,24 +71,24 @@ std::string DevicesText(const std::vector<BriefDevice>& devices) {
   return Printable(DeviceName(devices[0].device));
 }
 
-// What is in front of the findings.
+// The line in front of the findings.
 std::string HeadText(const BriefReport& report) {
   const std::string all =
       absl::StrCat(report.devices.size() == 1 ? "" : "together ",
                    TimeText(AsDouble(report.span_ps)), " from first start to last end");
   const std::string who = absl::StrCat(DevicesText(report.devices), ": ", all);
   if (report.recoverable_ps == 0) {
-    return absl::StrCat(who, "; nothing found that would give back 1 % of it");
+    return absl::StrCat(who, "; no finding could save 1 % of it");
   }
   const double share = AsDouble(report.recoverable_ps) / AsDouble(report.span_ps);
-  return absl::StrCat(who, "; the findings could give back at most ",
+  return absl::StrCat(who, "; fixing all findings could save at most ",
                       TimeText(AsDouble(report.recoverable_ps)), " (", ShareText(share),
-                      ") of it. Shares below are of this time");
+                      ") of it. Shares below are relative to this time");
 }
 
 // "3.2 ms of 15.8 ms (20 %), GPU:0".
 std::string AmountText(const BriefReport& report, const BriefFinding& finding) {
-  if (!finding.recoverable_ps.has_value()) return "cannot tell";
+  if (!finding.recoverable_ps.has_value()) return "unknown amount";
   std::string text = absl::StrCat(TimeText(AsDouble(*finding.recoverable_ps)), " of ",
                                   TimeText(AsDouble(report.span_ps)), " (",
                                   ShareText(finding.share.value_or(0)), ")");
@@ -185,11 +185,12 @@ std::string PeopleText(const BriefReport& report, size_t shown, size_t ops, bool
                     "\n");
   }
   if (report.recoverable_ps > 0 && report.near_roof_ps > 0) {
-    absl::StrAppend(&text, "\n",
-                    Paragraph(absl::StrCat("Not in it: ", TimeText(AsDouble(report.near_roof_ps)),
-                                           " at most of ops above 60 % of their roofs (xplane-time "
-                                           "headroom)"),
-                              0, options));
+    absl::StrAppend(
+        &text, "\n",
+        Paragraph(absl::StrCat("Not included: at most ", TimeText(AsDouble(report.near_roof_ps)),
+                               " in ops above 60 % of their roofs (xplane-time "
+                               "headroom)"),
+                  0, options));
   }
   absl::StrAppend(&text, OpsText(report, ops, options));
   std::vector<DiagnosticRow> others;
@@ -258,10 +259,10 @@ absl::StatusOr<std::string> BriefText(const BriefReport& report, const BriefSize
   }
   if (text.size() <= size.bytes) return text;
   if (!options.for_people()) {
-    return InvalidArgument("--bytes ", size.bytes, ": without any finding it is ", text.size(),
-                           " bytes; give as many, or more");
+    return InvalidArgument("--bytes ", size.bytes, ": the output without findings has ",
+                           text.size(), " bytes; give at least as many");
   }
-  return Cat(CountText(report.findings.size(), "finding"), ", and none of them fits\n");
+  return Cat(CountText(report.findings.size(), "finding"), ", none of which fits\n");
 }
 
 }  // namespace xplane_time::output

@@ -17,7 +17,7 @@
 
 namespace xplane_time::output {
 
-// Told apart by those who see fewer colours, too (Okabe and Ito).
+// Also distinguishable with colour blindness (Okabe and Ito).
 inline constexpr std::array<std::string_view, 6> kChartColors = {"#0072B2", "#D55E00", "#009E73",
                                                                  "#CC79A7", "#E69F00", "#56B4E9"};
 
@@ -31,7 +31,7 @@ class Chart {
 
   double X(double at_s) const;
 
-  // An element on a line of its own.
+  // An element on a separate line.
   template <typename... Arguments>
   void Put(const absl::FormatSpec<Arguments...>& element, const Arguments&... arguments) {
     absl::StrAppendFormat(&body_, element, arguments...);
@@ -41,10 +41,10 @@ class Chart {
             std::string_view more = "");
   void Rect(double x, double y, double width, double height, std::string_view more);
   void Line(double x0, double y0, double x1, double y1, std::string_view color);
-  // A sample of what stands for `text`.
+  // A sample of the mark that `text` explains.
   void Key(double x, double y, std::string_view fill, const std::string& text);
 
-  // The frame of a panel; pixels a unit. `least`: where it begins; becomes the tick below.
+  // The frame of a panel; pixels per unit. `least`: the start of the axis; becomes the tick below.
   double ValueAxis(double top, double most, const std::string& title, double* least = nullptr);
   double PowerAxis(double top, double most_w) { return ValueAxis(top, most_w, "power, W"); }
   void TimeAxis(double bottom, const std::string& title);

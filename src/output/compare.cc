@@ -1,4 +1,4 @@
-// What compare found.
+// The output of compare.
 #include <cmath>
 #include <map>
 #include <set>
@@ -89,15 +89,15 @@ const ComparedRow* FindNeediest(const Comparison& comparison) {
   return neediest;
 }
 
-// Why more captures do not decide the row, and what does.
+// Why more captures do not decide the row, and the alternative.
 std::string ObstacleText(const Comparison& comparison, const CapturesNeeded& needed) {
   if (needed.unknown == "no_min_effect") {
-    return "with --min-effect 0 no function counts as the same: allow a small effect";
+    return "with --min-effect 0 no function counts as unchanged: allow a small effect";
   }
   return OfEnergy(comparison)
              ? "more captures do not help, because all have the same stated error: take longer "
                "captures"
-             : "more captures do not help, because the step of the clock is too large: time longer "
+             : "more captures do not help, because the clock is too coarse: time longer "
                "runs, or allow a larger --max-mde";
 }
 
@@ -149,7 +149,7 @@ std::string AdviceOnNoChange(const Comparison& comparison, const ComparedRow& ro
                       PromiseText(needed));
 }
 
-// What decides the open rows, each from its own effect and noise.
+// Advice for the open rows, each from its own effect and noise.
 void AddAdvice(const Comparison& comparison, Explanation* out) {
   constexpr size_t kMaxShown = 3;
   size_t shown = 0, others = 0;
@@ -169,13 +169,13 @@ void AddAdvice(const Comparison& comparison, Explanation* out) {
         change ? AdviceOnChange(comparison, row) : AdviceOnNoChange(comparison, row), "."));
   }
   if (others > 0) {
-    out->reasons.push_back(absl::StrCat("The column needs has the captures a side of ", others,
+    out->reasons.push_back(absl::StrCat("The column needs shows the captures a side for ", others,
                                         " more ", others == 1 ? "function." : "functions."));
   }
   if (many) {
     out->reasons.push_back(
-        "Less noise needs fewer captures, and so do a larger --min-effect and --max-mde; --exclude "
-        "leaves noisy functions out.");
+        "With less noise, or a larger --min-effect or --max-mde, fewer captures are enough; "
+        "--exclude leaves noisy functions out.");
   }
 }
 
@@ -187,10 +187,10 @@ void AddAdviceOnNoise(const Comparison& comparison, Explanation* out) {
   if (!unknown) return;
   out->reasons.push_back(absl::StrCat(
       OfEnergy(comparison) ? "Fewer than 3 captures a side do" : "One capture a side does",
-      " not show how much captures differ, however many samples it has, so the number that decides "
-      "is unknown. Record at least ",
+      " not show how much captures differ, however many samples it has, so the required number is "
+      "unknown. Record at least ",
       OfEnergy(comparison) ? "3" : "2",
-      " a side, better 5, each from a process of its own, or give the difference itself: "
+      " a side, better 5, each from a separate process, or state the difference: "
       "--offset-std."));
 }
 
@@ -200,7 +200,7 @@ std::string SharedText(const Comparison& comparison) {
   const bool all = shared == comparison.base_sources.size();
   if (!all) {
     return absl::StrCat(shared, " of ", Counted(comparison.base_sources.size(), "capture"),
-                        " of base ", shared == 1 ? "is" : "are", " in head, too");
+                        " of base ", shared == 1 ? "is" : "are", " also in head");
   }
   const bool files = std::ranges::includes(
       std::set<std::string>(comparison.head_sources.begin(), comparison.head_sources.end()),
@@ -223,8 +223,8 @@ Explanation ExplainTooLittle(const Comparison& comparison) {
   if (comparison.shared_captures > 0) {
     out.verdict = absl::StrCat("no verdict: ", SharedText(comparison));
     out.reasons.push_back(
-        "A capture that is compared with itself shows no change, whatever changed: give other "
-        "captures of base or of head.");
+        "A capture that is compared with itself shows no change: give other captures of base or "
+        "head.");
     return out;
   }
   const uint64_t base = comparison.base_sources.size(), head = comparison.head_sources.size();
@@ -241,14 +241,14 @@ Explanation ExplainTooLittle(const Comparison& comparison) {
   out.reasons.push_back(
       absl::StrCat("In ", comparison.Count(FunctionVerdict::kTooLittleData), " of ",
                    Counted(comparison.compared, "function"), " a", RiseAfterA(comparison), " of ",
-                   PercentText(comparison.options.max_mde), " could pass unseen (--max-mde)."));
+                   PercentText(comparison.options.max_mde), " could go undetected (--max-mde)."));
   AddAdviceOnNoise(comparison, &out);
   AddAdvice(comparison, &out);
   if (comparison.passing_max_mde.has_value()) {
     out.reasons.push_back(absl::StrCat("No function shows a", RiseAfterA(comparison), " above ",
                                        PercentText(comparison.options.min_effect), ": --max-mde ",
                                        OptionText(*comparison.passing_max_mde),
-                                       " accepts these captures as they are."));
+                                       " accepts these captures."));
   }
   const bool excludes_zero =
       std::any_of(comparison.rows.begin(), comparison.rows.end(), [](const ComparedRow& row) {
@@ -257,9 +257,9 @@ Explanation ExplainTooLittle(const Comparison& comparison) {
       });
   if (!excludes_zero) return out;
   out.reasons.push_back(absl::StrCat(
-      "An interval that excludes 0 is no proof yet: it holds with ",
-      PercentText(0.5 + comparison.options.confidence / 2), ", and a claim may be wrong in ",
-      comparison.options.alpha * 100, " % of comparisons only (--alpha)."));
+      "An interval that excludes 0 is not yet a proof: it holds with ",
+      PercentText(0.5 + comparison.options.confidence / 2), ", but a claim may be wrong in only ",
+      comparison.options.alpha * 100, " % of comparisons (--alpha)."));
   return out;
 }
 
@@ -290,7 +290,7 @@ Explanation ExplainCannotTell(const Comparison& comparison) {
   add(in_doubt + unknown, absl::StrCat("the energy of ", Counted(in_doubt + unknown, "function"),
                                        " is unknown or in doubt, see the reasons"));
   add(failing, absl::StrCat(Counted(failing, "function"),
-                            " failed, see the reasons; what the change did to ",
+                            " failed, see the reasons; the effect of the change on ",
                             failing == 1 ? "it" : "them", " is unknown"));
   add(not_comparable, absl::StrCat(Counted(not_comparable, "function"),
                                    " ran on both sides, but cannot be compared, see the reasons"));
@@ -305,7 +305,7 @@ Explanation ExplainCannotTell(const Comparison& comparison) {
   add(perhaps,
       absl::StrCat(perhaps, " of ", Counted(comparison.compared, "function"),
                    OfEnergy(comparison) ? " may take more energy" : " may be slower",
-                   ", at worst by ", ChangeText(*worst.ratio), " %, but chance explains it"));
+                   ", at worst by ", ChangeText(*worst.ratio), " %, but chance can explain it"));
   AddAdvice(comparison, &out);
   out.reasons.push_back(absl::StrCat("Changes up to ", PercentText(comparison.options.min_effect),
                                      " do not count (--min-effect)."));
@@ -314,10 +314,10 @@ Explanation ExplainCannotTell(const Comparison& comparison) {
 
 Explanation ExplainNone(const Comparison& comparison) {
   Explanation out = {
-      .verdict = absl::StrCat("no regression: of ", Counted(comparison.compared, "function"),
-                              OfEnergy(comparison) ? " none takes more energy by more than "
-                                                   : " none is slower by more than ",
-                              PercentText(comparison.options.min_effect))};
+      .verdict = absl::StrCat(
+          "no regression: none of ", Counted(comparison.compared, "function"),
+          OfEnergy(comparison) ? " takes more energy by more than " : " is slower by more than ",
+          PercentText(comparison.options.min_effect))};
   if (comparison.largest_mde.has_value()) {
     out.reasons = {absl::StrCat("A", RiseAfterA(comparison), " of ",
                                 PercentText(*comparison.largest_mde),
@@ -414,23 +414,23 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
       .HideIfUnknown();
   section.grid = std::move(grid).Take();
   if (has_intervals) {
-    section.notes.push_back(
-        absl::StrCat("interval: with ", PercentText(0.5 + comparison.options.confidence / 2),
-                     " confidence no row has changed less than its lower end says; p: of no "
-                     "change, over all rows together; detects: a",
-                     RiseAfterA(comparison), " of so much would be proved 4 times in 5"));
+    section.notes.push_back(absl::StrCat(
+        "interval: with ", PercentText(0.5 + comparison.options.confidence / 2),
+        " confidence the change of every row is at least its lower end; p: p-value of no "
+        "change, for all rows together; detects: a",
+        RiseAfterA(comparison), " of this size would be proved 4 times in 5"));
   }
   if (has_needs) {
     section.notes.emplace_back(
-        "needs: captures a side that decide the function; the first number if its change and noise "
-        "are as measured, the last with a probability of 80 %");
+        "needs: captures a side to decide the function; first number: if its change and noise are "
+        "as measured; last number: with a probability of 80 %");
   }
   NoteUncertain(rows, &section.notes);
   AddReasons(rows, &section);
   return section;
 }
 
-// Where there is too little data.
+// Shown if there is too little data.
 Section KernelSection(const Comparison& comparison, const OutputOptions& options) {
   constexpr size_t kMost = 10;
   Section section = {.title =
@@ -573,7 +573,7 @@ Output CompareOutput(const Comparison& comparison, const DiffReport* why) {
       std::vector<Section> parts = DiffSections(*why, how);
       parts[0].title = absl::StrCat("why: ", DiffHeadline(*why, how.unit));
       parts[0].notes.emplace_back(
-          "why: means of spans, with the waiting inside; the verdict: what --metric says");
+          "why: mean spans, which include waiting; the verdict uses --metric");
       for (Section& part : parts) sections.push_back(std::move(part));
     }
     const bool kernels = !comparison.kernels.empty() && why == nullptr;

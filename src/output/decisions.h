@@ -1,12 +1,13 @@
-// Decisions for people (what was decided, why, and what would make it firmer), and in the formats
+// Decisions for people (the decision, its reasons, and how to make it firmer), and in the formats
 // of CI systems:
 //
-//   JUnit XML                 a test case a row; `failure` fails it, `skipped` skips it
-//   Google Benchmark JSON     a benchmark a row that has a time, its ratio as a counter
+//   JUnit XML                 one test case per row; `failure` fails it, `skipped` skips it
+//   Google Benchmark JSON     one benchmark per row with a time; its ratio is a counter
 //   Bencher Metric Format     {"NAME": {"latency": {"value", "lower_value", "upper_value"}}}
-//                             in nanoseconds, bounds only where an interval is known
+//                             in nanoseconds; bounds only if the interval is known
 //
-// Of energies JUnit, and Bencher's with "energy" in joules; a benchmark's time is none.
+// Energies have JUnit, and Bencher's format with "energy" in joules. They have no Google Benchmark
+// JSON, because an energy is not a time.
 #pragma once
 
 #include <string>
@@ -20,8 +21,8 @@ struct Explanation {
   std::string verdict;                    // one line
   std::vector<std::string> reasons = {};  // sentences
 };
-// `exit_code`: of the decision, which gives the verdict its tone. The title of the first section
-// says less than the verdict: Markdown goes without it.
+// `exit_code`: of the decision; it determines the tone of the verdict. Markdown omits the title of
+// the first section, because the verdict contains it.
 View DecisionView(Explanation explanation, int exit_code, std::vector<Section> sections,
                   const std::vector<std::string>& notes, const OutputOptions& options);
 
@@ -33,7 +34,7 @@ void NoteUncertain(std::span<const Row> rows, std::vector<std::string>* notes) {
 }
 
 struct InterchangeRow {
-  std::string name = {};   // function, with device, variant and program where they tell rows apart
+  std::string name = {};   // function, with device, variant and program if rows need them to differ
   std::string group = {};  // JUnit's classname
   SideEstimate value = {};
   std::optional<double> ratio = {}, ratio_lo = {}, ratio_hi = {};

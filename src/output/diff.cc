@@ -1,4 +1,4 @@
-// What changed between two sides, as a sum.
+// The changes between two sides; the rows add up to the total change.
 #include <cmath>
 #include <vector>
 
@@ -87,14 +87,15 @@ bool NothingChanged(const DiffReport& report) {
   });
 }
 
-// "both sides are the same file"; of equal captures that are no more than that: "the same capture".
+// "both sides are the same file"; "the same capture" if the files differ but the captures are
+// equal.
 std::string SameText(const DiffReport& report) {
   const bool files = report.base.sources == report.head.sources;
   const bool one = std::max(report.base.inputs.size(), report.head.inputs.size()) == 1;
   return absl::StrCat("both sides are the same ", files ? "file" : "capture", one ? "" : "s");
 }
 
-// "; 5 rows proved"; empty: none is.
+// "; 5 rows proved"; empty: no row is proved.
 std::string ProvedRows(const DiffReport& report) {
   const auto proved = static_cast<uint64_t>(std::ranges::count_if(report.rows, [](const auto& row) {
     return row.verdict == DiffVerdict::kMore || row.verdict == DiffVerdict::kLess;
@@ -130,7 +131,7 @@ std::string Headline(const DiffReport& report, Unit unit) {
   return absl::StrCat(text, "; no verdict", proved.empty() ? "" : " on the total", proved);
 }
 
-// What a table has a line of.
+// One line of a table.
 struct Shown {
   std::string op, what;
   std::optional<double> base_ps = {}, head_ps = {};
@@ -143,7 +144,7 @@ struct Shown {
 std::string_view WaitingText(DiffMatch match) {
   switch (match) {
     case DiffMatch::kOverlap:
-      return "(at once, counted twice)";
+      return "(overlap, counted twice)";
     case DiffMatch::kForeign:
       return "(other functions ran)";
     case DiffMatch::kIdleHost:
@@ -291,8 +292,8 @@ std::vector<std::string> WhyNone(const std::vector<Shown>& rows) {
 
 Section RowSection(const DiffReport& report, const OutputOptions& options) {
   constexpr size_t kOpWidth = 24, kFunctionWidth = 14, kSourceWidth = 14;
-  Section section = {.title = absl::StrCat("what changed, time of ", UnitText(report),
-                                           ", most beyond chance first"),
+  Section section = {.title = absl::StrCat("changes in the time of ", UnitText(report),
+                                           ", largest beyond chance first"),
                      .table = "rows"};
   const std::vector<Shown> rows = ShownRows(report, options);
   RowGrid grid(rows);
@@ -320,7 +321,8 @@ Section RowSection(const DiffReport& report, const OutputOptions& options) {
 }
 
 Section SumSection(const DiffReport& report, const OutputOptions& options) {
-  Section section = {.title = absl::StrCat("the sum, time of ", UnitText(report)), .table = "sums"};
+  Section section = {.title = absl::StrCat("sums of the time of ", UnitText(report)),
+                     .table = "sums"};
   std::vector<Shown> rows;
   for (const DiffSum& sum : report.sums) {
     rows.push_back({.op = std::string(SumText(sum.match)),
@@ -343,7 +345,7 @@ Section SumSection(const DiffReport& report, const OutputOptions& options) {
 }
 
 Section FunctionSection(const DiffReport& report, const OutputOptions& options) {
-  Section section = {.title = "functions, a run"};
+  Section section = {.title = "functions, time of a run"};
   const auto rows =
       TopRows(report.functions, options.top.value_or(kRows), "functions", kByTop, &section.notes);
   RowGrid grid(rows);
@@ -366,11 +368,11 @@ std::vector<std::string> Reasons(const DiffReport& report) {
   if (report.total.verdict != DiffVerdict::kNoVerdict || NothingChanged(report)) return {};
   if (report.base.sources.size() == 1 && report.head.sources.size() == 1) {
     return {
-        "No verdict: one capture a side does not show how much processes differ; several do: "
+        "No verdict: one capture a side does not show how much processes differ. Give several: "
         "--base P... --head P..."};
   }
   return {absl::StrCat("No verdict on the total: ", report.total.reason, ".",
-                       AnyVerdict(report) ? " Rows have their own." : "")};
+                       AnyVerdict(report) ? " Rows have separate verdicts." : "")};
 }
 
 View DiffView(const DiffReport& report, const OutputOptions& options) {

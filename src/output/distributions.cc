@@ -18,7 +18,7 @@ std::optional<int64_t> TimeOf(const SampleRow& run, Metric metric) {
   return metric == Metric::kActive ? run.active_ps : run.sum_ps;
 }
 
-// Those of a row of the functions.
+// The runs of one row of the functions.
 struct Runs {
   const FunctionRow* row;
   std::vector<int64_t> times_ps = {};
@@ -50,7 +50,7 @@ std::vector<Runs> RunsOf(const Report& report, const OutputOptions& options) {
   return all;
 }
 
-// A sign for each bin, as high as it is full; one that is not empty is seen.
+// A character for each bin, with a height by its count. Bins that are not empty are always visible.
 std::string Histogram(const Runs& runs, bool unicode) {
   constexpr std::array<std::string_view, 9> kBlocks = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   constexpr std::array<std::string_view, 9> kAscii = {" ", ".", ":", "-", "=", "+", "*", "%", "#"};

@@ -43,7 +43,7 @@ std::string NoteText(const EnergyRow& row) {
 Section EnergySection(const char* title, const char* name, const std::vector<EnergyRow>& all,
                       bool is_part, const OutputOptions& options) {
   Section section = {.title = title};
-  // Of half a log, J/exec times count is not the energy.
+  // If the log covers only a part, J/exec times count is not the energy.
   if (is_part)
     section.title += "; energy and busy cover only the logged part, count covers the whole capture";
   const Rows rows = TopRows(all, options.top, title, kByTop, &section.notes);
@@ -68,7 +68,7 @@ Section EnergySection(const char* title, const char* name, const std::vector<Ene
   grid.Number(std::string(unit.name) + (by_run ? "/run" : "/exec"), each_j,
               [unit](const std::optional<double>& joules) { return unit.Cell(joules); });
   grid.Number("active J", Of(&EnergyRow::active_j), Figure).Drop(4).HideIfUnknown();
-  // What tells kernels of one name apart stays.
+  // The function column stays if it distinguishes kernels of the same name.
   std::set<std::string_view> kernels;
   for (const EnergyRow& row : rows) kernels.insert(row.name);
   grid.Name("function", 14, &EnergyRow::function)
@@ -83,7 +83,7 @@ Section DeviceSection(const EnergyReport& report, const OutputOptions& options) 
   Section section = {.title = "devices; measured = active + idle + residual"};
   const auto& rows = report.devices;
   const DeviceNames names(rows);
-  // Where nothing tells idle from active, both are known to lie anywhere.
+  // If the data cannot separate idle from active power, both intervals are too wide to show.
   const auto joules = [](std::optional<Joules> EnergyDevice::*of) {
     return [of](const EnergyDevice& row) {
       const std::optional<Joules>& known = row.*of;

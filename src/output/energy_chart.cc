@@ -1,5 +1,5 @@
-// Power over time and what ran, a panel a device: what the sensor's windows measured, what the
-// powers that were found explain of it, and a lane for each layer.
+// Power over time and executions, one panel per device: the measured power of the sensor's windows,
+// the power that the model explains, and a lane for each layer.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -120,7 +120,7 @@ class EnergyChart {
     chart_.Text(Chart::kLeft, y + 11, "start", ShortenMiddle(lane.name, 130, "..."),
                 " font-size=\"11\"");
     const double column_s = timeline.capture_s / static_cast<double>(lane.busy.size());
-    // Rests of rounding are nothing; what ran at all is seen.
+    // Rounding residues count as zero; any real execution is visible.
     const auto level = [&](size_t i) {
       return lane.busy[i] < 1e-6 ? 0 : std::max(1L, std::lround(lane.busy[i] * 10));
     };

@@ -278,7 +278,7 @@ void EventWriter::PeopleLine(const std::vector<std::string>& cells, const EventR
   }
   std::vector<size_t> widths = widths_;
   const size_t first_stat = widths.size() - stat_names_.size();
-  // Numbers are never cut: where one is too long for its column, the name makes room.
+  // Numbers are never cut: if one is too long for its column, the name is shortened.
   size_t taken = 0;
   for (size_t i = kNameColumn + 1; row != nullptr && i < cells.size(); ++i) {
     const bool is_number = i < first_stat || row->stats[i - first_stat].text.empty();

@@ -1,7 +1,7 @@
 // Events: raw rows, written as they come.
 //
-// Enters: one event at a time. Leaves: text, in pieces of about 64 KiB, to a sink. Rows
-// are never collected; in the common case (ASCII names) a row allocates nothing.
+// Input: one event at a time. Output: text, in pieces of about 64 KiB, to a sink. Rows
+// are never collected; in the common case (ASCII names) a row allocates no memory.
 //
 //   EventWriter writer({.format = Format::kCsv}, {"correlation_id"}, sink);
 //   writer.StartLine({.plane = "/device:GPU:0", .line = "Stream #16"});
@@ -24,7 +24,7 @@ namespace xplane_time::output {
 inline constexpr std::array<std::string_view, 8> kEventColumns = {
     "input", "host", "plane", "line", "name", "start_ps", "duration_ps", "occurrences"};
 
-// Where events are: the first columns.
+// The location of events: the first columns.
 struct EventPlace {
   uint32_t input = 0;
   std::string_view host = {};  // empty: unknown
@@ -39,7 +39,7 @@ struct EventRow {
   std::span<const StatValue> stats = {};  // as many as stat names
 };
 
-// What a kCompressedString says; where it is not sound, or huge, how long it is.
+// The content of a kCompressedString, or its length if it is damaged or huge.
 std::string TextOfCompressed(std::string_view compressed);
 
 class EventWriter {
@@ -47,14 +47,14 @@ class EventWriter {
   // Takes text; false: no more, please.
   using Sink = std::function<bool(std::string_view)>;
 
-  // Of `options`: format, width and unicode. `places`: where rows may be, so that tables have room
-  // for their names, and tell files apart.
+  // Uses format, width and unicode of `options`. `places`: all possible locations, so that tables
+  // can reserve room for their names and distinguish files.
   EventWriter(const OutputOptions& options, std::vector<std::string> stat_names, Sink sink,
               std::span<const EventPlace> places = {});
   EventWriter(const EventWriter&) = delete;
   EventWriter& operator=(const EventWriter&) = delete;
 
-  // Where the next rows are. Views must outlive those rows.
+  // The location of the next rows. Views must outlive those rows.
   void StartLine(const EventPlace& place);
   // False once the sink has refused.
   bool Row(const EventRow& row);
@@ -66,7 +66,7 @@ class EventWriter {
   void Begin();
   bool Flush();
   void DataRow(const EventRow& row);  // of CSV or JSON
-  // Of a table or Markdown.
+  // For tables and Markdown.
   std::vector<std::string> Headers() const;
   std::string PlaneText(const EventPlace& place) const;
   std::vector<std::string> Cells(const EventRow& row) const;

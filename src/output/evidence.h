@@ -1,4 +1,4 @@
-// What is printed of evidence (src/evidence). What is given outlives the Output.
+// The output of evidence (src/evidence). Arguments must outlive the Output.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace xplane_time::output {
 
-// Whether a bundle is sound, and what is not. CSV has the problems.
+// Whether a bundle is sound, and its problems. CSV lists the problems.
 Output VerificationOutput(const evidence::Verification& verification);
 
-// Of a grid: a row a setting, as results.json and csv/results.csv have them.
+// A grid: one row per setting, like results.json and csv/results.csv.
 Output GridOutput(const evidence::GridResult& result);
-// What settings are called below a title that has the workload: without its name in front.
+// Names of settings without the workload's name in front, for use below a title that has it.
 std::vector<std::string> ShortNames(const evidence::GridRun& run);
-// figs/latency.svg, and figs/energy_latency.svg where there are energies.
+// figs/latency.svg, and figs/energy_latency.svg if energies are known.
 std::vector<evidence::ZipFile> GridFigures(const evidence::GridResult& result);
 
 }  // namespace xplane_time::output

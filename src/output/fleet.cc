@@ -1,4 +1,4 @@
-// Many captures: who is slower than the others, where the time of each host went, what all took.
+// Many captures: devices that differ from the others, the use of time of each host, totals.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -21,7 +21,7 @@ using result::FieldSink, result::KnownText, result::TableOf;
 constexpr size_t kRows = 10;
 constexpr size_t kHostWidth = 12, kNameWidth = 26;
 
-// Nothing: it does not fit.
+// Empty: the value does not fit.
 std::optional<int64_t> Whole(Int128 ps) {
   const bool fits = ps <= std::numeric_limits<int64_t>::max();
   return fits ? std::optional(static_cast<int64_t>(ps)) : std::nullopt;
@@ -148,7 +148,7 @@ void VisitRow(const FleetWait& row, FieldSink* sink) {
   sink->Field("waited_ps", Whole(row.waited_ps));
   sink->Field("transfer_ps", Whole(row.transfer_ps));
 }
-// Of a code; one that a later version counted is its own.
+// The meaning of a diagnostic code. A code of a later version stands for itself.
 std::string_view MeaningOf(std::string_view name) {
   for (size_t at = 0; at < static_cast<size_t>(DiagnosticCode::kCodeCount); ++at) {
     const auto code = static_cast<DiagnosticCode>(at);
@@ -233,7 +233,7 @@ Section OutlierSection(const FleetReport& report, const OutputOptions& options) 
   return section;
 }
 
-// Where there are several.
+// Shown if there are several models.
 void AddModel(const auto& rows, const Rows& of, auto* grid) {
   const auto is_first = [&](const auto& row) { return row.model == rows[0].model; };
   grid->Name("model", kNameWidth, [&](const auto& row) { return of.Name(row.model); })
@@ -241,7 +241,7 @@ void AddModel(const auto& rows, const Rows& of, auto* grid) {
       .HideIf(std::ranges::all_of(rows, is_first));
 }
 
-// Those that were idle most first.
+// Most idle first.
 Section DeviceSection(const FleetSummary& summary, const OutputOptions& options) {
   Section section = {.title = "use of time between first start and last end, most idle first"};
   std::vector<FleetDevice> sorted = summary.devices;

@@ -49,10 +49,10 @@ struct AppendJson {
   }
 };
 
-// Appends the fields of an object, without its braces. What is in a field itself is on one line.
+// Appends the fields of an object, without its braces. A nested value stays on one line.
 class JsonSink : public result::FieldSink {
  public:
-  // What stands between fields, and behind their names.
+  // Text between fields and after their names.
   struct Style {
     std::string_view between, colon;
   };
@@ -99,8 +99,8 @@ class JsonSink : public result::FieldSink {
     constexpr size_t kFewRows = 64;
     const size_t begin = out_->size();
     for (size_t row = 0; row < table.rows; ++row) {
-      // The others are about as long, or somewhat longer. A text that grows by and by is there
-      // twice at times; room that is not used costs nothing.
+      // The other rows are about as long or slightly longer. Reserving avoids the copies of a
+      // growing string, and unused room costs little.
       if (row == kFewRows) {
         out_->reserve(begin + (out_->size() - begin) * (table.rows / kFewRows + 1) * 3 / 2);
       }
@@ -117,7 +117,7 @@ class JsonSink : public result::FieldSink {
   }
 
  private:
-  // False inside of what is unknown.
+  // False inside of an unknown group.
   bool Begin(std::string_view name) {
     if (!known_) return false;
     if (!first_) out_->append(style_.between);
@@ -181,7 +181,7 @@ class CsvLine : public result::FlatSink {
 }  // namespace
 
 std::string EscapeInvisibleInJson(std::string_view json) {
-  // They are in strings only, and none is beyond 16 bits.
+  // These characters occur only inside strings, and all are below U+10000.
   static const RE2 invisible(
       R"(([\x{7f}-\x{9f}\x{61c}\x{200b}\x{200e}\x{200f}\x{2028}-\x{202e}\x{2060}-\x{206f}\x{feff}]))");
   std::string out;
@@ -220,7 +220,7 @@ std::string JsonText(const result::Result& result) {
 
 std::string JsonValue(const result::Members& member) {
   std::string text;
-  JsonSink sink({.between = ",", .colon = "\n"}, &text);  // no name has a line's end as it is
+  JsonSink sink({.between = ",", .colon = "\n"}, &text);  // names never contain a raw line feed
   member(&sink);
   return text.substr(text.find('\n') + 1);
 }

@@ -19,11 +19,11 @@ namespace {
 constexpr size_t kNarrowest = 20;
 constexpr size_t kDiagnosticWidth = 240;  // of one diagnostic, over its lines
 
-// The ANSI sequence before a line, by its tone; empty: none.
+// The ANSI sequence before a line, by its tone; empty: no sequence.
 constexpr std::string_view kStyles[] = {"",         "\x1b[2m",  "\x1b[1m",
                                         "\x1b[32m", "\x1b[33m", "\x1b[31m"};
 
-// Empty where nothing but a bar is missing.
+// Empty if only a bar was dropped.
 std::string DroppedNote(std::vector<std::string> dropped) {
   std::erase(dropped, "");
   return dropped.empty() ? "" : "not shown, too wide: " + absl::StrJoin(dropped, ", ");
@@ -47,12 +47,12 @@ class TablePage {
 
   std::string Take() && { return std::move(text_); }
 
-  // A blank line between this and what is above it.
+  // Adds a blank line before it.
   void Part() {
     if (!text_.empty()) text_.push_back('\n');
   }
 
-  // Broken at spaces where it does not fit.
+  // Breaks lines at spaces if they do not fit.
   void Line(std::string_view text, Tone tone) {
     const std::string shown = Printable(text);
     if (DisplayWidth(shown) <= width_) {

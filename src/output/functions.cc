@@ -12,8 +12,7 @@ namespace {
 
 using result::FunctionTable, result::TableOf;
 
-constexpr std::string_view kNoFunctions =
-    "none: no execution that counts belongs to a compiled function";
+constexpr std::string_view kNoFunctions = "none: no kernel belongs to a compiled function";
 
 std::string_view MetricText(Metric metric) {
   if (metric == Metric::kActive) return "active time";
@@ -24,7 +23,7 @@ std::optional<std::string_view> ClockText(const FunctionRow& row) {
   return row.clock ? std::optional(ClockName(*row.clock)) : std::nullopt;
 }
 
-// What a reader of a row's numbers has to know: a sign in the row, explained below.
+// A caveat for the numbers of a row: a sign in the row, explained below the table.
 struct Remark {
   std::string_view sign, meaning;
   uint64_t (*count)(const FunctionRow& row);  // 0: does not apply
@@ -32,7 +31,7 @@ struct Remark {
 };
 
 constexpr Remark kRemarks[] = {
-    {"?", "how it splits into runs is uncertain",
+    {"?", "the split into runs is uncertain",
      [](const FunctionRow& row) -> uint64_t { return row.status == RowStatus::kRunsUncertain; }},
     {"u", "runs do not match across devices",
      [](const FunctionRow& row) -> uint64_t { return row.status == RowStatus::kDevicesUnmatched; }},
@@ -44,9 +43,9 @@ constexpr Remark kRemarks[] = {
      }},
     {"e", "runs without an execution in the trace",
      [](const FunctionRow& row) { return row.empty_runs; }, true},
-    {"s", "suspect runs, left out, of shares too",
+    {"s", "suspect runs, excluded, also from shares",
      [](const FunctionRow& row) { return row.suspect_runs; }, true},
-    {"d", "samples dropped, of shares too",
+    {"d", "samples dropped, also from shares",
      [](const FunctionRow& row) { return row.dropped_samples - row.empty_runs; }, true},
 };
 
@@ -65,11 +64,11 @@ std::string NoteText(const FunctionRow& row) {
 
 struct Listing {
   std::span<const FunctionRow> rows;
-  std::function<std::string(const FunctionRow& row)> device;  // as it is shown
+  std::function<std::string(const FunctionRow& row)> device;  // as shown
   double total_ps = 0;                                        // of all rows, shown or not
 };
 
-// Explains the signs that occur; empty where none does.
+// Explains the signs that occur; empty if no sign does.
 std::string NoteLegend(const Listing& table) {
   std::string legend;
   for (const Remark& remark : kRemarks) {
@@ -90,8 +89,7 @@ std::string ErrorText(const std::optional<Summary>& summary, bool unicode) {
   return (unicode ? "±" : "+-") + FormatFixed(side / summary->median * 100, 1) + "%";
 }
 
-// Whether some function is there more than once on a device: then the program tells
-// the rows apart.
+// Whether a function occurs more than once on a device, so that rows need the program.
 bool NeedsProgram(const Listing& table) {
   std::set<std::pair<std::string, std::string_view>> seen;
   return std::ranges::any_of(table.rows, [&](const FunctionRow& row) {
@@ -99,7 +97,7 @@ bool NeedsProgram(const Listing& table) {
   });
 }
 
-// But those of which nothing was executed on any.
+// Counts only devices with executions.
 bool HaveSeveralDevices(const Listing& table) {
   std::set<std::string> names;
   for (const FunctionRow& row : table.rows) names.insert(table.device(row));
@@ -107,7 +105,7 @@ bool HaveSeveralDevices(const Listing& table) {
   return names.size() > 1;
 }
 
-// The clock of every row that has the metric; empty where they differ.
+// The clock of every row that has the metric; empty if clocks differ.
 std::string_view CommonClock(const Listing& table, Metric metric) {
   std::string_view common;
   for (const FunctionRow& row : table.rows) {
@@ -152,7 +150,7 @@ void AddTimes(const Listing& table, const OutputOptions& options, bool all, Func
       .HideIf(std::ranges::any_of(table.rows, &FunctionRow::is_range));
 }
 
-// The rows of `count`; how many are not shown, and `where` they are, is a note.
+// The rows of `count`. A note has the number of other rows and `where` to find them.
 Section BuildSection(const Listing& table, std::string_view title, const OutputOptions& options,
                      bool all, size_t count, std::string_view where) {
   Section section;
@@ -180,7 +178,7 @@ Section BuildSection(const Listing& table, std::string_view title, const OutputO
     };
     grid.Number("kernels/run", &FunctionRow::kernels_per_run, one_decimal).Drop(6);
   }
-  // Clock and notes only where they tell something.
+  // Clock and notes are shown only if they vary or occur.
   grid.Text("clock", ClockText).HideIf(!clock.empty());
   grid.Text("note", NoteText).HideIf(legend.empty());
   section.grid = std::move(grid).Take();
@@ -230,7 +228,7 @@ Listing ChooseRows(const Report& report, const DeviceNames& names, const OutputO
   return {*rows, device, SumOfTotals(*rows, options.metric)};
 }
 
-// Shares are of `all`, shown or not; how many are not is a note.
+// Shares are relative to `all` rows. A note has the number of rows that are not shown.
 Section FunctionSection(const std::vector<FunctionRow>& all, std::string_view what,
                         const OutputOptions& options) {
   const auto rows = Top(all, options.top);
@@ -265,7 +263,7 @@ Section SampleSection(const std::vector<SampleRow>& all, const OutputOptions& op
   return section;
 }
 
-// What a figure draws of the functions' runs: where they are many some, evenly spaced.
+// The runs that a figure draws: if there are many, an evenly spaced sample.
 std::vector<SampleRow> SomeRuns(std::span<const SampleRow> samples) {
   constexpr uint64_t kAbout = 10'000;
   const auto key_of = [](const SampleRow& row) {

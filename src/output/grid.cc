@@ -44,7 +44,7 @@ size_t LeastWidth(const Sized& sized, bool at_any_price) {
   return std::min(least, sized.width);
 }
 
-// Of all together, each as wide as `width_of` says, with the gaps.
+// The width of all columns with gaps, each as wide as `width_of` returns.
 size_t Total(const std::vector<Sized>& columns, auto width_of) {
   size_t total = columns.empty() ? 0 : kGap * (columns.size() - 1);
   for (const Sized& sized : columns) total += width_of(sized);
@@ -55,8 +55,8 @@ size_t LeastTotal(const std::vector<Sized>& columns, bool at_any_price) {
   return Total(columns, [&](const Sized& sized) { return LeastWidth(sized, at_any_price); });
 }
 
-// Of those that may go, the highest `drop`, of equals the last one; at any price the last number,
-// else the last column, but never the first. None: all that are left stay.
+// Of the droppable columns, the one with the highest `drop`, the last one if equal. At any price:
+// the last number, else the last column, but never the first. Empty: no column can be dropped.
 std::optional<size_t> NextToDrop(const std::vector<Sized>& columns, bool at_any_price) {
   std::optional<size_t> next;
   for (size_t i = at_any_price ? 1 : 0; i < columns.size(); ++i) {
@@ -75,7 +75,7 @@ void DropColumns(size_t width, bool at_any_price, std::vector<Sized>* columns,
     const std::optional<size_t> next = NextToDrop(*columns, at_any_price);
     if (!next.has_value()) return;
     dropped->push_back((*columns)[*next].column->header);
-    // Not erase(): where one element is left, g++ 12 warns of its moving.
+    // Not erase(): for a single element, g++ 12 warns about the move.
     const auto at = columns->begin() + static_cast<std::ptrdiff_t>(*next);
     std::rotate(at, at + 1, columns->end());
     columns->pop_back();
@@ -124,8 +124,8 @@ size_t CommonColumns(const Alike& alike, bool at_end) {
   return DisplayWidth(at_end ? first.substr(first.size() - common) : first.substr(0, common));
 }
 
-// Where a name is too wide: of C++ functions, what tells most. Those that only differ in the rest
-// stay whole.
+// Shortens C++ functions that are too wide to their most informative part. Names that would become
+// equal stay complete.
 std::vector<std::string> BareWhereTooWide(const std::vector<std::string>& cells, size_t width) {
   std::vector<std::string> bare;
   for (const std::string& cell : cells) {
@@ -229,7 +229,7 @@ std::string MarkdownGrid(const Grid& grid) {
 std::string ColumnName(std::string_view header) {
   std::string name = absl::AsciiStrToLower(absl::string_view(header.data(), header.size()));
   absl::RemoveExtraAsciiWhitespace(&name);
-  if (absl::EndsWith(name, "j/exec")) return "j/exec";  // mJ, too
+  if (absl::EndsWith(name, "j/exec")) return "j/exec";  // also mJ
   for (const absl::string_view unit : {" ns", " us", " ms", " s", " %", " uj", " mj", " j"}) {
     const absl::string_view without = absl::StripSuffix(name, unit);
     if (without.size() == name.size()) continue;

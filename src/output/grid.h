@@ -1,12 +1,16 @@
 // Grid: cells become aligned columns that fit a width.
 //
-// Enters: cells as printable UTF-8 and a description of the columns. Leaves: lines.
-// Where the lines would be too wide, the flexible column gives way in its middle down
-// to its least width, then columns are dropped, the highest `drop` first, then the
-// flexible column goes below its least width, then other texts do, then the last columns are
-// dropped, numbers first: a number is never cut, and the first column stays at any width.
-// Cells that differ are shown differently: where their ends are alike the part in which they
-// differ stays too, and where that does not do they are numbered.
+// Input: cells as printable UTF-8 and a description of the columns. Output: lines.
+// If the lines would be too wide, these steps are taken in order until they fit:
+//
+//   1. The flexible columns are shortened in the middle, down to their least width.
+//   2. Columns are dropped, the highest `drop` first.
+//   3. The flexible columns are shortened below their least width, then other texts.
+//   4. The last columns are dropped, numbers first.
+//
+// A number is never cut, and the first column stays at any width. Different cells are shown
+// differently: if their ends are equal, the part in which they differ stays, and if that is not
+// enough, they are numbered.
 //
 //   function    runs  median us       <- right-aligned numbers
 //   jit_dot        3     611.00
@@ -32,9 +36,10 @@ struct Column {
   size_t flex_width = 0;  // not 0: may be shortened in the middle, down to this width
   bool words = false;     // flexible: is shortened between its words
   int drop = 0;           // 0: stays
-  bool hidden = false;    // says nothing new: shown only where it is asked for
+  bool hidden = false;    // adds no information: shown only on request
   std::vector<std::string> cells = {};
-  // What the cells round, of every row and in a unit of their own; empty: they say it all.
+  // The unrounded values of the cells, of every row and in the unit `exact_unit`; empty: the cells
+  // are exact.
   std::vector<result::FieldValue> exact = {};
   std::string_view exact_unit = {};
 
@@ -62,15 +67,15 @@ struct Grid {
   size_t rows() const { return columns.empty() ? 0 : columns[0].cells.size(); }
 };
 
-// A column's cells, shortened to a width; what differs is kept apart where the column is flexible.
-// `numbered` becomes true where numbers had to.
+// The cells of a column, shortened to a width. In flexible columns, different cells stay different.
+// `numbered` becomes true if this required numbers.
 std::vector<std::string> FitCells(const Column& column, size_t width, std::string_view ellipsis,
                                   bool* numbered);
 
 struct GridText {
   std::vector<std::string> lines;    // the header first; no trailing spaces
   std::vector<std::string> dropped;  // headers of the columns that did not fit
-  bool numbered = false;             // some cells end in #1, #2: all that tells them apart
+  bool numbered = false;  // some cells end in #1, #2, because they would be equal otherwise
 };
 
 GridText LayOut(const Grid& grid, size_t width, std::string_view ellipsis);
@@ -83,8 +88,8 @@ std::string MarkdownGrid(const Grid& grid);
 // holds whatever the numbers are.
 std::string ColumnName(std::string_view header);
 
-// Shows the columns of these names, in this order, after the first column, which stays; hidden
-// ones too. A grid that has none of them stays as it is.
+// Shows the columns of these names, in this order, after the first column, which stays. Hidden
+// columns can be chosen. A grid without any of these columns does not change.
 void ChooseColumns(const std::vector<std::string>& names, Grid* grid);
 
 }  // namespace xplane_time::output

@@ -1,5 +1,5 @@
-// Figures of a grid: how the latencies of each setting are distributed, and energy against latency
-// with the front of those that nobody beats in both.
+// Figures of a grid: the distribution of the latencies of each setting, and energy against latency
+// with the Pareto front.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -18,7 +18,7 @@ constexpr double kPsPerUs = 1e6, kUjPerJ = 1e6, kUjPerMj = 1e3;
 constexpr int kColumns = 110;
 constexpr double kLane = 46, kBar = 26, kTop = 60;
 
-// What an axis shows.
+// The range of an axis.
 struct Range {
   double from = 0, to = 0;
 };
@@ -38,8 +38,8 @@ std::vector<double> LatenciesOf(const std::vector<GridSample>& samples) {
   return latencies_us;
 }
 
-// Up to the largest p95: the few that took long would leave no room for the others. None: no
-// sample.
+// The axis ends at the largest p95, because a few long runs would leave no room for the others.
+// Empty: no sample.
 std::optional<Range> LatencyRange(const GridResult& of) {
   std::vector<double> least, p95;
   for (size_t i = 0; i < of.rows.size(); ++i) {
@@ -132,8 +132,8 @@ struct Box {
   }
 };
 
-// Each beside its point, where it covers no point and no other label; those of the front choose
-// first. How many find no room.
+// Places each label beside its point, without covering a point or another label. Labels of the
+// front are placed first. Returns how many find no room.
 size_t PutLabels(const std::vector<Point>& points, Chart* chart) {
   constexpr double kGap = 7, kLetter = 6.2, kHeight = 11;
   std::vector<Box> taken;
@@ -208,7 +208,7 @@ std::string FrontFigure(const GridResult& of, const Range& us, const Range& uj) 
   return std::move(chart).Finish(bottom + 50);
 }
 
-// Of the rows that are in the figure.
+// The rows that are in the figure.
 Range RangeOf(const GridResult& of, std::optional<double> GridRow::*value) {
   std::vector<double> values;
   for (const GridRow& row : of.rows) {

@@ -39,7 +39,7 @@ std::vector<Entry> EntriesOf(const GridResult& of) {
   return entries;
 }
 
-// In a CSV file each metric is a column of its own.
+// In a CSV file each metric is a separate column.
 result::Table CsvTable(const GridResult& of) {
   return result::TableOf("", EntriesOf(of), [&of](const Entry& each, FieldSink* sink) {
     VisitNumbers(each.row, sink);
@@ -107,7 +107,7 @@ Section SettingSection(const GridResult& of, const OutputOptions& options) {
   const auto has_all = [&](const GridRow& row) { return row.n == of.run.samples; };
   RowGrid grid(of.rows);
   const Unit unit = CommonUnit(grid.Values(median, p95, p99), options.unit);
-  constexpr size_t kWholeName = 40;  // tells settings apart: numbers are left out before it is cut
+  constexpr size_t kWholeName = 40;  // distinguishes settings: numbers are dropped before it is cut
   grid.Name("setting", kWholeName, &GridRow::setting).cells = ShortNames(of.run);
   grid.Number("n", &GridRow::n).HideIf(std::ranges::all_of(of.rows, has_all));
   grid.Times("median", unit, median).HideIfUnknown();

@@ -1,4 +1,4 @@
-// Headroom: what each op could give back.
+// Headroom: the recoverable time of each op.
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -16,7 +16,7 @@ using result::FieldSink, result::FieldValue, result::KnownText, result::TableOf;
 
 using Rows = std::span<const HeadroomRow>;
 
-// Unknown where there is none.
+// Null if the value is empty.
 template <typename Enum>
 FieldValue NameOr(const std::optional<Enum>& value, std::string_view (*name)(Enum)) {
   return KnownText(value.has_value() ? name(*value) : std::string_view());
@@ -57,17 +57,17 @@ std::string PeakText(const char* what, const std::optional<double>& peak,
                       ")");
 }
 
-// "GPU:0: peak 1307 TFLOP/s (table), peak 5.32 TB/s (table); 97.1 % of its kernels' time has a
-// roof, and 1.6 ms of it could be had back at most".
+// "GPU:0: peak 1307 TFLOP/s (table), peak 5.32 TB/s (table); 97.1 % of its kernel time has a roof,
+// and at most 1.6 ms of it is recoverable".
 ViewLine DeviceLine(const HeadroomDevice& row, const DeviceNames& names, Unit unit) {
   std::string text =
       absl::StrCat(names.Name(row.device), ": ",
                    PeakText("FLOP/s", row.peaks.flops_per_s, row.peaks.flops_source), ", ",
                    PeakText("B/s", row.peaks.bytes_per_s, row.peaks.bytes_source), "; ",
-                   FormatPercent(row.roofed_share), " % of its kernels' time has a roof");
+                   FormatPercent(row.roofed_share), " % of its kernel time has a roof");
   if (row.recoverable_ps.has_value()) {
-    absl::StrAppend(&text, ", and ", FormatTime(*row.recoverable_ps, unit),
-                    " of it could be had back at most");
+    absl::StrAppend(&text, ", and at most ", FormatTime(*row.recoverable_ps, unit),
+                    " of it is recoverable");
   }
   return {.text = std::move(text), .as = ViewLine::kItem};
 }
@@ -78,7 +78,7 @@ std::string ReasonText(NoRoof reason) {
   return text;
 }
 
-// What it is, where nothing can be said: why.
+// The bound, or the reason why it is unknown.
 std::string BoundOrReason(const HeadroomRow& row) {
   if (row.reason.has_value()) return "(" + ReasonText(*row.reason) + ")";
   return row.bound.has_value() ? std::string(BoundName(*row.bound)) : "-";
@@ -100,7 +100,7 @@ void NoteUnanswered(Rows rows, Unit unit, std::vector<std::string>* notes) {
   for (const auto& [reason, ps] : times_ps) {
     reasons.push_back(ReasonText(reason) + " " + FormatTime(ps, unit));
   }
-  notes->push_back(absl::StrCat(Counted(ops, "op"), " without an answer, ",
+  notes->push_back(absl::StrCat(Counted(ops, "op"), " without an estimate, ",
                                 FormatTime(all_ps, unit), ": ", absl::StrJoin(reasons, ", ")));
 }
 
@@ -112,7 +112,7 @@ void AddShare(const char* header, std::optional<double> HeadroomRow::*rate,
 
 Section OpSection(const HeadroomReport& report, const OutputOptions& options) {
   constexpr size_t kOpWidth = 24, kFunctionWidth = 14, kSourceWidth = 16, kRows = 10;
-  Section section = {.title = "ops, by what could be had back"};
+  Section section = {.title = "ops, by recoverable time"};
   if (report.ops.empty()) section.notes.emplace_back("none");
   const Rows rows = TopRows(report.ops, options.top.value_or(kRows), "ops", kByTop, &section.notes);
   NoteUnanswered(report.ops, options.unit, &section.notes);

@@ -10,10 +10,11 @@ namespace {
 
 using result::TableOf;
 
-// What names keep before other columns give way.
+// The width that names keep before other columns are dropped.
 constexpr size_t kKernelWidth = 26, kFunctionWidth = 14;
 
-// The time that `share` is of, summed over devices: a row's own time over its share.
+// The time to which `share` is relative, summed over devices: a row's own time divided by its
+// share.
 double SharedTime(const std::vector<KernelRow>& rows) {
   std::map<DeviceKey, std::pair<double, double>> best;  // the largest row is the most exact
   for (const KernelRow& row : rows) {
@@ -56,7 +57,7 @@ void AddTo(const KernelRow& row, KernelRow* merged) {
 using KernelRows = std::span<const KernelRow>;
 using KernelGrid = RowGrid<KernelRows>;
 
-// Not shown where no row knows it.
+// Hidden if the value is unknown in every row.
 void AddRate(const char* header, std::optional<double> KernelRow::*per_s, int drop,
              KernelGrid* grid) {
   grid->Number(header, per_s, FormatRate).Drop(drop).HideIfUnknown();
@@ -68,17 +69,17 @@ bool IsMarked(const KernelRow& row) { return row.impossible_count > 0; }
 void AddLegend(const KernelRows& rows, Section* section) {
   if (std::ranges::any_of(rows, IsMarked)) {
     section->notes.emplace_back(
-        "note: ! executions with an impossible duration, which total, mean and share include");
+        "note: ! executions with an impossible duration; total, mean and share include them");
   }
 }
 
-// Kernel to category, the columns of both tables; `all` adds the others. What gives way to
-// the names in a narrow table has a `drop`.
+// The columns of both tables, from kernel to category; `all` adds the others. Columns that make
+// room for names in a narrow table have a `drop`.
 void AddNumbers(const KernelRows& rows, const OutputOptions& options, bool all, KernelGrid* grid) {
   // One unit for the totals, one for single executions.
   const Unit of_all = CommonUnit(grid->Values(&KernelRow::total_ps), options.unit);
   const Unit of_one = CommonUnit(grid->Values(&KernelRow::mean_ps), options.unit);
-  // Where kernels contain others, self time is what orders the rows and what shares are of.
+  // If kernels contain others, self time determines the order and the shares.
   const bool nested = std::any_of(rows.begin(), rows.end(), [](const KernelRow& row) {
     return row.self_ps && *row.self_ps != row.total_ps;
   });
@@ -139,7 +140,8 @@ void AddLaunch(const KernelRows& rows, const OutputOptions& options, KernelGrid*
   show(grid->Number("configs", &KernelRow::launch_configs), differ);
 }
 
-// Nothing new where no kernel belongs to a function; stays where kernels of several have one name.
+// Redundant if no kernel belongs to a function. The column stays if several kernels have the same
+// name.
 void AddFunction(const KernelRows& rows, KernelGrid* grid) {
   std::map<std::string_view, std::optional<std::string>> functions;
   const bool tells = std::ranges::any_of(rows, [&](const KernelRow& row) {

@@ -66,7 +66,7 @@ MarkdownWord SplitWord(std::string_view word) {
     }
   }
   out.core = word;
-  // What surrounds the core may be a part of the markup, as the colons of an emoji.
+  // The characters around the core can be a part of the markup, such as the colons of an emoji.
   out.may_be_markup = MayBeInlineMarkup(word) || MayBeInlineMarkup(all);
   return out;
 }
@@ -83,8 +83,8 @@ std::string MarkdownCode(std::string_view text) {
   const std::string body = Printable(text);
   std::string fence = "`";
   while (absl::StrContains(body, fence)) fence.push_back('`');
-  // Without a gap a backtick at an end would belong to the fence. Of spaces at both ends a parser
-  // removes one each.
+  // Without a gap, a backtick at an end would belong to the fence. If both ends have a space, a
+  // parser removes one from each.
   const bool has_gap = fence.size() > 1 || (body.starts_with(' ') && body.ends_with(' '));
   const char* const gap = has_gap ? " " : "";
   return absl::StrCat(fence, gap, body, gap, fence);

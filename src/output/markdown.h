@@ -1,6 +1,6 @@
-// Markdown, as GitHub reads it: names and sentences in which nothing of a producer's is markup.
+// Markdown, as GitHub reads it: text of a producer is never interpreted as markup.
 //
-// Enters: any text. Leaves: printable Markdown of one line.
+// Input: any text. Output: printable Markdown of one line.
 //
 //   MarkdownCode("a`b")                                   "`` a`b ``"
 //   MarkdownText("jit_f: ![i](http://x) is 3 % slower")   "`jit_f`: `![i](http://x)` is 3 % slower"

@@ -12,7 +12,7 @@ namespace {
 
 using Number = std::optional<double>;
 
-// What `sort` may name, and the number of a row that it sorts by; null: by name.
+// A valid value of `sort`, and the number of a row that it sorts by; null: by name.
 template <typename Row>
 struct SortKey {
   std::string_view name;
@@ -63,7 +63,7 @@ absl::Status CheckKey(const SortKey<Row> (&keys)[kCount], std::string_view name)
                          "\"; valid keys: ", absl::StrJoin(keys, ", ", append));
 }
 
-// By `key`, or by `other` where there is no such key.
+// By `key`, or by `other` if the key is unknown.
 template <typename Row, size_t kCount, typename NumberOf>
 void Sort(const SortKey<Row> (&keys)[kCount], std::string_view key, NumberOf other,
           std::string Row::*name, Metric metric, std::vector<Row>* rows) {
@@ -103,7 +103,7 @@ absl::Status OrderReport(const OutputOptions& options, SortKeys keys, Report* re
   for (auto* rows : {&report->functions, &report->combined, &report->variants}) {
     SortFunctions(for_kernels ? "" : options.sort, options.metric, rows);
   }
-  // What people see of them in the report is merged first, in their own order.
+  // The report for people first merges the kernels and then sorts them itself.
   if (keys == SortKeys::kReport && options.for_people()) return absl::OkStatus();
   SortKernels(options.sort, &report->kernels);
   return absl::OkStatus();

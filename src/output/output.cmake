@@ -36,7 +36,7 @@ target_link_libraries(xplane_time_arrow
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> PkgConfig::re2)
 set_target_properties(xplane_time_output xplane_time_arrow PROPERTIES
                       POSITION_INDEPENDENT_CODE ON)
-# The C interface: a shared library where what it needs is shared, too.
+# The C interface: a shared library if its dependencies are shared libraries.
 if(XPLANE_TIME_STATIC_DEPENDENCIES)
   add_library(xplane_time_c STATIC c/c_api.cc)
 else()

@@ -1,14 +1,14 @@
-// Output: finished results in, text out.
+// Output: turns finished results into text.
 //
-// Enters: an Output, which is a result as data (result/result.h) and what people see of it. Leaves:
-// one string in the asked format, ready for standard output or a file.
+// Input: an Output, which is a result as data (result/result.h) with its view for people. Output:
+// one string in the requested format, ready for standard output or a file.
 //
 //   const Output kernels = KernelsOutput(report, options);   // results.h
 //   Render(kernels, {.format = Format::kCsv})
 //
 // JSON and CSV hold every row in full precision. Tables fit `width` columns; Markdown has the same
-// columns, never shortened. Names with invalid UTF-8 are shown with \xNN in every format. Nothing
-// here reads files, clocks or the terminal. Not handled: raw events, which stream (events.h).
+// columns, never shortened. Names with invalid UTF-8 are shown with \xNN in every format. This code
+// does not read files, clocks or the terminal. Raw events are streamed instead (events.h).
 #pragma once
 
 #include <functional>
@@ -27,7 +27,7 @@ enum class Format : uint8_t {
   kJson,
   kCsv,
   kMarkdown,
-  // Of some results only.
+  // Only some results have this format.
   kJunit,
   kBenchmark,    // Google Benchmark JSON
   kBmf,          // Bencher Metric Format
@@ -40,9 +40,9 @@ enum class Format : uint8_t {
 struct OutputOptions {
   Format format = Format::kTable;
   std::vector<GivenOption> given = {};  // JSON records them
-  std::string command = {};             // a line for a shell, which pages say; empty: there is none
-  std::optional<size_t> top = {};       // rows to keep; tables of `report` default to 10
-  std::string sort = {};                // a key of trace_views.h; empty: total, descending
+  std::string command = {};        // a command line for a shell, shown on pages; empty: unknown
+  std::optional<size_t> top = {};  // rows to keep; tables of `report` default to 10
+  std::string sort = {};           // a key of trace_views.h; empty: total, descending
   Unit unit = Unit::kAuto;
   int width = 80;     // terminal columns
   bool wide = false;  // tables: every column, names at full length, whatever width
@@ -58,13 +58,13 @@ struct OutputOptions {
   bool has_all() const {
     return format == Format::kJson || format == Format::kSqlite || format == Format::kHtml;
   }
-  // Not read as it is.
+  // Not interpreted.
   bool is_file() const {
     return format == Format::kSqlite || format == Format::kHtml || format == Format::kPerfetto;
   }
 };
 
-// How a line is meant; a colour where there are colours.
+// The tone of a line; a colour if colours are on.
 enum class Tone : uint8_t { kPlain, kDim, kBold, kGood, kWarning, kBad };
 
 struct ViewLine {
@@ -75,11 +75,11 @@ struct ViewLine {
 };
 
 struct Section {
-  std::string title = {};               // empty: none
+  std::string title = {};               // empty: no title
   Grid grid = {};                       // no rows: the title and notes say why
   std::vector<std::string> notes = {};  // below the grid: what was left out
-  bool is_titled_in_markdown = true;    // false: a heading above says it
-  std::string_view table = {};          // of the document, where the title's first word is another
+  bool is_titled_in_markdown = true;    // false: a heading above has it
+  std::string_view table = {};  // table of the document, if it is not the title's first word
 };
 
 struct DiagnosticLine {
@@ -87,7 +87,7 @@ struct DiagnosticLine {
   std::string text;      // with the count and the first place
 };
 
-// What people see, from the top down.
+// The text for people, in order.
 struct View {
   std::vector<ViewLine> lines = {};
   std::vector<Section> sections = {};
@@ -100,7 +100,7 @@ struct Output {
   result::Result result;
   // In pages alone: what figures need beside the document.
   std::vector<result::Table> drawn = {};
-  std::string timeline = {};                            // JSON (page/timeline_data.h); empty: none
+  std::string timeline = {};  // JSON (page/timeline_data.h); empty: no timeline
   std::function<View(const OutputOptions&)> view = {};  // of options.format, a table or Markdown
   std::map<Format, std::function<std::string()>> others = {};
 };
@@ -111,11 +111,11 @@ std::string Render(const Output& output, const OutputOptions& options);
 // By themselves.
 std::string JsonText(const result::Result& result);
 std::string CsvText(const result::Table& table);
-// Of the only member that is said.
+// The value of the only member that `member` emits.
 std::string JsonValue(const result::Members& member);
 std::string TableText(const View& view, const OutputOptions& options);
 
-// The JSON Schema of a command's document; null: there is none of that name.
+// The JSON Schema of a command's document; null: unknown name.
 const char* JsonSchema(std::string_view name);
 
 }  // namespace xplane_time::output

@@ -1,4 +1,4 @@
-// What pick chose.
+// The output of pick.
 #include <set>
 
 #include "absl/strings/ascii.h"
@@ -38,7 +38,7 @@ Explanation ExplainTie(const PickResult& choice) {
   return {.verdict = absl::StrCat("tie: variants ", absl::StrJoin(ids, ", "), " are within ",
                                   PercentText(choice.options.delta), " of each other"),
           .reasons = {absl::StrCat("Variant ", Printable(choice.pick),
-                                   " is named, as the first of them; all others ",
+                                   " is picked as the first of them; all others ",
                                    OfEnergy(choice) ? "take more energy." : "are slower.")}};
 }
 
@@ -47,12 +47,12 @@ Explanation ExplainPick(const PickResult& choice) {
   if (RunnerUp(choice) == nullptr) {
     return {.verdict = pick + ", the only one that ran"};
   }
-  return {.verdict =
-              absl::StrCat(pick, OfEnergy(choice) ? ", none takes less energy" : ", none is faster",
-                           " by more than ", PercentText(choice.options.delta)),
+  return {.verdict = absl::StrCat(
+              pick, OfEnergy(choice) ? "; no other takes less energy" : "; no other is faster",
+              " by more than ", PercentText(choice.options.delta)),
           .reasons = {absl::StrCat("It is not proved that it ",
                                    OfEnergy(choice) ? "takes the least" : "is the fastest",
-                                   ", only that nothing is lost with it.")}};
+                                   ", only that it loses at most this much.")}};
 }
 
 std::vector<const VariantRow*> NotJudged(const PickResult& choice) {
@@ -63,7 +63,8 @@ std::vector<const VariantRow*> NotJudged(const PickResult& choice) {
   return rows;
 }
 
-// What each device alone shows, and the command that judges one: "GPU:0" is --device gpu:0.
+// The leader on each device alone, and the command that judges one device: "GPU:0" is --device
+// gpu:0.
 void AddDevices(const PickResult& choice, Explanation* out) {
   if (choice.fastest_by_device.empty()) return;
   constexpr size_t kMaxShown = 4;
@@ -79,13 +80,13 @@ void AddDevices(const PickResult& choice, Explanation* out) {
       ids.size() == 1 ? absl::StrCat("variant ", Printable(*ids.begin()), " on every device")
                       : absl::StrJoin(parts, ", ");
   out->reasons.push_back(
-      absl::StrCat("On each device alone, the smallest typical time is that of ", fastest, "."));
+      absl::StrCat("The smallest typical time on each device alone: ", fastest, "."));
   const std::string& device = choice.fastest_by_device[0].device;
   const size_t colon = device.find(':');
   const bool is_selector = colon != std::string::npos && device.find(' ') == std::string::npos;
   out->reasons.push_back(
       is_selector ? absl::StrCat("Judge one device: --device ", absl::AsciiStrToLower(device), ".")
-                  : std::string("Judge one host: give its trace alone."));
+                  : std::string("Judge one host: give only its trace."));
 }
 
 // Variants that ran and were not judged may be the fastest.
@@ -124,14 +125,14 @@ Explanation ExplainOpen(const PickResult& choice) {
                               OfEnergy(choice) ? "to take the least energy" : "the fastest"),
       .reasons = {
           choice.regret.value_or(2 * kAbsurd) > kAbsurd
-              ? "What taking it may lose is unknown."
-              : absl::StrCat("Taking it may lose up to ", PercentText(*choice.regret), ".")}};
+              ? "The possible loss of this choice is unknown."
+              : absl::StrCat("This choice may lose up to ", PercentText(*choice.regret), ".")}};
   if (!choice.doubts.empty()) {
     for (const std::string& doubt : choice.doubts) out.reasons.push_back(Printable(doubt) + ".");
   } else if (too_little) {
     out.reasons.push_back(
         choice.in_rounds
-            ? "At least four rounds are needed, in each of which every variant runs once."
+            ? "At least four rounds are needed; every variant runs once in each."
             : "A single run shows no scatter: run each variant at least four times, in rounds "
               "(each once, then again).");
   } else if (choice.needed.has_value()) {
@@ -148,7 +149,7 @@ Explanation ExplainOpen(const PickResult& choice) {
                           *choice.regret <= kAbsurd;
   if (acceptable) {
     out.reasons.push_back(absl::StrCat("--delta ", OptionText(*choice.regret), " accepts variant ",
-                                       Printable(choice.pick), " as it is."));
+                                       Printable(choice.pick), "."));
   }
   return out;
 }
@@ -169,7 +170,7 @@ Explanation Explain(const PickResult& choice) {
   }
   if (OfEnergy(choice))
     return {.verdict = "unknown: no variant has an energy", .reasons = choice.doubts};
-  return {.verdict = "failed: no variant has a run that counts"};
+  return {.verdict = "failed: no variant has a usable run"};
 }
 
 // A JSON value for people: strings without their quotes.
@@ -228,8 +229,8 @@ Section VariantSection(const PickResult& choice, const OutputOptions& options) {
       choice.clock.empty() ? "" : ", ", choice.clock, choice.clock.empty() ? "" : " clock", ", ",
       Counted(choice.captures, "capture"), choice.in_rounds ? " in rounds" : "");
   section.grid = VariantGrid(rows, OfEnergy(choice), options);
-  section.notes.push_back(absl::StrCat("interval: against the pick, all together wrong at most ",
-                                       PercentText(choice.options.alpha), " of the time"));
+  section.notes.push_back(absl::StrCat("interval: relative to the pick; the probability that any ",
+                                       "is wrong is at most ", PercentText(choice.options.alpha)));
   NoteUncertain(rows, &section.notes);
   return section;
 }

@@ -1,4 +1,4 @@
-// Power for people: energies of windows, other readings, and what sensors there are.
+// Power for people: energies of windows, other readings, and the available sensors.
 #include <array>
 #include <cmath>
 #include <map>
@@ -25,19 +25,19 @@ std::string Number(const std::optional<double>& value) {
   return FormatFixed(*value, size >= 1000 ? 0 : size >= 100 ? 1 : size >= 1 ? 2 : 4);
 }
 
-// What is not 0 does not look like it.
+// A positive value is never shown as 0.
 std::string EnergyText(const std::optional<double>& energy_j) {
   const std::string text = Number(energy_j);
   return text == "0" && *energy_j > 0 ? "<0.0001" : text;
 }
 
-// Why there is no energy, or of a part only; not that little is missing at the edges.
+// Why the energy is unknown or incomplete. A little missing time at the edges is not mentioned.
 std::string_view WhyPart(PowerReason reason, double coverage) {
   const bool edges = reason == PowerReason::kNoSamples && coverage >= kNearlyWholeCoverage;
   return reason == PowerReason::kKnown || edges ? "" : PowerReasonName(reason);
 }
 
-// What a reader of the row must know, in a word or two. `kind`: that of all, which the title says.
+// A short caveat for the row. `kind`: the kind of all rows, which the title states.
 std::string Remark(const EnergyEstimate& energy, std::string_view kind) {
   std::vector<std::string> remarks;
   const auto add = [&](std::string_view what) { remarks.emplace_back(what); };
@@ -72,7 +72,7 @@ constexpr const char* kWhyUnbounded[] = {
     "its counter was not updated after the window, and too rarely before",
     "its counter and its readings of power cover different parts of the window"};
 
-// What the limits of the rows that are shown mean, and which totals are of different times.
+// Explains the limits of the shown rows, and lists totals of different times.
 std::vector<std::string> EnergyNotes(std::span<const WindowSummary> windows) {
   std::set<EnergyLimits> there;
   for (const WindowSummary& window : windows) {
@@ -178,7 +178,7 @@ Section EnergySection(const PowerSummary& summary, size_t most) {
   return section;
 }
 
-// Of windows of one name.
+// Windows of the same name.
 Section RepeatSection(const PowerSummary& summary, size_t most) {
   using Row = RepeatedEnergy;
   Section section = {.title = "energy, windows with the same name"};
@@ -201,12 +201,12 @@ Section RepeatSection(const PowerSummary& summary, size_t most) {
   return section;
 }
 
-// Of any size: a short window's is far below what Number shows.
+// For any magnitude: the value of a short window is far below the digits of Number().
 std::string ThreeDigits(double value) {
   return std::abs(value) < 1 ? absl::StrFormat("%.3g", value) : Number(value);
 }
 
-// What the energies mean for the climate, of each window that is shown.
+// The climate impact of the energies, for each shown window.
 Section CarbonSection(const PowerSummary& summary, const CarbonModel& carbon, size_t most) {
   std::vector<std::pair<const WindowSummary*, ModelledCarbon>> rows;
   for (size_t i = 0; i < std::min(most, summary.windows.size()); ++i) {
@@ -245,7 +245,8 @@ Shown ShownAs(const std::string& quantity) {
   return {quantity};
 }
 
-// Of the first window: what is read besides power and energy. What never changed is a note.
+// For the first window: all readings other than power and energy. Readings that never changed are a
+// note.
 Section GaugeSection(const PowerSummary& summary) {
   if (summary.windows.empty()) return {};
   struct Row {
@@ -263,8 +264,8 @@ Section GaugeSection(const PowerSummary& summary) {
   for (const GaugeSummary& gauge : summary.windows[0].gauges) {
     const PowerChannel& channel = summary.inventory.channels[gauge.channel];
     if (IsPowerOrEnergy(channel)) continue;
-    if (gauge.n == 0 && gauge.unknown == 0) continue;  // of what was not there
-    // Of bits or steps a mean says nothing.
+    if (gauge.n == 0 && gauge.unknown == 0) continue;  // the reading did not exist
+    // Bits and steps have no meaningful mean.
     const bool has_mean = channel.quantity != "throttle_reasons" && channel.quantity != "pstate";
     const Row row = {gauge, names.Of(channel.source, channel.device, channel.domain),
                      ShownAs(channel.quantity), has_mean};
@@ -316,7 +317,7 @@ Section ReaderSection(const PowerSummary& summary) {
   return {.title = "readers", .grid = std::move(grid).Take()};
 }
 
-// Those that have something to say.
+// The sections that are not empty.
 std::vector<Section> Sections(const PowerSummary& summary, size_t most, const CarbonModel& carbon) {
   std::vector<Section> sections = {EnergySection(summary, most)};
   for (Section& section :

@@ -18,7 +18,7 @@ result::Table Parameters(const ClientKind& kind) {
                          });
 }
 
-// A client and one of its parameters, or none.
+// A client and one of its parameters, or no parameter.
 struct ClientRow {
   const ClientKind* kind = nullptr;
   ClientParameter parameter = {};

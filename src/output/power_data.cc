@@ -117,7 +117,7 @@ class Families {
   std::string Finish() && { return std::move(text_) + "# EOF\n"; }
 
  private:
-  // What is not known has no sample.
+  // Unknown values have no sample.
   void Add(const std::string& labels, std::optional<double> value) {
     if (!value.has_value()) return;
     absl::StrAppend(&text_, name_, "{", labels, "} ");
@@ -129,7 +129,7 @@ class Families {
   std::string name_, text_;
 };
 
-// An energy has both or none: `limits` says whether they are bounds or an interval.
+// An energy has both or neither: `limits` states whether they are bounds or an interval.
 void AddLimits(Families* families) {
   const auto limits = [](const auto& of) {
     return absl::StrCat(",", Label("limits", result::LimitsName(of.limits)));

@@ -1,5 +1,5 @@
-// The run as a picture: power over time, a panel for each sensor, gaps left open. As lines of block
-// characters, and as SVG, where windows are bands.
+// A plot of the run: power over time, one panel per sensor, with gaps left open. As lines of block
+// characters, and as SVG, which shows windows as bands.
 #include <array>
 #include <cmath>
 
@@ -18,7 +18,7 @@ struct RunSpan {
   int64_t begin_ns = 0, end_ns = 0;
 };
 
-// Of all series; empty where there is nothing to plot.
+// The span of all series; empty if there are no points.
 RunSpan SpanOf(const PowerSummary& summary) {
   RunSpan span = {INT64_MAX, INT64_MIN};
   for (const PowerSeries& series : summary.series) {
@@ -170,7 +170,7 @@ class Picture {
       chart_.Rect(band.x0, top, std::max(1.0, band.x1 - band.x0), kPanel,
                   "fill=\"#888\" fill-opacity=\"0.12\"");
     }
-    // Where nothing is known.
+    // Unknown parts.
     const double width = kPlot / static_cast<double>(columns.size());
     for (size_t i = 0, end = 0; i < columns.size(); i = end + 1) {
       end = i;
@@ -260,7 +260,7 @@ std::string PowerPlot(const PowerSummary& summary, const OutputOptions& options)
       }
       add(std::move(line));
     }
-    // The axis is broken where nothing is known.
+    // The axis is broken at unknown parts.
     std::string axis = std::string(kLabelWidth, ' ') + (options.unicode ? "└" : "+");
     for (const PowerColumn& column : columns) {
       axis.append(!column.mean_w.has_value() ? " " : options.unicode ? "─" : "-");

@@ -40,7 +40,7 @@ std::map<uint32_t, double> LengthsPs(const Report& report) {
   return lengths_ps;
 }
 
-// With the signs of a bar of `where`: busy as compute, the rest as idle.
+// With the characters of a bar of `where`: busy as compute, the rest as idle.
 std::string Bar(std::optional<double> share, bool unicode) {
   const double known = std::clamp(share.value_or(0), 0.0, 1.0);
   const auto full = static_cast<size_t>(std::lround(known * static_cast<double>(kBarWidth)));
@@ -105,7 +105,7 @@ void AddParts(std::span<const DeviceRow> rows, RowGrid<std::span<const DeviceRow
   }
 }
 
-// `utilization(row)`: empty where there is no window.
+// `utilization(row)`: empty without a window.
 Grid DeviceGrid(std::span<const DeviceRow> active, const DeviceNames& names, auto utilization,
                 const OutputOptions& options) {
   RowGrid grid(active);
@@ -122,7 +122,7 @@ Grid DeviceGrid(std::span<const DeviceRow> active, const DeviceNames& names, aut
   return std::move(grid).Take();
 }
 
-// Active devices, busiest first; the idle ones on a line of their own.
+// Active devices, busiest first; a note lists the idle ones.
 Section DeviceSection(const Report& report, const OutputOptions& options, size_t most) {
   std::vector<DeviceRow> active, idle;
   for (const DeviceRow& row : report.devices) (row.executions > 0 ? active : idle).push_back(row);
@@ -142,12 +142,12 @@ Section DeviceSection(const Report& report, const OutputOptions& options, size_t
   if (lengths_ps.size() == 1) {
     section.title.append(" over " + FormatTime(lengths_ps.begin()->second, options.unit));
   }
-  if (!idle.empty()) section.notes.push_back("executed nothing: " + IdleNames(idle, names));
+  if (!idle.empty()) section.notes.push_back("without executions: " + IdleNames(idle, names));
   if (report.devices.empty()) section.notes.emplace_back("none");
   if (std::ranges::any_of(shown, [](const DeviceRow& row) { return row.parts.has_value(); })) {
     section.notes.emplace_back(
-        "busy %: of all that time; compute % to idle %: of a device's own first start to last end; "
-        "more: xplane-time where");
+        "busy %: relative to first start to last end of all devices; compute % to idle %: of the "
+        "device alone; more: xplane-time where");
   }
   return section;
 }
@@ -156,7 +156,7 @@ Section DeviceSection(const Report& report, const OutputOptions& options, size_t
 struct Budget {
   size_t devices = 8, functions = kReportRows, kernels = kReportRows, diagnostics = 8;
 
-  // Gives up one row, of what is missed least; false: nothing is left to give.
+  // Removes the least important row; false: no row can be removed.
   bool Tighten() {
     const Budget steps[] = {{8, 7, 7, 8}, {8, 7, 7, 4}, {5, 5, 5, 3}, {3, 3, 3, 2}};
     for (const Budget& least : steps) {
@@ -198,7 +198,7 @@ std::vector<ViewLine> CaptureLines(const std::vector<InputRow>& inputs, const Ca
   add(std::move(counts));
   if (capture.start_unix_ns) {
     std::string when = "captured " + FormatUtc(*capture.start_unix_ns);
-    const bool one_capture =  // else no length is told
+    const bool one_capture =  // otherwise the length is not shown
         std::all_of(inputs.begin(), inputs.end(),
                     [&](const InputRow& input) { return input.capture == inputs[0].capture; });
     if (one_capture && capture.stop_unix_ns && *capture.stop_unix_ns > *capture.start_unix_ns) {
@@ -210,7 +210,7 @@ std::vector<ViewLine> CaptureLines(const std::vector<InputRow>& inputs, const Ca
   return lines;
 }
 
-// Those that are not among the lines on completeness.
+// Diagnostics that are not among the lines on completeness.
 std::vector<DiagnosticRow> OtherDiagnostics(const std::vector<DiagnosticRow>& rows) {
   std::vector<DiagnosticRow> others;
   std::ranges::copy_if(rows, std::back_inserter(others),
@@ -218,7 +218,7 @@ std::vector<DiagnosticRow> OtherDiagnostics(const std::vector<DiagnosticRow>& ro
   return others;
 }
 
-// What was captured, whether that is complete, and the step time; before any other number.
+// The capture, its completeness and the step time; they come before all other numbers.
 std::vector<ViewLine> HeadLines(const Report& report, const OutputOptions& options) {
   std::vector<ViewLine> lines = CaptureLines(report.inputs, report.capture, options);
   std::ranges::move(CompletenessLines(report, options), std::back_inserter(lines));
@@ -253,7 +253,7 @@ View ReportView(const Report& report, const OutputOptions& options) {
   }
 }
 
-// --- Planes, their lines and what stats they have.
+// --- Planes, their lines and their stats.
 
 // A plane, or one of its lines.
 struct ShownRow {

@@ -1,6 +1,6 @@
-// What each command prints: its result as data, and its view. A file a command.
+// The output of each command: its result as data, and its view. One file per command.
 //
-// What is given outlives the Output.
+// Arguments must outlive the Output.
 #pragma once
 
 #include "output/output.h"
@@ -28,9 +28,9 @@ struct DatasetFormat;
 
 namespace xplane_time::output {
 
-// Sorts the rows of a report as `options` want it (trace_views.h), for the next three. Whose keys
-// `sort` may name: kReport: those of the functions; the kernels follow where they have the key.
-// Errors: InvalidArgument, with the valid keys.
+// Sorts the rows of a report by `options` (trace_views.h), for the next three functions. Valid keys
+// of `sort`: for kReport those of the functions; kernels use the key if they have it. Errors:
+// InvalidArgument, with the valid keys.
 enum class SortKeys { kReport, kFunctions, kKernels };
 absl::Status OrderReport(const OutputOptions& options, SortKeys keys, Report* report);
 
@@ -45,12 +45,12 @@ Output FunctionsOutput(const Report& report, const OutputOptions& options, bool 
 void AddDistributions(const Report& report, Output* output);
 Output KernelsOutput(const Report& report, const OutputOptions& options);
 Output TreeOutput(const TreeReport& report, const OutputOptions& options);
-// What the tables and CSV have a row of: devices, steps or idle gaps. With kGaps the gaps of all
-// devices are in order of length, and `top` limits them.
+// The rows of the tables and of CSV: devices, steps or idle gaps. With kGaps, the gaps of all
+// devices are sorted by length, and `top` limits them.
 enum class WhereRows : uint8_t { kDevices, kSteps, kGaps };
 Output WhereOutput(const WhereReport& report, const OutputOptions& options, WhereRows shown);
-// CSV has the lines, or, where the report has them, the stats.
-// `all`: how many planes there are, of which the report has the first.
+// CSV has the lines, or the stats if the report has them. `all`: the total number of planes; the
+// report has the first of them.
 Output PlanesOutput(const PlanesReport& report, const OutputOptions& options, size_t all = 0);
 
 // CSV has its ops.
@@ -88,7 +88,7 @@ Output EnergyOutput(const EnergyReport& report, const OutputOptions& options,
 // Its timelines, as a picture.
 std::string EnergySvg(const EnergyReport& report);
 
-// `why`: what changed, where that was asked for; null: it was not.
+// `why`: the diff, if requested; null: not requested.
 Output CompareOutput(const Comparison& comparison, const DiffReport* why = nullptr);
 Output PickOutput(const PickResult& choice);
 
@@ -103,9 +103,9 @@ Output CompatOutput(const compat::Answer& answer, const OutputOptions& options);
 absl::StatusOr<std::vector<std::string>> ParseColumns(std::string_view command,
                                                       std::string_view text);
 
-// What a grid emits for an energy, and what a building adds to it.
+// The emissions of a grid per energy, and the overhead of a building.
 struct CarbonModel {
-  std::optional<double> g_per_kwh = {};  // empty: nothing is modelled
+  std::optional<double> g_per_kwh = {};  // empty: emissions are not modelled
   double pue = 1;                        // power usage effectiveness, at least 1
 };
 // Energies are `measured`; kWh and CO2e are `modelled`, only from a given intensity, of the total
@@ -119,7 +119,7 @@ std::string PowerSvg(const PowerSummary& summary);
 // Sensors that are there, those that are not, and the way to them.
 Output PowerSourcesOutput(const PowerInventory& inventory);
 
-// What was measured of sensors; CSV has a row a sensor.
+// The measured properties of sensors; CSV has one row per sensor.
 Output PowerCalibrationOutput(const energy::SensorCalibrations& calibrations);
 // An experiment to come: what it costs, and its steps; CSV has the steps.
 Output PowerPlanOutput(const energy::PlannedExperiment& experiment);
@@ -129,15 +129,15 @@ Output PowerClientsOutput(std::span<const ClientKind> clients);
 // The data sets of power run; CSV has a row each.
 Output PowerDatasetsOutput(std::span<const DatasetFormat> formats);
 
-// What the files on power share.
+// Shared by the files on power.
 struct ModelledCarbon {
   double kwh = 0, co2e_g = 0;
 };
-// Empty where the energy or the intensity is not known.
+// Empty if the energy or the intensity is unknown.
 std::optional<ModelledCarbon> CarbonOf(const std::optional<double>& energy_j,
                                        const CarbonModel& model);
 
-// "nvml 0 gpu", or with the device's id where it has no index. Of devices that outlive it.
+// "nvml 0 gpu", or with the device's id if it has no index. The devices must outlive it.
 class DomainNames {
  public:
   explicit DomainNames(const PowerInventory& inventory);

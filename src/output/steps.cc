@@ -1,4 +1,4 @@
-// The step time and what limits it, as the first lines of a report.
+// The step time and its limiting cause, as the first lines of a report.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -40,8 +40,8 @@ std::string TimeLine(const StepSummary& steps) {
   if (steps.steps_empty > 0) absl::StrAppend(&text, "; ", EmptyText(steps));
   if (steps.shares.has_value() && steps.shares->waits_for_host.has_value()) {
     const double share = *steps.shares->waits_for_host;
-    absl::StrAppend(&text, "; ", TimeText(share * *steps.step_median_ps),
-                    " of it the device waits for the host, ", ShareText(share));
+    absl::StrAppend(&text, "; the device waits ", TimeText(share * *steps.step_median_ps),
+                    " of it for the host, ", ShareText(share));
   }
   return text + ")";
 }

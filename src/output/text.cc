@@ -20,7 +20,7 @@ constexpr char kInData[] =
     R"([^\x{00}-\x{1f}\x{7f}-\x{9f}\x{61c}\x{200b}\x{200e}\x{200f}\x{2028}-\x{202e})"
     R"(\x{2060}-\x{206f}\x{d800}-\x{dfff}\x{feff}]*)";
 
-// JSON has escapes of its own for C0.
+// JSON has special escapes for C0.
 constexpr char kInJson[] =
     R"([^\x{7f}-\x{9f}\x{61c}\x{200b}\x{200e}\x{200f}\x{2028}-\x{202e}\x{2060}-\x{206f})"
     R"(\x{d800}-\x{dfff}\x{feff}]*)";
@@ -48,7 +48,7 @@ std::string Escape(re2::StringPiece text, const RE2& shown_as_it_is, LineFeeds l
     out.append(shown.data(), shown.size());
     text.remove_prefix(shown.size());
     if (text.empty()) break;
-    // The bytes that follow in a character are not valid by themselves, and come here, too.
+    // Also reached for the continuation bytes of a character, which are not valid by themselves.
     const char byte = text[0];
     if (byte == '\n') {
       out.append(line_feeds == LineFeeds::kKept ? "\n" : "\\n");
@@ -238,7 +238,7 @@ std::string ShortenAround(std::string_view text, size_t width, std::string_view 
 std::string_view BareFunction(std::string_view text) {
   constexpr std::string_view kOpening = "<([{", kClosing = ">)]}";
   if (!text.ends_with(')')) return text;
-  size_t depth = 0, begin = 0, parameters = 0;  // of what is at depth 0: the last name, and list
+  size_t depth = 0, begin = 0, parameters = 0;  // at depth 0: the last name, and the last list
   for (size_t i = 0; i < text.size(); ++i) {
     if (depth == 0 && text[i] == '(') parameters = i;
     if (depth == 0 && (text[i] == ' ' || text.substr(i).starts_with("::"))) {
@@ -342,7 +342,7 @@ Unit CommonUnit(const std::vector<std::optional<double>>& values_ps, Unit unit) 
     largest = std::max(largest, std::abs(*value));
     smallest = std::min(smallest, std::abs(*value));
   }
-  if (largest == 0) return Unit::kUs;  // nothing but zeros
+  if (largest == 0) return Unit::kUs;  // only zeros
   return static_cast<Unit>(ChooseScale(smallest, largest) + 1);
 }
 
@@ -392,7 +392,7 @@ std::string FormatPercent(std::optional<double> share) {
 }
 
 std::string PercentText(double share) {
-  constexpr double kAbsurd = 100;  // what so few samples say is nothing
+  constexpr double kAbsurd = 100;  // beyond this, the samples are too few for a statement
   if (!(share < kAbsurd)) return "an unknown share";
   std::string text = FormatFixed(share * 100, std::abs(share) >= 0.0995 ? 1 : 2);
   while (text.ends_with('0')) text.pop_back();
@@ -401,7 +401,7 @@ std::string PercentText(double share) {
 }
 
 std::string ChangeText(double ratio) {
-  constexpr double kMostDigits = 1e6;  // beyond it the size is all that is of use
+  constexpr double kMostDigits = 1e6;  // beyond this, only the magnitude matters
   const double percent = (ratio - 1) * 100;
   const std::string text = std::abs(percent) >= kMostDigits
                                ? absl::StrFormat("%.1e", percent)

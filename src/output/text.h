@@ -1,15 +1,15 @@
 // Text: names and numbers become text that is safe to print.
 //
-// Names enter as arbitrary bytes, as the producer wrote them, and leave as valid UTF-8. Widths
+// Names are arbitrary bytes from the producer, and become valid UTF-8. Widths
 // count code points: a wide or a combining character counts as one column.
 //
 //   ValidUtf8("a\xff")               "a\\xff"
 //   Printable("a\n\x1b[2J")          "a\\n\\x1b[2J"       no terminal control
 //   ShortenMiddle("abcdefgh", 5, "...")   "a...h"
 //
-// Times enter as picoseconds, some unknown. Those of a column leave with one unit and equal
-// decimals. The unit is the largest in which the largest value is at least 1, made smaller while
-// the smallest would lose its digits and the largest stays below 100000.
+// Times are picoseconds; some are unknown. The times of a column share one unit and the number of
+// decimals. The unit is the largest one in which the largest value is at least 1. It becomes
+// smaller as long as the smallest value would lose digits and the largest stays below 100000.
 //
 //   FormatTimes({{12'345'678}, {}}, Unit::kAuto)   "us", {"12.346", "-"}
 #pragma once
@@ -33,27 +33,27 @@ std::string ValidUtf8(std::string_view text);
 // For strings of JSON: as ValidUtf8, but C0 stays, because JSON has escapes for it.
 std::string JsonUtf8(std::string_view text);
 
-// For people (terminal, Markdown, HTML, SVG, JUnit): invisible characters are escaped, too, so that
+// For people (terminal, Markdown, HTML, SVG, JUnit): invisible characters are also escaped, so that
 // different names look different: separators other than the space, fillers, variation selectors,
-// soft hyphens, noncharacters. Line feeds become \n (two characters). Printable text stays as it
-// is.
+// soft hyphens, noncharacters. Line feeds become \n (two characters). Printable text does not
+// change.
 std::string Printable(std::string_view text);
 
 // The lines of a program's words: each printable, those after the first behind `indent` spaces.
 std::string PrintableLines(std::string_view text, size_t indent);
 
-// What a program's words come to in one line: the last of a Python traceback, which names the
-// error, else the first; printable.
+// The most relevant line of a program's output: the last line of a Python traceback, which names
+// the error, otherwise the first line; printable.
 std::string BriefLine(std::string_view text);
 
 // Columns of valid UTF-8 text.
 size_t DisplayWidth(std::string_view text);
 
-// With spaces up to `width` columns: before the text where it is to be at the right.
+// Padded with spaces to `width` columns; the spaces come first if the text is right-aligned.
 std::string Padded(std::string_view text, size_t width, bool right);
 
-// At most `width` columns: the middle gives way to `ellipsis`, the head keeps the odd
-// column. Where not even the ellipsis fits, the first `width` columns.
+// At most `width` columns: `ellipsis` replaces the middle, and the head keeps the odd column. If
+// not even the ellipsis fits, the first `width` columns.
 std::string ShortenMiddle(std::string_view text, size_t width, std::string_view ellipsis);
 
 // The same, and a third part stays: what is around column `at` of the text.
@@ -61,23 +61,23 @@ std::string ShortenMiddle(std::string_view text, size_t width, std::string_view 
 std::string ShortenAround(std::string_view text, size_t width, std::string_view ellipsis,
                           size_t at);
 
-// At most `width` columns, cut between words where the first one fits.
-//   ShortenWords("m=64 n=128 k=32", 11, "…")   "m=64 … k=32"
+// At most `width` columns, cut between words if the first word fits.
+// ShortenWords("m=64 n=128 k=32", 11, "…")   "m=64 … k=32"
 std::string ShortenWords(std::string_view text, size_t width, std::string_view ellipsis);
 
-// A C++ function without namespaces, return type and parameters, which tell the least of it.
-//   BareFunction("void at::copy<float, 4>(float*, int)")   "copy<float, 4>"
-// Any other text as it is.
+// A C++ function without namespaces, return type and parameters, which carry the least information.
+// BareFunction("void at::copy<float, 4>(float*, int)")   "copy<float, 4>"
+// Any other text is returned unchanged.
 std::string_view BareFunction(std::string_view text);
 
 // The text in at most `width` columns a line, broken at spaces; every line after the
 // first begins with `indent` spaces. Longer words are cut.
 std::string Wrap(std::string_view text, size_t width, size_t indent);
 
-// A cell of CSV (RFC 4180): quoted if it holds a comma, a quote or a line break. A text that begins
-// with =, +, - or @ stays as it is: CSV is data, and a prefix would change the name. A number has
-// the shortest form that reads back the same, without an exponent at ordinary magnitudes; one that
-// is not finite is nothing.
+// A cell of CSV (RFC 4180): quoted if it contains a comma, a quote or a line break. A text that
+// begins with =, +, - or @ does not change: CSV is data, and a prefix would change the name. A
+// number has the shortest form that reads back as the same value, without an exponent at ordinary
+// magnitudes. Numbers that are not finite become empty cells.
 void AppendCsvCell(std::string_view text, std::string* out);
 void AppendCsvNumber(double value, std::string* out);
 void AppendCsvNumber(std::integral auto value, std::string* out) {
@@ -89,12 +89,12 @@ void AppendCsvNumber(std::integral auto value, std::string* out) {
 // Text and attributes of XML and HTML: as Printable, but line feeds become &#10;.
 std::string XmlText(std::string_view text);
 
-// Of times in tables; JSON and CSV are always in picoseconds.
+// The unit of times in tables; JSON and CSV always use picoseconds.
 enum class Unit : uint8_t { kAuto, kNs, kUs, kMs, kS };
 
 struct TimeColumn {
   std::string_view unit;           // "ns", "us", "ms", "s"
-  std::vector<std::string> cells;  // "-" where unknown
+  std::vector<std::string> cells;  // "-" if unknown
 };
 
 TimeColumn FormatTimes(const std::vector<std::optional<double>>& values_ps, Unit unit);

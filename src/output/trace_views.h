@@ -1,15 +1,14 @@
-// What the views of a trace's commands share: which rows are shown, in which order, and the parts
-// that are in several of them.
+// Shared by the views of a trace's commands: the selection and order of rows, and common sections.
 //
-// Enters: a Report and the options `sort` and `metric`. Leaves: its rows in their order. Numbers
+// Input: a Report and the options `sort` and `metric`. Output: its rows in order. Numbers
 // sort descending with unknown last, names ascending; ties keep the order of the Report.
 //
 //   functions, combined, variants   total name runs mean median std min max
 //   kernels                         total self count mean median max name share
 //
-// Without `sort`: if `top` cuts or the format is for humans, functions by total and kernels
-// by self time, which `share` is of; where that is unknown, by its bound, the total. Else the
-// Report's own order (by device, then total).
+// Without `sort`: if `top` cuts or the format is for humans, functions sort by total, and kernels
+// by self time, to which `share` is relative. If the self time is unknown, its upper bound, the
+// total, is used. Otherwise the Report's order remains (by device, then total).
 #pragma once
 
 #include "output/view.h"
@@ -18,16 +17,16 @@
 
 namespace xplane_time::output {
 
-// Mean times the number of samples; empty where the metric is unknown.
+// Mean times the number of samples; empty if the metric is unknown.
 std::optional<double> TotalPs(const FunctionRow& row, Metric metric);
 
 // Sorts by a key; one that the rows do not have means the order without `sort`.
 void SortFunctions(std::string_view key, Metric metric, std::vector<FunctionRow>* rows);
 void SortKernels(std::string_view key, std::vector<KernelRow>* rows);
 
-// report.cc: the member `options`, where there are any.
+// report.cc: the member `options`, if any option is given.
 void AddOptions(const std::vector<GivenOption>& given, result::Result* result);
-// report.cc: the members `inputs`, `capture` (where it is given) and `options`.
+// report.cc: the members `inputs`, `capture` (if given) and `options`.
 void AddHead(const std::vector<InputRow>& inputs, const CaptureInfo* capture,
              const std::vector<GivenOption>& given, result::Result* result);
 
@@ -36,13 +35,13 @@ void AddHead(const std::vector<InputRow>& inputs, const CaptureInfo* capture,
 std::vector<std::string> StepLines(std::span<const DeviceRow> devices);
 std::vector<std::string> StepLines(std::span<const BriefDevice> devices);
 
-// functions.cc: the members `functions`, `combined` and, where asked for, `variants`.
+// functions.cc: the members `functions`, `combined` and, if requested, `variants`.
 void AddFunctions(const Report& report, bool with_variants, const OutputOptions& options,
                   result::Result* result);
-// functions.cc: for a page's figure, where these are many.
+// functions.cc: a sample of many runs, for a page's figure.
 void AddRunsDrawn(std::span<const SampleRow> samples, const OutputOptions& options, Output* out);
-// functions.cc, for the report: combined rows where several devices ran functions, and the rows of
-// each device for functions that have no combined time. Rows past `most` are told of in a note.
+// functions.cc, for the report: combined rows if several devices ran functions, and the rows of
+// each device for functions without a combined time. A note has the number of rows past `most`.
 Section OverviewSection(const Report& report, const OutputOptions& options, size_t most);
 // kernels.cc, for the report: one row a kernel and function over all programs and devices.
 std::vector<KernelRow> MergeKernels(const std::vector<KernelRow>& rows);

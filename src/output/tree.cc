@@ -12,8 +12,8 @@ namespace {
 
 using result::TableOf;
 
-// What each row is a part of: the total of the root above it, or, by scope or source, of all roots
-// of its device; 0 where that is not known.
+// The total to which each row is relative: of the root above it, or, by scope or source, of all
+// roots of its device; 0 if unknown.
 std::vector<double> WholeTotals(const TreeReport& report) {
   const std::vector<TreeRow>& rows = report.rows;
   std::vector<double> totals(rows.size(), 0);
@@ -38,7 +38,7 @@ std::string WithoutFolder(const std::string& line) {
   return slash == std::string::npos ? line : line.substr(slash + 1);
 }
 
-// The lines of a row, where its name does not say them all.
+// The lines of a row, unless its name contains them.
 std::string LinesText(const TreeRow& row, bool with_folders) {
   const bool in_name = row.lines.size() == 1 && row.name.starts_with(row.lines[0]);
   if (row.lines.empty() || in_name) return "";
@@ -53,7 +53,7 @@ std::string LinesText(const TreeRow& row, bool with_folders) {
 template <typename WholePs>
 Grid TreeGrid(std::span<const TreeRow> rows, TreeBy by, WholePs whole_ps, Unit unit,
               const OutputOptions& options) {
-  // Of a function's run self time is the time in which no kernel ran.
+  // The self time of a function's run is the time in which no kernel ran.
   const bool by_nesting = by == TreeBy::kNesting;
   const auto self_if = [by_nesting](bool of_run) {
     return [of_run, by_nesting](const TreeRow& row) {
@@ -124,8 +124,8 @@ std::vector<Section> TreeSections(const TreeReport& report, const OutputOptions&
       std::ranges::all_of(rows, [](const TreeRow& row) { return row.name == "(no scope)"; });
   if (has_no_scope) {
     sections.back().notes.emplace_back(
-        "note: no op of this trace has a name scope. JAX records them with its Hlo Protos; PyTorch "
-        "records modules instead: --by module");
+        "note: no op of this trace has a name scope. JAX records scopes in Hlo Protos; PyTorch "
+        "records modules: --by module");
   }
   NoteMore(rows.size(), shown, "rows", kByTop, &sections.back().notes);
   return sections;

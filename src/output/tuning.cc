@@ -22,7 +22,7 @@ constexpr size_t kParamsWidth = 16, kWorkloadWidth = 8;
 
 // The words of an objective, in the order of Objective.
 struct Words {
-  const char* column;  // what a ratio is of
+  const char* column;  // the quantity of a ratio
   const char *winner, *no_better, *best, *worse, *not_better;
 };
 constexpr Words kWords[] = {
@@ -43,7 +43,7 @@ std::string ValueText(const Json& value) {
   return value.is_string() ? value.get<std::string>() : Dump(value);
 }
 
-// Parameters that tell rows apart, and those that all rows share.
+// Parameters that differ between rows, and those that all rows share.
 struct Parameters {
   std::vector<std::string> names;  // that differ somewhere
   std::vector<std::string> shared;
@@ -117,7 +117,7 @@ std::string WhatWasDecided(const TuneResult& result) {
   }
 }
 
-// What the search left out is not certified.
+// The claim does not cover variants that the search excluded.
 std::string SearchText(const SearchReport& search) {
   std::string text = absl::StrCat("Searched by ", Printable(search.strategy), ": ", search.searched,
                                   " configurations in ", search.runs, " runs");
@@ -129,7 +129,7 @@ std::string SearchText(const SearchReport& search) {
   return text + ".";
 }
 
-// What the typical time, which decided, does not show.
+// Tail behaviour, which the typical time does not show.
 std::string TailText(const TailFlag& flag) {
   const std::string than = absl::StrCat("than that of ", Printable(flag.rival));
   if (flag.what == "spikes") {
@@ -141,7 +141,7 @@ std::string TailText(const TailFlag& flag) {
                       " times its typical time, compared with ", FormatFixed(flag.other, 3), ".");
 }
 
-// Nobody is left that the pick was compared with: the others failed, or are its aliases.
+// No compared variant is left: the others failed, or are aliases of the pick.
 bool IsAlone(const TuneResult& result) {
   return result.pick &&
          std::none_of(result.variants.begin(), result.variants.end(), [&](const Row& each) {
@@ -149,7 +149,7 @@ bool IsAlone(const TuneResult& result) {
          });
 }
 
-// What was certified of the pick, in the objective's words.
+// The claim about the pick, in the words of the objective.
 std::string ClaimText(const TuneResult& result) {
   const Words& words = WordsOf(result.objective);
   const std::string delta = PercentText(result.delta.value_or(0));
@@ -171,7 +171,7 @@ std::string ClaimText(const TuneResult& result) {
   }
 }
 
-// Why it did not come to a decision, and what does.
+// Why there is no decision, and how to get one.
 std::string StopText(const TuneResult& result) {
   const auto spent = [](const std::string& size, const char* option) {
     return absl::StrCat("The budget", size, " is spent; a larger --", option,
@@ -221,7 +221,7 @@ std::string RegretText(const TuneResult& result) {
   const std::string loss = *regret < kNothing  ? "below 0.01 %"
                            : *regret > kAbsurd ? "unknown (too few rounds)"
                                                : absl::StrCat("below ", PercentText(*regret));
-  // A share of what was resampled proves nothing, however large it is, and adds nothing to a proof.
+  // A share of resampled rounds proves nothing, and it adds nothing to a proof.
   if (IsAlone(result) || result.claim == Claim::kWinner) return "";
   const std::string share = *p_best > kAlways       ? "all"
                             : *p_best < 1 - kAlways ? "none"
@@ -232,7 +232,7 @@ std::string RegretText(const TuneResult& result) {
                       *regret > kAbsurd ? "." : " (95 %).");
 }
 
-// Of the metric that was decided by.
+// For the metric of the decision.
 std::string ConfirmationText(const Confirmation& of) {
   if (!of.speedup.has_value()) return "";
   std::string interval;
@@ -359,7 +359,7 @@ std::vector<std::string> FailureNotes(const std::vector<Row>& rows) {
   return notes;
 }
 
-// Those that tell how a variant did; the parameters come between the first and the second.
+// The columns with results of a variant; the parameters come between the first and the second.
 Grid ResultGrid(const TuneResult& result, const std::vector<Row>& rows,
                 const OutputOptions& options) {
   RowGrid grid(rows);
@@ -503,7 +503,7 @@ View PlanView(const TunePlan& plan, const OutputOptions& options) {
   return view;
 }
 
-// Where the race was after some runs.
+// The state of the race after some runs.
 void VisitStage(const TuneResult& stage, result::FieldSink* sink) {
   XPLANE_TIME_FIELDS(sink, stage.runs, stage.rounds, stage.pick);
   sink->Rows(result::TableOf(

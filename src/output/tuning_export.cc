@@ -20,8 +20,7 @@ std::string Text(const Json& json) {
   return EscapeInvisibleInJson(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-// How preparing ended for those that it ended for, in the order of ids; known by rounds that
-// measured nothing.
+// The variants that failed during preparation, by id. Rounds without samples record them.
 std::map<std::string, VariantState> FailedBefore(const RoundRecord& round) {
   std::map<std::string, VariantState> failed;
   if (!round.samples.empty()) return failed;
@@ -60,7 +59,7 @@ std::vector<CsvRow> CsvRows(int64_t session, const std::vector<RoundRecord>& rou
   return rows;
 }
 
-// Of the first sample: all samples of a session have the same.
+// Of the first sample; it is the same for all samples of a session.
 std::vector<std::string> WorkloadsOf(const std::vector<CsvRow>& rows) {
   std::vector<std::string> names;
   const auto first =
@@ -77,7 +76,7 @@ std::string ParameterText(const Json& params, const std::string& name) {
   return value.is_string() ? value.get<std::string>() : Text(value);
 }
 
-// Of a sample, or of one of its workloads.
+// For a sample, or for one of its workloads.
 void VisitMeasured(const auto& of, const std::string& suffix, FieldSink* sink) {
   sink->Field("status" + suffix, of.status);
   sink->Field("t_ps" + suffix, of.t_ps);
@@ -174,7 +173,7 @@ std::string JsonOf(const SessionInfo& info, const Variants& variants, const Roun
 }
 
 std::string T4Of(const SessionInfo& info, const Variants& variants, const Rounds& rounds) {
-  // T4's objectives are names of measurements; products and fronts are none.
+  // T4's objectives are names of measurements, so products and fronts have no name there.
   const std::string objective = info.key.objective == "energy" ? "energy" : "time";
   std::map<std::string, Measured> measured;
   for (const RoundRecord& round : rounds) {

@@ -47,7 +47,7 @@ constexpr size_t kPlacedWidth = 140;   // of a diagnostic with its place; about 
 int Rank(const DiagnosticRow& row) {
   if (row.severity == "error") return 0;
   if (row.severity == "info") return 3;
-  // What options of the user left out is nothing suspicious.
+  // Rows that the user's options exclude are not suspicious.
   return row.code.starts_with("left_out_by_") ? 2 : 1;
 }
 
@@ -79,7 +79,7 @@ std::vector<std::string> NamesIn(const View& view) {
   return names;
 }
 
-// The columns of a command are those that it shows of nothing.
+// The columns of a command are those that it shows for an empty result.
 std::vector<std::string> NamesOf(std::string_view command) {
   const OutputOptions options;
   const Report report;
@@ -169,7 +169,7 @@ std::vector<ViewLine> CompletenessLines(const Report& report, const OutputOption
     const uint64_t launches = report.launches_compared;
     std::string text =
         launches == 0
-            ? "no sign of loss; no launches were counted, so lost executions cannot be seen"
+            ? "no sign of loss; no launches were counted, so lost executions cannot be detected"
         : launches == 1
             ? "complete: 1 launch, with its execution; the profiler reported no loss"
             : absl::StrCat("complete: ", launches,

@@ -1,8 +1,8 @@
 // Views: the parts of a text for people, before they become a table or Markdown.
 //
-// Enters: rows in their final order. Leaves: titled grids of printable cells, with what
-// was left out. Columns that would say the same in every row (one device, one clock) are
-// hidden and left to the title.
+// Input: rows in their final order. Output: titled grids of printable cells, with notes on omitted
+// rows. Columns with the same text in every row (one device, one clock) are hidden; the title
+// has this text.
 //
 //   RowGrid grid(rows);                                       // std::vector<KernelRow>
 //   grid.Name("kernel", 26, &KernelRow::kernel);
@@ -24,9 +24,9 @@
 
 namespace xplane_time::output {
 
-// Where the others are: "--top 12".
+// How to see the other rows: "--top 12".
 inline constexpr std::string_view kByTop = "--top";
-// Of executions, functions or kernels, "2 more kernels: xplane-time kernels".
+// A note about executions, functions or kernels: "2 more kernels: xplane-time kernels".
 std::string MoreNote(size_t hidden, std::string_view what, std::string_view where);
 
 // The same below rows, of which `all` are more than are `shown`.
@@ -37,7 +37,7 @@ template <typename Row>
 std::span<const Row> Top(const std::vector<Row>& rows, std::optional<size_t> top) {
   return std::span(rows).first(std::min(rows.size(), top.value_or(SIZE_MAX)));
 }
-// The same; a note says how many more there are.
+// The same; a note has the number of other rows.
 template <typename Row>
 std::span<const Row> TopRows(const std::vector<Row>& rows, std::optional<size_t> top,
                              std::string_view what, std::string_view where,
@@ -50,13 +50,13 @@ std::span<const Row> TopRows(const std::vector<Row>& rows, std::optional<size_t>
 // "3 captures", "1 capture".
 std::string Counted(uint64_t count, std::string_view what);
 
-// What tells devices apart.
+// Names that distinguish the devices.
 using DeviceKey = std::tuple<uint32_t, std::string, std::string, int64_t>;
 inline DeviceKey KeyOf(const DeviceRef& device) {
   return {device.input, device.host, device.plane, device.ordinal.value_or(-1)};
 }
 
-// "GPU:0" for "/device:GPU:0"; with the host or input where several are known.
+// "GPU:0" for "/device:GPU:0"; with the host or input if there are several.
 class DeviceNames {
  public:
   explicit DeviceNames(const auto& rows) {  // that have or may have a `device`
@@ -77,7 +77,7 @@ class DeviceNames {
   std::set<uint32_t> inputs_;
 };
 
-// Whether some function of a device is there with several programs: then these tell rows apart.
+// Whether a function of a device occurs with several programs, so that rows need the program.
 bool ProgramTellsApart(const auto& rows) {
   std::map<std::pair<DeviceKey, std::optional<std::string>>, std::optional<std::string>> programs;
   return std::ranges::any_of(rows, [&](const auto& row) {
@@ -90,11 +90,11 @@ bool ProgramTellsApart(const auto& rows) {
 // Errors, warnings, then what the user's options left out ("note"), then infos if `with_infos`.
 std::vector<DiagnosticLine> DiagnosticLines(const std::vector<DiagnosticRow>& rows,
                                             bool with_infos);
-// Whether the trace is complete: a line if all is well, else a line for each finding, errors and
-// warnings first. Findings of one code that are many end in a line with their number, so that
-// none hides another code.
+// Whether the trace is complete: one line if all is well, otherwise a line for each finding, errors
+// and warnings first. If a code has many findings, a last line has their number, so that no other
+// code is hidden.
 std::vector<ViewLine> CompletenessLines(const Report& report, const OutputOptions& options);
-// Of a line; lines of one title follow each other.
+// The title of a line; lines with the same title follow each other.
 std::string DiagnosticsTitle(const DiagnosticLine& line);
 
 template <typename T>
@@ -102,13 +102,13 @@ std::optional<double> AsDouble(const std::optional<T>& value) {
   return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
 }
 
-// Of ratios, as changes in percent.
+// For ratios, as changes in percent.
 inline std::string ChangeOrDash(const std::optional<double>& ratio) {
   return ratio ? ChangeText(*ratio) : "-";
 }
 std::string IntervalText(const std::optional<double>& lo, const std::optional<double>& hi);
 
-// A cell: text as it is, a whole number in digits, "-" where the value is unknown.
+// A cell: text unchanged, a whole number in digits, "-" for an unknown value.
 inline std::string CellText(std::string_view text) { return std::string(text); }
 std::string CellText(std::integral auto number) { return std::to_string(number); }
 template <typename T>
@@ -149,7 +149,7 @@ class RowGrid {
     column.right = true;
     return column;
   }
-  // What `get` gets as `format` writes it, which rounds.
+  // The value of `get`, formatted and rounded by `format`.
   Column& Number(std::string header, auto get, auto format) {
     Column& column = Add(std::move(header));
     for (const auto& row : rows_) {

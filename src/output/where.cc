@@ -1,4 +1,4 @@
-// Where each device's time went: a bar a device and step, functions, transfers, the largest gaps.
+// The use of each device's time: a bar per device and step, functions, transfers, the largest gaps.
 #include <array>
 #include <cmath>
 #include <map>
@@ -19,7 +19,7 @@ using result::TableOf;
 constexpr size_t kBarWidth = 12;
 constexpr size_t kRows = 10;
 
-// What a bar is made of, in its order.
+// The parts of a bar, in order.
 struct BarPart {
   std::string_view name, unicode, ascii;
   std::optional<int64_t> TimeParts::*time_ps;
@@ -105,7 +105,7 @@ void AddBar(const OutputOptions& options, auto* grid) {
   grid->Text("", bar).Drop(4);
 }
 
-// What the steps of a device are: "runs of jit_step"; empty: it has none.
+// A description of a device's steps: "runs of jit_step"; empty: it has no steps.
 std::string StepsAre(const WhereDevice& row) {
   if (!row.step_source) return "";
   switch (*row.step_source) {
@@ -114,17 +114,17 @@ std::string StepsAre(const WhereDevice& row) {
     case StepSource::kHostLaunch:
       return "launched within host events that mark them";
     case StepSource::kHostTime:
-      return "begun within host events that mark them";
+      return "started within host events that mark them";
     case StepSource::kFunction:
       return "runs of " + Printable(row.step_function.value_or("")) +
-             ", for nothing marks steps in this trace";
+             ", because the trace does not mark steps";
   }
   return "";
 }
 
 // "GPU:4: 3 steps, marked by the line Steps; median 19.9 ms; idle 4.99 ms in steps, 99.3 ms between
 // them".
-// Steps that are runs of a function are told of where they are shown.
+// Steps that are runs of a function are described only if they are shown.
 void NoteSteps(std::span<const WhereDevice> rows, const DeviceNames& names, Unit unit, bool shown,
                std::vector<std::string>* notes) {
   constexpr size_t kMost = 4;
@@ -224,9 +224,9 @@ Section StepSection(const WhereReport& report, const OutputOptions& options) {
     const bool marked = std::ranges::any_of(
         report.devices, [](const WhereDevice& row) { return row.steps_empty.value_or(0) > 0; });
     section.notes.emplace_back(
-        marked ? "none: no execution is in any of the marked steps"
-               : "none: no line Steps, no host event that marks a step (--step-re chooses), and no "
-                 "function with the largest time that ran twice");
+        marked ? "none: no execution belongs to a marked step"
+               : "none: the trace has no line Steps and no host event that marks a step "
+                 "(--step-re), and no function with the largest time ran twice");
   }
   return section;
 }
@@ -285,7 +285,7 @@ Section GapSection(const WhereReport& report, const OutputOptions& options) {
   const bool is_known =
       std::ranges::any_of(rows, [](const WhereGap& row) { return row.host_event.has_value(); });
   Section section = {.title = is_known ? "largest idle gaps, and what the host did"
-                                       : "largest idle gaps; what the host did is not in the trace",
+                                       : "largest idle gaps, without host events",
                      .table = "gaps"};
   const DeviceNames names(report.devices);
   RowGrid grid(rows);
@@ -361,7 +361,8 @@ Section GapListSection(const WhereReport& report, const OutputOptions& options) 
   return section;
 }
 
-// What a figure draws of steps that are many: of each so many in a row of a device the longest.
+// The steps that a figure draws. If a device has too many, the longest of each group of consecutive
+// steps.
 std::vector<WhereStep> StepColumns(std::span<const WhereStep> steps) {
   constexpr size_t kMostColumns = 300;  // of a device
   std::map<DeviceKey, size_t> counts, before;

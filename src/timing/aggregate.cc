@@ -132,9 +132,10 @@ constexpr TrimRule kTrimRules[] = {
 };
 
 absl::Status BadTrim(std::string_view text) {
-  return InvalidArgument("'", absl::string_view(text.data(), text.size()),
-                         "' is no trim policy: none, drop-extremes, iqr, mad, or percent:P with "
-                         "a decimal number 0 <= P < 50");
+  return InvalidArgument(
+      "'", absl::string_view(text.data(), text.size()),
+      "' is not a trim policy; valid: none, drop-extremes, iqr, mad, or percent:P with "
+      "a decimal number 0 <= P < 50");
 }
 
 }  // namespace

@@ -24,7 +24,7 @@
 
 namespace xplane_time {
 
-// A run, its times and what becomes of it.
+// A run, its times and its treatment.
 struct RunSample : Run {
   uint32_t id = kNone;
   Clock clock = Clock::kProfile;
@@ -52,14 +52,15 @@ class ExecutionWatcher {
   // After the last, unless it is given up.
   virtual void Finish() {}
 
-  // Where one is set, this object is given up, and another sees the device from its beginning:
+  // If a flag is set, this object is discarded, and a new one reads the device from the beginning:
   bool disordered = false;           // all of it in one chunk
   bool needs_profile_clock = false;  // for some execution has no other, or the device's went back
 
  protected:
-  // Whether the device's clock, of which this is the start of the next execution, began anew, so
-  // that it does not tell when things were: many in a row start before the middle of what there
-  // was. A few may: single readings of the profile's clock are off, and the order with them.
+  // Whether the device's clock, on which the next execution starts here, restarted, so that it
+  // gives no absolute times: many executions in a row start before the middle of the earlier ones.
+  // A few such starts are allowed, because single readings of the profile clock, and so the order,
+  // can be wrong.
   bool GoesBack(int64_t device_start_ps) {
     constexpr int kMany = 16;
     if (!starts_ps_.has_value()) starts_ps_ = {device_start_ps, device_start_ps};
@@ -76,8 +77,8 @@ class ExecutionWatcher {
   int early_in_a_row_ = 0;
 };
 
-// What a watcher may ask for; it outlives the watcher, but for `modules` and `evidence`, which last
-// while executions come.
+// The context of a watcher. It outlives the watcher, except `modules` and `evidence`, which are
+// valid while executions come.
 struct WatchContext {
   const Trace& trace;
   const DevicePlane& plane;
@@ -85,7 +86,7 @@ struct WatchContext {
   std::span<const ModuleEvent> modules;           // of run lines: runs are their indices
   Clock clock;                                    // the one that all executions may have
   const EvidenceSource& evidence;
-  bool evidence_is_read;  // in any case, so that it costs nothing
+  bool evidence_is_read;  // used in any case, so it costs no extra time
   bool steps_by_name;     // ReportOptions::step
 };
 using MakeWatcher =
@@ -98,10 +99,11 @@ struct DeviceAnalysis {
   std::shared_ptr<HloPrograms> hlo;  // of its programs; the trace outlives them
   DeviceRow row;
   bool any_module = false;
-  // Of wanted programs, by (program, start).
+  // Runs of wanted programs, by (program, start).
   std::vector<RunSample, UnsetAllocator<RunSample>> samples;
-  // The same of ranges of host time (range_runs.h): executions are in several, or in none. With
-  // one that executed something there are all of its function, in the host's order.
+  // Runs of ranges of host time (range_runs.h): an execution may be in several ranges, or in none.
+  // If a range of a function executed something, all of its ranges are present, in the host's
+  // order.
   std::vector<RunSample> ranges;
   std::vector<KernelCell> cells;
   int64_t self_ps = 0;  // of all executions
@@ -109,7 +111,7 @@ struct DeviceAnalysis {
   // Until completeness.h has made findings of them. Null: the host has no launches.
   std::unique_ptr<LaunchCheck> launches;
   std::vector<DeviceMeter::Impossible> impossible;
-  // Only where they were asked for.
+  // Only if requested.
   Executions executions;
   Completions completions;
   std::vector<std::vector<Interval>> ran;  // by cell (DeviceMeter)
@@ -140,7 +142,7 @@ absl::StatusOr<Analysis> Analyze(const Trace& trace, const ReportOptions& option
 // The same with a watcher for each device.
 absl::StatusOr<Analysis> AnalyzeAndWatch(const Trace& trace, const ReportOptions& options,
                                          const Diagnostics& reading, MakeWatcher make_watcher);
-// For ReportOf: watched where the parts of devices are asked for.
+// For ReportOf: watched if the parts of devices are requested.
 absl::StatusOr<Analysis> AnalyzeForReport(const Trace& trace, const ReportOptions& options,
                                           const Diagnostics& reading);
 
@@ -150,13 +152,13 @@ struct FunctionTables {
   std::vector<FunctionRow> combined, variants;  // no variants unless they are asked for
 };
 FunctionTables FunctionTablesOf(const Analysis& analysis, const ReportOptions& options);
-// One device's, with the indices of the cells that each row is of.
+// The kernels of one device, with the indices of the cells of each row.
 struct KernelOfCells {
   KernelRow row;
   std::vector<size_t> cells;
 };
 std::vector<KernelOfCells> KernelsOf(const DeviceAnalysis& device);
-// What a report says. `complete` may add to the rows of each device's kernels.
+// The content of a report. `complete` may add to the rows of each device's kernels.
 using CompleteKernels = std::function<void(const DeviceAnalysis&, std::span<KernelOfCells>)>;
 Report ReportOf(const Trace& trace, const ReportOptions& options, Analysis* analysis,
                 const CompleteKernels& complete = {});

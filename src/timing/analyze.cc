@@ -34,14 +34,14 @@
 namespace xplane_time {
 namespace {
 
-// What is asked of each plane.
+// The requested analysis of each plane.
 struct PlaneRequest {
   const Trace& trace;
   const Selection& selection;
   const ReportOptions& options;
   const Filters& filters;
   Keep keep;
-  const MakeWatcher* make_watcher;  // null: nobody watches
+  const MakeWatcher* make_watcher;  // null: no watcher
   gpu_runs::EvidenceStore* evidence;
 };
 
@@ -104,9 +104,9 @@ class PlaneAnalyzer {
   struct Device {
     std::unique_ptr<RunSplitter> splitter;
     std::unique_ptr<DeviceMeter> meter;
-    std::unique_ptr<LaunchCheck> launches;      // null: the host's are not read, or there are none
+    std::unique_ptr<LaunchCheck> launches;      // null: the host is not read, or has no evidence
     std::unique_ptr<RangeRuns> ranges;          // null: of a host without any
-    std::unique_ptr<ExecutionWatcher> watcher;  // null: none
+    std::unique_ptr<ExecutionWatcher> watcher;  // null: no watcher
 
     void Measure(std::span<const Execution> rows) {
       if (launches != nullptr) launches->Add(rows);
@@ -177,7 +177,7 @@ class PlaneAnalyzer {
     return absl::OkStatus();
   }
 
-  // Of executions that have their runs.
+  // Takes executions with assigned runs.
   static absl::Status Watch(Device* device, std::span<const Execution> chunk) {
     return device->watcher == nullptr ? absl::OkStatus() : device->watcher->Add(chunk);
   }
@@ -203,7 +203,7 @@ class PlaneAnalyzer {
     }
   }
 
-  // Measures each device of a host; they are told apart by their ordinals.
+  // Measures each device of a host; ordinals distinguish them.
   absl::Status MeasureHost(Executions* chunk) {
     const auto ordinal_of = [](const Execution& each) {
       return each.numbers[Execution::kDeviceOrdinal];
@@ -224,8 +224,8 @@ class PlaneAnalyzer {
     return absl::OkStatus();
   }
 
-  // Measures the only device, once `split` has told what it can of each chunk's runs. Where it is
-  // watched, too, that is what the chunk is prepared for.
+  // Measures the only device, after `split` has assigned the runs of each chunk. If the device is
+  // also watched, the chunk is prepared for the watcher.
   absl::Status MeasureDevice(Device* device, ChunkFunction split) {
     const auto measure = [&](ExecutionChunk* chunk) {
       if (chunk->has_runs) device->Measure(chunk->rows);
@@ -241,8 +241,8 @@ class PlaneAnalyzer {
     });
   }
 
-  // Looks as often as is wanted, and measures as well, as long as runs are known early. True
-  // where nothing is left to measure; also where a line turned out not to be sorted.
+  // Makes the required looking passes, and also measures as long as runs are known early. Returns
+  // true if no pass is left, or if a line turned out to be unsorted.
   absl::StatusOr<bool> Look(Device* device) {
     const auto look = [&](ExecutionChunk* chunk) {
       RETURN_IF_ERROR(device->splitter->Look(chunk->rows));
@@ -259,7 +259,7 @@ class PlaneAnalyzer {
     return false;
   }
 
-  // Looks and measures; true where the pass counts.
+  // Looks and measures; true if the pass is valid.
   absl::StatusOr<bool> Pass() {
     devices_.clear();
     if (rules_.is_host) {
@@ -293,7 +293,7 @@ class PlaneAnalyzer {
     return counts && WatchClockHeld();
   }
 
-  // Of the plane's only device, where there is another clock at all.
+  // The second clock of the plane's only device, if it has one.
   bool WatchClockHeld() {
     const bool held = std::ranges::none_of(devices_, [](const auto& each) {
       return each.second.watcher != nullptr && each.second.watcher->needs_profile_clock;
@@ -497,7 +497,7 @@ class PlaneAnalyzer {
     }
   }
 
-  // Of one device.
+  // The results of one device.
   void KeepRows(std::optional<int64_t> ordinal, DeviceAnalysis* analysis) {
     analysis->completions = stream_.completions();
     if (!whole_.has_value()) return;
@@ -543,8 +543,8 @@ absl::Status NothingExecuted(const Trace& trace, const Selection& selection,
   }
   const std::string lost = DescribeLostLaunches(trace, options.threads);
   const auto refuse = [&](const auto&... advice) {
-    return FailedPrecondition(trace.files[0].path, ": ", asked,
-                              " executed nothing; there are: ", ListPlanes(trace), skipped,
+    return FailedPrecondition(trace.files[0].path, ": no executions on ", asked,
+                              "; the trace has: ", ListPlanes(trace), skipped,
                               lost.empty() ? "" : "; ", lost, advice...);
   };
   // Other devices that may have executed something.
@@ -569,12 +569,12 @@ absl::Status NothingExecuted(const Trace& trace, const Selection& selection,
     return line.event_count > 0 && line.shown_name().starts_with(kTensorFlowThreads);
   });
   if (trace.event_count == 0) return refuse("; was anything profiled?");
-  return refuse("; was the device profiled, too? xplane-time tree TRACE --device all --line ",
+  return refuse("; was the device profiled? xplane-time tree TRACE --device all --line ",
                 any_tensorflow ? kTensorFlowThreads : ".", " shows the threads of the host");
 }
 
-// Saved captures count from their host's own start: what to add to put the hosts of a
-// capture on one axis. 0 where the starts are unknown or the times are absolute already.
+// Times of saved captures count from the start of their host. Returns the shift that puts the hosts
+// of a capture on one axis; 0 if the starts are unknown or the times are already absolute.
 int64_t HostShiftPs(const Trace& trace, uint32_t file) {
   if (trace.files[file].base_ns != 0) return 0;
   uint64_t first_ns = std::numeric_limits<uint64_t>::max();
@@ -598,7 +598,7 @@ std::vector<uint64_t> BytesToRead(const Trace& trace, const std::vector<DevicePl
   return bytes;
 }
 
-// Where its plane is, and its runs on the capture's axis.
+// The plane of the device, and its runs on the capture's axis.
 void Place(const Trace& trace, DeviceAnalysis* device) {
   const Plane& plane = trace.planes[device->plane.plane];
   device->row.device = {std::string(plane.name), device->row.device.ordinal,
@@ -612,10 +612,10 @@ void Place(const Trace& trace, DeviceAnalysis* device) {
   }
 }
 
-// Functions that the host executed, or ranges of host time, without an execution on any device.
-// Only hosts all devices of which were examined:
+// Adds functions that the host executed, or ranges of host time, without an execution on any device.
+// Only for hosts of which all devices were analyzed:
 //
-//   ranges      nothing was executed in them
+//   ranges      no execution is in them
 //   functions   launches of them lost their executions (Analysis::lost_functions); or they are
 //               variants that the host executed before the devices' last execution
 class WithoutExecutions {
@@ -731,8 +731,8 @@ bool MatchesSomeFunction(const NameFilter& filter, const std::vector<DeviceAnaly
   return false;
 }
 
-// These options leave numbers as they are if their pattern is misspelt. With any other filter
-// nothing would be left, which is an error.
+// With a misspelt pattern, these options would have no visible effect. With any other filter the
+// result would be empty, which is an error.
 void NoteUnmatchedPatterns(const ReportOptions& options, Analysis* analysis) {
   const auto note = [&](std::string_view option, const std::string& pattern) {
     analysis->diagnostics.Note(DiagnosticCode::kPatternWithoutMatch,
@@ -781,7 +781,7 @@ absl::StatusOr<Analysis> AnalyzeWith(const Trace& trace, const ReportOptions& op
   gpu_runs::EvidenceStore evidence(trace, selection.planes, options.threads, is_step);
   const PlaneRequest request = {trace, selection,    options,  analysis.filters,
                                 keep,  make_watcher, &evidence};
-  // At once where it is asked for anyway: else threads would begin while others wait for them.
+  // Read at once if needed anyway: otherwise threads would begin while others wait for them.
   for (const DevicePlane& plane : selection.planes) {
     if (evidence.IsAskedFor(plane)) evidence.Of(plane).IgnoreError();
   }
@@ -798,8 +798,8 @@ absl::StatusOr<Analysis> AnalyzeWith(const Trace& trace, const ReportOptions& op
   if (is_step && make_watcher != nullptr && !any_step_name) {
     const std::string& path = trace.files[0].path;
     return FailedPrecondition(
-        path, ": no host event (of PyTorch: no annotation) matches --step-re ", options.step,
-        "; xplane-time events ", path, " --device all --format csv lists the names that are there");
+        path, ": no host event (for PyTorch: no annotation) matches --step-re ", options.step,
+        "; xplane-time events ", path, " --device all --format csv lists the names");
   }
   analysis.host_extents = evidence.TakeExtents();
   const auto file_of = [&](size_t i) { return trace.planes[selection.planes[i].plane].file; };

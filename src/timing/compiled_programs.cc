@@ -9,7 +9,7 @@
 namespace xplane_time {
 namespace {
 
-// "19", or a fingerprint beyond int64: as it is in the trace.
+// "19", or a fingerprint beyond int64 unchanged from the trace.
 std::optional<uint64_t> ProgramNumber(const std::optional<std::string>& id) {
   if (!id.has_value()) return std::nullopt;
   const char *const begin = id->data(), *const end = begin + id->size();

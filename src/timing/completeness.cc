@@ -50,7 +50,7 @@ struct LaunchGroup {
   }
 };
 
-// " in rank1.json", where there are several files.
+// " in rank1.json", if there are several files.
 std::string InFile(const Trace& trace, uint32_t file) {
   if (trace.files.size() < 2) return "";
   return absl::StrCat(" in ", std::filesystem::path(trace.files[file].path).filename().string());
@@ -120,7 +120,7 @@ struct HostDevices {
 int64_t FindPending(const HostDevices& host, const std::vector<Launch>& lost) {
   constexpr int64_t kTimesLongest = 10, kPartOfAll = 20;
   int64_t end_ps = host.evidence->last_end_ps, begin_ps = lost.front().start_ps, longest_ps = 0;
-  std::vector<LaunchCheck::Stream> streams = {{}};  // one that executed nothing yet
+  std::vector<LaunchCheck::Stream> streams = {{}};  // a launch that has no execution yet
   for (const DeviceAnalysis* device : host.devices) {
     if (!device->row.first_ps.has_value() || !device->row.last_ps.has_value()) continue;
     begin_ps = std::min(begin_ps, *device->row.first_ps);
@@ -140,12 +140,12 @@ int64_t FindPending(const HostDevices& host, const std::vector<Launch>& lost) {
     if (SaturatingSub(end_ps, waits_from_ps) <= plausible_ps)
       pending_ps = std::min(pending_ps, first->start_ps);
   }
-  // Once the host has waited for the device, nothing of before is pending.
+  // After the host has waited for the device, earlier launches are not pending.
   const bool one_device = host.evidence->device_count == 1;
   return one_device ? std::max(pending_ps, host.evidence->last_synchronization_ps) : pending_ps;
 }
 
-// Which device executes the launches of a line of the host, as far as others tell.
+// The device that executes the launches of a host line, inferred from its other launches.
 class DeviceOfLines {
  public:
   DeviceOfLines(const Trace& trace, const HostDevices& host) : trace_(trace) {
@@ -286,14 +286,14 @@ void AddIdleHosts(const Trace& trace, int threads, Analysis* analysis) {
         DiagnosticCode::kLaunchWithoutExecution,
         absl::StrCat("kernels launched ", host.launches.When(), InFile(trace, plane.file),
                      plane.host.empty() ? "" : absl::StrCat(" by host ", Absl(plane.host)),
-                     ", which executed nothing at all"),
+                     ", which has no executions at all"),
         {.plane = host.plane}, host.launches.count);
   }
 }
 
 // ---- impossible durations, counters -------------------------------------------------------
 
-// The latest end of any event of the host of a device; nothing: it has none.
+// The latest end of any event of the host of a device; empty: it has no events.
 std::optional<int64_t> LastEventOfHost(const Trace& trace, const Plane& own) {
   std::optional<int64_t> last_ps;
   const auto planes = IndexPlanes(trace);
@@ -314,8 +314,8 @@ std::optional<int64_t> LastEventOfHost(const Trace& trace, const Plane& own) {
   return last_ps;
 }
 
-// The last execution of a stream, if the host recorded nothing that late. Without a host, nothing
-// tells how long the recording went on.
+// The last execution of a stream, if the host recorded no event that late. Without a host, the end
+// of the recording is unknown.
 bool OutlastsHost(const Trace& trace, const Plane& plane, const StreamOrder::Found& found) {
   const std::optional<int64_t> last_ps = LastEventOfHost(trace, plane);
   if (!last_ps.has_value()) return false;

@@ -34,8 +34,8 @@ namespace xplane_time {
 void AddCompleteness(const Trace& trace, const Selection& selection, const ReportOptions& options,
                      Analysis* analysis);
 
-// For a trace whose devices executed nothing: its launches of kernels; empty if there are none.
-//   "30 launches of kernels (from 1.000 ms to 3.900 ms) are in the trace without an execution ..."
+// For a trace without executions on its devices: its launches of kernels; empty if there are none.
+// "30 launches of kernels (from 1.000 ms to 3.900 ms) are in the trace without an execution ..."
 std::string DescribeLostLaunches(const Trace& trace, int threads);
 
 }  // namespace xplane_time

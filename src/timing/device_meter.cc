@@ -44,7 +44,7 @@ class UsualDurations {
   UsualDurations(const ExecutionTables& tables, std::span<const KernelCell> cells)
       : tables_(tables), cells_(cells) {}
 
-  // The median of the kernel of this op without its `count` longest; nothing if too few are left.
+  // The median of the kernel of this op without its `count` longest; empty if too few are left.
   std::optional<int64_t> MedianOfOthers(uint32_t op, uint64_t count) {
     const std::vector<DurationCount>& upto = SortedOf(tables_.ops[op].kernel);
     const uint64_t total = upto.empty() ? 0 : upto.back().count;
@@ -135,8 +135,8 @@ void RunContents::CloseAll() {
   buffered_ = 0;
 }
 
-// A run that was closed before goes on. What is in it so far is counted apart, and not
-// looked at again until the end.
+// A run that was closed continues. Its earlier part is counted separately, and is not examined
+// again until the end.
 void RunContents::GoOn(uint32_t run, const Symbols& more) {
   const auto [found, inserted] = growing_.try_emplace(run);
   if (inserted) {
@@ -335,7 +335,7 @@ void DeviceMeter::SetIntervals(Chunk chunk) {
     for (; row < chunk.size() && chunk[row].program == program; ++row) {
       const Execution& execution = chunk[row];
       const bool has = may_have && execution.has_device_clock();
-      // Where the plan turns out to be wrong, the pass does not count.
+      // If the plan turns out to be wrong, the pass is invalid.
       clocks_[row] = has && clock == Clock::kDevice ? Clock::kDevice : Clock::kProfile;
       intervals_[row] = execution.IntervalOn(clocks_[row]);
       with += has ? 1 : 0;
@@ -349,8 +349,8 @@ void DeviceMeter::SetIntervals(Chunk chunk) {
   order_.resize(count);
 }
 
-// Run after run where runs are events, and in the order of the clock within a run. Rows are mostly
-// in order, or a few places off where starts are equal on the profile clock.
+// Run by run if runs are events, and in the order of the clock within a run. Rows are mostly in
+// order, or a few places off if starts are equal on the profile clock.
 void DeviceMeter::OrderByClock(Chunk chunk) {
   const bool by_run = rules_.runs_are_events();
   SortNearly(order_, [&](uint32_t a, uint32_t b) {
@@ -484,8 +484,7 @@ void DeviceMeter::NestRows(Chunk chunk, Rows rows) {
   for (size_t i = 0; i < rows.size();) {
     const TimelineKey key = TimelineOf(chunk, rows[i]);
     std::vector<Timeline>* open = &timelines_[key.line];
-    // Rows are in the order of runs: nothing in this chunk or later goes on with an earlier
-    // one.
+    // Rows are in the order of runs: no row in this chunk or later continues an earlier run.
     if (!open->empty() && open->back().key.run != key.run &&
         CloseIfOver(chunk.back().start_ps, &open->back())) {
       open->pop_back();
@@ -497,7 +496,7 @@ void DeviceMeter::NestRows(Chunk chunk, Rows rows) {
   }
 }
 
-// Where it is that of a run which is over.
+// If its run has ended.
 bool DeviceMeter::CloseIfOver(int64_t time_ps, Timeline* timeline) {
   const uint32_t run = timeline->key.run;
   if (run == kNone || modules_[run].interval.end_ps > time_ps) return false;
@@ -517,7 +516,7 @@ void DeviceMeter::NestTolerantly(Chunk chunk) {
   }
 }
 
-// Of those that are wanted and measured.
+// Of the wanted and measured executions.
 void DeviceMeter::KeepIntervals(Chunk chunk) {
   ran.resize(cells.size());
   const auto keep = [&](uint32_t cell, const Interval& interval) {

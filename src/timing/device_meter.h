@@ -35,8 +35,8 @@ inline bool Before(const Interval& a, const Interval& b) {
   return a.start_ps != b.start_ps ? a.start_ps < b.start_ps : a.end_ps > b.end_ps;
 }
 
-// The clock of each program's executions, and of those in no program. Nothing: they are
-// not measured (--clock device, and they have none).
+// The clock of each program's executions, and of executions without a program. Empty: they are not
+// measured (with --clock device, if they lack this clock).
 class ClockPlan {
  public:
   // At first the device clock is expected wherever the device may have one.
@@ -48,14 +48,15 @@ class ClockPlan {
     return place < clocks_.size() ? clocks_[place] : first_guess_;
   }
 
-  // What is told of each program is in its place, that of executions in no program in the first.
+  // The result of each program is at its index plus one, that of executions without a program comes
+  // first.
   static size_t PlaceOf(uint32_t program) { return program == kNone ? 0 : size_t{program} + 1; }
   struct Counts {
     uint64_t with = 0, without = 0;  // executions that carry the device clock
   };
-  // What the executions of a pass show. True where the plan was right for all of them.
+  // Learns from the executions of a pass. True if the plan was right for all of them.
   bool Correct(const std::vector<Counts>& counts);
-  // Tells what the plan means for the user.
+  // Reports the consequences of the plan to the user.
   void Report(const std::vector<Counts>& counts, const DevicePlane& plane,
               Diagnostics* diagnostics) const;
 
@@ -126,7 +127,7 @@ class OwnIntervals {
     SettleUntil(event.start_ps, emit);
     open_.push_back({event.start_ps, event.end_ps, tag});
   }
-  // All parts up to where the next events start.
+  // Adds all parts up to the start of the next events.
   template <typename Emit>
   void SettleUntil(int64_t time_ps, Emit emit) {
     Leave(time_ps, emit);
@@ -145,7 +146,7 @@ class OwnIntervals {
     uint32_t tag;
   };
 
-  // Of what ends by then.
+  // Adds events that end by then.
   template <typename Emit>
   void Leave(int64_t by_ps, Emit emit) {
     while (!open_.empty() && open_.back().end_ps <= by_ps) {
@@ -178,7 +179,7 @@ class DurationCounts {
   struct Sum {
     uint64_t count = 0;
     int64_t total_ps = 0;
-    int64_t min_ps = 0, max_ps = 0;  // where the count is not 0
+    int64_t min_ps = 0, max_ps = 0;  // if the count is not 0
 
     void Add(int64_t duration_ps, uint64_t times);
   };
@@ -195,7 +196,7 @@ class DurationCounts {
 
  private:
   stats::ValueCounts counts_;
-  Sum exact_;  // where durations are rounded
+  Sum exact_;  // if durations are rounded
 };
 
 // RunContents: which ops each run executed, and which runs lack some.
@@ -215,12 +216,12 @@ class RunContents {
     return current_;
   }
 
-  // What Suspects() looks at: the ops so far. Runs may go on afterwards.
+  // The input of Suspects(): the ops so far. Runs may continue afterwards.
   void Settle();
 
-  // Marks the runs, all of one program, that lack ops: those whose ops are a strict subset
-  // of the modal run's, where the mode covers at least 3/4 of at least 4 runs; of tied
-  // modes the larger. After Settle().
+  // Marks the runs, all of one program, that lack ops: their ops are a strict subset of the modal
+  // run's. Requires at least 4 runs, and at least 3/4 of them with the mode; of tied modes the
+  // larger one. After Settle().
   std::vector<bool> Suspects(std::span<const uint32_t> runs) const;
 
  private:
@@ -244,12 +245,12 @@ class RunContents {
   uint32_t current_run_ = kNoRun;
   Symbols* current_ = nullptr;  // in open_
   uint64_t buffered_ = 0;
-  std::vector<uint32_t> content_of_run_;  // + 1; 0: none yet
+  std::vector<uint32_t> content_of_run_;  // + 1; 0: not yet
   // Runs that went on after they were closed, and all that is in them.
   absl::flat_hash_map<uint32_t, absl::flat_hash_map<uint32_t, uint64_t>> growing_;
   std::map<Counts, uint32_t> number_of_content_;
   std::vector<const Counts*> contents_;
-  uint32_t nothing_ = 0;  // the content of runs that executed nothing; by Settle()
+  uint32_t nothing_ = 0;  // the content of runs without executions; set by Settle()
   absl::flat_hash_map<Symbols, uint32_t> number_of_order_;  // as executed: a shortcut
 };
 
@@ -289,10 +290,10 @@ struct KernelCell {
   int64_t total_ps = 0;
   int64_t min_ps = 0, max_ps = 0;      // without those in aggregated events
   int64_t children_ps = 0;             // inside the executions
-  std::optional<int64_t> self_ps = 0;  // after Finish(), where it is known
+  std::optional<int64_t> self_ps = 0;  // after Finish(), if known
   int64_t known_self_ps = 0;           // the same of those of which it is
   uint64_t asynchronous = 0;           // those whose bodies end after them, of which it is not
-  // Copies: what those moved together that tell it, and how many these are.
+  // Copies: the total bytes of copies with a known size, and the number of these copies.
   int64_t copied_bytes = 0;
   uint64_t copies_told = 0;
   uint64_t impossible = 0;  // executions whose duration cannot be right (timing/completeness.h)
@@ -308,23 +309,23 @@ struct MeterSettings {
   int64_t tolerance_ps = 0;  // above 0: the device must come as one chunk
   size_t most_duration_bytes = kMostDurationBytes;
   bool keeps_intervals = false;
-  bool functions_are_ranges = false;  // of what is in no program (timing/range_runs.h)
+  bool functions_are_ranges = false;  // of executions without a program (timing/range_runs.h)
 };
 
 class DeviceMeter {
  public:
-  // `settings` and what it points to must outlive the meter.
+  // `settings` and the objects it points to must outlive the meter.
   DeviceMeter(const DevicePlane& plane, std::shared_ptr<const ExecutionTables> tables,
               std::span<const ModuleEvent> modules, const MeterSettings& settings);
 
-  // `run` and `program` are assigned. Not empty, of each: whether it is in a function that is
-  // wanted, where that does not depend on its program.
+  // `run` and `program` are assigned. If not empty, for each execution: whether it is in a wanted
+  // function, if this does not depend on its program.
   using Chunk = std::span<const Execution>;
   void Add(Chunk chunk, std::span<const uint8_t> in_function = {});
   void AddAggregated(const AggregatedExecution& execution);
   void Finish(const Completions& completions, Diagnostics* diagnostics);
 
-  // What is found. Complete after Finish(), but the first two are known before.
+  // The results. Complete after Finish(), but the first two are known before.
   bool disordered = false;
   std::vector<ClockPlan::Counts> clock_counts;
   DeviceRow totals;  // times and counts only
@@ -334,13 +335,13 @@ class DeviceMeter {
   // By cell, with keeps_intervals: when its executions ran themselves, on the profile clock.
   std::vector<std::vector<Interval>> ran;
   int64_t self_ps = 0;  // of all executions
-  // Starts and lines of kernels (no copies) in no program, where others are in one.
+  // Starts and lines of kernels (no copies) without a program, if other kernels have one.
   struct Lost {
     int64_t start_ps;
     uint32_t line;
   };
   ScratchVector<Lost> lost;
-  // Of a kind whose lines are queues: durations that cannot be right, with their cells.
+  // For kinds with queues as lines: impossible durations, with their cells.
   struct Impossible {
     StreamOrder::Found found;
     uint32_t cell;
@@ -350,7 +351,7 @@ class DeviceMeter {
  private:
   struct TimelineKey {
     uint32_t line;
-    uint32_t run;  // where runs are events
+    uint32_t run;  // if runs are events
     Clock clock;
     friend auto operator<=>(const TimelineKey&, const TimelineKey&) = default;
   };
@@ -388,7 +389,7 @@ class DeviceMeter {
   void KeepIntervals(Chunk chunk);
   bool CloseIfOver(int64_t time_ps, Timeline* timeline);
   void FinishStreams(Diagnostics* diagnostics);
-  // What is inside an execution is not its own time.
+  // Nested executions do not count as own time.
   void Cover(uint64_t tag, int64_t children_ps) {
     if (const uint64_t pending = tag >> 32; pending != 0) {
       pending_[pending - 1].children_ps += children_ps;
@@ -421,8 +422,8 @@ class DeviceMeter {
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> cell_of_;  // op, program
   std::vector<std::pair<uint32_t, uint32_t>> last_cell_of_op_;
 
-  // Of the chunk: intervals on the programs' clocks and their order: where runs are events
-  // run by run, then by these clocks.
+  // For the chunk: intervals on the programs' clocks and their order: run by run if runs are
+  // events, then by these clocks.
   std::vector<Interval> intervals_;
   std::vector<Clock> clocks_;
   std::vector<uint32_t> order_;  // without those of programs that are not measured

@@ -91,7 +91,7 @@ void PartsWatch::AddOwnOfOneLine() {
   }
 }
 
-// What ran itself, up to where the next executions start.
+// Adds own times up to the start of the next executions.
 void PartsWatch::AddOwn() {
   for (size_t i = 0; i < pieces_.size();) {
     const uint32_t line_id = pieces_[i].line;

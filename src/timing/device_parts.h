@@ -37,11 +37,11 @@ class PartsWatch : public ExecutionWatcher {
 
   absl::Status Add(std::span<const Execution> chunk) override;
   void Finish() override;
-  // After it; empty: nothing ran, or the device's clock began anew, or it went back and the
-  // executions did not come in one chunk. For this no device is read a second time.
+  // After Finish(); empty: no executions, or the device's clock restarted, or it went backwards and
+  // the executions did not come in one chunk. The device is not read a second time for this.
   std::optional<DeviceParts> parts() const;
   const StepMarking& marking() const { return marking_; }
-  // Of a device that has parts().
+  // For a device with parts().
   const StepMeter& steps() const { return meter_; }
 
  private:
@@ -75,7 +75,7 @@ class PartsWatch : public ExecutionWatcher {
   bool went_back_ = false, one_line_ = true;
   std::optional<int64_t> first_ps_;
   int64_t last_start_ps_ = kNoTimePs, last_end_ps_ = kNoTimePs;
-  // Where executions of a line contain each other.
+  // Used if executions of a line contain each other.
   struct Line {
     OwnIntervals own;
     std::vector<Part> parts;  // of the chunk

@@ -100,11 +100,11 @@ void FillNumber(const EventBatch& batch, std::span<const uint32_t> rows, size_t 
 
 }  // namespace
 
-// Meaning: what an event is, apart from its times and ids of its own. Events repeat the
-// same few meanings millions of times, so each is worked out once.
+// Meaning: the properties of an event without its times and its individual ids. Events repeat the
+// same few meanings millions of times, so each is computed once.
 //
-// A meaning is found by the event's metadata and by those stats of the event itself that
-// say what it is (StatUse). Values are compared, not only hashes of them.
+// A meaning is found by the event's metadata and by the stats of the event that determine it
+// (StatUse). Values are compared, not only their hashes.
 struct Meaning {
   bool is_execution = false;
   bool is_completion = false, completes_body = false;
@@ -158,7 +158,8 @@ class Meanings {
     return *known;
   }
 
-  // The same op, launched so: it has an entry of its own, so that cells are by configuration.
+  // The same op with this launch configuration has a separate entry, so that cells are by
+  // configuration.
   uint32_t WithLaunch(uint32_t op, uint32_t launch, const LaunchConfigs& configs) {
     if (launch == LaunchConfigs::kUnknown) return op;
     if (last_launches_.size() <= op) last_launches_.resize(op + 1, {LaunchConfigs::kUnknown, op});
@@ -189,7 +190,7 @@ class Meanings {
     uint32_t column;
     StatValue value;
   };
-  // A meaning, and what tells it apart.
+  // A meaning, and the values that identify it.
   struct Entry {
     uint64_t hash;
     LineRole role;
@@ -553,9 +554,9 @@ void ExecutionStream::SetAside(const EventBatch& batch, uint32_t row, const Mean
     if (!meaning.is_completion || start_ps == kNoTimePs) return;
     int64_t flow = rules_.completed_flow(batch, row);
     if (flow == kNoFlow) return;
-    // Of other ops it tells that the trace has markers at all.
+    // For other ops this only shows that the trace has markers.
     if (!meaning.completes_body) flow = kNoFlow;
-    // Of several markers the latest, in whatever order lines are read.
+    // Of several markers the latest one counts, independent of the order in which lines are read.
     int64_t& completion_ps = completions_.try_emplace(flow, start_ps).first->second;
     completion_ps = std::max(completion_ps, start_ps);
     return;

@@ -56,14 +56,14 @@ class ExecutionStream {
                   std::shared_ptr<ExecutionTables> tables);
   ~ExecutionStream();
 
-  // Before Start(), where it is known which lines may hold executions.
+  // Before Start(), after the lines that may contain executions are known.
   void ReadOnly(const absl::flat_hash_set<uint32_t>& lines);
-  // Once, before Start(): the events of run lines, and what the nodes of graphs are.
+  // Once, before Start(): the events of run lines, and the ops of graph nodes.
   absl::Status ReadModules();
   // From the beginning.
   void Start(ChunkSize size);
-  // The next executions; none at the end, and where a line turns out not to be sorted: then start
-  // again with kWhole.
+  // The next executions. Empty at the end, and if a line turns out to be unsorted: then start again
+  // with kWhole.
   absl::Status Next(ExecutionChunk* chunk);
   bool needs_whole() const { return needs_whole_; }
 

@@ -20,7 +20,7 @@ absl::StatusOr<std::unique_ptr<ExecutionWatcher>> ModulePaths::Make(const WatchC
                                        [](const auto& name) { return !name.module.empty(); });
   if (!any) {
     return FailedPrecondition(context.trace.files[plane.file].path, ": ", plane.name,
-                              ": the trace tells no nn.Modules; record it with torch.profiler and "
+                              ": the trace has no nn.Modules; record it with torch.profiler and "
                               "with_modules=True or with_stack=True");
   }
   return std::unique_ptr<ExecutionWatcher>(new ModulePaths(context, *evidence, filters));

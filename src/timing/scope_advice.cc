@@ -30,8 +30,8 @@ std::set<std::string> FindNames(const Trace& trace, const ReportOptions& options
 
 std::string ExplainRecording(bool is_pytorch) {
   if (is_pytorch) {
-    return "PyTorch records none: --function chooses kernels by the record_function range that"
-           " launched them, and tree --by module by nn.Module (record it with with_modules=True)";
+    return "PyTorch records none; --function selects kernels by the record_function range that"
+           " launched them, and tree --by module groups them by nn.Module (with_modules=True)";
   }
   return "JAX records them in the Hlo Protos of a trace (jax.profiler.ProfileOptions:"
          " enable_hlo_proto, on by default), and jax.named_scope names parts of a program";
@@ -53,7 +53,7 @@ std::string ScopeAdvice(const Trace& trace, const ReportOptions& options,
   std::vector<std::string> known(scopes.begin(), scopes.end());
   known.insert(known.end(), lines.begin(), lines.end());
   return Cat(DidYouMean(options.scope, known), "; xplane-time tree --by ",
-             scopes.empty() ? "source" : "scope", " lists what there is");
+             scopes.empty() ? "source" : "scope", " lists the names");
 }
 
 }  // namespace xplane_time

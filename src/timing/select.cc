@@ -34,7 +34,7 @@ std::shared_ptr<const re2::RE2> CompileRegex(std::string_view pattern) {
 absl::Status SelectorError(std::string_view text, std::string_view why) {
   return InvalidArgument(
       "--device ", text, ": ", why,
-      "; it is gpu, tpu, cpu, custom, all, gpu:0,2, the name of a plane or re:REGEX");
+      "; valid: gpu, tpu, cpu, custom, all, gpu:0,2, the name of a plane or re:REGEX");
 }
 
 // "gpu:0 = /device:GPU:0 (54 events), ...": planes with events, if any has some, else all. The
@@ -87,9 +87,9 @@ std::string ListSelectors(const Trace& trace, std::span<const uint32_t> planes) 
 absl::Status NothingMatches(const Trace& trace, std::string_view selector,
                             std::span<const DevicePlane> devices) {
   if (devices.empty()) {
-    return FailedPrecondition(trace.files[0].path,
-                              ": no device in this trace; its planes are: ", ListPlanes(trace),
-                              "; was the device profiled, too?");
+    return FailedPrecondition(
+        trace.files[0].path, ": the trace has no device plane; its planes are: ", ListPlanes(trace),
+        "; was the device profiled?");
   }
   std::vector<uint32_t> planes;
   for (const DevicePlane& device : devices) planes.push_back(device.plane);
@@ -220,7 +220,7 @@ absl::Status CheckOrdinals(const Trace& trace, const Selection& selection,
     if (there.contains(ordinal)) continue;
     return FailedPrecondition(trace.files[0].path, ": --device ", selection.text, ": there is no ",
                               kind, ":", ordinal, "; there is ", kind, ":",
-                              absl::StrJoin(there, ","), "; choose of these");
+                              absl::StrJoin(there, ","), "; choose from these");
   }
   return absl::OkStatus();
 }
@@ -243,7 +243,7 @@ absl::StatusOr<std::vector<uint32_t>> SelectPlanes(const Trace& trace, std::stri
   for (const DevicePlane& device : selection.planes) {
     if (!selection.ordinals.empty() && RulesOf(device.kind).is_host) {
       return InvalidArgument("--device ", text, ": the plane ", trace.planes[device.plane].name,
-                             " holds all devices of its host, and is shown as it is; give ",
+                             " holds all devices of its host and cannot be split; give ",
                              DeviceKindName(device.kind));
     }
     planes.push_back(device.plane);
@@ -298,8 +298,7 @@ absl::StatusOr<std::vector<uint32_t>> SelectLines(const Trace& trace, std::strin
 
 absl::StatusOr<Filters> Filters::Compile(const ReportOptions& options) {
   if (options.max_events == 0) {
-    return absl::InvalidArgumentError(
-        "--max-events 0: of nothing there is no time; give 1 or more");
+    return absl::InvalidArgumentError("--max-events 0: must be at least 1");
   }
   Filters filters;
   filters.prefix = options.prefix;

@@ -75,11 +75,11 @@ Verdict Judge(const Losses& losses) {
   }
   if (largest == losses.communication) {
     return {StepVerdict::kCommunicationBound, Cat("collectives take ", text(losses.communication),
-                                                  " ", losses.base, " while nothing computes")};
+                                                  " ", losses.base, " while no kernel computes")};
   }
   if (largest == losses.input) {
     return {StepVerdict::kInputBound, Cat("the device waits ", text(losses.input), " ", losses.base,
-                                          " for input: the host dispatches nothing yet")};
+                                          " for input: the host dispatches no work yet")};
   }
   return {StepVerdict::kHostBound, Cat("the device waits ", text(losses.dispatch), " ", losses.base,
                                        " because the host dispatches too slowly")};
@@ -162,7 +162,7 @@ void AddVerdict(const StepMeter::Measured& steps, const StepMarking& marking,
   summary->step_median_ps = steps.median_ps;
   summary->step_period_ps = steps.period_ps;
   if (steps.steps == 0) {
-    summary->reason = "no execution is in any of the marked steps";
+    summary->reason = "no execution belongs to a marked step";
   } else if (steps.timed == 0) {
     summary->reason = "the only step has no known start";
   } else if (!steps.has_times) {
@@ -235,7 +235,7 @@ std::optional<StepSummary> SummarizeSteps(const DeviceAnalysis& device, const Pa
   AddVerdict(steps, marking, parts->span_ps, &summary);
   if (std::ranges::any_of(samples, [](const RunSample& sample) { return sample.uncertain; })) {
     summary.verdict = StepVerdict::kUnclear;
-    summary.reason = Cat("how ", program.function, " splits into runs is uncertain");
+    summary.reason = Cat("the split of ", program.function, " into runs is uncertain");
   }
   return summary;
 }

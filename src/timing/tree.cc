@@ -261,8 +261,8 @@ absl::Status NothingToShow(const Trace& trace, const TreeOptions& options,
   }
   if (options.by != TreeBy::kNesting) {
     return FailedPrecondition(trace.files[0].path,
-                              ": nothing to show: no execution that the filters leave;"
-                              " xplane-time kernels lists what is there");
+                              ": nothing to show: the filters exclude every execution;"
+                              " xplane-time kernels lists the kernels");
   }
   std::string why = options.line.empty() ? "no function with runs" : "no line with events";
   if (!options.name.empty()) {
@@ -273,12 +273,12 @@ absl::Status NothingToShow(const Trace& trace, const TreeOptions& options,
       trace.planes, [](const Plane& plane) { return HasStat(plane, gpu_runs::kInRangesStat); });
   std::string_view instead = ";";
   if (options.line.empty()) {
-    instead = has_ranges ? "; --by module has the nn.Modules, --line PATTERN nests the events of "
+    instead = has_ranges ? "; --by module shows the nn.Modules, --line PATTERN nests the events of "
                            "lines, and"
                          : "; --line PATTERN nests the events of lines, and";
   }
   return FailedPrecondition(trace.files[0].path, ": nothing to show: ", why, instead,
-                            " xplane-time planes lists what is there");
+                            " xplane-time planes lists the lines");
 }
 
 absl::Status AddLineTrees(const Trace& trace, const TreeOptions& options, TreeBuilder* trees,

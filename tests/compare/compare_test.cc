@@ -149,7 +149,7 @@ TEST(CompareTest, OtherDevicesAreNotComparedSilently) {
   const Comparison allowed = Compared(base, head, {.max_mde = 0.5, .allow_mismatch = true});
   EXPECT_THAT(allowed.notes, ::testing::Contains(HasSubstr("V100")));
   for (auto& capture : head) capture.facts.clear();
-  EXPECT_THAT(Compared(base, head).notes, ::testing::Contains(HasSubstr("not told")));
+  EXPECT_THAT(Compared(base, head).notes, ::testing::Contains(HasSubstr("not stated")));
 }
 
 TEST(CompareTest, AFunctionOnAnotherClockIsARowOfItsOwn) {
@@ -173,7 +173,7 @@ TEST(CompareTest, AFunctionWithoutARunThatCountsIsNotComparable) {
     const Comparison comparison = swapped ? Compared(head, base) : Compared(base, head);
     EXPECT_EQ(Row(comparison, "b").verdict, FunctionVerdict::kNotComparable);
     EXPECT_EQ(Row(comparison, "b").reason,
-              swapped ? "no run of it counts in base" : "no run of it counts in head");
+              swapped ? "it has no usable run in base" : "it has no usable run in head");
     EXPECT_EQ(comparison.outcome, Outcome::kCannotTell);
   }
 }
@@ -440,7 +440,7 @@ TEST(CompareEnergyTest, OneCaptureASideHasItsStatedErrorsAndAnAssumption) {
   EXPECT_EQ(Row(comparison, "jit_autotune_fn_0").verdict, FunctionVerdict::kSlower);
   EXPECT_EQ(Row(comparison, "jit_autotune_fn_1").verdict, FunctionVerdict::kTooLittleData);
   EXPECT_EQ(Row(comparison, "jit_autotune_fn_2").verdict, FunctionVerdict::kFaster);
-  EXPECT_THAT(comparison.notes, ::testing::Contains(HasSubstr("taken as 1 % (std)")));
+  EXPECT_THAT(comparison.notes, ::testing::Contains(HasSubstr("assumed to be 1 % (std)")));
   const SideEstimate& side = Row(comparison, "jit_autotune_fn_0").base;
   EXPECT_NEAR(*side.hi / *side.lo, std::exp(2 * 1.725 * 0.003), 1e-4) << "Student's, of 20";
   // Known: two processes differ by nothing; what is stated is left.
@@ -448,7 +448,7 @@ TEST(CompareEnergyTest, OneCaptureASideHasItsStatedErrorsAndAnAssumption) {
   known.offset_std = 0;
   const Comparison sure = Compared(base, head, known);
   EXPECT_EQ(Row(sure, "jit_autotune_fn_1").verdict, FunctionVerdict::kSame);
-  EXPECT_THAT(sure.notes, ::testing::Not(::testing::Contains(HasSubstr("taken as"))));
+  EXPECT_THAT(sure.notes, ::testing::Not(::testing::Contains(HasSubstr("assumed to be"))));
 }
 
 TEST(CompareEnergyTest, MoreCapturesDoNotMakeAStatedErrorSmaller) {

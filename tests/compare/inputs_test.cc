@@ -335,7 +335,7 @@ TEST(ReadTest, TheSameFileTwiceIsOneCapture) {
   const auto set = ReadMeasurements(std::vector<std::string>{trace, trace}, {});
   ASSERT_TRUE(set.ok()) << set.status();
   EXPECT_EQ(set->captures.size(), 1);
-  EXPECT_THAT(set->notes, ::testing::Contains(HasSubstr("no second process")));
+  EXPECT_THAT(set->notes, ::testing::Contains(HasSubstr("not a second process")));
   EXPECT_EQ(set->captures[0].series.size(), 8);
   EXPECT_THAT(set->captures[0].facts, ::testing::Contains(Fact{"device kind", "cpu"}));
 }
@@ -410,8 +410,8 @@ TEST(EnergyJsonTest, TheErrorIsThatOfARun) {
 TEST(EnergyJsonTest, DoubtsAreTheDevices) {
   for (const auto& [device, doubt] :
        {std::pair(R"(, "poor_fit": true)", "poor_fit"), std::pair("", "(poor_fit)"),
-        std::pair(R"(, "poor_fit": null)", "not told"),
-        std::pair(R"(, "poor_fit": "false")", "not told"),
+        std::pair(R"(, "poor_fit": null)", "not stated"),
+        std::pair(R"(, "poor_fit": "false")", "not stated"),
         std::pair(R"(, "poor_fit": false, "shared": true)", "shared"),
         std::pair(R"(, "poor_fit": false, "clock": "ambiguous")", "clock"),
         std::pair(R"(, "poor_fit": false, "reason": "no_overlap")", "no_overlap"),
@@ -492,7 +492,7 @@ TEST(EnergyJsonTest, DamageIsRefusedWithItsPlace) {
   }
   const std::string row = EnergyRowJson("f", kKnown);
   EXPECT_THAT(refusal(EnergyJson(absl::StrCat(row, ",", row))),
-              HasSubstr("functions[1] is there twice"));
+              HasSubstr("functions[1] occurs twice"));
   EXPECT_THAT(refusal(R"({"schema": "xplane-time.energy.v1"})"), HasSubstr("lacks devices"));
   EXPECT_THAT(refusal(EnergyJson("1")), HasSubstr("functions[0] lacks a function"));
   const std::string whole = EnergyJson(row);

@@ -356,7 +356,7 @@ TEST(PickTest, VariantsWithoutSamplesAreListed) {
   const PickResult choice = Picked({capture}, options);
   EXPECT_EQ(choice.claim, Claim::kUndecided);
   EXPECT_EQ(Row(choice, "7").status, "not_judged");
-  EXPECT_EQ(Row(choice, "7").reason, "no run of it counts");
+  EXPECT_EQ(Row(choice, "7").reason, "it has no usable run");
   EXPECT_EQ(Row(choice, "9").status, "no_samples");
   EXPECT_EQ(Row(choice, "0").params[0].value, "64");
   // What did not run is no candidate, and neither is what failed.

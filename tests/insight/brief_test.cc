@@ -278,7 +278,7 @@ TEST(Brief, AClockThatIsLoweredSlowsAllKernelsAlike) {
       Find(report, "slowing_down")->what,
       "throttling: jit_f got 30 % slower from run 15 on, all kernels alike, as when the clock "
       "drops");
-  EXPECT_THAT(Find(report, "slowing_down")->evidence, HasSubstr("all 2 kernels alike, by"));
+  EXPECT_THAT(Find(report, "slowing_down")->evidence, HasSubstr("all 2 kernels got slower, by"));
   world.slow_runs = 2;
   world.slow_in_one = true;
   report = BriefOf(&world);
@@ -361,7 +361,7 @@ TEST(Brief, NothingToFindIsOneSentence) {
   World world = {.seed = 5};
   const std::string text = Text(BriefOf(&world));
   EXPECT_THAT(text, HasSubstr("device-bound: the device is busy"));
-  EXPECT_THAT(text, HasSubstr("; nothing found that would give back 1 % of it\n"));
+  EXPECT_THAT(text, HasSubstr("; no finding could save 1 % of it\n"));
   EXPECT_EQ(text.find("see: "), text.npos);
 }
 
@@ -529,7 +529,7 @@ TEST(Brief, NoTextIsLargerThanAllowedNorCutsAFinding) {
       like.replace(at, by_bytes.size(), by_limit);
     }
     ASSERT_TRUE(std::ranges::count(whole, like) == 1 ||
-                text->find("none of them fits") != std::string::npos)
+                text->find("none of which fits") != std::string::npos)
         << *text;
   }
   const auto data = output::BriefText(report, {.bytes = 100}, {.format = output::Format::kJson});

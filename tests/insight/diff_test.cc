@@ -212,7 +212,7 @@ TEST(DiffTest, TwoModelsAreSaidToBeTwo) {
   ASSERT_TRUE(report.ok()) << report.status();
   const std::string notes = ::testing::PrintToString(report->notes);
   EXPECT_THAT(notes, HasSubstr("jit_train of base is compared with jit_other of head"));
-  EXPECT_THAT(notes, HasSubstr("look like two programs"));
+  EXPECT_THAT(notes, HasSubstr("look like different programs"));
   CheckSums(*report, "two models");
 
   OneRun(&base, 1000, "jit_a");

@@ -111,9 +111,9 @@ TEST(DiffVerdictsTest, AFunctionThatRanOnceHasNoneAndTheOthersHaveTheirs) {
   const std::vector<DiffRow> of_g = RowsOf(*report, "jit_g");
   EXPECT_GE(of_g.size(), 2u);
   for (const DiffRow& row : of_g) {
-    ExpectNone(row, "its function ran in one capture of base, and it takes two");
+    ExpectNone(row, "its function ran in one capture of base, but a verdict needs two");
   }
-  ExpectNone(report->total, "all functions ran in one capture of base, and it takes two");
+  ExpectNone(report->total, "all functions ran in one capture of base, but a verdict needs two");
   const std::vector<DiffRow> of_f = RowsOf(*report, "jit_f");
   ASSERT_EQ(of_f.size(), 2u);
   EXPECT_EQ(of_f[0].match, DiffMatch::kGone);
@@ -125,7 +125,7 @@ TEST(DiffVerdictsTest, AFunctionThatRanOnceHasNoneAndTheOthersHaveTheirs) {
   for (const char* function : {"jit_g", "jit_new"}) {
     EXPECT_FALSE(RowsOf(*apart, function).empty());
     for (const DiffRow& row : RowsOf(*apart, function)) {
-      ExpectNone(row, "its function did not run there");
+      ExpectNone(row, "its function ran on one side only");
     }
   }
   ExpectNone(apart->total, "some functions ran on one side only");
@@ -144,7 +144,7 @@ TEST(DiffVerdictsTest, AStepInWhichAFunctionDidNotRunIsNoMeasurementOfIt) {
     const auto report = insight::DiffOf(base, head, {.per = per});
     ASSERT_TRUE(report.ok()) << report.status();
     ASSERT_EQ(RowsOf(*report, "jit_g").size(), 1u);
-    ExpectNone(RowsOf(*report, "jit_g")[0], "its function did not run there");
+    ExpectNone(RowsOf(*report, "jit_g")[0], "its function ran on one side only");
     EXPECT_TRUE(report->total.lo_ps.has_value());
   }
 }
@@ -176,7 +176,7 @@ TEST(DiffVerdictsTest, PairsCountWhereBothRanAndStatedNoiseNeedsTwoRuns) {
   const auto pairs = insight::DiffOf(base, head, paired);
   ASSERT_TRUE(pairs.ok()) << pairs.status();
   ExpectNone(RowsOf(*pairs, "jit_g").at(0),
-             "its function ran in one pair of captures, and it takes two");
+             "its function ran in one pair of captures, but a verdict needs two");
   EXPECT_TRUE(RowsOf(*pairs, "jit_f").at(0).lo_ps.has_value());
 
   DiffOptions stated = {.per = DiffPer::kRun};
@@ -184,7 +184,7 @@ TEST(DiffVerdictsTest, PairsCountWhereBothRanAndStatedNoiseNeedsTwoRuns) {
   const auto once = insight::DiffOf({Captured("b0", {{Common(0), Common(1), g}})},
                                     {Captured("h0", {{Common(2), Common(3), g, g}})}, stated);
   ASSERT_TRUE(once.ok()) << once.status();
-  ExpectNone(RowsOf(*once, "jit_g").at(0), "its function ran in one run of base, and it takes two");
+  ExpectNone(RowsOf(*once, "jit_g").at(0), "its function ran in one run of base, but a verdict needs two");
   EXPECT_TRUE(RowsOf(*once, "jit_f").at(0).lo_ps.has_value());
 }
 

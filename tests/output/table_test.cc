@@ -39,7 +39,7 @@ no sign of loss; no launches were counted, so lost executions cannot be seen
 devices over 9.456 ms
 device  kind  executions  busy ms  busy %
 GPU:0   gpu           54    3.475    36.8  ██████··········
-executed nothing: GPU:1-7
+without executions: GPU:1-7
 
 functions, active time, profile clock
 function                program  runs  median us  95% CI  mean us  share %  note
@@ -48,8 +48,8 @@ jit_dot                      79     3     117.43       -   117.43     14.8  ? 1s
 jit_convert…ement_type  184…615    12      15.79   ±2.0%    15.79      8.0
 odd\xff"q",…1b[2J<T> µ        -     1       5.50       -     5.50      0.2
 jit_nothing                   -     1          -       -        -        -  o
-note: ? how it splits into runs is uncertain; o no ops, only spans are known; s
-  suspect runs, left out, of shares too
+note: ? the split into runs is uncertain; o no ops, only spans are known; s
+  suspect runs, excluded, also from shares
 
 kernels, all devices and programs; share of self time
 kernel                               count  total us  mean us  share %  function
@@ -148,9 +148,9 @@ TEST(ReportTableTest, ColorOnlyWhenAskedFor) {
 TEST(ReportTableTest, EmptyReport) {
   EXPECT_EQ(*RenderReport(Report(), {}),
             "0 planes, 0 lines, 0 events\n"
-            "no sign of loss; no launches were counted, so lost executions cannot be seen\n\n"
+            "no sign of loss; no launches were counted, so lost executions cannot be detected\n\n"
             "devices\nnone\n\nfunctions, active time\n"
-            "none: no execution that counts belongs to a compiled function\n\n"
+            "none: no kernel belongs to a compiled function\n\n"
             "kernels, all devices and programs; share of self time\nnone\n");
 }
 
@@ -223,7 +223,7 @@ TEST(DistributionsTest, OfEqualRunsAndOfNone) {
 }
 
 TEST(TablesTest, EmptyReports) {
-  const std::string none = "none: no execution that counts belongs to a compiled function\n";
+  const std::string none = "none: no kernel belongs to a compiled function\n";
   EXPECT_EQ(*RenderFunctions(Report(), {}, false, false), "functions, active time\n" + none);
   EXPECT_EQ(*RenderFunctions(Report(), {}, true, false),
             "variants, active time\nnone: no function name matches --id-pattern\n");

@@ -296,7 +296,7 @@ TEST(Semantics, IdleAcceleratorBesideABusyCpuIsAnError) {
   const auto refused = TryReport(t, {});
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(refused.status().message()),
-              AllOf(HasSubstr("the accelerators (the default) executed nothing"),
+              AllOf(HasSubstr("no executions on the accelerators (the default)"),
                     HasSubstr("cpu = /host:CPU (1 events)")));
   ReportOptions cpu;
   cpu.device = "cpu";

@@ -82,7 +82,7 @@ class Brief(EndToEndTest):
     def test_json_that_cannot_be_so_short_says_what_it_needs(self):
         done = run("brief", SPMD, "--format", "json", "--bytes", "100")
         self.assertEqual((done.code, done.out), (64, b""))
-        self.assertRegex(done.message, "^xplane-time: --bytes 100: .* give as many, or more\n$")
+        self.assertRegex(done.message, "^xplane-time: --bytes 100: .* give at least as many\n$")
         needed = done.message.split(" bytes;")[0].split()[-1]
         self.assertEqual(self.document(SPMD, "--bytes", needed)["left_out"], 2)
 
@@ -102,7 +102,7 @@ class Brief(EndToEndTest):
         self.assertEqual(text.splitlines()[:2],
                          ["device-bound: the device is busy 100 % of the time; largest op: gemm, 20.0 ns of 20.0 ns "
                           "(100 %)",
-                          "GPU:0: 20.0 ns from first start to last end; nothing found that would give back"])
+                          "GPU:0: 20.0 ns from first start to last end; no finding could save 1 % of it"])
 
     def test_two_runs_of_a_directory_are_told_apart(self):
         for host in ("one", "two"):

@@ -126,7 +126,7 @@ class Energies(Decisions):
         done = self.of_energy(self.energies("base", self.RUN_J),
                               self.energies("head", {**self.RUN_J, "jit_autotune_fn_1": 0.03}))
         self.assertEqual(done.code, 10, done.text)
-        self.assertIn("taken as 1 % (std)", " ".join(done.text.split()))
+        self.assertIn("assumed to be 1 % (std)", " ".join(done.text.split()))
         done = self.of_energy(self.energies("base", self.RUN_J), self.energies("head", self.RUN_J))
         self.assertEqual(done.code, 12, done.text)
 
@@ -193,7 +193,7 @@ class Energies(Decisions):
                  "functions[0]"),
                 ("negative", text.replace('"energy_j": ', '"energy_j": -', 1), "functions[0]"),
                 ("twice", text.replace("jit_autotune_fn_2", "jit_autotune_fn_1")
-                 .replace('"program_id": "1"', '"program_id": "0"'), "there twice"),
+                 .replace('"program_id": "1"', '"program_id": "0"'), "occurs twice"),
                 ("version", text.replace("energy.v1", "energy.v9"), "energy.v9")):
             with self.subTest(name):
                 done = self.of_energy([self.write(f"{name}.json", content)], [sound])
@@ -294,7 +294,7 @@ class Compare(Decisions):
         head = self.side("head", {name: 1.05 * ps for name, ps in self.TIMES.items()}, 2)
         done = self.compare(base, head)
         self.assertEqual(done.code, 12, done.text)
-        self.assertIn("An interval that excludes 0 is no proof yet", done.text)
+        self.assertIn("An interval that excludes 0 is not yet a proof", done.text)
         self.assertRegex(done.text, r"\Ano verdict: 2 captures a side; jit_[ab] needs .*[0-9]+ a side\n")
 
     def test_paired_captures_without_a_pair_change_nothing_that_is_known(self):
@@ -382,7 +382,7 @@ class Compare(Decisions):
             done = self.compare(base, head, "--function", "jit_a", *options, "--format", "json")
             needed.append(done.json["rows"][0]["needed_captures"])
         text = " ".join(self.compare(base, head).text.split())
-        self.assertIn("so do a larger --min-effect and --max-mde", text)
+        self.assertIn("or a larger --min-effect or --max-mde", text)
         self.assertLess(needed[1], needed[0] / 2)
 
     def test_the_max_mde_that_is_advised_passes(self):
@@ -622,7 +622,7 @@ class Pick(Decisions):
         one = self.write("f.xplane.pb", trace(self.variants(10, 10.05), 3, runs=1))
         done = self.pick(one)
         self.assertEqual(done.code, 12, done.text)
-        self.assertIn("What taking it may lose is unknown.", done.text)
+        self.assertIn("The possible loss of this choice is unknown.", done.text)
         self.assertIsNone(self.decision(self.pick(one, "--format", "json")).get("regret"))
 
     def test_single_runs_prove_nothing(self):
@@ -695,7 +695,7 @@ class Pick(Decisions):
         path = self.write("t.xplane.pb", trace(self.variants(12, 10), 5, runs=3))
         done = self.pick(path, "--skip-runs", "3")
         self.assertEqual(done.code, 20)
-        self.assertIn("no variant has a run that counts", done.text)
+        self.assertIn("no variant has a usable run", done.text)
 
     def test_no_variants_is_a_bad_input(self):
         path = self.write("t.xplane.pb", trace({"jit_a": 1_000_000}, 6))

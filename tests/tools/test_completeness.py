@@ -81,7 +81,7 @@ class Completeness(EndToEndTest):
 
     def test_without_launches_nothing_is_claimed(self):
         head = self.table(trace([kernel(10, 0)])).split("\n\n")[0]
-        self.assertIn("no sign of loss; no launches were counted, so lost executions cannot be seen", head)
+        self.assertIn("no sign of loss; no launches were counted, so lost executions cannot be detected", head)
         self.assertNotIn("complete", head)
 
     def test_the_first_runs_are_lost(self):

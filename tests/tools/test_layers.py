@@ -197,7 +197,7 @@ class ScopeAdvice(EndToEndTest):
         for command in self.COMMANDS:
             message = self.refused(*command, TRAIN, "--scope", "atention")
             self.assertIn("did you mean attention", message, command)
-            self.assertIn("tree --by scope lists what there is", message)
+            self.assertIn("tree --by scope lists the names", message)
         self.assertIn("attention", self.run_ok("tree", TRAIN, "--by", "scope").text)
 
     def test_a_pytorch_trace_has_none(self):

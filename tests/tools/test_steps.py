@@ -102,7 +102,7 @@ class StepNames(EndToEndTest):
     def test_executions_outside_of_all_marks(self):
         device, doubts = self.doubts(self.loop([("execute_", 60, 900)]), "--step-re", "execute_[0-4]")
         self.assertEqual(device["executions_outside_steps"], 10)
-        self.assertIn("10 of 10 executions are in none of the marked steps", doubts)
+        self.assertIn("10 of 10 executions belong to no marked step", doubts)
 
 
 class Period(EndToEndTest):

@@ -135,7 +135,7 @@ class TwoDevices(Decisions):
         self.assertTrue(text.startswith("undecided: variant 1 ran, but cannot be judged"), text)
         self.assertIn("variant 1: its runs on 2 devices do not match: 6 on GPU:0, 5 on GPU:1", text)
         self.assertIn("Among the others variant 0 leads", text)
-        self.assertIn("the smallest typical time is that of variant 1 on every device", text)
+        self.assertIn("The smallest typical time on each device alone: variant 1 on every device", text)
         # The advice, followed.
         device, = re.findall(r"Judge one device: (--device \S+)\.", text)
         alone = run("pick", path, *device.split(), "--format", "json")
@@ -184,7 +184,7 @@ class NotJudged(Decisions):
         path = self.write("b.json", json.dumps({"benchmarks": rows}))
         done = run("pick", path, "--format", "json")
         self.assertEqual((done.code, done.json["pick"], done.json["regret"]), (11, None, None))
-        self.assertEqual(done.json["doubts"], ["variant 2: no run of it counts"])
+        self.assertEqual(done.json["doubts"], ["variant 2: it has no usable run"])
 
     def test_a_variant_that_failed_is_no_candidate(self):
         rows = [{"name": f"jit_autotune_fn_{v}", "real_time": 10 + v * 9 + 0.01 * i, "time_unit": "us"}
@@ -240,7 +240,7 @@ class NotJudged(Decisions):
         text = " ".join(done.text.split())
         self.assertEqual(done.code, 11, text)
         self.assertIn("1 function ran on both sides, but cannot be compared", text)
-        self.assertIn("BM_b: no run of it counts in head", text)
+        self.assertIn("BM_b: it has no usable run in head", text)
 
     def test_a_function_on_other_devices_is_not_compared(self):
         def capture(name, seed, **ordinals):
@@ -459,7 +459,7 @@ class Shared(Decisions):
         self.assertEqual(self.compare(base, head).code, 0)
         done = self.compare(base, head + base[:2], "--format", "json")
         self.assertEqual((done.code, done.json["shared_captures"]), (12, 2))
-        self.assertEqual(done.json["explanation"], "no verdict: 2 of 8 captures of base are in head, too")
+        self.assertEqual(done.json["explanation"], "no verdict: 2 of 8 captures of base are also in head")
         # What is proved in spite of them stands.
         slower = self.side("slower", {**self.TIMES, "jit_a": 12_000_000}, 8)
         self.assertEqual(self.compare(base, slower + base[:1]).code, 10)

@@ -80,7 +80,7 @@ class TraceAnalysis:
             if not kernels:
                 raise NothingFoundError(
                     "FAILED_PRECONDITION", f"{trace_files[rank]}: no kernel that this definition "
-                    "counts; kernels() of xplane_time.open() tells what ran")
+                    "counts; kernels() of xplane_time.open() lists the kernels")
 
     def get_gpu_kernel_breakdown(
         self,
@@ -284,5 +284,5 @@ def _rounded(value: float, digits: int) -> float:
 
 def _refuse_pictures(visualize: bool) -> None:
     if visualize:
-        raise ArgumentError("INVALID_ARGUMENT", "visualize: there are no pictures here; report() of "
+        raise ArgumentError("INVALID_ARGUMENT", "visualize: pictures are not supported; report() of "
                             "xplane_time.open() has to_html()")

@@ -40,7 +40,7 @@ ExecutionList Joined(std::span<const ExecutionList* const> lists) {
   return all;
 }
 
-// What is looked for on the lines of a host's plane.
+// The stats and names that are searched on the lines of a host's plane.
 struct Wanted {
   // By HostColumn; the last one, that of executions of the host itself, may be missing.
   std::vector<std::string_view> stats = {"correlation_id", "module_name", "step_num"};
@@ -50,9 +50,9 @@ struct Wanted {
   std::vector<uint8_t> entries_for_marks;
   struct RangeEntry {
     bool of_process = false;
-    std::string_view function = {}, module = {};  // no function: it is none
+    std::string_view function = {}, module = {};  // function; empty: unknown
   };
-  std::vector<RangeEntry> ranges;  // empty: none is
+  std::vector<RangeEntry> ranges;  // empty: unknown
   std::vector<HostCall> calls;     // by entry
   bool records_captures = false;
   std::vector<HostWork> work;  // by entry
@@ -71,10 +71,10 @@ struct HostParts {
   std::shared_ptr<const Wanted> wanted;
 };
 
-// What they tell. Texts are views into the trace.
+// The values of these stats. Texts are views into the trace.
 struct PartEvidence {
   using Executions = absl::flat_hash_map<absl::string_view, ExecutionList>;
-  Executions outer, inner;  // by the event's name; by its stat, where none is known by its name
+  Executions outer, inner;  // by the event's name; if the name is unknown, by its stat
   LaunchTable launches;
   std::vector<HostEvidence::Step> steps;
   std::vector<Interval> input_waits, other_work;
@@ -88,7 +88,7 @@ struct PartEvidence {
     Interval interval;
   };
   std::vector<Range> ranges;
-  // Where captures of streams begin (1) and end (-1).
+  // The begins (1) and ends (-1) of stream captures.
   struct CaptureMark {
     int64_t time_ps;
     int step;
@@ -237,7 +237,8 @@ absl::Status ReadParts(const Trace& trace, const HostParts& host, PartEvidence* 
   return absl::OkStatus();
 }
 
-// Of the two events that mark an execution, the inner one is used where there is no outer one.
+// If two events mark an execution, the outer one is used; the inner one is used if there is no
+// outer one.
 HostEvidence::Executions ExecutionsIn(std::span<const PartEvidence> parts) {
   absl::flat_hash_map<absl::string_view, std::vector<const ExecutionList*>> outer, inner;
   for (const PartEvidence& part : parts) {
@@ -250,7 +251,7 @@ HostEvidence::Executions ExecutionsIn(std::span<const PartEvidence> parts) {
   return executions;
 }
 
-// Which names of a plane are those of ranges; empty: none is.
+// The names of a plane that are ranges; empty: no ranges.
 std::vector<Wanted::RangeEntry> RangeEntries(const Plane& plane) {
   if (!HasStat(plane, kThreadRangeStat) && !HasStat(plane, kProcessRangeStat)) return {};
   absl::flat_hash_map<int64_t, std::string_view> stat_names;
@@ -334,7 +335,7 @@ std::shared_ptr<const Wanted> WantedOn(const Plane& plane, const DeviceNames& on
     const bool is_range = !wanted->ranges.empty() && !wanted->ranges[i].function.empty();
     const bool is_call = wanted->calls[i] > HostCall::kLaunchGraph;
     const std::string_view name = plane.event_metadata.entries[i].shown_name();
-    // Of PyTorch only annotations mark steps.
+    // In PyTorch traces only annotations mark steps.
     const bool may_mark = wanted->ranges.empty() || (is_range && wanted->ranges[i].module.empty());
     const bool marks_step = wanted->steps_by_name && may_mark && is_step(name);
     wanted->marks_step.push_back(marks_step ? 1 : 0);
@@ -413,7 +414,7 @@ void AddRanges(const Trace& trace, const HostParts& host,
   }
 }
 
-// All but the executions, which are told by those of all parts.
+// Merges everything except the executions, which are sorted over all parts together.
 void MoveInto(const Trace& trace, const HostParts& host, PartEvidence* part,
               HostEvidence* evidence) {
   evidence->launches.AddAll(std::exchange(part->launches, {}));
@@ -492,7 +493,7 @@ absl::StatusOr<HostEvidence> Collect(const Trace& trace, const Plane& own, int t
 
 }  // namespace
 
-// The first that is not `before`, as std::partition_point. Fast where it is near `place`.
+// The first element that is not `before`, like std::partition_point. Fast if it is near `place`.
 template <typename T, typename Before>
 size_t PartitionPointNear(size_t place, std::span<const T> values, const Before& before) {
   // Strides that double, to either side of the place, and a search in between.
@@ -584,8 +585,8 @@ std::optional<size_t> HostEvidence::ExecutionAround(const Launch& launch,
   *place = PartitionPointNear(*place, of_module, [&](const Execution& execution) {
     return execution.interval.start_ps <= launch.start_ps;
   });
-  // Past so many that are over before the launch, nothing is known: an execution that is
-  // open for very long says little about what it contains.
+  // If so many executions ended before the launch, the search stops without a result: an execution
+  // that is open for very long says little about what it contains.
   constexpr size_t kMostSteps = 1024;
   std::optional<size_t> found;
   size_t count = 0;
@@ -606,7 +607,7 @@ std::optional<Launch> LaunchesInOrder::Of(uint64_t correlation_id, int64_t start
                                           uint32_t program) {
   if (correlation_id == 0) return std::nullopt;
   const auto only = launches_.FindOnly(correlation_id, &place_);
-  // Of several devices each may have had some of the launches.
+  // With several devices, each may have had some of the launches.
   if (only.has_value() || device_count_ > 1) return only;
   const auto latest = launches_.FindRepeated(correlation_id, start_ps, &place_);
   if (!latest.has_value() && !launches_.FindFirst(correlation_id, &place_).has_value()) {
@@ -718,7 +719,7 @@ ScopeRoots::ScopeRoots(const Trace& trace, uint32_t plane) {
   }
 }
 
-// Remembers the roots of what it passes.
+// Stores the roots of visited scopes.
 int64_t ScopeRoots::Find(int64_t scope) {
   std::vector<int64_t> path;
   absl::flat_hash_map<int64_t, size_t> place;  // in the path

@@ -1,5 +1,5 @@
-// What the host recorded about the GPU programs of one host: launches by correlation id, the
-// events that execute a module, ranges that launches are in, and annotation scopes.
+// The host's records of the GPU programs of one host: launches by correlation id, the events that
+// execute a module, ranges around launches, and annotation scopes.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@
 
 namespace xplane_time::gpu_runs {
 
-// What a launch makes the device do, as far as its executions are expected.
+// The work of a launch on the device, if it is expected to have executions.
 enum class Launched : uint8_t { kOther, kKernel, kGraph };
 
 struct Launch {
@@ -43,7 +43,7 @@ struct RepeatedLaunch {
   bool is_first;  // of its id
 };
 
-// Those whose ids fit an Id.
+// Launches with ids that fit an Id.
 template <typename Id>
 class LaunchList {
  public:
@@ -73,7 +73,7 @@ class LaunchList {
   std::optional<RepeatedLaunch> FindRepeated(Id id, int64_t start_ps, size_t* place) const;
 
  private:
-  // In `line`: whether several have the id, and what is launched.
+  // Flags in `line`: whether several launches have the id, and the launched work.
   static constexpr uint32_t kShared = uint32_t{1} << 31;
   static constexpr int kWhatShift = 29;
   static constexpr uint32_t kLineBits = (uint32_t{1} << kWhatShift) - 1;
@@ -91,8 +91,8 @@ class LaunchList {
   ScratchVector<Entry> entries_;  // after Order(): by id, then by start
 };
 
-// Launches by correlation id. 16 bytes each (24 where ids do not fit 32 bits), in a scratch
-// file where they are many.
+// Launches by correlation id. 16 bytes each (24 if ids do not fit 32 bits), in a scratch file if
+// there are many.
 class LaunchTable {
  public:
   void Add(uint64_t correlation_id, const Launch& launch) {
@@ -112,12 +112,12 @@ class LaunchTable {
     wide_.Order();
   }
 
-  // Where a caller was last; its own.
+  // The last position of a caller; each caller has its own.
   struct Place {
     size_t narrow = 0, wide = 0;
   };
-  // The only launch with this id; nothing where there is none, or several. Fast where ids
-  // are near those asked for before.
+  // The only launch with this id; empty if there is no launch, or several. Fast if ids are near the
+  // previous ones.
   std::optional<Launch> FindOnly(uint64_t correlation_id, Place* place) const {
     return correlation_id <= kMostNarrow
                ? narrow_.FindOnly(static_cast<uint32_t>(correlation_id), &place->narrow)
@@ -129,7 +129,7 @@ class LaunchTable {
                ? narrow_.FindFirst(static_cast<uint32_t>(correlation_id), &place->narrow)
                : wide_.FindFirst(correlation_id, &place->wide);
   }
-  // Where several have this id, the last of them to begin at that time or before.
+  // If several launches have this id, the last one that began at that time or before.
   std::optional<RepeatedLaunch> FindRepeated(uint64_t correlation_id, int64_t start_ps,
                                              Place* place) const {
     return correlation_id <= kMostNarrow
@@ -191,65 +191,66 @@ struct HostEvidence {
   // Calls of compiled functions (PjitFunction), by the name of the function's module.
   absl::flat_hash_map<std::string, size_t> calls;
   std::vector<Step> marked_steps;  // by line
-  // When some thread waited for input; and when some thread compiled, dispatched or waited for
-  // results while none waited for input (host_work.h). Both merged.
+  // The times in which a thread waited for input; and the times in which a thread compiled,
+  // dispatched or waited for results while no thread waited for input (host_work.h). Both merged.
   std::vector<Interval> input_waits, other_work;
   HostRanges ranges;  // of threads by ThreadOf(line)
   absl::flat_hash_map<uint32_t, uint32_t> threads;
   size_t device_count = 0;  // GPUs of that host that have events
-  // Of the lines themselves, so that nobody reads them again for nothing.
+  // Errors of the lines themselves, so that they are not read again in vain.
   PartExtents extents;
   absl::flat_hash_set<uint32_t> with_host_executions;  // lines that may hold those of the host
 
-  // Lines with one display_id are one thread: the first of them. Of a host with ranges.
+  // Lines with one display_id are one thread; this is the first of them. For hosts with ranges.
   uint32_t ThreadOf(uint32_t line) const {
     const auto found = threads.find(line);
     return found == threads.end() ? line : found->second;
   }
-  // The number of times that the host executed a module: the recorded executions, else the calls of
-  // its function.
+  // The number of times that the host executed a module: the recorded executions, otherwise the
+  // calls of its function.
   std::optional<size_t> CountExecutions(const std::string& module) const;
-  // Of a module; null: none.
+  // The executions of a module; null: the module has no executions.
   const std::vector<Execution>* ExecutionsOf(const std::string& module) const;
-  // In which of a module's executions this launch was: of those around it the last to begin on
-  // its line, else the only one on any line. Fast where it is near the place before.
+  // The module execution that contains this launch: of the executions around it, the last one that
+  // began on its line, otherwise the only one on any line. Fast if it is near the previous one.
   static std::optional<size_t> ExecutionAround(const Launch& launch,
                                                std::span<const Execution> of_module, size_t* place);
 };
 
-// The parts of some intervals that are in none of the others. Both are merged.
+// The parts of some intervals that do not overlap the others. Both inputs are merged.
 std::vector<Interval> Without(const std::vector<Interval>& all, const std::vector<Interval>& taken);
 
-// Which launches the executions of a device are of, asked for one after the other, by start.
+// Assigns the executions of a device to their launches, in order of start.
 //
-// Where several launches have one id, each of them has as many executions:
+// If several launches have one id, each of them has equally many executions:
 //
 //   launches    7        7              7
 //   executions     7 7      7    7         7 7
 //
-// An execution comes after its launch. So those before the second are of the first, and then the
-// first has had all of its own; and so on. Where one has more or fewer than those before it, or an
-// execution comes before all launches, this tells nothing: it may be of an earlier launch, or of a
-// later one. Nor does it where several devices have executions.
+// An execution comes after its launch. So the executions before the second launch belong to the
+// first one, which gives the number of executions per launch; and so on. If a launch has more or
+// fewer executions than those before it, or an execution comes before all launches, the launch is
+// unknown: it may be an earlier or a later one. It is also unknown if several devices have
+// executions.
 class LaunchesInOrder {
  public:
   // `evidence` must outlive it.
   explicit LaunchesInOrder(const HostEvidence& evidence)
       : launches_(evidence.launches), device_count_(evidence.device_count) {}
 
-  // Of an execution of this program; nothing: it has none (with id 0, too), or which one is not
-  // told.
+  // The launch of an execution of this program; empty: it has no launch (also with id 0), or the
+  // launch is ambiguous.
   std::optional<Launch> Of(uint64_t correlation_id, int64_t start_ps, uint32_t program);
-  // Whether for executions of the program something was told that turned out not to be so.
+  // Whether an earlier answer for the program turned out to be wrong.
   bool WasWrong(uint32_t program) const { return wrong_.contains(program); }
   bool was_wrong() const { return !wrong_.empty(); }
 
  private:
-  // Of one id.
+  // The state of one id.
   struct Repeated {
     size_t place = 0;         // of its launch that had the last execution
     uint64_t executions = 0;  // that this one has had
-    uint64_t of_each = 0;     // that those before it had; 0: there are none
+    uint64_t of_each = 0;     // number for each previous launch; 0: unknown
     bool tells = true;
     std::vector<uint32_t> programs = {};
   };
@@ -269,10 +270,11 @@ class LaunchRanges {
   LaunchRanges(const Trace& trace, const HostEvidence& evidence)
       : trace_(trace), evidence_(evidence) {}
 
-  // Those that the first launch with this id is in: of its thread, the last to begin first, then
-  // of its process. Null: there is no such launch, as with 0. Valid until the next call.
+  // The executions that contain the first launch with this id: on its thread, the last one to begin
+  // comes first, then those of its process. Null: no such launch, also for 0. Valid until the next
+  // call.
   const std::vector<uint32_t>* Of(int64_t correlation_id) {
-    // Of a graph, many executions have one launch.
+    // For graphs, many executions have one launch.
     if (correlation_id != last_id_) Find(correlation_id);
     return found_ ? &ranges_ : nullptr;
   }
@@ -303,12 +305,12 @@ class EvidenceStore {
   EvidenceStore(const Trace& trace, const std::vector<DevicePlane>& devices, int threads,
                 IsStep is_step = {});
 
-  // Of the host of one of the devices. Reads the host planes of that capture and host, lines
-  // in parallel. What is wrong with host events is not told.
+  // The evidence for the host of one of the devices. Reads the host planes of that capture and
+  // host, lines in parallel. Damaged host events are not reported here.
   absl::StatusOr<const HostEvidence*> Of(const DevicePlane& device);
   // Whether some device of the same host asks for it in any case.
   bool IsAskedFor(const DevicePlane& device) const { return hosts_.at(HostOf(device)).asked; }
-  // Of what was read. After the last Of().
+  // Totals of the read evidence. Call after the last Of().
   PartExtents TakeExtents();
 
  private:
@@ -328,14 +330,14 @@ class EvidenceStore {
   std::map<Key, Host> hosts_;
 };
 
-// The outermost annotation scope around each scope of a capture. The profiler numbers scopes;
-// a plane of their own has a stat for each, whose key is the scope and whose value the scope
-// around it (0: none).
+// The outermost annotation scope around each scope of a capture. The profiler numbers scopes; a
+// separate plane has a stat for each, with the scope as key and the enclosing scope as value (0: no
+// scope).
 class ScopeRoots {
  public:
-  // Of the capture that holds a plane.
+  // The scopes of the capture that contains a plane.
   ScopeRoots(const Trace& trace, uint32_t plane);
-  // Of none: every scope is a root.
+  // Without scopes: every scope is a root.
   ScopeRoots() = default;
 
   // 0 for 0. A damaged tree may have a cycle: its root is the least scope in it.

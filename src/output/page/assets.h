@@ -1,4 +1,4 @@
-// What every page has, as built in (page.cmake).
+// The built-in parts of every page (page.cmake).
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// Which rows a page has of a list that is too long for it: of 160,000 steps the longest 10,000. A
-// page says in words what it lacks; --format json has all.
+// The rows that a page has of a list that is too long for it: of 160,000 steps the longest 10,000.
+// A note on the page states the missing rows; --format json has all.
 #pragma once
 
 #include <cstddef>
@@ -20,15 +20,15 @@ struct KeptRows {
   std::string Words() const;
 };
 
-// Of the tables that have more than `most` rows. The longest, where rows have a time of their own:
-// of a tree these have their parents with them.
+// For tables with more than `most` rows. The longest rows are kept if rows have their own time; in
+// a tree they are kept together with their parents.
 std::vector<KeptRows> KeptRowsOf(const result::Result& result, size_t most);
 
 // The same result with these rows.
 result::Result Shortened(result::Result result, const std::vector<KeptRows>& kept);
 
-// A section about `table` has the same rows, or where its rows are others, the first `most`; a note
-// says so. False: it does not say it of the table.
+// A section about `table` gets the same rows, or, if its rows differ, the first `most`, with a
+// note. False: the section has no such note about the table.
 bool Shorten(const std::vector<KeptRows>& kept, const std::string& table, size_t most,
              Section* section);
 

@@ -30,11 +30,12 @@ using result::FieldSink, result::TableOf;
 
 // Rows of a table in the HTML; the page's data has the others.
 constexpr size_t kMostRows = 500;
-// Of any list; its document and table with this many are 1 MB at the most.
+// The limit of any list; its document and table with this many rows take at most 1 MB.
 constexpr size_t kMostKept = 10'000;
-// Letters of a cell: the document has whole names, and one of megabytes is not there twice.
+// Maximum characters of a cell: the document has whole names, and a name of megabytes should not be
+// in the page twice.
 constexpr size_t kMostLetters = 500;
-// Of these, until a reader asks for more: of a name, and of a number or hash.
+// Characters that are shown until a reader asks for more: of a name, and of a number or hash.
 constexpr size_t kFirstLetters = 96, kFirstDigits = 9;
 
 std::string Text(std::string_view text) { return XmlText(ValidUtf8(text)); }
@@ -60,7 +61,7 @@ std::string ExactText(const result::FieldValue& value) {
   return text;
 }
 
-// What is shown first of cells that are longer; empty: all of them.
+// The first part of longer cells; empty: the whole cell is shown.
 std::vector<std::string> FirstShown(const Column& column) {
   const size_t letters = column.right ? kFirstDigits : kFirstLetters;
   const bool may_be_short = column.flex_width > 0 && !column.words;
@@ -82,7 +83,7 @@ void VisitTable(const ShownColumns& columns, FieldSink* sink) {
   sink->Rows(TableOf("columns", std::span(columns), VisitColumn));
 }
 
-// In the document: said, or the title's first word.
+// The table in the document: `table` if given, otherwise the title's first word.
 std::string TableOfSection(const Section& section) {
   if (!section.table.empty()) return std::string(section.table);
   return section.title.substr(0, section.title.find_first_of(" ,;:"));
@@ -127,10 +128,10 @@ class HtmlBody {
                     Text(ShortenMiddle(line, kMostColumns, " ... ")), "</code></p>\n");
   }
 
-  // As it is in a terminal.
+  // The tone, as in a terminal.
   void AddText(std::string_view text) { Put("pre", "", text); }
 
-  // What their cells round, and the rows that are not in the HTML: JSON.
+  // The unrounded values of the cells, and the rows that are not in the HTML, as JSON.
   std::string TablesData() const {
     return JsonValue(
         [this](FieldSink* sink) { sink->Rows(TableOf("tables", std::span(tables_), VisitTable)); });
@@ -205,7 +206,7 @@ class HtmlBody {
 // Raw deflate (RFC 1951).
 std::string Deflated(std::string_view bytes) {
   z_stream stream = {};
-  // Of numbers, level 6 saves 2 % more and takes twice as long.
+  // For numbers, level 6 saves 2 % more and takes twice as long.
   constexpr int kRaw = -15, kMemoryLevel = 9, kLevel = 3;
   if (deflateInit2(&stream, kLevel, Z_DEFLATED, kRaw, kMemoryLevel, Z_DEFAULT_STRATEGY) != Z_OK) {
     throw std::bad_alloc();
@@ -275,13 +276,13 @@ std::vector<ViewLine> SidesOf(const result::Result& result) {
   return sides.lines;
 }
 
-// As --format json prints it, but for what is too long.
+// The form of --format json, with shortened lists.
 std::string DocumentOf(const Output& output, const std::vector<KeptRows>& kept) {
   const auto own = output.others.find(Format::kJson);
   return own == output.others.end() ? JsonText(Shortened(output.result, kept)) : own->second();
 }
 
-// What page.js opens.
+// The data that page.js opens.
 std::string DataOf(const Output& output, const std::vector<KeptRows>& kept, const HtmlBody& body) {
   const std::string drawn = JsonValue([&output](FieldSink* sink) {
     sink->BeginGroup("drawn", true);
@@ -298,7 +299,7 @@ std::string DataOf(const Output& output, const std::vector<KeptRows>& kept, cons
                       output.timeline.empty() ? "" : ",\"timeline\":", output.timeline, "}");
 }
 
-// "with --function step, --top 3": what chose the rows, where no command line did.
+// "with --function step, --top 3": the options that selected the rows, if there is no command line.
 std::string GivenLine(const OutputOptions& options) {
   std::vector<std::string> given;
   for (const GivenOption& each : options.given) {

@@ -1,4 +1,4 @@
-# Results as pages. Style, script and d3 are built in, so that a page needs nothing else.
+# Results as pages. Style, script and d3 are built in, so that a page is self-contained.
 find_file(XPLANE_TIME_D3 d3.min.js PATHS /usr/share/nodejs/d3/dist NO_DEFAULT_PATH REQUIRED
           DOC "d3 5 (Debian: node-d3)")
 set(page ${CMAKE_CURRENT_SOURCE_DIR}/output/page)

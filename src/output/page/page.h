@@ -2,14 +2,13 @@
 //
 //   xplane-time trace.xplane.pb -o report.html
 //
-// Enters: a result and its view. Leaves: one file, which asks nobody for anything. Without
-// JavaScript it has what Markdown has: what is in doubt first, then the tables, 500 rows of each.
-// With it, tables sort by what their cells round, are searched and have every row, and charts are
-// drawn (page.js) from the document of --format json and Output::drawn. The page carries all this,
-// compressed.
+// Input: a result and its view. Output: one file that loads nothing else. Without JavaScript it has
+// the content of Markdown: doubts first, then the tables, 500 rows of each. With JavaScript, tables
+// sort by unrounded values, can be searched and have every row, and charts are drawn (page.js) from
+// the document of --format json and Output::drawn. The page contains all this, compressed.
 //
-// The Content-Security-Policy allows the page's own two scripts and its style by their hashes, and
-// nothing else: no name of a kernel can become more than text.
+// The Content-Security-Policy allows only the page's two scripts and its style, by their hashes.
+// So the name of a kernel can only become text.
 #pragma once
 
 #include <string>

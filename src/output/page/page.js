@@ -1,8 +1,8 @@
-// The browser side of a report page: opens the data that the page carries, makes its tables
+// The browser side of a report page: opens the data of the page, makes its tables
 // sortable and filterable, and draws charts in front of them.
 //
-// Enters: the page as written (see the contract below) and d3 5, loaded before this script.
-// Leaves: the same page, with controls and figures. Without this script it is complete, too.
+// Input: the page as written (see the contract below) and d3 5, loaded before this script.
+// Output: the same page, with controls and figures. Without this script it is also complete.
 //
 // The page:
 //
@@ -16,37 +16,41 @@
 //   script type="application/octet-stream" id="data": base64 of raw deflate
 //   script: d3;  script: this file (in which the end tag of a script must not be written)
 //
-// data-table names the array of the document that the section is about: figures of it go under its
+// data-table names the array of the document that the section shows; figures about it go under its
 // heading. "-" is unknown.
 //
-// The data: {"documents": [RESULT, ..], "tables": [TABLE, ..]}. A RESULT is as --format json prints
-// it. Times are integers of picoseconds up to 2^63: those that a double would round stay text
-// (ParseExact). A TABLE is of the page's tables in their order: {"columns": [{"unit": "ps",
-// "exact": ["128590123", ..], "first": [..], "rest": ["12.50", ..]}, ..]}, where exact is what the
-// cells of every row round ("": unknown; no list: they say it all), by which a column sorts; first
-// is what is shown of the cells of every row until a reader asks for more; and rest is the cells of
-// the rows that the HTML leaves out. "drawn": {NAME: [..]} is what figures need beside the first
-// document, as its member `drawn`: timelines of energy, the race of a tuning. "kept": {NAME: {"all":
-// 160000, "rows": [..]}} is of the first document's lists that are too long for a page: how many rows
-// there are, and which of them it has. "timeline": see below.
+// The data: {"documents": [RESULT, ..], "tables": [TABLE, ..]}. A RESULT has the form of --format
+// json. Times are integers of picoseconds up to 2^63; those that a double would round stay text
+// (ParseExact). The TABLEs describe the page's tables, in order: {"columns": [{"unit": "ps",
+// "exact": ["128590123", ..], "first": [..], "rest": ["12.50", ..]}, ..]}:
+//
+//   exact   unrounded values of the cells of every row, by which a column sorts ("": unknown;
+//           no list: the cells are exact)
+//   first   the shown part of the cells of every row, until a reader asks for more
+//   rest    the cells of the rows that the HTML omits
+//
+// "drawn": {NAME: [..]} has additional data for figures, as the member `drawn` of the first
+// document: timelines of energy, the race of a tuning. "kept": {NAME: {"all": 160000, "rows": [..]}}
+// describes the first document's lists that are too long for a page: the number of all rows, and
+// the indices of the rows that the page has. "timeline": see below.
 //
 // Every text goes through textContent and every style through the CSSOM: the page's
 // Content-Security-Policy allows no inline style, no handler, no request.
 //
-// A timeline (timeline_data.h). All its times are whole ticks, so that trailing zeros cost nothing;
-// columns, and differences where they are small, since these compress best:
+// A timeline (timeline_data.h). All its times are whole ticks, so that trailing zeros cost no bytes.
+// Values are stored by column, and as differences if these are small, because this compresses best:
 //
 //   "timeline": {
 //     "tick_ps": 1000, "start": 0, "end": 4781497,        in ticks from the capture's start
 //     "rounded": false,                                   true: times are rounded to ticks
-//     "lanes_left_out": 0,                                beyond those that are here
-//     "events_left_out": 0,                               of hosts, that lie too deep
-//     "names": ["fusion.1", ..],                          what took longest in all first
+//     "lanes_left_out": 0,                                lanes that the page omits
+//     "events_left_out": 0,                               host events that are nested too deep
+//     "names": ["fusion.1", ..],                          longest total time first
 //     "lanes": [{
 //       "device": "GPU:0", "name": "Stream #16", "clock": "profile",
 //       "count": 123456,                                  events in the lane
 //       "of": "executions",                               or "steps", "runs", "host"
-//       "level": 2,                 of a host: its events lie in so many others; absent: 0
+//       "level": 2,                 nesting level of a host's events; absent: 0
 //       "bins": {"width": 4096,                           ticks; only bins in which events start
 //         "grain": 64,                see below; absent: 1
 //         "index": [3,1,1,..],        difference to the bin before (the first: to 0)
@@ -54,23 +58,23 @@
 //         "span": [3900,..],          last end - first start; may go beyond the bin
 //         "idle": [210,..],           span - union of the executions
 //         "more": [11,..],            events - 1
-//         "name": [0,..]},            of the longest event
-//       "events": {"least": 900,      every event of at least so many ticks; 0: all of them
+//         "name": [0,..]},            name of the longest event
+//       "events": {"least": 900,      every event of at least this many ticks; 0: all events
 //         "start": [20,..],           difference to the start before (the first: to 0)
 //         "duration": [950,..], "name": [0,..]}
 //     }]
 //   }
 //
-// C++ sends the finest level only; the coarser ones, each four times as wide, are sums that the
-// browser makes in milliseconds. A bin of one event is that event, exactly. In bins of several,
-// first, span and idle are whole grains (first rounded down, span and idle up): a 64th of the
-// width is finer than a pixel, and halves the bytes. Events of at least `least` ticks are listed
-// one by one. Where these are all (least: 0), bins need not be sent. With `least` as large as the
-// size of the page asks for, ten million events are some 400,000 bins and the longest events,
-// and what is not single says so. Measured in the page (base64 of deflate), of built GPU lanes:
-// 8 bytes an event, 5 a bin with grains; 2.7 million events, of which 490,000 bins and 200,000
-// single ones, are a page of 4.1 MB, ready after 1.2 to 1.7 s, and a step of zoom takes 2 to
-// 18 ms, on two processors that others use, too.
+// C++ sends only the finest level. The browser sums up the coarser ones, each four times as wide, in
+// milliseconds. A bin of one event represents this event exactly. In bins of several events, first,
+// span and idle are whole grains (first rounded down, span and idle up): a 64th of the width is
+// finer than a pixel, and halves the bytes. Events of at least `least` ticks are listed
+// individually. If these are all events (least: 0), the bins can be absent. The size of the page
+// determines `least`: ten million events become about 400,000 bins and the longest events, and the
+// tips of bins state that they are sums. Measured in the page (base64 of deflate) with generated GPU
+// lanes: 8 bytes per event, 5 per bin with grains. 2.7 million events, stored as 490,000 bins and
+// 200,000 single events, make a page of 4.1 MB. It is ready after 1.2 to 1.7 s, and a zoom step
+// takes 2 to 18 ms, on two shared processors.
 'use strict';
 (() => {
 
@@ -90,7 +94,8 @@ function Visible(text) {
       new TextEncoder().encode(c), (byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join(''));
 }
 
-// The same of all texts and member names within a value. Lists of numbers are long, and have none.
+// The same for all texts and member names within a value. Lists of numbers are long and contain no
+// text.
 function MakeVisible(value) {
   if (typeof value === 'string') return Visible(value);
   if (value === null || typeof value !== 'object') return value;
@@ -111,15 +116,15 @@ async function OpenData() {
   return mayHideText ? MakeVisible(ParseExact(text)) : ParseExact(text);
 }
 
-// JSON.parse, but integers of 16 digits and more become strings. The slow way is taken only
-// where there is one.
+// JSON.parse, but integers of 16 digits and more become strings. The slow parser runs only if there
+// is such an integer.
 function ParseExact(text) {
   if (!/[:,[]\s*-?\d{16,}\s*[,}\]]/.test(text)) return JSON.parse(text);
   const token = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
   return JSON.parse(text.replace(token, (t) => /^-?\d{16,}$/.test(t) ? `"${t}"` : t));
 }
 
-// A double, or null where it is unknown.
+// A double, or null if unknown.
 function Num(value) {
   if (value === null || value === undefined || value === '') return null;
   const number = Number(value);
@@ -133,10 +138,10 @@ function DeviceName(row) {
   return `${name}:${row.ordinal}`;
 }
 
-// Of a list that is too long for the page: {all, rows}, how many there are, and which it has.
+// A list that is too long for the page: {all, rows}, the number of all rows and the kept ones.
 const Kept = (result, name) => result.kept && result.kept[name];
 
-// Names of rows' devices as tables have them: with the host where several are there, else with the
+// Names of rows' devices as in tables: with the host if there are several hosts, else with the
 // input.
 function DeviceNamer(rows) {
   const told = rows.filter((row) => row.plane);
@@ -167,7 +172,7 @@ function ScaleOf(ps) {
          kScales[size === 0 ? 1 : 0];
 }
 
-// As printf has it: a tie goes to the even digit, where toFixed goes up.
+// Rounds like printf: a tie goes to the even digit, while toFixed rounds up.
 function Fixed(value, decimals) {
   const text = value.toFixed(decimals);
   const rest = Math.abs(value) * 10 ** decimals % 1;
@@ -179,14 +184,14 @@ function Fixed(value, decimals) {
   return '02468'.includes(kept[kept.length - 1]) ? kept : text;
 }
 
-// The unit of the table's column that begins so; none: there is no such column.
+// The unit of the table's column with this prefix; null: no such column.
 function ScaleOfColumn(header) {
   const units = Array.from(document.querySelectorAll('th'), (th) => th.textContent)
       .filter((text) => text.startsWith(`${header} `)).map((text) => text.split(' ').pop());
   return kScales.find((scale) => units.includes(scale.unit));
 }
 
-// "12.346 us"; unknown is said. `of`: in this unit.
+// "12.346 us"; "unknown" for null. `of`: the unit.
 function TimeText(value, plus = '', of = undefined) {
   const ps = Num(value);
   if (ps === null) return 'unknown';
@@ -272,10 +277,10 @@ function Element(name, options = {}, ...children) {
 // ---------------------------------------------------------------- tables
 
 const kPageRows = 200;
-const kFewRows = 6;  // of these, nobody searches one
+const kFewRows = 6;  // not searchable
 const kPaperWidth = 1030;  // A4 across, less its margins, in pixels
 
-// What a cell says, to sort by: a number or words; null is unknown.
+// The sort key of a cell: a number or words; null is unknown.
 function CellValue(cell, isNumber) {
   const text = cell.trim();
   if (!isNumber) return text === '-' ? null : text;
@@ -283,7 +288,8 @@ function CellValue(cell, isNumber) {
   return match ? match[0].replace(/,/g, '') : null;
 }
 
-// Numbers by size, exactly where doubles are equal; words by language; unknown last both ways.
+// Numbers by size, compared exactly if doubles are equal; words by language; unknown last in both
+// directions.
 function Compare(a, b, isNumber, direction) {
   const noA = a === null || a === undefined, noB = b === null || b === undefined;
   if (noA || noB) return noA - noB;
@@ -298,13 +304,13 @@ function Compare(a, b, isNumber, direction) {
 }
 const kCollator = new Intl.Collator('en', {numeric: true});
 
-// Columns, with what the page's data tells of them: `told`, {unit, exact, first, rest} each.
+// Columns, with their entry of the page's data: `told`, {unit, exact, first, rest} each.
 function ColumnsOf(table, told) {
   return Array.from(table.tHead.rows[table.tHead.rows.length - 1].cells, (th, i) => ({
     exact: [], first: [], rest: [], ...told[i], th, isNumber: th.classList.contains('number')}));
 }
 
-// Rows of the table: {texts, values, at, tr}; tr is null where the HTML leaves a row out.
+// Rows of the table: {texts, values, at, tr}; tr is null if the HTML omits the row.
 function RowsOf(table, columns) {
   const row = (texts, at, tr) => ({texts, at, tr, values: columns.map(({exact, isNumber}, i) =>
     exact.length ? exact[at] || null : CellValue(texts[i], isNumber))});
@@ -317,7 +323,7 @@ function RowsOf(table, columns) {
 // Spaces in front stay.
 const Indented = (text) => text.replace(/^ +/, (spaces) => '\u00a0'.repeat(spaces.length));
 
-// A long text is shown whole where it is chosen, and on paper.
+// A long text is shown whole when it is selected, and on paper.
 function Fold(cell, text, short) {
   cell.replaceChildren(Element(
     'span', {class: 'long', role: 'button', tabindex: 0, 'aria-expanded': 'false',
@@ -402,7 +408,8 @@ class Table {
     this.AddWhole(this.element.tBodies[0]);
   }
 
-  // What a cell rounds, or shortens, when pointed at; a long text opens when chosen.
+  // The unrounded or complete value of a cell, shown when pointed at; a long text opens when
+  // selected.
   AddWhole(body) {
     body.addEventListener('mouseover', (event) => this.SayExactly(event));
     body.addEventListener('focusin', (event) => {
@@ -493,7 +500,7 @@ class Table {
   }
 }
 
-// `told`: of each table of the page.
+// `told`: the entries of all tables of the page.
 function MakeTables(told) {
   const tables = Array.from(document.querySelectorAll('section table'), (table, i) =>
     new Table(table, i, told[i] ? told[i].columns : []));
@@ -553,7 +560,7 @@ class Figure {
     return caption;
   }
 
-  // Draws anew where the width has changed.
+  // Draws again if the width has changed.
   Draw() {
     const width = Math.max(280, Math.floor(this.element.clientWidth) || 900);
     if (width === this.width) return;
@@ -580,7 +587,7 @@ class Figure {
     node.addEventListener('click', (event) => this.Act(event.target.closest('.mark')));
   }
 
-  // What a figure does when a mark is chosen, where it does anything.
+  // The action of a figure when a mark is selected, if it has one.
   Act(mark) {
     if (!mark || !this.spec.act) return;
     this.spec.act(d3.select(mark).datum());
@@ -631,7 +638,7 @@ function Legend(entries) {
   return list;
 }
 
-// What is unknown is hatched, never 0 and never a colour.
+// Unknown values are hatched, never 0 and never a colour.
 let hatches = 0;
 function AddHatch(svg) {
   const id = `hatch-${++hatches}`;
@@ -669,7 +676,7 @@ function FittedText(text, space) {
   return shown;
 }
 
-// The left margin for names, and what is shown of each.
+// The left margin for names, and the shown part of each name.
 function NameMargin(names, width) {
   const longest = d3.max(names, (name) => WidthOf(Shortened(name, 80))) || 1;
   const space = Math.min(longest + 14, Math.max(86, width * 0.32));
@@ -765,8 +772,7 @@ function DrawStack(svg, row, x, y, height, asShares) {
   }
 }
 
-// Rows whose names repeat get what tells them apart, as far as it does: the function, then the
-// program.
+// Rows with equal names get the function, then the program, as far as these differ.
 function Distinct(rows) {
   for (const more of ['of', 'program']) {
     const count = d3.nest().key((row) => row.name).rollup((same) => same.length).object(rows);
@@ -794,8 +800,8 @@ const kIdleParts = [
 const kIdle = {key: 'idle_ps', text: 'idle', fill: 'idle'};
 const kBusy = {key: 'busy_ps', text: 'busy', fill: 'busy'};
 
-// The exact partition of a row's span: its parts add up to the total. Where launches are not
-// known (null), idle time is one part whose cause is unknown.
+// The exact partition of a row's span: its parts add up to the total. If launches are unknown
+// (null), idle time is one part with an unknown cause.
 function Partition(row) {
   const total = Num(row.span_ps);
   if (total === null || Num(row.compute_ps) === null) return {total: null, parts: []};
@@ -825,7 +831,7 @@ function LargestParts(row) {
   const parts = row.parts.filter((part) => part.value >= row.total * 5e-4)
       .sort((a, b) => b.value - a.value).slice(0, 3);
   return `${row.name}: ` + (parts.map((part) =>
-    `${PercentText(part.value / row.total)} ${part.text}`).join('; ') || 'nothing took any time');
+    `${PercentText(part.value / row.total)} ${part.text}`).join('; ') || 'no time was recorded');
 }
 
 // The row that did most, of which a headline speaks.
@@ -845,9 +851,9 @@ function PartitionView(name, title, rows, what, of) {
   return {
     name, title,
     finding: (known.length ? LargestParts(Busiest(known)) : `no ${what} has a known time`) + '.',
-    how: `Shares of ${of}, at the right; the parts add up exactly.` +
-         (causes ? ' Hatched: no launch is known, so why it was idle is unknown.' : '') +
-         (known.length < shown.length ? ' A bar that is all hatched has no known time.' : '') +
+    how: `Right: shares of ${of}. The parts add up exactly.` +
+         (causes ? ' Hatched: idle without a known launch, so the cause is unknown.' : '') +
+         (known.length < shown.length ? ' A completely hatched bar has no known time.' : '') +
          (left > 0 ? ` ${Counted(left, `more ${what}`)} in the table.` : ''),
     legend: LegendOf(known),
     draw: (svg, width) => DrawStacks(svg, width, shown, true),
@@ -858,7 +864,7 @@ function WhereDevices(result) {
   const nameOf = DeviceNamer(result.devices);
   const rows = result.devices.map((row) => ({name: nameOf(row), ...Partition(row)}));
   return PartitionView('where-devices', 'Where each device\'s time went', rows, 'device',
-                       'each one\'s own first start to last end');
+                       'the time from the first start to the last end of the device');
 }
 
 function WhereFunctions(result) {
@@ -869,7 +875,7 @@ function WhereFunctions(result) {
                       program: row.program_id, ...Partition(row)}))
       .sort((a, b) => (b.total || 0) - (a.total || 0));
   return PartitionView('where-functions', 'Where each function\'s time went', Distinct(rows),
-                       'function', 'the spans of its runs together');
+                       'function', 'the spans of its runs');
 }
 
 // One small panel a device, one column a step; of many steps those that C++ chose.
@@ -892,8 +898,8 @@ function WhereSteps(result) {
     whole: true,
     finding: `${Counted(count, 'step')}; the longest is ${longest.name}, ` +
              `${TimeText(high)}.`,
-    how: 'In the order in which they began; a column\'s height is the step\'s time.' +
-         (count > drawn.length ? ' Of each few in a row the longest is drawn.' : '') +
+    how: 'Ordered by start. The height of a column is the time of the step.' +
+         (count > drawn.length ? ' Of several steps in a row, only the longest is drawn.' : '') +
          (all.length > devices.length
              ? ` ${Counted(all.length - devices.length, 'more device')} in the table.` : ''),
     legend: LegendOf(steps),
@@ -944,18 +950,18 @@ function ReportDevices(result) {
     name: 'report-devices', title: 'Time of each device',
     finding: (most ? LargestParts(most) + (most.total ? `, of ${TimeText(most.total)}` : '')
                    : 'no device has a known time') + '.',
-    how: 'Of each device\'s own first start to last end; busy % in the table is of the time of all' +
-         ' devices together.' +
+    how: 'Relative to first start to last end of each device. In the table, busy % is relative to' +
+         ' first start to last end of all devices.' +
          (active.length > rows.length
              ? ` ${Counted(active.length - rows.length, 'more device')} in the table.` : '') +
-         (quiet ? ` ${Counted(quiet, 'device')} executed nothing.` : ''),
+         (quiet ? ` ${Counted(quiet, 'device')} without executions.` : ''),
     legend: LegendOf(known),
     draw: (svg, width) => DrawStacks(svg, width, rows, false),
   };
 }
 
-// The runs of the functions that took longest: median, its interval, and the runs themselves
-// where the report has them.
+// The runs of the longest functions: median, its interval, and the single runs if the report has
+// them.
 function ReportFunctions(result) {
   const nameOf = DeviceNamer(result.functions), drawn = result.drawn && result.drawn.samples;
   const several = new Set(result.functions.filter((row) => row.plane).map(nameOf)).size > 1;
@@ -976,13 +982,13 @@ function ReportFunctions(result) {
              (first.ci ? `, 95 % interval ${TimeText(first.ci[0])} to ${TimeText(first.ci[1])}`
                        : ', interval unknown') +
              `, ${Counted(first.runs, 'run')}.`,
-    how: 'First what took longest, all runs together. Diamond: median; thick bar: its 95 % interval;' +
+    how: 'Ordered by the total of all runs. Diamond: median; thick bar: its 95 % interval;' +
          ' line: shortest to longest run' +
-         (sampled ? '; dots: single runs, hollow where suspect; of many runs a histogram.'
+         (sampled ? '; dots: single runs, hollow if suspect; many runs are a histogram.'
                   : '.') +
          (known.length > rows.length
              ? ` ${Counted(known.length - rows.length, 'more row')} not drawn.` : '') +
-         (sampled && drawn ? ' Of many runs each few-th is drawn.' : '') +
+         (sampled && drawn ? ' Of many runs, only every k-th is drawn.' : '') +
          (without ? ` ${Counted(without, 'function')} without a known time.` : '') +
          (LogSpread(rows) ? ' The axis is logarithmic.' : ''),
     draw: (svg, width) => DrawRuns(svg, width, rows),
@@ -1059,7 +1065,7 @@ function DrawRunsDots(svg, row, x, y) {
   });
 }
 
-// Of many runs how many took so long: bars of four pixels, the highest as high as the row.
+// For many runs, a histogram: bars of four pixels, the highest as high as the row.
 function DrawRunsHistogram(svg, row, x, y) {
   const edges = d3.range(x.range()[0], x.range()[1], 4).map((at) => x.invert(at));
   const bins = d3.histogram().value((sample) => sample.value).domain(x.domain())
@@ -1075,8 +1081,8 @@ function DrawRunsHistogram(svg, row, x, y) {
   }
 }
 
-// Each kernel of a function once, over all devices and, as in a report's table, programs. Shares
-// are of all self time of the devices, whatever rows are here.
+// Each kernel of a function once, over all devices and, as in a report's table, all programs.
+// Shares are relative to the self time of all devices, not only of these rows.
 function KernelsOfAllDevices(kernels, programs) {
   const own = (row) => Num(row.self_ps) === null ? Num(row.total_ps) : Num(row.self_ps);
   const whole = d3.nest().key((row) => JSON.stringify([row.plane, row.ordinal, row.host, row.input]))
@@ -1116,7 +1122,7 @@ function ReportKernels(result) {
   const used = new Set(rows.map((row) => row.fill));
   return {
     name: 'report-kernels', title: 'Kernels by self time',
-    finding: `${Shortened(first.kernel, 60)} took most: ${TimeText(first.self)}, ` +
+    finding: `${Shortened(first.kernel, 60)} took longest: ${TimeText(first.self)}, ` +
              `${PercentText(first.share)} of the self time` +
              (first.devices > 1 ? ` of all devices.` : '.'),
     how: sorted.length > 20 ? `${Counted(sorted.length - 20, 'more kernel')} not drawn.` : '',
@@ -1140,7 +1146,7 @@ function HeadroomOps(result) {
       share: d3.max([Num(row.flops_share), Num(row.bytes_share)]),
       tip: [row.op, `${device}${row.function ? `, ${row.function}` : ''}`,
             `${RateText(rate)} FLOP/s, ${RateText(Num(row.bytes_per_s))} B/s`,
-            `total ${TimeText(row.total_ps)}, to be had back ${TimeText(row.recoverable_ps)}`,
+            `total ${TimeText(row.total_ps)}, recoverable ${TimeText(row.recoverable_ps)}`,
             `bound: ${row.bound || 'unknown'}${row.reason ? `; ${row.reason}` : ''}`],
     };
   });
@@ -1148,14 +1154,14 @@ function HeadroomOps(result) {
 
 const kBoundFills = {memory: 'memory', compute: 'compute', neither: 'neither'};
 
-// Of the fills that are used.
+// Only the fills in use.
 function BoundLegend(fills) {
   return [{text: 'bound by memory', fill: 'memory'}, {text: 'bound by compute', fill: 'compute'},
           {text: 'bound by neither', fill: 'neither'}, {text: 'bound unknown', fill: 'unknown'}]
       .filter(({fill}) => fills.includes(fill));
 }
 
-// The ops' time by device: that has a roof, and that has none by its reason.
+// The ops' time by device: with a roof, and without one by reason.
 function HeadroomAnswered(result) {
   const nameOf = DeviceNamer(result.devices);
   const sums = new Map(result.devices.map((row) => [nameOf(row), new Map()]));
@@ -1166,15 +1172,15 @@ function HeadroomAnswered(result) {
   const rows = Array.from(sums, ([name, of]) => ({name, total: d3.sum(Array.from(of.values())),
     parts: Array.from(of, ([why, value]) => ({
       key: why || 'roof', value, fill: why ? 'unknown' : 'busy',
-      text: why ? `no answer: ${why.replace(/_/g, ' ')}` : 'has a roof'}))
+      text: why ? `no roof: ${why.replace(/_/g, ' ')}` : 'has a roof'}))
         .sort((a, b) => (b.key === 'roof') - (a.key === 'roof') || b.value - a.value)}))
       .filter((row) => row.total > 0).slice(0, kMostRows);
   if (rows.every((row) => row.parts.every((part) => part.key === 'roof'))) return null;
   return {
-    name: 'headroom-answered', title: 'Time that has an answer, and that has none',
+    name: 'headroom-answered', title: 'Time with and without a roof',
     finding: `${LargestParts(Busiest(rows))}.`,
-    how: 'Of all ops. What has no roof is hatched: what could be had back of it is unknown, not 0.',
-    legend: [{text: 'has a roof', fill: 'busy'}, {text: 'no answer', fill: 'unknown'}],
+    how: 'All ops. Hatched: time without a roof. Its recoverable part is unknown, not 0.',
+    legend: [{text: 'has a roof', fill: 'busy'}, {text: 'no roof', fill: 'unknown'}],
     draw: (svg, width) => DrawStacks(svg, width, rows, true),
   };
 }
@@ -1193,8 +1199,8 @@ function HeadroomRoofline(result) {
              `${RateText(largest.rate)} FLOP/s` + (largest.share === undefined
                ? '; its share of a roof is unknown.'
                : `, ${PercentText(largest.share)} of a roof.`),
-    how: 'One dot an op, its area by time. Lines: what the device is capable of.' +
-         (without ? ` ${Counted(without, 'op')} without FLOPs or bytes known: only in the table.`
+    how: 'One dot per op; its area shows its time. Lines: limits of the device.' +
+         (without ? ` ${Counted(without, 'op')} without known FLOPs or bytes: only in the table.`
                   : ''),
     legend: BoundLegend(dots.map((op) => kBoundFills[op.bound] || 'unknown')),
     draw: (svg, width) => DrawRoofline(svg, width, dots, roofs),
@@ -1247,7 +1253,7 @@ function DrawRoofline(svg, width, dots, roofs) {
 }
 
 function DrawLogAxes(svg, x, y, width, height) {
-  // Powers of ten; with few of them 2 and 5 times these, too.
+  // Powers of ten; if there are few, also 2 and 5 times these.
   const powers = (scale) => {
     const [low, high] = scale.domain();
     const all = d3.range(Math.floor(Math.log10(low)), Math.ceil(Math.log10(high)) + 1);
@@ -1297,8 +1303,8 @@ function HeadroomRecoverable(result) {
     value: op.recoverable, fill: kBoundFills[op.bound] || 'unknown', tip: op.tip}));
   const sum = d3.sum(ops, (op) => op.recoverable);
   return {
-    name: 'headroom-recoverable', title: 'What could be had back, at most',
-    finding: `${TimeText(sum)} in all; ${rows[0].name} ${TimeText(rows[0].value)}.`,
+    name: 'headroom-recoverable', title: 'Recoverable time, at most',
+    finding: `${TimeText(sum)} in total; ${rows[0].name} ${TimeText(rows[0].value)}.`,
     how: 'An upper bound: no kernel reaches its roof.' +
          (ops.length > 20 ? ` ${Counted(ops.length - 20, 'more op')} in the table.` : ''),
     legend: BoundLegend(rows.map((row) => row.fill)),
@@ -1343,7 +1349,7 @@ function DiffSteps(result) {
 }
 
 function DiffTip(name, row) {
-  const side = (which) => row[which] ? TimeText(row[which].ps) : 'not there';
+  const side = (which) => row[which] ? TimeText(row[which].ps) : 'absent';
   const ends = Array.isArray(row.delta_ci_ps) ? row.delta_ci_ps : null;
   return [name, `${TimeText(row.delta_ps, '+')}: ${side('base')} to ${side('head')}`,
           ends ? `interval ${TimeText(ends[0], '+')} to ${TimeText(ends[1], '+')}`
@@ -1370,7 +1376,7 @@ function DiffWaterfall(result) {
              `${kDiffVerdicts[result.total.verdict] || result.total.verdict}` +
              (first ? `. The largest change: ${first.name}, ${TimeText(first.delta, '+', scale)}.`
                     : '.'),
-    how: axis + 'What is most beyond chance first. ' + (steps.some((step) => !step.proved) ? 'Pale: not proved.' : ''),
+    how: axis + 'Largest beyond chance first. ' + (steps.some((step) => !step.proved) ? 'Pale: not proved.' : ''),
     legend: [{text: 'more', fill: 'more'}, {text: 'less', fill: 'less'},
              {text: 'total', fill: 'total'}],
     draw: (svg, width) => DrawWaterfall(svg, width, base, head, steps, scale),
@@ -1434,7 +1440,7 @@ const kVerdictFills = {
   tied: 'total', tie: 'total',
 };
 
-// Ratios to 1 with their intervals, around a band of what counts as no difference.
+// Ratios to 1 with their intervals, around a band of changes that do not count.
 // rows: {name, ratio, ci, verdict, tip}.
 function DrawIntervals(svg, width, rows, band, title) {
   const margin = NameMargin(rows.map((row) => row.name), width);
@@ -1529,10 +1535,10 @@ function CompareIntervals(result) {
   const band = Num(result.options.min_effect) || 0;
   const left = result.rows.length - rows.length;
   return {
-    name: 'compare-intervals', title: energy ? 'Energy of head beside base' : 'Head beside base',
+    name: 'compare-intervals', title: energy ? 'Energy of head compared with base' : 'Head compared with base',
     finding: `${result.explanation}.`,
-    how: `Diamond: change; line: its interval; grey band: up to ${PercentText(band)}, which does` +
-         ' not count; an arrow: the interval goes on.' +
+    how: `Diamond: change; line: its interval; grey band: changes up to ${PercentText(band)}, which` +
+         ' do not count; arrow: the interval continues.' +
          (rows.some((row) => row.ratio !== null && !row.ci)
            ? ' Hollow: without an interval.' : '') +
          (left ? ` ${Counted(left, 'more row')} in the table.` : ''),
@@ -1550,10 +1556,10 @@ function PickIntervals(result) {
   const band = Num(result.options.delta) || 0;
   const left = result.variants.length - rows.length;
   return {
-    name: 'pick-intervals', title: 'Variants beside the pick',
+    name: 'pick-intervals', title: 'Variants compared with the pick',
     finding: `${result.explanation}.`,
     how: `Diamond: how much slower than the pick; line: its interval; grey band: a tie, up to ` +
-         `${PercentText(band)}; an arrow: the interval goes on.` +
+         `${PercentText(band)}; arrow: the interval continues.` +
          (left ? ` ${Counted(left, 'more variant')} in the table.` : ''),
     draw: (svg, width) => DrawIntervals(svg, width, rows, band, ['faster', 'slower than the pick']),
   };
@@ -1563,8 +1569,8 @@ function PickIntervals(result) {
 
 const kNodeHeight = 24;
 
-// Rows with `parent` as a hierarchy, under one root; several devices are a level of their own. Time
-// of rows that the page has not is as if it were of the row above them.
+// Rows with `parent` as a hierarchy under one root; several devices form a separate level. The time
+// of rows that the page omits belongs to the row above them.
 function TreeOf(result) {
   const rows = result.tree, kept = Kept(result, 'tree'), below = {};
   if (kept) {
@@ -1596,13 +1602,12 @@ function TreeIcicle(result) {
   const largest = root.leaves().sort((a, b) => b.value - a.value)[0];
   const view = {focus: root};
   return {
-    name: 'tree-icicle', title: 'What is inside of what',
-    finding: `${TimeText(root.value)} in all; the largest part of its own is ` +
+    name: 'tree-icicle', title: 'Nested parts of the time',
+    finding: `${TimeText(root.value)} in total; the largest self time is ` +
              `${Shortened(largest.data.name, 60)}, ${TimeText(largest.value)}.`,
-    how: 'Width: own time, and that of what is below. Programs of one function are' +
-         ' one. Click, or Enter, shows a part alone; a' +
-         ' click on what is above leads back.' +
-         (unknown ? ` ${Counted(unknown, 'row')} of unknown own time: no width.` : ''),
+    how: 'Width: self time plus the time of all parts below. Programs of one function are' +
+         ' merged. Click or Enter zooms into a part; a click on a part above zooms out.' +
+         (unknown ? ` ${Counted(unknown, 'row')} with unknown self time: no width.` : ''),
     draw: (svg, width) => DrawIcicle(svg, width, root, view.focus),
     act: (node) => { view.focus = node === view.focus && node.parent ? node.parent : node; },
   };
@@ -1611,13 +1616,13 @@ function TreeIcicle(result) {
 function NodeTip(node, root) {
   const {row, name} = node.data;
   return [name, `${TimeText(node.value)}, ${PercentText(node.value / root.value)} of all`,
-          ...(row ? [`own ${TimeText(row.self_ps)}, total ${TimeText(row.total_ps)}, ` +
+          ...(row ? [`self ${TimeText(row.self_ps)}, total ${TimeText(row.total_ps)}, ` +
                      Counted(row.count, 'time')] : []),
           ...(row && row.status !== 'ok' ? [row.status] : []),
           ...(row && row.lines && row.lines.length ? [row.lines[0]] : [])];
 }
 
-// The parts of `focus`, and what is above it.
+// The parts of `focus`, and the rows above it.
 function DrawIcicle(svg, width, root, focus) {
   const x = d3.scaleLinear().domain([focus.x0, focus.x1]).range([1, width - 1]).clamp(true);
   const shown = root.descendants().filter((node) => x(node.x1) - x(node.x0) >= 0.8);
@@ -1678,7 +1683,7 @@ function DrawPanels(svg, width, panels, end) {
   return top;
 }
 
-// Bins of which nothing is known, those that touch as one.
+// Bins without a known value; adjacent ones are merged.
 function GapsOf(bins) {
   const gaps = [];
   for (const bin of bins.filter(({mean}) => mean === null)) {
@@ -1689,12 +1694,12 @@ function GapsOf(bins) {
   return gaps;
 }
 
-// The gaps, the least to the most of each bin, their mean, and what a model explains of it.
+// The gaps, the range of each bin, the means, and the part that a model explains.
 function DrawPower(svg, {name, bins}, x, y) {
   const [bottom, top] = y.range();
   for (const bin of GapsOf(bins)) {
-    svg.append('rect').datum({tip: [name, 'not known', `${SecondsText(bin.from)} to ` +
-                                                       SecondsText(bin.to)]})
+    svg.append('rect').datum({tip: [name, 'unknown', `${SecondsText(bin.from)} to ` +
+                                                     SecondsText(bin.to)]})
         .attr('class', 'mark gap').attr('x', x(bin.from)).attr('y', top)
         .attr('width', Math.max(1, x(bin.to) - x(bin.from))).attr('height', bottom - top)
         .call(Fill, 'unknown');
@@ -1711,7 +1716,7 @@ function DrawPower(svg, {name, bins}, x, y) {
     svg.append('path').attr('class', 'power model').attr('d', line('model'));
   }
   svg.append('g').selectAll('rect').data(bins.filter(known('mean')).map((bin) => ({...bin, tip: [
-    name, `${FigureText(bin.mean, 'W')} in the mean` +
+    name, `${FigureText(bin.mean, 'W')} on average` +
           (bin.most === undefined ? '' : `, ${FigureText(bin.least, 'W')} to ` +
                                          FigureText(bin.most, 'W')) +
           (bin.model === undefined ? '' : `, ${FigureText(bin.model, 'W')} explained`),
@@ -1721,7 +1726,7 @@ function DrawPower(svg, {name, bins}, x, y) {
       .attr('height', bottom - top).attr('data-value', (bin) => bin.mean);
 }
 
-// What ran, under the power: the fuller the colour, the more of the time.
+// Executions, below the power; a fuller colour means a larger share of the time.
 function DrawLanes(svg, lanes, x, top) {
   lanes.forEach((lane, i) => {
     const y = top + i * 30;
@@ -1739,7 +1744,7 @@ function DrawLanes(svg, lanes, x, top) {
   return top + lanes.length * 30;
 }
 
-const kPowerLegend = [{text: 'mean', fill: 'blue'}, {text: 'gap: not known', fill: 'unknown'}];
+const kPowerLegend = [{text: 'mean', fill: 'blue'}, {text: 'gap: unknown', fill: 'unknown'}];
 
 function PowerSeries(result) {
   const all = (result.series || []).filter((row) => row.mean_w.some((w) => w !== null));
@@ -1762,10 +1767,10 @@ function PowerSeries(result) {
                d3.sum(panels, ({bins}) => bins.length);
   return {
     name: 'power-series', title: 'Power over time',
-    finding: `single readings up to ${FigureText(peak, 'W')}; ${gaps > 0 ? `of ${PercentText(gaps)} of the time ` +
-             'nothing is known.' : 'no gap.'}`,
-    how: 'Line: mean; pale: least to most; hatched: nothing is known. The peak in the table is a' +
-         ' mean over ten updates of the sensor.' + (bands.length ? ' Grey: windows that have a name.' : '') +
+    finding: `single readings up to ${FigureText(peak, 'W')}; ${gaps > 0 ? `unknown for ${PercentText(gaps)} ` +
+             'of the time.' : 'no gap.'}`,
+    how: 'Line: mean; pale: minimum to maximum; hatched: unknown. The peak in the table is a' +
+         ' mean over ten updates of the sensor.' + (bands.length ? ' Grey: named windows.' : '') +
          (all.length > panels.length
              ? ` ${Counted(all.length - panels.length, 'more sensor')} in the data.` : ''),
     legend: gaps > 0 ? kPowerLegend : [],
@@ -1785,7 +1790,7 @@ function LaneParts(busy, column) {
 }
 
 function TimelineBins({from_s: from, to_s: to, measured_w: mean, explained_w: model, capture_s}) {
-  const bins = [], least = capture_s * 1e-4;  // what rounding leaves, and nobody sees
+  const bins = [], least = capture_s * 1e-4;  // a rounding residue, not visible
   let known = 0;
   from.forEach((begin, i) => {
     if (begin - known > least) bins.push({from: known, to: begin, mean: null});
@@ -1807,12 +1812,12 @@ function EnergyTimelines(result) {
       name: lane.name, parts: LaneParts(lane.busy, row.capture_s / lane.busy.length)}))}));
   const lanes = d3.max(all, (row) => row.lanes.length);
   return {
-    name: 'energy-timeline', title: 'Power, and what ran',
+    name: 'energy-timeline', title: 'Power and executions',
     finding: panels.map(({name, high}) => `${name}: at most ${FigureText(high, 'W')}`).join('; ') +
              '.',
-    how: 'Line: measured; dashed: explained by what ran; hatched: not covered, or a gap. Below: what ran,' +
-         ' the fuller the colour, the more of the time.' +
-         (lanes > 6 ? ' The six that ran longest.' : '') +
+    how: 'Line: measured; dashed: explained by executions; hatched: not covered, or a gap. Below:' +
+         ' executions; a fuller colour means a larger share of the time.' +
+         (lanes > 6 ? ' Only the six longest.' : '') +
          (all.length > panels.length
              ? ` ${Counted(all.length - panels.length, 'more device')} are not drawn.` : ''),
     draw: (svg, width) => DrawPanels(svg, width, panels, d3.max(all, (row) => row.capture_s)),
@@ -1832,7 +1837,7 @@ const EnergyBars = (table, name) => (result) => {
     tip: [row[name], FigureText(row.energy_j, 'J') + (row.energy_j_ci95
       ? `, 95 % ${FigureText(row.energy_j_ci95[0], 'J')} to ` +
         FigureText(row.energy_j_ci95[1], 'J') : ', interval unknown'),
-          `${FigureText(row.mean_w, 'W')} in the mean, ${Counted(row.count, 'execution')}`]}));
+          `${FigureText(row.mean_w, 'W')} on average, ${Counted(row.count, 'execution')}`]}));
   const groups = (table === 'kernels' ? result.groups : []).map((row) => ({
     name: `group ${row.group}: ${row.kernels.join(', ')}` + (several ? ` ${nameOf(row)}` : ''),
     value: row.energy_j, ci: row.energy_j_ci95, fill: 'unknown',
@@ -1843,12 +1848,11 @@ const EnergyBars = (table, name) => (result) => {
   const unknown = result[table].length - sorted.length;
   return {
     name: `energy-${table}`, title: `Energy by ${name}`,
-    finding: `${Shortened(rows[0].name, 60)} took most: ${rows[0].note}` +
+    finding: `${Shortened(rows[0].name, 60)} used most: ${rows[0].note}` +
              (Num(rows[0].share) === null ? '.' : `, ${PercentText(rows[0].share)}.`),
     how: 'Line: the 95 % interval.' + (groups.length ? ' Hatched: only the sum is known.' : '') +
          (sorted.length > 20 ? ` ${Counted(sorted.length - 20, `more ${name}`)} in the table.` : '') +
-         (unknown ? ` ${Counted(unknown, name)} without an energy of ${
-             unknown > 1 ? 'their' : 'its'} own.` : ''),
+         (unknown ? ` ${Counted(unknown, name)} without a separate energy.` : ''),
     draw: (svg, width) => DrawBars(svg, width, Distinct(rows), (v) => `${v} J`),
   };
 };
@@ -1888,7 +1892,7 @@ function TuneRace(result) {
     name: 'tune-race', title: 'The race',
     finding: `${result.pick} after ${Counted(result.runs, 'run')}: ${result.claim}; ` +
              `${dropped} of ${Counted(rows.length, 'variant')} dropped.`,
-    how: 'Line: how much more than the pick of that time; pale: its interval; grey band: a tie,' +
+    how: 'Line: difference from the pick at that time; pale: its interval; grey band: a tie,' +
          ` up to ${PercentText(band)}; cross: dropped.` +
          (WideRace(rows) ? ' The axis is logarithmic.' : '') +
          (left > 0 ? ` ${Counted(left, 'more variant')} in the table.` : ''),
@@ -1930,7 +1934,7 @@ function DrawRace(svg, width, rows, band, race) {
   return top + height + 46;
 }
 
-// Where some variant is so slow that the others would be one line.
+// Used if one variant is so slow that the others would become one line.
 const WideRace = (rows) =>
   d3.max(rows, (row) => d3.max(row.points, (point) => point.ratio)) > 2.5;
 
@@ -1943,7 +1947,7 @@ function RaceTicks(y) {
   return powers.filter((power) => power % step === 0).map((power) => 2 ** power);
 }
 
-// An id that is a hash says nothing: then its parameters, where they are short.
+// If the id is only a hash, the parameters are shown, if they are short.
 function RacerName(row) {
   const text = Object.entries(row.params || {}).map(([name, value]) => `${name}=${value}`).join(' ');
   return /^[0-9a-f]{8,}$/.test(row.id) && text && text.length <= 24 ? text : row.id;
@@ -1964,7 +1968,7 @@ function DrawRacer(svg, {id, points, picked}, fill, x, y) {
   }
 }
 
-// At the ends of their lines, below each other where they would overlap.
+// Labels at the ends of the lines, moved apart if they would overlap.
 function NameRacers(svg, rows, x, y) {
   const taken = [];
   for (const {name, points, out} of rows) {
@@ -1996,7 +2000,7 @@ function GridSettings(result) {
   const left = result.settings.length - rows.length;
   return {
     name: 'grid-settings', title: 'Latency of each setting',
-    finding: `${best.name} has the least median: ${TimeText(best.median)}.`,
+    finding: `${best.name} has the lowest median: ${TimeText(best.median)}.`,
     how: 'Diamond: median; thick bar: its 95 % interval; line: to the 95 % quantile.' +
          (left > 0 ? ` ${Counted(left, 'more setting')} in the table.` : '') +
          (LogSpread(rows) ? ' The axis is logarithmic.' : ''),
@@ -2108,7 +2112,7 @@ class Timeline {
               levels: LevelsOf(lane, events, this.to - this.from)};
     });
     this.found = null;  // ids of the names that the search found
-    this.cursor = null;  // {lane, start}: where the keyboard is
+    this.cursor = null;  // {lane, start}: the position of the keyboard
     this.Build();
   }
 
@@ -2241,8 +2245,8 @@ class Timeline {
     this.Show(from + by, to + by);
   }
 
-  // The level whose bins are at least two pixels wide; where that is the finest and there is
-  // room, single events, too.
+  // The coarsest level with bins of at least two pixels; if this is the finest level and there is
+  // room, also single events.
   LevelAt(lane, pixels) {
     const at = lane.levels.findIndex((level) => level.width * pixels >= 2);
     return at < 0 ? lane.levels.length - 1 : at;
@@ -2252,7 +2256,7 @@ class Timeline {
     const at = this.LevelAt(lane, pixels);
     const shown = [];
     const {events} = lane;
-    // At the finest level as many as can be painted; else where all of them are but a few.
+    // At the finest level as many as can be painted; otherwise only a few.
     const most = at === 0 ? 4 * this.width : events && events.least === 0 ? this.width : 0;
     const room = events &&
                  d3.bisectLeft(events.start, to) - FirstInView(events, from) <= most;
@@ -2319,7 +2323,7 @@ class Timeline {
     context.restore();
   }
 
-  // Colours are of kernels; runs and steps take turns, so that each can be told from the next.
+  // Colours stand for kernels; runs and steps alternate, so that neighbours differ.
   ColorOf(lane, name, i) {
     const {names, found, line} = this.colors;
     if (this.found) return this.found.has(name) ? found : names[6];
@@ -2327,8 +2331,8 @@ class Timeline {
     return names[Math.min(name, 6)];
   }
 
-  // A bin: pale from its first start to its last end, and as high as it was busy. What is found
-  // comes last, so that nothing hides it.
+  // A bin: pale from its first start to its last end, as high as its busy share. Search results are
+  // drawn last, so that they are never hidden.
   PaintItems(context, lane, items, top, x, from, to) {
     const {start, end, name, busy, count} = items;
     const height = kLaneHeight - 5;
@@ -2370,7 +2374,7 @@ class Timeline {
                      Math.max(4, left + width - Math.max(left, this.left) - 6));
   }
 
-  // What is at this place: {items, i}.
+  // The item at this place: {items, i}.
   At(lane, tick, slack) {
     for (const items of (lane.drawn || []).slice().reverse()) {
       let i = d3.bisectRight(items.start, tick + slack) - 1;
@@ -2393,7 +2397,7 @@ class Timeline {
             `to ${this.Time(end[i])}, busy ${this.Time(busy[i])}`,
             `most of it: ${this.names[name[i]] || '?'}`,
             items === lane.levels[0] && lane.events && lane.events.least > 0
-              ? `shorter than ${this.Time(lane.events.least)}: not listed one by one`
+              ? `shorter than ${this.Time(lane.events.least)}: not listed individually`
               : 'zoom in to see more'];
   }
 
@@ -2474,8 +2478,8 @@ class Timeline {
     this.Ask();
   }
 
-  // Every single event with a found name, by start: those listed, and bins of one. Where there
-  // are none, bins of which a found name is most.
+  // All single events with a found name, by start: listed events, and bins of one event. If there
+  // are none, bins that consist mostly of a found name.
   Hits() {
     if (this.hits) return this.hits;
     this.hits = [];
@@ -2524,8 +2528,8 @@ function Luminance({r, g, b}) {
 
 // ---------------------------------------------------------------- the page
 
-// The views of each kind of result. make(result) returns a figure, or null where there is
-// nothing to draw; `before`: the table in front of which it goes.
+// The views of each kind of result. make(result) returns a figure, or null if it would be empty;
+// `before`: the figure goes in front of this table.
 const kViews = {
   'xplane-time.report.v1': [
     {before: 'devices', make: ReportDevices},
@@ -2566,8 +2570,8 @@ function SectionsOf(index, table) {
   return own.length ? own : named;
 }
 
-// Under the heading of its table; of several tables in front of them all; of none behind the first
-// of the page.
+// Under the heading of its table; a figure of several tables goes in front of all of them; a figure
+// without a table goes behind the first one of the page.
 function Place(figure, sections, main) {
   const [first] = sections;
   if (!first) {
@@ -2593,8 +2597,8 @@ function MakeFigures(result, index, path = '') {
       if (!spec) continue;
       const kept = Kept(result, before);
       if (kept && !spec.whole) {
-        spec.how += ` Of ${d3.format(',')(kept.rows.length)} of ${Counted(kept.all, 'row')}, all that ` +
-                    'the page has.';
+        spec.how += ` The page has only ${d3.format(',')(kept.rows.length)} of ` +
+                    `${Counted(kept.all, 'row')}.`;
       }
       figure = new Figure(spec);
     } catch (error) {
@@ -2602,7 +2606,7 @@ function MakeFigures(result, index, path = '') {
       continue;
     }
     const own = SectionsOf(index, path + before);
-    // What is in another result comes after it.
+    // Sections of a nested result come after it.
     Place(figure.element, own.length || !path ? own : SectionsOf(index, before).slice(-1), main);
     figures.push(figure);
   }
@@ -2623,7 +2627,7 @@ function DrawWithThePage(figures) {
   observer.observe(document.querySelector('main') || document.body);
 }
 
-// Light or dark: as the system says, until the button says otherwise. Paper is light.
+// Light or dark: as the system prefers, until the button changes it. Paper is light.
 function AddTheme(figures) {
   const root = document.documentElement;
   const system = matchMedia('(prefers-color-scheme: dark)');
@@ -2665,7 +2669,7 @@ async function Main() {
       class: 'note', text: `No charts: the page's data cannot be opened (${error.message}).`}));
   }
   MakeTables(tables);
-  // Where the time went says more of a device than busy or not.
+  // The partition of time is more informative than busy time alone.
   if (documents.some((result) => result.schema === 'xplane-time.where.v1')) {
     kViews['xplane-time.report.v1'] = kViews['xplane-time.report.v1']
         .filter((view) => view.make !== ReportDevices);

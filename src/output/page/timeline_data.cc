@@ -33,7 +33,7 @@ constexpr size_t kMaxLevels = 8;      // of a thread: events within events
 constexpr int64_t kExact = 1'000'000'000'000'000;
 constexpr int64_t kGrains = 64;  // of a bin: finer than a pixel
 
-// How much detail there is of lanes with `all` executions together.
+// The level of detail of lanes with `all` executions together.
 struct Budget {
   size_t all_listed;  // of so many executions each is listed
   size_t max_listed;  // else the most that are listed one by one
@@ -43,7 +43,7 @@ Budget DeviceBudget(size_t all) {
   return {60'000, std::min<size_t>(150'000, 10'000 + all / 20),
           std::min<size_t>(500'000, 30'000 + all / 5)};
 }
-// Host events have a budget of their own, so that they take no detail from the devices.
+// Host events have a separate budget, so that they take no detail from the devices.
 Budget HostBudget(size_t all) {
   return {30'000, std::min<size_t>(40'000, 10'000 + all / 40),
           std::min<size_t>(120'000, 15'000 + all / 10)};
@@ -118,7 +118,7 @@ class Column {
 struct Detail {
   std::vector<bool> whole;  // by lane; the others have bins
   int bin_bits = 0;         // a bin is 2^bin_bits ticks wide
-  int64_t least = 0;        // of the others, each execution of so many ticks is listed, too
+  int64_t least = 0;  // in the other lanes, executions of at least this many ticks are also listed
 };
 
 size_t CountBins(const TimelineLane& lane, int bin_bits) {
@@ -131,7 +131,8 @@ size_t CountBins(const TimelineLane& lane, int bin_bits) {
   return count;
 }
 
-// The shortest of the `most` longest; one more where with its like they are more.
+// The duration of the shortest of the `most` longest; one tick more if this would list too many of
+// equal length.
 int64_t LeastListed(const std::vector<const TimelineLane*>& lanes, size_t most) {
   std::vector<int64_t> durations;
   for (const TimelineLane* lane : lanes) {
@@ -169,7 +170,7 @@ Detail DetailOf(std::span<const TimelineLane> lanes, const Axis& axis,
     for (const TimelineLane* lane : binned) bins += CountBins(*lane, detail.bin_bits);
     return bins;
   };
-  // Finer than this, even a page full of equal bins would have none with two executions.
+  // With finer bins, even a page full of equal bins would have none with two executions.
   const auto finest = static_cast<uint64_t>(axis.last - axis.first) / (64 * budget.max_bins);
   detail.bin_bits = static_cast<int>(std::bit_width(finest / binned.size()));
   while (count_bins() > budget.max_bins) ++detail.bin_bits;
@@ -274,7 +275,7 @@ void PutBins(const TimelineLane& lane, int bin_bits, UsedNames* used, std::strin
   bins.Put(json);
 }
 
-// Cut in the middle where it is longer than anybody reads.
+// Cut in the middle if it is too long to read.
 std::string Quoted(std::string_view name) {
   constexpr size_t kMostLetters = 300;
   return json::Dump(ShortenMiddle(Printable(name), kMostLetters, "…"));

@@ -1,14 +1,14 @@
-// What a page carries of a timeline: single executions where they are few or long, and else the
-// finest level of bins. The format is in page.js, which draws it.
+// The data of a page's timeline: single executions if they are few or long, otherwise the finest
+// level of bins. The format is in page.js, which draws it.
 //
 //   60,000 executions or fewer   each of them                                  8 bytes each
-//   more                         lanes with few whole; of the others bins and
-//                                the longest executions                        4 MB at the most
-//   host events                  likewise, from 30,000 on                      1 MB at the most
+//   more                         lanes with few: complete; other lanes: bins
+//                                and the longest executions                    at most 4 MB
+//   host events                  likewise, from 30,000 on                      at most 1 MB
 //
-// A host thread is a lane for each level of events within events: eight levels of eight threads of
-// each host. The data counts the lanes and events that are left out. The name of a host event that
-// nothing in the data needs is empty.
+// Each nesting level of a host thread is a lane: eight levels of eight threads of each host. The
+// data has the number of omitted lanes and events. The name of a host event is empty if the data
+// does not use it.
 #pragma once
 
 #include <string>

@@ -571,7 +571,7 @@ class PageTest(unittest.TestCase):
         bins = page.evaluate("Array.from(document.querySelectorAll('.bin'), "
                              "(bin) => bin.x.baseVal.value)")
         self.assertAlmostEqual(gaps[0][0] + gaps[0][1], bins[30], delta=0.1)
-        self.assertIn("11.1 % of the time nothing is known", page.evaluate(
+        self.assertIn("unknown for 11.1 % of the time", page.evaluate(
             "document.querySelector('figcaption').textContent"))
         self.assertEqual(page.evaluate("document.querySelectorAll('svg .band').length"), 1)
 
@@ -974,7 +974,7 @@ class ProgramsPages(unittest.TestCase):
         page.close()
 
     def test_events_that_take_no_time_are_seen(self):
-        for count, words in ((1, "GPU:0: nothing took any time."), (3, "GPU:0: 100.0 % idle")):
+        for count, words in ((1, "GPU:0: no time was recorded."), (3, "GPU:0: 100.0 % idle")):
             plane = Plane("/device:GPU:0")
             line = plane.line("Stream #1", timestamp_ns=0)
             for i in range(count):
@@ -1029,7 +1029,7 @@ class ProgramsPages(unittest.TestCase):
             self.harness("grid", "--samples", "12", "-o", "grid", "--format", "html"))
         page = self.browser.open(self.root / "page.html")
         self.addCleanup(page.close)
-        self.assertIn("v100 has the least median", self.figure(page, "grid-settings"))
+        self.assertIn("v100 has the lowest median", self.figure(page, "grid-settings"))
         self.assertEqual(len(self.column(page, "setting")), 3)
 
     def test_paper_gets_every_row_and_no_controls(self):
