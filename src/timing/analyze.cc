@@ -1,13 +1,11 @@
 // Analyze: the stages in order, for the selected devices.
 //
-// One plane's executions go through the stages, chunk by chunk, in as many
-// passes as it takes. The trace is decoded anew in each pass, so nothing is kept between
-// them but what was learned:
+// One plane's executions go through the stages, chunk by chunk, in as many passes as needed. The
+// trace is decoded anew in each pass, so only the learned facts are kept between passes:
 //
-//   looks     what a run splitter must know before it can split (GPU)
-//   measure   chunks are split into runs and measured; again where it turns out that a
-//             line is not sorted, or that a program lacks the clock it was to be
-//             measured by
+//   looks     learn the facts that a run splitter needs before it can split (GPU)
+//   measure   chunks are split into runs and measured; repeated if a line turns out to be
+//             unsorted, or if a program lacks the planned clock
 #include <algorithm>
 #include <atomic>
 #include <limits>

@@ -1,10 +1,11 @@
 // CompiledPrograms: the Hlo Protos of the programs that one device ran.
 //
 //   CompiledPrograms compiled(device, &diagnostics);
-//   compiled.Of(cell.program)           // null: there is none that can be used
-//   compiled.Find(op, cell.program)     // {program, instruction}; null where it is unknown
+//   compiled.Of(cell.program)           // null: no usable program
+//   compiled.Find(op, cell.program)     // {program, instruction}; null if unknown
 //
-// What is wrong with a program's is told once. Not thread-safe; the device's analysis outlives it.
+// Each problem is reported once per program. Not thread-safe. The device's analysis must outlive
+// it.
 #pragma once
 
 #include <map>

@@ -1,23 +1,22 @@
-// Completeness: what a trace lacks, although it was recorded, and what in it cannot be right. A
-// report states this before any number.
+// Completeness: finds recorded data that the trace lacks, and data that cannot be right. A report
+// states this before any number.
 //
 //   launches without an execution   the profiler lost the records of kernels
 //   executions without a launch     launched before the recording, mostly
 //   executions before their launch  the clocks of host and device disagree
 //   impossible durations            timing/stream_order.h
-//   counters                        their samples are in the trace, and are not read
+//   counters                        their samples are in the trace, but are not read
 //
 // A launch counts as lost if all of this holds:
 //
-//   - It launches a kernel or a graph (devices/gpu_runs/host_calls.h). Copies and fills of no bytes
-//     leave no record, and other calls launch nothing.
-//   - It is not in a capture of a stream. Where captures are not recorded (XPlane) and graphs are
+//   - It launches a kernel or a graph (devices/gpu_runs/host_calls.h). Copies and fills of 0 bytes
+//     leave no record, and other calls do not launch work.
+//   - It is not in a capture of a stream. If captures are not recorded (XPlane) and graphs are
 //     launched, only launches of graphs count.
-//   - No execution on any device of the host has its correlation id, and all of these are looked
-//   at.
-//   - Its kernel cannot be what the host had launched ahead when the recording ended (FindPending).
+//   - No execution has its correlation id, and all devices of the host were checked.
+//   - Its kernel was not pending when the recording ended (FindPending).
 //
-// All of it is skipped where options leave executions out.
+// These checks are skipped if options exclude executions.
 #pragma once
 
 #include <string>

@@ -1,12 +1,12 @@
 // DeviceMeter: measures one device, chunk by chunk: its busy time, its runs, its kernels.
-// What it keeps grows with runs and names, not with executions.
+// Its memory grows with runs and names, not with executions.
 //
-// Chunks come in order of start on the profile clock. Where a program is measured by the
-// device's own clock, the executions of a run must come in the order of that clock too;
-// if they do not (`disordered`), the whole device has to be one chunk, which is then
-// sorted. Between runs the device's clock may jump.
+// Chunks come in order of start on the profile clock. If a program is measured by the device's own
+// clock, the executions of a run must also be in the order of that clock. If they are not
+// (`disordered`), the whole device has to be one chunk, which is then sorted. Between runs the
+// device's clock may jump.
 //
-// Self time: as the events of the kind's lines lie to each other (LineOrder).
+// Self time depends on how the events of the kind's lines may overlap (LineOrder).
 #pragma once
 
 #include <algorithm>

@@ -1,11 +1,11 @@
-// What a device did from its first start to its last end, and in its steps: without the runs and
-// transfers of `where`, so that a report can have them.
+// The parts of a device's time from its first start to its last end, and in its steps. The runs and
+// transfers of `where` are omitted, so that a report can afford it.
 //
 //   compute      |-----|              |---|
-//   copy            |------|      |-|            an instant is that of the highest category that
+//   copy            |------|      |-|            an instant belongs to the highest category that
 //                |comp.|copy|idle |c|i|comp.|    runs: compute, collective, copy, other
 //
-// Memory: what runs at once, and that of StepMeter.
+// Memory: the running executions, and that of StepMeter.
 #pragma once
 
 #include <cstdint>

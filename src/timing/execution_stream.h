@@ -2,11 +2,11 @@
 // from its lines.
 //
 //   Stream #1  |--a--|      |--c--| ...       horizon: the first start that some line
-//   Stream #2      |--b--|          |--d-- .. may still deliver; what starts before it
-//                                   ^         is a chunk
+//   Stream #2      |--b--|          |--d-- .. may still deliver; executions before it
+//                                   ^         form a chunk
 //
-// Lines are read in step, so memory does not depend on their length. Where that cannot
-// be (a line is not sorted, many lines, --max-events), everything is one chunk.
+// Lines are read in step, so memory does not depend on their length. If that is impossible
+// (a line is not sorted, many lines, --max-events), everything is one chunk.
 #pragma once
 
 #include <cstdint>
@@ -67,10 +67,10 @@ class ExecutionStream {
   absl::Status Next(ExecutionChunk* chunk);
   bool needs_whole() const { return needs_whole_; }
 
-  // Of the plane's file and host.
+  // The programs of the plane's file and host.
   const std::shared_ptr<HloPrograms>& hlo() const { return hlo_; }
   std::span<const ModuleEvent> modules() const { return modules_; }
-  // Of everything since Start(); complete at the end.
+  // Covers everything since Start(); complete at the end.
   const std::vector<AggregatedExecution>& aggregated() const { return aggregated_; }
   const Completions& completions() const { return completions_; }
   Diagnostics diagnostics() const;

@@ -28,15 +28,15 @@ class NameFilter {
                                                  std::string_view example);
   bool any() const { return regex_ != nullptr; }
   bool Matches(std::string_view name) const;
-  // The first capture group, where there is a match.
+  // The first capture group of a match.
   std::optional<std::string> Capture(std::string_view name) const;
 
  private:
   std::shared_ptr<const re2::RE2> regex_;
 };
 
-// An ordinal that is wanted must be `there`, on some device of its kind; kNoOrdinal: a host does
-// not tell them. Errors: FailedPrecondition (names those that are there).
+// A wanted ordinal must be in `there`, on some device of its kind; kNoOrdinal: a host does not
+// state its ordinals. Errors: FailedPrecondition (the message lists the existing ones).
 absl::Status CheckOrdinals(const Trace& trace, const Selection& selection,
                            const std::set<int64_t>& there);
 
@@ -49,12 +49,12 @@ struct Filters {
   NameFilter function, exclude, kernel, exclude_kernel, scope, id, step, collective, copy;
   std::string prefix;
 
-  // Errors: InvalidArgument; also of options that would leave nothing.
+  // Errors: InvalidArgument; also for options that exclude everything.
   static absl::StatusOr<Filters> Compile(const ReportOptions& options);
   bool WantsFunction(std::string_view name) const;
   bool WantsOp(const OpInfo& op) const;
   bool any_op() const { return kernel.any() || exclude_kernel.any() || scope.any(); }
-  // The category that the options state; empty: none of them matches.
+  // The category that the options state; empty: no option matches.
   std::optional<Category> FindCategory(std::string_view name, std::string_view hlo_op) const;
   // Whether some filter on functions is set: kernels in no function then do not count.
   bool any_function() const { return function.any() || exclude.any() || !prefix.empty(); }

@@ -22,7 +22,7 @@ namespace {
 
 using Instructions = std::vector<const HloInstruction*>;
 
-// What ran of one program.
+// The executions of one program.
 struct Seen {
   struct Node {
     std::string_view kernel, hlo_op;
@@ -90,7 +90,7 @@ std::string KernelName(std::string_view op) {
   return name;
 }
 
-// Of a name that was taken already, as XLA's "fusion_3__1": the name without the number.
+// The name without the number that XLA appends to a name in use, such as "fusion_3__1".
 std::string_view WithoutNumber(std::string_view kernel) {
   const size_t at = kernel.rfind("__");
   if (at == std::string_view::npos || at + 2 == kernel.size()) return kernel;
@@ -104,7 +104,7 @@ void HashShape(const HloShape& shape, std::vector<int64_t>* parts) {
   for (const HloShape& member : shape.tuple) HashShape(member, parts);
 }
 
-// What both begin with, up to a "/".
+// The common prefix of both, up to a "/".
 std::string_view CommonScope(std::string_view a, std::string_view b) {
   const auto parts_end = [](std::string_view text, size_t at) {
     return at == text.size() || text[at] == '/';
@@ -140,7 +140,7 @@ std::string_view ScopeOf(const HloProgram& program, const HloInstruction& op) {
   return scope.value_or(details->op_name);
 }
 
-// Has a place in a schedule, and never a kernel of its own name.
+// Has a place in a schedule, and never a kernel with its own name.
 bool IsNoKernel(std::string_view opcode) {
   static constexpr std::string_view kNone[] = {
       "parameter",   "tuple", "get-tuple-element", "bitcast",      "constant", "while",
@@ -148,7 +148,7 @@ bool IsNoKernel(std::string_view opcode) {
   return std::ranges::find(kNone, opcode) != std::end(kNone);
 }
 
-// The name in the configuration of a Triton call, {.., name = "product", ..}; empty: none.
+// The name in the configuration of a Triton call, {.., name = "product", ..}; empty: no name.
 std::string_view OwnName(std::string_view config) {
   constexpr std::string_view kName = "name = \"";
   const size_t at = config.rfind(kName);  // behind the code
@@ -157,7 +157,7 @@ std::string_view OwnName(std::string_view config) {
   return rest.substr(0, rest.find('"'));
 }
 
-// Tells which kernels of one program are which ops.
+// Matches kernels of one program with its ops.
 class Matcher {
  public:
   struct Kernel {
@@ -175,7 +175,7 @@ class Matcher {
   // By kernel; null: not known.
   Instructions Match(std::span<const Kernel> kernels) {
     for (const Kernel& kernel : kernels) {
-      // The name was taken when the op with this name was compiled: nobody knows by which.
+      // The name was in use when the op with this name was compiled, and its owner is unknown.
       const std::string_view name = WithoutNumber(kernel.name);
       const auto named = by_kernel_name_.find(Absl(name));
       if (name != kernel.name && named != by_kernel_name_.end()) named->second = nullptr;
@@ -202,7 +202,7 @@ class Matcher {
   }
 
  private:
-  // Ops alike, and whether they are of one computation: then they have an order.
+  // Equal ops, and whether they are of one computation, which gives them an order.
   struct Alike {
     Instructions ops = {};
     size_t schedule = 0;
@@ -275,14 +275,14 @@ class Matcher {
 
   bool RanOutside(const HloInstruction& op) const { return seen_.outside.contains(Absl(op.name)); }
 
-  // A copy, or what clears the workspace of a library: mostly of no op of its own.
+  // A copy, or a fill that clears the workspace of a library: usually these belong to no op.
   static bool Copies(std::string_view kernel) {
     Draft draft;
     draft.kernel = kernel;
     return Classify(draft) == Category::kCopy;
   }
 
-  // In order where they have one: of a computation, in one graph.
+  // Assigns ops in order, if they have an order: all of one computation, in one graph.
   static void Assign(const Alike& alike, std::span<const Kernel> kernels,
                      std::span<const size_t> own, Instructions* ops) {
     if (alike.ops.size() != own.size() || !alike.has_order) return;
@@ -303,8 +303,8 @@ class Matcher {
     }
   }
 
-  // The kernels that no op names, in a computation that is known to run, where there are no calls
-  // that may have any number of kernels.
+  // The kernels without a matching op name, in a computation that is known to run and has no calls
+  // with a variable number of kernels.
   void AssignLibraries(std::span<const Kernel> kernels, std::span<const size_t> others,
                        Instructions* ops) const {
     absl::flat_hash_set<size_t> runs;

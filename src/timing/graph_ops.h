@@ -1,21 +1,21 @@
-// GraphOps: which ops the kernels of CUDA graphs are.
+// GraphOps: finds the ops of the kernels of CUDA graphs.
 //
-// JAX launches most of a program as one graph. The profiler knows the nodes of it, but not their
-// ops: the hlo_op of each is that of the whole graph.
+// JAX launches most of a program as one graph. The profiler records its nodes, but not their ops:
+// each node has the hlo_op of the whole graph.
 //
 //   in the trace                          in the program, in the order of its schedule
 //   node 0  gemm_fusion_dot_3             gemm_fusion_dot.3
 //   node 1  loop_add_fusion               loop_add_fusion
-//   node 2  gemm_fusion_dot_3             gemm_fusion_dot.4     alike: compiled once, for both
+//   node 2  gemm_fusion_dot_3             gemm_fusion_dot.4     equal: compiled once, for both
 //   node 3  nvjet_sm90_tst_256x128        custom-call.1         (__cublas$gemm)
 //
 // XLA names a kernel after the first op that it was made for, and adds nodes in the order of the
-// schedule; those of libraries come after the others, in that order, too. So it is counted: where
-// as many nodes of one graph as there are ops in the program have the kernel of one of these ops,
-// all alike, they are those ops, in order. Ops that ran outside of graphs do not count. Where the
-// numbers differ, or there are several and no order, they stay unknown.
+// schedule. Nodes of libraries come after the others, also in schedule order. So nodes are counted:
+// if the number of nodes with the kernel of some equal ops is the number of these ops in the
+// program, the nodes are these ops, in order. Ops that ran outside of graphs do not count. If the
+// numbers differ, or if there are several ops without an order, they stay unknown.
 //
-// Nobody promises this order. It was compared with the same programs without graphs
+// XLA does not guarantee this order. It was compared with the same programs without graphs
 // (docs/graphs.md).
 #pragma once
 
@@ -35,8 +35,8 @@ namespace xplane_time {
 class GraphOps {
  public:
   GraphOps() = default;
-  // Of the executions on these lines of `plane`. Errors: of reading events. The programs outlive
-  // it.
+  // For the executions on these lines of `plane`. Errors: those of reading events. The programs
+  // must outlive it.
   static absl::StatusOr<GraphOps> Read(const Trace& trace, const Plane& plane,
                                        std::span<const uint32_t> lines, const GraphStats& stats,
                                        HloPrograms* programs);

@@ -68,8 +68,8 @@ class EndTree {
     }
   }
 
-  // Of the inserted events with a rank below `limit` that end at or after `end_ps`,
-  // the last in the order; kNoParent if there is none.
+  // The last inserted event, in the order, with a rank below `limit` that ends at or after
+  // `end_ps`; kNoParent if there is no such event.
   uint32_t FindLast(size_t limit, int64_t end_ps) const {
     for (size_t node = leaves_ + limit; node > 1; node /= 2) {
       // A right child: the node before it covers the ranks just below.

@@ -37,7 +37,7 @@ class LaunchCheck {
   const absl::flat_hash_set<uint32_t>& launching_lines() const { return launching_lines_; }
 
   struct Stream {
-    int64_t last_launch_ps = kNoTimePs;  // of what it executed: the latest to start
+    int64_t last_launch_ps = kNoTimePs;  // of its executions: the latest start
     int64_t last_end_ps = kNoTimePs;
   };
   std::span<const Stream> streams() const { return streams_; }
@@ -77,8 +77,8 @@ class LaunchCheck {
   uint64_t without_launch_ = 0;
   Early early_;
 
-  // Of ids that were looked up before, each in the place of its last bits: the executions of a
-  // graph have one launch, and short traces that are repeated have few.
+  // A cache of ids, indexed by their last bits: the executions of a graph have one launch, and
+  // short traces that are repeated have few.
   struct Known {
     uint64_t id = 0;
     bool found = false;

@@ -85,7 +85,7 @@ bool IsIn(const std::optional<int64_t>& value, int64_t max) {
   return !value.has_value() || (*value >= 0 && *value <= max);
 }
 
-// Keeps the values that are possible. Empty: none is left.
+// Keeps the values that are possible. Empty: no value is left.
 std::optional<LaunchConfig> Checked(LaunchConfig config, std::string_view grid,
                                     std::string_view block) {
   const auto threads = ParseDimensions(block, kMaxThreads);
@@ -110,7 +110,7 @@ std::optional<LaunchConfig> Checked(LaunchConfig config, std::string_view grid,
   return config == LaunchConfig() ? std::nullopt : std::optional(std::move(config));
 }
 
-// -1, which no GPU has, if the text is no number: then the other resources are doubtful, too.
+// -1, which no GPU has, if the text is not a number; the other resources are then also doubtful.
 std::optional<int64_t> ResourceIn(std::string_view text) { return ParseWhole(text).value_or(-1); }
 
 std::optional<int64_t> WholeStat(const StatValue& value) {

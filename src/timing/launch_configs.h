@@ -35,7 +35,7 @@
 namespace xplane_time {
 
 // Parses XPlane's text; empty if it has no value that a GPU can have. `occupancy_percent` is the
-// theoretical occupancy if a stat of its own states it.
+// theoretical occupancy, if a separate stat states it.
 std::optional<LaunchConfig> ParseKernelDetails(std::string_view kernel_details,
                                                std::optional<double> occupancy_percent);
 
@@ -53,7 +53,7 @@ class LaunchConfigs {
 
   // Before the rows of a batch.
   void StartBatch(const EventBatch& batch);
-  // Of an event: a number from 0 on, or kUnknown or kOther.
+  // The configuration of an event: a number from 0 on, or kUnknown or kOther.
   uint32_t Find(const EventBatch& batch, size_t row);
   const LaunchConfig& Get(uint32_t number) const { return *configs_[number]; }
 

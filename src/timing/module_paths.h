@@ -2,7 +2,7 @@
 //
 //   Net_0                 |--------------------|
 //   Linear_0                |------|
-//   launches                   ^ Net_0/Linear_0     ^ in none
+//   launches                   ^ Net_0/Linear_0     ^ in no module
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ namespace xplane_time {
 
 class ModulePaths : public ExecutionWatcher {
  public:
-  // `filters` outlives it: executions count that were launched in a function that it wants. Errors:
-  // FailedPrecondition where the host has no nn.Modules.
+  // `filters` must outlive it: executions count if they were launched in a wanted function. Errors:
+  // FailedPrecondition if the host has no nn.Modules.
   static absl::StatusOr<std::unique_ptr<ExecutionWatcher>> Make(const WatchContext& context,
                                                                 const Filters& filters);
 
@@ -33,7 +33,7 @@ class ModulePaths : public ExecutionWatcher {
   };
   // By path, from the outermost module on; an empty one: in no module.
   const std::map<std::vector<std::string>, Sum>& sums() const { return sums_by_path_; }
-  // Of executions without a launch in the trace.
+  // Executions without a launch in the trace.
   const Sum& without_launch() const { return without_launch_; }
 
  private:

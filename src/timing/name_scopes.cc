@@ -16,7 +16,7 @@ constexpr int kMaxFolds = 64;  // wrappers around wrappers; deeper ones stay
 // Written around the name of a scope: "transpose(jvp(layer))".
 constexpr std::array<std::string_view, 6> kWrappers = {
     "jvp", "transpose", "vmap", "checkpoint", "remat", "rematted_computation"};
-// Scopes of their own, around the scopes that were transformed.
+// These are separate scopes around the transformed scopes.
 constexpr std::array<std::string_view, 8> kMarkers = {
     "checkpoint",      "remat",           "remat2",      "rematted_computation",
     "custom_jvp_call", "custom_vjp_call", "closed_call", "core_call"};
@@ -55,7 +55,7 @@ Parts SplitOutsideBrackets(std::string_view text, char separator) {
   return parts;
 }
 
-// "jvp(layer)": "layer". False: the part is no such call, or more follows its bracket.
+// "jvp(layer)": "layer". False: the part is not such a call, or text follows its bracket.
 bool Unwrap(std::string_view* part) {
   const size_t open = part->find('(');
   if (open == std::string_view::npos || !part->ends_with(')')) return false;
@@ -117,7 +117,7 @@ std::vector<std::string_view> ScopePath(std::string_view scope, Passes passes) {
       common = path;
     } else {
       const auto end = std::ranges::mismatch(common, path).in1;
-      if (end == common.begin()) continue;  // nothing in common with the first
+      if (end == common.begin()) continue;  // no common prefix with the first
       common.erase(end, common.end());
     }
     is_first = false;

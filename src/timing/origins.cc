@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kMostFrames = HloProgram::kMostFrames;
 constexpr char kBroken[] = "(broken stack)", kNoFile[] = "(unknown file)";
 
-// "model.py:12"; empty where nothing is told.
+// "model.py:12"; empty if unknown.
 std::string LineOf(const HloFrame& frame) {
   if (frame.file.empty()) return "";
   return frame.line > 0 ? Cat(frame.file, ":", frame.line) : std::string(frame.file);
@@ -34,13 +34,14 @@ std::vector<std::string> NamesOf(const HloStack& stack) {
   return names;
 }
 
-// The stack with each call once, where it is first made. When XLA inlines a function, it puts the
-// callers of the function's own trace below those of the call, which mostly are the same:
+// Removes repeated calls from the stack; the first one stays. When XLA inlines a function, it puts
+// the callers of the function's own trace below those of the call, which are mostly the same:
 //
 //   train, loss, attention, train, loss, attention   ->   train, loss, attention
 //
-// Loops, recursion and wrappers (a method that calls each layer's method) repeat calls, too. The
-// last frame is the line of the op and stays last: what is between it and its like is left out.
+// Loops, recursion and wrappers (a method that calls each layer's method) also repeat calls. The
+// last frame is the line of the op and stays last; frames between it and an equal earlier frame are
+// removed.
 void RemoveRepeats(std::vector<std::string>* stack) {
   std::vector<std::string> once;
   absl::flat_hash_set<absl::string_view> seen;
@@ -68,8 +69,8 @@ std::string_view WithoutColumns(std::string_view frame) {
   return line.empty() ? frame : line;
 }
 
-// A stat `source_stack`: a frame a line. The outermost is first, but where the first is the line of
-// the op itself.
+// A stat `source_stack`: one frame per line. The outermost frame is first, unless the first is the
+// line of the op itself.
 std::vector<std::string> StackInStat(std::string_view text, std::string_view source) {
   std::vector<std::string> stack;
   while (!text.empty()) {
@@ -88,7 +89,7 @@ bool IsSame(const HloFrame& a, const HloFrame& b) {
   return a.line == b.line && a.file == b.file && a.function == b.function;
 }
 
-// What both begin with.
+// The common prefix of both.
 template <typename Part, typename Same>
 void Shorten(const std::vector<Part>& other, Same same, std::optional<std::vector<Part>>* shared) {
   if (!shared->has_value()) {
@@ -142,7 +143,7 @@ void Origins::Inside::Add(const Inside& nested) {
 
 void Origins::AddInstruction(const HloProgram& program, const HloInstruction& instruction,
                              Inside* all) {
-  // What goes in has the name of an argument, and no line of what is computed.
+  // Inputs have the name of an argument, and no line of the computation.
   if (instruction.opcode == "parameter" || instruction.opcode == "constant") return;
   const std::optional<HloDetails> details = ReadDetails(instruction);
   if (!details.has_value()) return;
@@ -157,7 +158,8 @@ void Origins::AddInstruction(const HloProgram& program, const HloInstruction& in
   if (instruction.opcode == "fusion") all->Add(InsideOf(program, *details));
 }
 
-// Nothing where one that is called is missing, calls itself, or nests deeper than any program's.
+// Empty if a called computation is missing, calls itself, or is nested deeper than any real
+// program.
 Origins::Inside Origins::InsideOf(const HloProgram& program, const HloDetails& fusion) {
   Inside all;
   for (const int64_t id : fusion.called) {
@@ -178,8 +180,9 @@ Origins::Inside Origins::InsideOf(const HloProgram& program, const HloDetails& f
   return all;
 }
 
-// Whether `scope`, of a fusion, is unknown or cut: XLA gives a fusion what the names of its
-// instructions begin with in common. If these are of both passes, folded names have more in common.
+// Whether `scope`, of a fusion, is unknown or cut: XLA gives a fusion the common prefix of the
+// names of its instructions. If these belong to both passes, folded names have a longer common
+// prefix.
 bool Origins::IsCut(const std::vector<std::string_view>& inside, std::string_view scope) const {
   if (scope.empty()) return true;
   if (passes_ == Passes::kApart) return false;

@@ -1,4 +1,4 @@
-// Origins: the name scope and the lines of source that the ops of one device are from.
+// Origins: the name scopes and source lines of the ops of one device.
 //
 //   CompiledPrograms compiled(device, &diagnostics);
 //   Origins origins(/*with_stacks=*/true);
@@ -6,11 +6,11 @@
 //   origin.scope       // "jit(f)/layer/attention/dot_general"
 //   origin.source      // "model.py:12"
 //   origin.stack       // {"train.py:90 <module>", "model.py:12 attention"}
-//   origin.lines       // {"model.py:12", "model.py:14"}: of a fusion those of all that is in it
+//   origin.lines       // {"model.py:12", "model.py:14"}: for a fusion, those of all fused ops
 //
-// The scope is the trace's, else the Hlo Proto's op_name. The stack is that of the Hlo Proto, else
-// the trace's; without one it is the line itself. A fusion of which neither says anything is where
-// all of its instructions are: what their scopes and stacks begin with in common.
+// The scope comes from the trace, otherwise from the op_name of the Hlo Proto. The stack comes from
+// the Hlo Proto, otherwise from the trace; without a stack it is the line itself. If a fusion has
+// neither, it gets the common prefix of the scopes and stacks of its instructions.
 // Not thread-safe.
 #pragma once
 
@@ -43,8 +43,8 @@ struct SourceLines {
 
 struct Origin {
   std::string scope, source;  // empty: unknown
-  // The outermost first, each call once; empty: unknown. The first is "(broken stack)" where ids of
-  // frames make no sense.
+  // The outermost first, each call once; empty: unknown. The first is "(broken stack)" if ids of
+  // frames are invalid.
   std::vector<std::string> stack = {};
   SourceLines lines = {};
 };
@@ -63,10 +63,10 @@ class Origins {
   Origin Of(const OpInfo& op, const HloPrograms::FoundOp& compiled);
 
  private:
-  // What the instructions of a fused computation have in common.
+  // The common scope and stack of the instructions of a fused computation.
   struct Inside {
     SourceLines lines = {};
-    std::optional<std::vector<HloFrame>> stack = {};          // empty: none has one
+    std::optional<std::vector<HloFrame>> stack = {};          // empty: no instruction has one
     std::optional<std::vector<std::string_view>> scope = {};  // likewise
 
     void AddStack(const std::vector<HloFrame>& other);

@@ -19,13 +19,13 @@ namespace xplane_time {
 
 class RangeRuns {
  public:
-  // Of a kind with a launch_id. What is passed must outlive this.
+  // For kinds with a launch_id. The arguments must outlive this.
   RangeRuns(const Trace& trace, const gpu_runs::HostEvidence& evidence, const KindRules& rules,
             const ExecutionTables& tables, const Filters& filters);
 
   // In order of start.
   void Add(std::span<const Execution> chunk);
-  // Of the last chunk, where filters choose among functions: whether each is in one that is wanted.
+  // For the last chunk, if filters select functions: whether each execution is in a wanted one.
   std::span<const uint8_t> in_function() const { return in_function_; }
 
   struct OneRun {

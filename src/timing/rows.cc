@@ -59,8 +59,8 @@ void Identify(const Analysis& analysis, const Group& group, Row* row) {
   row->variant_id = analysis.filters.id.Capture(info.function);
 }
 
-// What becomes of a sample. It counts if it is not suspect, not warm-up, and has the same kind
-// of value as the others; of these the trim policy leaves some out, by the metric.
+// The treatment of samples. A sample counts if it is not suspect, not warm-up, and has the same
+// kind of value as the others. The trim policy excludes some of these, by the metric.
 enum class Use : uint8_t { kNotCounted, kTrimmed, kKept };
 
 std::vector<Use> UsesOf(std::span<const RunSample> samples, const ReportOptions& options) {
@@ -126,7 +126,7 @@ void SummarizeSamples(std::span<const RunSample> samples, const ReportOptions& o
     return values.empty() ? std::nullopt : std::optional(Summarize(values, options.seed));
   };
   row->active_ps = summary(active);
-  // Of runs of one kernel each all three are the same.
+  // For runs of one kernel each, all three metrics are equal.
   row->span_ps = span == active ? row->active_ps : summary(span);
   row->sum_ps = sum == active ? row->active_ps : summary(sum);
   row->gap_ps = summary(gap);
@@ -152,7 +152,7 @@ FunctionRow FunctionRowOf(const Analysis& analysis, const Group& group,
   return row;
 }
 
-// Of each device.
+// For each device.
 void OrderFunctionRows(std::span<const Group> groups, Metric metric, std::span<FunctionRow> rows) {
   for (size_t first_row = 0, end = 0; first_row < rows.size(); first_row = end) {
     while (end < rows.size() && groups[end].device == groups[first_row].device) ++end;
@@ -196,10 +196,10 @@ std::vector<SampleRow> SampleRows(const Analysis& analysis, const ReportOptions&
 //   GPU:0   |--run 0--|      |--run 1--|
 //   GPU:1   |----run 0----|   |-run 1-|       combined: run 0 of GPU:1, run 1 of GPU:0
 //
-// The k-th run on each device is one run of the function, and the slowest device is its
-// time, if the devices have equal counts and the k-th runs overlap. On CPU the run_id
-// says which runs belong together. Where that fails and a device has suspect runs, which may be
-// pieces, its sound runs are taken by what they overlap: what is sound everywhere keeps its time.
+// The k-th run on each device is one run of the function, and the slowest device determines its
+// time, if the devices have equal counts and the k-th runs overlap. On CPU, equal run_ids belong
+// together. If this fails and a device has suspect runs, which may be pieces, sound runs are
+// matched by overlap. Then runs that are sound on every device keep their time.
 
 namespace {
 
@@ -249,7 +249,7 @@ std::vector<RunSample> MatchByKey(const DeviceSamples& devices, Metric metric) {
   return matched;
 }
 
-// Of devices in order. Nothing where they do not match.
+// For devices in order. Empty if they do not match.
 std::optional<std::vector<RunSample>> MatchByOrder(const DeviceSamples& devices, Metric metric) {
   const size_t count = devices[0].size();
   for (const Samples& samples : devices) {
@@ -267,8 +267,8 @@ std::optional<std::vector<RunSample>> MatchByOrder(const DeviceSamples& devices,
   return matched;
 }
 
-// Adds the sound runs of one device each to the run of `reference` that it overlaps. False: one
-// overlaps none or several, or a run is missing though none is suspect.
+// Adds the sound runs of a device to the runs of `reference` that they overlap. False: a run
+// overlaps none or several, or a run is missing although no run is suspect.
 bool AddSound(const Samples& samples, const Samples& reference, std::vector<Samples>* together) {
   size_t k = 0;
   for (const RunSample* sample : samples) {
@@ -343,7 +343,7 @@ void Combine(std::span<const Group> groups, const RangeDevices& range_devices,
   for (auto& [capture, devices] : by_capture) {
     for (const Samples& samples : devices) most_runs = std::max(most_runs, samples.size());
     auto matched = Match(&devices, options.metric);
-    // A rank on which nothing was executed in the range has no k-th run.
+    // A rank without executions in the range has no k-th run.
     const bool everywhere = !groups[0].are_ranges || devices.size() == range_devices.at(capture);
     all_matched &= everywhere && matched.has_value();
     if (!matched.has_value()) continue;
@@ -461,7 +461,7 @@ FunctionTables FunctionTablesOf(const Analysis& analysis, const ReportOptions& o
 
 namespace {
 
-// Those of one row: of its ops.
+// The cells of one row: those of its ops.
 using Cells = std::vector<const KernelCell*>;
 
 // A total is unknown as soon as a part is.
@@ -498,7 +498,7 @@ std::vector<DurationCount> Durations(const Cells& cells) {
   return together.Sorted();
 }
 
-// Of cells of which all durations are known.
+// For cells in which all durations are known.
 void FillStatistics(const Cells& cells, KernelRow* row) {
   row->min_ps = cells[0]->min_ps;
   row->max_ps = cells[0]->max_ps;

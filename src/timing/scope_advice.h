@@ -1,4 +1,4 @@
-// ScopeAdvice: what to do if --scope matches nothing.
+// ScopeAdvice: the advice if --scope matches no op.
 #pragma once
 
 #include <string>

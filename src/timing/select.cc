@@ -1,4 +1,4 @@
-// What is wanted: planes (select.h), functions and kernels (filters.h).
+// The selection: planes (select.h), functions and kernels (filters.h).
 #include "xplane_time/select.h"
 
 #include <re2/re2.h>
@@ -63,7 +63,7 @@ std::string ListSelectors(const Trace& trace, std::span<const uint32_t> planes) 
   std::string list;
   size_t listed = 0, more = 0;
   for (const bool has_events : {true, false}) {
-    if (!has_events && listed > 0) break;  // there is nothing in them to choose
+    if (!has_events && listed > 0) break;  // these contain nothing to select
     for (const uint32_t i : planes) {
       const Plane& plane = trace.planes[i];
       const uint64_t events = count_events(plane);
@@ -202,7 +202,7 @@ absl::StatusOr<Selection> SelectDevices(const Trace& trace, std::string_view tex
     if (Matches(selector, trace, device)) selection.planes.push_back(device);
   }
   if (selection.planes.empty()) return NothingMatches(trace, text, devices);
-  // Only its thunks tell which devices a host has.
+  // Only its thunks state which devices a host has.
   if (!selector.kind.has_value() || RulesOf(*selector.kind).is_host) return selection;
   std::set<int64_t> there;
   for (const DevicePlane& device : devices) {

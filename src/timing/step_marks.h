@@ -1,4 +1,4 @@
-// What marks the steps of a device, and which step an execution is a member of.
+// The marks of a device's steps, and the assignment of executions to steps.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct StepMark {
   std::string name;
 };
 
-// Marks by start. Of those around an instant, the last to begin counts.
+// Marks by start. Of the marks around an instant, the last one to begin counts.
 class StepMarks {
  public:
   StepMarks() = default;
@@ -25,7 +25,7 @@ class StepMarks {
   size_t size() const { return marks_.size(); }
   const StepMark& operator[](size_t at) const { return marks_[at]; }
   std::vector<int64_t> starts_ps() const;
-  // kNone: none. `near`: where the caller looked last; fast if the instant is near that one.
+  // kNone: no mark. `near`: the caller's last position; fast if the instant is near it.
   uint32_t Around(int64_t time_ps, size_t* near) const;
 
  private:
@@ -33,11 +33,11 @@ class StepMarks {
   std::vector<int64_t> furthest_end_ps_;  // of each and all before it
 };
 
-// Why the host is read. If it is read anyway, its launches are known, too.
+// The reason to read the host. If it is read anyway, its launches are also known.
 enum class HostNeed : uint8_t {
   kMarks,     // if the host may mark steps
   kLaunches,  // or if it may have launches
-  kAll,       // in any case: for what it did, too
+  kAll,       // in any case, also for its activity
 };
 
 // The marks of a device, and the launches on its host.
@@ -46,11 +46,11 @@ class StepMarking {
   static absl::StatusOr<StepMarking> Find(const WatchContext& context, HostNeed need);
 
   const StepMarks& marks() const { return marks_; }
-  // Empty: nothing marks steps. Then functions may.
+  // Empty: steps are not marked, and functions may define them.
   std::optional<StepSource> marked_by() const { return marked_by_; }
   // Whether the marks are on the clock of the executions.
   bool on_clock() const { return clock_ == Clock::kProfile; }
-  // What the host did. Null: nobody read it.
+  // The activity of the host. Null: the host was not read.
   const gpu_runs::HostEvidence* host() const { return host_; }
 
   // When an execution with this id was launched; kNoTimePs: unknown.
@@ -61,7 +61,7 @@ class StepMarking {
   bool any_launch() const { return any_launch_; }      // of an execution that was asked for
   // Whether the host may have launches, and was not read.
   bool launches_are_unread() const { return may_launch_ && host_ == nullptr; }
-  uint32_t StepOf(const Execution& execution);  // kNone: none
+  uint32_t StepOf(const Execution& execution);  // kNone: no step
 
  private:
   explicit StepMarking(const WatchContext& context);

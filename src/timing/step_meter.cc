@@ -55,7 +55,7 @@ void StepMeter::BeginAfterGap(int64_t start_ps, int64_t launch_ps) {
     first_ps_ = start_ps;
     union_.Begin(start_ps);
   } else {
-    // Executions of no length end a gap, too.
+    // Executions of length 0 also end a gap.
     const int64_t idle_since_ps = std::max(union_.busy_until_ps(), last_begin_ps_);
     gap_.interval = {idle_since_ps, start_ps};
     if (launch_ps != kNoTimePs) {
@@ -94,7 +94,7 @@ DeviceTimes StepMeter::TimesAt(int64_t time_ps) const {
 
 // Records what is pending up to an instant, in order.
 void StepMeter::Record(int64_t until_ps) {
-  // Usually this is the end of the latest execution, and nothing else.
+  // Usually this is just the end of the latest execution.
   if (pending_.size() == 1) {
     Group& group = groups_[pending_[0]];
     if (!group.first_pending && group.last_end_ps <= until_ps &&
@@ -107,7 +107,7 @@ void StepMeter::Record(int64_t until_ps) {
     }
   }
   while (pending_ps_ <= until_ps) {
-    // What was pending before may have been put off.
+    // Earlier pending entries may have been postponed.
     int64_t next_ps = next_mark_ps_;
     for (const uint32_t at : pending_) {
       const Group& group = groups_[at];
@@ -165,7 +165,7 @@ void StepMeter::AddMemberAfterChange(int64_t start_ps, int64_t end_ps, uint32_t 
   }
 }
 
-// How long the device idled up to its first execution, and what happened since the step before.
+// The idle time up to the first execution, and the events since the previous step.
 void StepMeter::BeginUnit(uint32_t unit, int64_t start_ps, const Group& group) {
   if (by_marks_) order_.push_back(unit);
   int64_t begin_ps = start_ps;
@@ -195,7 +195,8 @@ int64_t StepMeter::WaitedUntil(const Gap& gap) const {
 int64_t StepMeter::InputPs(int64_t from_ps, int64_t to_ps) const {
   const gpu_runs::HostEvidence* const host = marking_.host();
   if (host == nullptr || !marking_.on_clock()) return 0;
-  // Without marks nobody knows where a step of the loop begins: only what names its input counts.
+  // Without marks, the start of a step of the loop is unknown, so only events with names of input
+  // count.
   if (!by_marks_) return CoveredPs(host->input_waits, from_ps, to_ps);
   return to_ps - from_ps - CoveredPs(host->other_work, from_ps, to_ps);
 }

@@ -34,7 +34,7 @@ inline uint32_t RankOfCategory(Category category) {
                                kCategoryRanks.begin());
 }
 
-// RankedUnion: how long each rank ran while none before it did.
+// RankedUnion: the time of each rank without a running earlier rank.
 class RankedUnion {
  public:
   // At the first start.
@@ -59,19 +59,19 @@ class RankedUnion {
     }
   }
   int64_t busy_until_ps() const { return busy_until_ps_; }
-  // The last is the time in which none ran.
+  // The last is the time without any running rank.
   const std::array<int64_t, kCategoryRanks.size() + 1>& times_ps() const { return times_ps_; }
 
  private:
   int64_t at_ps_ = 0, busy_until_ps_ = 0;
-  std::array<int64_t, kCategoryRanks.size()> until_ps_ = {};  // none runs longer
+  std::array<int64_t, kCategoryRanks.size()> until_ps_ = {};  // no execution runs longer
   std::array<int64_t, kCategoryRanks.size() + 1> times_ps_ = {};
 };
 
-// What a device did up to an instant.
+// The times of a device up to an instant.
 struct DeviceTimes {
   std::array<int64_t, kCategoryRanks.size()> ranks_ps = {};
-  int64_t idle_host_ps = 0;   // nothing was launched yet
+  int64_t idle_host_ps = 0;   // no work was launched yet
   int64_t idle_late_ps = 0;   // launched, but too late to start in time
   int64_t idle_queue_ps = 0;  // launched in time
   int64_t idle_unknown_ps = 0;
@@ -101,11 +101,11 @@ class StepMeter {
       BeginAfterGap(start_ps, launch_ps);
     }
   }
-  // Whether nothing runs when executions start then; if so, Begin() needs their launch.
+  // Whether the device is idle when executions start then; if so, Begin() needs their launch.
   bool is_idle_before(int64_t start_ps) const {
     return begun_ && union_.busy_until_ps() < start_ps;
   }
-  // `step`: kNone without marks, or in none of them.
+  // `step`: kNone without marks, or outside of them.
   void AddMember(int64_t start_ps, int64_t end_ps, uint32_t step, uint32_t run, uint32_t program) {
     const uint32_t unit = by_marks_ ? step : run, at = by_marks_ ? 0 : program;
     if (unit == kNone || at == kNone) return;
@@ -138,11 +138,11 @@ class StepMeter {
     std::optional<double> period_ps = {};  // median distance of the starts of consecutive steps
     bool has_times = false;                // the following
     DeviceTimes times = {};
-    // Idle up to the first execution of a step: all of it; while the host dispatched nothing.
+    // Idle time up to the first execution of a step: all of it; and without dispatches of the host.
     int64_t begin_idle_ps = 0, input_ps = 0;
     int64_t input_between_ps = 0;  // the same between the step and the one before
   };
-  // Of the marked steps; of the runs of a program, which are `runs`.
+  // For the marked steps; for the runs of a program, given as `runs`.
   Measured MeasureMarked() const;
   Measured MeasureRuns(uint32_t program, std::span<const uint32_t> runs) const;
 
@@ -152,7 +152,7 @@ class StepMeter {
     int64_t start_ps = kNever, end_ps = 0;
     int64_t begin_idle_ps = 0, input_ps = 0;
   };
-  struct Between {  // a marked step and the end of what was before
+  struct Between {  // a marked step and the end of the previous work
     int64_t from_ps = 0;
     DeviceTimes times = {};
     int64_t input_ps = 0;
@@ -178,7 +178,7 @@ class StepMeter {
   void BeginAfterGap(int64_t start_ps, int64_t launch_ps);
   // The first execution of a unit, or one that a gap is before, or of the first unit of its group.
   void AddMemberAfterChange(int64_t start_ps, int64_t end_ps, uint32_t unit, uint32_t at);
-  // The last member of a group to end ends then, if none ends later.
+  // The group ends with this member, if no later one ends after it.
   void ExtendLast(uint32_t at, int64_t end_ps) {
     Group& group = groups_[at];
     if (end_ps <= group.last_end_ps) return;
@@ -192,7 +192,7 @@ class StepMeter {
   static void AddIdle(const Gap& gap, int64_t until_ps, DeviceTimes* times);
   void BeginUnit(uint32_t unit, int64_t start_ps, const Group& group);
   int64_t InputPs(int64_t from_ps, int64_t to_ps) const;
-  // Up to when nothing was launched, as far as is known.
+  // The time up to which no work was launched, as far as known.
   int64_t WaitedUntil(const Gap& gap) const;
   Measured Measure(const Group& group, std::span<const uint32_t> units, bool marked) const;
 
@@ -212,7 +212,7 @@ class StepMeter {
   std::vector<Group> groups_;      // by program, or the only one
   std::vector<uint32_t> pending_;  // groups
   int64_t next_mark_ps_ = kNever;  // the first that is not in at_marks_
-  int64_t pending_ps_ = kNever;    // nothing is to be recorded before
+  int64_t pending_ps_ = kNever;    // no time to record before this
 };
 
 }  // namespace xplane_time

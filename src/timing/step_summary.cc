@@ -1,10 +1,10 @@
-// The verdict: the largest loss of the steps' time decides, if it takes a fifth of it or more.
+// The verdict: the largest loss decides, if it takes a fifth of the steps' time or more.
 //
-//   input           before the first launch of a step, while the host dispatches nothing; and in
+//   input           before the first launch of a step, while the host dispatches no work; and in
 //                   host events that fetch input
 //   dispatch        the rest of idle_host, and idle_launch of executions that were launched less
 //                   than 20 us before they started
-//   communication   collectives, and nothing computes
+//   communication   collectives while no kernel computes
 //   other idle      unknown: unclear
 //
 // A verdict needs steps that represent the device: if the steps are runs of a function, these must
@@ -12,8 +12,8 @@
 // and still show what limits them, but only steps that take half of the span are device-bound, and
 // only if less than a fifth of the time from start to start is between them.
 //
-// A fifth is where TensorFlow's profiler calls a program highly input-bound. Less than that of each
-// cause, and half of the time at work: device-bound.
+// TensorFlow's profiler also uses a fifth as the limit of "highly input-bound". If each cause takes
+// less, and the device works at least half of the time, the step is device-bound.
 #include "timing/step_summary.h"
 
 #include <algorithm>
@@ -87,7 +87,7 @@ Verdict Judge(const Losses& losses) {
 
 double Part(int64_t ps, double of_ps) { return static_cast<double>(ps) / of_ps; }
 
-// Of steps that took some time.
+// For steps with a positive time.
 StepShares SharesOf(const StepMeter::Measured& steps, const StepMarking& marking) {
   const auto span_ps = static_cast<double>(steps.times.span_ps());
   const auto& ranks_ps = steps.times.ranks_ps;

@@ -1,4 +1,4 @@
-// What limits the steps of a device.
+// The limiting cause of a device's steps.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@ namespace xplane_time {
 
 // The runs of each program.
 std::vector<std::span<const RunSample>> SamplesByProgram(std::span<const RunSample> samples);
-// The program with the largest active time, if it has two runs or more. Empty: there is none, or a
-// tie.
+// The program with the largest active time, if it has two runs or more. Empty: no such program, or
+// a tie.
 std::span<const RunSample> LongestProgram(std::span<const RunSample> samples);
 
 // Empty: neither marks nor a function; or the device's times are not known (PartsWatch::parts()).

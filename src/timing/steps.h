@@ -41,10 +41,10 @@ std::vector<PlacedStep> PlaceSteps(int64_t first_ps, std::span<const StepMembers
 inline size_t CountUntimed(std::span<const StepMembers> members) {
   return members.empty() || members[0].mark_start_ps.has_value() ? 0 : 1;
 }
-// The median of the spans of the others. Empty: there are none.
+// The median of the spans of the other steps. Empty: there are no other steps.
 std::optional<double> MedianSpan(std::span<const StepMembers> members,
                                  std::span<const PlacedStep> placed);
-// The median distance between the starts of consecutive ones of the others. Empty: there are fewer
+// The median distance between the starts of consecutive steps among them. Empty: there are fewer
 // than two.
 std::optional<double> MedianPeriod(std::span<const StepMembers> members,
                                    std::span<const PlacedStep> placed);

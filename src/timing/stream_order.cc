@@ -113,7 +113,7 @@ std::vector<StreamOrder::Found> StreamOrder::Finish(const MedianFunction& median
   const Interval others = {first_start_ps_, ordinary_end_ps_};
   const auto is_impossible = [&](const Key& key, const Overruns& overruns) {
     const Median usual = median(key, overruns.count);
-    if (!usual.is_known) return true;  // decides nothing
+    if (!usual.is_known) return true;  // no decision
     if (usual.duration_ps.has_value()) {
       return lasts_many_times(overruns.shortest_ps, *usual.duration_ps);
     }

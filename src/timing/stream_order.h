@@ -6,30 +6,29 @@
 //
 // Kernel 3 ended before 4 began: its recorded end is wrong (a counter that overflowed).
 //
-// Small overlaps are right: a kernel may start before the one before it ends (programmatic
-// dependent launch, up to 4 us seen), and old profilers round to microseconds. Large ones are right
-// where a line is no stream: the parallel branches of a graph, AMD's hardware queues. So this is
-// the rule:
+// Small overlaps are valid: a kernel may start before the previous one ends (programmatic
+// dependent launch, up to 4 us seen), and old profilers round to microseconds. Large overlaps are
+// valid if a line is not a stream: the parallel branches of a graph, AMD's hardware queues. So this
+// is the rule:
 //
-//   - An execution *overruns* if it still runs kSmallOverlapPs after a later execution of its line
-//     starts. Both are not of one launch, as kernels of one graph are.
-//   - A line is in order if each kernel that overruns on it lasts at least kManyTimes as long as
-//   the
-//     median of its other executions, of which there are kFewOthers or more. Else the line runs
-//     things side by side, and nothing is said of it.
-//   - On a line in order, all that overruns is impossible.
+//   - An execution *overruns* if it still runs kSmallOverlapPs after a later execution of its
+//     line starts, and both are not of one launch, like kernels of one graph.
+//   - A line is in order if each kernel that overruns on it lasts at least kManyTimes as long
+//     as the median of its other executions, of which there are kFewOthers or more. Otherwise
+//     the line runs executions in parallel, and its durations are not judged.
+//   - On a line in order, every execution that overruns is impossible.
 //
-// A kernel with fewer others is compared with all that does not overrun on the device. It is
-// impossible if it is the only one of its kernel that overruns, lasts kFarLonger times as long as
-// the longest of kManyExecutions or more, and overlaps kManyLater executions or lasts far beyond:
-// kFarBeyond times as long as all of the rest of the device's time, from the first start to the
-// last end.
+// A kernel with fewer other executions is compared with all executions of the device that do not
+// overrun. It is impossible if all of this holds: it is the only execution of its kernel that
+// overruns; it lasts kFarLonger times as long as the longest of kManyExecutions or more; and it
+// overlaps kManyLater executions, or lasts kFarBeyond times as long as the rest of the device's
+// time, from the first start to the last end.
 //
-// No later execution contradicts the last one of a line. It is impossible (`is_last`) if it lasts
-// that long compared with its kernel, or with all, and far beyond the rest. The host must not have
-// recorded anything later either, which the caller looks at.
+// The last execution of a line has no later execution that could contradict it. It is impossible
+// (`is_last`) if it lasts that long compared with its kernel, or with all executions, and that far
+// beyond the rest. The caller also checks that the host recorded no later event.
 //
-// Memory: kMaxOpen executions a line, and a few words for each kernel that overruns.
+// Memory: kMaxOpen executions per line, and a few words for each kernel that overruns.
 #pragma once
 
 #include <algorithm>
@@ -91,8 +90,8 @@ class StreamOrder {
   // Whether an execution that ends then lasts beyond `others` by kFarBeyond times their length.
   static bool IsFarBeyond(int64_t end_ps, const Interval& others);
 
-  // `median(key, count)`: of the durations of the kernel but its `count` longest; nothing if these
-  // are fewer than kFewOthers, or not known.
+  // `median(key, count)`: of the durations of the kernel except its `count` longest; empty if fewer
+  // than kFewOthers remain, or if they are unknown.
   struct Median {
     std::optional<int64_t> duration_ps = {};
     bool is_known = true;  // false: the kernel was filtered out
@@ -118,7 +117,7 @@ class StreamOrder {
     int64_t launch = 0;
     int64_t first_later_ps = 0;  // the start of the first execution that it overruns
     uint64_t later = 0;          // how many it overruns
-    uint64_t alone = 0;          // of these, those that overlap nothing else
+    uint64_t alone = 0;          // of these, executions without overlaps
   };
   struct Line {
     int64_t furthest_end_ps = std::numeric_limits<int64_t>::min();
@@ -156,7 +155,7 @@ class StreamOrder {
   Line* last_ = nullptr;
   std::map<Key, Overruns> overruns_;
   int64_t first_start_ps_ = 0;
-  // Of what does not overrun.
+  // Of the executions that do not overrun.
   uint64_t ordinary_ = 0;
   int64_t ordinary_end_ps_ = std::numeric_limits<int64_t>::min(), longest_ordinary_ps_ = 0;
   uint64_t overlaps_ = 0;

@@ -99,7 +99,7 @@ class TreeBuilder {
     WriteChildren(top, device.row.device, /*line=*/"");
   }
 
-  // The tree of modules; and what no launch tells of.
+  // The tree of modules, and executions without a launch.
   void AddModules(const DeviceAnalysis& device) {
     const auto& modules = static_cast<const ModulePaths&>(*device.watcher);
     Node top;
@@ -198,7 +198,7 @@ class TreeBuilder {
         const uint32_t parent = nesting.parent[i];
         Node* above = parent == kNoParent ? root : node[parent];
         depth[i] = parent == kNoParent ? 0 : depth[parent] + 1;
-        if (depth[i] >= kMostLevels) {  // its time is what is in the row above
+        if (depth[i] >= kMostLevels) {  // its time is in the row above
           node[i] = above;
           continue;
         }
@@ -209,7 +209,7 @@ class TreeBuilder {
     }
   }
 
-  // More are no tree that anybody reads, and the stack has an end.
+  // A deeper tree is unreadable, and the stack is limited.
   static constexpr uint32_t kMostLevels = 4096;
 
   // By total, descending.
@@ -251,7 +251,7 @@ class TreeBuilder {
   std::vector<TreeRow>* rows_;
 };
 
-// Where there are no rows, with the way out.
+// The error for empty results, with advice.
 absl::Status NothingToShow(const Trace& trace, const TreeOptions& options,
                            const Diagnostics& reading) {
   if (!options.select.scope.empty() && options.line.empty()) {
