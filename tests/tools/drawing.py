@@ -1,4 +1,4 @@
-"""Timelines as text become traces: what docs/definitions.md draws is what its test builds.
+"""Timelines as text become traces: what the pages of test_definitions.py draw is what the test builds.
 
     us          0    5    10   15
     stream 16   [k0#1-----)  [k1)

@@ -1,4 +1,4 @@
-"""docs/definitions.md: its drawings are traces, and what it says of them is true."""
+"""The drawings of the docs are traces, and the output and numbers below them are right."""
 import json
 import os
 import re
@@ -11,14 +11,17 @@ from harness import (BINARY, EndToEndTest, REPOSITORY, SHARED_TRACES, environmen
 from test_readme import commands
 from xspace import Plane, gpu, space
 
-PAGE = (REPOSITORY / "docs/definitions.md").read_text()
+DOCS = REPOSITORY / "docs"
+DEFINITIONS = (DOCS / "definitions.md").read_text()
+COLUMNS = (DOCS / "columns.md").read_text()
+DRAWN = {page.name: text for page in DOCS.glob("*.md") if "\n```drawing\n" in (text := page.read_text())}
 BLOCK = re.compile(r"^```(drawing|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PS_OF_US = 1e-6
 
 
-def section(title):
+def section(page, title):
     """The text below a heading, to the next one of its kind."""
-    return PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+    return page.split(f"\n## {title}\n")[1].split("\n## ")[0]
 
 
 def table_rows(text):
@@ -97,23 +100,25 @@ class Page(EndToEndTest):
             self.assertEqual(covered(measure.drawn), covered(executions(lanes)))
 
     def test_drawings_and_commands(self):
-        counted = {"drawing": 0, "console": 0, "measure": 0}
-        for kind, text in BLOCK.findall(PAGE):
-            counted[kind] += 1
-            if kind == "drawing":
-                parsed = self.draw(text)
-                for label, measure in parsed.measures.items():
-                    with self.subTest(label, drawing=text):
-                        self.check(label, measure, parsed.lanes)
-                    counted["measure"] += 1
-            else:
-                for command, output in commands(text):
-                    with self.subTest(command):
-                        self.assertEqual(self.outcome(command), output)
-        self.assertTrue(all(counted.values()), counted)
+        self.assertLessEqual({"definitions.md", "runs.md", "migrating.md"}, DRAWN.keys())
+        for page, page_text in DRAWN.items():
+            counted = {"drawing": 0, "console": 0, "measure": 0}
+            for kind, text in BLOCK.findall(page_text):
+                counted[kind] += 1
+                if kind == "drawing":
+                    parsed = self.draw(text)
+                    for label, measure in parsed.measures.items():
+                        with self.subTest(label, page=page, drawing=text):
+                            self.check(label, measure, parsed.lanes)
+                        counted["measure"] += 1
+                else:
+                    for command, output in commands(text):
+                        with self.subTest(command, page=page):
+                            self.assertEqual(self.outcome(command), output)
+            self.assertTrue(all(counted.values()), (page, counted))
 
     def test_statistics(self):
-        text = section("Statistics")
+        text = section(DEFINITIONS, "Statistics")
         self.draw(BLOCK.search(text)[2])
         [row] = self.run_json("functions", "drawing.xplane.pb")["functions"]
         told = 0
@@ -128,8 +133,8 @@ class Page(EndToEndTest):
         self.assertEqual(told, len(row["active_ps"]) + 1)  # the interval has two ends
 
     def test_trimming(self):
-        self.draw(BLOCK.search(section("Statistics"))[2])
-        rows = table_rows(section("Trimming"))
+        self.draw(BLOCK.search(section(DEFINITIONS, "Statistics"))[2])
+        rows = table_rows(section(DEFINITIONS, "Trimming"))
         for policy, _, n, mean in rows:
             [row] = self.run_json("functions", "drawing.xplane.pb", "--trim",
                                   policy.strip("`"))["functions"]
@@ -171,7 +176,7 @@ class Columns(EndToEndTest):
     TABLES = ("devices", "functions", "kernels", "samples", "tree")
 
     def glossary(self):
-        parts = re.split(r"^`.*\n(?:.*\n)??\n(?=\| column)", section("Columns of the tables"),
+        parts = re.split(r"^`.*\n(?:.*\n)??\n(?=\| column)", COLUMNS.split("\n## Names\n")[0],
                          flags=re.MULTILINE)[1:]
         return {name: {column for row in table_rows(part) for column in row[0].split(", ")}
                 for name, part in zip(self.TABLES, parts, strict=True)}

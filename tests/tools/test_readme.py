@@ -65,6 +65,7 @@ class Commands(unittest.TestCase):
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} (.*)$", re.MULTILINE)
 CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+SOURCES = {".c", ".cc", ".cmake", ".h", ".json", ".md", ".proto", ".py", ".sh", ".txt", ".yml"}
 
 
 def anchors(page):
@@ -98,6 +99,19 @@ class Links(unittest.TestCase):
         listed = {path for _, path, _ in self.links(index)}
         pages = {page.name for page in (REPOSITORY / "docs").glob("*.md")} - {index.name}
         self.assertEqual(pages - listed, set())
+
+    def test_every_page_that_a_source_names_exists(self):
+        missing, named = [], set()
+        for folder in ("bench", "ci", "cmake", "examples", "include", "python", "src", "tests", "tools"):
+            for path in (REPOSITORY / folder).rglob("*"):
+                if not path.is_file() or path.suffix not in SOURCES:
+                    continue
+                for page in re.findall(r"\bdocs/([\w-]+\.md)\b", path.read_text(errors="replace")):
+                    named.add(page)
+                    if not (REPOSITORY / "docs" / page).exists():
+                        missing.append((str(path.relative_to(REPOSITORY)), page))
+        self.assertEqual(missing, [])
+        self.assertGreater(len(named), 10)
 
     def test_anchors(self):
         self.assertLessEqual({"exit-codes", "what-would-decide"}, anchors(REPOSITORY / "docs" / "ci.md"))
