@@ -188,7 +188,7 @@ class Energies(Decisions):
         [sound] = self.energies("sound", self.RUN_J)
         text = sound.read_text()
         for name, content, words in (
-                ("cut", text[:-20], "cut short"),
+                ("cut", text[:-20], "truncated or damaged JSON"),
                 ("nan", re.sub(r'"energy_j": [0-9.]+', '"energy_j": NaN', text, count=1),
                  "functions[0]"),
                 ("negative", text.replace('"energy_j": ', '"energy_j": -', 1), "functions[0]"),
@@ -518,10 +518,10 @@ class Compare(Decisions):
         self.assertEqual(run("compare", good, "missing.json", cwd=self.at).code, 66)
         self.assertEqual(run("compare", good, cut, cwd=self.at).code, 65)
         self.assertEqual(run("compare", good, self.write("odd.json", "{}"), cwd=self.at).code, 65)
-        for content, what in (('{"benchmarks": []}', "holds no benchmark; did"),
-                              ('{"benchmarks": [{"na', "cut short (it ends at byte 20)"),
-                              ('{"x": 1}', "give traces, --benchmark_out, or"),
-                              ('{"schema": "xplane-time.tune-result.v1"}', "give tune export")):
+        for content, what in (('{"benchmarks": []}', "contains no benchmarks; check"),
+                              ('{"benchmarks": [{"na', "truncated or damaged JSON (the file ends at byte 20)"),
+                              ('{"x": 1}', "give traces, a file of --benchmark_out, or"),
+                              ('{"schema": "xplane-time.tune-result.v1"}', "give the output of tune export")):
             done = run("compare", good, self.write("bad.json", content), cwd=self.at)
             self.assertEqual(done.code, 65)
             self.assertIn(what, done.message)
@@ -535,7 +535,7 @@ class Compare(Decisions):
                 self.write(f"{side}/{i}.xplane.pb", trace(self.TIMES, f"{side}{i}"))
         done = run("compare", "base", "head", cwd=self.at)
         self.assertEqual(done.code, 12, done.message)
-        self.assertIn("base: a folder is one capture, and this one has 3 traces",
+        self.assertIn("base: the 3 traces in this folder are read as the hosts of one capture",
                       " ".join(done.text.split()))
         self.assertIn("write base/*", " ".join(done.text.split()))
 
@@ -641,10 +641,10 @@ class Pick(Decisions):
         foreign = self.write("s.json", json.dumps({"variants": [{"id": "x"}, {"id": "y"}]}))
         done = self.pick(path, "--space", foreign)
         self.assertEqual((done.code, done.out), (65, b""))
-        for text in ("names none of the variants that ran (0, 1)", "--id-pattern"):
+        for text in ("lacks all variants that ran (0, 1)", "--id-pattern"):
             self.assertIn(text, done.message)
         partly = self.write("s.json", json.dumps({"variants": [{"id": "1"}, {"id": "y"}]}))
-        self.assertIn("does not name 1 of the 2 variants that ran: 0",
+        self.assertIn("lacks 1 of the 2 variants that ran: 0",
                       " ".join(self.pick(path, "--space", partly).text.split()))
 
     def test_space_names_parameters_and_missing_variants(self):
@@ -688,7 +688,7 @@ class Pick(Decisions):
         path = self.write("t.xplane.pb", trace({"jit_a_1": 10_000_000, "jit_b_1": 12_000_000,
                                                 "jit_a_2": 11_000_000}, 4))
         done = self.pick(path, "--id-pattern", "_([0-9]+)$")
-        self.assertIn("variant 1 is 2 functions together (jit_a_1, jit_b_1)",
+        self.assertIn("variant 1 consists of 2 functions (jit_a_1, jit_b_1)",
                       " ".join(done.text.split()))
 
     def test_every_variant_failed(self):

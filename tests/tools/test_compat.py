@@ -79,7 +79,7 @@ class Compat(EndToEndTest):
         self.assertEqual((found["device"], len(found["keys"])), ("cpu", 48))
         none = run(VARIANTS, "--compat", "tune-jax", "--device", "gpu")
         self.assertEqual(none.code, 65)
-        self.assertIn('no plane\'s name contains "gpu"; there are: ', none.message)
+        self.assertIn('no plane\'s name contains "gpu"; the trace has: ', none.message)
 
     def test_options_that_mean_nothing_are_refused(self):
         for option in (["--metric", "span"], ["--trim", "iqr"], ["--max-events", "3"],

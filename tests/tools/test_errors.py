@@ -196,7 +196,7 @@ class Errors(EndToEndTest):
         for selector in ("cpu:0,9", "cpu:9", "CPU:1,9"):
             done = run("functions", spmd, "--device", selector)
             self.assertEqual((done.code, done.out), (65, b""), done.message)
-            self.assertIn(f"--device {selector}: there is no cpu:9; there is cpu:0,1,2,3",
+            self.assertIn(f"--device {selector}: the trace has no cpu:9; it has cpu:0,1,2,3",
                           done.message)
         some = self.run_json("functions", spmd, "--device", "cpu:0,3", "--min-duration", "1000")
         self.assertEqual({row["ordinal"] for row in some["functions"]}, {0, 3})
@@ -323,7 +323,7 @@ class WaysOut(EndToEndTest):
     def test_a_device_that_is_not_there_names_those_that_are(self):
         done = run("report", self.T, "--device", "gpu")
         self.assertEqual(done.code, 65)
-        self.assertIn("there are: cpu = /host:CPU (1727 events); choose one", done.message)
+        self.assertIn("the trace has: cpu = /host:CPU (1727 events); choose one", done.message)
         self.assertNotIn("(0 events)", done.message)
         for advised in ("cpu", "/host:CPU", "all"):
             self.assertEqual(run("report", self.T, "--device", advised).code, 0, advised)

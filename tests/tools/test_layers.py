@@ -204,7 +204,7 @@ class ScopeAdvice(EndToEndTest):
         for command in self.COMMANDS:
             message = self.refused(*command, KINETO, "--scope", "layer")
             self.assertIn("no op of this trace has a name scope", message, command)
-            self.assertIn("PyTorch records none", message)
+            self.assertIn("PyTorch does not record them", message)
             self.assertNotIn("--by scope", message)
         # The advice: --function, and --by module.
         self.run_ok("tree", KINETO, "--by", "module")

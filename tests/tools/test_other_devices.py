@@ -77,7 +77,7 @@ class Advice(EndToEndTest):
     def test_a_device_that_is_not_there(self):
         self.write("a.xplane.pb", space(device("/device:XPU:0"), Plane("/host:metadata")))
         message = self.refused("a.xplane.pb", "--device", "gpu")
-        self.assertIn("there are: /device:XPU:0 (10 events); choose one of these, or --device all", message)
+        self.assertIn("the trace has: /device:XPU:0 (10 events); choose one of these, or --device all", message)
         for advised in ("/device:XPU:0", "all"):
             self.assertEqual(len(self.run_json("a.xplane.pb", "--device", advised)["devices"]), 1)
 

@@ -37,7 +37,7 @@ class Verdict(EndToEndTest):
         runs = [("jit_a", 1, 0, 10), ("jit_a", 1, 10, 500)]
         runs += [("jit_a", 1, 20 * i, 10) for i in range(2, 8)]
         text = self.run_ok(self.write("t.trace", tpu_runs(*runs))).text
-        self.assertIn("step time unknown: most steps end before an earlier one does", text)
+        self.assertIn("step time unknown: most steps end before an earlier step ends", text)
 
 
 class StepNames(EndToEndTest):
