@@ -159,8 +159,8 @@ class Briefer {
   }
 
   static std::string ChanceText(double p_value) {
-    if (p_value < 1e-6) return "by chance less than once in a million";
-    return Cat("by chance once in ", std::llround(1 / p_value));
+    if (p_value < 1e-6) return "which occurs by chance less than once in a million traces";
+    return Cat("which occurs by chance once in ", std::llround(1 / p_value), " traces");
   }
 
   // ---- collectives and copies

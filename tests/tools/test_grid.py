@@ -101,7 +101,7 @@ class Tree(GridTest):
             self.assertEqual(sample["sample_id"], int(row["sample_id"]))
             self.assertAlmostEqual(sample["t_ps"] / 1e6, float(row["wall_time_us"]))
         self.assertEqual(json.loads(self.read("results.json"))["no_energy"],
-                         "the harness reported none, and --energy was not given")
+                         "the harness reported no energy, and --energy was not given")
 
     def test_the_table_tells_settings_apart_and_has_the_signs_of_the_csv(self):
         space = {**SPACE, "name": "mm", "parameters": [

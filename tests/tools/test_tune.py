@@ -93,7 +93,7 @@ class Loop(TuneTest):
                       [(each["rival"], each["what"]) for each in found["tail_flags"]])
         self.assertGreater(picked["spike_rate"], rival["spike_rate"])
         text = run("tune", "show", "1", cwd=self.at, env=self.environment).text
-        self.assertIn("Its tail is worse than that of", " ".join(text.split()))
+        self.assertIn("The tail of the pick is worse than that of", " ".join(text.split()))
         again = run("tune", "replay", "1", "--format", "json", cwd=self.at, env=self.environment)
         self.assertEqual(again.json["tail_flags"], found["tail_flags"])
         self.assertEqual(self.result(*THREE)["tail_flags"], [])

@@ -141,7 +141,7 @@ class Searching(TuneTest):
 
     def test_a_proposer_that_names_nothing_is_told(self):
         for how, reason in (("silent", "The proposer proposed no configuration."),
-                            ("stranger", "It proposed 50 configurations, none of them in the space")):
+                            ("stranger", "The proposer proposed 50 configurations, all outside the space")):
             found = self.search(*self.ask(8, how), code=12)
             self.assertEqual((found["claim"], found["stop_reason"], found["delta"]),
                              ("undecided", "nothing_proposed", None))
