@@ -1,4 +1,4 @@
-"""brief: its commands run, its times add up, and its size is bounded."""
+"""Tests of brief: its commands run, its times add up, and its size is bounded."""
 import shlex
 import subprocess
 import unittest

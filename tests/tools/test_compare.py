@@ -1,4 +1,4 @@
-"""compare and pick: decisions, their exit codes and their formats."""
+"""Tests of compare and pick: decisions, exit codes and formats."""
 import json
 import random
 import re
@@ -10,14 +10,14 @@ from xspace import Plane, Ref, gpu, space
 
 try:
     import jsonschema
-except ImportError:  # a machine without it still runs the rest
+except ImportError:  # the other tests run without it
     jsonschema = None
 
 FORMATS = ("table", "json", "csv", "markdown", "junit", "benchmark", "bmf")
 
 
 def trace(times_ps, seed, runs=20, noise=0.005, offset=0.0, model=None, ordinal=0):
-    """One capture: {function: typical time}; functions run in rounds."""
+    """One capture in which functions run in rounds. `times_ps`: {function: typical time}."""
     rng = random.Random(seed)
     plane = Plane(f"/device:GPU:{ordinal}", id=ordinal + 1)
     if model:
@@ -43,9 +43,8 @@ def benchmark(times_ns, seed, repetitions=10, noise=0.005, context=None):
 
 
 def energy_result(run_j, seed=0, error=0.003, offset=0.0, sensor="nvml GPU-1 gpu energy_uj", **device):
-    """What `energy --format json` writes, as far as decisions read it: {function: joules of a run}.
-
-    None: not known."""
+    """The part of `energy --format json` that decisions read. `run_j`: {function: joules of a run, or None
+    if they are unknown}."""
     rng = random.Random(f"energy{seed}")
     place = {"input": 0, "plane": "/device:GPU:0", "ordinal": 0, "host": None}
     rows = []
@@ -64,7 +63,7 @@ def energy_result(run_j, seed=0, error=0.003, offset=0.0, sensor="nvml GPU-1 gpu
 
 class Decisions(EndToEndTest):
     def side(self, name, times_ps, captures, seed=0, suffix=".xplane.pb", **options):
-        """`captures` traces whose processes differ by 0.3 %."""
+        """`captures` traces of processes that differ by 0.3 % (standard deviation)."""
         paths = []
         for i in range(captures):
             offset = 0.003 * random.Random(f"{name}{seed}{i}").gauss(0, 1)
@@ -83,7 +82,7 @@ class Energies(Decisions):
     RUN_J = {"jit_autotune_fn_1": 0.02, "jit_autotune_fn_2": 0.03}
 
     def energies(self, name, run_j, captures=1, **more):
-        """Captures whose processes differ by 0.3 %."""
+        """Energies of captures of processes that differ by 0.3 % (standard deviation)."""
         return [self.write(f"{name}{i}.json", json.dumps(energy_result(
             run_j, f"{name}{i}", offset=0.003 * random.Random(f"{name}{i}").gauss(0, 1), **more)))
             for i in range(captures)]
@@ -200,7 +199,7 @@ class Energies(Decisions):
                 self.assertEqual((done.code, done.out), (65, b""))
                 self.assertIn(f"{name}.json: ", done.message)
                 self.assertIn(words, done.message)
-        # The same energies under another name are no second process.
+        # A copy of the energies under another name does not count as a second process.
         copy = self.write("copy.json", text)
         done = self.of_energy([sound, copy], self.energies("other", self.RUN_J))
         self.assertIn("counts once", done.text)
@@ -318,7 +317,7 @@ class Compare(Decisions):
             self.assertGreater(row["needed_captures"], 1)
 
     def record(self, name, times_ps, captures, noise, seed):
-        """`captures` traces whose processes differ by `noise`; the first ones do not depend on how many."""
+        """`captures` traces of processes that differ by `noise`. More captures do not change the first ones."""
         paths = []
         for i in range(captures):
             rng = random.Random(f"{name} {seed} {i}")
@@ -328,7 +327,7 @@ class Compare(Decisions):
         return paths
 
     def test_following_the_advice_decides(self):
-        """From one capture a side on, whatever is advised is done, until it decides."""
+        """Starts with one capture a side, and follows the advice until there is a decision."""
         worlds = [(effect, noise, alpha) for effect, noise in ((0, 0.01), (0.08, 0.01), (0.3, 0.05))
                   for alpha in ("0.1%", "1%")]
         promised = kept = 0
@@ -355,7 +354,7 @@ class Compare(Decisions):
                         self.assertIn("Record at least 2 a side, better 5", text)
                         captures = 3
                         continue
-                    if least is None:  # the change is hardly beyond --min-effect
+                    if least is None:  # the change is barely larger than --min-effect
                         [accepted] = re.findall(r"--min-effect ([0-9.]+%) accepts it", text)
                         done = self.compare(base, head, *options, "--min-effect", accepted,
                                             "--format", "json")
@@ -394,7 +393,7 @@ class Compare(Decisions):
         self.assertEqual(self.compare(base, head, "--max-mde", advised).code, 0)
         passing = self.compare(base, head, "--max-mde", "0.5%", "--format", "json").json
         self.assertLessEqual(passing["passing_max_mde"], float(advised[:-1]) / 100)
-        # No max-mde accepts a slowdown that is seen, and none is advised.
+        # No --max-mde accepts a visible slowdown, so the advice has none.
         slower = self.record("slower", {"jit_a": 10_300_000, "jit_b": 5_000_000}, 3, 0.004, 1)
         done = self.compare(base, slower, "--max-mde", "0.5%", "--alpha", "0.001%")
         self.assertEqual(done.code, 12, done.text)
@@ -507,7 +506,7 @@ class Compare(Decisions):
                           ("--base", good, "--head", good, good, "--paired")):
             with self.subTest(arguments):
                 done = run("compare", *arguments, cwd=self.at)
-                if done.code == 12:  # the last: the same file twice is one capture
+                if done.code == 12:  # last case: the same file twice counts as one capture
                     continue
                 self.assertEqual((done.code, done.out), (64, b""), done.message)
                 self.assertRegex(done.message, r"\Axplane-time: [^\n]+\n\Z")

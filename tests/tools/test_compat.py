@@ -1,5 +1,5 @@
-"""compat and --compat from outside. That the numbers are the originals' is shown by
-python/tests/test_compat.py, beside the packages."""
+"""Tests of compat and --compat through the program. python/tests/test_compat.py compares the numbers with
+the original packages."""
 import json
 import unittest
 

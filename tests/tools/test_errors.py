@@ -1,4 +1,4 @@
-"""Exit codes and messages of errors, as users see them.
+"""Tests of the exit codes and messages of errors.
 
 Golden messages are in golden/errors.json; XPLANE_TIME_UPDATE_GOLDEN=1 writes them anew.
 """
@@ -163,7 +163,7 @@ class Errors(EndToEndTest):
     def test_a_trace_that_may_not_be_read_is_an_io_error(self):
         self.at.chmod(0o755)
         (self.at / T).chmod(0)
-        nobody = 65534 if os.geteuid() == 0 else None  # root may read everything
+        nobody = 65534 if os.geteuid() == 0 else None  # root can read all files
         try:
             done = run(T, cwd=self.at, user=nobody)
         except PermissionError:
@@ -179,7 +179,7 @@ class Errors(EndToEndTest):
         self.assertIn("TMPDIR", done.message)
 
     def test_a_stopped_command_leaves_no_half_written_output(self):
-        big = testdata_traces()[0].read_bytes() * 400  # appended: as many captures
+        big = testdata_traces()[0].read_bytes() * 400  # the concatenation counts as 400 captures
         trace = self.write("big.xplane.pb", big)
         output = trace.parent / "events.csv"
         command = [BINARY, "events", str(trace), "--device", "all", "-o", str(output)]

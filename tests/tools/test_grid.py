@@ -1,4 +1,4 @@
-"""grid from outside: settings, tables, figures and the witness, with all that can go wrong."""
+"""Tests of grid through the program: settings, tables, figures, the witness, and all failures."""
 import csv
 import hashlib
 import json
@@ -164,7 +164,7 @@ class Tree(GridTest):
 
     def test_a_harness_without_metrics_has_latencies(self):
         done = self.grid(harness=())
-        for explained in ("less ... %", "coherence"):  # columns that are not shown
+        for explained in ("less ... %", "coherence"):  # explanations of hidden columns
             self.assertNotIn(explained, done.text)
         self.assertNotIn("csv/softmax.memory.csv", self.names())
         self.assertEqual({row["accuracy"] for row in self.rows("csv/results.csv")}, {""})
