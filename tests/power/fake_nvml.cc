@@ -19,8 +19,7 @@
 //
 // ANSWER is a number, one step, or an array of steps in order. The last step applies to all later
 // calls:
-//   {"value": 300000,           // two values for calls with two results: [used, total], [gpu,
-//   memory]
+//   {"value": 300000,           // [used, total] or [gpu, memory] for calls with two results
 //    "per_s": 300000,           // grows with the time since nvmlInit; requires "value"
 //    "per_call": 10,            // grows with each call
 //    "wrap": 4294967296,        // modulo
