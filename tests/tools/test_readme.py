@@ -1,6 +1,6 @@
-"""The README and pages show commands with their output. Both must be true.
+"""Runs the commands in the README and the pages, and compares their outputs.
 
-If a change is meant: `python3 test_readme.py --freeze`, and read the difference.
+If a change is intended, run `python3 test_readme.py --freeze`, and review the difference.
 """
 import os
 import re
@@ -18,7 +18,7 @@ BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def commands(block):
-    """[(command, expected output)]: a command ends where it has no backslash at its end."""
+    """[(command, expected output)]. A backslash at the end of a line continues the command."""
     found = []
     continued = False
     for line in block.splitlines():
@@ -33,7 +33,7 @@ def commands(block):
 
 
 def outcome(command):
-    """stdout and stderr as they would stand on the screen."""
+    """stdout and stderr in the order of a terminal."""
     env = environment(PATH=f"{BINARY.parent}{os.pathsep}{os.environ.get('PATH', '')}",
                       NO_COLOR="1")
     done = subprocess.run(["bash", "-c", command], cwd=REPOSITORY, env=env, timeout=60,
