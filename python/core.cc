@@ -1,5 +1,5 @@
 // The module behind the Python package: traces, reports and tables. Its names are private;
-// python/xplane_time says what users see. The GIL is released while a trace is read.
+// python/xplane_time has the public interface. The GIL is released while a trace is read.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/map.h>
@@ -78,7 +78,7 @@ class PyTable {
     for (const arrow::Column& column : table_->columns) names.push_back(column.name());
     return names;
   }
-  // By Arrow's format: "l" for int64.
+  // Arrow's format string of each column, such as "l" for int64.
   std::vector<std::string> column_formats() const {
     std::vector<std::string> formats;
     for (const arrow::Column& column : table_->columns) {
@@ -87,7 +87,7 @@ class PyTable {
     return formats;
   }
 
-  // Rows [begin, end) of a column as Python values; None where unknown.
+  // Rows [begin, end) of a column as Python values; unknown values become None.
   nb::typed<nb::list, nb::object> Values(size_t column, size_t begin, size_t end) const {
     const arrow::Column& from = table_->columns.at(column);
     nb::typed<nb::list, nb::object> values;
@@ -128,10 +128,10 @@ class PyTable {
   TablePointer table_;
 };
 
-// A command's result: its tables, its JSON, its files, and what it shows people.
+// A command's result: its tables, its JSON, its files, and its text and page for people.
 class PyResult {
  public:
-  // `print(report, how)`: its output, of a report that outlives it.
+  // `print(report, how)` returns the output, which refers to the report. The report outlives it.
   template <typename Report, typename Print>
   PyResult(Report report, std::vector<GivenOption> given, Print print)
       : given_(std::move(given)),
@@ -184,7 +184,7 @@ class PyResult {
   std::function<output::Output(const output::OutputOptions&)> print_;
 };
 
-// And a report's tables by themselves, made when they are asked for.
+// A report, whose tables are also available separately. Each table is made on request.
 class PyReport : public PyResult {
  public:
   PyReport(Report report, const ReportOptions& options)
@@ -199,7 +199,8 @@ class PyReport : public PyResult {
   PyTable Samples() const { return PyTable(report_->samples); }
   PyTable Diagnostics() const { return PyTable(report_->diagnostics); }
 
-  // A part of it by itself, as the command of this name has it: "functions", "samples", "kernels".
+  // One part of the report, as the command of this name prints it: "functions", "samples" or
+  // "kernels".
   PyResult Part(const std::string& command) const {
     return {report_, given_,
             [command, metric = metric_](const Pointer& of, const output::OutputOptions& how) {
@@ -221,14 +222,14 @@ class PyReport : public PyResult {
         report_(report),
         metric_(options.metric) {}
 
-  // What people see is sorted by `metric`; the tables stay as they are.
+  // Sorts the output for people by `metric`. The order of the tables does not change.
   template <typename Print>
   static output::Output Sorted(const Report& report, Metric metric, output::OutputOptions how,
                                Print print) {
     if (!how.for_people()) return print(report, how);
     how.metric = metric;
     const auto sorted = std::make_shared<Report>(report);
-    // Its only error is an unknown sort key.
+    // The only possible error is an unknown sort key.
     output::OrderReport(how, output::SortKeys::kReport, sorted.get()).IgnoreError();
     output::Output output = print(*sorted, how);
     output.view = [sorted, metric, view = std::move(output.view)](output::OutputOptions of) {
@@ -246,7 +247,7 @@ class PyReport : public PyResult {
   Metric metric_;
 };
 
-// And when what took its power.
+// An energy report, with power and executions over time (for svg() and Perfetto).
 class PyEnergyReport : public PyResult {
  public:
   PyEnergyReport(EnergyReport report, const EnergyOptions& options)
@@ -276,17 +277,17 @@ class PyEnergyReport : public PyResult {
   Pointer report_;
 };
 
-// A table, and the diagnostics of what it is from.
+// A table, and the diagnostics of its source.
 using PyTableAndDoubts = std::pair<PyTable, PyTable>;
 
 using Keywords = nb::typed<nb::dict, nb::str, nb::object>;
 
-// Options by keyword: each must be known, and of its type.
+// Reads keyword options. Refuses unknown options and values of the wrong type.
 class OptionReader {
  public:
   explicit OptionReader(const Keywords& given) : given_(given) {}
 
-  // What `type` is called in a message: "str", "a count".
+  // `type` is the name of the type in messages: "str", "a count".
   template <typename T>
   void Read(const char* name, const char* type, T* to) {
     if (!given_.contains(name)) return;
@@ -351,13 +352,13 @@ void ReadPowerOptions(OptionReader* from, EnergyOptions* to) {
   to->timelines = true;  // for svg()
 }
 
-// Of HeadroomOptions or BriefOptions.
+// `to`: HeadroomOptions or BriefOptions.
 void ReadPeaks(OptionReader* from, auto* to) {
   from->Read("peak_flops_per_s", "a number", &to->peak_flops_per_s);
   from->Read("peak_bytes_per_s", "a number", &to->peak_bytes_per_s);
 }
 
-// The bytes of a Python object, which cannot change its size meanwhile.
+// The bytes of a Python object. While the buffer exists, the object cannot change its size.
 class Buffer {
  public:
   explicit Buffer(const nb::object& object) {
@@ -374,7 +375,8 @@ class Buffer {
   Py_buffer view_ = {};
 };
 
-// Files that a trace maps, as they were: one that is cut off meanwhile would end the process.
+// The state of the files that a trace maps, when it was opened. If a mapped file is truncated, a
+// read beyond its end raises a signal that ends the process.
 class MappedFiles {
  public:
   explicit MappedFiles(const Trace& trace) {
@@ -385,7 +387,8 @@ class MappedFiles {
       if (plain) files_.push_back({file.path, now});
     }
   }
-  // Throws where one was changed in place; one that was replaced is still what it was.
+  // Throws if a file was changed in place. If a file was replaced, the mapping still has its old
+  // content.
   void Check() const {
     for (const File& file : files_) {
       struct stat now = {};
@@ -418,12 +421,12 @@ class PyTrace {
         reading_(std::move(reading)),
         threads_(threads) {}
 
-  // Paths as os.fsencode gives them.
+  // `encoded`: paths in the encoding of os.fsencode.
   static PyTrace OpenPaths(const std::vector<nb::bytes>& encoded, const std::string& run,
                            int threads, bool keep_identical_planes) {
     std::vector<std::string> paths;
     for (const nb::bytes& path : encoded) paths.emplace_back(path.c_str(), path.size());
-    // Those who keep identical planes want a trace as it is, or none.
+    // Callers that keep identical planes need the complete trace, so damaged hosts are errors.
     const ReadOptions options = {.threads = threads,
                                  .keep_identical_planes = keep_identical_planes,
                                  .leave_out_damaged_hosts = !keep_identical_planes};
@@ -436,7 +439,7 @@ class PyTrace {
     return {std::move(trace), std::move(reading), nullptr, threads};
   }
 
-  // Of an object with a contiguous buffer, which lives as long as the trace.
+  // Opens an object with a contiguous buffer. The object lives as long as the trace.
   static PyTrace OpenBuffer(const nb::object& object, const std::string& name, int threads,
                             bool keep_identical_planes) {
     const ReadOptions options = {.threads = threads,
@@ -503,7 +506,7 @@ class PyTrace {
             }};
   }
 
-  // What a page draws of the devices.
+  // The data from which a page draws the devices.
   std::string Timeline(const Keywords& given) const {
     ReportOptions options;
     options.threads = threads_;
@@ -518,7 +521,8 @@ class PyTrace {
     });
   }
 
-  // Of the devices; with the power of `energy`, where that is given. Piece by piece to `write`.
+  // Passes a Perfetto trace of the devices to `write`, piece by piece. With `energy`, it includes
+  // the power.
   void Perfetto(const std::string& device, const PyEnergyReport* energy,
                 const nb::typed<nb::callable, nb::object(nb::bytes)>& write) const {
     ReportOptions options;
@@ -613,7 +617,7 @@ class PyTrace {
             std::move(told), output::TreeOutput};
   }
 
-  // As a file of it; `host`: what it is called, where that is not empty.
+  // The content of a summary file. `host`: name of the host, unless it is empty.
   nb::bytes Summarize(const Keywords& given, const std::string& host) const {
     ReportOptions options;
     OptionReader reader(given);
@@ -655,10 +659,10 @@ class PyTrace {
     return {PyTable(std::move(table)), PyTable(DescribeDiagnostics(traced, diagnostics))};
   }
 
-  // Of opening it.
+  // The diagnostics of opening the trace.
   PyTable OpeningDiagnostics() const { return PyTable(DescribeDiagnostics(trace_, reading_)); }
 
-  // To be read now.
+  // The trace, after a check that its files are unchanged.
   const Trace& trace() const {
     files_.Check();
     return trace_;
@@ -667,17 +671,17 @@ class PyTrace {
   PyTable Inputs() const { return PyTable(DescribeInputs(trace_)); }
 
  private:
-  std::unique_ptr<Buffer> buffer_;  // what the trace reads, where that is Python's
+  std::unique_ptr<Buffer> buffer_;  // the source of the trace, if it is a Python object
   Trace trace_;
   MappedFiles files_;
   Diagnostics reading_;
   int threads_;
 };
 
-// Name, start and end in nanoseconds of CLOCK_MONOTONIC.
+// Name of a layer; start and end of its run in nanoseconds of CLOCK_MONOTONIC.
 using PyLayerRun = std::tuple<std::string, int64_t, int64_t>;
 
-// `runs`: a file or these.
+// `runs`: the path of a file, or the runs themselves.
 PyEnergyReport EnergyOfLayers(const std::variant<std::string, std::vector<PyLayerRun>>& runs,
                               const Keywords& given) {
   EnergyOptions options;
@@ -700,7 +704,7 @@ PyEnergyReport EnergyOfLayers(const std::variant<std::string, std::vector<PyLaye
   return {std::move(report), options};
 }
 
-// Of two sides, each some paths as os.fsencode gives them.
+// `sides`: the paths of base and head, in the encoding of os.fsencode.
 PyResult Diff(const std::array<std::vector<nb::bytes>, 2>& sides, const Keywords& given,
               int threads) {
   std::array<std::vector<std::string>, 2> paths;
@@ -738,7 +742,7 @@ PyResult Diff(const std::array<std::vector<nb::bytes>, 2>& sides, const Keywords
           std::move(told), output::DiffOutput};
 }
 
-// Summaries of a fleet, each as the bytes of its file.
+// Merges summaries of a fleet, each given as the content of its file.
 class PyFleetMerger {
  public:
   explicit PyFleetMerger(const std::string& by) : merger_(ValueOf(ParseFleetBy(by))) {}
@@ -776,7 +780,7 @@ PyResult FleetOf(const nb::bytes& summary, double alpha, double min_effect) {
           }};
 }
 
-// Of two sides, each some paths; and the exit code of the command.
+// `sides`: the paths of base and head. Returns the result and the exit code of the command.
 std::pair<PyResult, int> CompareFiles(const std::array<std::vector<std::string>, 2>& sides,
                                       const Keywords& given) {
   CompareOptions options;

@@ -20,8 +20,8 @@
 // information: the result depends on positions in the space and on the config.
 //
 // Not handled here: measuring, correctness of results, the fresh rounds after the decision (the
-// driver does these), and differences between devices. docs/deciding.md has the method, its sources
-// and its results in simulation.
+// driver does these), and differences between devices. docs/deciding.md has the method and its
+// sources, docs/deciding-measured.md its results in simulation.
 //
 // Units: t_ps picoseconds, energy_uj microjoules. Ratios are time over time (or energy, or their
 // product, depending on the objective); 1.01 is 1 % slower. A Decider is not thread-safe, but

@@ -19,7 +19,7 @@
 // src/workload/clients.h. RecordSink is an interface, so that other sinks (Parquet) can be added.
 //
 // Everything runs on one thread, except that with `concurrency` this number of threads call Ready
-// and Ask at once. docs/power-run.md describes the files of the directory.
+// and Ask at once. docs/power-run-files.md describes the files of the directory.
 #pragma once
 
 #include <chrono>

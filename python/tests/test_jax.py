@@ -1,4 +1,4 @@
-"""Real jax sessions, on its CPU backend. Skipped without jax."""
+"""Records real sessions of jax on its CPU backend. Skipped if jax is not installed."""
 import importlib.util
 import pickle
 import tempfile
@@ -15,8 +15,8 @@ import xplane_time
 from xplane_time import jax as harness
 
 
-# On the CPU jax 0.6.0 writes no run_id, so that runs cannot be told apart, and from 0.6.2 to
-# 0.7.1 no executions at all.
+# On the CPU, jax 0.6.0 writes no run_id, so runs cannot be separated. From 0.6.2 to 0.7.1, it writes no
+# executions at all.
 STATS = xplane_time.open(harness.capture(lambda: jnp.ones(3) + 1)).stats["name"]
 TELLS_RUNS = "run_id" in STATS
 HAS_EXECUTIONS = "hlo_op" in STATS
@@ -34,7 +34,7 @@ class Variants(unittest.TestCase):
     def setUp(self):
         self.x = jnp.ones((160, 160))
 
-    @unittest.skipIf(TELLS_RUNS, "this jax tells runs apart")
+    @unittest.skipIf(TELLS_RUNS, "this jax separates runs")
     def test_without_run_ids_nothing_is_made_up(self):
         why = "does not separate runs" if HAS_EXECUTIONS else f"jax {jax.__version__}; on the CPU"
         with self.assertRaisesRegex(xplane_time.NothingFoundError, why):
@@ -49,7 +49,7 @@ class Variants(unittest.TestCase):
             with self.assertRaises(xplane_time.NothingFoundError):
                 harness.profile(lambda: run(self.x))
 
-    @unittest.skipUnless(TELLS_RUNS, "this jax does not tell runs apart")
+    @unittest.skipUnless(TELLS_RUNS, "this jax does not separate runs")
     def test_order_of_clearly_different_variants(self):
         lengths = (5, 1, 8, 3)
         timing = harness.time_variants({n: chain(2 * n) for n in lengths}, self.x, repeats=9)
@@ -61,7 +61,7 @@ class Variants(unittest.TestCase):
         self.assertIn(timing.clock, ("profile", "device"))
         self.assertEqual(timing.aliases, {})
 
-    @unittest.skipUnless(TELLS_RUNS, "this jax does not tell runs apart")
+    @unittest.skipUnless(TELLS_RUNS, "this jax does not separate runs")
     def test_variants_of_one_program_are_one(self):
         def one(x):
             return x * 2 + 1
@@ -75,12 +75,12 @@ class Variants(unittest.TestCase):
         self.assertEqual(timing.samples_ps["a"], timing.samples_ps["b"])
         self.assertIn("the same program as 'a'", repr(timing))
 
-    @unittest.skipUnless(TELLS_RUNS, "this jax does not tell runs apart")
+    @unittest.skipUnless(TELLS_RUNS, "this jax does not separate runs")
     def test_ids_may_be_anything_hashable(self):
         timing = harness.time_variants({(64, "fast"): chain(1), None: chain(2)}, self.x, repeats=2)
         self.assertEqual(set(timing.samples_ps), {(64, "fast"), None})
 
-    @unittest.skipUnless(TELLS_RUNS, "this jax does not tell runs apart")
+    @unittest.skipUnless(TELLS_RUNS, "this jax does not separate runs")
     def test_others_of_the_same_name_are_not_taken_for_a_variant(self):
         def autotune_fn_0(x):
             return x + 1
@@ -128,7 +128,7 @@ class Captures(unittest.TestCase):
         with mock.patch.object(tempfile, "TemporaryDirectory", side_effect=AssertionError):
             self.assertTrue(harness.capture(lambda: jnp.ones(3) + 1))
 
-    @unittest.skipUnless(TELLS_RUNS, "this jax does not tell runs apart")
+    @unittest.skipUnless(TELLS_RUNS, "this jax does not separate runs")
     def test_profile(self):
         run = jax.jit(chain(3))
         x = jnp.ones((100, 100))
@@ -161,7 +161,7 @@ class Captures(unittest.TestCase):
                     harness.capture(broken)
                 self.assertTrue(harness.capture(lambda: jnp.ones(3) + 1))
 
-    @unittest.skipUnless(TELLS_RUNS, "this jax does not tell runs apart")
+    @unittest.skipUnless(TELLS_RUNS, "this jax does not separate runs")
     def test_what_did_not_run_equally_often_is_not_trusted(self):
         def sometimes(x):
             return x + 1

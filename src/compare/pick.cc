@@ -323,7 +323,7 @@ class Doubts {
         Add(absl::StrCat(capture->source, ": "), series->obstacle, row.id);
       } else if (!series->obstacle.empty()) {
         notes_.push_back(absl::StrCat(capture->source, ": variant ", row.id,
-                                      " does not count here: ", series->obstacle));
+                                      " is excluded: ", series->obstacle));
       }
     }
     if (row.samples > 0) {
@@ -470,11 +470,12 @@ absl::Status CheckKnown(PickResult* choice) {
   const std::string names =
       absl::StrCat(absl::StrJoin(foreign, ", "), count > kMostShown ? ", ..." : "");
   if (count == ran.size()) {
-    return FailedPrecondition(choice->sources[0],
-                              ": the space names none of the variants that ran (", names,
-                              "); give their space, or an --id-pattern whose group is its ids");
+    return FailedPrecondition(choice->sources[0], ": the space lacks all variants that ran (",
+                              names,
+                              "); give the space of these variants, or an --id-pattern with a "
+                              "group that matches the ids of this space");
   }
-  choice->notes.push_back(absl::StrCat("the space does not name ", count, " of the ", ran.size(),
+  choice->notes.push_back(absl::StrCat("the space lacks ", count, " of the ", ran.size(),
                                        " variants that ran: ", names));
   return absl::OkStatus();
 }
@@ -524,8 +525,10 @@ void NotePulledIn(std::span<const Measurements> captures, const std::vector<std:
   Chooser{units, choice->options, ids}.Choose(&in_full);
   if (in_full.claim == choice->claim && in_full.pick == choice->pick) return;
   choice->notes.push_back(absl::StrCat(
-      wild, wild == 1 ? " run lies" : " runs lie",
-      " far from the others of the variant and counts less; counted in full, the verdict would be ",
+      wild,
+      wild == 1 ? " run has less weight, because it lies"
+                : " runs have less weight, because they lie",
+      " far from the other runs of the variant; with full weight, the verdict would be ",
       Absl(ClaimName(in_full.claim)), " (variant ", in_full.pick, ")"));
 }
 

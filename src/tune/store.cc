@@ -256,7 +256,7 @@ absl::StatusOr<std::shared_ptr<io::Descriptor>> OpenLockFile(const std::string& 
   const auto refused = [&](const char* what) {
     return PermissionDenied(path, ": ", what, ", so it cannot be used for locks; remove it",
                             owner == LockOwner::kUs
-                                ? ", or set XDG_RUNTIME_DIR or TMPDIR to a directory of your own"
+                                ? ", or set XDG_RUNTIME_DIR or TMPDIR to a directory that you own"
                                 : "");
   };
   constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;

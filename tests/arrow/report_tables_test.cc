@@ -114,7 +114,7 @@ TEST(ReportTables, WithoutRowsTheColumnsAreTheSame) {
   EXPECT_EQ(devices,
             "input,plane,ordinal,host,kind,executions,busy_ps,sum_ps,first_ps,last_ps,steps_steps,"
             "steps_steps_empty,steps_step_source,steps_step_function,steps_step_program_id,"
-            "steps_steps_timed,steps_step_median_ps,steps_verdict,steps_reason,"
+            "steps_steps_timed,steps_step_median_ps,steps_step_period_ps,steps_verdict,steps_reason,"
             "steps_compute_share,steps_collective_exposed_share,steps_copy_exposed_share,"
             "steps_other_share,steps_idle_host_share,steps_idle_launch_share,"
             "steps_idle_unknown_share,steps_waits_for_host_share,steps_waits_for_input_share,"

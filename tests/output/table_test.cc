@@ -34,7 +34,7 @@ TEST(ReportTableTest, Golden) {
             R"(run/node-1.xplane.pb  1.2 MB
 11 planes, 40 lines, 3782 events, host node-1
 captured 2025-08-21 09:53:20 UTC, for 12.500 s
-no sign of loss; no launches were counted, so lost executions cannot be seen
+no sign of loss; no launches were counted, so lost executions cannot be detected
 
 devices over 9.456 ms
 device  kind  executions  busy ms  busy %

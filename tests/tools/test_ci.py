@@ -1,4 +1,4 @@
-"""The CI recipes: their shell steps, run by bash on written traces."""
+"""Runs the shell steps of the CI recipes with bash, on synthetic traces."""
 import json
 import os
 import re
@@ -42,7 +42,7 @@ class Recipe(Decisions):
         self.write("ran.json", '{"benchmarks": [{"name": "a", "real_time": 1, "time_unit": "ns"}]}')
         self.write("failed.json", failed)
 
-    # base, head, more arguments -> exit code
+    # base, head, other arguments, and the exit code
     CASES = {
         0: ("base*.pb", "same*.pb", ""),
         10: ("base*.pb", "slower*.pb", ""),
@@ -170,7 +170,7 @@ class GitHub(Recipe):
         done = self.act(command="pick", arguments="variants.xplane.pb")
         self.assertEqual(done.returncode, 0)
         self.assertIn("winner", (self.at / "summary").read_text())
-        # Whatever tune ends with is the job's exit code, its output the summary.
+        # The exit code of tune becomes that of the job, and its output becomes the summary.
         program = self.write("program", '#!/bin/sh\necho "got $*"\nexit 75\n')
         program.chmod(0o755)
         done = self.bash(self.SCRIPT, COMMAND="tune", BASE="", HEAD="", PASS_ON="0", JUNIT="",

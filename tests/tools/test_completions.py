@@ -1,4 +1,4 @@
-"""Completions say what the help says, in every shell that is here."""
+"""Compares completions with the help texts, in every installed shell."""
 import os
 import shutil
 import subprocess
@@ -21,7 +21,7 @@ SHELLS = {"bash": ("xplane-time.bash", BASH, "\t"), "fish": ("xplane-time.fish",
 
 class Completions(EndToEndTest):
     def complete(self, shell, *words):
-        """{what is offered: its description}, of what begins as the last word."""
+        """Returns {completion: description} of the last word."""
         script, program, separator = SHELLS[shell]
         bin_folder, empty = self.at / "bin", self.at / "empty"
         bin_folder.mkdir(exist_ok=True)
@@ -46,11 +46,11 @@ class Completions(EndToEndTest):
                                  {"record", "replay", "run"})
                 self.assertEqual(set(self.complete(shell, "tune", "show", "--")),
                                  {"--help", "--store", "--output", "--format"})
-                # What is no command is a trace of report.
+                # A word that is not a command is a trace of report.
                 self.assertIn("--samples", self.complete(shell, "--s"))
                 found = self.complete(shell, "t.pb", "--tr")
                 self.assertEqual(set(found), {"--trim"})
-                if shell != "bash":  # it shows no descriptions
+                if shell != "bash":  # bash shows no descriptions
                     self.assertEqual(found["--trim"], "Runs to exclude: none, drop-extremes, "
                                                       "iqr, mad or percent:P (default none)")
 

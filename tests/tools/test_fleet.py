@@ -1,4 +1,4 @@
-"""fleet, summarize, merge: many captures."""
+"""Tests of fleet, summarize and merge on many captures."""
 import os
 import random
 import subprocess
@@ -18,7 +18,7 @@ class Fleet(EndToEndTest):
                 draw = random.Random(10 * host + take)
                 planes = [gpu(device, runs=4, duration_ps=10_000 + draw.randrange(200))
                           for device in range(2)]
-                # As the profilers name them: the folder is of the capture, the file of the host.
+                # The names are like those of profilers: one folder per capture, one file per host.
                 self.traces.append(self.write(f"take{take}/node{host}.xplane.pb", space(*planes)))
 
     def ok(self, *arguments):
@@ -161,7 +161,7 @@ class Fleet(EndToEndTest):
             self.assertIn("cut.xts", done.message)
 
     def with_diagnostic(self, code, severity):
-        """A summary with a right checksum and one more diagnostic."""
+        """A summary with an additional diagnostic and a correct checksum."""
         whole = self.summary("plain.xts", self.traces[0]).read_bytes()
         end = next(size for size in range(len(whole) - 7, len(whole))
                    if whole[size:] == number(16, zlib.crc32(whole[:size])))
@@ -177,7 +177,7 @@ class Fleet(EndToEndTest):
             for command in (("fleet", crafted), ("merge", crafted, "-o", "out.xts")):
                 done = run(*command, cwd=self.at)
                 self.assertNotIn(b"\x1b", done.out + done.err)
-                if code == "unsorted_line":  # a known code says its severity itself
+                if code == "unsorted_line":  # a known code determines its severity
                     self.assertEqual(done.code, 0, done.message)
                 else:
                     self.assertEqual((done.code, done.out), (65, b""), (code, severity))
@@ -238,7 +238,7 @@ class Fleet(EndToEndTest):
                 self.assertEqual(done.code, code, done.message)
                 row, = done.json["rows"]
                 self.assertEqual((row["base"]["captures"], row["base"]["samples"]), (8, 24))
-        one = self.side("one", 1, hosts=[3])  # of one host: its captures
+        one = self.side("one", 1, hosts=[3])  # with one host, the captures are compared
         row, = run("compare", base, one, "--format", "json").json["rows"]
         self.assertEqual(row["head"]["captures"], 3)
         away = self.side("away", 1, hosts=range(1, 9))

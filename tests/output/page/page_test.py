@@ -591,7 +591,7 @@ class PageTest(unittest.TestCase):
         result = DOCUMENTS["recoverable"]
         values = map(int, self.marks(page, "headroom-answered", "rect.mark", "data-value"))
         self.assertEqual(sum(values), sum(row["total_ps"] for row in result["ops"]))
-        self.assertIn("no answer", page.evaluate(
+        self.assertIn("no roof", page.evaluate(
             "document.querySelector('[data-figure=headroom-answered] .finding').textContent"))
 
     # The timeline.
