@@ -138,7 +138,7 @@ class Pick(Decisions):
                  "time.*energy"),
                 (lambda: xplane_time.pick(VARIANTS, objective="energy"), xplane_time.NothingFoundError,
                  "no energies"),
-                (lambda: xplane_time.pick(VARIANTS, space=[{"id": 1}]), xplane_time.ArgumentError,
+                (lambda: xplane_time.pick(VARIANTS, space=[{"params": 3}]), xplane_time.ArgumentError,
                  "space"),
                 (lambda: xplane_time.pick(VARIANTS, space="none.json"), xplane_time.MissingInputError,
                  "none.json"),
@@ -147,6 +147,43 @@ class Pick(Decisions):
                 (lambda: xplane_time.pick(VARIANTS, top=1), TypeError, "top")):
             with self.assertRaisesRegex(error, words):
                 call()
+
+
+class PickRuns(unittest.TestCase):
+    """Of time_variants, which needs jax; here without it."""
+
+    def pick(self, runs):
+        return xplane_time.results.PickReport(
+            xplane_time._core.pick_runs(runs, "active", "device", {"delta": 0.005, "alpha": 0.01}))
+
+    def rounds(self, times, count=8):
+        """`times`: {(variant, device): picoseconds}."""
+        step = 10_000_000
+        return [(variant, device, (i * 10 + at) * step, time + i)
+                for i in range(count)
+                for at, ((variant, device), time) in enumerate(times.items())]
+
+    def test_the_slowest_device_decides(self):
+        # By the mean, b is faster; its slowest device is slower.
+        times = {("a", "0"): 1_000_000, ("a", "1"): 1_000_000, ("b", "0"): 100_000, ("b", "1"): 1_500_000}
+        runs = [(variant, device, start - int(device) * 10_000_000, time)
+                for variant, device, start, time in self.rounds(times)]
+        choice = self.pick(runs)
+        self.assertEqual((choice.claim, choice.pick), ("winner", "a"))
+        self.assertEqual(choice.variants["units"], [8, 8])
+
+    def test_a_run_that_does_not_count_keeps_its_place(self):
+        runs = self.rounds({("a", ""): 1_000_000, ("b", ""): 1_100_000})
+        runs[2] = (*runs[2][:3], None)
+        choice = self.pick(runs)
+        self.assertEqual((choice.claim, choice.pick), ("winner", "a"))
+        row = choice.variants[0]
+        self.assertEqual((row["samples"], row["left_out"], row["units"]), (7, 1, 7))
+        self.assertTrue(choice.to_dict()["in_rounds"])
+
+    def test_without_a_run_that_counts_there_is_no_pick(self):
+        choice = self.pick([(variant, "", i, None) for i in range(9) for variant in "ab"])
+        self.assertEqual((choice.is_decided, choice.pick), (False, None))
 
 
 class Compare(Decisions):
@@ -185,7 +222,7 @@ class Compare(Decisions):
     def test_options(self):
         base, head = self.sides(1, 2, 0.0)
         rows = xplane_time.compare(base, head, benchmark_time="cpu").rows
-        self.assertEqual(rows["base_centre_ps"], [20e6, 10e6])
+        self.assertEqual([round(centre) for centre in rows["base_centre_ps"]], [20_000_000, 10_000_000])
         rows = xplane_time.compare(VARIANTS, VARIANTS, by_id=True).rows
         self.assertIn("0", rows["variant_id"])
         report = xplane_time.compare([*base, base[0]], head)
