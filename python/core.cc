@@ -306,6 +306,17 @@ class OptionReader {
   void Count(const char* name, T* to) {
     Read(name, "a whole number of at least 0", to);
   }
+  // A share, as a fraction. Percent by mistake are refused: `limit` is 1, or more if larger shares
+  // make sense.
+  template <typename T>
+  void Share(const char* name, T* to, int limit = 1) {
+    Read(name, "a number", to);
+    if (!given_.contains(name)) return;
+    const double share = nb::cast<double>(given_[name]);
+    if (share >= 0 && share < limit) return;
+    Throw(absl::InvalidArgumentError(absl::StrCat(
+        name, ": must be a share of at least 0 and below ", limit, " (0.05 is 5 %), not ", share)));
+  }
   void End() const {
     if (used_ == given_.size()) return;
     Throw(absl::InvalidArgumentError("unknown option"));
@@ -727,9 +738,9 @@ PyResult Diff(const std::array<std::vector<nb::bytes>, 2>& sides, const Keywords
   reader.Count("skip_runs", &select.skip_runs);
   reader.Text("run", &options.find.run);
   reader.Text("per", &per);
-  reader.Read("min_effect", "a number", &options.decision.min_effect);
-  reader.Read("alpha", "a number", &options.decision.alpha);
-  reader.Read("offset_std", "a number", &options.decision.offset_std);
+  reader.Share("min_effect", &options.decision.min_effect);
+  reader.Share("alpha", &options.decision.alpha);
+  reader.Share("offset_std", &options.decision.offset_std);
   reader.Read("paired", "bool", &options.decision.paired);
   reader.End();
   std::vector<GivenOption> told = GivenOptions(select);
@@ -783,6 +794,9 @@ PyResult FleetOf(const nb::bytes& summary, double alpha, double min_effect) {
           }};
 }
 
+// Of shares that can be above 1, such as the slowdown that few captures detect.
+constexpr int kMaxShare = 10;
+
 // The options of inputs that compare and pick share.
 void ReadMeasureOptions(OptionReader* from, int threads, MeasureOptions* measure,
                         Objective* objective) {
@@ -807,10 +821,10 @@ PyResult CompareSides(const std::array<std::vector<nb::bytes>, 2>& sides, const 
   ReadMeasureOptions(&reader, threads, &measure, &options.objective);
   measure.by_variant = measure.report.by_variant;
   reader.Text("benchmark_time", &benchmark_time);
-  reader.Read("min_effect", "a number", &options.min_effect);
-  reader.Read("max_mde", "a number", &options.max_mde);
-  reader.Read("alpha", "a number", &options.alpha);
-  reader.Read("offset_std", "a number", &options.offset_std);
+  reader.Share("min_effect", &options.min_effect);
+  reader.Share("max_mde", &options.max_mde, kMaxShare);
+  reader.Share("alpha", &options.alpha);
+  reader.Share("offset_std", &options.offset_std);
   reader.Read("paired", "bool", &options.paired);
   reader.Read("allow_mismatch", "bool", &options.allow_mismatch);
   reader.End();
@@ -829,9 +843,9 @@ PyResult CompareSides(const std::array<std::vector<nb::bytes>, 2>& sides, const 
 }
 
 void ReadPickOptions(OptionReader* from, PickOptions* to) {
-  from->Read("delta", "a number", &to->delta);
-  from->Read("alpha", "a number", &to->alpha);
-  from->Read("drift_std", "a number", &to->drift_std);
+  from->Share("delta", &to->delta, kMaxShare);
+  from->Share("alpha", &to->alpha);
+  from->Share("drift_std", &to->drift_std);
 }
 
 PyResult PrintPick(PickResult choice) {

@@ -227,7 +227,8 @@ class Compare(Decisions):
         self.assertIn("0", rows["variant_id"])
         report = xplane_time.compare([*base, base[0]], head)
         self.assertTrue(any("given twice" in note for note in report.notes), report.notes)
-        for options, words in (({"benchmark_time": "user"}, "real.*cpu"), ({"min_effect": 5}, "min"),
+        for options, words in (({"benchmark_time": "user"}, "real.*cpu"), ({"min_effect": 5}, "0.05 is 5 %"),
+                               ({"max_mde": float("nan")}, "max_mde"), ({"offset_std": -1}, "offset_std"),
                                ({"id_pattern": "(.)"}, "by_id"), ({"paired": 1}, "paired: must be bool")):
             with self.assertRaisesRegex(xplane_time.ArgumentError, words):
                 xplane_time.compare(base, head, **options)

@@ -488,7 +488,7 @@ def _opened(source: PathText | Buffer | IO[bytes] | Iterable[PathText], run: str
             raise ArgumentError("INVALID_ARGUMENT", "source: a file in text mode; open it with "
                                 'mode "rb", or give its path')
         return _core.open_buffer(content, "bytes", count)
-    return _core.open_paths(_encoded(source), run, count)
+    return _core.open_paths([os.fsencode(path) for path in _paths(source)], run, count)
 
 
 def _paths(source: PathText | Buffer | IO[bytes] | Iterable[PathText]) -> list[str]:
