@@ -9,7 +9,7 @@ install(TARGETS xplane_time EXPORT xplane_time_targets
 set(XPLANE_TIME_INSTALL_TUNE OFF)
 if(TARGET xplane_time_tune)
   set(XPLANE_TIME_INSTALL_TUNE ON)
-  foreach(part compare decide energy fleet harness insight json output power power_run stats summary
+  foreach(part compare decide energy fleet harness insight json output power power_run space stats summary
                trackers tune)
     set_target_properties(xplane_time_${part} PROPERTIES EXPORT_NAME ${part})
     add_library(xplane_time::${part} ALIAS xplane_time_${part})

@@ -30,6 +30,7 @@
 #include "absl/strings/str_cat.h"
 #include "arrow/event_table.h"
 #include "arrow/table.h"
+#include "compare/inputs.h"
 #include "core_compat.h"
 #include "core_power.h"
 #include "core_status.h"
@@ -48,8 +49,10 @@
 #include "xplane_time/energy.h"
 #include "xplane_time/fleet.h"
 #include "xplane_time/headroom.h"
+#include "xplane_time/pick.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"
+#include "xplane_time/space.h"
 #include "xplane_time/version.h"
 #include "xplane_time/where.h"
 
@@ -153,6 +156,8 @@ class PyResult {
     }
     Throw(absl::NotFoundError("no table " + name));
   }
+  // The table of the command's CSV.
+  PyTable Csv() const { return PyTable(print_(JsonOptions()).result.csv); }
   std::string Json() const { return Text(JsonOptions()); }
   std::string Table(int width) const { return Text({.width = width}); }
   std::string Markdown() const { return Text({.format = output::Format::kMarkdown}); }
@@ -302,6 +307,17 @@ class OptionReader {
   void Count(const char* name, T* to) {
     Read(name, "a whole number of at least 0", to);
   }
+  // A share, as a fraction. Percent by mistake are refused: `limit` is 1, or more if larger shares
+  // make sense.
+  template <typename T>
+  void Share(const char* name, T* to, int limit = 1) {
+    Read(name, "a number", to);
+    if (!given_.contains(name)) return;
+    const double share = nb::cast<double>(given_[name]);
+    if (share >= 0 && share < limit) return;
+    Throw(absl::InvalidArgumentError(absl::StrCat(
+        name, ": must be a share of at least 0 and below ", limit, " (0.05 is 5 %), not ", share)));
+  }
   void End() const {
     if (used_ == given_.size()) return;
     Throw(absl::InvalidArgumentError("unknown option"));
@@ -412,6 +428,13 @@ class MappedFiles {
   std::vector<File> files_;
 };
 
+// Paths as os.fsencode returns them.
+std::vector<std::string> DecodePaths(const std::vector<nb::bytes>& encoded) {
+  std::vector<std::string> paths;
+  for (const nb::bytes& path : encoded) paths.emplace_back(path.c_str(), path.size());
+  return paths;
+}
+
 class PyTrace {
  public:
   PyTrace(Trace trace, Diagnostics reading, std::unique_ptr<Buffer> buffer, int threads)
@@ -424,8 +447,7 @@ class PyTrace {
   // `encoded`: paths in the encoding of os.fsencode.
   static PyTrace OpenPaths(const std::vector<nb::bytes>& encoded, const std::string& run,
                            int threads, bool keep_identical_planes) {
-    std::vector<std::string> paths;
-    for (const nb::bytes& path : encoded) paths.emplace_back(path.c_str(), path.size());
+    const std::vector<std::string> paths = DecodePaths(encoded);
     // Callers that keep identical planes need the complete trace, so damaged hosts are errors.
     const ReadOptions options = {.threads = threads,
                                  .keep_identical_planes = keep_identical_planes,
@@ -707,10 +729,7 @@ PyEnergyReport EnergyOfLayers(const std::variant<std::string, std::vector<PyLaye
 // `sides`: the paths of base and head, in the encoding of os.fsencode.
 PyResult Diff(const std::array<std::vector<nb::bytes>, 2>& sides, const Keywords& given,
               int threads) {
-  std::array<std::vector<std::string>, 2> paths;
-  for (size_t side = 0; side < sides.size(); ++side) {
-    for (const nb::bytes& path : sides[side]) paths[side].emplace_back(path.c_str(), path.size());
-  }
+  const std::vector<std::string> base = DecodePaths(sides[0]), head = DecodePaths(sides[1]);
   DiffOptions options;
   options.read.leave_out_damaged_hosts = true;
   std::string per;
@@ -724,9 +743,9 @@ PyResult Diff(const std::array<std::vector<nb::bytes>, 2>& sides, const Keywords
   reader.Count("skip_runs", &select.skip_runs);
   reader.Text("run", &options.find.run);
   reader.Text("per", &per);
-  reader.Read("min_effect", "a number", &options.decision.min_effect);
-  reader.Read("alpha", "a number", &options.decision.alpha);
-  reader.Read("offset_std", "a number", &options.decision.offset_std);
+  reader.Share("min_effect", &options.decision.min_effect);
+  reader.Share("alpha", &options.decision.alpha);
+  reader.Share("offset_std", &options.decision.offset_std);
   reader.Read("paired", "bool", &options.decision.paired);
   reader.End();
   std::vector<GivenOption> told = GivenOptions(select);
@@ -738,8 +757,8 @@ PyResult Diff(const std::array<std::vector<nb::bytes>, 2>& sides, const Keywords
   options.read.threads = threads;
   Interrupt interrupt;
   options.stopped = [&interrupt] { return interrupt.IsPressed(); };
-  return {WithoutGil(&interrupt, [&] { return FindDiff(paths[0], paths[1], options); }),
-          std::move(told), output::DiffOutput};
+  return {WithoutGil(&interrupt, [&] { return FindDiff(base, head, options); }), std::move(told),
+          output::DiffOutput};
 }
 
 // Merges summaries of a fleet, each given as the content of its file.
@@ -780,32 +799,141 @@ PyResult FleetOf(const nb::bytes& summary, double alpha, double min_effect) {
           }};
 }
 
-// `sides`: the paths of base and head. Returns the result and the exit code of the command.
-std::pair<PyResult, int> CompareFiles(const std::array<std::vector<std::string>, 2>& sides,
-                                      const Keywords& given) {
+// The limit of shares that can be above 1, such as the slowdown that few captures detect.
+constexpr int kMaxShare = 10;
+
+// Reads the options of inputs that compare and pick share.
+void ReadMeasureOptions(OptionReader* from, int threads, MeasureOptions* measure,
+                        Objective* objective) {
+  std::string name = "time";
+  ReadReportOptions(from, &measure->report);
+  from->Text("run", &measure->find.run);
+  from->Text("objective", &name);
+  if (name != "time" && name != "energy") {
+    Throw(absl::InvalidArgumentError("objective: must be \"time\" or \"energy\", not \"" + name +
+                                     "\""));
+  }
+  *objective = name == "time" ? Objective::kTime : Objective::kEnergy;
+  measure->report.threads = measure->read.threads = threads;
+}
+
+PyResult CompareSides(const std::array<std::vector<nb::bytes>, 2>& sides, const Keywords& given,
+                      int threads) {
   CompareOptions options;
   MeasureOptions measure;
+  std::string benchmark_time = "real";
   OptionReader reader(given);
-  reader.Text("function", &measure.report.function);
-  reader.Read("min_effect", "a number", &options.min_effect);
-  reader.Read("max_mde", "a number", &options.max_mde);
-  reader.Read("alpha", "a number", &options.alpha);
+  ReadMeasureOptions(&reader, threads, &measure, &options.objective);
+  measure.by_variant = measure.report.by_variant;
+  reader.Text("benchmark_time", &benchmark_time);
+  reader.Share("min_effect", &options.min_effect);
+  reader.Share("max_mde", &options.max_mde, kMaxShare);
+  reader.Share("alpha", &options.alpha);
+  reader.Share("offset_std", &options.offset_std);
   reader.Read("paired", "bool", &options.paired);
   reader.Read("allow_mismatch", "bool", &options.allow_mismatch);
   reader.End();
+  if (benchmark_time != "real" && benchmark_time != "cpu") {
+    Throw(absl::InvalidArgumentError("benchmark_time: must be \"real\" or \"cpu\", not \"" +
+                                     benchmark_time + "\""));
+  }
+  if (benchmark_time == "cpu") measure.benchmark_time = BenchmarkTime::kCpu;
+  const std::vector<std::string> base = DecodePaths(sides[0]), head = DecodePaths(sides[1]);
   Interrupt interrupt;
   measure.stopped = [&interrupt] { return interrupt.IsPressed(); };
-  Comparison comparison = WithoutGil(&interrupt, [&]() -> absl::StatusOr<Comparison> {
-    ASSIGN_OR_RETURN(const MeasurementSet base, ReadMeasurements(sides[0], measure));
-    ASSIGN_OR_RETURN(const MeasurementSet head, ReadMeasurements(sides[1], measure));
-    return Compare(base.captures, head.captures, options);
-  });
-  const int exit_code = static_cast<int>(comparison.outcome);
-  return {PyResult(std::move(comparison), {},
-                   [](const Comparison& of, const output::OutputOptions&) {
-                     return output::CompareOutput(of);
-                   }),
-          exit_code};
+  return {
+      WithoutGil(&interrupt, [&] { return CompareFiles(base, head, measure, options); }),
+      {},
+      [](const Comparison& of, const output::OutputOptions&) { return output::CompareOutput(of); }};
+}
+
+void ReadPickOptions(OptionReader* from, PickOptions* to) {
+  from->Share("delta", &to->delta, kMaxShare);
+  from->Share("alpha", &to->alpha);
+  from->Share("drift_std", &to->drift_std);
+}
+
+PyResult PrintPick(PickResult choice) {
+  return {std::move(choice), {}, [](const PickResult& of, const output::OutputOptions&) {
+            return output::PickOutput(of);
+          }};
+}
+
+PyResult PickCaptures(const std::vector<nb::bytes>& captures, const Keywords& given, int threads) {
+  PickOptions options;
+  MeasureOptions measure;
+  std::string space, space_json;
+  OptionReader reader(given);
+  ReadMeasureOptions(&reader, threads, &measure, &options.objective);
+  // The seed is that of P(best). The intervals of medians, which have one, too, are not printed.
+  options.seed = std::exchange(measure.report.seed, ReportOptions().seed);
+  ReadPickOptions(&reader, &options);
+  reader.Text("space", &space);
+  reader.Text("space_json", &space_json);
+  reader.End();
+  const std::vector<std::string> paths = DecodePaths(captures);
+  Interrupt interrupt;
+  measure.stopped = [&interrupt] { return interrupt.IsPressed(); };
+  return PrintPick(WithoutGil(&interrupt, [&]() -> absl::StatusOr<PickResult> {
+    if (!space.empty() || !space_json.empty()) {
+      ASSIGN_OR_RETURN(const SearchSpace known,
+                       space.empty() ? ParseSpace(space_json, "space") : ReadSpace(space));
+      ASSIGN_OR_RETURN(options.known, ChooseConfigurations(known, {}));
+    }
+    return PickFiles(paths, measure, options);
+  }));
+}
+
+// A run of a variant: variant, device, start and time in picoseconds; no time: it does not count.
+using PyVariantRun = std::tuple<std::string, std::string, int64_t, std::optional<int64_t>>;
+
+// As a table, with the number of each run between device and start.
+struct NumberedRun {
+  std::string variant, device;
+  int64_t run = 0, start_ps = 0;
+  std::optional<int64_t> time_ps;
+};
+using PyNumberedRun =
+    std::tuple<std::string, std::string, int64_t, int64_t, std::optional<int64_t>>;
+
+PyTable VariantRuns(const std::vector<PyNumberedRun>& runs) {
+  std::vector<NumberedRun> rows;
+  for (const auto& [variant, device, run, start_ps, time_ps] : runs) {
+    rows.push_back({variant, device, run, start_ps, time_ps});
+  }
+  return PyTable(result::TableOf("runs", std::span<const NumberedRun>(rows),
+                                 [](const NumberedRun& row, result::FieldSink* sink) {
+                                   XPLANE_TIME_FIELDS(sink, row.variant,
+                                                      result::KnownText(row.device), row.run,
+                                                      row.start_ps, row.time_ps);
+                                 }));
+}
+
+// Picks from the runs of one capture.
+PyResult PickRuns(const std::vector<PyVariantRun>& runs, const std::string& metric,
+                  const std::string& clock, const Keywords& given) {
+  PickOptions options;
+  OptionReader reader(given);
+  ReadPickOptions(&reader, &options);
+  reader.End();
+  std::map<std::pair<std::string, std::string>, Series> series;
+  for (const auto& [variant, device, start_ps, time_ps] : runs) {
+    Series& of = series[{variant, device}];
+    of.function = variant;
+    of.variant_id = variant;
+    of.device = device;
+    of.metric = metric;
+    of.clock = clock;
+    if (time_ps.has_value()) {
+      of.samples.push_back({static_cast<double>(*time_ps), start_ps});
+    } else {
+      of.left_out.push_back(start_ps);
+    }
+  }
+  Measurements capture = {.source = "time_variants"};
+  for (auto& [key, of] : series) capture.series.push_back(std::move(of));
+  capture.series = compare::SlowestDevice(capture.series);
+  return PrintPick(WithoutGil([&] { return Pick(std::span(&capture, 1), options); }));
 }
 
 }  // namespace
@@ -822,6 +950,7 @@ NB_MODULE(_core, module) {
   nb::class_<PyResult>(module, "Result")
       .def_prop_ro("table_names", &PyResult::TableNames)
       .def("table", &PyResult::TableOf, nb::arg("name"))
+      .def("csv", &PyResult::Csv)
       .def("json", &PyResult::Json)
       .def("text", &PyResult::Table, nb::arg("width"))
       .def("markdown", &PyResult::Markdown)
@@ -896,7 +1025,11 @@ NB_MODULE(_core, module) {
       },
       nb::arg("summary"));
   module.def("fleet", &FleetOf, nb::arg("summary"), nb::arg("alpha"), nb::arg("min_effect"));
-  module.def("compare", &CompareFiles, nb::arg("sides"), nb::arg("options"));
+  module.def("compare", &CompareSides, nb::arg("sides"), nb::arg("options"), nb::arg("threads"));
+  module.def("pick", &PickCaptures, nb::arg("captures"), nb::arg("options"), nb::arg("threads"));
+  module.def("variant_runs", &VariantRuns, nb::arg("runs"));
+  module.def("pick_runs", &PickRuns, nb::arg("runs"), nb::arg("metric"), nb::arg("clock"),
+             nb::arg("options"));
   module.def("energy_of_layers", &EnergyOfLayers, nb::arg("runs"), nb::arg("options"));
   module.def("ejkernel_variants", &EjkernelVariants, nb::arg("captures"));
   module.def("tune_jax_variants", &TuneJaxVariants, nb::arg("captures"));

@@ -54,7 +54,7 @@
 //
 // References: Huber 1964; Welch 1947; Holm 1979.
 //
-// Pure function: no clock, no files. Thread-safe. O(samples log samples).
+// Compare is a pure function: no clock, no files. Thread-safe. O(samples log samples).
 #pragma once
 
 #include <cstddef>
@@ -193,5 +193,12 @@ struct Comparison {
 absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
                                    std::span<const Measurements> head,
                                    const CompareOptions& options);
+
+// Reads both sides and compares them, as the command does; also has the notes of reading. `measure`
+// has the filters. Errors: those of ReadMeasurements and Compare; InvalidArgument (a processor time
+// is requested, and no input has one).
+absl::StatusOr<Comparison> CompareFiles(std::span<const std::string> base,
+                                        std::span<const std::string> head, MeasureOptions measure,
+                                        const CompareOptions& options);
 
 }  // namespace xplane_time

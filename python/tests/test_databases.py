@@ -45,6 +45,9 @@ def results():
         (trace.headroom(), ["headroom", SPMD]),
         (trace.brief(limit=2), ["brief", SPMD, "--limit", "2"]),
         (xplane_time.diff(*SIDES), ["diff", *SIDES]),
+        (xplane_time.pick(VARIANTS), ["pick", VARIANTS]),
+        (xplane_time.compare(*SIDES, min_effect=0.9, offset_std=0.05, max_mde=9),
+         ["compare", *SIDES, "--min-effect", "90%", "--offset-std", "5%", "--max-mde", "900%"]),
         (xplane_time.open(MIXTURE).energy(LOG), ["energy", MIXTURE, "--power", LOG]),
     ]
 

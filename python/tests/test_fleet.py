@@ -227,7 +227,7 @@ class Fleet(unittest.TestCase):
         self.assertEqual(fleet.compare(base, base, allow_mismatch=True).exit_code, 0)
         compared = fleet.compare(base, slower, paired=True)
         self.assertEqual(compared.exit_code, 10)
-        self.assertEqual(compared.result.to_dict()["rows"][0]["verdict"], "slower")
+        self.assertEqual(compared.rows["verdict"][0], "slower")
         one = fleet.summarize(self.traces(12, captures=4, slow=[5]), executor="serial")
         self.assertEqual([row["host"] for row in one.outliers if row["verdict"] == "slow"],
                          ["node0005"])

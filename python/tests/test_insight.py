@@ -70,6 +70,8 @@ class Insight(unittest.TestCase):
                  "none.xplane.pb"),
                 (lambda: xplane_time.diff(TRACE, TRACE, per="day"), xplane_time.ArgumentError,
                  "step, run or capture"),
+                (lambda: xplane_time.diff(TRACE, TRACE, min_effect=5), xplane_time.ArgumentError,
+                 "min_effect: must be a share"),
                 (lambda: xplane_time.diff(TRACE, []), xplane_time.ArgumentError, "no path"),
                 (lambda: xplane_time.diff(TRACE, TRACE, kernel="x"), TypeError, "kernel")):
             with self.assertRaisesRegex(error, words):

@@ -2,6 +2,7 @@
 add_library(xplane_time_compare STATIC
   compare/compare.cc
   compare/differences.cc
+  compare/files.cc
   compare/input_json.cc
   compare/input_summary.cc
   compare/measurements.cc

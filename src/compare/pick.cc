@@ -26,6 +26,7 @@
 #include "compare/differences.h"
 #include "compare/inputs.h"
 #include "compare/needed_captures.h"
+#include "json/json.h"
 #include "stats/distributions.h"
 #include "stats/order_statistics.h"
 #include "status.h"
@@ -270,12 +271,21 @@ struct Seen {
 };
 using SeenVariants = std::map<std::string, Seen, NaturalLess>;
 
+// Parameters, each as canonical JSON.
+std::vector<Fact> ParseParams(const std::string& params_json) {
+  std::vector<Fact> params;
+  const json::Json object = json::Parse(params_json);
+  if (!object.is_object()) return params;
+  for (const auto& [name, value] : object.items()) params.push_back({name, json::Dump(value)});
+  return params;
+}
+
 SeenVariants CollectVariants(std::span<const Measurements> captures,
-                             std::span<const KnownVariant> known) {
+                             std::span<const Configuration> known) {
   SeenVariants variants;
-  for (const KnownVariant& each : known) {
+  for (const Configuration& each : known) {
     variants[each.id].row.id = each.id;
-    variants[each.id].row.params = each.params;
+    variants[each.id].row.params = ParseParams(each.params_json);
   }
   for (const Measurements& capture : captures) {
     for (const Series& series : capture.series) {
@@ -456,7 +466,7 @@ void CheckByDevice(const SeenVariants& variants, PickResult* choice) {
 // Checks that the space names variants that ran; otherwise it belongs to something else.
 absl::Status CheckKnown(PickResult* choice) {
   std::set<std::string> known;
-  for (const KnownVariant& each : choice->options.known) known.insert(each.id);
+  for (const Configuration& each : choice->options.known) known.insert(each.id);
   std::vector<std::string> ran, foreign;
   for (const VariantRow& row : choice->variants) {
     if (row.function.empty()) continue;

@@ -490,7 +490,9 @@ void VisitDecision(const Comparison& comparison, FieldSink* sink) {
   const CompareOptions& options = comparison.options;
   sink->Field("outcome", OutcomeName(comparison.outcome, options.objective));
   sink->Field("exit_code", static_cast<int64_t>(comparison.outcome));
-  sink->Field("explanation", Explain(comparison).verdict);
+  const Explanation explanation = Explain(comparison);
+  sink->Field("explanation", explanation.verdict);
+  sink->Texts("reasons", explanation.reasons);
   sink->Texts("base", comparison.base_sources);
   sink->Texts("head", comparison.head_sources);
   sink->BeginGroup("options", true);

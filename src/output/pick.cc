@@ -273,7 +273,9 @@ void VisitDecision(const PickResult& choice, FieldSink* sink) {
   const PickOptions& options = choice.options;
   sink->Field("claim", ClaimName(choice.claim));
   sink->Field("exit_code", ExitCode(choice.claim));
-  sink->Field("explanation", Explain(choice).verdict);
+  const Explanation explanation = Explain(choice);
+  sink->Field("explanation", explanation.verdict);
+  sink->Texts("reasons", explanation.reasons);
   sink->Field("pick", KnownText(choice.pick));
   sink->Texts("tied", choice.tied);
   sink->Texts("inputs", choice.sources);

@@ -353,7 +353,7 @@ TEST(PickTest, VariantsWithoutSamplesAreListed) {
   for (const Sampled& sample : failed.samples) failed.left_out.push_back(sample.start_ps);
   failed.samples.clear();
   capture.series.push_back(failed);
-  const PickOptions options = {.known = {{"0", {{"block", "64"}}}, {"9", {}}}};
+  const PickOptions options = {.known = {{"0", R"({"block":64})", {}}, {"9", "{}", {}}}};
   const PickResult choice = Picked({capture}, options);
   EXPECT_EQ(choice.claim, Claim::kUndecided);
   EXPECT_EQ(Row(choice, "7").status, "not_judged");
