@@ -149,7 +149,11 @@ class RowSet {
   std::vector<Row> Take(const std::vector<NameId>& ids) {
     for (Row& row : rows_) {
       fleet::ForEachName(&row, [&](NameId* id) { *id = ids[*id]; });
-      if constexpr (requires { row.centres_ps; }) std::ranges::sort(row.centres_ps);
+      if constexpr (requires { row.centres_ps; }) {
+        for (CaptureCentres* centres : {&row.centres_ps, &row.own.own_ps, &row.own.busy_ps}) {
+          std::ranges::sort(*centres);
+        }
+      }
     }
     std::ranges::sort(rows_, {}, [](const Row& row) { return fleet::KeyOf(row); });
     return std::move(rows_);
