@@ -42,7 +42,7 @@ inline FleetSummary RandomSummary(Random* random) {
                               .runs = count(),
                               .active = time(),
                               .centres_ps = {ps()},
-                              .own = {.own_ps = {ps(), ps()}, .busy_ps = {ps()}}});
+                              .own = {.own_ps = {ps()}, .busy_ps = {ps()}}});
     made.kernels.push_back({.device = id(),
                             .kernel = id(),
                             .category = Category::kCopy,
