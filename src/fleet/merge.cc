@@ -102,18 +102,18 @@ std::optional<int64_t> TimeSum::QuantilePs(double share) const {
 }
 
 constexpr std::string_view kByNothing = "none";
+constexpr std::string_view kByValues = "host, device, host,device or none";
 
 absl::StatusOr<FleetBy> ParseFleetBy(std::string_view text) {
   FleetBy by = {.host = false, .device = false};
   if (text == kByNothing) return by;
-  if (text.empty()) return InvalidArgument("expected host, device, host,device or none");
+  if (text.empty()) return InvalidArgument("expected ", kByValues);
   while (!text.empty()) {
     const std::string_view word = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), word.size() + 1));
     bool* const part = word == "host" ? &by.host : word == "device" ? &by.device : nullptr;
     if (part == nullptr) {
-      return InvalidArgument("'", word, "' is unknown; expected host and device, separated ",
-                             "by a comma, or none");
+      return InvalidArgument("'", word, "' is unknown; expected ", kByValues);
     }
     *part = true;
   }
