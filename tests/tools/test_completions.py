@@ -4,7 +4,7 @@ import shutil
 import subprocess
 import unittest
 
-from harness import BINARY, REPOSITORY, EndToEndTest, environment
+from harness import BINARY, REPOSITORY, EndToEndTest, environment, run
 
 FOLDER = REPOSITORY / "tools" / "completions"
 COMMANDS = {"report", "planes", "functions", "kernels", "tree", "brief", "where", "headroom", "events", "energy", "compare", "diff", "fleet", "merge", "pick", "summarize",
@@ -46,6 +46,7 @@ class Completions(EndToEndTest):
                                  {"record", "replay", "run"})
                 self.assertEqual(set(self.complete(shell, "tune", "show", "--")),
                                  {"--help", "--store", "--output", "--format"})
+                self.assertEqual(set(self.complete(shell, "tree", "t.pb", "--dep")), {"--depth"})
                 # A word that is not a command is a trace of report.
                 self.assertIn("--samples", self.complete(shell, "--s"))
                 found = self.complete(shell, "t.pb", "--tr")
@@ -53,6 +54,33 @@ class Completions(EndToEndTest):
                 if shell != "bash":  # bash shows no descriptions
                     self.assertEqual(found["--trim"], "Runs to exclude: none, drop-extremes, "
                                                       "iqr, mad or percent:P (default none)")
+
+    def test_values(self):
+        for shell in filter(shutil.which, SHELLS):
+            with self.subTest(shell):
+                for words, values in (
+                        (("tree", "t.pb", "--by"), "nesting scope source module"),
+                        (("fleet", "--by"), "host device host,device none"),
+                        (("kernels", "--sort"), "total name mean median max self count share"),
+                        (("report", "--sort"), "total name mean median max runs std min self count share"),
+                        (("t.pb", "--sort"), "total name mean median max runs std min self count share"),
+                        (("tree", "--sort"), "total"),
+                        (("--unit",), "auto ns us ms s"),
+                        (("tune", "export", "--format"), "csv json t4 tuned"),
+                        (("power", "record", "--top", "3", "--format"),
+                         "table json csv markdown openmetrics html sqlite")):
+                    self.assertEqual(set(self.complete(shell, *words, "")), set(values.split()), words)
+                self.assertEqual(set(self.complete(shell, "t.pb", "--format", "m")), {"markdown"})
+
+    def test_values_that_are_offered_are_accepted(self):
+        trace = REPOSITORY / "testdata" / "jax_cpu_control_flow.xplane.pb"
+        for command, option in (("report", "--sort"), ("functions", "--sort"), ("kernels", "--sort"),
+                                ("tree", "--sort"), ("fleet", "--by"), ("report", "--unit")):
+            values = self.complete("bash", command, option, "")
+            self.assertTrue(values)
+            for value in values:
+                done = run(command, trace, option, value)
+                self.assertEqual(done.code, 0, (command, option, value, done.message))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import unittest
+import zlib
 
 try:
     import jsonschema
@@ -296,7 +297,7 @@ class Stored(TuneTest):
                                actions=everything)
             done = self.tune(*THREE, options=("--store", "damaged.db", "--resume"))
             self.assertEqual(done.code, 65, done.message)
-        for version in (0, 1, 2, 4, 2 ** 31 - 1):
+        for version in (0, 1, 2, 5, 2 ** 31 - 1):
             self.damaged(f"PRAGMA user_version = {version}")
             for action in everything:
                 done = self.run_tune(*action, "--store", "damaged.db")
@@ -335,6 +336,41 @@ class Stored(TuneTest):
         done = self.run_tune("replay", 1, "--store", "damaged.db")
         self.assertEqual(done.code, 65, "its samples are still there")
         self.assertIn("rounds are missing", done.message)
+
+    def test_rows_that_moved_to_another_session(self):
+        self.result(*THREE)
+        self.result(*THREE, options=("--seed", "7"))  # session 2
+        everything = (("show",), ("show", 1), ("replay", 1), ("export", 1, "--bundle", "x.zip"))
+        for table in ("variant", "round", "verdict"):
+            self.assert_damage(f"UPDATE {table} SET session = 99 WHERE id = 1", words="session",
+                               actions=everything)
+        move = "UPDATE variant SET session = 2 WHERE id = 1"
+        # Session 2 may have a variant of that name.
+        free = "UPDATE variant SET variant = 'other', crc32 = NULL WHERE session = 2 AND variant = " \
+               "(SELECT variant FROM variant WHERE id = 1)"
+        self.assert_damage(free, move, words="has a wrong checksum", actions=everything)
+        # A variant without samples, which nothing but its checksum protects.
+        self.damaged("INSERT INTO variant(session, variant, params_json, crc32) "
+                     "SELECT 2, 'extra', '{}', crc32 FROM variant WHERE id = 1")
+        done = self.run_tune("show", 2, "--store", "damaged.db")
+        self.assertEqual(done.code, 65, done.message)
+
+    def test_checksums_of_an_earlier_version(self):
+        self.result(*THREE)
+        whole = self.run_tune("show", 1, "--format", "json").out
+        rows = sqlite3.connect(self.at / "tune.db").execute(
+            "SELECT id, variant, params_json, mem_bytes FROM variant").fetchall()
+        changes = []
+        for at, *texts in rows:
+            texts = ["-" if each is None else str(each) for each in texts]
+            content = "".join(f"{len(each)}:{each}," for each in texts)
+            changes.append(f"UPDATE variant SET crc32 = {zlib.crc32(content.encode())} WHERE id = {at}")
+        self.damaged(*changes, "PRAGMA user_version = 3")
+        done = self.run_tune("show", 1, "--format", "json", "--store", "damaged.db")
+        self.assertEqual((done.code, done.out), (0, whole), done.message)
+        self.damaged(*changes, "UPDATE variant SET params_json = '{}' WHERE id = 1")
+        done = self.run_tune("show", 1, "--store", "damaged.db")
+        self.assertEqual(done.code, 65, done.message)
 
     def test_damaged_configurations(self):
         self.result(*THREE)
@@ -639,6 +675,28 @@ class Misbehaving(TuneTest):
         for mode in ("run-crash", "run-hang", "run-killed", "run-exit"):
             out = found["by_params"][json.dumps({"mode": mode})]["eliminated"]
             self.assertIsNotNone(out, mode)
+
+    def test_a_harness_that_never_sends_hello(self):
+        self.write("space.json", space(*THREE))
+        pid = self.at / "pid"
+        script = f"echo $$ > {pid}; exec sleep 1000"
+        for command in (("tune",), ("grid", "-o", "bundle")):
+            began = time.monotonic()
+            done = run(*command, "space.json", "--hello-timeout", "0.5", "--", "sh", "-c", script, cwd=self.at,
+                       env=self.environment)
+            self.assertLess(time.monotonic() - began, 20)
+            self.assertEqual((done.code, done.out), (69, b""), done.message)
+            self.assertIn('the harness "sh" did not send hello: no answer within 0.5 s, so it was '
+                          "killed", done.message)
+            self.assertIn("raise --hello-timeout", done.message)
+            with self.assertRaises(ProcessLookupError):
+                os.kill(int(pid.read_text()), 0)
+        slow_start = ("sh", "-c", 'sleep 1; exec "$0" "$@"')
+        for seconds, is_late in ((0.5, True), (30, False)):  # more time, as advised
+            command = self.command(*THREE, options=("--hello-timeout", seconds))
+            at = command.index("--") + 1
+            done = run(*command[:at], *slow_start, *command[at:], cwd=self.at, env=self.environment)
+            self.assertEqual(done.code == 69, is_late, done.message)
 
     def test_the_run_limit_ends_what_is_far_slower(self):
         found = self.result(*THREE, {"mode": "stuck"}, options=("--run-limit", "2"))
