@@ -26,10 +26,6 @@ namespace {
 
 constexpr char kRunWindow[] = "run";
 
-constexpr std::pair<absl::StatusCode, int> kRecorderExits[] = {
-    {absl::StatusCode::kInternal, kExitCannotWrite},
-    {absl::StatusCode::kFailedPrecondition, kExitNotThere}};  // no sensor
-
 // Prints a message and adds it to the log.
 void Note(PowerRecorder* recorder, std::string_view code, const std::string& message) {
   Tell(message);

@@ -21,9 +21,6 @@
 namespace xplane_time::tools {
 namespace {
 
-constexpr std::pair<absl::StatusCode, int> kRecorderExits[] = {
-    {absl::StatusCode::kInternal, kExitCannotWrite},
-    {absl::StatusCode::kFailedPrecondition, kExitNotThere}};
 constexpr std::pair<absl::StatusCode, int> kLoadExits[] = {
     {absl::StatusCode::kNotFound, kExitNotThere},
     {absl::StatusCode::kFailedPrecondition, kExitNotThere},

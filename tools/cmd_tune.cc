@@ -52,7 +52,8 @@
 namespace xplane_time::tools {
 namespace {
 
-const std::vector<std::string> kShown = {"table", "json"};  // formats of sessions and verdicts
+const std::vector<std::string> kShownFormats = {"table",
+                                                "json"};  // formats of sessions and verdicts
 constexpr char kMeasuring[] = "Measuring", kStoring[] = "Store";
 
 int ExitOf(const TuneOutcome& outcome) {
@@ -128,7 +129,7 @@ class TuneCommand : public Command {
     out.Flag("--list", &list_,
              "List the variants to race or search and the runs of the search; do not start a "
              "harness or open a store");
-    printing_.AddFormat(app, kShown);
+    printing_.AddFormat(app, kShownFormats);
     printing_.AddPath(app);
     printing_.AddProgress(
         app,
@@ -271,7 +272,7 @@ class TuneCommand : public Command {
                         {"replay", "Decide a recorded session again with other rules",
                          "  xplane-time tune replay --delta 1%\n"
                          "  xplane-time tune replay 3 --stop claim --budget-runs 200\n"},
-                        kShown);
+                        kShownFormats);
     AddAction(line, &TuneCommand::Show,
               {"show", "Show the sessions of a store, or one session",
                "  xplane-time tune show\n"

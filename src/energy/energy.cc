@@ -50,8 +50,8 @@ namespace {
 
 using energy::Attribution;
 using energy::BusyCurve;
+using energy::kPsPerS;
 
-constexpr double kPsPerS = 1e12;
 // A capture is covered as a whole from this share on.
 constexpr double kWhole = 0.9;
 

@@ -131,7 +131,7 @@ std::string fleet::OptionsText(const std::map<std::string, std::string>& options
   return absl::StrJoin(options, ", ", absl::PairFormatter("="));
 }
 
-namespace {
+namespace fleet {
 
 // Rows of one kind by key; their names have the ids of the merger.
 template <typename Row>
@@ -166,7 +166,7 @@ class RowSet {
   std::vector<Row> rows_;
 };
 
-}  // namespace
+}  // namespace fleet
 
 class FleetMerger::Rows {
  public:
@@ -175,7 +175,7 @@ class FleetMerger::Rows {
   // Adds rows of another summary. `ids_here` maps the ids of its names to ids of this one.
   template <typename Row>
   void AddAll(const std::vector<Row>& from, const std::vector<NameId>& ids_here,
-              RowSet<Row>* to) const {
+              fleet::RowSet<Row>* to) const {
     for (Row row : from) {
       fleet::ForEachName(&row, [&](NameId* id) { *id = ids_here[*id]; });
       if (!sums.by.host) row.host = 0;
@@ -188,12 +188,12 @@ class FleetMerger::Rows {
   bool any = false;
   std::string first;  // path of the first capture
   fleet::NameTable names{&sums.names};
-  RowSet<FleetDevice> devices;
-  RowSet<FleetFunction> functions;
-  RowSet<FleetKernel> kernels;
-  RowSet<FleetSteps> steps;
-  RowSet<FleetCollective> collectives;
-  RowSet<FleetMeetings> meetings;
+  fleet::RowSet<FleetDevice> devices;
+  fleet::RowSet<FleetFunction> functions;
+  fleet::RowSet<FleetKernel> kernels;
+  fleet::RowSet<FleetSteps> steps;
+  fleet::RowSet<FleetCollective> collectives;
+  fleet::RowSet<FleetMeetings> meetings;
 };
 
 FleetMerger::FleetMerger(const FleetBy& by) : rows_(std::make_unique<Rows>(by)) {}

@@ -11,7 +11,7 @@ namespace xplane_time::insight {
 namespace {
 
 // Smaller shares, of the time of all devices or of one device, are not reported.
-constexpr double kLeastShare = 0.01, kLeastShareOfOne = 0.05;
+constexpr double kMinFindingShare = 0.01, kLeastShareOfOne = 0.05;
 
 }  // namespace
 
@@ -47,7 +47,7 @@ bool FindingList::IsWorthAWord(const SparseTimes& by_device) const {
     much_of_one |= ps > 0 && AsDouble(ps) >= least_ps;
   }
   if (total_ps <= 0) return false;
-  return much_of_one || AsDouble(total_ps) >= kLeastShare * AsDouble(report_.span_ps);
+  return much_of_one || AsDouble(total_ps) >= kMinFindingShare * AsDouble(report_.span_ps);
 }
 
 void FindingList::Add(BriefFinding finding, const SparseTimes& by_device, double likely) {

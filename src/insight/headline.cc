@@ -17,7 +17,7 @@ namespace {
 
 // The least share of a headline, of the time of all devices or of one. The lower limit is for
 // faults: slow devices, slow runs and compilation.
-constexpr double kLeastShare = 0.05, kLeastFaultShare = 0.02;
+constexpr double kMinHeadlineShare = 0.05, kLeastFaultShare = 0.02;
 
 std::string AmountText(int64_t ps, int64_t span_ps, size_t devices) {
   return Cat(TimeText(AsDouble(ps)), " of ", TimeText(AsDouble(span_ps)), " (",
@@ -39,7 +39,7 @@ bool IsMainCause(const BriefReport& report, const BriefFinding& finding) {
   if (!finding.recoverable_ps.has_value()) return false;
   const bool is_fault = finding.code == "slow_device" || finding.code == "slowing_down" ||
                         finding.code == "recompilation";
-  const double least_share = is_fault ? kLeastFaultShare : kLeastShare;
+  const double least_share = is_fault ? kLeastFaultShare : kMinHeadlineShare;
   if (finding.share.value_or(0) >= least_share) return true;
   return std::ranges::any_of(finding.parts, [&](const BriefPart& part) {
     const auto device = std::ranges::find_if(report.devices, [&](const BriefDevice& each) {

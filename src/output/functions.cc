@@ -197,7 +197,7 @@ double SumOfTotals(std::span<const FunctionRow> rows, Metric metric) {
 
 using FunctionKey = std::pair<std::string_view, std::string_view>;
 
-FunctionKey KeyOf(const FunctionRow& row) {
+FunctionKey MakeFunctionKey(const FunctionRow& row) {
   return {row.function, row.variant_id ? std::string_view(*row.variant_id) : std::string_view()};
 }
 
@@ -206,21 +206,21 @@ Listing ChooseRows(const Report& report, const DeviceNames& names, const OutputO
                    std::vector<FunctionRow>* rows) {
   std::map<FunctionKey, std::set<std::string>> devices;
   for (const FunctionRow& row : report.functions) {
-    if (row.device) devices[KeyOf(row)].insert(names.Name(*row.device));
+    if (row.device) devices[MakeFunctionKey(row)].insert(names.Name(*row.device));
   }
   std::set<FunctionKey> replaced;
   for (const FunctionRow& row : report.combined) {
-    if (devices[KeyOf(row)].size() < 2 || !row.metric(options.metric)) continue;
-    replaced.insert(KeyOf(row));
+    if (devices[MakeFunctionKey(row)].size() < 2 || !row.metric(options.metric)) continue;
+    replaced.insert(MakeFunctionKey(row));
     rows->push_back(row);
   }
   for (const FunctionRow& row : report.functions) {
-    if (!replaced.contains(KeyOf(row))) rows->push_back(row);
+    if (!replaced.contains(MakeFunctionKey(row))) rows->push_back(row);
   }
   SortFunctions(options.sort, options.metric, rows);
   const auto device = [&names, devices = std::move(devices)](const FunctionRow& row) {
     if (row.device) return names.Name(*row.device);
-    const auto of_row = devices.find(KeyOf(row));
+    const auto of_row = devices.find(MakeFunctionKey(row));
     const size_t count = of_row == devices.end() ? 0 : of_row->second.size();
     return (count == names.count() ? "all " : std::to_string(count) + " of ") +
            std::to_string(names.count());
@@ -267,7 +267,7 @@ Section SampleSection(const std::vector<SampleRow>& all, const OutputOptions& op
 std::vector<SampleRow> SomeRuns(std::span<const SampleRow> samples) {
   constexpr uint64_t kAbout = 10'000;
   const auto key_of = [](const SampleRow& row) {
-    return std::tuple(output::KeyOf(row.device), row.function, row.program_id);
+    return std::tuple(KeyOf(row.device), row.function, row.program_id);
   };
   std::map<decltype(key_of(samples[0])), uint64_t> counts;
   for (const SampleRow& row : samples) ++counts[key_of(row)];

@@ -14,7 +14,7 @@ namespace {
 
 using result::FieldSink, result::FieldValue, result::KnownText, result::TableOf;
 
-using Rows = std::span<const HeadroomRow>;
+using HeadroomRows = std::span<const HeadroomRow>;
 
 // Null if the value is empty.
 template <typename Enum>
@@ -85,7 +85,7 @@ std::string BoundOrReason(const HeadroomRow& row) {
 }
 
 // "52 ops without an answer, 304 s: pair 302 s, no program 2.1 s".
-void NoteUnanswered(Rows rows, Unit unit, std::vector<std::string>* notes) {
+void NoteUnanswered(HeadroomRows rows, Unit unit, std::vector<std::string>* notes) {
   std::map<NoRoof, double> times_ps;
   double all_ps = 0;
   size_t ops = 0;
@@ -105,16 +105,17 @@ void NoteUnanswered(Rows rows, Unit unit, std::vector<std::string>* notes) {
 }
 
 void AddShare(const char* header, std::optional<double> HeadroomRow::*rate,
-              std::optional<double> HeadroomRow::*share, RowGrid<Rows>* grid) {
+              std::optional<double> HeadroomRow::*share, RowGrid<HeadroomRows>* grid) {
   grid->Number(header, rate, FormatRate).Drop(5).HideIfUnknown();
   grid->Number(absl::StrCat("% ", header), share, FormatPercent).Drop(3).HideIfUnknown();
 }
 
 Section OpSection(const HeadroomReport& report, const OutputOptions& options) {
-  constexpr size_t kOpWidth = 24, kFunctionWidth = 14, kSourceWidth = 16, kRows = 10;
+  constexpr size_t kOpWidth = 24, kFunctionWidth = 14, kSourceWidth = 16;
   Section section = {.title = "ops, by recoverable time"};
   if (report.ops.empty()) section.notes.emplace_back("none");
-  const Rows rows = TopRows(report.ops, options.top.value_or(kRows), "ops", kByTop, &section.notes);
+  const HeadroomRows rows =
+      TopRows(report.ops, options.top.value_or(kDefaultRows), "ops", kByTop, &section.notes);
   NoteUnanswered(report.ops, options.unit, &section.notes);
   const DeviceNames names(rows);
   RowGrid grid(rows);
@@ -149,7 +150,7 @@ View HeadroomView(const HeadroomReport& report, const OutputOptions& options) {
 }  // namespace
 
 Output HeadroomOutput(const HeadroomReport& report, const OutputOptions& options) {
-  const Rows rows = Top(report.ops, options.top);
+  const HeadroomRows rows = Top(report.ops, options.top);
   const auto ops = [](const HeadroomRow& row, FieldSink* sink) { VisitRow(row, sink); };
   Output out{.result = result::Result("xplane-time.headroom.v1")};
   AddHead(report.inputs, &report.capture, options.given, &out.result);

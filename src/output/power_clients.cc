@@ -8,7 +8,7 @@ namespace {
 
 using result::FieldSink;
 
-result::Table Parameters(const ClientKind& kind) {
+result::Table ListParameters(const ClientKind& kind) {
   return result::TableOf("parameters", kind.parameters,
                          [](const ClientParameter& each, FieldSink* sink) {
                            sink->Field("name", each.name);
@@ -83,7 +83,7 @@ Output PowerClientsOutput(std::span<const ClientKind> clients) {
   out.result.Add(result::TableOf("clients", clients, [](const ClientKind& kind, FieldSink* sink) {
     XPLANE_TIME_FIELDS(sink, kind.name, kind.help, kind.over_http);
     sink->Field("default_base_url", result::KnownText(kind.default_base_url));
-    sink->Rows(Parameters(kind));
+    sink->Rows(ListParameters(kind));
   }));
   out.result.csv = result::TableOf("parameters", RowsOf(clients), CsvFields);
   out.view = [clients](const OutputOptions&) { return ClientsView(clients); };

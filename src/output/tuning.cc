@@ -184,9 +184,8 @@ std::string StopText(const TuneResult& result) {
                  "budget-runs");
   }
   if (result.stop_reason == "budget_time") {
-    constexpr double kPsPerSecond = 1e12;
     const auto time_ps = AsDouble(result.budget.time_ps);
-    return spent(time_ps ? absl::StrCat(" of ", *time_ps / kPsPerSecond, " s") : "", "budget-time");
+    return spent(time_ps ? absl::StrCat(" of ", *time_ps / kPsPerS, " s") : "", "budget-time");
   }
   if (result.stop_reason == kNothingRaced)
     return "The session belongs to a grid; show it with xplane-time grid.";

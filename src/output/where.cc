@@ -16,8 +16,7 @@ namespace {
 
 using result::TableOf;
 
-constexpr size_t kBarWidth = 12;
-constexpr size_t kRows = 10;
+constexpr size_t kPartsBarWidth = 12;
 
 // The parts of a bar, in order.
 struct BarPart {
@@ -44,8 +43,9 @@ std::string Bar(const TimeParts& time, bool unicode) {
   size_t at = 0;
   for (const BarPart& part : kBarParts) {
     share += Share(time.*part.time_ps, time.span_ps).value_or(0);
-    const auto end = static_cast<size_t>(std::lround(share * static_cast<double>(kBarWidth)));
-    for (; at < std::min(end, kBarWidth); ++at) bar.append(unicode ? part.unicode : part.ascii);
+    const auto end = static_cast<size_t>(std::lround(share * static_cast<double>(kPartsBarWidth)));
+    for (; at < std::min(end, kPartsBarWidth); ++at)
+      bar.append(unicode ? part.unicode : part.ascii);
   }
   return bar;
 }
@@ -233,8 +233,8 @@ Section StepSection(const WhereReport& report, const OutputOptions& options) {
 
 Section FunctionSection(const WhereReport& report, const OutputOptions& options) {
   Section section = {.title = "functions, shares of the spans of their runs"};
-  const auto rows =
-      TopRows(report.functions, options.top.value_or(kRows), "functions", kByTop, &section.notes);
+  const auto rows = TopRows(report.functions, options.top.value_or(kDefaultRows), "functions",
+                            kByTop, &section.notes);
   const DeviceNames names(report.devices);
   RowGrid grid(rows);
   grid.Name("function", 18, &WhereFunction::function);
@@ -256,8 +256,8 @@ Section FunctionSection(const WhereReport& report, const OutputOptions& options)
 
 Section TransferSection(const WhereReport& report, const OutputOptions& options) {
   Section section = {.title = "collectives and copies", .table = "transfers"};
-  const auto rows =
-      TopRows(report.transfers, options.top.value_or(kRows), "kinds", kByTop, &section.notes);
+  const auto rows = TopRows(report.transfers, options.top.value_or(kDefaultRows), "kinds", kByTop,
+                            &section.notes);
   const DeviceNames names(report.devices);
   RowGrid grid(rows);
   grid.Name("kernel", 20, &WhereTransfer::kernel);
@@ -322,7 +322,7 @@ std::vector<WhereGap> GapsByLength(const WhereReport& report) {
 Section GapListSection(const WhereReport& report, const OutputOptions& options) {
   Section section = {.title = "idle gaps, the longest first", .table = "gaps"};
   const std::vector<WhereGap> gaps = GapsByLength(report);
-  const std::span<const WhereGap> rows = Top(gaps, options.top.value_or(kRows));
+  const std::span<const WhereGap> rows = Top(gaps, options.top.value_or(kDefaultRows));
   uint64_t all = 0;
   for (const WhereDevice& device : report.devices) all += device.gaps;
   NoteMore(all, rows.size(), "gaps", kByTop, &section.notes);

@@ -100,7 +100,7 @@ std::string_view UnitIn(std::string_view header) {
   return Stripped(header.substr(begin + 1, end - begin - 1));
 }
 
-PowerReason ReasonOf(std::string_view cell) {
+PowerReason ReadReason(std::string_view cell) {
   struct Text {
     std::string_view name;
     PowerReason reason;
@@ -117,7 +117,7 @@ PowerReason ReasonOf(std::string_view cell) {
 // unknown.
 bool ValueOf(std::string_view cell, double scale, std::string_view header_unit, Reading* reading) {
   if (cell.empty() || cell.front() == '[' || cell == "N/A") {
-    reading->reason = ReasonOf(cell);
+    reading->reason = ReadReason(cell);
     return true;
   }
   if (cell.front() == 'P') cell.remove_prefix(1);

@@ -45,7 +45,7 @@
 
 namespace xplane_time {
 
-using tune::Database, tune::Json, tune::Statement;
+using tune::Database, tune::Statement;
 
 TuneStore::TuneStore(std::unique_ptr<Database> db) : db_(std::move(db)) {}
 TuneStore::~TuneStore() = default;
@@ -485,12 +485,12 @@ absl::StatusOr<Appended> TuneStore::Append(const TuneSession& session, const Rou
 
 absl::Status TuneStore::RecordVerdict(const TuneSession& session, std::string_view verdict_json,
                                       int64_t now_unix_s) {
-  ASSIGN_OR_RETURN(const Json verdict, tune::ParseJson(verdict_json, "verdict"));
+  ASSIGN_OR_RETURN(const tune::Json verdict, tune::ParseJson(verdict_json, "verdict"));
   if (!verdict.is_object()) {
     return InvalidArgument(path(), ": the verdict is not a JSON object");
   }
   const auto text = [&](const char* name) {
-    const Json found = verdict.value(name, Json());
+    const tune::Json found = verdict.value(name, tune::Json());
     return found.is_string() ? found.get<std::string>() : std::string();
   };
   const std::string pick = text("pick"), claim = text("claim");
@@ -564,7 +564,7 @@ absl::StatusOr<std::vector<SessionInfo>> ReadSessions(const Database& db,
 // The evidence to keep of a verdict: everything except its lists, which grow with the space.
 std::string Evidence(const std::string& verdict_json) {
   const auto verdict = tune::ParseJson(verdict_json, "");
-  Json out = Json::object();
+  tune::Json out = tune::Json::object();
   if (!verdict.ok() || !verdict->is_object()) return out.dump();
   for (const auto& [name, value] : verdict->items()) {
     if (!value.is_array() && name != "ratios" && name != "p_best") out[name] = value;
