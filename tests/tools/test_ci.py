@@ -1,5 +1,6 @@
 """Runs the shell steps of the CI recipes with bash, on synthetic traces."""
 import importlib.util
+import itertools
 import json
 import os
 import re
@@ -64,8 +65,8 @@ class Recipe(Decisions):
                "x<<EOF\nverdict=evil\nEOF", "<<EOF", "::add-mask::winner\r\n::error::evil",
                'quo"te\\n\\', "$HOME `id` $(id) 'x' é *", "null", "}, \"params\":{\"k\":1}")
 
-    def bash(self, script, **variables):
-        done = subprocess.run(["bash", "-e", "-c", script], cwd=self.at, capture_output=True,
+    def bash(self, script, shell="bash", **variables):
+        done = subprocess.run([shell, "-e", "-c", script], cwd=self.at, capture_output=True,
                               text=True, timeout=120, env=environment(**variables))
         return done
 
@@ -79,10 +80,13 @@ class Recipe(Decisions):
             {"id": name, "params": {"name": name, "block": 64}} for name in names]}))
         return "variants.json --id-pattern=(?s)^(.+)$ --space known.json"
 
-    def tuning(self, *variants, options=""):
+    def tuning(self, *variants, options="", ids=()):
         """The arguments of tune, for a harness that runs nothing."""
+        variants = [{"params": each} for each in variants]
+        for variant, name in zip(variants, ids):
+            variant["id"] = name
         self.write("space.json", json.dumps({"schema": "xplane-time.space.v1", "name": "fake",
-                                             "variants": [{"params": each} for each in variants]}))
+                                             "variants": variants}))
         return (f"space.json {options} -- {sys.executable} {HERE / 'fake_harness.py'} "
                 f"{self.at / 'harness.log'}")
 
@@ -283,6 +287,21 @@ class GitHub(Recipe):
         self.assertIn("the result is in the file that the arguments name", self.summary())
         self.assertGreater((self.at / "t.json").stat().st_size, 10)
 
+    def test_names_of_a_tuning_do_not_make_further_outputs(self):
+        for number, name in enumerate(self.HOSTILE):
+            with self.subTest(name):
+                fast = {"cost": 100, "kind": name}
+                arguments = self.tuning(fast, {"cost": 180}, options=f"--store {number}.db",
+                                        ids=(name, "slow"))
+                done = self.act(command="tune", arguments=arguments)
+                outputs = self.outputs()
+                self.assertEqual(set(outputs), {"exit-code", "verdict", "pick", "params", "regret"})
+                self.assertEqual((outputs["exit-code"], outputs["verdict"]), ("0", "winner"),
+                                 done.stdout + done.stderr)
+                self.assertEqual(outputs["pick"], name.replace("\r", "\\r").replace("\n", "\\n"))
+                self.assertEqual(json.loads(outputs["params"]), fast)
+                self.assertEqual(self.commands(done.stdout) + self.commands(done.stderr), [])
+
     def test_outputs_of_an_undecided_tuning(self):
         arguments = self.tuning({"cost": 100}, {"cost": 101}, options="--budget-runs 8")
         done = self.act(command="tune", arguments=arguments)
@@ -439,10 +458,12 @@ class GitLab(Recipe):
         self.assertEqual(self.variables(), {"EXIT_CODE": "66"})
 
     def test_variables_of_a_pick(self):
-        for name in self.HOSTILE:
-            with self.subTest(name):
+        shells = [shell for shell in ("bash", "dash") if shutil.which(shell)]
+        for shell, name in itertools.product(shells, self.HOSTILE):
+            with self.subTest(name, shell=shell):
                 arguments = self.write_variants(name, "slow") + " -o out.json"
-                done = self.job(XPLANE_TIME_COMMAND="pick", XPLANE_TIME_ARGUMENTS=arguments)
+                done = self.job(shell=shell, XPLANE_TIME_COMMAND="pick",
+                                XPLANE_TIME_ARGUMENTS=arguments)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 found = self.variables()
                 self.assertEqual(set(found), {"EXIT_CODE", "VERDICT", "PICK", "PARAMS", "REGRET"})
@@ -465,15 +486,16 @@ class GitLab(Recipe):
         self.assertLess((self.at / "xplane-time.env").stat().st_size, 5000)
 
     def test_variables_of_a_tuning(self):
-        arguments = self.tuning({"cost": 100, "kind": "a b$HOME"}, {"cost": 130},
-                                options="--store=own.db -o out.json")
+        name = self.HOSTILE[6]
+        arguments = self.tuning({"cost": 100, "kind": "a b$HOME"}, {"cost": 180},
+                                options="--store=own.db -o out.json", ids=(name, "slow"))
         done = self.job(XPLANE_TIME_COMMAND="tune", XPLANE_TIME_ARGUMENTS=arguments,
                         XDG_RUNTIME_DIR=str(self.at))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         result = json.loads((self.at / "out.json").read_text())
         found = self.variables()
-        self.assertEqual((found["EXIT_CODE"], found["VERDICT"], found["PICK"]),
-                         ("0", "winner", result["pick"]))
+        self.assertEqual((found["EXIT_CODE"], found["VERDICT"]), ("0", "winner"))
+        self.assertEqual(json.loads(f'"{found["PICK"]}"'), name)
         self.assertEqual(json.loads(found["PARAMS"]), {"cost": 100, "kind": "a b$HOME"})
         self.assertEqual(float(found["REGRET"]), result["regret"]["hi"])
         self.assertTrue((self.at / "xplane-time.md").read_text().startswith("### winner"))
