@@ -17,6 +17,9 @@ foreach(path ${schemas})
   string(APPEND schema_table "    {\"${name}\", R\"schema(${text})schema\"},\n")
 endforeach()
 configure_file(output/schema.cc.in ${PROJECT_BINARY_DIR}/generated/schema.cc @ONLY)
+# It lies in the build directory, so the compiler cache would not find a unit that includes it.
+set_source_files_properties(${PROJECT_BINARY_DIR}/generated/schema.cc PROPERTIES
+  SKIP_UNITY_BUILD_INCLUSION ON)
 file(GLOB views CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/output/*.cc
                                   ${CMAKE_CURRENT_SOURCE_DIR}/result/*.cc)
 add_library(xplane_time_output STATIC ${views} ${PROJECT_BINARY_DIR}/generated/schema.cc)
