@@ -1,12 +1,19 @@
 // Fleet: the times of many captures, as rows of mergeable sums.
 //
-//   FleetMerger all({});                           // one row per host and device
-//   for (const std::string& path : {"a.xts", "b.xts"}) {
-//     auto summary = DecodeFleetSummary(ReadBytes(path), path);
-//     if (!summary.ok()) return summary.status();  // DataLoss: a.xts: ... (byte 312)
-//     RETURN_IF_ERROR(all.Add(*summary));
-//   }
-//   WriteBytes("all.xts", EncodeFleetSummary(all.Take()));
+// Example:
+//
+//   Diagnostics diagnostics;
+//   const std::vector<std::string> paths = {"trace.xplane.pb"};
+//   auto trace = OpenTrace(*FindInputs(paths, {}), {}, &diagnostics);
+//   if (!trace.ok()) return trace.status();
+//   auto summary = SummarizeTrace(*trace, {}, diagnostics, /*host=*/"node7");
+//   if (!summary.ok()) return summary.status();
+//   FleetMerger all({});  // one row per host and device
+//   const absl::Status added = all.Add(*summary);
+//   if (!added.ok()) return added;
+//   const std::string bytes = EncodeFleetSummary(all.Take());  // the content of all.xts
+//   auto decoded = DecodeFleetSummary(bytes, "all.xts");
+//   if (!decoded.ok()) return decoded.status();  // DataLoss: all.xts: ... (byte 312)
 //
 // Counts and sums are integers, and each capture keeps its own centre. The order and the grouping
 // of merges therefore do not affect the resulting bytes. Format: docs/fleet.md.

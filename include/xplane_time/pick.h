@@ -3,9 +3,15 @@
 // Input: captures with series that have variant ids. Output: every variant with its ratio to the
 // pick, and a claim.
 //
+// Example:
+//
+//   const std::vector<std::string> paths = {"variants.xplane.pb"};
+//   auto measured = ReadMeasurements(paths, {});  // measurements.h
+//   if (!measured.ok()) return measured.status();
 //   auto choice = Pick(measured->captures, {.delta = 0.005});
-//   choice->claim == Claim::kTie, choice->pick == "3", choice->tied == {"3", "7"}
-//   Pick({}, {}).status()    // FailedPrecondition: no variant ...
+//   if (!choice.ok()) return choice.status();  // FailedPrecondition: no variant ...
+//   std::cout << ClaimName(choice->claim) << ": " << choice->pick << '\n';  // "tie: 3"
+//   for (const std::string& id : choice->tied) std::cout << id << '\n';   // "3", "7"
 //
 //   winner     every other variant is proved slower
 //   tie        the named variants are proved to be within delta of each other, and all others

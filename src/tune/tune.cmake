@@ -39,3 +39,5 @@ target_link_libraries(xplane_time_tune
          xplane_time_power absl::flat_hash_map absl::flat_hash_set
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json xplane_time_energy
           PkgConfig::re2 SQLite::SQLite3 ZLIB::ZLIB)
+xplane_time_public_headers(xplane_time_tune "Search spaces, tuning, and tables of tuned configurations"
+  harness space store tune tuned_table)
