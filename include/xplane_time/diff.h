@@ -6,11 +6,11 @@
 //   auto diff = FindDiff(base, head, {});
 //   if (!diff.ok()) return diff.status();
 //   // FailedPrecondition: the two sides have nothing in common that can be compared
-//   std::cout << diff->total.delta_ps << " ps in all\n";  // 266e6: a step takes 0.266 ms more
+//   std::cout << diff->total.delta_ps / 1e9 << " ms more\n";  // "0.266 ms more" in a step
 //   for (const DiffRow& row : diff->rows) {
 //     const std::optional<DiffPart>& part = row.head ? row.head : row.base;
 //     const bool is_op = part && !part->ops.empty();  // otherwise waiting time or overlap
-//     if (is_op) std::cout << part->ops[0] << ' ' << row.delta_ps << '\n';  // "dot.4", 214e6
+//     if (is_op) std::cout << part->ops[0] << ' ' << row.delta_ps / 1e9 << '\n';  // "dot.4 0.214"
 //   }
 //
 //   total = kernels matched + new + gone + waiting

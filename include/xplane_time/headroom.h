@@ -13,9 +13,9 @@
 //   if (!report.ok()) return report.status();
 //   // FailedPrecondition: the selected devices executed nothing. InvalidArgument: a peak of 0.
 //   for (const HeadroomRow& row : report->ops) {
-//     std::cout << row.op << '\n';                             // "custom-call.1"
-//     if (row.flops) std::cout << *row.flops << " FLOP\n";     // of one execution
-//     if (row.recoverable_ps) std::cout << *row.recoverable_ps << " ps\n";  // an upper bound
+//     std::cout << row.op << '\n';                                            // "custom-call.1"
+//     if (row.flops) std::cout << *row.flops / 1e9 << " GFLOP\n";             // of one execution
+//     if (row.recoverable_ps) std::cout << *row.recoverable_ps / 1e9 << " ms\n";  // upper bound
 //   }
 //
 //   roof_ps        = executions x max(flops / peak FLOP/s, bytes / peak bandwidth)

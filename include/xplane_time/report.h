@@ -11,7 +11,8 @@
 //   // FailedPrecondition: the selected devices executed nothing (the message lists
 //   // the planes of the trace). InvalidArgument: a bad regex or selector.
 //   for (const FunctionRow& row : report->functions) {
-//     if (row.active_ps) std::cout << row.function << ' ' << row.active_ps->median << " ps\n";
+//     if (!row.active_ps) continue;  // unknown
+//     std::cout << row.function << ' ' << row.active_ps->median / 1e6 << " us\n";
 //   }
 //
 // Memory and time: executions stream from the lines through the aggregation in chunks. Memory grows

@@ -167,7 +167,8 @@ class Headers(unittest.TestCase):
     def test_examples_link_by_find_package(self):
         for library in self.libraries:
             with self.subTest(library.name):
-                self.execute(self.built() / library.name)
+                printed = self.execute(self.built() / library.name)
+                self.assertNotRegex(printed, r"\de[+-]\d", "a number that people cannot read")
 
     def test_examples_link_by_pkg_config(self):
         for library in self.libraries:

@@ -65,6 +65,8 @@ class Commands(unittest.TestCase):
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} (.*)$", re.MULTILINE)
 CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+NAVIGATION = re.compile(r" +- (.*?):(?: ([\w-]+\.md))?")  # a part, or a page with its title
+LONG = {"python.md"}  # one page for all of the package, with links to its sections
 SOURCES = {".c", ".cc", ".cmake", ".h", ".json", ".md", ".proto", ".py", ".sh", ".txt", ".yml"}
 
 
@@ -99,6 +101,32 @@ class Links(unittest.TestCase):
         listed = {path for _, path, _ in self.links(index)}
         pages = {page.name for page in (REPOSITORY / "docs").glob("*.md")} - {index.name}
         self.assertEqual(pages - listed, set())
+
+    def test_the_navigation_of_the_site_has_every_page_once(self):
+        text = (REPOSITORY / "mkdocs.yml").read_text()
+        lines = text.split("\nnav:\n")[1].splitlines()
+        navigation = [(len(line) - len(line.lstrip()), *NAVIGATION.fullmatch(line).groups()) for line in lines]
+        pages = [page for _, _, page in navigation if page]
+        self.assertEqual(sorted(pages), sorted(page.name for page in (REPOSITORY / "docs").glob("*.md")))
+        # The parts are those of the index, with the same pages.
+        part, parts = None, {}
+        for indent, title, page in navigation:
+            if indent == 2:
+                part = title
+            elif page:
+                parts.setdefault(part, set()).add(page)
+        index = (REPOSITORY / "docs" / "README.md").read_text()
+        sections = dict(section.split("\n", 1) for section in index.split("\n## ")[1:])
+        listed = {title: {target.partition("#")[0] for target in LINK.findall(text)}
+                  for title, text in sections.items()}
+        repeated = {"ci.md"}  # the exit codes, in Reference too
+        self.assertEqual(parts, {title: pages - (repeated if title == "Reference" else set())
+                                 for title, pages in listed.items()})
+
+    def test_pages_have_at_most_300_lines(self):
+        lengths = {page.name: len(page.read_text().splitlines()) for page in (REPOSITORY / "docs").glob("*.md")}
+        self.assertEqual({name: length for name, length in lengths.items()
+                          if length > 300 and name not in LONG}, {})
 
     def test_every_page_that_a_source_names_exists(self):
         missing, named = [], set()
