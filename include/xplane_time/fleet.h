@@ -237,10 +237,10 @@ std::string_view FleetVerdictName(FleetVerdict verdict);
 
 // The time by which hosts are compared.
 enum class FleetMeasure : uint8_t {
-  kActive,              // of functions without exposed collectives
-  kSpan,                // of steps without exposed collectives
+  kActive,              // of functions without collectives
+  kSpan,                // of steps without collectives
   kWithoutCollectives,  // OwnCentres
-  // Exposed collectives, but the summaries lack OwnCentres: an earlier version wrote them.
+  // Collectives, but the summaries lack OwnCentres: an earlier version wrote them.
   kUnknown,
 };
 std::string_view FleetMeasureName(FleetMeasure measure);
