@@ -90,13 +90,14 @@ using NameId = uint32_t;
 // For each capture of a row the median of its runs, ascending.
 using CaptureCentres = std::vector<int64_t>;
 
-// Medians of the captures in which the runs or steps have exposed collectives. Others are absent.
-// A device that waits for another one spends that time in a collective, so hosts are compared by
-// the rest of their time.
+// Medians of each capture, like CaptureCentres. A device that waits for another one spends that
+// time in a collective, so hosts are compared by the rest of their time. Empty in summaries of
+// earlier versions.
 struct OwnCentres {
   // The span without exposed collectives, and the idle time of the device before it.
   CaptureCentres own_ps = {};
-  CaptureCentres busy_ps = {};  // the same without idle time
+  CaptureCentres busy_ps = {};             // the same without idle time
+  uint64_t captures_with_collectives = 0;  // exposed or hidden
 };
 
 // `model`: the producer's name of the device model, else the device kind.
@@ -243,10 +244,10 @@ std::string_view FleetVerdictName(FleetVerdict verdict);
 
 // The time by which hosts are compared.
 enum class FleetMeasure : uint8_t {
-  kActive,              // of functions without exposed collectives
-  kSpan,                // of steps without exposed collectives
+  kActive,              // of functions without collectives
+  kSpan,                // of steps without collectives
   kWithoutCollectives,  // OwnCentres
-  // Exposed collectives, but the summaries lack OwnCentres: an earlier version wrote them.
+  // Collectives, but the summaries lack OwnCentres: an earlier version wrote them.
   kUnknown,
 };
 std::string_view FleetMeasureName(FleetMeasure measure);

@@ -132,18 +132,17 @@ class CollectiveUse {
 template <typename Row>
 Group GroupOf(const std::vector<const Row*>& rows, NameId function, const CollectiveUse& use) {
   constexpr bool kIsSteps = std::is_same_v<Row, FleetSteps>;
-  const auto any = [&](auto test) { return std::ranges::any_of(rows, test); };
   Group group = {.model = rows[0]->model,
                  .function = function,
                  .measure = kIsSteps ? FleetMeasure::kSpan : FleetMeasure::kActive};
-  if (any([](const Row* row) { return !row->own.own_ps.empty(); })) {
-    group.measure = FleetMeasure::kWithoutCollectives;
-  } else if (any([&](const Row* row) { return use.IsPossible(*row); })) {
-    group.measure = FleetMeasure::kUnknown;
-  }
+  const bool has_collectives = std::ranges::any_of(rows, [&](const Row* row) {
+    return row->own.captures_with_collectives > 0 ||
+           (row->own.own_ps.empty() && use.IsPossible(*row));
+  });
+  if (has_collectives) group.measure = FleetMeasure::kWithoutCollectives;
   for (const Row* row : rows) {
     if (row->centres_ps.empty()) continue;
-    if (group.measure < FleetMeasure::kWithoutCollectives) {
+    if (!has_collectives) {
       AddUnit(row->host, row->device, row->centres_ps, row->centres_ps, &group);
     } else if (row->own.own_ps.empty()) {
       const auto captures = static_cast<double>(row->centres_ps.size());

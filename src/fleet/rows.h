@@ -99,6 +99,7 @@ inline void MergeCentres(CaptureCentres* to, const CaptureCentres& from) {
 inline void MergeInto(OwnCentres* to, const OwnCentres& from) {
   MergeCentres(&to->own_ps, from.own_ps);
   MergeCentres(&to->busy_ps, from.busy_ps);
+  AddEach(to, from, &OwnCentres::captures_with_collectives);
 }
 inline void MergeInto(FleetDevice* to, const FleetDevice& from) {
   using Row = FleetDevice;

@@ -326,10 +326,11 @@ class OwnTimes {
     busy_ps_.push_back(busy_ps);
     has_collectives_ |= collective_ps > 0;
   }
-  // Hidden collectives count, too: they may be exposed in other captures.
   OwnCentres Take() {
-    if (!has_collectives_) return {};
-    return {.own_ps = {MedianOf(std::move(own_ps_))}, .busy_ps = {MedianOf(std::move(busy_ps_))}};
+    if (own_ps_.empty()) return {};
+    return {.own_ps = {MedianOf(std::move(own_ps_))},
+            .busy_ps = {MedianOf(std::move(busy_ps_))},
+            .captures_with_collectives = has_collectives_ ? 1U : 0U};
   }
 
  private:

@@ -245,6 +245,7 @@ void Visit(Codec* codec, Row* row) {
   codec->Ascending(11, &row->centres_ps);
   codec->Ascending(12, &row->own.own_ps);
   codec->Ascending(13, &row->own.busy_ps);
+  codec->Count(14, &row->own.captures_with_collectives);
 }
 template <typename Codec, Is<FleetKernel> Row>
 void Visit(Codec* codec, Row* row) {
@@ -272,6 +273,7 @@ void Visit(Codec* codec, Row* row) {
   codec->Ascending(15, &row->centres_ps);
   codec->Ascending(16, &row->own.own_ps);
   codec->Ascending(17, &row->own.busy_ps);
+  codec->Count(18, &row->own.captures_with_collectives);
 }
 template <typename Codec, Is<FleetCollective> Row>
 void Visit(Codec* codec, Row* row) {

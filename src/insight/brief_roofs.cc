@@ -343,7 +343,8 @@ class Roofs {
       case NoRoof::kHost:
         return "no roofs on a CPU";
       case NoRoof::kNoProgram:
-        return "no compiled program in the trace";
+        return "their FLOPs are unknown, because the trace has no compiled program (PyTorch "
+               "records none); headroom --work FILE declares them";
       case NoRoof::kNotInProgram:
         return "not in the compiled program";
       case NoRoof::kNoPeak:

@@ -102,6 +102,11 @@ void NoteUnanswered(HeadroomRows rows, Unit unit, std::vector<std::string>* note
   }
   notes->push_back(absl::StrCat(Counted(ops, "op"), " without an estimate, ",
                                 FormatTime(all_ps, unit), ": ", absl::StrJoin(reasons, ", ")));
+  if (times_ps.contains(NoRoof::kNoProgram)) {
+    notes->emplace_back(
+        "no program: the FLOPs and bytes of an op are taken from its compiled program (XLA), which "
+        "the trace lacks; PyTorch records none; --work FILE declares them");
+  }
 }
 
 void AddShare(const char* header, std::optional<double> HeadroomRow::*rate,

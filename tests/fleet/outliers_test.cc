@@ -113,6 +113,7 @@ FleetSummary MakeGang(double busy, double idle) {
   FleetSummary summary = MakeFleet({.hosts = 20, .captures = 3, .host_sd = 0.001}, 1);
   for (FleetFunction& row : summary.functions) {
     row.own.own_ps = row.own.busy_ps = row.centres_ps;
+    row.own.captures_with_collectives = row.centres_ps.size();
     std::ranges::fill(row.centres_ps, 2'000'000'000);
     if (summary.names[row.host] != "host0") continue;
     for (int64_t& ps : row.own.own_ps) ps += std::llround((busy + idle) * 1e9);
@@ -153,6 +154,30 @@ TEST(FleetOutliers, CollectivesInSummariesOfAnEarlierVersionAreUndecided) {
     EXPECT_FALSE(row.ratio.has_value());
   }
   EXPECT_EQ(FindFleetOutliers(summary, {}).size(), 20U);
+}
+
+TEST(FleetOutliers, HostsWhoseCollectivesAreUnknownAreUndecided) {
+  FleetSummary summary = MakeGang(0.05, 0);
+  summary.functions[3].own = {};  // one host's summary is of an earlier version
+  const NameId host = summary.functions[3].host;
+  size_t undecided = 0;
+  for (const FleetOutlier& row : FindFleetOutliers(summary, {})) {
+    const bool is_earlier = row.host == summary.names[host];
+    EXPECT_EQ(row.measure == FleetMeasure::kUnknown, is_earlier);
+    EXPECT_EQ(row.ratio.has_value(), !is_earlier);
+    undecided += row.verdict == FleetVerdict::kCannotTell ? 1 : 0;
+  }
+  EXPECT_EQ(undecided, 1U);
+}
+
+// The collectives of one capture may be hidden on all devices.
+TEST(FleetOutliers, OneCaptureWithCollectivesIsEnough) {
+  FleetSummary summary = MakeGang(0.05, 0);
+  for (FleetFunction& row : summary.functions) row.own.captures_with_collectives = 0;
+  EXPECT_EQ(FindFleetOutliers(summary, {})[0].measure, FleetMeasure::kActive);
+  summary.functions[5].own.captures_with_collectives = 1;
+  EXPECT_EQ(FindFleetOutliers(summary, {})[0].measure, FleetMeasure::kWithoutCollectives);
+  EXPECT_EQ(Alarms(FindFleetOutliers(summary, {})), 1U);
 }
 
 TEST(FleetOutliers, FunctionsOfCollectivesAloneAreNotCompared) {

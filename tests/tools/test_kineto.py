@@ -790,5 +790,13 @@ class KnownAnswers(EndToEndTest):
             self.assertTrue(done.message)
 
 
+class Roofs(EndToEndTest):
+    def test_the_lack_of_a_compiled_program_is_explained(self):
+        for command in ("headroom", "brief"):
+            text = " ".join(run(command, TESTDATA / "kineto_training.json").text.split())
+            self.assertIn("PyTorch records none", text)
+            self.assertIn("--work FILE declares them", text)
+
+
 if __name__ == "__main__":
     unittest.main()
