@@ -2,7 +2,7 @@
 //
 //   decide_simulation [promises|noise|mixed|curve] [TRIALS]
 //
-// promises: the cases of docs/deciding.md with their limits; the exit status is 1 if a limit is
+// promises: the cases of docs/deciding-measured.md with their limits; the exit status is 1 if a limit is
 // missed. noise: the same cases with other noise. mixed: variants with different noise. curve:
 // errors by number of runs, for our rule and others. Markdown on standard output. Seeds are fixed,
 // so the numbers are reproducible.

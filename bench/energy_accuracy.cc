@@ -1,5 +1,5 @@
 // energy_accuracy [SEEDS [NAME]]: the accuracy of attributed energies in simulated worlds
-// (tests/support/power_world.h), as the table of docs/energy.md. Errors and half-widths are
+// (tests/support/power_world.h), as the table of docs/energy-method.md. Errors and half-widths are
 // relative to a kernel's energy, for kernels with at least 2 % of the total. NAME: only worlds
 // whose names contain it.
 #include <algorithm>

@@ -120,8 +120,10 @@ class TuneCommand : public Command {
     AddMeasuring();
     AddStore(app);
     const Heading storing(app, kStoring), out(app, kOut);
-    storing.Flag("--resume", &resume_,
-                 "Continue the last run of the same question after an interruption or error");
+    storing.Flag(
+        "--resume", &resume_,
+        "Continue the last session with the same space, harness, device and options after an "
+        "interruption or error");
     storing.Value("--workload", &options_.workload, "NAME",
                   "Name of the workload in the store (default: the name of the space)");
     out.Flag("--list", &list_,
@@ -217,7 +219,8 @@ class TuneCommand : public Command {
             "Power caps of the NVIDIA GPU, separated by commas: the axis power_cap_w; restored at "
             "the end; requires root");
     measuring.List("--power-source", &power_.sources, "NAME",
-                   "For objectives with energy. " + power::SourcesHelp(/*of_energy=*/true, ""));
+                   "Sensors for objectives with energy: " +
+                       power::SourcesHelp(/*of_energy=*/true, "; separated by commas"));
     AddSensorPlaces(measuring, &power_);
     measuring.Value("--harness-log", &harness_.process.log_path, "FILE",
                     "Write the output of the harness to FILE");
@@ -263,7 +266,8 @@ class TuneCommand : public Command {
                                         "  xplane-time tune decide < requests.jsonl\n"
                                         "  xplane-time tune decide --space space.json\n"});
     Heading(decide, kOwn)
-        .Value("--space", &space_path_, "FILE", "Search space if `open` contains none");
+        .Value("--space", &space_path_, "FILE",
+               "Search space for messages of type open without a space");
     replay_ = AddAction(line, &TuneCommand::ReplaySession,
                         {"replay", "Decide a recorded session again with other rules",
                          "  xplane-time tune replay --delta 1%\n"
@@ -305,7 +309,8 @@ class TuneCommand : public Command {
     for (const CLI::Option* option : app_->get_options()) {
       const bool is_used = std::ranges::find(kListed, option->get_name()) != std::end(kListed);
       if (list_ && option->count() > 0 && !is_used) {
-        return UsageError(option->get_name(), " has no effect with --list, which measures nothing");
+        return UsageError(option->get_name(),
+                          " has no effect with --list, which starts no harness");
       }
     }
     if (!devices_.empty()) {

@@ -3,11 +3,20 @@
 // Input: a trace. Output: one row per op with its FLOPs and bytes, the least time that its device
 // needs for them, and the time that it took beyond.
 //
+// Example:
+//
+//   Diagnostics diagnostics;
+//   const std::vector<std::string> paths = {"trace.xplane.pb"};
+//   auto trace = OpenTrace(*FindInputs(paths, {}), {}, &diagnostics);
+//   if (!trace.ok()) return trace.status();
 //   auto report = BuildHeadroom(*trace, {.select = {.device = "gpu"}}, diagnostics);
-//   report->ops[0].op                // "custom-call.1", of function "jit_dot"
-//   report->ops[0].flops             // 549755813888, of one execution; source: kModelled
-//   report->ops[0].recoverable_ps    // 571558188: an upper bound
+//   if (!report.ok()) return report.status();
 //   // FailedPrecondition: the selected devices executed nothing. InvalidArgument: a peak of 0.
+//   for (const HeadroomRow& row : report->ops) {
+//     std::cout << row.op << '\n';                             // "custom-call.1"
+//     if (row.flops) std::cout << *row.flops << " FLOP\n";     // of one execution
+//     if (row.recoverable_ps) std::cout << *row.recoverable_ps << " ps\n";  // an upper bound
+//   }
 //
 //   roof_ps        = executions x max(flops / peak FLOP/s, bytes / peak bandwidth)
 //   recoverable_ps = total_ps - roof_ps

@@ -1,11 +1,18 @@
 // Report: all stages in one call, and the rows that every output prints.
 //
+// Example:
+//
 //   Diagnostics diagnostics;
+//   const std::vector<std::string> paths = {"trace.xplane.pb"};
 //   auto trace = OpenTrace(*FindInputs(paths, {}), {}, &diagnostics);
+//   if (!trace.ok()) return trace.status();
 //   auto report = BuildReport(*trace, {.device = "gpu"}, diagnostics);
-//   for (const FunctionRow& row : report->functions) ...
+//   if (!report.ok()) return report.status();
 //   // FailedPrecondition: the selected devices executed nothing (the message lists
 //   // the planes of the trace). InvalidArgument: a bad regex or selector.
+//   for (const FunctionRow& row : report->functions) {
+//     if (row.active_ps) std::cout << row.function << ' ' << row.active_ps->median << " ps\n";
+//   }
 //
 // Memory and time: executions stream from the lines through the aggregation in chunks. Memory grows
 // with the number of names, runs and distinct durations (about 160 bytes per run), not with

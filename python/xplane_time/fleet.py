@@ -17,7 +17,7 @@ import os
 import pathlib
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple, Union
+from typing import Any, Literal, Union
 
 import xplane_time
 from xplane_time import _core
@@ -25,10 +25,10 @@ from xplane_time.errors import ArgumentError, Error
 from xplane_time.files import FileKind, PathText, new_file
 from xplane_time.fleet_executors import EXECUTORS, Task
 from xplane_time.fleet_tune import Answer, TuneReport, tune
-from xplane_time.results import Result
+from xplane_time.results import CompareReport, Result
 from xplane_time.table import Table
 
-__all__ = ["Answer", "Comparison", "FleetReport", "TuneReport", "compare", "load", "summarize", "tune"]
+__all__ = ["Answer", "FleetReport", "TuneReport", "compare", "load", "summarize", "tune"]
 
 SUMMARY = FileKind("summary", b"xplane-time.summary.", 2)
 Executor = Literal["processes", "ray", "serial"]
@@ -107,13 +107,6 @@ class FleetReport(Result):
     def failures(self) -> Table:
         """One row for each file that could not be read, with the reason."""
         return self._table("failures")
-
-
-class Comparison(NamedTuple):
-    """The result of `xplane-time compare`, and its exit code: 0, 10 (slower), 11, 12, 20."""
-
-    result: Result
-    exit_code: int
 
 
 def summarize(
@@ -206,22 +199,22 @@ def load(*paths: PathText, by: tuple[str, ...] | None = None, alpha: float = 0.0
 
 def compare(base: FleetReport | PathText, head: FleetReport | PathText, *, function: str = "",
             min_effect: float = 0.01, max_mde: float = 0.05, alpha: float = 0.001,
-            paired: bool = False, allow_mismatch: bool = False) -> Comparison:
-    """Decides whether functions became slower. Hosts are the random sample: a change must exceed
-    the differences between hosts. `paired`: both sides have the same hosts. Each side is a report,
-    or a file that `xplane-time compare` accepts. Errors: ArgumentError, NothingFoundError."""
+            paired: bool = False, allow_mismatch: bool = False) -> CompareReport:
+    """Decides whether functions became slower, like xplane_time.compare(). Hosts are the random
+    sample: a change must exceed the differences between hosts. `paired`: both sides have the same
+    hosts. Each side is a report, or a file that `xplane-time compare` accepts. Errors:
+    ArgumentError, NothingFoundError."""
     with tempfile.TemporaryDirectory(prefix="xplane-time-") as temporary:
-        sides = []
+        sides: list[PathText] = []
         for name, side in (("base", base), ("head", head)):
             if isinstance(side, FleetReport):
                 path = pathlib.Path(temporary) / f"{name}.xts"
                 path.write_bytes(side.summary)
                 side = path
-            sides.append([os.fspath(side)])
-        result, exit_code = _core.compare(sides, {
-            "function": function, "min_effect": min_effect, "max_mde": max_mde, "alpha": alpha,
-            "paired": paired, "allow_mismatch": allow_mismatch})
-    return Comparison(Result(result), exit_code)
+            sides.append(side)
+        return xplane_time.compare(
+            *sides, function=function, min_effect=min_effect, max_mde=max_mde, alpha=alpha,
+            paired=paired, allow_mismatch=allow_mismatch)
 
 
 def _by_text(by: tuple[str, ...]) -> str:

@@ -142,10 +142,10 @@ def tune(
     `strategy`: "merge" pools the rounds of all devices; each round runs on one device with all its
     variants. If the devices are of several classes, each class is tuned separately. "split" tunes
     each device separately from the start. Devices of different kinds are never pooled. All rounds
-    are kept in `store`; `resume` continues a stopped run of the same question. A lost device costs
-    its round. `search`: "all", "list", "random:N" or "halving:N". `incumbent` and `baseline`: an
-    id, or parameters. `on_message`: receives the messages of the command, in another thread; an
-    exception in it ends the tuning.
+    are kept in `store`; `resume` continues the last session with the same space, harness, devices
+    and options. A lost device costs its round. `search`: "all", "list", "random:N" or "halving:N".
+    `incumbent` and `baseline`: an id, or parameters. `on_message`: receives the messages of the
+    command, in another thread; an exception in it ends the tuning.
 
     Errors: ArgumentError, InputError (no device works), KeyboardInterrupt (Ctrl-C; the measurements
     are kept).

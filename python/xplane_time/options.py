@@ -12,6 +12,7 @@ from typing import Any, Literal, TypedDict, TypeVar
 
 Metric = Literal["active", "span", "sum"]
 Clock = Literal["auto", "device", "profile"]
+Objective = Literal["time", "energy"]
 
 
 class FilterOptions(TypedDict, total=False):
@@ -80,6 +81,25 @@ class DiffOptions(CategoryOptions, total=False):
     paired: bool
 
 
+class CompareOptions(CountOptions, total=False):
+    """The runs that count, and the decision, of compare()."""
+
+    id_pattern: str | None
+    skip_runs: int
+    by_id: bool
+    metric: Metric
+    trim: str
+    run: str
+    objective: Objective
+    benchmark_time: Literal["real", "cpu"]
+    min_effect: float
+    max_mde: float
+    alpha: float
+    offset_std: float
+    paired: bool
+    allow_mismatch: bool
+
+
 class SampleOptions(CountOptions, total=False):
     """The same, and which runs count, of Trace.samples."""
 
@@ -94,6 +114,20 @@ class FunctionOptions(SampleOptions, total=False):
     metric: Metric
     trim: str
     seed: int
+
+
+class PickOptions(SampleOptions, total=False):
+    """The runs that count, and the decision, of pick()."""
+
+    metric: Metric
+    trim: str
+    run: str
+    objective: Objective
+    delta: float
+    alpha: float
+    drift_std: float
+    seed: int
+    space: str | os.PathLike[str] | Mapping[str, object] | Sequence[Mapping[str, object]]
 
 
 class ReportOptions(FunctionOptions, CategoryOptions, total=False):
@@ -140,6 +174,17 @@ _MEANINGS = {
              "program (default 0.001)",
     "offset_std": "standard deviation between processes, if known; then one capture per side is "
                   "enough for a decision",
+    "max_mde": "too little data if a larger slowdown could remain undetected (default 0.05)",
+    "allow_mismatch": "compare captures of different devices or methods, with a note (default "
+                      "False)",
+    "benchmark_time": 'time of Google Benchmark: "real" or "cpu" (default "real")',
+    "objective": '"time", or "energy" (of files written by xplane-time energy --format json) '
+                 '(default "time")',
+    "delta": "tie margin: variants within this share of the best count as equal (default 0.005)",
+    "drift_std": "allowance for drift if the variants of a single capture did not run in rounds "
+                 "(default 0.02)",
+    "space": 'parameters of variants: [{"id": "0", "params": {"block": 64}}]; or a search space '
+             "(docs/space.md) as a dict or a file",
     "paired": "the i-th captures of both sides were recorded together; compare them in pairs "
               "(default False)",
     "id_pattern": "treat matching functions as variants; the first group is the id (default: "
@@ -155,6 +200,23 @@ _MEANINGS = {
                "line Steps, or events with a step_num)",
 }
 
+# Where an option means something else than in other methods.
+_OWN_MEANINGS: dict[str, dict[str, str]] = {
+    "CompareOptions": {
+        "min_effect": "ignore slowdowns up to this share (default 0.01)",
+        "alpha": "maximum probability, over all functions together, of calling an unchanged "
+                 "program faster or slower (default 0.001)",
+        "id_pattern": "with by_id: treat matching functions as variants; the first group is the id "
+                      "(default: jit_autotune_fn_N and jit_tune_jax_fn_N)",
+        "metric": 'time of a run: "active", "span" or "sum" (default "active")',
+    },
+    "PickOptions": {
+        "alpha": "maximum probability of a wrong claim (default 0.01)",
+        "metric": 'time of a run: "active", "span" or "sum" (default "active")',
+        "seed": "seed of the bootstrap for p_best (default 1)",
+    },
+}
+
 Method = TypeVar("Method", bound=Callable[..., object])
 
 
@@ -163,7 +225,8 @@ def documented(options: type) -> Callable[[Method], Method]:
 
     def with_options(method: Method) -> Method:
         first, _, rest = (method.__doc__ or "").partition("\n")
-        lines = [textwrap.fill(f"{name}: {_MEANINGS[name]}", 88, initial_indent="    ",
+        meanings = _MEANINGS | _OWN_MEANINGS.get(options.__name__, {})
+        lines = [textwrap.fill(f"{name}: {meanings[name]}", 88, initial_indent="    ",
                                subsequent_indent="        ")
                  for name in options.__annotations__]
         method.__doc__ = "\n".join([first, textwrap.dedent(rest).rstrip(), "", "Options:", *lines])

@@ -722,8 +722,9 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
   if (comparison.shared_captures > 0) RefuseShared(&comparison.rows);
   if (std::ranges::any_of(differences, &Difference::assumed)) {
     comparison.notes.push_back(absl::StrCat(
-        "fewer than 3 captures a side do not show how much processes differ: assumed to be ",
-        kUsualSpread * 100, " % (std); if it is known, give --offset-std"));
+        "with fewer than 3 captures a side, the deviation between processes is unknown and assumed "
+        "to be ",
+        kUsualSpread * 100, " % (std); if you know it, give --offset-std"));
   }
   Summarize(&comparison);
   if (comparison.compared == 0 && comparison.Count(FunctionVerdict::kUnknown) == 0) {

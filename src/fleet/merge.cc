@@ -102,18 +102,18 @@ std::optional<int64_t> TimeSum::QuantilePs(double share) const {
 }
 
 constexpr std::string_view kByNothing = "none";
+constexpr std::string_view kByValues = "host, device, host,device or none";
 
 absl::StatusOr<FleetBy> ParseFleetBy(std::string_view text) {
   FleetBy by = {.host = false, .device = false};
   if (text == kByNothing) return by;
-  if (text.empty()) return InvalidArgument("expected host, device, host,device or none");
+  if (text.empty()) return InvalidArgument("expected ", kByValues);
   while (!text.empty()) {
     const std::string_view word = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), word.size() + 1));
     bool* const part = word == "host" ? &by.host : word == "device" ? &by.device : nullptr;
     if (part == nullptr) {
-      return InvalidArgument("'", word, "' is unknown; expected host and device, separated ",
-                             "by a comma, or none");
+      return InvalidArgument("'", word, "' is unknown; expected ", kByValues);
     }
     *part = true;
   }
@@ -149,7 +149,11 @@ class RowSet {
   std::vector<Row> Take(const std::vector<NameId>& ids) {
     for (Row& row : rows_) {
       fleet::ForEachName(&row, [&](NameId* id) { *id = ids[*id]; });
-      if constexpr (requires { row.centres_ps; }) std::ranges::sort(row.centres_ps);
+      if constexpr (requires { row.centres_ps; }) {
+        for (CaptureCentres* centres : {&row.centres_ps, &row.own.own_ps, &row.own.busy_ps}) {
+          std::ranges::sort(*centres);
+        }
+      }
     }
     std::ranges::sort(rows_, {}, [](const Row& row) { return fleet::KeyOf(row); });
     return std::move(rows_);

@@ -243,6 +243,8 @@ void Visit(Codec* codec, Row* row) {
   codec->Time(8, &row->active);
   codec->Sum(9, &row->span_ps);
   codec->Ascending(11, &row->centres_ps);
+  codec->Ascending(12, &row->own.own_ps);
+  codec->Ascending(13, &row->own.busy_ps);
 }
 template <typename Codec, Is<FleetKernel> Row>
 void Visit(Codec* codec, Row* row) {
@@ -268,6 +270,8 @@ void Visit(Codec* codec, Row* row) {
   codec->Sum(11, &row->other_ps);
   codec->Sum(13, &row->idle_ps);
   codec->Ascending(15, &row->centres_ps);
+  codec->Ascending(16, &row->own.own_ps);
+  codec->Ascending(17, &row->own.busy_ps);
 }
 template <typename Codec, Is<FleetCollective> Row>
 void Visit(Codec* codec, Row* row) {

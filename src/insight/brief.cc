@@ -159,8 +159,8 @@ class Briefer {
   }
 
   static std::string ChanceText(double p_value) {
-    if (p_value < 1e-6) return "by chance less than once in a million";
-    return Cat("by chance once in ", std::llround(1 / p_value));
+    if (p_value < 1e-6) return "which occurs by chance less than once in a million traces";
+    return Cat("which occurs by chance once in ", std::llround(1 / p_value), " traces");
   }
 
   // ---- collectives and copies
@@ -175,9 +175,10 @@ class Briefer {
       }
       collectives.Take(i, devices_[i].claims.waits_ps);
     }
-    AddTransfer("exposed_collective", "exposed collective: nothing computes during ", collectives,
+    AddTransfer("exposed_collective", "exposed collective: no kernel computes during ", collectives,
                 Category::kCollective);
-    AddTransfer("exposed_copy", "exposed copy: nothing else runs during ", copies, Category::kCopy);
+    AddTransfer("exposed_copy", "exposed copy: no other work runs during ", copies,
+                Category::kCopy);
   }
 
   void AddTransfer(std::string_view code, const char* what, const Tally& tally, Category category) {

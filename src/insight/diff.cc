@@ -207,8 +207,9 @@ void NoteSame(const Captures& base, const Captures& head, DiffReport* report) {
   }
   if (count == 0) return;
   report->same_capture = true;
-  report->notes.push_back(Cat(first, count > 1 ? Cat(" and ", count - 1, " more are") : " is",
-                              " on both sides: a capture compared with itself shows no change"));
+  report->notes.push_back(
+      Cat(first, count > 1 ? Cat(" and ", count - 1, " more are") : " is",
+          " on both sides; a capture that is compared with itself shows no change"));
 }
 
 bool AllHave(const Captures& side, bool DiffCapture::*has) {
@@ -226,8 +227,7 @@ absl::StatusOr<DiffPer> ChoosePer(const Captures& base, const Captures& head,
                                            : runs || filtered ? DiffPer::kRun
                                                               : DiffPer::kCapture);
   if (filtered && per != DiffPer::kRun) {
-    return InvalidArgument(
-        "filters on functions need --per run; give it, or leave the filters out");
+    return InvalidArgument("filters on functions require --per run; add it, or omit the filters");
   }
   if (select.skip_runs > 0 && per == DiffPer::kCapture) {
     return FailedPrecondition(base[0].source, " and ", head[0].source, ": --skip-runs ",

@@ -336,12 +336,12 @@ std::vector<std::string> DescribeStepDoubts(const WhereDevice& device) {
   // A few are copies and fills before the loop and after it.
   const uint64_t outside = device.executions_outside_steps.value_or(0);
   if (outside > 0 && outside >= device.executions / 20) {
-    doubts.push_back(
-        Cat(outside, " of ", CountText(device.executions, "execution"),
-            outside == 1 ? " belongs" : " belong", " to no marked step",
-            device.step_source == StepSource::kHostTime
-                ? ": without launches, only those that start inside a mark belong to it"
-                : ""));
+    doubts.push_back(Cat(outside, " of ", CountText(device.executions, "execution"),
+                         outside == 1 ? " belongs" : " belong", " to no marked step",
+                         device.step_source == StepSource::kHostTime
+                             ? ": the trace has no launches, so only executions that start inside "
+                               "a mark belong to it"
+                             : ""));
   }
   // Less than 1 % of a step is negligible.
   const auto early_ps = static_cast<double>(device.early_ps.value_or(0));

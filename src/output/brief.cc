@@ -260,7 +260,7 @@ absl::StatusOr<std::string> BriefText(const BriefReport& report, const BriefSize
   if (text.size() <= size.bytes) return text;
   if (!options.for_people()) {
     return InvalidArgument("--bytes ", size.bytes, ": the output without findings has ",
-                           text.size(), " bytes; give at least as many");
+                           text.size(), " bytes; use a larger number");
   }
   return Cat(CountText(report.findings.size(), "finding"), ", none of which fits\n");
 }

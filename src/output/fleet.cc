@@ -129,6 +129,7 @@ void VisitRow(const FleetOutlier& row, FieldSink* sink) {
   sink->Field("device", KnownText(row.device));
   sink->Field("model", KnownText(row.model));
   sink->Field("function", KnownText(row.function));
+  sink->Field("measure", FleetMeasureName(row.measure));
   XPLANE_TIME_FIELDS(sink, row.captures, row.others, row.ratio);
   sink->Interval("ratio_ci", row.lo, row.hi);
   XPLANE_TIME_FIELDS(sink, row.p_value, row.mde);
@@ -192,9 +193,14 @@ Section OutlierSection(const FleetReport& report, const OutputOptions& options) 
   Section section = {.title = "slower or faster than the others of the same model"};
   std::vector<FleetOutlier> proved;
   double largest_mde = 0;
-  size_t few = 0, unlike = 0;
+  size_t few = 0, unlike = 0, unknown = 0;
+  bool any_without = false;  // rows without the time in collectives
   for (const FleetOutlier& row : report.outliers) {
-    if (row.verdict == FleetVerdict::kCannotTell) ++(row.ratio.has_value() ? unlike : few);
+    if (row.verdict == FleetVerdict::kCannotTell) {
+      const bool is_unknown = row.measure == FleetMeasure::kUnknown;
+      ++(is_unknown ? unknown : row.ratio.has_value() ? unlike : few);
+    }
+    any_without |= row.measure == FleetMeasure::kWithoutCollectives && row.ratio.has_value();
     if (row.verdict == FleetVerdict::kTypical) largest_mde = std::max(largest_mde, *row.mde);
     if (row.verdict <= FleetVerdict::kFast) proved.push_back(row);
   }
@@ -213,6 +219,16 @@ Section OutlierSection(const FleetReport& report, const OutputOptions& options) 
     section.notes.push_back(absl::StrCat("undecided in ", Counted(unlike, "row"),
                                          ": they differ so much that a slowdown of ",
                                          FormatPercent(kMostFleetMde), " % would not be detected"));
+  }
+  if (unknown > 0) {
+    section.notes.push_back(
+        absl::StrCat("undecided in ", Counted(unknown, "row"),
+                     ": they contain collectives, and their summaries lack the time outside of "
+                     "collectives; summarize the traces again"));
+  }
+  if (any_without) {
+    section.notes.emplace_back(
+        "hosts with collectives are compared by their time outside of collectives");
   }
   if (report.outliers.empty()) section.notes.emplace_back("no function has runs");
   const auto rows =

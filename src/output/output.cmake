@@ -51,5 +51,8 @@ else()
   add_library(xplane_time_c SHARED c/c_api.cc)
   set_target_properties(xplane_time_c PROPERTIES CXX_VISIBILITY_PRESET hidden)
 endif()
-target_include_directories(xplane_time_c PUBLIC ${PROJECT_SOURCE_DIR}/include)
-target_link_libraries(xplane_time_c PRIVATE xplane_time_arrow xplane_time_warnings)
+target_include_directories(xplane_time_c
+  PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_link_libraries(xplane_time_c PRIVATE xplane_time_arrow $<BUILD_INTERFACE:xplane_time_warnings>)
+xplane_time_public_headers(xplane_time_c "C interface to xplane_time" arrow_c_data c)

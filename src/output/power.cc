@@ -68,9 +68,9 @@ std::string LimitsText(const auto& energy) {  // or a total
 
 constexpr const char* kWhyUnbounded[] = {
     "power between two readings is unknown",
-    "its counter was reset or jumped, or the machine slept",
-    "its counter was not updated after the window, and too rarely before",
-    "its counter and its readings of power cover different parts of the window"};
+    "the counter was reset or jumped, or the machine slept",
+    "the counter was not updated after the window, and too rarely before it",
+    "the counter and the power readings cover different parts of the window"};
 
 // Explains the limits of the shown rows, and lists totals of different times.
 std::vector<std::string> EnergyNotes(std::span<const WindowSummary> windows) {

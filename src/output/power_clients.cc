@@ -69,7 +69,7 @@ View ClientsView(std::span<const ClientKind> clients) {
     view.sections.push_back({.title = std::string(kind.name) + ": --client-param NAME=VALUE",
                              .grid = std::move(grid).Take()});
   }
-  view.remarks.push_back({"Default -: set by the server, or none."});
+  view.remarks.push_back({"Default -: the parameter is not sent to the server."});
   view.remarks.push_back(
       {"Other parameters are passed to the server unchanged: top_k=5, stop=[\"###\"], "
        "reasoning_effort=high, extra_body={\"min_p\":0.1}."});

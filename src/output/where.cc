@@ -284,7 +284,7 @@ Section GapSection(const WhereReport& report, const OutputOptions& options) {
   const std::span<const WhereGap> rows = report.gaps;
   const bool is_known =
       std::ranges::any_of(rows, [](const WhereGap& row) { return row.host_event.has_value(); });
-  Section section = {.title = is_known ? "largest idle gaps, and what the host did"
+  Section section = {.title = is_known ? "largest idle gaps, with the activity of the host"
                                        : "largest idle gaps, without host events",
                      .table = "gaps"};
   const DeviceNames names(report.devices);

@@ -94,7 +94,7 @@ absl::Status NothingMatches(const Trace& trace, std::string_view selector,
   std::vector<uint32_t> planes;
   for (const DevicePlane& device : devices) planes.push_back(device.plane);
   return FailedPrecondition(trace.files[0].path, ": no device matches --device ", selector,
-                            "; there are: ", ListSelectors(trace, planes),
+                            "; the trace has: ", ListSelectors(trace, planes),
                             "; choose one of these, or --device all");
 }
 
@@ -218,9 +218,9 @@ absl::Status CheckOrdinals(const Trace& trace, const Selection& selection,
   const std::string_view kind = DeviceKindName(selection.planes[0].kind);
   for (const int64_t ordinal : selection.ordinals) {
     if (there.contains(ordinal)) continue;
-    return FailedPrecondition(trace.files[0].path, ": --device ", selection.text, ": there is no ",
-                              kind, ":", ordinal, "; there is ", kind, ":",
-                              absl::StrJoin(there, ","), "; choose from these");
+    return FailedPrecondition(trace.files[0].path, ": --device ", selection.text,
+                              ": the trace has no ", kind, ":", ordinal, "; it has ", kind, ":",
+                              absl::StrJoin(there, ","), "; choose one of these");
   }
   return absl::OkStatus();
 }
@@ -234,7 +234,7 @@ absl::StatusOr<std::vector<uint32_t>> SelectPlanes(const Trace& trace, std::stri
     }
     if (planes.empty()) {
       return FailedPrecondition(trace.files[0].path, ": no plane matches --device ", text,
-                                "; there are: ", ListPlanes(trace),
+                                "; the trace has: ", ListPlanes(trace),
                                 "; choose one of these, or --device all");
     }
     return planes;

@@ -166,9 +166,9 @@ void AddVerdict(const StepMeter::Measured& steps, const StepMarking& marking,
   } else if (steps.timed == 0) {
     summary->reason = "the only step has no known start";
   } else if (!steps.has_times) {
-    summary->reason = "a filter leaves out runs of the function";
+    summary->reason = "a filter excludes runs of the function";
   } else if (steps.times.span_ps() <= 0 || steps.median_ps.value_or(0) <= 0) {
-    summary->reason = "most steps end before an earlier one does";
+    summary->reason = "most steps end before an earlier step ends";
   } else {
     summary->shares = SharesOf(steps, marking);
     if (summary->shares->waits_for_input.has_value()) {

@@ -206,9 +206,10 @@ TEST(PickTest, AWildRunThatChangesTheVerdictIsTold) {
   capture.series[0].samples[7].value *= 3;
   const PickResult choice = Picked({capture});
   EXPECT_EQ(choice.claim, Claim::kWinner);
-  EXPECT_THAT(choice.notes,
-              ElementsAre("1 run lies far from the others of the variant and counts less; counted "
-                          "in full, the verdict would be undecided (variant 1)"));
+  EXPECT_THAT(
+      choice.notes,
+      ElementsAre("1 run has less weight, because it lies far from the other runs of "
+                  "the variant; with full weight, the verdict would be undecided (variant 1)"));
 }
 
 TEST(PickTest, CapturesThatDisagreeCountAsFewUnits) {
@@ -303,7 +304,7 @@ TEST(PickTest, AnObstacleInOneOfSeveralCapturesIsNoted) {
   captures[2].series[1].obstacle = "it ran on GPU:0, and the others ran on GPU:0, GPU:1";
   const PickResult choice = Picked(captures);
   EXPECT_EQ(choice.claim, Claim::kWinner);
-  EXPECT_THAT(choice.notes, ElementsAre("rounds: variant 1 does not count here: it ran on GPU:0, "
+  EXPECT_THAT(choice.notes, ElementsAre("rounds: variant 1 is excluded: it ran on GPU:0, "
                                         "and the others ran on GPU:0, GPU:1"));
 }
 
@@ -352,7 +353,7 @@ TEST(PickTest, VariantsWithoutSamplesAreListed) {
   for (const Sampled& sample : failed.samples) failed.left_out.push_back(sample.start_ps);
   failed.samples.clear();
   capture.series.push_back(failed);
-  const PickOptions options = {.known = {{"0", {{"block", "64"}}}, {"9", {}}}};
+  const PickOptions options = {.known = {{"0", R"({"block":64})", {}}, {"9", "{}", {}}}};
   const PickResult choice = Picked({capture}, options);
   EXPECT_EQ(choice.claim, Claim::kUndecided);
   EXPECT_EQ(Row(choice, "7").status, "not_judged");

@@ -41,14 +41,19 @@ inline FleetSummary RandomSummary(Random* random) {
                               .is_range = random->OneIn(2),
                               .runs = count(),
                               .active = time(),
-                              .centres_ps = {ps()}});
+                              .centres_ps = {ps()},
+                              .own = {.own_ps = {ps()}, .busy_ps = {ps()}}});
     made.kernels.push_back({.device = id(),
                             .kernel = id(),
                             .category = Category::kCopy,
                             .time = time(),
                             .self_known = count(),
                             .self_ps = ps()});
-    made.steps.push_back({.host = id(), .model = id(), .span = time(), .centres_ps = {ps()}});
+    made.steps.push_back({.host = id(),
+                          .model = id(),
+                          .span = time(),
+                          .centres_ps = {ps()},
+                          .own = {.own_ps = {ps()}, .busy_ps = {ps()}}});
     made.meetings.push_back({.host = id(),
                              .device = id(),
                              .kernel = id(),

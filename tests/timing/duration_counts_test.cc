@@ -1,4 +1,4 @@
-// DurationCounts against a map, and the counted median against that of the whole list.
+// Compares DurationCounts with a map, and the median of counts with that of the complete list.
 #include "timing/device_meter.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 using testing::kMax;
 
-// The counts and what they should be.
+// The counts and their expected values.
 class CheckedCounts {
  public:
   void Add(int64_t duration_ps, uint64_t times = 1) {
@@ -64,7 +64,7 @@ TEST(DurationCounts, ADurationOfNothingIsOne) {
   counts.Check();
 }
 
-// After each one, so that every growth is seen right before and after.
+// Checks after each addition, so directly before and after every growth of the table.
 TEST(DurationCounts, GrowsByOne) {
   CheckedCounts counts;
   for (int64_t i = 0; i < 300; ++i) {
@@ -102,7 +102,7 @@ TEST(DurationCounts, TheTotalSaturates) {
   EXPECT_EQ(several.Total().count, 3u);
 }
 
-// The median of the durations as a list, and as counts.
+// Compares the median of a list of durations with that of its counts.
 void ExpectSameMedian(const std::vector<DurationCount>& sorted) {
   std::vector<int64_t> expanded;
   for (const DurationCount& each : sorted) {

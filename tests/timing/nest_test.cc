@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(
     Exact, NestTable,
     ::testing::Values(
         NestCase{"Nothing", 0, {}, {}, {}}, NestCase{"One", 0, {{2, 9}}, {kRoot}, {7}},
-        // The drawing in intervals.h: A, B, D, C, E.
+        // The example in intervals.h: A, B, D, C, E.
         NestCase{"HeaderExample",
                  0,
                  {{0, 29}, {3, 14}, {5, 9}, {18, 26}, {22, 36}},
@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
         NestCase{"WhollyOutside", 2, {{10, 20}, {8, 9}, {21, 22}}, {kRoot, 0, 0}, {10, 1, 1}},
         NestCase{"EqualLengthByStart", 2, {{1, 6}, {0, 5}}, {1, kRoot}, {5, 1}},
         NestCase{"LongerThanItsParentNever", 2, {{0, 4}, {1, 6}}, {1, kRoot}, {4, 2}},
-        // [1, 3) is later in the order than both, but no longer than the second.
+        // [1, 3) comes last in the order, and is not longer than the second event.
         NestCase{"ShorterOnesAreNoParents", 2, {{0, 8}, {0, 3}, {1, 3}}, {kRoot, 0, 1}, {5, 1, 2}},
         NestCase{"ToleranceStopsAtTheEndOfTheAxis",
                  kMax,
@@ -152,7 +152,7 @@ void CheckInvariants(std::span<const Interval> events, const Nesting& nesting,
     ASSERT_GE(nesting.self_ps[i], 0) << Shown{events};
     ASSERT_EQ(nesting.self_ps[i] + nesting.child_ps[i], events[i].end_ps - events[i].start_ps)
         << Shown{events};
-    // Every chain of parents ends: there are no cycles.
+    // Every chain of parents ends, so there are no cycles.
     size_t depth = 0;
     for (uint32_t p = nesting.parent[i]; p != kNoParent; p = nesting.parent[p]) {
       ASSERT_LE(++depth, events.size()) << Shown{events};
@@ -172,7 +172,7 @@ void CheckChildTimes(std::span<const Interval> events, const Nesting& nesting,
     ASSERT_EQ(ChildTimePs(events[i], kNoParent, events, tolerance_ps),
               SlowChildTime(events[i], kNoParent, events, tolerance_ps))
         << Shown{events};
-    // What is inside is a descendant, except where siblings overlap.
+    // Events inside are descendants, unless siblings overlap.
     ASSERT_GE(child_ps, nesting.child_ps[i]) << Shown{events};
     if (tolerance_ps == 0 && nesting.partial_overlaps == 0) {
       ASSERT_EQ(child_ps, nesting.child_ps[i]) << Shown{events};
@@ -218,7 +218,7 @@ TEST(Nest, RandomTracesAgreeWithTheReference) {
   }
 }
 
-// Proper nesting, as a call stack leaves it: random intervals hardly ever nest deeply.
+// Appends properly nested events, as from a call stack. Random intervals rarely nest deeply.
 void AppendCalls(const Interval& around, int depth, std::mt19937_64& random,
                  std::vector<Interval>& events) {
   events.push_back(around);
@@ -270,7 +270,7 @@ TEST(Nest, LengthsPastAnInt64Saturate) {
   }
 }
 
-// A search that steps over the short ones one by one takes minutes here.
+// A search that skips short events one by one would take minutes here.
 TEST(Nest, CrowdsWithinTheToleranceAreQuick) {
   const std::vector<Interval> events(200'000, Interval{5, 5});
   const Nesting nesting = Nest(events, /*tolerance_ps=*/10);

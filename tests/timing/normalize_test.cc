@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(
         AxisCase{"OnePast", kMaxNs, 0, 808, std::nullopt},
         AxisCase{"FirstPicosecond", -kMaxNs, 0, -808, kMin},
         AxisCase{"OneBefore", -kMaxNs, 0, -809, std::nullopt},
-        // The product alone does not fit, the sum does.
+        // The product does not fit, but the sum does.
         AxisCase{"OffsetBringsItBack", kMaxNs + 1, 0, -1'000, kMaxNs * 1000},
         AxisCase{"OffsetBringsItBackFromBelow", -kMaxNs - 1, 0, 1'000, -kMaxNs * 1000},
         AxisCase{"OffsetMax", 0, 0, kMax, kMax}, AxisCase{"OffsetMin", 0, 0, kMin, kMin},

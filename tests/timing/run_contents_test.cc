@@ -1,4 +1,4 @@
-// RunContents against multisets: which runs lack ops that the usual run has.
+// Compares RunContents with multisets: runs that lack ops of the usual run are suspect.
 #include "timing/device_meter.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 using Content = std::multiset<uint32_t>;
 
-// By counting and comparing everything with everything.
+// Compares all contents with each other.
 std::vector<bool> SlowSuspects(const std::vector<Content>& runs) {
   std::vector<bool> suspects(runs.size(), false);
   if (runs.size() < 4) return suspects;
@@ -28,7 +28,7 @@ std::vector<bool> SlowSuspects(const std::vector<Content>& runs) {
   return suspects;
 }
 
-// Both at once.
+// Passes the same contents to RunContents and to the slow computation.
 class CheckedContents {
  public:
   explicit CheckedContents(size_t runs) : slow_(runs) {}
@@ -39,7 +39,7 @@ class CheckedContents {
     slow_[run].insert(symbols.begin(), symbols.end());
   }
 
-  // Of runs that are one program's.
+  // `runs`: the runs of one program.
   void Check(const std::vector<uint32_t>& runs) {
     std::vector<Content> own;
     for (const uint32_t run : runs) own.push_back(slow_[run]);
@@ -73,7 +73,7 @@ TEST(RunContents, ARunWithoutOpsLacksAll) {
             (std::vector<bool>{false, false, true, false}));
 }
 
-// How often an op executed counts, its place does not.
+// The number of executions of an op counts, but not their order.
 TEST(RunContents, TheOrderDoesNotMatterAndTheNumberDoes) {
   CheckedContents runs(8);
   for (const uint32_t run : {0, 2, 4}) runs.Add(run, {1, 2, 2});
@@ -93,13 +93,13 @@ TEST(RunContents, RunsThatTakeTurns) {
   runs.CheckAll();
 }
 
-// More are open than are kept open: all of them are closed and go on.
+// More runs are open than the limit, so each is closed and continues later.
 TEST(RunContents, RunsGoOnAfterTheyWereClosed) {
   constexpr uint32_t kRuns = 700;
   CheckedContents runs(kRuns);
   for (uint32_t symbol = 0; symbol < 3; ++symbol) {
     for (uint32_t run = 0; run < kRuns; ++run) {
-      // From high to low, so that sorting what was closed makes a difference.
+      // In decreasing order, so sorting of closed contents has an effect.
       if (run % 100 != 7 || symbol != 1) runs.Add(run, {10 - symbol, 3});
     }
   }
@@ -135,7 +135,7 @@ TEST(RunContents, RandomAgreesWithMultisets) {
   }
 }
 
-// More than is kept as it comes, of runs that take turns; each lacks an op or not.
+// The contents are longer than the buffer, and the runs alternate. One of them lacks an op.
 TEST(RunContents, LongRunsThatTakeTurns) {
   constexpr uint32_t kRuns = 5;
   RunContents contents;
@@ -153,7 +153,7 @@ TEST(RunContents, LongRunsThatTakeTurns) {
   EXPECT_EQ(contents.Suspects(runs), (std::vector<bool>{false, false, false, true, false}));
 }
 
-// More runs at once than are kept open, with many different contents in between.
+// More concurrent runs than are kept open, with many different intermediate contents.
 TEST(RunContents, ManyRunsThatTakeTurns) {
   constexpr uint32_t kRuns = 300;
   std::mt19937 random(4);

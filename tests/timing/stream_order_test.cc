@@ -1,4 +1,4 @@
-// StreamOrder against its definition, execution by execution.
+// Compares StreamOrder with its definition, execution by execution.
 #include "timing/stream_order.h"
 
 #include <gmock/gmock.h>
@@ -49,8 +49,8 @@ std::optional<int64_t> MedianOfOthers(const All& all, uint32_t op, uint64_t coun
 }
 
 struct OrderOutcome {
-  // Line, op, how many, the duration of the longest, how many it overlaps, whether it is a last
-  // one.
+  // Line, op, count, longest duration, number of later executions that it overlaps, whether it is
+  // the last execution.
   using Row = std::tuple<uint32_t, uint32_t, uint64_t, int64_t, uint64_t, bool>;
   std::set<Row> rows;
   uint64_t overlaps;
@@ -71,7 +71,7 @@ OrderOutcome Found(const All& all) {
   return outcome;
 }
 
-// The rule for overruns (not for the last executions of lines), without a limit of open ones.
+// The rule for overruns (except the last executions of lines), without a limit of open executions.
 std::set<OrderOutcome::Row> ByDefinition(const All& all) {
   struct Group {
     uint64_t count = 0, later_of_longest = 0;
@@ -123,7 +123,7 @@ std::set<OrderOutcome::Row> ByDefinition(const All& all) {
   return rows;
 }
 
-// `count` kernels of 100 us, of four kinds in turn, 110 us apart.
+// `count` kernels of 100 us, of four alternating kinds, at intervals of 110 us.
 All InOrder(int count, uint32_t line = 0) {
   All all;
   for (int i = 0; i < count; ++i) {
@@ -171,7 +171,7 @@ TEST(StreamOrderTest, SmallOverlapsAreOnlyCounted) {
 }
 
 TEST(StreamOrderTest, ALineThatRunsThingsSideBySideSaysNothing) {
-  // A hardware queue of AMD: one all-reduce waits for another rank, others overlap as well.
+  // A hardware queue of AMD: an all-reduce waits for another rank, and other kernels also overlap.
   All all = InOrder(400);
   for (int i = 0; i < 10; ++i) {
     all.push_back({(i * 40 + 1) * 110 * kUs, (i == 5 ? 20'000 : 200) * kUs, 9});
@@ -230,13 +230,13 @@ TEST(StreamOrderTest, AgreesWithTheDefinition) {
         if (below(15) == 0) one.duration_ps = (100 + below(5000)) * kUs;
         if (side_by_side && below(3) == 0) one.duration_ps += 30 * kUs;
         all.push_back(one);
-        // Past the usual end, mostly.
+        // Mostly after the usual end.
         time_ps += std::min<int64_t>(one.duration_ps, 20 * kUs) + (below(8) - 4) * kUs;
         time_ps = std::max<int64_t>(time_ps, 0);
       }
     }
     Order(&all);
-    // No more may be open at once than are kept.
+    // Skip traces with more open executions than are kept.
     bool many_open = false;
     for (const One& one : all) {
       many_open |= std::ranges::count_if(all, [&](const One& other) {
@@ -248,7 +248,7 @@ TEST(StreamOrderTest, AgreesWithTheDefinition) {
     std::set<OrderOutcome::Row> rows = Found(all).rows;
     const bool any_last = std::erase_if(rows, [](const auto& row) { return std::get<5>(row); }) > 0;
     const std::set<OrderOutcome::Row> wanted = ByDefinition(all);
-    // A last one that is impossible is no measure of how far the others go.
+    // If the last execution is impossible, it does not show how far the others extend.
     if (!any_last) {
       EXPECT_EQ(rows, wanted) << "round " << round;
     }

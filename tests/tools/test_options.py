@@ -1,5 +1,5 @@
-"""Options that change a number: they work, or are refused; results tell them; comparisons of what
-was made with others are refused."""
+"""Tests of options that change numbers. They work or are refused, results contain them, and results with
+different options are not compared."""
 import json
 import unittest
 
@@ -8,7 +8,7 @@ from xspace import gpu, space
 
 try:
     import jsonschema
-except ImportError:  # a machine without it still runs the rest
+except ImportError:  # the other tests run without it
     jsonschema = None
 
 VARIANTS = TESTDATA / "jax_cpu_variants.xplane.pb"
@@ -227,7 +227,7 @@ class Compared(OptionsTest):
         return path
 
     def differ(self, names, one, other, *options):
-        """Both decisions refuse them, and name option, values and inputs."""
+        """compare and pick refuse the inputs. The message has the option, its values and the inputs."""
         for arguments in (("compare", one, other), ("pick", one, other)):
             with self.subTest(arguments):
                 done = run(*arguments, *options, cwd=self.at)

@@ -1,4 +1,4 @@
-"""Where results go: files complete or absent, pipes that close, names that lie."""
+"""Tests of outputs: files are complete or absent, pipes may close, names may be hostile."""
 import os
 import re
 import subprocess
@@ -110,7 +110,7 @@ class Tables(EndToEndTest):
 
 
 class Streams(EndToEndTest):
-    """What is open already, a pipe or a device is written to as it is."""
+    """Open files, pipes and devices are written directly, without a temporary file."""
 
     def setUp(self):
         super().setUp()
@@ -205,7 +205,7 @@ class Pipes(EndToEndTest):
 
 
 class Names(EndToEndTest):
-    """Names are the producer's bytes."""
+    """Names may be arbitrary bytes of the producer."""
 
     def setUp(self):
         super().setUp()

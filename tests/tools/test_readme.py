@@ -1,6 +1,6 @@
-"""The README and pages show commands with their output. Both must be true.
+"""Runs the commands in the README and the pages, and compares their outputs.
 
-If a change is meant: `python3 test_readme.py --freeze`, and read the difference.
+If a change is intended, run `python3 test_readme.py --freeze`, and review the difference.
 """
 import os
 import re
@@ -18,7 +18,7 @@ BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def commands(block):
-    """[(command, expected output)]: a command ends where it has no backslash at its end."""
+    """[(command, expected output)]. A backslash at the end of a line continues the command."""
     found = []
     continued = False
     for line in block.splitlines():
@@ -33,7 +33,7 @@ def commands(block):
 
 
 def outcome(command):
-    """stdout and stderr as they would stand on the screen."""
+    """stdout and stderr in the order of a terminal."""
     env = environment(PATH=f"{BINARY.parent}{os.pathsep}{os.environ.get('PATH', '')}",
                       NO_COLOR="1")
     done = subprocess.run(["bash", "-c", command], cwd=REPOSITORY, env=env, timeout=60,
@@ -65,6 +65,7 @@ class Commands(unittest.TestCase):
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} (.*)$", re.MULTILINE)
 CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+SOURCES = {".c", ".cc", ".cmake", ".h", ".json", ".md", ".proto", ".py", ".sh", ".txt", ".yml"}
 
 
 def anchors(page):
@@ -98,6 +99,19 @@ class Links(unittest.TestCase):
         listed = {path for _, path, _ in self.links(index)}
         pages = {page.name for page in (REPOSITORY / "docs").glob("*.md")} - {index.name}
         self.assertEqual(pages - listed, set())
+
+    def test_every_page_that_a_source_names_exists(self):
+        missing, named = [], set()
+        for folder in ("bench", "ci", "cmake", "examples", "include", "python", "src", "tests", "tools"):
+            for path in (REPOSITORY / folder).rglob("*"):
+                if not path.is_file() or path.suffix not in SOURCES:
+                    continue
+                for page in re.findall(r"\bdocs/([\w-]+\.md)\b", path.read_text(errors="replace")):
+                    named.add(page)
+                    if not (REPOSITORY / "docs" / page).exists():
+                        missing.append((str(path.relative_to(REPOSITORY)), page))
+        self.assertEqual(missing, [])
+        self.assertGreater(len(named), 10)
 
     def test_anchors(self):
         self.assertLessEqual({"exit-codes", "what-would-decide"}, anchors(REPOSITORY / "docs" / "ci.md"))

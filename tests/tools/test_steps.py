@@ -1,4 +1,4 @@
-"""The step time and the verdict at the head of a report, through the program."""
+"""Tests of the step time and the verdict at the top of a report, through the program."""
 import unittest
 
 from harness import EndToEndTest, run
@@ -7,7 +7,7 @@ from xspace import Plane, space
 
 
 def tpu_runs(*runs):
-    """Runs of functions, each one op: (function, program, start in us, duration in us)."""
+    """Runs of functions with one op each: (function, program, start in us, duration in us)."""
     device = Plane("/device:TPU:0")
     modules, ops = device.line("XLA Modules"), device.line("XLA Ops")
     for function, program, start, duration in runs:
@@ -33,11 +33,11 @@ class Verdict(EndToEndTest):
         self.assertIn("the runs of jit_a take only 3 % of the device's time", steps["reason"])
 
     def test_steps_of_which_most_end_before_an_earlier_one(self):
-        # The second run overlaps those that follow, so that they take no time of their own.
+        # The second run overlaps the following runs, so they add no time.
         runs = [("jit_a", 1, 0, 10), ("jit_a", 1, 10, 500)]
         runs += [("jit_a", 1, 20 * i, 10) for i in range(2, 8)]
         text = self.run_ok(self.write("t.trace", tpu_runs(*runs))).text
-        self.assertIn("step time unknown: most steps end before an earlier one does", text)
+        self.assertIn("step time unknown: most steps end before an earlier step ends", text)
 
 
 class StepNames(EndToEndTest):
@@ -64,7 +64,7 @@ class StepNames(EndToEndTest):
         self.assertIn("--step-re", done.message)
 
     def loop(self, marks, before=()):
-        """Ten steps of 1000 us, each with a kernel that is launched within `marks`."""
+        """Ten steps of 1000 us, each with a kernel that is launched within the mark."""
         events = list(before)
         for i in range(10):
             events += [event("user_annotation", 1, 1, 1000 * i + start, duration, f"{name}{i}")
@@ -86,7 +86,7 @@ class StepNames(EndToEndTest):
         device, doubts = self.doubts(path, "--step-re", "execute_|forward_")
         self.assertEqual(device["mixed_marks"], "execute_# (10), forward_# (10)")
         self.assertIn("execute_# (10), forward_# (10)", doubts[0])
-        # The advice helps.
+        # The advice works.
         device, doubts = self.doubts(path, "--step-re", "execute_")
         self.assertEqual((device["mixed_marks"], doubts), (None, []))
 
@@ -106,7 +106,7 @@ class StepNames(EndToEndTest):
 
 
 class Period(EndToEndTest):
-    """Steps whose kernels run in the first 600 us of marks that follow each other."""
+    """The kernels of a step run in the first 600 us of its mark. The marks are contiguous."""
 
     def marked(self, every, doing=None):
         events = []
@@ -132,7 +132,7 @@ class Period(EndToEndTest):
         for command in ("report", "brief"):
             text = " ".join(self.run_ok(command, path).text.split())
             self.assertIn("step time 600 us, one step every 10.0 ms (median of 10;", text)
-            # The share of the verdict names its base.
+            # The verdict states the base of its share.
             self.assertIn("of the steps' time and the waits between them", text)
 
     def test_no_period_if_steps_follow_each_other(self):
@@ -154,7 +154,7 @@ class Period(EndToEndTest):
 
 
 class InputWait(EndToEndTest):
-    """Ten steps with a gap of 600 us each, in which the host is in one event."""
+    """Ten steps, each with a gap of 600 us during which the host is in one event."""
 
     def waits_ps(self, name, kernel="gemm", category="kernel"):
         events = []

@@ -335,10 +335,10 @@ TEST(StoreFiles, OthersAreRefusedAndLeftAlone) {
 TEST(StoreFiles, ANewerVersionIsRefused) {
   const TempDir dir;
   { TuneStore store = Opened(dir.Path("t.db")); }
-  RunSql(dir.Path("t.db"), "PRAGMA user_version = 4");
+  RunSql(dir.Path("t.db"), "PRAGMA user_version = 5");
   const absl::Status status = TuneStore::Open(dir.Path("t.db"), {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_TRUE(Says(status, "written with version 4 of the store; this program supports up to 3"))
+  EXPECT_TRUE(Says(status, "written with version 5 of the store; this program supports up to 4"))
       << status;
   EXPECT_FALSE(TuneStore::OpenReadOnly(dir.Path("t.db")).ok());
 }

@@ -307,7 +307,7 @@ void PrintTo(const WorldCase& tested, std::ostream* out) { *out << tested.world.
 class MadeWorldTest : public ::testing::TestWithParam<WorldCase> {};
 
 // Every execution must be in its run, or doubt be told. `right`, `flagged`, `silent` are the
-// rows of the table in docs/definitions.md.
+// rows of the table in docs/runs.md.
 TEST_P(MadeWorldTest, WrongOnesAreDoubtful) {
   constexpr int kTrials = 400;
   std::mt19937 random(5);
