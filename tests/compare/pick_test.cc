@@ -518,11 +518,11 @@ TEST(PickSimulationTest, TheCapturesThatAreAdvisedDecide) {
   EXPECT_GE(10 * decided, 8 * advised);
 }
 
-constexpr PickOptions kOfEnergy = {.objective = Objective::kEnergy, .replicates = 1};
+constexpr PickOptions kPickOfEnergy = {.objective = Objective::kEnergy, .replicates = 1};
 
 TEST(PickEnergyTest, ALargeDifferenceDecidesInOneCapture) {
   Noise noise(31);
-  const PickResult choice = Picked({Energies({1.3, 1, 1.4}, 0.005, 0, &noise)}, kOfEnergy);
+  const PickResult choice = Picked({Energies({1.3, 1, 1.4}, 0.005, 0, &noise)}, kPickOfEnergy);
   EXPECT_EQ(choice.claim, Claim::kWinner);
   EXPECT_EQ(choice.pick, "1");
   EXPECT_EQ(choice.variants[1].status, "more");
@@ -546,7 +546,7 @@ TEST(PickEnergyTest, ADoubtOrAnUnknownEnergyLeavesNoClaim) {
   Noise noise(33);
   auto doubtful = Energies({1, 2}, 0.005, 0, &noise);
   doubtful.series[1].doubt = "poor_fit";
-  PickResult choice = Picked({doubtful}, kOfEnergy);
+  PickResult choice = Picked({doubtful}, kPickOfEnergy);
   EXPECT_EQ(choice.claim, Claim::kUndecided);
   EXPECT_EQ(choice.pick, "0");
   EXPECT_THAT(choice.doubts, ElementsAre("energies: poor_fit"));
@@ -556,7 +556,7 @@ TEST(PickEnergyTest, ADoubtOrAnUnknownEnergyLeavesNoClaim) {
   unknown.series[2].samples.clear();
   unknown.series[2].log_error.reset();
   unknown.series[2].failure = "too_uncertain";
-  choice = Picked({unknown}, kOfEnergy);
+  choice = Picked({unknown}, kPickOfEnergy);
   EXPECT_EQ(choice.claim, Claim::kUndecided);
   EXPECT_FALSE(choice.regret.has_value());
   EXPECT_THAT(choice.doubts,
@@ -569,7 +569,7 @@ TEST(PickEnergyTest, ADoubtOrAnUnknownEnergyLeavesNoClaim) {
 // that ran in the same windows.
 TEST(PickEnergySimulationTest, WrongClaimsAreRare) {
   constexpr uint64_t kRepetitions = 1000;
-  PickOptions options = kOfEnergy;
+  PickOptions options = kPickOfEnergy;
   options.alpha = 0.1;
   options.drift_std = 0;
   for (const int captures : {1, 3, 8}) {

@@ -82,15 +82,15 @@ Score ScoreOf(const WorldOptions& options, uint64_t seeds) {
   return score;
 }
 
-struct Case {
+struct AttributionCase {
   const char* name;
   WorldOptions options;
   double median, worst;  // maximum relative errors
 
-  friend void PrintTo(const Case& world, std::ostream* out) { *out << world.name; }
+  friend void PrintTo(const AttributionCase& world, std::ostream* out) { *out << world.name; }
 };
 
-class Attribution : public ::testing::TestWithParam<Case> {};
+class Attribution : public ::testing::TestWithParam<AttributionCase> {};
 
 TEST_P(Attribution, IsRight) {
   Score score = ScoreOf(GetParam().options, /*seeds=*/2);
@@ -115,21 +115,25 @@ constexpr PowerSchedule kNeverIdle = PowerSchedule::kNeverIdle, kBlocks = PowerS
 INSTANTIATE_TEST_SUITE_P(
     Worlds, Attribution,
     ::testing::Values(
-        Case{"Counter", {}, 0.005, 0.02},
-        Case{"AQuarterOfTheTimeIsSampled", {.sensor = PowerSensor::kQuarter}, 0.005, 0.02},
-        Case{"WindowsOverlap", {.sensor = PowerSensor::kSecond}, 0.006, 0.025},
-        Case{"ThirtyKernels", {.kernels = 30}, 0.01, 0.06},
-        Case{"Pauses", {.pause_s = 0.5}, 0.005, 0.025},
-        Case{"NeverIdle", {.schedule = kNeverIdle}, 0.01, 0.05},
-        Case{"IdlePowerDrifts", {.drift_w = 4}, 0.005, 0.025},
-        Case{"TwoStreams", {.streams = 2}, 0.005, 0.025},
-        Case{"PollsAreMissing", {.gaps = 2}, 0.005, 0.05},
-        Case{"Blocks", {.kernels = 6, .schedule = kBlocks, .windows = 300}, 0.003, 0.015},
-        Case{"DatedEvery20Ms", Dated({}), 0.005, 0.02},
-        Case{"DatedThirtyKernels", Dated({.kernels = 30}), 0.01, 0.06},
-        Case{"DatedAndPolledLessOften", Dated({.poll_s = 0.04, .lag_s = 0.06}), 0.006, 0.025},
-        Case{"DatedWindowsOverlap", Dated({.period_s = 0.018, .window_s = 0.03}), 0.005, 0.02},
-        Case{"ClocksApart", {.clock_off_s = 0.3}, 0.005, 0.025}),
+        AttributionCase{"Counter", {}, 0.005, 0.02},
+        AttributionCase{
+            "AQuarterOfTheTimeIsSampled", {.sensor = PowerSensor::kQuarter}, 0.005, 0.02},
+        AttributionCase{"WindowsOverlap", {.sensor = PowerSensor::kSecond}, 0.006, 0.025},
+        AttributionCase{"ThirtyKernels", {.kernels = 30}, 0.01, 0.06},
+        AttributionCase{"Pauses", {.pause_s = 0.5}, 0.005, 0.025},
+        AttributionCase{"NeverIdle", {.schedule = kNeverIdle}, 0.01, 0.05},
+        AttributionCase{"IdlePowerDrifts", {.drift_w = 4}, 0.005, 0.025},
+        AttributionCase{"TwoStreams", {.streams = 2}, 0.005, 0.025},
+        AttributionCase{"PollsAreMissing", {.gaps = 2}, 0.005, 0.05},
+        AttributionCase{
+            "Blocks", {.kernels = 6, .schedule = kBlocks, .windows = 300}, 0.003, 0.015},
+        AttributionCase{"DatedEvery20Ms", Dated({}), 0.005, 0.02},
+        AttributionCase{"DatedThirtyKernels", Dated({.kernels = 30}), 0.01, 0.06},
+        AttributionCase{"DatedAndPolledLessOften", Dated({.poll_s = 0.04, .lag_s = 0.06}), 0.006,
+                        0.025},
+        AttributionCase{"DatedWindowsOverlap", Dated({.period_s = 0.018, .window_s = 0.03}), 0.005,
+                        0.02},
+        AttributionCase{"ClocksApart", {.clock_off_s = 0.3}, 0.005, 0.025}),
     [](const auto& world) { return world.param.name; });
 
 TEST(FitPowers, FindsLagAndWindowOfTheSensor) {

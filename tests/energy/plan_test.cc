@@ -85,15 +85,15 @@ Outcome Try(const Plan& plan, PowerSensor kind, double precision, uint64_t seed,
   return outcome;
 }
 
-struct Case {
+struct PlanCase {
   const char* name;
   PowerSensor sensor;
   double precision;
 
-  friend void PrintTo(const Case& each, std::ostream* out) { *out << each.name; }
+  friend void PrintTo(const PlanCase& each, std::ostream* out) { *out << each.name; }
 };
 
-class PlannedExperiment : public ::testing::TestWithParam<Case> {
+class PlannedExperiment : public ::testing::TestWithParam<PlanCase> {
  public:
   static double ShareReached(uint64_t seeds) {
     const auto [name, kind, precision] = GetParam();
@@ -119,11 +119,11 @@ TEST_P(PlannedExperiment, DISABLED_ReachesItsPrecisionIn200Seeds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sensors, PlannedExperiment,
-                         ::testing::Values(Case{"Counter1", PowerSensor::kCounter, 0.01},
-                                           Case{"Quarter1", PowerSensor::kQuarter, 0.01},
-                                           Case{"Second1", PowerSensor::kSecond, 0.01},
-                                           Case{"CounterFine", PowerSensor::kCounter, 0.003},
-                                           Case{"QuarterCoarse", PowerSensor::kQuarter, 0.05}),
+                         ::testing::Values(PlanCase{"Counter1", PowerSensor::kCounter, 0.01},
+                                           PlanCase{"Quarter1", PowerSensor::kQuarter, 0.01},
+                                           PlanCase{"Second1", PowerSensor::kSecond, 0.01},
+                                           PlanCase{"CounterFine", PowerSensor::kCounter, 0.003},
+                                           PlanCase{"QuarterCoarse", PowerSensor::kQuarter, 0.05}),
                          [](const auto& each) { return each.param.name; });
 
 // So many kernels are not fitted individually.

@@ -18,11 +18,6 @@ using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr int64_t kMs = 1'000'000;
-
-Json OneDevice(const Json& device) { return {{"devices", Json::array({device})}}; }
-Json Error(NvmlReturn result) { return {{"error", result}}; }
-
 // Answers `calls` times, then fails.
 Json Then(const Json& value, int calls, NvmlReturn result) {
   return {{{"value", value}, {"calls", calls}}, Error(result)};

@@ -13,12 +13,18 @@
 #include <string_view>
 #include <vector>
 
+#include "power/nvml_api.h"
 #include "power/reader.h"
 #include "tests/read/temp_dir.h"
 
 namespace xplane_time::power {
 
 using Json = nlohmann::json;
+
+inline constexpr int64_t kMs = 1'000'000;  // in ns
+
+inline Json OneDevice(const Json& device) { return {{"devices", Json::array({device})}}; }
+inline Json Error(NvmlReturn result) { return {{"error", result}}; }
 
 class NvmlFixture {
  public:

@@ -22,10 +22,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr int64_t kMs = 1'000'000;
-
-Json Error(NvmlReturn error) { return {{"error", error}}; }
-
 NvmlFixture::Setup Asked(const Json& device = Json::object(), const Json& more = Json::object()) {
   Json script = more;
   script["devices"] = Json::array({device});

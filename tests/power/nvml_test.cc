@@ -19,10 +19,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr int64_t kMs = 1'000'000;
-
-Json OneDevice(const Json& device) { return {{"devices", Json::array({device})}}; }
-
 // The answers of a driver without power fields.
 Json WithoutFields(Json device) {
   device["calls"]["nvmlDeviceGetFieldValues"] = {{"error", kNvmlNotSupported}};

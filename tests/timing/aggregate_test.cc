@@ -8,13 +8,15 @@
 #include <ostream>
 #include <random>
 
+#include "tests/support/extremes.h"
+
 namespace xplane_time {
 namespace {
 
 using Values = std::vector<int64_t>;
 
-constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
-constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+using testing::kMax;
+using testing::kMin;
 
 Values RandomValues(size_t count, int64_t first, uint64_t range, std::mt19937_64& random) {
   Values values(count);
@@ -272,7 +274,7 @@ Limits DirectBootstrap(const Values& sorted, std::mt19937_64& random) {
   return {Percentile(doubled_medians, 0.025) / 2, Percentile(doubled_medians, 0.975) / 2};
 }
 
-class BootstrapSizes : public testing::TestWithParam<size_t> {};
+class BootstrapSizes : public ::testing::TestWithParam<size_t> {};
 
 // Both limits, averaged over many seeds, agree within a few standard errors of the average. The
 // seeds are fixed, so the test is deterministic.
@@ -304,8 +306,9 @@ TEST_P(BootstrapSizes, AgreesWithDirectResampling) {
               tolerance(direct_sum.hi, direct_squares_hi));
 }
 
-INSTANTIATE_TEST_SUITE_P(Summarize, BootstrapSizes, testing::Values(6, 7, 10, 11, 30, 51, 200, 201),
-                         testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Summarize, BootstrapSizes,
+                         ::testing::Values(6, 7, 10, 11, 30, 51, 200, 201),
+                         ::testing::PrintToStringParamName());
 
 struct TrimCase {
   const char* name;
@@ -316,7 +319,7 @@ struct TrimCase {
 
 std::ostream& operator<<(std::ostream& out, const TrimCase& c) { return out << c.name; }
 
-class TrimTable : public testing::TestWithParam<TrimCase> {};
+class TrimTable : public ::testing::TestWithParam<TrimCase> {};
 
 TEST_P(TrimTable, KeepsByPosition) {
   const absl::StatusOr<Trim> trim = ParseTrim(GetParam().policy);
@@ -326,7 +329,7 @@ TEST_P(TrimTable, KeepsByPosition) {
 
 INSTANTIATE_TEST_SUITE_P(
     Trim, TrimTable,
-    testing::Values(
+    ::testing::Values(
         TrimCase{"NoneOfNothing", "none", {}, {}},
         TrimCase{"NoneKeepsAll", "none", {1, 1'000'000}, {1, 1}},
         TrimCase{"ExtremesOfNothing", "drop-extremes", {}, {}},

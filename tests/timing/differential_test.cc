@@ -13,7 +13,6 @@
 namespace xplane_time::testing {
 namespace {
 
-constexpr int64_t kFirstPs = 5000;  // leaves room for timestamps of lines
 constexpr int kRandomTraces = 500;
 
 using Reference = SlowReport (*)(const proto::XSpace&);

@@ -4,20 +4,20 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <random>
 #include <vector>
 
+#include "tests/support/extremes.h"
 #include "xplane_time/aggregate.h"
 
 namespace xplane_time {
 namespace {
 
-constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+using testing::kMax;
 
 // The counts and their expected values.
-class Checked {
+class CheckedCounts {
  public:
   void Add(int64_t duration_ps, uint64_t times = 1) {
     if (times == 1) {
@@ -58,7 +58,7 @@ TEST(DurationCounts, NothingAtFirst) {
 }
 
 TEST(DurationCounts, ADurationOfNothingIsOne) {
-  Checked counts;
+  CheckedCounts counts;
   counts.Add(0);
   counts.Add(0);
   counts.Check();
@@ -66,7 +66,7 @@ TEST(DurationCounts, ADurationOfNothingIsOne) {
 
 // Checks after each addition, so directly before and after every growth of the table.
 TEST(DurationCounts, GrowsByOne) {
-  Checked counts;
+  CheckedCounts counts;
   for (int64_t i = 0; i < 300; ++i) {
     counts.Add(i * 40'000);
     if (i % 3 == 0) counts.Add(i * 20'000, 5);
@@ -78,7 +78,7 @@ TEST(DurationCounts, RandomAgreesWithAMap) {
   for (const int64_t range : {3, 1000, 1'000'000'000}) {
     SCOPED_TRACE(range);
     std::mt19937_64 random(static_cast<uint64_t>(range));
-    Checked counts;
+    CheckedCounts counts;
     for (int i = 0; i < 20'000; ++i) {
       const auto duration_ps = static_cast<int64_t>(random() % static_cast<uint64_t>(range));
       counts.Add(duration_ps, 1 + random() % 3);

@@ -3,17 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <limits>
 #include <ostream>
 #include <string>
 
+#include "tests/support/extremes.h"
 #include "tests/support/slow_nest.h"
 
 namespace xplane_time {
 namespace {
 
-constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
-constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+using testing::kMax;
+using testing::kMin;
 
 struct NestCase {
   std::string name;
@@ -26,7 +26,7 @@ struct NestCase {
 
 std::ostream& operator<<(std::ostream& out, const NestCase& c) { return out << c.name; }
 
-class NestTable : public testing::TestWithParam<NestCase> {};
+class NestTable : public ::testing::TestWithParam<NestCase> {};
 
 TEST_P(NestTable, ParentsAndSelfTimes) {
   const Nesting nesting = Nest(GetParam().events, GetParam().tolerance_ps);
@@ -39,7 +39,7 @@ constexpr uint32_t kRoot = kNoParent;
 
 INSTANTIATE_TEST_SUITE_P(
     Exact, NestTable,
-    testing::Values(
+    ::testing::Values(
         NestCase{"Nothing", 0, {}, {}, {}}, NestCase{"One", 0, {{2, 9}}, {kRoot}, {7}},
         // The example in intervals.h: A, B, D, C, E.
         NestCase{"HeaderExample",
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Tolerant, NestTable,
-    testing::Values(
+    ::testing::Values(
         NestCase{"Nothing", 2, {}, {}, {}},
         NestCase{"OnePicosecondPastTheEnd", 1, {{0, 5}, {2, 6}}, {kRoot, 0}, {2, 4}},
         NestCase{"TwoPastTheEnd", 1, {{0, 5}, {3, 7}}, {kRoot, kRoot}, {5, 4}, 1},
@@ -113,7 +113,7 @@ struct ChildTimeCase {
 
 std::ostream& operator<<(std::ostream& out, const ChildTimeCase& c) { return out << c.name; }
 
-class ChildTimeTable : public testing::TestWithParam<ChildTimeCase> {};
+class ChildTimeTable : public ::testing::TestWithParam<ChildTimeCase> {};
 
 TEST_P(ChildTimeTable, IsTheUnionInside) {
   const ChildTimeCase& c = GetParam();
@@ -122,7 +122,7 @@ TEST_P(ChildTimeTable, IsTheUnionInside) {
 
 INSTANTIATE_TEST_SUITE_P(
     Nest, ChildTimeTable,
-    testing::Values(
+    ::testing::Values(
         ChildTimeCase{"Nothing", {0, 10}, kNoParent, {}, 0, 0},
         ChildTimeCase{"ItselfIsNoChild", {0, 10}, 0, {{0, 10}}, 0, 0},
         ChildTimeCase{"ALaterTwinIsAChild", {0, 10}, 0, {{0, 10}, {0, 10}}, 0, 10},
@@ -187,7 +187,7 @@ void CheckAgainstReference(std::span<const Interval> events, int64_t tolerance_p
   CheckInvariants(events, nesting, tolerance_ps);
 }
 
-class TinyTraces : public testing::TestWithParam<int64_t> {};
+class TinyTraces : public ::testing::TestWithParam<int64_t> {};
 
 TEST_P(TinyTraces, AllAgreeWithTheReference) {
   ForEachTinyTrace(/*max_events=*/4, /*max_value=*/4, [](std::span<const Interval> events) {
@@ -201,8 +201,8 @@ TEST_P(TinyTraces, ChildTimesAgreeWithTheReference) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Nest, TinyTraces, testing::Values(0, 1, 2),
-                         testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Nest, TinyTraces, ::testing::Values(0, 1, 2),
+                         ::testing::PrintToStringParamName());
 
 TEST(Nest, RandomTracesAgreeWithTheReference) {
   std::mt19937_64 random(3);

@@ -5,15 +5,16 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <random>
 #include <vector>
+
+#include "tests/support/extremes.h"
 
 namespace xplane_time {
 namespace {
 
-constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
-constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+using testing::kMax;
+using testing::kMin;
 constexpr size_t kSizes[] = {0, 1, 2, 3, 511, 512, 513, 5000};
 
 void ExpectSorted(std::vector<int64_t> values) {

@@ -18,6 +18,8 @@
 
 namespace xplane_time::testing {
 
+inline constexpr int64_t kFirstPs = 5000;  // leaves room for timestamps of lines
+
 absl::StatusOr<Report> TryReport(const TraceBuilder& trace, const ReportOptions& options,
                                  Reader reader = Reader::kWire);
 

@@ -29,9 +29,9 @@ std::vector<bool> SlowSuspects(const std::vector<Content>& runs) {
 }
 
 // Passes the same contents to RunContents and to the slow computation.
-class Checked {
+class CheckedContents {
  public:
-  explicit Checked(size_t runs) : slow_(runs) {}
+  explicit CheckedContents(size_t runs) : slow_(runs) {}
 
   void Add(uint32_t run, const std::vector<uint32_t>& symbols) {
     std::vector<uint32_t>* content = contents_.Open(run, symbols.size());
@@ -75,7 +75,7 @@ TEST(RunContents, ARunWithoutOpsLacksAll) {
 
 // The number of executions of an op counts, but not their order.
 TEST(RunContents, TheOrderDoesNotMatterAndTheNumberDoes) {
-  Checked runs(8);
+  CheckedContents runs(8);
   for (const uint32_t run : {0, 2, 4}) runs.Add(run, {1, 2, 2});
   for (const uint32_t run : {1, 3, 5}) runs.Add(run, {2, 1, 2});
   runs.Add(6, {1, 2});
@@ -84,7 +84,7 @@ TEST(RunContents, TheOrderDoesNotMatterAndTheNumberDoes) {
 }
 
 TEST(RunContents, RunsThatTakeTurns) {
-  Checked runs(5);
+  CheckedContents runs(5);
   for (uint32_t symbol = 0; symbol < 4; ++symbol) {
     for (const uint32_t run : {0, 1, 2, 3, 4}) {
       if (run != 3 || symbol != 2) runs.Add(run, {symbol});
@@ -96,7 +96,7 @@ TEST(RunContents, RunsThatTakeTurns) {
 // More runs are open than the limit, so each is closed and continues later.
 TEST(RunContents, RunsGoOnAfterTheyWereClosed) {
   constexpr uint32_t kRuns = 700;
-  Checked runs(kRuns);
+  CheckedContents runs(kRuns);
   for (uint32_t symbol = 0; symbol < 3; ++symbol) {
     for (uint32_t run = 0; run < kRuns; ++run) {
       // In decreasing order, so sorting of closed contents has an effect.
@@ -107,7 +107,7 @@ TEST(RunContents, RunsGoOnAfterTheyWereClosed) {
 }
 
 TEST(RunContents, RunsGoOnAfterSuspectsWereAskedFor) {
-  Checked runs(4);
+  CheckedContents runs(4);
   for (const uint32_t run : {0, 1, 2, 3}) runs.Add(run, {1});
   runs.CheckAll();
   for (const uint32_t run : {0, 1, 3}) runs.Add(run, {2});
@@ -122,7 +122,7 @@ TEST(RunContents, RandomAgreesWithMultisets) {
     const uint32_t size = 4 + random() % (seed % 10 == 0 ? 600 : 12);
     const uint32_t programs = 1 + random() % 3, ops = 1 + random() % 3;
     const bool in_turns = random() % 2 == 0;
-    Checked runs(size);
+    CheckedContents runs(size);
     const auto add = [&](uint32_t run, uint32_t op) {
       if (random() % 20 != 0) runs.Add(run, {op, run % programs});
     };
@@ -157,7 +157,7 @@ TEST(RunContents, LongRunsThatTakeTurns) {
 TEST(RunContents, ManyRunsThatTakeTurns) {
   constexpr uint32_t kRuns = 300;
   std::mt19937 random(4);
-  Checked checked(kRuns);
+  CheckedContents checked(kRuns);
   for (uint32_t turn = 0; turn < 150; ++turn) {
     for (uint32_t run = 0; run < kRuns; ++run) {
       if (run != 77 || turn != 140) checked.Add(run, {(turn + 7 * run) % 150});

@@ -14,8 +14,6 @@
 namespace xplane_time::testing {
 namespace {
 
-constexpr int64_t kFirstPs = 5000;
-
 LineBuilder Thread(int64_t thread, TraceBuilder* t) {
   return t->Host().Thread("worker/" + std::to_string(thread));
 }
@@ -178,7 +176,7 @@ TEST(StreamedCpu, MinDurationAndDeviceSelection) {
 
 // -- Random traces -----------------------------------------------------------
 
-void BuildRandom(Random* random, TraceBuilder* t) {
+void BuildRandomCpuStream(Random* random, TraceBuilder* t) {
   struct Placed {
     int64_t thread;
     ThunkSpec thunk;
@@ -220,7 +218,7 @@ TEST(StreamedCpu, RandomTraces) {
     SCOPED_TRACE(seed);
     Random random(seed);
     TraceBuilder t;
-    BuildRandom(&random, &t);
+    BuildRandomCpuStream(&random, &t);
     ASSERT_TRUE(StreamAgrees(t, BuildSlowCpuReport));
   }
 }

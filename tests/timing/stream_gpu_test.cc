@@ -14,8 +14,6 @@
 namespace xplane_time::testing {
 namespace {
 
-constexpr int64_t kFirstPs = 5000;
-
 // The evidence that ties a kernel to its run.
 struct Ties {
   bool scope = false, launch = false;
@@ -233,7 +231,7 @@ TEST(StreamedGpu, StreamsThatHoldOtherTimes) {
 // -- Random traces -----------------------------------------------------------
 
 // Runs overlap, lose kernels, and begin at the same time. The evidence differs between programs.
-void BuildRandom(Random* random, TraceBuilder* t) {
+void BuildRandomGpuStream(Random* random, TraceBuilder* t) {
   struct Placed {
     int64_t stream;
     KernelSpec spec;
@@ -283,7 +281,7 @@ TEST(StreamedGpu, RandomTraces) {
     SCOPED_TRACE(seed);
     Random random(seed);
     TraceBuilder t;
-    BuildRandom(&random, &t);
+    BuildRandomGpuStream(&random, &t);
     ASSERT_TRUE(StreamAgrees(t, BuildSlowGpuReport));
   }
 }

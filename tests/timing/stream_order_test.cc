@@ -48,7 +48,7 @@ std::optional<int64_t> MedianOfOthers(const All& all, uint32_t op, uint64_t coun
   return durations[(durations.size() - count - 1) / 2];
 }
 
-struct Outcome {
+struct OrderOutcome {
   // Line, op, count, longest duration, number of later executions that it overlaps, whether it is
   // the last execution.
   using Row = std::tuple<uint32_t, uint32_t, uint64_t, int64_t, uint64_t, bool>;
@@ -56,13 +56,13 @@ struct Outcome {
   uint64_t overlaps;
 };
 
-Outcome Found(const All& all) {
+OrderOutcome Found(const All& all) {
   StreamOrder streams(Execution::kCorrelationId);
   for (const One& one : all) streams.Add(Made(one));
   const auto median = [&](const StreamOrder::Key& key, uint64_t count) -> StreamOrder::Median {
     return {.duration_ps = MedianOfOthers(all, key.op, count)};
   };
-  Outcome outcome = {};
+  OrderOutcome outcome = {};
   for (const StreamOrder::Found& found : streams.Finish(median)) {
     outcome.rows.insert(
         {found.key.line, found.key.op, found.count, found.duration_ps, found.later, found.is_last});
@@ -72,7 +72,7 @@ Outcome Found(const All& all) {
 }
 
 // The rule for overruns (except the last executions of lines), without a limit of open executions.
-std::set<Outcome::Row> ByDefinition(const All& all) {
+std::set<OrderOutcome::Row> ByDefinition(const All& all) {
   struct Group {
     uint64_t count = 0, later_of_longest = 0;
     int64_t shortest = 0, longest = 0, longest_end = 0;
@@ -115,7 +115,7 @@ std::set<Outcome::Row> ByDefinition(const All& all) {
                    StreamOrder::IsFarBeyond(group.longest_end, {all[0].start_ps, ordinary_end}));
     if (!impossible) in_order.erase(key.first);
   }
-  std::set<Outcome::Row> rows;
+  std::set<OrderOutcome::Row> rows;
   for (const auto& [key, group] : groups) {
     if (!in_order.contains(key.first)) continue;
     rows.insert({key.first, key.second, group.count, group.longest, group.later_of_longest, false});
@@ -135,18 +135,18 @@ All InOrder(int count, uint32_t line = 0) {
 TEST(StreamOrderTest, FindsOneThatLastsAcrossAllLaterOnes) {
   All all = InOrder(400);
   all[200].duration_ps = 3 * kSecond + 400'000'000'000;
-  const Outcome outcome = Found(all);
-  EXPECT_EQ(outcome.rows, (std::set<Outcome::Row>{{0, 0, 1, 3'400'000'000'000, 199, false}}));
+  const OrderOutcome outcome = Found(all);
+  EXPECT_EQ(outcome.rows, (std::set<OrderOutcome::Row>{{0, 0, 1, 3'400'000'000'000, 199, false}}));
   EXPECT_EQ(outcome.overlaps, 0u) << "what only impossible durations overlap is no overlap";
 }
 
 TEST(StreamOrderTest, FindsSeveralAndTheLast) {
   All all = InOrder(400);
   for (const size_t i : {40u, 81u, 200u, 399u}) all[i].duration_ps = 3 * kSecond;
-  const Outcome outcome = Found(all);
-  EXPECT_EQ(outcome.rows, (std::set<Outcome::Row>{{0, 0, 2, 3 * kSecond, 359, false},
-                                                  {0, 1, 1, 3 * kSecond, 318, false},
-                                                  {0, 3, 1, 3 * kSecond, 0, true}}));
+  const OrderOutcome outcome = Found(all);
+  EXPECT_EQ(outcome.rows, (std::set<OrderOutcome::Row>{{0, 0, 2, 3 * kSecond, 359, false},
+                                                       {0, 1, 1, 3 * kSecond, 318, false},
+                                                       {0, 3, 1, 3 * kSecond, 0, true}}));
 }
 
 TEST(StreamOrderTest, TheLastTellsWhatElseTheDeviceDid) {
@@ -165,7 +165,7 @@ TEST(StreamOrderTest, TheLastTellsWhatElseTheDeviceDid) {
 TEST(StreamOrderTest, SmallOverlapsAreOnlyCounted) {
   All all;
   for (int i = 0; i < 100; ++i) all.push_back({i * 10 * kUs, 14 * kUs, 0});
-  const Outcome outcome = Found(all);
+  const OrderOutcome outcome = Found(all);
   EXPECT_THAT(outcome.rows, IsEmpty());
   EXPECT_EQ(outcome.overlaps, 99u);
 }
@@ -245,9 +245,9 @@ TEST(StreamOrderTest, AgreesWithTheDefinition) {
                    }) > 7;
     }
     if (many_open) continue;
-    std::set<Outcome::Row> rows = Found(all).rows;
+    std::set<OrderOutcome::Row> rows = Found(all).rows;
     const bool any_last = std::erase_if(rows, [](const auto& row) { return std::get<5>(row); }) > 0;
-    const std::set<Outcome::Row> wanted = ByDefinition(all);
+    const std::set<OrderOutcome::Row> wanted = ByDefinition(all);
     // If the last execution is impossible, it does not show how far the others extend.
     if (!any_last) {
       EXPECT_EQ(rows, wanted) << "round " << round;

@@ -13,7 +13,6 @@
 namespace xplane_time::testing {
 namespace {
 
-constexpr int64_t kFirstPs = 5000;
 constexpr uint64_t kProgram = 12190760917235803885u;
 
 struct DeviceTime {
@@ -269,7 +268,7 @@ struct RandomOp {
   std::optional<DeviceTime> device;
 };
 
-void BuildRandom(Random* random, TraceBuilder* t) {
+void BuildRandomTpuStream(Random* random, TraceBuilder* t) {
   const int64_t runs = 1 + random->Below(60), run_ps = 20 + random->Below(400);
   int64_t at_ps = kFirstPs;
   for (int64_t run = 0; run < runs; ++run) {
@@ -303,7 +302,7 @@ TEST(StreamedTpu, RandomTraces) {
     SCOPED_TRACE(seed);
     Random random(seed);
     TraceBuilder t;
-    BuildRandom(&random, &t);
+    BuildRandomTpuStream(&random, &t);
     ASSERT_TRUE(StreamAgrees(t, BuildSlowTpuReport));
   }
 }

@@ -16,10 +16,12 @@
 #include "tests/read/says.h"
 #include "tests/read/temp_dir.h"
 #include "tests/support/random.h"
+#include "tests/tune/check_all.h"
 
 namespace xplane_time {
 namespace {
 
+using testing::CheckAll;
 using testing::Says;
 using testing::TempDir;
 
@@ -77,12 +79,6 @@ TuneSession Begun(TuneStore* store, const SessionSpec& spec) {
 std::string BytesOf(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// Of all of the file, and of all rows.
-absl::Status CheckAll(const TuneStore& store) {
-  const absl::Status file = store.CheckFile();
-  return file.ok() ? store.CheckRows() : file;
 }
 
 TEST(Store, GivesBackWhatWasStored) {
