@@ -331,11 +331,11 @@ class Trace:
         by: str = "nesting",
         fold: bool = False,
     ) -> TableWithPage:
-        """Nesting: functions with their kernels, or the events of lines that match `line`.
+        """The nesting of functions and kernels, or of the events of lines that match `line`.
 
-        With `by`, the own time of each op by "scope" (name scopes), "source" (files and lines,
-        under the calling ones) or "module" (of PyTorch, around the launch). `fold`, by scope:
-        joins the forward and the backward pass of a layer.
+        `by` groups the self time of ops instead: by "scope" (name scope), "source" (file and line,
+        under their callers) or "module" (PyTorch: by nn.Module). `fold` (with by="scope"): adds up
+        the forward and the backward pass of a layer.
         """
         result = self._trace.tree({"device": device, "function": function, "line": line,
                                    "name": name, "depth": depth, "by": by, "fold": fold})
@@ -369,7 +369,10 @@ def _path(path: PathText) -> str:
 
 
 def _warn_of_uncertain(functions: Table, report: Report) -> None:
-    """Warns the caller of the method that calls this function."""
+    """Warns that times of functions with uncertain runs or lost executions may be wrong.
+
+    The warning points to the caller of the method that calls this function.
+    """
     uncertain = [name for name, status in zip(functions["function"], functions["status"])
                  if status in ("runs_uncertain", "lost_executions")]
     if uncertain:

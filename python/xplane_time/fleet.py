@@ -185,8 +185,12 @@ def summarize(
 
 def load(*paths: PathText, by: tuple[str, ...] | None = None, alpha: float = 0.01,
          min_effect: float = 0.005) -> FleetReport:
-    """Merges summary files; `by` defaults to the keys that all of them have. Errors:
-    DamagedTraceError, OSError, NothingFoundError (they were measured with different options)."""
+    """Merges summary files.
+
+    `by`: the properties that separate rows, "host" and "device" [those that separate the rows of
+    all files]. Errors: DamagedTraceError, OSError, NothingFoundError (the files were summarized
+    with different options).
+    """
     summaries = [(pathlib.Path(path).read_bytes(), os.fspath(path)) for path in paths]
     if by is None:
         told = [set(_core.fleet_by(summary).split(",")) for summary, _ in summaries]

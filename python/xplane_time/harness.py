@@ -84,8 +84,8 @@ def serve(
     microjoules of one of these calls, or None if unknown: `timer` can read a meter before and after
     `run`, and `energy` can return the difference.
 
-    The other arguments describe what the times depend on. `device_class` defaults to the processor,
-    and `code_hash` (code_hash_of()) to that of this program's file.
+    The other arguments describe what the times depend on. `device_class` defaults to the model of
+    the processor, and `code_hash` to the hash of this program's file (see code_hash_of()).
 
     Errors: ArgumentError if there is no driver.
     """

@@ -110,8 +110,8 @@ def run(dataset: Any, client: _Client | str, *, model: str, dataset_name: str | 
 
     `dataset`: an iterable of dicts or texts, a table (pandas, polars, pyarrow), a
     `datasets.Dataset`, or a path (docs/power-run.md). `client`: `f(problem)` or `f(problem,
-    question)`, which returns a text or an Answer; an exception is the failure of that record. Or a
-    name of `xplane-time power clients`: then the command asks, with `base_url`, `parameters` and
+    question)`, which returns a text or an Answer; if it raises an exception, that record fails. Or
+    a name of `xplane-time power clients`: then the command asks, with `base_url`, `parameters` and
     `concurrency`. `sources`: as in record(); with "none" every energy is None. Ctrl-C raises
     KeyboardInterrupt, and the stored records stay: resume=True continues. Errors: ArgumentError
     (the directory exists, or belongs to another run), DamagedTraceError (the data set),

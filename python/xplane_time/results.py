@@ -165,7 +165,7 @@ class Report(TraceResult):
         return TableWithPage(table, self._result.part(command))
 
     def _table(self, name: str) -> Table:
-        """With all columns, even if it has no rows."""
+        """Returns a table with all of its columns, even if it has no rows."""
         table: _core.Table = getattr(self._result, name)()
         return Table(table, self._doubts)
 
@@ -182,7 +182,8 @@ class Report(TraceResult):
 
     @property
     def combined(self) -> Table:
-        """One row for each function: the slowest device of each run, runs of all captures."""
+        """One row for each function, over all captures. The time of a run is that of its slowest
+        device."""
         return self._table("combined")
 
     @property

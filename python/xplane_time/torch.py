@@ -97,8 +97,8 @@ class _Mark:
 
 
 class _Timeline:
-    """Executions of layers. All time except pauses is also divided into runs; each run counts to a
-    layer. The model's work between two layers counts to the second one: the two always run
+    """Executions of layers. All time except pauses is also divided into runs; each run belongs to a
+    layer. The model's work between two layers belongs to the second layer: both always run
     together, so no measurement can separate them."""
 
     def __init__(self, pauses: bool) -> None:
@@ -108,7 +108,7 @@ class _Timeline:
         self._chance = random.Random(0) if pauses else None
 
     def count(self, name: str) -> int:
-        """Counts the time since the last call to `name`. Returns the end of that run."""
+        """Adds a run of `name` from the end of the previous run to now; returns its end."""
         now_ns = time.monotonic_ns()
         if now_ns > self._since_ns:
             self.runs.append((name, self._since_ns, now_ns))

@@ -76,8 +76,8 @@ class TunedTable:
     ) -> TunedMatch | None:
         """The best configuration for this key; None if it was not tuned (then use the default).
 
-        Parts that are not given count as different; `level` shows it. An entry for some devices
-        only (because devices need separate answers) is found by a device's name, `device`.
+        Parts of the key that are not given count as different; `level` shows it. `device`: name of
+        a device, to find its entry if devices need separate answers.
         """
         asked = {"workload": workload, "device_class": device_class, "driver": driver,
                  "framework": framework, "flags": flags, "code_hash": code_hash,
