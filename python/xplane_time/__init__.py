@@ -273,9 +273,9 @@ class Trace:
               copy_re: str = "", gaps: int = 3) -> WhereReport:
         """How each device's time was spent: work, exposed transfers, waiting.
 
-        `step_re`: host events (with PyTorch, annotations) whose names match mark the steps. `gaps`:
-        how many of the longest idle gaps of each device are listed. The other patterns: as in
-        headroom(). Errors: as report().
+        `step_re`: use host events (PyTorch: annotations) with matching names as steps, instead of
+        the line Steps and events with a step_num. `gaps`: number of idle gaps to list per device,
+        the longest first. The other patterns: as in headroom(). Errors: as report().
         """
         given: dict[str, object] = {"device": device, "step_re": step_re,
                                     "collective_re": collective_re, "copy_re": copy_re}

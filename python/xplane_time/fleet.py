@@ -250,7 +250,7 @@ class _Kept:
         return folder / (hashlib.sha256(told.encode()).hexdigest()[:32] + ".xts")
 
     def get(self, task: Task) -> bytes | None:
-        """None if it is missing, or if the trace was written later."""
+        """Returns the kept summary; None if it is missing or older than the trace."""
         if self._folder is None:
             return None
         path = self._path(self._folder, task)

@@ -460,7 +460,7 @@ class _Tuning:
             process.send_signal(signal.SIGTERM)
 
     def _label(self, name: str) -> str:
-        """The label in the command's name of a device: "3" for "cuda:0 (3)"."""
+        """Finds the label of a device in the name that the command reports: "3" in "cuda:0 (3)"."""
         fitting = [each for each in self._devices.names if name == each or name.endswith(f" ({each})")]
         return max(fitting, key=len, default=name)
 

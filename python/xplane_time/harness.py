@@ -118,7 +118,8 @@ def serve_jax(
 
 
 class Timed(NamedTuple):
-    """The calls of a slot: the time of one call, begin and end by time.monotonic_ns(), and more."""
+    """The timed calls of a slot: the time of one call, and the begin and end of all of them by
+    time.monotonic_ns(), with metrics and energy."""
 
     t_ps: int
     t0_ns: int

@@ -1,4 +1,4 @@
-"""Options of the methods that report times: one list; each method has a part of it.
+"""Options of the methods that report times; each method accepts some of them.
 
   def slowest(trace: Trace, **options: Unpack[FunctionOptions]) -> str:
       return trace.functions(**options)["function"][0]
@@ -205,6 +205,10 @@ _MEANINGS = {
 
 # Where an option means something else than in other methods.
 _OWN_MEANINGS: dict[str, dict[str, str]] = {
+    "DiffOptions": {
+        "skip_runs": "exclude the first runs of each function and device, or the first steps "
+                     "(default 0)",
+    },
     "CompareOptions": {
         "min_effect": "ignore slowdowns up to this share (default 0.01)",
         "alpha": "maximum probability, over all functions together, of calling an unchanged "

@@ -320,7 +320,7 @@ class Decision(Result):
 
     @property
     def reasons(self) -> list[str]:
-        """Sentences for people: why, and what would decide."""
+        """Sentences for people: the reasons, and what would allow a decision."""
         return list(self._json["reasons"])
 
     @property
@@ -375,12 +375,12 @@ class PickReport(Decision):
 
     @property
     def tied(self) -> list[str]:
-        """The ids of a tie, with the pick; empty without a tie."""
+        """The ids of the tied variants, including the pick; empty without a tie."""
         return list(self._json["tied"])
 
     @property
     def doubts(self) -> list[str]:
-        """Why there is no claim, whatever the numbers are."""
+        """Why there is no claim, regardless of the numbers."""
         return list(self._json["doubts"])
 
     @property

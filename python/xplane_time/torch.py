@@ -9,8 +9,8 @@ capture() and profile() correspond to the functions of xplane_time.jax with the 
 
 LayerPowerProfiler has the interface of GPUPP's class. A layer is a module without children. Before
 each mark, the profiler waits for the GPU. xplane_time.power reads the power meanwhile: unknown is
-None, never 0, and an empty cell in files. A layer that is shorter than the sensor's window gets the
-power of its neighbours as well. print_summary() shows how many layers are, and
+None, never 0, and an empty cell in files. The power of a layer that is shorter than the sensor's
+window includes that of its neighbours. print_summary() shows how many layers are too short, and
 estimator="attribution" separates them by a regression over many readings. docs/torch.md has
 instructions and the differences to GPUPP.
 

@@ -94,7 +94,7 @@ class TunedTable:
                 objective: str = "time") -> dict[str, Any]:
         """The parameters that were tuned for this device and program, for all ranks.
 
-        `code_hash`: of the tuned program (harness.code_hash_of()). `driver`, `framework` and
+        `code_hash`: the hash of the tuned program (code_hash_of()). `driver`, `framework` and
         `flags` must be equal if they are given. `device`: its name, if devices need separate
         answers. Errors: NothingFoundError if it was tuned for another device or program, with the
         differences; then no rank may use it.

@@ -225,8 +225,8 @@ Section StepSection(const WhereReport& report, const OutputOptions& options) {
         report.devices, [](const WhereDevice& row) { return row.steps_empty.value_or(0) > 0; });
     section.notes.emplace_back(
         marked ? "none: no execution belongs to a marked step"
-               : "none: the trace has no line Steps and no host event that marks a step "
-                 "(--step-re), and no function with the largest time ran twice");
+               : "none: the trace has no line Steps, no host event that marks a step (--step-re), "
+                 "and no function that took the most time and ran at least twice");
   }
   return section;
 }
