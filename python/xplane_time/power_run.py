@@ -171,7 +171,10 @@ def _asking(client: _Client, model: str) -> Callable[[str, str, str], tuple[Any,
 
 
 def _as_path(dataset: Any, folder: pathlib.Path, limit: int | None) -> pathlib.Path:
-    """A file; an iterable without a length may never end, so only `limit` records are taken."""
+    """Returns the path of the data set, or writes the records to a file.
+
+    An iterable without a length may never end, so only `limit` records are taken from it.
+    """
     if isinstance(dataset, (str, os.PathLike)):
         return pathlib.Path(dataset)
     path = folder / "dataset.jsonl"

@@ -561,7 +561,7 @@ def _together(of: Sequence[_Attributed]) -> _Attributed:
 
 
 def _notes_on(report: EnergyReport) -> list[str]:
-    """Groups of layers for which only the sum is known, and doubts."""
+    """Returns sentences: groups of layers for which only the sum is known, and warnings."""
     notes = []
     for group in report.to_dict()["groups"]:
         names = ", ".join(group["kernels"])
