@@ -131,8 +131,11 @@ def summarize(
     `executor`: "processes" (this machine), "ray" (a cluster; pip install 'xplane-time[fleet]') or
     "serial" (this process). `workers`: maximum number of concurrent workers [processors; for Ray,
     those of the cluster]. `folder`: keeps each summary, so that a second call continues where the
-    first one stopped. `host(uri)`: name of the host, for example if several processes run on one
-    host [the name in the trace, else in the file's name].
+    first one stopped. `host(uri)`: name of the host, for example if a host has several processes
+    [the name in the trace, else the name of the file]. `skip_runs`: exclude the first runs of each
+    function and device (warm-up). `alpha`: false-alarm rate: probability that any host is called
+    slow or fast if all hosts are equal. `min_effect`: ignore differences between hosts up to this
+    share.
 
     A file that cannot be read, or whose worker is still killed after `retries` repetitions, becomes
     a row of `failures`; the others continue. Memory: the rows of the result, and `workers`
