@@ -123,7 +123,8 @@ constexpr CodeInfo kCodes[] = {
      "kernels have too many distinct durations to keep; their median and standard deviation come "
      "from durations rounded to 1 part in 256 or finer"},
     {kLoneDone, "lone_done", kInfo,
-     "-done ops have no -start in the trace; their transfers count from the -done on"},
+     "-done ops have no -start op in the trace; their transfers are counted from the start of the "
+     "-done op"},
     {kHloMissing, "hlo_missing", kInfo,
      "programs that ran have no Hlo Proto in the trace; FLOPs, bytes and sources of their ops are "
      "unknown"},

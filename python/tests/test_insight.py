@@ -105,7 +105,7 @@ class Insight(unittest.TestCase):
 
     def test_people_see_what_the_command_shows(self):
         where = self.trace.where()
-        self.assertIn("devices, shares of first start to last end", repr(where))
+        self.assertIn("devices, % of the time from first start to last end", repr(where))
         markdown = subprocess.run([COMMAND, "where", TRACE, "--format", "markdown"],
                                   capture_output=True, text=True, check=True).stdout
         self.assertEqual(where.to_markdown(), markdown)

@@ -273,9 +273,9 @@ class Trace:
               copy_re: str = "", gaps: int = 3) -> WhereReport:
         """How each device's time was spent: work, exposed transfers, waiting.
 
-        `step_re`: host events (with PyTorch, annotations) whose names match mark the steps. `gaps`:
-        how many of the longest idle gaps of each device are listed. The other patterns: as in
-        headroom(). Errors: as report().
+        `step_re`: use host events (PyTorch: annotations) with matching names as steps, instead of
+        the line Steps and events with a step_num. `gaps`: number of idle gaps to list per device,
+        the longest first. The other patterns: as in headroom(). Errors: as report().
         """
         given: dict[str, object] = {"device": device, "step_re": step_re,
                                     "collective_re": collective_re, "copy_re": copy_re}
@@ -331,11 +331,11 @@ class Trace:
         by: str = "nesting",
         fold: bool = False,
     ) -> TableWithPage:
-        """Nesting: functions with their kernels, or the events of lines that match `line`.
+        """The nesting of functions and kernels, or of the events of lines that match `line`.
 
-        With `by`, the own time of each op by "scope" (name scopes), "source" (files and lines,
-        under the calling ones) or "module" (of PyTorch, around the launch). `fold`, by scope:
-        joins the forward and the backward pass of a layer.
+        `by` groups the self time of ops instead: by "scope" (name scope), "source" (file and line,
+        under their callers) or "module" (PyTorch: by nn.Module). `fold` (with by="scope"): adds up
+        the forward and the backward pass of a layer.
         """
         result = self._trace.tree({"device": device, "function": function, "line": line,
                                    "name": name, "depth": depth, "by": by, "fold": fold})
@@ -369,7 +369,10 @@ def _path(path: PathText) -> str:
 
 
 def _warn_of_uncertain(functions: Table, report: Report) -> None:
-    """Warns the caller of the method that calls this function."""
+    """Warns that times of functions with uncertain runs or lost executions may be wrong.
+
+    The warning points to the caller of the method that calls this function.
+    """
     uncertain = [name for name, status in zip(functions["function"], functions["status"])
                  if status in ("runs_uncertain", "lost_executions")]
     if uncertain:

@@ -131,8 +131,11 @@ def summarize(
     `executor`: "processes" (this machine), "ray" (a cluster; pip install 'xplane-time[fleet]') or
     "serial" (this process). `workers`: maximum number of concurrent workers [processors; for Ray,
     those of the cluster]. `folder`: keeps each summary, so that a second call continues where the
-    first one stopped. `host(uri)`: name of the host, for example if several processes run on one
-    host [the name in the trace, else in the file's name].
+    first one stopped. `host(uri)`: name of the host, for example if a host has several processes
+    [the name in the trace, else the name of the file]. `skip_runs`: exclude the first runs of each
+    function and device (warm-up). `alpha`: false-alarm rate: probability that any host is called
+    slow or fast if all hosts are equal. `min_effect`: ignore differences between hosts up to this
+    share.
 
     A file that cannot be read, or whose worker is still killed after `retries` repetitions, becomes
     a row of `failures`; the others continue. Memory: the rows of the result, and `workers`
@@ -185,8 +188,12 @@ def summarize(
 
 def load(*paths: PathText, by: tuple[str, ...] | None = None, alpha: float = 0.01,
          min_effect: float = 0.005) -> FleetReport:
-    """Merges summary files; `by` defaults to the keys that all of them have. Errors:
-    DamagedTraceError, OSError, NothingFoundError (they were measured with different options)."""
+    """Merges summary files.
+
+    `by`: the properties that separate rows, "host" and "device" [those that separate the rows of
+    all files]. Errors: DamagedTraceError, OSError, NothingFoundError (the files were summarized
+    with different options).
+    """
     summaries = [(pathlib.Path(path).read_bytes(), os.fspath(path)) for path in paths]
     if by is None:
         told = [set(_core.fleet_by(summary).split(",")) for summary, _ in summaries]
@@ -246,7 +253,7 @@ class _Kept:
         return folder / (hashlib.sha256(told.encode()).hexdigest()[:32] + ".xts")
 
     def get(self, task: Task) -> bytes | None:
-        """None if it is missing, or if the trace was written later."""
+        """Returns the kept summary; None if it is missing or older than the trace."""
         if self._folder is None:
             return None
         path = self._path(self._folder, task)

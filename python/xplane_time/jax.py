@@ -74,7 +74,7 @@ def _drain() -> None:
     """Waits for dispatched work, as far as jax allows: otherwise it would run or end in the wrong
     capture.
 
-    On the CPU, it is impossible to wait for a result without references."""
+    On the CPU, it is impossible to wait for results that nothing references."""
     with contextlib.suppress(Exception):  # a failure of another computation does not matter here
         jax.block_until_ready(jax.live_arrays())
     with contextlib.suppress(Exception):
@@ -219,8 +219,8 @@ class Timing:
 
     @property
     def fastest(self) -> Hashable | None:
-        """The id that pick() decides for, with its default options; None: undecided. Aliases are as
-        fast as their original, which is the one that is returned."""
+        """The id that pick() decides for, with its default options; None: undecided. If the
+        fastest has aliases, which are the same program, their original is returned."""
         choice = self.pick()
         keys = {name: key for key, name in self._names().items()}
         return keys[choice.pick] if choice.is_decided and choice.pick is not None else None
@@ -229,9 +229,9 @@ class Timing:
         """Decides which variant is the fastest, like xplane_time.pick() on the capture.
 
         Compares runs of the same round, so drift cancels; with several devices, the time of a run
-        is that of its slowest device. Ids are texts here. At least four rounds are necessary for a
-        decision. `delta`: variants within this share of the best count as equal. `alpha`: maximum
-        probability of a wrong claim. Errors: ArgumentError.
+        is that of its slowest device. The report has ids as texts. A decision requires at
+        least four rounds. `delta`: tie margin: variants within this share of the best count as
+        equal. `alpha`: maximum probability of a wrong claim. Errors: ArgumentError.
 
         >>> choice = timing.pick(delta=0.01)                          # doctest: +SKIP
         >>> choice.claim, choice.pick, choice.regret                  # doctest: +SKIP
@@ -269,7 +269,7 @@ class Timing:
         return self.runs.to_polars()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Arrow PyCapsule protocol, of the runs."""
+        """Arrow PyCapsule protocol for `runs`."""
         return self.runs.__arrow_c_stream__(requested_schema)
 
     def _names(self) -> dict[Hashable, str]:

@@ -165,7 +165,7 @@ class Report(TraceResult):
         return TableWithPage(table, self._result.part(command))
 
     def _table(self, name: str) -> Table:
-        """With all columns, even if it has no rows."""
+        """Returns a table with all of its columns, even if it has no rows."""
         table: _core.Table = getattr(self._result, name)()
         return Table(table, self._doubts)
 
@@ -182,7 +182,8 @@ class Report(TraceResult):
 
     @property
     def combined(self) -> Table:
-        """One row for each function: the slowest device of each run, runs of all captures."""
+        """One row for each function, over all captures. The time of a run is that of its slowest
+        device."""
         return self._table("combined")
 
     @property
@@ -319,7 +320,7 @@ class Decision(Result):
 
     @property
     def reasons(self) -> list[str]:
-        """Sentences for people: why, and what would decide."""
+        """Sentences for people: the reasons, and what would allow a decision."""
         return list(self._json["reasons"])
 
     @property
@@ -374,12 +375,12 @@ class PickReport(Decision):
 
     @property
     def tied(self) -> list[str]:
-        """The ids of a tie, with the pick; empty without a tie."""
+        """The ids of the tied variants, including the pick; empty without a tie."""
         return list(self._json["tied"])
 
     @property
     def doubts(self) -> list[str]:
-        """Why there is no claim, whatever the numbers are."""
+        """Why there is no claim, regardless of the numbers."""
         return list(self._json["doubts"])
 
     @property

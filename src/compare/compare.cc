@@ -564,7 +564,8 @@ absl::Status CheckOptions(std::span<const Measurements> base, std::span<const Me
   }
   if (!(options.min_effect >= 0) || !(options.max_mde > 0) ||
       (options.offset_std.has_value() && !(*options.offset_std >= 0))) {
-    return InvalidArgument("effects and deviations must not be negative");
+    return InvalidArgument(
+        "min_effect and offset_std must not be negative, and max_mde must be above 0");
   }
   // Summaries sample hosts, traces sample captures; they cannot be mixed.
   const bool is_of_hosts = !base[0].unit.empty();

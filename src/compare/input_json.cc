@@ -388,7 +388,7 @@ std::string ReadEnergy(const Json& row, Series* series) {
   const auto per_run_j = json::NumberOf(row, "per_run_j");
   if (!row["per_run_j"].is_null() && !per_run_j) return "has a per_run_j that is not a number";
   const std::optional<Stated> energy = StatedOf(row, "energy_j");
-  if (!energy.has_value()) return "lacks energy_j or its interval, and is ok";
+  if (!energy.has_value()) return "has the status ok, but lacks energy_j or its interval";
   if (!energy->is_sound()) return "has an energy that is not above 0, or not within its interval";
   if (!per_run_j.has_value()) {
     series->failure = "the split of its executions into runs is uncertain";

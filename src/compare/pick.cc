@@ -259,7 +259,7 @@ absl::Status CheckOptions(const PickOptions& options) {
     return InvalidArgument("alpha must lie between 0 and 0.5");
   }
   if (!(options.delta >= 0) || !(options.drift_std >= 0)) {
-    return InvalidArgument("delta and drift must not be negative");
+    return InvalidArgument("delta and drift_std must not be negative");
   }
   return absl::OkStatus();
 }
@@ -554,9 +554,9 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
   RETURN_IF_ERROR(compare::CheckMeasuredAlike(captures, {}, /*allowed=*/false, &choice.notes));
   if (const auto at = std::ranges::find(captures, true, &Measurements::lacks_runs);
       at != captures.end()) {
-    return FailedPrecondition(at->source, ": was written with --trim, and without the runs that ",
-                              "were left out rounds cannot be distinguished; write it without it, ",
-                              "give --trim here");
+    return FailedPrecondition(
+        at->source, ": was written with --trim and lacks the excluded runs, so ",
+        "rounds cannot be recognized; write it again without --trim, and give --trim here");
   }
   RETURN_IF_ERROR(CheckAlike(captures));
   SeenVariants variants = CollectVariants(captures, options.known);

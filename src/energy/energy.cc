@@ -905,8 +905,8 @@ class DeviceEnergy {
     }
     if (shorter == 0) return "";
     return Cat(shorter, " of ", all, " runs of layers are shorter than the ", mean_ns / 1'000'000,
-               " ms that a reading averages; to measure a layer without a number, use more runs, "
-               "random pauses, or 1 s of that layer alone");
+               " ms that a reading averages; to measure a layer whose energy is unknown, use more "
+               "runs, random pauses, or 1 s of that layer alone");
   }
 
   const Given given_;

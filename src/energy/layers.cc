@@ -128,7 +128,7 @@ absl::StatusOr<LayerTimes> TimesOf(const LayerRuns& runs) {
   for (const LayerRun& run : runs.runs) {
     if (run.end_ns < run.start_ns) {
       return InvalidArgument(of, "run ", events.size(), " of layer '", run.layer,
-                             "', ends before it starts");
+                             "' ends before it starts");
     }
     const auto [at, is_new] =
         numbers.try_emplace(run.layer, static_cast<uint32_t>(times.layers.size()));

@@ -126,7 +126,7 @@ class Decoder {
   void Choice(uint32_t number, Enum* choice, Enum last) {
     if (field_.key() != Varint(number)) return;
     if (field_.bits > static_cast<uint64_t>(last))
-      return Refuse("a kind that this version does not support");
+      return Refuse("an enum value that this version does not support");
     *choice = static_cast<Enum>(field_.bits);
   }
   void Text(uint32_t number, std::string* text) {

@@ -291,7 +291,7 @@ std::vector<std::string> WhyNone(const std::vector<DiffLine>& rows) {
 Section RowSection(const DiffReport& report, const OutputOptions& options) {
   constexpr size_t kOpWidth = 24, kFunctionWidth = 14, kSourceWidth = 14;
   Section section = {.title = absl::StrCat("changes in the time of ", UnitText(report),
-                                           ", largest beyond chance first"),
+                                           ", largest above noise first"),
                      .table = "rows"};
   const std::vector<DiffLine> rows = ShownRows(report, options);
   RowGrid grid(rows);

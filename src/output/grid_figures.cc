@@ -201,7 +201,7 @@ std::string FrontFigure(const GridResult& of, const Range& us, const Range& uj) 
   chart.Text(
       Chart::kLeft, 40, "start",
       absl::StrCat(
-          "filled: on the front (no setting is better in one and at least as good in the other)",
+          "filled: on the Pareto front (no setting is better in one and not worse in the other)",
           without == 0
               ? ""
               : absl::StrCat("; ", without, " without space for a name, see results.csv")));

@@ -174,7 +174,7 @@ void NoteNoLaunches(std::span<const WhereDevice> rows, const DeviceNames& names,
 }
 
 Section DeviceSection(const WhereReport& report, bool with_steps, const OutputOptions& options) {
-  Section section = {.title = "devices, shares of first start to last end"};
+  Section section = {.title = "devices, % of the time from first start to last end"};
   const auto rows = TopRows(report.devices, options.top, "devices", kByTop, &section.notes);
   const DeviceNames names(report.devices);
   RowGrid grid(rows);
@@ -225,14 +225,14 @@ Section StepSection(const WhereReport& report, const OutputOptions& options) {
         report.devices, [](const WhereDevice& row) { return row.steps_empty.value_or(0) > 0; });
     section.notes.emplace_back(
         marked ? "none: no execution belongs to a marked step"
-               : "none: the trace has no line Steps and no host event that marks a step "
-                 "(--step-re), and no function with the largest time ran twice");
+               : "none: the trace has no line Steps, no host event that marks a step (--step-re), "
+                 "and no function that took the most time and ran at least twice");
   }
   return section;
 }
 
 Section FunctionSection(const WhereReport& report, const OutputOptions& options) {
-  Section section = {.title = "functions, shares of the spans of their runs"};
+  Section section = {.title = "functions, % of the spans of their runs"};
   const auto rows = TopRows(report.functions, options.top.value_or(kDefaultRows), "functions",
                             kByTop, &section.notes);
   const DeviceNames names(report.devices);

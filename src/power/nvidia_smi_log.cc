@@ -164,9 +164,9 @@ class NvidiaSmiParser : public LogParser {
     Split(line.text, &cells_);
     if (std::ranges::count(cells_, "timestamp") > 0) {  // the header of a new run
       lost_ = !Remap();
-      return lost_ ? "a header that lacks columns of the first one" : "";
+      return lost_ ? "a header that lacks columns of the first header" : "";
     }
-    if (lost_) return "below a header that lacks columns of the first one";
+    if (lost_) return "a line below a header that lacks columns of the first header";
     if (cells_.size() != column_count_) return "the number of columns differs from the header";
     const auto t_ns = TimeOf(cells_[time_]);
     if (!t_ns.has_value()) return "no timestamp like 2025/08/21 10:11:12.345";

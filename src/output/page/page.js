@@ -1376,7 +1376,7 @@ function DiffWaterfall(result) {
              `${kDiffVerdicts[result.total.verdict] || result.total.verdict}` +
              (first ? `. The largest change: ${first.name}, ${TimeText(first.delta, '+', scale)}.`
                     : '.'),
-    how: axis + 'Largest beyond chance first. ' + (steps.some((step) => !step.proved) ? 'Pale: not proved.' : ''),
+    how: axis + 'Largest above noise first. ' + (steps.some((step) => !step.proved) ? 'Pale: not proved.' : ''),
     legend: [{text: 'more', fill: 'more'}, {text: 'less', fill: 'less'},
              {text: 'total', fill: 'total'}],
     draw: (svg, width) => DrawWaterfall(svg, width, base, head, steps, scale),
