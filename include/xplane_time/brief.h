@@ -109,7 +109,8 @@ struct BriefReport {
   // the time of an op without a roof. Unknown last.
   std::vector<BriefFinding> findings;
   std::vector<BriefOp> ops;         // the ten largest, by time_ps
-  std::vector<std::string> doubts;  // reasons why the steps may mislead, one sentence each
+  // Reasons why the steps may mislead, and time before the first execution, one sentence each.
+  std::vector<std::string> doubts;
   std::vector<DiagnosticRow> diagnostics;
 };
 
