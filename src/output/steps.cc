@@ -48,7 +48,7 @@ std::string CountedSteps(const StepSummary& steps) {
 
 // "step time 37.2 ms (median of 10; 12 ms of it the device waits for the host, 32 %)". `names`: the
 // options that choose other steps.
-std::string TimeLine(const StepSummary& steps, std::string_view names) {
+std::string TimeLine(const StepSummary& steps, const char* names) {
   if (steps.has_no_steps()) {
     return absl::StrCat("no step time: ", steps.reason, "; ", names);
   }
@@ -94,7 +94,7 @@ std::string CapturesText(std::span<const Row> devices, std::span<const InputRow>
 
 template <typename Row>
 std::vector<std::string> LinesOf(std::span<const Row> devices, std::span<const InputRow> inputs,
-                                 std::string_view names) {
+                                 const char* names) {
   const auto longest = FindLongestSteps(devices);
   if (longest == devices.end()) return {};
   const auto count = static_cast<size_t>(
@@ -118,11 +118,11 @@ std::vector<std::string> LinesOf(std::span<const Row> devices, std::span<const I
 
 std::vector<std::string> StepLines(const Report& report) {
   return LinesOf(std::span<const DeviceRow>(report.devices), report.inputs,
-                 "--function or --step-re chooses steps");
+                 "--function names one, --step-re makes host events steps");
 }
 std::vector<std::string> StepLines(const BriefReport& report) {
   return LinesOf(std::span<const BriefDevice>(report.devices), report.inputs,
-                 "--step-re chooses steps");
+                 "--step-re makes host events steps");
 }
 
 }  // namespace xplane_time::output

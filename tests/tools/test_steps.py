@@ -93,8 +93,8 @@ class NoSteps(EndToEndTest):
         self.assertIsNone(self.steps("report", path, "--function", "jit_")["step_function"])
         self.assertIsNone(self.steps("report", self.VARIANTS)["step_median_ps"])
         for command in ("report", "brief"):
-            steps = self.steps(command, self.VARIANTS, "--step-re", "PjitFunction.*fn_7")
-            self.assertEqual(steps["steps"], 6)
+            steps = self.steps(command, TESTDATA / "gpu" / "h200_kernels.xplane.pb.gz", "--step-re", "PjitFunction.mixed")
+            self.assertEqual((steps["step_source"], steps["steps"]), ("host_launch", 6))
             self.assertIsNotNone(steps["step_median_ps"])
 
     def test_filters_on_kernels_change_no_steps(self):
