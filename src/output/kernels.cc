@@ -11,7 +11,7 @@ namespace {
 using result::TableOf;
 
 // The width that names keep before other columns are dropped.
-constexpr size_t kKernelWidth = 26, kFunctionWidth = 14, kSourceWidth = 12;
+constexpr size_t kKernelWidth = 26, kFunctionWidth = 14;
 
 // The time to which `share` is relative, summed over devices: a row's own time divided by its
 // share.
@@ -112,7 +112,8 @@ void AddNumbers(const KernelRows& rows, const OutputOptions& options, bool all, 
     if (!row.source.has_value()) return std::nullopt;
     return row.source->substr(row.source->rfind('/') + 1);
   };
-  grid->Name("source", kSourceWidth, line).Drop(HaveOneFunction(rows) ? 1 : 2).HideIfUnknown();
+  const bool comes_first = HaveOneFunction(rows);
+  grid->Name("source", comes_first ? 24 : 12, line).Drop(comes_first ? 1 : 2).HideIfUnknown();
   grid->Text("category", [](const KernelRow& row) { return CategoryName(row.category); })
       .Drop(3)
       .HideIf(std::all_of(rows.begin(), rows.end(),

@@ -130,8 +130,10 @@ class SourceLines(EndToEndTest):
     def test_narrow_tables(self):
         # The command that a brief names.
         narrow = environment(COLUMNS="80")
-        for words in (("kernels", BIG, "--function", "^jit_autotune_fn_5$", "--top", "10"), (BIG,)):
+        for words in (("kernels", BIG, "--function", "^jit_autotune_fn_5$", "--top", "10"),
+                      (BIG, "--function", "^jit_autotune_fn_5$")):
             self.assertRegex(self.run_ok(*words, env=narrow).text, self.LINE)
+        self.assertRegex(self.run_ok(BIG, env=narrow).text, r"source +function\n.*:\d+ +jit_aut")
 
     def test_unknown(self):
         path = self.write("g.xplane.pb", space(gpu()))
