@@ -113,7 +113,7 @@ void AddNumbers(const KernelRows& rows, const OutputOptions& options, bool all, 
     return row.source->substr(row.source->rfind('/') + 1);
   };
   const bool comes_first = HaveOneFunction(rows);
-  grid->Name("source", comes_first ? 24 : 12, line).Drop(comes_first ? 1 : 2).HideIfUnknown();
+  grid->Name("source", comes_first ? 24 : 12, line).Drop(comes_first ? 1 : 4).HideIfUnknown();
   grid->Text("category", [](const KernelRow& row) { return CategoryName(row.category); })
       .Drop(3)
       .HideIf(std::all_of(rows.begin(), rows.end(),
