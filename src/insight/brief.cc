@@ -287,8 +287,7 @@ class Briefer {
       if (owner.idle_host_ps > 0) gaps += owner.gaps;
     }
     const uint64_t steps = findings_.CountSteps(tally.device());
-    return gaps <= steps + steps / 2 &&
-           works_ps < tally.by_device()[tally.device()] / 5;
+    return gaps <= steps + steps / 2 && works_ps < tally.by_device()[tally.device()] / 5;
   }
 
   // A device without launches waits for its host while the host dispatches. A CPU executes then.
@@ -628,8 +627,8 @@ class Briefer {
   std::vector<OfDevice>& devices_;
 };
 
-// The first event of a host on the profile clock. Lines are in order of start, so the first batch of
-// each is enough; of one that is damaged, what comes first counts.
+// The first event of a host on the profile clock. Lines are in order of start, so the first batch
+// of each is enough; of one that is damaged, what comes first counts.
 int64_t FindFirstHostEvent(const Trace& trace, const Plane& of) {
   int64_t first_ps = std::numeric_limits<int64_t>::max();
   for (const Plane& plane : trace.planes) {
@@ -681,13 +680,13 @@ std::vector<std::string> DescribeLateStarts(const Trace& trace, const Analysis& 
       const int64_t end_ps = std::min(each.end_ps, work.first_ps);
       if (end_ps > each.start_ps) compiling_ps += end_ps - each.start_ps;
     }
-    texts.push_back(Cat(
-        "the first execution starts ", TimeText(idle_ps), " after the first host event, ",
-        ShareText(share), " of the time up to the last execution",
-        compiling_ps > 0 ? Cat("; the host traces or compiles programs for ",
-                               TimeText(AsDouble(compiling_ps)), " of it")
-                         : std::string(),
-        "; the findings leave this time out"));
+    texts.push_back(Cat("the first execution starts ", TimeText(idle_ps),
+                        " after the first host event, ", ShareText(share),
+                        " of the time up to the last execution",
+                        compiling_ps > 0 ? Cat("; the host traces or compiles programs for ",
+                                               TimeText(AsDouble(compiling_ps)), " of it")
+                                         : std::string(),
+                        "; the findings leave this time out"));
   }
   return texts;
 }

@@ -189,7 +189,8 @@ class Roofs {
         .evidence = Cat(
             CountText(op.kernels, "execution"), ", ",
             TimeText(AsDouble(op.TimePs()) / AsDouble(std::max<uint64_t>(op.kernels, 1))),
-            " each on average, without the time in which a later op runs; its roof is unknown (", WhyText(row.reason.value_or(NoRoof::kNoModel)),
+            " each on average, without the time in which a later op runs; its roof is unknown (",
+            WhyText(row.reason.value_or(NoRoof::kNoModel)),
             "), so all of its time is an upper bound", SourceText(row)),
         .command = row.function
                        ? findings_.FunctionCommand("kernels", *row.function, {"--top", "10"})

@@ -33,10 +33,9 @@ constexpr const char* kPeakSources[] = {"trace", "table", "user"};
 constexpr const char* kFigureSources[] = {"counted", "modelled", "declared"};
 constexpr const char* kRoofs[] = {"full", "memory", "compute"};
 constexpr const char* kBounds[] = {"memory", "compute", "neither"};
-constexpr const char* kNoRoofs[] = {"host",       "not_compute",        "pair",
-                                    "no_program", "not_in_program",     "no_model",
-                                    "no_peak",    "executions_unknown", "flops_unknown",
-                                    "above_peak"};
+constexpr const char* kNoRoofs[] = {
+    "host",    "not_compute",        "pair",          "no_program", "not_in_program", "no_model",
+    "no_peak", "executions_unknown", "flops_unknown", "above_peak"};
 
 // Whether only one side of its roof is known although the other may limit it.
 bool HasUnknownSide(const HeadroomRow& row) {
@@ -300,10 +299,9 @@ class DeviceHeadroom {
     const auto total_ps = static_cast<double>(row->total_ps);
     row->roof_ps = roof_ps;
     row->above_peak = roof_ps > total_ps;
-    const bool may_have_flops =
-        row->flops.has_value() ? *row->flops > 0
-                               : !is_declared && !cost.has_no_products &&
-                                     row->category == Category::kCompute;
+    const bool may_have_flops = row->flops.has_value() ? *row->flops > 0
+                                                       : !is_declared && !cost.has_no_products &&
+                                                             row->category == Category::kCompute;
     if (*row->above_peak) {
       row->reason = NoRoof::kAbovePeak;
     } else if (!compute && may_have_flops) {

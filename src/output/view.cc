@@ -49,8 +49,8 @@ std::vector<ViewLine> FilterLines(const OutputOptions& options, bool with_device
     if (given == options.given.end()) continue;
     const auto* const pattern = std::get_if<std::string>(&given->value);
     if (pattern == nullptr) continue;
-    parts.push_back(absl::StrCat(std::string(filter.before), Printable(*pattern),
-                                 std::string(filter.after)));
+    parts.push_back(
+        absl::StrCat(std::string(filter.before), Printable(*pattern), std::string(filter.after)));
     selects_functions |= filter.selects_functions;
   }
   if (parts.empty()) return {};
@@ -202,7 +202,8 @@ std::vector<ViewLine> CompletenessLines(const Report& report, const OutputOption
         launches == 0
             ? "no sign of loss; no launches were counted, so lost executions cannot be detected"
         : launches == 1
-            ? "complete: 1 launch of a kernel or graph, with its execution; the profiler reported no loss"
+            ? "complete: 1 launch of a kernel or graph, with its execution; the profiler reported "
+              "no loss"
             : absl::StrCat("complete: ", launches,
                            " launches of kernels or graphs, each with an execution; the profiler "
                            "reported no loss");

@@ -133,8 +133,8 @@ class StepMeter {
   // After Finish().
   const RankedUnion& work() const { return union_; }
   struct Measured {
-    uint64_t steps = 0;  // that have members
-    uint64_t timed = 0;  // that are in the following
+    uint64_t steps = 0;        // that have members
+    uint64_t timed = 0;        // that are in the following
     int64_t first_run_ps = 0;  // of a first step without a known start: its members' span
     std::optional<double> median_ps = {};
     std::optional<double> period_ps = {};  // median distance of the starts of consecutive steps

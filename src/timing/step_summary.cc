@@ -245,9 +245,8 @@ std::optional<StepSummary> SummarizeSteps(const DeviceAnalysis& device, const Pa
   }
   const auto busy_ps = [&](uint32_t program) { return watch.steps().BusyPs(program); };
   // Filters on kernels change the active times of runs, but not which program has the steps.
-  const std::span<const RunSample> samples = filters.any_op()
-                                                 ? LongestProgram(device.samples, busy_ps)
-                                                 : LongestProgram(device.samples);
+  const std::span<const RunSample> samples =
+      filters.any_op() ? LongestProgram(device.samples, busy_ps) : LongestProgram(device.samples);
   if (samples.empty()) return std::nullopt;
   std::vector<uint32_t> runs;
   for (const RunSample& sample : samples) runs.push_back(sample.id);

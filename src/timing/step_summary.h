@@ -19,8 +19,8 @@ std::vector<std::span<const RunSample>> SamplesByProgram(std::span<const RunSamp
 // The program with the largest active time, if it has two runs or more. Empty: no such program, or
 // a tie. `busy_ps` is the active time of a program; without it, that of its samples counts, which
 // filters on kernels change.
-std::span<const RunSample> LongestProgram(
-    std::span<const RunSample> samples, const std::function<int64_t(uint32_t)>& busy_ps = {});
+std::span<const RunSample> LongestProgram(std::span<const RunSample> samples,
+                                          const std::function<int64_t(uint32_t)>& busy_ps = {});
 
 // Empty: neither marks nor a function; or the device's times are not known (PartsWatch::parts()).
 std::optional<StepSummary> SummarizeSteps(const DeviceAnalysis& device, const PartsWatch& watch,
