@@ -426,7 +426,7 @@ class ReportCommand : public CompatibleCommand {
 
   absl::StatusOr<std::string> Text(Opened* opened) override {
     if (!tool_.empty()) return CompatibleCommand::Text(opened);
-    report_.parts = true;
+    report_.parts = report_.sources = true;
     const bool is_page = printing_.how.format == output::Format::kHtml;
     insight::Timeline timeline;
     const auto with_timeline = [&](const Trace& trace, const ReportOptions& options,

@@ -115,8 +115,9 @@ struct BriefReport {
   // By likely gain, descending: all of a measured time, half of what a roofline allows, a third of
   // the time of an op without a roof. Unknown last.
   std::vector<BriefFinding> findings;
-  std::vector<BriefOp> ops;         // the ten largest, by time_ps
-  std::vector<std::string> doubts;  // reasons why the steps may mislead, one sentence each
+  std::vector<BriefOp> ops;  // the ten largest, by time_ps
+  // Reasons why the steps may mislead, and time before the first execution, one sentence each.
+  std::vector<std::string> doubts;
   std::vector<DiagnosticRow> diagnostics;
 };
 

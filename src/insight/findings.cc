@@ -33,7 +33,7 @@ FindingList::FindingList(const Trace& trace, const BriefOptions& options, const 
     devices_.push_back({&device, &sweep, &row, {}});
     report_.devices.push_back(
         {.device = row.device, .kind = row.kind, .span_ps = row.time.span_ps.value_or(0)});
-    report_.devices.back().steps = SummarizeSteps(device, watch.summary());
+    report_.devices.back().steps = SummarizeSteps(device, watch.summary(), analysis.filters);
     report_.span_ps = SaturatingAdd(report_.span_ps, report_.devices.back().span_ps);
   }
 }

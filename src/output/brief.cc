@@ -166,8 +166,8 @@ std::string PeopleText(const BriefReport& report, size_t shown, size_t ops, bool
         is_markdown ? "\n" : "");
   }
   const bool has_cause = !report.findings.empty() && report.findings[0].recoverable_ps.has_value();
-  for (const std::string& line : StepLines(report.devices)) {
-    if (has_cause && line.starts_with("unclear: ")) continue;  // the headline knows more
+  for (const std::string& line : StepLines(report)) {
+    if (has_cause && line.starts_with("unclear: ")) continue;  // the headline has it, or knows more
     absl::StrAppend(&text, Paragraph(line, 0, options),
                     options.format == Format::kMarkdown ? "\n" : "");
   }

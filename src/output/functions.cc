@@ -41,11 +41,11 @@ constexpr Remark kRemarks[] = {
      [](const FunctionRow& row) -> uint64_t {
        return row.status == RowStatus::kNoOps && !row.is_range;
      }},
-    {"e", "runs without an execution in the trace",
+    {"e", "N runs without an execution in the trace",
      [](const FunctionRow& row) { return row.empty_runs; }, true},
-    {"s", "suspect runs, excluded, also from shares",
+    {"s", "N suspect runs, excluded, also from shares",
      [](const FunctionRow& row) { return row.suspect_runs; }, true},
-    {"d", "samples dropped, also from shares",
+    {"d", "N samples dropped, also from shares",
      [](const FunctionRow& row) { return row.dropped_samples - row.empty_runs; }, true},
 };
 
@@ -74,8 +74,8 @@ std::string NoteLegend(const Listing& table) {
   for (const Remark& remark : kRemarks) {
     const auto applies = [&](const FunctionRow& row) { return remark.count(row) > 0; };
     if (std::ranges::none_of(table.rows, applies)) continue;
-    legend.append(legend.empty() ? "note: " : "; ").append(remark.sign);
-    legend.append(" ").append(remark.meaning);
+    legend.append(legend.empty() ? "note: " : "; ").append(remark.tells_count ? "N" : "");
+    legend.append(remark.sign).append(" ").append(remark.meaning);
   }
   return legend;
 }
@@ -336,7 +336,8 @@ Output FunctionsOutput(const Report& report, const OutputOptions& options, bool 
     if (by_id && !samples && report.variants.empty()) {
       section.notes = {"none: no function name matches --id-pattern"};
     }
-    return View{.sections = {std::move(section)},
+    return View{.lines = FilterLines(how, /*with_devices=*/false),
+                .sections = {std::move(section)},
                 .diagnostics = DiagnosticLines(report.diagnostics, /*with_infos=*/false)};
   };
   return out;

@@ -122,6 +122,21 @@ Section OpSection(const HeadroomReport& report, const OutputOptions& options) {
   const HeadroomRows rows =
       TopRows(report.ops, options.top.value_or(kDefaultRows), "ops", kByTop, &section.notes);
   NoteUnanswered(report.ops, options.unit, &section.notes);
+  const auto is_on_host = [](const HeadroomRow& row) { return row.reason == NoRoof::kHost; };
+  if (std::ranges::any_of(rows, is_on_host)) {
+    section.notes.emplace_back(
+        "(host): a CPU has no roof, because thunks return before their work is done; FLOP/s and "
+        "B/s can be too high for the same reason");
+  }
+  const auto lacks_flops = [](const HeadroomRow& row) {
+    return row.roof == Roof::kMemory &&
+           (row.reason == NoRoof::kNoPeak || row.reason == NoRoof::kNoFlops);
+  };
+  if (std::ranges::any_of(rows, lacks_flops)) {
+    section.notes.emplace_back(
+        "(no peak), (flops unknown): only the bytes have a roof, so the recoverable time is "
+        "unknown");
+  }
   const DeviceNames names(rows);
   RowGrid grid(rows);
   const Unit unit = CommonUnit(grid.Values(&HeadroomRow::total_ps), options.unit);
@@ -144,7 +159,8 @@ Section OpSection(const HeadroomReport& report, const OutputOptions& options) {
 
 View HeadroomView(const HeadroomReport& report, const OutputOptions& options) {
   const DeviceNames names(report.devices);
-  View view = {.sections = {OpSection(report, options)},
+  View view = {.lines = FilterLines(options, /*with_devices=*/false),
+               .sections = {OpSection(report, options)},
                .diagnostics = DiagnosticLines(report.diagnostics, /*with_infos=*/true)};
   for (const HeadroomDevice& device : report.devices) {
     view.lines.push_back(DeviceLine(device, names, options.unit));

@@ -224,8 +224,9 @@ std::vector<DiagnosticRow> OtherDiagnostics(const std::vector<DiagnosticRow>& ro
 std::vector<ViewLine> HeadLines(const Report& report, const OutputOptions& options) {
   std::vector<ViewLine> lines = CaptureLines(report.inputs, report.capture, options);
   std::ranges::move(CompletenessLines(report, options), std::back_inserter(lines));
+  std::ranges::move(FilterLines(options, /*with_devices=*/true), std::back_inserter(lines));
   bool is_first = true;
-  for (std::string& text : StepLines(report.devices)) {
+  for (std::string& text : StepLines(report)) {
     const Tone tone = std::exchange(is_first, false) ? Tone::kBold : Tone::kPlain;
     lines.push_back({std::move(text), tone, ViewLine::kItem});
   }

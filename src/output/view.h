@@ -90,6 +90,9 @@ bool ProgramTellsApart(const auto& rows) {
   });
 }
 
+// A line with the filters on functions and kernels; empty: none is given. `with_devices`: the view
+// also shows devices and steps, to which they do not apply.
+std::vector<ViewLine> FilterLines(const OutputOptions& options, bool with_devices);
 // Errors, warnings, then what the user's options left out ("note"), then infos if `with_infos`.
 std::vector<DiagnosticLine> DiagnosticLines(const std::vector<DiagnosticRow>& rows,
                                             bool with_infos);

@@ -74,8 +74,9 @@ std::optional<int64_t> TimeParts::*LongestOf(const auto& rows) {
 }
 
 // Span and shares. `rows`: that have a TimeParts `time`.
-void AddParts(const auto& rows, const OutputOptions& options, auto* grid) {
-  grid->Times("span", options.unit, [](const auto& row) { return row.time.span_ps; });
+void AddParts(const auto& rows, const OutputOptions& options, auto* grid,
+              const char* span = "span") {
+  grid->Times(span, options.unit, [](const auto& row) { return row.time.span_ps; });
   const auto add = [&](std::string header, auto part, int drop) {
     const auto none = [&](const auto& row) { return (row.time.*part).value_or(0) == 0; };
     const auto share = [part](const auto& row) { return Share(row.time.*part, row.time.span_ps); };
@@ -196,9 +197,36 @@ Section DeviceSection(const WhereReport& report, bool with_steps, const OutputOp
       .Drop(5);
   section.grid = std::move(grid).Take();
   if (options.format == Format::kTable) section.notes.push_back(BarLegend(options.unicode));
+  if (!std::ranges::all_of(rows, no_input)) {
+    section.notes.emplace_back("input %: the part of idle % in which the host waits for input");
+  }
   NoteSteps(rows, names, options.unit, with_steps, &section.notes);
   NoteNoLaunches(report.devices, names, &section.notes);
   return section;
+}
+
+// Runs that are listed although their function is no step of the whole program (StepSummary).
+void NoteSmallFunctions(const WhereReport& report, const DeviceNames& names,
+                        std::vector<std::string>* notes) {
+  const auto busy_ps = [](const TimeParts& time) {
+    return static_cast<double>(time.span_ps.value_or(0)) -
+           static_cast<double>(time.idle_ps.value_or(0));
+  };
+  for (const WhereDevice& device : report.devices) {
+    if (device.step_source != StepSource::kFunction) continue;
+    for (const WhereFunction& row : report.functions) {
+      if (KeyOf(row.device) != KeyOf(device.device) || row.function != device.step_function ||
+          row.program_id != device.step_program_id) {
+        continue;
+      }
+      const double own_ps = busy_ps(row.time) - static_cast<double>(row.foreign_ps.value_or(0));
+      if (own_ps * 2 >= busy_ps(device.time)) continue;
+      notes->push_back(absl::StrCat(
+          names.Name(device.device), ": ", Printable(row.function),
+          " takes less than half of the time in which the device is busy, so `report` gives no "
+          "step time; --step-re chooses other steps"));
+    }
+  }
 }
 
 Section StepSection(const WhereReport& report, const OutputOptions& options) {
@@ -216,6 +244,7 @@ Section StepSection(const WhereReport& report, const OutputOptions& options) {
   }));
   grid.Name("device", 7, [&](const WhereStep& row) { return names.Name(row.device); })
       .HideIf(names.count() < 2);
+  NoteSmallFunctions(report, names, &section.notes);
   AddParts(rows, options, &grid);
   AddBar(options, &grid);
   grid.Times("marked", options.unit, &WhereStep::marked_ps).HideIfUnknown().Drop(5);
@@ -244,7 +273,7 @@ Section FunctionSection(const WhereReport& report, const OutputOptions& options)
   grid.Number("runs", [](const WhereFunction& row) { return row.runs - row.suspect_runs; });
   grid.Number("suspect", &WhereFunction::suspect_runs)
       .HideIf(std::ranges::all_of(rows, [](const auto& row) { return row.suspect_runs == 0; }));
-  AddParts(rows, options, &grid);
+  AddParts(rows, options, &grid, "spans");
   const auto none = [](const WhereFunction& row) { return row.foreign_ps.value_or(0) == 0; };
   const auto foreign = [](const WhereFunction& row) {
     return Share(row.foreign_ps, row.time.span_ps);

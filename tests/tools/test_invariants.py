@@ -315,10 +315,15 @@ class DevicesAndKernels(Traces):
                     continue
                 op = of_kernel[0]
                 for name in ("flops_per_s", "bytes_per_s"):
-                    if op[name] is not None and op["total_ps"] == row["total_ps"]:
+                    if op["reason"] == "host":
+                        self.assertIsNone(row[name], what)
+                        compared += 1
+                    elif op[name] is not None and op["total_ps"] == row["total_ps"]:
                         self.assertTrue(math.isclose(row[name], op[name], rel_tol=1e-9), what)
                         compared += 1
-                if op["roof_ps"] is not None:
+                if op["reason"] in ("no_peak", "flops_unknown"):
+                    self.assertIsNone(row["roof_share"], what)
+                elif op["roof_ps"] is not None:
                     roof_ps = row["roof_share"] * row["total_ps"]
                     self.assertTrue(math.isclose(roof_ps, op["roof_ps"], rel_tol=1e-9), what)
         self.assertGreater(compared, 20)

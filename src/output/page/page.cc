@@ -360,7 +360,7 @@ std::string PageOf(const Output& output, const OutputOptions& options) {
     main.AddText(text->second());
   }
   main.Add(ViewLine{"Made by xplane-time " XPLANE_TIME_VERSION_STRING
-                    "; times are defined in its README.",
+                    "; docs/definitions.md defines all times.",
                     Tone::kDim});
   const std::string data = absl::Base64Escape(Deflated(DataOf(output, kept, main)));
   const std::string_view style = kPageStyle, d3 = kD3Script, script = kPageScript;

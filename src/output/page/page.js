@@ -2371,7 +2371,9 @@ class Timeline {
   PaintName(context, name, more, fill, left, width, top) {
     context.fillStyle = Luminance(d3.rgb(fill)) > 0.18 ? '#000' : '#fff';
     const letters = Math.max(2, Math.floor((width - 6) / 7) - more.length);
-    const text = Shortened(this.names[name] || '?', letters) + more;
+    // Letters are narrower than 7 pixels on average, and the three dots are as wide as two of them.
+    const whole = this.names[name] || '?';
+    const text = (whole.length <= letters + 2 ? whole : Shortened(whole, letters)) + more;
     context.fillText(text, Math.max(left, this.left) + 4, top + kLaneHeight / 2,
                      Math.max(4, left + width - Math.max(left, this.left) - 6));
   }
