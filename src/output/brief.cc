@@ -2,6 +2,7 @@
 // findings, the last first; findings that are left out are counted.
 #include <algorithm>
 #include <iterator>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "insight/brief_words.h"
@@ -65,10 +66,20 @@ std::vector<DiagnosticLine> CompletenessWarnings(const BriefReport& report) {
   return lines;
 }
 
-// "GPU:0", "4 devices".
-std::string DevicesText(const std::vector<BriefDevice>& devices) {
-  if (devices.size() != 1) return CountText(devices.size(), "device");
-  return Printable(DeviceName(devices[0].device));
+// "GPU:0", "4 devices", "4 devices in 2 captures".
+std::string DevicesText(const BriefReport& report) {
+  const std::vector<BriefDevice>& devices = report.devices;
+  if (devices.size() == 1) return Printable(DeviceName(devices[0].device));
+  std::set<uint32_t> captures;
+  for (const BriefDevice& device : devices) {
+    if (device.device.input < report.inputs.size()) {
+      captures.insert(report.inputs[device.device.input].capture);
+    }
+  }
+  return absl::StrCat(CountText(devices.size(), "device"),
+                      captures.size() > 1
+                          ? absl::StrCat(" in ", CountText(captures.size(), "capture"))
+                          : std::string());
 }
 
 // The line in front of the findings.
@@ -76,7 +87,7 @@ std::string HeadText(const BriefReport& report) {
   const std::string all =
       absl::StrCat(report.devices.size() == 1 ? "" : "together ",
                    TimeText(ToDouble(report.span_ps)), " from first start to last end");
-  const std::string who = absl::StrCat(DevicesText(report.devices), ": ", all);
+  const std::string who = absl::StrCat(DevicesText(report), ": ", all);
   if (report.recoverable_ps == 0) {
     return absl::StrCat(who, "; no finding could save 1 % of it");
   }

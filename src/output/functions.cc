@@ -75,7 +75,7 @@ std::string NoteLegend(const Listing& table) {
     const auto applies = [&](const FunctionRow& row) { return remark.count(row) > 0; };
     if (std::ranges::none_of(table.rows, applies)) continue;
     legend.append(legend.empty() ? "note: " : "; ").append(remark.tells_count ? "N" : "");
-    legend.append(remark.sign).append(" ").append(remark.meaning);
+    legend.append(remark.sign).append(remark.tells_count ? ": " : " ").append(remark.meaning);
   }
   return legend;
 }

@@ -66,10 +66,13 @@ void AddRate(const char* header, std::optional<double> KernelRow::*per_s, int dr
 
 bool IsMarked(const KernelRow& row) { return row.impossible_count > 0; }
 
-// A table of one function can do without its name.
-bool HaveOneFunction(const KernelRows& rows) {
-  return std::ranges::all_of(
-      rows, [&](const KernelRow& row) { return row.function == rows[0].function; });
+// A table of one function can do without its name, and has room for source lines.
+bool PrefersSources(const KernelRows& rows) {
+  const bool has_sources =
+      std::ranges::any_of(rows, [](const KernelRow& row) { return row.source.has_value(); });
+  return has_sources && std::ranges::all_of(rows, [&](const KernelRow& row) {
+           return row.function == rows[0].function;
+         });
 }
 
 // Explains the sign of marked rows.
@@ -112,7 +115,7 @@ void AddNumbers(const KernelRows& rows, const OutputOptions& options, bool all, 
     if (!row.source.has_value()) return std::nullopt;
     return row.source->substr(row.source->rfind('/') + 1);
   };
-  const bool comes_first = HaveOneFunction(rows);
+  const bool comes_first = PrefersSources(rows);
   grid->Name("source", comes_first ? 24 : 12, line).Drop(comes_first ? 1 : 4).HideIfUnknown();
   grid->Text("category", [](const KernelRow& row) { return CategoryName(row.category); })
       .Drop(3)
@@ -162,9 +165,9 @@ void AddFunction(const KernelRows& rows, KernelGrid* grid) {
     return functions.try_emplace(row.kernel, row.function).first->second != row.function;
   });
   grid->Name("function", kFunctionWidth, &KernelRow::function)
-      .Drop(tells                   ? 0
-            : HaveOneFunction(rows) ? 2
-                                    : 1)
+      .Drop(tells                  ? 0
+            : PrefersSources(rows) ? 2
+                                   : 1)
       .HideIfUnknown();
 }
 

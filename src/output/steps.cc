@@ -67,18 +67,23 @@ std::string TimeLine(const StepSummary& steps, const char* names) {
   return text + ")";
 }
 
-// The step time of each capture, if the inputs are repeated captures of one program: "step times by
-// capture: #1 45.9 ms, #2 46.1 ms".
+// The longest step time of each capture.
+using CaptureTimes = std::map<uint32_t, double>;
+
 template <typename Row>
-std::string CapturesText(std::span<const Row> devices, std::span<const InputRow> inputs) {
-  constexpr size_t kMost = 12;
-  std::map<uint32_t, double> longest_ps;
+CaptureTimes TimesByCapture(std::span<const Row> devices, std::span<const InputRow> inputs) {
+  CaptureTimes longest_ps;
   for (const Row& row : devices) {
     if (!row.steps.has_value() || row.device.input >= inputs.size()) continue;
     double& of_capture_ps = longest_ps[inputs[row.device.input].capture];
     of_capture_ps = std::max(of_capture_ps, row.steps->step_median_ps.value_or(0));
   }
-  if (longest_ps.size() < 2) return "";
+  return longest_ps;
+}
+
+// "step times by capture: #1 45.9 ms, #2 46.1 ms".
+std::string CapturesText(const CaptureTimes& longest_ps) {
+  constexpr size_t kMost = 12;
   std::string text = "step times by capture: ";
   size_t shown = 0;
   for (const auto& [capture, ps] : longest_ps) {
@@ -100,16 +105,18 @@ std::vector<std::string> LinesOf(std::span<const Row> devices, std::span<const I
   const auto count = static_cast<size_t>(
       std::ranges::count_if(devices, [](const Row& row) { return row.steps.has_value(); }));
   std::vector<std::string> lines = {TimeLine(*longest->steps, names)};
-  const std::string by_capture = CapturesText(devices, inputs);
+  // Several captures are repeated ones of the same program.
+  const CaptureTimes captures = TimesByCapture(devices, inputs);
   if (count > 1 && !longest->steps->has_no_steps()) {
     const std::vector<Row> rows(devices.begin(), devices.end());
-    absl::StrAppend(&lines[0], " on ", DeviceNames(rows).Name(longest->device), ", the longest of ",
-                    count, by_capture.empty() ? " devices" : " devices in all captures");
+    absl::StrAppend(
+        &lines[0], " on ", DeviceNames(rows).Name(longest->device), ", the longest of ",
+        captures.size() > 1 ? CountText(captures.size(), "capture") : CountText(count, "device"));
   }
   if (longest->steps->step_median_ps.value_or(0) > 0) {
     lines.push_back(absl::StrCat(std::string(StepVerdictName(longest->steps->verdict)), ": ",
                                  longest->steps->reason));
-    if (!by_capture.empty()) lines.push_back(by_capture);
+    if (captures.size() > 1) lines.push_back(CapturesText(captures));
   }
   return lines;
 }

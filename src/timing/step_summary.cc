@@ -257,8 +257,14 @@ std::optional<StepSummary> SummarizeSteps(const DeviceAnalysis& device, const Pa
   const double of_busy =
       device_busy_ps > 0 ? Part(busy_ps(samples[0].program), device_busy_ps) : double{1};
   if (of_busy < kLeastOfBusy && !IsNamed(device, filters, program.function)) {
-    summary.reason = Cat("no compiled program takes half of the time in which the device is busy; ",
-                         program.function, " takes most, ", PercentText(of_busy));
+    const bool has_twins = std::ranges::any_of(device.samples, [&](const RunSample& sample) {
+      const ProgramInfo& other = device.tables->programs[sample.program];
+      return sample.program != samples[0].program && other.function == program.function;
+    });
+    summary.reason =
+        Cat("no compiled program takes half of the time in which the device is busy; ",
+            has_twins && program.program_id ? Cat("program ", *program.program_id, " of ") : "",
+            program.function, " takes most, ", PercentText(of_busy));
     return summary;
   }
   summary.function = program.function;

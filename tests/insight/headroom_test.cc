@@ -56,6 +56,9 @@ TEST(OpCosts, OfProductsAndFusionsAreThoseOfTheirShapes) {
       CostOf(Fusion({50}), {Computation(50, {Op("x", "add", 7, Array(kF32, {2}))})});
   EXPECT_EQ(plain.flops, std::nullopt);  // element-wise work is not against a peak of products
   EXPECT_EQ(plain.bytes, kDotBytes);
+  EXPECT_TRUE(plain.has_no_products);
+  EXPECT_FALSE(fused.has_no_products);
+  EXPECT_FALSE(CostOf(Gemm("__cublas$gemm", "{}")).has_no_products);
 }
 
 TEST(OpCosts, AWorkspaceOfAGemmCallIsNotMoved) {
@@ -161,6 +164,17 @@ TEST(Headroom, ATypeWithoutAPeakLeavesTheRoofOfTheMemory) {
   EXPECT_EQ(row.roof, Roof::kMemory);
   EXPECT_EQ(row.flops_share, std::nullopt);
   EXPECT_EQ(row.bound, std::nullopt);
+  // The FLOPs may limit it.
+  EXPECT_EQ(row.recoverable_ps, std::nullopt);
+  EXPECT_EQ(row.reason, NoRoof::kNoPeak);
+  const auto report = Report(DotTrace({}, DotProgram(kF32)));
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->devices.at(0).recoverable_ps, std::nullopt);
+  EXPECT_EQ(report->devices.at(0).roofed_ps, 0);
+  const HeadroomRow with_peak = OnlyRow(DotTrace({}, DotProgram(kF32)), {.peak_flops_per_s = 1e15});
+  EXPECT_EQ(with_peak.roof, Roof::kFull);
+  EXPECT_EQ(with_peak.reason, std::nullopt);
+  EXPECT_GT(with_peak.recoverable_ps.value_or(0), 0);
 }
 
 TEST(Headroom, WhatIsFasterThanItsRoofHasNothingToGiveBack) {

@@ -549,7 +549,7 @@ class Functions(EndToEndTest):
         self.assertIsNone(rows[None, "a"]["active_ps"])
         text = run("functions", "a.json", cwd=self.at).text
         self.assertRegex(text, r"a +1 .* 1e\n")
-        self.assertIn("Ne N runs without an execution in the trace", text)
+        self.assertIn("Ne: N runs without an execution in the trace", text)
 
     def test_filters_choose_functions_and_kernels(self):
         self.write("a.json", trace([event("user_annotation", 42, 43, 0, 9, "a"), event("user_annotation", 42, 43, 0, 9, "b"),

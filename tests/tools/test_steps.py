@@ -147,6 +147,20 @@ class FirstRun(EndToEndTest):
         self.assertEqual(self.run_json("brief", loop(100))["doubts"], [])
 
 
+class Captures(EndToEndTest):
+    """Several inputs are repeated captures of the same program."""
+
+    def test_the_step_time_of_each(self):
+        slow, fast = (self.write(f"{name}.trace", tpu_runs(*[("jit_a", 1, us * i, us) for i in range(4)]))
+                      for name, us in (("slow", 50), ("fast", 20)))
+        for command in ("report", "brief"):
+            text = " ".join(self.run_ok(command, slow, fast).text.split())
+            self.assertIn("on TPU:0 #1, the longest of 2 captures", text)
+            self.assertIn("step times by capture: #1 50.0 us, #2 20.0 us", text)
+        self.assertIn("2 devices in 2 captures: together", text)
+        self.assertNotIn("capture:", self.run_ok(slow).text)
+
+
 class StepNames(EndToEndTest):
     def marked(self):
         events = []
