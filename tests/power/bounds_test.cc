@@ -76,7 +76,7 @@ const std::vector<Sensor> kSensors = {
     {"counter, 1 ms", ChannelText("GPU-1", "energy_uj", "cumulative"), 1},
     {"counter, 100 ms", ChannelText("GPU-1", "energy_uj", "cumulative"), 100},
     {"counter, 3 s", ChannelText("GPU-1", "energy_uj", "cumulative"), 3000},
-    {"counter, 100 ms, and instant",
+    {"counter with instant power, 100 ms",
      ChannelText("GPU-1", "energy_uj", "cumulative") + "," +
          ChannelText("GPU-1", "power_mw", "instant"),
      100},
