@@ -167,7 +167,7 @@ TEST(Headroom, ATypeWithoutAPeakLeavesTheRoofOfTheMemory) {
   // The FLOPs may limit it.
   EXPECT_EQ(row.recoverable_ps, std::nullopt);
   EXPECT_EQ(row.reason, NoRoof::kNoPeak);
-  const auto report = Report(DotTrace({}, DotProgram(kF32)));
+  const auto report = MakeHeadroom(DotTrace({}, DotProgram(kF32)));
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->devices.at(0).recoverable_ps, std::nullopt);
   EXPECT_EQ(report->devices.at(0).roofed_ps, 0);
