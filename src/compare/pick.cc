@@ -8,7 +8,8 @@
 // 4. Against: the difference of each rival to the leader, with a simultaneous interval
 //    (Bonferroni).
 // 5. ClaimOf: winner, tie (all pairs within delta), pick or undecided. Doubts make it undecided.
-// 6. Evidence: regret, mde and the number of units needed, from the nearest rival.
+// 6. Evidence: regret, mde and the number of units needed, from the nearest rival. There is no
+//    number if the sign of its difference is uncertain.
 // 7. CheckByDevice: contradictions between the devices. NotePulledIn: a note if outliers decide.
 #include "xplane_time/pick.h"
 
@@ -30,6 +31,7 @@
 #include "stats/order_statistics.h"
 #include "status.h"
 #include "xplane_time/compare.h"
+#include "xplane_time/report.h"
 
 namespace xplane_time {
 namespace {
@@ -41,7 +43,10 @@ using compare::Units;
 using stats::StudentQuantile;
 
 constexpr size_t kLeastRounds = 4;
-constexpr uint64_t kMaxUnitsNeeded = 1'000'000;
+constexpr uint64_t kMaxUnitsNeeded = 10'000;
+// A difference is taken for real, for advice on the number of units, if its own interval of 95 %
+// excludes 0.
+constexpr double kSignTail = 0.025;
 // Larger ties are not proved: every pair of a tie is tested.
 constexpr size_t kMaxTied = 500;
 // Rivals may beat each other in a cycle, because each pair has other common units.
@@ -175,21 +180,29 @@ struct Chooser {
     const bool sole_capture = !units.in_rounds && units.size() == 1;
     if (choice->claim != Claim::kUndecided || sole_capture || !choice->doubts.empty()) return;
     const auto open = std::ranges::count_if(rivals, std::not_fn(&Rival::slower));
+    choice->rival = nearest->id;
     choice->needs_captures = d.captures_differ || !units.in_rounds;
-    choice->needed =
-        UnitsNeeded(d, d.captures_differ ? choice->captures : d.units, static_cast<double>(open));
+    const double sign_bar = StudentQuantile(kSignTail, d.df);
+    choice->may_be_equal = !(d.estimate > sign_bar * d.standard_error);
+    if (choice->may_be_equal) return;
+    // What counts is the distance of the gap from -delta in standard errors. `needed` takes a lower
+    // bound of the distance that is seen, given that the gap is one that is taken for real.
+    const uint64_t at_hand = d.captures_differ ? choice->captures : d.units;
+    const double tie = std::log1p(options.delta) / d.standard_error;
+    const double distance = d.estimate / d.standard_error + tie;
+    const auto needed = [&](double bound) {
+      return UnitsNeeded(d, at_hand, static_cast<double>(open), bound);
+    };
+    choice->needed_least = needed(distance);
+    choice->needed = needed(std::max(compare::LowerBoundOfDistance(distance, sign_bar + tie, d.df),
+                                     tie / compare::UpperBoundOfNoise(d.df)));
   }
 
   // Units in all, of which `at_hand` gave `d`, with which the leader is proved to lose at most
-  // delta to the rival, with a probability of compare::kPower for all `open` rivals together. What
-  // counts is the distance of the gap from -delta in standard errors. Two lower bounds of it hold:
-  // of the distance that is seen, given that the gap favours the leader, who was chosen by it; and
-  // of delta alone.
-  std::optional<uint64_t> UnitsNeeded(const Difference& d, uint64_t at_hand, double open) const {
-    const double tie = std::log1p(options.delta) / d.standard_error;
-    const double gap = std::max(d.estimate, 0.0) / d.standard_error;
-    const double bound = std::max(compare::LowerBoundOfDistance(gap + tie, tie, d.df),
-                                  tie / compare::UpperBoundOfNoise(d.df));
+  // delta to the rival, with a probability of compare::kPower for all `open` rivals together, if the
+  // gap lies `distance` of the standard errors of `d` above -delta.
+  std::optional<uint64_t> UnitsNeeded(const Difference& d, uint64_t at_hand, double open,
+                                      double distance) const {
     const double power = 1 - (1 - compare::kPower) / open;
     const auto is_enough = [&](uint64_t n) {
       const double factor = static_cast<double>(n) / static_cast<double>(at_hand);
@@ -197,7 +210,7 @@ struct Chooser {
       const double df =
           d.captures_differ ? d.df * more : std::max(d.df, static_cast<double>(n) - 1);
       const double capped = units.stated ? std::min(df, compare::kStatedDf) : df;
-      return stats::NoncentralStudentTail(Bar(capped), capped, bound * std::sqrt(factor)) >= power;
+      return stats::NoncentralStudentTail(Bar(capped), capped, distance * std::sqrt(factor)) >= power;
     };
     uint64_t below = at_hand, enough = 2 * at_hand;
     while (!is_enough(enough)) {
@@ -221,7 +234,8 @@ struct Chooser {
       VariantRow* const row = rows.at(rival.id);
       row->ratio = std::exp(rival.difference.estimate);
       row->status = tied.contains(rival.id) ? "tied" : rival.slower() ? slower : "open";
-      if (!std::isfinite(rival.half) || rival.difference.df <= 0) continue;
+      // With too few rounds the error itself is unknown.
+      if (!std::isfinite(rival.half) || !rival.enough) continue;
       row->lo = std::exp(rival.lo());
       row->hi = std::exp(rival.difference.estimate + rival.half);
     }
@@ -448,7 +462,10 @@ void CheckByDevice(const SeenVariants& variants, PickResult* choice) {
     choice->tied.clear();
     choice->pick.clear();
     choice->regret.reset();
-    if (not_judged) choice->needed.reset();
+    if (not_judged) {
+      choice->needed_least.reset();
+      choice->needed.reset();
+    }
     for (auto& [device, leader] : fastest) choice->fastest_by_device.push_back(leader);
   }
 }
@@ -499,6 +516,10 @@ void DescribeValues(const Seen& seen, const Units& units, double alpha, VariantR
   const std::vector<double> logs = units.Present(row->id);
   row->units = logs.size();
   stats::Centre centre = stats::HuberCentre(logs);
+  if (!units.in_rounds && logs.size() > 1) {  // the difference is that of the means
+    const double n = static_cast<double>(logs.size());
+    centre = {stats::Mean(logs), stats::Variance(logs) / n, n - 1};
+  }
   if (!units.in_rounds && units.size() == 1) {
     const stats::Centre& own = units.within.at(row->id)[0];
     centre.variance = own.variance;
@@ -524,8 +545,8 @@ void NotePulledIn(std::span<const Measurements> captures, const std::vector<std:
   Chooser{units, choice->options, ids}.Choose(&in_full);
   if (in_full.claim == choice->claim && in_full.pick == choice->pick) return;
   choice->notes.push_back(absl::StrCat(
-      wild, wild == 1 ? " run lies" : " runs lie",
-      " far from the others of the variant and counts less; counted in full, the verdict would be ",
+      wild, wild == 1 ? " run lies" : " runs lie", " far from the other runs of the variant and ",
+      wild == 1 ? "counts" : "count", " less; counted in full, the verdict would be ",
       Absl(ClaimName(in_full.claim)), " (variant ", in_full.pick, ")"));
 }
 
@@ -553,7 +574,9 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
     return FailedPrecondition(
         choice.sources.empty() ? "no capture" : choice.sources[0], ": no function is a variant",
         captures.empty() ? "" : compare::PassesFilters(captures[0]),
-        "; --id-pattern selects variants, xplane-time functions lists the functions");
+        "; variants are the functions whose names match --id-pattern (default '", kDefaultIdPattern,
+        "'), and the first capture group of the pattern, (...), is the id of the variant; "
+        "xplane-time functions lists the functions");
   }
   const Units units = compare::MakeUnits(captures);
   choice.in_rounds = units.in_rounds;

@@ -17,7 +17,8 @@ constexpr size_t kSides = 2;
 constexpr size_t kMostInGroup = 16, kMostWithKey = 2;
 // Pairs of a bucket that are scored; of a larger one each is with its neighbours.
 constexpr size_t kMostPairs = 1024, kNeighbours = 4;
-constexpr double kLeastScore = 0.35;
+// Ops that are less alike are one that is gone and one that is new.
+constexpr double kLeastScore = 0.5;
 // No score reaches 1, because a score never proves a match.
 constexpr double kMostScore = 0.99;
 
