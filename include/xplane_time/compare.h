@@ -37,8 +37,8 @@
 //
 // Each open row has advice, computed from its effect and noise. `needed`: captures per side that
 // decide the row with a probability of 80 %. It is a range, because few captures give a poor
-// estimate of the noise. No advice names another threshold: alpha, min_effect and max_mde are chosen
-// before the captures, and a threshold that fits the captures at hand proves nothing.
+// estimate of the noise. No advice names another threshold: alpha, min_effect and max_mde are
+// chosen before the captures, and a threshold that fits the captures at hand proves nothing.
 //
 // If a function ran on both sides and cannot be judged, the outcome is 11 at best. Reasons: no run
 // counts on a side; the metrics, clocks, devices or numbers of programs differ; or the split into

@@ -48,9 +48,9 @@
 //
 // Two statistics describe a variant, and their ratios may differ. `centre` is the typical time of
 // its own runs: Huber's centre of their logarithms or, over captures without rounds, the mean of
-// these centres. `ratio` is that of the decision: in rounds, Huber's centre of the log ratios within
-// rounds. The leader is the variant that no other one beats by `ratio`. Over captures without
-// rounds, the ratio is that of the centres.
+// these centres. `ratio` is that of the decision: in rounds, Huber's centre of the log ratios
+// within rounds. The leader is the variant that no other one beats by `ratio`. Over captures
+// without rounds, the ratio is that of the centres.
 //
 // Energies (joules per run): captures are the units. The errors that a capture states for two of
 // its variants may have opposite signs, and may be the same in all captures. Both are therefore

@@ -18,11 +18,11 @@
 // varies more than the others would be wrong too often (simulated in pick_test.cc).
 //
 // P(best) (ProbabilityOfBest): a simulation with the estimates and errors of the verdict. In each
-// replicate, the difference of a variant to the leader is its estimate plus its standard error times
-// a deviate of Student's t. Two differences share the leader, so their deviates have a correlation
-// of 1/2. For two variants, P(best) is therefore one minus the one-sided p-value. A bootstrap over
-// units was rejected: it ignores the scatter between captures and the error of the spread, and gave
-// a probability of 1.000 to variants that the intervals did not separate.
+// replicate, the difference of a variant to the leader is its estimate plus its standard error
+// times a deviate of Student's t. Two differences share the leader, so their deviates have a
+// correlation of 1/2. For two variants, P(best) is therefore one minus the one-sided p-value. A
+// bootstrap over units was rejected: it ignores the scatter between captures and the error of the
+// spread, and gave a probability of 1.000 to variants that the intervals did not separate.
 #include "compare/differences.h"
 
 #include <algorithm>
@@ -441,8 +441,8 @@ std::map<std::string, double> ProbabilityOfBest(const Units& units, const std::s
     const Difference d = DifferenceOf(units, leader, id, drift_std);
     if (!(d.df > 0)) return {};
     const bool is_behind =
-        d.estimate > 0 && !(d.standard_error > 0 &&
-                            StudentTail(d.estimate / d.standard_error, d.df) > kLeastTail);
+        d.estimate > 0 &&
+        !(d.standard_error > 0 && StudentTail(d.estimate / d.standard_error, d.df) > kLeastTail);
     if (!is_behind) contenders.push_back({&id, d});
   }
   stats::MersenneRandom random(seed);

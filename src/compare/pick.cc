@@ -199,8 +199,8 @@ struct Chooser {
   }
 
   // Units in all, of which `at_hand` gave `d`, with which the leader is proved to lose at most
-  // delta to the rival, with a probability of compare::kPower for all `open` rivals together, if the
-  // gap lies `distance` of the standard errors of `d` above -delta.
+  // delta to the rival, with a probability of compare::kPower for all `open` rivals together, if
+  // the gap lies `distance` of the standard errors of `d` above -delta.
   std::optional<uint64_t> UnitsNeeded(const Difference& d, uint64_t at_hand, double open,
                                       double distance) const {
     const double power = 1 - (1 - compare::kPower) / open;
@@ -210,7 +210,8 @@ struct Chooser {
       const double df =
           d.captures_differ ? d.df * more : std::max(d.df, static_cast<double>(n) - 1);
       const double capped = units.stated ? std::min(df, compare::kStatedDf) : df;
-      return stats::NoncentralStudentTail(Bar(capped), capped, distance * std::sqrt(factor)) >= power;
+      return stats::NoncentralStudentTail(Bar(capped), capped, distance * std::sqrt(factor)) >=
+             power;
     };
     uint64_t below = at_hand, enough = 2 * at_hand;
     while (!is_enough(enough)) {

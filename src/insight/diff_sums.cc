@@ -248,7 +248,7 @@ class Summing {
       const double change_ps = std::abs(row.delta_ps);
       const double beyond_ps = change_ps > least_ps ? change_ps - row.noise_ps : 0;
       const bool changed = row.match != DiffMatch::kExact && !IsWaiting(row.match);
-      return std::tuple(-beyond_ps, !changed, -std::abs(row.delta_ps));
+      return std::tuple(-beyond_ps, -change_ps, !changed);
     };
     std::ranges::stable_sort(report_->rows, {}, order);
     FillMatchedShare();

@@ -127,7 +127,8 @@ std::string DetectableText(const Comparison& comparison, std::optional<double> m
   const std::string rise = absl::StrCat("a", RiseAfterA(comparison), " of ");
   const double ratio = 1 + mde.value_or(kMaxRatio);
   if (ratio > kMaxRatio) return absl::StrCat("only ", rise, "more than 10x");
-  return ratio < 2 ? rise + PercentText(*mde) : absl::StrCat("only ", rise, FormatFixed(ratio, 1), "x");
+  return ratio < 2 ? rise + PercentText(*mde)
+                   : absl::StrCat("only ", rise, FormatFixed(ratio, 1), "x");
 }
 
 std::string AdviceOnChange(const Comparison& comparison, const ComparedRow& row) {
@@ -135,14 +136,13 @@ std::string AdviceOnChange(const Comparison& comparison, const ComparedRow& row)
   const std::string seen =
       absl::StrCat(ChangeText(*row.ratio), " % is not proved (", ChanceSentence(*row.p_value), ")");
   if (needed.unknown == "over_limit" && !needed.least.has_value()) {
-    return absl::StrCat(
-        seen, ", and it is too close to --min-effect ", comparison.options.min_effect * 100, "%",
-        " for a proof with at most 1000 captures a side");
+    return absl::StrCat(seen, ", and it is too close to --min-effect ",
+                        comparison.options.min_effect * 100, "%",
+                        " for a proof with at most 1000 captures a side");
   }
   const std::string captures = CapturesText(needed);
   if (captures.empty()) return absl::StrCat(seen, "; ", ObstacleText(comparison, needed));
-  return absl::StrCat(seen, "; ", captures, " captures a side would prove it",
-                      PromiseText(needed));
+  return absl::StrCat(seen, "; ", captures, " captures a side would prove it", PromiseText(needed));
 }
 
 std::string AdviceOnNoChange(const Comparison& comparison, const ComparedRow& row) {
@@ -403,7 +403,7 @@ Explanation Explain(const Comparison& comparison) {
   return out;
 }
 
-// "active time, ": the metric of all rows; empty: rows have different ones.
+// "active time": the metric of all rows; empty: rows have different ones.
 std::string MetricText(const Comparison& comparison) {
   std::string metric;
   for (const ComparedRow& row : comparison.rows) {
@@ -414,14 +414,15 @@ std::string MetricText(const Comparison& comparison) {
   if (metric.empty()) return "";
   const bool is_time = metric.ends_with("_time");
   return absl::StrCat(absl::StrReplaceAll(Printable(metric), {{"_", " "}}),
-                      OfEnergy(comparison) || is_time ? "" : " time", ", ");
+                      OfEnergy(comparison) || is_time ? "" : " time");
 }
 
 Section RowSection(const Comparison& comparison, const OutputOptions& options) {
   Section section = {.table = "rows"};
   const auto rows = TopRows(comparison.rows, options.top, "functions", kByTop, &section.notes);
-  section.title = absl::StrCat(MetricText(comparison), "base: ",
-                               Counted(comparison.base_sources.size(), "capture"),
+  const std::string metric = MetricText(comparison);
+  section.title = absl::StrCat(metric, metric.empty() ? "" : ", ",
+                               "base: ", Counted(comparison.base_sources.size(), "capture"),
                                ", head: ", Counted(comparison.head_sources.size(), "capture"));
   const auto base = [](const ComparedRow& row) { return row.base.centre; };
   const auto head = [](const ComparedRow& row) { return row.head.centre; };
@@ -451,6 +452,12 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
       .Drop(4)
       .HideIfUnknown();
   section.grid = std::move(grid).Take();
+  if (!metric.empty()) {
+    // Markdown shows no title of this table.
+    section.notes.push_back(absl::StrCat("change %: of the typical ", metric, " of a run",
+                                         OfEnergy(comparison) ? "" : " (--metric)",
+                                         ", on which the verdict rests"));
+  }
   if (has_intervals) {
     section.notes.push_back(absl::StrCat(
         "interval: with ", PercentText(0.5 + comparison.options.confidence / 2),
@@ -471,8 +478,8 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
 // Shown if there is too little data.
 Section KernelSection(const Comparison& comparison, const OutputOptions& options) {
   constexpr size_t kMost = 10;
-  Section section = {.title =
-                         "kernels, mean time in a run, without a verdict; the largest changes first"};
+  Section section = {
+      .title = "kernels, mean time in a run, without a verdict; the largest changes first"};
   const auto rows = TopRows(comparison.kernels, options.top.value_or(kMost), "kernels",
                             "--top, or --format json", &section.notes);
   RowGrid grid(rows);
@@ -615,11 +622,10 @@ Output CompareOutput(const Comparison& comparison, const DiffReport* why) {
       std::vector<Section> parts = DiffSections(*why, how);
       parts[0].title = absl::StrCat("why: ", DiffHeadline(*why, how.unit));
       const std::string metric = MetricText(comparison);
-      parts[0].notes.emplace_back(
-          absl::StrCat("why: mean span of a run, from its first start to its last end, with idle "
-                       "time; the verdict compares the typical ",
-                       metric.empty() ? "time, " : metric,
-                       "and its percentage is the one to quote"));
+      parts[0].notes.emplace_back(absl::StrCat(
+          "why: mean span of a run, from its first start to its last end, with idle "
+          "time; the verdict compares the typical ",
+          metric.empty() ? "time" : metric, ", and its percentage is the one to quote"));
       for (Section& part : parts) sections.push_back(std::move(part));
     }
     const bool kernels = !comparison.kernels.empty() && why == nullptr;

@@ -329,8 +329,7 @@ Section RowSection(const DiffReport& report, const OutputOptions& options) {
 }
 
 Section SumSection(const DiffReport& report, const OutputOptions& options) {
-  Section section = {.title = absl::StrCat("sums of the ", TimeText(report)),
-                     .table = "sums"};
+  Section section = {.title = absl::StrCat("sums of the ", TimeText(report)), .table = "sums"};
   std::vector<Shown> rows;
   for (const DiffSum& sum : report.sums) {
     rows.push_back({.op = std::string(SumText(sum.match)),

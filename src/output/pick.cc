@@ -126,8 +126,7 @@ std::string NeededText(const PickResult& choice) {
                         " are needed (more if the difference is smaller than it looks).");
   }
   if (*choice.needed <= least) {
-    return absl::StrCat(*choice.needed, units,
-                        " would settle it with a probability of 80 %.");
+    return absl::StrCat(*choice.needed, units, " would settle it with a probability of 80 %.");
   }
   return absl::StrCat(least, " to ", *choice.needed, units, " would settle it (", *choice.needed,
                       " with a probability of 80 %).");
@@ -138,13 +137,14 @@ std::string NeededText(const PickResult& choice) {
 std::string MayBeEqualText(const PickResult& choice) {
   const VariantRow* const rival = FindVariant(choice, choice.rival);
   const bool known = rival != nullptr && rival->ratio.has_value();
-  return absl::StrCat(
-      "Variants ", Printable(choice.pick), " and ", Printable(choice.rival), " may be equal: ",
-      known ? absl::StrCat("the difference of ", ChangeText(*rival->ratio), " %") : "the difference",
-      " may be chance, and between equal variants more ",
-      choice.needs_captures ? "captures" : "rounds",
-      " never name the best one. Enough of them can prove a tie within --delta (",
-      PercentText(choice.options.delta), "); --delta is chosen before the runs.");
+  return absl::StrCat("Variants ", Printable(choice.pick), " and ", Printable(choice.rival),
+                      " may be equal: ",
+                      known ? absl::StrCat("the difference of ", ChangeText(*rival->ratio), " %")
+                            : "the difference",
+                      " may be chance, and between equal variants more ",
+                      choice.needs_captures ? "captures" : "rounds",
+                      " never name the best one. Enough of them can prove a tie within --delta (",
+                      PercentText(choice.options.delta), "); --delta is chosen before the runs.");
 }
 
 Explanation ExplainOpen(const PickResult& choice) {
@@ -248,6 +248,12 @@ Grid VariantGrid(std::span<const VariantRow> rows, bool of_energy, const OutputO
   return std::move(grid).Take();
 }
 
+// "active time", "energy".
+std::string MetricText(const PickResult& choice) {
+  if (choice.metric.empty()) return "";
+  return choice.metric + (OfEnergy(choice) ? "" : " time");
+}
+
 // How much longer a variant typically takes than the leader, over all of its own runs.
 std::optional<double> TypicalRatio(const PickResult& choice, const VariantRow& row) {
   const VariantRow* const leader = FindVariant(choice, choice.leader);
@@ -284,14 +290,19 @@ void AddDefinitions(const PickResult& choice, std::span<const VariantRow> rows,
   const bool of_energy = OfEnergy(choice);
   const std::string effect = of_energy ? "more %" : "slower %";
   const std::string unit = choice.in_rounds ? "round" : "capture";
-  notes->push_back(absl::StrCat(
-      "typical: robust mean of the variant's own runs (functions prints medians); ", effect,
-      ": robust mean of the ratios to the pick within each ", unit,
-      ", on which the verdict rests"));
+  const bool has_p_best =
+      std::ranges::any_of(rows, [](const VariantRow& row) { return row.p_best.has_value(); });
+  notes->push_back(absl::StrCat("typical: robust mean of the ",
+                                choice.metric.empty() ? "time" : MetricText(choice),
+                                of_energy ? " of the variant's own runs; "
+                                          : " of the variant's own runs (functions prints "
+                                            "medians); ",
+                                effect, ": robust mean of the ratios to the pick within each ",
+                                unit, ", on which the verdict rests"));
   notes->push_back(absl::StrCat("interval: of ", effect,
                                 "; the probability that any is wrong is at most ",
                                 PercentText(choice.options.alpha),
-                                "; P(best): by the same estimates and errors"));
+                                has_p_best ? "; P(best): by the same estimates and errors" : ""));
   NoteOtherRatios(choice, rows, notes);
 }
 
@@ -299,10 +310,8 @@ Section VariantSection(const PickResult& choice, const OutputOptions& options) {
   Section section;
   const auto rows = TopRows(choice.variants, options.top, "variants", kByTop, &section.notes);
   section.title = absl::StrCat(
-      "variants", choice.metric.empty() ? "" : ", ", choice.metric,
-      choice.metric.empty() ? ""
-      : OfEnergy(choice)    ? " of a run"
-                            : " time",
+      "variants", choice.metric.empty() ? "" : ", ", MetricText(choice),
+      OfEnergy(choice) && !choice.metric.empty() ? " of a run" : "",
       choice.clock.empty() ? "" : ", ", choice.clock, choice.clock.empty() ? "" : " clock", ", ",
       Counted(choice.captures, "capture"), choice.in_rounds ? " in rounds" : "");
   section.grid = VariantGrid(rows, OfEnergy(choice), options);
