@@ -133,9 +133,10 @@ struct PickResult {
   // If undecided: the rival that is nearest to the pick, and the units in all with which the answer
   // is a winner, a tie or a pick. Units are rounds; captures, if variants did not run in rounds, or
   // if captures differ by more than their rounds explain. `needed_least`: if difference and noise
-  // are as measured. `needed`: with a probability of 80 %. Empty: unknown, or over 10,000. Both are
-  // empty if the difference may be chance (`may_be_equal`): a number that follows from a difference
-  // of unknown sign is not stable, and between equal variants no number of units decides.
+  // are as measured. `needed`: with a probability of 80 %. Empty: unknown, over 10,000, or more
+  // than 20 times `needed_least`. Both are empty if the difference may be chance (`may_be_equal`):
+  // a number that follows from a difference of unknown sign is not stable, and between equal
+  // variants no number of units decides.
   std::string rival;
   std::optional<uint64_t> needed_least, needed;
   bool needs_captures = false;

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <set>
 #include <string_view>
@@ -44,6 +45,8 @@ using stats::StudentQuantile;
 
 constexpr size_t kLeastRounds = 4;
 constexpr uint64_t kMaxUnitsNeeded = 10'000;
+// A wider range of needed units is no number.
+constexpr uint64_t kMaxRange = 20;
 // A difference is taken for real, for advice on the number of units, if its own interval of 95 %
 // excludes 0.
 constexpr double kSignTail = 0.025;
@@ -87,7 +90,8 @@ struct Chooser {
     Fill(rivals, choice);
   }
 
-  // The variant with the smallest centre, unless a rival is faster in their common units.
+  // The variant with the smallest centre, unless a rival is faster in their common units. Of a
+  // cycle of rivals, each faster than the one before, it is the one that loses the least.
   std::string Leader() const {
     const auto smallest = [this](const auto& value_of) {
       std::vector<double> values;
@@ -98,14 +102,20 @@ struct Chooser {
     std::string leader = smallest([this](const std::string& id) {
                            return units.CentreOf(units.Present(id)).value;
                          }).first;
+    std::string best = leader;
+    double best_behind = -std::numeric_limits<double>::infinity();  // of `best`; below 0: a cycle
     for (int step = 0; step < kMaxLeaderSteps; ++step) {
       const auto [fastest, behind] = smallest([&](const std::string& id) {
         return id == leader ? 0 : DifferenceOf(units, leader, id, options.drift_std).estimate;
       });
+      if (behind > best_behind) {
+        best = leader;
+        best_behind = behind;
+      }
       if (!(behind < 0)) break;
       leader = fastest;
     }
-    return leader;
+    return best;
   }
 
   double Bar(double df) const {
@@ -196,6 +206,9 @@ struct Chooser {
     choice->needed_least = needed(distance);
     choice->needed = needed(std::max(compare::LowerBoundOfDistance(distance, sign_bar + tie, d.df),
                                      tie / compare::UpperBoundOfNoise(d.df)));
+    const bool is_range = choice->needed_least.has_value() && choice->needed.has_value() &&
+                          *choice->needed <= kMaxRange * *choice->needed_least;
+    if (!is_range) choice->needed.reset();
   }
 
   // Units in all, of which `at_hand` gave `d`, with which the leader is proved to lose at most

@@ -569,7 +569,7 @@ class LeftOut(Decisions):
                 head = [self.write(f"h{i}.json", document(i + 9)) for i in range(5)]
                 done = self.compare(base, head, "--max-mde", "50%", "--format", "json")
                 self.assertEqual(done.code, 0, done.text)
-                self.assertIn(f"{base[0]}: 2 of 20 times left out ({why})", done.json["notes"])
+                self.assertIn(f"in all 10 captures: 2 of 20 times left out ({why})", done.json["notes"])
                 self.assertEqual(done.json["rows"][0]["base"]["samples"], 45)
 
 
