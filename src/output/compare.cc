@@ -172,7 +172,7 @@ void AddAdvice(const Comparison& comparison, Explanation* out) {
     const bool change = row.needed->question == CapturesNeeded::Question::kChange;
     const bool beyond = IsBeyondNumbers(comparison, row);
     any_beyond |= beyond;
-    many |= !change && !beyond &&
+    many |= !change && !beyond && !CapturesText(*row.needed).empty() &&
             row.needed->enough.value_or(row.needed->least.value_or(kMany + 1)) > kMany;
     if (shown == kMaxShown) {
       ++others;
