@@ -154,7 +154,7 @@ class PickCommand : public DecisionCommand {
     decision.Share("--drift-std", &pick_.drift_std,
                    "Allowance for drift if the variants of a single capture did not run in rounds "
                    "(default 2%)");
-    decision.Count("--seed", &pick_.seed, "Seed of the bootstrap for P(best)");
+    decision.Count("--seed", &pick_.seed, "Seed of the simulation for P(best)");
     decision.Value(
         "--space", &space_path_, "FILE",
         "JSON {\"variants\": [{\"id\", \"params\"}]} with the parameters to show for each id");

@@ -132,8 +132,12 @@ void TraceCommand::AddTime(const Takes& takes) {
                "jit_autotune_fn_N and jit_tune_jax_fn_N)");
   time.OneOf(
       "--metric", &report_.metric, {"active", "span", "sum"},
-      "Time of a run in tables, --sort and --trim: active (union of its kernels), span (first "
-      "start to last end) or sum (of durations); JSON and CSV have all three (default active)");
+      takes.decides
+          ? "Time of a run that the verdict compares: active (union of its kernels), span (first "
+            "start to last end) or sum (of durations) (default active)"
+          : "Time of a run in tables, --sort and --trim: active (union of its kernels), span "
+            "(first start to last end) or sum (of durations); JSON and CSV have all three "
+            "(default active)");
   time.Parsed("--trim", &report_.trim, "POLICY",
               "Runs to exclude: none, drop-extremes, iqr, mad or percent:P (default none)",
               [](const std::string& text) { return ParseTrim(text); });

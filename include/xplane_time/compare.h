@@ -46,10 +46,10 @@
 // between processes. If the same capture is on both sides, it cannot show a change, so the outcome
 // is 12 instead of 0.
 //
-// Each row has advice, computed from its effect and noise. `needed`: captures per side that decide
-// the row with a probability of 80 %. It is a range, because few captures give a poor estimate of
-// the noise. `deciding_alpha`: the alpha at which the existing captures prove the change.
-// `passing_max_mde`: the max_mde for which they suffice, if no row shows a slowdown.
+// Each open row has advice, computed from its effect and noise. `needed`: captures per side that
+// decide the row with a probability of 80 %. It is a range, because few captures give a poor
+// estimate of the noise. No advice names another threshold: alpha, min_effect and max_mde are
+// chosen before the captures, and a threshold that fits the captures at hand proves nothing.
 //
 // If a function ran on both sides and cannot be judged, the outcome is 11 at best. Reasons: no run
 // counts on a side; the metrics, clocks, devices or numbers of programs differ; or the split into
@@ -163,8 +163,6 @@ struct ComparedRow {
   std::optional<double> mde;             // 0.03: a slowdown of 3 %
   std::optional<double> spread;          // standard deviation of the log of a capture's centre
   std::optional<CapturesNeeded> needed;  // if the verdict is open and captures can decide it
-  // If the verdict is open: the smallest alpha that would prove the change. Empty: no alpha would.
-  std::optional<double> deciding_alpha;
   FunctionVerdict verdict = FunctionVerdict::kTooLittleData;
   std::string reason;  // why the row is not compared, failed in some captures, or is in doubt
   // it fails more often in head than in base, so it is never the same or faster
@@ -191,9 +189,6 @@ struct Comparison {
   uint64_t compared = 0;              // rows with a ratio
   std::optional<double> largest_mde;  // empty: no row has an mde, or it is unbounded
   uint64_t shared_captures = 0;       // captures of base that are also in head
-  // If the outcome is too little data: the max_mde for which it would be no regression. Empty:
-  // there is no such value.
-  std::optional<double> passing_max_mde = {};
   Outcome outcome = Outcome::kNoRegression;
 
   uint64_t Count(FunctionVerdict verdict) const;

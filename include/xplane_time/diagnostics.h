@@ -42,6 +42,7 @@ enum class DiagnosticCode : uint8_t {
   kAggregatedEvent,       // num_occurrences is set: counted, without an interval
   kUnsortedLine,          // events were not in order of time; they are sorted here
   kFilesApart,            // files of one folder were recorded at different times
+  kOtherRuns,             // a log directory has further runs, which are not read
   kHostLeftOut,           // a damaged file of a run was skipped; the others are read
   kStatWithoutValue,      // no selected event has a requested stat
   kIrregularJson,         // Kineto: invalid JSON that could still be read

@@ -49,8 +49,14 @@
 // Family-wise error: the leader is tested against each other variant at alpha / (variants - 1),
 // two-sided. A wrong winner has a probability of at most alpha, because the true best variant must
 // be called slower; of two equal variants either may lead. A tie is an intersection-union test,
-// each pair at alpha. Intervals are simultaneous. P(best) is a seeded bootstrap over units. The
-// same input and seed give the same result.
+// each pair at alpha. Intervals are simultaneous. P(best) is a seeded simulation with the estimates
+// and errors of the intervals. The same input and seed give the same result.
+//
+// Two statistics describe a variant, and their ratios may differ. `centre` is the typical time of
+// its own runs: Huber's centre of their logarithms or, over captures without rounds, the mean of
+// these centres. `ratio` is that of the decision: in rounds, Huber's centre of the log ratios
+// within rounds. The leader is the variant that no other one beats by `ratio`. Over captures
+// without rounds, the ratio is that of the centres.
 //
 // Energies (joules per run): captures are the units. The errors that a capture states for two of
 // its variants may have opposite signs, and may be the same in all captures. Both are therefore
@@ -126,11 +132,17 @@ struct PickResult {
   uint64_t captures = 0;
   std::optional<double> regret;  // upper bound of what the pick may lose: 0.01: 1 %
   std::optional<double> mde;     // smallest gap to the runner-up that would be proved
-  // If undecided: units in all with which the answer is a winner, a tie or a pick with a
-  // probability of 80 %; empty: unknown. Rounds; captures, if variants did not run in rounds, or if
-  // captures differ by more than their rounds explain.
-  std::optional<uint64_t> needed;
+  // If undecided: the rival that is nearest to the pick, and the units in all with which the answer
+  // is a winner, a tie or a pick. Units are rounds; captures, if variants did not run in rounds, or
+  // if captures differ by more than their rounds explain. `needed_least`: if difference and noise
+  // are as measured. `needed`: with a probability of 80 %. Empty: unknown, over 10,000, or more
+  // than 20 times `needed_least`. Both are empty if the difference may be chance (`may_be_equal`):
+  // a number that follows from a difference of unknown sign is not stable, and between equal
+  // variants no number of units decides.
+  std::string rival;
+  std::optional<uint64_t> needed_least, needed;
   bool needs_captures = false;
+  bool may_be_equal = false;
   std::string metric, clock;
   std::vector<std::string> doubts;  // reasons to make no claim, whatever the numbers are
   // Filled if a variant was not judged: from captures with several devices, by device.

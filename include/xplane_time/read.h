@@ -49,6 +49,9 @@ namespace xplane_time {
 struct Input {
   std::string path;  // "-": standard input
   uint32_t capture = 0;
+  // For the first file of the latest run of a log directory: the directories of the other runs,
+  // which are not read.
+  std::vector<std::string> other_runs = {};
 };
 
 struct FindOptions {

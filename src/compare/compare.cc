@@ -320,7 +320,7 @@ FunctionVerdict VerdictOf(const ComparedRow& row, const CompareOptions& options)
   return FunctionVerdict::kSame;
 }
 
-// What would decide an open row. Neither captures nor another alpha decide a row in doubt.
+// What would decide an open row. Captures do not decide a row in doubt.
 void Advise(const Proof& proof, const Difference& difference, const CompareOptions& options,
             ComparedRow* row) {
   if (row->in_doubt || row->uncertain) return;
@@ -329,10 +329,6 @@ void Advise(const Proof& proof, const Difference& difference, const CompareOptio
   // A row that fails more often in head is slower at best.
   const bool provable = needed.question == CapturesNeeded::Question::kChange && *row->ratio > 1;
   if (!row->fails_more || provable) row->needed = needed;
-  if (!row->p_value.has_value()) return;
-  const bool slower = *row->lo > 1 + options.min_effect;
-  const bool faster = *row->hi < 1 / (1 + options.min_effect) && !row->fails_more;
-  if (slower || faster) row->deciding_alpha = *row->p_value;
 }
 
 // Judges the rows whose verdict is kSame so far, by their differences.
@@ -604,19 +600,6 @@ Outcome OutcomeOf(const Comparison& comparison, const CompareOptions& options) {
   return comparison.shared_captures > 0 ? Outcome::kTooLittleData : Outcome::kNoRegression;
 }
 
-// The max_mde with which the captures at hand show no regression; empty: none does.
-std::optional<double> FindPassingMaxMde(Comparison allowed) {
-  if (allowed.shared_captures > 0 || !allowed.largest_mde.has_value()) return std::nullopt;
-  allowed.options.max_mde = *allowed.largest_mde;
-  for (ComparedRow& row : allowed.rows) {
-    if (row.verdict != FunctionVerdict::kTooLittleData) continue;
-    if (!row.ratio.has_value()) return std::nullopt;
-    row.verdict = VerdictOf(row, allowed.options);
-  }
-  if (OutcomeOf(allowed, allowed.options) != Outcome::kNoRegression) return std::nullopt;
-  return allowed.largest_mde;
-}
-
 // The largest slowdown first; without a verdict the largest change.
 double Badness(const ComparedRow& row) {
   const double ratio = row.ratio.value_or(0);
@@ -737,7 +720,6 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
   }
   comparison.outcome = OutcomeOf(comparison, options);
   if (comparison.outcome == Outcome::kTooLittleData) {
-    comparison.passing_max_mde = FindPassingMaxMde(comparison);
     comparison.kernels = KernelChanges(captures);
   }
   return comparison;

@@ -17,16 +17,18 @@
 // those of the pooled one, at most kMaxPooling times its own. Without that limit, one pair that
 // varies more than the others would be wrong too often (simulated in pick_test.cc).
 //
-// P(best) (ProbabilityOfBest): a bootstrap over units, or over at most kMostBlocks blocks of units,
-// of the log ratios to the leader in common units. Absolute times would favour variants that ran
-// only in the fast captures.
-// With a single unit, values are drawn from normal distributions.
+// P(best) (ProbabilityOfBest): a simulation with the estimates and errors of the verdict. In each
+// replicate, the difference of a variant to the leader is its estimate plus its standard error
+// times a deviate of Student's t. Two differences share the leader, so their deviates have a
+// correlation of 1/2. For two variants, P(best) is therefore one minus the one-sided p-value. A
+// bootstrap over units was rejected: it ignores the scatter between captures and the error of the
+// spread, and gave a probability of 1.000 to variants that the intervals did not separate.
 #include "compare/differences.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
+#include <numbers>
 #include <set>
 #include <tuple>
 
@@ -36,12 +38,12 @@
 namespace xplane_time::compare {
 namespace {
 
-using stats::FisherTail, stats::HuberCentre, stats::Mean, stats::PulledIn, stats::Variance;
+using stats::FisherTail, stats::HuberCentre, stats::Mean, stats::PulledIn, stats::StudentTail,
+    stats::Variance;
 
 constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kPoolingLevel = 0.25;
-constexpr size_t kMostBlocks = 1000;
 
 // The variance of a difference of two values with stated errors, as a mean over captures. The
 // errors may have opposite signs, and do not decrease with the number of captures.
@@ -262,122 +264,12 @@ Difference OfCaptures(const std::vector<double>& differences, const std::vector<
   return out;
 }
 
-// One column per variant: the log ratios to the leader, missing without a common unit. Outliers are
-// clamped, and long captures are averaged in blocks.
-std::map<std::string, std::vector<double>, NaturalLess> Blocks(const Units& units,
-                                                               const std::string& leader) {
-  const size_t per_block = (units.size() + kMostBlocks - 1) / kMostBlocks;
-  std::map<std::string, std::vector<double>, NaturalLess> columns;
-  const std::vector<double>& of_leader = units.log_time.at(leader);
-  for (const auto& [id, times] : units.log_time) {
-    std::vector<double> logs, present;
-    for (size_t i = 0; i < times.size(); ++i) {
-      // In a single unit, each value varies on its own (DrawValues).
-      logs.push_back(units.size() == 1 ? times[i] : times[i] - of_leader[i]);
-      if (!std::isnan(logs.back())) present.push_back(logs.back());
-    }
-    const std::vector<double> pulled = PulledIn(present);
-    auto next = pulled.begin();
-    for (size_t first = 0; first < logs.size(); first += per_block) {
-      double sum = 0, count = 0;
-      for (size_t i = first; i < std::min(first + per_block, logs.size()); ++i) {
-        if (std::isnan(logs[i])) continue;
-        sum += *next++;
-        count += 1;
-      }
-      columns[id].push_back(count > 0 ? sum / count : kMissing);
-    }
-  }
-  return columns;
-}
-
-double MeanOfDrawn(const std::vector<double>& column, const std::vector<size_t>& drawn) {
-  double sum = 0, count = 0;
-  for (const size_t at : drawn) {
-    if (std::isnan(column[at])) continue;
-    sum += column[at];
-    count += 1;
-  }
-  return count > 0 ? sum / count : kInfinity;
-}
-
-// A variant in the bootstrap: its blocks and their minimum, which is a lower bound of the mean of
-// any drawn blocks.
-struct Contender {
-  const std::string* id;
-  const std::vector<double>* column;
-  double least = kInfinity;
-  double wins = 0;
-};
-
-std::vector<Contender> FindContenders(
-    const std::map<std::string, std::vector<double>, NaturalLess>& columns) {
-  std::vector<Contender> contenders;
-  for (const auto& [id, column] : columns) {
-    Contender& one = contenders.emplace_back(Contender{&id, &column});
-    for (const double value : column) {
-      if (!std::isnan(value)) one.least = std::min(one.least, value);
-    }
-  }
-  return contenders;
-}
-
-// Draws units with replacement. Each replicate visits variants in order of their minimum block and
-// stops at the first one that cannot win any more, so it visits few of many variants.
-void DrawUnits(uint32_t replicates, uint64_t seed, std::vector<Contender>* contenders) {
-  constexpr double kRounding = 1e-9;  // rounding error of the mean of equal values
-  std::vector<size_t> order(contenders->size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, {}, [&](size_t at) { return (*contenders)[at].least; });
-  std::vector<size_t> drawn((*contenders)[0].column->size());
-  stats::MersenneRandom random(seed);
-  for (uint32_t replicate = 0; replicate < replicates; ++replicate) {
-    for (size_t& at : drawn) at = random.Below(drawn.size());
-    size_t best = contenders->size();
-    double mean_of_best = kInfinity;
-    for (const size_t at : order) {
-      if ((*contenders)[at].least > mean_of_best + kRounding) break;
-      const double mean = MeanOfDrawn(*(*contenders)[at].column, drawn);
-      if (mean > mean_of_best || (mean == mean_of_best && at > best)) continue;
-      best = at;
-      mean_of_best = mean;
-    }
-    (*contenders)[best].wins += 1;
-  }
-}
-
-// A single unit cannot be resampled. The values vary by the allowance for drift (half of the
-// variance for each of a pair) and by the scatter of their own runs. Variants more than 8 standard
-// deviations behind win with a probability below 1e-14, and are skipped.
-void DrawValues(const Units& units, double drift_std, uint32_t replicates, uint64_t seed,
-                std::vector<Contender>* contenders) {
-  constexpr double kReach = 8;
-  struct Varying {
-    Contender* contender;
-    double deviation;
-  };
-  std::vector<Varying> all;
-  double bound = kInfinity;
-  for (Contender& one : *contenders) {
-    const double inside = units.in_rounds ? 0 : units.within.at(*one.id)[0].variance;
-    all.push_back({&one, std::sqrt(drift_std * drift_std / 2 + inside)});
-    bound = std::min(bound, one.least + kReach * all.back().deviation);
-  }
-  std::erase_if(all, [bound](const Varying& each) {
-    return each.contender->least - kReach * each.deviation > bound;
-  });
-  stats::MersenneRandom random(seed);
-  for (uint32_t replicate = 0; replicate < replicates; ++replicate) {
-    Contender* best = nullptr;
-    double least = 0;
-    for (const Varying& each : all) {
-      const double value = each.contender->least + each.deviation * random.Normal();
-      if (best != nullptr && value >= least) continue;
-      best = each.contender;
-      least = value;
-    }
-    best->wins += 1;
-  }
+// Turns a standard normal `deviate` into one of Student's t, with the help of a second one (Bailey
+// 1994). The map is monotone in the radius of both.
+double StudentDeviate(double deviate, double second, double df) {
+  const double square = deviate * deviate + second * second;
+  if (square == 0 || std::isinf(df)) return deviate;
+  return deviate * std::sqrt(df * std::expm1(square / df) / square);
 }
 
 }  // namespace
@@ -534,15 +426,44 @@ Difference DifferenceOf(const Units& units, const std::string& a, const std::str
 std::map<std::string, double> ProbabilityOfBest(const Units& units, const std::string& leader,
                                                 double drift_std, uint32_t replicates,
                                                 uint64_t seed) {
-  const auto columns = Blocks(units, leader);
-  std::vector<Contender> contenders = FindContenders(columns);
-  if (units.size() == 1) {
-    DrawValues(units, drift_std, replicates, seed, &contenders);
-  } else {
-    DrawUnits(replicates, seed, &contenders);
-  }
+  // A variant that is faster than the leader with a lower probability wins no replicate.
+  constexpr double kLeastTail = 1e-8;
+  struct Contender {
+    const std::string* id;
+    Difference difference;  // log of the variant - log of the leader
+    double wins = 0;
+  };
   std::map<std::string, double> shares;
+  std::vector<Contender> contenders;
+  for (const auto& [id, ignored] : units.log_time) {
+    shares[id] = 0;
+    if (id == leader) continue;
+    const Difference d = DifferenceOf(units, leader, id, drift_std);
+    if (!(d.df > 0)) return {};
+    const bool is_behind =
+        d.estimate > 0 &&
+        !(d.standard_error > 0 && StudentTail(d.estimate / d.standard_error, d.df) > kLeastTail);
+    if (!is_behind) contenders.push_back({&id, d});
+  }
+  stats::MersenneRandom random(seed);
+  double wins_of_leader = 0;
+  for (uint32_t replicate = 0; replicate < replicates; ++replicate) {
+    const double of_leader = random.Normal();
+    double* wins = &wins_of_leader;
+    double least = 0;
+    for (Contender& one : contenders) {
+      const double deviate = (random.Normal() - of_leader) / std::numbers::sqrt2;
+      const Difference& d = one.difference;
+      const double value =
+          d.estimate + d.standard_error * StudentDeviate(deviate, random.Normal(), d.df);
+      if (value >= least) continue;
+      least = value;
+      wins = &one.wins;
+    }
+    *wins += 1;
+  }
   for (const Contender& one : contenders) shares[*one.id] = one.wins / replicates;
+  shares[leader] = wins_of_leader / replicates;
   return shares;
 }
 

@@ -86,8 +86,8 @@ size_t WildRuns(std::span<const Measurements> captures);
 Difference DifferenceOf(const Units& units, const std::string& a, const std::string& b,
                         double drift_std);
 
-// The probability that each variant is the fastest, by resampling units with replacement. As in the
-// verdict, each variant is compared with the leader in their common units.
+// The probability that each variant is the fastest, by simulation with the differences to the
+// leader and their errors, as the verdict uses them. Empty if the error of a difference is unknown.
 std::map<std::string, double> ProbabilityOfBest(const Units& units, const std::string& leader,
                                                 double drift_std, uint32_t replicates,
                                                 uint64_t seed);

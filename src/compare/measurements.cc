@@ -66,14 +66,14 @@ absl::StatusOr<Measurements> FromTrace(const std::string& path, const MeasureOpt
   AddRows(report, filters, options, &out);
   for (const DiagnosticRow& row : report.diagnostics) {
     const bool is_told = row.code == DiagnosticName(DiagnosticCode::kFilesApart);  // see FolderNote
-    if (row.severity == "info" || is_told) continue;
+    const bool is_of_runs = row.code == DiagnosticName(DiagnosticCode::kOtherRuns);
+    if ((row.severity == "info" && !is_of_runs) || is_told) continue;
     out.notes.push_back(absl::StrCat(path, ": ", row.count, " x ", row.message));
   }
   return out;
 }
 
-// A folder holds the hosts of one run, or is a log directory. This note is for users who meant each
-// file or run as a capture.
+// A folder holds the hosts of one run. This note is for users who meant each file as a capture.
 std::optional<std::string> FolderNote(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) return std::nullopt;
@@ -82,19 +82,11 @@ std::optional<std::string> FolderNote(const std::string& path) {
     const std::string name = each.path().filename().string();
     return name.ends_with(".pb") || name.ends_with(".pb.gz");
   });
-  const std::filesystem::path profiles = std::filesystem::path(path) / "plugins" / "profile";
-  const auto runs = std::ranges::count_if(
-      Entries(profiles, error), [&](const auto& each) { return each.is_directory(error); });
-  if (traces > 1) {
-    return absl::StrCat(path, ": the ", traces,
-                        " traces in this folder are read as the hosts of one capture; if each is a "
-                        "separate capture, write ",
-                        path, path.ends_with('/') ? "*" : "/*");
-  }
-  if (runs < 2) return std::nullopt;
-  return absl::StrCat(path, ": only the latest of the ", runs,
-                      " runs in this folder is read, as one capture; to read all of them, write ",
-                      profiles.string(), "/*");
+  if (traces < 2) return std::nullopt;
+  return absl::StrCat(path, ": the ", traces,
+                      " traces in this folder are read as the hosts of one capture; if each is a "
+                      "separate capture, write ",
+                      path, path.ends_with('/') ? "*" : "/*");
 }
 
 absl::StatusOr<std::vector<Measurements>> ReadOne(const std::string& path,

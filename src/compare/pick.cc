@@ -8,13 +8,15 @@
 // 4. Against: the difference of each rival to the leader, with a simultaneous interval
 //    (Bonferroni).
 // 5. ClaimOf: winner, tie (all pairs within delta), pick or undecided. Doubts make it undecided.
-// 6. Evidence: regret, mde and the number of units needed, from the nearest rival.
+// 6. Evidence: regret, mde and the number of units needed, from the nearest rival. There is no
+//    number if the sign of its difference is uncertain.
 // 7. CheckByDevice: contradictions between the devices. NotePulledIn: a note if outliers decide.
 #include "xplane_time/pick.h"
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <set>
 #include <string_view>
@@ -31,6 +33,7 @@
 #include "stats/order_statistics.h"
 #include "status.h"
 #include "xplane_time/compare.h"
+#include "xplane_time/report.h"
 
 namespace xplane_time {
 namespace {
@@ -42,7 +45,12 @@ using compare::Units;
 using stats::StudentQuantile;
 
 constexpr size_t kLeastRounds = 4;
-constexpr uint64_t kMaxUnitsNeeded = 1'000'000;
+constexpr uint64_t kMaxUnitsNeeded = 10'000;
+// A wider range of needed units is no number.
+constexpr uint64_t kMaxRange = 20;
+// A difference is taken for real, for advice on the number of units, if its own interval of 95 %
+// excludes 0.
+constexpr double kSignTail = 0.025;
 // Larger ties are not proved: every pair of a tie is tested.
 constexpr size_t kMaxTied = 500;
 // Rivals may beat each other in a cycle, because each pair has other common units.
@@ -83,7 +91,8 @@ struct Chooser {
     Fill(rivals, choice);
   }
 
-  // The variant with the smallest centre, unless a rival is faster in their common units.
+  // The variant with the smallest centre, unless a rival is faster in their common units. Of a
+  // cycle of rivals, each faster than the one before, it is the one that loses the least.
   std::string Leader() const {
     const auto smallest = [this](const auto& value_of) {
       std::vector<double> values;
@@ -94,14 +103,20 @@ struct Chooser {
     std::string leader = smallest([this](const std::string& id) {
                            return units.CentreOf(units.Present(id)).value;
                          }).first;
+    std::string best = leader;
+    double best_behind = -std::numeric_limits<double>::infinity();  // of `best`; below 0: a cycle
     for (int step = 0; step < kMaxLeaderSteps; ++step) {
       const auto [fastest, behind] = smallest([&](const std::string& id) {
         return id == leader ? 0 : DifferenceOf(units, leader, id, options.drift_std).estimate;
       });
+      if (behind > best_behind) {
+        best = leader;
+        best_behind = behind;
+      }
       if (!(behind < 0)) break;
       leader = fastest;
     }
-    return leader;
+    return best;
   }
 
   double Bar(double df) const {
@@ -176,21 +191,32 @@ struct Chooser {
     const bool sole_capture = !units.in_rounds && units.size() == 1;
     if (choice->claim != Claim::kUndecided || sole_capture || !choice->doubts.empty()) return;
     const auto open = std::ranges::count_if(rivals, std::not_fn(&Rival::slower));
+    choice->rival = nearest->id;
     choice->needs_captures = d.captures_differ || !units.in_rounds;
-    choice->needed =
-        UnitsNeeded(d, d.captures_differ ? choice->captures : d.units, static_cast<double>(open));
+    const double sign_bar = StudentQuantile(kSignTail, d.df);
+    choice->may_be_equal = !(d.estimate > sign_bar * d.standard_error);
+    if (choice->may_be_equal) return;
+    // What counts is the distance of the gap from -delta in standard errors. `needed` takes a lower
+    // bound of the distance that is seen, given that the gap is one that is taken for real.
+    const uint64_t at_hand = d.captures_differ ? choice->captures : d.units;
+    const double tie = std::log1p(options.delta) / d.standard_error;
+    const double distance = d.estimate / d.standard_error + tie;
+    const auto needed = [&](double bound) {
+      return UnitsNeeded(d, at_hand, static_cast<double>(open), bound);
+    };
+    choice->needed_least = needed(distance);
+    choice->needed = needed(std::max(compare::LowerBoundOfDistance(distance, sign_bar + tie, d.df),
+                                     tie / compare::UpperBoundOfNoise(d.df)));
+    const bool is_range = choice->needed_least.has_value() && choice->needed.has_value() &&
+                          *choice->needed <= kMaxRange * *choice->needed_least;
+    if (!is_range) choice->needed.reset();
   }
 
   // Units in all, of which `at_hand` gave `d`, with which the leader is proved to lose at most
-  // delta to the rival, with a probability of compare::kPower for all `open` rivals together. What
-  // counts is the distance of the gap from -delta in standard errors. Two lower bounds of it hold:
-  // of the distance that is seen, given that the gap favours the leader, who was chosen by it; and
-  // of delta alone.
-  std::optional<uint64_t> UnitsNeeded(const Difference& d, uint64_t at_hand, double open) const {
-    const double tie = std::log1p(options.delta) / d.standard_error;
-    const double gap = std::max(d.estimate, 0.0) / d.standard_error;
-    const double bound = std::max(compare::LowerBoundOfDistance(gap + tie, tie, d.df),
-                                  tie / compare::UpperBoundOfNoise(d.df));
+  // delta to the rival, with a probability of compare::kPower for all `open` rivals together, if
+  // the gap lies `distance` of the standard errors of `d` above -delta.
+  std::optional<uint64_t> UnitsNeeded(const Difference& d, uint64_t at_hand, double open,
+                                      double distance) const {
     const double power = 1 - (1 - compare::kPower) / open;
     const auto is_enough = [&](uint64_t n) {
       const double factor = static_cast<double>(n) / static_cast<double>(at_hand);
@@ -198,7 +224,8 @@ struct Chooser {
       const double df =
           d.captures_differ ? d.df * more : std::max(d.df, static_cast<double>(n) - 1);
       const double capped = units.stated ? std::min(df, compare::kStatedDf) : df;
-      return stats::NoncentralStudentTail(Bar(capped), capped, bound * std::sqrt(factor)) >= power;
+      return stats::NoncentralStudentTail(Bar(capped), capped, distance * std::sqrt(factor)) >=
+             power;
     };
     uint64_t below = at_hand, enough = 2 * at_hand;
     while (!is_enough(enough)) {
@@ -222,7 +249,8 @@ struct Chooser {
       VariantRow* const row = rows.at(rival.id);
       row->ratio = std::exp(rival.difference.estimate);
       row->status = tied.contains(rival.id) ? "tied" : rival.slower() ? slower : "open";
-      if (!std::isfinite(rival.half) || rival.difference.df <= 0) continue;
+      // With too few rounds the error itself is unknown.
+      if (!std::isfinite(rival.half) || !rival.enough) continue;
       row->lo = std::exp(rival.lo());
       row->hi = std::exp(rival.difference.estimate + rival.half);
     }
@@ -458,7 +486,10 @@ void CheckByDevice(const SeenVariants& variants, PickResult* choice) {
     choice->tied.clear();
     choice->pick.clear();
     choice->regret.reset();
-    if (not_judged) choice->needed.reset();
+    if (not_judged) {
+      choice->needed_least.reset();
+      choice->needed.reset();
+    }
     for (auto& [device, leader] : fastest) choice->fastest_by_device.push_back(leader);
   }
 }
@@ -510,6 +541,10 @@ void DescribeValues(const Seen& seen, const Units& units, double alpha, VariantR
   const std::vector<double> logs = units.Present(row->id);
   row->units = logs.size();
   stats::Centre centre = stats::HuberCentre(logs);
+  if (!units.in_rounds && logs.size() > 1) {  // the difference is that of the means
+    const double n = static_cast<double>(logs.size());
+    centre = {stats::Mean(logs), stats::Variance(logs) / n, n - 1};
+  }
   if (!units.in_rounds && units.size() == 1) {
     const stats::Centre& own = units.within.at(row->id)[0];
     centre.variance = own.variance;
@@ -566,7 +601,9 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
     return FailedPrecondition(
         choice.sources.empty() ? "no capture" : choice.sources[0], ": no function is a variant",
         captures.empty() ? "" : compare::PassesFilters(captures[0]),
-        "; --id-pattern selects variants, xplane-time functions lists the functions");
+        "; variants are the functions whose names match --id-pattern (default '", kDefaultIdPattern,
+        "'), and the first capture group of the pattern, (...), is the id of the variant; "
+        "xplane-time functions lists the functions");
   }
   const Units units = compare::MakeUnits(captures);
   choice.in_rounds = units.in_rounds;

@@ -17,7 +17,9 @@ namespace {
 constexpr size_t kMostInGroup = 16, kMostWithKey = 2;
 // Pairs of a bucket that are scored; of a larger one each is with its neighbours.
 constexpr size_t kMostPairs = 1024, kNeighbours = 4;
-constexpr double kLeastScore = 0.35;
+// Ops with different names that are less alike are one that is gone and one that is new. Ops of one
+// name need less.
+constexpr double kLeastScore = 0.5, kLeastScoreOfName = 0.35;
 // No score reaches 1, because a score never proves a match.
 constexpr double kMostScore = 0.99;
 
@@ -114,6 +116,10 @@ constexpr KeyFunction kSameOpKeys[] = {
     },
 };
 
+bool HaveOneName(const OpTraits& a, const OpTraits& b) {
+  return WithoutNumbers(a.kernel) == WithoutNumbers(b.kernel);
+}
+
 double PathSimilarity(std::string_view a, std::string_view b) {
   if (a == b) return 1;
   const auto parts_of = [](std::string_view path) {
@@ -204,7 +210,9 @@ class Matcher {
     for (const KeyFunction key : kSameWorkKeys) ByKey(key, true, DiffMatch::kSimilar);
     if (loosely) {
       Group();
-      for (const KeyFunction key : kSameOpKeys) ByKey(key, true, DiffMatch::kSimilar);
+      for (const KeyFunction key : kSameOpKeys) {
+        ByKey(key, true, DiffMatch::kSimilar, /*if_alike=*/true);
+      }
       ByScore();
     }
     for (size_t side = 0; side < kSides; ++side) {
@@ -225,17 +233,22 @@ class Matcher {
 
   const OpTraits& Traits(size_t side, uint32_t at) const { return *items_[side][at].traits; }
 
-  void Pair(uint32_t base, uint32_t head, DiffMatch match) {
+  // `if_alike`: leaves two ops of different names unmatched if they are hardly alike. Many fusions
+  // share their opcode and op_name.
+  void Pair(uint32_t base, uint32_t head, DiffMatch match, bool if_alike = false) {
+    const OpTraits &a = Traits(0, base), &b = Traits(1, head);
+    const double score = match == DiffMatch::kExact ? 1 : Similarity(a, b);
+    if (if_alike && !HaveOneName(a, b) && score < kLeastScore) return;
     taken_[0][base] = taken_[1][head] = true;
     OpMatch& one = found_.emplace_back(OpMatch{match});
     one.base = {base};
     one.head = {head};
     if (match == DiffMatch::kExact) return;
-    one.similarity = std::min(kMostScore, Similarity(Traits(0, base), Traits(1, head)));
+    one.similarity = std::min(kMostScore, score);
   }
 
   // `equally`: only keys that are as often on both sides; else as many as there are on both.
-  void ByKey(KeyFunction key_of, bool equally, DiffMatch match) {
+  void ByKey(KeyFunction key_of, bool equally, DiffMatch match, bool if_alike = false) {
     absl::flat_hash_map<uint64_t, std::array<std::vector<uint32_t>, kSides>> buckets;
     std::vector<uint64_t> order;  // of base
     for (size_t side = 0; side < kSides; ++side) {
@@ -252,7 +265,8 @@ class Matcher {
     for (const uint64_t key : order) {
       const auto& [base, head] = buckets[key];
       if (equally && base.size() != head.size()) continue;
-      for (size_t i = 0; i < std::min(base.size(), head.size()); ++i) Pair(base[i], head[i], match);
+      for (size_t i = 0; i < std::min(base.size(), head.size()); ++i)
+        Pair(base[i], head[i], match, if_alike);
     }
   }
 
@@ -365,8 +379,10 @@ class Matcher {
       const size_t end = all ? head.size() : std::min(head.size(), centre + kNeighbours + 1);
       for (size_t j = first; j < end; ++j) {
         if (!seen->insert({base[i], head[j]}).second) continue;
-        const double score = Similarity(Traits(0, base[i]), Traits(1, head[j]));
-        if (score >= kLeastScore) pairs->push_back({score, base[i], head[j]});
+        const OpTraits &a = Traits(0, base[i]), &b = Traits(1, head[j]);
+        const double score = Similarity(a, b);
+        if (score >= (HaveOneName(a, b) ? kLeastScoreOfName : kLeastScore))
+          pairs->push_back({score, base[i], head[j]});
       }
     }
   }
@@ -387,7 +403,7 @@ double Similarity(const OpTraits& a, const OpTraits& b) {
     sum += weight * value;
     weights += weight;
   };
-  add(true, 1.5, WithoutNumbers(a.kernel) == WithoutNumbers(b.kernel) ? 1 : 0);
+  add(true, 1.5, HaveOneName(a, b) ? 1 : 0);
   add(!a.opcode.empty() && !b.opcode.empty(), 2, a.opcode == b.opcode ? 1 : 0);
   add(!a.op_name.empty() && !b.op_name.empty(), 3,
       PathSimilarity(WithinFunction(a.op_name), WithinFunction(b.op_name)));

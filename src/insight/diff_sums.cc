@@ -242,10 +242,13 @@ class Summing {
       report_->rows.push_back(std::move(row));
     }
     for (auto& [match, sum] : sums) report_->sums.push_back(sum);
-    const auto order = [](const DiffRow& row) {
-      const double beyond_ps = std::max(0.0, std::abs(row.delta_ps) - row.noise_ps);
+    const double small_ps = kSmallShare * LevelOf(report_->total);
+    const auto order = [small_ps](const DiffRow& row) {
+      const double least_ps = std::max(row.noise_ps, small_ps);
+      const double change_ps = std::abs(row.delta_ps);
+      const double beyond_ps = change_ps > least_ps ? change_ps - row.noise_ps : 0;
       const bool changed = row.match != DiffMatch::kExact && !IsWaiting(row.match);
-      return std::tuple(-beyond_ps, !changed, -std::abs(row.delta_ps));
+      return std::tuple(-beyond_ps, -change_ps, !changed);
     };
     std::ranges::stable_sort(report_->rows, {}, order);
     FillMatchedShare();

@@ -17,8 +17,6 @@ namespace {
 using compare::Difference;
 using stats::Centre;
 
-// Rows that are less than that of the total are too many to be judged all together.
-constexpr double kSmallShare = 0.001;
 // As in compare: processes of one program differ by at least this much.
 constexpr double kLeastSpread = 0.001;
 constexpr uint64_t kLeastUnits = 2;

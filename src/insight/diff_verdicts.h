@@ -14,6 +14,9 @@
 
 namespace xplane_time::insight {
 
+// Rows below this share of the total are small: too many to be judged all together.
+inline constexpr double kSmallShare = 0.001;
+
 // Fills interval, p-value, verdict and reason of each draft's row; the last draft is the total.
 // `clock_step_ps`: the larger of both sides'.
 void JudgeDrafts(const std::array<Units, kSides>& units, const DiffReport& report,

@@ -52,6 +52,15 @@ std::string NameOf(const ComparedRow& row) {
 
 bool HasNoise(const CapturesNeeded& needed) { return needed.unknown != "noise_unknown"; }
 
+// Whether no number of captures is worth stating: the change looks large but may be chance, and the
+// captures that would show "no change" are beyond the limit.
+bool IsBeyondNumbers(const Comparison& comparison, const ComparedRow& row) {
+  const CapturesNeeded& needed = *row.needed;
+  const double effect = 1 + comparison.options.max_mde;
+  return needed.question == CapturesNeeded::Question::kNoChange && !needed.least.has_value() &&
+         needed.unknown == "over_limit" && (*row.ratio > effect || *row.ratio < 1 / effect);
+}
+
 // "6 to 37", "37", "at least 6", "more than 1000"; empty: captures do not decide the row, or it is
 // not known how many do.
 std::string CapturesText(const CapturesNeeded& needed) {
@@ -63,8 +72,8 @@ std::string CapturesText(const CapturesNeeded& needed) {
 }
 
 // The same as a cell: "6-37", "37", "6+", ">1000", "-".
-std::string CapturesCell(const ComparedRow& row) {
-  if (!row.needed.has_value()) return "-";
+std::string CapturesCell(const Comparison& comparison, const ComparedRow& row) {
+  if (!row.needed.has_value() || IsBeyondNumbers(comparison, row)) return "-";
   const std::string text = CapturesText(*row.needed);
   if (text.empty()) return "-";
   if (text.starts_with("at least")) return absl::StrCat(*row.needed->least, "+");
@@ -84,6 +93,7 @@ const ComparedRow* FindNeediest(const Comparison& comparison) {
   const ComparedRow* neediest = nullptr;
   for (const ComparedRow& row : comparison.rows) {
     if (!row.needed.has_value() || !HasNoise(*row.needed)) continue;
+    if (IsBeyondNumbers(comparison, row)) continue;
     if (neediest == nullptr || rank(row) > rank(*neediest)) neediest = &row;
   }
   return neediest;
@@ -97,8 +107,7 @@ std::string ObstacleText(const Comparison& comparison, const CapturesNeeded& nee
   return OfEnergy(comparison)
              ? "more captures do not help, because all have the same stated error: record longer "
                "captures"
-             : "more captures do not help, because the clock is too coarse: time longer "
-               "runs, or allow a larger --max-mde";
+             : "more captures do not help, because the clock is too coarse: time longer runs";
 }
 
 // " (37 with a probability of 80 %)".
@@ -112,53 +121,59 @@ std::string PromiseText(const CapturesNeeded& needed) {
              : " (more if the noise is larger than it looks)";
 }
 
+// "a slowdown of 12 %", "a slowdown of 3.1x", "only a slowdown of more than 10x".
+std::string DetectableText(const Comparison& comparison, std::optional<double> mde) {
+  constexpr double kMaxRatio = 10;
+  const std::string rise = absl::StrCat("a", RiseAfterA(comparison), " of ");
+  const double ratio = 1 + mde.value_or(kMaxRatio);
+  if (ratio > kMaxRatio) return absl::StrCat("only ", rise, "more than 10x");
+  return ratio < 2 ? rise + PercentText(*mde)
+                   : absl::StrCat("only ", rise, FormatFixed(ratio, 1), "x");
+}
+
 std::string AdviceOnChange(const Comparison& comparison, const ComparedRow& row) {
   const CapturesNeeded& needed = *row.needed;
   const std::string seen =
       absl::StrCat(ChangeText(*row.ratio), " % is not proved (", ChanceSentence(*row.p_value), ")");
   if (needed.unknown == "over_limit" && !needed.least.has_value()) {
-    return absl::StrCat(
-        seen, ", and it is too close to --min-effect ", comparison.options.min_effect * 100, "%",
-        " for a proof: more than 1000 captures a side would prove it; --min-effect ",
-        OptionText(std::max(*row.ratio, 1 / *row.ratio) - 1), " accepts it");
-  }
-  std::vector<std::string> ways;
-  if (row.deciding_alpha.has_value() && OptionText(*row.deciding_alpha) != "100%") {
-    ways.push_back(absl::StrCat("--alpha ", OptionText(*row.deciding_alpha)));
+    return absl::StrCat(seen, ", and it is too close to --min-effect ",
+                        comparison.options.min_effect * 100, "%",
+                        " for a proof with at most 1000 captures a side");
   }
   const std::string captures = CapturesText(needed);
-  if (!captures.empty()) ways.push_back(absl::StrCat(captures, " captures a side"));
-  std::string text = seen;
-  if (!ways.empty()) absl::StrAppend(&text, "; ", absl::StrJoin(ways, " or "), " would prove it");
-  absl::StrAppend(&text,
-                  captures.empty() ? "; " + ObstacleText(comparison, needed) : PromiseText(needed));
-  return text;
+  if (captures.empty()) return absl::StrCat(seen, "; ", ObstacleText(comparison, needed));
+  return absl::StrCat(seen, "; ", captures, " captures a side would prove it", PromiseText(needed));
 }
 
 std::string AdviceOnNoChange(const Comparison& comparison, const ComparedRow& row) {
   const CapturesNeeded& needed = *row.needed;
-  std::string text = absl::StrCat(ChangeText(*row.ratio), " % may be due to chance");
-  constexpr double kAbsurd = 10;
-  if (row.mde.value_or(kAbsurd) < kAbsurd) {
-    absl::StrAppend(&text, "; these captures detect a", RiseAfterA(comparison), " of ",
-                    PercentText(*row.mde));
-  }
+  const std::string text =
+      absl::StrCat(ChangeText(*row.ratio), " % may be due to chance; these captures detect ",
+                   DetectableText(comparison, row.mde));
+  if (IsBeyondNumbers(comparison, row)) return text;
   const std::string captures = CapturesText(needed);
   if (captures.empty()) return absl::StrCat(text, "; ", ObstacleText(comparison, needed));
   return absl::StrCat(text, "; if the program is unchanged, ", captures,
                       " captures a side would show it", PromiseText(needed));
 }
 
+// docs/ci.md measures how often fewer captures detect a slowdown.
+constexpr char kUsualCaptures[] = "about ten captures a side, each from a separate process";
+
 // Advice for the open rows, each from its own effect and noise.
 void AddAdvice(const Comparison& comparison, Explanation* out) {
   constexpr size_t kMaxShown = 3;
   size_t shown = 0, others = 0;
   constexpr uint64_t kMany = 50;
-  bool many = false;  // of rows that may be unchanged
+  bool many = false;  // captures are needed by a row that may be unchanged
+  bool any_beyond = false;
   for (const ComparedRow& row : comparison.rows) {
     if (!row.needed.has_value() || !HasNoise(*row.needed)) continue;
     const bool change = row.needed->question == CapturesNeeded::Question::kChange;
-    many |= !change && row.needed->enough.value_or(row.needed->least.value_or(kMany + 1)) > kMany;
+    const bool beyond = IsBeyondNumbers(comparison, row);
+    any_beyond |= beyond;
+    many |= !change && !beyond && !CapturesText(*row.needed).empty() &&
+            row.needed->enough.value_or(row.needed->least.value_or(kMany + 1)) > kMany;
     if (shown == kMaxShown) {
       ++others;
       continue;
@@ -172,10 +187,11 @@ void AddAdvice(const Comparison& comparison, Explanation* out) {
     out->reasons.push_back(absl::StrCat("The column needs shows the captures a side for ", others,
                                         " more ", others == 1 ? "function." : "functions."));
   }
+  if (any_beyond) out->reasons.push_back(absl::StrCat("Record ", kUsualCaptures, "."));
   if (many) {
     out->reasons.push_back(
-        "With less noise, or a larger --min-effect or --max-mde, fewer captures are enough; "
-        "--exclude omits noisy functions.");
+        "If captures vary less (an idle machine, fixed clocks, more runs in each), fewer are "
+        "enough.");
   }
 }
 
@@ -188,10 +204,8 @@ void AddAdviceOnNoise(const Comparison& comparison, Explanation* out) {
   out->reasons.push_back(absl::StrCat(
       OfEnergy(comparison) ? "Fewer than 3 captures a side do" : "One capture a side does",
       " not show how much captures differ, however many samples it has, so the required number is "
-      "unknown. Record at least ",
-      OfEnergy(comparison) ? "3" : "2",
-      " a side, better 5, each from a separate process, or state the difference: "
-      "--offset-std."));
+      "unknown. Record ",
+      kUsualCaptures, ", or state the difference if earlier captures showed it: --offset-std."));
 }
 
 // "both sides are the same file".
@@ -244,12 +258,6 @@ Explanation ExplainTooLittle(const Comparison& comparison) {
                    PercentText(comparison.options.max_mde), " could go undetected (--max-mde)."));
   AddAdviceOnNoise(comparison, &out);
   AddAdvice(comparison, &out);
-  if (comparison.passing_max_mde.has_value()) {
-    out.reasons.push_back(absl::StrCat("No function shows a", RiseAfterA(comparison), " above ",
-                                       PercentText(comparison.options.min_effect), ": --max-mde ",
-                                       OptionText(*comparison.passing_max_mde),
-                                       " accepts these captures."));
-  }
   const bool excludes_zero =
       std::any_of(comparison.rows.begin(), comparison.rows.end(), [](const ComparedRow& row) {
         return row.verdict == FunctionVerdict::kTooLittleData &&
@@ -318,10 +326,24 @@ Explanation ExplainNone(const Comparison& comparison) {
           "no regression: none of ", Counted(comparison.compared, "function"),
           OfEnergy(comparison) ? " takes more energy by more than " : " is slower by more than ",
           PercentText(comparison.options.min_effect))};
-  if (comparison.largest_mde.has_value()) {
-    out.reasons = {absl::StrCat("A", RiseAfterA(comparison), " of ",
-                                PercentText(*comparison.largest_mde),
-                                " would have been detected in any of them (4 times in 5).")};
+  // A function that is proved faster is not slower, whatever its smallest detectable slowdown is.
+  std::optional<double> largest_mde;
+  uint64_t same = 0, unknown = 0, faster = 0;
+  for (const ComparedRow& row : comparison.rows) {
+    if (!row.ratio.has_value()) continue;
+    if (row.verdict == FunctionVerdict::kFaster) {
+      ++faster;
+      continue;
+    }
+    ++same;
+    unknown += row.mde.has_value() ? 0 : 1;
+    largest_mde = std::max(largest_mde.value_or(0), row.mde.value_or(0));
+  }
+  if (same > 0 && unknown == 0) {
+    out.reasons = {absl::StrCat("A", RiseAfterA(comparison), " of ", PercentText(*largest_mde),
+                                " would have been detected in any of ",
+                                faster > 0 ? "those that are not faster" : "them",
+                                " (4 times in 5).")};
   }
   return out;
 }
@@ -381,10 +403,26 @@ Explanation Explain(const Comparison& comparison) {
   return out;
 }
 
+// "active time": the metric of all rows; empty: rows have different ones.
+std::string MetricText(const Comparison& comparison) {
+  std::string metric;
+  for (const ComparedRow& row : comparison.rows) {
+    if (row.metric.empty()) continue;
+    if (!metric.empty() && metric != row.metric) return "";
+    metric = row.metric;
+  }
+  if (metric.empty()) return "";
+  const bool is_time = metric.ends_with("_time");
+  return absl::StrCat(absl::StrReplaceAll(Printable(metric), {{"_", " "}}),
+                      OfEnergy(comparison) || is_time ? "" : " time");
+}
+
 Section RowSection(const Comparison& comparison, const OutputOptions& options) {
   Section section = {.table = "rows"};
   const auto rows = TopRows(comparison.rows, options.top, "functions", kByTop, &section.notes);
-  section.title = absl::StrCat("base: ", Counted(comparison.base_sources.size(), "capture"),
+  const std::string metric = MetricText(comparison);
+  section.title = absl::StrCat(metric, metric.empty() ? "" : ", ",
+                               "base: ", Counted(comparison.base_sources.size(), "capture"),
                                ", head: ", Counted(comparison.head_sources.size(), "capture"));
   const auto base = [](const ComparedRow& row) { return row.base.centre; };
   const auto head = [](const ComparedRow& row) { return row.head.centre; };
@@ -407,12 +445,19 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
   grid.Number("p",
               [](const ComparedRow& row) { return row.p_value ? ChanceText(*row.p_value) : "-"; })
       .HideIfUnknown();
-  const bool has_needs = !grid.Number("needs", CapturesCell).Drop(1).HideIfUnknown().hidden;
+  const auto needs = [&](const ComparedRow& row) { return CapturesCell(comparison, row); };
+  const bool has_needs = !grid.Number("needs", needs).Drop(1).HideIfUnknown().hidden;
   grid.Number("detects %",
               [](const ComparedRow& row) { return row.mde ? ChangeText(1 + *row.mde) : "-"; })
       .Drop(4)
       .HideIfUnknown();
   section.grid = std::move(grid).Take();
+  if (!metric.empty()) {
+    // Markdown shows no title of this table.
+    section.notes.push_back(absl::StrCat("change %: of the typical ", metric, " of a run",
+                                         OfEnergy(comparison) ? "" : " (--metric)",
+                                         ", on which the verdict rests"));
+  }
   if (has_intervals) {
     section.notes.push_back(absl::StrCat(
         "interval: with ", PercentText(0.5 + comparison.options.confidence / 2),
@@ -433,8 +478,8 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
 // Shown if there is too little data.
 Section KernelSection(const Comparison& comparison, const OutputOptions& options) {
   constexpr size_t kMost = 10;
-  Section section = {.title =
-                         "kernels, time in a run, without a verdict; the largest changes first"};
+  Section section = {
+      .title = "kernels, mean time in a run, without a verdict; the largest changes first"};
   const auto rows = TopRows(comparison.kernels, options.top.value_or(kMost), "kernels",
                             "--top, or --format json", &section.notes);
   RowGrid grid(rows);
@@ -476,7 +521,6 @@ void VisitCompared(const ComparedRow& row, Objective objective, FieldSink* sink)
   sink->Field("needed_captures_least", needed.least);
   sink->Field("needed_captures", needed.enough);
   sink->Field("needed_unknown", KnownText(needed.unknown));
-  XPLANE_TIME_FIELDS(sink, row.deciding_alpha);
   VisitSide("base", of_energy, row.base, sink);
   VisitSide("head", of_energy, row.head, sink);
   XPLANE_TIME_FIELDS(sink, row.uncertain, KnownText(row.reason));
@@ -500,8 +544,7 @@ void VisitDecision(const Comparison& comparison, FieldSink* sink) {
   XPLANE_TIME_FIELDS(sink, options.min_effect, options.max_mde, options.alpha, options.confidence,
                      options.offset_std, options.paired, options.allow_mismatch);
   sink->EndGroup();
-  XPLANE_TIME_FIELDS(sink, comparison.compared, comparison.largest_mde, comparison.passing_max_mde,
-                     comparison.shared_captures);
+  XPLANE_TIME_FIELDS(sink, comparison.compared, comparison.largest_mde, comparison.shared_captures);
   sink->BeginGroup("counts", true);
   for (size_t i = 0; i < std::size(kVerdictNames); ++i) {
     const auto verdict = static_cast<FunctionVerdict>(i);
@@ -523,6 +566,12 @@ std::string Sentence(const Comparison& comparison, const ComparedRow& row) {
   if (row.uncertain) absl::StrAppend(&text, "; the split into runs is uncertain");
   if (!row.reason.empty()) absl::StrAppend(&text, ": ", row.reason);
   return text;
+}
+
+std::vector<std::string> Notes(const Comparison& comparison) {
+  std::vector<std::string> sources = comparison.base_sources;
+  sources.insert(sources.end(), comparison.head_sources.begin(), comparison.head_sources.end());
+  return JoinNotes(comparison.notes, sources);
 }
 
 std::vector<InterchangeRow> InterchangeRows(const Comparison& comparison) {
@@ -563,7 +612,7 @@ Output CompareOutput(const Comparison& comparison, const DiffReport* why) {
   if (!comparison.kernels.empty()) {
     out.result.Add(TableOf("kernels", std::span(comparison.kernels), VisitKernel));
   }
-  out.result.Say([&](FieldSink* sink) { sink->Texts("notes", comparison.notes); });
+  out.result.Say([&](FieldSink* sink) { sink->Texts("notes", Notes(comparison)); });
   if (why != nullptr) {
     out.result.Say(
         [why](FieldSink* sink) { sink->Raw("why", JsonText(DiffOutput(*why, {}).result)); });
@@ -574,14 +623,17 @@ Output CompareOutput(const Comparison& comparison, const DiffReport* why) {
     if (why != nullptr) {
       std::vector<Section> parts = DiffSections(*why, how);
       parts[0].title = absl::StrCat("why: ", DiffHeadline(*why, how.unit));
-      parts[0].notes.emplace_back(
-          "why: mean spans, which include waiting; the verdict uses --metric");
+      const std::string metric = MetricText(comparison);
+      parts[0].notes.emplace_back(absl::StrCat(
+          "why: mean span of a run, from its first start to its last end, with idle "
+          "time; the verdict compares the typical ",
+          metric.empty() ? "time" : metric, ", and its percentage is the one to quote"));
       for (Section& part : parts) sections.push_back(std::move(part));
     }
     const bool kernels = !comparison.kernels.empty() && why == nullptr;
     if (kernels) sections.push_back(KernelSection(comparison, how));
     return DecisionView(Explain(comparison), static_cast<int>(comparison.outcome),
-                        std::move(sections), comparison.notes, how);
+                        std::move(sections), Notes(comparison), how);
   };
   AddInterchange("xplane-time compare", comparison.options.objective, InterchangeRows(comparison),
                  &out);

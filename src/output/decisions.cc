@@ -1,7 +1,9 @@
 #include "output/decisions.h"
 
 #include <cmath>
+#include <map>
 #include <memory>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "json/json.h"
@@ -105,6 +107,45 @@ View DecisionView(Explanation explanation, int exit_code, std::vector<Section> s
         {(table ? "note: " : "") + Printable(note), Tone::kDim, ViewLine::kItem});
   }
   return view;
+}
+
+std::vector<std::string> JoinNotes(std::span<const std::string> notes,
+                                   std::span<const std::string> sources) {
+  struct Joined {
+    std::string note;  // as the first capture has it
+    std::string text = {};
+    std::set<std::string> sources = {};
+  };
+  std::vector<Joined> joined;
+  std::map<std::string, size_t> of_text;  // index in `joined`
+  for (const std::string& note : notes) {
+    const auto source = std::ranges::find_if(sources, [&](const std::string& each) {
+      return note.size() > each.size() + 2 && note.starts_with(each) &&
+             note.compare(each.size(), 2, ": ") == 0;
+    });
+    if (source == sources.end()) {
+      joined.push_back({.note = note});
+      continue;
+    }
+    const std::string text = note.substr(source->size() + 2);
+    const auto [at, is_new] = of_text.try_emplace(text, joined.size());
+    if (is_new) joined.push_back({.note = note, .text = text});
+    joined[at->second].sources.insert(*source);
+  }
+  const size_t all = std::set<std::string>(sources.begin(), sources.end()).size();
+  std::vector<std::string> out;
+  for (Joined& each : joined) {
+    const size_t count = each.sources.size();
+    if (count < 2) {
+      out.push_back(std::move(each.note));
+    } else if (count == all) {
+      out.push_back(absl::StrCat("in all ", all, " captures: ", each.text));
+    } else {
+      out.push_back(absl::StrCat("in ", count, " of ", all, " captures, first in ",
+                                 *each.sources.begin(), ": ", each.text));
+    }
+  }
+  return out;
 }
 
 void AddInterchange(std::string_view suite, Objective objective, std::vector<InterchangeRow> of,

@@ -10,7 +10,9 @@
 // JSON, because an energy is not a time.
 #pragma once
 
+#include <span>
 #include <string>
+#include <vector>
 
 #include "output/view.h"
 #include "xplane_time/compare.h"
@@ -25,6 +27,11 @@ struct Explanation {
 // the first section, because the verdict contains it.
 View DecisionView(Explanation explanation, int exit_code, std::vector<Section> sections,
                   const std::vector<std::string>& notes, const OutputOptions& options);
+
+// Joins the notes "SOURCE: TEXT" that several captures have: "in all 6 captures: TEXT". Other notes
+// stay. The order is that of the first of each.
+std::vector<std::string> JoinNotes(std::span<const std::string> notes,
+                                   std::span<const std::string> sources);
 
 template <typename Row>
 void NoteUncertain(std::span<const Row> rows, std::vector<std::string>* notes) {

@@ -7,6 +7,7 @@
 #include "output/results.h"
 #include "output/trace_views.h"
 #include "result/rows.h"
+#include "xplane_time/diagnostics.h"
 
 namespace xplane_time::output {
 namespace {
@@ -72,6 +73,12 @@ std::string UnitText(const DiffReport& report) {
   if (report.per == DiffPer::kStep) return "a step";
   if (report.per == DiffPer::kCapture) return "the capture";
   return report.functions.size() == 1 ? "a run" : "a run of each function";
+}
+
+// "mean span of a run": the definition of the times, which `compare` measures otherwise.
+std::string TimeText(const DiffReport& report) {
+  return absl::StrCat(report.per == DiffPer::kRun ? "mean span of " : "mean time of ",
+                      UnitText(report));
 }
 
 std::string SignedTime(double ps, Unit unit) {
@@ -290,15 +297,16 @@ std::vector<std::string> WhyNone(const std::vector<DiffLine>& rows) {
 
 Section RowSection(const DiffReport& report, const OutputOptions& options) {
   constexpr size_t kOpWidth = 24, kFunctionWidth = 14, kSourceWidth = 14;
-  Section section = {.title = absl::StrCat("changes in the time of ", UnitText(report),
-                                           ", largest above noise first"),
+  Section section = {.title = absl::StrCat("changes in the ", TimeText(report),
+                                           ", changed ops and those beyond noise first"),
                      .table = "rows"};
   const std::vector<DiffLine> rows = ShownRows(report, options);
   RowGrid grid(rows);
   const Unit unit = CommonUnit(grid.Values(&DiffLine::base_ps, &DiffLine::head_ps), options.unit);
   grid.Name("op", kOpWidth, &DiffLine::op);
   grid.Text("what", &DiffLine::what).HideIfSame();
-  grid.Times("base", unit, &DiffLine::base_ps).Drop(2);
+  // A reader looks for the change and its source line, so these are dropped last.
+  grid.Times("base", unit, &DiffLine::base_ps).Drop(4);
   grid.Times("head", unit, &DiffLine::head_ps).Drop(2);
   Changes(unit, rows, &grid);
   grid.Times(options.unicode || options.format == Format::kMarkdown ? "±" : "+/-", unit,
@@ -306,21 +314,20 @@ Section RowSection(const DiffReport& report, const OutputOptions& options) {
                if (!row.lo_ps.has_value()) return std::nullopt;
                return (*row.hi_ps - *row.lo_ps) / 2;
              })
-      .Drop(3)
+      .Drop(5)
       .HideIfUnknown();
   const bool judged = AnyVerdict(report) || options.wide;
   grid.Text("verdict", &DiffLine::verdict).HideIf(!judged);
   if (judged) section.notes = WhyNone(rows);
   const bool one_function = report.functions.size() == 1;
-  grid.Name("source", kSourceWidth, &DiffLine::source).Drop(one_function ? 4 : 6).HideIfUnknown();
-  grid.Name("function", kFunctionWidth, &DiffLine::function).Drop(4).HideIf(one_function);
+  grid.Name("source", kSourceWidth, &DiffLine::source).Drop(1).HideIfUnknown();
+  grid.Name("function", kFunctionWidth, &DiffLine::function).Drop(3).HideIf(one_function);
   section.grid = std::move(grid).Take();
   return section;
 }
 
 Section SumSection(const DiffReport& report, const OutputOptions& options) {
-  Section section = {.title = absl::StrCat("sums of the time of ", UnitText(report)),
-                     .table = "sums"};
+  Section section = {.title = absl::StrCat("sums of the ", TimeText(report)), .table = "sums"};
   std::vector<DiffLine> rows;
   for (const DiffSum& sum : report.sums) {
     rows.push_back({.op = std::string(SumText(sum.match)),
@@ -379,8 +386,13 @@ View DiffView(const DiffReport& report, const OutputOptions& options) {
   for (std::string& reason : Reasons(report)) view.lines.push_back({std::move(reason)});
   if (!NothingChanged(report)) view.sections = DiffSections(report, options);
   view.diagnostics = DiagnosticLines(report.diagnostics, /*with_infos=*/false);
-  for (const std::string& note : report.notes) {
-    const bool table = options.format == Format::kTable;
+  const bool table = options.format == Format::kTable;
+  std::vector<std::string> notes = report.notes;
+  for (const DiagnosticRow& row : report.diagnostics) {
+    if (row.code != DiagnosticName(DiagnosticCode::kOtherRuns)) continue;
+    notes.push_back(absl::StrCat(row.count, " x ", row.message));
+  }
+  for (const std::string& note : notes) {
     view.remarks.push_back(
         {(table ? "note: " : "") + Printable(note), Tone::kDim, ViewLine::kItem});
   }

@@ -1,4 +1,6 @@
 // The output of pick.
+#include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "absl/strings/ascii.h"
@@ -108,12 +110,41 @@ Explanation ExplainNotJudged(const PickResult& choice) {
   return out;
 }
 
-// "820 rounds in all would settle it with a probability of 80 %."
+const VariantRow* FindVariant(const PickResult& choice, std::string_view id) {
+  const auto found = std::ranges::find(choice.variants, id, &VariantRow::id);
+  return found == choice.variants.end() ? nullptr : &*found;
+}
+
+// "30 to 120 rounds in all would settle it (120 with a probability of 80 %)."
 std::string NeededText(const PickResult& choice) {
-  return absl::StrCat(
-      Counted(*choice.needed, choice.needs_captures ? "capture" : "round"),
-      choice.needs_captures && choice.in_rounds ? " (each with as many rounds as now)" : "",
-      " in all would settle it with a probability of 80 %.");
+  const uint64_t least = *choice.needed_least;
+  const std::string units = absl::StrCat(
+      choice.needs_captures ? " captures" : " rounds",
+      choice.needs_captures && choice.in_rounds ? " of as many rounds each" : "", " in all");
+  if (!choice.needed.has_value()) {
+    return absl::StrCat("At least ", least, units,
+                        " are needed (more if the difference is smaller than it looks).");
+  }
+  if (*choice.needed <= least) {
+    return absl::StrCat(*choice.needed, units, " would settle it with a probability of 80 %.");
+  }
+  return absl::StrCat(least, " to ", *choice.needed, units, " would settle it (", *choice.needed,
+                      " with a probability of 80 %).");
+}
+
+// For a difference whose sign is uncertain. A number of rounds that follows from it would be wrong
+// by orders of magnitude.
+std::string MayBeEqualText(const PickResult& choice) {
+  const VariantRow* const rival = FindVariant(choice, choice.rival);
+  const bool known = rival != nullptr && rival->ratio.has_value();
+  return absl::StrCat("Variants ", Printable(choice.pick), " and ", Printable(choice.rival),
+                      " may be equal: ",
+                      known ? absl::StrCat("the difference of ", ChangeText(*rival->ratio), " %")
+                            : "the difference",
+                      " may be due to chance, and between equal variants more ",
+                      choice.needs_captures ? "captures" : "rounds",
+                      " never name the best one. Enough of them can prove a tie within --delta (",
+                      PercentText(choice.options.delta), "); --delta is chosen before the runs.");
 }
 
 Explanation ExplainOpen(const PickResult& choice) {
@@ -136,7 +167,9 @@ Explanation ExplainOpen(const PickResult& choice) {
             ? "At least four rounds are needed; every variant runs once in each."
             : "A single run shows no scatter: run each variant at least four times, in rounds "
               "(each once, then again).");
-  } else if (choice.needed.has_value()) {
+  } else if (choice.may_be_equal) {
+    out.reasons.push_back(MayBeEqualText(choice));
+  } else if (choice.needed_least.has_value()) {
     out.reasons.push_back(NeededText(choice));
   } else if (OfEnergy(choice)) {
     out.reasons.push_back("Give the energies of several captures.");
@@ -144,13 +177,9 @@ Explanation ExplainOpen(const PickResult& choice) {
     out.reasons.push_back(
         "Run the variants in rounds (each once, then again), or give several captures.");
   } else {
-    out.reasons.push_back("No number of rounds is known to settle it; see --delta.");
-  }
-  const bool acceptable = !too_little && choice.doubts.empty() && choice.regret.has_value() &&
-                          *choice.regret <= kAbsurd;
-  if (acceptable) {
-    out.reasons.push_back(absl::StrCat("--delta ", OptionText(*choice.regret), " accepts variant ",
-                                       Printable(choice.pick), "."));
+    out.reasons.push_back(
+        "More rounds than are practical (10,000) would be needed to settle it: the runs vary too "
+        "much.");
   }
   return out;
 }
@@ -219,19 +248,74 @@ Grid VariantGrid(std::span<const VariantRow> rows, bool of_energy, const OutputO
   return std::move(grid).Take();
 }
 
+// "active time", "energy".
+std::string MetricText(const PickResult& choice) {
+  if (choice.metric.empty()) return "";
+  return choice.metric + (OfEnergy(choice) ? "" : " time");
+}
+
+// How much longer a variant typically takes than the leader, over all of its own runs.
+std::optional<double> TypicalRatio(const PickResult& choice, const VariantRow& row) {
+  const VariantRow* const leader = FindVariant(choice, choice.leader);
+  if (leader == nullptr || !leader->centre.has_value() || !row.centre.has_value()) {
+    return std::nullopt;
+  }
+  return *row.centre / *leader->centre;
+}
+
+// Notes the variants whose typical times have another ratio than the decision uses, by more than
+// delta and a tenth of the difference.
+void NoteOtherRatios(const PickResult& choice, std::span<const VariantRow> rows,
+                     std::vector<std::string>* notes) {
+  constexpr size_t kMaxShown = 3;
+  size_t count = 0;
+  for (const VariantRow& row : rows) {
+    const std::optional<double> typical = TypicalRatio(choice, row);
+    if (!typical.has_value() || !row.ratio.has_value()) continue;
+    const double of_decision = std::log(*row.ratio);
+    const double margin = std::log1p(choice.options.delta) + 0.1 * std::abs(of_decision);
+    if (std::abs(std::log(*typical) - of_decision) <= margin || ++count > kMaxShown) continue;
+    notes->push_back(absl::StrCat(
+        "variant ", Printable(row.id), ": the typical times differ by ", ChangeText(*typical),
+        " %, but runs of the same ", choice.in_rounds ? "round" : "capture", " by ",
+        ChangeText(*row.ratio), " %; the verdict uses the latter, in which drift cancels"));
+  }
+  if (count > kMaxShown) {
+    notes->push_back(absl::StrCat("... and so for ", Counted(count - kMaxShown, "more variant")));
+  }
+}
+
+void AddDefinitions(const PickResult& choice, std::span<const VariantRow> rows,
+                    std::vector<std::string>* notes) {
+  const bool of_energy = OfEnergy(choice);
+  const std::string effect = of_energy ? "more %" : "slower %";
+  const std::string unit = choice.in_rounds ? "round" : "capture";
+  const bool has_p_best =
+      std::ranges::any_of(rows, [](const VariantRow& row) { return row.p_best.has_value(); });
+  notes->push_back(absl::StrCat("typical: robust mean of the ",
+                                choice.metric.empty() ? "time" : MetricText(choice),
+                                of_energy ? " of the variant's own runs; "
+                                          : " of the variant's own runs (functions prints "
+                                            "medians); ",
+                                effect, ": robust mean of the ratios to the pick within each ",
+                                unit, ", on which the verdict rests"));
+  notes->push_back(absl::StrCat("interval: of ", effect,
+                                "; the probability that any is wrong is at most ",
+                                PercentText(choice.options.alpha),
+                                has_p_best ? "; P(best): by the same estimates and errors" : ""));
+  NoteOtherRatios(choice, rows, notes);
+}
+
 Section VariantSection(const PickResult& choice, const OutputOptions& options) {
   Section section;
   const auto rows = TopRows(choice.variants, options.top, "variants", kByTop, &section.notes);
   section.title = absl::StrCat(
-      "variants", choice.metric.empty() ? "" : ", ", choice.metric,
-      choice.metric.empty() ? ""
-      : OfEnergy(choice)    ? " of a run"
-                            : " time",
+      "variants", choice.metric.empty() ? "" : ", ", MetricText(choice),
+      OfEnergy(choice) && !choice.metric.empty() ? " of a run" : "",
       choice.clock.empty() ? "" : ", ", choice.clock, choice.clock.empty() ? "" : " clock", ", ",
       Counted(choice.captures, "capture"), choice.in_rounds ? " in rounds" : "");
   section.grid = VariantGrid(rows, OfEnergy(choice), options);
-  section.notes.push_back(absl::StrCat("interval: relative to the pick; the probability that any ",
-                                       "is wrong is at most ", PercentText(choice.options.alpha)));
+  AddDefinitions(choice, rows, &section.notes);
   NoteUncertain(rows, &section.notes);
   return section;
 }
@@ -285,10 +369,12 @@ void VisitDecision(const PickResult& choice, FieldSink* sink) {
   sink->EndGroup();
   XPLANE_TIME_FIELDS(sink, KnownText(choice.metric), KnownText(choice.clock), choice.captures,
                      choice.in_rounds, choice.regret, choice.mde);
+  sink->Field("needed_units_least", choice.needed_least);
   sink->Field("needed_units", choice.needed);
-  sink->Field("needed_unit", KnownText(!choice.needed.has_value() ? ""
-                                       : choice.needs_captures    ? "capture"
-                                                                  : "round"));
+  sink->Field("needed_unit", KnownText(!choice.needed_least.has_value() ? ""
+                                       : choice.needs_captures          ? "capture"
+                                                                        : "round"));
+  sink->Field("may_be_equal", choice.may_be_equal);
 }
 
 std::vector<InterchangeRow> InterchangeRows(const PickResult& choice) {
@@ -333,14 +419,14 @@ Output PickOutput(const PickResult& choice) {
   }
   out.result.Say([&choice](FieldSink* sink) {
     sink->Texts("doubts", choice.doubts);
-    sink->Texts("notes", choice.notes);
+    sink->Texts("notes", JoinNotes(choice.notes, choice.sources));
   });
   out.result.csv = TableOf("", rows, [of_energy](const VariantRow& row, FieldSink* sink) {
     VisitFlat(row, of_energy, sink);
   });
   out.view = [&](const OutputOptions& how) {
     return DecisionView(Explain(choice), ExitCode(choice.claim), {VariantSection(choice, how)},
-                        choice.notes, how);
+                        JoinNotes(choice.notes, choice.sources), how);
   };
   AddInterchange("xplane-time pick", choice.options.objective, InterchangeRows(choice), &out);
   return out;

@@ -361,6 +361,25 @@ void NoteFilesApart(const Trace& trace, Diagnostics* diagnostics) {
   }
 }
 
+// Notes the runs of a log directory that are not read, with the arguments that read them.
+void NoteOtherRuns(const Input& input, Diagnostics* diagnostics) {
+  const std::vector<std::string>& others = input.other_runs;
+  if (others.empty()) return;
+  constexpr size_t kMaxShown = 5;
+  const size_t hidden = others.size() - std::min(others.size(), kMaxShown);
+  const auto directory_size = others[0].find_last_of('/');
+  std::vector<std::string> names;  // of the latest
+  for (size_t i = hidden; i < others.size(); ++i) {
+    names.push_back(others[i].substr(directory_size + 1));
+  }
+  const std::string directory = others[0].substr(0, directory_size);
+  diagnostics->Note(
+      DiagnosticCode::kOtherRuns,
+      Cat(absl::StrJoin(names, ", "), hidden > 0 ? Cat(" and ", hidden, " earlier ones") : "",
+          "; for all runs give ", directory, "/*, for another one --run NAME"),
+      {}, others.size());
+}
+
 }  // namespace
 
 StatValue Plane::FindStat(std::string_view stat_name) const {
@@ -419,6 +438,7 @@ absl::StatusOr<Trace> OpenTrace(std::span<const Input> inputs, const ReadOptions
   diagnostics->Merge(reading);
   trace->capture_count = captures;
   NoteFilesApart(*trace, diagnostics);
+  for (const Input& input : inputs) NoteOtherRuns(input, diagnostics);
   return trace;
 }
 

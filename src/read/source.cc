@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <iterator>
 #include <map>
+#include <utility>
 
 #include "absl/strings/str_join.h"
 #include "io/descriptor.h"
@@ -248,7 +249,8 @@ absl::Status CheckAnyRegular(const std::vector<std::string>& traces) {
 }
 
 absl::StatusOr<std::vector<std::string>> DirectoryFiles(const fs::path& directory,
-                                                        const std::string& wanted_run) {
+                                                        const std::string& wanted_run,
+                                                        std::vector<std::string>* other_runs) {
   ASSIGN_OR_RETURN(auto listing, List(directory));
   if (wanted_run.empty() && !listing.traces.empty()) {
     RETURN_IF_ERROR(CheckAnyRegular(listing.traces));
@@ -277,6 +279,12 @@ absl::StatusOr<std::vector<std::string>> DirectoryFiles(const fs::path& director
   const Listing& inside = *run->second;
   if (inside.traces.empty()) return RiegeliError(inside.riegeli[0]);
   RETURN_IF_ERROR(CheckAnyRegular(inside.traces));
+  if (wanted_run.empty()) {
+    const fs::path of_runs = fs::path(inside.traces[0]).parent_path().parent_path();
+    for (auto other = runs.begin(); other != run; ++other) {
+      other_runs->push_back((of_runs / other->first).string());
+    }
+  }
   return inside.traces;
 }
 
@@ -303,8 +311,11 @@ absl::StatusOr<std::vector<Input>> FindInputs(std::span<const std::string> argum
       return NotFound(argument, ": no such file or directory");
     } else if (status.type() == fs::file_type::directory) {
       any_directory = true;
-      ASSIGN_OR_RETURN(auto files, DirectoryFiles(argument, options.run));
-      for (std::string& file : files) inputs.push_back({std::move(file), capture});
+      std::vector<std::string> other_runs;
+      ASSIGN_OR_RETURN(auto files, DirectoryFiles(argument, options.run, &other_runs));
+      for (std::string& file : files) {
+        inputs.push_back({std::move(file), capture, std::exchange(other_runs, {})});
+      }
     } else if (argument.ends_with(".xplane.riegeli")) {
       return RiegeliError(argument);
     } else {

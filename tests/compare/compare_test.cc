@@ -227,19 +227,10 @@ TEST(CompareTest, AdviceIsThatOfTheFunction) {
   ASSERT_TRUE(wild.needed.has_value() && large.needed.has_value());
   EXPECT_EQ(wild.needed->question, CapturesNeeded::Question::kNoChange);
   EXPECT_EQ(wild.needed->unknown, "over_limit");
-  EXPECT_FALSE(wild.deciding_alpha.has_value());
   EXPECT_EQ(large.needed->question, CapturesNeeded::Question::kChange);
   ASSERT_TRUE(large.needed->enough.has_value());
   EXPECT_LT(*large.needed->least, *large.needed->enough);
   EXPECT_LT(*large.needed->enough, 100);
-  ASSERT_TRUE(large.deciding_alpha.has_value());
-  EXPECT_EQ(*large.deciding_alpha, *large.p_value);
-  EXPECT_GT(*large.p_value, comparison.options.alpha);
-  CompareOptions options;
-  options.alpha = *large.deciding_alpha;
-  EXPECT_EQ(Row(Compared(base, head, options), "large").verdict, FunctionVerdict::kSlower);
-  options.alpha = 0.99 * *large.deciding_alpha;
-  EXPECT_NE(Row(Compared(base, head, options), "large").verdict, FunctionVerdict::kSlower);
 }
 
 TEST(CompareTest, ProgramsOfOneNameAreMatchedOnlyWhereTheirNumberAgrees) {

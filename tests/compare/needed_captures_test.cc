@@ -257,29 +257,5 @@ TEST(NeededCapturesTest, FewCapturesGiveAWideRange) {
   }
 }
 
-// The largest max_mde that is advised lets the comparison pass, a smaller one does not.
-TEST(NeededCapturesTest, ThePassingMaxMdePasses) {
-  Noise noise(3);
-  const World world = {0, 0.004, 0.001, 3};
-  const auto base = Record(world, false, 3, &noise), head = Record(world, true, 3, &noise);
-  CompareOptions options = {.max_mde = 0.01};
-  const auto strict = Compare(base, head, options);
-  ASSERT_TRUE(strict.ok());
-  ASSERT_EQ(strict->outcome, Outcome::kTooLittleData);
-  ASSERT_TRUE(strict->passing_max_mde.has_value());
-  options.max_mde = *strict->passing_max_mde;
-  EXPECT_EQ(Compare(base, head, options)->outcome, Outcome::kNoRegression);
-  options.max_mde = 0.99 * *strict->passing_max_mde;
-  EXPECT_EQ(Compare(base, head, options)->outcome, Outcome::kTooLittleData);
-}
-
-TEST(NeededCapturesTest, NoMaxMdePassesAVisibleSlowdown) {
-  Noise noise(3);
-  const World world = {0.03, 0.01, 0.001, 3};
-  const auto slower = Compare(Record(world, false, 3, &noise), Record(world, true, 3, &noise), {});
-  ASSERT_EQ(slower->outcome, Outcome::kTooLittleData);
-  EXPECT_FALSE(slower->passing_max_mde.has_value());
-}
-
 }  // namespace
 }  // namespace xplane_time

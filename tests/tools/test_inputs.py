@@ -297,7 +297,7 @@ class Directories(EndToEndTest):
         self.assertEqual({row["host"] for row in rows}, {"one"})
         if command != "events":
             codes = [row["code"] for row in document["diagnostics"]]
-            self.assertEqual(codes, ["host_left_out"])
+            self.assertEqual(codes, ["other_runs", "host_left_out"])
 
     def test_damage_in_lines_that_are_nested_leaves_a_host_out(self):
         self.write(f"{RUNS}/2026_01_02_10_00_00/two.xplane.pb", self.damaged_hosts()["late"])
