@@ -17,9 +17,9 @@ namespace {
 constexpr size_t kMostInGroup = 16, kMostWithKey = 2;
 // Pairs of a bucket that are scored; of a larger one each is with its neighbours.
 constexpr size_t kMostPairs = 1024, kNeighbours = 4;
-// Ops with different names that are less alike are one that is gone and one that is new. Ops of one
-// name need less.
-constexpr double kLeastScore = 0.5, kLeastScoreOfName = 0.35;
+// Ops that are less alike are one that is gone and one that is new. Less is enough for ops of one
+// name, and for ops of one source line and shape: one replaced the other.
+constexpr double kLeastScore = 0.5, kLeastScoreOfPlace = 0.35;
 // No score reaches 1, because a score never proves a match.
 constexpr double kMostScore = 0.99;
 
@@ -118,6 +118,11 @@ constexpr KeyFunction kSameOpKeys[] = {
 
 bool HaveOneName(const OpTraits& a, const OpTraits& b) {
   return WithoutNumbers(a.kernel) == WithoutNumbers(b.kernel);
+}
+
+bool HaveOnePlace(const OpTraits& a, const OpTraits& b) {
+  const bool on_one_line = !a.source.empty() && a.source == b.source;
+  return HaveOneName(a, b) || (on_one_line && a.shapes != 0 && a.shapes == b.shapes);
 }
 
 double PathSimilarity(std::string_view a, std::string_view b) {
@@ -233,12 +238,12 @@ class Matcher {
 
   const OpTraits& Traits(size_t side, uint32_t at) const { return *items_[side][at].traits; }
 
-  // `if_alike`: leaves two ops of different names unmatched if they are hardly alike. Many fusions
+  // `if_alike`: leaves two ops unmatched if they are hardly alike. Many fusions
   // share their opcode and op_name.
   void Pair(uint32_t base, uint32_t head, DiffMatch match, bool if_alike = false) {
     const OpTraits &a = Traits(0, base), &b = Traits(1, head);
     const double score = match == DiffMatch::kExact ? 1 : Similarity(a, b);
-    if (if_alike && !HaveOneName(a, b) && score < kLeastScore) return;
+    if (if_alike && !HaveOnePlace(a, b) && score < kLeastScore) return;
     taken_[0][base] = taken_[1][head] = true;
     OpMatch& one = found_.emplace_back(OpMatch{match});
     one.base = {base};
@@ -381,7 +386,7 @@ class Matcher {
         if (!seen->insert({base[i], head[j]}).second) continue;
         const OpTraits &a = Traits(0, base[i]), &b = Traits(1, head[j]);
         const double score = Similarity(a, b);
-        if (score >= (HaveOneName(a, b) ? kLeastScoreOfName : kLeastScore))
+        if (score >= (HaveOnePlace(a, b) ? kLeastScoreOfPlace : kLeastScore))
           pairs->push_back({score, base[i], head[j]});
       }
     }

@@ -120,6 +120,23 @@ TEST(DiffMatchTest, NothingAlikeIsNewAndGone) {
             (Strings{"gone 0", "new-0"}));
 }
 
+// Most fusions have the same opcode, and several have the op_name of their root. This alone is a
+// likeness of 38 %.
+TEST(DiffMatchTest, FusionsThatShareOnlyTheOpNameAreNewAndGone) {
+  const OpTraits base = Fusion("bitcast_add_fusion", {"a", "mul"});
+  OpTraits head = Fusion("wrapped_multiply", {"b", "c"});
+  head.op_name = base.op_name;
+  head.source = "other.py:9";
+  head.shape = "s32[5]";
+  head.shapes = HashOf(head.shape);
+  ASSERT_LT(Similarity(base, head), 0.5);
+  EXPECT_EQ(Told(Matches({.base = {base}, .head = {head}})), (Strings{"gone 0", "new-0"}));
+  // On the same line, with the same shapes, it is the edited op.
+  head.source = base.source;
+  head.shapes = base.shapes;
+  EXPECT_EQ(Told(Matches({.base = {base}, .head = {head}})), Strings{"similar 0-0"});
+}
+
 TEST(DiffMatchTest, FusionsThatSplitOrMergedAreOneGroup) {
   const OpTraits whole = Fusion("fusion.1", {"add", "mul", "exp"});
   const OpTraits first = Fusion("fusion.1", {"add", "mul"}), second = Fusion("fusion.2", {"exp"});

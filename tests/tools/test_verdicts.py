@@ -539,6 +539,18 @@ class DiffHeadline(Decisions):
             at += 1_000_000_000
         return self.write(name, space(plane))
 
+    def test_a_tiny_new_op_is_not_above_a_large_change(self):
+        """A new op of a microsecond is certain, but a thousandth of the run at most."""
+        base = self.capture("b.pb", "b", 0, wild=10_000_000_000)
+        head = self.capture("h.pb", "h", 0.09, wild=10_000_000_000, tiny=1_000_000)
+        done = run("diff", base, head)
+        self.assertIn("changes in the mean span of a run, changed ops and those beyond noise first", done.text)
+        rows = run("diff", base, head, "--format", "json").json["rows"]
+        self.assertEqual([row["head"]["op"] for row in rows if row["head"]["op"]][:2], ["wild", "tiny"])
+        large = self.capture("l.pb", "l", 0.09, wild=10_000_000_000, fresh=100_000_000)
+        rows = run("diff", base, large, "--format", "json").json["rows"]
+        self.assertEqual(rows[0]["head"]["op"], "fresh")
+
     def test_rows_that_are_proved_are_counted_beside_a_total_that_is_not(self):
         offsets = (-0.2, -0.1, 0.0, 0.1, 0.2)
         base = [self.capture(f"b{i}.pb", f"b{i}", off, wild=50_000_000)
