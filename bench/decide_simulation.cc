@@ -2,10 +2,10 @@
 //
 //   decide_simulation [promises|noise|mixed|curve] [TRIALS]
 //
-// promises: the cases of docs/deciding.md with their limits; the exit status is 1 if a limit is
-// missed. noise: the same cases with other noise. mixed: variants with different noise. curve:
-// errors by number of runs, for our rule and others. Markdown on standard output. Seeds are fixed,
-// so the numbers are reproducible.
+// promises: the cases of docs/deciding-measured.md with their limits; the exit status is 1 if a
+// limit is missed. noise: the same cases with other noise. mixed: variants with different noise.
+// curve: errors by number of runs, for our rule and others. Markdown on standard output. Seeds are
+// fixed, so the numbers are reproducible.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -259,15 +259,20 @@ bool PrintMixed(int trials) {
   bool passed = true;
   PrintHead();
   for (const auto& [name, log_times, sds] :
-       {Mixed{"20, 1 % apart each; noise 5 % of the fastest, 0.3 % of the others", Fixed(twenty),
+       {Mixed{"20, 1 % apart each; noise: fastest 5 %, others 0.3 %", Fixed(twenty),
               odd(20, 0.05, 0.003)},
-        Mixed{"the same, 2 % and 0.5 %", Fixed(twenty), odd(20, 0.02, 0.005)},
-        Mixed{"the same, 0.3 % and 2 %", Fixed(twenty), odd(20, 0.003, 0.02)},
-        Mixed{"4, 1 % apart each; 3 % and 0.5 %", Fixed({1, 1.01, 1.02, 1.03}),
+        Mixed{"20, 1 % apart each; noise: fastest 2 %, others 0.5 %", Fixed(twenty),
+              odd(20, 0.02, 0.005)},
+        Mixed{"20, 1 % apart each; noise: fastest 0.3 %, others 2 %", Fixed(twenty),
+              odd(20, 0.003, 0.02)},
+        Mixed{"4, 1 % apart each; noise: fastest 3 %, others 0.5 %", Fixed({1, 1.01, 1.02, 1.03}),
               odd(4, 0.03, 0.005)},
-        Mixed{"20, 1 % apart each; noise log-normal, 1 %, factor 2", Fixed(twenty), log_normal(20)},
-        Mixed{"64, log-normal 25 %; noise the same", LogNormal(64, 0.25), log_normal(64)},
-        Mixed{"64, log-normal 2 %; noise the same", LogNormal(64, 0.02), log_normal(64)}}) {
+        Mixed{"20, 1 % apart each; noise: log-normal around 1 %, factor 2", Fixed(twenty),
+              log_normal(20)},
+        Mixed{"64, log-normal 25 %; noise: log-normal around 1 %, factor 2", LogNormal(64, 0.25),
+              log_normal(64)},
+        Mixed{"64, log-normal 2 %; noise: log-normal around 1 %, factor 2", LogNormal(64, 0.02),
+              log_normal(64)}}) {
     Case c;
     c.name = name;
     c.log_times = log_times;

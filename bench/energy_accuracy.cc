@@ -1,5 +1,5 @@
 // energy_accuracy [SEEDS [NAME]]: the accuracy of attributed energies in simulated worlds
-// (tests/support/power_world.h), as the table of docs/energy.md. Errors and half-widths are
+// (tests/support/power_world.h), as the table of docs/energy-method.md. Errors and half-widths are
 // relative to a kernel's energy, for kernels with at least 2 % of the total. NAME: only worlds
 // whose names contain it.
 #include <algorithm>
@@ -64,10 +64,10 @@ const Case kCases[] = {
     {"another process", {.other_load_w = 60}},
     {"log of an idle machine", {.draws_nothing = true}},
     {"counter, a loop of 3 ms", {.windows = 300}, true, 0.003},
-    {"a loop of 10 ms", {.windows = 300}, true, 0.01},
-    {"a loop of 50 ms", {.windows = 300}, true, 0.05},
-    {"a loop of 0.2 s", {.windows = 300}, true, 0.2},
-    {"a loop of 1 s", {.windows = 300}, true, 1},
+    {"counter, a loop of 10 ms", {.windows = 300}, true, 0.01},
+    {"counter, a loop of 50 ms", {.windows = 300}, true, 0.05},
+    {"counter, a loop of 0.2 s", {.windows = 300}, true, 0.2},
+    {"counter, a loop of 1 s", {.windows = 300}, true, 1},
     {"25 of 100 ms sampled, idle drifts", {.sensor = PowerSensor::kQuarter, .drift_w = 4}},
     {"mean of 1 s, idle drifts", {.sensor = PowerSensor::kSecond, .drift_w = 4}},
     {"25 of 100 ms sampled, no capture start",
@@ -106,10 +106,10 @@ const Case kCases[] = {
     {"undated, lag of 60 ms", Instant(0.02, false, {.lag_s = 0.06})},
     {"undated, another process", Instant(0.02, false, {.other_load_w = 60})},
     {"25 of 100 ms sampled, a loop of 3 ms", kQuarterLoop, true, 0.003},
-    {"a loop of 10 ms", kQuarterLoop, true, 0.01},
-    {"a loop of 50 ms", kQuarterLoop, true, 0.05},
-    {"a loop of 0.2 s", kQuarterLoop, true, 0.2},
-    {"a loop of 1 s", kQuarterLoop, true, 1},
+    {"25 of 100 ms sampled, a loop of 10 ms", kQuarterLoop, true, 0.01},
+    {"25 of 100 ms sampled, a loop of 50 ms", kQuarterLoop, true, 0.05},
+    {"25 of 100 ms sampled, a loop of 0.2 s", kQuarterLoop, true, 0.2},
+    {"25 of 100 ms sampled, a loop of 1 s", kQuarterLoop, true, 1},
 };
 
 struct Scores {

@@ -1,42 +1,110 @@
-# find_package(xplane_time) and pkg-config xplane_time; the tool and its completions.
+# find_package(xplane_time) and pkg-config; the tool and its completions.
 include(CMakePackageConfigHelpers)
-
 set(config ${PROJECT_BINARY_DIR}/cmake)
-install(TARGETS xplane_time EXPORT xplane_time_targets
-        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-# xplane_time::tune and what it stands on; each says by its name what it has.
-set(XPLANE_TIME_INSTALL_TUNE OFF)
-if(TARGET xplane_time_tune)
-  set(XPLANE_TIME_INSTALL_TUNE ON)
-  foreach(part compare decide energy fleet harness insight json output power power_run stats summary
-               trackers tune)
-    set_target_properties(xplane_time_${part} PROPERTIES EXPORT_NAME ${part})
-    add_library(xplane_time::${part} ALIAS xplane_time_${part})
-    install(TARGETS xplane_time_${part} EXPORT xplane_time_targets
-            ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+get_property(public_libraries GLOBAL PROPERTY XPLANE_TIME_PUBLIC_LIBRARIES)
+
+# pkg-config's name of a library that is not ours, or the linker's option for it.
+function(xplane_time_pkg_config_name item modules_variable options_variable)
+  set(modules "")
+  set(options "")
+  if(item MATCHES "^absl::(.*)$")
+    set(modules absl_${CMAKE_MATCH_1})
+  elseif(item STREQUAL "PkgConfig::re2")
+    set(modules re2)
+  elseif(item STREQUAL "ZLIB::ZLIB")
+    set(modules zlib)
+  elseif(item STREQUAL "SQLite::SQLite3")
+    set(modules sqlite3)
+  elseif(item STREQUAL "OpenSSL::Crypto")
+    set(modules libcrypto)
+  elseif(item STREQUAL "protobuf::libprotobuf-lite")
+    set(modules protobuf-lite)
+  elseif(item STREQUAL "Threads::Threads")
+    set(options -pthread)
+  elseif(item STREQUAL "${CMAKE_DL_LIBS}")
+    set(options -l${CMAKE_DL_LIBS})
+  else()
+    message(FATAL_ERROR "${item}: name it for pkg-config in cmake/Install.cmake")
+  endif()
+  set(${modules_variable} "${modules}" PARENT_SCOPE)
+  set(${options_variable} "${options}" PARENT_SCOPE)
+endfunction()
+
+# Relative to the .pc file, so that an install tree may move.
+file(RELATIVE_PATH prefix_from_pc ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+set(installed_libraries "")
+set(installed_headers "")
+foreach(library IN LISTS public_libraries)
+  get_target_property(headers ${library} XPLANE_TIME_HEADERS)
+  get_target_property(description ${library} XPLANE_TIME_DESCRIPTION)
+  xplane_time_link_closure(${library} own others)
+  list(APPEND installed_libraries ${own})
+  list(TRANSFORM headers APPEND .h)
+  list(APPEND installed_headers ${headers})
+
+  set(requires "")
+  set(libs "")
+  foreach(part IN LISTS own)
+    list(APPEND libs -l${part})
   endforeach()
+  foreach(item IN LISTS others)
+    xplane_time_pkg_config_name(${item} modules options)
+    list(APPEND requires ${modules})
+    list(APPEND libs ${options})
+  endforeach()
+  list(REMOVE_DUPLICATES requires)
+  list(JOIN headers " " headers)
+  list(JOIN requires " " requires)
+  list(JOIN libs " " libs)
+  string(REGEX REPLACE "^xplane_time_" "" part ${library})
+  set(cmake_target xplane_time::${part})
+  # The linker of C adds no C++ library, and the C compiler knows no -std=c++20.
+  set(cflags "-std=c++20")
+  if(library STREQUAL "xplane_time_c")
+    set(cflags "")
+    string(APPEND libs " -lstdc++ -lm")
+  endif()
+  configure_file(cmake/library.pc.in ${config}/${library}.pc @ONLY)
+  install(FILES ${config}/${library}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
+
+file(GLOB all_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/include/xplane_time
+     include/xplane_time/*.h)
+list(REMOVE_ITEM all_headers ${installed_headers})
+if(all_headers AND XPLANE_TIME_BUILD_TOOLS)
+  message(FATAL_ERROR "no library has these public headers (xplane_time_public_headers): "
+                      "${all_headers}")
 endif()
-if(TARGET xplane_time_c AND NOT XPLANE_TIME_STATIC_DEPENDENCIES)
-  install(TARGETS xplane_time_c LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-endif()
-install(DIRECTORY include/xplane_time DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+list(TRANSFORM installed_headers PREPEND include/xplane_time/)
+install(FILES ${installed_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/xplane_time)
+
+list(REMOVE_DUPLICATES installed_libraries)
+foreach(library IN LISTS installed_libraries)
+  string(REGEX REPLACE "^xplane_time_" "" part ${library})
+  set_target_properties(${library} PROPERTIES EXPORT_NAME ${part})
+  if(NOT TARGET xplane_time::${part})
+    add_library(xplane_time::${part} ALIAS ${library})
+  endif()
+  install(TARGETS ${library} EXPORT xplane_time_targets
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endforeach()
 install(EXPORT xplane_time_targets NAMESPACE xplane_time::
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/xplane_time)
+set(installs_sqlite OFF)
+set(installs_openssl OFF)
+if("xplane_time_tune" IN_LIST installed_libraries)
+  set(installs_sqlite ON)
+endif()
+if("xplane_time_trackers" IN_LIST installed_libraries)
+  set(installs_openssl ON)
+endif()
 configure_package_config_file(cmake/xplane_time-config.cmake.in ${config}/xplane_time-config.cmake
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/xplane_time)
 write_basic_package_version_file(${config}/xplane_time-config-version.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${config}/xplane_time-config.cmake ${config}/xplane_time-config-version.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/xplane_time)
-# Relative to the .pc file, so that an install tree may move.
-file(RELATIVE_PATH prefix_from_pc ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
-configure_file(cmake/xplane_time.pc.in ${config}/xplane_time.pc @ONLY)
-install(FILES ${config}/xplane_time.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-if(XPLANE_TIME_INSTALL_TUNE)
-  configure_file(cmake/xplane_time_tune.pc.in ${config}/xplane_time_tune.pc @ONLY)
-  install(FILES ${config}/xplane_time_tune.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-endif()
 if(XPLANE_TIME_BUILD_TOOLS)
   install(TARGETS xplane-time RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(FILES tools/completions/xplane-time.bash

@@ -22,6 +22,10 @@ install_missing() {
     "${missing[@]}" >/dev/null
 }
 
+# Several sources are compiled as one unit, because parsing their headers takes most of the time.
+# Units lie in the build directory. Relative to CCACHE_BASEDIR, their paths are the same in each build.
 configure() {
-  cmake --preset release -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DXPLANE_TIME_WERROR=ON "$@" >&2
+  cmake --preset release -DXPLANE_TIME_WERROR=ON \
+    -DCMAKE_CXX_COMPILER_LAUNCHER="env;CCACHE_BASEDIR=$PWD/build;ccache" \
+    -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=8 "$@" >&2
 }

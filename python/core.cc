@@ -1,5 +1,5 @@
 // The module behind the Python package: traces, reports and tables. Its names are private;
-// python/xplane_time says what users see. The GIL is released while a trace is read.
+// python/xplane_time has the public interface. The GIL is released while a trace is read.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/map.h>
@@ -30,6 +30,7 @@
 #include "absl/strings/str_cat.h"
 #include "arrow/event_table.h"
 #include "arrow/table.h"
+#include "compare/inputs.h"
 #include "core_compat.h"
 #include "core_power.h"
 #include "core_status.h"
@@ -48,8 +49,10 @@
 #include "xplane_time/energy.h"
 #include "xplane_time/fleet.h"
 #include "xplane_time/headroom.h"
+#include "xplane_time/pick.h"
 #include "xplane_time/read.h"
 #include "xplane_time/report.h"
+#include "xplane_time/space.h"
 #include "xplane_time/version.h"
 #include "xplane_time/where.h"
 
@@ -78,7 +81,7 @@ class PyTable {
     for (const arrow::Column& column : table_->columns) names.push_back(column.name());
     return names;
   }
-  // By Arrow's format: "l" for int64.
+  // Arrow's format string of each column, such as "l" for int64.
   std::vector<std::string> column_formats() const {
     std::vector<std::string> formats;
     for (const arrow::Column& column : table_->columns) {
@@ -87,7 +90,7 @@ class PyTable {
     return formats;
   }
 
-  // Rows [begin, end) of a column as Python values; None where unknown.
+  // Rows [begin, end) of a column as Python values; unknown values become None.
   nb::typed<nb::list, nb::object> Values(size_t column, size_t begin, size_t end) const {
     const arrow::Column& from = table_->columns.at(column);
     nb::typed<nb::list, nb::object> values;
@@ -128,10 +131,10 @@ class PyTable {
   TablePointer table_;
 };
 
-// A command's result: its tables, its JSON, its files, and what it shows people.
+// A command's result: its tables, its JSON, its files, and its text and page for people.
 class PyResult {
  public:
-  // `print(report, how)`: its output, of a report that outlives it.
+  // `print(report, how)` returns the output, which refers to the report. The report outlives it.
   template <typename Report, typename Print>
   PyResult(Report report, std::vector<GivenOption> given, Print print)
       : given_(std::move(given)),
@@ -153,6 +156,8 @@ class PyResult {
     }
     Throw(absl::NotFoundError("no table " + name));
   }
+  // The table of the command's CSV.
+  PyTable Csv() const { return PyTable(print_(JsonOptions()).result.csv); }
   std::string Json() const { return Text(JsonOptions()); }
   std::string Table(int width) const { return Text({.width = width}); }
   std::string Markdown() const { return Text({.format = output::Format::kMarkdown}); }
@@ -184,7 +189,7 @@ class PyResult {
   std::function<output::Output(const output::OutputOptions&)> print_;
 };
 
-// And a report's tables by themselves, made when they are asked for.
+// A report, whose tables are also available separately. Each table is made on request.
 class PyReport : public PyResult {
  public:
   PyReport(Report report, const ReportOptions& options)
@@ -199,7 +204,8 @@ class PyReport : public PyResult {
   PyTable Samples() const { return PyTable(report_->samples); }
   PyTable Diagnostics() const { return PyTable(report_->diagnostics); }
 
-  // A part of it by itself, as the command of this name has it: "functions", "samples", "kernels".
+  // One part of the report, as the command of this name prints it: "functions", "samples" or
+  // "kernels".
   PyResult Part(const std::string& command) const {
     return {report_, given_,
             [command, metric = metric_](const Pointer& of, const output::OutputOptions& how) {
@@ -221,14 +227,14 @@ class PyReport : public PyResult {
         report_(report),
         metric_(options.metric) {}
 
-  // What people see is sorted by `metric`; the tables stay as they are.
+  // Sorts the output for people by `metric`. The order of the tables does not change.
   template <typename Print>
   static output::Output Sorted(const Report& report, Metric metric, output::OutputOptions how,
                                Print print) {
     if (!how.for_people()) return print(report, how);
     how.metric = metric;
     const auto sorted = std::make_shared<Report>(report);
-    // Its only error is an unknown sort key.
+    // The only possible error is an unknown sort key.
     output::OrderReport(how, output::SortKeys::kReport, sorted.get()).IgnoreError();
     output::Output output = print(*sorted, how);
     output.view = [sorted, metric, view = std::move(output.view)](output::OutputOptions of) {
@@ -246,7 +252,7 @@ class PyReport : public PyResult {
   Metric metric_;
 };
 
-// And when what took its power.
+// An energy report, with power and executions over time (for svg() and Perfetto).
 class PyEnergyReport : public PyResult {
  public:
   PyEnergyReport(EnergyReport report, const EnergyOptions& options)
@@ -276,17 +282,17 @@ class PyEnergyReport : public PyResult {
   Pointer report_;
 };
 
-// A table, and the diagnostics of what it is from.
+// A table, and the diagnostics of its source.
 using PyTableAndDoubts = std::pair<PyTable, PyTable>;
 
 using Keywords = nb::typed<nb::dict, nb::str, nb::object>;
 
-// Options by keyword: each must be known, and of its type.
+// Reads keyword options. Refuses unknown options and values of the wrong type.
 class OptionReader {
  public:
   explicit OptionReader(const Keywords& given) : given_(given) {}
 
-  // What `type` is called in a message: "str", "a count".
+  // `type` is the name of the type in messages: "str", "a count".
   template <typename T>
   void Read(const char* name, const char* type, T* to) {
     if (!given_.contains(name)) return;
@@ -300,6 +306,17 @@ class OptionReader {
   template <typename T>
   void Count(const char* name, T* to) {
     Read(name, "a whole number of at least 0", to);
+  }
+  // A share, as a fraction. Percent by mistake are refused: `limit` is 1, or more if larger shares
+  // make sense.
+  template <typename T>
+  void Share(const char* name, T* to, int limit = 1) {
+    Read(name, "a number", to);
+    if (!given_.contains(name)) return;
+    const double share = nb::cast<double>(given_[name]);
+    if (share >= 0 && share < limit) return;
+    Throw(absl::InvalidArgumentError(absl::StrCat(
+        name, ": must be a share of at least 0 and below ", limit, " (0.05 is 5 %), not ", share)));
   }
   void End() const {
     if (used_ == given_.size()) return;
@@ -351,13 +368,13 @@ void ReadPowerOptions(OptionReader* from, EnergyOptions* to) {
   to->timelines = true;  // for svg()
 }
 
-// Of HeadroomOptions or BriefOptions.
+// `to`: HeadroomOptions or BriefOptions.
 void ReadPeaks(OptionReader* from, auto* to) {
   from->Read("peak_flops_per_s", "a number", &to->peak_flops_per_s);
   from->Read("peak_bytes_per_s", "a number", &to->peak_bytes_per_s);
 }
 
-// The bytes of a Python object, which cannot change its size meanwhile.
+// The bytes of a Python object. While the buffer exists, the object cannot change its size.
 class Buffer {
  public:
   explicit Buffer(const nb::object& object) {
@@ -374,7 +391,8 @@ class Buffer {
   Py_buffer view_ = {};
 };
 
-// Files that a trace maps, as they were: one that is cut off meanwhile would end the process.
+// The state of the files that a trace maps, when it was opened. If a mapped file is truncated, a
+// read beyond its end raises a signal that ends the process.
 class MappedFiles {
  public:
   explicit MappedFiles(const Trace& trace) {
@@ -385,7 +403,8 @@ class MappedFiles {
       if (plain) files_.push_back({file.path, now});
     }
   }
-  // Throws where one was changed in place; one that was replaced is still what it was.
+  // Throws if a file was changed in place. If a file was replaced, the mapping still has its old
+  // content.
   void Check() const {
     for (const File& file : files_) {
       struct stat now = {};
@@ -409,6 +428,13 @@ class MappedFiles {
   std::vector<File> files_;
 };
 
+// Paths as os.fsencode returns them.
+std::vector<std::string> DecodePaths(const std::vector<nb::bytes>& encoded) {
+  std::vector<std::string> paths;
+  for (const nb::bytes& path : encoded) paths.emplace_back(path.c_str(), path.size());
+  return paths;
+}
+
 class PyTrace {
  public:
   PyTrace(Trace trace, Diagnostics reading, std::unique_ptr<Buffer> buffer, int threads)
@@ -418,12 +444,11 @@ class PyTrace {
         reading_(std::move(reading)),
         threads_(threads) {}
 
-  // Paths as os.fsencode gives them.
+  // `encoded`: paths in the encoding of os.fsencode.
   static PyTrace OpenPaths(const std::vector<nb::bytes>& encoded, const std::string& run,
                            int threads, bool keep_identical_planes) {
-    std::vector<std::string> paths;
-    for (const nb::bytes& path : encoded) paths.emplace_back(path.c_str(), path.size());
-    // Those who keep identical planes want a trace as it is, or none.
+    const std::vector<std::string> paths = DecodePaths(encoded);
+    // Callers that keep identical planes need the complete trace, so damaged hosts are errors.
     const ReadOptions options = {.threads = threads,
                                  .keep_identical_planes = keep_identical_planes,
                                  .leave_out_damaged_hosts = !keep_identical_planes};
@@ -436,7 +461,7 @@ class PyTrace {
     return {std::move(trace), std::move(reading), nullptr, threads};
   }
 
-  // Of an object with a contiguous buffer, which lives as long as the trace.
+  // Opens an object with a contiguous buffer. The object lives as long as the trace.
   static PyTrace OpenBuffer(const nb::object& object, const std::string& name, int threads,
                             bool keep_identical_planes) {
     const ReadOptions options = {.threads = threads,
@@ -503,7 +528,7 @@ class PyTrace {
             }};
   }
 
-  // What a page draws of the devices.
+  // The data from which a page draws the devices.
   std::string Timeline(const Keywords& given) const {
     ReportOptions options;
     options.threads = threads_;
@@ -518,7 +543,8 @@ class PyTrace {
     });
   }
 
-  // Of the devices; with the power of `energy`, where that is given. Piece by piece to `write`.
+  // Passes a Perfetto trace of the devices to `write`, piece by piece. With `energy`, it includes
+  // the power.
   void Perfetto(const std::string& device, const PyEnergyReport* energy,
                 const nb::typed<nb::callable, nb::object(nb::bytes)>& write) const {
     ReportOptions options;
@@ -613,7 +639,7 @@ class PyTrace {
             std::move(told), output::TreeOutput};
   }
 
-  // As a file of it; `host`: what it is called, where that is not empty.
+  // The content of a summary file. `host`: name of the host, unless it is empty.
   nb::bytes Summarize(const Keywords& given, const std::string& host) const {
     ReportOptions options;
     OptionReader reader(given);
@@ -655,10 +681,10 @@ class PyTrace {
     return {PyTable(std::move(table)), PyTable(DescribeDiagnostics(traced, diagnostics))};
   }
 
-  // Of opening it.
+  // The diagnostics of opening the trace.
   PyTable OpeningDiagnostics() const { return PyTable(DescribeDiagnostics(trace_, reading_)); }
 
-  // To be read now.
+  // The trace, after a check that its files are unchanged.
   const Trace& trace() const {
     files_.Check();
     return trace_;
@@ -667,17 +693,17 @@ class PyTrace {
   PyTable Inputs() const { return PyTable(DescribeInputs(trace_)); }
 
  private:
-  std::unique_ptr<Buffer> buffer_;  // what the trace reads, where that is Python's
+  std::unique_ptr<Buffer> buffer_;  // the source of the trace, if it is a Python object
   Trace trace_;
   MappedFiles files_;
   Diagnostics reading_;
   int threads_;
 };
 
-// Name, start and end in nanoseconds of CLOCK_MONOTONIC.
+// Name of a layer; start and end of its run in nanoseconds of CLOCK_MONOTONIC.
 using PyLayerRun = std::tuple<std::string, int64_t, int64_t>;
 
-// `runs`: a file or these.
+// `runs`: the path of a file, or the runs themselves.
 PyEnergyReport EnergyOfLayers(const std::variant<std::string, std::vector<PyLayerRun>>& runs,
                               const Keywords& given) {
   EnergyOptions options;
@@ -700,13 +726,10 @@ PyEnergyReport EnergyOfLayers(const std::variant<std::string, std::vector<PyLaye
   return {std::move(report), options};
 }
 
-// Of two sides, each some paths as os.fsencode gives them.
+// `sides`: the paths of base and head, in the encoding of os.fsencode.
 PyResult Diff(const std::array<std::vector<nb::bytes>, 2>& sides, const Keywords& given,
               int threads) {
-  std::array<std::vector<std::string>, 2> paths;
-  for (size_t side = 0; side < sides.size(); ++side) {
-    for (const nb::bytes& path : sides[side]) paths[side].emplace_back(path.c_str(), path.size());
-  }
+  const std::vector<std::string> base = DecodePaths(sides[0]), head = DecodePaths(sides[1]);
   DiffOptions options;
   options.read.leave_out_damaged_hosts = true;
   std::string per;
@@ -720,9 +743,9 @@ PyResult Diff(const std::array<std::vector<nb::bytes>, 2>& sides, const Keywords
   reader.Count("skip_runs", &select.skip_runs);
   reader.Text("run", &options.find.run);
   reader.Text("per", &per);
-  reader.Read("min_effect", "a number", &options.decision.min_effect);
-  reader.Read("alpha", "a number", &options.decision.alpha);
-  reader.Read("offset_std", "a number", &options.decision.offset_std);
+  reader.Share("min_effect", &options.decision.min_effect);
+  reader.Share("alpha", &options.decision.alpha);
+  reader.Share("offset_std", &options.decision.offset_std);
   reader.Read("paired", "bool", &options.decision.paired);
   reader.End();
   std::vector<GivenOption> told = GivenOptions(select);
@@ -734,11 +757,11 @@ PyResult Diff(const std::array<std::vector<nb::bytes>, 2>& sides, const Keywords
   options.read.threads = threads;
   Interrupt interrupt;
   options.stopped = [&interrupt] { return interrupt.IsPressed(); };
-  return {WithoutGil(&interrupt, [&] { return FindDiff(paths[0], paths[1], options); }),
-          std::move(told), output::DiffOutput};
+  return {WithoutGil(&interrupt, [&] { return FindDiff(base, head, options); }), std::move(told),
+          output::DiffOutput};
 }
 
-// Summaries of a fleet, each as the bytes of its file.
+// Merges summaries of a fleet, each given as the content of its file.
 class PyFleetMerger {
  public:
   explicit PyFleetMerger(const std::string& by) : merger_(ValueOf(ParseFleetBy(by))) {}
@@ -776,32 +799,141 @@ PyResult FleetOf(const nb::bytes& summary, double alpha, double min_effect) {
           }};
 }
 
-// Of two sides, each some paths; and the exit code of the command.
-std::pair<PyResult, int> CompareFiles(const std::array<std::vector<std::string>, 2>& sides,
-                                      const Keywords& given) {
+// The limit of shares that can be above 1, such as the slowdown that few captures detect.
+constexpr int kMaxShare = 10;
+
+// Reads the options of inputs that compare and pick share.
+void ReadMeasureOptions(OptionReader* from, int threads, MeasureOptions* measure,
+                        Objective* objective) {
+  std::string name = "time";
+  ReadReportOptions(from, &measure->report);
+  from->Text("run", &measure->find.run);
+  from->Text("objective", &name);
+  if (name != "time" && name != "energy") {
+    Throw(absl::InvalidArgumentError("objective: must be \"time\" or \"energy\", not \"" + name +
+                                     "\""));
+  }
+  *objective = name == "time" ? Objective::kTime : Objective::kEnergy;
+  measure->report.threads = measure->read.threads = threads;
+}
+
+PyResult CompareSides(const std::array<std::vector<nb::bytes>, 2>& sides, const Keywords& given,
+                      int threads) {
   CompareOptions options;
   MeasureOptions measure;
+  std::string benchmark_time = "real";
   OptionReader reader(given);
-  reader.Text("function", &measure.report.function);
-  reader.Read("min_effect", "a number", &options.min_effect);
-  reader.Read("max_mde", "a number", &options.max_mde);
-  reader.Read("alpha", "a number", &options.alpha);
+  ReadMeasureOptions(&reader, threads, &measure, &options.objective);
+  measure.by_variant = measure.report.by_variant;
+  reader.Text("benchmark_time", &benchmark_time);
+  reader.Share("min_effect", &options.min_effect);
+  reader.Share("max_mde", &options.max_mde, kMaxShare);
+  reader.Share("alpha", &options.alpha);
+  reader.Share("offset_std", &options.offset_std);
   reader.Read("paired", "bool", &options.paired);
   reader.Read("allow_mismatch", "bool", &options.allow_mismatch);
   reader.End();
+  if (benchmark_time != "real" && benchmark_time != "cpu") {
+    Throw(absl::InvalidArgumentError("benchmark_time: must be \"real\" or \"cpu\", not \"" +
+                                     benchmark_time + "\""));
+  }
+  if (benchmark_time == "cpu") measure.benchmark_time = BenchmarkTime::kCpu;
+  const std::vector<std::string> base = DecodePaths(sides[0]), head = DecodePaths(sides[1]);
   Interrupt interrupt;
   measure.stopped = [&interrupt] { return interrupt.IsPressed(); };
-  Comparison comparison = WithoutGil(&interrupt, [&]() -> absl::StatusOr<Comparison> {
-    ASSIGN_OR_RETURN(const MeasurementSet base, ReadMeasurements(sides[0], measure));
-    ASSIGN_OR_RETURN(const MeasurementSet head, ReadMeasurements(sides[1], measure));
-    return Compare(base.captures, head.captures, options);
-  });
-  const int exit_code = static_cast<int>(comparison.outcome);
-  return {PyResult(std::move(comparison), {},
-                   [](const Comparison& of, const output::OutputOptions&) {
-                     return output::CompareOutput(of);
-                   }),
-          exit_code};
+  return {
+      WithoutGil(&interrupt, [&] { return CompareFiles(base, head, measure, options); }),
+      {},
+      [](const Comparison& of, const output::OutputOptions&) { return output::CompareOutput(of); }};
+}
+
+void ReadPickOptions(OptionReader* from, PickOptions* to) {
+  from->Share("delta", &to->delta, kMaxShare);
+  from->Share("alpha", &to->alpha);
+  from->Share("drift_std", &to->drift_std);
+}
+
+PyResult PrintPick(PickResult choice) {
+  return {std::move(choice), {}, [](const PickResult& of, const output::OutputOptions&) {
+            return output::PickOutput(of);
+          }};
+}
+
+PyResult PickCaptures(const std::vector<nb::bytes>& captures, const Keywords& given, int threads) {
+  PickOptions options;
+  MeasureOptions measure;
+  std::string space, space_json;
+  OptionReader reader(given);
+  ReadMeasureOptions(&reader, threads, &measure, &options.objective);
+  // The seed is that of P(best). The intervals of medians, which have one, too, are not printed.
+  options.seed = std::exchange(measure.report.seed, ReportOptions().seed);
+  ReadPickOptions(&reader, &options);
+  reader.Text("space", &space);
+  reader.Text("space_json", &space_json);
+  reader.End();
+  const std::vector<std::string> paths = DecodePaths(captures);
+  Interrupt interrupt;
+  measure.stopped = [&interrupt] { return interrupt.IsPressed(); };
+  return PrintPick(WithoutGil(&interrupt, [&]() -> absl::StatusOr<PickResult> {
+    if (!space.empty() || !space_json.empty()) {
+      ASSIGN_OR_RETURN(const SearchSpace known,
+                       space.empty() ? ParseSpace(space_json, "space") : ReadSpace(space));
+      ASSIGN_OR_RETURN(options.known, ChooseConfigurations(known, {}));
+    }
+    return PickFiles(paths, measure, options);
+  }));
+}
+
+// A run of a variant: variant, device, start and time in picoseconds; no time: it does not count.
+using PyVariantRun = std::tuple<std::string, std::string, int64_t, std::optional<int64_t>>;
+
+// As a table, with the number of each run between device and start.
+struct NumberedRun {
+  std::string variant, device;
+  int64_t run = 0, start_ps = 0;
+  std::optional<int64_t> time_ps;
+};
+using PyNumberedRun =
+    std::tuple<std::string, std::string, int64_t, int64_t, std::optional<int64_t>>;
+
+PyTable VariantRuns(const std::vector<PyNumberedRun>& runs) {
+  std::vector<NumberedRun> rows;
+  for (const auto& [variant, device, run, start_ps, time_ps] : runs) {
+    rows.push_back({variant, device, run, start_ps, time_ps});
+  }
+  return PyTable(result::TableOf("runs", std::span<const NumberedRun>(rows),
+                                 [](const NumberedRun& row, result::FieldSink* sink) {
+                                   XPLANE_TIME_FIELDS(sink, row.variant,
+                                                      result::KnownText(row.device), row.run,
+                                                      row.start_ps, row.time_ps);
+                                 }));
+}
+
+// Picks from the runs of one capture.
+PyResult PickRuns(const std::vector<PyVariantRun>& runs, const std::string& metric,
+                  const std::string& clock, const Keywords& given) {
+  PickOptions options;
+  OptionReader reader(given);
+  ReadPickOptions(&reader, &options);
+  reader.End();
+  std::map<std::pair<std::string, std::string>, Series> series;
+  for (const auto& [variant, device, start_ps, time_ps] : runs) {
+    Series& of = series[{variant, device}];
+    of.function = variant;
+    of.variant_id = variant;
+    of.device = device;
+    of.metric = metric;
+    of.clock = clock;
+    if (time_ps.has_value()) {
+      of.samples.push_back({static_cast<double>(*time_ps), start_ps});
+    } else {
+      of.left_out.push_back(start_ps);
+    }
+  }
+  Measurements capture = {.source = "time_variants"};
+  for (auto& [key, of] : series) capture.series.push_back(std::move(of));
+  capture.series = compare::SlowestDevice(capture.series);
+  return PrintPick(WithoutGil([&] { return Pick(std::span(&capture, 1), options); }));
 }
 
 }  // namespace
@@ -818,6 +950,7 @@ NB_MODULE(_core, module) {
   nb::class_<PyResult>(module, "Result")
       .def_prop_ro("table_names", &PyResult::TableNames)
       .def("table", &PyResult::TableOf, nb::arg("name"))
+      .def("csv", &PyResult::Csv)
       .def("json", &PyResult::Json)
       .def("text", &PyResult::Table, nb::arg("width"))
       .def("markdown", &PyResult::Markdown)
@@ -892,7 +1025,11 @@ NB_MODULE(_core, module) {
       },
       nb::arg("summary"));
   module.def("fleet", &FleetOf, nb::arg("summary"), nb::arg("alpha"), nb::arg("min_effect"));
-  module.def("compare", &CompareFiles, nb::arg("sides"), nb::arg("options"));
+  module.def("compare", &CompareSides, nb::arg("sides"), nb::arg("options"), nb::arg("threads"));
+  module.def("pick", &PickCaptures, nb::arg("captures"), nb::arg("options"), nb::arg("threads"));
+  module.def("variant_runs", &VariantRuns, nb::arg("runs"));
+  module.def("pick_runs", &PickRuns, nb::arg("runs"), nb::arg("metric"), nb::arg("clock"),
+             nb::arg("options"));
   module.def("energy_of_layers", &EnergyOfLayers, nb::arg("runs"), nb::arg("options"));
   module.def("ejkernel_variants", &EjkernelVariants, nb::arg("captures"));
   module.def("tune_jax_variants", &TuneJaxVariants, nb::arg("captures"));

@@ -26,7 +26,7 @@ namespace nb = nanobind;
 namespace xplane_time::python {
 namespace {
 
-nb::object (*table_to_python)(arrow::Table table) = nullptr;
+nb::object (*run_rows_to_python)(arrow::Table table) = nullptr;
 
 // An exception that ends the run: Ctrl-C, or what is none of the record's own. It dies with the
 // GIL.
@@ -140,13 +140,13 @@ std::tuple<std::string, std::string> RunPowerOf(
 
 nb::object RunRows(const std::string& path) {
   const std::vector<RunRow> rows = WithoutGil([&] { return ReadRunRows(path); });
-  return table_to_python(arrow::FromRows(result::TableOf("", std::span(rows))));
+  return run_rows_to_python(arrow::FromRows(result::TableOf("", std::span(rows))));
 }
 
 }  // namespace
 
 void AddPowerRun(nb::module_* module, nb::object (*to_python)(arrow::Table table)) {
-  table_to_python = to_python;
+  run_rows_to_python = to_python;
   module->def("run_power", &RunPowerOf, nb::arg("path"), nb::arg("ask"), nb::arg("names"),
               nb::arg("limit").none(), nb::arg("shuffle").none(), nb::arg("resume"),
               nb::arg("retry_failed"), nb::arg("overwrite"), nb::arg("sources"),

@@ -42,15 +42,15 @@ constexpr CodeInfo kCodes[] = {
     {kUnsortedLine, "unsorted_line", kInfo, "lines have events out of order; they are sorted"},
     {kFilesApart, "files_apart", kWarning,
      "the files of one folder are merged as hosts of one run, but they were recorded at different "
-     "times; if each is a capture of its own, give them as FOLDER/*"},
+     "times; if each is a separate capture, give them as FOLDER/*"},
     {kHostLeftOut, "host_left_out", kError,
      "a file of the run is damaged or unreadable and was left out: the result covers only a part "
      "of the run",
      kCompleteness},
-    {kStatWithoutValue, "stat_without_value", kWarning, "a requested stat is on no selected event"},
+    {kStatWithoutValue, "stat_without_value", kWarning, "no selected event has a requested stat"},
     {kIrregularJson, "irregular_json", kWarning,
-     "places that are not valid JSON (invalid UTF-8, control characters, NaN, a quote inside a "
-     "text) were read as their writer probably meant them"},
+     "pieces of invalid JSON (invalid UTF-8, control characters, NaN, a quote inside a text) were "
+     "interpreted as their writer probably meant them"},
     {kSharedCorrelation, "shared_correlation", kWarning,
      "executions share their correlation id with another process of the file; devices and kernels "
      "include them, functions do not; give each rank's own file instead of the merged one",
@@ -123,7 +123,8 @@ constexpr CodeInfo kCodes[] = {
      "kernels have too many distinct durations to keep; their median and standard deviation come "
      "from durations rounded to 1 part in 256 or finer"},
     {kLoneDone, "lone_done", kInfo,
-     "-done ops have no -start in the trace; their transfers count from the -done on"},
+     "-done ops have no -start op in the trace; their transfers are counted from the start of the "
+     "-done op"},
     {kHloMissing, "hlo_missing", kInfo,
      "programs that ran have no Hlo Proto in the trace; FLOPs, bytes and sources of their ops are "
      "unknown"},
@@ -131,8 +132,8 @@ constexpr CodeInfo kCodes[] = {
      "programs that ran have an unusable Hlo Proto; FLOPs, bytes and sources of their ops are "
      "unknown"},
     {kUnbelievablePeak, "unbelievable_peak", kWarning,
-     "a device has an implausible peak in the trace; it is ignored, and --peak-flops and "
-     "--peak-bandwidth replace it"},
+     "the trace states an implausible peak of a device, which is ignored; set it with --peak-flops "
+     "and --peak-bandwidth"},
 };
 // Every code is in the table, in the order of the enum.
 static_assert(std::size(kCodes) == static_cast<size_t>(kCodeCount));

@@ -34,10 +34,10 @@ absl::Status Go(Fault fault, const std::string& what) {
 }
 
 // The chunks that come out, and how it ends.
-struct Outcome {
+struct ReadOutcome {
   std::vector<int64_t> seen;
   std::string end;
-  friend bool operator==(const Outcome&, const Outcome&) = default;
+  friend bool operator==(const ReadOutcome&, const ReadOutcome&) = default;
 };
 
 void Pass(std::mt19937* random, int most_us) {
@@ -45,7 +45,7 @@ void Pass(std::mt19937* random, int most_us) {
   if (us > 0) std::this_thread::sleep_for(std::chrono::microseconds(us));
 }
 
-Outcome RunPlan(const Plan& plan, bool ahead) {
+ReadOutcome RunPlan(const Plan& plan, bool ahead) {
   std::mt19937 of_read(1), of_prepare(2), of_caller(3);
   int64_t read = 0, prepared = 0;
   std::atomic<bool> preparing = false;
@@ -68,7 +68,7 @@ Outcome RunPlan(const Plan& plan, bool ahead) {
     preparing = false;
     return Go(index == plan.prepare_fault_at ? plan.prepare_fault : Fault::kNone, "prepare");
   };
-  Outcome outcome;
+  ReadOutcome outcome;
   try {
     ReadAhead<ExecutionChunk> chunks(read_one, prepare, ahead);
     ExecutionChunk chunk;
@@ -103,7 +103,8 @@ TEST(ReadAheadTest, ChunksAndEndsAreThoseOfOneThread) {
     for (int* const slow : {&plan.slow_read, &plan.slow_prepare, &plan.slow_caller}) {
       *slow = random() % 3 == 0 ? 100 : 1;
     }
-    const Outcome expected = RunPlan(plan, /*ahead=*/false), found = RunPlan(plan, /*ahead=*/true);
+    const ReadOutcome expected = RunPlan(plan, /*ahead=*/false),
+                      found = RunPlan(plan, /*ahead=*/true);
     ASSERT_EQ(found.end, expected.end);
     ASSERT_EQ(found.seen, expected.seen);
   }

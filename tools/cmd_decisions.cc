@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "compare/inputs.h"
-#include "json/json.h"
 #include "output/results.h"
 #include "process.h"
 #include "status.h"
@@ -53,12 +52,6 @@ class DecisionCommand : public TraceCommand {
   Objective objective_ = Objective::kTime;
 };
 
-bool AnyCpuTime(const MeasurementSet& side) {
-  return std::ranges::any_of(side.captures, [](const Measurements& capture) {
-    return std::ranges::find(capture.series, "cpu_time", &Series::metric) != capture.series.end();
-  });
-}
-
 class CompareCommand : public DecisionCommand {
  public:
   explicit CompareCommand(CLI::App* app) : DecisionCommand(app, /*traces=*/false) {
@@ -102,15 +95,8 @@ class CompareCommand : public DecisionCommand {
     MeasureOptions measure = Measuring();
     measure.benchmark_time = benchmark_time_;
     compare_.objective = objective_;
-    ASSIGN_OR_RETURN(const MeasurementSet base, ReadMeasurements(sides_.base(), measure));
-    ASSIGN_OR_RETURN(const MeasurementSet head, ReadMeasurements(sides_.head(), measure));
-    if (benchmark_time_ == BenchmarkTime::kCpu && !AnyCpuTime(base) && !AnyCpuTime(head)) {
-      return UsageError("--benchmark-time cpu requires JSON of Google Benchmark");
-    }
-    ASSIGN_OR_RETURN(Comparison comparison, Compare(base.captures, head.captures, compare_));
-    for (const MeasurementSet* side : {&base, &head}) {
-      comparison.notes.insert(comparison.notes.end(), side->notes.begin(), side->notes.end());
-    }
+    ASSIGN_OR_RETURN(Comparison comparison,
+                     CompareFiles(sides_.base(), sides_.head(), measure, compare_));
     std::optional<DiffReport> why;
     if (why_) {
       absl::StatusOr<DiffReport> found = Why();
@@ -148,27 +134,13 @@ class CompareCommand : public DecisionCommand {
   BenchmarkTime benchmark_time_ = BenchmarkTime::kReal;
 };
 
-// Parameters, each as canonical JSON.
-std::vector<Fact> ParamsOf(const std::string& params_json) {
-  std::vector<Fact> params;
-  const json::Json object = json::Parse(params_json);
-  if (!object.is_object()) return params;
-  for (const auto& [name, value] : object.items()) params.push_back({name, json::Dump(value)});
-  return params;
-}
-
 // A space is an input, like a trace.
 constexpr std::pair<absl::StatusCode, int> kSpaceExits[] = {
     {absl::StatusCode::kInvalidArgument, kExitBadTrace}};
 
-absl::StatusOr<std::vector<KnownVariant>> KnownVariants(const std::string& path) {
+absl::StatusOr<std::vector<Configuration>> KnownVariants(const std::string& path) {
   ASSIGN_OR_RETURN(const SearchSpace space, WithExits(ReadSpace(path), kSpaceExits));
-  ASSIGN_OR_RETURN(const auto configurations, ChooseConfigurations(space, {}));
-  std::vector<KnownVariant> known;
-  for (const Configuration& each : configurations) {
-    known.push_back({each.id, ParamsOf(each.params_json)});
-  }
-  return known;
+  return ChooseConfigurations(space, {});
 }
 
 class PickCommand : public DecisionCommand {
@@ -199,13 +171,8 @@ class PickCommand : public DecisionCommand {
     if (!space_path_.empty()) {
       ASSIGN_OR_RETURN(pick_.known, KnownVariants(space_path_));
     }
-    MeasureOptions measure = Measuring();
-    measure.by_variant = true;
-    measure.slowest_device = true;
     pick_.objective = objective_;
-    ASSIGN_OR_RETURN(const MeasurementSet measured, ReadMeasurements(traces_, measure));
-    ASSIGN_OR_RETURN(PickResult choice, Pick(measured.captures, pick_));
-    choice.notes.insert(choice.notes.end(), measured.notes.begin(), measured.notes.end());
+    ASSIGN_OR_RETURN(const PickResult choice, PickFiles(traces_, Measuring(), pick_));
     RETURN_IF_ERROR(Print(output::PickOutput(choice)).status());
     return ExitCode(choice.claim);
   }

@@ -181,7 +181,7 @@ class Fleet : public Summaries {
                    "False-alarm rate: probability that any host is called slow or fast if all "
                    "hosts are equal (default 1%)");
     decision.Share("--min-effect", &options_.min_effect,
-                   "Ignore smaller differences between hosts (default 0.5%)");
+                   "Ignore differences between hosts up to this share (default 0.5%)");
     Own().Value("--table", &table_, "NAME",
                 "Table for --format csv: hosts, functions, kernels, steps, collectives, waits, "
                 "clocks, outliers, captures or failures (default hosts)",

@@ -391,9 +391,9 @@ class GridCommand : public Command {
     if (!outcome.energy_kinds.empty()) {
       run_.energy_kind = absl::StrJoin(outcome.energy_kinds, " and ");
     }
-    no_energy_ = !energy_            ? "the harness reported none, and --energy was not given"
+    no_energy_ = !energy_            ? "the harness reported no energy, and --energy was not given"
                  : no_sensor.empty() ? "no sample has an energy"
-                                     : "the harness reported none, and " + no_sensor;
+                                     : "the harness reported no energy, and " + no_sensor;
   }
 
   absl::StatusOr<int> Conclude(const TuneOutcome& outcome, const GridWatcher& watcher,
@@ -457,7 +457,7 @@ class GridCommand : public Command {
 void AddGrid(CommandLine* line) {
   line->Add<GridCommand>(
       {.name = "grid",
-       .help = "Measure every setting of a space equally often, with a witness",
+       .help = "Measure every setting of a space equally often, and write a verifiable bundle",
        .examples =
            R"(  xplane-time grid space.json --baseline softmax -o results -- python harness.py
   xplane-time grid space.json --samples 200 -o results --resume -- ./harness

@@ -26,10 +26,6 @@ namespace {
 
 constexpr char kRunWindow[] = "run";
 
-constexpr std::pair<absl::StatusCode, int> kRecorderExits[] = {
-    {absl::StatusCode::kInternal, kExitCannotWrite},
-    {absl::StatusCode::kFailedPrecondition, kExitNotThere}};  // no sensor
-
 // Prints a message and adds it to the log.
 void Note(PowerRecorder* recorder, std::string_view code, const std::string& message) {
   Tell(message);
@@ -78,7 +74,8 @@ class Power : public Command {
   xplane-time power replay nvidia-smi.csv --estimator trapezoid
 )",
                    .about_extra = "only one LOG is allowed"});
-    replay->add_option("LOG", log_path_, "Log written by power record --log")->required();
+    replay->add_option("LOG", log_path_, "Log written by power record --log, or CSV of nvidia-smi")
+        ->required();
     AddSummary(replay);
     AddPowerRun(line, app);
     AddPowerCalibrate(line, app);
@@ -168,7 +165,7 @@ class Power : public Command {
             "100 for process)")
         ->check(Between(1, 1'000'000));
     recording.Value("--calibration", &calibration_path_, "FILE",
-                    "Calibration written by power calibrate, for the channels of the log");
+                    "File written by power calibrate, with the periods and windows of the sensors");
     AddSummary(app);
     Heading(app, kOut).Flag("--quiet", &printing_.quiet, "Print only errors on standard error");
   }

@@ -21,9 +21,6 @@
 namespace xplane_time::tools {
 namespace {
 
-constexpr std::pair<absl::StatusCode, int> kRecorderExits[] = {
-    {absl::StatusCode::kInternal, kExitCannotWrite},
-    {absl::StatusCode::kFailedPrecondition, kExitNotThere}};
 constexpr std::pair<absl::StatusCode, int> kLoadExits[] = {
     {absl::StatusCode::kNotFound, kExitNotThere},
     {absl::StatusCode::kFailedPrecondition, kExitNotThere},
@@ -61,15 +58,17 @@ constexpr char kCpuLoad[] =
 class PowerCalibrate : public Command {
  public:
   explicit PowerCalibrate(CLI::App* app) : Command(app) {
-    app->add_option("LOG", log_path_, "Log written by --log; use it instead of running a load");
+    app->add_option("LOG", log_path_, "Log written by --log; it replaces a new measurement");
     AddSensors(app, /*of_energy=*/true, "", &record_.from);
     const Heading load(app, "Load");
     load.OneOf("--load", &load_, {"auto", "gpu", "cpu"},
                "Load if no command is given: gpu (matrix products with JAX), cpu (all cores), or "
                "auto (gpu if there is a GPU sensor) (default auto)");
-    load.Value("--duration", &duration_s_, "S",
-               "Duration of switching the load on and off, in seconds (default 30)",
-               Between(5, 100'000));
+    load.Value(
+        "--duration", &duration_s_, "S",
+        "Duration of the measurement, during which the load is switched on and off, in seconds "
+        "(default 30)",
+        Between(5, 100'000));
     load.Value("--warm-up", &warm_up_s_, "S",
                "Maximum warm-up time of the command, in seconds; a command that stops itself "
                "(SIGSTOP) is ready at that moment (default 2)",

@@ -112,8 +112,8 @@ std::string EnergyText(const char* name, const PowerRunTotals::Energy& energy, c
                     " were measured only part of the time");
   }
   if (energy.useless > 0) {
-    absl::StrAppend(&text, ", useless for ", energy.useless,
-                    " (bounds further apart than the energy)");
+    absl::StrAppend(&text, ", too uncertain for ", energy.useless,
+                    " (the bounds are further apart than the energy)");
   }
   return text + "\n";
 }
@@ -179,7 +179,7 @@ class PowerRun : public Command {
     AddClient();
     AddAsking();
     AddKeeping();
-    AddSensors(app, /*of_energy=*/false, "; none: no sensor, every energy is null", &from_);
+    AddSensors(app, /*of_energy=*/false, "; none: use no sensors, every energy is null", &from_);
     Heading(app, kSensors)
         .Flag("--no-gpm", &no_gpm_,
               "Do not use the utilization counters of NVIDIA GPUs (Hopper and later); other "
@@ -453,8 +453,8 @@ void AddPowerRun(CommandLine* line, CLI::App* parent, TelemetryFactory telemetry
   xplane-time power run problems.jsonl --resume -- python answer.py
   xplane-time power run problems.jsonl --source none -- ./answer
 
-Without a sensor of power or energy it does not start: --source none runs
-without, every energy null.
+The command refuses to start without a power or energy sensor. With
+--source none, it runs without sensors, and every energy is null.
 )",
        .runs_program = true,
        .about_extra = "the command and its arguments follow --",

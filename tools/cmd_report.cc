@@ -154,10 +154,11 @@ class Tree : public TextCommand {
     const Heading own = Own();
     own.Value("--line", &tree_.line, "RE", "Nest events of matching lines instead of functions");
     own.Value("--name", &tree_.name, "RE", "Include only events that match");
-    own.OneOf("--by", &tree_.by, {"nesting", "scope", "source", "module"},
-              "Nest by nesting of events, scope (self time of ops by name scope), source (by file "
-              "and line, under their callers) or module (PyTorch: by nn.Module) (default nesting)",
-              "WHAT");
+    own.OneOf(
+        "--by", &tree_.by, {"nesting", "scope", "source", "module"},
+        "Grouping: nesting (of events), scope (self time of ops by name scope), source (by file "
+        "and line, under their callers) or module (PyTorch: by nn.Module) (default nesting)",
+        "WHAT");
     own.Flag("--fold", &tree_.fold,
              "With --by scope: add up the forward and the backward pass of a layer, jvp(layer) and "
              "transpose(jvp(layer)), including vmap and checkpoint");
@@ -301,9 +302,9 @@ class Compat : public CompatibleCommand {
             "Word in the names of planes (default: gpu, tpu or cpu, the first that the trace has)");
     const Heading select(app, kSelect);
     select.Value("--kernel", &report_.kernel, "RE", "Count only nested events that match");
-    select.Value(
-        "--prefix", &report_.prefix, "TEXT",
-        "Except xprof: include only events with names that start with TEXT (default jit_)");
+    select.Value("--prefix", &report_.prefix, "TEXT",
+                 "ejkernel and tune-jax: include only events with names that start with TEXT "
+                 "(default jit_)");
     select.Parsed("--min-duration", &report_.min_duration_ps, "NS",
                   "ejkernel: exclude shorter events, in nanoseconds (default 1000)", ParseNs);
     select.Count("--max-events", &report_.max_events,
@@ -322,10 +323,10 @@ class Compat : public CompatibleCommand {
 class Functions : public CompatibleCommand {
  public:
   explicit Functions(CLI::App* app)
-      : CompatibleCommand(app,
-                          {.executions = true,
-                           .runs = true,
-                           .sort = "total, name, mean, median, max, runs, std or min (default: total)"}) {
+      : CompatibleCommand(
+            app, {.executions = true,
+                  .runs = true,
+                  .sort = "total, name, mean, median, max, runs, std or min (default: total)"}) {
     AddCompat();
     const Heading own = Own();
     own.Flag("--samples", &report_.samples, "Print one row per run");
@@ -425,7 +426,7 @@ class ReportCommand : public CompatibleCommand {
 
   absl::StatusOr<std::string> Text(Opened* opened) override {
     if (!tool_.empty()) return CompatibleCommand::Text(opened);
-    report_.parts = true;
+    report_.parts = report_.sources = true;
     const bool is_page = printing_.how.format == output::Format::kHtml;
     insight::Timeline timeline;
     const auto with_timeline = [&](const Trace& trace, const ReportOptions& options,

@@ -52,7 +52,8 @@
 namespace xplane_time::tools {
 namespace {
 
-const std::vector<std::string> kShown = {"table", "json"};  // formats of sessions and verdicts
+const std::vector<std::string> kShownFormats = {"table",
+                                                "json"};  // formats of sessions and verdicts
 constexpr char kMeasuring[] = "Measuring", kStoring[] = "Store";
 
 int ExitOf(const TuneOutcome& outcome) {
@@ -119,14 +120,16 @@ class TuneCommand : public Command {
     AddMeasuring();
     AddStore(app);
     const Heading storing(app, kStoring), out(app, kOut);
-    storing.Flag("--resume", &resume_,
-                 "Continue the last run of the same question after an interruption or error");
+    storing.Flag(
+        "--resume", &resume_,
+        "Continue the last session with the same space, harness, device and options after an "
+        "interruption or error");
     storing.Value("--workload", &options_.workload, "NAME",
                   "Name of the workload in the store (default: the name of the space)");
     out.Flag("--list", &list_,
              "List the variants to race or search and the runs of the search; do not start a "
              "harness or open a store");
-    printing_.AddFormat(app, kShown);
+    printing_.AddFormat(app, kShownFormats);
     printing_.AddPath(app);
     printing_.AddProgress(
         app,
@@ -216,7 +219,8 @@ class TuneCommand : public Command {
             "Power caps of the NVIDIA GPU, separated by commas: the axis power_cap_w; restored at "
             "the end; requires root");
     measuring.List("--power-source", &power_.sources, "NAME",
-                   "For objectives with energy. " + power::SourcesHelp(/*of_energy=*/true, ""));
+                   "Sensors for objectives with energy: " +
+                       power::SourcesHelp(/*of_energy=*/true, "; separated by commas"));
     AddSensorPlaces(measuring, &power_);
     measuring.Value("--harness-log", &harness_.process.log_path, "FILE",
                     "Write the output of the harness to FILE");
@@ -262,12 +266,13 @@ class TuneCommand : public Command {
                                         "  xplane-time tune decide < requests.jsonl\n"
                                         "  xplane-time tune decide --space space.json\n"});
     Heading(decide, kOwn)
-        .Value("--space", &space_path_, "FILE", "Search space if `open` contains none");
+        .Value("--space", &space_path_, "FILE",
+               "Search space for messages of type open without a space");
     replay_ = AddAction(line, &TuneCommand::ReplaySession,
                         {"replay", "Decide a recorded session again with other rules",
                          "  xplane-time tune replay --delta 1%\n"
                          "  xplane-time tune replay 3 --stop claim --budget-runs 200\n"},
-                        kShown);
+                        kShownFormats);
     AddAction(line, &TuneCommand::Show,
               {"show", "Show the sessions of a store, or one session",
                "  xplane-time tune show\n"
@@ -304,7 +309,8 @@ class TuneCommand : public Command {
     for (const CLI::Option* option : app_->get_options()) {
       const bool is_used = std::ranges::find(kListed, option->get_name()) != std::end(kListed);
       if (list_ && option->count() > 0 && !is_used) {
-        return UsageError(option->get_name(), " has no effect with --list, which measures nothing");
+        return UsageError(option->get_name(),
+                          " has no effect with --list, which starts no harness");
       }
     }
     if (!devices_.empty()) {

@@ -53,10 +53,11 @@ std::string IdentityOf(const std::string& path) {
 }
 
 // The current temporary file, for signal handlers: a path, or "".
-char unfinished[PATH_MAX] = "";
+char unfinished_path[PATH_MAX] = "";
 
 void SetUnfinished(const std::string& path) {
-  if (path.size() < sizeof unfinished) std::memcpy(unfinished, path.c_str(), path.size() + 1);
+  if (path.size() < sizeof unfinished_path)
+    std::memcpy(unfinished_path, path.c_str(), path.size() + 1);
 }
 
 // Creates a file beside `path` and registers it for signal handlers in one step.
@@ -171,7 +172,7 @@ std::optional<int> StreamOf(const std::string& path) {
 }
 
 void RemoveUnfinishedOutput() {
-  if (unfinished[0] != '\0') unlink(unfinished);
+  if (unfinished_path[0] != '\0') unlink(unfinished_path);
 }
 
 absl::StatusOr<OutputFile> OutputFile::Open(const std::string& path) {

@@ -245,9 +245,10 @@ void AddSensorPlaces(const Heading& heading, PowerSourceOptions* from) {
     }
   };
   heading
-      .Taken<std::vector<std::string>>("--map", take, "ORDINAL=ID",
-                                       "Map the device that the program numbers ORDINAL to the "
-                                       "sensor ID, if the order of its devices is unknown")
+      .Taken<std::vector<std::string>>(
+          "--map", take, "ORDINAL=ID",
+          "Map device ORDINAL of the program to the sensor ID; required "
+          "if the order of the devices is unknown")
       ->check(error)
       ->delimiter(',')
       ->allow_extra_args(false);

@@ -35,6 +35,11 @@ absl::StatusOr<T> WithExits(absl::StatusOr<T> value, Exits exits) {
   return WithExits(value.status(), exits);
 }
 
+// For PowerRecorder::Start.
+inline constexpr std::pair<absl::StatusCode, int> kRecorderExits[] = {
+    {absl::StatusCode::kInternal, kExitCannotWrite},
+    {absl::StatusCode::kFailedPrecondition, kExitNotThere}};  // no sensor
+
 // Prints a line on standard error.
 void Tell(std::string_view message);
 // Prints the error on standard error; returns its own exit code, or that of its kind.

@@ -81,9 +81,9 @@ void ReadingProgress::Show(const std::stop_token& stop) {
 
 namespace {
 
-constexpr milliseconds kPeriod(200);
-constexpr size_t kShown = 8;      // variants that are still in the race
-constexpr double kBarSpan = 0.1;  // a full bar is at most this much slower than the leader
+constexpr milliseconds kDrawPeriod(200);
+constexpr size_t kShownVariants = 8;  // variants that are still in the race
+constexpr double kBarSpan = 0.1;      // a full bar is at most this much slower than the leader
 
 std::string Params(const Configuration& variant, size_t width) {
   return output::ShortenMiddle(Printable(variant.params_json), width, "...");
@@ -159,7 +159,7 @@ class TuneProgress : public TuneWatcher {
   }
 
   void OnSearching(const SearchReport& search, size_t in_stage) override {
-    if (!display_.IsDue(kPeriod)) return;
+    if (!display_.IsDue(kDrawPeriod)) return;
     display_.Show(absl::StrCat("searching (", search.strategy, "): stage ", search.stages, ", ",
                                in_stage, " configurations; ", search.searched,
                                " configurations searched so far, ", search.runs, " runs"));
@@ -167,7 +167,7 @@ class TuneProgress : public TuneWatcher {
 
   void OnRound(const Decider& decider, std::span<const TunedVariant> variants) override {
     constexpr int kShare = 20;  // an update may take at most one part in this many of the time
-    if (!display_.IsDue(kPeriod, kShare * look_took_)) return;
+    if (!display_.IsDue(kDrawPeriod, kShare * look_took_)) return;
     const Verdict verdict = decider.Judge("running", Detail::kStanding);
     look_took_ =
         std::chrono::ceil<milliseconds>(std::chrono::steady_clock::now() - display_.last());
@@ -180,14 +180,15 @@ class TuneProgress : public TuneWatcher {
     for (const Ratio& ratio : left) span = std::max(span, ratio.hi.value_or(1) - 1);
     span = std::min(span, kBarSpan);
     const size_t bar_width = std::clamp<size_t>(width_ / 3, 10, 40);
-    for (size_t i = 0; i < std::min(left.size(), kShown); ++i) {
+    for (size_t i = 0; i < std::min(left.size(), kShownVariants); ++i) {
       const auto variant = std::ranges::find(variants, left[i].variant, &TunedVariant::measured);
       if (variant == variants.end()) continue;
       absl::StrAppendFormat(
           &lines, "%+7.2f%%  %s  %s\n", (left[i].est - 1) * 100, Bar(left[i], span, bar_width),
           Params(variant->configuration, width_ - std::min(width_, bar_width + 13)));
     }
-    if (left.size() > kShown) absl::StrAppend(&lines, "and ", left.size() - kShown, " more\n");
+    if (left.size() > kShownVariants)
+      absl::StrAppend(&lines, "and ", left.size() - kShownVariants, " more\n");
     absl::StrAppend(&lines,
                     output::ShortenMiddle("o: ratio to the leader |, -: its confidence interval",
                                           width_, "..."),

@@ -29,6 +29,9 @@ void AddHarnessLimits(const Heading& heading, ProcessHarnessOptions* harness) {
                               : absl::StrCat("'", text, "' is neither 0 nor at least 2");
                  },
                  ""});
+  heading.Seconds("--hello-timeout", &harness->hello_timeout,
+                  "Time limit of the harness's start, until it sends hello, in seconds (default "
+                  "120)");
   heading.Seconds("--prepare-timeout", &harness->prepare_timeout,
                   "Time limit of a compilation, in seconds (default 600)");
 }

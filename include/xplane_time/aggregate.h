@@ -1,9 +1,12 @@
 // Aggregate: summary statistics of the samples of one function.
 //
+// Example:
+//
 //   const std::vector<int64_t> values_ps = {5'000, 5'040, 4'980, 5'010, 4'990, 5'100};
-//   const Summary s = Summarize(values_ps, /*seed=*/1);
-//   s.mean == 5020, s.median == 5005, s.median_ci95 == [4985, 5070]
-//   Summarize({}, 1).n == 0        // every other field is then meaningless
+//   const Summary summary = Summarize(values_ps, /*seed=*/1);
+//   assert(summary.mean == 5020 && summary.median == 5005);
+//   assert(*summary.median_ci95_lo == 4985 && *summary.median_ci95_hi == 5070);
+//   assert(Summarize({}, 1).n == 0);  // every other field is then meaningless
 //
 // Sums are exact (128-bit integers). Means and deviations are doubles in ps, by Welford's method,
 // merged by Chan's. Percentiles interpolate linearly between order statistics (numpy's default).

@@ -1,6 +1,20 @@
 // The Arrow C data and C stream interface: the structs that the Arrow format specifies for
 // handing columns from one library to another in one process (its pages "The Arrow C data
 // interface" and "The Arrow C stream interface"). C and C++.
+//
+// Example:
+//
+//   struct ArrowArrayStream stream = {0};  // c.h fills streams; release is null if there is none
+//   struct ArrowArray batch;
+//   int64_t rows = 0;
+//   if (stream.release != NULL) {
+//     while (stream.get_next(&stream, &batch) == 0 && batch.release != NULL) {
+//       rows += batch.length;
+//       batch.release(&batch);
+//     }
+//     stream.release(&stream);
+//   }
+//   printf("%lld rows\n", (long long)rows);
 #ifndef XPLANE_TIME_ARROW_C_DATA_H_
 #define XPLANE_TIME_ARROW_C_DATA_H_
 

@@ -1,14 +1,21 @@
 // Brief: the main findings of a trace, for people in a hurry and for programs.
 //
+// Example:
+//
+//   Diagnostics diagnostics;
+//   const std::vector<std::string> paths = {"trace.xplane.pb"};
+//   auto trace = OpenTrace(*FindInputs(paths, {}), {}, &diagnostics);
+//   if (!trace.ok()) return trace.status();
 //   auto report = FindBrief(*trace, {.device = "gpu"}, diagnostics);
-//   report->headline          // "step time 36.8 ms, input-bound: the device is idle while ..."
-//   for (const BriefFinding& finding : report->findings) {
-//     finding.what            // "host-bound: the device is idle and its host has launched no work"
-//     finding.recoverable_ps  // 3200000000; empty if it cannot be determined
-//     finding.evidence        // "in 412 gaps, mostly before jit_step ..."
-//     finding.command         // "xplane-time where trace.xplane.pb --steps"
-//   }
+//   if (!report.ok()) return report.status();
 //   // FailedPrecondition: the selected devices executed nothing. InvalidArgument: a peak of 0.
+//   std::cout << report->headline << '\n';  // "step time 36.8 ms, input-bound: ..."
+//   for (const BriefFinding& finding : report->findings) {
+//     std::cout << finding.what << '\n'       // "host-bound: the device is idle and its host ..."
+//               << finding.evidence << '\n'   // "in 412 gaps, mostly before jit_step ..."
+//               << finding.command << '\n';   // "xplane-time where trace.xplane.pb --steps"
+//     if (finding.recoverable_ps) std::cout << *finding.recoverable_ps << " ps\n";
+//   }
 //
 // Findings are disjoint. They use the exact partition of `where`, and no picosecond of a device
 // belongs to two of them. Their times may therefore be added and never exceed the spans of the
@@ -108,8 +115,9 @@ struct BriefReport {
   // By likely gain, descending: all of a measured time, half of what a roofline allows, a third of
   // the time of an op without a roof. Unknown last.
   std::vector<BriefFinding> findings;
-  std::vector<BriefOp> ops;         // the ten largest, by time_ps
-  std::vector<std::string> doubts;  // reasons why the steps may mislead, one sentence each
+  std::vector<BriefOp> ops;  // the ten largest, by time_ps
+  // Reasons why the steps may mislead, and time before the first execution, one sentence each.
+  std::vector<std::string> doubts;
   std::vector<DiagnosticRow> diagnostics;
 };
 

@@ -1,5 +1,7 @@
 /* C interface, for other languages and for programs that may not depend on C++.
  *
+ * Example:
+ *
  *   xplane_time_trace* trace = NULL;
  *   char* error = NULL;
  *   const char* paths[] = {"trace.xplane.pb"};
@@ -10,7 +12,7 @@
  *   }
  *   struct ArrowArrayStream functions;
  *   if (xplane_time_functions(trace, NULL, &functions, &error) == XPLANE_TIME_OK) {
- *     ...                                  columns as in the CSV output of the command
+ *     // Read it as in arrow_c_data.h. Its columns are those of the CSV output of the command.
  *     functions.release(&functions);
  *   }
  *   xplane_time_close(trace);

@@ -1,6 +1,8 @@
 // Claim: the strength of a choice among variants. pick, decide and tune end with a claim.
 //
-//   ClaimName(Claim::kTie) == "tie", ExitCode(Claim::kUndecided) == 11
+// Example:
+//
+//   static_assert(ClaimName(Claim::kTie) == "tie" && ExitCode(Claim::kUndecided) == 11);
 #pragma once
 
 #include <array>

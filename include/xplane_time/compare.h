@@ -3,11 +3,22 @@
 // Input: the captures of two sides, each from one process. Output: for each function and device, a
 // row with the ratio head / base, its interval and a verdict; and one outcome for all rows.
 //
+// Example:
+//
+//   const std::vector<std::string> base_paths = {"base1.xplane.pb", "base2.xplane.pb"};
+//   const std::vector<std::string> head_paths = {"head1.xplane.pb", "head2.xplane.pb"};
+//   auto base = ReadMeasurements(base_paths, {});  // measurements.h
+//   auto head = ReadMeasurements(head_paths, {});
+//   if (!base.ok()) return base.status();
+//   if (!head.ok()) return head.status();
 //   auto comparison = Compare(base->captures, head->captures, {.min_effect = 0.02});
-//   for (const ComparedRow& row : comparison->rows) ...
-//   return static_cast<int>(comparison->outcome);   // 0, 10, 11, 12, 20
+//   if (!comparison.ok()) return comparison.status();
 //   // FailedPrecondition: base and head were not measured in the same way: device model
 //   // is V100 in base, H100 in head; ...
+//   for (const ComparedRow& row : comparison->rows) {
+//     if (row.ratio) std::cout << row.function << ' ' << *row.ratio << '\n';
+//   }
+//   const int exit_code = static_cast<int>(comparison->outcome);  // 0, 10, 11, 12 or 20
 //
 // The unit of inference is the capture. All samples of one process share its offset (memory layout,
 // clock level), so more samples of one process do not help to distinguish two programs.
@@ -54,7 +65,7 @@
 //
 // References: Huber 1964; Welch 1947; Holm 1979.
 //
-// Pure function: no clock, no files. Thread-safe. O(samples log samples).
+// Compare is a pure function: no clock, no files. Thread-safe. O(samples log samples).
 #pragma once
 
 #include <cstddef>
@@ -193,5 +204,12 @@ struct Comparison {
 absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
                                    std::span<const Measurements> head,
                                    const CompareOptions& options);
+
+// Reads both sides and compares them, as the command does; also has the notes of reading. `measure`
+// has the filters. Errors: those of ReadMeasurements and Compare; InvalidArgument (a processor time
+// is requested, and no input has one).
+absl::StatusOr<Comparison> CompareFiles(std::span<const std::string> base,
+                                        std::span<const std::string> head, MeasureOptions measure,
+                                        const CompareOptions& options);
 
 }  // namespace xplane_time

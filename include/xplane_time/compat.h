@@ -5,12 +5,18 @@
 // definition of a function's time, which is in report.h. docs/migrating.md shows the differences
 // and their causes on one trace.
 //
-//   ReadOptions as_it_is;
-//   as_it_is.keep_identical_planes = true;
-//   auto trace = OpenTrace(inputs, as_it_is, &diagnostics);
+// Example:
+//
+//   ReadOptions unchanged;
+//   unchanged.keep_identical_planes = true;
+//   Diagnostics diagnostics;
+//   const std::vector<std::string> paths = {"trace.xplane.pb"};
+//   auto trace = OpenTrace(*FindInputs(paths, {}), unchanged, &diagnostics);
+//   if (!trace.ok()) return trace.status();
 //   for (uint32_t plane : compat::PlanesWith(*trace, "gpu")) {
 //     auto times = compat::TuneJaxTimes(*trace, plane, {});
-//     if (!times.ok()) ...            // DataLoss, as from EventReader
+//     if (!times.ok()) return times.status();  // DataLoss, as from EventReader
+//     std::cout << times->size() << " keys\n";
 //   }
 //
 // These tools see raw events, including events with zero or negative durations and events outside

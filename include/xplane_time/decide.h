@@ -3,25 +3,33 @@
 //   input    a space of variants, and rounds of samples as they were measured
 //   output   the next batch of rounds to measure, or a verdict with its evidence
 //
+// Example:
+//
 //   auto decider = Decider::Open({.variants = {{.id = "a"}, {.id = "b"}}}, {.seed = 1});
-//   while (const Batch* batch = decider->Next()) {         // null: the verdict is final
-//     for (size_t i = 0; i < batch->rounds.size(); ++i) {
-//       absl::Status folded = decider->Fold({.batch = batch->batch, .round = i,
-//                                            .samples = Measure(batch->rounds[i])}).status();
+//   if (!decider.ok()) return decider.status();
+//   while (const Batch* next = decider->Next()) {  // null: the verdict is final
+//     const Batch batch = *next;                   // `next` is valid until the next Fold
+//     for (size_t i = 0; i < batch.rounds.size(); ++i) {
+//       RoundResult round = {.batch = batch.batch, .round = i};
+//       uint32_t slot = 0;
+//       for (uint32_t variant : batch.rounds[i]) {
+//         const int64_t t_ps = variant == 0 ? 5'000'000 : 5'500'000;  // run it here, and time it
+//         round.samples.push_back({.variant = variant, .slot = slot++, .t_ps = t_ps});
+//       }
+//       auto folded = decider->Fold(round);  // InvalidArgument, with an unchanged state: batch 99
+//       if (!folded.ok()) return folded.status();
 //     }
 //   }
-//   decider->verdict().pick;                               // index of a variant
-//
-//   Decider::Open({}, {})                  // InvalidArgument: the space has no variants
-//   decider->Fold({.batch = 99, ...})      // InvalidArgument, and the state is unchanged
+//   assert(decider->verdict().pick == 0);  // index of a variant
+//   assert(absl::IsInvalidArgument(Decider::Open({}, {}).status()));  // the space has no variants
 //
 // It is a pure function: no clock, no file, no thread. The state depends on the set of folded
 // rounds and not on their order of arrival. The same seed gives the same bytes. Ids carry no
 // information: the result depends on positions in the space and on the config.
 //
 // Not handled here: measuring, correctness of results, the fresh rounds after the decision (the
-// driver does these), and differences between devices. docs/deciding.md has the method, its sources
-// and its results in simulation.
+// driver does these), and differences between devices. docs/deciding.md has the method and its
+// sources, docs/deciding-measured.md its results in simulation.
 //
 // Units: t_ps picoseconds, energy_uj microjoules. Ratios are time over time (or energy, or their
 // product, depending on the objective); 1.01 is 1 % slower. A Decider is not thread-safe, but

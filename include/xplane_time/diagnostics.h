@@ -4,10 +4,12 @@
 // code and usually skipped. The first place in file order is kept. Text is formatted only for
 // output.
 //
+// Example:
+//
 //   Diagnostics diagnostics;
 //   diagnostics.Count(DiagnosticCode::kNegativeDuration, {.line = 3, .event = 17});
-//   diagnostics.count(DiagnosticCode::kNegativeDuration);   // 1
-//   diagnostics.count(DiagnosticCode::kTimeOverflow);       // 0
+//   assert(diagnostics.count(DiagnosticCode::kNegativeDuration) == 1);
+//   assert(diagnostics.count(DiagnosticCode::kTimeOverflow) == 0);
 //
 // Not thread-safe. Each worker has its own object, and Merge() joins them in file order, so the
 // result does not depend on the number of threads.

@@ -1,11 +1,17 @@
 // Diff: what changed between two sides, as rows that add up to the total change.
 //
-//   const std::vector<std::string> base = {"base.xplane.pb"}, head = {"head.xplane.pb"};
+// Example:
+//
+//   const std::vector<std::string> base = {"base1.xplane.pb"}, head = {"head1.xplane.pb"};
 //   auto diff = FindDiff(base, head, {});
-//   diff->total.delta_ps              // 266e6: a step takes 0.266 ms more
-//   diff->rows[0].head->ops[0]        // "dot.4"
-//   diff->rows[0].delta_ps            // 214e6 of the 266e6
+//   if (!diff.ok()) return diff.status();
 //   // FailedPrecondition: the two sides have nothing in common that can be compared
+//   std::cout << diff->total.delta_ps / 1e9 << " ms more\n";  // "0.266 ms more" in a step
+//   for (const DiffRow& row : diff->rows) {
+//     const std::optional<DiffPart>& part = row.head ? row.head : row.base;
+//     const bool is_op = part && !part->ops.empty();  // otherwise waiting time or overlap
+//     if (is_op) std::cout << part->ops[0] << ' ' << row.delta_ps / 1e9 << '\n';  // "dot.4 0.214"
+//   }
 //
 //   total = kernels matched + new + gone + waiting
 //

@@ -1,12 +1,17 @@
 // Energy: the energy of each kernel and function of a trace, from a power log that was recorded at
 // the same time.
 //
+// Example:
+//
 //   Diagnostics diagnostics;
 //   const std::vector<std::string> paths = {"trace.xplane.pb"};
 //   auto trace = OpenTrace(*FindInputs(paths, {}), {}, &diagnostics);
+//   if (!trace.ok()) return trace.status();
 //   auto report = AttributeEnergy(*trace, {.power_log = "power.jsonl"}, diagnostics);
+//   if (!report.ok()) return report.status();
 //   for (const EnergyRow& row : report->kernels) {
-//     if (row.energy_j) ...          // of all its executions; if empty, row.reason explains why
+//     if (row.energy_j) std::cout << row.name << ' ' << row.energy_j->value << " J\n";
+//     if (!row.energy_j) std::cout << row.name << " unknown: " << row.reason << '\n';
 //   }
 //
 // A sensor averages over 25 to 1,000 ms, and a kernel takes microseconds. One reading therefore
@@ -27,7 +32,7 @@
 // kernel excludes nested kernels.
 //
 // An EnergyReport owns its strings. Thread-safe for different traces. Definition of the method:
-// docs/energy.md.
+// docs/energy-method.md.
 #pragma once
 
 #include <array>

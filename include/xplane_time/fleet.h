@@ -1,12 +1,19 @@
 // Fleet: the times of many captures, as rows of mergeable sums.
 //
-//   FleetMerger all({});                           // one row per host and device
-//   for (const std::string& path : {"a.xts", "b.xts"}) {
-//     auto summary = DecodeFleetSummary(ReadBytes(path), path);
-//     if (!summary.ok()) return summary.status();  // DataLoss: a.xts: ... (byte 312)
-//     RETURN_IF_ERROR(all.Add(*summary));
-//   }
-//   WriteBytes("all.xts", EncodeFleetSummary(all.Take()));
+// Example:
+//
+//   Diagnostics diagnostics;
+//   const std::vector<std::string> paths = {"trace.xplane.pb"};
+//   auto trace = OpenTrace(*FindInputs(paths, {}), {}, &diagnostics);
+//   if (!trace.ok()) return trace.status();
+//   auto summary = SummarizeTrace(*trace, {}, diagnostics, /*host=*/"node7");
+//   if (!summary.ok()) return summary.status();
+//   FleetMerger all({});  // one row per host and device
+//   const absl::Status added = all.Add(*summary);
+//   if (!added.ok()) return added;
+//   const std::string bytes = EncodeFleetSummary(all.Take());  // the content of all.xts
+//   auto decoded = DecodeFleetSummary(bytes, "all.xts");
+//   if (!decoded.ok()) return decoded.status();  // DataLoss: all.xts: ... (byte 312)
 //
 // Counts and sums are integers, and each capture keeps its own centre. The order and the grouping
 // of merges therefore do not affect the resulting bytes. Format: docs/fleet.md.
@@ -83,6 +90,16 @@ using NameId = uint32_t;
 // For each capture of a row the median of its runs, ascending.
 using CaptureCentres = std::vector<int64_t>;
 
+// Medians of each capture, like CaptureCentres. A device that waits for another one spends that
+// time in a collective, so hosts are compared by the rest of their time. Empty in summaries of
+// earlier versions.
+struct OwnCentres {
+  // The span without exposed collectives, and the idle time of the device before it.
+  CaptureCentres own_ps = {};
+  CaptureCentres busy_ps = {};             // the same without idle time
+  uint64_t captures_with_collectives = 0;  // exposed or hidden
+};
+
 // `model`: the producer's name of the device model, else the device kind.
 struct FleetDevice {
   NameId host = 0, device = 0, model = 0;
@@ -100,6 +117,7 @@ struct FleetFunction {
   TimeSum active = {};              // runs that count, except those without ops
   Int128 span_ps = 0;
   CaptureCentres centres_ps = {};
+  OwnCentres own = {};
 };
 struct FleetKernel {
   NameId host = 0, device = 0, kernel = 0, function = 0;
@@ -115,6 +133,7 @@ struct FleetSteps {
   TimeSum span = {};
   Int128 compute_ps = 0, collective_exposed_ps = 0, copy_exposed_ps = 0, other_ps = 0, idle_ps = 0;
   CaptureCentres centres_ps = {};
+  OwnCentres own = {};
 };
 // Collectives of one name. Waiting for a slower peer is included.
 struct FleetCollective {
@@ -214,12 +233,24 @@ struct FleetOutlierOptions {
 inline constexpr double kMostFleetMde = 0.1;
 
 enum class FleetVerdict : uint8_t {
-  kSlow,        // proved slower than the others, by more than min_effect according to the estimate
-  kFast,        // proved faster, likewise
+  kSlow,  // proved slower than the others, by more than min_effect according to the estimate
+  // Proved faster, likewise. Less idle time or less waiting in collectives alone does not count,
+  // because the slowest host waits least.
+  kFast,
   kTypical,     // no difference was proved, although a slowness of mde would have been
   kCannotTell,  // too few others, or so much variation that mde is above kMostFleetMde
 };
 std::string_view FleetVerdictName(FleetVerdict verdict);
+
+// The time by which hosts are compared.
+enum class FleetMeasure : uint8_t {
+  kActive,              // of functions without collectives
+  kSpan,                // of steps without collectives
+  kWithoutCollectives,  // OwnCentres
+  // Collectives, but the summaries lack OwnCentres: an earlier version wrote them.
+  kUnknown,
+};
+std::string_view FleetMeasureName(FleetMeasure measure);
 
 // A host compared with the others of its model, or a device compared with the others of its host,
 // in one function or in steps.
@@ -227,6 +258,7 @@ struct FleetOutlier {
   std::string host, device, model;
   // `device` empty: the host, as the mean of its devices. `function` empty: steps.
   std::string function;
+  FleetMeasure measure = FleetMeasure::kActive;
   uint64_t captures = 0, others = 0;
   std::optional<double> ratio = {};        // to the centre of the others
   std::optional<double> lo = {}, hi = {};  // simultaneous interval

@@ -1,17 +1,19 @@
 // Harness: a C++ harness for `xplane-time tune`. One header, one function.
 //
-//   int main() {
-//     xplane_time::HarnessCode code;
-//     code.device = "gpu:0";
-//     code.device_class = "NVIDIA H100";
-//     code.prepare = [](const std::string& variant, const std::string& params_json) {
-//       return Build(variant, params_json);              // an error is a compile_error
-//     };
-//     code.run = [](const std::string& variant, const std::string& workload) {
-//       return TimeOnce(variant);                        // picoseconds, or a runtime_error
-//     };
-//     return xplane_time::ServeHarness(code);            // until the driver says bye
-//   }
+// Example:
+//
+//   HarnessCode code;
+//   code.device = "gpu:0";
+//   code.device_class = "NVIDIA H100";
+//   code.prepare = [](const std::string& variant,
+//                     const std::string& params_json) -> absl::StatusOr<std::string> {
+//     return "fingerprint of " + variant;  // build it; an error is a compile_error
+//   };
+//   code.run = [](const std::string& variant,
+//                 const std::string& workload) -> absl::StatusOr<int64_t> {
+//     return 5'000'000;  // time it; picoseconds, or an error for a runtime_error
+//   };
+//   const int exit_code = ServeHarness(code);  // returns if the driver says bye
 //
 //   $ xplane-time tune space.json -- ./harness
 //

@@ -3,11 +3,20 @@
 // Input: a trace. Output: one row per op with its FLOPs and bytes, the least time that its device
 // needs for them, and the time that it took beyond.
 //
+// Example:
+//
+//   Diagnostics diagnostics;
+//   const std::vector<std::string> paths = {"trace.xplane.pb"};
+//   auto trace = OpenTrace(*FindInputs(paths, {}), {}, &diagnostics);
+//   if (!trace.ok()) return trace.status();
 //   auto report = BuildHeadroom(*trace, {.select = {.device = "gpu"}}, diagnostics);
-//   report->ops[0].op                // "custom-call.1", of function "jit_dot"
-//   report->ops[0].flops             // 549755813888, of one execution; source: kModelled
-//   report->ops[0].recoverable_ps    // 571558188: an upper bound
+//   if (!report.ok()) return report.status();
 //   // FailedPrecondition: the selected devices executed nothing. InvalidArgument: a peak of 0.
+//   for (const HeadroomRow& row : report->ops) {
+//     std::cout << row.op << '\n';                                            // "custom-call.1"
+//     if (row.flops) std::cout << *row.flops / 1e9 << " GFLOP\n";             // of one execution
+//     if (row.recoverable_ps) std::cout << *row.recoverable_ps / 1e9 << " ms\n";  // upper bound
+//   }
 //
 //   roof_ps        = executions x max(flops / peak FLOP/s, bytes / peak bandwidth)
 //   recoverable_ps = total_ps - roof_ps
@@ -80,7 +89,7 @@ struct HeadroomDevice {
   DeviceKind kind = DeviceKind::kGpu;
   DevicePeaks peaks;
   int64_t self_ps = 0;                   // self time of all its ops
-  int64_t roofed_ps = 0;                 // self time of the ops that have a roof
+  int64_t roofed_ps = 0;                 // self time of the ops whose roof limits them
   std::optional<double> roofed_share;    // fraction of self time; empty: nothing ran
   std::optional<double> recoverable_ps;  // sum; empty: unknown for all ops
 };
@@ -102,8 +111,9 @@ enum class NoRoof : uint8_t {
   kNoProgram,     // its program has no usable Hlo Proto
   kNotInProgram,  // the program has no such op
   kNoModel,       // its FLOPs and bytes are unknown
-  kNoPeak,        // the peak of the device is unknown
+  kNoPeak,        // the peak of the device is unknown, perhaps for this type of product only
   kExecutions,    // its kernels do not show how often it ran
+  kNoFlops,       // only its bytes are known, and it may compute products
   kAbovePeak,     // it was faster than its roof, so the model or the peak is wrong
 };
 std::string_view NoRoofName(NoRoof reason);
@@ -129,6 +139,8 @@ struct HeadroomRow {
   std::optional<Roof> roof;
   std::optional<double> roof_ps;
   std::optional<bool> above_peak;
+  // Empty if the FLOPs of a product or their peak are unknown: its bytes alone (`roof`) do not show
+  // how near it is to its roof.
   std::optional<double> recoverable_ps;
   // The side at 60 % of its peak or more. kNeither if both are known and below.
   std::optional<Bound> bound;
@@ -149,7 +161,8 @@ struct HeadroomReport {
 absl::StatusOr<HeadroomReport> BuildHeadroom(const Trace& trace, const HeadroomOptions& options,
                                              const Diagnostics& reading);
 
-// BuildReport with the rates of its kernels: flops_per_s, bytes_per_s and roof_share. Time: that of
+// BuildReport with the sources of its kernels and their rates: flops_per_s, bytes_per_s and
+// roof_share. Time: that of
 // BuildReport, and linear in the Hlo Protos of the programs that ran.
 absl::StatusOr<Report> BuildReportWithRates(const Trace& trace, const ReportOptions& options,
                                             const Diagnostics& reading);

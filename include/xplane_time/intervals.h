@@ -23,6 +23,14 @@
 //
 // Self time = duration - union of the direct children, clipped to the parent. With a tolerance,
 // children may extend beyond the parent; the clipping keeps self time from becoming negative.
+//
+// Example:
+//
+//   assert(UnionLengthPs({{0, 10}, {5, 15}, {15, 20}}) == 20);
+//   const std::vector<Interval> events = {{0, 28}, {3, 13}, {18, 26}, {22, 35}};
+//   const Nesting nesting = Nest(events, /*tolerance_ps=*/0);
+//   assert(nesting.parent[1] == 0 && nesting.self_ps[0] == 10);
+//   assert(nesting.parent[3] == kNoParent);  // it ends after the first event
 #pragma once
 
 #include <algorithm>

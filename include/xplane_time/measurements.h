@@ -5,10 +5,13 @@
 // content determines the format. Output: one Measurements per capture, the unit of inference of
 // compare.h and pick.h. The samples of one capture come from one process and share its offset.
 //
+// Example:
+//
 //   const std::vector<std::string> paths = {"base1.xplane.pb", "base2.xplane.pb"};
 //   auto base = ReadMeasurements(paths, {});
-//   base->captures.size() == 2
+//   if (!base.ok()) return base.status();
 //   // FailedPrecondition: report.json: holds no samples; write it with --samples
+//   assert(base->captures.size() == 2);
 //
 // Not handled: JSON from standard input or in gzip (traces support both). Suspect, warm-up and
 // trimmed samples are excluded and counted. A capture that repeats an earlier one of the same list

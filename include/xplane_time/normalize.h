@@ -7,6 +7,12 @@
 // overflow 64 bits. In this case base_ns is the smallest such timestamp, and it is subtracted
 // first, in integers. Absolute time in ps = start_ps + 1000 * base_ns, without loss. An int64 holds
 // 106 days of picoseconds.
+//
+// Example:
+//
+//   const int64_t base_ns = 1'770'000'000'000'000'000;
+//   assert(ToAxisPs(base_ns + 3, base_ns, /*offset_ps=*/250) == 3'250);
+//   assert(!ToAxisPs(base_ns, /*base_ns=*/0, 250).has_value());  // beyond the axis
 #pragma once
 
 #include <cstdint>

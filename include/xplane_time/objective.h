@@ -1,6 +1,8 @@
 // Objective: the quantity that decide, tune, compare and pick minimize.
 //
-//   ObjectiveName(Objective::kEdp) == "edp"
+// Example:
+//
+//   static_assert(ObjectiveName(Objective::kEdp) == "edp");
 #pragma once
 
 #include <array>

@@ -3,9 +3,15 @@
 // Input: captures with series that have variant ids. Output: every variant with its ratio to the
 // pick, and a claim.
 //
+// Example:
+//
+//   const std::vector<std::string> paths = {"variants.xplane.pb"};
+//   auto measured = ReadMeasurements(paths, {});  // measurements.h
+//   if (!measured.ok()) return measured.status();
 //   auto choice = Pick(measured->captures, {.delta = 0.005});
-//   choice->claim == Claim::kTie, choice->pick == "3", choice->tied == {"3", "7"}
-//   Pick({}, {}).status()    // FailedPrecondition: no variant ...
+//   if (!choice.ok()) return choice.status();  // FailedPrecondition: no variant ...
+//   std::cout << ClaimName(choice->claim) << ": " << choice->pick << '\n';  // "tie: 3"
+//   for (const std::string& id : choice->tied) std::cout << id << '\n';   // "3", "7"
 //
 //   winner     every other variant is proved slower
 //   tie        the named variants are proved to be within delta of each other, and all others
@@ -53,7 +59,8 @@
 //
 // A tie has at most 500 members.
 //
-// Pure function. Thread-safe. O(samples log samples + variants units + replicates variants units).
+// Pick is a pure function. Thread-safe. O(samples log samples + variants units + replicates
+// variants units).
 #pragma once
 
 #include <cstdint>
@@ -66,14 +73,9 @@
 #include "absl/status/statusor.h"
 #include "xplane_time/claim.h"
 #include "xplane_time/measurements.h"
+#include "xplane_time/space.h"
 
 namespace xplane_time {
-
-// A variant as a search space names it. The values of parameters are JSON: {"block", "64"}.
-struct KnownVariant {
-  std::string id;
-  std::vector<Fact> params;
-};
 
 struct PickOptions {
   Objective objective = Objective::kTime;  // kTime or kEnergy, as in the captures
@@ -82,7 +84,7 @@ struct PickOptions {
   double alpha = 0.01;
   double drift_std = 0.02;  // standard deviation of the log ratio in a capture without rounds
   // The variants of a search space, to list missing variants and show parameters.
-  std::vector<KnownVariant> known = {};
+  std::vector<Configuration> known = {};
   uint64_t seed = 1;
   uint32_t replicates = 1000;
 };
@@ -98,7 +100,7 @@ struct VariantRow {
   // ratio to the pick (1 for the pick itself), with a simultaneous interval
   std::optional<double> ratio, lo, hi;
   std::optional<double> p_best;
-  std::vector<Fact> params = {};
+  std::vector<Fact> params = {};  // values are JSON: {"block", "64"}
   // "picked", "leads" (undecided), "tied", "slower" ("more" for energies), "open", "no_samples" (it
   // did not run), "failed", "not_judged" (it ran), "unknown" (its energy)
   std::string status;
@@ -139,5 +141,11 @@ struct PickResult {
 // Picks a variant. Errors: FailedPrecondition (no variants, no known variant, or captures that were
 // measured differently), InvalidArgument (options).
 absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures, const PickOptions& options);
+
+// Reads captures and picks, as the command does: by variant, and by the slowest device of each run.
+// Also has the notes of reading. `measure` has the filters. Errors: those of ReadMeasurements and
+// Pick.
+absl::StatusOr<PickResult> PickFiles(std::span<const std::string> paths, MeasureOptions measure,
+                                     const PickOptions& options);
 
 }  // namespace xplane_time

@@ -3,15 +3,24 @@
 //   sensors -> readers (src/power/reader.h) -> PowerRecorder -> log (JSON Lines, docs/power-log.md)
 //   log -> SummarizePowerLog -> PowerSummary: energies, gauges, findings
 //
-//   auto recorder =
-//       PowerRecorder::Start({.from = {.sources = {"nvml", "rapl"}}, .log_path = "p.jsonl"});
-//   if (!recorder.ok()) ...                // FailedPrecondition: no sensor; the causes and
-//   remedies auto status = (*recorder)->Begin("step");   // named windows; they may overlap
-//   ...
-//   status = (*recorder)->End("step");
-//   status = (*recorder)->Stop();
-//   auto summary = SummarizePowerLog("p.jsonl", {});
-//   summary->windows[0].energies[0].energy_j;   // empty if unknown; see `reason`
+// Example:
+//
+//   PowerRecordOptions options;
+//   options.from.sources = {"constant:65"};  // empty: all sensors of the machine
+//   options.log_path = "step.jsonl";
+//   auto recorder = PowerRecorder::Start(options);
+//   if (!recorder.ok()) return recorder.status();  // FailedPrecondition: no sensor, with remedies
+//   absl::Status status = (*recorder)->Begin("step");  // windows have names and may overlap
+//   // ... the work to be measured
+//   status.Update((*recorder)->End("step"));
+//   status.Update((*recorder)->Stop());
+//   if (!status.ok()) return status;
+//   auto summary = SummarizePowerLog("step.jsonl", {});
+//   if (!summary.ok()) return summary.status();
+//   for (const EnergyEstimate& energy : summary->windows[0].energies) {
+//     if (energy.energy_j) std::cout << *energy.energy_j << " J\n";
+//     if (!energy.energy_j) std::cout << "unknown: " << PowerReasonName(energy.reason) << '\n';
+//   }
 //
 // The log is the only data path: the summary of a recording and the summary of its replayed log are
 // identical bytes. An unknown value is never 0: it is empty, with a reason.

@@ -3,13 +3,29 @@
 //
 //   RecordSource -> InferenceClient (Ask) between Telemetry's Begin and End -> RecordSink
 //
+// Example:
+//
+//   struct Echo : InferenceClient {  // or CommandClient::New({.command = {"python", "answer.py"}})
+//     absl::StatusOr<RunAnswer> Ask(const RunRecord& record,
+//                                   const std::function<void()>& /*again*/) override {
+//       return RunAnswer{.answer = record.problem};
+//     }
+//   };
+//   PowerRunOptions options;
+//   options.model = "echo";
+//   options.dataset = "problems";
 //   auto source = OpenDataset("problems.jsonl", {});
-//   auto client = CommandClient::New({.command = {"python", "answer.py"}, .model = "llama"});
-//   auto hardware = PrimeHardware(telemetry, options.stopped);
+//   if (!source.ok()) return source.status();
+//   auto telemetry = NewNoTelemetry();  // or StartTelemetry, with sensors
+//   auto hardware = PrimeHardware(telemetry.get(), options.stopped);
 //   auto directory = RunDirectory::Open(options, (*source)->sha256(), hardware);
-//   auto outcome = RunPower(options, source->get(), client.get(), telemetry, directory->get(),
+//   if (!directory.ok()) return directory.status();
+//   // FailedPrecondition: runs/profile_...: already exists; continue it with --resume, ...
+//   Echo client;
+//   auto outcome = RunPower(options, source->get(), &client, telemetry.get(), directory->get(),
 //                           /*on_record=*/nullptr);
-//   // FailedPrecondition: runs/profile_...: there already; --resume goes on, --overwrite ...
+//   if (!outcome.ok()) return outcome.status();
+//   assert(outcome->asked == (*source)->size() && outcome->failed == 0);
 //
 // Each record is on disk before the next one is asked. A killed run can therefore continue with
 // `resume` and asks no question twice. A failure of one record (a crash, a hang, an invalid answer)
@@ -19,7 +35,7 @@
 // src/workload/clients.h. RecordSink is an interface, so that other sinks (Parquet) can be added.
 //
 // Everything runs on one thread, except that with `concurrency` this number of threads call Ready
-// and Ask at once. docs/power-run.md describes the files of the directory.
+// and Ask at once. docs/power-run-files.md describes the files of the directory.
 #pragma once
 
 #include <chrono>

@@ -3,10 +3,21 @@
 // Input: paths, or bytes in memory. Output: a Trace (trace.h) and, for each line, EventBatches. Not
 // handled here: the choice of planes (select.h) and the meaning of events (report.h).
 //
-//   const std::vector<std::string> arguments = {"run_dir"};
-//   auto inputs = FindInputs(arguments, {});
-//   auto trace = OpenTrace(*inputs, {}, &diagnostics);
-//   if (!trace.ok()) ...   // NotFound, DataLoss ("... (byte 5127)"), InvalidArgument
+// Example:
+//
+//   Diagnostics diagnostics;
+//   const std::vector<std::string> paths = {"run_dir"};
+//   auto trace = OpenTrace(*FindInputs(paths, {}), {}, &diagnostics);
+//   if (!trace.ok()) return trace.status();  // NotFound, DataLoss ("... (byte 5127)"), ...
+//   uint64_t events = 0;
+//   for (uint32_t line = 0; line < trace->lines.size(); ++line) {
+//     const absl::Status read =
+//         VisitEvents(*trace, line, /*stat_names=*/{}, &diagnostics, [&](const EventBatch& batch) {
+//           events += batch.size();
+//           return absl::OkStatus();
+//         });
+//     if (!read.ok()) return read;
+//   }
 //
 // The content determines the format: XSpace protobuf, Kineto JSON (PyTorch), or one of these in
 // gzip. Other files are refused. The error names the format that was recognized, and a remedy.

@@ -1,11 +1,19 @@
 // Report: all stages in one call, and the rows that every output prints.
 //
+// Example:
+//
 //   Diagnostics diagnostics;
+//   const std::vector<std::string> paths = {"trace.xplane.pb"};
 //   auto trace = OpenTrace(*FindInputs(paths, {}), {}, &diagnostics);
+//   if (!trace.ok()) return trace.status();
 //   auto report = BuildReport(*trace, {.device = "gpu"}, diagnostics);
-//   for (const FunctionRow& row : report->functions) ...
+//   if (!report.ok()) return report.status();
 //   // FailedPrecondition: the selected devices executed nothing (the message lists
 //   // the planes of the trace). InvalidArgument: a bad regex or selector.
+//   for (const FunctionRow& row : report->functions) {
+//     if (!row.active_ps) continue;  // unknown
+//     std::cout << row.function << ' ' << row.active_ps->median / 1e6 << " us\n";
+//   }
 //
 // Memory and time: executions stream from the lines through the aggregation in chunks. Memory grows
 // with the number of names, runs and distinct durations (about 160 bytes per run), not with
@@ -96,6 +104,7 @@ struct ReportOptions {
   bool by_variant = false;   // fill Report::variants
   bool parts = false;        // fill DeviceRow::parts and DeviceRow::steps
   bool launches = false;     // fill KernelRow::launch
+  bool sources = false;      // fill KernelRow::source, from the trace and its compiled programs
   int64_t tolerance_ps = 0;  // how far a nested event may extend beyond its parent (intervals.h)
   uint64_t seed = 1;         // seed of the bootstrap
   int threads = 1;           // including the calling thread
@@ -188,6 +197,9 @@ struct StepSummary {
   uint64_t steps_empty = 0;  // marks without executions
   StepSource source = StepSource::kFunction;
   std::optional<std::string> function = {}, program_id = {};
+  // Whether the trace marks no steps, and no compiled program takes half of the time in which the
+  // device is busy, so that its runs are no steps; `reason` has the largest.
+  bool has_no_steps() const { return source == StepSource::kFunction && !function.has_value(); }
   // Number and median of the steps with a known time. A first step without a mark on the device's
   // clock has none.
   uint64_t steps_timed = 0;
@@ -267,6 +279,8 @@ struct KernelRow {
   std::optional<std::string> function, program_id;
   Category category = Category::kCompute;
   std::optional<std::string> scope;  // empty if unknown, or if there are several
+  // Only with ReportOptions::sources: the source line of its ops, such as "model.py:12"; likewise.
+  std::optional<std::string> source = {};
   Clock clock = Clock::kProfile;
   uint64_t count = 0;
   int64_t total_ps = 0;

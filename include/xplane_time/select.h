@@ -15,6 +15,18 @@
 // The whole name of a plane determines its kind ("/device:GPU:7", also with " [7]" or " (pid 7)"
 // appended); a word inside the name does not. Other planes that begin with "/device:" are custom
 // devices.
+//
+// Example:
+//
+//   Diagnostics diagnostics;
+//   const std::vector<std::string> paths = {"trace.xplane.pb"};
+//   auto trace = OpenTrace(*FindInputs(paths, {}), {}, &diagnostics);
+//   if (!trace.ok()) return trace.status();
+//   auto selection = SelectDevices(*trace, "gpu:0");
+//   if (!selection.ok()) return selection.status();
+//   for (const DevicePlane& device : selection->planes) {
+//     std::cout << trace->planes[device.plane].name << '\n';  // "/device:GPU:0"
+//   }
 #pragma once
 
 #include <cstdint>

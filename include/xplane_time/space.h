@@ -5,11 +5,19 @@
 // content determines the format. Output: a SearchSpace, and configurations in a fixed order. Not
 // handled here: the decision (decide.h) and the storage of measurements (store.h).
 //
-//   auto space = ReadSpace("matmul.json");
-//   // InvalidArgument: matmul.json: $.constraints[1]: at 8: expected a value, found "&"; ...
+// Example:
+//
+//   auto space = ParseSpace(R"({
+//     "schema": "xplane-time.space.v1",
+//     "parameters": [{"name": "block_m", "type": "int", "values": [32, 64, 128]}],
+//     "constraints": ["block_m <= 64"]})",
+//                           "matmul.json");
+//   if (!space.ok()) return space.status();
+//   // InvalidArgument: matmul.json: $.constraints[0]: at 8: expected a value, found "&"; ...
 //   auto all = ChooseConfigurations(*space, {.strategy = Strategy::kGrid});
-//   all->front().id == "v3f0c...", all->front().params_json == R"({"block_m":32})"
+//   if (!all.ok()) return all.status();
 //   // InvalidArgument: matmul.json: contradictory constraints: ... leaves none of the ...
+//   assert(all->size() == 2 && all->front().params_json == R"({"block_m":32})");
 //
 // A grid point has a value for each parameter. The last parameter varies fastest. Constraints apply
 // to grid points and to explicit variants. A configuration is excluded if some constraint is false.

@@ -4,12 +4,20 @@
 // they were stored, and the best configuration for a key. Not handled here: the choice of the next
 // measurement (decide.h) and the text of exports (src/output/tuning.h).
 //
+// Example:
+//
 //   auto store = TuneStore::Open("tune.db", {});
-//   auto session = store->Begin({.key = key, .space_hash = hash, .config_json = "{}"});
+//   if (!store.ok()) return store.status();
+//   const std::vector<Configuration> variants = {{.id = "a", .params_json = R"({"block_m":32})"}};
+//   auto session = store->Begin({.key = {.workload = "matmul[64]"}, .space_hash = "c0de"});
+//   if (!session.ok()) return session.status();
 //   // FailedPrecondition: tune.db: this session is in use by process 4711 on node3; ...
-//   store->RegisterVariants(*session, configurations);
-//   store->Append(*session, {.batch = 0, .round = 0, .samples = {{.variant = "a", .t_ps = 5}}});
-//   store->Append(*session, the same);   // kAlreadyStored: a round is stored once
+//   const absl::Status registered = store->RegisterVariants(*session, variants);
+//   if (!registered.ok()) return registered;
+//   const RoundRecord round = {.batch = 1, .samples = {{.variant = "a", .t_ps = 5'000}}};
+//   auto appended = store->Append(*session, round);
+//   if (!appended.ok()) return appended.status();
+//   assert(*store->Append(*session, round) == Appended::kAlreadyStored);  // a round is stored once
 //
 // A round is one transaction. When Append returns, the round survives kill -9 at any moment (with
 // both durabilities). With Durability::kPowerLoss it also survives a power cut, because SQLite

@@ -10,6 +10,17 @@
 //   lines    in file order; lines of a plane with equal ids form one timeline
 //
 // Names are the producer's bytes. They may be invalid UTF-8; the outputs escape them.
+//
+// Example:
+//
+//   Diagnostics diagnostics;  // read.h opens traces
+//   const std::vector<std::string> paths = {"trace.xplane.pb"};
+//   auto trace = OpenTrace(*FindInputs(paths, {}), {}, &diagnostics);
+//   if (!trace.ok()) return trace.status();
+//   for (const Line& line : trace->lines) {
+//     std::cout << trace->planes[line.plane].name << ' ' << line.shown_name() << ' '
+//               << line.event_count << " events\n";
+//   }
 #pragma once
 
 #include <algorithm>

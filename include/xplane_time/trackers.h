@@ -2,16 +2,20 @@
 // configuration. They are for loops that call the trackers. power.h has a recorder that samples by
 // itself.
 //
+// Example:
+//
 //   MemoryTracker memory("mincut");
 //   PowerTracker power("gpu");
-//   ConstantPowerSource source(75.0);          // or one's own: ReadWatts()
+//   ConstantPowerSource source(75.0);  // or a class of yours, with ReadWatts()
+//   std::vector<LatencyRecord> latencies;
 //   for (int64_t i = 0; i < 1000; ++i) {
 //     memory.Snapshot({.kv_cache_bytes = 1 << 20});
 //     power.Sample(&source);
-//     ... latencies.push_back({.sample_id = i, .wall_time_us = 850});
+//     latencies.push_back({.sample_id = i, .wall_time_us = 850});
 //   }
-//   power.Energy().total_joules;               // empty with fewer than two samples
-//   absl::Status status = WriteLatencyCsv("results/latency.csv", latencies);
+//   assert(power.Energy().total_joules);  // empty with fewer than two samples
+//   const absl::Status written = WriteLatencyCsv("latency.csv", latencies);
+//   if (!written.ok()) return written;
 //   // Internal: results/latency.csv: cannot write: No such file or directory; make ...
 //
 // An unknown value is never 0: it is empty, and an empty cell in a CSV file. Names follow an

@@ -5,11 +5,39 @@
 // the source of configurations (space.h), the method of the decision (decide.h), processes
 // (src/tune/process_harness.h is a Harness).
 //
+// Example:
+//
+//   struct TwoKernels : Harness {  // a harness in this process; variants are configurations
+//     absl::StatusOr<HarnessInfo> Hello() override {
+//       return HarnessInfo{.name = "example", .device = "gpu:0", .device_class = "NVIDIA H100"};
+//     }
+//     absl::Status Prepare(std::span<const Configuration> variants,
+//                          PreparedCallback done) override {
+//       for (size_t i = 0; i < variants.size(); ++i) done(i, {.fingerprint = variants[i].id});
+//       return absl::OkStatus();
+//     }
+//     absl::StatusOr<VariantState> Verify(const Configuration&) override { return VariantState{}; }
+//     absl::StatusOr<RoundTimes> RunRound(int64_t, int64_t, std::string_view,
+//                                         std::span<const Configuration* const> order) override {
+//       RoundTimes times;
+//       for (const Configuration* variant : order) {  // run and time each of them here
+//         times.slots.push_back({.t_ps = variant->id == "a" ? 5'000'000 : 5'500'000});
+//       }
+//       return times;
+//     }
+//   };
+//   const std::vector<Configuration> variants = {{.id = "a", .params_json = R"({"block_m":32})"},
+//                                                {.id = "b", .params_json = R"({"block_m":64})"}};
+//   auto store = TuneStore::Open("tuned.db", {});
+//   if (!store.ok()) return store.status();
 //   TuneOptions options;
 //   options.decide.stop = Stop::kPick;
-//   auto outcome = Tune(configurations, options, &harness, &store, &watcher);
-//   if (!outcome.ok()) ...             // the store, or a harness that cannot work at all
-//   outcome->verdict.pick              // into outcome->variants, by `measured`
+//   TwoKernels harness;
+//   TuneWatcher watcher;
+//   auto outcome = Tune(variants, options, &harness, &*store, &watcher);
+//   if (!outcome.ok()) return outcome.status();  // the store, or a harness that cannot work at all
+//   const std::optional<size_t> pick = outcome->VariantOf(outcome->verdict.pick);
+//   assert(pick && outcome->variants[*pick].configuration.id == "a");
 //
 // Steps:
 // 1. Hello to the harness.

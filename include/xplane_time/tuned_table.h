@@ -3,11 +3,19 @@
 // Input: entries from a store (store.h), or from a JSON file (xplane-time.tuned.v1, docs/store.md)
 // that a kernel library ships. Output: a match and its quality.
 //
+// Example:
+//
+//   const std::string text = R"({"schema": "xplane-time.tuned.v1", "entries": [
+//       {"workload": "matmul[64]", "device_class": "NVIDIA H100", "driver": "550.54",
+//        "framework": "", "flags": "", "code_hash": "c0de", "protocol_hash": "p1",
+//        "objective": "time", "id": "v1", "params": {"block_m": 64}, "claim": "winner",
+//        "evidence": {}, "recorded_unix_s": 1700000000}]})";
 //   auto table = TunedTable::FromJson(text, "tuned.json");
-//   std::optional<TunedMatch> match = table->Find(key);
-//   match->entry->configuration.params_json   // {"block_m":64}
-//   match->fallback->name                     // "exact", or "any_driver", ...
-//   table->Find(a key of an unknown workload) // nullopt: use the default
+//   if (!table.ok()) return table.status();
+//   auto match = table->Find({.workload = "matmul[64]", .device_class = "NVIDIA H100"});
+//   assert(match && match->entry->configuration.params_json == R"({"block_m":64})");
+//   std::cout << match->fallback->name << '\n';       // "exact", "any_driver", ...
+//   assert(!table->Find({.workload = "matmul[65]"}));  // nullopt: use the default
 //
 // Levels of fallback are tried in order. Each level names the parts of the key that may differ. The
 // levels of DefaultFallbacks never include the objective, so a configuration that was picked for

@@ -1,4 +1,9 @@
 // The version, for the preprocessor and at run time.
+//
+// Example:
+//
+//   static_assert(XPLANE_TIME_VERSION >= 100);  // 0.1.0 or later
+//   std::cout << XPLANE_TIME_VERSION_STRING << '\n';
 #pragma once
 
 #define XPLANE_TIME_VERSION_MAJOR 0

@@ -1,14 +1,19 @@
 // Where: an exact breakdown of each device's time.
 //
+// Example:
+//
 //   Diagnostics diagnostics;
 //   const std::vector<std::string> paths = {"trace.xplane.pb"};
 //   auto trace = OpenTrace(*FindInputs(paths, {}), {}, &diagnostics);
+//   if (!trace.ok()) return trace.status();
 //   auto where = FindWhere(*trace, {.device = "gpu"}, diagnostics);
+//   if (!where.ok()) return where.status();
+//   // FailedPrecondition: the selected devices executed nothing (the message lists the planes)
 //   for (const WhereDevice& device : where->devices) {
 //     // span = compute + collective_exposed + copy_exposed + other + idle, to the picosecond
-//     if (device.time.idle_host_ps) ...   // empty (never 0) if the cause of idle time is unknown
-//   }
-//   // FailedPrecondition: the selected devices executed nothing (the message lists the planes)
+//     std::cout << device.time.span_ps.value_or(0) << " ps\n";
+//     if (device.time.idle_host_ps) std::cout << *device.time.idle_host_ps << " ps for the host\n";
+//   }  // empty (never 0): the cause of idle time is unknown
 //
 // Each instant belongs to the highest class that runs: compute, collective, copy, other, idle. Time
 // behind a higher class is hidden. If ops contain each other (TPU, CPU), an op counts with its own

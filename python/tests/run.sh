@@ -5,7 +5,9 @@ set -euo pipefail
 build=$(mkdir -p "$1" && cd "$1" && pwd)
 cd "$(dirname "$0")/../.."
 [ -x "$build/venv/bin/python" ] || python3 -m venv "$build/venv"
-# With the flags of ./test.sh: what it compiled is not compiled again.
+# With the flags of ./test.sh: what it compiled is not compiled again. Paths in the build directory
+# are relative for the compiler cache, as in cmake/setup.sh.
+export CCACHE_BASEDIR=$build/package
 flags="-DXPLANE_TIME_WERROR=ON -DCMAKE_CXX_COMPILER=c++"
 if command -v ccache >/dev/null; then flags+=" -DCMAKE_CXX_COMPILER_LAUNCHER=ccache"; fi
 CMAKE_ARGS="$flags" "$build/venv/bin/pip" install --quiet --disable-pip-version-check \

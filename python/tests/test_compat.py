@@ -1,5 +1,5 @@
-"""xplane_time.compat beside the packages that it stands for, bit for bit: on all recorded
-traces, and on synthetic ones. Skipped without them."""
+"""Compares xplane_time.compat with the original packages, bit by bit, on all recorded traces and on
+synthetic ones. Skipped if the originals are not installed."""
 import contextlib
 import importlib.util
 import io
@@ -37,7 +37,7 @@ SEEDS = range(400)
 
 
 def load_ejkernel():
-    """Its profiler alone: the package around it needs a GPU stack."""
+    """Loads only the profiler module, because the whole package requires a GPU stack."""
     package = pathlib.Path(importlib.util.find_spec("ejkernel").origin).parent
     spec = importlib.util.spec_from_file_location("ejkernel_profiler",
                                                   package / "ops/execution/profiler.py")
@@ -77,8 +77,8 @@ def set_value(stat, choose, references):
 
 
 def synthetic(seed, odd_stats=None):
-    """A small trace of all that the definitions depend on: ties, zero durations, runs that
-    come back, stats of every type, zero, missing and twice, metadata that is not there."""
+    """A small trace with everything on which the definitions depend: ties, zero durations, repeated
+    runs, stats of every type (also zero, missing and duplicate ones), and missing metadata."""
     choose = random.Random(seed)
     space = xplane_pb2.XSpace()
     if odd_stats is None:
@@ -127,7 +127,7 @@ def message_of(content):
 
 
 def exact(times):
-    """Order of keys included; floats by their bits."""
+    """The result for an exact comparison: with the order of keys, and floats as bits."""
     return [(key, float(value).hex()) for key, value in times.items()]
 
 
@@ -136,7 +136,7 @@ class Counts:
 
 
 class Differential(unittest.TestCase):
-    """`contents` of each case: names and bytes of traces."""
+    """`contents`: name and bytes of each trace."""
 
     def contents(self):
         for path in TRACES:
@@ -185,12 +185,12 @@ class Differential(unittest.TestCase):
                 for plane, _ in enumerate(original.planes):
                     for prefix, regex in (("", None), ("jit_", None), ("jit_", "fusion|CHILD|f")):
                         if regex is not None and number < len(TRACES) and plane > 3:
-                            continue  # slow there
+                            continue  # the original is slow here
                         counts.planes += 1
                         try:
                             want = profile_reader.get_events_from_plane(
                                 original, plane, prefix, regex)
-                        except UnicodeDecodeError:  # bytes that ProfileData cannot show
+                        except UnicodeDecodeError:  # ProfileData cannot decode these bytes
                             counts.original_failed += 1
                             continue
                         got = tune_jax.get_events_from_plane(ours, plane, prefix, regex)
@@ -206,11 +206,11 @@ class Differential(unittest.TestCase):
             for option in ({}, {"limit": 0, "include_intra_kernel_regions": True},
                            {"kernel_name": "fusion.1"}, {"trace_matchers": ("jit_", "(")}):
                 if option and number < len(TRACES) and len(content) > 2_000_000:
-                    continue  # half a minute there
+                    continue  # the original takes half a minute
                 try:
                     want = json.loads(kernel_stats_tools.get_kernel_stats(
                         content, include_summary=True, **option))
-                except RuntimeError as error:  # a name of nothing but space
+                except RuntimeError as error:  # a name that consists only of spaces
                     self.assertIn("index out of range", str(error))
                     counts.original_failed += 1
                     xprof.device_time_attribution(content, **option)
@@ -273,7 +273,7 @@ class Differential(unittest.TestCase):
 
 
 def tuned_captures(seed):
-    """Captures of up to 20 functions on up to 3 devices; now and then one comes back."""
+    """Captures of up to 20 functions on up to 3 devices; some functions occur repeatedly."""
     choose = random.Random(seed)
     captures = []
     for _ in range(choose.randint(1, 7)):
@@ -354,7 +354,7 @@ class Interface(unittest.TestCase):
                 profiler.profile_time_by_function_id(lambda: None, "cpu", 1)
 
     def assert_frames_of_python(self, closure):
-        """The originals trace them too, which makes what is timed slower."""
+        """Checks that frames are traced, as by the originals, although this slows the timed code."""
         from xplane_time import jax as captures
 
         kept, captured = [], captures.capture

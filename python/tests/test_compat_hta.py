@@ -1,9 +1,9 @@
-"""xplane_time.compat.hta beside HolisticTraceAnalysis: on recorded traces of PyTorch, where they are,
-and on synthetic ones. Skipped without it.
+"""Compares xplane_time.compat.hta with HolisticTraceAnalysis (HTA) on synthetic traces, and on recorded
+traces of PyTorch if they are available. Skipped if HTA is not installed.
 
-It computes in doubles, and rounds to whole microseconds. So that all of its digits can be compared it
-is given copies whose "microseconds" are picoseconds, whole ones; what it makes of the traces as they
-are is measured for docs/migrating.md.
+HTA computes in doubles, and rounds to whole microseconds. To compare all digits, HTA gets copies of the
+traces in which one "microsecond" is a picosecond, so all times are whole numbers. Its results on the
+unchanged traces are measured for docs/migrating.md.
 """
 import contextlib
 import decimal
@@ -35,17 +35,17 @@ RECORDED = [["a100_nccl_graphs.json.gz"], ["mi300_resnet_ddp.json.gz"], ["cpu_to
 RECORDED += [[f"quirks/{name}.json"] for name in ("base_last", "epoch_exact", "launches", "order", "pid_collision",
                                                   "two_devices", "year_2021")]
 UNREADABLE = {"array": AttributeError, "bad_bytes": UnicodeDecodeError, "nan": OverflowError,
-              "number_forms": TypeError, "odd_events": TypeError}  # to it
+              "number_forms": TypeError, "odd_events": TypeError}  # the error of HTA
 SEEDS = range(40)
 PS = 1_000_000
 NO_CUT = {"num_kernels": 10**6}
-# Small numbers are short ones to it: ends overflow, and pandas 3 refuses ids of many events. On the
-# clocks of recorded traces, times are far from 0, too.
+# HTA stores small numbers in short integers: ends of events overflow, and pandas 3 refuses the ids of
+# many events. Large offsets avoid both. The times of recorded traces are also far from 0.
 FAR_IDS, FAR_PS = 10**6, 2**40
 
 
 def setUpModule():
-    """It logs, and warns of what pandas will change."""
+    """Disables the log of HTA, which also has warnings about future changes of pandas."""
     logging.disable(logging.CRITICAL)
     unittest.addModuleCleanup(logging.disable, logging.NOTSET)
     quiet = warnings.catch_warnings()
@@ -85,7 +85,7 @@ def recorded(name):
 
 
 def in_picoseconds(events):
-    """The same, in whole "microseconds"; what it skips is left out."""
+    """The events in whole "microseconds", without those that HTA skips."""
     timed = [dict(each, ts=decimal.Decimal(str(each["ts"])), dur=decimal.Decimal(str(each["dur"])))
              for each in events if each.get("ph") == "X"]
     begin = min(each["ts"] for each in timed)
@@ -118,8 +118,9 @@ NAMES = ["gemm", "gemm<float>", "ncclDevKernel_AllReduce", "ncclKernel_SendRecv"
 
 
 def synthetic(seed):
-    """Of all that the definitions depend on: launches twice, of others, of none, on both sides of
-    steps; ties, nothing of a type, host events with a stream, and annotations of the device."""
+    """Events with everything on which the definitions depend: duplicate launches, launches of other
+    kernels or without kernels, launches at both ends of steps, ties, types without events, host
+    events with a stream, and annotations of the device."""
     choose = random.Random(seed)
     span = choose.choice([30, 400, 40_000])
     names = choose.sample(NAMES, choose.randint(1, len(NAMES)))
@@ -155,7 +156,7 @@ class Differential(unittest.TestCase):
         self.rows = self.failed = 0
 
     def traces(self, originals, name):
-        """The traces as they are, and as it is given them."""
+        """The paths of the original trace and of the copy for HTA."""
         base = written(self.folder, name, originals)
         return base, written(self.folder, f"{name}_ps", in_picoseconds(originals))
 
@@ -164,7 +165,7 @@ class Differential(unittest.TestCase):
             try:
                 theirs = analyzed(copies, with_last)
                 want_time = records(theirs.get_temporal_breakdown(visualize=False))
-            except IndexError:  # nothing is left
+            except IndexError:  # HTA has no rows left
                 self.failed += 1
                 with self.assertRaises(xplane_time.NothingFoundError, msg=what):
                     hta.TraceAnalysis(paths, include_last_profiler_step=with_last)
@@ -181,7 +182,7 @@ class Differential(unittest.TestCase):
                 if name.endswith("(us)"):
                     row[name] /= PS
                 elif row["kernel_time(us)"] == 0 and name != "rank":
-                    row[name] = None  # of no time there is no share: NaN there
+                    row[name] = None  # the share of a zero time is unknown; HTA has NaN
         self.assertEqual(got, want, what)
 
     def check_kernels(self, ours, theirs, options, what):
@@ -189,7 +190,7 @@ class Differential(unittest.TestCase):
         got_types, got_kernels = ours.get_gpu_kernel_breakdown(**options)
         self.assertEqual(list(want_kernels.columns), list(got_kernels[0]) if got_kernels else
                          list(want_kernels.columns))
-        # It has a row of 0 where one type ends as another one begins, or not, as its sorting goes.
+        # If one type ends when another begins, HTA has a row with 0 or none, depending on its sorting.
         want = {row["kernel_type"]: (row["sum"] / PS, row["percentage"])
                 for row in records(want_types) if row["sum"]}
         got = {row["kernel_type"]: (row["sum"], row["percentage"]) for row in got_types}
@@ -198,7 +199,7 @@ class Differential(unittest.TestCase):
         self.assertEqual(sums, sorted(sums, reverse=True))
         want = records(want_kernels)
         if options is not NO_CUT and tied_sums(ours):
-            return  # which of them are "others" is as its sorting goes
+            return  # the sorting of HTA decides which of them are "others"
         self.assertEqual(len(got_kernels), len(want), what)
         for mine, its in zip(got_kernels, want):
             for name, value in its.items():
@@ -218,7 +219,7 @@ class Differential(unittest.TestCase):
               f"the original failed {self.failed} times")
 
     def test_ranks_together(self):
-        """Which steps there are is asked of all ranks."""
+        """The set of steps is determined from all ranks."""
         for seed in range(0, 16, 2):
             both = [self.traces(synthetic(seed + rank), f"seed{seed}_{rank}") for rank in (0, 1)]
             self.check({rank: path for rank, (path, _) in enumerate(both)},
@@ -233,7 +234,7 @@ class Differential(unittest.TestCase):
                 paths[rank] = KINETO / name
                 copies[rank] = written(self.folder, f"rank{rank}", in_picoseconds(recorded(name)))
             self.check(paths, copies, names)
-        self.assertEqual(self.failed, 2)  # cpu_torch215: nothing ran on a GPU
+        self.assertEqual(self.failed, 2)  # cpu_torch215 has no GPU kernels
         print(f"hta: {self.rows} rows of recorded traces equal")
 
     @unittest.skipUnless(KINETO.is_dir(), "no shared traces here")
@@ -251,7 +252,7 @@ def tied_sums(analyzer):
 
 
 class Differences(unittest.TestCase):
-    """What docs/migrating.md says of it, on traces as they are."""
+    """Checks the statements of docs/migrating.md about HTA, on unchanged traces."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -275,7 +276,7 @@ class Differences(unittest.TestCase):
             theirs, ours = self.both(events)
             of_type, of_name = breakdown(theirs)
             self.assertAlmostEqual(of_name["sum (us)"].sum(), 1400)
-            self.assertEqual(of_type["sum"].sum(), 1000)  # each piece is cut
+            self.assertEqual(of_type["sum"].sum(), 1000)  # HTA rounds each piece down
         self.assertEqual(ours.get_gpu_kernel_breakdown()[0][0]["sum"], 1400)
 
     def test_sums_below_zero_and_the_assertion(self):
@@ -299,8 +300,8 @@ class Differences(unittest.TestCase):
         self.check_sum(events + after, 32, with_last=True)
         rows = xplane_time.open(pathlib.Path(self.folder, "trace.json")).kernels()
         self.assertEqual([(row["count"], row["total_ps"]) for row in rows], [(4, 34 * PS)])
-        self.check_sum([*events, launch(t + 11, 1, "cuda_driver")], 10)  # of two launches
-        self.check_sum(events[1:], 14)  # one step
+        self.check_sum([*events, launch(t + 11, 1, "cuda_driver")], 10)  # the kernel has two launches
+        self.check_sum(events[1:], 14)  # only one step
 
     def check_sum(self, events, sum_us, with_last=False):
         theirs, ours = self.both(events, with_last)
@@ -369,7 +370,7 @@ class Differences(unittest.TestCase):
         return len(of_device), of_device["dur"].sum()
 
     def with_far_ids(self, name):
-        """As it is, but with ids that pandas 3 lets it read."""
+        """Writes the trace with larger ids, which HTA can read with pandas 3."""
         events = recorded(name)
         for each in events:
             if (each.get("args") or {}).get("correlation", 0) > 0:

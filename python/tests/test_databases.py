@@ -1,4 +1,4 @@
-"""Tables and results as Parquet, SQLite and DuckDB: what is read back is what was written."""
+"""Writes tables and results to Parquet, SQLite and DuckDB, and compares the files with the originals."""
 import pathlib
 import shutil
 import sqlite3
@@ -36,7 +36,7 @@ IS_SUM = ("SELECT kernel, SUM(count), SUM(self_ps) FROM kernels WHERE self_ps IS
 
 
 def results():
-    """Each kind of result, with the command line that writes the same."""
+    """Each kind of result, with the command line that writes the same tables."""
     trace = xplane_time.open(SPMD)
     return [
         (trace.report(samples=True), ["report", SPMD, "--samples"]),
@@ -45,12 +45,15 @@ def results():
         (trace.headroom(), ["headroom", SPMD]),
         (trace.brief(limit=2), ["brief", SPMD, "--limit", "2"]),
         (xplane_time.diff(*SIDES), ["diff", *SIDES]),
+        (xplane_time.pick(VARIANTS), ["pick", VARIANTS]),
+        (xplane_time.compare(*SIDES, min_effect=0.9, offset_std=0.05, max_mde=9),
+         ["compare", *SIDES, "--min-effect", "90%", "--offset-std", "5%", "--max-mde", "900%"]),
         (xplane_time.open(MIXTURE).energy(LOG), ["energy", MIXTURE, "--power", LOG]),
     ]
 
 
 def odd_events():
-    """Every type of a stat, the ends of its range, unknowns, and texts that are hard to write."""
+    """Events with every type of stat, the limits of its range, unknown values, and unusual texts."""
     plane = xspace.Plane("/device:GPU:0")
     line = plane.line("line\n\"1\"")
     line.event("a\"b\n'c", 0, 5, large=xspace.Unsigned(2**64 - 1), count=xspace.Unsigned(3),
@@ -95,7 +98,7 @@ class Sqlite(FilesTest):
         events = odd_events()
         events.to_sqlite(self.path, NAME)
         want = [{**row, "large": str(row["large"])} for row in events]
-        self.assertEqual(want[0]["large"], "18446744073709551615")  # no integer of SQLite
+        self.assertEqual(want[0]["large"], "18446744073709551615")  # too large for an integer of SQLite
         self.assertEqual(want[1]["name"], r"invalid \xff")
         self.assertEqual(rows_of(self.sqlite(), NAME), want)
         types = dict(self.sqlite().execute("SELECT name, type FROM pragma_table_info(?)", (NAME,)))
@@ -113,7 +116,7 @@ class Sqlite(FilesTest):
     def test_a_table_that_is_there(self):
         first, second = (xplane_time.open(path).kernels() for path in SIDES)
         first.to_sqlite(self.path, "kernels")
-        for name in ("kernels", "Kernels"):  # one name, in SQL
+        for name in ("kernels", "Kernels"):  # SQL ignores case
             self.refused(r"out.sqlite: table '[kK]ernels' already exists; .*'append'",
                          lambda: second.to_sqlite(self.path, name))
         self.assertEqual(rows_of(self.sqlite(), "kernels"), list(first))
@@ -127,7 +130,7 @@ class Sqlite(FilesTest):
                      lambda: first.to_sqlite(self.path, "x", if_exists="upsert"))
 
     def test_an_empty_file_is_none(self):
-        self.path.touch()  # as of tempfile
+        self.path.touch()  # an empty file, as from tempfile
         table = odd_events()
         table.to_sqlite(self.path, "t")
         self.assertEqual(len(rows_of(self.sqlite(), "t")), len(table))
@@ -173,7 +176,7 @@ class Sqlite(FilesTest):
             if command is None:
                 continue
             subprocess.run([COMMAND, *command, "-o", self.at / theirs], check=True, capture_output=True)
-            if command[0] == "report":  # the package knows the rates of its kernels, too
+            if command[0] == "report":  # the package also knows the rates of its kernels
                 for path in (ours, theirs):
                     self.sqlite(path).executescript(
                         "UPDATE kernels SET flops_per_s = NULL, bytes_per_s = NULL, roof_share = NULL")
@@ -217,7 +220,7 @@ class Sqlite(FilesTest):
 
 
 class Inputs(FilesTest):
-    """No output takes the place of a trace, whatever its name, or of any other file."""
+    """Outputs never overwrite a trace, whatever its name, or other existing files."""
 
     def test_a_trace_stays(self):
         trace_path, link = self.at / "capture", self.at / "link.parquet"

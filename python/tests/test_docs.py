@@ -1,15 +1,16 @@
-"""The code of the pages in docs runs, and prints what they say.
+"""Runs the code of the pages in docs, and compares its output with the page.
 
-After ```python comes what it printed, after a command in ```console its output:
+The output of a ```python block follows it. The output of a command in ```console follows the command.
+The kind of the block states how it is compared:
 
-    ```text             exactly this
-    ```text measured    this but for numbers and units: the same words, in any order, since a
-                        busy machine may rank them otherwise
-    ```text example     something; names in it may be those of one version of jax
+    ```text             exactly
+    ```text measured    except for numbers and units: the same words in any order, because the
+                        order may differ on a busy machine
+    ```text example     any output; the names may belong to one version of jax
 
-Pages run in a directory of their own, in which `testdata` is that of the repository. What
-needs jax, torch, duckdb or pyarrow is left out where it is not installed. Drawings, and the
-commands after them, are of tests/tools.
+Each page runs in a temporary directory, in which `testdata` links to that of the repository. Blocks that
+require jax, torch, duckdb or pyarrow are skipped if the module is not installed. Drawings, and the
+commands after them, are checked by tests/tools.
 """
 import contextlib
 import importlib.util
@@ -31,13 +32,13 @@ HAS_JAX = "jax" not in MISSING
 
 
 def words(text):
-    """Without numbers and their units, and without how wide columns are."""
+    """The words, with placeholders for numbers and units. The widths of columns have no effect."""
     text = re.sub(r"\b(?:ns|us|ms|s)\b", "TIME", text)
     return re.sub(r"[\d.,]+", "NUMBER", text).split()
 
 
 def first_words(text):
-    """Of each line of a table, but for notes on columns that did not fit."""
+    """The first word of each line of a table, except for notes on hidden columns."""
     return [line.split()[0] for line in text.splitlines()
             if line.strip() and not line.startswith("not shown")]
 
@@ -69,19 +70,19 @@ class Pages(unittest.TestCase):
     def check_command(self, how, text):
         command, want = text.removeprefix("$ ").split("\n", 1)
         got = output_of(command)
-        if how == "measured":  # more lines may come, of what is odd about this trace
+        if how == "measured":  # notes about this trace may add lines
             self.assertEqual(set(first_words(want)) - set(first_words(got)), set(), got)
         else:
             self.check(how, got, want)
 
     def run_page(self, path):
-        """Returns how many outputs were checked."""
+        """Returns the number of checked outputs."""
         names, printed, checked = {}, None, 0
         for kind, how, text in BLOCK.findall(path.read_text()):
             how = how or None
             if kind == "python":
                 if any(re.search(rf"\b{module}\b", text) for module in MISSING):
-                    break  # and all that builds on it
+                    break  # later blocks may depend on this one
                 printed = printed_by(text, names, path.name)
                 continue
             with self.subTest(page=path.name, block=text):

@@ -1,5 +1,5 @@
-"""Energies from Python: with the trace and the log of testdata/energy, and with worlds that are made
-up (tests/support/write_power_world.cc) where the program that makes them is built."""
+"""Energies from Python, with the trace and the log of testdata/energy. If write_power_world is built
+(tests/support/write_power_world.cc), also with simulated devices whose energies are known."""
 import csv
 import json
 import pathlib
@@ -61,7 +61,7 @@ class RealTrace(unittest.TestCase):
                 self.trace.energy(**options)
         with self.assertRaisesRegex(TypeError, r"energy\(\) .*'mapp'; did you mean 'map'"):
             self.trace.energy(LOG, mapp={})
-        self.trace.energy(LOG, map=None, kernel=None)  # as if not given
+        self.trace.energy(LOG, map=None, kernel=None)  # None means the default
 
     def test_a_log_of_another_time(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -82,7 +82,7 @@ class Worlds(unittest.TestCase):
         self.at = pathlib.Path(folder.name)
 
     def world(self, kind, seed=1):
-        """Trace, log, layers and truth."""
+        """The paths of trace, log and layers, and the true energies."""
         base = self.at / f"{kind}{seed}"
         subprocess.run([WRITE_WORLD, kind, str(seed), base], check=True)
         return (base.with_suffix(".xplane.pb"), base.with_suffix(".power.jsonl"),
@@ -109,7 +109,7 @@ class Worlds(unittest.TestCase):
         want = command_json("energy", "--layers", layers, "--power", log, "--device", "gpu:0")
         report = xplane_time.energy_of_layers(layers, log, device="gpu:0")
         self.assertEqual(report.to_dict(), want)
-        # The same by the clock of the log.
+        # The same layers, with times of the log's monotonic clock.
         clocks = json.loads(log.read_text().splitlines()[0])["clocks"]
         back_ns = clocks["realtime_ns"] - clocks["monotonic_ns"]
         with layers.open(newline="") as file:

@@ -1,4 +1,4 @@
-"""Many traces, by every executor: the same bytes, whatever is killed."""
+"""Summarizes many traces with every executor. The bytes are equal, even if workers are killed."""
 import contextlib
 import glob
 import importlib.util
@@ -25,16 +25,16 @@ except ImportError:
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 COMMAND = pathlib.Path(sys.executable).parent / "xplane-time"
-# By its path: beside it are modules of tests with the names of those here.
+# Loaded by path, because its directory has test modules with the same names as this one.
 XSPACE = importlib.util.spec_from_file_location("xspace", REPOSITORY / "tests/tools/xspace.py")
 xspace = importlib.util.module_from_spec(XSPACE)
-sys.modules["xspace"] = xspace  # for its dataclasses
+sys.modules["xspace"] = xspace  # required by its dataclasses
 XSPACE.loader.exec_module(xspace)
 gpu, space = xspace.gpu, xspace.space
 
 
 def of_process(pattern):
-    """What files of /proc say; of processes and threads that have ended nothing."""
+    """The contents of files in /proc. Processes and threads that have ended are skipped."""
     for path in glob.glob(pattern):
         with contextlib.suppress(OSError):
             yield pathlib.Path(path).read_bytes()
@@ -155,12 +155,12 @@ class Fleet(unittest.TestCase):
         time.sleep(0.01)
         traces[1].write_bytes(space(gpu(0, runs=9)))
         kept = sorted(folder.iterdir())[0]
-        kept.write_bytes(kept.read_bytes()[:-2])  # cut: made again
+        kept.write_bytes(kept.read_bytes()[:-2])  # truncated, so it is made again
         self.assertEqual(fleet.summarize(traces, executor="serial", folder=folder).summary,
                          self.of_command(traces))
 
     def killed(self, executor, name):
-        """The summary, while workers are killed again and again."""
+        """Summarizes traces while workers are killed repeatedly, and compares the result."""
         traces = self.traces(40, runs=2000)
         want = self.of_command(traces)
         kills = []
@@ -169,7 +169,7 @@ class Fleet(unittest.TestCase):
             if done % 5 != 3 or len(kills) == 3:
                 return
             workers = [pid for pid in self.descendants(os.getpid()) if name in command_of(pid)]
-            with contextlib.suppress(IndexError, ProcessLookupError):  # none is there now
+            with contextlib.suppress(IndexError, ProcessLookupError):  # no worker runs at the moment
                 os.kill(workers[-1], signal.SIGKILL)
                 kills.append(done)
 
@@ -206,7 +206,7 @@ class Fleet(unittest.TestCase):
 
     def test_a_trace_that_ends_its_worker_is_a_failure(self):
         with mock.patch.dict(os.environ, {"PYTHONPATH": str(self.at)}):
-            # As a crash in the reader would: the worker ends without a word.
+            # Like a crash in the reader: the worker ends without a message.
             (self.at / "sitecustomize.py").write_text(
                 "import os, sys\n"
                 "if 'multiprocessing' in ' '.join(sys.orig_argv):\n"
@@ -227,7 +227,7 @@ class Fleet(unittest.TestCase):
         self.assertEqual(fleet.compare(base, base, allow_mismatch=True).exit_code, 0)
         compared = fleet.compare(base, slower, paired=True)
         self.assertEqual(compared.exit_code, 10)
-        self.assertEqual(compared.result.to_dict()["rows"][0]["verdict"], "slower")
+        self.assertEqual(compared.rows["verdict"][0], "slower")
         one = fleet.summarize(self.traces(12, captures=4, slow=[5]), executor="serial")
         self.assertEqual([row["host"] for row in one.outliers if row["verdict"] == "slow"],
                          ["node0005"])
@@ -235,7 +235,7 @@ class Fleet(unittest.TestCase):
         self.assertIn("<!DOCTYPE html>", one.to_html())
 
     def test_who_a_collective_waited_for(self):
-        """Two processes, one of which sleeps before each step."""
+        """Two processes run; one of them sleeps before each step."""
         try:
             import jax  # noqa: F401
         except ImportError:
@@ -259,9 +259,9 @@ class Fleet(unittest.TestCase):
                                      host=lambda uri: "rank" + pathlib.Path(uri).relative_to(folder).parts[0])
             waits = [row for row in report.waits if row["host"] is not None]
             self.assertEqual(waits[0]["host"], f"rank{sleeper}", report.waits[:5])
-            self.assertGreater(waits[0]["waited_ps"], 15 * 20e9)  # of 20 steps at least 15 times 20 ms
+            self.assertGreater(waits[0]["waited_ps"], 15 * 20e9)  # at least 20 ms in 15 of 20 steps
             self.assertEqual(report.clocks["host"], ["rank0", "rank1"])
-            for clock in report.clocks:  # of one machine
+            for clock in report.clocks:  # both ran on one machine
                 self.assertFalse(clock["steps"])
                 self.assertLess(abs(clock["offset_ps"]), 20e9)
 
@@ -289,7 +289,7 @@ class Fleet(unittest.TestCase):
     @unittest.skipIf(ray is None, "no Ray here")
     def test_ray(self):
         probe = "import ray; ray.init(num_cpus=1, include_dashboard=False); ray.shutdown()"
-        try:  # it needs more of a machine than we do: shared memory, ports
+        try:  # Ray also requires shared memory and ports
             subprocess.run([sys.executable, "-c", probe], check=True, capture_output=True, timeout=120)
         except subprocess.SubprocessError as error:
             self.skipTest(f"Ray does not start here: {error}")

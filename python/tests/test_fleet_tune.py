@@ -1,4 +1,4 @@
-"""One tuning on several devices: processes of this machine, and actors of Ray, which are killed."""
+"""Tunes on several devices, with local processes and with actors of Ray, some of which are killed."""
 import contextlib
 import json
 import math
@@ -36,7 +36,7 @@ def forgets():
 
 def simulated(factors=(), seed=0, sd=0.01, kinds=(), die_of=None, log=None, wait_s=0.0, fails_on=(),
               starts=None):
-    """Serves variants that take `t` us; `factors`: of a device (the end of its name) and a variant."""
+    """Serves variants that take `t` us. `factors`: (end of a device name, variant, factor of its time)."""
     device = os.environ["XPLANE_TIME_DEVICE"]
     noise = random.Random(f"{seed} {device}")
     rounds = iter(range(1 << 30))
@@ -56,7 +56,7 @@ def simulated(factors=(), seed=0, sd=0.01, kinds=(), die_of=None, log=None, wait
             time.sleep(wait_s)
             if die_of is not None and device.endswith(die_of[0]) and next(rounds) == die_of[1] \
                     and not os.path.exists(die_of[3]):
-                pathlib.Path(die_of[3]).touch()  # once
+                pathlib.Path(die_of[3]).touch()  # die only once
                 if die_of[2] == "actor":
                     os.kill(os.getppid(), signal.SIGKILL)
                     time.sleep(60)
@@ -76,7 +76,7 @@ def simulated(factors=(), seed=0, sd=0.01, kinds=(), die_of=None, log=None, wait
 
 class Modules(unittest.TestCase):
     def test_a_callable_imports_nothing_from_the_current_directory(self):
-        """By Python's -m it is the first place of modules; those of this process are found."""
+        """With python -m, the current directory would come first in the search path of modules."""
         with tempfile.TemporaryDirectory() as at, tempfile.TemporaryDirectory() as folder:
             for name in ("json", "pickle", "select", "xplane_time"):
                 pathlib.Path(at, f"{name}.py").write_text(f"open({at!r} + '/ran', 'w')\n")
@@ -88,7 +88,7 @@ class Modules(unittest.TestCase):
 
 
 class Harness:
-    """A callable that is pickled by its name and what it was given."""
+    """A callable that is pickled as its name and its arguments."""
 
     def __init__(self, **how):
         self.how = how
@@ -104,7 +104,7 @@ class TuneTest(unittest.TestCase):
         temporary = tempfile.TemporaryDirectory(prefix="xplane-time-")
         self.addCleanup(temporary.cleanup)
         self.at = pathlib.Path(temporary.name)
-        # Where the harness's module is, and locks that are this test's.
+        # The harness finds its module, and the test has separate locks.
         old = {name: os.environ.get(name) for name in ("PYTHONPATH", "XDG_RUNTIME_DIR")}
         os.environ["PYTHONPATH"] = os.path.dirname(__file__)
         os.environ["XDG_RUNTIME_DIR"] = str(self.at)
@@ -117,7 +117,7 @@ class TuneTest(unittest.TestCase):
                           store=self.at / "tune.db", **options)
 
     def rounds(self):
-        """Of all sessions."""
+        """The number of rounds in all sessions."""
         shown = subprocess.run(
             [pathlib.Path(sys.executable).parent / "xplane-time", "tune", "show", "--format", "json",
              "--store", self.at / "tune.db"], capture_output=True, text=True, check=True)
@@ -164,7 +164,7 @@ class Local(TuneTest):
                  {"code_hash": "c0de", "workload": "conv"})):
             with self.assertRaisesRegex(NothingFoundError, wanted):
                 table.require(**{"workload": "sim", "device_class": "simulated", **how})
-        with self.assertRaisesRegex(ArgumentError, "not a valid tuned table"):  # nothing else is overwritten
+        with self.assertRaisesRegex(ArgumentError, "not a valid tuned table"):  # other files are kept
             (self.at / "notes.json").write_text("mine")
             self.tune().save(self.at / "notes.json")
 
@@ -194,7 +194,7 @@ class Local(TuneTest):
             import test_fleet_tune as t
             t.fleet.tune(t.SPACE, t.Harness(**{how!r}), devices=2, store={str(self.at / 'tune.db')!r})
         """)
-        for _ in range(2):  # killed twice
+        for _ in range(2):  # kill it twice
             log.unlink(missing_ok=True)
             driver = subprocess.Popen([sys.executable, "-c", program], start_new_session=True,
                                       stderr=subprocess.PIPE)
@@ -204,7 +204,7 @@ class Local(TuneTest):
             os.killpg(driver.pid, signal.SIGKILL)
             driver.wait()
             driver.stderr.close()
-            time.sleep(1)  # what it had started ends
+            time.sleep(1)  # wait until its child processes have ended
             program = program.replace("devices=2", "devices=2, resume=True")
         before = self.rounds()
         self.assertGreater(before, 0)
@@ -221,7 +221,7 @@ class Local(TuneTest):
         self.addCleanup(signal.signal, signal.SIGINT, before)
         with self.assertRaises(KeyboardInterrupt):
             self.tune({"wait_s": 0.05})
-            time.sleep(10)  # the timer is late
+            time.sleep(10)  # if the timer is late
         self.assertEqual(self.tune(resume=True).params, {"t": 1.0})
 
     def test_a_command_in_any_language(self):

@@ -45,7 +45,7 @@ class HarnessTest(unittest.TestCase):
         return next(row["params"] for row in result["variants"] if row["id"] == result["pick"])
 
 
-# A timer that reads what the variant says it takes: no test depends on this machine's speed.
+# The timer returns the time that the variant states, so no test depends on the machine's speed.
 CALLABLES = """
     import itertools
     from xplane_time.harness import serve
@@ -233,7 +233,7 @@ class Callables(HarnessTest):
         self.assertEqual(rows["run"]["eliminated"]["reason"], "runtime_error")
 
     def test_an_interrupt_ends_it(self):
-        """A real one, while it waits, and while a variant runs."""
+        """A real SIGINT ends the harness, both while it waits and while a variant runs."""
         program = textwrap.dedent("""
             import time
             from xplane_time.harness import serve
@@ -249,7 +249,7 @@ class Callables(HarnessTest):
             process = subprocess.Popen(
                 [sys.executable, "-c", program], pass_fds=(to_read, from_write),
                 stderr=subprocess.DEVNULL,
-                # It may be ignored where the tests run in the background.
+                # SIGINT may be ignored if the tests run in the background.
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
                 env={**os.environ, "XPLANE_TIME_HARNESS_IN": str(to_read),
                      "XPLANE_TIME_HARNESS_OUT": str(from_write)})
@@ -263,8 +263,8 @@ class Callables(HarnessTest):
                 to.write('{"v": 1, "type": "verify", "request": 2, "variant": "a"}\n')
                 if seconds == 0:
                     self.assertIn("verified", answers.readline())
-                # One that comes just before a call that waits is seen only after it, as in all of
-                # Python: so again, as a person would.
+                # Python handles a signal that arrives just before a blocking call only after the call.
+                # So the test sends it repeatedly, as a user would.
                 for _ in range(60):
                     process.send_signal(signal.SIGINT)
                     try:
@@ -369,7 +369,7 @@ class Jax(HarnessTest):
         self.assertIn(result["harness"]["clock"], ("profile", "device", "wall"))
 
     def test_all_devices_count(self):
-        """What a program takes is what it takes on the slowest of its devices."""
+        """The time of a program is its time on the slowest of its devices."""
         program = textwrap.dedent("""
             import jax, jax.numpy as jnp, numpy
             from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -418,11 +418,11 @@ class Jax(HarnessTest):
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
                               env=environment, timeout=300, check=False)
         if done.returncode == 77:
-            self.skipTest("this jax does not tell runs apart")
+            self.skipTest("this jax does not separate runs")
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def programs(self, fails=(), **arguments):
-        """`fails`: variants whose runs raise, once they were prepared."""
+        """`fails`: variants with runs that raise, after they were prepared."""
         from xplane_time import harness_jax
 
         class Programs(harness_jax.Programs):

@@ -1,4 +1,4 @@
-"""Where the time went and what could be had back, from Python."""
+"""Tests of where(), headroom() and brief() from Python."""
 import json
 import pathlib
 import subprocess
@@ -19,7 +19,7 @@ class Insight(unittest.TestCase):
         self.trace = xplane_time.open(TRACE)
 
     def check(self, result, want):
-        """Against the JSON of the command."""
+        """Compares the result with the JSON of the command."""
         self.assertEqual(result.to_dict(), want)
         tables = [name for name, value in want.items()
                   if isinstance(value, list) and name in result.tables]
@@ -70,6 +70,8 @@ class Insight(unittest.TestCase):
                  "none.xplane.pb"),
                 (lambda: xplane_time.diff(TRACE, TRACE, per="day"), xplane_time.ArgumentError,
                  "step, run or capture"),
+                (lambda: xplane_time.diff(TRACE, TRACE, min_effect=5), xplane_time.ArgumentError,
+                 "min_effect: must be a share"),
                 (lambda: xplane_time.diff(TRACE, []), xplane_time.ArgumentError, "no path"),
                 (lambda: xplane_time.diff(TRACE, TRACE, kernel="x"), TypeError, "kernel")):
             with self.assertRaisesRegex(error, words):
@@ -103,7 +105,7 @@ class Insight(unittest.TestCase):
 
     def test_people_see_what_the_command_shows(self):
         where = self.trace.where()
-        self.assertIn("devices, shares of first start to last end", repr(where))
+        self.assertIn("devices, % of the time from first start to last end", repr(where))
         markdown = subprocess.run([COMMAND, "where", TRACE, "--format", "markdown"],
                                   capture_output=True, text=True, check=True).stdout
         self.assertEqual(where.to_markdown(), markdown)

@@ -1,4 +1,4 @@
-"""What a notebook shows of a result, and the page by itself; in Chromium where it is installed."""
+"""The output of a result in a notebook, and its page. They are opened in Chromium if it is installed."""
 import base64
 import contextlib
 import html
@@ -32,18 +32,18 @@ def hostile_trace():
 
 
 def page_in(shown):
-    """What the frame of a cell's output shows."""
+    """The page in the frame of a cell's output."""
     [frame] = re.findall(r'<iframe sandbox="allow-scripts" style="[^"]*" srcdoc="([^"]*)"></iframe>', shown)
     return html.unescape(frame)
 
 
 def without_options(page):
-    """The command says its line, Python what it was given."""
-    return re.sub('<p class="dim">(again|with).*</p>\n', "", page)
+    """Removes the line that has the command, or in Python the options."""
+    return re.sub('<p class="dim">(Command|with).*</p>\n', "", page)
 
 
 def data_of(page):
-    """What the page carries."""
+    """The embedded data of the page, decompressed."""
     [data] = re.findall(r'id="data">([^<]*)<', page)
     return zlib.decompress(base64.b64decode(data), -15).decode()
 
@@ -53,7 +53,7 @@ class Page(FilesTest):
         for number, (result, command) in enumerate(results()):
             page = result.to_html()
             self.assertTrue(page.startswith("<!DOCTYPE html>"))
-            if command is None or command[0] == "report":  # has the rates of kernels, too
+            if command is None or command[0] == "report":  # its page also has the rates of kernels
                 continue
             with self.subTest(command[0]):
                 path = self.at / f"{number}.html"
@@ -183,7 +183,7 @@ class Notebook(FilesTest):
                 cell = chromium.open(path)
                 frame = cell.frame()
                 self.assertGreater(frame.evaluate("document.querySelectorAll('figure').length"), 0)
-                self.assertEqual(frame.evaluate("self.origin"), "null")  # not that of the notebook
+                self.assertEqual(frame.evaluate("self.origin"), "null")  # differs from the origin of the notebook
                 self.assertEqual(cell.evaluate("document.querySelectorAll('img').length"), 0)
                 self.assertEqual(cell.evaluate("document.title"), "cell")
                 self.assertNotEqual(frame.evaluate("document.title"), "owned")
@@ -192,7 +192,7 @@ class Notebook(FilesTest):
                 for each in (cell, frame):
                     self.assertEqual(each.problems, [])
                     self.assertEqual(each.requests, [])
-                # That they can be seen:
+                # Check that problems and requests are detected at all.
                 frame.evaluate("document.body.append(Object.assign(document.createElement('img'), "
                                "{src: 'https://example.invalid/x'}))")
                 frame.wait("new Promise((r) => setTimeout(() => r(true), 200))")

@@ -1,4 +1,4 @@
-"""The installed package, from outside: python -m unittest discover python/tests"""
+"""Tests of the installed package. Run them with python -m unittest discover python/tests."""
 import copy
 import ctypes
 import gzip
@@ -28,7 +28,7 @@ SHARED = sorted((REPOSITORY.parent / "shared/traces").glob("*.xplane.pb"))
 
 
 def command_json(*arguments):
-    """What the command on PATH says."""
+    """The JSON output of the installed command."""
     command = pathlib.Path(sys.executable).parent / "xplane-time"
     done = subprocess.run([command, *map(str, arguments), "--format", "json"],
                           capture_output=True, check=True)
@@ -52,7 +52,7 @@ def flat(row):
 
 class Tables(unittest.TestCase):
     def assert_rows(self, table, rows):
-        """The same rows; the command orders them for its reader."""
+        """Checks that the rows are equal in any order, because the command sorts them."""
         def key(row):
             return [str(row[name]) for name in table.columns if not isinstance(row.get(name), float)
                     and name in row]
@@ -157,7 +157,7 @@ class Options(unittest.TestCase):
         for name, options in self.METHODS.items():
             given = {key: values[key] for key in options.__annotations__}
             getattr(self.trace, name)(**given)
-            getattr(self.trace, name)(**dict.fromkeys(given))  # None: as if not given
+            getattr(self.trace, name)(**dict.fromkeys(given))  # None means the default
 
     def test_functions_takes_every_filter(self):
         want = command_json("functions", VARIANTS, "--kernel", "tanh", "--min-duration", "15000",
@@ -177,12 +177,12 @@ class Options(unittest.TestCase):
 
 
 class Doubts(unittest.TestCase):
-    """What a report tells is not lost in its tables."""
+    """The tables of a report carry its warnings."""
 
     def setUp(self):
         plane = xspace.Plane("/host:CPU")
         line = plane.line("worker")
-        for run in range(3):  # thunks without run_id: no telling where a run ends
+        for run in range(3):  # without run_id, it is unknown when a run ends
             line.event("add", run * 1000, 500, hlo_op="add", hlo_module="jit_autotune_fn_1<T>",
                        program_id=1)
         self.uncertain = xplane_time.open(xspace.space(plane))
@@ -200,7 +200,7 @@ class Doubts(unittest.TestCase):
     def test_certain_ones_do_not(self):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            self.uncertain.report(samples=True)  # it shows its doubts itself
+            self.uncertain.report(samples=True)  # a report shows its doubts in its output
             self.uncertain.kernels()
             trace = xplane_time.open(VARIANTS)
             self.assertEqual(trace.functions().doubts, [])
@@ -325,9 +325,9 @@ class Opening(unittest.TestCase):
             self.assertIs(copy.deepcopy(result), result)
 
     def test_ctrl_c_ends_a_diff(self):
-        # The signal comes while captures are read: the first is read before Python sees it.
-        for call in (xplane_time.diff, lambda base, head: xplane_time._core.compare(
-                [[str(path) for path in side] for side in (base, head)], {})):
+        # The signal comes while captures are read. Python handles it after the first capture.
+        for call in (xplane_time.diff, xplane_time.compare,
+                     lambda base, head: xplane_time.pick(base)):
             started = time.monotonic()
             before = signal.signal(signal.SIGALRM, signal.default_int_handler)
             signal.setitimer(signal.ITIMER_REAL, 0.05)
@@ -454,7 +454,7 @@ class Files(unittest.TestCase):
         trace = xplane_time.open(self.path)
         replaced = self.path.with_suffix(".new")
         replaced.write_bytes(b"")
-        replaced.rename(self.path)  # another file: the one that was opened is still there
+        replaced.rename(self.path)  # the opened file still exists without a name
         self.assertEqual(trace.functions().to_dict(), want)
 
     def test_names_that_are_no_text(self):
@@ -485,8 +485,8 @@ class Rows(unittest.TestCase):
 
 class Threads(unittest.TestCase):
     def test_others_run_while_a_trace_is_read(self):
-        # The reader waits for bytes that only another thread of this process can write: if it
-        # kept the interpreter's lock, neither would go on.
+        # The reader waits for bytes that only another thread of this process can write. If it kept
+        # the interpreter's lock, both would wait forever.
         script = """
 import os, sys, tempfile, threading, xplane_time
 content = open(sys.argv[1], "rb").read()

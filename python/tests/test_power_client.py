@@ -1,4 +1,4 @@
-"""Commands of xplane_time.power_client, as a driver sees them."""
+"""Runs commands of xplane_time.power_client from a driver."""
 import json
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""power.record() and power.read(): windows, gauges, tables, what is not there."""
+"""Tests of power.record() and power.read(): windows, gauges, tables, missing sensors."""
 import pathlib
 import tempfile
 import threading
@@ -97,7 +97,7 @@ class Power(unittest.TestCase):
             read = sum('"r":' in line for line in log.read_text().splitlines())
         self.assertGreaterEqual(read, 3)
         with power.record(sources=["process"]) as p:
-            p.await_readings()  # of no sensor: at once
+            p.await_readings()  # without a sensor, it returns immediately
 
     def test_the_log_says_the_same_later(self):
         log = self.at / "log.jsonl"

@@ -1,4 +1,4 @@
-"""xplane_time.power.run, and data sets that Python reads."""
+"""Tests of xplane_time.power.run, and of data sets that Python reads."""
 import importlib.util
 import io
 import json
@@ -171,11 +171,11 @@ class Runs(PowerRunTest):
 
     def test_a_signal_between_records_is_a_keyboard_interrupt(self):
         def answer(problem):
-            if problem == "p2":  # seen once the answer is there
+            if problem == "p2":  # handled after the answer was received
                 signal.raise_signal(signal.SIGINT)
             return problem
 
-        # Python has no handler where a shell starts it in the background.
+        # If a shell starts Python in the background, Python installs no handler of SIGINT.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         self.addCleanup(signal.signal, signal.SIGINT, before)
         with self.assertRaises(KeyboardInterrupt):

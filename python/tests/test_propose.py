@@ -20,7 +20,7 @@ SPACE = {"schema": "xplane-time.space.v1", "name": "test", "parameters": [
     {"name": "c", "type": "string", "values": ["row", "column", "tile"]},
     {"name": "d", "type": "bool"}], "constraints": ["a != 128 or d"]}
 
-# A timer that reads what the variant says it takes: no test depends on this machine's speed.
+# The timer returns the time that the variant states, so no test depends on the machine's speed.
 HARNESS = """
     import math
     from xplane_time.harness import serve
@@ -100,7 +100,7 @@ class Optuna(ProposeTest):
         self.assertEqual((result["search"]["searched"] <= 60, result["search"]["raced"]), (True, 8))
         best = self.picked(result)
         cost = next(row["searched"] for row in result["variants"] if row["id"] == result["pick"])
-        self.assertLess(cost, 7 * 1000 * 112, best)  # 5 % of the space; the best is at 700,000
+        self.assertLess(cost, 7 * 1000 * 112, best)  # the best 5 % of the space; the best cost is 700,000
 
     def test_the_same_seed_proposes_the_same(self):
         ids = [[row["id"] for row in self.tune(24, self.PROPOSER, "--seed", seed,

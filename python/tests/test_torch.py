@@ -1,7 +1,7 @@
-"""xplane_time.torch: with modules that are made up, and with PyTorch where it is.
+"""Tests of xplane_time.torch with fake modules, and with PyTorch if it is installed.
 
-PyTorch is Debian's (python3-torch, CPU); python/tests/run.sh finds it. Sensors are files that are
-made up, powers that are stated, and the scripted NVML of tests/power.
+PyTorch is the package of Debian (python3-torch, CPU), which python/tests/run.sh finds. The sensors are
+fake sysfs files, stated powers, and the scripted NVML of tests/power.
 """
 import bisect
 import contextlib
@@ -39,7 +39,7 @@ COLUMNS = ["layer_name", "exec_id", "start_time", "end_time", "duration_ms", "st
 
 
 class Module:
-    """What of torch.nn.Module the profiler touches."""
+    """The part of torch.nn.Module that the profiler uses."""
 
     def __init__(self, forward=None, **children):
         self.forward, self.parts, self.training = forward, children, True
@@ -112,7 +112,7 @@ class World(unittest.TestCase):
         self.at = pathlib.Path(folder.name)
 
     def gpu(self, number, watts):
-        """A GPU of sysfs."""
+        """Adds a GPU to the fake sysfs."""
         hwmon = self.at / "class/hwmon" / f"hwmon{number}"
         device = self.at / "devices/pci0000:00" / f"0000:0{number}:00.0"
         for folder in (hwmon, device):
@@ -125,12 +125,12 @@ class World(unittest.TestCase):
 
     def draw(self, number, watts):
         file = self.at / "class/hwmon" / f"hwmon{number}" / "power1_input"
-        whole = file.with_suffix(".new")  # a reader sees all of it or nothing
+        whole = file.with_suffix(".new")  # readers never see an incomplete file
         whole.write_text(str(int(watts * 1e6)))
         whole.replace(file)
 
     def profiler(self, model, *args, **options):
-        """That sees the GPUs that are made up, and no others."""
+        """A profiler that finds only the fake GPUs."""
         return LayerPowerProfiler(model, *args, **{"sysfs_root": self.at,
                                                    "nvml_library": self.at / "none.so", **options})
 
@@ -154,7 +154,7 @@ class Layers(World):
             self.assertAlmostEqual(row.end_time - row.start_time, row.duration_ms / 1e3, places=5)
         self.assertGreaterEqual(results[0].duration_ms, 2)
         self.assertLess(abs(results[0].start_time - time.time()), 60)
-        self.assertEqual(len(profiler.profile(())), 3)  # not beside those of before
+        self.assertEqual(len(profiler.profile(())), 3)  # without the results of the first call
 
     def test_a_model_that_is_a_layer_itself_has_the_name_of_its_class(self):
         row, = LayerPowerProfiler(Module(nothing), sources="constant:1").profile(())
@@ -252,7 +252,7 @@ class Layers(World):
         profiler = LayerPowerProfiler(model, sources="constant:1")
         for inputs, call in ((7, ((7,), {})), ({"x": 1}, ((), {"x": 1})), ((1, 2), ((1, 2), {}))):
             profiler.profile(inputs)
-            self.assertEqual(seen, [call] * 2)  # one is the warm-up
+            self.assertEqual(seen, [call] * 2)  # the warm-up, and one run
             seen.clear()
         profiler.profile(7, num_runs=3, warmup=False)
         self.assertEqual(len(seen), 3)
@@ -294,7 +294,7 @@ class Layers(World):
             profiler = LayerPowerProfiler(model, sources="constant:1")
             expected = ["cuda:7"]
             profiler.profile((), num_runs=2, warmup=False)
-            self.assertEqual(waits, ["cuda:7"] * 6)  # the layer's, and around all runs
+            self.assertEqual(waits, ["cuda:7"] * 6)  # around each layer, and around all runs
             waits.clear()
             gpu = Device("cuda")
             expected = [gpu]
@@ -306,11 +306,13 @@ class Layers(World):
 
 
 class Gpus:
-    """Whose power is known, in a time that passes when a layer works. In the place of the module
-    time, and of a recording; the sensors tell each 100 ms the mean of it, and are read each 20."""
+    """Simulated GPUs with known power. Their time advances only while a layer works.
+
+    An object replaces the module `time` and the recording. Each 100 ms, the sensors publish the mean
+    power since the last update. They are read each 20 ms."""
 
     def __init__(self, *ids):
-        self.ids, self.now_ns, self.parts = ids, 10**12, []  # (until, watts of each)
+        self.ids, self.now_ns, self.parts = ids, 10**12, []  # (end of the part, watts of each GPU)
 
     def monotonic_ns(self):
         return self.now_ns
@@ -326,7 +328,7 @@ class Gpus:
         self.parts.append((self.now_ns, watts))
 
     def readings_mw(self, gpu):
-        """(time, mean of the 100 ms before) on the sensor's grid."""
+        """Returns {time: mean power of the last 100 ms} at each update of the sensor."""
         energies, at_ns, total = [(10**12, 0.0)], 10**12, 0.0
         for until_ns, watts in self.parts:
             total += watts[gpu] * (until_ns - at_ns)
@@ -383,11 +385,11 @@ class GpuRecording(power.Summary):
 
 
 class Attribution(World):
-    """A model that always runs the same: what tells its layers apart are the pauses between."""
+    """The model always runs the same layers, so only the pauses between them separate their powers."""
 
     def profile(self, runs, gpus, layers, beside=(0.0002, 50), warmup=True):
-        """`layers`: seconds, then watts on each GPU; `beside`: the same, of what the model itself
-        does before each layer."""
+        """`layers`: seconds, then watts on each GPU. `beside`: the same for the work of the model itself
+        before each layer."""
         def run():
             for part in model.parts.values():
                 gpus.work(beside[0], *[beside[1]] * len(gpus.ids))
@@ -403,7 +405,7 @@ class Attribution(World):
         return profiler
 
     def check(self, profiler, name, true_j):
-        """Of an execution with what ran before it: within its interval, which tells something."""
+        """Checks the energy of an execution with the work before it: the narrow interval contains it."""
         for row in [row for row in profiler.results if row.layer_name == name][::500]:
             self.assertLess(row.attributed_energy_j_ci95_lo, true_j)
             self.assertGreater(row.attributed_energy_j_ci95_hi, true_j)
@@ -423,7 +425,7 @@ class Attribution(World):
         text = summary_of(profiler)
         self.assertRegex(text, r"\nTop 10 Attributed Energy Consumers:\nlayer_name  attributed_energy_j  "
                          r"attributed_energy_j_ci95_lo .*\n *hungry .*\n *frugal ")
-        self.assertRegex(text, r"9\d% of the 3\d{4}\.\d\d ms that the model ran")  # without pauses
+        self.assertRegex(text, r"9\d% of the 3\d{4}\.\d\d ms that the model ran")  # the sum excludes pauses
         profiler.save_results(self.at / "r.csv")
         header, first, *_ = self.rows(self.at / "r.csv")
         self.assertEqual(header, COLUMNS + ATTRIBUTED)
@@ -517,7 +519,7 @@ class Files(World):
         lines = [json.loads(line) for line in log.read_text().splitlines()]
         self.assertLess(lines[0]["t"], results[0].start_ns)
         self.assertGreater(lines[-1]["t"], results[-1].end_ns)
-        clocks = lines[0]["clocks"]  # by which a reader of both files finds the layers in the log
+        clocks = lines[0]["clocks"]  # they relate the times of the layers to those of the log
         unix_ns = int(intervals[0][2].replace(".", ""))
         self.assertLess(abs(unix_ns - clocks["realtime_ns"]
                             - (results[0].start_ns - clocks["monotonic_ns"])), 1e6)
@@ -548,7 +550,7 @@ class Files(World):
         self.assertIn("unreliable", text)
 
     def profile_beside(self, other):
-        """On cuda:0, which is NVML's second where `other` is the same model."""
+        """Profiles on cuda:0. It is the second device of NVML if `other` is the same model."""
         script = self.at / "nvml.json"
         script.write_text(json.dumps({"devices": [
             {"name": other, "uuid": "GPU-a", "bus": 1},
@@ -596,7 +598,7 @@ class Files(World):
             *(("energy_j", what) for what in ("sum", "mean", "std"))])
         self.assertEqual(stats[("duration_ms", "max")]["b"],
                          max(results[0].duration_ms, results[2].duration_ms))
-        self.assertTrue(math.isnan(stats[("energy_j", "sum")]["b"]))  # known in the first run
+        self.assertTrue(math.isnan(stats[("energy_j", "sum")]["b"]))  # only the energy of the first run is known
         self.assertEqual(stats[("energy_j", "mean")]["b"], results[0].energy_j)
 
     def test_without_pandas_only_data_frames_are_missing(self):
@@ -609,7 +611,7 @@ class Files(World):
                     wants()
 
 
-# The page of GPUPP, word for word but for `.cuda()`.
+# The examples of the page of GPUPP, unchanged except for `.cuda()`.
 MINIMAL = """
 from layer_power_profiler import LayerPowerProfiler
 
@@ -720,7 +722,7 @@ plt.savefig('power_timeline.png')
 
 
 def tiny_language_model():
-    """A model with generate(), and its tokenizer, for those of a hub."""
+    """A model with generate(), and its tokenizer. They replace a model from a hub."""
     import torch
 
     class Block(torch.nn.Module):
@@ -771,7 +773,7 @@ def tiny_language_model():
 
 
 class FakeTorch:
-    """A torch whose GPU runs a kernel in every call, 10 us each; its profiler writes Kineto's JSON."""
+    """A fake torch with a GPU that runs one kernel of 10 us per call, and a profiler that writes JSON."""
 
     __version__ = "9.9"
 

@@ -1,4 +1,4 @@
-"""Trackers of a benchmark loop, from Python."""
+"""Tests of the power trackers of a benchmark loop, from Python."""
 import csv
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Tuned tables looked up from Python: as TunedTable::Find of C++ does (tests/tune/store_test.cc)."""
+"""Looks up tuned tables from Python. The rules are those of TunedTable::Find (tests/tune/store_test.cc)."""
 import json
 import os
 import pathlib

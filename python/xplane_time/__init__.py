@@ -27,11 +27,13 @@ from xplane_time.errors import (
 )
 from xplane_time.files import PathText
 from xplane_time.options import (
+    CompareOptions,
     DiffOptions,
     EnergyOptions,
     FunctionOptions,
     HeadroomOptions,
     KernelOptions,
+    PickOptions,
     ReportOptions,
     SampleOptions,
     checked,
@@ -39,9 +41,11 @@ from xplane_time.options import (
 )
 from xplane_time.results import (
     BriefReport,
+    CompareReport,
     DiffReport,
     EnergyReport,
     HeadroomReport,
+    PickReport,
     Report,
     Result,
     TableWithPage,
@@ -55,6 +59,8 @@ __version__: str = _core.VERSION
 __all__ = [
     "ArgumentError",
     "BriefReport",
+    "CompareOptions",
+    "CompareReport",
     "DamagedTraceError",
     "DiffOptions",
     "DiffReport",
@@ -68,6 +74,8 @@ __all__ = [
     "KernelOptions",
     "MissingInputError",
     "NothingFoundError",
+    "PickOptions",
+    "PickReport",
     "Report",
     "ReportOptions",
     "Result",
@@ -79,9 +87,11 @@ __all__ = [
     "TunedTable",
     "WhereReport",
     "XplaneTimeWarning",
+    "compare",
     "diff",
     "energy_of_layers",
     "open",
+    "pick",
     "tuned",
 ]
 
@@ -263,9 +273,9 @@ class Trace:
               copy_re: str = "", gaps: int = 3) -> WhereReport:
         """How each device's time was spent: work, exposed transfers, waiting.
 
-        `step_re`: host events (with PyTorch, annotations) whose names match mark the steps. `gaps`:
-        how many of the longest idle gaps of each device are listed. The other patterns: as in
-        headroom(). Errors: as report().
+        `step_re`: use host events (PyTorch: annotations) with matching names as steps, instead of
+        the line Steps and events with a step_num. `gaps`: number of idle gaps to list per device,
+        the longest first. The other patterns: as in headroom(). Errors: as report().
         """
         given: dict[str, object] = {"device": device, "step_re": step_re,
                                     "collective_re": collective_re, "copy_re": copy_re}
@@ -321,11 +331,11 @@ class Trace:
         by: str = "nesting",
         fold: bool = False,
     ) -> TableWithPage:
-        """Nesting: functions with their kernels, or the events of lines that match `line`.
+        """The nesting of functions and kernels, or of the events of lines that match `line`.
 
-        With `by`, the own time of each op by "scope" (name scopes), "source" (files and lines,
-        under the calling ones) or "module" (of PyTorch, around the launch). `fold`, by scope:
-        joins the forward and the backward pass of a layer.
+        `by` groups the self time of ops instead: by "scope" (name scope), "source" (file and line,
+        under their callers) or "module" (PyTorch: by nn.Module). `fold` (with by="scope"): adds up
+        the forward and the backward pass of a layer.
         """
         result = self._trace.tree({"device": device, "function": function, "line": line,
                                    "name": name, "depth": depth, "by": by, "fold": fold})
@@ -359,7 +369,10 @@ def _path(path: PathText) -> str:
 
 
 def _warn_of_uncertain(functions: Table, report: Report) -> None:
-    """Warns the caller of the method that calls this function."""
+    """Warns that times of functions with uncertain runs or lost executions may be wrong.
+
+    The warning points to the caller of the method that calls this function.
+    """
     uncertain = [name for name, status in zip(functions["function"], functions["status"])
                  if status in ("runs_uncertain", "lost_executions")]
     if uncertain:
@@ -401,16 +414,72 @@ def diff(base: PathText | Iterable[PathText], head: PathText | Iterable[PathText
     comparable executions.
     """
     given = checked("diff", DiffOptions, options)
-    sides = tuple([os.fsencode(path) for path in _paths(side)] for side in (base, head))
-    report = DiffReport(_core.diff(sides, given, len(os.sched_getaffinity(0))))
+    report = DiffReport(_core.diff((_encoded(base), _encoded(head)), given, _processors()))
     for message in _messages(report.diagnostics, _LEFT_OUT):
         warnings.warn(message, XplaneTimeWarning, stacklevel=2)
     return report
 
 
+@documented(CompareOptions)
+def compare(base: PathText | Iterable[PathText], head: PathText | Iterable[PathText],
+            **options: Unpack[CompareOptions]) -> CompareReport:
+    """Decides whether functions are slower in `head` than in `base`, like the command.
+
+    Each side is a capture or several: paths of traces (a folder is one capture), summaries of a
+    fleet, Google Benchmark JSON, or JSON of xplane-time with samples. The unit is the capture: each
+    should come from a process of its own, and about ten a side usually suffice (docs/ci.md).
+
+    >>> comparison = compare(glob("base/*.xplane.pb"), glob("head/*.xplane.pb"))  # doctest: +SKIP
+    >>> comparison.outcome                                                        # doctest: +SKIP
+    'no_regression'
+
+    An undecided comparison is no error; see `outcome` and `reasons`. Errors: ArgumentError;
+    MissingInputError; DamagedTraceError; NothingFoundError if the sides have no common functions,
+    or were measured in different ways.
+    """
+    given = checked("compare", CompareOptions, options)
+    if "id_pattern" in given and not given.get("by_id"):
+        raise ArgumentError("INVALID_ARGUMENT", "id_pattern: has no effect without by_id=True")
+    return CompareReport(_core.compare((_encoded(base), _encoded(head)), given, _processors()))
+
+
+@documented(PickOptions)
+def pick(captures: PathText | Iterable[PathText], **options: Unpack[PickOptions]) -> PickReport:
+    """Picks the fastest variant of one capture or several, like the command.
+
+    `captures`: paths of traces (a folder is one capture), Google Benchmark JSON, or JSON of
+    xplane-time with samples. Variants are functions that match `id_pattern`. The claim is wrong
+    with a probability of at most `alpha`.
+
+    >>> choice = pick("tuning.xplane.pb", delta=0.01)                             # doctest: +SKIP
+    >>> choice.claim, choice.pick, choice.regret                                  # doctest: +SKIP
+    ('winner', '3', 0.0)
+
+    An undecided choice is no error; see `claim`, `reasons` and `exit_code`. Errors: ArgumentError;
+    MissingInputError; DamagedTraceError; NothingFoundError if no function is a variant, or if
+    captures were measured in different ways.
+    """
+    given = checked("pick", PickOptions, options)
+    space = given.pop("space", None)
+    if isinstance(space, (str, os.PathLike)):
+        given["space"] = _path(space)
+    elif space is not None:
+        whole = space if isinstance(space, Mapping) else {"variants": list(space)}
+        given["space_json"] = json.dumps(whole)
+    return PickReport(_core.pick(_encoded(captures), given, _processors()))
+
+
+def _encoded(paths: PathText | Iterable[PathText]) -> list[bytes]:
+    return [os.fsencode(path) for path in _paths(paths)]
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0))
+
+
 def _opened(source: PathText | Buffer | IO[bytes] | Iterable[PathText], run: str,
             threads: int | None) -> _core.Trace:
-    count = len(os.sched_getaffinity(0)) if threads is None else threads
+    count = _processors() if threads is None else threads
     if not isinstance(count, int) or not 1 <= count <= 1024:
         raise ArgumentError("INVALID_ARGUMENT", f"threads: must be 1 to 1024, not {threads!r}")
     if isinstance(source, (bytes, bytearray, memoryview)):

@@ -1,4 +1,4 @@
-"""The common part of captures with a framework's profiler (xplane_time.jax, xplane_time.torch)."""
+"""Code that xplane_time.jax and xplane_time.torch share: errors and results of captures."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 
 Parquet files and folders of Hugging Face's `save_to_disk` are read with pyarrow (`pip install
 pyarrow`). In Python, tables of pandas, polars and pyarrow and iterables of dicts or texts are
-accepted, too. NaN becomes null, bytes (pictures, sound) become their number, times become ISO 8601.
+accepted, too. NaN becomes null, bytes (pictures, sound) become their count, times become ISO 8601.
 """
 
 from __future__ import annotations

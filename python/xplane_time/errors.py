@@ -42,7 +42,7 @@ class NothingFoundError(Error):
 
 
 class XplaneTimeWarning(UserWarning):
-    """Times that may be wrong, or missing data, in a table that cannot show this itself.
+    """Warns that times may be wrong or that data are missing, if the table cannot show it itself.
 
     warnings.simplefilter("error", XplaneTimeWarning) turns the warning into an error.
     """

@@ -60,10 +60,10 @@ def target_of(path: PathText, kind: FileKind) -> pathlib.Path:
 
 @contextmanager
 def new_file(path: PathText, kind: FileKind, if_exists: str = "replace") -> Iterator[pathlib.Path]:
-    """Yields a temporary name; at the end, the file replaces `path`. It gets no permission that a
-    file at `path` lacks. `if_exists`: "fail" or "replace". Errors: those of target_of;
-    ArgumentError, also if an SQLite journal exists beside `path`, because it would be applied to
-    the new file; OSError, which names `path`."""
+    """Yields a temporary name; at the end, the file replaces `path`. The new file has no
+    permission that an existing file at `path` lacks. `if_exists`: "fail" or "replace". Errors:
+    those of target_of; ArgumentError, also if an SQLite journal exists beside `path`, because it
+    would be applied to the new file; OSError, which names `path`."""
     if if_exists not in ("fail", "replace"):
         raise ArgumentError("INVALID_ARGUMENT",
                             f"if_exists: must be 'fail' or 'replace', not {if_exists!r}")

@@ -17,7 +17,7 @@ import os
 import pathlib
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple, Union
+from typing import Any, Literal, Union
 
 import xplane_time
 from xplane_time import _core
@@ -25,10 +25,10 @@ from xplane_time.errors import ArgumentError, Error
 from xplane_time.files import FileKind, PathText, new_file
 from xplane_time.fleet_executors import EXECUTORS, Task
 from xplane_time.fleet_tune import Answer, TuneReport, tune
-from xplane_time.results import Result
+from xplane_time.results import CompareReport, Result
 from xplane_time.table import Table
 
-__all__ = ["Answer", "Comparison", "FleetReport", "TuneReport", "compare", "load", "summarize", "tune"]
+__all__ = ["Answer", "FleetReport", "TuneReport", "compare", "load", "summarize", "tune"]
 
 SUMMARY = FileKind("summary", b"xplane-time.summary.", 2)
 Executor = Literal["processes", "ray", "serial"]
@@ -109,13 +109,6 @@ class FleetReport(Result):
         return self._table("failures")
 
 
-class Comparison(NamedTuple):
-    """The result of `xplane-time compare`, and its exit code: 0, 10 (slower), 11, 12, 20."""
-
-    result: Result
-    exit_code: int
-
-
 def summarize(
     uris: Uris,
     *,
@@ -138,8 +131,11 @@ def summarize(
     `executor`: "processes" (this machine), "ray" (a cluster; pip install 'xplane-time[fleet]') or
     "serial" (this process). `workers`: maximum number of concurrent workers [processors; for Ray,
     those of the cluster]. `folder`: keeps each summary, so that a second call continues where the
-    first one stopped. `host(uri)`: name of the host, for example if several processes run on one
-    host [the name in the trace, else in the file's name].
+    first one stopped. `host(uri)`: name of the host, for example if a host has several processes
+    [the name in the trace, else the name of the file]. `skip_runs`: exclude the first runs of each
+    function and device (warm-up). `alpha`: false-alarm rate: probability that any host is called
+    slow or fast if all hosts are equal. `min_effect`: ignore differences between hosts up to this
+    share.
 
     A file that cannot be read, or whose worker is still killed after `retries` repetitions, becomes
     a row of `failures`; the others continue. Memory: the rows of the result, and `workers`
@@ -192,8 +188,12 @@ def summarize(
 
 def load(*paths: PathText, by: tuple[str, ...] | None = None, alpha: float = 0.01,
          min_effect: float = 0.005) -> FleetReport:
-    """Merges summary files; `by` defaults to the keys that all of them have. Errors:
-    DamagedTraceError, OSError, NothingFoundError (they were measured with different options)."""
+    """Merges summary files.
+
+    `by`: the properties that separate rows, "host" and "device" [those that separate the rows of
+    all files]. Errors: DamagedTraceError, OSError, NothingFoundError (the files were summarized
+    with different options).
+    """
     summaries = [(pathlib.Path(path).read_bytes(), os.fspath(path)) for path in paths]
     if by is None:
         told = [set(_core.fleet_by(summary).split(",")) for summary, _ in summaries]
@@ -206,22 +206,22 @@ def load(*paths: PathText, by: tuple[str, ...] | None = None, alpha: float = 0.0
 
 def compare(base: FleetReport | PathText, head: FleetReport | PathText, *, function: str = "",
             min_effect: float = 0.01, max_mde: float = 0.05, alpha: float = 0.001,
-            paired: bool = False, allow_mismatch: bool = False) -> Comparison:
-    """Decides whether functions became slower. Hosts are the random sample: a change must exceed
-    the differences between hosts. `paired`: both sides have the same hosts. Each side is a report,
-    or a file that `xplane-time compare` accepts. Errors: ArgumentError, NothingFoundError."""
+            paired: bool = False, allow_mismatch: bool = False) -> CompareReport:
+    """Decides whether functions became slower, like xplane_time.compare(). Hosts are the random
+    sample: a change must exceed the differences between hosts. `paired`: both sides have the same
+    hosts. Each side is a report, or a file that `xplane-time compare` accepts. Errors:
+    ArgumentError, NothingFoundError."""
     with tempfile.TemporaryDirectory(prefix="xplane-time-") as temporary:
-        sides = []
+        sides: list[PathText] = []
         for name, side in (("base", base), ("head", head)):
             if isinstance(side, FleetReport):
                 path = pathlib.Path(temporary) / f"{name}.xts"
                 path.write_bytes(side.summary)
                 side = path
-            sides.append([os.fspath(side)])
-        result, exit_code = _core.compare(sides, {
-            "function": function, "min_effect": min_effect, "max_mde": max_mde, "alpha": alpha,
-            "paired": paired, "allow_mismatch": allow_mismatch})
-    return Comparison(Result(result), exit_code)
+            sides.append(side)
+        return xplane_time.compare(
+            *sides, function=function, min_effect=min_effect, max_mde=max_mde, alpha=alpha,
+            paired=paired, allow_mismatch=allow_mismatch)
 
 
 def _by_text(by: tuple[str, ...]) -> str:
@@ -253,7 +253,7 @@ class _Kept:
         return folder / (hashlib.sha256(told.encode()).hexdigest()[:32] + ".xts")
 
     def get(self, task: Task) -> bytes | None:
-        """None if it is missing, or if the trace was written later."""
+        """Returns the kept summary; None if it is missing or older than the trace."""
         if self._folder is None:
             return None
         path = self._path(self._folder, task)

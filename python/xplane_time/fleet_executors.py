@@ -32,7 +32,7 @@ Answers = Iterator[tuple[Task, Answer]]
 
 
 def summary_of(task: Task) -> Answer:
-    """The work of a worker. An error in the file is returned as the answer."""
+    """Summarizes the trace of a task. An error in the file is returned as the answer."""
     try:
         if _is_address(task.uri):
             trace = _core.open_buffer(_fetched(task.uri), task.uri, 1)

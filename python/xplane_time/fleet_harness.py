@@ -32,7 +32,7 @@ Harness = Union[Sequence[str], Callable[[], object]]
 
 
 class Program:
-    """Everything that is needed to start a harness on a machine with its command or its modules."""
+    """Starts a harness on a machine that has the harness's command, or its modules."""
 
     def __init__(self, command: list[str], pickled: bytes, code_hash: str) -> None:
         self.command, self.pickled, self.code_hash = command, pickled, code_hash
@@ -99,8 +99,7 @@ def _pickled(harness: Callable[[], object]) -> bytes:
 
 
 def ending_with_us(command: Sequence[str], signal_name: str) -> list[str]:
-    """The command with a wrapper: it gets the signal when the thread that starts it ends, in any
-    case."""
+    """Wraps the command, so that it gets the signal when the thread that started it ends."""
     setpriv = shutil.which("setpriv")
     return [*([setpriv, "--pdeathsig", signal_name] if setpriv else []), *command]
 
@@ -116,8 +115,7 @@ class HarnessProcess:
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str],
                  stdin: bytes = b"") -> None:
-        """The process ends with the thread that starts it, or with that thread's process, in any
-        case."""
+        """Starts the process. It is killed when the thread that started it ends, for any reason."""
         command = ending_with_us(command, "KILL")
         its_in, self._to = os.pipe()
         self._from, its_out = os.pipe()

@@ -142,9 +142,11 @@ def tune(
     `strategy`: "merge" pools the rounds of all devices; each round runs on one device with all its
     variants. If the devices are of several classes, each class is tuned separately. "split" tunes
     each device separately from the start. Devices of different kinds are never pooled. All rounds
-    are kept in `store`; `resume` continues a stopped run of the same question. A lost device costs
-    its round. `search`: "all", "list", "random:N" or "halving:N". `incumbent` and `baseline`: an
-    id, or parameters. `on_message`: receives the messages of the command, in another thread; an
+    are kept in `store`; `resume` continues the last session with the same space, harness, devices
+    and options. A lost device costs its round. `search`: "all", "list", "random:N" or "halving:N".
+    `incumbent`: variant to keep unless another one is proved faster: its id, or its parameters.
+    `baseline`: variant to compare with the pick in fresh rounds at the end; given like `incumbent`
+    [the incumbent]. `on_message`: receives the messages of the command, in another thread; an
     exception in it ends the tuning.
 
     Errors: ArgumentError, InputError (no device works), KeyboardInterrupt (Ctrl-C; the measurements
@@ -460,7 +462,7 @@ class _Tuning:
             process.send_signal(signal.SIGTERM)
 
     def _label(self, name: str) -> str:
-        """The label in the command's name of a device: "3" for "cuda:0 (3)"."""
+        """Finds the label of a device in the name that the command reports: "3" in "cuda:0 (3)"."""
         fitting = [each for each in self._devices.names if name == each or name.endswith(f" ({each})")]
         return max(fitting, key=len, default=name)
 

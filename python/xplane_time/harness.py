@@ -84,8 +84,8 @@ def serve(
     microjoules of one of these calls, or None if unknown: `timer` can read a meter before and after
     `run`, and `energy` can return the difference.
 
-    The other arguments describe what the times depend on. `device_class` defaults to the processor,
-    and `code_hash` (code_hash_of()) to that of this program's file.
+    The other arguments describe what the times depend on. `device_class` defaults to the model of
+    the processor, and `code_hash` to the hash of this program's file (see code_hash_of()).
 
     Errors: ArgumentError if there is no driver.
     """
@@ -118,7 +118,8 @@ def serve_jax(
 
 
 class Timed(NamedTuple):
-    """The calls of a slot: the time of one call, begin and end by time.monotonic_ns(), and more."""
+    """The timed calls of a slot: the time of one call, and the begin and end of all of them by
+    time.monotonic_ns(), with metrics and energy."""
 
     t_ps: int
     t0_ns: int

@@ -141,7 +141,7 @@ class Programs:
 
 def _runs_of(devices: Mapping[tuple[str, int], list[int | None]],
              variant: str) -> list[int | None]:
-    """The k-th run on each device is one run, and takes as long as on the slowest."""
+    """Combines the k-th runs of all devices into one, with the time of the slowest device."""
     counts = {len(own) for own in devices.values()}
     if len(counts) > 1:
         raise CaptureError(f"variant {variant} has different numbers of runs on its devices")

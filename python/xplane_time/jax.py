@@ -2,7 +2,7 @@
 
 >>> from xplane_time.jax import profile, time_variants
 >>> timing = time_variants({"a": f, "b": g}, x, repeats=20)   # doctest: +SKIP
->>> timing.medians_ps, timing.clock                           # doctest: +SKIP
+>>> timing.medians_ps, timing.clock, timing.fastest           # doctest: +SKIP
 
 Works with jax 0.6 and later, on every device of jax. If jax can profile in memory, no files are
 written; otherwise a temporary directory is used and removed.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import html
 import importlib
 import itertools
 import os
@@ -23,14 +24,23 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import jax as _typed_jax
 
+from xplane_time import _core
 from xplane_time.captures import CaptureError, Profile, check_counts, read_profile
 from xplane_time.errors import ArgumentError, NothingFoundError
+from xplane_time.results import PickReport
+from xplane_time.table import Table, time_text
 
-__all__ = ["CaptureError", "Profile", "Timing", "capture", "profile", "time_variants"]
+if TYPE_CHECKING:
+    import pandas  # type: ignore[import-untyped, unused-ignore]
+    import polars
+    import pyarrow  # type: ignore[import-untyped, unused-ignore]
+
+__all__ = ["CaptureError", "Profile", "Timing", "VariantRun", "capture", "profile",
+           "time_variants"]
 
 jax: Any = _typed_jax  # some of its functions lack types
 
@@ -64,7 +74,7 @@ def _drain() -> None:
     """Waits for dispatched work, as far as jax allows: otherwise it would run or end in the wrong
     capture.
 
-    On the CPU, it is impossible to wait for a result without references."""
+    On the CPU, it is impossible to wait for results that nothing references."""
     with contextlib.suppress(Exception):  # a failure of another computation does not matter here
         jax.block_until_ready(jax.live_arrays())
     with contextlib.suppress(Exception):
@@ -175,12 +185,23 @@ def profile(
     return dataclasses.replace(found, uncertain=found.uncertain | odd)
 
 
+class VariantRun(NamedTuple):
+    """One run of a variant on one device."""
+
+    variant: Hashable
+    device: str  # "" with the wall clock
+    start_ps: int  # since the beginning of the capture
+    time_ps: int | None  # None: the run does not count, because the trace may have a part of it
+
+
 @dataclasses.dataclass(frozen=True)
 class Timing:
     """Times of variants, by their ids, in picoseconds.
 
     `clock`: "device" or "profile" (from a trace), or "wall": this process's clock, including
     dispatch and waiting. Never compare times of different clocks.
+
+    Data frame libraries accept a Timing directly; it has one row for each run, as `runs`.
     """
 
     samples_ps: dict[Hashable, list[int]]
@@ -188,6 +209,7 @@ class Timing:
     # Variants that compile to the program of another variant. They are not measured; their samples
     # are those of the other variant.
     aliases: dict[Hashable, Hashable]
+    measured: tuple[VariantRun, ...]  # in order of their starts
 
     @property
     def medians_ps(self) -> dict[Hashable, float]:
@@ -195,13 +217,109 @@ class Timing:
         medians = {key: statistics.median(times) for key, times in self.samples_ps.items()}
         return dict(sorted(medians.items(), key=lambda item: item[1]))
 
+    @property
+    def fastest(self) -> Hashable | None:
+        """The id that pick() decides for, with its default options; None: undecided. If the
+        fastest has aliases, which are the same program, their original is returned."""
+        choice = self.pick()
+        keys = {name: key for key, name in self._names().items()}
+        return keys[choice.pick] if choice.is_decided and choice.pick is not None else None
+
+    def pick(self, *, delta: float = 0.005, alpha: float = 0.01) -> PickReport:
+        """Decides which variant is the fastest, like xplane_time.pick() on the capture.
+
+        Compares runs of the same round, so drift cancels; with several devices, the time of a run
+        is that of its slowest device. The report has ids as texts. A decision requires at
+        least four rounds. `delta`: tie margin: variants within this share of the best count as
+        equal. `alpha`: maximum probability of a wrong claim. Errors: ArgumentError.
+
+        >>> choice = timing.pick(delta=0.01)                          # doctest: +SKIP
+        >>> choice.claim, choice.pick, choice.regret                  # doctest: +SKIP
+        ('winner', 'short', 0.0)
+        """
+        names = self._names()
+        runs = [(names[run.variant], *run[1:]) for run in self.measured]
+        metric = "call" if self.clock == "wall" else "active"
+        return PickReport(_core.pick_runs(runs, metric, self.clock,
+                                          {"delta": delta, "alpha": alpha}))
+
+    @property
+    def runs(self) -> Table:
+        """One row for each measured run: variant (as text), device, run (number within variant and
+        device, from 0), start_ps and time_ps. Aliases have no rows."""
+        names = self._names()
+        numbers: collections.Counter[tuple[Hashable, str]] = collections.Counter()
+        rows = []
+        for run in self.measured:
+            number = numbers[run.variant, run.device]
+            numbers[run.variant, run.device] += 1
+            rows.append((names[run.variant], run.device, number, run.start_ps, run.time_ps))
+        return Table(_core.variant_runs(rows))
+
+    def to_arrow(self) -> pyarrow.Table:
+        """The runs as a pyarrow.Table (pip install pyarrow)."""
+        return self.runs.to_arrow()
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The runs as a pandas.DataFrame (pip install pandas pyarrow)."""
+        return self.runs.to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """The runs as a polars.DataFrame (pip install polars)."""
+        return self.runs.to_polars()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Arrow PyCapsule protocol for `runs`."""
+        return self.runs.__arrow_c_stream__(requested_schema)
+
+    def _names(self) -> dict[Hashable, str]:
+        """A distinct text for each id: its str, with its repr or a number if several are equal."""
+        names: dict[Hashable, str] = {}
+        texts = collections.Counter(map(str, self.samples_ps))
+        taken: set[str] = set()
+        for key in self.samples_ps:
+            text = str(key) if texts[str(key)] == 1 else repr(key)
+            name = next(name for name in itertools.chain([text], (
+                f"{text} #{number}" for number in itertools.count(2))) if name not in taken)
+            taken.add(name)
+            names[key] = name
+        return names
+
+    def _verdict_lines(self, choice: PickReport) -> list[str]:
+        alpha = choice.to_dict()["options"]["alpha"]
+        sure = [f"The probability of a wrong claim is at most {alpha:.2g}."]
+        return [choice.explanation, *choice.reasons, *(sure if choice.is_decided else [])]
+
     def __repr__(self) -> str:
         lines = [f"Timing by the {self.clock} clock:"]
         for key, median in self.medians_ps.items():
             same = f", the same program as {self.aliases[key]!r}" if key in self.aliases else ""
             count = len(self.samples_ps[key])
             lines.append(f"  {key!r}: {median / 1e6:.3f} us, median of {count}{same}")
-        return "\n".join(lines)
+        return "\n".join(lines + self._verdict_lines(self.pick()))
+
+    def _repr_html_(self) -> str:
+        choice, names = self.pick(), self._names()
+        rows = {row["variant_id"]: row for row in choice.variants}
+        body = []
+        for key, median in self.medians_ps.items():
+            row = rows[names[self.aliases.get(key, key)]]
+            status = (f"the same program as {self.aliases[key]!r}" if key in self.aliases
+                      else row["status"])
+            body.append([repr(key), time_text(median), str(len(self.samples_ps[key])),
+                         _percent(row["ratio"]),
+                         f"{_percent(row['ratio_ci_lo'])} to {_percent(row['ratio_ci_hi'])}", status])
+        header = ["variant", "median", "runs", "slower", "interval", "status"]
+        lines = [f"<tr>{''.join(f'<th>{cell}</th>' for cell in header)}</tr>"]
+        lines += [f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>"
+                  for row in body]
+        verdict = "<br>".join(map(html.escape, self._verdict_lines(choice)))
+        return (f"<table>{''.join(lines)}</table><p>{verdict}<br>"
+                f"Times by the {html.escape(self.clock)} clock.</p>")
+
+
+def _percent(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{(ratio - 1) * 100:+.2f} %"
 
 
 def time_variants(
@@ -213,7 +331,8 @@ def time_variants(
     fallback: Literal["wall"] | None = None,
     seed: int = 1,
 ) -> Timing:
-    """Times callables that do the same work in different ways, each called with `args`.
+    """Times callables that do the same work in different ways, each called with `args`, and
+    decides which is the fastest: see Timing.fastest and Timing.pick().
 
     Each callable is compiled under its own name. Variants that compile to the same program are
     measured once and listed in `aliases`. In each of `repeats` rounds, all variants run once, in an
@@ -249,14 +368,23 @@ def time_variants(
                 jax.block_until_ready(programs[key](*args))
 
     try:
-        samples, clock = _from_trace(run, list(variants), list(programs), device, mark)
+        samples, clock, measured = _from_trace(run, list(variants), list(programs), device, mark)
     except (CaptureError, NothingFoundError):
         if fallback != "wall":
             raise
-        samples, clock = _by_the_clock(rounds, programs, args), "wall"
+        measured = _by_the_clock(rounds, programs, args)
+        samples, clock = _times_by_variant(measured), "wall"
     for key, original in aliases.items():
         samples[key] = list(samples[original])
-    return Timing({key: samples[key] for key in variants}, clock, aliases)
+    return Timing({key: samples[key] for key in variants}, clock, aliases, measured)
+
+
+def _times_by_variant(runs: tuple[VariantRun, ...]) -> dict[Hashable, list[int]]:
+    times: dict[Hashable, list[int]] = {}
+    for run in runs:
+        if run.time_ps is not None:
+            times.setdefault(run.variant, []).append(run.time_ps)
+    return times
 
 
 def _compiled(
@@ -303,10 +431,15 @@ def _from_trace(
     measured: list[Hashable],
     device: str | None,
     mark: str,
-) -> tuple[dict[Hashable, list[int]], str]:
+) -> tuple[dict[Hashable, list[int]], str, tuple[VariantRun, ...]]:
     read = _read(capture(run), device, function=f"^jit_{_NAME}[0-9]+{mark}$",
                  id_pattern=f"^jit_{_NAME}([0-9]+){mark}$")
-    found = {keys[int(index)]: times for index, times in read.by_variant.items()}
+    runs = tuple(sorted((VariantRun(
+        keys[int(row["variant_id"])], f"{row['plane']}:{row['ordinal']}", row["start_ps"],
+        None if row["suspect"] or not row["active_ps"] else row["active_ps"])
+        for row in read.samples if row["function"] not in read.uncertain),
+        key=lambda run: run.start_ps))
+    found = _times_by_variant(runs)
     missing = [key for key in measured if key not in found]
     if missing:
         why = "this version of jax does not separate runs" if read.uncertain else "none of them ran"
@@ -314,17 +447,20 @@ def _from_trace(
                                                        f"{why} on this device; use "
                                                        "fallback='wall' for wall-clock times")
     clocks = set(read.samples["clock"])
-    return found, clocks.pop() if len(clocks) == 1 else "profile"
+    return found, clocks.pop() if len(clocks) == 1 else "profile", runs
 
 
 def _by_the_clock(
     rounds: list[list[Hashable]], programs: Mapping[Hashable, Callable[..., Any]],
     args: tuple[Any, ...]
-) -> dict[Hashable, list[int]]:
-    samples: dict[Hashable, list[int]] = {key: [] for key in programs}
+) -> tuple[VariantRun, ...]:
+    runs = []
+    first_ns = time.perf_counter_ns()
     for keys in rounds:
         for key in keys:
             begin_ns = time.perf_counter_ns()
             jax.block_until_ready(programs[key](*args))
-            samples[key].append((time.perf_counter_ns() - begin_ns) * 1000)
-    return samples
+            end_ns = time.perf_counter_ns()
+            runs.append(VariantRun(key, "", (begin_ns - first_ns) * 1000,
+                                   (end_ns - begin_ns) * 1000))
+    return tuple(runs)

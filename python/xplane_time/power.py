@@ -218,9 +218,12 @@ def record(*, sources: Sequence[str] | str = (), period_s: float = 0, log: _Path
            nvml_library: _PathText = "libnvidia-ml.so.1") -> Recording:
     """Starts recording, like `xplane-time power record`.
 
-    `sources`: nvml, rapl, hwmon, process, constant:WATTS, replay:LOG [the first four]. `log`: path
-    of the log to keep. `ordinals`: ids of devices, by the number under which this program sees
-    them. Errors: NothingFoundError (a named source has no sensors), ArgumentError."""
+    `sources`: nvml, rapl, hwmon, process, constant:WATTS, replay:LOG [the first four]. `period_s`:
+    time between readings, in seconds [0.05 for nvml and hwmon, 0.01 for rapl, 0.1 for process].
+    `log`: file to write the readings to (docs/power-log.md). `ordinals`: maps device ordinals of
+    this program to sensor ids; required if the order of the devices is unknown. `estimator`: best
+    (counter if available, else held), counter, held, trapezoid or endpoint-mean. Errors:
+    NothingFoundError (a named source has no sensors), ArgumentError."""
     named = sources.split(",") if isinstance(sources, str) else list(sources)
     recorder = _core.PowerRecorder(named, period_s, os.fspath(log), os.fspath(sysfs_root),
                                    os.fspath(nvml_library), dict(ordinals or {}),

@@ -11,8 +11,8 @@
   $ xplane-time power run problems.jsonl -- python answer.py
 
 Each answer is stored with the energy, power and memory of its time. An answer that is an `Answer`
-also has counts of tokens and the time to the first one; unknown is None, never 0. An exception of
-`answer` is the failure of that record. docs/power-run.md describes the protocol, for commands in
+also has counts of tokens and the time to the first one; unknown is None, never 0. If `answer`
+raises an exception, that record fails. docs/power-run.md describes the protocol, for commands in
 other languages.
 """
 

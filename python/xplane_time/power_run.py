@@ -110,8 +110,8 @@ def run(dataset: Any, client: _Client | str, *, model: str, dataset_name: str | 
 
     `dataset`: an iterable of dicts or texts, a table (pandas, polars, pyarrow), a
     `datasets.Dataset`, or a path (docs/power-run.md). `client`: `f(problem)` or `f(problem,
-    question)`, which returns a text or an Answer; an exception is the failure of that record. Or a
-    name of `xplane-time power clients`: then the command asks, with `base_url`, `parameters` and
+    question)`, which returns a text or an Answer; if it raises an exception, that record fails. Or
+    a name of `xplane-time power clients`: then the command asks, with `base_url`, `parameters` and
     `concurrency`. `sources`: as in record(); with "none" every energy is None. Ctrl-C raises
     KeyboardInterrupt, and the stored records stay: resume=True continues. Errors: ArgumentError
     (the directory exists, or belongs to another run), DamagedTraceError (the data set),
@@ -171,7 +171,10 @@ def _asking(client: _Client, model: str) -> Callable[[str, str, str], tuple[Any,
 
 
 def _as_path(dataset: Any, folder: pathlib.Path, limit: int | None) -> pathlib.Path:
-    """A file; an iterable without a length may never end, so only `limit` records are taken."""
+    """Returns the path of the data set, or writes the records to a file.
+
+    An iterable without a length may never end, so only `limit` records are taken from it.
+    """
     if isinstance(dataset, (str, os.PathLike)):
         return pathlib.Path(dataset)
     path = folder / "dataset.jsonl"

@@ -165,7 +165,7 @@ class Report(TraceResult):
         return TableWithPage(table, self._result.part(command))
 
     def _table(self, name: str) -> Table:
-        """With all columns, even if it has no rows."""
+        """Returns a table with all of its columns, even if it has no rows."""
         table: _core.Table = getattr(self._result, name)()
         return Table(table, self._doubts)
 
@@ -182,7 +182,8 @@ class Report(TraceResult):
 
     @property
     def combined(self) -> Table:
-        """One row for each function: the slowest device of each run, runs of all captures."""
+        """One row for each function, over all captures. The time of a run is that of its slowest
+        device."""
         return self._table("combined")
 
     @property
@@ -296,6 +297,132 @@ class DiffReport(Result):
     def functions(self) -> Table:
         """One row for each function: the span of a run on both sides."""
         return self._table("functions")
+
+
+class Decision(Result):
+    """A verdict on measurements: of pick() or compare()."""
+
+    __slots__ = ("_json",)
+
+    def __init__(self, result: _core.Result) -> None:
+        super().__init__(result)
+        self._json: dict[str, Any] = json.loads(result.json())
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the command (docs/ci.md); 0: decided."""
+        return int(self._json["exit_code"])
+
+    @property
+    def explanation(self) -> str:
+        """The verdict in one sentence."""
+        return str(self._json["explanation"])
+
+    @property
+    def reasons(self) -> list[str]:
+        """Sentences for people: the reasons, and what would allow a decision."""
+        return list(self._json["reasons"])
+
+    @property
+    def notes(self) -> list[str]:
+        """Remarks on the inputs, as sentences."""
+        return list(self._json["notes"])
+
+
+class PickReport(Decision):
+    """The fastest of several variants, or why it is undecided (docs/ci.md).
+
+    >>> choice = xplane_time.pick("trace.xplane.pb")                   # doctest: +SKIP
+    >>> choice.pick if choice.is_decided else choice.reasons           # doctest: +SKIP
+    """
+
+    __slots__ = ()
+
+    @property
+    def claim(self) -> str:
+        """"winner" (all others are proved slower), "tie" (the tied variants are proved to be within
+        `delta` of each other), "pick" (no other is faster by more than `delta`, or no other ran),
+        "undecided", "too_little_data" or "all_failed"."""
+        return str(self._json["claim"])
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the claim is a winner, a tie or a pick."""
+        return self.exit_code == 0
+
+    @property
+    def pick(self) -> str | None:
+        """The id of the variant. If undecided: the variant that leads. None: no variant leads, or a
+        variant that ran cannot be judged."""
+        pick: str | None = self._json["pick"]
+        return pick
+
+    @property
+    def params(self) -> dict[str, Any] | None:
+        """The parameters of the pick; None without `space`."""
+        for row in self._json["variants"]:
+            if row["variant_id"] == self.pick:
+                params: dict[str, Any] | None = row["params"]
+                return params
+        return None
+
+    @property
+    def regret(self) -> float | None:
+        """The largest possible loss with the pick, as a share of its time (0.01: 1 %); None:
+        unknown."""
+        regret: float | None = self._json["regret"]
+        return regret
+
+    @property
+    def tied(self) -> list[str]:
+        """The ids of the tied variants, including the pick; empty without a tie."""
+        return list(self._json["tied"])
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why there is no claim, regardless of the numbers."""
+        return list(self._json["doubts"])
+
+    @property
+    def needed(self) -> tuple[int, str] | None:
+        """If undecided: the total number of units that decide with a probability of 80 %, and the
+        unit: (40, "round") or (6, "capture"). None: unknown."""
+        number = self._json["needed_units"]
+        return None if number is None else (number, self._json["needed_unit"])
+
+    def _table(self, name: str) -> Table:
+        """In JSON, parameters are objects; a table has them as text, like the CSV."""
+        return Table(self._result.csv()) if name == "variants" else super()._table(name)
+
+    @property
+    def variants(self) -> Table:
+        """One row for each variant, fastest first: its status, `centre_ps` (typical time in
+        picoseconds) or `energy_j` with its interval, and `ratio` to the pick with a simultaneous
+        interval."""
+        return self._table("variants")
+
+
+class CompareReport(Decision):
+    """Whether functions became slower (docs/ci.md).
+
+    >>> comparison = xplane_time.compare(base, head)                   # doctest: +SKIP
+    >>> comparison.outcome, comparison.rows["verdict"]                 # doctest: +SKIP
+    """
+
+    __slots__ = ()
+
+    @property
+    def outcome(self) -> str:
+        """"no_regression", "slower" ("more" for energies), "cannot_tell", "too_little_data" or
+        "all_failed"."""
+        return str(self._json["outcome"])
+
+    @property
+    def rows(self) -> Table:
+        """One row for each function and device, the worst verdict first: `verdict`, `ratio` (head
+        over base; above 1: slower) with its interval `ratio_ci_lo`, `ratio_ci_hi`, `p_value`, `mde`
+        (detectable slowdown), and the typical time of each side."""
+        return self._table("rows")
 
 
 class EnergyReport(TraceResult):

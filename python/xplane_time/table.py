@@ -187,7 +187,7 @@ class Table:
         for name in names:
             values: list[Any] = list(self._table.values(self.columns.index(name), 0, _SHOWN_ROWS))
             is_time = name.endswith("_ps") or "_ps_" in name and not name.endswith("_n")
-            head.append([name, *(_time(v) if is_time else _text(v) for v in values)])
+            head.append([name, *(time_text(v) if is_time else _text(v) for v in values)])
         return head
 
     def __repr__(self) -> str:
@@ -242,7 +242,8 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def _time(picoseconds: float | None) -> str:
+def time_text(picoseconds: float | None) -> str:
+    """A time with its unit: "1.500 us"; "-" if unknown."""
     if picoseconds is None:
         return "-"
     size = abs(picoseconds)

@@ -9,8 +9,8 @@ capture() and profile() correspond to the functions of xplane_time.jax with the 
 
 LayerPowerProfiler has the interface of GPUPP's class. A layer is a module without children. Before
 each mark, the profiler waits for the GPU. xplane_time.power reads the power meanwhile: unknown is
-None, never 0, and an empty cell in files. A layer that is shorter than the sensor's window gets the
-power of its neighbours as well. print_summary() shows how many layers are, and
+None, never 0, and an empty cell in files. The power of a layer that is shorter than the sensor's
+window includes that of its neighbours. print_summary() shows how many layers are too short, and
 estimator="attribution" separates them by a regression over many readings. docs/torch.md has
 instructions and the differences to GPUPP.
 
@@ -97,8 +97,8 @@ class _Mark:
 
 
 class _Timeline:
-    """Executions of layers. All time except pauses is also divided into runs; each run counts to a
-    layer. The model's work between two layers counts to the second one: the two always run
+    """Executions of layers. All time except pauses is also divided into runs; each run belongs to a
+    layer. The model's work between two layers belongs to the second layer: both always run
     together, so no measurement can separate them."""
 
     def __init__(self, pauses: bool) -> None:
@@ -108,7 +108,7 @@ class _Timeline:
         self._chance = random.Random(0) if pauses else None
 
     def count(self, name: str) -> int:
-        """Counts the time since the last call to `name`. Returns the end of that run."""
+        """Adds a run of `name` from the end of the previous run to now; returns its end."""
         now_ns = time.monotonic_ns()
         if now_ns > self._since_ns:
             self.runs.append((name, self._since_ns, now_ns))
@@ -561,7 +561,7 @@ def _together(of: Sequence[_Attributed]) -> _Attributed:
 
 
 def _notes_on(report: EnergyReport) -> list[str]:
-    """Groups of layers for which only the sum is known, and doubts."""
+    """Returns sentences: groups of layers for which only the sum is known, and warnings."""
     notes = []
     for group in report.to_dict()["groups"]:
         names = ", ".join(group["kernels"])

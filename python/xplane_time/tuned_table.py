@@ -76,8 +76,8 @@ class TunedTable:
     ) -> TunedMatch | None:
         """The best configuration for this key; None if it was not tuned (then use the default).
 
-        Parts that are not given count as different; `level` shows it. An entry for some devices
-        only (because devices need separate answers) is found by a device's name, `device`.
+        Parts of the key that are not given count as different; `level` shows it. `device`: name of
+        a device, to find its entry if devices need separate answers.
         """
         asked = {"workload": workload, "device_class": device_class, "driver": driver,
                  "framework": framework, "flags": flags, "code_hash": code_hash,
@@ -94,7 +94,7 @@ class TunedTable:
                 objective: str = "time") -> dict[str, Any]:
         """The parameters that were tuned for this device and program, for all ranks.
 
-        `code_hash`: of the tuned program (harness.code_hash_of()). `driver`, `framework` and
+        `code_hash`: the hash of the tuned program (code_hash_of()). `driver`, `framework` and
         `flags` must be equal if they are given. `device`: its name, if devices need separate
         answers. Errors: NothingFoundError if it was tuned for another device or program, with the
         differences; then no rank may use it.

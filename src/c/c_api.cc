@@ -182,7 +182,7 @@ int ExportReport(const xplane_time_trace* trace, const xplane_time_select_option
       trace, stream, error, [&](const xplane_time_trace& of) -> absl::StatusOr<arrow::Table> {
         ASSIGN_OR_RETURN(ReportOptions options, ToReportOptions(given));
         options.samples = table == ReportTable::kSamples;
-        options.launches = table == ReportTable::kKernels;
+        options.launches = options.sources = table == ReportTable::kKernels;
         ASSIGN_OR_RETURN(const Report report, BuildReport(of.trace, options, of.reading));
         return arrow::FromRows(rows_of(report));
       });

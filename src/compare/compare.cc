@@ -564,7 +564,8 @@ absl::Status CheckOptions(std::span<const Measurements> base, std::span<const Me
   }
   if (!(options.min_effect >= 0) || !(options.max_mde > 0) ||
       (options.offset_std.has_value() && !(*options.offset_std >= 0))) {
-    return InvalidArgument("effects and deviations must not be negative");
+    return InvalidArgument(
+        "min_effect and offset_std must not be negative, and max_mde must be above 0");
   }
   // Summaries sample hosts, traces sample captures; they cannot be mixed.
   const bool is_of_hosts = !base[0].unit.empty();
@@ -722,8 +723,9 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
   if (comparison.shared_captures > 0) RefuseShared(&comparison.rows);
   if (std::ranges::any_of(differences, &Difference::assumed)) {
     comparison.notes.push_back(absl::StrCat(
-        "fewer than 3 captures a side do not show how much processes differ: assumed to be ",
-        kUsualSpread * 100, " % (std); if it is known, give --offset-std"));
+        "with fewer than 3 captures a side, the deviation between processes is unknown and assumed "
+        "to be ",
+        kUsualSpread * 100, " % (std); if you know it, give --offset-std"));
   }
   Summarize(&comparison);
   if (comparison.compared == 0 && comparison.Count(FunctionVerdict::kUnknown) == 0) {

@@ -34,8 +34,8 @@ absl::StatusOr<Json> ParseFile(const std::string& path, std::string_view content
   if (json::NestsDeeper(content)) {
     return DataLoss(path, ": JSON nested more than ", json::kMostLevels, " levels deep");
   }
-  return DataLoss(path, ": damaged JSON, or cut short (it ends at byte ", content.size(),
-                  "); write the file again, and let its writer end");
+  return DataLoss(path, ": truncated or damaged JSON (the file ends at byte ", content.size(),
+                  "); write the file again, and wait until its writer has finished");
 }
 
 // Null if the member is absent or not a list.
@@ -182,11 +182,13 @@ absl::StatusOr<Measurements> FromBenchmark(const std::string& path, const Json& 
   left_out.AddNote(path, &out.notes);
   if (benchmarks.empty()) {
     return FailedPrecondition(
-        path, ": holds no benchmark; did --benchmark_filter leave any, and did the program end?");
+        path,
+        ": contains no benchmarks; check --benchmark_filter, and whether the program finished");
   }
   if (aggregates > 0 && series_of.empty()) {
     return FailedPrecondition(
-        path, ": holds aggregates only; run without --benchmark_report_aggregates_only");
+        path,
+        ": contains only aggregates; run the benchmark without --benchmark_report_aggregates_only");
   }
   return out;
 }
@@ -301,7 +303,7 @@ absl::StatusOr<std::vector<Measurements>> FromResult(const std::string& path, co
   ASSIGN_OR_RETURN(const Filters filters, Filters::Compile(options.report));
   const Json* samples = ListIn(document, "samples");
   if (samples == nullptr || samples->empty()) {
-    return FailedPrecondition(path, ": holds no samples; write it with --samples");
+    return FailedPrecondition(path, ": contains no samples; write it again with --samples");
   }
   std::map<uint32_t, Report> captures;
   for (size_t i = 0; i < samples->size(); ++i) {
@@ -330,14 +332,16 @@ constexpr double kWholeCoverage = 0.95;  // a lower coverage is reported in a no
 constexpr double kNormalCi95 = 1.96;     // half of a 95 % interval in standard errors
 
 std::string DoubtOf(const Json& device) {
-  if (const auto reason = TextOf(device, "reason")) return "its device has no numbers: " + *reason;
+  if (const auto reason = TextOf(device, "reason")) {
+    return "the energies of its device are unknown: " + *reason;
+  }
   const Json* const poor_fit = Find(device, "poor_fit");
   if (poor_fit == nullptr || !poor_fit->is_boolean()) {
-    return "it is not stated whether the executions explain the power (poor_fit)";
+    return "the file lacks poor_fit, which states whether the executions explain the power";
   }
   if (*poor_fit) return "the executions do not explain the power (poor_fit)";
   if (TextIn(device, "clock") == "ambiguous") return "its execution times are uncertain (clock)";
-  return FlagOf(device, "shared") ? "others also use the device (shared)" : "";
+  return FlagOf(device, "shared") ? "other processes also use the device (shared)" : "";
 }
 
 // Whether the energies of all runs and of all executions differ, which should be equal.
@@ -384,7 +388,7 @@ std::string ReadEnergy(const Json& row, Series* series) {
   const auto per_run_j = json::NumberOf(row, "per_run_j");
   if (!row["per_run_j"].is_null() && !per_run_j) return "has a per_run_j that is not a number";
   const std::optional<Stated> energy = StatedOf(row, "energy_j");
-  if (!energy.has_value()) return "lacks energy_j or its interval, and is ok";
+  if (!energy.has_value()) return "has the status ok, but lacks energy_j or its interval";
   if (!energy->is_sound()) return "has an energy that is not above 0, or not within its interval";
   if (!per_run_j.has_value()) {
     series->failure = "the split of its executions into runs is uncertain";
@@ -423,7 +427,7 @@ absl::Status AddEnergy(const std::string& path, size_t at, Series series, std::s
   if (programs.size() == 1) return absl::OkStatus();
   one.samples.clear();
   one.log_error.reset();
-  one.failure = absl::StrCat("it is ", programs.size(), " programs of one name");
+  one.failure = absl::StrCat(programs.size(), " programs have this name");
   return absl::OkStatus();
 }
 
@@ -435,15 +439,16 @@ absl::StatusOr<std::map<std::string, std::string>> ReadEnergyDevices(const std::
   std::set<std::string> sensors;
   for (const Json& row : devices) {
     if (!doubts.emplace(DeviceName(DeviceOf(row)), DoubtOf(row)).second) {
-      return FailedPrecondition(path, ": holds several hosts or captures; write one file for each");
+      return FailedPrecondition(path,
+                                ": contains several hosts or captures; write one file for each");
     }
     if (const auto sensor = TextOf(row, "sensor")) sensors.insert(*sensor);
     if (json::NumberOf(row, "coverage").value_or(1) < kWholeCoverage) {
       out->notes.push_back(
           absl::StrCat(path, ": ", DeviceName(DeviceOf(row)), ": the power log covers ",
                        std::llround(*json::NumberOf(row, "coverage") * 100),
-                       " % of the capture: a run is the mean of the covered part; if later runs "
-                       "differ from earlier ones, record the whole capture"));
+                       " % of the capture, so the energy of a run is the mean over the covered "
+                       "part; if later runs differ from earlier ones, record the whole capture"));
     }
   }
   if (!sensors.empty()) out->facts.push_back({"sensor", absl::StrJoin(sensors, " and ")});
@@ -458,9 +463,8 @@ absl::StatusOr<Measurements> FromEnergies(const std::string& path, const Json& d
                       .status());
   ASSIGN_OR_RETURN(OptionValues recorded, RecordedOptions(path, document));
   if (recorded.contains("top")) {
-    return FailedPrecondition(path,
-                              ": was written with --top, which cuts functions off; write it "
-                              "again without");
+    return FailedPrecondition(
+        path, ": was written with --top, which omits functions; write it again without --top");
   }
   recorded.erase("map");  // the fact `sensor` is recorded instead
   Measurements out = {.source = path};
@@ -607,7 +611,8 @@ absl::StatusOr<std::vector<Measurements>> FromJson(const std::string& path,
   const bool is_benchmark = ListIn(document, "benchmarks") != nullptr;
   const bool is_energies = schema == kEnergySchema;
   if (schema.starts_with("xplane-time.energy.") && !is_energies) {
-    return FailedPrecondition(path, ": is ", schema, ", but this version reads ", kEnergySchema,
+    return FailedPrecondition(path, ": the schema is ", schema, ", but this version reads ",
+                              kEnergySchema,
                               "; write it again with this version's xplane-time energy");
   }
   if (schema.starts_with("xplane-time.") || is_benchmark) {
@@ -620,14 +625,15 @@ absl::StatusOr<std::vector<Measurements>> FromJson(const std::string& path,
     return std::vector{std::move(one)};
   }
   if (schema.starts_with("xplane-time.tune")) {
-    return FailedPrecondition(
-        path, ": the decision of a tuning, without its samples; give tune export --format json");
+    return FailedPrecondition(path,
+                              ": contains the decision of a tuning session without its samples; "
+                              "give the output of tune export --format json");
   }
   if (schema.starts_with("xplane-time.")) return FromResult(path, document, options);
-  return FailedPrecondition(
-      path,
-      ": JSON, but neither from Google Benchmark (no \"benchmarks\") nor from xplane-time "
-      "(no \"schema\"); give traces, --benchmark_out, or xplane-time JSON with --samples");
+  return FailedPrecondition(path,
+                            ": the JSON is neither from Google Benchmark (no \"benchmarks\") nor "
+                            "from xplane-time (no \"schema\"); give traces, a file of "
+                            "--benchmark_out, or JSON of xplane-time written with --samples");
 }
 
 }  // namespace compare

@@ -45,7 +45,8 @@ absl::StatusOr<std::vector<Measurements>> FromSummary(const std::string& path,
   RETURN_IF_ERROR(CheckObjective(path, /*holds_energies=*/false, options.objective));
   ASSIGN_OR_RETURN(const Filters filters, Filters::Compile(options.report));
   if (options.by_variant || options.slowest_device) {
-    return FailedPrecondition(path, ": a summary has no variants and no single runs; give traces");
+    return FailedPrecondition(path,
+                              ": a summary contains neither variants nor single runs; give traces");
   }
   ASSIGN_OR_RETURN(std::vector<Fact> facts, OptionFacts(path, "a summary", options.report,
                                                         {"function", "exclude", "prefix"}));
@@ -84,11 +85,11 @@ absl::StatusOr<std::vector<Measurements>> FromSummary(const std::string& path,
     all.push_back(std::move(out));
   }
   if (!all.empty() && !summary.failures.empty()) {
-    all[0].notes.push_back(
-        absl::StrCat(path, ": lacks ", summary.failures.size(), " files that could not be read"));
+    all[0].notes.push_back(absl::StrCat(path, ": the summary lacks ", summary.failures.size(),
+                                        " files, which could not be read"));
   }
   if (all.empty()) {
-    return FailedPrecondition(path, ": none of its functions has runs and passes the filters; ",
+    return FailedPrecondition(path, ": no function has runs and passes the filters; ",
                               "xplane-time fleet lists its functions");
   }
   return all;

@@ -86,13 +86,15 @@ std::optional<std::string> FolderNote(const std::string& path) {
   const auto runs = std::ranges::count_if(
       Entries(profiles, error), [&](const auto& each) { return each.is_directory(error); });
   if (traces > 1) {
-    return absl::StrCat(path, ": a folder is one capture, and this one has ", traces,
-                        " traces, taken for the hosts of one run; if each is a capture, write ",
+    return absl::StrCat(path, ": the ", traces,
+                        " traces in this folder are read as the hosts of one capture; if each is a "
+                        "separate capture, write ",
                         path, path.ends_with('/') ? "*" : "/*");
   }
   if (runs < 2) return std::nullopt;
-  return absl::StrCat(path, ": a folder is one capture, the latest of its ", runs,
-                      " runs; for all of them write ", profiles.string(), "/*");
+  return absl::StrCat(path, ": only the latest of the ", runs,
+                      " runs in this folder is read, as one capture; to read all of them, write ",
+                      profiles.string(), "/*");
 }
 
 absl::StatusOr<std::vector<Measurements>> ReadOne(const std::string& path,
@@ -101,8 +103,8 @@ absl::StatusOr<std::vector<Measurements>> ReadOne(const std::string& path,
   if (is_json || !fleet::HeadOfSummary(path).empty()) {
     if (!options.find.run.empty() || options.read.reader != Reader::kWire) {
       return InvalidArgument(path, ": ", options.find.run.empty() ? "--reader" : "--run",
-                             " is for traces, but this is ", is_json ? "JSON" : "a summary",
-                             "; leave it out");
+                             " applies only to traces, but this is ",
+                             is_json ? "JSON" : "a summary", "; omit it");
     }
     constexpr size_t kMaxBytes = size_t{4} << 30;
     ASSIGN_OR_RETURN(const std::string content, io::ReadWholeFile(path, kMaxBytes));
@@ -140,10 +142,10 @@ absl::Status CheckObjective(const std::string& path, bool holds_energies, Object
   if (holds_energies == (objective == Objective::kEnergy)) return absl::OkStatus();
   return holds_energies
              ? FailedPrecondition(path,
-                                  ": holds energies, but times are compared; give --objective ",
+                                  ": contains energies, but times are compared; give --objective ",
                                   "energy, or the trace")
              : FailedPrecondition(
-                   path, ": holds no energies; give the output of xplane-time energy TRACE ",
+                   path, ": contains no energies; give the output of xplane-time energy TRACE ",
                    "--power LOG --format json");
 }
 

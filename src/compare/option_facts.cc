@@ -76,8 +76,8 @@ absl::StatusOr<std::vector<Fact>> OptionFacts(const std::string& path, std::stri
   values.erase("seed");
   for (const auto& [name, value] : values) {
     if (std::ranges::count(followed, name) > 0) continue;
-    return InvalidArgument(path, ": ", OptionName(name), " needs a trace, but this is ", kind,
-                           "; leave it out");
+    return InvalidArgument(path, ": ", OptionName(name), " requires a trace, but this is ", kind,
+                           "; omit it");
   }
   return FactsOf(values);
 }
@@ -92,7 +92,7 @@ absl::StatusOr<std::vector<Fact>> OptionFacts(const std::string& path, OptionVal
     const auto own = asked.find(name), earlier = recorded.find(name);
     if (own == asked.end() || (earlier != recorded.end() && *own == *earlier)) continue;
     return InvalidArgument(path, ": ", OptionName(name),
-                           " needs a trace, but this is a result that was written with ",
+                           " requires a trace, but this is a result that was written with ",
                            earlier == recorded.end() ? "the default" : earlier->second,
                            "; give the trace, or write it again with ", OptionName(name));
   }
@@ -103,7 +103,7 @@ absl::StatusOr<std::vector<Fact>> OptionFacts(const std::string& path, OptionVal
   if (const auto earlier = recorded.find("trim"); earlier != recorded.end()) {
     if (asked.contains("trim") && asked["trim"] != earlier->second) {
       return InvalidArgument(path, ": was written with --trim ", earlier->second, ", and --trim ",
-                             asked["trim"], " would trim what is left; give the trace, or write ",
+                             asked["trim"], " would trim it again; give the trace, or write ",
                              "it again without --trim");
     }
     options->trim = {};  // its runs are already left out
@@ -188,7 +188,8 @@ absl::Status CheckMeasuredAlike(std::span<const Measurements> base,
   if (differing.empty()) return absl::OkStatus();
   return FailedPrecondition(
       "the captures were not measured in the same way: ", absl::StrJoin(differing, "; "),
-      head.empty() ? "; measure all alike" : "; measure all alike, or see --allow-mismatch");
+      head.empty() ? "; measure all of them in the same way"
+                   : "; measure all of them in the same way, or use --allow-mismatch");
 }
 
 }  // namespace xplane_time::compare

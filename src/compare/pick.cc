@@ -26,6 +26,7 @@
 #include "compare/differences.h"
 #include "compare/inputs.h"
 #include "compare/needed_captures.h"
+#include "json/json.h"
 #include "stats/distributions.h"
 #include "stats/order_statistics.h"
 #include "status.h"
@@ -258,7 +259,7 @@ absl::Status CheckOptions(const PickOptions& options) {
     return InvalidArgument("alpha must lie between 0 and 0.5");
   }
   if (!(options.delta >= 0) || !(options.drift_std >= 0)) {
-    return InvalidArgument("delta and drift must not be negative");
+    return InvalidArgument("delta and drift_std must not be negative");
   }
   return absl::OkStatus();
 }
@@ -270,12 +271,21 @@ struct Seen {
 };
 using SeenVariants = std::map<std::string, Seen, NaturalLess>;
 
+// Parameters, each as canonical JSON.
+std::vector<Fact> ParseParams(const std::string& params_json) {
+  std::vector<Fact> params;
+  const json::Json object = json::Parse(params_json);
+  if (!object.is_object()) return params;
+  for (const auto& [name, value] : object.items()) params.push_back({name, json::Dump(value)});
+  return params;
+}
+
 SeenVariants CollectVariants(std::span<const Measurements> captures,
-                             std::span<const KnownVariant> known) {
+                             std::span<const Configuration> known) {
   SeenVariants variants;
-  for (const KnownVariant& each : known) {
+  for (const Configuration& each : known) {
     variants[each.id].row.id = each.id;
-    variants[each.id].row.params = each.params;
+    variants[each.id].row.params = ParseParams(each.params_json);
   }
   for (const Measurements& capture : captures) {
     for (const Series& series : capture.series) {
@@ -323,7 +333,7 @@ class Doubts {
         Add(absl::StrCat(capture->source, ": "), series->obstacle, row.id);
       } else if (!series->obstacle.empty()) {
         notes_.push_back(absl::StrCat(capture->source, ": variant ", row.id,
-                                      " does not count here: ", series->obstacle));
+                                      " is excluded: ", series->obstacle));
       }
     }
     if (row.samples > 0) {
@@ -456,7 +466,7 @@ void CheckByDevice(const SeenVariants& variants, PickResult* choice) {
 // Checks that the space names variants that ran; otherwise it belongs to something else.
 absl::Status CheckKnown(PickResult* choice) {
   std::set<std::string> known;
-  for (const KnownVariant& each : choice->options.known) known.insert(each.id);
+  for (const Configuration& each : choice->options.known) known.insert(each.id);
   std::vector<std::string> ran, foreign;
   for (const VariantRow& row : choice->variants) {
     if (row.function.empty()) continue;
@@ -470,11 +480,12 @@ absl::Status CheckKnown(PickResult* choice) {
   const std::string names =
       absl::StrCat(absl::StrJoin(foreign, ", "), count > kMostShown ? ", ..." : "");
   if (count == ran.size()) {
-    return FailedPrecondition(choice->sources[0],
-                              ": the space names none of the variants that ran (", names,
-                              "); give their space, or an --id-pattern whose group is its ids");
+    return FailedPrecondition(choice->sources[0], ": the space lacks all variants that ran (",
+                              names,
+                              "); give the space of these variants, or an --id-pattern with a "
+                              "group that matches the ids of this space");
   }
-  choice->notes.push_back(absl::StrCat("the space does not name ", count, " of the ", ran.size(),
+  choice->notes.push_back(absl::StrCat("the space lacks ", count, " of the ", ran.size(),
                                        " variants that ran: ", names));
   return absl::OkStatus();
 }
@@ -524,8 +535,10 @@ void NotePulledIn(std::span<const Measurements> captures, const std::vector<std:
   Chooser{units, choice->options, ids}.Choose(&in_full);
   if (in_full.claim == choice->claim && in_full.pick == choice->pick) return;
   choice->notes.push_back(absl::StrCat(
-      wild, wild == 1 ? " run lies" : " runs lie",
-      " far from the others of the variant and counts less; counted in full, the verdict would be ",
+      wild,
+      wild == 1 ? " run has less weight, because it lies"
+                : " runs have less weight, because they lie",
+      " far from the other runs of the variant; with full weight, the verdict would be ",
       Absl(ClaimName(in_full.claim)), " (variant ", in_full.pick, ")"));
 }
 
@@ -541,9 +554,9 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
   RETURN_IF_ERROR(compare::CheckMeasuredAlike(captures, {}, /*allowed=*/false, &choice.notes));
   if (const auto at = std::ranges::find(captures, true, &Measurements::lacks_runs);
       at != captures.end()) {
-    return FailedPrecondition(at->source, ": was written with --trim, and without the runs that ",
-                              "were left out rounds cannot be distinguished; write it without it, ",
-                              "give --trim here");
+    return FailedPrecondition(
+        at->source, ": was written with --trim and lacks the excluded runs, so ",
+        "rounds cannot be recognized; write it again without --trim, and give --trim here");
   }
   RETURN_IF_ERROR(CheckAlike(captures));
   SeenVariants variants = CollectVariants(captures, options.known);

@@ -130,7 +130,7 @@ void NoteMerged(const std::map<Key, Rows>& groups, std::vector<std::string>* not
     for (const SampleRow* row : rows) functions.insert(row->function);
     const std::string id = rows[0]->variant_id.value_or("");
     if (functions.size() < 2 || !told.insert(id).second) continue;
-    notes->push_back(absl::StrCat("variant ", id, " is ", functions.size(), " functions together (",
+    notes->push_back(absl::StrCat("variant ", id, " consists of ", functions.size(), " functions (",
                                   *functions.begin(), ", ", *std::next(functions.begin()),
                                   functions.size() > 2 ? ", ..." : "",
                                   "); if these are variants, --id-pattern must distinguish them"));

@@ -32,8 +32,8 @@ absl::Status NoPlane(const Trace& trace, uint32_t capture, const std::string& de
     path = trace.files[plane.file].path;
     absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(plane.name));
   }
-  return FailedPrecondition(path, ": no plane's name contains \"", device, "\"; there are: ", names,
-                            "; choose with --device");
+  return FailedPrecondition(path, ": no plane's name contains \"", device,
+                            "\"; the trace has: ", names, "; choose one with --device");
 }
 
 std::string DeviceOf(const Trace& trace, const AnswerOptions& options) {

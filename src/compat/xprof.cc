@@ -109,8 +109,8 @@ class Attribution {
   absl::StatusOr<XprofTimes> Take() {
     if (records_.rows().empty()) {
       return absl::FailedPreconditionError(
-          "no kernel on a plane /device:... that the filters let pass; without --compat a "
-          "report shows what is there");
+          "no kernel on a plane /device:... passes the filters; xplane-time report without "
+          "--compat lists all kernels");
     }
     XprofTimes times;
     times.total_device_ns = CoveredNs(std::move(kernels_));

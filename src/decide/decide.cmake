@@ -6,7 +6,6 @@ add_library(xplane_time_decide STATIC
   decide/planner.cc
   decide/protocol.cc
   decide/race.cc)
-add_library(xplane_time::xplane_time_decide ALIAS xplane_time_decide)
 target_compile_features(xplane_time_decide PUBLIC cxx_std_20)
 target_include_directories(xplane_time_decide
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>
@@ -16,3 +15,4 @@ target_link_libraries(xplane_time_decide
   PUBLIC absl::status absl::statusor absl::strings xplane_time_stats
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json)
 set_target_properties(xplane_time_decide PROPERTIES POSITION_INDEPENDENT_CODE ON)
+xplane_time_public_headers(xplane_time_decide "Finds the fastest variant with few runs" decide)

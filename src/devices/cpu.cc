@@ -32,7 +32,7 @@ constexpr int64_t kNoRunId = std::numeric_limits<int64_t>::min();
 
 // Columns of stats that are read by index.
 enum CpuColumn : size_t { kHloOp, kCorrelationId, kProgramId, kConsumer };
-constexpr KindStat kStats[] = {
+constexpr KindStat kCpuStats[] = {
     {"hlo_op", StatUse::kMeaning, &Draft::hlo_op},
     {"correlation_id", StatUse::kPresence},
     {"program_id", StatUse::kMeaning},
@@ -43,12 +43,12 @@ constexpr KindStat kStats[] = {
     {"device_ordinal", StatUse::kMeaning, nullptr, &Draft::ordinal},
     {"tf_op", StatUse::kMeaning, &Draft::tf_op}};
 
-bool Claims(std::string_view name, std::optional<int64_t>* /*ordinal*/) {
+bool ClaimsCpu(std::string_view name, std::optional<int64_t>* /*ordinal*/) {
   constexpr std::string_view kHost = "/host:CPU";
   return name == kHost || (name.starts_with(kHost) && IsSubprocess(name.substr(kHost.size())));
 }
 
-LineRole Role(std::string_view /*line*/) { return LineRole::kExecution; }
+LineRole ClassifyCpuLine(std::string_view /*line*/) { return LineRole::kExecution; }
 
 constexpr std::string_view kEnd = "end: ";
 
@@ -60,7 +60,7 @@ bool NamesBody(std::string_view op) {
                      [&](std::string_view name) { return op.starts_with(name); });
 }
 
-void Interpret(const EventBatch& batch, size_t row, std::string_view name, Draft* draft) {
+void InterpretCpuEvent(const EventBatch& batch, size_t row, std::string_view name, Draft* draft) {
   draft->is_completion = MarksCompletion(name);
   draft->completes_body = draft->is_completion && NamesBody(name.substr(kEnd.size()));
   draft->is_execution = !draft->is_completion &&
@@ -165,15 +165,15 @@ bool HasBody(const OpInfo& op) { return NamesBody(op.hlo_op); }
 
 const KindRules kCpuRules = {.kind = DeviceKind::kCpu,
                              .name = "cpu",
-                             .claims = Claims,
-                             .role = Role,
+                             .claims = ClaimsCpu,
+                             .role = ClassifyCpuLine,
                              .line_order = LineOrder::kNested,
-                             .stats = kStats,
-                             .needed_stat = kStats[kHloOp].name,
+                             .stats = kCpuStats,
+                             .needed_stat = kCpuStats[kHloOp].name,
                              .find_host_ops = FindHostOps,
                              .marks_completion = MarksCompletion,
                              .is_host = true,
-                             .interpret = Interpret,
+                             .interpret = InterpretCpuEvent,
                              .has_body = HasBody,
                              .completed_flow = CompletedFlow,
                              .make_splitter = MakeSplitter<RunIdSplitter>};

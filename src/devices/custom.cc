@@ -11,10 +11,10 @@
 namespace xplane_time {
 namespace {
 
-constexpr KindStat kStats[] = {
+constexpr KindStat kCustomStats[] = {
     {.name = "correlation_id", .use = StatUse::kNumber, .number = Execution::kCorrelationId}};
 
-bool Claims(std::string_view name, std::optional<int64_t>* ordinal) {
+bool ClaimsCustom(std::string_view name, std::optional<int64_t>* ordinal) {
   constexpr std::string_view kDevice = "/device:";
   if (name.starts_with(kDevice) && name.size() > kDevice.size()) {
     const size_t colon = name.find(':', kDevice.size());
@@ -24,7 +24,7 @@ bool Claims(std::string_view name, std::optional<int64_t>* ordinal) {
   return name.starts_with("/custom:") || name.starts_with("/virtualdevice:");
 }
 
-LineRole Role(std::string_view line) {
+LineRole ClassifyCustomLine(std::string_view line) {
   constexpr std::string_view kDerived[] = {
       "Steps",         "XLA Modules",           "XLA TraceMe",    "Framework Name Scope",
       "Framework Ops", "TensorFlow Name Scope", "TensorFlow Ops", "Launch Stats",
@@ -33,18 +33,18 @@ LineRole Role(std::string_view line) {
   return std::ranges::count(kDerived, line) > 0 ? LineRole::kDerived : LineRole::kExecution;
 }
 
-bool AsksHost(const Plane& plane) { return HasStat(plane, gpu_runs::kInRangesStat); }
+bool CustomPlaneAsksHost(const Plane& plane) { return HasStat(plane, gpu_runs::kInRangesStat); }
 
 }  // namespace
 
 const KindRules kCustomRules = {
     .kind = DeviceKind::kCustom,
     .name = "custom",
-    .claims = Claims,
-    .role = Role,
-    .stats = kStats,
+    .claims = ClaimsCustom,
+    .role = ClassifyCustomLine,
+    .stats = kCustomStats,
     .launch_id = Execution::kCorrelationId,
-    .asks_host = AsksHost,
+    .asks_host = CustomPlaneAsksHost,
     .in_ranges_stat = gpu_runs::kInRangesStat,
     .make_splitter = [](const SplitContext&) { return std::make_unique<RunSplitter>(); }};
 

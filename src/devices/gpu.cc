@@ -59,7 +59,7 @@ constexpr GraphStats kGraphStats = {.graph = "cuda_graph_id", .node = "cuda_grap
 
 // Columns of stats that are read by index.
 enum GpuColumn : size_t { kProgramId, kTfOp, kMemcpyDetails };
-constexpr KindStat kStats[] = {
+constexpr KindStat kGpuStats[] = {
     {"program_id", StatUse::kMeaning},
     {"tf_op", StatUse::kMeaning},
     {.name = "memcpy_details",
@@ -78,18 +78,19 @@ constexpr KindStat kStats[] = {
     {"bytes_accessed", StatUse::kMeaning, nullptr, &Draft::bytes_accessed},
     {kGraphStats.node, StatUse::kMeaning, nullptr, &Draft::graph_node}};
 
-bool Claims(std::string_view name, std::optional<int64_t>* ordinal) {
+bool ClaimsGpu(std::string_view name, std::optional<int64_t>* ordinal) {
   *ordinal = OrdinalAfter(name, "/device:GPU:");
   return ordinal->has_value();
 }
 
-LineRole Role(std::string_view line) {
+LineRole ClassifyGpuLine(std::string_view line) {
   if (line.starts_with("Stream #")) return LineRole::kExecution;
   if (line == kCountersLine) return LineRole::kCounter;
   return LineRole::kDerived;
 }
 
-void Interpret(const EventBatch& batch, size_t row, std::string_view /*name*/, Draft* draft) {
+void InterpretGpuEvent(const EventBatch& batch, size_t row, std::string_view /*name*/,
+                       Draft* draft) {
   draft->program_id = batch.Stat(kProgramId, row);
   // The annotation is "XlaModule:" for every kernel of JAX; the op is in `name`.
   const std::string_view tf_op = batch.Stat(kTfOp, row).text;
@@ -100,7 +101,9 @@ void Interpret(const EventBatch& batch, size_t row, std::string_view /*name*/, D
 bool HasPrograms(const Plane& plane) { return HasStat(plane, "hlo_module"); }
 
 // Without programs and ranges of host time there are no runs.
-bool AsksHost(const Plane& plane) { return HasPrograms(plane) || HasStat(plane, kInRangesStat); }
+bool GpuPlaneAsksHost(const Plane& plane) {
+  return HasPrograms(plane) || HasStat(plane, kInRangesStat);
+}
 
 // ---- runs --------------------------------------------------------------------------------
 
@@ -620,17 +623,17 @@ class GpuSplitter : public RunSplitter {
 
 const KindRules kGpuRules = {.kind = DeviceKind::kGpu,
                              .name = "gpu",
-                             .claims = gpu_runs::Claims,
-                             .role = gpu_runs::Role,
+                             .claims = gpu_runs::ClaimsGpu,
+                             .role = gpu_runs::ClassifyGpuLine,
                              .line_order = LineOrder::kQueued,
-                             .stats = gpu_runs::kStats,
+                             .stats = gpu_runs::kGpuStats,
                              .launch_id = Execution::kCorrelationId,
                              .copied_bytes = Execution::kCopiedBytes,
                              .has_launches = true,
-                             .asks_host = gpu_runs::AsksHost,
+                             .asks_host = gpu_runs::GpuPlaneAsksHost,
                              .in_ranges_stat = gpu_runs::kInRangesStat,
                              .graph_stats = gpu_runs::kGraphStats,
-                             .interpret = gpu_runs::Interpret,
+                             .interpret = gpu_runs::InterpretGpuEvent,
                              .make_splitter = MakeSplitter<gpu_runs::GpuSplitter>};
 
 }  // namespace xplane_time

@@ -15,7 +15,7 @@
 namespace xplane_time {
 namespace {
 
-constexpr KindStat kStats[] = {
+constexpr KindStat kTpuStats[] = {
     {.name = "device_offset_ps",
      .use = StatUse::kNumber,
      .number = Execution::kDeviceStartPs,
@@ -32,7 +32,7 @@ constexpr KindStat kStats[] = {
     {"source_stack", StatUse::kMeaning, &Draft::source_stack},
     {"memory_access_breakdown", StatUse::kMeaning, &Draft::memory_access}};
 
-bool Claims(std::string_view name, std::optional<int64_t>* ordinal) {
+bool ClaimsTpu(std::string_view name, std::optional<int64_t>* ordinal) {
   const size_t sparse = name.find(" SparseCore ");
   if (sparse != std::string_view::npos &&
       !OrdinalAfter(name.substr(sparse), " SparseCore ").has_value()) {
@@ -42,7 +42,7 @@ bool Claims(std::string_view name, std::optional<int64_t>* ordinal) {
   return ordinal->has_value();
 }
 
-LineRole Role(std::string_view line) {
+LineRole ClassifyTpuLine(std::string_view line) {
   if (line == "XLA Ops" || line == "Sparse Core Ops") return LineRole::kExecution;
   if (line == "XLA Modules" || line == "Sparse Core Modules") return LineRole::kRun;
   if (line.find("Async") != std::string_view::npos) return LineRole::kAsync;
@@ -64,7 +64,8 @@ void ForgetUnknown(bool is_custom_call, std::optional<int64_t>* amount) {
   if (amount->has_value() && (**amount < 0 || (is_custom_call && **amount == 0))) amount->reset();
 }
 
-void Interpret(const EventBatch& /*batch*/, size_t /*row*/, std::string_view name, Draft* draft) {
+void InterpretTpuEvent(const EventBatch& /*batch*/, size_t /*row*/, std::string_view name,
+                       Draft* draft) {
   draft->hlo_op = name;
   const bool is_custom_call = draft->hlo_category == "custom-call";
   ForgetUnknown(is_custom_call, &draft->flops);
@@ -126,13 +127,13 @@ class ModuleSplitter : public RunSplitter {
 
 const KindRules kTpuRules = {.kind = DeviceKind::kTpu,
                              .name = "tpu",
-                             .claims = Claims,
-                             .role = Role,
+                             .claims = ClaimsTpu,
+                             .role = ClassifyTpuLine,
                              .line_order = LineOrder::kNested,
-                             .stats = kStats,
-                             .device_clock_stat = kStats[0].name,
+                             .stats = kTpuStats,
+                             .device_clock_stat = kTpuStats[0].name,
                              .tells_costs = true,
-                             .interpret = Interpret,
+                             .interpret = InterpretTpuEvent,
                              .interpret_run = ParseModuleName,
                              .make_splitter = MakeSplitter<ModuleSplitter>};
 

@@ -14,3 +14,4 @@ target_link_libraries(xplane_time_trackers
           OpenSSL::Crypto
           xplane_time_output)
 set_target_properties(xplane_time_trackers PROPERTIES POSITION_INDEPENDENT_CODE ON)
+xplane_time_public_headers(xplane_time_trackers "Memory, power and latency of benchmark loops" trackers)

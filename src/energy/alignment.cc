@@ -17,7 +17,7 @@
 namespace xplane_time::energy {
 namespace {
 
-constexpr size_t kMostWindows = 1'500, kLeastWindows = 12, kMostOffsets = 20'000;
+constexpr size_t kMostWindows = 1'500, kMinAlignedWindows = 12, kMostOffsets = 20'000;
 
 struct Levels {
   std::vector<double> from_s, to_s, power_w;
@@ -53,7 +53,7 @@ double ScoreAt(const Levels& levels, const BusyCurve& busy, double capture_s, do
     to_s.push_back(levels.to_s[i] + offset_s);
     power_w.push_back(levels.power_w[i]);
   }
-  if (power_w.size() < kLeastWindows) return 0;
+  if (power_w.size() < kMinAlignedWindows) return 0;
   const std::vector<double> before_s = busy.At(from_s), after_s = busy.At(to_s);
   const auto n = static_cast<double>(power_w.size());
   double x = 0, y = 0, xx = 0, yy = 0, xy = 0;

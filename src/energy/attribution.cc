@@ -50,13 +50,13 @@ constexpr double kLeastDegrees = 6;
 constexpr double kLeastWindowLengths = 10;  // windows that overlap must span this many window
                                             // lengths
 constexpr double kMomentaryS = 0.025;
-constexpr double kBlockS = 1;  // a kernel that runs alone for this long is measured directly
+constexpr double kAloneBlockS = 1;  // a kernel that runs alone for this long is measured directly
 // A kernel is alone in a window if other kernels take at most this share of the window's length.
 constexpr double kAlone = 0.01;
 
 bool IsTrack(const PowerChannel& channel) { return channel.source == "trace"; }
 
-Sensor SensorOf(const PowerChannel& channel, std::span<const Poll> polls) {
+Sensor MakeSensor(const PowerChannel& channel, std::span<const Poll> polls) {
   const PollSource source = IsTrack(channel) ? PollSource::kTrack : PollSource::kRecorder;
   Sensor sensor = {.kind = channel.kind,
                    .publications = FindPublications(polls, channel.kind, source)};
@@ -111,7 +111,7 @@ std::optional<Fit> FitWithoutClock(const PowerChannel& channel, std::span<const 
   constexpr size_t kMostPlaces = 5;
   constexpr LagRange kAround = {-0.15, 0.15};
   const std::vector<double> offsets_s =
-      LikelyOffsetsS(SensorOf(channel, *polls), UnionOf(kernels), capture_s, kMostPlaces);
+      LikelyOffsetsS(MakeSensor(channel, *polls), UnionOf(kernels), capture_s, kMostPlaces);
   struct Place {
     double offset_s = 0;
     Fit fit;
@@ -124,7 +124,7 @@ std::optional<Fit> FitWithoutClock(const PowerChannel& channel, std::span<const 
     std::vector<Poll> moved = *polls;
     Shift(offset_s, &moved);
     std::optional<Fit> fit =
-        FitPowers(SensorOf(channel, moved), kernels, capture_s, kAround, threads);
+        FitPowers(MakeSensor(channel, moved), kernels, capture_s, kAround, threads);
     if (!fit.has_value() || fit->degrees < kLeastDegrees) continue;
     const double explained = Explained(*fit);
     places.push_back({offset_s, *std::move(fit), explained});
@@ -180,7 +180,6 @@ void SumUp(bool is_counter, double capture_s, Attribution* found) {
 
 // The executions in the time from the first window to the last.
 std::vector<BusyCurve> Clipped(std::span<const BusyCurve> kernels, double from_s, double to_s) {
-  constexpr double kPsPerS = 1e12;
   const auto from_ps = std::llround(from_s * kPsPerS), to_ps = std::llround(to_s * kPsPerS);
   std::vector<BusyCurve> clipped;
   for (const BusyCurve& kernel : kernels) {
@@ -256,7 +255,7 @@ void CountWindows(Attribution* found) {
              all_s[end] - own_s[end] < kAlone * length_s[end]) {
         block_s += own_s[end++];
       }
-      if (end > n && fit.to_s[end - 1] - fit.from_s[n] >= 0.8 * kBlockS) alone_s += block_s;
+      if (end > n && fit.to_s[end - 1] - fit.from_s[n] >= 0.8 * kAloneBlockS) alone_s += block_s;
       n = end + 1;
     }
     found->measured.push_back(alone_s > 0.5 * own_s.sum());
@@ -344,7 +343,7 @@ bool IsExactButForEdges(const Attribution& found) {
 }
 
 // The rms residual of the judged windows, as a share of the mean window.
-double NoiseOf(const Fit& fit, const ArrayX<bool>& judged) {
+double ComputeRmsNoise(const Fit& fit, const ArrayX<bool>& judged) {
   const double square_j = judged.select(fit.residual_j.array().square(), 0.0).sum() /
                           static_cast<double>(judged.count());
   const double windows = static_cast<double>(judged.size());
@@ -365,7 +364,7 @@ std::string_view PoorFit(const Attribution& found, std::span<const Poll> polls,
       (polls.back().before_s - polls.front().before_s) / static_cast<double>(polls.size());
   const ArrayX<bool> judged = AreJudged(at_limit);
   const bool enough = judged.count() >= std::min(kLeastJudged, judged.size());
-  const double noise = NoiseOf(fit, judged);
+  const double noise = ComputeRmsNoise(fit, judged);
   const bool matters = noise > (judged.all() ? kRounding : kLeastLoad) && (judged.all() || enough);
   if (matters && !IsExactButForEdges(found) && FollowsALoad(fit, judged, poll_s)) {
     return "the unexplained power follows a load that did not run in this trace; did something "
@@ -415,7 +414,7 @@ Attribution Attribute(const PowerChannel& channel, std::vector<Poll> polls,
       Fail("no_overlap", "the log and the trace do not overlap in time", &found);
       return found;
     }
-    Sensor sensor = SensorOf(channel, polls);
+    Sensor sensor = MakeSensor(channel, polls);
     least_lag_s = LeastLagS(sensor.publications);
     LagRange lags;
     lags.from_s = least_lag_s - (IsTrack(channel) ? 0 : kClockSlackS);

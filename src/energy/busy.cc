@@ -21,8 +21,6 @@
 namespace xplane_time::energy {
 namespace {
 
-constexpr double kPsPerS = 1e12;
-
 double Seconds(int64_t ps) { return static_cast<double>(ps) / kPsPerS; }
 
 }  // namespace

@@ -15,6 +15,8 @@
 
 namespace xplane_time::energy {
 
+inline constexpr double kPsPerS = 1e12;
+
 class BusyCurve {
  public:
   // Accepts any order and overlaps. Uses 24 bytes for each interval of the union.

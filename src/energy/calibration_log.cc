@@ -15,7 +15,6 @@ namespace xplane_time::energy {
 namespace {
 
 constexpr char kSchema[] = "xplane-time.power-calibration.v1";
-constexpr double kNsPerS = 1e9;
 constexpr int64_t kPsPerNs = 1000;
 
 // The times at which the load was on, relative to kIdleEndS before the first one.

@@ -17,6 +17,7 @@
 
 namespace xplane_time::energy {
 
+inline constexpr double kNsPerS = 1e9;
 inline constexpr char kLoadWindow[] = "load";
 inline constexpr double kIdleEndS =
     1;  // idle time of a calibration before the first load and after the last

@@ -50,8 +50,8 @@ namespace {
 
 using energy::Attribution;
 using energy::BusyCurve;
+using energy::kPsPerS;
 
-constexpr double kPsPerS = 1e12;
 // A capture is covered as a whole from this share on.
 constexpr double kWhole = 0.9;
 
@@ -907,8 +907,8 @@ class DeviceEnergy {
     }
     if (shorter == 0) return "";
     return Cat(shorter, " of ", all, " runs of layers are shorter than the ", mean_ns / 1'000'000,
-               " ms that a reading averages; to measure a layer without a number, use more runs, "
-               "random pauses, or 1 s of that layer alone");
+               " ms that a reading averages; to measure a layer whose energy is unknown, use more "
+               "runs, random pauses, or 1 s of that layer alone");
   }
 
   const Given given_;

@@ -22,3 +22,4 @@ target_include_directories(xplane_time_energy
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)
 target_compile_features(xplane_time_energy PUBLIC cxx_std_20)
 set_target_properties(xplane_time_energy PROPERTIES POSITION_INDEPENDENT_CODE ON)
+xplane_time_public_headers(xplane_time_energy "Energy of kernels, functions and layers" energy)

@@ -24,7 +24,7 @@
 namespace xplane_time {
 namespace {
 
-constexpr int64_t kNsPerS = 1'000'000'000;
+constexpr int64_t kIntegerNsPerS = 1'000'000'000;
 
 // Takes the fields of one CSV line (RFC 4180) from the start of `text`. A quoted field may contain
 // line ends. Returns false if a quote is not closed.
@@ -58,8 +58,8 @@ bool ParseUnixSeconds(std::string_view text, int64_t* ns) {
   fraction.resize(9, '0');
   int64_t seconds = 0, part_ns = 0;
   return absl::SimpleAtoi(Absl(text.substr(0, point)), &seconds) && seconds >= 0 &&
-         seconds < INT64_MAX / kNsPerS && absl::SimpleAtoi(fraction, &part_ns) &&
-         (*ns = seconds * kNsPerS + part_ns, true);
+         seconds < INT64_MAX / kIntegerNsPerS && absl::SimpleAtoi(fraction, &part_ns) &&
+         (*ns = seconds * kIntegerNsPerS + part_ns, true);
 }
 
 }  // namespace
@@ -115,7 +115,7 @@ namespace energy {
 
 absl::StatusOr<LayerTimes> TimesOf(const LayerRuns& runs) {
   constexpr size_t kMostLayers = 4096;
-  constexpr int64_t kLongestNs = int64_t{100} * 86'400 * kNsPerS;
+  constexpr int64_t kLongestNs = int64_t{100} * 86'400 * kIntegerNsPerS;
   const std::string of = runs.path.empty() ? "" : runs.path + ": ";
   if (runs.runs.empty()) return InvalidArgument(of, "contains no runs of layers");
   struct Event {
@@ -128,7 +128,7 @@ absl::StatusOr<LayerTimes> TimesOf(const LayerRuns& runs) {
   for (const LayerRun& run : runs.runs) {
     if (run.end_ns < run.start_ns) {
       return InvalidArgument(of, "run ", events.size(), " of layer '", run.layer,
-                             "', ends before it starts");
+                             "' ends before it starts");
     }
     const auto [at, is_new] =
         numbers.try_emplace(run.layer, static_cast<uint32_t>(times.layers.size()));

@@ -30,7 +30,6 @@ namespace {
 using Eigen::Index;
 using stats::Random;
 
-constexpr double kPsPerS = 1e12;
 constexpr double kTail = 0.025;  // probability outside of a 95 % interval, on each side
 // The plan promises its precision for 95 of 100 experiments. It is computed for 98, because reality
 // deviates from the model.
@@ -39,15 +38,16 @@ constexpr double kIdleS = 1;  // minimum idle time before the first step and aft
 // The edges of groups determine the sensor's lag. Several groups of a kernel show whether its power
 // is constant.
 constexpr size_t kLeastGroups = 3;
-constexpr double kLeastWindows = 60;  // of an experiment; fewer windows do not determine the
-                                      // sensor's timing
-constexpr size_t kIdleTerms = 2;      // the idle power may drift
-constexpr double kBlockS = 1.2;  // a kernel that runs alone for 1 s or more is measured directly
+constexpr double kMinExperimentWindows = 60;  // of an experiment; fewer windows do not determine
+                                              // the sensor's timing
+constexpr size_t kIdleTerms = 2;              // the idle power may drift
+constexpr double kPlannedBlockS =
+    1.2;  // a kernel that runs alone for 1 s or more is measured directly
 constexpr double kPollShare = 0.23, kLeastPollS = 1e-3;
 constexpr size_t kMostSteps = 20'000;
 constexpr size_t kMostAlone = 32, kSteps = 16;
-constexpr int kRounds = 12, kShrinkingRounds = 4;  // all rounds of a plan, and the first ones, in
-                                                   // which it may shrink
+constexpr int kPlanRounds = 12, kShrinkingRounds = 4;  // all rounds of a plan, and the first ones,
+                                                       // in which it may shrink
 
 double Between(double low, double high, Random* random) {
   return low + (high - low) * random->Uniform();
@@ -191,11 +191,11 @@ bool IsBetter(const Plan& plan, const Plan& best) {
 Plan PlanOfGroups(std::span<const PlanKernel> kernels, const PlanSensor& sensor,
                   const PlanOptions& options, double group_s) {
   const auto count = static_cast<double>(kernels.size());
-  const double least_s = kLeastWindows * sensor.period_s / count;
+  const double least_s = kMinExperimentWindows * sensor.period_s / count;
   const double most_s = options.most_s / count;
   std::vector<double> busy_s(kernels.size(), std::max(group_s, least_s));
   Plan best;
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kPlanRounds; ++round) {
     Plan plan = Arrange(kernels, sensor, busy_s, group_s, options.seed);
     if (plan.steps.size() > kMostSteps || plan.total_s > options.most_s) break;
     const std::vector<Spread> spreads = SpreadsOf(plan, sensor, options);
@@ -224,7 +224,7 @@ Plan PlanExperiment(std::span<const PlanKernel> kernels, const PlanSensor& senso
   const double resolution_s = sensor.period_s + sensor.window_s;
   Plan best;
   for (const double group_s : {1.5 * resolution_s, 3 * resolution_s, 6 * resolution_s,
-                               std::max(kBlockS, 3 * resolution_s)}) {
+                               std::max(kPlannedBlockS, 3 * resolution_s)}) {
     Plan plan = PlanOfGroups(kernels, sensor, options, group_s);
     if (IsBetter(plan, best)) best = std::move(plan);
   }

@@ -10,8 +10,6 @@
 namespace xplane_time::energy {
 namespace {
 
-constexpr double kNsPerS = 1e9;
-
 // Properties of a sensor that has not been calibrated. Without priors it publishes ten times a
 // second, and a reading is the mean over 0.1 s.
 PlanSensor ByPriors(const PowerChannel& channel) {

@@ -50,10 +50,10 @@ constexpr double kPeriodReach = 0.01;  // search range around the usual step, as
 // If polls are about as rare as publications, they miss some, and nearly each poll sees a new
 // value. The period may then be anything between these multiples of the usual step.
 constexpr double kShortestPeriod = 0.85, kLongestPeriod = 1.02;
-constexpr double kRarePolls = 0.6;       // polls are rare if brackets are longer than this share of
-                                         // the usual step
-constexpr double kMostPeriods = 20'000;  // limit of the search; after hours of polling the
-                                         // resolution is coarser than the data allow
+constexpr double kRarePolls = 0.6;  // polls are rare if brackets are longer than this share of
+                                    // the usual step
+constexpr double kMaxSearchedPeriods = 20'000;  // limit of the search; after hours of polling the
+                                                // resolution is coarser than the data allow
 constexpr size_t kMostGrids = 6, kMostGridsOfRarePolls = 48;
 constexpr size_t kMostBrackets = 2'000;  // that the search uses
 
@@ -562,7 +562,8 @@ std::vector<Grid> FindGrids(const Publications& publications, int threads) {
     longest_s = kLongestPeriod * UsualStepS(updates, 2.5);
   }
   // A quarter of the change that moves the last publication by a bracket.
-  const double step_s = std::max(width_s / steps / 4, (longest_s - shortest_s) / kMostPeriods);
+  const double step_s =
+      std::max(width_s / steps / 4, (longest_s - shortest_s) / kMaxSearchedPeriods);
   if (!(step_s > 0)) return {};
   const std::vector<Arc> arcs = ArcsOf(publications, origin_s);
   const auto count = static_cast<size_t>((longest_s - shortest_s) / step_s) + 1;

@@ -42,7 +42,7 @@ using Eigen::VectorXd;
 constexpr size_t kMostSearched = 1'500;  // windows that the search for lag and window uses
 constexpr size_t kFewKernels = 8, kSomeKernels = 32, kManyKernels = 200;
 constexpr size_t kMostIdleTerms = 9;
-constexpr size_t kLeastWindows = 12;
+constexpr size_t kMinFittedWindows = 12;
 constexpr size_t kMostSearchedGrids = 6;     // searched over all lags
 constexpr size_t kTried = 4;                 // combinations of grid and window that are refined
 constexpr double kFineS = 5e-4;              // distance of lags near those that fit
@@ -392,7 +392,7 @@ struct Noise {
   }
 };
 
-Noise NoiseOf(const VectorXd& energy_j, const VectorXd& residuals) {
+Noise EstimateNoise(const VectorXd& energy_j, const VectorXd& residuals) {
   // Least squares of r^2 / y^2 on 1 / y^2 and 1.
   const double least = 1e-6 * energy_j.array().square().mean();
   const ArrayXd square = energy_j.array().square().max(least);
@@ -506,7 +506,7 @@ class Fitter {
   // square of the mean window.
   double Roughly(const Columns& columns, const Timing& timing) const {
     std::vector<Index> inside = observations_.Inside(timing);
-    if (inside.size() < kLeastWindows) return std::numeric_limits<double>::infinity();
+    if (inside.size() < kMinFittedWindows) return std::numeric_limits<double>::infinity();
     if (const size_t stride = inside.size() / kMostSearched + 1; stride > 1) {
       size_t kept = 0;
       for (size_t i = 0; i < inside.size(); i += stride) inside[kept++] = inside[i];
@@ -567,8 +567,8 @@ class Fitter {
       const VectorXd drawn_j = windows.busy_s * values.head(kernels) +
                                IdleColumns(windows, capture_s(), attempt->idle_terms) *
                                    values.segment(kernels, powers - kernels);
-      attempt->noise =
-          NoiseOf(expected_j, windows.energy_j - drawn_j - slopes * values.tail(slopes.cols()));
+      attempt->noise = EstimateNoise(
+          expected_j, windows.energy_j - drawn_j - slopes * values.tail(slopes.cols()));
       Expect(drawn_j, inside, attempt);
     }
     return Move(values.tail(slopes.cols()), attempt);
@@ -772,7 +772,7 @@ double SearchStepS(const Grid& grid) { return std::clamp(grid.period_s / 20, 2e-
 // apart.
 TableSpan SpanOfTable(const Publications& publications, std::span<const BusyCurve> kernels,
                       double capture_s, const LagRange& lags, double step_s, size_t most) {
-  constexpr double kLongestWindowS = 5, kPsPerS = 1e12;
+  constexpr double kLongestWindowS = 5;
   double first_s = capture_s, last_s = 0;
   for (const BusyCurve& kernel : kernels) {
     if (kernel.intervals().empty()) continue;
@@ -966,8 +966,8 @@ std::vector<Rival> LikelyRivals(std::span<const Candidate> candidates,
 }
 
 // Fits at each rival and sets its likelihood ratio and powers.
-void Judge(std::span<const Fitter> fitters, const Columns& columns, const Attempt& best,
-           std::vector<Rival>* rivals) {
+void JudgeRivals(std::span<const Fitter> fitters, const Columns& columns, const Attempt& best,
+                 std::vector<Rival>* rivals) {
   const double variance = best.Variance();
   for (Rival& rival : *rivals) {
     const Attempt held =
@@ -1062,7 +1062,8 @@ Publications Near(const Publications& publications, double capture_s) {
 }
 
 // A noise-free log of the expected readings.
-Sensor SensorOf(const Expectation& expected, const Columns& columns, double capture_s, Grid* grid) {
+Sensor MakeExpectedSensor(const Expectation& expected, const Columns& columns, double capture_s,
+                          Grid* grid) {
   std::vector<double> instants_s;
   for (double at_s = expected.phase_s; at_s - expected.lag_s <= capture_s;
        at_s += expected.period_s) {
@@ -1122,13 +1123,13 @@ std::optional<Fit> FitPowers(Sensor sensor, std::span<const BusyCurve> kernels, 
   if (attempt.windows.energy_j.size() == 0) return std::nullopt;
   attempt = WithIdleTerms(fitters[g], some, std::move(attempt));
   std::vector<Rival> rivals = LikelyRivals(candidates, fitters, few, some, attempt, g, step_s);
-  Judge(fitters, some, attempt, &rivals);
+  JudgeRivals(fitters, some, attempt, &rivals);
   if (const Rival* better = Better(rivals)) {
     g = better->at.grid;
     attempt.timing = better->at.timing;
     attempt.solution = {};
     fitters[g].Refine(some, 6, &attempt);
-    Judge(fitters, some, attempt, &rivals);
+    JudgeRivals(fitters, some, attempt, &rivals);
   }
   attempt.solution = {};
   const Columns all(kernels, threads);
@@ -1170,7 +1171,7 @@ std::optional<Fit> ExpectFit(const Expectation& expected, std::span<const BusyCu
                              double capture_s) {
   const Columns columns(kernels, 1);
   Grid grid = {.phase_s = expected.phase_s, .period_s = expected.period_s};
-  const Sensor sensor = SensorOf(expected, columns, capture_s, &grid);
+  const Sensor sensor = MakeExpectedSensor(expected, columns, capture_s, &grid);
   if (sensor.publications.updates.size() < kLeastUpdates) return std::nullopt;
   // The precision of polls at half the sensor's period.
   grid.period_slack_s = expected.period_s / 2 / static_cast<double>(grid.number.size());
@@ -1179,7 +1180,7 @@ std::optional<Fit> ExpectFit(const Expectation& expected, std::span<const BusyCu
                      .noise = {.white = 0, .relative = expected.noise * expected.noise},
                      .shared = expected.shared};
   attempt.idle_terms = expected.idle_terms;
-  if (fitter.observations().Inside(attempt.timing).size() < kLeastWindows) return std::nullopt;
+  if (fitter.observations().Inside(attempt.timing).size() < kMinFittedWindows) return std::nullopt;
   fitter.Step(columns, /*looks_for_shared=*/false, &attempt);
   Fit fit;
   fit.idle_terms = attempt.idle_terms;

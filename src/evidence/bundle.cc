@@ -33,7 +33,7 @@ namespace xplane_time::evidence {
 namespace {
 
 using io::Sha256Hex;
-using Json = nlohmann::json;
+using tune::Json;
 
 constexpr std::string_view kComment = "xplane-time bundle; SHA-256 of manifest.json: ";
 

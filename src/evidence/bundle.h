@@ -29,7 +29,7 @@
 
 namespace xplane_time::evidence {
 
-inline constexpr char kManifest[] = "manifest.json";
+inline constexpr char kManifest[] = "manifest.json", kSpace[] = "space.json";
 inline constexpr char kBundleSchema[] = "xplane-time.bundle.v1";
 
 // The SHA-256 of its canonical JSON.

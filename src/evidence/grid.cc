@@ -22,7 +22,6 @@
 namespace xplane_time::evidence {
 namespace {
 
-using json::Json;
 using result::FieldSink;
 
 constexpr double kPsPerUs = 1e6;
@@ -242,8 +241,8 @@ absl::StatusOr<std::vector<std::string>> SettingNames(std::string_view space,
 }
 
 std::vector<std::pair<std::string, GridSample>> SamplesOf(const RoundRecord& round) {
-  const Json notes = json::Parse(round.notes_json);
-  const Json* const metrics = json::Find(notes, "metrics");
+  const json::Json notes = json::Parse(round.notes_json);
+  const json::Json* const metrics = json::Find(notes, "metrics");
   std::vector<std::pair<std::string, GridSample>> samples;
   for (size_t i = 0; i < round.samples.size(); ++i) {
     const SampleRecord& of = round.samples[i];

@@ -21,8 +21,6 @@
 namespace xplane_time::evidence {
 namespace {
 
-constexpr char kSpace[] = "space.json";
-
 // Converts between ordered and sorted JSON.
 nlohmann::json Sorted(const json::Json& value) {
   return nlohmann::json::parse(json::Dump(value), nullptr, /*allow_exceptions=*/false);

@@ -20,8 +20,7 @@ namespace {
 
 using tune::Field, tune::Json;
 
-constexpr char kSession[] = "session.json", kSpace[] = "space.json",
-               kRounds[] = "witness/rounds.jsonl";
+constexpr char kSession[] = "session.json", kRounds[] = "witness/rounds.jsonl";
 
 std::string SpaceText(const RecordedSession& session) {
   SearchSpace space;

@@ -29,7 +29,8 @@ absl::StatusOr<std::string> SampleOf(std::string_view line,
   const auto parsed = tune::ParseJson(line, "the line");
   if (!parsed.ok() || !parsed->is_object() || parsed->size() != 3 || !parsed->contains("sample")) {
     return absl::DataLossError(
-        "is not a line of a witness: {\"previous\", \"sample\", \"sha256\"}");
+        "is not a line of a witness; expected an object with \"previous\", \"sample\" and "
+        "\"sha256\"");
   }
   std::string sample = tune::CanonicalJson((*parsed)["sample"]);
   const Json previous = before.has_value() ? Json(Sha256Hex(*before)) : Json();

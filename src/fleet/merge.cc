@@ -102,18 +102,18 @@ std::optional<int64_t> TimeSum::QuantilePs(double share) const {
 }
 
 constexpr std::string_view kByNothing = "none";
+constexpr std::string_view kByValues = "host, device, host,device or none";
 
 absl::StatusOr<FleetBy> ParseFleetBy(std::string_view text) {
   FleetBy by = {.host = false, .device = false};
   if (text == kByNothing) return by;
-  if (text.empty()) return InvalidArgument("expected host, device, host,device or none");
+  if (text.empty()) return InvalidArgument("expected ", kByValues);
   while (!text.empty()) {
     const std::string_view word = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), word.size() + 1));
     bool* const part = word == "host" ? &by.host : word == "device" ? &by.device : nullptr;
     if (part == nullptr) {
-      return InvalidArgument("'", word, "' is unknown; expected host and device, separated ",
-                             "by a comma, or none");
+      return InvalidArgument("'", word, "' is unknown; expected ", kByValues);
     }
     *part = true;
   }
@@ -131,7 +131,7 @@ std::string fleet::OptionsText(const std::map<std::string, std::string>& options
   return absl::StrJoin(options, ", ", absl::PairFormatter("="));
 }
 
-namespace {
+namespace fleet {
 
 // Rows of one kind by key; their names have the ids of the merger.
 template <typename Row>
@@ -149,7 +149,11 @@ class RowSet {
   std::vector<Row> Take(const std::vector<NameId>& ids) {
     for (Row& row : rows_) {
       fleet::ForEachName(&row, [&](NameId* id) { *id = ids[*id]; });
-      if constexpr (requires { row.centres_ps; }) std::ranges::sort(row.centres_ps);
+      if constexpr (requires { row.centres_ps; }) {
+        for (CaptureCentres* centres : {&row.centres_ps, &row.own.own_ps, &row.own.busy_ps}) {
+          std::ranges::sort(*centres);
+        }
+      }
     }
     std::ranges::sort(rows_, {}, [](const Row& row) { return fleet::KeyOf(row); });
     return std::move(rows_);
@@ -162,7 +166,7 @@ class RowSet {
   std::vector<Row> rows_;
 };
 
-}  // namespace
+}  // namespace fleet
 
 class FleetMerger::Rows {
  public:
@@ -171,7 +175,7 @@ class FleetMerger::Rows {
   // Adds rows of another summary. `ids_here` maps the ids of its names to ids of this one.
   template <typename Row>
   void AddAll(const std::vector<Row>& from, const std::vector<NameId>& ids_here,
-              RowSet<Row>* to) const {
+              fleet::RowSet<Row>* to) const {
     for (Row row : from) {
       fleet::ForEachName(&row, [&](NameId* id) { *id = ids_here[*id]; });
       if (!sums.by.host) row.host = 0;
@@ -184,12 +188,12 @@ class FleetMerger::Rows {
   bool any = false;
   std::string first;  // path of the first capture
   fleet::NameTable names{&sums.names};
-  RowSet<FleetDevice> devices;
-  RowSet<FleetFunction> functions;
-  RowSet<FleetKernel> kernels;
-  RowSet<FleetSteps> steps;
-  RowSet<FleetCollective> collectives;
-  RowSet<FleetMeetings> meetings;
+  fleet::RowSet<FleetDevice> devices;
+  fleet::RowSet<FleetFunction> functions;
+  fleet::RowSet<FleetKernel> kernels;
+  fleet::RowSet<FleetSteps> steps;
+  fleet::RowSet<FleetCollective> collectives;
+  fleet::RowSet<FleetMeetings> meetings;
 };
 
 FleetMerger::FleetMerger(const FleetBy& by) : rows_(std::make_unique<Rows>(by)) {}

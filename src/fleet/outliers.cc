@@ -3,17 +3,23 @@
 //   host 7     --x--                 x: mean of the logs of its captures' centres
 //   others   x xx xxx x              typical: units that no test for outliers rejects
 //
+//   time     of a function its active time, of steps their span; with collectives the time outside
+//            of exposed ones, because a host that waits for a slower one spends that time there
 //   unit     a host, by the mean of its devices; or a device among those of its host (PartByHost)
 //   typical  generalized ESD (Rosner 1983) at alpha: at most n / 4 of n units are outliers
 //   spread   of units: that of the typical ones; of captures within a unit: pooled over all
 //   row      d = x - mean of the typical others, t with their degrees of freedom
 //   verdict  slow or fast if Holm over all rows of the fleet rejects d = 0, and d exceeds
-//            min_effect; the interval is simultaneous (Bonferroni over all rows)
+//            min_effect; the interval is simultaneous (Bonferroni over all rows). Fast requires
+//            less busy time, too: the host that the others wait for may idle least
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
 #include <tuple>
+#include <type_traits>
+#include <utility>
 
 #include "stats/distributions.h"
 #include "stats/order_statistics.h"
@@ -23,6 +29,7 @@ namespace xplane_time {
 namespace {
 
 constexpr std::string_view kVerdicts[] = {"slow", "fast", "typical", "cannot_tell"};
+constexpr std::string_view kMeasures[] = {"active", "span", "without_collectives", "unknown"};
 constexpr size_t kLeastOthers = 3;
 // As in compare.h: processes differ by at least this much.
 constexpr double kLeastSpread = 0.001;
@@ -34,25 +41,38 @@ struct Unit {
   NameId host, device;
   double mean;  // of log centres
   double captures;
+  double busy_mean;  // of the logs of busy centres; with other measures the mean
 };
 // Units that are compared with each other.
 struct Group {
   NameId model = 0, function = 0;
+  FleetMeasure measure = FleetMeasure::kActive;
   std::vector<Unit> units = {};
+  std::vector<Unit> unknown = {};    // units without a time of this measure
   double within = 0, within_df = 0;  // variance between captures of a unit
 };
 
-void AddUnit(NameId host, NameId device, const CaptureCentres& centres_ps, Group* group) {
+std::vector<double> LogsOf(const CaptureCentres& centres_ps) {
   std::vector<double> logs;
   for (const int64_t ps : centres_ps) {
     if (ps > 0) logs.push_back(std::log(static_cast<double>(ps)));
   }
-  if (logs.empty()) return;
+  return logs;
+}
+double MeanOf(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// A unit without busy time has nothing to compare.
+void AddUnit(NameId host, NameId device, const CaptureCentres& centres_ps,
+             const CaptureCentres& busy_ps, Group* group) {
+  const std::vector<double> logs = LogsOf(centres_ps), busy = LogsOf(busy_ps);
+  if (logs.empty() || busy.empty()) return;
   const auto n = static_cast<double>(logs.size());
-  const double mean = std::accumulate(logs.begin(), logs.end(), 0.0) / n;
+  const double mean = MeanOf(logs);
   for (const double each : logs) group->within += (each - mean) * (each - mean);
   group->within_df += n - 1;
-  group->units.push_back({host, device, mean, n});
+  group->units.push_back({host, device, mean, n, MeanOf(busy)});
 }
 
 // Devices of a host share the influences of that host, so they are not independent. Therefore hosts
@@ -69,17 +89,21 @@ void PartByHost(const Group& all, std::vector<Group>* groups) {
   of_devices.units.clear();
   for (const auto& [host, devices] : hosts) {
     std::vector<double> means;
-    Unit mean = {.host = host, .device = 0, .mean = 0, .captures = 0};
+    Unit mean = {.host = host, .device = 0, .mean = 0, .captures = 0, .busy_mean = 0};
+    std::vector<double> busy_means;
     for (const Unit& device : devices) {
       means.push_back(device.mean);
+      busy_means.push_back(device.busy_mean);
       mean.mean += device.mean / static_cast<double>(devices.size());
+      mean.busy_mean += device.busy_mean / static_cast<double>(devices.size());
       mean.captures = std::max(mean.captures, device.captures);
     }
     of_hosts.units.push_back(mean);
     if (devices.size() < 3) continue;
-    const double median = stats::Median(means);
+    const double median = stats::Median(means), busy_median = stats::Median(busy_means);
     for (Unit device : devices) {
       device.mean -= median;
+      device.busy_mean -= busy_median;
       of_devices.units.push_back(device);
     }
   }
@@ -87,22 +111,73 @@ void PartByHost(const Group& all, std::vector<Group>* groups) {
   if (!of_devices.units.empty()) groups->push_back(std::move(of_devices));
 }
 
-std::vector<Group> GroupsOf(const FleetSummary& summary) {
-  std::map<std::tuple<NameId, NameId>, Group> groups;
-  const auto add = [&](const auto& row, NameId function) {
-    Group& group = groups.try_emplace({row.model, function}).first->second;
-    group.model = row.model;
-    group.function = function;
-    AddUnit(row.host, row.device, row.centres_ps, &group);
-  };
-  for (const FleetSteps& row : summary.steps) add(row, 0);
-  for (const FleetFunction& row : summary.functions) add(row, row.function);
-  std::vector<Group> all;
-  for (auto& [key, group] : groups) {
-    if (group.units.empty()) continue;
-    if (group.within_df > 0) group.within /= group.within_df;
-    PartByHost(group, &all);
+// The functions in which collectives ran, as far as the kernels show it. A range has the kernels of
+// other functions, so any collective may be in it.
+class CollectiveUse {
+ public:
+  explicit CollectiveUse(const FleetSummary& summary) {
+    for (const FleetKernel& row : summary.kernels) {
+      if (row.category == Category::kCollective) functions_.insert(row.function);
+    }
   }
+  bool IsPossible(const FleetFunction& row) const {
+    return row.is_range ? !functions_.empty() : functions_.contains(row.function);
+  }
+  static bool IsPossible(const FleetSteps& row) { return row.collective_exposed_ps > 0; }
+
+ private:
+  std::set<NameId> functions_;
+};
+
+template <typename Row>
+Group GroupOf(const std::vector<const Row*>& rows, NameId function, const CollectiveUse& use) {
+  constexpr bool kIsSteps = std::is_same_v<Row, FleetSteps>;
+  Group group = {.model = rows[0]->model,
+                 .function = function,
+                 .measure = kIsSteps ? FleetMeasure::kSpan : FleetMeasure::kActive};
+  const bool has_collectives = std::ranges::any_of(rows, [&](const Row* row) {
+    return row->own.captures_with_collectives > 0 ||
+           (row->own.own_ps.empty() && use.IsPossible(*row));
+  });
+  if (has_collectives) group.measure = FleetMeasure::kWithoutCollectives;
+  for (const Row* row : rows) {
+    if (row->centres_ps.empty()) continue;
+    if (!has_collectives) {
+      AddUnit(row->host, row->device, row->centres_ps, row->centres_ps, &group);
+    } else if (row->own.own_ps.empty()) {
+      const auto captures = static_cast<double>(row->centres_ps.size());
+      group.unknown.push_back({row->host, row->device, 0, captures, 0});
+    } else {
+      AddUnit(row->host, row->device, row->own.own_ps, row->own.busy_ps, &group);
+    }
+  }
+  if (group.within_df > 0) group.within /= group.within_df;
+  return group;
+}
+
+std::vector<Group> GroupsOf(const FleetSummary& summary) {
+  using Key = std::tuple<NameId, NameId>;  // model, function
+  std::map<Key, std::vector<const FleetSteps*>> steps;
+  std::map<Key, std::vector<const FleetFunction*>> functions;
+  for (const FleetSteps& row : summary.steps) steps[{row.model, 0}].push_back(&row);
+  for (const FleetFunction& row : summary.functions) {
+    functions[{row.model, row.function}].push_back(&row);
+  }
+  const CollectiveUse use(summary);
+  std::vector<Group> all;
+  const auto add = [&](const auto& rows_by_key) {
+    for (const auto& [key, rows] : rows_by_key) {
+      Group group = GroupOf(rows, std::get<1>(key), use);
+      Group unknown = {.model = group.model,
+                       .function = group.function,
+                       .measure = FleetMeasure::kUnknown,
+                       .unknown = std::exchange(group.unknown, {})};
+      if (!unknown.unknown.empty()) all.push_back(std::move(unknown));
+      if (!group.units.empty()) PartByHost(group, &all);
+    }
+  };
+  add(steps);
+  add(functions);
   return all;
 }
 
@@ -138,6 +213,7 @@ class Spread {
 struct TypicalUnits {
   std::vector<bool> has;  // by index in the group
   Spread spread;
+  double busy_sum = 0;  // of their busy_mean
 };
 
 // The unit farthest from the mean is the smallest or the largest remaining one, so n units take n
@@ -170,12 +246,14 @@ TypicalUnits FindTypical(const Group& group, double alpha) {
   }
   TypicalUnits out = {.has = std::vector<bool>(units.size(), true), .spread = typical};
   for (size_t i = 0; i < rejected; ++i) out.has[removed[i]] = false;
+  for (size_t i = 0; i < units.size(); ++i) out.busy_sum += out.has[i] ? units[i].busy_mean : 0;
   return out;
 }
 
 // A unit compared with the typical others, without adjustment for the number of units.
 struct Against {
   double d = 0, error = 0, df = 0, p = 1;
+  double busy_d = 0;
 };
 std::optional<Against> TestOne(const Group& group, size_t place, const TypicalUnits& typical) {
   const Unit& unit = group.units[place];
@@ -191,15 +269,20 @@ std::optional<Against> TestOne(const Group& group, size_t place, const TypicalUn
       .error = std::sqrt(variance +
                          std::max(others.variance(), kLeastSpread * kLeastSpread) / others.n()),
       .df = others.n() - 1};
+  const double busy_sum = typical.busy_sum - (typical.has[place] ? unit.busy_mean : 0);
+  test.busy_d = unit.busy_mean - busy_sum / others.n();
   test.p = std::min(1.0, 2 * stats::StudentTail(std::abs(test.d) / test.error, test.df));
   return test;
 }
 
-FleetVerdict VerdictOf(const FleetOutlier& row, const FleetOutlierOptions& options) {
-  if (!row.ratio.has_value()) return FleetVerdict::kCannotTell;
+FleetVerdict VerdictOf(const FleetOutlier& row, const Against& test,
+                       const FleetOutlierOptions& options) {
   if (*row.p_value <= options.alpha) {
     if (*row.ratio > 1 + options.min_effect) return FleetVerdict::kSlow;
-    if (*row.ratio < 1 - options.min_effect) return FleetVerdict::kFast;
+    if (*row.ratio < 1 - options.min_effect) {
+      const bool is_busy_for_less = std::exp(test.busy_d) < 1 - options.min_effect;
+      return is_busy_for_less ? FleetVerdict::kFast : FleetVerdict::kTypical;
+    }
   }
   return *row.mde <= kMostFleetMde ? FleetVerdict::kTypical : FleetVerdict::kCannotTell;
 }
@@ -210,6 +293,10 @@ std::string_view FleetVerdictName(FleetVerdict verdict) {
   return kVerdicts[static_cast<size_t>(verdict)];
 }
 
+std::string_view FleetMeasureName(FleetMeasure measure) {
+  return kMeasures[static_cast<size_t>(measure)];
+}
+
 std::vector<FleetOutlier> FindFleetOutliers(const FleetSummary& summary,
                                             const FleetOutlierOptions& options) {
   std::vector<FleetOutlier> rows;
@@ -217,6 +304,16 @@ std::vector<FleetOutlier> FindFleetOutliers(const FleetSummary& summary,
   std::vector<size_t> tested;
   const auto name = [&](NameId id) { return summary.names[id]; };
   for (const Group& group : GroupsOf(summary)) {
+    const auto row = [&](const Unit& unit) {
+      return FleetOutlier{.host = name(unit.host),
+                          .device = name(unit.device),
+                          .model = name(group.model),
+                          .function = name(group.function),
+                          .measure = group.measure,
+                          .captures = static_cast<uint64_t>(unit.captures),
+                          .others = group.units.size() - (group.units.empty() ? 0 : 1)};
+    };
+    for (const Unit& unit : group.unknown) rows.push_back(row(unit));
     const TypicalUnits typical = FindTypical(group, options.alpha);
     for (size_t place = 0; place < group.units.size(); ++place) {
       const Unit& unit = group.units[place];
@@ -225,12 +322,7 @@ std::vector<FleetOutlier> FindFleetOutliers(const FleetSummary& summary,
         tests.push_back(*test);
         tested.push_back(rows.size());
       }
-      rows.push_back({.host = name(unit.host),
-                      .device = name(unit.device),
-                      .model = name(group.model),
-                      .function = name(group.function),
-                      .captures = static_cast<uint64_t>(unit.captures),
-                      .others = group.units.size() - 1});
+      rows.push_back(row(unit));
     }
   }
   std::vector<double> p_values;
@@ -246,8 +338,8 @@ std::vector<FleetOutlier> FindFleetOutliers(const FleetSummary& summary,
     row.hi = std::exp(test.d + half);
     row.p_value = adjusted[i];
     row.mde = std::exp(half + stats::StudentQuantile(0.2, test.df) * test.error) - 1;
+    row.verdict = VerdictOf(row, test, options);
   }
-  for (FleetOutlier& row : rows) row.verdict = VerdictOf(row, options);
   std::ranges::stable_sort(rows, [](const FleetOutlier& a, const FleetOutlier& b) {
     if (a.verdict != b.verdict) return a.verdict < b.verdict;
     return a.ratio.value_or(0) > b.ratio.value_or(0);

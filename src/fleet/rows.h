@@ -93,6 +93,14 @@ void ForEachName(FleetMeetings* row, Visit visit) {
 }
 
 // Centres are only sorted by the last merge.
+inline void MergeCentres(CaptureCentres* to, const CaptureCentres& from) {
+  to->insert(to->end(), from.begin(), from.end());
+}
+inline void MergeInto(OwnCentres* to, const OwnCentres& from) {
+  MergeCentres(&to->own_ps, from.own_ps);
+  MergeCentres(&to->busy_ps, from.busy_ps);
+  AddEach(to, from, &OwnCentres::captures_with_collectives);
+}
 inline void MergeInto(FleetDevice* to, const FleetDevice& from) {
   using Row = FleetDevice;
   AddEach(to, from, &Row::captures, &Row::executions, &Row::busy_ps, &Row::span_ps,
@@ -103,7 +111,8 @@ inline void MergeInto(FleetFunction* to, const FleetFunction& from) {
   using Row = FleetFunction;
   AddEach(to, from, &Row::runs, &Row::left_out, &Row::span_ps);
   to->active.Merge(from.active);
-  to->centres_ps.insert(to->centres_ps.end(), from.centres_ps.begin(), from.centres_ps.end());
+  MergeCentres(&to->centres_ps, from.centres_ps);
+  MergeInto(&to->own, from.own);
 }
 inline void MergeInto(FleetKernel* to, const FleetKernel& from) {
   using Row = FleetKernel;
@@ -115,7 +124,8 @@ inline void MergeInto(FleetSteps* to, const FleetSteps& from) {
   AddEach(to, from, &Row::compute_ps, &Row::collective_exposed_ps, &Row::copy_exposed_ps,
           &Row::other_ps, &Row::idle_ps);
   to->span.Merge(from.span);
-  to->centres_ps.insert(to->centres_ps.end(), from.centres_ps.begin(), from.centres_ps.end());
+  MergeCentres(&to->centres_ps, from.centres_ps);
+  MergeInto(&to->own, from.own);
 }
 inline void MergeInto(FleetCollective* to, const FleetCollective& from) {
   using Row = FleetCollective;

@@ -5,7 +5,8 @@
 //    synchronizing collectives; waits.cc compares these times between hosts.
 // 2. AddKernels, AddFunctions and AddSteps turn the rows of the report into fleet rows, with
 //    medians of this capture as centres.
-// 3. Take merges the rows, which puts them into canonical order.
+// 3. AddOwnTimes adds the time of runs outside of collectives, from the partition of the device.
+// 4. Take merges the rows, which puts them into canonical order.
 //
 // Hosts are named by the trace or, if it has no host name, by the file's name. Linear in the
 // events.
@@ -21,6 +22,9 @@
 
 #include "compare/inputs.h"
 #include "fleet/rows.h"
+#include "insight/reports.h"
+#include "insight/where_watch.h"
+#include "saturate.h"
 #include "status.h"
 #include "timing/analysis.h"
 #include "xplane_time/where.h"
@@ -157,6 +161,8 @@ class Summarizer {
   // Call while the report is made; `cells` do not outlive the analysis.
   void AddKernels(const DeviceAnalysis& device, std::span<const KernelOfCells> kernels);
   void AddReport(const Report& report);
+  // The devices have WhereWatch watchers. `skip_runs`: runs of each function that do not count.
+  void AddOwnTimes(const DeviceAnalysis& device, uint64_t skip_runs);
   void AddWhere(const WhereReport& where);
 
   // In canonical order.
@@ -193,7 +199,9 @@ class Summarizer {
   FleetSummary sums_;
   fleet::NameTable names_{&sums_.names};
   std::map<DeviceKey, NameId> models_;
-  std::map<DeviceKey, size_t> devices_;  // indices
+  using FunctionKey = std::tuple<uint32_t, std::string, std::string>;  // input, device, function
+  std::map<FunctionKey, size_t> functions_;                            // indices
+  std::map<DeviceKey, size_t> devices_;                                // indices
 };
 
 void Summarizer::AddKernels(const DeviceAnalysis& device, std::span<const KernelOfCells> kernels) {
@@ -278,8 +286,7 @@ void Summarizer::AddReport(const Report& report) {
 
 void Summarizer::AddFunctions(const Report& report) {
   // All programs with the same name are one function.
-  using Key = std::tuple<uint32_t, std::string, std::string>;  // input, device, function
-  std::map<Key, std::pair<FleetFunction, std::vector<int64_t>>> functions;  // and runs
+  std::map<FunctionKey, std::pair<FleetFunction, std::vector<int64_t>>> functions;  // and runs
   for (const FunctionRow& function : report.functions) {
     if (!function.device.has_value()) continue;
     const auto [found, is_new] = functions.try_emplace(
@@ -306,22 +313,83 @@ void Summarizer::AddFunctions(const Report& report) {
   for (auto& [key, function] : functions) {
     auto& [row, runs_ps] = function;
     if (!runs_ps.empty()) row.centres_ps = {MedianOf(std::move(runs_ps))};
+    functions_[key] = sums_.functions.size();
     sums_.functions.push_back(std::move(row));
+  }
+}
+
+// The times of the runs or steps of a capture, outside of exposed collectives.
+class OwnTimes {
+ public:
+  void Add(int64_t busy_ps, int64_t idle_ps, int64_t collective_ps) {
+    own_ps_.push_back(SaturatingAdd(busy_ps, idle_ps));
+    busy_ps_.push_back(busy_ps);
+    has_collectives_ |= collective_ps > 0;
+  }
+  OwnCentres Take() {
+    if (own_ps_.empty()) return {};
+    return {.own_ps = {MedianOf(std::move(own_ps_))},
+            .busy_ps = {MedianOf(std::move(busy_ps_))},
+            .captures_with_collectives = has_collectives_ ? 1U : 0U};
+  }
+
+ private:
+  std::vector<int64_t> own_ps_, busy_ps_;
+  bool has_collectives_ = false;
+};
+
+// A host may come late to a collective because it starts a run late. So the idle time of the device
+// before a run belongs to the run.
+void Summarizer::AddOwnTimes(const DeviceAnalysis& device, uint64_t skip_runs) {
+  using insight::RunState, insight::operator-;
+  const auto* const watch = static_cast<const insight::WhereWatch*>(device.watcher.get());
+  if (watch == nullptr) return;
+  const std::span<const RunState> states = watch->sweep().runs();
+  std::vector<const RunSample*> runs;
+  for (const RunSample& sample : device.samples) {
+    if (sample.id < states.size() && states[sample.id].extent.begun()) runs.push_back(&sample);
+  }
+  std::ranges::stable_sort(runs, {},
+                           [&](const RunSample* run) { return states[run->id].extent.start_ps; });
+  const DeviceRef& place = device.row.device;
+  std::map<std::string, OwnTimes> functions;
+  const insight::Extent* last = nullptr;  // the earlier run that ends last
+  for (const RunSample* run : runs) {
+    const RunState& state = states[run->id];
+    const insight::Extent& extent = state.extent;
+    int64_t idle_ps = insight::IdlePs(state.times);
+    if (last != nullptr && last->last_end_ps <= extent.start_ps) {
+      idle_ps = SaturatingAdd(idle_ps, insight::IdlePs(extent.at_start - last->at_last_end));
+    }
+    if (last == nullptr || last->last_end_ps < extent.last_end_ps) last = &extent;
+    if (run->suspect || run->ordinal < skip_runs) continue;
+    const insight::PartTimes& times = state.times;
+    functions[device.tables->programs[run->program].function].Add(
+        times[insight::kComputePart] + times[insight::kCopyExposed] + times[insight::kOtherPart],
+        idle_ps, times[insight::kCollectiveInFlight]);
+  }
+  for (auto& [function, times] : functions) {
+    const auto row = functions_.find({place.input, DeviceName(place), function});
+    if (row != functions_.end()) sums_.functions[row->second].own = times.Take();
   }
 }
 
 void Summarizer::AddSteps(std::span<const WhereStep> steps) {
   FleetSteps row = RowOf<FleetSteps>(steps[0].device);
   CaptureCentres spans_ps;
+  OwnTimes own;
   for (const WhereStep& step : steps) {
     const TimeParts& time = step.time;
     if (!time.span_ps.has_value() || !time.compute_ps.has_value()) continue;
     row.span.Add(*time.span_ps);
     spans_ps.push_back(*time.span_ps);
+    own.Add(*time.compute_ps + *time.copy_exposed_ps + *time.other_ps, *time.idle_ps,
+            *time.collective_ps);
     AddParts(time, &row);
   }
   if (spans_ps.empty()) return;
   row.centres_ps = {MedianOf(std::move(spans_ps))};
+  row.own = own.Take();
   sums_.steps.push_back(std::move(row));
 }
 
@@ -370,10 +438,20 @@ absl::StatusOr<FleetSummary> SummarizeTrace(const Trace& trace, const ReportOpti
       trace, all, &analysis, [&](const DeviceAnalysis& device, std::span<KernelOfCells> kernels) {
         summarizer.AddKernels(device, kernels);
       }));
-  ASSIGN_OR_RETURN(
-      const WhereReport where,
-      FindWhere(trace, {.device = all.device, .threads = all.threads, .host_of_gaps = false},
-                reading));
+  const WhereOptions of_where = {.device = all.device,
+                                 .categories = all.categories,
+                                 .threads = all.threads,
+                                 .host_of_gaps = false,
+                                 .gaps = 0};
+  const auto watch = [](const WatchContext& context) {
+    return insight::WhereWatch::MakeKeepingGaps(context, /*gaps=*/0);
+  };
+  ASSIGN_OR_RETURN(Analysis parts, insight::AnalyzeForWhere(trace, of_where, reading, watch));
+  for (const DeviceAnalysis& device : parts.devices) {
+    summarizer.AddOwnTimes(device, all.skip_runs);
+  }
+  ASSIGN_OR_RETURN(const WhereReport where,
+                   insight::WhereOf(trace, &parts, of_where, /*keeps_devices=*/false));
   summarizer.AddWhere(where);
   summarizer.sums().options = compare::ValuesOf(options);
   return summarizer.Take();

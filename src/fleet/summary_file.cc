@@ -126,7 +126,7 @@ class Decoder {
   void Choice(uint32_t number, Enum* choice, Enum last) {
     if (field_.key() != Varint(number)) return;
     if (field_.bits > static_cast<uint64_t>(last))
-      return Refuse("a kind that this version does not support");
+      return Refuse("an enum value that this version does not support");
     *choice = static_cast<Enum>(field_.bits);
   }
   void Text(uint32_t number, std::string* text) {
@@ -243,6 +243,9 @@ void Visit(Codec* codec, Row* row) {
   codec->Time(8, &row->active);
   codec->Sum(9, &row->span_ps);
   codec->Ascending(11, &row->centres_ps);
+  codec->Ascending(12, &row->own.own_ps);
+  codec->Ascending(13, &row->own.busy_ps);
+  codec->Count(14, &row->own.captures_with_collectives);
 }
 template <typename Codec, Is<FleetKernel> Row>
 void Visit(Codec* codec, Row* row) {
@@ -268,6 +271,9 @@ void Visit(Codec* codec, Row* row) {
   codec->Sum(11, &row->other_ps);
   codec->Sum(13, &row->idle_ps);
   codec->Ascending(15, &row->centres_ps);
+  codec->Ascending(16, &row->own.own_ps);
+  codec->Ascending(17, &row->own.busy_ps);
+  codec->Count(18, &row->own.captures_with_collectives);
 }
 template <typename Codec, Is<FleetCollective> Row>
 void Visit(Codec* codec, Row* row) {

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <set>
@@ -29,6 +30,7 @@
 #include "insight/where_watch.h"
 #include "saturate.h"
 #include "status.h"
+#include "xplane_time/read.h"
 
 namespace xplane_time {
 namespace insight {
@@ -159,8 +161,8 @@ class Briefer {
   }
 
   static std::string ChanceText(double p_value) {
-    if (p_value < 1e-6) return "by chance less than once in a million";
-    return Cat("by chance once in ", std::llround(1 / p_value));
+    if (p_value < 1e-6) return "which occurs by chance less than once in a million traces";
+    return Cat("which occurs by chance once in ", std::llround(1 / p_value), " traces");
   }
 
   // ---- collectives and copies
@@ -175,9 +177,10 @@ class Briefer {
       }
       collectives.Take(i, devices_[i].claims.waits_ps);
     }
-    AddTransfer("exposed_collective", "exposed collective: nothing computes during ", collectives,
+    AddTransfer("exposed_collective", "exposed collective: no kernel computes during ", collectives,
                 Category::kCollective);
-    AddTransfer("exposed_copy", "exposed copy: nothing else runs during ", copies, Category::kCopy);
+    AddTransfer("exposed_copy", "exposed copy: no other work runs during ", copies,
+                Category::kCopy);
   }
 
   void AddTransfer(std::string_view code, const char* what, const Tally& tally, Category category) {
@@ -209,7 +212,7 @@ class Briefer {
   std::string PerStepText(const Tally& tally, uint64_t count) const {
     uint64_t steps = 0;
     for (size_t i = 0; i < devices_.size(); ++i) {
-      if (tally.by_device()[i] > 0) steps += devices_[i].row->steps;
+      if (tally.by_device()[i] > 0) steps += findings_.CountSteps(i);
     }
     if (steps < 2 || count < steps) return "";
     return Cat(" (", (count + steps / 2) / steps, " a step)");
@@ -284,8 +287,8 @@ class Briefer {
       works_ps = SaturatingAdd(works_ps, owner.host_doing_ps[kHostWorks]);
       if (owner.idle_host_ps > 0) gaps += owner.gaps;
     }
-    return gaps <= device.row->steps + device.row->steps / 2 &&
-           works_ps < tally.by_device()[tally.device()] / 5;
+    const uint64_t steps = findings_.CountSteps(tally.device());
+    return gaps <= steps + steps / 2 && works_ps < tally.by_device()[tally.device()] / 5;
   }
 
   // A device without launches waits for its host while the host dispatches. A CPU executes then.
@@ -338,9 +341,8 @@ class Briefer {
     const WhereDevice& row = *devices_[device].row;
     const bool is_marked = row.step_source.has_value() && *row.step_source != StepSource::kFunction;
     std::string text;
-    if (row.steps > 0) {
-      text = Cat(MeanText(ps, row.steps), " a step on average over ", CountText(row.steps, "step"),
-                 "; ");
+    if (const uint64_t steps = findings_.CountSteps(device); steps > 0) {
+      text = Cat(MeanText(ps, steps), " a step on average over ", CountText(steps, "step"), "; ");
     }
     Append(&text,
            is_marked ? "before the first launch of a step, while the host neither "
@@ -626,6 +628,70 @@ class Briefer {
   std::vector<OfDevice>& devices_;
 };
 
+// The first event of a host on the profile clock. Lines are in order of start, so the first batch
+// of each is enough; of one that is damaged, what comes first counts.
+int64_t FindFirstHostEvent(const Trace& trace, const Plane& of) {
+  int64_t first_ps = std::numeric_limits<int64_t>::max();
+  for (const Plane& plane : trace.planes) {
+    if (plane.file != of.file || plane.host != of.host || !plane.name.starts_with("/host:")) {
+      continue;
+    }
+    for (uint32_t i = 0; i < plane.line_count; ++i) {
+      Diagnostics ignored;
+      const auto take = [&](const EventBatch& batch) {
+        for (size_t row = 0; row < batch.size(); ++row) {
+          if (batch.start_ps[row] == kNoTimePs) continue;
+          first_ps = std::min(first_ps, batch.start_ps[row]);
+        }
+        return absl::CancelledError();
+      };
+      VisitEvents(trace, plane.first_line + i, {}, &ignored, take).IgnoreError();
+    }
+  }
+  return first_ps;
+}
+
+// Time before the first execution of a host's devices, which no finding contains; empty: it is no
+// large part of the time up to the last execution.
+std::vector<std::string> DescribeLateStarts(const Trace& trace, const Analysis& analysis,
+                                            const HostCompiles& compiles) {
+  constexpr double kLargePart = 0.2;
+  struct Work {
+    const Plane* plane = nullptr;
+    int64_t first_ps = 0, last_ps = 0;
+  };
+  std::map<HostKey, Work> hosts;
+  for (const DeviceAnalysis& device : analysis.devices) {
+    const DeviceRow& row = device.row;
+    if (row.executions == 0 || !row.first_ps.has_value() || !row.last_ps.has_value()) continue;
+    const Plane& plane = trace.planes[device.plane.plane];
+    Work& work = hosts[{plane.file, plane.host}];
+    work = {&plane, work.plane == nullptr ? *row.first_ps : std::min(work.first_ps, *row.first_ps),
+            work.plane == nullptr ? *row.last_ps : std::max(work.last_ps, *row.last_ps)};
+  }
+  std::vector<std::string> texts;
+  for (const auto& [host, work] : hosts) {
+    const int64_t begin_ps = FindFirstHostEvent(trace, *work.plane);
+    if (begin_ps >= work.first_ps) continue;
+    const double idle_ps = AsDouble(work.first_ps) - AsDouble(begin_ps),
+                 share = idle_ps / (AsDouble(work.last_ps) - AsDouble(begin_ps));
+    if (share < kLargePart) continue;
+    int64_t compiling_ps = 0;
+    for (const Interval& each : compiles.Of(*work.plane).intervals) {
+      const int64_t end_ps = std::min(each.end_ps, work.first_ps);
+      if (end_ps > each.start_ps) compiling_ps += end_ps - each.start_ps;
+    }
+    texts.push_back(Cat("the first execution starts ", TimeText(idle_ps),
+                        " after the first host event, ", ShareText(share),
+                        " of the time up to the last execution",
+                        compiling_ps > 0 ? Cat("; the host traces or compiles programs for ",
+                                               TimeText(AsDouble(compiling_ps)), " of it")
+                                         : std::string(),
+                        "; the findings leave this time out"));
+  }
+  return texts;
+}
+
 }  // namespace
 }  // namespace insight
 
@@ -677,6 +743,9 @@ absl::StatusOr<BriefReport> FindBrief(const Trace& trace, const BriefOptions& op
       const bool is_new = std::ranges::find(report.doubts, doubt) == report.doubts.end();
       if (is_new && report.doubts.size() < kMaxDoubts) report.doubts.push_back(std::move(doubt));
     }
+  }
+  for (std::string& text : insight::DescribeLateStarts(trace, analysis, compiles)) {
+    if (report.doubts.size() < kMaxDoubts) report.doubts.push_back(std::move(text));
   }
   report.headline = insight::DescribeMainCause(report, where);
   return report;

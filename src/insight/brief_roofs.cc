@@ -189,7 +189,8 @@ class Roofs {
         .evidence = Cat(
             CountText(op.kernels, "execution"), ", ",
             TimeText(AsDouble(op.TimePs()) / AsDouble(std::max<uint64_t>(op.kernels, 1))),
-            " on average; its roof is unknown (", WhyText(row.reason.value_or(NoRoof::kNoModel)),
+            " each on average, without the time in which a later op runs; its roof is unknown (",
+            WhyText(row.reason.value_or(NoRoof::kNoModel)),
             "), so all of its time is an upper bound", SourceText(row)),
         .command = row.function
                        ? findings_.FunctionCommand("kernels", *row.function, {"--top", "10"})
@@ -280,7 +281,7 @@ class Roofs {
         .certainty = Certainty::kUpperBound,
         .function = row.function,
         .what = Cat(ShortName(NameOf(row)), " at ", ShareText(op.roof_ps / AsDouble(op.total_ps)),
-                    " of its roof")};
+                    row.roof == Roof::kCompute ? " of its compute roof" : " of its roof")};
     finding.evidence =
         Cat(TimeText(AsDouble(op.total_ps)), " measured, ", TimeText(op.roof_ps), " at the peak");
     if (row.flops_share)
@@ -289,7 +290,8 @@ class Roofs {
       Append(&finding.evidence, row.flops_share ? ", " : "; ", ShareText(*row.bytes_share),
              " of peak bandwidth");
     }
-    if (!row.flops) finding.evidence += "; its FLOPs are not modelled";
+    if (!row.flops) finding.evidence += "; it computes no product, so its bytes are its roof";
+    if (row.roof == Roof::kCompute) finding.evidence += "; its bytes are unknown";
     AddCountedOnce(op, &finding);
     if (row.program_id) Append(&finding.evidence, "; program ", *row.program_id);
     if (row.source) Append(&finding.evidence, "; ", *row.source);
@@ -343,11 +345,15 @@ class Roofs {
       case NoRoof::kHost:
         return "no roofs on a CPU";
       case NoRoof::kNoProgram:
-        return "no compiled program in the trace";
+        return "their FLOPs are unknown, because the trace has no compiled program (PyTorch "
+               "records none); headroom --work FILE declares them";
       case NoRoof::kNotInProgram:
         return "not in the compiled program";
       case NoRoof::kNoPeak:
-        return "the peaks of the device are unknown: --peak-flops, --peak-bandwidth";
+        return "the peak of the device is unknown, perhaps for this type of product only: "
+               "--peak-flops, --peak-bandwidth";
+      case NoRoof::kNoFlops:
+        return "its FLOPs are unknown, so its bytes alone do not show its roof";
       case NoRoof::kAbovePeak:
         return "faster than the roof: the peak or the model is wrong";
       case NoRoof::kExecutions:

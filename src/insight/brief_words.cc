@@ -60,7 +60,7 @@ std::string BytesText(double bytes) {
 
 std::string ShareText(double share) {
   const double percent = share * 100;
-  if (percent > 0 && percent < 0.5) return "<1 %";
+  if (percent > 0 && percent < 0.095) return "<0.1 %";
   char digits[40];
   std::snprintf(digits, sizeof digits, percent < 9.95 ? "%.2g" : "%.0f", percent);
   return Cat(digits, " %");

@@ -16,7 +16,7 @@ namespace xplane_time::insight {
 // Three digits.
 std::string TimeText(double ps);
 std::string BytesText(double bytes);
-// Two digits, or "<1 %".
+// Two digits, or "<0.1 %".
 std::string ShareText(double share);
 // At most 60 bytes: of a longer name its two ends, in whole characters.
 std::string ShortName(std::string_view name);

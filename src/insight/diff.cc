@@ -207,18 +207,19 @@ void NoteSame(const Captures& base, const Captures& head, DiffReport* report) {
   }
   if (count == 0) return;
   report->same_capture = true;
-  report->notes.push_back(Cat(first, count > 1 ? Cat(" and ", count - 1, " more are") : " is",
-                              " on both sides: a capture compared with itself shows no change"));
+  report->notes.push_back(
+      Cat(first, count > 1 ? Cat(" and ", count - 1, " more are") : " is",
+          " on both sides; a capture that is compared with itself shows no change"));
 }
 
-bool All(const Captures& side, bool DiffCapture::*has) {
+bool AllHave(const Captures& side, bool DiffCapture::*has) {
   return std::ranges::all_of(side, [has](const DiffCapture& each) { return each.*has; });
 }
 
 absl::StatusOr<DiffPer> ChoosePer(const Captures& base, const Captures& head,
                                   const DiffOptions& options) {
-  const bool steps = All(base, &DiffCapture::any_step) && All(head, &DiffCapture::any_step);
-  const bool runs = All(base, &DiffCapture::any_run) && All(head, &DiffCapture::any_run);
+  const bool steps = AllHave(base, &DiffCapture::any_step) && AllHave(head, &DiffCapture::any_step);
+  const bool runs = AllHave(base, &DiffCapture::any_run) && AllHave(head, &DiffCapture::any_run);
   const ReportOptions& select = options.select;
   const bool filtered =
       !select.function.empty() || !select.exclude.empty() || !select.prefix.empty();
@@ -226,8 +227,7 @@ absl::StatusOr<DiffPer> ChoosePer(const Captures& base, const Captures& head,
                                            : runs || filtered ? DiffPer::kRun
                                                               : DiffPer::kCapture);
   if (filtered && per != DiffPer::kRun) {
-    return InvalidArgument(
-        "filters on functions need --per run; give it, or leave the filters out");
+    return InvalidArgument("filters on functions require --per run; add it, or omit the filters");
   }
   if (select.skip_runs > 0 && per == DiffPer::kCapture) {
     return FailedPrecondition(base[0].source, " and ", head[0].source, ": --skip-runs ",
@@ -300,7 +300,8 @@ void NotePer(const Captures& base, const Captures& head, DiffReport* report) {
     report->notes.emplace_back(
         "runs are compared, without the idle time between them; --per capture includes it");
   }
-  const bool one_has_steps = All(base, &DiffCapture::any_step) != All(head, &DiffCapture::any_step);
+  const bool one_has_steps =
+      AllHave(base, &DiffCapture::any_step) != AllHave(head, &DiffCapture::any_step);
   if (report->per == DiffPer::kRun && one_has_steps) {
     report->notes.emplace_back("only one side has marked steps, so steps are not compared");
   }
@@ -400,17 +401,17 @@ absl::StatusOr<Captures> ReadSide(std::span<const std::string> paths, const Diff
 }  // namespace insight
 
 namespace {
-constexpr std::string_view kPers[] = {"step", "run", "capture"};
+constexpr std::string_view kPerNames[] = {"step", "run", "capture"};
 }  // namespace
 
-std::string_view DiffPerName(DiffPer per) { return kPers[static_cast<size_t>(per)]; }
+std::string_view DiffPerName(DiffPer per) { return kPerNames[static_cast<size_t>(per)]; }
 
 absl::StatusOr<DiffPer> ParseDiffPer(std::string_view text) {
-  const auto* const found = std::ranges::find(kPers, text);
-  if (found == std::end(kPers)) {
+  const auto* const found = std::ranges::find(kPerNames, text);
+  if (found == std::end(kPerNames)) {
     return InvalidArgument("per must be step, run or capture, not '", text, "'");
   }
-  return static_cast<DiffPer>(found - std::begin(kPers));
+  return static_cast<DiffPer>(found - std::begin(kPerNames));
 }
 
 std::string_view DiffMatchName(DiffMatch match) {

@@ -21,10 +21,6 @@ constexpr auto kStep = static_cast<size_t>(DiffPer::kStep);
 constexpr auto kRun = static_cast<size_t>(DiffPer::kRun);
 constexpr auto kCapture = static_cast<size_t>(DiffPer::kCapture);
 
-const WhereWatch& WatchOf(const DeviceAnalysis& device) {
-  return static_cast<const WhereWatch&>(*device.watcher);
-}
-
 UnitTimes TimesOf(uint64_t units, int64_t span_ps, const PartTimes& times, int64_t foreign_ps) {
   UnitTimes of = {.units = units, .span_ps = span_ps, .foreign_ps = foreign_ps};
   of.busy_ps = std::accumulate(times.begin(), times.begin() + kRankCount, int64_t{0});
@@ -47,7 +43,7 @@ class CaptureBuilder {
 
   void Add(const DeviceAnalysis& device) {
     if (device.watcher == nullptr || device.row.executions == 0) return;
-    const PartitionSweep& sweep = WatchOf(device).sweep();
+    const PartitionSweep& sweep = GetWatch(device).sweep();
     if (!sweep.any()) return;
     device_ = &device;
     NoteDevice();
@@ -82,7 +78,7 @@ class CaptureBuilder {
     told_[2].first.insert(std::string(ClockName(device_->watch_clock)));
     std::string model = compare::ModelOf(trace_.planes[device_->plane.plane]);
     if (!model.empty()) told_[3].first.insert(std::move(model));
-    capture_->any_launch |= WatchOf(*device_).any_launch();
+    capture_->any_launch |= GetWatch(*device_).any_launch();
     ++devices_;
   }
 
@@ -118,7 +114,7 @@ class CaptureBuilder {
   }
 
   void AddRuns() {
-    const std::span<const RunState> runs = WatchOf(*device_).sweep().runs();
+    const std::span<const RunState> runs = GetWatch(*device_).sweep().runs();
     counts_.assign(runs.size(), false);
     for (const RunSample& sample : device_->samples) {
       const uint32_t program = program_of_[sample.program];
@@ -136,7 +132,7 @@ class CaptureBuilder {
 
   // The last step is excluded, because its end is not marked.
   void AddSteps() {
-    const PartitionSweep& sweep = WatchOf(*device_).sweep();
+    const PartitionSweep& sweep = GetWatch(*device_).sweep();
     const std::vector<uint32_t>& order = sweep.step_order();
     steps_ = order.size() >= skip_ + 2 ? order.size() : 0;
     if (steps_ == 0) return;
@@ -148,7 +144,7 @@ class CaptureBuilder {
 
   void AddOwnTimes() {
     op_of_.clear();
-    for (const OwnTime& time : WatchOf(*device_).sweep().own_times()) {
+    for (const OwnTime& time : GetWatch(*device_).sweep().own_times()) {
       const int64_t whole_ps = time.of_device_ps + time.hidden_ps;
       clock_step_ps_ = std::gcd(clock_step_ps_, whole_ps);
       const uint32_t at = OpOf(time.op, time.program);

@@ -8,11 +8,11 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "insight/diff_amounts.h"
 
 namespace xplane_time::insight {
 namespace {
 
-constexpr size_t kSides = 2;
 // Limits of a group, and of keys that link fusions: a key that is everywhere links nothing.
 constexpr size_t kMostInGroup = 16, kMostWithKey = 2;
 // Pairs of a bucket that are scored; of a larger one each is with its neighbours.
@@ -44,73 +44,73 @@ Features FeaturesOf(const MatchItem& item) {
 }
 
 using Key = std::optional<uint64_t>;  // empty: not for this pass
-using KeyOf = Key (*)(const Features&);
+using KeyFunction = Key (*)(const Features&);
 
 template <typename... Parts>
-uint64_t All(Parts... parts) {
+uint64_t MixParts(Parts... parts) {
   uint64_t key = sizeof...(parts);
   ((key = Mixed(key, parts)), ...);
   return key;
 }
 
-constexpr KeyOf kExactKeys[] = {
+constexpr KeyFunction kExactKeys[] = {
     [](const Features& f) -> Key {
-      if (!f.has_hlo) return All(f.name, f.op_name, f.source);
-      return All(f.name, f.context, f.shapes, f.op_name, f.source);
+      if (!f.has_hlo) return MixParts(f.name, f.op_name, f.source);
+      return MixParts(f.name, f.context, f.shapes, f.op_name, f.source);
     },
     [](const Features& f) -> Key {
-      if (!f.has_hlo) return All(f.name, f.op_name);
-      return All(f.bare, f.context, f.shapes, f.op_name, f.source);
+      if (!f.has_hlo) return MixParts(f.name, f.op_name);
+      return MixParts(f.bare, f.context, f.shapes, f.op_name, f.source);
     },
     [](const Features& f) -> Key {
-      if (!f.has_hlo) return All(f.name);
-      return All(f.bare, f.context, f.shapes, f.op_name);
-    },
-    [](const Features& f) -> Key {
-      if (!f.has_hlo) return std::nullopt;
-      return All(f.bare, f.content, f.shapes, f.op_name, f.source);
+      if (!f.has_hlo) return MixParts(f.name);
+      return MixParts(f.bare, f.context, f.shapes, f.op_name);
     },
     [](const Features& f) -> Key {
       if (!f.has_hlo) return std::nullopt;
-      return All(f.bare, f.content, f.shapes, f.op_name);
+      return MixParts(f.bare, f.content, f.shapes, f.op_name, f.source);
+    },
+    [](const Features& f) -> Key {
+      if (!f.has_hlo) return std::nullopt;
+      return MixParts(f.bare, f.content, f.shapes, f.op_name);
     },
 };
 
 // The same work under another kernel or name.
-constexpr KeyOf kSameWorkKeys[] = {
+constexpr KeyFunction kSameWorkKeys[] = {
     [](const Features& f) -> Key {
-      if (!f.has_hlo) return All(f.bare, f.op_name, f.source);
-      return All(f.content, f.shapes, f.op_name, f.source);
+      if (!f.has_hlo) return MixParts(f.bare, f.op_name, f.source);
+      return MixParts(f.content, f.shapes, f.op_name, f.source);
     },
     [](const Features& f) -> Key {
-      if (!f.has_hlo) return All(f.bare, f.op_name);
-      return All(f.content, f.shapes, f.op_name);
+      if (!f.has_hlo) return MixParts(f.bare, f.op_name);
+      return MixParts(f.content, f.shapes, f.op_name);
     },
     [](const Features& f) -> Key {
       if (!f.has_hlo) return std::nullopt;
-      return All(f.context, f.shapes, f.source);
+      return MixParts(f.context, f.shapes, f.source);
     },
     [](const Features& f) -> Key {
       if (!f.has_hlo || f.inner == 0) return std::nullopt;
-      return All(f.inner, f.opcode, f.op_name);
+      return MixParts(f.inner, f.opcode, f.op_name);
     },
 };
 
-constexpr KeyOf kSameOpKeys[] = {
+constexpr KeyFunction kSameOpKeys[] = {
     [](const Features& f) -> Key {
       if (!f.has_hlo) return std::nullopt;
-      return All(f.opcode, f.op_name, f.source, f.shapes);
+      return MixParts(f.opcode, f.op_name, f.source, f.shapes);
     },
     [](const Features& f) -> Key {
       if (!f.has_hlo) return std::nullopt;
-      return All(f.opcode, f.op_name, f.source);
+      return MixParts(f.opcode, f.op_name, f.source);
     },
     [](const Features& f) -> Key {
       if (!f.has_hlo) return std::nullopt;
-      return All(f.opcode, f.op_name);
+      return MixParts(f.opcode, f.op_name);
     },
     [](const Features& f) -> Key {  // also if one side has no Hlo Proto
-      return All(f.name);
+      return MixParts(f.name);
     },
 };
 
@@ -199,12 +199,12 @@ class Matcher {
 
   std::vector<OpMatch> Match(bool loosely) {
     for (const bool equally : {true, false}) {
-      for (const KeyOf key : kExactKeys) ByKey(key, equally, DiffMatch::kExact);
+      for (const KeyFunction key : kExactKeys) ByKey(key, equally, DiffMatch::kExact);
     }
-    for (const KeyOf key : kSameWorkKeys) ByKey(key, true, DiffMatch::kSimilar);
+    for (const KeyFunction key : kSameWorkKeys) ByKey(key, true, DiffMatch::kSimilar);
     if (loosely) {
       Group();
-      for (const KeyOf key : kSameOpKeys) ByKey(key, true, DiffMatch::kSimilar);
+      for (const KeyFunction key : kSameOpKeys) ByKey(key, true, DiffMatch::kSimilar);
       ByScore();
     }
     for (size_t side = 0; side < kSides; ++side) {
@@ -235,7 +235,7 @@ class Matcher {
   }
 
   // `equally`: only keys that are as often on both sides; else as many as there are on both.
-  void ByKey(KeyOf key_of, bool equally, DiffMatch match) {
+  void ByKey(KeyFunction key_of, bool equally, DiffMatch match) {
     absl::flat_hash_map<uint64_t, std::array<std::vector<uint32_t>, kSides>> buckets;
     std::vector<uint64_t> order;  // of base
     for (size_t side = 0; side < kSides; ++side) {
@@ -325,14 +325,16 @@ class Matcher {
     std::vector<Scored> pairs;
     absl::flat_hash_set<std::pair<uint32_t, uint32_t>> seen;
     const std::array<std::vector<uint32_t>, kSides> left = {Left(0), Left(1)};
-    constexpr KeyOf kBuckets[] = {
+    constexpr KeyFunction kBuckets[] = {
         [](const Features& f) -> Key { return f.source == 0 ? std::nullopt : Key(f.source); },
-        [](const Features& f) -> Key { return All(f.op_name); },
-        [](const Features& f) -> Key { return All(f.bare, f.opcode); },
-        [](const Features& f) -> Key { return f.has_hlo ? Key(All(f.opcode, f.shapes)) : Key(); },
+        [](const Features& f) -> Key { return MixParts(f.op_name); },
+        [](const Features& f) -> Key { return MixParts(f.bare, f.opcode); },
+        [](const Features& f) -> Key {
+          return f.has_hlo ? Key(MixParts(f.opcode, f.shapes)) : Key();
+        },
         [](const Features& f) -> Key { return f.has_hlo ? Key(f.opcode) : Key(); },
     };
-    for (const KeyOf key_of : kBuckets) {
+    for (const KeyFunction key_of : kBuckets) {
       std::map<uint64_t, std::array<std::vector<uint32_t>, kSides>> buckets;
       for (size_t side = 0; side < kSides; ++side) {
         for (const uint32_t at : left[side]) {

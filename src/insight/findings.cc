@@ -11,7 +11,7 @@ namespace xplane_time::insight {
 namespace {
 
 // Smaller shares, of the time of all devices or of one device, are not reported.
-constexpr double kLeastShare = 0.01, kLeastShareOfOne = 0.05;
+constexpr double kMinFindingShare = 0.01, kLeastShareOfOne = 0.05;
 
 }  // namespace
 
@@ -33,7 +33,7 @@ FindingList::FindingList(const Trace& trace, const BriefOptions& options, const 
     devices_.push_back({&device, &sweep, &row, {}});
     report_.devices.push_back(
         {.device = row.device, .kind = row.kind, .span_ps = row.time.span_ps.value_or(0)});
-    report_.devices.back().steps = SummarizeSteps(device, watch.summary());
+    report_.devices.back().steps = SummarizeSteps(device, watch.summary(), analysis.filters);
     report_.span_ps = SaturatingAdd(report_.span_ps, report_.devices.back().span_ps);
   }
 }
@@ -47,7 +47,7 @@ bool FindingList::IsWorthAWord(const SparseTimes& by_device) const {
     much_of_one |= ps > 0 && AsDouble(ps) >= least_ps;
   }
   if (total_ps <= 0) return false;
-  return much_of_one || AsDouble(total_ps) >= kLeastShare * AsDouble(report_.span_ps);
+  return much_of_one || AsDouble(total_ps) >= kMinFindingShare * AsDouble(report_.span_ps);
 }
 
 void FindingList::Add(BriefFinding finding, const SparseTimes& by_device, double likely) {

@@ -131,6 +131,12 @@ class FindingList {
     return report_.devices[device].steps;
   }
 
+  // 0: the device has no steps, or its `where` lists runs that are none (StepSummary).
+  uint64_t CountSteps(size_t device) const {
+    const std::optional<StepSummary>& steps = report_.devices[device].steps;
+    return steps.has_value() && steps->has_no_steps() ? 0 : devices_[device].row->steps;
+  }
+
   std::string Command(const char* command, const std::vector<std::string>& more = {}) const {
     std::vector<std::string> words = {command};
     words.insert(words.end(), arguments_.begin(), arguments_.end());

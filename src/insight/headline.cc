@@ -11,13 +11,14 @@
 #include "insight/brief_words.h"
 #include "insight/findings.h"
 #include "status.h"
+#include "timing/step_summary.h"
 
 namespace xplane_time::insight {
 namespace {
 
 // The least share of a headline, of the time of all devices or of one. The lower limit is for
 // faults: slow devices, slow runs and compilation.
-constexpr double kLeastShare = 0.05, kLeastFaultShare = 0.02;
+constexpr double kMinHeadlineShare = 0.05, kLeastFaultShare = 0.02;
 
 std::string AmountText(int64_t ps, int64_t span_ps, size_t devices) {
   return Cat(TimeText(AsDouble(ps)), " of ", TimeText(AsDouble(span_ps)), " (",
@@ -39,7 +40,7 @@ bool IsMainCause(const BriefReport& report, const BriefFinding& finding) {
   if (!finding.recoverable_ps.has_value()) return false;
   const bool is_fault = finding.code == "slow_device" || finding.code == "slowing_down" ||
                         finding.code == "recompilation";
-  const double least_share = is_fault ? kLeastFaultShare : kLeastShare;
+  const double least_share = is_fault ? kLeastFaultShare : kMinHeadlineShare;
   if (finding.share.value_or(0) >= least_share) return true;
   return std::ranges::any_of(finding.parts, [&](const BriefPart& part) {
     const auto device = std::ranges::find_if(report.devices, [&](const BriefDevice& each) {
@@ -60,6 +61,16 @@ std::string BusyText(const WhereReport& where) {
              ShareText(span_ps > 0 ? 1 - idle_ps / span_ps : 0), " of the time");
 }
 
+// "device-bound: ", or what the steps show, as in the lines below the headline and in a report.
+std::string VerdictText(const BriefReport& report) {
+  const auto longest = FindLongestSteps(report.devices);
+  const bool is_judged =
+      longest != report.devices.end() && longest->steps->step_median_ps.value_or(0) > 0;
+  if (!is_judged || longest->steps->verdict == StepVerdict::kDeviceBound) return "device-bound: ";
+  return Cat(std::string(StepVerdictName(longest->steps->verdict)), ": ", longest->steps->reason,
+             "; ");
+}
+
 std::string DescribeCause(const BriefReport& report, const WhereReport& where) {
   const std::string steps = StepText(report);
   const BriefFinding* const first = report.findings.empty() ? nullptr : &report.findings[0];
@@ -68,7 +79,7 @@ std::string DescribeCause(const BriefReport& report, const WhereReport& where) {
     return Cat(steps, first->what, ": ",
                AmountText(*first->recoverable_ps, report.span_ps, report.devices.size()));
   }
-  const std::string busy = Cat(steps, "device-bound: ", BusyText(where));
+  const std::string busy = Cat(steps, VerdictText(report), BusyText(where));
   if (report.ops.empty()) return busy;
   const BriefOp* largest = &report.ops[0];
   int64_t largest_ps = largest->time_ps;

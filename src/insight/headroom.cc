@@ -33,9 +33,14 @@ constexpr const char* kPeakSources[] = {"trace", "table", "user"};
 constexpr const char* kFigureSources[] = {"counted", "modelled", "declared"};
 constexpr const char* kRoofs[] = {"full", "memory", "compute"};
 constexpr const char* kBounds[] = {"memory", "compute", "neither"};
-constexpr const char* kNoRoofs[] = {"host",       "not_compute",        "pair",
-                                    "no_program", "not_in_program",     "no_model",
-                                    "no_peak",    "executions_unknown", "above_peak"};
+constexpr const char* kNoRoofs[] = {
+    "host",    "not_compute",        "pair",          "no_program", "not_in_program", "no_model",
+    "no_peak", "executions_unknown", "flops_unknown", "above_peak"};
+
+// Whether only one side of its roof is known although the other may limit it.
+bool HasUnknownSide(const HeadroomRow& row) {
+  return row.reason == NoRoof::kNoPeak || row.reason == NoRoof::kNoFlops;
+}
 
 // The cells of one row.
 using Cells = std::vector<const KernelCell*>;
@@ -128,7 +133,7 @@ class DeviceHeadroom {
     const bool is_declared = TakeDeclared(cells, &cost, &row);
     FillRates(&row);
     FillRoof(cost, is_declared, &row);
-    if (row.roof_ps.has_value()) AddRoofed(cells);
+    if (row.roof_ps.has_value() && !HasUnknownSide(row)) AddRoofed(cells);
     if (row.recoverable_ps.has_value()) {
       row_.recoverable_ps = row_.recoverable_ps.value_or(0) + *row.recoverable_ps;
     }
@@ -294,8 +299,13 @@ class DeviceHeadroom {
     const auto total_ps = static_cast<double>(row->total_ps);
     row->roof_ps = roof_ps;
     row->above_peak = roof_ps > total_ps;
+    const bool may_have_flops = row->flops.has_value() ? *row->flops > 0
+                                                       : !is_declared && !cost.has_no_products &&
+                                                             row->category == Category::kCompute;
     if (*row->above_peak) {
       row->reason = NoRoof::kAbovePeak;
+    } else if (!compute && may_have_flops) {
+      row->reason = row->flops.has_value() ? NoRoof::kNoPeak : NoRoof::kNoFlops;
     } else {
       row->recoverable_ps = total_ps - roof_ps;
     }
@@ -353,10 +363,11 @@ class KernelRates {
       const double times = whole ? static_cast<double>(op.row.executions.value_or(0)) : 0;
       flops.Add(op.row.flops, times);
       bytes.Add(op.row.bytes, times);
-      roof_ps.Add(op.row.roof_ps, times > 0 ? 1 : 0);
+      roof_ps.Add(HasUnknownSide(op.row) ? std::nullopt : op.row.roof_ps, times > 0 ? 1 : 0);
     }
     KernelRow* const row = &kernel->row;
-    if (row->total_ps <= 0) return;
+    // The thunks of a CPU return before their work is done, so a rate could be above any peak.
+    if (row->total_ps <= 0 || RulesOf(device_.plane.kind).is_host) return;
     const bool is_pair = ops_[own.begin()->first].row.reason == NoRoof::kPair;
     const auto per_s = [&](const Sum& sum, const std::optional<int64_t>& told) {
       const std::optional<double> all = sum.known ? std::optional(sum.of_all)
@@ -459,7 +470,9 @@ absl::StatusOr<Report> BuildReportWithRates(const Trace& trace, const ReportOpti
   ASSIGN_OR_RETURN(Analysis analysis, AnalyzeForReport(trace, options, reading));
   const insight::DeclaredWorks none;
   Diagnostics ignored;  // headroom reports the missing roofs
-  return ReportOf(trace, options, &analysis,
+  ReportOptions how = options;
+  how.sources = true;
+  return ReportOf(trace, how, &analysis,
                   [&](const DeviceAnalysis& device, std::span<KernelOfCells> kernels) {
                     if (kernels.empty()) return;
                     DeviceHeadroom headroom(trace, {}, none, device, &ignored);

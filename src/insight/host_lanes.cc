@@ -74,7 +74,7 @@ absl::Status ReadRange(const Trace& trace, const PartRange& range, HostLane* lan
 }
 
 // Adds what follows on the same thread.
-void Append(HostLane part, HostLane* lane) {
+void AppendLane(HostLane part, HostLane* lane) {
   absl::flat_hash_map<std::string_view, uint32_t> ids;
   for (uint32_t id = 0; id < lane->names.size(); ++id) ids.emplace(lane->names[id], id);
   std::vector<uint32_t> id_of;  // by name of the part
@@ -116,7 +116,7 @@ absl::StatusOr<std::vector<HostLane>> ReadHostLanes(const Trace& trace,
     if (is_new) {
       lanes.push_back(std::move(part));
     } else {
-      Append(std::move(part), &lanes[known->second]);
+      AppendLane(std::move(part), &lanes[known->second]);
     }
   }
   std::ranges::stable_sort(lanes, std::ranges::greater(), [](const HostLane& lane) {

@@ -24,7 +24,7 @@
 namespace xplane_time::insight {
 namespace {
 
-HostKey KeyOf(const Plane& plane) { return {plane.file, plane.host}; }
+HostKey MakeHostKey(const Plane& plane) { return {plane.file, plane.host}; }
 
 // The gaps of the devices of one host.
 struct HostGaps {
@@ -268,7 +268,7 @@ class GapFindings {
 std::map<HostKey, HostGaps> GroupByHost(const Trace& trace, std::span<const HostGap> gaps) {
   std::map<HostKey, std::map<uint32_t, std::vector<size_t>>> planes;
   for (size_t i = 0; i < gaps.size(); ++i) {
-    planes[KeyOf(trace.planes[gaps[i].plane])][gaps[i].plane].push_back(i);
+    planes[MakeHostKey(trace.planes[gaps[i].plane])][gaps[i].plane].push_back(i);
   }
   const auto longest_ps = [&](const std::vector<size_t>& of_plane) {
     int64_t most_ps = 0;
@@ -305,7 +305,7 @@ absl::Status FindHostEvents(const Trace& trace, const gpu_runs::PartExtents& kno
   absl::flat_hash_map<uint32_t, size_t> place_of;  // by timeline
   for (const Plane& plane : trace.planes) {
     if (!plane.name.starts_with("/host:")) continue;
-    const auto host = hosts.find(KeyOf(plane));
+    const auto host = hosts.find(MakeHostKey(plane));
     if (host == hosts.end()) continue;
     for (uint32_t i = plane.first_line; i < plane.first_line + plane.line_count; ++i) {
       const auto [known_thread, is_new] =

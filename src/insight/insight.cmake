@@ -36,3 +36,5 @@ target_include_directories(xplane_time_insight
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>)
 target_compile_features(xplane_time_insight PUBLIC cxx_std_20)
 set_target_properties(xplane_time_insight PROPERTIES POSITION_INDEPENDENT_CODE ON)
+xplane_time_public_headers(xplane_time_insight "Explains where the time of a trace goes"
+  brief diff headroom where)

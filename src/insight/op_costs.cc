@@ -187,6 +187,7 @@ OpCost OpCosts::Of(const HloInstruction& op) {
   Fused fused;
   if (!AddFused(*details, &fused)) return {};
   if (fused.products_known) cost.flops = fused.flops;
+  cost.has_no_products = fused.products_known && !fused.flops.has_value();
   cost.flops_type = fused.flops_type;
   if (fused.reads_all) cost.bytes = BytesOf(*details, details->shape);
   return cost;

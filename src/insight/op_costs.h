@@ -26,6 +26,7 @@ struct OpCost {
   std::optional<int64_t> flops, bytes;  // of one execution
   // xla.PrimitiveType of the left operands of its products; kInvalid: no products, or types differ.
   int32_t flops_type = HloShape::kInvalid;
+  bool has_no_products = false;  // so its FLOPs do not limit it, although they are not counted
 };
 
 class OpCosts {

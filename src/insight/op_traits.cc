@@ -14,7 +14,7 @@ constexpr int kMostNested = 8;
 constexpr size_t kMostLines = 64, kMostLineBytes = 512, kMostInner = 4096;
 
 // xla.PrimitiveType.
-constexpr std::array<std::string_view, 34> kTypes = {
+constexpr std::array<std::string_view, 34> kTypeNames = {
     "?",          "pred",       "s8",   "s16",    "s32",      "s64",    "u8",     "u16",
     "u32",        "u64",        "f16",  "f32",    "f64",      "tuple",  "opaque", "c64",
     "bf16",       "token",      "c128", "f8e5m2", "f8e4m3fn", "s4",     "u4",     "f8e4m3b11fnuz",
@@ -32,7 +32,7 @@ std::string ShapeText(const HloShape& shape) {
     return text + ")";
   }
   const auto type = static_cast<size_t>(shape.type);
-  Append(&text, shape.type >= 0 && type < kTypes.size() ? kTypes[type] : "?", "[");
+  Append(&text, shape.type >= 0 && type < kTypeNames.size() ? kTypeNames[type] : "?", "[");
   for (size_t i = 0; i < shape.dims.size(); ++i) Append(&text, i > 0 ? "," : "", shape.dims[i]);
   return text + "]";
 }

@@ -14,8 +14,8 @@
 namespace xplane_time::insight {
 namespace {
 
-constexpr double kLeastShare = 0.01;  // of the device's time
-constexpr size_t kMostRuns = 10'000;  // of a function that peers are compared by
+constexpr double kMinComparedShare = 0.01;  // of the device's time
+constexpr size_t kMostRuns = 10'000;        // of a function that peers are compared by
 
 struct RunTime {
   uint64_t ordinal = 0;
@@ -118,7 +118,7 @@ class SlowFinder {
       int64_t compute_ps = 0;
       for (const RunTime& run : times.first) compute_ps = SaturatingAdd(compute_ps, run.compute_ps);
       const auto span_ps = static_cast<double>(sweep.span_ps());
-      if (static_cast<double>(compute_ps) < kLeastShare * span_ps) continue;
+      if (static_cast<double>(compute_ps) < kMinComparedShare * span_ps) continue;
       KeepAlike(times.second, &times.first);
       for (size_t i = 0; i + 1 < times.first.size(); ++i) {
         times.first[i].idle_ps = IdleBetween(sweep.runs()[times.first[i].id].extent,

@@ -246,7 +246,8 @@ absl::StatusOr<ReportAndTimeline> BuildReportAndTimeline(const Trace& trace,
   std::vector<std::optional<StepSummary>> steps;  // the timeline takes the watches
   for (const DeviceAnalysis& device : analysis.devices) {
     const auto* const watch = static_cast<const WhereWatch*>(device.watcher.get());
-    steps.push_back(watch == nullptr ? std::nullopt : SummarizeSteps(device, watch->summary()));
+    steps.push_back(watch == nullptr ? std::nullopt
+                                     : SummarizeSteps(device, watch->summary(), analysis.filters));
   }
   ASSIGN_OR_RETURN(both.timeline, TimelineOf(trace, where, options.threads, &analysis));
   both.report = ReportOf(trace, options, &analysis);

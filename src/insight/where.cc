@@ -20,10 +20,6 @@ namespace xplane_time {
 namespace insight {
 namespace {
 
-const WhereWatch& WatchOf(const DeviceAnalysis& device) {
-  return static_cast<const WhereWatch&>(*device.watcher);
-}
-
 TimeParts PartsOf(int64_t span_ps, const PartTimes& times, bool any_launch) {
   const auto launched = [&](Part part) {
     return any_launch ? std::optional(times[part]) : std::nullopt;
@@ -47,7 +43,7 @@ using Samples = std::span<const RunSample>;
 
 // Null if the run has no executions.
 const RunState* RunOf(const DeviceAnalysis& device, const RunSample& sample) {
-  const std::span<const RunState> runs = WatchOf(device).sweep().runs();
+  const std::span<const RunState> runs = GetWatch(device).sweep().runs();
   return sample.id < runs.size() && runs[sample.id].extent.begun() ? &runs[sample.id] : nullptr;
 }
 
@@ -77,7 +73,7 @@ WhereFunction FunctionOf(const DeviceAnalysis& device, Samples samples) {
     return row;
   }
   row.clock = device.watch_clock;
-  row.time = PartsOf(span_ps, times, WatchOf(device).any_launch());
+  row.time = PartsOf(span_ps, times, GetWatch(device).any_launch());
   row.foreign_ps = foreign_ps;
   return row;
 }
@@ -109,9 +105,9 @@ StepList FunctionSteps(const DeviceAnalysis& device, Samples samples) {
 }
 
 StepList FindSteps(const DeviceAnalysis& device, WhereDevice* row) {
-  const StepMarking& marking = WatchOf(device).marking();
+  const StepMarking& marking = GetWatch(device).marking();
   if (marking.marked_by().has_value()) {
-    StepList steps = MarkedSteps(WatchOf(device));
+    StepList steps = MarkedSteps(GetWatch(device));
     row->step_source = marking.marked_by();
     row->steps_empty = marking.marks().size() - steps.extents.size();
     return steps;
@@ -147,7 +143,7 @@ PartTimes TimesOf(const StepList& steps, std::span<const PlacedStep> placed, siz
 }
 
 void AddSteps(const DeviceAnalysis& device, WhereDevice* row, std::vector<WhereStep>* rows) {
-  const WhereWatch& watch = WatchOf(device);
+  const WhereWatch& watch = GetWatch(device);
   const StepList steps = FindSteps(device, row);
   std::vector<StepMembers> members;
   for (size_t i = 0; i < steps.extents.size(); ++i) {
@@ -203,7 +199,7 @@ WhereTransfer TransferRow(const DeviceAnalysis& device, const TransferState& sta
 
 void AddTransfers(const DeviceAnalysis& device, std::vector<WhereTransfer>* rows) {
   const auto first = static_cast<ptrdiff_t>(rows->size());
-  for (const TransferState& state : WatchOf(device).sweep().transfers()) {
+  for (const TransferState& state : GetWatch(device).sweep().transfers()) {
     if (state.count > 0) rows->push_back(TransferRow(device, state));
   }
   std::stable_sort(
@@ -278,7 +274,7 @@ std::optional<std::string> DescribeMixedMarks(const StepMarks& marks) {
 }
 
 WhereDevice DeviceRowOf(const DeviceAnalysis& device) {
-  const WhereWatch& watch = WatchOf(device);
+  const WhereWatch& watch = GetWatch(device);
   WhereDevice row{
       .device = device.row.device, .kind = device.row.kind, .executions = device.row.executions};
   if (!watch.sweep().any()) return row;
@@ -303,11 +299,11 @@ WhereDevice DeviceRowOf(const DeviceAnalysis& device) {
 void AddDevice(const DeviceAnalysis& device, WhereReport* report, Diagnostics* diagnostics) {
   if (device.watcher == nullptr) return;
   diagnostics->Count(DiagnosticCode::kLoneDone, {.plane = device.plane.plane},
-                     WatchOf(device).lone_dones());
+                     GetWatch(device).lone_dones());
   AddFunctions(device, &report->functions);
   if (device.row.executions == 0) return;
   WhereDevice& row = report->devices.emplace_back(DeviceRowOf(device));
-  if (!WatchOf(device).sweep().any()) return;
+  if (!GetWatch(device).sweep().any()) return;
   AddSteps(device, &row, &report->steps);
   AddTransfers(device, &report->transfers);
 }
@@ -316,7 +312,7 @@ void AddDevice(const DeviceAnalysis& device, WhereReport* report, Diagnostics* d
 void AddGaps(const DeviceAnalysis& device, std::vector<WhereGap>* rows,
              std::vector<HostGap>* asked) {
   if (device.watcher == nullptr) return;
-  const WhereWatch& watch = WatchOf(device);
+  const WhereWatch& watch = GetWatch(device);
   for (size_t i = 0; i < watch.sweep().largest_gaps().size(); ++i) {
     const Gap& gap = watch.sweep().largest_gaps()[i];
     rows->push_back(GapRow(device, gap));
@@ -340,12 +336,12 @@ std::vector<std::string> DescribeStepDoubts(const WhereDevice& device) {
   // A few are copies and fills before the loop and after it.
   const uint64_t outside = device.executions_outside_steps.value_or(0);
   if (outside > 0 && outside >= device.executions / 20) {
-    doubts.push_back(
-        Cat(outside, " of ", CountText(device.executions, "execution"),
-            outside == 1 ? " belongs" : " belong", " to no marked step",
-            device.step_source == StepSource::kHostTime
-                ? ": without launches, only those that start inside a mark belong to it"
-                : ""));
+    doubts.push_back(Cat(outside, " of ", CountText(device.executions, "execution"),
+                         outside == 1 ? " belongs" : " belong", " to no marked step",
+                         device.step_source == StepSource::kHostTime
+                             ? ": the trace has no launches, so only executions that start inside "
+                               "a mark belong to it"
+                             : ""));
   }
   // Less than 1 % of a step is negligible.
   const auto early_ps = static_cast<double>(device.early_ps.value_or(0));

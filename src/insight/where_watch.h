@@ -98,4 +98,9 @@ class WhereWatch : public ExecutionWatcher {
   std::unique_ptr<PartsWatch> summary_;   // null: not asked for
 };
 
+// The watcher of a device that was measured with a WhereWatch.
+inline const WhereWatch& GetWatch(const DeviceAnalysis& device) {
+  return static_cast<const WhereWatch&>(*device.watcher);
+}
+
 }  // namespace xplane_time::insight

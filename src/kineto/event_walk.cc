@@ -15,7 +15,6 @@
 namespace xplane_time::kineto {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::string_view kTimeUnit = "displayTimeUnit";
 constexpr size_t kChunkEvents = 2048;
 

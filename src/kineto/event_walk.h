@@ -26,6 +26,8 @@ namespace xplane_time::kineto {
 
 using json::JsonCursor, json::JsonShape, json::JsonType, json::JsonValue;
 
+inline constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
 using Member = std::pair<std::string_view, JsonValue>;
 using Members = std::vector<Member>;
 

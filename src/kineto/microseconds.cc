@@ -7,7 +7,6 @@
 namespace xplane_time::kineto {
 namespace {
 
-constexpr int64_t kPsPerUs = 1'000'000;
 constexpr int kPsDigits = 6;
 // Further digits do not matter on the axis, and this number of digits fits 128 bits.
 constexpr int kMostDigits = 30;

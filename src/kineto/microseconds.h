@@ -3,12 +3,15 @@
 // a double are 0.25.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
 #include "absl/numeric/int128.h"
 
 namespace xplane_time::kineto {
+
+inline constexpr int64_t kPsPerUs = 1'000'000;
 
 // "1712195495519689.012" in picoseconds, exactly. The seventh decimal is rounded, half away from
 // zero. Exponents are allowed. Values beyond any axis become kFarPs or -kFarPs. nullopt: not a

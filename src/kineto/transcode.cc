@@ -47,10 +47,9 @@ namespace {
 using gpu_runs::kInRangesStat, gpu_runs::kModuleStat, gpu_runs::kProcessRangeStat,
     gpu_runs::kThreadRangeStat;
 
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::string_view kCalls = "python_function";
 // Members of the file with messages of the profiler.
-constexpr std::string_view kWarnings = "WARNING", kErrors = "ERROR";
+constexpr std::string_view kWarningsMember = "WARNING", kErrorsMember = "ERROR";
 constexpr uint32_t kMetadataId = 1, kOffsetPs = 2, kDurationPs = 3, kStats = 4;  // fields of XEvent
 
 enum class Group : uint8_t { kKernel, kCopy, kOnDevice, kLaunch, kHost };
@@ -451,7 +450,7 @@ void Transcoder::AddCounter(const Event& event, std::span<const Member> args) {
 }
 
 std::optional<int64_t> Transcoder::OffsetPs(absl::int128 start_ps) {
-  constexpr int64_t kUsPerS = 1'000'000, kPsPerUs = 1'000'000;
+  constexpr int64_t kUsPerS = 1'000'000;
   constexpr int64_t kMostUs = std::numeric_limits<int64_t>::max() / 1000 - 2 * kUsPerS;
   if (!begin_us_.has_value()) {
     const absl::int128 start_us = start_ps / kPsPerUs;
@@ -695,8 +694,8 @@ void Transcoder::DescribeDevices(const Members& root) {
 }
 
 void Transcoder::DescribeRun(const Members& root, bool is_one_rank, PlaneWriter* plane) {
-  constexpr std::string_view kElsewhere[] = {"deviceProperties", "distributedInfo", kWarnings,
-                                             kErrors};
+  constexpr std::string_view kElsewhere[] = {"deviceProperties", "distributedInfo", kWarningsMember,
+                                             kErrorsMember};
   for (const auto& [key, value] : root) {
     if (std::ranges::count(kElsewhere, key) == 0) Describe(Text(key), value, plane);
   }
@@ -735,8 +734,8 @@ Space Transcoder::Write(const EventWalk& file, int64_t base_ns) {
   });
   const JsonValue host_name = Find(root, "host_name");
   SpaceParts space{.timestamp_ns = SaturatingAdd(*begin_us_ * 1000, base_ns),
-                   .errors = ReadTexts(Find(root, kErrors)),
-                   .warnings = ReadTexts(Find(root, kWarnings))};
+                   .errors = ReadTexts(Find(root, kErrorsMember)),
+                   .warnings = ReadTexts(Find(root, kWarningsMember))};
   bool described = false;
   for (const Host& host : hosts) {
     NameProcesses(file, host);

@@ -2,6 +2,7 @@
 // findings, the last first; findings that are left out are counted.
 #include <algorithm>
 #include <iterator>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "insight/brief_words.h"
@@ -48,7 +49,7 @@ void VisitRow(const BriefOp& row, FieldSink* sink) {
   XPLANE_TIME_FIELDS(sink, row.executions, row.time_ps, row.share, row.op_name, row.source);
 }
 
-double AsDouble(int64_t ps) { return static_cast<double>(ps); }
+double ToDouble(int64_t ps) { return static_cast<double>(ps); }
 
 // What the trace lacks, and what in it cannot be right. Readers must know before the findings.
 std::vector<DiagnosticLine> CompletenessWarnings(const BriefReport& report) {
@@ -65,32 +66,42 @@ std::vector<DiagnosticLine> CompletenessWarnings(const BriefReport& report) {
   return lines;
 }
 
-// "GPU:0", "4 devices".
-std::string DevicesText(const std::vector<BriefDevice>& devices) {
-  if (devices.size() != 1) return CountText(devices.size(), "device");
-  return Printable(DeviceName(devices[0].device));
+// "GPU:0", "4 devices", "4 devices in 2 captures".
+std::string DevicesText(const BriefReport& report) {
+  const std::vector<BriefDevice>& devices = report.devices;
+  if (devices.size() == 1) return Printable(DeviceName(devices[0].device));
+  std::set<uint32_t> captures;
+  for (const BriefDevice& device : devices) {
+    if (device.device.input < report.inputs.size()) {
+      captures.insert(report.inputs[device.device.input].capture);
+    }
+  }
+  return absl::StrCat(CountText(devices.size(), "device"),
+                      captures.size() > 1
+                          ? absl::StrCat(" in ", CountText(captures.size(), "capture"))
+                          : std::string());
 }
 
 // The line in front of the findings.
 std::string HeadText(const BriefReport& report) {
   const std::string all =
       absl::StrCat(report.devices.size() == 1 ? "" : "together ",
-                   TimeText(AsDouble(report.span_ps)), " from first start to last end");
-  const std::string who = absl::StrCat(DevicesText(report.devices), ": ", all);
+                   TimeText(ToDouble(report.span_ps)), " from first start to last end");
+  const std::string who = absl::StrCat(DevicesText(report), ": ", all);
   if (report.recoverable_ps == 0) {
     return absl::StrCat(who, "; no finding could save 1 % of it");
   }
-  const double share = AsDouble(report.recoverable_ps) / AsDouble(report.span_ps);
+  const double share = ToDouble(report.recoverable_ps) / ToDouble(report.span_ps);
   return absl::StrCat(who, "; fixing all findings could save at most ",
-                      TimeText(AsDouble(report.recoverable_ps)), " (", ShareText(share),
+                      TimeText(ToDouble(report.recoverable_ps)), " (", ShareText(share),
                       ") of it. Shares below are relative to this time");
 }
 
 // "3.2 ms of 15.8 ms (20 %), GPU:0".
 std::string AmountText(const BriefReport& report, const BriefFinding& finding) {
   if (!finding.recoverable_ps.has_value()) return "unknown amount";
-  std::string text = absl::StrCat(TimeText(AsDouble(*finding.recoverable_ps)), " of ",
-                                  TimeText(AsDouble(report.span_ps)), " (",
+  std::string text = absl::StrCat(TimeText(ToDouble(*finding.recoverable_ps)), " of ",
+                                  TimeText(ToDouble(report.span_ps)), " (",
                                   ShareText(finding.share.value_or(0)), ")");
   if (report.devices.size() < 2) return text;
   if (finding.parts.size() != 1) {
@@ -138,7 +149,7 @@ std::string OpsText(const BriefReport& report, size_t shown, const OutputOptions
     std::string name(insight::ShortName(op.op));
     if (op.function.has_value()) absl::StrAppend(&name, " of ", insight::ShortName(*op.function));
     if (op.source.has_value()) absl::StrAppend(&name, " (", *op.source, ")");
-    const std::string share = ShareText(op.share), time = TimeText(AsDouble(op.time_ps));
+    const std::string share = ShareText(op.share), time = TimeText(ToDouble(op.time_ps));
     if (is_markdown) {
       absl::StrAppend(&text, "- ", share, ", ", time, ": ", MarkdownText(name), "\n");
       continue;
@@ -166,8 +177,8 @@ std::string PeopleText(const BriefReport& report, size_t shown, size_t ops, bool
         is_markdown ? "\n" : "");
   }
   const bool has_cause = !report.findings.empty() && report.findings[0].recoverable_ps.has_value();
-  for (const std::string& line : StepLines(report.devices)) {
-    if (has_cause && line.starts_with("unclear: ")) continue;  // the headline knows more
+  for (const std::string& line : StepLines(report)) {
+    if (has_cause && line.starts_with("unclear: ")) continue;  // the headline has it, or knows more
     absl::StrAppend(&text, Paragraph(line, 0, options),
                     options.format == Format::kMarkdown ? "\n" : "");
   }
@@ -187,7 +198,7 @@ std::string PeopleText(const BriefReport& report, size_t shown, size_t ops, bool
   if (report.recoverable_ps > 0 && report.near_roof_ps > 0) {
     absl::StrAppend(
         &text, "\n",
-        Paragraph(absl::StrCat("Not included: at most ", TimeText(AsDouble(report.near_roof_ps)),
+        Paragraph(absl::StrCat("Not included: at most ", TimeText(ToDouble(report.near_roof_ps)),
                                " in ops above 60 % of their roofs (xplane-time "
                                "headroom)"),
                   0, options));
@@ -260,7 +271,7 @@ absl::StatusOr<std::string> BriefText(const BriefReport& report, const BriefSize
   if (text.size() <= size.bytes) return text;
   if (!options.for_people()) {
     return InvalidArgument("--bytes ", size.bytes, ": the output without findings has ",
-                           text.size(), " bytes; give at least as many");
+                           text.size(), " bytes; use a larger number");
   }
   return Cat(CountText(report.findings.size(), "finding"), ", none of which fits\n");
 }

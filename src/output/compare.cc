@@ -89,13 +89,13 @@ const ComparedRow* FindNeediest(const Comparison& comparison) {
   return neediest;
 }
 
-// Why more captures do not decide the row, and the alternative.
+// Why more captures cannot decide the row, and the alternative.
 std::string ObstacleText(const Comparison& comparison, const CapturesNeeded& needed) {
   if (needed.unknown == "no_min_effect") {
-    return "with --min-effect 0 no function counts as unchanged: allow a small effect";
+    return "with --min-effect 0, no function counts as unchanged: use a larger value";
   }
   return OfEnergy(comparison)
-             ? "more captures do not help, because all have the same stated error: take longer "
+             ? "more captures do not help, because all have the same stated error: record longer "
                "captures"
              : "more captures do not help, because the clock is too coarse: time longer "
                "runs, or allow a larger --max-mde";
@@ -137,7 +137,7 @@ std::string AdviceOnChange(const Comparison& comparison, const ComparedRow& row)
 
 std::string AdviceOnNoChange(const Comparison& comparison, const ComparedRow& row) {
   const CapturesNeeded& needed = *row.needed;
-  std::string text = absl::StrCat(ChangeText(*row.ratio), " % may be chance");
+  std::string text = absl::StrCat(ChangeText(*row.ratio), " % may be due to chance");
   constexpr double kAbsurd = 10;
   if (row.mde.value_or(kAbsurd) < kAbsurd) {
     absl::StrAppend(&text, "; these captures detect a", RiseAfterA(comparison), " of ",
@@ -145,8 +145,8 @@ std::string AdviceOnNoChange(const Comparison& comparison, const ComparedRow& ro
   }
   const std::string captures = CapturesText(needed);
   if (captures.empty()) return absl::StrCat(text, "; ", ObstacleText(comparison, needed));
-  return absl::StrCat(text, "; if nothing changed, ", captures, " captures a side would show it",
-                      PromiseText(needed));
+  return absl::StrCat(text, "; if the program is unchanged, ", captures,
+                      " captures a side would show it", PromiseText(needed));
 }
 
 // Advice for the open rows, each from its own effect and noise.
@@ -175,7 +175,7 @@ void AddAdvice(const Comparison& comparison, Explanation* out) {
   if (many) {
     out->reasons.push_back(
         "With less noise, or a larger --min-effect or --max-mde, fewer captures are enough; "
-        "--exclude leaves noisy functions out.");
+        "--exclude omits noisy functions.");
   }
 }
 
@@ -234,7 +234,7 @@ Explanation ExplainTooLittle(const Comparison& comparison) {
                    : absl::StrCat(Counted(base, "capture"), " of base and ", head, " of head"));
   if (const ComparedRow* const neediest = FindNeediest(comparison); neediest != nullptr) {
     const std::string captures = CapturesText(*neediest->needed);
-    absl::StrAppend(&out.verdict, "; ", captures.empty() ? "more captures do not decide " : "",
+    absl::StrAppend(&out.verdict, "; ", captures.empty() ? "more captures cannot decide " : "",
                     Printable(NameOf(*neediest)),
                     captures.empty() ? "" : absl::StrCat(" needs ", captures, " a side"));
   }
@@ -490,7 +490,9 @@ void VisitDecision(const Comparison& comparison, FieldSink* sink) {
   const CompareOptions& options = comparison.options;
   sink->Field("outcome", OutcomeName(comparison.outcome, options.objective));
   sink->Field("exit_code", static_cast<int64_t>(comparison.outcome));
-  sink->Field("explanation", Explain(comparison).verdict);
+  const Explanation explanation = Explain(comparison);
+  sink->Field("explanation", explanation.verdict);
+  sink->Texts("reasons", explanation.reasons);
   sink->Texts("base", comparison.base_sources);
   sink->Texts("head", comparison.head_sources);
   sink->BeginGroup("options", true);

@@ -10,7 +10,7 @@ using compat::Answer;
 using compat::Tool;
 using result::FieldSink, result::TableOf;
 
-constexpr double kPsPerSecond = 1e12, kPsPerUs = 1e6, kPsPerNs = 1e3;
+constexpr double kPsPerNs = 1e3;
 
 std::string_view ToolName(Tool tool) {
   return tool == Tool::kEjkernel ? "ejkernel" : tool == Tool::kTuneJax ? "tune-jax" : "xprof";
@@ -20,12 +20,12 @@ void VisitKey(const Answer::KeyRow& row, FieldSink* sink) {
   XPLANE_TIME_FIELDS(sink, row.input, row.plane, row.time.key, row.time.time_s);
 }
 
-void VisitVariant(const compat::VariantTime& row, FieldSink* sink) {
+void VisitVariantTime(const compat::VariantTime& row, FieldSink* sink) {
   sink->Field("variant_id", row.id);
   XPLANE_TIME_FIELDS(sink, row.n, row.mean_s, row.std_s);
 }
 
-void VisitKernel(const compat::XprofKernel& row, FieldSink* sink) {
+void VisitXprofKernel(const compat::XprofKernel& row, FieldSink* sink) {
   sink->Field("kernel_name", row.name);
   sink->Field("total_duration_us", row.total_us);
   sink->Field("execution_count", row.count);
@@ -53,7 +53,7 @@ void VisitXprofTotals(const compat::XprofTimes& times, FieldSink* sink) {
   sink->Texts("excluded_intra_kernel_region_lines", times.excluded_lines);
 }
 
-constexpr size_t kNameWidth = 26;
+constexpr size_t kCompatNameWidth = 26;
 
 // A time in other units, as picoseconds.
 template <typename Row, typename T>
@@ -63,10 +63,9 @@ auto InPs(T Row::*time, double ps_per_unit) {
 
 Section KeySection(const Answer& answer, Unit unit) {
   RowGrid grid(answer.keys);
-  grid.Name("key", kNameWidth, [](const Answer::KeyRow& row) { return row.time.key; });
+  grid.Name("key", kCompatNameWidth, [](const Answer::KeyRow& row) { return row.time.key; });
   grid.Name("plane", 0, &Answer::KeyRow::plane);
-  grid.Times("time", unit,
-             [](const Answer::KeyRow& row) { return row.time.time_s * kPsPerSecond; });
+  grid.Times("time", unit, [](const Answer::KeyRow& row) { return row.time.time_s * kPsPerS; });
   Section section = {.title = absl::StrCat("planes with \"", Printable(answer.device), "\""),
                      .grid = std::move(grid).Take()};
   if (answer.keys.empty()) section.notes.push_back("no keys");
@@ -76,17 +75,17 @@ Section KeySection(const Answer& answer, Unit unit) {
 Section VariantSection(const Answer& answer, Unit unit) {
   using Row = compat::VariantTime;
   RowGrid grid(answer.variants);
-  grid.Name("variant", kNameWidth, &Row::id);
+  grid.Name("variant", kCompatNameWidth, &Row::id);
   grid.Number("n", &Row::n);
-  grid.Times("mean", unit, InPs(&Row::mean_s, kPsPerSecond));
-  grid.Times("std", unit, InPs(&Row::std_s, kPsPerSecond));
+  grid.Times("mean", unit, InPs(&Row::mean_s, kPsPerS));
+  grid.Times("std", unit, InPs(&Row::std_s, kPsPerS));
   return {.title = "variants", .grid = std::move(grid).Take()};
 }
 
 Section XprofKernelSection(const compat::XprofTimes& times, Unit unit) {
   using Row = compat::XprofKernel;
   RowGrid grid(times.kernels);
-  grid.Name("kernel", kNameWidth, &Row::name);
+  grid.Name("kernel", kCompatNameWidth, &Row::name);
   grid.Number("count", &Row::count);
   grid.Times("total", unit, InPs(&Row::total_us, kPsPerUs));
   grid.Times("mean", unit, InPs(&Row::mean_us, kPsPerUs));
@@ -105,7 +104,7 @@ Section XprofKernelSection(const compat::XprofTimes& times, Unit unit) {
 Section XprofLineSection(const compat::XprofTimes& times, Unit unit) {
   using Row = compat::XprofTimes::LineTime;
   RowGrid grid(times.lines);
-  grid.Name("line", kNameWidth, &Row::line);
+  grid.Name("line", kCompatNameWidth, &Row::line);
   grid.Times("covered", unit, InPs(&Row::covered_ns, kPsPerNs));
   return {.title = "lines", .grid = std::move(grid).Take()};
 }
@@ -133,13 +132,13 @@ Output CompatOutput(const Answer& answer, const OutputOptions& options) {
   if (answer.xprof.has_value()) {
     const compat::XprofTimes& times = *answer.xprof;
     out.result.Say([&times](FieldSink* sink) { VisitXprof(times, sink); });
-    out.result.Add(TableOf("kernel_records", std::span(times.kernels), VisitKernel));
+    out.result.Add(TableOf("kernel_records", std::span(times.kernels), VisitXprofKernel));
     out.result.Say([&times](FieldSink* sink) { VisitXprofTotals(times, sink); });
-    out.result.csv = TableOf("", std::span(times.kernels), VisitKernel);
+    out.result.csv = TableOf("", std::span(times.kernels), VisitXprofKernel);
   } else {
     out.result.Say([&answer](FieldSink* sink) { sink->Field("device", answer.device); });
     out.result.Add(TableOf("keys", std::span(answer.keys), VisitKey));
-    out.result.Add(TableOf("variants", std::span(answer.variants), VisitVariant));
+    out.result.Add(TableOf("variants", std::span(answer.variants), VisitVariantTime));
     out.result.csv = TableOf("", std::span(answer.keys), VisitKey);
   }
   out.view = [&answer](const OutputOptions& how) { return CompatView(answer, how.unit); };

@@ -29,7 +29,7 @@ View DecisionView(Explanation explanation, int exit_code, std::vector<Section> s
 template <typename Row>
 void NoteUncertain(std::span<const Row> rows, std::vector<std::string>* notes) {
   if (std::ranges::any_of(rows, &Row::uncertain)) {
-    notes->push_back("?: the split into runs is uncertain, so the row decides nothing");
+    notes->push_back("?: the split into runs is uncertain, so the row cannot be judged");
   }
 }
 

@@ -13,8 +13,6 @@ namespace {
 
 using result::FieldSink, result::FieldValue, result::KnownText, result::TableOf;
 
-constexpr size_t kRows = 10;
-
 void VisitPart(std::string_view name, const std::optional<DiffPart>& part, FieldSink* sink) {
   const DiffPart none;
   const DiffPart& of = part.value_or(none);
@@ -132,7 +130,7 @@ std::string Headline(const DiffReport& report, Unit unit) {
 }
 
 // One line of a table.
-struct Shown {
+struct DiffLine {
   std::string op, what;
   std::optional<double> base_ps = {}, head_ps = {};
   double delta_ps = 0;
@@ -212,16 +210,16 @@ std::optional<double> MeanOf(const std::optional<DiffPart>& part) {
   return part.has_value() ? std::optional(part->mean_ps) : std::nullopt;
 }
 
-Shown ShownOf(const DiffRow& row, const OutputOptions& options) {
-  Shown shown = {.op = OpText(row, options.unicode || options.format == Format::kMarkdown),
-                 .what = WhatText(row),
-                 .base_ps = MeanOf(row.base),
-                 .head_ps = MeanOf(row.head),
-                 .delta_ps = row.delta_ps,
-                 .lo_ps = row.lo_ps,
-                 .hi_ps = row.hi_ps,
-                 .verdict = VerdictText(row),
-                 .reason = row.reason};
+DiffLine ShownOf(const DiffRow& row, const OutputOptions& options) {
+  DiffLine shown = {.op = OpText(row, options.unicode || options.format == Format::kMarkdown),
+                    .what = WhatText(row),
+                    .base_ps = MeanOf(row.base),
+                    .head_ps = MeanOf(row.head),
+                    .delta_ps = row.delta_ps,
+                    .lo_ps = row.lo_ps,
+                    .hi_ps = row.hi_ps,
+                    .verdict = VerdictText(row),
+                    .reason = row.reason};
   const std::optional<DiffPart>& part = row.head.has_value() ? row.head : row.base;
   if (IsWaiting(row.match) || !part.has_value()) return shown;
   shown.function = part->function;
@@ -231,12 +229,12 @@ Shown ShownOf(const DiffRow& row, const OutputOptions& options) {
 }
 
 // The table adds up: what is left out is one line, the total the last.
-std::vector<Shown> ShownRows(const DiffReport& report, const OutputOptions& options) {
-  const size_t top = std::min(options.top.value_or(kRows), report.rows.size());
-  std::vector<Shown> shown;
+std::vector<DiffLine> ShownRows(const DiffReport& report, const OutputOptions& options) {
+  const size_t top = std::min(options.top.value_or(kDefaultRows), report.rows.size());
+  std::vector<DiffLine> shown;
   for (size_t i = 0; i < top; ++i) shown.push_back(ShownOf(report.rows[i], options));
   if (top < report.rows.size()) {
-    Shown rest = {.op = absl::StrCat("(", report.rows.size() - top, " more)"), .what = ""};
+    DiffLine rest = {.op = absl::StrCat("(", report.rows.size() - top, " more)"), .what = ""};
     for (size_t i = top; i < report.rows.size(); ++i) {
       const DiffRow& row = report.rows[i];
       rest.base_ps = rest.base_ps.value_or(0) + MeanOf(row.base).value_or(0);
@@ -245,7 +243,7 @@ std::vector<Shown> ShownRows(const DiffReport& report, const OutputOptions& opti
     }
     shown.push_back(std::move(rest));
   }
-  Shown total = ShownOf(report.total, options);
+  DiffLine total = ShownOf(report.total, options);
   total.op = "total";
   shown.push_back(std::move(total));
   return shown;
@@ -267,10 +265,10 @@ bool AnyVerdict(const DiffReport& report) {
 }
 
 // "no verdict on jit_f, jit_g: its function did not run there"; what has no function by its name.
-std::vector<std::string> WhyNone(const std::vector<Shown>& rows) {
+std::vector<std::string> WhyNone(const std::vector<DiffLine>& rows) {
   constexpr size_t kMost = 5;
   std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;
-  for (const Shown& row : rows) {
+  for (const DiffLine& row : rows) {
     if (row.reason.empty()) continue;
     auto of = std::ranges::find(by_reason, row.reason, [](const auto& each) { return each.first; });
     if (of == by_reason.end()) of = by_reason.insert(of, {row.reason, {}});
@@ -293,29 +291,29 @@ std::vector<std::string> WhyNone(const std::vector<Shown>& rows) {
 Section RowSection(const DiffReport& report, const OutputOptions& options) {
   constexpr size_t kOpWidth = 24, kFunctionWidth = 14, kSourceWidth = 14;
   Section section = {.title = absl::StrCat("changes in the time of ", UnitText(report),
-                                           ", largest beyond chance first"),
+                                           ", largest above noise first"),
                      .table = "rows"};
-  const std::vector<Shown> rows = ShownRows(report, options);
+  const std::vector<DiffLine> rows = ShownRows(report, options);
   RowGrid grid(rows);
-  const Unit unit = CommonUnit(grid.Values(&Shown::base_ps, &Shown::head_ps), options.unit);
-  grid.Name("op", kOpWidth, &Shown::op);
-  grid.Text("what", &Shown::what).HideIfSame();
-  grid.Times("base", unit, &Shown::base_ps).Drop(2);
-  grid.Times("head", unit, &Shown::head_ps).Drop(2);
+  const Unit unit = CommonUnit(grid.Values(&DiffLine::base_ps, &DiffLine::head_ps), options.unit);
+  grid.Name("op", kOpWidth, &DiffLine::op);
+  grid.Text("what", &DiffLine::what).HideIfSame();
+  grid.Times("base", unit, &DiffLine::base_ps).Drop(2);
+  grid.Times("head", unit, &DiffLine::head_ps).Drop(2);
   Changes(unit, rows, &grid);
   grid.Times(options.unicode || options.format == Format::kMarkdown ? "±" : "+/-", unit,
-             [](const Shown& row) -> std::optional<double> {
+             [](const DiffLine& row) -> std::optional<double> {
                if (!row.lo_ps.has_value()) return std::nullopt;
                return (*row.hi_ps - *row.lo_ps) / 2;
              })
       .Drop(3)
       .HideIfUnknown();
   const bool judged = AnyVerdict(report) || options.wide;
-  grid.Text("verdict", &Shown::verdict).HideIf(!judged);
+  grid.Text("verdict", &DiffLine::verdict).HideIf(!judged);
   if (judged) section.notes = WhyNone(rows);
   const bool one_function = report.functions.size() == 1;
-  grid.Name("source", kSourceWidth, &Shown::source).Drop(one_function ? 4 : 6).HideIfUnknown();
-  grid.Name("function", kFunctionWidth, &Shown::function).Drop(4).HideIf(one_function);
+  grid.Name("source", kSourceWidth, &DiffLine::source).Drop(one_function ? 4 : 6).HideIfUnknown();
+  grid.Name("function", kFunctionWidth, &DiffLine::function).Drop(4).HideIf(one_function);
   section.grid = std::move(grid).Take();
   return section;
 }
@@ -323,7 +321,7 @@ Section RowSection(const DiffReport& report, const OutputOptions& options) {
 Section SumSection(const DiffReport& report, const OutputOptions& options) {
   Section section = {.title = absl::StrCat("sums of the time of ", UnitText(report)),
                      .table = "sums"};
-  std::vector<Shown> rows;
+  std::vector<DiffLine> rows;
   for (const DiffSum& sum : report.sums) {
     rows.push_back({.op = std::string(SumText(sum.match)),
                     .what = IsWaiting(sum.match) ? "" : std::to_string(sum.rows),
@@ -334,11 +332,11 @@ Section SumSection(const DiffReport& report, const OutputOptions& options) {
   rows.push_back(ShownOf(report.total, options));
   rows.back().op = "total";
   RowGrid grid(rows);
-  const Unit unit = CommonUnit(grid.Values(&Shown::base_ps, &Shown::head_ps), options.unit);
-  grid.Text("part", &Shown::op);
-  grid.Number("rows", &Shown::what);
-  grid.Times("base", unit, &Shown::base_ps);
-  grid.Times("head", unit, &Shown::head_ps);
+  const Unit unit = CommonUnit(grid.Values(&DiffLine::base_ps, &DiffLine::head_ps), options.unit);
+  grid.Text("part", &DiffLine::op);
+  grid.Number("rows", &DiffLine::what);
+  grid.Times("base", unit, &DiffLine::base_ps);
+  grid.Times("head", unit, &DiffLine::head_ps);
   Changes(unit, rows, &grid);
   section.grid = std::move(grid).Take();
   return section;
@@ -346,8 +344,8 @@ Section SumSection(const DiffReport& report, const OutputOptions& options) {
 
 Section FunctionSection(const DiffReport& report, const OutputOptions& options) {
   Section section = {.title = "functions, time of a run"};
-  const auto rows =
-      TopRows(report.functions, options.top.value_or(kRows), "functions", kByTop, &section.notes);
+  const auto rows = TopRows(report.functions, options.top.value_or(kDefaultRows), "functions",
+                            kByTop, &section.notes);
   RowGrid grid(rows);
   const Unit unit =
       CommonUnit(grid.Values(&DiffFunction::base_ps, &DiffFunction::head_ps), options.unit);

@@ -13,7 +13,7 @@ namespace {
 
 using result::EnergyTable, result::TableOf;
 
-using Rows = std::span<const EnergyRow>;
+using EnergyRows = std::span<const EnergyRow>;
 
 std::optional<double> ValueOf(const std::optional<Joules>& joules) {
   return joules ? std::optional(joules->value) : std::nullopt;
@@ -25,14 +25,14 @@ auto Of(std::optional<Joules> Row::*joules) {
 }
 
 // Half of the interval as a share.
-std::string ErrorText(const std::optional<Joules>& joules, bool unicode) {
+std::string JoulesErrorText(const std::optional<Joules>& joules, bool unicode) {
   if (!joules || !joules->ci95 || joules->value <= 0) return "-";
   const auto [lo_j, hi_j] = *joules->ci95;
   const double share = (hi_j - lo_j) / 2 / joules->value;
   return (unicode ? "±" : "+-") + FormatFixed(share * 100, 1) + "%";
 }
 
-std::string NoteText(const EnergyRow& row) {
+std::string EnergyNoteText(const EnergyRow& row) {
   if (row.group) return "group " + std::to_string(*row.group);
   if (row.reason == "too_uncertain") return "too uncertain";
   if (row.reason == "not_covered") return "not covered";
@@ -46,7 +46,7 @@ Section EnergySection(const char* title, const char* name, const std::vector<Ene
   // If the log covers only a part, J/exec times count is not the energy.
   if (is_part)
     section.title += "; energy and busy cover only the logged part, count covers the whole capture";
-  const Rows rows = TopRows(all, options.top, title, kByTop, &section.notes);
+  const EnergyRows rows = TopRows(all, options.top, title, kByTop, &section.notes);
   const DeviceNames names(rows);
   RowGrid grid(rows);
   grid.Name(name, 22, &EnergyRow::name);
@@ -58,7 +58,7 @@ Section EnergySection(const char* title, const char* name, const std::vector<Ene
   grid.Times("busy", options.unit, &EnergyRow::busy_ps).Drop(2);
   grid.Number("energy J", Of(&EnergyRow::energy_j), Figure);
   grid.Number("95% CI",
-              [&](const EnergyRow& row) { return ErrorText(row.energy_j, options.unicode); });
+              [&](const EnergyRow& row) { return JoulesErrorText(row.energy_j, options.unicode); });
   grid.Number("share %", &EnergyRow::share, FormatPercent);
   grid.Number("mean W", &EnergyRow::mean_w, Figure);
   const auto each_j = [by_run](const EnergyRow& row) {
@@ -74,7 +74,7 @@ Section EnergySection(const char* title, const char* name, const std::vector<Ene
   grid.Name("function", 14, &EnergyRow::function)
       .Drop(kernels.size() < rows.size() ? 0 : 5)
       .HideIfUnknown();
-  grid.Text("note", NoteText).HideIfSame(/*unless_known=*/true);
+  grid.Text("note", EnergyNoteText).HideIfSame(/*unless_known=*/true);
   section.grid = std::move(grid).Take();
   return section;
 }
@@ -100,8 +100,9 @@ Section DeviceSection(const EnergyReport& report, const OutputOptions& options) 
   grid.Name("device", 7, [&](const EnergyDevice& row) { return names.Name(row.device); });
   grid.Number("measured J", &EnergyDevice::measured_j, Figure);
   grid.Number("active J", joules(&EnergyDevice::active_j), Figure);
-  grid.Number("95% CI",
-              [&](const EnergyDevice& row) { return ErrorText(row.active_j, options.unicode); })
+  grid.Number(
+          "95% CI",
+          [&](const EnergyDevice& row) { return JoulesErrorText(row.active_j, options.unicode); })
       .Drop(2)
       .HideIfUnknown();
   grid.Number("idle J", joules(&EnergyDevice::idle_j), Figure);
@@ -124,8 +125,9 @@ Section GroupSection(const std::vector<EnergyGroup>& groups, const OutputOptions
   RowGrid grid(groups);
   grid.Number("group", &EnergyGroup::group);
   grid.Number("energy J", Of(&EnergyGroup::energy_j), Figure);
-  grid.Number("95% CI",
-              [&](const EnergyGroup& row) { return ErrorText(row.energy_j, options.unicode); });
+  grid.Number("95% CI", [&](const EnergyGroup& row) {
+    return JoulesErrorText(row.energy_j, options.unicode);
+  });
   grid.Name("kernels", 40, [](const EnergyGroup& row) { return absl::StrJoin(row.kernels, ", "); })
       .words = true;
   section.grid = std::move(grid).Take();

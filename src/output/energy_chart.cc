@@ -13,7 +13,7 @@
 namespace xplane_time::output {
 namespace {
 
-constexpr double kLane = 16, kTop = 70;
+constexpr double kEnergyLane = 16, kEnergyTop = 70;
 constexpr std::string_view kMeasured = kChartColors[0], kExplained = kChartColors[1];
 
 class EnergyChart {
@@ -24,7 +24,7 @@ class EnergyChart {
   std::string Draw() && {
     chart_.Text(Chart::kLeft, 22, "start", "power and executions", " font-size=\"15\"");
     DrawLegend(44);
-    double y = kTop;
+    double y = kEnergyTop;
     for (const EnergyTimeline& timeline : report_.timelines) {
       chart_.Text(Chart::kLeft, y - 6, "start", names_.Name(timeline.device),
                   " font-weight=\"bold\"");
@@ -32,7 +32,7 @@ class EnergyChart {
       y += Chart::kPanel + 6;
       for (size_t i = 0; i < timeline.lanes.size(); ++i) {
         DrawLane(timeline, timeline.lanes[i], y, kChartColors[i % kChartColors.size()]);
-        y += 2 * kLane;
+        y += 2 * kEnergyLane;
       }
       chart_.TimeAxis(y, "time since the capture's start, s");
       y += 70;
@@ -128,7 +128,8 @@ class EnergyChart {
       for (end = i + 1; end < lane.busy.size() && level(end) == level(i);) ++end;
       if (level(i) == 0) continue;
       const double x = chart_.X(static_cast<double>(i) * column_s);
-      chart_.Rect(x, y + kLane - 1, chart_.X(static_cast<double>(end) * column_s) - x, kLane - 4,
+      chart_.Rect(x, y + kEnergyLane - 1, chart_.X(static_cast<double>(end) * column_s) - x,
+                  kEnergyLane - 4,
                   absl::StrFormat("fill=\"%s\" fill-opacity=\"%.2f\"", color,
                                   0.25 + 0.075 * static_cast<double>(level(i))));
     }

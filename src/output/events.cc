@@ -18,10 +18,10 @@ constexpr uint64_t kExactInDouble = uint64_t{1} << 53;
 constexpr size_t kPlaceColumns = 4;  // input to line: the same in many rows
 // Columns of the table.
 constexpr size_t kNameColumn = 2;  // the third; numbers and stats are after it
-constexpr size_t kPlaneWidth = 11, kLineWidth = 10, kTimeWidth = 14, kStatWidth = 10, kGap = 2;
+constexpr size_t kPlaneWidth = 11, kLineWidth = 10, kTimeWidth = 14, kStatWidth = 10, kEventGap = 2;
 constexpr size_t kLeastNameWidth = 11, kAmpleNameWidth = 40;
-constexpr size_t kLeastWidth = 8;    // of plane, line and name in a table that is too narrow
-constexpr size_t kFewestOfName = 3;  // in a row whose numbers are long
+constexpr size_t kMinEventWidth = 8;  // of plane, line and name in a table that is too narrow
+constexpr size_t kFewestOfName = 3;   // in a row whose numbers are long
 
 // Whether no byte is beyond ASCII, a control character or one of `special`. Names are long, and
 // nearly all of them plain: without a way out of the loop, many bytes are looked at at once.
@@ -56,7 +56,7 @@ void VisitStat(const StatValue& value, As as) {
 }
 
 // Appends what a value is in JSON or CSV.
-struct AppendValue {
+struct AppendEventValue {
   bool json;
   std::string* out;
 
@@ -97,7 +97,7 @@ std::string StatText(const StatValue& value) {
   if (value.type == StatType::kCompressedString) return Printable(TextOfCompressed(value.text));
   if (HasOwnText(value.type) || value.type == StatType::kRef) return Printable(value.text);
   std::string text;
-  AppendValue{.json = false, .out = &text}(value);
+  AppendEventValue{.json = false, .out = &text}(value);
   return text.empty() ? "-" : text;
 }
 
@@ -145,11 +145,13 @@ void EventWriter::TakeWidths(std::span<const EventPlace> places) {
     widest_plane = std::max(widest_plane, DisplayWidth(PlaneText(place)));
     widest_line = std::max(widest_line, DisplayWidth(Printable(place.line)));
   }
-  const size_t numbers = 2 * (kTimeWidth + kGap) + stat_names_.size() * (kStatWidth + kGap);
-  const size_t room = width_ - std::min(width_, numbers + 2 * kGap);  // of plane, line and name
+  const size_t numbers =
+      2 * (kTimeWidth + kEventGap) + stat_names_.size() * (kStatWidth + kEventGap);
+  const size_t room =
+      width_ - std::min(width_, numbers + 2 * kEventGap);  // of plane, line and name
   size_t plane = kPlaneWidth, line = kLineWidth;
-  if (room < plane + line + kLeastNameWidth) plane = line = kLeastWidth;
-  size_t name = std::max(room, plane + line + kLeastWidth) - plane - line;
+  if (room < plane + line + kLeastNameWidth) plane = line = kMinEventWidth;
+  size_t name = std::max(room, plane + line + kMinEventWidth) - plane - line;
   for (auto [width, widest] : {std::pair(&line, widest_line), std::pair(&plane, widest_plane)}) {
     const size_t spare = name - std::min(name, kAmpleNameWidth);
     const size_t grown = std::min(spare, widest - std::min(widest, *width));
@@ -170,7 +172,7 @@ void EventWriter::Begin() {
   if (format_ == Format::kJson) {
     buffer_.append("{\"schema\":\"xplane-time.events.v1\",\"events\":[");
   } else if (format_ == Format::kCsv) {
-    const AppendValue append{.json = false, .out = &buffer_};
+    const AppendEventValue append{.json = false, .out = &buffer_};
     for (size_t i = 0; i < keys_.size(); ++i) {
       buffer_.append(keys_[i]);
       append(i < kEventColumns.size() ? kEventColumns[i] : stat_names_[i - kEventColumns.size()]);
@@ -216,7 +218,7 @@ void EventWriter::DataRow(const EventRow& row) {
   const bool json = format_ == Format::kJson;
   size_t key = 0;
   const auto add = [&](const auto& value, std::string* out) {
-    AppendValue{.json = json, .out = &out->append(keys_[key++])}(value);
+    AppendEventValue{.json = json, .out = &out->append(keys_[key++])}(value);
   };
   const auto add_known = [&](bool known, const auto& value, std::string* out) {
     if (known) return add(value, out);

@@ -18,15 +18,14 @@ namespace {
 
 using result::FieldSink, result::KnownText, result::TableOf;
 
-constexpr size_t kRows = 10;
-constexpr size_t kHostWidth = 12, kNameWidth = 26;
+constexpr size_t kHostWidth = 12, kFleetNameWidth = 26;
 
 // Empty: the value does not fit.
 std::optional<int64_t> Whole(Int128 ps) {
   const bool fits = ps <= std::numeric_limits<int64_t>::max();
   return fits ? std::optional(static_cast<int64_t>(ps)) : std::nullopt;
 }
-std::optional<double> Share(Int128 part_ps, Int128 span_ps) {
+std::optional<double> ComputeShare(Int128 part_ps, Int128 span_ps) {
   if (span_ps <= 0) return std::nullopt;
   return static_cast<double>(part_ps) / static_cast<double>(span_ps);
 }
@@ -36,9 +35,9 @@ std::optional<double> MedianOf(const CaptureCentres& ascending_ps) {
 }
 
 // The rows of a summary, field by field.
-class Rows {
+class FleetRows {
  public:
-  explicit Rows(const FleetSummary& summary) : names_(summary.names) {}
+  explicit FleetRows(const FleetSummary& summary) : names_(summary.names) {}
 
   std::string_view Name(NameId id) const { return names_[id]; }
 
@@ -130,6 +129,7 @@ void VisitRow(const FleetOutlier& row, FieldSink* sink) {
   sink->Field("device", KnownText(row.device));
   sink->Field("model", KnownText(row.model));
   sink->Field("function", KnownText(row.function));
+  sink->Field("measure", FleetMeasureName(row.measure));
   XPLANE_TIME_FIELDS(sink, row.captures, row.others, row.ratio);
   sink->Interval("ratio_ci", row.lo, row.hi);
   XPLANE_TIME_FIELDS(sink, row.p_value, row.mde);
@@ -193,9 +193,14 @@ Section OutlierSection(const FleetReport& report, const OutputOptions& options) 
   Section section = {.title = "slower or faster than the others of the same model"};
   std::vector<FleetOutlier> proved;
   double largest_mde = 0;
-  size_t few = 0, unlike = 0;
+  size_t few = 0, unlike = 0, unknown = 0;
+  bool any_without = false;  // rows without the time in collectives
   for (const FleetOutlier& row : report.outliers) {
-    if (row.verdict == FleetVerdict::kCannotTell) ++(row.ratio.has_value() ? unlike : few);
+    if (row.verdict == FleetVerdict::kCannotTell) {
+      const bool is_unknown = row.measure == FleetMeasure::kUnknown;
+      ++(is_unknown ? unknown : row.ratio.has_value() ? unlike : few);
+    }
+    any_without |= row.measure == FleetMeasure::kWithoutCollectives && row.ratio.has_value();
     if (row.verdict == FleetVerdict::kTypical) largest_mde = std::max(largest_mde, *row.mde);
     if (row.verdict <= FleetVerdict::kFast) proved.push_back(row);
   }
@@ -215,12 +220,23 @@ Section OutlierSection(const FleetReport& report, const OutputOptions& options) 
                                          ": they differ so much that a slowdown of ",
                                          FormatPercent(kMostFleetMde), " % would not be detected"));
   }
+  if (unknown > 0) {
+    section.notes.push_back(
+        absl::StrCat("undecided in ", Counted(unknown, "row"),
+                     ": they contain collectives, and their summaries lack the time outside of "
+                     "collectives; summarize the traces again"));
+  }
+  if (any_without) {
+    section.notes.emplace_back(
+        "hosts with collectives are compared by their time outside of collectives");
+  }
   if (report.outliers.empty()) section.notes.emplace_back("no function has runs");
-  const auto rows = TopRows(proved, options.top.value_or(kRows), "rows", kByTop, &section.notes);
+  const auto rows =
+      TopRows(proved, options.top.value_or(kDefaultRows), "rows", kByTop, &section.notes);
   RowGrid grid(rows);
   grid.Name("host", kHostWidth, OutlierPlace);
   grid.Text("verdict", [](const FleetOutlier& row) { return FleetVerdictName(row.verdict); });
-  grid.Name("function", kNameWidth, [](const FleetOutlier& row) {
+  grid.Name("function", kFleetNameWidth, [](const FleetOutlier& row) {
     return row.function.empty() ? std::string("(steps)") : row.function;
   });
   grid.Number("change %", [](const FleetOutlier& row) { return ChangeOrDash(row.ratio); });
@@ -228,15 +244,15 @@ Section OutlierSection(const FleetReport& report, const OutputOptions& options) 
       .Drop(2);
   grid.Number("captures", &FleetOutlier::captures).Drop(3);
   grid.Number("others", &FleetOutlier::others).Drop(1);
-  grid.Name("model", kNameWidth, &FleetOutlier::model).Drop(4).HideIfUnknown();
+  grid.Name("model", kFleetNameWidth, &FleetOutlier::model).Drop(4).HideIfUnknown();
   section.grid = std::move(grid).Take();
   return section;
 }
 
 // Shown if there are several models.
-void AddModel(const auto& rows, const Rows& of, auto* grid) {
+void AddModel(const auto& rows, const FleetRows& of, auto* grid) {
   const auto is_first = [&](const auto& row) { return row.model == rows[0].model; };
-  grid->Name("model", kNameWidth, [&](const auto& row) { return of.Name(row.model); })
+  grid->Name("model", kFleetNameWidth, [&](const auto& row) { return of.Name(row.model); })
       .Drop(4)
       .HideIf(std::ranges::all_of(rows, is_first));
 }
@@ -249,10 +265,11 @@ Section DeviceSection(const FleetSummary& summary, const OutputOptions& options)
       std::erase_if(sorted, [](const FleetDevice& row) { return row.executions == 0; });
   if (quiet > 0)
     section.notes.push_back(absl::StrCat(Counted(quiet, "row"), " without executions"));
-  const auto idle = [](const FleetDevice& row) { return Share(row.idle_ps, row.span_ps); };
+  const auto idle = [](const FleetDevice& row) { return ComputeShare(row.idle_ps, row.span_ps); };
   std::ranges::stable_sort(sorted, std::greater(), idle);
-  const auto rows = TopRows(sorted, options.top.value_or(kRows), "rows", kByTop, &section.notes);
-  const Rows of(summary);
+  const auto rows =
+      TopRows(sorted, options.top.value_or(kDefaultRows), "rows", kByTop, &section.notes);
+  const FleetRows of(summary);
   RowGrid grid(rows);
   grid.Name("host", kHostWidth, [&](const FleetDevice& row) { return of.Name(row.host); });
   grid.Name("device", 7, [&](const FleetDevice& row) { return of.Name(row.device); })
@@ -261,7 +278,7 @@ Section DeviceSection(const FleetSummary& summary, const OutputOptions& options)
   grid.Times("busy", options.unit, [](const FleetDevice& row) { return Whole(row.busy_ps); });
   const auto add = [&](const char* header, Int128 FleetDevice::*part) {
     return grid.Number(
-        header, [part](const FleetDevice& row) { return Share(row.*part, row.span_ps); },
+        header, [part](const FleetDevice& row) { return ComputeShare(row.*part, row.span_ps); },
         FormatPercent);
   };
   add("compute %", &FleetDevice::compute_ps);
@@ -298,10 +315,10 @@ Section FunctionSection(const FleetSummary& all, const OutputOptions& options) {
   const auto time = [](const FleetFunction& row) -> const TimeSum& { return row.active; };
   const auto sorted = ByTotal(all.functions, time);
   const auto rows =
-      TopRows(sorted, options.top.value_or(kRows), "functions", kByTop, &section.notes);
-  const Rows of(all);
+      TopRows(sorted, options.top.value_or(kDefaultRows), "functions", kByTop, &section.notes);
+  const FleetRows of(all);
   RowGrid grid(rows);
-  grid.Name("function", kNameWidth,
+  grid.Name("function", kFleetNameWidth,
             [&](const FleetFunction& row) { return of.Name(row.function); });
   AddModel(rows, of, &grid);
   grid.Number("runs", &FleetFunction::runs);
@@ -314,10 +331,11 @@ Section KernelSection(const FleetSummary& all, const OutputOptions& options) {
   Section section = {.title = "kernels, all hosts and devices"};
   const auto time = [](const FleetKernel& row) -> const TimeSum& { return row.time; };
   const auto sorted = ByTotal(all.kernels, time);
-  const auto rows = TopRows(sorted, options.top.value_or(kRows), "kernels", kByTop, &section.notes);
-  const Rows of(all);
+  const auto rows =
+      TopRows(sorted, options.top.value_or(kDefaultRows), "kernels", kByTop, &section.notes);
+  const FleetRows of(all);
   RowGrid grid(rows);
-  grid.Name("kernel", kNameWidth, [&](const FleetKernel& row) { return of.Name(row.kernel); });
+  grid.Name("kernel", kFleetNameWidth, [&](const FleetKernel& row) { return of.Name(row.kernel); });
   grid.Name("function", 14, [&](const FleetKernel& row) { return of.Name(row.function); })
       .Drop(1)
       .HideIfUnknown();
@@ -352,13 +370,13 @@ void NoteClocks(const FleetWaits& waits, Unit unit, std::vector<std::string>* no
 Section WaitSection(const FleetWaits& waits, const OutputOptions& options) {
   Section section = {.title = "devices that collectives waited for"};
   const auto rows =
-      TopRows(waits.waits, options.top.value_or(kRows), "rows", kByTop, &section.notes);
+      TopRows(waits.waits, options.top.value_or(kDefaultRows), "rows", kByTop, &section.notes);
   RowGrid grid(rows);
   grid.Name("host", kHostWidth, [](const FleetWait& row) {
     return row.host.empty() && row.device.empty() ? std::string("(unknown)") : row.host;
   });
   grid.Name("device", 7, &FleetWait::device);
-  grid.Name("kernel", kNameWidth, &FleetWait::kernel);
+  grid.Name("kernel", kFleetNameWidth, &FleetWait::kernel);
   grid.Name("function", 14, &FleetWait::function).Drop(2).HideIfUnknown();
   grid.Number("count", &FleetWait::count);
   grid.Times("waited", options.unit, [](const FleetWait& row) { return Whole(row.waited_ps); });
@@ -372,10 +390,10 @@ Section WaitSection(const FleetWaits& waits, const OutputOptions& options) {
 
 Section FailureSection(const FleetSummary& summary, const OutputOptions& options) {
   Section section = {.title = "files that could not be read"};
-  const auto rows =
-      TopRows(summary.failures, options.top.value_or(kRows), "files", kByTop, &section.notes);
+  const auto rows = TopRows(summary.failures, options.top.value_or(kDefaultRows), "files", kByTop,
+                            &section.notes);
   RowGrid grid(rows);
-  grid.Name("file", kNameWidth, &FleetFailure::path);
+  grid.Name("file", kFleetNameWidth, &FleetFailure::path);
   grid.Name("why", 48,
             [](const FleetFailure& row) {
               const std::string begin = row.path + ": ";
@@ -412,7 +430,7 @@ View FleetView(const FleetReport& report, const OutputOptions& options) {
 Output FleetOutput(const FleetReport& report, std::string_view csv) {
   const FleetSummary& summary = report.summary;
   Output out{.result = result::Result("xplane-time.fleet.v1")};
-  const Rows visit(summary);
+  const FleetRows visit(summary);
   std::vector<DiagnosticCount> diagnostics;
   for (const auto& [code, count] : summary.diagnostics) {
     diagnostics.push_back({code.first, code.second, count});

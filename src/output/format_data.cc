@@ -147,7 +147,7 @@ class JsonSink : public result::FieldSink {
   bool first_ = true, known_ = true;
 };
 
-struct AppendValue {
+struct AppendCsvValue {
   std::string* out;
   void operator()(std::monostate) const {}
   void operator()(bool value) const { out->append(value ? "true" : "false"); }
@@ -168,7 +168,7 @@ class CsvLine : public result::FlatSink {
     if (header_) {
       AppendCsvCell(ValidUtf8(std::string(prefix).append(name)), out_);
     } else {
-      std::visit(AppendValue{out_}, value);
+      std::visit(AppendCsvValue{out_}, value);
     }
   }
 

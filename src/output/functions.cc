@@ -41,11 +41,11 @@ constexpr Remark kRemarks[] = {
      [](const FunctionRow& row) -> uint64_t {
        return row.status == RowStatus::kNoOps && !row.is_range;
      }},
-    {"e", "runs without an execution in the trace",
+    {"e", "N runs without an execution in the trace",
      [](const FunctionRow& row) { return row.empty_runs; }, true},
-    {"s", "suspect runs, excluded, also from shares",
+    {"s", "N suspect runs, excluded, also from shares",
      [](const FunctionRow& row) { return row.suspect_runs; }, true},
-    {"d", "samples dropped, also from shares",
+    {"d", "N samples dropped, also from shares",
      [](const FunctionRow& row) { return row.dropped_samples - row.empty_runs; }, true},
 };
 
@@ -74,8 +74,8 @@ std::string NoteLegend(const Listing& table) {
   for (const Remark& remark : kRemarks) {
     const auto applies = [&](const FunctionRow& row) { return remark.count(row) > 0; };
     if (std::ranges::none_of(table.rows, applies)) continue;
-    legend.append(legend.empty() ? "note: " : "; ").append(remark.sign);
-    legend.append(" ").append(remark.meaning);
+    legend.append(legend.empty() ? "note: " : "; ").append(remark.tells_count ? "N" : "");
+    legend.append(remark.sign).append(remark.tells_count ? ": " : " ").append(remark.meaning);
   }
   return legend;
 }
@@ -197,7 +197,7 @@ double SumOfTotals(std::span<const FunctionRow> rows, Metric metric) {
 
 using FunctionKey = std::pair<std::string_view, std::string_view>;
 
-FunctionKey KeyOf(const FunctionRow& row) {
+FunctionKey MakeFunctionKey(const FunctionRow& row) {
   return {row.function, row.variant_id ? std::string_view(*row.variant_id) : std::string_view()};
 }
 
@@ -206,21 +206,21 @@ Listing ChooseRows(const Report& report, const DeviceNames& names, const OutputO
                    std::vector<FunctionRow>* rows) {
   std::map<FunctionKey, std::set<std::string>> devices;
   for (const FunctionRow& row : report.functions) {
-    if (row.device) devices[KeyOf(row)].insert(names.Name(*row.device));
+    if (row.device) devices[MakeFunctionKey(row)].insert(names.Name(*row.device));
   }
   std::set<FunctionKey> replaced;
   for (const FunctionRow& row : report.combined) {
-    if (devices[KeyOf(row)].size() < 2 || !row.metric(options.metric)) continue;
-    replaced.insert(KeyOf(row));
+    if (devices[MakeFunctionKey(row)].size() < 2 || !row.metric(options.metric)) continue;
+    replaced.insert(MakeFunctionKey(row));
     rows->push_back(row);
   }
   for (const FunctionRow& row : report.functions) {
-    if (!replaced.contains(KeyOf(row))) rows->push_back(row);
+    if (!replaced.contains(MakeFunctionKey(row))) rows->push_back(row);
   }
   SortFunctions(options.sort, options.metric, rows);
   const auto device = [&names, devices = std::move(devices)](const FunctionRow& row) {
     if (row.device) return names.Name(*row.device);
-    const auto of_row = devices.find(KeyOf(row));
+    const auto of_row = devices.find(MakeFunctionKey(row));
     const size_t count = of_row == devices.end() ? 0 : of_row->second.size();
     return (count == names.count() ? "all " : std::to_string(count) + " of ") +
            std::to_string(names.count());
@@ -267,7 +267,7 @@ Section SampleSection(const std::vector<SampleRow>& all, const OutputOptions& op
 std::vector<SampleRow> SomeRuns(std::span<const SampleRow> samples) {
   constexpr uint64_t kAbout = 10'000;
   const auto key_of = [](const SampleRow& row) {
-    return std::tuple(output::KeyOf(row.device), row.function, row.program_id);
+    return std::tuple(KeyOf(row.device), row.function, row.program_id);
   };
   std::map<decltype(key_of(samples[0])), uint64_t> counts;
   for (const SampleRow& row : samples) ++counts[key_of(row)];
@@ -336,7 +336,8 @@ Output FunctionsOutput(const Report& report, const OutputOptions& options, bool 
     if (by_id && !samples && report.variants.empty()) {
       section.notes = {"none: no function name matches --id-pattern"};
     }
-    return View{.sections = {std::move(section)},
+    return View{.lines = FilterLines(how, /*with_devices=*/false),
+                .sections = {std::move(section)},
                 .diagnostics = DiagnosticLines(report.diagnostics, /*with_infos=*/false)};
   };
   return out;

@@ -13,10 +13,10 @@
 namespace xplane_time::output {
 namespace {
 
-constexpr size_t kGap = 2;         // spaces between columns
-constexpr size_t kLeastWidth = 8;  // of the flexible column, at any price
-constexpr size_t kLeastText = 12;  // of other texts
-constexpr size_t kLeastName = 4;   // before the number of one that is shown like another
+constexpr size_t kGridGap = 2;       // spaces between columns
+constexpr size_t kMinFlexWidth = 8;  // of the flexible column, at any price
+constexpr size_t kLeastText = 12;    // of other texts
+constexpr size_t kLeastName = 4;     // before the number of one that is shown like another
 
 struct Sized {
   const Column* column;
@@ -37,7 +37,7 @@ size_t LeastWidth(const Sized& sized, bool at_any_price) {
   const Column& column = *sized.column;
   size_t least = sized.width;
   if (column.flex_width != 0) {
-    least = at_any_price ? std::min(column.flex_width, kLeastWidth) : column.flex_width;
+    least = at_any_price ? std::min(column.flex_width, kMinFlexWidth) : column.flex_width;
   } else if (at_any_price && !column.right) {
     least = kLeastText;
   }
@@ -46,7 +46,7 @@ size_t LeastWidth(const Sized& sized, bool at_any_price) {
 
 // The width of all columns with gaps, each as wide as `width_of` returns.
 size_t Total(const std::vector<Sized>& columns, auto width_of) {
-  size_t total = columns.empty() ? 0 : kGap * (columns.size() - 1);
+  size_t total = columns.empty() ? 0 : kGridGap * (columns.size() - 1);
   for (const Sized& sized : columns) total += width_of(sized);
   return total;
 }
@@ -194,7 +194,7 @@ GridText LayOut(const Grid& grid, size_t width, std::string_view ellipsis) {
     const Column& column = *columns[i].column;
     const auto cells = FitCells(column, columns[i].width, ellipsis, &text.numbered);
     for (size_t row = 0; row < lines.size(); ++row) {
-      if (i > 0) lines[row].append(kGap, ' ');
+      if (i > 0) lines[row].append(kGridGap, ' ');
       lines[row].append(Padded(
           row == 0 ? ShortenMiddle(column.header, columns[i].width, ellipsis) : cells[row - 1],
           columns[i].width, column.right));

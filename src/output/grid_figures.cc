@@ -8,15 +8,16 @@
 #include "absl/strings/str_format.h"
 #include "output/chart.h"
 #include "output/evidence.h"
+#include "output/view.h"
 
 namespace xplane_time::output {
 namespace {
 
 using evidence::GridResult, evidence::GridRow, evidence::GridSample;
 
-constexpr double kPsPerUs = 1e6, kUjPerJ = 1e6, kUjPerMj = 1e3;
+constexpr double kUjPerJ = 1e6, kUjPerMj = 1e3;
 constexpr int kColumns = 110;
-constexpr double kLane = 46, kBar = 26, kTop = 60;
+constexpr double kSettingLane = 46, kBar = 26, kFigureTop = 60;
 
 // The range of an axis.
 struct Range {
@@ -52,13 +53,13 @@ std::optional<Range> LatencyRange(const GridResult& of) {
 }
 
 // How many samples are in each column, and beyond the last.
-struct Histogram {
+struct LatencyHistogram {
   std::vector<double> columns = std::vector<double>(kColumns);
   uint64_t beyond = 0;
 };
 
-Histogram HistogramOf(const std::vector<GridSample>& samples, const Range& range) {
-  Histogram histogram;
+LatencyHistogram HistogramOf(const std::vector<GridSample>& samples, const Range& range) {
+  LatencyHistogram histogram;
   for (const double us : LatenciesOf(samples)) {
     const double at = (us - range.from) / (range.to - range.from) * kColumns;
     if (us > range.to) {
@@ -86,15 +87,15 @@ std::string LatencyFigure(const GridResult& of, const Range& range) {
              "bars: number of samples; line: median, dashes: p95, dots: p99 if it is within the "
              "axis, which ends 20 % above the largest p95");
   const std::vector<std::string> names = ShortNames(of.run);
-  double y = kTop;
+  double y = kFigureTop;
   for (size_t i = 0; i < of.rows.size(); ++i) {
     const GridRow& row = of.rows[i];
     const std::string_view color = kChartColors[i % kChartColors.size()];
-    const Histogram histogram = HistogramOf(of.samples[i], range);
+    const LatencyHistogram histogram = HistogramOf(of.samples[i], range);
     chart.Text(Chart::kLeft, y + 11, "start",
                LaneTitle(names[i], of.run.settings[i], row.n, histogram.beyond),
                " font-size=\"11\"");
-    const double bottom = y + kLane - 3;
+    const double bottom = y + kSettingLane - 3;
     const double fullest = std::max(1.0, *std::ranges::max_element(histogram.columns));
     for (int k = 0; k < kColumns; ++k) {
       const double share = histogram.columns[static_cast<size_t>(k)] / fullest;
@@ -112,7 +113,7 @@ std::string LatencyFigure(const GridResult& of, const Range& range) {
     mark(row.median_latency_us, "stroke-width=\"2\"");
     mark(row.p95_latency_us, "stroke-dasharray=\"6 3\"");
     mark(row.p99_latency_us, "stroke-dasharray=\"1 3\"");
-    y += kLane;
+    y += kSettingLane;
   }
   chart.TimeAxis(y, "latency, us");
   return std::move(chart).Finish(y + 50);
@@ -151,7 +152,7 @@ size_t PutLabels(const std::vector<Point>& points, Chart* chart) {
           const double left = is_right ? each.x + kGap : each.x - kGap - width;
           const Box box = {left, left + width, each.y + down - kHeight, each.y + down};
           const bool is_inside = box.left > Chart::kLeft && box.right < Chart::kWidth &&
-                                 box.top > kTop && box.bottom < kTop + Chart::kPanel;
+                                 box.top > kFigureTop && box.bottom < kFigureTop + Chart::kPanel;
           const auto meets = [&](const Box& other) { return box.Meets(other); };
           if (is_put || !is_inside || std::ranges::any_of(taken, meets)) continue;
           chart->Text(is_right ? left : left + width, box.bottom - 2, is_right ? "start" : "end",
@@ -174,8 +175,8 @@ std::string FrontFigure(const GridResult& of, const Range& us, const Range& uj) 
   const char* const unit = scale == kUjPerJ ? "J" : scale == kUjPerMj ? "mJ" : "uJ";
   double least = uj.from / scale;
   const double per_unit =
-      chart.ValueAxis(kTop, uj.to / scale, absl::StrCat("energy, ", unit), &least);
-  const double bottom = kTop + Chart::kPanel;
+      chart.ValueAxis(kFigureTop, uj.to / scale, absl::StrCat("energy, ", unit), &least);
+  const double bottom = kFigureTop + Chart::kPanel;
   const std::vector<std::string> names = ShortNames(of.run);
   std::vector<Point> points;
   for (size_t i = 0; i < of.rows.size(); ++i) {
@@ -200,7 +201,7 @@ std::string FrontFigure(const GridResult& of, const Range& us, const Range& uj) 
   chart.Text(
       Chart::kLeft, 40, "start",
       absl::StrCat(
-          "filled: on the front (no setting is better in one and at least as good in the other)",
+          "filled: on the Pareto front (no setting is better in one and not worse in the other)",
           without == 0
               ? ""
               : absl::StrCat("; ", without, " without space for a name, see results.csv")));

@@ -15,8 +15,6 @@ namespace {
 using evidence::GridResult, evidence::GridRow, evidence::GridSetting;
 using result::FieldSink, result::KnownText;
 
-constexpr double kPsPerUs = 1e6;
-
 // The earlier tool's columns, then ours.
 void VisitNumbers(const GridRow& row, FieldSink* sink) {
   XPLANE_TIME_FIELDS(sink, row.setting, row.coherence_delta, row.kv_cache_reduction,

@@ -14,7 +14,7 @@ namespace {
 
 using result::FieldSink, result::FieldValue, result::KnownText, result::TableOf;
 
-using Rows = std::span<const HeadroomRow>;
+using HeadroomRows = std::span<const HeadroomRow>;
 
 // Null if the value is empty.
 template <typename Enum>
@@ -85,7 +85,7 @@ std::string BoundOrReason(const HeadroomRow& row) {
 }
 
 // "52 ops without an answer, 304 s: pair 302 s, no program 2.1 s".
-void NoteUnanswered(Rows rows, Unit unit, std::vector<std::string>* notes) {
+void NoteUnanswered(HeadroomRows rows, Unit unit, std::vector<std::string>* notes) {
   std::map<NoRoof, double> times_ps;
   double all_ps = 0;
   size_t ops = 0;
@@ -102,20 +102,41 @@ void NoteUnanswered(Rows rows, Unit unit, std::vector<std::string>* notes) {
   }
   notes->push_back(absl::StrCat(Counted(ops, "op"), " without an estimate, ",
                                 FormatTime(all_ps, unit), ": ", absl::StrJoin(reasons, ", ")));
+  if (times_ps.contains(NoRoof::kNoProgram)) {
+    notes->emplace_back(
+        "no program: the FLOPs and bytes of an op are taken from its compiled program (XLA), which "
+        "the trace lacks; PyTorch records none; --work FILE declares them");
+  }
 }
 
 void AddShare(const char* header, std::optional<double> HeadroomRow::*rate,
-              std::optional<double> HeadroomRow::*share, RowGrid<Rows>* grid) {
+              std::optional<double> HeadroomRow::*share, RowGrid<HeadroomRows>* grid) {
   grid->Number(header, rate, FormatRate).Drop(5).HideIfUnknown();
   grid->Number(absl::StrCat("% ", header), share, FormatPercent).Drop(3).HideIfUnknown();
 }
 
 Section OpSection(const HeadroomReport& report, const OutputOptions& options) {
-  constexpr size_t kOpWidth = 24, kFunctionWidth = 14, kSourceWidth = 16, kRows = 10;
+  constexpr size_t kOpWidth = 24, kFunctionWidth = 14, kSourceWidth = 16;
   Section section = {.title = "ops, by recoverable time"};
   if (report.ops.empty()) section.notes.emplace_back("none");
-  const Rows rows = TopRows(report.ops, options.top.value_or(kRows), "ops", kByTop, &section.notes);
+  const HeadroomRows rows =
+      TopRows(report.ops, options.top.value_or(kDefaultRows), "ops", kByTop, &section.notes);
   NoteUnanswered(report.ops, options.unit, &section.notes);
+  const auto is_on_host = [](const HeadroomRow& row) { return row.reason == NoRoof::kHost; };
+  if (std::ranges::any_of(rows, is_on_host)) {
+    section.notes.emplace_back(
+        "(host): a CPU has no roof, because thunks return before their work is done; FLOP/s and "
+        "B/s can be too high for the same reason");
+  }
+  const auto lacks_flops = [](const HeadroomRow& row) {
+    return row.roof == Roof::kMemory &&
+           (row.reason == NoRoof::kNoPeak || row.reason == NoRoof::kNoFlops);
+  };
+  if (std::ranges::any_of(rows, lacks_flops)) {
+    section.notes.emplace_back(
+        "(no peak), (flops unknown): only the bytes have a roof, so the recoverable time is "
+        "unknown");
+  }
   const DeviceNames names(rows);
   RowGrid grid(rows);
   const Unit unit = CommonUnit(grid.Values(&HeadroomRow::total_ps), options.unit);
@@ -138,7 +159,8 @@ Section OpSection(const HeadroomReport& report, const OutputOptions& options) {
 
 View HeadroomView(const HeadroomReport& report, const OutputOptions& options) {
   const DeviceNames names(report.devices);
-  View view = {.sections = {OpSection(report, options)},
+  View view = {.lines = FilterLines(options, /*with_devices=*/false),
+               .sections = {OpSection(report, options)},
                .diagnostics = DiagnosticLines(report.diagnostics, /*with_infos=*/true)};
   for (const HeadroomDevice& device : report.devices) {
     view.lines.push_back(DeviceLine(device, names, options.unit));
@@ -149,7 +171,7 @@ View HeadroomView(const HeadroomReport& report, const OutputOptions& options) {
 }  // namespace
 
 Output HeadroomOutput(const HeadroomReport& report, const OutputOptions& options) {
-  const Rows rows = Top(report.ops, options.top);
+  const HeadroomRows rows = Top(report.ops, options.top);
   const auto ops = [](const HeadroomRow& row, FieldSink* sink) { VisitRow(row, sink); };
   Output out{.result = result::Result("xplane-time.headroom.v1")};
   AddHead(report.inputs, &report.capture, options.given, &out.result);

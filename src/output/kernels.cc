@@ -43,6 +43,7 @@ void AddTo(const KernelRow& row, KernelRow* merged) {
   merged->median_ps.reset();
   merged->std_ps.reset();
   merged->program_id.reset();
+  if (merged->source != row.source) merged->source.reset();
   merged->flops.reset();
   merged->bytes_accessed.reset();
   merged->impossible_count += row.impossible_count;
@@ -64,6 +65,15 @@ void AddRate(const char* header, std::optional<double> KernelRow::*per_s, int dr
 }
 
 bool IsMarked(const KernelRow& row) { return row.impossible_count > 0; }
+
+// A table of one function can do without its name, and has room for source lines.
+bool PrefersSources(const KernelRows& rows) {
+  const bool has_sources =
+      std::ranges::any_of(rows, [](const KernelRow& row) { return row.source.has_value(); });
+  return has_sources && std::ranges::all_of(rows, [&](const KernelRow& row) {
+           return row.function == rows[0].function;
+         });
+}
 
 // Explains the sign of marked rows.
 void AddLegend(const KernelRows& rows, Section* section) {
@@ -100,6 +110,13 @@ void AddNumbers(const KernelRows& rows, const OutputOptions& options, bool all, 
     AddRate("B/s", &KernelRow::bytes_per_s, /*drop=*/3, grid);
     grid->Number("roof %", &KernelRow::roof_share, FormatPercent).Drop(1).HideIfUnknown();
   }
+  // Without the folder, which takes the room of other columns.
+  const auto line = [](const KernelRow& row) -> std::optional<std::string> {
+    if (!row.source.has_value()) return std::nullopt;
+    return row.source->substr(row.source->rfind('/') + 1);
+  };
+  const bool comes_first = PrefersSources(rows);
+  grid->Name("source", comes_first ? 24 : 12, line).Drop(comes_first ? 1 : 4).HideIfUnknown();
   grid->Text("category", [](const KernelRow& row) { return CategoryName(row.category); })
       .Drop(3)
       .HideIf(std::all_of(rows.begin(), rows.end(),
@@ -147,7 +164,11 @@ void AddFunction(const KernelRows& rows, KernelGrid* grid) {
   const bool tells = std::ranges::any_of(rows, [&](const KernelRow& row) {
     return functions.try_emplace(row.kernel, row.function).first->second != row.function;
   });
-  grid->Name("function", kFunctionWidth, &KernelRow::function).Drop(tells ? 0 : 1).HideIfUnknown();
+  grid->Name("function", kFunctionWidth, &KernelRow::function)
+      .Drop(tells                  ? 0
+            : PrefersSources(rows) ? 2
+                                   : 1)
+      .HideIfUnknown();
 }
 
 // How many of `all` kernels are not in `rows` is a note.
@@ -232,7 +253,8 @@ Output KernelsOutput(const Report& report, const OutputOptions& options) {
   out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
   out.result.csv = TableOf("", rows);
   out.view = [&report, rows](const OutputOptions& how) {
-    return View{.sections = {KernelSection(rows, report.kernels.size(), how)},
+    return View{.lines = FilterLines(how, /*with_devices=*/false),
+                .sections = {KernelSection(rows, report.kernels.size(), how)},
                 .diagnostics = DiagnosticLines(report.diagnostics, /*with_infos=*/false)};
   };
   return out;

@@ -55,12 +55,19 @@ const SortKey<Row>* Find(const SortKey<Row> (&keys)[kCount], std::string_view na
   return found == std::end(keys) ? nullptr : found;
 }
 
-template <typename Row, size_t kCount>
-absl::Status CheckKey(const SortKey<Row> (&keys)[kCount], std::string_view name) {
-  if (name.empty() || Find(keys, name) != nullptr) return absl::OkStatus();
-  const auto append = [](std::string* out, const SortKey<Row>& key) { out->append(key.name); };
+// A report has functions and kernels, and each key of either sorts those rows that have it.
+absl::Status CheckKey(SortKeys keys, std::string_view name) {
+  std::vector<std::string> known;
+  const auto add = [&known](const auto& all) {
+    for (const auto& key : all) {
+      if (std::ranges::find(known, key.name) == known.end()) known.emplace_back(key.name);
+    }
+  };
+  if (keys != SortKeys::kKernels) add(kFunctionKeys);
+  if (keys != SortKeys::kFunctions) add(kKernelKeys);
+  if (name.empty() || std::ranges::find(known, name) != known.end()) return absl::OkStatus();
   return InvalidArgument("--sort: unknown key \"", name,
-                         "\"; valid keys: ", absl::StrJoin(keys, ", ", append));
+                         "\"; valid keys: ", absl::StrJoin(known, ", "));
 }
 
 // By `key`, or by `other` if the key is unknown.
@@ -97,8 +104,7 @@ void SortKernels(std::string_view key, std::vector<KernelRow>* rows) {
 
 absl::Status OrderReport(const OutputOptions& options, SortKeys keys, Report* report) {
   const bool for_kernels = keys == SortKeys::kKernels;
-  RETURN_IF_ERROR(for_kernels ? CheckKey(kKernelKeys, options.sort)
-                              : CheckKey(kFunctionKeys, options.sort));
+  RETURN_IF_ERROR(CheckKey(keys, options.sort));
   if (options.sort.empty() && !options.top && !options.for_people()) return absl::OkStatus();
   for (auto* rows : {&report->functions, &report->combined, &report->variants}) {
     SortFunctions(for_kernels ? "" : options.sort, options.metric, rows);

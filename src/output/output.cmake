@@ -17,6 +17,14 @@ foreach(path ${schemas})
   string(APPEND schema_table "    {\"${name}\", R\"schema(${text})schema\"},\n")
 endforeach()
 configure_file(output/schema.cc.in ${PROJECT_BINARY_DIR}/generated/schema.cc @ONLY)
+# It lies in the build directory, so the compiler cache would not find a unit that includes it.
+set_source_files_properties(${PROJECT_BINARY_DIR}/generated/schema.cc PROPERTIES
+  SKIP_UNITY_BUILD_INCLUSION ON)
+# These use libraries that only some programs with this library link. In units of their own, they do
+# not get into the others.
+set_source_files_properties(output/grid_figures.cc output/grid_result.cc output/power_clients.cc
+                            output/tuning.cc output/tuning_export.cc PROPERTIES
+  SKIP_UNITY_BUILD_INCLUSION ON)
 file(GLOB views CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/output/*.cc
                                   ${CMAKE_CURRENT_SOURCE_DIR}/result/*.cc)
 add_library(xplane_time_output STATIC ${views} ${PROJECT_BINARY_DIR}/generated/schema.cc)
@@ -43,5 +51,8 @@ else()
   add_library(xplane_time_c SHARED c/c_api.cc)
   set_target_properties(xplane_time_c PROPERTIES CXX_VISIBILITY_PRESET hidden)
 endif()
-target_include_directories(xplane_time_c PUBLIC ${PROJECT_SOURCE_DIR}/include)
-target_link_libraries(xplane_time_c PRIVATE xplane_time_arrow xplane_time_warnings)
+target_include_directories(xplane_time_c
+  PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_link_libraries(xplane_time_c PRIVATE xplane_time_arrow $<BUILD_INTERFACE:xplane_time_warnings>)
+xplane_time_public_headers(xplane_time_c "C interface to xplane_time" arrow_c_data c)

@@ -110,9 +110,10 @@ Explanation ExplainNotJudged(const PickResult& choice) {
 
 // "820 rounds in all would settle it with a probability of 80 %."
 std::string NeededText(const PickResult& choice) {
-  return absl::StrCat(Counted(*choice.needed, choice.needs_captures ? "capture" : "round"),
-                      choice.needs_captures && choice.in_rounds ? " of as many rounds each" : "",
-                      " in all would settle it with a probability of 80 %.");
+  return absl::StrCat(
+      Counted(*choice.needed, choice.needs_captures ? "capture" : "round"),
+      choice.needs_captures && choice.in_rounds ? " (each with as many rounds as now)" : "",
+      " in all would settle it with a probability of 80 %.");
 }
 
 Explanation ExplainOpen(const PickResult& choice) {
@@ -272,7 +273,9 @@ void VisitDecision(const PickResult& choice, FieldSink* sink) {
   const PickOptions& options = choice.options;
   sink->Field("claim", ClaimName(choice.claim));
   sink->Field("exit_code", ExitCode(choice.claim));
-  sink->Field("explanation", Explain(choice).verdict);
+  const Explanation explanation = Explain(choice);
+  sink->Field("explanation", explanation.verdict);
+  sink->Texts("reasons", explanation.reasons);
   sink->Field("pick", KnownText(choice.pick));
   sink->Texts("tied", choice.tied);
   sink->Texts("inputs", choice.sources);

@@ -14,10 +14,10 @@
 namespace xplane_time::output {
 namespace {
 
-constexpr size_t kWindows = 20, kNameWidth = 8, kDomainWidth = 18, kQuantitiesWidth = 20;
-constexpr double kNsPerS = 1e9, kWhPerKwh = 1e3;
+constexpr size_t kWindows = 20, kWindowNameWidth = 8, kDomainWidth = 18, kQuantitiesWidth = 20;
+constexpr double kWhPerKwh = 1e3;
 
-std::string Number(const std::optional<double>& value) {
+std::string NumberText(const std::optional<double>& value) {
   if (!value.has_value()) return "-";
   if (*value == 0) return "0";
   const double size = std::abs(*value);
@@ -27,7 +27,7 @@ std::string Number(const std::optional<double>& value) {
 
 // A positive value is never shown as 0.
 std::string EnergyText(const std::optional<double>& energy_j) {
-  const std::string text = Number(energy_j);
+  const std::string text = NumberText(energy_j);
   return text == "0" && *energy_j > 0 ? "<0.0001" : text;
 }
 
@@ -38,7 +38,7 @@ std::string_view WhyPart(PowerReason reason, double coverage) {
 }
 
 // A short caveat for the row. `kind`: the kind of all rows, which the title states.
-std::string Remark(const EnergyEstimate& energy, std::string_view kind) {
+std::string RemarkText(const EnergyEstimate& energy, std::string_view kind) {
   std::vector<std::string> remarks;
   const auto add = [&](std::string_view what) { remarks.emplace_back(what); };
   if (energy.modelled && kind != "modelled") add("modelled");
@@ -63,14 +63,14 @@ std::string LimitsText(const auto& energy) {  // or a total
   if (!energy.energy_j) return "-";
   if (IsUnbounded(energy.limits)) return "unbounded";
   const char* const about = energy.limits == EnergyLimits::kInterval ? kAbout : "";
-  return absl::StrCat(about, Number(energy.lo_j), " .. ", Number(energy.hi_j));
+  return absl::StrCat(about, NumberText(energy.lo_j), " .. ", NumberText(energy.hi_j));
 }
 
 constexpr const char* kWhyUnbounded[] = {
     "power between two readings is unknown",
-    "its counter was reset or jumped, or the machine slept",
-    "its counter was not updated after the window, and too rarely before",
-    "its counter and its readings of power cover different parts of the window"};
+    "the counter was reset or jumped, or the machine slept",
+    "the counter was not updated after the window, and too rarely before it",
+    "the counter and the power readings cover different parts of the window"};
 
 // Explains the limits of the shown rows, and lists totals of different times.
 std::vector<std::string> EnergyNotes(std::span<const WindowSummary> windows) {
@@ -129,7 +129,7 @@ std::vector<EnergyLine> EnergyLines(const PowerSummary& summary,
     for (const EnergyEstimate& energy : window.energies) {
       lines.push_back({window, names.Of(energy.source, energy.device, energy.domain),
                        energy.energy_j, energy.mean_w, energy.peak_w, energy.active_j,
-                       energy.coverage, LimitsText(energy), Remark(energy, kind)});
+                       energy.coverage, LimitsText(energy), RemarkText(energy, kind)});
       in_total += energy.in_total ? 1 : 0;
     }
     if (in_total < 2) continue;
@@ -145,18 +145,18 @@ std::vector<EnergyLine> EnergyLines(const PowerSummary& summary,
 
 Grid EnergyGrid(const std::vector<EnergyLine>& lines) {
   RowGrid grid(lines);
-  grid.Name("window", kNameWidth, [](const auto& line) { return WindowName(line.window); });
+  grid.Name("window", kWindowNameWidth, [](const auto& line) { return WindowName(line.window); });
   grid.Name("sensor", kDomainWidth, &EnergyLine::sensor);
   const auto seconds = [](const EnergyLine& line) {
     return static_cast<double>(line.window.end_ns - line.window.begin_ns) / kNsPerS;
   };
-  grid.Number("s", seconds, Number);
+  grid.Number("s", seconds, NumberText);
   grid.Number("energy J", &EnergyLine::energy_j, EnergyText);
   grid.Number("bounds J", &EnergyLine::bounds);
-  grid.Number("mean W", &EnergyLine::mean_w, Number).Drop(1);
-  grid.Number("peak W", &EnergyLine::peak_w, Number).Drop(3);
+  grid.Number("mean W", &EnergyLine::mean_w, NumberText).Drop(1);
+  grid.Number("peak W", &EnergyLine::peak_w, NumberText).Drop(3);
   grid.Number("covered %", &EnergyLine::coverage, FormatPercent).Drop(2);
-  grid.Number("above idle J", &EnergyLine::active_j, Number).Drop(1).HideIfUnknown();
+  grid.Number("above idle J", &EnergyLine::active_j, NumberText).Drop(1).HideIfUnknown();
   grid.Text("remark", &EnergyLine::remark).HideIfSame(/*unless_known=*/true);
   return std::move(grid).Take();
 }
@@ -185,25 +185,25 @@ Section RepeatSection(const PowerSummary& summary, size_t most) {
   const auto rows = TopRows(summary.repeats, most, "rows", "--format json", &section.notes);
   const DomainNames names(summary.inventory);
   RowGrid grid(rows);
-  grid.Name("window", kNameWidth, &Row::window);
+  grid.Name("window", kWindowNameWidth, &Row::window);
   grid.Name("sensor", kDomainWidth,
             [&](const Row& row) { return names.Of(row.source, row.device, row.domain); });
   grid.Number("windows", [](const Row& row) {
     return row.known == row.windows ? absl::StrCat(row.windows)
                                     : absl::StrCat(row.known, " of ", row.windows);
   });
-  grid.Number("mean J", &Row::mean_j, Number);
-  grid.Number("std J", &Row::std_j, Number);
-  grid.Number("above idle", &Row::mean_active_j, Number).Drop(2).HideIfUnknown();
-  grid.Number("mean s", &Row::mean_s, Number);
-  grid.Number("std s", &Row::std_s, Number).Drop(1);
+  grid.Number("mean J", &Row::mean_j, NumberText);
+  grid.Number("std J", &Row::std_j, NumberText);
+  grid.Number("above idle", &Row::mean_active_j, NumberText).Drop(2).HideIfUnknown();
+  grid.Number("mean s", &Row::mean_s, NumberText);
+  grid.Number("std s", &Row::std_s, NumberText).Drop(1);
   section.grid = std::move(grid).Take();
   return section;
 }
 
-// For any magnitude: the value of a short window is far below the digits of Number().
+// For any magnitude: the value of a short window is far below the digits of NumberText().
 std::string ThreeDigits(double value) {
-  return std::abs(value) < 1 ? absl::StrFormat("%.3g", value) : Number(value);
+  return std::abs(value) < 1 ? absl::StrFormat("%.3g", value) : NumberText(value);
 }
 
 // The climate impact of the energies, for each shown window.
@@ -214,23 +214,23 @@ Section CarbonSection(const PowerSummary& summary, const CarbonModel& carbon, si
     if (modelled.has_value()) rows.emplace_back(&summary.windows[i], *modelled);
   }
   RowGrid grid(rows);
-  grid.Name("window", kNameWidth, [](const auto& row) { return WindowName(*row.first); });
+  grid.Name("window", kWindowNameWidth, [](const auto& row) { return WindowName(*row.first); });
   grid.Number(
       "Wh", [](const auto& row) { return row.second.kwh * kWhPerKwh; }, ThreeDigits);
   grid.Number(
       "CO2e g", [](const auto& row) { return row.second.co2e_g; }, ThreeDigits);
-  return {.title = absl::StrCat("modelled, ", Number(carbon.g_per_kwh), " g CO2e/kWh, PUE ",
-                                Number(carbon.pue)),
+  return {.title = absl::StrCat("modelled, ", NumberText(carbon.g_per_kwh), " g CO2e/kWh, PUE ",
+                                NumberText(carbon.pue)),
           .grid = std::move(grid).Take()};
 }
 
 // How a quantity is shown: by the unit that ends its name.
-struct Shown {
+struct ShownQuantity {
   std::string name;
   double per_unit = 1;
 };
 
-Shown ShownAs(const std::string& quantity) {
+ShownQuantity ShownAs(const std::string& quantity) {
   struct Unit {
     std::string_view suffix, shown;
     double per_unit;
@@ -252,14 +252,14 @@ Section GaugeSection(const PowerSummary& summary) {
   struct Row {
     const GaugeSummary& gauge;
     std::string sensor;
-    Shown shown;
+    ShownQuantity shown;
     bool has_mean;
   };
   const DomainNames names(summary.inventory);
   std::vector<Row> rows;
   std::vector<std::string> constant, unknown;
   const auto cell = [](const Row& row, const std::optional<double>& value) {
-    return value ? Number(*value / row.shown.per_unit) : "-";
+    return value ? NumberText(*value / row.shown.per_unit) : "-";
   };
   for (const GaugeSummary& gauge : summary.windows[0].gauges) {
     const PowerChannel& channel = summary.inventory.channels[gauge.channel];
@@ -311,9 +311,9 @@ Section ReaderSection(const PowerSummary& summary) {
   grid.Name("source", 0, &Row::source);
   grid.Number("reads/s", &Row::effective_hz, [](double hz) { return FormatFixed(hz, 2); });
   grid.Number("missed", &Row::missed);
-  grid.Number("longest gap ms", in(1e6, &Row::longest_gap_ns), Number);
-  grid.Number("read p50 us", in(1e3, &Row::latency_p50_ns), Number);
-  grid.Number("p99 us", in(1e3, &Row::latency_p99_ns), Number);
+  grid.Number("longest gap ms", in(1e6, &Row::longest_gap_ns), NumberText);
+  grid.Number("read p50 us", in(1e3, &Row::latency_p50_ns), NumberText);
+  grid.Number("p99 us", in(1e3, &Row::latency_p99_ns), NumberText);
   return {.title = "readers", .grid = std::move(grid).Take()};
 }
 

@@ -16,7 +16,7 @@ using energy::SensorCalibration;
 using energy::SensorCalibrations;
 using result::FieldSink;
 
-constexpr double kNsPerS = 1e9, kMsPerS = 1e3;
+constexpr double kMsPerS = 1e3;
 
 void TimeFields(const char* name, const std::optional<Bounded>& time_s, FieldSink* sink) {
   using Ns = std::optional<double>;

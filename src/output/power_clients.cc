@@ -8,7 +8,7 @@ namespace {
 
 using result::FieldSink;
 
-result::Table Parameters(const ClientKind& kind) {
+result::Table ListParameters(const ClientKind& kind) {
   return result::TableOf("parameters", kind.parameters,
                          [](const ClientParameter& each, FieldSink* sink) {
                            sink->Field("name", each.name);
@@ -69,7 +69,7 @@ View ClientsView(std::span<const ClientKind> clients) {
     view.sections.push_back({.title = std::string(kind.name) + ": --client-param NAME=VALUE",
                              .grid = std::move(grid).Take()});
   }
-  view.remarks.push_back({"Default -: set by the server, or none."});
+  view.remarks.push_back({"Default -: the parameter is not sent to the server."});
   view.remarks.push_back(
       {"Other parameters are passed to the server unchanged: top_k=5, stop=[\"###\"], "
        "reasoning_effort=high, extra_body={\"min_p\":0.1}."});
@@ -83,7 +83,7 @@ Output PowerClientsOutput(std::span<const ClientKind> clients) {
   out.result.Add(result::TableOf("clients", clients, [](const ClientKind& kind, FieldSink* sink) {
     XPLANE_TIME_FIELDS(sink, kind.name, kind.help, kind.over_http);
     sink->Field("default_base_url", result::KnownText(kind.default_base_url));
-    sink->Rows(Parameters(kind));
+    sink->Rows(ListParameters(kind));
   }));
   out.result.csv = result::TableOf("parameters", RowsOf(clients), CsvFields);
   out.view = [clients](const OutputOptions&) { return ClientsView(clients); };

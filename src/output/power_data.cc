@@ -138,11 +138,12 @@ void AddLimits(Families* families) {
     const std::string which = upper ? "upper" : "lower";
     const auto end = [upper](const auto& of) { return upper ? of.hi_j : of.lo_j; };
     families->Begin(absl::StrCat("xplane_time_energy_", which, "_joules"), "joules",
-                    absl::StrCat("Energy of the covered part of a window: ", which,
-                                 " bound or end of the interval"));
+                    absl::StrCat(upper ? "Upper" : "Lower",
+                                 " limit of the energy of the covered part of a window"));
     families->OfEnergies(end, limits);
-    families->Begin(absl::StrCat("xplane_time_total_energy_", which, "_joules"), "joules",
-                    "Bound or end of the interval of the total energy of a window");
+    families->Begin(
+        absl::StrCat("xplane_time_total_energy_", which, "_joules"), "joules",
+        absl::StrCat(upper ? "Upper" : "Lower", " limit of the total energy of a window"));
     families->OfWindows([&](const WindowSummary& each) { return end(each.total); },
                         [&](const WindowSummary& each) { return limits(each.total); });
   }
@@ -160,7 +161,8 @@ std::string PowerOpenMetrics(const PowerSummary& summary, const CarbonModel& car
   families.Begin("xplane_time_mean_power_watts", "watts",
                  "Mean power over the covered part of a window");
   families.OfEnergies([](const EnergyEstimate& each) { return each.mean_w; });
-  families.Begin("xplane_time_peak_power_watts", "watts", "Over the covered part of a window");
+  families.Begin("xplane_time_peak_power_watts", "watts",
+                 "Peak power over the covered part of a window");
   families.OfEnergies([](const EnergyEstimate& each) { return each.peak_w; });
   families.Begin("xplane_time_energy_coverage_ratio", "ratio", "Share of the window with readings");
   families.OfEnergies([](const EnergyEstimate& each) { return each.coverage; });

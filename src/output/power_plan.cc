@@ -14,7 +14,6 @@ using energy::PlanStep;
 using result::FieldSink;
 
 constexpr size_t kSteps = 10;  // that a table shows
-constexpr double kNsPerS = 1e9, kPsPerS = 1e12;
 
 int64_t Ns(double time_s) { return std::llround(time_s * kNsPerS); }
 

@@ -14,24 +14,24 @@ namespace {
 
 // --- The columns of a plot: a summary's series on one axis of time.
 
-struct RunSpan {
+struct PlotSpan {
   int64_t begin_ns = 0, end_ns = 0;
 };
 
 // The span of all series; empty if there are no points.
-RunSpan SpanOf(const PowerSummary& summary) {
-  RunSpan span = {INT64_MAX, INT64_MIN};
+PlotSpan SpanOf(const PowerSummary& summary) {
+  PlotSpan span = {INT64_MAX, INT64_MIN};
   for (const PowerSeries& series : summary.series) {
     if (series.columns.empty()) continue;
     const auto columns = static_cast<int64_t>(series.columns.size());
     span.begin_ns = std::min(span.begin_ns, series.begin_ns);
     span.end_ns = std::max(span.end_ns, series.begin_ns + columns * series.column_ns);
   }
-  return span.begin_ns < span.end_ns ? span : RunSpan();
+  return span.begin_ns < span.end_ns ? span : PlotSpan();
 }
 
 // `count` columns of equal width over the span: what overlaps a column is in it.
-std::vector<PowerColumn> ColumnsOf(const PowerSeries& series, const RunSpan& span, size_t count) {
+std::vector<PowerColumn> ColumnsOf(const PowerSeries& series, const PlotSpan& span, size_t count) {
   std::vector<PowerColumn> columns(count);
   std::vector<double> weights(count, 0);
   const double width_ns =
@@ -67,11 +67,11 @@ double MostOf(const std::vector<PowerColumn>& columns) {
 
 // --- Lines of block characters.
 
-constexpr int kRows = 6;
+constexpr int kPlotRows = 6;
 constexpr size_t kLabelWidth = 7;
 
 // The part of a bar that is in a row; 1: all of it.
-std::string_view Bar(double share, bool unicode) {
+std::string_view DrawPlotBar(double share, bool unicode) {
   constexpr std::array<std::string_view, 9> kEighths = {" ", "▁", "▂", "▃", "▄",
                                                         "▅", "▆", "▇", "█"};
   if (!unicode) return share >= 0.5 ? "#" : " ";
@@ -220,7 +220,7 @@ class Picture {
 
   const PowerSummary& summary_;
   const DomainNames names_;
-  const RunSpan span_;
+  const PlotSpan span_;
   Chart chart_;
   std::vector<std::vector<PowerColumn>> curves_;  // of each series
   // By domain: its panels have one scale, so that the eye may compare them.
@@ -237,7 +237,7 @@ std::string PowerPlot(const PowerSummary& summary, const OutputOptions& options)
   const auto add = [&](std::string line, Tone tone = Tone::kPlain) {
     view.lines.push_back({std::move(line), tone, ViewLine::kItem});
   };
-  const RunSpan span = SpanOf(summary);
+  const PlotSpan span = SpanOf(summary);
   if (span.end_ns <= span.begin_ns) {
     add("no data to plot: no power was read");
     return TableText(view, options);
@@ -249,14 +249,14 @@ std::string PowerPlot(const PowerSummary& summary, const OutputOptions& options)
     const double most_w = std::max(1e-3, MostOf(columns));
     if (!view.lines.empty()) add("");
     add(Printable(names.Of(series.source, series.device, series.domain)) + ", W", Tone::kBold);
-    for (int row = kRows - 1; row >= 0; --row) {
-      const std::string label = row == kRows - 1 ? FormatFixed(most_w, most_w >= 100 ? 0 : 2)
-                                : row == 0       ? "0"
-                                                 : "";
+    for (int row = kPlotRows - 1; row >= 0; --row) {
+      const std::string label = row == kPlotRows - 1 ? FormatFixed(most_w, most_w >= 100 ? 0 : 2)
+                                : row == 0           ? "0"
+                                                     : "";
       std::string line = Padded(label, kLabelWidth, /*right=*/true) + (options.unicode ? "│" : "|");
       for (const PowerColumn& column : columns) {
-        const double height = column.mean_w.value_or(0) / most_w * kRows;
-        line.append(Bar(height - row, options.unicode));
+        const double height = column.mean_w.value_or(0) / most_w * kPlotRows;
+        line.append(DrawPlotBar(height - row, options.unicode));
       }
       add(std::move(line));
     }

@@ -13,7 +13,7 @@ namespace {
 
 using result::FieldSink, result::FunctionTable, result::TableOf;
 
-constexpr size_t kBarWidth = 16;
+constexpr size_t kShareBarWidth = 16;
 constexpr size_t kReportRows = 10;
 constexpr ptrdiff_t kReportLines = 46;  // two screens of 24 lines, with their prompts
 
@@ -41,11 +41,11 @@ std::map<uint32_t, double> LengthsPs(const Report& report) {
 }
 
 // With the characters of a bar of `where`: busy as compute, the rest as idle.
-std::string Bar(std::optional<double> share, bool unicode) {
+std::string DrawShareBar(std::optional<double> share, bool unicode) {
   const double known = std::clamp(share.value_or(0), 0.0, 1.0);
-  const auto full = static_cast<size_t>(std::lround(known * static_cast<double>(kBarWidth)));
+  const auto full = static_cast<size_t>(std::lround(known * static_cast<double>(kShareBarWidth)));
   std::string bar;
-  for (size_t i = 0; i < kBarWidth; ++i) {
+  for (size_t i = 0; i < kShareBarWidth; ++i) {
     bar.append(i < full ? (unicode ? "█" : "#") : (unicode ? "·" : "."));
   }
   return bar;
@@ -116,7 +116,9 @@ Grid DeviceGrid(std::span<const DeviceRow> active, const DeviceNames& names, aut
   grid.Number("busy %", utilization, FormatPercent);
   AddParts(active, &grid);
   if (options.format == Format::kTable) {
-    const auto bar = [&](const DeviceRow& row) { return Bar(utilization(row), options.unicode); };
+    const auto bar = [&](const DeviceRow& row) {
+      return DrawShareBar(utilization(row), options.unicode);
+    };
     grid.Text("", bar).Drop(3);
   }
   return std::move(grid).Take();
@@ -222,8 +224,9 @@ std::vector<DiagnosticRow> OtherDiagnostics(const std::vector<DiagnosticRow>& ro
 std::vector<ViewLine> HeadLines(const Report& report, const OutputOptions& options) {
   std::vector<ViewLine> lines = CaptureLines(report.inputs, report.capture, options);
   std::ranges::move(CompletenessLines(report, options), std::back_inserter(lines));
+  std::ranges::move(FilterLines(options, /*with_devices=*/true), std::back_inserter(lines));
   bool is_first = true;
-  for (std::string& text : StepLines(report.devices)) {
+  for (std::string& text : StepLines(report)) {
     const Tone tone = std::exchange(is_first, false) ? Tone::kBold : Tone::kPlain;
     lines.push_back({std::move(text), tone, ViewLine::kItem});
   }

@@ -29,8 +29,8 @@ struct DatasetFormat;
 namespace xplane_time::output {
 
 // Sorts the rows of a report by `options` (trace_views.h), for the next three functions. Valid keys
-// of `sort`: for kReport those of the functions; kernels use the key if they have it. Errors:
-// InvalidArgument, with the valid keys.
+// of `sort`: for kReport those of functions and of kernels; rows without the key keep their order by
+// time. Errors: InvalidArgument, with the valid keys.
 enum class SortKeys { kReport, kFunctions, kKernels };
 absl::Status OrderReport(const OutputOptions& options, SortKeys keys, Report* report);
 

@@ -32,8 +32,8 @@ void AddHead(const std::vector<InputRow>& inputs, const CaptureInfo* capture,
 
 // steps.cc: the step time, and below it what limits it: of the device whose steps take longest.
 // Empty: no device has steps.
-std::vector<std::string> StepLines(std::span<const DeviceRow> devices);
-std::vector<std::string> StepLines(std::span<const BriefDevice> devices);
+std::vector<std::string> StepLines(const Report& report);
+std::vector<std::string> StepLines(const BriefReport& report);
 
 // functions.cc: the members `functions`, `combined` and, if requested, `variants`.
 void AddFunctions(const Report& report, bool with_variants, const OutputOptions& options,

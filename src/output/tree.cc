@@ -141,7 +141,8 @@ Output TreeOutput(const TreeReport& report, const OutputOptions& options) {
   out.result.Add(TableOf("diagnostics", std::span(report.diagnostics)));
   out.result.csv = TableOf("", shown);
   out.view = [&report](const OutputOptions& how) {
-    return View{.sections = TreeSections(report, how),
+    return View{.lines = FilterLines(how, /*with_devices=*/false),
+                .sections = TreeSections(report, how),
                 .diagnostics = DiagnosticLines(report.diagnostics, /*with_infos=*/false)};
   };
   return out;

@@ -133,12 +133,13 @@ std::string SearchText(const SearchReport& search) {
 std::string TailText(const TailFlag& flag) {
   const std::string than = absl::StrCat("than that of ", Printable(flag.rival));
   if (flag.what == "spikes") {
-    return absl::StrCat("Its tail is worse ", than, ": ", FormatPercent(flag.pick),
+    return absl::StrCat("The tail of the pick is worse ", than, ": ", FormatPercent(flag.pick),
                         " % of its runs are spikes, compared with ", FormatPercent(flag.other),
                         " %.");
   }
-  return absl::StrCat("Its tail is worse ", than, ": its p95 is ", FormatFixed(flag.pick, 3),
-                      " times its typical time, compared with ", FormatFixed(flag.other, 3), ".");
+  return absl::StrCat("The tail of the pick is worse ", than, ": its p95 is ",
+                      FormatFixed(flag.pick, 3), " times its typical time, compared with ",
+                      FormatFixed(flag.other, 3), ".");
 }
 
 // No compared variant is left: the others failed, or are aliases of the pick.
@@ -183,17 +184,16 @@ std::string StopText(const TuneResult& result) {
                  "budget-runs");
   }
   if (result.stop_reason == "budget_time") {
-    constexpr double kPsPerSecond = 1e12;
     const auto time_ps = AsDouble(result.budget.time_ps);
-    return spent(time_ps ? absl::StrCat(" of ", *time_ps / kPsPerSecond, " s") : "", "budget-time");
+    return spent(time_ps ? absl::StrCat(" of ", *time_ps / kPsPerS, " s") : "", "budget-time");
   }
   if (result.stop_reason == kNothingRaced)
     return "The session belongs to a grid; show it with xplane-time grid.";
   if (result.stop_reason == kNothingProposed) {
     const uint64_t refused = result.search ? result.search->refused : 0;
     return refused == 0 ? "The proposer proposed no configuration."
-                        : absl::StrCat("It proposed ", Counted(refused, "configuration"),
-                                       ", none of them in the space.");
+                        : absl::StrCat("The proposer proposed ", Counted(refused, "configuration"),
+                                       ", all outside the space.");
   }
   if (result.stop_reason == kDeviceClasses) {
     return "Tune each class separately, with its devices in --devices.";

@@ -14,10 +14,10 @@ namespace xplane_time::output {
 namespace {
 
 using result::FieldSink;
-using tune::Json, tune::RoundJson, tune::SessionJson, tune::Stored, tune::VariantJson;
+using tune::RoundJson, tune::SessionJson, tune::Stored, tune::VariantJson;
 
-std::string Text(const Json& json) {
-  return EscapeInvisibleInJson(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+std::string Text(const tune::Json& json) {
+  return EscapeInvisibleInJson(json.dump(-1, ' ', false, tune::Json::error_handler_t::replace));
 }
 
 // The variants that failed during preparation, by id. Rounds without samples record them.
@@ -70,8 +70,8 @@ std::vector<std::string> WorkloadsOf(const std::vector<CsvRow>& rows) {
 }
 
 // Numbers and words bare, texts without quotes, arrays and objects as JSON.
-std::string ParameterText(const Json& params, const std::string& name) {
-  const Json value = params.is_object() ? params.value(name, Json()) : Json();
+std::string ParameterText(const tune::Json& params, const std::string& name) {
+  const tune::Json value = params.is_object() ? params.value(name, tune::Json()) : tune::Json();
   if (value.is_null()) return "";
   return value.is_string() ? value.get<std::string>() : Text(value);
 }
@@ -116,9 +116,9 @@ const char* Invalidity(const Measured& measured) {
   return "runtime";
 }
 
-Json T4Result(const Configuration& variant, const Measured& measured,
-              const std::string& objective) {
-  Json measurements = Json::array();
+tune::Json T4Result(const Configuration& variant, const Measured& measured,
+                    const std::string& objective) {
+  tune::Json measurements = tune::Json::array();
   const auto add = [&](const char* name, const std::vector<double>& values, const char* unit) {
     if (values.empty()) return;
     const double sum = std::accumulate(values.begin(), values.end(), 0.0);
@@ -139,9 +139,9 @@ using Rounds = std::vector<RoundRecord>;
 
 std::string CsvOf(const SessionInfo& info, const Variants& variants, const Rounds& rounds) {
   std::set<std::string> names;
-  std::map<std::string, Json> params;
+  std::map<std::string, tune::Json> params;
   for (const Configuration& variant : variants) {
-    const Json& of = params[variant.id] = Stored(variant.params_json);
+    const tune::Json& of = params[variant.id] = Stored(variant.params_json);
     for (const auto& [name, unused] : of.items()) names.insert(name);
   }
   std::vector<CsvRow> rows = CsvRows(info.id, rounds);
@@ -165,7 +165,8 @@ std::string CsvOf(const SessionInfo& info, const Variants& variants, const Round
 }
 
 std::string JsonOf(const SessionInfo& info, const Variants& variants, const Rounds& rounds) {
-  const Json verdict = info.verdict_json.has_value() ? Stored(*info.verdict_json) : Json();
+  const tune::Json verdict =
+      info.verdict_json.has_value() ? Stored(*info.verdict_json) : tune::Json();
   return absl::StrCat("{\"schema\":\"xplane-time.tune.v1\",\n\"session\":", Text(SessionJson(info)),
                       ",\n\"variants\":", Lines(variants, VariantJson),
                       ",\n\"rounds\":", Lines(rounds, RoundJson), ",\n\"verdict\":", Text(verdict),

@@ -30,6 +30,37 @@ std::string Counted(uint64_t count, std::string_view what) {
   return std::to_string(count) + " " + std::string(what) + (count == 1 ? "" : "s");
 }
 
+std::vector<ViewLine> FilterLines(const OutputOptions& options, bool with_devices) {
+  struct Filter {
+    std::string_view option, before, after;
+    bool selects_functions;
+  };
+  constexpr Filter kFilters[] = {
+      {"function", "only functions that match ", "", true},
+      {"prefix", "only functions that start with ", "", true},
+      {"exclude", "functions that match ", " are left out", true},
+      {"kernel", "only kernels that match ", " count", false},
+      {"exclude_kernel", "kernels that match ", " are left out", false},
+      {"scope", "only kernels with a scope or source line that matches ", " count", false}};
+  std::vector<std::string> parts;
+  bool selects_functions = false;
+  for (const Filter& filter : kFilters) {
+    const auto given = std::ranges::find(options.given, filter.option, &GivenOption::name);
+    if (given == options.given.end()) continue;
+    const auto* const pattern = std::get_if<std::string>(&given->value);
+    if (pattern == nullptr) continue;
+    parts.push_back(
+        absl::StrCat(std::string(filter.before), Printable(*pattern), std::string(filter.after)));
+    selects_functions |= filter.selects_functions;
+  }
+  if (parts.empty()) return {};
+  if (with_devices) {
+    parts.emplace_back(selects_functions ? "devices include all executions"
+                                         : "devices and steps include all executions");
+  }
+  return {{absl::StrCat("filter: ", absl::StrJoin(parts, "; ")), Tone::kPlain, ViewLine::kItem}};
+}
+
 std::string DeviceNames::Name(const DeviceRef& device) const {
   std::string name = DeviceName(device);
   const bool several_hosts = hosts_.size() > 1;
@@ -171,9 +202,11 @@ std::vector<ViewLine> CompletenessLines(const Report& report, const OutputOption
         launches == 0
             ? "no sign of loss; no launches were counted, so lost executions cannot be detected"
         : launches == 1
-            ? "complete: 1 launch, with its execution; the profiler reported no loss"
+            ? "complete: 1 launch of a kernel or graph, with its execution; the profiler reported "
+              "no loss"
             : absl::StrCat("complete: ", launches,
-                           " launches, each with an execution; the profiler reported no loss");
+                           " launches of kernels or graphs, each with an execution; the profiler "
+                           "reported no loss");
     lines.push_back({std::move(text), Tone::kDim, ViewLine::kItem});
   }
   std::ranges::stable_sort(findings, {}, [](const DiagnosticRow* row) { return Rank(*row); });

@@ -24,8 +24,11 @@
 
 namespace xplane_time::output {
 
+inline constexpr double kNsPerS = 1e9, kPsPerS = 1e12, kPsPerUs = 1e6;
+
 // How to see the other rows: "--top 12".
 inline constexpr std::string_view kByTop = "--top";
+inline constexpr size_t kDefaultRows = 10;  // of most tables, without --top
 // A note about executions, functions or kernels: "2 more kernels: xplane-time kernels".
 std::string MoreNote(size_t hidden, std::string_view what, std::string_view where);
 
@@ -87,6 +90,9 @@ bool ProgramTellsApart(const auto& rows) {
   });
 }
 
+// A line with the filters on functions and kernels; empty: none is given. `with_devices`: the view
+// also shows devices and steps, to which they do not apply.
+std::vector<ViewLine> FilterLines(const OutputOptions& options, bool with_devices);
 // Errors, warnings, then what the user's options left out ("note"), then infos if `with_infos`.
 std::vector<DiagnosticLine> DiagnosticLines(const std::vector<DiagnosticRow>& rows,
                                             bool with_infos);

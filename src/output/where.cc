@@ -16,8 +16,7 @@ namespace {
 
 using result::TableOf;
 
-constexpr size_t kBarWidth = 12;
-constexpr size_t kRows = 10;
+constexpr size_t kPartsBarWidth = 12;
 
 // The parts of a bar, in order.
 struct BarPart {
@@ -44,8 +43,9 @@ std::string Bar(const TimeParts& time, bool unicode) {
   size_t at = 0;
   for (const BarPart& part : kBarParts) {
     share += Share(time.*part.time_ps, time.span_ps).value_or(0);
-    const auto end = static_cast<size_t>(std::lround(share * static_cast<double>(kBarWidth)));
-    for (; at < std::min(end, kBarWidth); ++at) bar.append(unicode ? part.unicode : part.ascii);
+    const auto end = static_cast<size_t>(std::lround(share * static_cast<double>(kPartsBarWidth)));
+    for (; at < std::min(end, kPartsBarWidth); ++at)
+      bar.append(unicode ? part.unicode : part.ascii);
   }
   return bar;
 }
@@ -74,8 +74,9 @@ std::optional<int64_t> TimeParts::*LongestOf(const auto& rows) {
 }
 
 // Span and shares. `rows`: that have a TimeParts `time`.
-void AddParts(const auto& rows, const OutputOptions& options, auto* grid) {
-  grid->Times("span", options.unit, [](const auto& row) { return row.time.span_ps; });
+void AddParts(const auto& rows, const OutputOptions& options, auto* grid,
+              const char* span = "span") {
+  grid->Times(span, options.unit, [](const auto& row) { return row.time.span_ps; });
   const auto add = [&](std::string header, auto part, int drop) {
     const auto none = [&](const auto& row) { return (row.time.*part).value_or(0) == 0; };
     const auto share = [part](const auto& row) { return Share(row.time.*part, row.time.span_ps); };
@@ -174,7 +175,7 @@ void NoteNoLaunches(std::span<const WhereDevice> rows, const DeviceNames& names,
 }
 
 Section DeviceSection(const WhereReport& report, bool with_steps, const OutputOptions& options) {
-  Section section = {.title = "devices, shares of first start to last end"};
+  Section section = {.title = "devices, % of the time from first start to last end"};
   const auto rows = TopRows(report.devices, options.top, "devices", kByTop, &section.notes);
   const DeviceNames names(report.devices);
   RowGrid grid(rows);
@@ -196,9 +197,36 @@ Section DeviceSection(const WhereReport& report, bool with_steps, const OutputOp
       .Drop(5);
   section.grid = std::move(grid).Take();
   if (options.format == Format::kTable) section.notes.push_back(BarLegend(options.unicode));
+  if (!std::ranges::all_of(rows, no_input)) {
+    section.notes.emplace_back("input %: the part of idle % in which the host waits for input");
+  }
   NoteSteps(rows, names, options.unit, with_steps, &section.notes);
   NoteNoLaunches(report.devices, names, &section.notes);
   return section;
+}
+
+// Runs that are listed although their function is no step of the whole program (StepSummary).
+void NoteSmallFunctions(const WhereReport& report, const DeviceNames& names,
+                        std::vector<std::string>* notes) {
+  const auto busy_ps = [](const TimeParts& time) {
+    return static_cast<double>(time.span_ps.value_or(0)) -
+           static_cast<double>(time.idle_ps.value_or(0));
+  };
+  for (const WhereDevice& device : report.devices) {
+    if (device.step_source != StepSource::kFunction) continue;
+    for (const WhereFunction& row : report.functions) {
+      if (KeyOf(row.device) != KeyOf(device.device) || row.function != device.step_function ||
+          row.program_id != device.step_program_id) {
+        continue;
+      }
+      const double own_ps = busy_ps(row.time) - static_cast<double>(row.foreign_ps.value_or(0));
+      if (own_ps * 2 >= busy_ps(device.time)) continue;
+      notes->push_back(absl::StrCat(
+          names.Name(device.device), ": ", Printable(row.function),
+          " takes less than half of the time in which the device is busy, so `report` gives no "
+          "step time; --step-re chooses other steps"));
+    }
+  }
 }
 
 Section StepSection(const WhereReport& report, const OutputOptions& options) {
@@ -216,6 +244,7 @@ Section StepSection(const WhereReport& report, const OutputOptions& options) {
   }));
   grid.Name("device", 7, [&](const WhereStep& row) { return names.Name(row.device); })
       .HideIf(names.count() < 2);
+  NoteSmallFunctions(report, names, &section.notes);
   AddParts(rows, options, &grid);
   AddBar(options, &grid);
   grid.Times("marked", options.unit, &WhereStep::marked_ps).HideIfUnknown().Drop(5);
@@ -225,16 +254,16 @@ Section StepSection(const WhereReport& report, const OutputOptions& options) {
         report.devices, [](const WhereDevice& row) { return row.steps_empty.value_or(0) > 0; });
     section.notes.emplace_back(
         marked ? "none: no execution belongs to a marked step"
-               : "none: the trace has no line Steps and no host event that marks a step "
-                 "(--step-re), and no function with the largest time ran twice");
+               : "none: the trace has no line Steps, no host event that marks a step (--step-re), "
+                 "and no function that took the most time and ran at least twice");
   }
   return section;
 }
 
 Section FunctionSection(const WhereReport& report, const OutputOptions& options) {
-  Section section = {.title = "functions, shares of the spans of their runs"};
-  const auto rows =
-      TopRows(report.functions, options.top.value_or(kRows), "functions", kByTop, &section.notes);
+  Section section = {.title = "functions, % of the spans of their runs"};
+  const auto rows = TopRows(report.functions, options.top.value_or(kDefaultRows), "functions",
+                            kByTop, &section.notes);
   const DeviceNames names(report.devices);
   RowGrid grid(rows);
   grid.Name("function", 18, &WhereFunction::function);
@@ -244,7 +273,7 @@ Section FunctionSection(const WhereReport& report, const OutputOptions& options)
   grid.Number("runs", [](const WhereFunction& row) { return row.runs - row.suspect_runs; });
   grid.Number("suspect", &WhereFunction::suspect_runs)
       .HideIf(std::ranges::all_of(rows, [](const auto& row) { return row.suspect_runs == 0; }));
-  AddParts(rows, options, &grid);
+  AddParts(rows, options, &grid, "spans");
   const auto none = [](const WhereFunction& row) { return row.foreign_ps.value_or(0) == 0; };
   const auto foreign = [](const WhereFunction& row) {
     return Share(row.foreign_ps, row.time.span_ps);
@@ -256,8 +285,8 @@ Section FunctionSection(const WhereReport& report, const OutputOptions& options)
 
 Section TransferSection(const WhereReport& report, const OutputOptions& options) {
   Section section = {.title = "collectives and copies", .table = "transfers"};
-  const auto rows =
-      TopRows(report.transfers, options.top.value_or(kRows), "kinds", kByTop, &section.notes);
+  const auto rows = TopRows(report.transfers, options.top.value_or(kDefaultRows), "kinds", kByTop,
+                            &section.notes);
   const DeviceNames names(report.devices);
   RowGrid grid(rows);
   grid.Name("kernel", 20, &WhereTransfer::kernel);
@@ -284,7 +313,7 @@ Section GapSection(const WhereReport& report, const OutputOptions& options) {
   const std::span<const WhereGap> rows = report.gaps;
   const bool is_known =
       std::ranges::any_of(rows, [](const WhereGap& row) { return row.host_event.has_value(); });
-  Section section = {.title = is_known ? "largest idle gaps, and what the host did"
+  Section section = {.title = is_known ? "largest idle gaps, with the activity of the host"
                                        : "largest idle gaps, without host events",
                      .table = "gaps"};
   const DeviceNames names(report.devices);
@@ -322,7 +351,7 @@ std::vector<WhereGap> GapsByLength(const WhereReport& report) {
 Section GapListSection(const WhereReport& report, const OutputOptions& options) {
   Section section = {.title = "idle gaps, the longest first", .table = "gaps"};
   const std::vector<WhereGap> gaps = GapsByLength(report);
-  const std::span<const WhereGap> rows = Top(gaps, options.top.value_or(kRows));
+  const std::span<const WhereGap> rows = Top(gaps, options.top.value_or(kDefaultRows));
   uint64_t all = 0;
   for (const WhereDevice& device : report.devices) all += device.gaps;
   NoteMore(all, rows.size(), "gaps", kByTop, &section.notes);

@@ -14,7 +14,7 @@
 namespace xplane_time::perfetto {
 namespace {
 
-struct Track {
+struct SpanTrack {
   std::vector<int64_t> open;  // ends of the open spans, the innermost last
   std::vector<uint32_t> places;
 
@@ -48,7 +48,7 @@ class Further {
     Keep(track);
   }
 
-  std::vector<Track>& tracks() { return tracks_; }
+  std::vector<SpanTrack>& tracks() { return tracks_; }
 
  private:
   using ByRoom = std::set<std::pair<int64_t, size_t>>;  // end of the room of a track, and the track
@@ -65,7 +65,7 @@ class Further {
     }
   }
 
-  std::vector<Track> tracks_;
+  std::vector<SpanTrack> tracks_;
   ByRoom with_level_, full_;  // full tracks are kept apart, so that they are not examined
                               // repeatedly
 };
@@ -74,7 +74,7 @@ class Further {
 
 std::vector<std::vector<uint32_t>> TracksOf(size_t count,
                                             absl::FunctionRef<Span(uint32_t)> span_of) {
-  Track first;
+  SpanTrack first;
   Further further;
   for (uint32_t place = 0; place < count; ++place) {
     const Span span = span_of(place);
@@ -87,7 +87,7 @@ std::vector<std::vector<uint32_t>> TracksOf(size_t count,
   }
   std::vector<std::vector<uint32_t>> tracks;
   tracks.push_back(std::move(first.places));
-  for (Track& each : further.tracks()) tracks.push_back(std::move(each.places));
+  for (SpanTrack& each : further.tracks()) tracks.push_back(std::move(each.places));
   return tracks;
 }
 

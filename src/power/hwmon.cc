@@ -20,7 +20,7 @@ namespace xplane_time::power {
 namespace {
 
 enum class Pace : uint8_t { kEach, kSlow };
-enum class Place : uint8_t { kHwmon, kPciDevice };
+enum class Attachment : uint8_t { kHwmon, kPciDevice };
 
 // A file and its channel.
 struct FileChannel {
@@ -28,13 +28,13 @@ struct FileChannel {
   ReadingKind kind = ReadingKind::kGauge;
   Scale scale = {};
   Pace pace = Pace::kEach;
-  Place place = Place::kHwmon;
+  Attachment place = Attachment::kHwmon;
   std::string_view domain = "gpu";
 };
 
 using enum ReadingKind;
 using enum Pace;
-using enum Place;
+using enum Attachment;
 constexpr Scale kMicroToMilli = {1, 1000}, kHzToMhz = {1, 1'000'000}, kPercentToPpm = {10'000, 1};
 
 constexpr FileChannel kAmd[] = {

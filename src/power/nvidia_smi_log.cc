@@ -100,7 +100,7 @@ std::string_view UnitIn(std::string_view header) {
   return Stripped(header.substr(begin + 1, end - begin - 1));
 }
 
-PowerReason ReasonOf(std::string_view cell) {
+PowerReason ReadReason(std::string_view cell) {
   struct Text {
     std::string_view name;
     PowerReason reason;
@@ -117,7 +117,7 @@ PowerReason ReasonOf(std::string_view cell) {
 // unknown.
 bool ValueOf(std::string_view cell, double scale, std::string_view header_unit, Reading* reading) {
   if (cell.empty() || cell.front() == '[' || cell == "N/A") {
-    reading->reason = ReasonOf(cell);
+    reading->reason = ReadReason(cell);
     return true;
   }
   if (cell.front() == 'P') cell.remove_prefix(1);
@@ -164,9 +164,9 @@ class NvidiaSmiParser : public LogParser {
     Split(line.text, &cells_);
     if (std::ranges::count(cells_, "timestamp") > 0) {  // the header of a new run
       lost_ = !Remap();
-      return lost_ ? "a header that lacks columns of the first one" : "";
+      return lost_ ? "a header that lacks columns of the first header" : "";
     }
-    if (lost_) return "below a header that lacks columns of the first one";
+    if (lost_) return "a line below a header that lacks columns of the first header";
     if (cells_.size() != column_count_) return "the number of columns differs from the header";
     const auto t_ns = TimeOf(cells_[time_]);
     if (!t_ns.has_value()) return "no timestamp like 2025/08/21 10:11:12.345";

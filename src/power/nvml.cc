@@ -62,7 +62,7 @@ struct NvmlCall {
 
 // A call that fills its last argument; `kind` are the arguments before it.
 template <typename Answer, auto function, int... kind>
-NvmlReturn ReadNumber(const NvmlApi& nvml, NvmlDevice device, uint64_t* raw) {
+NvmlReturn ReadNvmlNumber(const NvmlApi& nvml, NvmlDevice device, uint64_t* raw) {
   Answer answer = 0;
   const NvmlReturn result = (nvml.*function)(device, kind..., &answer);
   *raw = answer;
@@ -77,29 +77,30 @@ NvmlReturn ReadMember(const NvmlApi& nvml, NvmlDevice device, uint64_t* raw) {
 }
 
 NvmlReturn ReadPstate(const NvmlApi& nvml, NvmlDevice device, uint64_t* raw) {
-  const NvmlReturn result = ReadNumber<unsigned, &NvmlApi::performance_state>(nvml, device, raw);
+  const NvmlReturn result =
+      ReadNvmlNumber<unsigned, &NvmlApi::performance_state>(nvml, device, raw);
   return result == kNvmlSuccess && *raw == kNvmlPstateUnknown ? kNvmlNotSupported : result;
 }
 
 using Long = unsigned long long;
 // Millijoules since the driver was loaded, and milliwatts.
 constexpr NvmlCall kEnergyCall = {"nvmlDeviceGetTotalEnergyConsumption", "energy_uj", 1000,
-                                  ReadNumber<Long, &NvmlApi::total_energy>};
+                                  ReadNvmlNumber<Long, &NvmlApi::total_energy>};
 constexpr NvmlCall kPowerUsageCall = {"nvmlDeviceGetPowerUsage", "power_mw", 1,
-                                      ReadNumber<unsigned, &NvmlApi::power_usage>};
+                                      ReadNvmlNumber<unsigned, &NvmlApi::power_usage>};
 
 constexpr char kClock[] = "nvmlDeviceGetClockInfo", kMemory[] = "nvmlDeviceGetMemoryInfo",
                kUtilization[] = "nvmlDeviceGetUtilizationRates";
 constexpr NvmlCall kSlowCalls[] = {
-    {kClock, "clock_sm_mhz", 1, ReadNumber<unsigned, &NvmlApi::clock, kNvmlClockSm>},
-    {kClock, "clock_memory_mhz", 1, ReadNumber<unsigned, &NvmlApi::clock, kNvmlClockMemory>},
+    {kClock, "clock_sm_mhz", 1, ReadNvmlNumber<unsigned, &NvmlApi::clock, kNvmlClockSm>},
+    {kClock, "clock_memory_mhz", 1, ReadNvmlNumber<unsigned, &NvmlApi::clock, kNvmlClockMemory>},
     {"nvmlDeviceGetTemperature", "temperature_mc", 1000,
-     ReadNumber<unsigned, &NvmlApi::temperature, kNvmlTemperatureGpu>},
+     ReadNvmlNumber<unsigned, &NvmlApi::temperature, kNvmlTemperatureGpu>},
     {"nvmlDeviceGetCurrentClocksEventReasons", "throttle_reasons", 1,
-     ReadNumber<Long, &NvmlApi::clocks_event_reasons>},
+     ReadNvmlNumber<Long, &NvmlApi::clocks_event_reasons>},
     {"nvmlDeviceGetPerformanceState", "pstate", 1, ReadPstate},
     {"nvmlDeviceGetEnforcedPowerLimit", "power_limit_mw", 1,
-     ReadNumber<unsigned, &NvmlApi::power_limit>},
+     ReadNvmlNumber<unsigned, &NvmlApi::power_limit>},
     {kMemory, "memory_used_bytes", 1, ReadMember<NvmlMemory, &NvmlApi::memory, &NvmlMemory::used>},
     {kMemory, "memory_total_bytes", 1,
      ReadMember<NvmlMemory, &NvmlApi::memory, &NvmlMemory::total>},

@@ -46,7 +46,7 @@ constexpr ErrorEntry kErrors[] = {
     {kNvmlOperatingSystem, "OPERATING_SYSTEM", PowerReason::kPermissionDenied,
      "the system blocks the GPU's device files: see the cgroup of this process"},
     {kNvmlLibRmVersionMismatch, "LIB_RM_VERSION_MISMATCH", PowerReason::kDriverMismatch,
-     "the library and the loaded kernel module are of different versions: reboot, or "
+     "the library and the loaded kernel module have different versions: reboot, or "
      "reload the nvidia modules; restart containers after a driver update"},
     {20, "MEMORY", PowerReason::kNoSamples, ""},
     {21, "NO_DATA", PowerReason::kNoSamples, ""},

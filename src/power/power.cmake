@@ -26,3 +26,4 @@ target_link_libraries(xplane_time_power
           xplane_time_json xplane_time_stats PkgConfig::re2 Threads::Threads ${CMAKE_DL_LIBS})
 target_compile_features(xplane_time_power PUBLIC cxx_std_20)
 set_target_properties(xplane_time_power PROPERTIES POSITION_INDEPENDENT_CODE ON)
+xplane_time_public_headers(xplane_time_power "Records power sensors; energies of time windows" power)

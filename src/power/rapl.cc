@@ -323,7 +323,7 @@ std::vector<Sensor> PerfEnergySensors(const PowerRoots& roots, const PerfOpen& o
                           .quantity = "energy_uj",
                           .kind = ReadingKind::kCumulative,
                           .in_total = domain.in_total,
-                          .note = "perf, since the reader started"},
+                          .note = "perf event; counts since it was opened"},
                          [counter = std::make_shared<Descriptor>(fd), scale = event->scale] {
                            return ReadPerf(*counter, scale);
                          }});

@@ -76,7 +76,7 @@ void SetLimits(double lo_j, double hi_j, EnergyLimits limits, EnergyEstimate* ou
 }
 
 // Why a part is missing; the strongest reason first.
-PowerReason ReasonOf(const EnergyPart& part, const ReadingPart& readings, int64_t period_ns) {
+PowerReason FindReason(const EnergyPart& part, const ReadingPart& readings, int64_t period_ns) {
   if (part.suspended) return PowerReason::kSuspended;
   if (part.resets > 0) return PowerReason::kReset;
   if (part.jumps > 0) return PowerReason::kImplausible;
@@ -151,7 +151,7 @@ class Estimation {
     if (by.fold == nullptr) {
       out.reason = PowerReason::kUnsupported;
     } else if (!Covers(out.coverage)) {
-      out.reason = ReasonOf(by.part, by.readings, by.fold->rhythm.period_ns);
+      out.reason = FindReason(by.part, by.readings, by.fold->rhythm.period_ns);
     }
     return out;
   }
@@ -833,7 +833,8 @@ class Folding : public LogSink {
     Note("slow_calls",
          "took more than three periods, so the time of the reading is unknown; excluded",
          slow_calls_);
-    Note("late_marks", "written over 2 s after their time; moved to the earliest time still accepted",
+    Note("late_marks",
+         "written over 2 s after their time; moved to the earliest time still accepted",
          late_marks_);
     Note("windows_dropped", "more windows than supported in total or at the same time",
          dropped_windows_);

@@ -173,9 +173,9 @@ void VisitRow(const FunctionRow& row, bool with_device, FieldSink* sink) {
 void VisitRow(const KernelRow& row, FieldSink* sink) {
   VisitDevice(&row.device, sink);
   XPLANE_TIME_FIELDS(sink, row.kernel, row.function, row.program_id, CategoryName(row.category),
-                     row.scope, ClockName(row.clock), row.count, row.total_ps, row.self_ps,
-                     row.mean_ps, row.median_ps, row.std_ps, row.min_ps, row.max_ps, row.share,
-                     row.flops, row.bytes_accessed, row.flops_per_s, row.bytes_per_s,
+                     row.scope, row.source, ClockName(row.clock), row.count, row.total_ps,
+                     row.self_ps, row.mean_ps, row.median_ps, row.std_ps, row.min_ps, row.max_ps,
+                     row.share, row.flops, row.bytes_accessed, row.flops_per_s, row.bytes_per_s,
                      row.roof_share, row.impossible_count);
   const LaunchConfig launch = row.launch.value_or(LaunchConfig());
   XPLANE_TIME_FIELDS(sink, launch.registers, launch.static_shared_bytes,

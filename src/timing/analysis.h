@@ -158,6 +158,8 @@ struct KernelOfCells {
   std::vector<size_t> cells;
 };
 std::vector<KernelOfCells> KernelsOf(const DeviceAnalysis& device);
+// KernelRow::source of the kernels of one device.
+void FillSources(const DeviceAnalysis& device, std::span<KernelOfCells> kernels);
 // The content of a report. `complete` may add to the rows of each device's kernels.
 using CompleteKernels = std::function<void(const DeviceAnalysis&, std::span<KernelOfCells>)>;
 Report ReportOf(const Trace& trace, const ReportOptions& options, Analysis* analysis,

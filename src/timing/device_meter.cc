@@ -9,7 +9,7 @@
 namespace xplane_time {
 namespace {
 
-int64_t Length(const Interval& interval) { return interval.end_ps - interval.start_ps; }
+int64_t ComputeLengthPs(const Interval& interval) { return interval.end_ps - interval.start_ps; }
 
 constexpr size_t kMostOpenRuns = 256;
 constexpr size_t kMostOrders = 4096, kLongestOrder = 4096;
@@ -423,7 +423,7 @@ uint32_t DeviceMeter::FindCell(uint32_t op, uint32_t program) {
 void DeviceMeter::AddToKernels(Chunk chunk, Rows rows) {
   int64_t own_ps = self_ps;
   for (const uint32_t row : rows) {
-    const int64_t length_ps = Length(intervals_[row]);
+    const int64_t length_ps = ComputeLengthPs(intervals_[row]);
     own_ps = SaturatingAdd(own_ps, length_ps);
     const uint32_t index = CellOf(chunk[row].op, chunk[row].program);
     KernelCell& cell = cells[index];
@@ -571,12 +571,12 @@ void DeviceMeter::Finish(const Completions& completions, Diagnostics* diagnostic
       continue;
     }
     ++asynchronous;
-    self_ps = SaturatingSub(self_ps, Length(body.interval));
+    self_ps = SaturatingSub(self_ps, ComputeLengthPs(body.interval));
     if (body.cell == kNone) continue;
     KernelCell& cell = cells[body.cell];
     cell.self_ps = std::nullopt;
     ++cell.asynchronous;
-    cell.children_ps = SaturatingAdd(cell.children_ps, Length(body.interval));
+    cell.children_ps = SaturatingAdd(cell.children_ps, ComputeLengthPs(body.interval));
   }
   for (KernelCell& cell : cells) {
     const DurationCounts::Sum sum = cell.durations.Total();

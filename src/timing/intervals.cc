@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kBeforeAll = std::numeric_limits<int64_t>::min();
 
 // Exact for every interval, those longer than an int64 included.
-uint64_t Length(const Interval& interval) {
+uint64_t ComputeWideLengthPs(const Interval& interval) {
   return static_cast<uint64_t>(interval.end_ps) - static_cast<uint64_t>(interval.start_ps);
 }
 
@@ -103,7 +103,7 @@ std::vector<uint32_t> TolerantParents(std::span<const Interval> events,
   std::vector<uint32_t> ranks(events.size());
   std::iota(ranks.begin(), ranks.end(), uint32_t{0});
   std::stable_sort(ranks.begin(), ranks.end(), [&](uint32_t a, uint32_t b) {
-    return Length(events[order[a]]) > Length(events[order[b]]);
+    return ComputeWideLengthPs(events[order[a]]) > ComputeWideLengthPs(events[order[b]]);
   });
 
   std::vector<uint32_t> parent(events.size(), kNoParent);
@@ -205,8 +205,10 @@ int64_t ChildTimePs(const Interval& parent, uint32_t self, std::span<const Inter
   for (size_t i = 0; i < events.size(); ++i) {
     const Interval& event = events[i];
     if (i == self || event.start_ps < earliest_ps || event.end_ps > latest_ps) continue;
-    if (Length(event) > Length(parent)) continue;
-    if (Length(event) == Length(parent) && !ParentComesFirst(parent, self, event, i)) continue;
+    if (ComputeWideLengthPs(event) > ComputeWideLengthPs(parent)) continue;
+    if (ComputeWideLengthPs(event) == ComputeWideLengthPs(parent) &&
+        !ParentComesFirst(parent, self, event, i))
+      continue;
     const Interval clipped = {std::max(event.start_ps, parent.start_ps),
                               std::min(event.end_ps, parent.end_ps)};
     // Within the tolerance an event may lie wholly outside.

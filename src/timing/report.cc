@@ -306,7 +306,7 @@ Report ReportOf(const Trace& trace, const ReportOptions& options, Analysis* anal
     if (device.watcher == nullptr) continue;
     const auto& watch = static_cast<const PartsWatch&>(*device.watcher);
     report.devices.back().parts = watch.parts();
-    report.devices.back().steps = SummarizeSteps(device, watch);
+    report.devices.back().steps = SummarizeSteps(device, watch, analysis->filters);
   }
   FunctionTables tables = FunctionTablesOf(*analysis, options);
   report.functions = std::move(tables.functions);
@@ -318,6 +318,7 @@ Report ReportOf(const Trace& trace, const ReportOptions& options, Analysis* anal
   }
   for (const DeviceAnalysis& device : analysis->devices) {
     std::vector<KernelOfCells> kernels = KernelsOf(device);
+    if (options.sources) FillSources(device, kernels);
     if (complete) complete(device, kernels);
     for (KernelOfCells& kernel : kernels) report.kernels.push_back(std::move(kernel.row));
   }

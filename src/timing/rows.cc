@@ -3,7 +3,9 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <set>
 #include <span>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -13,6 +15,8 @@
 #include "parallel.h"
 #include "saturate.h"
 #include "timing/analysis.h"
+#include "timing/compiled_programs.h"
+#include "timing/origins.h"
 
 namespace xplane_time {
 namespace {
@@ -575,6 +579,22 @@ KernelRow MakeKernelRow(const DeviceAnalysis& device, const Cells& cells) {
 }
 
 }  // namespace
+
+// Headroom reports problems of compiled programs.
+void FillSources(const DeviceAnalysis& device, std::span<KernelOfCells> kernels) {
+  Diagnostics ignored;
+  CompiledPrograms compiled(device, &ignored);
+  Origins origins(/*with_stacks=*/false);
+  for (KernelOfCells& kernel : kernels) {
+    std::set<std::string> sources;
+    for (const size_t at : kernel.cells) {
+      const KernelCell& cell = device.cells[at];
+      const OpInfo& op = device.tables->ops[cell.op];
+      sources.insert(origins.Of(op, compiled.Find(op, cell.program)).source);
+    }
+    if (sources.size() == 1 && !sources.begin()->empty()) kernel.row.source = *sources.begin();
+  }
+}
 
 std::vector<KernelOfCells> KernelsOf(const DeviceAnalysis& device) {
   // By kernel, function, program id, program.

@@ -30,7 +30,8 @@ std::set<std::string> FindNames(const Trace& trace, const ReportOptions& options
 
 std::string ExplainRecording(bool is_pytorch) {
   if (is_pytorch) {
-    return "PyTorch records none; --function selects kernels by the record_function range that"
+    return "PyTorch does not record them; --function selects kernels by the record_function range "
+           "that"
            " launched them, and tree --by module groups them by nn.Module (with_modules=True)";
   }
   return "JAX records them in the Hlo Protos of a trace (jax.profiler.ProfileOptions:"

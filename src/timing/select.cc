@@ -21,14 +21,14 @@
 namespace xplane_time {
 namespace {
 
-re2::StringPiece Piece(std::string_view text) { return {text.data(), text.size()}; }
+re2::StringPiece MakeStringPiece(std::string_view text) { return {text.data(), text.size()}; }
 
 // With the errors in it, unlogged. Names may be invalid UTF-8.
 std::shared_ptr<const re2::RE2> CompileRegex(std::string_view pattern) {
   re2::RE2::Options options;
   options.set_log_errors(false);
   options.set_encoding(re2::RE2::Options::EncodingLatin1);
-  return std::make_shared<const re2::RE2>(Piece(pattern), options);
+  return std::make_shared<const re2::RE2>(MakeStringPiece(pattern), options);
 }
 
 absl::Status SelectorError(std::string_view text, std::string_view why) {
@@ -94,7 +94,7 @@ absl::Status NothingMatches(const Trace& trace, std::string_view selector,
   std::vector<uint32_t> planes;
   for (const DevicePlane& device : devices) planes.push_back(device.plane);
   return FailedPrecondition(trace.files[0].path, ": no device matches --device ", selector,
-                            "; there are: ", ListSelectors(trace, planes),
+                            "; the trace has: ", ListSelectors(trace, planes),
                             "; choose one of these, or --device all");
 }
 
@@ -105,7 +105,7 @@ struct Selector {
   std::shared_ptr<const RE2> name = {};
 
   bool Matches(std::string_view plane_name) const {
-    return RE2::PartialMatch(Piece(plane_name), *name);
+    return RE2::PartialMatch(MakeStringPiece(plane_name), *name);
   }
 };
 
@@ -127,7 +127,7 @@ absl::StatusOr<std::vector<int64_t>> ParseOrdinals(std::string_view list, std::s
 bool NamesPlanes(std::string_view text) { return text.starts_with("re:") || text.starts_with('/'); }
 
 Selector ByWholeName(std::string_view name) {
-  return {.name = CompileRegex("^" + RE2::QuoteMeta(Piece(name)) + "\\z")};
+  return {.name = CompileRegex("^" + RE2::QuoteMeta(MakeStringPiece(name)) + "\\z")};
 }
 
 absl::StatusOr<Selector> Parse(std::string_view text) {
@@ -146,7 +146,7 @@ absl::StatusOr<Selector> Parse(std::string_view text) {
       absl::ascii_isupper(static_cast<unsigned char>(text[0]))) {
     const std::string name = "/device:" + std::string(text);
     if (colon != std::string_view::npos) return ByWholeName(name);
-    return Selector{.name = CompileRegex("^" + RE2::QuoteMeta(Piece(name)) + ":")};
+    return Selector{.name = CompileRegex("^" + RE2::QuoteMeta(MakeStringPiece(name)) + ":")};
   }
   if (rules == nullptr) return SelectorError(text, "unknown device");
   if (colon == std::string_view::npos) return Selector{.kind = rules->kind};
@@ -218,9 +218,9 @@ absl::Status CheckOrdinals(const Trace& trace, const Selection& selection,
   const std::string_view kind = DeviceKindName(selection.planes[0].kind);
   for (const int64_t ordinal : selection.ordinals) {
     if (there.contains(ordinal)) continue;
-    return FailedPrecondition(trace.files[0].path, ": --device ", selection.text, ": there is no ",
-                              kind, ":", ordinal, "; there is ", kind, ":",
-                              absl::StrJoin(there, ","), "; choose from these");
+    return FailedPrecondition(trace.files[0].path, ": --device ", selection.text,
+                              ": the trace has no ", kind, ":", ordinal, "; it has ", kind, ":",
+                              absl::StrJoin(there, ","), "; choose one of these");
   }
   return absl::OkStatus();
 }
@@ -234,7 +234,7 @@ absl::StatusOr<std::vector<uint32_t>> SelectPlanes(const Trace& trace, std::stri
     }
     if (planes.empty()) {
       return FailedPrecondition(trace.files[0].path, ": no plane matches --device ", text,
-                                "; there are: ", ListPlanes(trace),
+                                "; the trace has: ", ListPlanes(trace),
                                 "; choose one of these, or --device all");
     }
     return planes;
@@ -271,12 +271,12 @@ absl::StatusOr<NameFilter> NameFilter::CompileGroup(std::string_view option,
 }
 
 bool NameFilter::Matches(std::string_view name) const {
-  return regex_ == nullptr || re2::RE2::PartialMatch(Piece(name), *regex_);
+  return regex_ == nullptr || re2::RE2::PartialMatch(MakeStringPiece(name), *regex_);
 }
 
 std::optional<std::string> NameFilter::Capture(std::string_view name) const {
   std::string group;
-  if (regex_ == nullptr || !re2::RE2::PartialMatch(Piece(name), *regex_, &group)) {
+  if (regex_ == nullptr || !re2::RE2::PartialMatch(MakeStringPiece(name), *regex_, &group)) {
     return std::nullopt;
   }
   return group;

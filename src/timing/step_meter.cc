@@ -144,6 +144,7 @@ void StepMeter::AddMemberAfterChange(int64_t start_ps, int64_t end_ps, uint32_t 
   if (groups_.size() <= at) groups_.resize(size_t{at} + 1);
   Unit& own = units_[unit];
   Group& group = groups_[at];
+  group.AddBusy(start_ps, end_ps);
   if (own.start_ps == kNever) {
     BeginUnit(unit, start_ps, group);
     own.start_ps = start_ps;
@@ -214,6 +215,7 @@ StepMeter::Measured StepMeter::Measure(const Group& group, std::span<const uint3
   const std::vector<PlacedStep> placed = PlaceSteps(first_ps_, members);
   const size_t untimed = CountUntimed(members);
   found.timed = units.size() - untimed;
+  if (untimed > 0) found.first_run_ps = members[0].end_ps - members[0].start_ps;
   if (found.timed == 0) return found;
   found.median_ps = MedianSpan(members, placed);
   found.period_ps = MedianPeriod(members, placed);

@@ -7,6 +7,10 @@
 //   communication   collectives while no kernel computes
 //   other idle      unknown: unclear
 //
+// Runs of a function are steps only if the function takes half of the time in which the device is
+// busy, or if the user names it (--function). Otherwise the time from run to run is that of a loop
+// of several functions, or of none.
+//
 // A verdict needs steps that represent the device: if the steps are runs of a function, these must
 // take half of the device's span, and it must be certain how they split. Marked steps may be few
 // and still show what limits them, but only steps that take half of the span are device-bound, and
@@ -25,7 +29,7 @@
 namespace xplane_time {
 namespace {
 
-constexpr double kLargeLoss = 0.2, kMostlyWork = 0.5, kLeastCoverage = 0.5;
+constexpr double kLargeLoss = 0.2, kMostlyWork = 0.5, kLeastCoverage = 0.5, kLeastOfBusy = 0.5;
 
 // "37 %"; "0.4 %".
 std::string PercentText(double share) {
@@ -151,8 +155,22 @@ std::string DescribeDoubt(const StepMeter::Measured& steps, const StepSummary& s
   }
   const double coverage = Part(steps.times.span_ps(), static_cast<double>(device_span_ps));
   if (coverage >= kLeastCoverage || (!are_runs && verdict != StepVerdict::kDeviceBound)) return "";
-  return Cat(are_runs ? Cat("the runs of ", *summary.function) : "the steps", " take only ",
-             PercentText(coverage), " of the device's time");
+  if (!are_runs) return Cat("the steps take only ", PercentText(coverage), " of the device's time");
+  // A warm-up, which often takes most of a short capture.
+  const double first = Part(steps.first_run_ps, static_cast<double>(device_span_ps));
+  if (coverage + first >= kLeastCoverage) {
+    return Cat("the first run of ", *summary.function, " takes ", PercentText(first),
+               " of the device's time (a warm-up?), and all later runs ", PercentText(coverage));
+  }
+  return Cat("the runs of ", *summary.function, " take only ", PercentText(coverage),
+             " of the device's time");
+}
+
+// Whether --function selects this function alone.
+bool IsNamed(const DeviceAnalysis& device, const Filters& filters, const std::string& function) {
+  return filters.function.any() && std::ranges::all_of(device.samples, [&](const auto& sample) {
+           return device.tables->programs[sample.program].function == function;
+         });
 }
 
 void AddVerdict(const StepMeter::Measured& steps, const StepMarking& marking,
@@ -166,9 +184,9 @@ void AddVerdict(const StepMeter::Measured& steps, const StepMarking& marking,
   } else if (steps.timed == 0) {
     summary->reason = "the only step has no known start";
   } else if (!steps.has_times) {
-    summary->reason = "a filter leaves out runs of the function";
+    summary->reason = "a filter excludes runs of the function";
   } else if (steps.times.span_ps() <= 0 || steps.median_ps.value_or(0) <= 0) {
-    summary->reason = "most steps end before an earlier one does";
+    summary->reason = "most steps end before an earlier step ends";
   } else {
     summary->shares = SharesOf(steps, marking);
     if (summary->shares->waits_for_input.has_value()) {
@@ -195,14 +213,15 @@ std::vector<std::span<const RunSample>> SamplesByProgram(std::span<const RunSamp
   return programs;
 }
 
-std::span<const RunSample> LongestProgram(std::span<const RunSample> samples) {
+std::span<const RunSample> LongestProgram(std::span<const RunSample> samples,
+                                          const std::function<int64_t(uint32_t)>& busy_ps) {
   std::span<const RunSample> longest;
   int64_t most_ps = 0;
   bool tie = false;
   for (const std::span<const RunSample> program : SamplesByProgram(samples)) {
-    int64_t active_ps = 0;
+    int64_t active_ps = busy_ps ? busy_ps(program[0].program) : 0;
     for (const RunSample& sample : program) {
-      if (sample.has_active) active_ps = SaturatingAdd(active_ps, sample.active_ps);
+      if (!busy_ps && sample.has_active) active_ps = SaturatingAdd(active_ps, sample.active_ps);
     }
     tie = active_ps == most_ps || (tie && active_ps < most_ps);
     if (active_ps > most_ps) longest = program;
@@ -211,7 +230,8 @@ std::span<const RunSample> LongestProgram(std::span<const RunSample> samples) {
   return tie || longest.size() < 2 ? std::span<const RunSample>() : longest;
 }
 
-std::optional<StepSummary> SummarizeSteps(const DeviceAnalysis& device, const PartsWatch& watch) {
+std::optional<StepSummary> SummarizeSteps(const DeviceAnalysis& device, const PartsWatch& watch,
+                                          const Filters& filters) {
   const std::optional<DeviceParts> parts = watch.parts();
   if (!parts.has_value()) return std::nullopt;
   const StepMarking& marking = watch.marking();
@@ -223,13 +243,30 @@ std::optional<StepSummary> SummarizeSteps(const DeviceAnalysis& device, const Pa
     AddVerdict(steps, marking, parts->span_ps, &summary);
     return summary;
   }
-  const std::span<const RunSample> samples = LongestProgram(device.samples);
+  const auto busy_ps = [&](uint32_t program) { return watch.steps().BusyPs(program); };
+  // Filters on kernels change the active times of runs, but not which program has the steps.
+  const std::span<const RunSample> samples =
+      filters.any_op() ? LongestProgram(device.samples, busy_ps) : LongestProgram(device.samples);
   if (samples.empty()) return std::nullopt;
   std::vector<uint32_t> runs;
   for (const RunSample& sample : samples) runs.push_back(sample.id);
   const StepMeter::Measured steps = watch.steps().MeasureRuns(samples[0].program, runs);
   if (steps.steps < 2) return std::nullopt;
   const ProgramInfo& program = device.tables->programs[samples[0].program];
+  const auto device_busy_ps = static_cast<double>(parts->span_ps - parts->idle_ps);
+  const double of_busy =
+      device_busy_ps > 0 ? Part(busy_ps(samples[0].program), device_busy_ps) : double{1};
+  if (of_busy < kLeastOfBusy && !IsNamed(device, filters, program.function)) {
+    const bool has_twins = std::ranges::any_of(device.samples, [&](const RunSample& sample) {
+      const ProgramInfo& other = device.tables->programs[sample.program];
+      return sample.program != samples[0].program && other.function == program.function;
+    });
+    summary.reason =
+        Cat("no compiled program takes half of the time in which the device is busy; ",
+            has_twins && program.program_id ? Cat("program ", *program.program_id, " of ") : "",
+            program.function, " takes most, ", PercentText(of_busy));
+    return summary;
+  }
   summary.function = program.function;
   summary.program_id = program.program_id;
   AddVerdict(steps, marking, parts->span_ps, &summary);

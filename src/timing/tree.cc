@@ -255,13 +255,12 @@ class TreeBuilder {
 absl::Status NothingToShow(const Trace& trace, const TreeOptions& options,
                            const Diagnostics& reading) {
   if (!options.select.scope.empty() && options.line.empty()) {
-    return FailedPrecondition(trace.files[0].path,
-                              ": nothing to show: no execution matches --scope ",
+    return FailedPrecondition(trace.files[0].path, ": empty tree: no execution matches --scope ",
                               options.select.scope, ScopeAdvice(trace, options.select, reading));
   }
   if (options.by != TreeBy::kNesting) {
     return FailedPrecondition(trace.files[0].path,
-                              ": nothing to show: the filters exclude every execution;"
+                              ": empty tree: the filters exclude every execution;"
                               " xplane-time kernels lists the kernels");
   }
   std::string why = options.line.empty() ? "no function with runs" : "no line with events";
@@ -277,7 +276,7 @@ absl::Status NothingToShow(const Trace& trace, const TreeOptions& options,
                            "lines, and"
                          : "; --line PATTERN nests the events of lines, and";
   }
-  return FailedPrecondition(trace.files[0].path, ": nothing to show: ", why, instead,
+  return FailedPrecondition(trace.files[0].path, ": empty tree: ", why, instead,
                             " xplane-time planes lists the lines");
 }
 

@@ -26,11 +26,9 @@ namespace xplane_time {
 namespace {
 
 constexpr double kPower = 1.645;  // 95 % quantile of a normal distribution
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-double Median(std::vector<double> values) {
-  return values.empty() ? kUnknown : stats::Median(values);
-}
+double Median(std::vector<double> values) { return values.empty() ? kNan : stats::Median(values); }
 
 // The mean without outliers. Its variance is suitable for Student's t, even with few rounds.
 stats::Centre CentreOf(const std::vector<double>& values) {
@@ -163,7 +161,7 @@ std::vector<double> DevicePlan::ValuesOf(size_t device,
 // The log of a variant's time over the median of the others' times.
 double DevicePlan::LogRatio(const LogTimes& round, size_t variant) const {
   std::vector<double> others;
-  double own = kUnknown;
+  double own = kNan;
   for (size_t i = 0; i < variants_.size(); ++i) {
     const auto at = round.find(variants_[i]);
     if (at == round.end()) continue;
@@ -310,7 +308,7 @@ std::vector<stats::Centre> DevicePlan::SpeedsOf(const Places& devices) const {
     for (const size_t device : devices) {
       const stats::Centre centre = CentreOf(ValuesOf(device, [&](const LogTimes& round) {
         const auto own = round.find(variant);
-        return own == round.end() ? kUnknown : own->second;
+        return own == round.end() ? kNan : own->second;
       }));
       if (centre.df > 0) centres.push_back(centre.value);
     }

@@ -38,7 +38,7 @@ using energy::BusyCurve;
 // Half of the 95 % interval, as a share of the energy. A block that knows all energies to a
 // fiftieth is as good a sample as rounds of times are. An energy that is uncertain by more than a
 // twentieth at the end counts as unknown, as it does if slots are measured one by one.
-constexpr double kGood = 0.02, kMostDoubt = 0.05;
+constexpr double kGood = 0.02, kMaxBlockDoubt = 0.05;
 constexpr double kMostBlockS = 120;
 constexpr size_t kMostSlots = 1000;      // of one round of the harness
 constexpr double kLeastUntimed = 0.005;  // share of a slot's time; a shorter untimed run changes no
@@ -259,7 +259,7 @@ class Block {
 
   absl::Status CheckKnown(size_t k, double took_ns) const {
     std::string why = why_;
-    if (why.empty() && !(DoubtOf(slots_[k]) <= kMostDoubt)) {
+    if (why.empty() && !(DoubtOf(slots_[k]) <= kMaxBlockDoubt)) {
       why =
           absl::StrFormat("after %d runs in %.0f s, its power is %.3g W +- %.2g W",
                           slots_[k].took_ns.size(), ElapsedS(), slots_[k].mean_w, slots_[k].half_w);

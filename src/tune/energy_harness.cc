@@ -28,7 +28,7 @@ namespace {
 // In a slot at least this long, the part between the time stamps and the calls is below a
 // twentieth. That is precise enough for the choice, because rounds repeat.
 constexpr int64_t kShortestNs = 50'000'000;
-constexpr double kMostDoubt = 0.05;
+constexpr double kMaxSlotDoubt = 0.05;
 constexpr uint64_t kFewReadings = 20;  // readings of power that are needed if the energy has no
                                        // bounds
 
@@ -201,7 +201,7 @@ class EnergyHarness : public Harness {
       unknown = "no sensor of the device was read";
     } else if (unknown.empty() && !(sum_j > 0)) {
       unknown = "its sensors report 0 J";
-    } else if (unknown.empty() && hi_j - lo_j > 2 * kMostDoubt * sum_j) {
+    } else if (unknown.empty() && hi_j - lo_j > 2 * kMaxSlotDoubt * sum_j) {
       unknown = absl::StrCat("its sensors report ", sum_j, " J, but the possible range is ", lo_j,
                              " to ", hi_j, " J");
     }

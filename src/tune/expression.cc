@@ -200,7 +200,8 @@ Code ExtremeCode(bool is_min, size_t position, std::vector<Code> items) {
       if (!sign.has_value()) return NoValue(run, position, "compares different types");
       if (is_min ? *sign < 0 : *sign > 0) extreme = value;
     }
-    return extreme.has_value() ? extreme : NoValue(run, position, "of an empty list");
+    return extreme.has_value() ? extreme
+                               : NoValue(run, position, "minimum or maximum of an empty list");
   };
 }
 

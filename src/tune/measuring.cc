@@ -24,7 +24,7 @@ namespace {
 
 using json::Json;
 
-absl::Status NoEnergy(Objective objective, const HarnessInfo& harness) {
+absl::Status NoReportedEnergy(Objective objective, const HarnessInfo& harness) {
   return Unavailable("the harness \"", harness.name, "\" reports no energy, but --objective ",
                      ObjectiveName(objective),
                      " requires it: each sample of run_round must have energy_uj above 0 "
@@ -331,7 +331,7 @@ absl::Status Measuring::Keep(const RoundRecord& record) {
       return Unavailable("the harness \"", info.name, "\" reports no time for a run of ",
                          sample.variant, "; t_ps must be at least 1");
     }
-    if (!ObjectiveValue(objective, sample).has_value()) return NoEnergy(objective, info);
+    if (!ObjectiveValue(objective, sample).has_value()) return NoReportedEnergy(objective, info);
   }
   RETURN_IF_ERROR(Append(record));
   TakeNotes(record);

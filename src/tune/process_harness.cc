@@ -221,6 +221,8 @@ class Process : public Harness {
   }
 
  private:
+  static constexpr std::string_view kLate =
+      "no answer in time; --prepare-timeout and --slot-timeout set the limits";
   using Guilty = std::map<const Configuration*, VariantState>;
 
   absl::Status EnsureStarted() {
@@ -230,7 +232,12 @@ class Process : public Harness {
     const auto answer =
         Ask("hello", 0, HelloRequest(options_.session, options_.workloads), options_.hello_timeout);
     if (!answer.ok()) {
-      ASSIGN_OR_RETURN(const auto failure, FailureOf(answer.status()));
+      const double seconds = std::chrono::duration<double>(options_.hello_timeout).count();
+      ASSIGN_OR_RETURN(const auto failure,
+                       FailureOf(answer.status(),
+                                 absl::StrCat("no answer within ", seconds,
+                                              " s, so it was killed; make it send hello before it "
+                                              "does long work, or raise --hello-timeout")));
       return Unavailable("the harness \"", options_.process.command[0],
                          "\" did not send hello: ", failure.message,
                          "; docs/harness.md describes the protocol");
@@ -285,18 +292,16 @@ class Process : public Harness {
   }
 
   // The failure of a request that was not answered correctly; the harness process has ended then.
-  // Errors: Cancelled.
-  absl::StatusOr<VariantState> FailureOf(const absl::Status& status, std::string_view cancel = {}) {
+  // `late`: the message if it exceeded a time limit. Errors: Cancelled.
+  absl::StatusOr<VariantState> FailureOf(const absl::Status& status, std::string_view late = kLate,
+                                         std::string_view cancel = {}) {
     if (absl::IsCancelled(status)) {
       if (process_ != nullptr) process_->SayBye(cancel);
       process_.reset();
       return status;
     }
     const auto loss = process_->LossBy(
-        absl::IsDeadlineExceeded(status)
-            ? absl::DeadlineExceededError(
-                  "no answer in time; --prepare-timeout and --slot-timeout set the limits")
-            : status);
+        absl::IsDeadlineExceeded(status) ? absl::DeadlineExceededError(std::string(late)) : status);
     process_.reset();
     return VariantState{.status = loss.status, .message = loss.message};
   }
@@ -388,7 +393,7 @@ class Process : public Harness {
     RoundEnd failed;
     ASSIGN_OR_RETURN(
         failed.state,
-        FailureOf(end.status(), harness::Line("cancel", {{"request", request.request}})));
+        FailureOf(end.status(), kLate, harness::Line("cancel", {{"request", request.request}})));
     if (failed.blames()) failed.slot = slots.running;
     failed.over_limit = failed.state.status == "timeout" && slots.is_limited;
     if (failed.over_limit) failed.state.message = slots.OverLimit();

@@ -28,13 +28,13 @@
 namespace xplane_time {
 namespace {
 
-using tune::BadValue, tune::ExpectObject, tune::Field, tune::Json;
+using tune::BadValue, tune::ExpectObject;
 
-constexpr std::string_view kSchema = "xplane-time.space.v1";
-constexpr uint64_t kMostBytes = uint64_t{1} << 30;
-constexpr uint64_t kMostBytesOfAPipe = uint64_t{64} << 20;  // a pipe may be endless
+constexpr std::string_view kSpaceSchema = "xplane-time.space.v1";
+constexpr uint64_t kMaxFileBytes = uint64_t{1} << 30;
+constexpr uint64_t kMaxPipeBytes = uint64_t{64} << 20;  // a pipe may be endless
 
-void TooManyValues(const Field& field) {
+void TooManyValues(const tune::Field& field) {
   field.Error("more than ", tune::kMostValues, " values; widen the step, or narrow min and max");
 }
 
@@ -46,7 +46,7 @@ struct Range {
 };
 
 template <typename Number>
-Range<Number> CheckedRange(const Field& field) {
+Range<Number> CheckedRange(const tune::Field& field) {
   Range<Number> range = {.multiplies = field.Has("multiply")};
   const char* by = range.multiplies ? "multiply" : "step";
   field.Read("min", &range.min);
@@ -61,7 +61,7 @@ Range<Number> CheckedRange(const Field& field) {
   return range;
 }
 
-std::vector<ParameterValue> IntRange(const Field& field) {
+std::vector<ParameterValue> IntRange(const tune::Field& field) {
   const auto range = CheckedRange<int64_t>(field);
   std::vector<ParameterValue> values;
   for (int64_t value = range.min; field.ok() && value <= range.max;) {
@@ -81,7 +81,7 @@ double AsWritten(double value) {
   return rounded == 0 ? 0.0 : rounded;
 }
 
-std::vector<ParameterValue> FloatRange(const Field& field) {
+std::vector<ParameterValue> FloatRange(const tune::Field& field) {
   const auto [min, max, step, multiplies] = CheckedRange<double>(field);
   // Computed from the number of steps; repeated addition would accumulate errors. The tolerance is
   // a billionth of a step, so that 0 to 1 by 0.1 ends at 1.
@@ -95,7 +95,7 @@ std::vector<ParameterValue> FloatRange(const Field& field) {
   return values;
 }
 
-std::vector<ParameterValue> ReadRange(const Field& range, ParameterType type) {
+std::vector<ParameterValue> ReadRange(const tune::Field& range, ParameterType type) {
   ExpectObject(range, {"min", "max", "step", "multiply"});
   if (type != ParameterType::kInt && type != ParameterType::kFloat) {
     range.Error("only int and float have ranges; list the \"values\"");
@@ -106,7 +106,7 @@ std::vector<ParameterValue> ReadRange(const Field& range, ParameterType type) {
   return type == ParameterType::kInt ? IntRange(range) : FloatRange(range);
 }
 
-void ReadParameter(const Field& field, Parameter* parameter) {
+void ReadParameter(const tune::Field& field, Parameter* parameter) {
   ExpectObject(field, {"name", "type", "values", "range"});
   if (!field.Has("name")) field.Error("has no \"name\"");
   if (!field.Has("type")) field.Error("has no \"type\"; use int, float, string or bool");
@@ -119,7 +119,7 @@ void ReadParameter(const Field& field, Parameter* parameter) {
     return BadValue(field.At("type"), "is not a type; use int, float, string or bool");
   }
   parameter->type = *type;
-  const Field values = field.At("values");
+  const tune::Field values = field.At("values");
   if (field.Has("values") && field.Has("range")) {
     field.Error("has both \"values\" and \"range\"; keep one");
   } else if (field.Has("values")) {
@@ -136,7 +136,7 @@ void ReadParameter(const Field& field, Parameter* parameter) {
 
 // The common part of variants and workloads: each has an id or parameters.
 template <typename Item>
-void ReadParamsAndId(const Field& field, Item* item) {
+void ReadParamsAndId(const tune::Field& field, Item* item) {
   if (!field.Has("id") && !field.Has("params")) field.Error("requires an id or params");
   item->params_json = field.Has("params") ? tune::ReadParams(field.At("params")) : "{}";
   item->id = VariantId(item->params_json);
@@ -148,18 +148,18 @@ void ReadParamsAndId(const Field& field, Item* item) {
   if (item->id.empty()) BadValue(field.At("id"), "is empty");
 }
 
-void ReadListed(const Field& field, Configuration* variant) {
+void ReadListed(const tune::Field& field, Configuration* variant) {
   field.Expect(field->is_object(), "an object");
   ReadParamsAndId(field, variant);
 }
 
-void ReadVariant(const Field& field, Configuration* variant) {
+void ReadVariant(const tune::Field& field, Configuration* variant) {
   ExpectObject(field, {"id", "params", "mem_bytes"});
   ReadParamsAndId(field, variant);
   field.Read("mem_bytes", &variant->mem_bytes, json::kOptional, 0);
 }
 
-void ReadWorkload(const Field& field, Workload* workload) {
+void ReadWorkload(const tune::Field& field, Workload* workload) {
   ExpectObject(field, {"id", "params", "weight"});
   ReadParamsAndId(field, workload);
   field.Read("weight", &workload->weight);
@@ -170,11 +170,11 @@ void ReadWorkload(const Field& field, Workload* workload) {
 
 // Ids of variants, and those of workloads, must be distinct.
 template <typename Item>
-void ReadList(const Field& root, const char* name, void (*read)(const Field&, Item*),
+void ReadList(const tune::Field& root, const char* name, void (*read)(const tune::Field&, Item*),
               std::vector<Item>* out) {
   absl::flat_hash_set<std::string> seen;
   if (!root.Has(name)) return;
-  root.At(name).Each([&](const Field& at) {
+  root.At(name).Each([&](const tune::Field& at) {
     Item& item = out->emplace_back();
     read(at, &item);
     if (seen.insert(item.id).second) return;
@@ -182,9 +182,9 @@ void ReadList(const Field& root, const char* name, void (*read)(const Field&, It
   });
 }
 
-void ReadOwn(const Field& root, SearchSpace* space) {
-  if (root.At("schema").value() != kSchema) {
-    BadValue(root.At("schema"), "is not supported by this version; it supports ", kSchema);
+void ReadOwn(const tune::Field& root, SearchSpace* space) {
+  if (root.At("schema").value() != kSpaceSchema) {
+    BadValue(root.At("schema"), "is not supported by this version; it supports ", kSpaceSchema);
   }
   ExpectObject(
       root, {"schema", "name", "parameters", "constraints", "mem_bytes", "variants", "workloads"});
@@ -194,7 +194,7 @@ void ReadOwn(const Field& root, SearchSpace* space) {
     tune::ReadParameters(root.At("parameters"), "name", ReadParameter, space);
   }
   if (root.Has("constraints")) {
-    root.At("constraints").Each([&](const Field& item) {
+    root.At("constraints").Each([&](const tune::Field& item) {
       item.Read(&space->constraints.emplace_back());
     });
   }
@@ -203,29 +203,29 @@ void ReadOwn(const Field& root, SearchSpace* space) {
 }
 
 // A file with variants that has no other sign of a space.
-bool IsList(const Field& root) {
+bool IsList(const tune::Field& root) {
   const bool is_space = root.Has("parameters") || root.Has("constraints") || root.Has("workloads");
   const std::string schema = root.Has("schema") ? tune::Shown(root.At("schema").value()) : "";
   return root.Has("variants") && !is_space && !schema.starts_with("\"xplane-time.space.");
 }
 
-Json SpaceJson(const SearchSpace& space) {
-  Json out = {{"schema", kSchema},
-              {"parameters", Json::array()},
-              {"variants", Json::array()},
-              {"workloads", Json::array()},
-              {"constraints", space.constraints}};
+tune::Json SpaceJson(const SearchSpace& space) {
+  tune::Json out = {{"schema", kSpaceSchema},
+                    {"parameters", tune::Json::array()},
+                    {"variants", tune::Json::array()},
+                    {"workloads", tune::Json::array()},
+                    {"constraints", space.constraints}};
   if (!space.name.empty()) out["name"] = space.name;
   if (!space.mem_bytes.empty()) out["mem_bytes"] = space.mem_bytes;
   for (const Parameter& parameter : space.parameters) {
-    Json values = Json::array();
+    tune::Json values = tune::Json::array();
     for (const ParameterValue& value : parameter.values) values.push_back(tune::JsonOf(value));
     out["parameters"].push_back({{"name", parameter.name},
                                  {"type", tune::TypeName(parameter.type)},
                                  {"values", std::move(values)}});
   }
   for (const Configuration& variant : space.variants) {
-    Json json = {{"id", variant.id}, {"params", tune::Stored(variant.params_json)}};
+    tune::Json json = {{"id", variant.id}, {"params", tune::Stored(variant.params_json)}};
     if (variant.mem_bytes.has_value()) json["mem_bytes"] = *variant.mem_bytes;
     out["variants"].push_back(std::move(json));
   }
@@ -240,7 +240,7 @@ Json SpaceJson(const SearchSpace& space) {
 }  // namespace
 
 absl::StatusOr<SearchSpace> ParseSpace(std::string_view text, std::string_view source) {
-  absl::StatusOr<Json> document = tune::ParseJson(text, source);
+  absl::StatusOr<tune::Json> document = tune::ParseJson(text, source);
   std::string closed;
   if (!document.ok()) {
     closed = tune::CloseOpenCache(text);
@@ -251,14 +251,14 @@ absl::StatusOr<SearchSpace> ParseSpace(std::string_view text, std::string_view s
   SearchSpace space;
   space.source = std::string(source);
   std::string wrong;
-  const Field root(*document, &wrong, Cat(source, ": $"));
+  const tune::Field root(*document, &wrong, Cat(source, ": $"));
   if (document->is_object() && IsList(root)) {
     ReadList(root, "variants", ReadListed, &space.variants);
   } else if (document->is_object() && root.Has("schema")) {
     ReadOwn(root, &space);
   } else if (!document->is_object() || !tune::ImportSpace(root, &space)) {
     root.Error(
-        "not a search space; expected \"schema\": \"", kSchema,
+        "not a search space; expected \"schema\": \"", kSpaceSchema,
         "\", a list of \"variants\", a kernel_tuner T1 or cache file, or tokamax autotuning data");
   }
   if (!wrong.empty()) return InvalidArgument(wrong);
@@ -280,7 +280,7 @@ absl::StatusOr<SearchSpace> ReadSpace(const std::string& path) {
     return InvalidArgument(path, ": this is a directory; give a JSON file");
   }
   const bool is_regular = std::filesystem::is_regular_file(status);
-  const uint64_t most = is_regular ? kMostBytes : kMostBytesOfAPipe;
+  const uint64_t most = is_regular ? kMaxFileBytes : kMaxPipeBytes;
   const std::optional<std::string> text = io::ReadFile(path, most + 1);
   if (!text.has_value()) {
     return errno == EIO ? Unavailable(path, ": cannot be read")
@@ -295,18 +295,18 @@ absl::StatusOr<SearchSpace> ReadSpace(const std::string& path) {
 }
 
 std::string SpaceToJson(const SearchSpace& space) {
-  return SpaceJson(space).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return SpaceJson(space).dump(2, ' ', false, tune::Json::error_handler_t::replace) + "\n";
 }
 
 std::string SpaceHash(const SearchSpace& space) {
-  Json json = SpaceJson(space);
+  tune::Json json = SpaceJson(space);
   json.erase("name");
   return tune::StableHash(tune::CanonicalJson(json));
 }
 
 absl::StatusOr<std::string> CanonicalParams(std::string_view params_json) {
   ASSIGN_OR_RETURN(const auto json, tune::ParseJson(params_json, "params"));
-  std::string wrong, params = tune::ReadParams(Field(json, &wrong, "params: $"));
+  std::string wrong, params = tune::ReadParams(tune::Field(json, &wrong, "params: $"));
   if (!wrong.empty()) return InvalidArgument(wrong);
   return params;
 }

@@ -22,7 +22,7 @@ namespace xplane_time {
 namespace {
 
 using stats::Random;
-using tune::Evaluation, tune::Expression, tune::Json, tune::Value;
+using tune::Evaluation, tune::Expression, tune::Value;
 
 constexpr uint64_t kEnumerable = 10'000'000;   // grid points that a sample may enumerate
 constexpr uint64_t kMostSteps = 200'000'000;   // steps without another configuration
@@ -46,7 +46,7 @@ std::vector<std::string> ConstraintNames(const SearchSpace& space) {
   if (!names.empty()) return names;
   std::set<std::string> listed;
   for (const Configuration& variant : space.variants) {
-    const Json params = tune::Stored(variant.params_json);
+    const tune::Json params = tune::Stored(variant.params_json);
     for (const auto& [name, unused] : params.items()) listed.insert(name);
   }
   return {listed.begin(), listed.end()};
@@ -119,7 +119,7 @@ class Grid {
     return fits && !IsExcluded(point);
   }
   absl::StatusOr<bool> Fits(const Configuration& variant) {
-    const Json params = tune::Stored(variant.params_json);
+    const tune::Json params = tune::Stored(variant.params_json);
     for (size_t i = 0; i < compiled_.names.size(); ++i) {
       values_[i] = ValueIn(params, compiled_.names[i]);
     }
@@ -155,7 +155,7 @@ class Grid {
   size_t levels() const { return space_->parameters.size(); }
 
   std::string ParamsJson(const Point& point) const {
-    Json params = Json::object();
+    tune::Json params = tune::Json::object();
     for (size_t level = 0; level < levels(); ++level) {
       const Parameter& of = space_->parameters[level];
       params[of.name] = tune::JsonOf(of.values[point[level]]);
@@ -239,7 +239,7 @@ class Grid {
     return true;
   }
 
-  Value ValueIn(const Json& params, const std::string& name) {
+  Value ValueIn(const tune::Json& params, const std::string& name) {
     const auto found = params.find(name);
     if (found == params.end() || found->is_structured()) return tune::NoPlainValue();
     if (found->is_null()) return Value();
@@ -384,7 +384,7 @@ absl::Status Reject(Grid* grid, uint64_t count, Random* random, std::vector<Poin
 }
 
 // In grid order.
-absl::StatusOr<std::vector<Point>> Sample(Grid* grid, const Choice& choice) {
+absl::StatusOr<std::vector<Point>> DrawSample(Grid* grid, const Choice& choice) {
   std::vector<Point> sample;
   const uint64_t points = grid->points(), count = std::min(choice.count, points);
   if (count == 0) return sample;
@@ -430,7 +430,7 @@ absl::Status Visit(const SearchSpace& space, const Choice& choice,
   if (with_grid && choice.strategy == Strategy::kGrid) {
     RETURN_IF_ERROR(grid.Walk(kEndless, take_point));
   } else if (with_grid) {
-    ASSIGN_OR_RETURN(const auto sample, Sample(&grid, choice));
+    ASSIGN_OR_RETURN(const auto sample, DrawSample(&grid, choice));
     for (const Point& point : sample) RETURN_IF_ERROR(take_point(point).status());
   }
   const bool asked = !with_grid || choice.strategy == Strategy::kGrid || choice.count > 0;
@@ -441,8 +441,8 @@ absl::Status Visit(const SearchSpace& space, const Choice& choice,
 
 // --- A point.
 
-bool IsValue(const Json& given, const ParameterValue& value) {
-  const Json known = tune::JsonOf(value);
+bool IsValue(const tune::Json& given, const ParameterValue& value) {
+  const tune::Json known = tune::JsonOf(value);
   return given == known && (known.is_number_float() || !given.is_number_float());
 }
 
@@ -477,7 +477,7 @@ absl::Status VisitConfigurations(const SearchSpace& space,
 // Chooses from a space that only consists of this point, so constraints and their messages are the
 // same.
 absl::StatusOr<Configuration> FindPoint(const SearchSpace& space, std::string_view params_json) {
-  const Json params = Json::parse(params_json, nullptr, /*allow_exceptions=*/false);
+  const tune::Json params = tune::Json::parse(params_json, nullptr, /*allow_exceptions=*/false);
   if (!params.is_object()) return NoPoint(params_json, "it is not a JSON object");
   SearchSpace point = space;
   point.variants.clear();

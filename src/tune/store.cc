@@ -44,7 +44,7 @@
 
 namespace xplane_time {
 
-using tune::Database, tune::Json, tune::Statement;
+using tune::Database, tune::Statement;
 
 TuneStore::TuneStore(std::unique_ptr<Database> db) : db_(std::move(db)) {}
 TuneStore::~TuneStore() = default;
@@ -70,11 +70,23 @@ std::string Framed(const std::string& text) { return absl::StrCat(text.size(), "
 
 // Numbers as text; each part as BYTES:TEXT and a comma.
 template <typename... Parts>
-int64_t ChecksumOf(const Parts&... parts) {
-  return Crc32((... + (Framed(absl::StrCat(parts)) + ",")));
+std::string FramedAll(const Parts&... parts) {
+  return (... + (Framed(absl::StrCat(parts)) + ","));
 }
 
-int64_t ChecksumOf(const RoundRecord& round) {
+// Rows of a session have its id before their values. Before version 4 they had the values alone.
+struct Checksums {
+  int64_t now, before_version_4;
+};
+Checksums ChecksumsWith(int64_t session, const std::string& values) {
+  return {Crc32(Framed(absl::StrCat(session)) + "," + values), Crc32(values)};
+}
+template <typename... Parts>
+Checksums ChecksumsOf(int64_t session, const Parts&... parts) {
+  return ChecksumsWith(session, FramedAll(parts...));
+}
+
+Checksums ChecksumsOf(int64_t session, const RoundRecord& round) {
   std::string bytes = absl::StrCat(round.batch, ",", round.round, ",", round.discarded ? 1 : 0, ",",
                                    Framed(round.notes_json));
   for (const SampleRecord& s : round.samples) {
@@ -85,11 +97,11 @@ int64_t ChecksumOf(const RoundRecord& round) {
       absl::StrAppend(&bytes, ",", OrDash(own.t_ps), ",", OrDash(own.energy_uj));
     }
   }
-  return Crc32(bytes);
+  return ChecksumsWith(session, bytes);
 }
 
-int64_t ChecksumOf(const Configuration& variant) {
-  return ChecksumOf(variant.id, variant.params_json, OrDash(variant.mem_bytes));
+Checksums ChecksumsOf(int64_t session, const Configuration& variant) {
+  return ChecksumsOf(session, variant.id, variant.params_json, OrDash(variant.mem_bytes));
 }
 
 std::string KeyColumns() {
@@ -112,7 +124,7 @@ auto IdentityOf(Session& of) {
 
 template <typename Session>
 int64_t SessionChecksum(const Session& of, int64_t started_unix_s) {
-  return std::apply([&](const auto&... part) { return ChecksumOf(part..., started_unix_s); },
+  return std::apply([&](const auto&... part) { return Crc32(FramedAll(part..., started_unix_s)); },
                     IdentityOf(of));
 }
 
@@ -131,11 +143,17 @@ absl::Status CheckRow(const std::string& path, int64_t session, absl::string_vie
   return DataLoss(path, ": session ", session, ": ", what,
                   " has a wrong checksum; the file was damaged after it was written");
 }
+absl::Status CheckRow(const std::string& path, int64_t session, absl::string_view what,
+                      const std::optional<int64_t>& stored, const Checksums& computed) {
+  const bool is_earlier = stored == computed.before_version_4;
+  return CheckRow(path, session, what, stored,
+                  is_earlier ? computed.before_version_4 : computed.now);
+}
 
 absl::Status CheckVariant(const std::string& path, int64_t session, const Configuration& variant,
                           const std::optional<int64_t>& stored) {
   RETURN_IF_ERROR(CheckRow(path, session, absl::StrCat("the variant \"", variant.id, "\""), stored,
-                           ChecksumOf(variant)));
+                           ChecksumsOf(session, variant)));
   return CheckParams(path, session, variant);
 }
 
@@ -255,7 +273,7 @@ absl::StatusOr<std::shared_ptr<io::Descriptor>> OpenLockFile(const std::string& 
   const auto refused = [&](const char* what) {
     return PermissionDenied(path, ": ", what, ", so it cannot be used for locks; remove it",
                             owner == LockOwner::kUs
-                                ? ", or set XDG_RUNTIME_DIR or TMPDIR to a directory of your own"
+                                ? ", or set XDG_RUNTIME_DIR or TMPDIR to a directory that you own"
                                 : "");
   };
   constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
@@ -374,7 +392,7 @@ absl::Status TuneStore::RegisterVariants(const TuneSession& session,
     RETURN_IF_ERROR(
         db.Run("INSERT INTO variant(session, variant, params_json, mem_bytes, crc32) "
                "VALUES(?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-               session.id, v.id, v.params_json, v.mem_bytes, ChecksumOf(v)));
+               session.id, v.id, v.params_json, v.mem_bytes, ChecksumsOf(session.id, v).now));
     if (sqlite3_changes(db.get()) > 0) return absl::OkStatus();
     Configuration stored;
     stored.id = v.id;
@@ -423,12 +441,12 @@ absl::Status InsertSample(const Database& db, int64_t session, int64_t round_id,
 
 absl::StatusOr<Appended> InsertRound(const Database& db, int64_t session,
                                      const RoundRecord& round) {
-  const int64_t checksum = ChecksumOf(round);
+  const Checksums checksums = ChecksumsOf(session, round);
   RETURN_IF_ERROR(
       db.Run("INSERT INTO round(session, batch, round, discarded, notes_json, samples, crc32) "
              "VALUES(?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
              session, round.batch, round.round, round.discarded, round.notes_json,
-             round.samples.size(), checksum));
+             round.samples.size(), checksums.now));
   if (sqlite3_changes(db.get()) > 0) {
     const int64_t round_id = sqlite3_last_insert_rowid(db.get());
     for (size_t place = 0; place < round.samples.size(); ++place) {
@@ -440,7 +458,9 @@ absl::StatusOr<Appended> InsertRound(const Database& db, int64_t session,
       const auto stored,
       db.First<int64_t>("SELECT crc32 FROM round WHERE session = ? AND batch = ? AND round = ?",
                         session, round.batch, round.round));
-  if (stored == checksum) return Appended::kAlreadyStored;
+  if (stored == checksums.now || stored == checksums.before_version_4) {
+    return Appended::kAlreadyStored;
+  }
   return absl::AlreadyExistsError(
       absl::StrCat(db.path(), ": session ", session, ": round ", round.round, " of batch ",
                    round.batch, " is already stored with other samples, which are kept"));
@@ -464,12 +484,12 @@ absl::StatusOr<Appended> TuneStore::Append(const TuneSession& session, const Rou
 
 absl::Status TuneStore::RecordVerdict(const TuneSession& session, std::string_view verdict_json,
                                       int64_t now_unix_s) {
-  ASSIGN_OR_RETURN(const Json verdict, tune::ParseJson(verdict_json, "verdict"));
+  ASSIGN_OR_RETURN(const tune::Json verdict, tune::ParseJson(verdict_json, "verdict"));
   if (!verdict.is_object()) {
     return InvalidArgument(path(), ": the verdict is not a JSON object");
   }
   const auto text = [&](const char* name) {
-    const Json found = verdict.value(name, Json());
+    const tune::Json found = verdict.value(name, tune::Json());
     return found.is_string() ? found.get<std::string>() : std::string();
   };
   const std::string pick = text("pick"), claim = text("claim");
@@ -481,7 +501,7 @@ absl::Status TuneStore::RecordVerdict(const TuneSession& session, std::string_vi
         "SELECT ?1, nullif(?2, ''), ?3, ?4, ?5, n, ?6 FROM rounds WHERE NOT EXISTS(SELECT 1 FROM "
         "latest WHERE latest.rounds = n AND claim = ?3 AND coalesce(pick, '') = ?2)",
         session.id, pick, claim, verdict_json, now_unix_s,
-        ChecksumOf(pick, claim, std::string(verdict_json), now_unix_s));
+        ChecksumsOf(session.id, pick, claim, std::string(verdict_json), now_unix_s).now);
   });
 }
 
@@ -511,8 +531,8 @@ absl::StatusOr<SessionInfo> SessionAt(const Statement& row, const std::string& p
       CheckRow(path, info.id, "its key or rule", own, SessionChecksum(info, info.started_unix_s)));
   if (!info.verdict_json.has_value()) return info;
   RETURN_IF_ERROR(CheckRow(path, info.id, "its verdict", of_verdict,
-                           ChecksumOf(info.pick.value_or(""), info.claim.value_or(""),
-                                      *info.verdict_json, recorded_unix_s)));
+                           ChecksumsOf(info.id, info.pick.value_or(""), info.claim.value_or(""),
+                                       *info.verdict_json, recorded_unix_s)));
   RETURN_IF_ERROR(CheckVerdict(path, info.id, info.pick.value_or(""), info.claim.value_or(""),
                                *info.verdict_json));
   return info;
@@ -543,7 +563,7 @@ absl::StatusOr<std::vector<SessionInfo>> ReadSessions(const Database& db,
 // The evidence to keep of a verdict: everything except its lists, which grow with the space.
 std::string Evidence(const std::string& verdict_json) {
   const auto verdict = tune::ParseJson(verdict_json, "");
-  Json out = Json::object();
+  tune::Json out = tune::Json::object();
   if (!verdict.ok() || !verdict->is_object()) return out.dump();
   for (const auto& [name, value] : verdict->items()) {
     if (!value.is_array() && name != "ratios" && name != "p_best") out[name] = value;
@@ -594,7 +614,9 @@ std::vector<Decided> ThatHold(std::vector<Decided> all, std::optional<int64_t> a
 }
 
 // The samples of a round. A workload whose sample is missing is skipped; then the checksum differs.
-absl::Status ReadSamples(const Database& db, int64_t round_id, RoundRecord* round) {
+// It also differs if a variant belongs to another session.
+absl::Status ReadSamples(const Database& db, int64_t session, int64_t round_id,
+                         RoundRecord* round) {
   const auto add = [&](const Statement& row) {
     SampleRecord& of = round->samples.emplace_back();
     row.Read(&of.variant, &of.slot, &of.status, &of.t_ps, &of.energy_uj);
@@ -602,8 +624,9 @@ absl::Status ReadSamples(const Database& db, int64_t round_id, RoundRecord* roun
   };
   RETURN_IF_ERROR(
       db.Each("SELECT v.variant, slot, status, t_ps, energy_uj FROM sample s "
-              "LEFT JOIN variant v ON v.id = s.variant WHERE s.round = ? ORDER BY place",
-              add, round_id));
+              "LEFT JOIN variant v ON v.id = s.variant AND v.session = ? "
+              "WHERE s.round = ? ORDER BY place",
+              add, session, round_id));
   const auto add_workload = [&](const Statement& row) {
     size_t place = 0;
     WorkloadSample of;
@@ -624,10 +647,10 @@ absl::StatusOr<std::vector<RoundRecord>> ReadKeptRounds(const Database& db, int6
     RoundRecord& round = out.emplace_back();
     int64_t round_id = 0, checksum = 0;
     row.Read(&round_id, &round.batch, &round.round, &round.discarded, &round.notes_json, &checksum);
-    RETURN_IF_ERROR(ReadSamples(db, round_id, &round));
+    RETURN_IF_ERROR(ReadSamples(db, session, round_id, &round));
     RETURN_IF_ERROR(CheckRow(db.path(), session,
                              absl::StrCat("round ", round.round, " of batch ", round.batch),
-                             checksum, ChecksumOf(round)));
+                             checksum, ChecksumsOf(session, round)));
     return true;
   };
   RETURN_IF_ERROR(
@@ -652,6 +675,21 @@ absl::Status CheckNoRoundIsMissing(const Database& db, std::optional<int64_t> on
                   ": rounds are missing; the file was damaged after it was written");
 }
 
+// Rows of sessions that do not exist belong to another one: their reference is damaged.
+absl::Status CheckNoRowIsLost(const Database& db) {
+  constexpr const char* kTables[] = {"variant", "round", "verdict"};
+  for (const char* table : kTables) {
+    ASSIGN_OR_RETURN(const auto session,
+                     db.First<int64_t>(absl::StrCat("SELECT session FROM ", table,
+                                                    " WHERE session NOT IN (SELECT id FROM session)"
+                                                    " LIMIT 1")));
+    if (!session.has_value()) continue;
+    return DataLoss(db.path(), ": a row of the table ", table, " belongs to session ", *session,
+                    ", which does not exist; the file was damaged after it was written");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<SessionInfo>> TuneStore::Sessions() const {
@@ -665,6 +703,7 @@ absl::StatusOr<SessionInfo> TuneStore::Session(int64_t id) const {
 }
 
 absl::StatusOr<std::vector<RoundRecord>> TuneStore::ReadRounds(int64_t session) const {
+  RETURN_IF_ERROR(CheckNoRowIsLost(*db_));
   RETURN_IF_ERROR(CheckNoRoundIsMissing(*db_, session));
   return ReadKeptRounds(*db_, session);
 }
@@ -698,11 +737,11 @@ absl::StatusOr<TunedTable> TuneStore::Tuned(std::vector<Fallback> fallbacks,
              &verdict_json, &entry.recorded_unix_s, &session, &of_variant, &of_verdict);
     entry.evidence_json = Evidence(verdict_json);
     if (session == only_session.value_or(session)) {
-      RETURN_IF_ERROR(
-          CheckRow(path(), session, "the variant that it picked", of_variant, ChecksumOf(pick)));
-      RETURN_IF_ERROR(
-          CheckRow(path(), session, "its verdict", of_verdict,
-                   ChecksumOf(pick.id, entry.claim, verdict_json, entry.recorded_unix_s)));
+      RETURN_IF_ERROR(CheckRow(path(), session, "the variant that it picked", of_variant,
+                               ChecksumsOf(session, pick)));
+      RETURN_IF_ERROR(CheckRow(
+          path(), session, "its verdict", of_verdict,
+          ChecksumsOf(session, pick.id, entry.claim, verdict_json, entry.recorded_unix_s)));
       RETURN_IF_ERROR(CheckVerdict(path(), session, pick.id, entry.claim, verdict_json));
       RETURN_IF_ERROR(CheckParams(path(), session, pick));
     }
@@ -766,6 +805,7 @@ absl::Status TuneStore::CheckRows(std::optional<int64_t> only_session) const {
     RETURN_IF_ERROR(ReadVariants(each.id).status());
     RETURN_IF_ERROR(ReadKeptRounds(*db_, each.id).status());
   }
+  RETURN_IF_ERROR(CheckNoRowIsLost(*db_));
   return CheckNoRoundIsMissing(*db_, only_session);
 }
 

@@ -231,7 +231,9 @@ CREATE TRIGGER workload_sample_kept BEFORE DELETE ON workload_sample
 ALTER TABLE session ADD COLUMN crc32 INTEGER;
 ALTER TABLE variant ADD COLUMN crc32 INTEGER;
 ALTER TABLE verdict ADD COLUMN crc32 INTEGER;
-)sql"};
+)sql",
+    // Checksums of new rows contain the session. Earlier rows keep theirs.
+    ""};
 static_assert(std::size(kSteps) == kStoreVersion);
 
 constexpr int64_t kApplicationId = 0x5850544d;  // "XPTM"

@@ -125,7 +125,7 @@ class Database {
 
 // The tables of a store, as steps between versions. docs/store.md explains them.
 
-inline constexpr int64_t kStoreVersion = 3;
+inline constexpr int64_t kStoreVersion = 4;
 
 // Returns 0 for an empty database, if `may_be_empty`. Errors: FailedPrecondition (newer than
 // kStoreVersion, or created by another program), DataLoss (a negative version), those of Database.

@@ -15,9 +15,7 @@
 namespace xplane_time {
 namespace {
 
-using tune::Field, tune::Json;
-
-constexpr char kSchema[] = "xplane-time.tuned.v1";
+constexpr char kTunedSchema[] = "xplane-time.tuned.v1";
 
 // The parts that must be equal; lengths keep "a" + "bc" apart from "ab" + "c".
 std::string LevelKey(const TuneKey& key, const Fallback& fallback) {
@@ -35,7 +33,7 @@ std::string OnDevice(std::string level_key, std::string_view device) {
   return level_key.append("@").append(device);
 }
 
-void ReadEntry(const Field& field, TunedEntry* entry) {
+void ReadEntry(const tune::Field& field, TunedEntry* entry) {
   if (!field->is_object()) return tune::BadValue(field, "is not an object");
   for (const char* key : {"workload", "device_class", "params"}) {
     if (!field.Has(key)) field.Error("has no \"", key, "\"");
@@ -51,15 +49,16 @@ void ReadEntry(const Field& field, TunedEntry* entry) {
   }
   field.Read("recorded_unix_s", &entry->recorded_unix_s);
   if (!field.Has("devices")) return;
-  field.At("devices").Each([&](const Field& item) { item.Read(&entry->devices.emplace_back()); });
+  field.At("devices").Each(
+      [&](const tune::Field& item) { item.Read(&entry->devices.emplace_back()); });
 }
 
-Json EntryJson(const TunedEntry& entry) {
-  Json json = {{"id", entry.configuration.id},
-               {"params", tune::Stored(entry.configuration.params_json)},
-               {"claim", entry.claim},
-               {"evidence", tune::Stored(entry.evidence_json)},
-               {"recorded_unix_s", entry.recorded_unix_s}};
+tune::Json EntryJson(const TunedEntry& entry) {
+  tune::Json json = {{"id", entry.configuration.id},
+                     {"params", tune::Stored(entry.configuration.params_json)},
+                     {"claim", entry.claim},
+                     {"evidence", tune::Stored(entry.evidence_json)},
+                     {"recorded_unix_s", entry.recorded_unix_s}};
   for (const auto& [name, member] : kKeyParts) json[name] = entry.key.*member;
   if (!entry.devices.empty()) json["devices"] = entry.devices;
   return json;
@@ -111,12 +110,13 @@ absl::StatusOr<TunedTable> TunedTable::FromJson(std::string_view text, std::stri
                                                 std::vector<Fallback> fallbacks) {
   ASSIGN_OR_RETURN(const auto document, tune::ParseJson(text, source));
   std::string wrong;
-  const Field root(document, &wrong, Cat(source, ": $"));
-  if (root.At("schema").value() != kSchema || !root.Has("entries")) {
-    root.Error("not a tuned table; expected \"schema\": \"", kSchema, "\" and \"entries\"");
+  const tune::Field root(document, &wrong, Cat(source, ": $"));
+  if (root.At("schema").value() != kTunedSchema || !root.Has("entries")) {
+    root.Error("not a tuned table; expected \"schema\": \"", kTunedSchema, "\" and \"entries\"");
   }
   std::vector<TunedEntry> entries;
-  root.At("entries").Each([&](const Field& item) { ReadEntry(item, &entries.emplace_back()); });
+  root.At("entries").Each(
+      [&](const tune::Field& item) { ReadEntry(item, &entries.emplace_back()); });
   if (!wrong.empty()) return InvalidArgument(wrong);
   return TunedTable(std::move(entries), std::move(fallbacks));
 }
@@ -126,10 +126,10 @@ std::string TunedTable::ToJson() const {
   for (const auto& level : by_level_) {
     for (const auto& [unused, entry] : level) reachable.insert(entry);
   }
-  Json entries = Json::array();
+  tune::Json entries = tune::Json::array();
   for (uint32_t i : reachable) entries.push_back(EntryJson(entries_[i]));
-  const Json document = {{"schema", kSchema}, {"entries", std::move(entries)}};
-  return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  const tune::Json document = {{"schema", kTunedSchema}, {"entries", std::move(entries)}};
+  return document.dump(1, ' ', false, tune::Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace xplane_time

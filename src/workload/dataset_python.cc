@@ -19,7 +19,7 @@
 namespace xplane_time {
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{8} << 30;
+constexpr uint64_t kMaxConvertedBytes = uint64_t{8} << 30;
 constexpr char kWayOut[] =
     "; Parquet and Hugging Face folders require Python 3.11 or newer with xplane-time and pyarrow: "
     "pip install xplane-time pyarrow (XPLANE_TIME_PYTHON sets the interpreter)";
@@ -60,7 +60,7 @@ absl::Status Copy(int from, int to) {
     if (got < 0) return Unavailable("cannot be read: ", std::strerror(errno));
     if (got == 0) return absl::OkStatus();
     bytes += static_cast<uint64_t>(got);
-    if (bytes > kMostBytes) return DataLoss("over 8 GiB as JSON Lines; use a part of it");
+    if (bytes > kMaxConvertedBytes) return DataLoss("over 8 GiB as JSON Lines; use a part of it");
     if (!io::WriteAll(to, {buffer.data(), static_cast<size_t>(got)})) {
       return Internal("not enough space to convert it to JSON Lines: ", std::strerror(errno),
                       " (TMPDIR is ", ScratchFolder(), ")");

@@ -19,22 +19,23 @@ namespace fs = std::filesystem;
 
 constexpr char kPyarrow[] = "pip install xplane-time pyarrow";
 
-constexpr std::array kFormats = {DatasetFormat{.name = "jsonl",
-                                               .help = "JSON Lines: one object per line",
-                                               .recognized_by = ".jsonl, .ndjson, .json, a first {",
-                                               .text = &kJsonLines},
-                                 DatasetFormat{.name = "csv",
-                                               .help = "rows of cells below a header (RFC 4180)",
-                                               .recognized_by = ".csv",
-                                               .text = &kCsv},
-                                 DatasetFormat{.name = "parquet",
-                                               .help = "a Parquet file",
-                                               .recognized_by = "starts with PAR1, .parquet",
-                                               .needs = kPyarrow},
-                                 DatasetFormat{.name = "hf",
-                                               .help = "a Hugging Face save_to_disk folder",
-                                               .recognized_by = "state.json, dataset_dict.json",
-                                               .needs = kPyarrow}};
+constexpr std::array kFormats = {
+    DatasetFormat{.name = "jsonl",
+                  .help = "JSON Lines: one object per line",
+                  .recognized_by = ".jsonl, .ndjson, .json, starts with {",
+                  .text = &kJsonLines},
+    DatasetFormat{.name = "csv",
+                  .help = "rows of cells below a header (RFC 4180)",
+                  .recognized_by = ".csv",
+                  .text = &kCsv},
+    DatasetFormat{.name = "parquet",
+                  .help = "a Parquet file",
+                  .recognized_by = "starts with PAR1, .parquet",
+                  .needs = kPyarrow},
+    DatasetFormat{.name = "hf",
+                  .help = "a Hugging Face save_to_disk folder",
+                  .recognized_by = "state.json, dataset_dict.json",
+                  .needs = kPyarrow}};
 
 std::string FormatNames() {
   std::string names;

@@ -3,7 +3,7 @@
 //   for (const DatasetFormat& each : DatasetFormats()) ... each.name
 //   ASSIGN_OR_RETURN(const auto records,
 //                    OpenDataset("problems.csv", {.problem_field = "question"}));
-//   // DataLoss: problems.csv: line 2: question: must be present; there are: id, text: ...
+//   // DataLoss: problems.csv: line 2: question: must be present; fields: id, text: ...
 //
 // A new format is a line in datasets.cc. If it is not a text with one record for each row, it also
 // needs code in python/xplane_time/datasets.py (CONTRIBUTING.md).

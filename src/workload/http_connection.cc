@@ -26,7 +26,7 @@ namespace {
 
 // A stream has about 300 bytes for each token.
 constexpr size_t kMaxBody = size_t{1} << 30;
-constexpr std::chrono::milliseconds kStopCheck(100);
+constexpr std::chrono::milliseconds kTransferStopCheck(100);
 // The end of a body may come in a packet after its last bytes.
 constexpr std::chrono::milliseconds kForTheEnd(20);
 
@@ -96,7 +96,7 @@ class HttpConnection::Transfer {
       if (MonotonicClock::now() >= end) break;
       const auto left =
           std::chrono::duration_cast<std::chrono::milliseconds>(end - MonotonicClock::now());
-      const auto wait = std::clamp(left, std::chrono::milliseconds(1), kStopCheck);
+      const auto wait = std::clamp(left, std::chrono::milliseconds(1), kTransferStopCheck);
       curl_.multi_poll(connection_.multi_, nullptr, 0, static_cast<int>(wait.count()), nullptr);
     }
     return Finish();

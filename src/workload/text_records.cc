@@ -106,7 +106,7 @@ class RowReader {
   io::Sha256 sha256_;
 };
 
-// Returns "; there are: id, text: --problem-field NAME".
+// Returns "; fields: id, text (--problem-field NAME)".
 std::string NamesIn(const Json& object, std::string_view option) {
   constexpr size_t kMostNames = 12, kMostBytes = 60;
   std::string names;

@@ -15,6 +15,7 @@ target_link_libraries(xplane_time_power_run
   PRIVATE $<BUILD_INTERFACE:xplane_time_warnings> xplane_time_json
           xplane_time_harness xplane_time_trackers PkgConfig::re2)
 set_target_properties(xplane_time_power_run PROPERTIES POSITION_INDEPENDENT_CODE ON)
+xplane_time_public_headers(xplane_time_power_run "Energy of each answer of a model" power_run)
 # Clients by name. Only the headers of libcurl are needed here; the library is loaded at run time.
 add_library(xplane_time_clients STATIC
   workload/api_key.cc

@@ -79,7 +79,7 @@ static void check_queries(xplane_time_trace* trace) {
   select.metric = NULL;
   select.device = "gpu:99";
   check_error(xplane_time_functions(trace, &select, &stream, &error),
-              XPLANE_TIME_FAILED_PRECONDITION, &error, "there are:");
+              XPLANE_TIME_FAILED_PRECONDITION, &error, "the trace has:");
   select.struct_size = sizeof select + 8;
   check_error(xplane_time_functions(trace, &select, &stream, &error), XPLANE_TIME_INVALID_ARGUMENT,
               &error, "newer");

@@ -126,7 +126,7 @@ TEST(JsonTest, WhatIsNotUsableSaysWhy) {
     const char* says;
   };
   const Case cases[] = {
-      {"{\"benchmarks\": [", absl::StatusCode::kDataLoss, "cut short"},
+      {"{\"benchmarks\": [", absl::StatusCode::kDataLoss, "truncated or damaged JSON"},
       {"{}", absl::StatusCode::kFailedPrecondition, "neither"},
       {"{\"benchmarks\": [3]}", absl::StatusCode::kDataLoss, "benchmarks[0]"},
       {"{\"benchmarks\": [{\"name\": \"a\"}]}", absl::StatusCode::kDataLoss, "real_time"},
@@ -443,7 +443,7 @@ TEST(EnergyJsonTest, WhatCannotBeTakenForOneRunIsUnknown) {
             "too_uncertain");
   EXPECT_THAT(
       failure(absl::StrCat(EnergyRowJson("f", kKnown, "1"), ",", EnergyRowJson("f", kKnown, "2"))),
-      HasSubstr("2 programs of one name"));
+      HasSubstr("2 programs have this name"));
   MeasureOptions by_variant = OfEnergy();
   by_variant.by_variant = true;
   by_variant.report.id_pattern = "f_(.)";

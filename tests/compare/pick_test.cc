@@ -206,9 +206,10 @@ TEST(PickTest, AWildRunThatChangesTheVerdictIsTold) {
   capture.series[0].samples[7].value *= 3;
   const PickResult choice = Picked({capture});
   EXPECT_EQ(choice.claim, Claim::kWinner);
-  EXPECT_THAT(choice.notes,
-              ElementsAre("1 run lies far from the others of the variant and counts less; counted "
-                          "in full, the verdict would be undecided (variant 1)"));
+  EXPECT_THAT(
+      choice.notes,
+      ElementsAre("1 run has less weight, because it lies far from the other runs of "
+                  "the variant; with full weight, the verdict would be undecided (variant 1)"));
 }
 
 TEST(PickTest, CapturesThatDisagreeCountAsFewUnits) {
@@ -303,7 +304,7 @@ TEST(PickTest, AnObstacleInOneOfSeveralCapturesIsNoted) {
   captures[2].series[1].obstacle = "it ran on GPU:0, and the others ran on GPU:0, GPU:1";
   const PickResult choice = Picked(captures);
   EXPECT_EQ(choice.claim, Claim::kWinner);
-  EXPECT_THAT(choice.notes, ElementsAre("rounds: variant 1 does not count here: it ran on GPU:0, "
+  EXPECT_THAT(choice.notes, ElementsAre("rounds: variant 1 is excluded: it ran on GPU:0, "
                                         "and the others ran on GPU:0, GPU:1"));
 }
 
@@ -352,7 +353,7 @@ TEST(PickTest, VariantsWithoutSamplesAreListed) {
   for (const Sampled& sample : failed.samples) failed.left_out.push_back(sample.start_ps);
   failed.samples.clear();
   capture.series.push_back(failed);
-  const PickOptions options = {.known = {{"0", {{"block", "64"}}}, {"9", {}}}};
+  const PickOptions options = {.known = {{"0", R"({"block":64})", {}}, {"9", "{}", {}}}};
   const PickResult choice = Picked({capture}, options);
   EXPECT_EQ(choice.claim, Claim::kUndecided);
   EXPECT_EQ(Row(choice, "7").status, "not_judged");
@@ -517,11 +518,11 @@ TEST(PickSimulationTest, TheCapturesThatAreAdvisedDecide) {
   EXPECT_GE(10 * decided, 8 * advised);
 }
 
-constexpr PickOptions kOfEnergy = {.objective = Objective::kEnergy, .replicates = 1};
+constexpr PickOptions kPickOfEnergy = {.objective = Objective::kEnergy, .replicates = 1};
 
 TEST(PickEnergyTest, ALargeDifferenceDecidesInOneCapture) {
   Noise noise(31);
-  const PickResult choice = Picked({Energies({1.3, 1, 1.4}, 0.005, 0, &noise)}, kOfEnergy);
+  const PickResult choice = Picked({Energies({1.3, 1, 1.4}, 0.005, 0, &noise)}, kPickOfEnergy);
   EXPECT_EQ(choice.claim, Claim::kWinner);
   EXPECT_EQ(choice.pick, "1");
   EXPECT_EQ(choice.variants[1].status, "more");
@@ -545,7 +546,7 @@ TEST(PickEnergyTest, ADoubtOrAnUnknownEnergyLeavesNoClaim) {
   Noise noise(33);
   auto doubtful = Energies({1, 2}, 0.005, 0, &noise);
   doubtful.series[1].doubt = "poor_fit";
-  PickResult choice = Picked({doubtful}, kOfEnergy);
+  PickResult choice = Picked({doubtful}, kPickOfEnergy);
   EXPECT_EQ(choice.claim, Claim::kUndecided);
   EXPECT_EQ(choice.pick, "0");
   EXPECT_THAT(choice.doubts, ElementsAre("energies: poor_fit"));
@@ -555,7 +556,7 @@ TEST(PickEnergyTest, ADoubtOrAnUnknownEnergyLeavesNoClaim) {
   unknown.series[2].samples.clear();
   unknown.series[2].log_error.reset();
   unknown.series[2].failure = "too_uncertain";
-  choice = Picked({unknown}, kOfEnergy);
+  choice = Picked({unknown}, kPickOfEnergy);
   EXPECT_EQ(choice.claim, Claim::kUndecided);
   EXPECT_FALSE(choice.regret.has_value());
   EXPECT_THAT(choice.doubts,
@@ -568,7 +569,7 @@ TEST(PickEnergyTest, ADoubtOrAnUnknownEnergyLeavesNoClaim) {
 // that ran in the same windows.
 TEST(PickEnergySimulationTest, WrongClaimsAreRare) {
   constexpr uint64_t kRepetitions = 1000;
-  PickOptions options = kOfEnergy;
+  PickOptions options = kPickOfEnergy;
   options.alpha = 0.1;
   options.drift_std = 0;
   for (const int captures : {1, 3, 8}) {

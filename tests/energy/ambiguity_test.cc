@@ -1,5 +1,5 @@
-// What the readings cannot tell: loops that look alike one loop later, few windows, loads in step
-// with the sensor. No number that looks fine.
+// Tests of ambiguous readings: loops that match again when shifted by one loop, few windows, and
+// loads in step with the sensor. The results must not look certain.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -27,7 +27,7 @@ Attribution AttributionOf(const World& world, const AttributionOptions& options 
   return Attribute(channel, world.polls, kernels, world.capture_s, options);
 }
 
-// Of kernels with a number, and groups.
+// Counts kernels and groups with known energies, and those whose intervals contain the truth.
 struct Coverage {
   size_t numbers = 0, inside = 0;
 
@@ -81,7 +81,7 @@ TEST(Ambiguity, FewerWindowsThanKernelsAreRefused) {
   EXPECT_EQ(AttributionOf(world).reason, "few_windows");
 }
 
-// Each second window has another load.
+// Another load runs in every second window.
 TEST(Ambiguity, ALoadInStepWithTheSensorIsAPoorFit) {
   for (uint64_t seed = 0; seed < 3; ++seed) {
     World world = MakeWorld({.windows = 200}, seed);
@@ -110,7 +110,7 @@ TEST(Ambiguity, ALogThatRunsFasterIsAPoorFit) {
   }
 }
 
-// What clears a workspace before each product has 2 us of its 2 ms.
+// The kernel that clears a workspace before each product takes 2 us, and the product 2 ms.
 TEST(Ambiguity, WhatIsNextToNothingLeavesItsCompanionANumber) {
   for (uint64_t seed = 0; seed < 4; ++seed) {
     stats::Random random = stats::RandomFor(seed, /*what=*/2, 0);
@@ -147,8 +147,8 @@ TEST(Ambiguity, WhatIsNextToNothingLeavesItsCompanionANumber) {
   }
 }
 
-// The kernel that draws the most, and a governor of the device that lets it have up to half more,
-// and less in the next window.
+// At the power limit, the kernel with the highest power draws up to half more in some windows, and
+// the governor of the device compensates for it in the next window.
 World AtItsLimit(uint64_t seed, double* limit_w) {
   World world = MakeWorld(
       {.kernels = 5, .schedule = test::PowerSchedule::kBlocks, .windows = 300, .noise = 0.002},
@@ -198,7 +198,7 @@ TEST(Ambiguity, AtALimitALogThatRunsFasterIsStillAPoorFit) {
   }
 }
 
-// A read that is slow ends after the next publication, and seems to be of it.
+// A slow read ends after the next publication, and seems to return it.
 TEST(Attribution, NoJoulesAreLostWhereReadsAreSlow) {
   for (uint64_t seed = 0; seed < 5; ++seed) {
     const World world = MakeWorld({.windows = 200}, seed);
@@ -226,7 +226,7 @@ TEST(Ambiguity, WhatIsRightIsNoPoorFit) {
   }
 }
 
-// Where log and trace barely overlap, as many columns as windows explain all.
+// If log and trace barely overlap, as many columns as windows would explain any data.
 TEST(Ambiguity, WithoutAClockALogIsNotPlacedWhereItBarelyOverlaps) {
   for (uint64_t seed = 0; seed < 4; ++seed) {
     const World world = MakeWorld({.windows = 150, .pause_s = 0.5}, seed);
@@ -236,7 +236,7 @@ TEST(Ambiguity, WithoutAClockALogIsNotPlacedWhereItBarelyOverlaps) {
   }
 }
 
-// One reading is of a month later; a search over all that time would not end.
+// One reading is a month later. A search over the whole time would take too long.
 TEST(Ambiguity, AReadingOfAnotherTimeIsLeftOut) {
   World world = MakeWorld({.windows = 60}, 1);
   Poll late = world.polls.back();

@@ -1,4 +1,4 @@
-// From polls and executions to energies, in worlds whose truth is known.
+// Tests of energies from polls and executions, in simulated worlds with known true energies.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -51,9 +51,9 @@ Answer Attribute(const WorldOptions& options, uint64_t seed) {
   return answer;
 }
 
-// Of the kernels with 2 % of the energy and more.
+// Statistics of kernels with at least 2 % of the energy.
 struct Score {
-  std::vector<double> errors;  // relative
+  std::vector<double> errors;  // relative errors
   size_t inside = 0, known = 0, kernels = 0;
 
   double Median() {
@@ -82,27 +82,27 @@ Score ScoreOf(const WorldOptions& options, uint64_t seeds) {
   return score;
 }
 
-struct Case {
+struct AttributionCase {
   const char* name;
   WorldOptions options;
-  double median, worst;  // relative errors, at most
+  double median, worst;  // maximum relative errors
 
-  friend void PrintTo(const Case& world, std::ostream* out) { *out << world.name; }
+  friend void PrintTo(const AttributionCase& world, std::ostream* out) { *out << world.name; }
 };
 
-class Attribution : public ::testing::TestWithParam<Case> {};
+class Attribution : public ::testing::TestWithParam<AttributionCase> {};
 
 TEST_P(Attribution, IsRight) {
   Score score = ScoreOf(GetParam().options, /*seeds=*/2);
   ASSERT_FALSE(score.errors.empty());
   EXPECT_LT(score.Median(), GetParam().median);
   EXPECT_LT(score.errors.back(), GetParam().worst);
-  // 95 % in the long run; of so few that are of one world fewer may be.
+  // 95 % in the long run. With few kernels of one world, the share may be lower.
   EXPECT_GE(static_cast<double>(score.inside), 0.75 * static_cast<double>(score.known));
   EXPECT_GE(static_cast<double>(score.known), 0.95 * static_cast<double>(score.kernels));
 }
 
-// A sensor of 20 ms that dates its readings, polled about as often as it publishes.
+// A sensor with a period of 20 ms and dated readings, polled about as often as it publishes.
 WorldOptions Dated(WorldOptions options) {
   options.sensor = PowerSensor::kInstant;
   options.windows = 700;
@@ -115,21 +115,25 @@ constexpr PowerSchedule kNeverIdle = PowerSchedule::kNeverIdle, kBlocks = PowerS
 INSTANTIATE_TEST_SUITE_P(
     Worlds, Attribution,
     ::testing::Values(
-        Case{"Counter", {}, 0.005, 0.02},
-        Case{"AQuarterOfTheTimeIsSampled", {.sensor = PowerSensor::kQuarter}, 0.005, 0.02},
-        Case{"WindowsOverlap", {.sensor = PowerSensor::kSecond}, 0.006, 0.025},
-        Case{"ThirtyKernels", {.kernels = 30}, 0.01, 0.06},
-        Case{"Pauses", {.pause_s = 0.5}, 0.005, 0.025},
-        Case{"NeverIdle", {.schedule = kNeverIdle}, 0.01, 0.05},
-        Case{"IdlePowerDrifts", {.drift_w = 4}, 0.005, 0.025},
-        Case{"TwoStreams", {.streams = 2}, 0.005, 0.025},
-        Case{"PollsAreMissing", {.gaps = 2}, 0.005, 0.05},
-        Case{"Blocks", {.kernels = 6, .schedule = kBlocks, .windows = 300}, 0.003, 0.015},
-        Case{"DatedEvery20Ms", Dated({}), 0.005, 0.02},
-        Case{"DatedThirtyKernels", Dated({.kernels = 30}), 0.01, 0.06},
-        Case{"DatedAndPolledLessOften", Dated({.poll_s = 0.04, .lag_s = 0.06}), 0.006, 0.025},
-        Case{"DatedWindowsOverlap", Dated({.period_s = 0.018, .window_s = 0.03}), 0.005, 0.02},
-        Case{"ClocksApart", {.clock_off_s = 0.3}, 0.005, 0.025}),
+        AttributionCase{"Counter", {}, 0.005, 0.02},
+        AttributionCase{
+            "AQuarterOfTheTimeIsSampled", {.sensor = PowerSensor::kQuarter}, 0.005, 0.02},
+        AttributionCase{"WindowsOverlap", {.sensor = PowerSensor::kSecond}, 0.006, 0.025},
+        AttributionCase{"ThirtyKernels", {.kernels = 30}, 0.01, 0.06},
+        AttributionCase{"Pauses", {.pause_s = 0.5}, 0.005, 0.025},
+        AttributionCase{"NeverIdle", {.schedule = kNeverIdle}, 0.01, 0.05},
+        AttributionCase{"IdlePowerDrifts", {.drift_w = 4}, 0.005, 0.025},
+        AttributionCase{"TwoStreams", {.streams = 2}, 0.005, 0.025},
+        AttributionCase{"PollsAreMissing", {.gaps = 2}, 0.005, 0.05},
+        AttributionCase{
+            "Blocks", {.kernels = 6, .schedule = kBlocks, .windows = 300}, 0.003, 0.015},
+        AttributionCase{"DatedEvery20Ms", Dated({}), 0.005, 0.02},
+        AttributionCase{"DatedThirtyKernels", Dated({.kernels = 30}), 0.01, 0.06},
+        AttributionCase{"DatedAndPolledLessOften", Dated({.poll_s = 0.04, .lag_s = 0.06}), 0.006,
+                        0.025},
+        AttributionCase{"DatedWindowsOverlap", Dated({.period_s = 0.018, .window_s = 0.03}), 0.005,
+                        0.02},
+        AttributionCase{"ClocksApart", {.clock_off_s = 0.3}, 0.005, 0.025}),
     [](const auto& world) { return world.param.name; });
 
 TEST(FitPowers, FindsLagAndWindowOfTheSensor) {
@@ -153,7 +157,7 @@ TEST(FitPowers, FindsLagAndWindowOfASensorThatDatesItsReadings) {
   }
 }
 
-// The chip's window is known, but wrong.
+// The known window of the chip is wrong.
 TEST(FitPowers, DoesNotTrustWhatTheChipIsKnownFor) {
   World world = MakeWorld({.sensor = PowerSensor::kQuarter}, 2);
   std::vector<BusyCurve> kernels;
@@ -193,8 +197,9 @@ TEST(Resolve, APeriodicLoopGivesNoNumbers) {
   }
 }
 
-// Polls are every half period, nearly: many grids fit, and two updates may seem to be one. Of a
-// mean of a second, shorter windows fit worse, and are fewer watts for it.
+// The polling period is nearly half the period of the sensor, so many grids fit, and two updates
+// may seem to be one. If the sensor averages over a second, shorter windows fit worse and
+// underestimate.
 TEST(Attribution, TheSumOfAPeriodicLoopIsInItsInterval) {
   constexpr uint64_t kWorlds = 20;
   for (const PowerSensor sensor :

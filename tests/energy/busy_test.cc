@@ -30,7 +30,7 @@ TEST(BusyCurve, OfNothingIsZero) {
   EXPECT_THAT(curve.At(std::vector<double>{1, 2}), ElementsAre(0, 0));
 }
 
-// By counting the milliseconds in which it ran.
+// Compares with the number of milliseconds in which the kernel ran.
 TEST(BusyCurve, AgreesWithCounting) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     stats::Random random = stats::RandomFor(seed, 1, 0);
@@ -63,7 +63,7 @@ TEST(IdleShares, AreEqualWhereKernelsOverlap) {
   EXPECT_THAT(shares[1], ElementsAre(0, 0, 2, 4));
 }
 
-// No moment is paid twice, none that something ran in is left out.
+// Each time with executions is counted exactly once.
 TEST(IdleShares, AddUpToTheUnion) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     stats::Random random = stats::RandomFor(seed, 2, 0);

@@ -1,4 +1,4 @@
-// Sensors whose period, window and lag are known, and a load that is switched on and off.
+// Simulates sensors with known period, window and lag, and a load that is switched on and off.
 #include "energy/calibrate.h"
 
 #include <cmath>
@@ -43,7 +43,7 @@ bool Holds(const std::optional<Bounded>& found, double truth) {
 
 class Calibrates : public ::testing::TestWithParam<PowerSensor> {
  public:
-  // What share of the 95 % intervals holds: of period, window and lag.
+  // Checks the share of 95 % intervals that contain the true period, window and lag.
   static void Check(uint64_t seeds, double least_share) {
     size_t period = 0, window = 0, lag = 0;
     double lag_width_s = 0;

@@ -1,4 +1,4 @@
-// Marked layers: their file, their own time, and what of the kernels lies in them.
+// Tests of marked layers: their file, their time, and the kernel times within them.
 #include "energy/layers.h"
 
 #include <cmath>
@@ -99,7 +99,7 @@ TEST(LayerTimes, RefusesWhatIsNoTime) {
   EXPECT_EQ(TimesOf(runs).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
-// Against steps of 1 ms, in which kernels and layers begin and end.
+// Compares with a simulation in steps of 1 ms, at which kernels and layers begin and end.
 TEST(LayerTimes, SecondsAreOfWhatRanBetweenTheMarks) {
   constexpr int kSteps = 300;
   constexpr double kStepS = 1e-3, kBeginS = 0.02, kFromS = 0.03, kToS = 0.25;
@@ -117,7 +117,7 @@ TEST(LayerTimes, SecondsAreOfWhatRanBetweenTheMarks) {
     const std::vector<BusyCurve> kernels = {BusyCurve(pieces(1'000'000'000)),
                                             BusyCurve(pieces(1'000'000'000))};
     LayerRuns runs;
-    runs.runs = {{"a", 0, 1}};  // the origin
+    runs.runs = {{"a", 0, 1}};  // the origin of the times
     for (const char* name : {"a", "b"}) {
       for (const Interval& each : pieces(1'000'000)) {
         runs.runs.push_back({name, each.start_ps, each.end_ps});

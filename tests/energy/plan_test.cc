@@ -1,4 +1,5 @@
-// Plans are run in worlds whose truth is known, and estimated as a power log is.
+// Runs plans in simulated worlds with known energies, and estimates the energies as from a power
+// log.
 #include "energy/plan.h"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ const std::vector<PlanKernel> kEight = {
     {"matmul", 850e-6},   {"attention", 3.1e-3}, {"softmax", 41e-6}, {"layer_norm", 65e-6},
     {"all_reduce", 1e-3}, {"copy", 120e-6},      {"gelu", 33e-6},    {"conv", 480e-6}};
 
-// As a harness would run it: durations differ by 2 %, and there is a gap between launches.
+// Simulates a harness: durations vary by 2 %, and there is a gap between launches.
 std::vector<std::vector<Interval>> Run(const Plan& plan, std::span<const PlanKernel> kernels,
                                        uint64_t seed) {
   stats::Random random = stats::RandomFor(seed, /*what=*/0x72756e, 0);
@@ -44,19 +45,19 @@ std::vector<std::vector<Interval>> Run(const Plan& plan, std::span<const PlanKer
   return executions;
 }
 
-// What a calibration says of the sensors of the worlds.
+// The calibration of the simulated sensors.
 PlanSensor SensorOf(PowerSensor kind) {
   PlanSensor sensor = {.lag_s = 0.02, .noise = 0.01, .idle_w = 90, .most_w = 520};
   if (kind == PowerSensor::kCounter) return sensor;
   sensor.kind = ReadingKind::kAverage;
   sensor.window_s = kind == PowerSensor::kQuarter ? 0.025 : 1;
-  if (kind == PowerSensor::kSecond) sensor.noise = 0.0032;  // the mean of ten
+  if (kind == PowerSensor::kSecond) sensor.noise = 0.0032;  // each value is a mean of ten
   return sensor;
 }
 
 struct Outcome {
   bool is_reached = false;
-  double worst_error = 0, worst_half_width = 0;  // of all kernels, relative
+  double worst_error = 0, worst_half_width = 0;  // over all kernels, relative
 };
 
 Outcome Try(const Plan& plan, PowerSensor kind, double precision, uint64_t seed,
@@ -84,15 +85,15 @@ Outcome Try(const Plan& plan, PowerSensor kind, double precision, uint64_t seed,
   return outcome;
 }
 
-struct Case {
+struct PlanCase {
   const char* name;
   PowerSensor sensor;
   double precision;
 
-  friend void PrintTo(const Case& each, std::ostream* out) { *out << each.name; }
+  friend void PrintTo(const PlanCase& each, std::ostream* out) { *out << each.name; }
 };
 
-class PlannedExperiment : public ::testing::TestWithParam<Case> {
+class PlannedExperiment : public ::testing::TestWithParam<PlanCase> {
  public:
   static double ShareReached(uint64_t seeds) {
     const auto [name, kind, precision] = GetParam();
@@ -110,7 +111,7 @@ class PlannedExperiment : public ::testing::TestWithParam<Case> {
 
 TEST_P(PlannedExperiment, ReachesItsPrecision) { EXPECT_GE(ShareReached(4), 0.75); }
 
-// The figure of docs/energy-planning.md.
+// Measures the share that is stated in docs/energy-planning.md.
 TEST_P(PlannedExperiment, DISABLED_ReachesItsPrecisionIn200Seeds) {
   const double share = ShareReached(200);
   std::printf("%s: %.1f %% of 200 seeds\n", GetParam().name, 100 * share);
@@ -118,14 +119,14 @@ TEST_P(PlannedExperiment, DISABLED_ReachesItsPrecisionIn200Seeds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sensors, PlannedExperiment,
-                         ::testing::Values(Case{"Counter1", PowerSensor::kCounter, 0.01},
-                                           Case{"Quarter1", PowerSensor::kQuarter, 0.01},
-                                           Case{"Second1", PowerSensor::kSecond, 0.01},
-                                           Case{"CounterFine", PowerSensor::kCounter, 0.003},
-                                           Case{"QuarterCoarse", PowerSensor::kQuarter, 0.05}),
+                         ::testing::Values(PlanCase{"Counter1", PowerSensor::kCounter, 0.01},
+                                           PlanCase{"Quarter1", PowerSensor::kQuarter, 0.01},
+                                           PlanCase{"Second1", PowerSensor::kSecond, 0.01},
+                                           PlanCase{"CounterFine", PowerSensor::kCounter, 0.003},
+                                           PlanCase{"QuarterCoarse", PowerSensor::kQuarter, 0.05}),
                          [](const auto& each) { return each.param.name; });
 
-// So many are not fitted one by one.
+// So many kernels are not fitted individually.
 TEST(PlanExperiment, OfManyKernelsReachesItsPrecision) {
   std::vector<PlanKernel> many;
   for (int i = 0; i < 48; ++i) {

@@ -25,7 +25,8 @@ TEST(FindPublications, AreBetweenPollsWhoseValuesDiffer) {
   EXPECT_EQ(found.quiet[0].to_s, 1);
 }
 
-// Polls of a sensor of 20 ms every `poll_s`. Values never repeat. `date_s` of each publication.
+// Polls every `poll_s` of a sensor with a period of 20 ms. Values never repeat. `date_s` returns
+// the date of a publication.
 template <typename Date>
 std::vector<Poll> DatedPolls(double poll_s, uint64_t seed, const Date& date_s) {
   constexpr double kPeriodS = 0.0199;
@@ -59,7 +60,7 @@ TEST(FindPublications, TheSensorsOwnDatesAreTheInstants) {
   }
 }
 
-// The date is of the sample, which is published 9 ms later.
+// The date is that of the sample, which is published 9 ms later.
 TEST(FindPublications, DatesBeforeTheBracketsAreMovedIntoThem) {
   const Publications found = FindPublications(
       DatedPolls(0.005, 1, [](double published_s, double) { return published_s - 0.009; }),
@@ -96,7 +97,7 @@ TEST(FindPublications, AFinePowerIsNotPublishedTwice) {
     polls.push_back({at_s, at_s + 1e-4, 7919 * (i / 3)});
   }
   EXPECT_EQ(FindPublications(polls, ReadingKind::kInstant).quiet.size(), 66U);
-  for (Poll& poll : polls) poll.value %= 2;  // as of a coarse one: 0, 1, 0, 1
+  for (Poll& poll : polls) poll.value %= 2;  // like a coarse sensor: 0, 1, 0, 1
   EXPECT_THAT(FindPublications(polls, ReadingKind::kInstant).quiet, IsEmpty());
 }
 
@@ -105,7 +106,7 @@ TEST(FindPublications, APowerMayBePublishedAgain) {
   EXPECT_THAT(FindPublications(polls, ReadingKind::kAverage).quiet, IsEmpty());
 }
 
-// Values of a power by poll, every 20 ms.
+// Polls every 20 ms with these power values.
 std::vector<Poll> PollsOf(const std::vector<int64_t>& values) {
   std::vector<Poll> polls;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -115,7 +116,7 @@ std::vector<Poll> PollsOf(const std::vector<int64_t>& values) {
   return polls;
 }
 
-// Blocks of random length: no grid explains the changes.
+// The blocks have random lengths, so no grid explains the changes.
 TEST(FindPublications, EachPollOfAConstantPowerIsAnUpdate) {
   stats::Random random = stats::RandomFor(3, 7, 0);
   std::vector<int64_t> values;
@@ -134,7 +135,7 @@ TEST(FindPublications, EachPollOfAConstantPowerIsAnUpdate) {
       EXPECT_LE(found.updates[i].high_s, polls[i].after_s);
     }
   }
-  // An unchanged counter published nothing.
+  // If a counter is unchanged, it was not published.
   EXPECT_EQ(FindPublications(polls, ReadingKind::kCumulative).updates.size(), 39U);
 }
 
@@ -160,14 +161,14 @@ TEST(FindPublications, ACoarsePowerIsPublishedOncePerPeriod) {
   EXPECT_EQ(grids[0].misfits, 0U);
 }
 
-// Fine values, except that the power is limited: the limit is published again, other values are
-// not.
+// The values are fine, but the power is limited. The limit may be published repeatedly, other
+// values only once.
 TEST(FindPublications, AFinePowerStaysAtItsLimit) {
   std::vector<int64_t> values;
   for (int64_t i = 0; i < 60; ++i) {
     for (int64_t j = 0; j < 20; ++j) values.push_back(100'000 + 7919 * (i * 20 + j) % 50'000);
     values.insert(values.end(), 20, 300'000);
-    values.insert(values.end(), 2, 200'000 + 7 * i);  // the same publication, seen twice
+    values.insert(values.end(), 2, 200'000 + 7 * i);  // one publication, polled twice
   }
   const Publications found = FindPublications(PollsOf(values), ReadingKind::kInstant);
   size_t at_limit = 0, twice = 0;
@@ -196,8 +197,8 @@ TEST(FindGrids, NeedUpdates) {
   EXPECT_THAT(FindGrids(few), IsEmpty());
 }
 
-// 0.3 % off twice the polls: one that is slower fits all brackets, too, where two updates fall on
-// one of its instants.
+// The period differs by 0.3 % from twice the polling period. A grid with a longer period would also
+// fit all brackets, if two updates could share one of its instants.
 TEST(FindGrids, TwoUpdatesAreNotOne) {
   constexpr double kPeriodS = 0.09968, kPollS = 0.05;
   std::vector<Poll> polls;
@@ -214,7 +215,7 @@ TEST(FindGrids, TwoUpdatesAreNotOne) {
   }
 }
 
-// Polled twice in a period or more often; the best grid, or one of the others, is the sensor's.
+// Polled at least twice per period. One of the grids is that of the sensor.
 TEST(FindGrids, FindThePeriodAndThePhase) {
   for (uint64_t seed = 0; seed < 12; ++seed) {
     stats::Random random = stats::RandomFor(seed, 3, 0);
@@ -231,7 +232,7 @@ TEST(FindGrids, FindThePeriodAndThePhase) {
     ASSERT_FALSE(grids.empty());
     double nearest_s = 1;
     for (const Grid& grid : grids) {
-      // How far the instants are off, at the worst.
+      // The maximum error of the instants.
       double off_s = 0;
       for (size_t i = 0; i < grid.number.size(); ++i) {
         const double steps = (grid.InstantS(i) - phase_s) / period_s;

@@ -32,7 +32,7 @@ std::string Channel(std::string_view device, std::string_view domain, std::strin
                       R"("note":""})");
 }
 
-// A log that began at 1000 s of the monotonic clock, 1700000000 s of the calendar's.
+// A log that began at 1000 s of the monotonic clock and 1700000000 s of the wall clock.
 SensorLog Log(const std::string& devices, const std::string& channels, const std::string& lines) {
   const std::string path = ::testing::TempDir() + "/sensors.jsonl";
   std::ofstream(path) << R"({"schema":"xplane-time.power-log.v1","t":1000000000000,)"
@@ -110,7 +110,7 @@ TEST(ChooseSensor, OneDeviceThatSaysNoOrdinalIsTheDevice) {
   const SensorLog log = Log(Device("GPU-a", "null"),
                             Channel("GPU-a", "gpu", "energy_uj", "cumulative"), ReadingsOf(0));
   EXPECT_EQ(ChooseSensor(log, kGpu0, {}).device, "GPU-a");
-  // But not that of another one, nor of a processor.
+  // It is not used for a processor.
   EXPECT_EQ(ChooseSensor(log, {DeviceKind::kCpu, 0}, {}).reason, "no_sensor");
 }
 
@@ -147,7 +147,7 @@ TEST(ChooseSensor, PackagesAreOneProcessorByTheSumOfRoundsInWhichAllWereRead) {
     EXPECT_NEAR(poll.after_s - poll.before_s, 17e-9, 1e-12);
   }
   EXPECT_THAT(values, ElementsAre(1010, 2020, 5050));
-  // One of them, where it is asked for.
+  // One of them can be selected explicitly.
   EXPECT_EQ(ChooseSensor(log, {DeviceKind::kCpu, 0}, {{0, "package-1"}}).device, "package-1");
 }
 
@@ -161,7 +161,8 @@ TEST(PollsOn, CountsFromTheStartOfTheCapture) {
   EXPECT_EQ(polls[2].value, 102);
 }
 
-// The calendar was set between: the line of clocks that is nearest to the capture's start counts.
+// The wall clock was set in between. The line of clocks that is nearest to the capture's start is
+// used.
 TEST(PollsOn, AStepOfTheCalendarAfterTheCaptureChangesNothing) {
   const std::string step = R"({"t":1002000000000,"clocks":{"monotonic_ns":1002000000000,)"
                            R"("realtime_ns":1700003602000000000,"boottime_ns":1002000000000}})";
@@ -207,7 +208,7 @@ std::vector<uint32_t> PartsOf(const SensorLog& log) {
   return parts;
 }
 
-// How far it had come is unknown: another part begins, and no update lies between the two.
+// The value at the reset is unknown, so a new part begins, without an update between the parts.
 TEST(PollsOn, AResetBeginsAPart) {
   const SensorLog log = CounterLog({80, 95, 10, 30, 45, 2, 9}, {});
   EXPECT_EQ(ValuesOf(log), (std::vector<int64_t>{80, 95, 10, 30, 45, 2, 9}));

@@ -1,4 +1,5 @@
-// What a series in a trace is: a counter, one that was reset, or what each event adds.
+// Tests the kinds of series in a trace: a counter, a counter with resets, or amounts of single
+// events.
 #include "energy/trace_counters.h"
 
 #include <algorithm>
@@ -40,7 +41,7 @@ std::optional<Counted> Count(const std::vector<int64_t>& values) {
   return counted;
 }
 
-// By the definition: how many go down, and how many change at all.
+// The numbers of decreases and of changes, by definition.
 std::pair<size_t, size_t> FallsAndChanges(const std::vector<int64_t>& values) {
   size_t falls = 0, changes = 0;
   for (size_t i = 1; i < values.size(); ++i) {
@@ -50,7 +51,7 @@ std::pair<size_t, size_t> FallsAndChanges(const std::vector<int64_t>& values) {
   return {falls, changes};
 }
 
-// All series of up to 5 values from -1 to 3: too short to tell a reset.
+// All series of up to 5 values from -1 to 3. They are too short to detect a reset.
 TEST(CountedFrom, EveryTinySeriesRisesOrIsRefused) {
   for (size_t length = 0; length <= 5; ++length) {
     const auto all = static_cast<size_t>(std::pow(5, length));
@@ -77,8 +78,8 @@ TEST(CountedFrom, EveryTinySeriesRisesOrIsRefused) {
   }
 }
 
-// A counter of 9 to 14 values that starts again at each place, at each value below: all values
-// stay, in two parts.
+// A counter of 10 to 14 values that is reset at each place, to each of several lower values. All
+// values are kept, in two parts.
 TEST(CountedFrom, AResetBeginsAPart) {
   for (size_t length = 10; length <= 14; ++length) {
     for (size_t place = 1; place < length; ++place) {
@@ -111,13 +112,13 @@ TEST(CountedFrom, PublishedSeldomItIsStillACounter) {
 }
 
 TEST(CountedFrom, WhatEachEventAdds) {
-  // Nothing new at every second poll; then a load between two idle times.
+  // First, every second poll adds 0. Then a load between two idle times.
   EXPECT_THAT(Count({20, 0, 31, 0, 25})->values, ElementsAre(20, 20, 51, 51, 76));
   EXPECT_THAT(Count({10, 10, 50, 50, 10})->values, ElementsAre(10, 20, 70, 120, 130));
 }
 
 TEST(CountedFrom, NeitherIsRefused) {
-  std::vector<int64_t> values;  // each sixth goes down
+  std::vector<int64_t> values;  // every sixth value decreases
   for (int64_t i = 0; i < 60; ++i) values.push_back(100 * (i % 6) + i);
   EXPECT_FALSE(Count(values).has_value());
   EXPECT_FALSE(Count({INT64_MAX, 1, INT64_MAX}).has_value());

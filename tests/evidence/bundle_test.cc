@@ -13,7 +13,7 @@
 namespace xplane_time::evidence {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 BundleSpec Small() {
   const std::string head = WitnessLine(std::nullopt, R"({"setting":"a"})");
@@ -67,7 +67,7 @@ TEST(Zip, AChangedByteIsFoundFromTheChecksum) {
       std::string changed = text;
       changed[at] = static_cast<char>(changed[at] ^ change);
       const auto places = ChangedBytes(changed, Crc32(text), 8);
-      ASSERT_THAT(places, testing::Contains(at));
+      ASSERT_THAT(places, ::testing::Contains(at));
       EXPECT_EQ(WithByteAsItWas(changed, at, Crc32(text)), text);
     }
   }
@@ -76,7 +76,7 @@ TEST(Zip, AChangedByteIsFoundFromTheChecksum) {
 
 TEST(Bundle, IsSoundAsWritten) {
   const std::string bytes = *BundleBytes(Small());
-  EXPECT_THAT(ProblemsOf(bytes), testing::IsEmpty());
+  EXPECT_THAT(ProblemsOf(bytes), ::testing::IsEmpty());
   EXPECT_EQ(bytes, *BundleBytes(Small())) << "the same inputs give the same bytes";
 }
 

@@ -12,7 +12,7 @@
 namespace xplane_time::evidence {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr int64_t kPsPerUs = 1'000'000;
 

@@ -12,7 +12,7 @@
 namespace xplane_time::evidence {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 const std::vector<std::string> kSamples = {R"({"schema":"s"})", R"({"t_ps":5})", R"({"t_ps":6})",
                                            R"({"t_ps":5})"};

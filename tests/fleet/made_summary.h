@@ -36,19 +36,26 @@ inline FleetSummary RandomSummary(Random* random) {
                             .busy_ps = ps(),
                             .span_ps = Int128{ps()} << random->Below(70),
                             .idle_ps = ps()});
-    made.functions.push_back({.host = id(),
-                              .function = id(),
-                              .is_range = random->OneIn(2),
-                              .runs = count(),
-                              .active = time(),
-                              .centres_ps = {ps()}});
+    made.functions.push_back(
+        {.host = id(),
+         .function = id(),
+         .is_range = random->OneIn(2),
+         .runs = count(),
+         .active = time(),
+         .centres_ps = {ps()},
+         .own = {.own_ps = {ps()}, .busy_ps = {ps()}, .captures_with_collectives = count()}});
     made.kernels.push_back({.device = id(),
                             .kernel = id(),
                             .category = Category::kCopy,
                             .time = time(),
                             .self_known = count(),
                             .self_ps = ps()});
-    made.steps.push_back({.host = id(), .model = id(), .span = time(), .centres_ps = {ps()}});
+    made.steps.push_back(
+        {.host = id(),
+         .model = id(),
+         .span = time(),
+         .centres_ps = {ps()},
+         .own = {.own_ps = {ps()}, .busy_ps = {ps()}, .captures_with_collectives = count()}});
     made.meetings.push_back({.host = id(),
                              .device = id(),
                              .kernel = id(),

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "tests/fleet/made_summary.h"
 
@@ -103,6 +105,85 @@ TEST(FleetOutliers, WhatIsSmallDoesNotMatter) {
   const testing::MadeFleet made = {
       .host_sd = 0.0001, .capture_sd = 0.0001, .slow_hosts = 1, .slow_by = 0.008};
   EXPECT_EQ(Alarms(FindFleetOutliers(MakeFleet(made, 1), {.min_effect = 0.02})), 0U);
+}
+
+// Hosts that meet in a collective in each run: the active time of all is the same. Host 0 comes
+// later than the others by `busy` and `idle`, shares of their own time.
+FleetSummary MakeGang(double busy, double idle) {
+  FleetSummary summary = MakeFleet({.hosts = 20, .captures = 3, .host_sd = 0.001}, 1);
+  for (FleetFunction& row : summary.functions) {
+    row.own.own_ps = row.own.busy_ps = row.centres_ps;
+    row.own.captures_with_collectives = row.centres_ps.size();
+    std::ranges::fill(row.centres_ps, 2'000'000'000);
+    if (summary.names[row.host] != "host0") continue;
+    for (int64_t& ps : row.own.own_ps) ps += std::llround((busy + idle) * 1e9);
+    for (int64_t& ps : row.own.busy_ps) ps += std::llround(busy * 1e9);
+    std::ranges::fill(row.centres_ps, 1'900'000'000);  // less waiting than the others
+  }
+  return summary;
+}
+
+TEST(FleetOutliers, TheHostThatWaitsLeastIsSlow) {
+  for (const auto& [busy, idle] : {std::pair(0.05, 0.0), std::pair(0.0, 0.05)}) {
+    const auto rows = FindFleetOutliers(MakeGang(busy, idle), {});
+    EXPECT_EQ(Alarms(rows), 1U);
+    EXPECT_EQ(rows[0].host, "host0");
+    EXPECT_EQ(rows[0].verdict, FleetVerdict::kSlow);
+    EXPECT_EQ(rows[0].measure, FleetMeasure::kWithoutCollectives);
+    EXPECT_NEAR(*rows[0].ratio, 1.05, 0.02);
+  }
+}
+
+TEST(FleetOutliers, OnlyLessBusyTimeIsFast) {
+  const auto computes_less = FindFleetOutliers(MakeGang(-0.05, 0), {});
+  EXPECT_EQ(Alarms(computes_less), 1U);
+  EXPECT_EQ(computes_less[0].verdict, FleetVerdict::kFast);
+  EXPECT_EQ(Alarms(FindFleetOutliers(MakeGang(0, -0.05), {})), 0U);
+}
+
+TEST(FleetOutliers, CollectivesInSummariesOfAnEarlierVersionAreUndecided) {
+  FleetSummary summary = MakeGang(0.05, 0);
+  for (FleetFunction& row : summary.functions) row.own = {};
+  // Without collectives, the active time is compared.
+  EXPECT_EQ(FindFleetOutliers(summary, {})[0].verdict, FleetVerdict::kFast);
+  const NameId function = summary.functions[0].function;
+  summary.kernels.push_back({.function = function, .category = Category::kCollective});
+  for (const FleetOutlier& row : FindFleetOutliers(summary, {})) {
+    EXPECT_EQ(row.verdict, FleetVerdict::kCannotTell);
+    EXPECT_EQ(row.measure, FleetMeasure::kUnknown);
+    EXPECT_FALSE(row.ratio.has_value());
+  }
+  EXPECT_EQ(FindFleetOutliers(summary, {}).size(), 20U);
+}
+
+TEST(FleetOutliers, HostsWhoseCollectivesAreUnknownAreUndecided) {
+  FleetSummary summary = MakeGang(0.05, 0);
+  summary.functions[3].own = {};  // one host's summary is of an earlier version
+  const NameId host = summary.functions[3].host;
+  size_t undecided = 0;
+  for (const FleetOutlier& row : FindFleetOutliers(summary, {})) {
+    const bool is_earlier = row.host == summary.names[host];
+    EXPECT_EQ(row.measure == FleetMeasure::kUnknown, is_earlier);
+    EXPECT_EQ(row.ratio.has_value(), !is_earlier);
+    undecided += row.verdict == FleetVerdict::kCannotTell ? 1 : 0;
+  }
+  EXPECT_EQ(undecided, 1U);
+}
+
+// The collectives of one capture may be hidden on all devices.
+TEST(FleetOutliers, OneCaptureWithCollectivesIsEnough) {
+  FleetSummary summary = MakeGang(0.05, 0);
+  for (FleetFunction& row : summary.functions) row.own.captures_with_collectives = 0;
+  EXPECT_EQ(FindFleetOutliers(summary, {})[0].measure, FleetMeasure::kActive);
+  summary.functions[5].own.captures_with_collectives = 1;
+  EXPECT_EQ(FindFleetOutliers(summary, {})[0].measure, FleetMeasure::kWithoutCollectives);
+  EXPECT_EQ(Alarms(FindFleetOutliers(summary, {})), 1U);
+}
+
+TEST(FleetOutliers, FunctionsOfCollectivesAloneAreNotCompared) {
+  FleetSummary summary = MakeGang(0.05, 0);
+  for (FleetFunction& row : summary.functions) std::ranges::fill(row.own.busy_ps, 0);
+  EXPECT_TRUE(FindFleetOutliers(summary, {}).empty());
 }
 
 }  // namespace

@@ -194,16 +194,8 @@ std::string Epoch() {
   return t.Bytes();
 }
 
-RawMessage Named(std::string_view name) { return RawMessage().Bytes(2, name); }
-
-std::string Space(const RawMessage& plane) { return RawMessage().Message(1, plane).bytes(); }
-
-std::string SpaceOfEvent(const RawMessage& event) {
+std::string MakeStreamSpace(const RawMessage& event) {
   return Space(Named("/device:GPU:0").Message(3, Named("Stream #1").Message(4, event)));
-}
-
-RawMessage Entry(int64_t id, const RawMessage& value) {
-  return RawMessage().Int(1, id).Message(2, value);
 }
 
 // Maps after the lines, timestamp after the events, value before the stat's id.
@@ -250,14 +242,15 @@ void AddOverlong(std::vector<NamedBytes>* traces) {
   for (size_t length = 4; length <= 11; ++length) {
     const std::string of = std::to_string(length);
     const std::string tag = VarintBytes(3 << 3, length), five = VarintBytes(5);
-    traces->push_back({"tag_bytes_" + of, SpaceOfEvent(RawMessage().Raw(tag).Raw(five))});
-    traces->push_back({"length_bytes_" + of,
-                       SpaceOfEvent(RawMessage().Tag(9, 2).Raw(VarintBytes(1, length)).Raw("x"))});
+    traces->push_back({"tag_bytes_" + of, MakeStreamSpace(RawMessage().Raw(tag).Raw(five))});
     traces->push_back(
-        {"value_bytes_" + of, SpaceOfEvent(RawMessage().Tag(3, 0).Raw(VarintBytes(5, length)))});
+        {"length_bytes_" + of,
+         MakeStreamSpace(RawMessage().Tag(9, 2).Raw(VarintBytes(1, length)).Raw("x"))});
+    traces->push_back(
+        {"value_bytes_" + of, MakeStreamSpace(RawMessage().Tag(3, 0).Raw(VarintBytes(5, length)))});
   }
   const std::string high_bits("\x98\x80\x80\x80\x10\x05", 6);
-  traces->push_back({"tag_beyond_32_bits", SpaceOfEvent(RawMessage().Raw(high_bits))});
+  traces->push_back({"tag_beyond_32_bits", MakeStreamSpace(RawMessage().Raw(high_bits))});
 }
 
 void AddGroups(std::vector<NamedBytes>* traces) {
@@ -265,11 +258,11 @@ void AddGroups(std::vector<NamedBytes>* traces) {
   for (const int depth : kAround) {
     const RawMessage groups = NestedGroups(depth);
     const std::string of = std::to_string(depth);
-    traces->push_back({"groups_in_event_" + of, SpaceOfEvent(groups)});
+    traces->push_back({"groups_in_event_" + of, MakeStreamSpace(groups)});
     traces->push_back({"groups_in_plane_" + of, Space(Named("p").Raw(groups.bytes()))});
   }
-  traces->push_back({"group_mismatch", SpaceOfEvent(RawMessage().StartGroup(7).EndGroup(8))});
-  traces->push_back({"group_end_alone", SpaceOfEvent(RawMessage().EndGroup(7))});
+  traces->push_back({"group_mismatch", MakeStreamSpace(RawMessage().StartGroup(7).EndGroup(8))});
+  traces->push_back({"group_end_alone", MakeStreamSpace(RawMessage().EndGroup(7))});
 }
 
 }  // namespace
@@ -292,10 +285,10 @@ std::vector<NamedBytes> RawTraces() {
       {"any_order", AnyOrder()},
       {"maps", Maps()},
       {"wrong_types", WrongTypes()},
-      {"oneof_repeated", SpaceOfEvent(RawMessage().Varint(2, 4).Varint(5, 3).Varint(2, 9))},
+      {"oneof_repeated", MakeStreamSpace(RawMessage().Varint(2, 4).Varint(5, 3).Varint(2, 9))},
       {"packed_child_id_cut",
        Space(Named("p").Message(4, Entry(1, RawMessage().Bytes(6, "\x01\x82"))))},
-      {"negative_ids", SpaceOfEvent(RawMessage().Int(1, -3).Int(2, -4).Int(3, 8))},
+      {"negative_ids", MakeStreamSpace(RawMessage().Int(1, -3).Int(2, -4).Int(3, 8))},
   };
   AddOverlong(&traces);
   AddGroups(&traces);

@@ -56,6 +56,9 @@ TEST(OpCosts, OfProductsAndFusionsAreThoseOfTheirShapes) {
       CostOf(Fusion({50}), {Computation(50, {Op("x", "add", 7, Array(kF32, {2}))})});
   EXPECT_EQ(plain.flops, std::nullopt);  // element-wise work is not against a peak of products
   EXPECT_EQ(plain.bytes, kDotBytes);
+  EXPECT_TRUE(plain.has_no_products);
+  EXPECT_FALSE(fused.has_no_products);
+  EXPECT_FALSE(CostOf(Gemm("__cublas$gemm", "{}")).has_no_products);
 }
 
 TEST(OpCosts, AWorkspaceOfAGemmCallIsNotMoved) {
@@ -125,7 +128,7 @@ struct DotTrace : TraceBuilder {
   }
 };
 
-absl::StatusOr<HeadroomReport> Report(const TraceBuilder& t, HeadroomOptions options = {}) {
+absl::StatusOr<HeadroomReport> MakeHeadroom(const TraceBuilder& t, HeadroomOptions options = {}) {
   const std::string bytes = t.Bytes();
   Diagnostics reading;
   const auto trace = OpenTraceFromMemory(bytes, "t", {}, &reading);
@@ -134,7 +137,7 @@ absl::StatusOr<HeadroomReport> Report(const TraceBuilder& t, HeadroomOptions opt
 }
 
 HeadroomRow OnlyRow(const TraceBuilder& t, const HeadroomOptions& options = {}) {
-  const auto report = Report(t, options);
+  const auto report = MakeHeadroom(t, options);
   EXPECT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->ops.size(), 1u);
   return report->ops.at(0);
@@ -161,6 +164,17 @@ TEST(Headroom, ATypeWithoutAPeakLeavesTheRoofOfTheMemory) {
   EXPECT_EQ(row.roof, Roof::kMemory);
   EXPECT_EQ(row.flops_share, std::nullopt);
   EXPECT_EQ(row.bound, std::nullopt);
+  // The FLOPs may limit it.
+  EXPECT_EQ(row.recoverable_ps, std::nullopt);
+  EXPECT_EQ(row.reason, NoRoof::kNoPeak);
+  const auto report = Report(DotTrace({}, DotProgram(kF32)));
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->devices.at(0).recoverable_ps, std::nullopt);
+  EXPECT_EQ(report->devices.at(0).roofed_ps, 0);
+  const HeadroomRow with_peak = OnlyRow(DotTrace({}, DotProgram(kF32)), {.peak_flops_per_s = 1e15});
+  EXPECT_EQ(with_peak.roof, Roof::kFull);
+  EXPECT_EQ(with_peak.reason, std::nullopt);
+  EXPECT_GT(with_peak.recoverable_ps.value_or(0), 0);
 }
 
 TEST(Headroom, WhatIsFasterThanItsRoofHasNothingToGiveBack) {
@@ -171,14 +185,15 @@ TEST(Headroom, WhatIsFasterThanItsRoofHasNothingToGiveBack) {
 }
 
 TEST(Headroom, PeaksAreTheUsersBeforeTheTracesAndTheTables) {
-  const auto report = Report(DotTrace({.vendor = "AMD", .major = 9, .minor = 4}, DotProgram()));
+  const auto report =
+      MakeHeadroom(DotTrace({.vendor = "AMD", .major = 9, .minor = 4}, DotProgram()));
   const DevicePeaks& peaks = report->devices.at(0).peaks;
   EXPECT_EQ(peaks.flops_per_s, 108 * 1.41e9 * 2048);
   EXPECT_EQ(peaks.f8_flops_per_s, 2 * 108 * 1.41e9 * 2048);
   EXPECT_EQ(peaks.bytes_per_s, 2 * 1.555e12);
   EXPECT_EQ(peaks.bytes_source, PeakSource::kTable);
-  const auto by_user =
-      Report(DotTrace({}, DotProgram(kF32)), {.peak_flops_per_s = 1e12, .peak_bytes_per_s = 1e14});
+  const auto by_user = MakeHeadroom(DotTrace({}, DotProgram(kF32)),
+                                    {.peak_flops_per_s = 1e12, .peak_bytes_per_s = 1e14});
   EXPECT_EQ(by_user->ops.at(0).roof, Roof::kFull);
   EXPECT_NEAR(*by_user->ops.at(0).roof_ps, 2. * kDotFlops, 1e-3);
   EXPECT_EQ(by_user->devices.at(0).peaks.flops_source, PeakSource::kUser);
@@ -187,7 +202,7 @@ TEST(Headroom, PeaksAreTheUsersBeforeTheTracesAndTheTables) {
 TEST(Headroom, ADeviceThatIsNotInTheTableHasNoPeakOfFlops) {
   for (const Peaks& peaks :
        {Peaks{.vendor = ""}, Peaks{.major = 8, .minor = 9}, Peaks{.vendor = "AMD", .major = 8}}) {
-    const auto report = Report(DotTrace(peaks, DotProgram()));
+    const auto report = MakeHeadroom(DotTrace(peaks, DotProgram()));
     EXPECT_EQ(report->devices.at(0).peaks.flops_per_s, std::nullopt);
     EXPECT_EQ(report->ops.at(0).roof, Roof::kMemory);
   }
@@ -196,13 +211,13 @@ TEST(Headroom, ADeviceThatIsNotInTheTableHasNoPeakOfFlops) {
 TEST(Headroom, PeaksThatNoDeviceHasAreLeftOutAndNamed) {
   for (const Peaks& peaks : {Peaks{.cores = 0, .bytes_per_s = 0}, Peaks{.bytes_per_s = -5},
                              Peaks{.clock_khz = int64_t{1} << 60, .bytes_per_s = 1}}) {
-    const auto report = Report(DotTrace(peaks, DotProgram()));
+    const auto report = MakeHeadroom(DotTrace(peaks, DotProgram()));
     EXPECT_EQ(report->devices.at(0).peaks.bytes_per_s, std::nullopt);
     ASSERT_FALSE(report->diagnostics.empty());
     EXPECT_EQ(report->diagnostics.back().code, "unbelievable_peak");
   }
   for (const double peak : {0., -1., 1e30, std::numeric_limits<double>::quiet_NaN()}) {
-    const auto report = Report(DotTrace({}, DotProgram()), {.peak_flops_per_s = peak});
+    const auto report = MakeHeadroom(DotTrace({}, DotProgram()), {.peak_flops_per_s = peak});
     EXPECT_TRUE(absl::IsInvalidArgument(report.status())) << peak;
   }
 }
@@ -211,7 +226,7 @@ TEST(Headroom, AHloProtoThatIsDamagedAnothersOrMissingIsNamed) {
   const std::pair<std::string, const char*> cases[] = {{"\xff\xff", "damaged"},
                                                        {DotProgram(kBf16, "jit_g"), "of jit_g"}};
   for (const auto& [hlo_proto, why] : cases) {
-    const auto report = Report(DotTrace({}, hlo_proto));
+    const auto report = MakeHeadroom(DotTrace({}, hlo_proto));
     ASSERT_TRUE(report.ok()) << report.status();
     const HeadroomRow& row = report->ops.at(0);
     EXPECT_EQ(row.flops, std::nullopt);
@@ -224,14 +239,14 @@ TEST(Headroom, AHloProtoThatIsDamagedAnothersOrMissingIsNamed) {
   DotTrace two({}, DotProgram());
   AddProgram(DotProgram(), &two);  // under another key
   EXPECT_EQ(OnlyRow(two).flops, kDotFlops);
-  const auto empty = Report(DotTrace({}, Program({})));
+  const auto empty = MakeHeadroom(DotTrace({}, Program({})));
   EXPECT_EQ(empty->ops.at(0).reason, NoRoof::kNotInProgram);
 }
 
 TEST(Headroom, CutAnywhereAProgramCostsNothingElse) {
   const std::string whole = DotProgram();
   for (size_t size = 1; size < whole.size(); ++size) {
-    const auto report = Report(DotTrace({}, whole.substr(0, size)));
+    const auto report = MakeHeadroom(DotTrace({}, whole.substr(0, size)));
     ASSERT_TRUE(report.ok()) << report.status();
     const HeadroomRow& row = report->ops.at(0);
     EXPECT_EQ(row.total_ps, 2'000'000);

@@ -86,7 +86,7 @@ PartitionSweep Sweep(const std::vector<Piece>& pieces, size_t steps = 0) {
   return sweep;
 }
 
-Piece Of(int64_t start_ps, int64_t duration_ps, int64_t rank) {
+Piece MakePiece(int64_t start_ps, int64_t duration_ps, int64_t rank) {
   Piece piece;
   piece.interval = {start_ps, start_ps + duration_ps};
   piece.op = static_cast<uint32_t>(rank);
@@ -94,7 +94,7 @@ Piece Of(int64_t start_ps, int64_t duration_ps, int64_t rank) {
 }
 
 Piece RandomPiece(Random* random) {
-  Piece piece = Of(random->Below(kEndPs), random->Below(8), random->Below(kRankCount));
+  Piece piece = MakePiece(random->Below(kEndPs), random->Below(8), random->Below(kRankCount));
   piece.launch_id = random->OneIn(3) ? 0 : 1 + random->Below(kEndPs);
   piece.program = 0;
   piece.run = static_cast<uint32_t>(random->Below(3));
@@ -197,7 +197,8 @@ TEST(PartitionTest, AllPairsOfShortExecutions) {
     for (int64_t b = 0; b < kEach; ++b) {
       std::vector<Piece> pieces;
       for (const int64_t i : {a, b}) {
-        pieces.push_back(Of(i % kStarts, i / kStarts % kDurations, i / (kStarts * kDurations)));
+        pieces.push_back(
+            MakePiece(i % kStarts, i / kStarts % kDurations, i / (kStarts * kDurations)));
         pieces.back().launch_id = 1 + i % 3;
       }
       Sort(&pieces);
@@ -406,7 +407,7 @@ TEST(PartitionTest, OwnTimesAreThoseOfTheHighestClass) {
 
 TEST(PartitionTest, WhatContainsOthersHasItsOwnTime) {
   // A `while` (other) around a collective.
-  const std::vector<Piece> pieces = {Of(0, 10, kOther), Of(2, 5, kCollective)};
+  const std::vector<Piece> pieces = {MakePiece(0, 10, kOther), MakePiece(2, 5, kCollective)};
   PartitionSweep sweep(Tables(), /*nests=*/true, 0, [](const Piece&) { return kNoTimePs; });
   sweep.Add(pieces);
   sweep.Finish();

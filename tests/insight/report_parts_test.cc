@@ -86,15 +86,49 @@ void AddMarks(Random* random, int64_t end_ps, TraceBuilder* t) {
   }
 }
 
+// Steps are runs of a program that takes half of the busy time. Of runs that overlap, the sum of
+// their times is more than what the program takes.
+void ExpectNoSteps(const StepSummary& steps, const WhereDevice& device,
+                   std::span<const WhereFunction> functions) {
+  EXPECT_EQ(steps.steps, 0u);
+  EXPECT_EQ(steps.step_median_ps, std::nullopt);
+  EXPECT_EQ(steps.step_period_ps, std::nullopt);
+  EXPECT_FALSE(steps.shares.has_value());
+  EXPECT_EQ(steps.verdict, StepVerdict::kUnclear);
+  EXPECT_NE(steps.reason.find("no compiled program takes half"), std::string::npos);
+  bool is_listed = false;
+  for (const WhereFunction& row : functions) {
+    is_listed |= row.function == device.step_function && row.program_id == device.step_program_id;
+  }
+  EXPECT_TRUE(is_listed);
+}
+
+// Whether all runs of the device's longest program together take less than half of its busy time.
+bool IsSmall(const WhereDevice& device, std::span<const WhereFunction> functions) {
+  for (const WhereFunction& row : functions) {
+    if (row.device.plane != device.device.plane || row.device.ordinal != device.device.ordinal ||
+        row.function != device.step_function || row.program_id != device.step_program_id) {
+      continue;
+    }
+    const int64_t own_ps =
+        row.time.span_ps.value_or(0) - row.time.idle_ps.value_or(0) - row.foreign_ps.value_or(0);
+    return row.suspect_runs == 0 && own_ps * 2 < *device.time.span_ps - *device.time.idle_ps;
+  }
+  return false;
+}
+
 // `steps`: of this device and those behind it.
 void ExpectSameSteps(const DeviceRow& row, const WhereDevice& device,
-                     std::span<const WhereStep> steps) {
+                     std::span<const WhereFunction> functions, std::span<const WhereStep> steps) {
   if (!device.step_source.has_value()) {
     EXPECT_FALSE(row.steps.has_value());
     return;
   }
   ASSERT_TRUE(row.steps.has_value());
   EXPECT_EQ(row.steps->source, *device.step_source);
+  if (row.steps->has_no_steps()) return ExpectNoSteps(*row.steps, device, functions);
+  const bool are_runs = device.step_source == StepSource::kFunction;
+  EXPECT_FALSE(are_runs && IsSmall(device, functions));
   EXPECT_EQ(row.steps->function, device.step_function);
   EXPECT_EQ(row.steps->steps, device.steps);
   EXPECT_EQ(row.steps->steps_empty, device.steps_empty);
@@ -147,7 +181,7 @@ void ExpectSame(const TraceBuilder& t) {
       continue;
     }
     ASSERT_LT(at, where->devices.size());
-    ExpectSameSteps(row, where->devices[at], steps);
+    ExpectSameSteps(row, where->devices[at], where->functions, steps);
     steps = steps.subspan(where->devices[at].steps);
     const TimeParts& time = where->devices[at++].time;
     ASSERT_TRUE(row.parts.has_value());

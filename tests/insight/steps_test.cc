@@ -211,14 +211,14 @@ TEST(Steps, RandomCases) {
 
 // ---- verdicts ----------------------------------------------------------------------------------
 
-constexpr int64_t kMs = 1'000'000'000, kUs = 1'000'000;
+constexpr int64_t kPsPerMs = 1'000'000'000, kPsPerUs = 1'000'000;
 
 struct Loop {
   int64_t steps = 10;
-  int64_t input_ps = 0;            // before the first launch of a step
-  std::string input_event = {};    // of the host, meanwhile
-  int64_t dispatch_ps = 10 * kUs;  // from one launch to the next
-  int64_t kernel_ps = kMs;
+  int64_t input_ps = 0;                 // before the first launch of a step
+  std::string input_event = {};         // of the host, meanwhile
+  int64_t dispatch_ps = 10 * kPsPerUs;  // from one launch to the next
+  int64_t kernel_ps = kPsPerMs;
   int64_t kernels = 10;
   bool collectives = false;
   bool marks_input = true;  // the mark begins before the wait
@@ -229,7 +229,7 @@ StepSummary Summarize(const Loop& loop) {
   TraceBuilder t;
   auto stream = t.Gpu(0).Stream(1);
   auto thread = t.Host().Thread("python");
-  int64_t now_ps = kMs;
+  int64_t now_ps = kPsPerMs;
   uint64_t id = 0;
   for (int64_t step = 0; step < loop.steps; ++step) {
     const int64_t begin_ps = loop.marks_input ? now_ps : now_ps + loop.input_ps;
@@ -239,8 +239,8 @@ StepSummary Summarize(const Loop& loop) {
     now_ps += loop.input_ps;
     int64_t device_ps = now_ps;
     for (int64_t i = 0; i < loop.kernels; ++i) {
-      thread.Launch({.start_ps = now_ps, .duration_ps = kUs, .correlation_id = ++id});
-      device_ps = std::max(device_ps, now_ps + 5 * kUs);
+      thread.Launch({.start_ps = now_ps, .duration_ps = kPsPerUs, .correlation_id = ++id});
+      device_ps = std::max(device_ps, now_ps + 5 * kPsPerUs);
       const bool collective = loop.collectives && i % 2 == 1;
       stream.Kernel({.name = collective ? "ncclDevKernel_AllReduce" : "gemm",
                      .start_ps = device_ps,
@@ -269,44 +269,44 @@ StepSummary Summarize(const Loop& loop) {
 TEST(StepVerdicts, ADeviceThatWorksIsDeviceBound) {
   const StepSummary steps = Summarize({});
   EXPECT_EQ(steps.verdict, StepVerdict::kDeviceBound) << steps.reason;
-  EXPECT_NEAR(steps.step_median_ps.value_or(0), 10.0 * kMs, 0.1 * kMs);
+  EXPECT_NEAR(steps.step_median_ps.value_or(0), 10.0 * kPsPerMs, 0.1 * kPsPerMs);
 }
 
 TEST(StepVerdicts, AWaitBeforeTheFirstLaunchIsInput) {
-  const StepSummary steps = Summarize({.input_ps = 20 * kMs});
+  const StepSummary steps = Summarize({.input_ps = 20 * kPsPerMs});
   EXPECT_EQ(steps.verdict, StepVerdict::kInputBound) << steps.reason;
-  EXPECT_NEAR(steps.step_median_ps.value_or(0), 30.0 * kMs, 0.1 * kMs);
+  EXPECT_NEAR(steps.step_median_ps.value_or(0), 30.0 * kPsPerMs, 0.1 * kPsPerMs);
   // The first step begins with the device's first execution.
   EXPECT_NEAR(steps.shares->waits_for_host.value_or(0), 180.0 / 280, 0.01);
 }
 
 TEST(StepVerdicts, ADataLoaderInTheWaitIsInput) {
   const StepSummary steps =
-      Summarize({.input_ps = 20 * kMs, .input_event = "enumerate(DataLoader)#Iter.__next__"});
+      Summarize({.input_ps = 20 * kPsPerMs, .input_event = "enumerate(DataLoader)#Iter.__next__"});
   EXPECT_EQ(steps.verdict, StepVerdict::kInputBound) << steps.reason;
 }
 
 TEST(StepVerdicts, AWaitBetweenTwoMarksIsInput) {
-  const StepSummary steps = Summarize({.input_ps = 20 * kMs, .marks_input = false});
-  EXPECT_NEAR(steps.step_median_ps.value_or(0), 10.0 * kMs, 0.1 * kMs);
+  const StepSummary steps = Summarize({.input_ps = 20 * kPsPerMs, .marks_input = false});
+  EXPECT_NEAR(steps.step_median_ps.value_or(0), 10.0 * kPsPerMs, 0.1 * kPsPerMs);
   EXPECT_EQ(steps.verdict, StepVerdict::kInputBound) << steps.reason;
 }
 
 TEST(StepVerdicts, ACallOfACompiledFunctionIsDispatch) {
   const StepSummary steps =
-      Summarize({.input_ps = 20 * kMs, .input_event = "PjitFunction(train_step)"});
+      Summarize({.input_ps = 20 * kPsPerMs, .input_event = "PjitFunction(train_step)"});
   EXPECT_EQ(steps.verdict, StepVerdict::kHostBound) << steps.reason;
 }
 
 TEST(StepVerdicts, AHostThatLaunchesSlowlyIsHostBound) {
-  const StepSummary steps = Summarize({.dispatch_ps = 100 * kUs, .kernel_ps = 20 * kUs});
+  const StepSummary steps = Summarize({.dispatch_ps = 100 * kPsPerUs, .kernel_ps = 20 * kPsPerUs});
   EXPECT_EQ(steps.verdict, StepVerdict::kHostBound) << steps.reason;
 }
 
 TEST(StepVerdicts, LaunchesThatComeTooLateAreTheHosts) {
   // Each launch comes while the device is busy, but less than a launch's latency before its end.
   const StepSummary steps =
-      Summarize({.dispatch_ps = 5 * kUs, .kernel_ps = 2 * kUs, .kernels = 100});
+      Summarize({.dispatch_ps = 5 * kPsPerUs, .kernel_ps = 2 * kPsPerUs, .kernels = 100});
   EXPECT_EQ(steps.verdict, StepVerdict::kHostBound) << steps.reason;
 }
 

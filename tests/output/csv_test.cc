@@ -16,7 +16,6 @@ using Json = nlohmann::ordered_json;
 using Row = std::vector<std::string>;
 
 constexpr OutputOptions kCsv = {.format = Format::kCsv};
-constexpr OutputOptions kJson = {.format = Format::kJson};
 
 // A plain reader of RFC 4180.
 std::vector<Row> ParseCsv(std::string_view text) {

@@ -106,7 +106,7 @@ std::vector<std::string> InTwoFiles(int width) {
 TEST(EventWriterTest, FilesAreToldApartAtAnyWidth) {
   for (const int width : {60, 80, 100, 120, 160}) {
     const std::vector<std::string> lines = InTwoFiles(width);
-    EXPECT_THAT(lines[1], testing::ContainsRegex("^/dev.*#2  "));
+    EXPECT_THAT(lines[1], ::testing::ContainsRegex("^/dev.*#2  "));
     for (const std::string& line : lines) {
       EXPECT_EQ(DisplayWidth(line), static_cast<size_t>(width)) << line;
     }
@@ -114,8 +114,9 @@ TEST(EventWriterTest, FilesAreToldApartAtAnyWidth) {
 }
 
 TEST(EventWriterTest, NoPlaceIsShortenedWhereThereIsRoom) {
-  EXPECT_THAT(InTwoFiles(120)[1], testing::StartsWith("/device:GPU:0 #2  Stream #1           a_k"));
-  EXPECT_THAT(InTwoFiles(80)[1], testing::StartsWith("/devi…:0 #2  Stream #1   a_kernel"));
+  EXPECT_THAT(InTwoFiles(120)[1],
+              ::testing::StartsWith("/device:GPU:0 #2  Stream #1           a_k"));
+  EXPECT_THAT(InTwoFiles(80)[1], ::testing::StartsWith("/devi…:0 #2  Stream #1   a_kernel"));
 }
 
 TEST(EventWriterTest, EmptyDocuments) {

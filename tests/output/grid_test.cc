@@ -97,15 +97,15 @@ TEST(LayOutTest, NeverCutsANumber) {
   EXPECT_EQ(LayOut(alone, 8, "...").lines[1], "1234567890123");
 }
 
-Grid Names(std::vector<std::string> names) {
+Grid MakeNamesGrid(std::vector<std::string> names) {
   return {{{.header = "kernel", .name = true, .flex_width = 8, .cells = std::move(names)}}};
 }
 
 TEST(LayOutTest, NamesThatDifferAreShownDifferently) {
   const std::string head = "void ck_tile::kentry<256, 1, ck_tile::";
   const std::string tail = "FmhaFwdKernel<ck_tile::TileArgs> >(ck_tile::Kargs) [clone .kd]";
-  const Grid grid = Names({head + "bf16_t, " + tail, head + "fp16_t, " + tail,
-                           head + "fp8_t, " + tail, head + "bf16_t, " + tail});
+  const Grid grid = MakeNamesGrid({head + "bf16_t, " + tail, head + "fp16_t, " + tail,
+                                   head + "fp8_t, " + tail, head + "bf16_t, " + tail});
   for (const size_t width : {26, 32, 40, 60, 90}) {
     const GridText text = LayOut(grid, width, "…");
     EXPECT_EQ(std::set<std::string>(text.lines.begin() + 1, text.lines.end()).size(), 3U) << width;
@@ -118,14 +118,15 @@ TEST(LayOutTest, NamesThatDifferAreShownDifferently) {
 
 TEST(LayOutTest, OneShortNameBesideLongOnes) {
   const std::string many(60, 'x');
-  const GridText text = LayOut(Names({many + "1" + many, many + "2" + many, "short"}), 20, "…");
+  const GridText text =
+      LayOut(MakeNamesGrid({many + "1" + many, many + "2" + many, "short"}), 20, "…");
   EXPECT_EQ(text.lines, (Lines{"kernel", "xxxxx…xxxx1xxxx…xxxx", "xxxxx…xxxx2xxxx…xxxx", "short"}));
 }
 
 TEST(LayOutTest, NumbersWhatNothingElseTellsApart) {
   const std::string x(20, 'x'), y(20, 'y');
-  const GridText text = LayOut(Names({x + "a" + x + "c" + x, x + "a" + x + "d" + x,
-                                      x + "b" + x + "c" + x, x + "b" + x + "d" + x}),
+  const GridText text = LayOut(MakeNamesGrid({x + "a" + x + "c" + x, x + "a" + x + "d" + x,
+                                              x + "b" + x + "c" + x, x + "b" + x + "d" + x}),
                                10, "...");
   EXPECT_TRUE(text.numbered);
   EXPECT_EQ(std::set<std::string>(text.lines.begin(), text.lines.end()).size(), 5U);

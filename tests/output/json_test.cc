@@ -13,8 +13,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr OutputOptions kJson = {.format = Format::kJson};
-
 Json Parsed(const std::string& text) {
   Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   EXPECT_FALSE(value.is_discarded()) << text;

@@ -8,6 +8,8 @@
 
 namespace xplane_time::output {
 
+inline constexpr OutputOptions kJson = {.format = Format::kJson};
+
 inline absl::StatusOr<std::string> RenderReport(Report report, const OutputOptions& how) {
   RETURN_IF_ERROR(OrderReport(how, SortKeys::kReport, &report));
   return Render(ReportOutput(report, how), how);

@@ -48,7 +48,7 @@ jit_dot                      79     3     117.43       -   117.43     14.8  ? 1s
 jit_convert…ement_type  184…615    12      15.79   ±2.0%    15.79      8.0
 odd\xff"q",…1b[2J<T> µ        -     1       5.50       -     5.50      0.2
 jit_nothing                   -     1          -       -        -        -  o
-note: ? the split into runs is uncertain; o no ops, only spans are known; s
+note: ? the split into runs is uncertain; o no ops, only spans are known; Ns: N
   suspect runs, excluded, also from shares
 
 kernels, all devices and programs; share of self time

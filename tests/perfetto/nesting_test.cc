@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre, ::testing::SizeIs;
 using testing::Random;
 
-std::vector<std::vector<uint32_t>> Of(const std::vector<Span>& spans) {
+std::vector<std::vector<uint32_t>> FindTracks(const std::vector<Span>& spans) {
   return TracksOf(spans.size(), [&](uint32_t i) { return spans[i]; });
 }
 
@@ -31,21 +31,21 @@ size_t LevelsAt(const std::vector<Span>& spans, const std::vector<uint32_t>& tra
 }
 
 TEST(Nesting, TakesOneTrackWhereNothingOverlapsInPart) {
-  EXPECT_THAT(Of({{0, 10}, {0, 10}, {0, 4}, {4, 10}, {5, 5}, {10, 12}, {10, 10}, {10, 11}}),
+  EXPECT_THAT(FindTracks({{0, 10}, {0, 10}, {0, 4}, {4, 10}, {5, 5}, {10, 12}, {10, 10}, {10, 11}}),
               ElementsAre(SizeIs(8)));
-  EXPECT_THAT(Of({}), ElementsAre(SizeIs(0)));
+  EXPECT_THAT(FindTracks({}), ElementsAre(SizeIs(0)));
 }
 
 TEST(Nesting, PutsWhatOverlapsOnFurtherTracksThatFitClosest) {
-  EXPECT_THAT(Of({{0, 10}, {5, 30}, {6, 40}, {12, 50}, {13, 29}, {50, 51}}),
+  EXPECT_THAT(FindTracks({{0, 10}, {5, 30}, {6, 40}, {12, 50}, {13, 29}, {50, 51}}),
               ElementsAre(ElementsAre(0, 3, 4, 5), ElementsAre(1), ElementsAre(2)));
-  EXPECT_THAT(Of({{0, 10}, {5, 30}, {6, 40}, {7, 29}, {8, 39}}),
+  EXPECT_THAT(FindTracks({{0, 10}, {5, 30}, {6, 40}, {7, 29}, {8, 39}}),
               ElementsAre(ElementsAre(0), ElementsAre(1, 3), ElementsAre(2, 4)));
 }
 
 TEST(Nesting, PutsWhatIsTooDeepOnAFurtherTrack) {
   const std::vector<Span> alike(2 * kMostLevels + 1, Span{0, 10});
-  EXPECT_THAT(Of(alike), ElementsAre(SizeIs(kMostLevels), SizeIs(kMostLevels), SizeIs(1)));
+  EXPECT_THAT(FindTracks(alike), ElementsAre(SizeIs(kMostLevels), SizeIs(kMostLevels), SizeIs(1)));
 }
 
 TEST(Nesting, OfRandomSpansHasEachOnceAndNoneThatOverlapsInPart) {
@@ -60,7 +60,7 @@ TEST(Nesting, OfRandomSpansHasEachOnceAndNoneThatOverlapsInPart) {
     }
     std::ranges::stable_sort(spans, {},
                              [](const Span& s) { return std::pair(s.start_ns, -s.end_ns); });
-    const auto tracks = Of(spans);
+    const auto tracks = FindTracks(spans);
     std::vector<uint32_t> all;
     for (const auto& track : tracks) {
       EXPECT_TRUE(std::ranges::is_sorted(track));

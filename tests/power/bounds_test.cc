@@ -1,5 +1,5 @@
-// Whether bounds hold: loads and sensors of which the truth is known. docs/power-bounds.md has the
-// table that this prints where XPLANE_TIME_BOUNDS_TABLE is set.
+// Checks that energy bounds hold, with simulated loads and sensors and known true energies. If
+// XPLANE_TIME_BOUNDS_TABLE is set, it prints the table of docs/power-bounds.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,11 +22,11 @@ using testing::ChannelText;
 using testing::LogText;
 using testing::Random;
 
-constexpr int kMs = 20'000;  // of a world; its power is constant for each of them
+constexpr int kMs = 20'000;  // length of a world in milliseconds; the power is constant within each
 constexpr double kMsPerS = 1000;
-constexpr double kRoundingJ = 2e-6;  // of a counter in microjoules
+constexpr double kRoundingJ = 2e-6;  // rounding error of a counter in microjoules
 
-// Energy up to each millisecond.
+// The energy from the start to each millisecond.
 using World = std::vector<double>;
 
 World WorldOf(const std::string& load, Random* random) {
@@ -67,7 +67,7 @@ struct Sensor {
   std::string name;
   std::string channels;
   int update_ms = 100;
-  int average_ms = 1;  // of its power
+  int average_ms = 1;  // averaging time of the published power
 };
 
 const std::vector<Sensor> kSensors = {
@@ -76,7 +76,7 @@ const std::vector<Sensor> kSensors = {
     {"counter, 1 ms", ChannelText("GPU-1", "energy_uj", "cumulative"), 1},
     {"counter, 100 ms", ChannelText("GPU-1", "energy_uj", "cumulative"), 100},
     {"counter, 3 s", ChannelText("GPU-1", "energy_uj", "cumulative"), 3000},
-    {"counter, 100 ms, and instant",
+    {"counter with instant power, 100 ms",
      ChannelText("GPU-1", "energy_uj", "cumulative") + "," +
          ChannelText("GPU-1", "power_mw", "instant"),
      100},
@@ -88,7 +88,7 @@ struct Mark {
   std::string window;
 };
 
-// 20 windows within the log, and 2 that it cuts.
+// 20 windows within the log, and 2 that are open at its end.
 std::vector<Mark> MarksOf(Random* random) {
   std::vector<Mark> marks;
   for (int i = 0; i < 22; ++i) {
@@ -121,7 +121,7 @@ LogText LogOf(const World& joules, const Sensor& sensor, int period_ms, Random* 
                          sensor.average_ms * kMsPerS;
     if (counter) log.Read(ms / kMsPerS, 0, std::to_string(std::llround(counter_j * 1e6)));
     if (power) log.Read(ms / kMsPerS, counter ? 1 : 0, std::to_string(std::llround(watts * 1e3)));
-    // As on a busy machine.
+    // The polls are irregular, as on a busy machine.
     ms += period_ms + static_cast<double>(random->Below(period_ms)) / 4;
   }
   return log.End(kMs / kMsPerS);
@@ -150,7 +150,7 @@ Tally TallyOf(const World& joules, const LogText& log) {
     const auto ms = [](int64_t t_ns) {
       return static_cast<double>(t_ns - LogText::kStartNs) / 1e6;
     };
-    // Of the covered part: what is missing is missing at the end.
+    // The truth of the covered part. Only the end of a window can be uncovered.
     const double begin_ms = ms(window.begin_ns);
     const double end_ms = begin_ms + energy.coverage * (ms(window.end_ns) - begin_ms);
     const double truth_j = EnergyAt(joules, end_ms) - EnergyAt(joules, begin_ms);

@@ -1,5 +1,5 @@
-// Energy of windows: tables of what the definitions say, and the fold against the slow
-// reference over all tiny cases and random ones.
+// Tests of the energy of windows: tables of expected values from the definitions, and comparisons
+// of the fold with the slow reference on all tiny cases and on random ones.
 #include "power/energy.h"
 
 #include <gtest/gtest.h>
@@ -96,15 +96,15 @@ EnergyRules Counter(int64_t period_ns) {
   return rules;
 }
 
-// `count` readings, one every period from `first_ns` on.
+// `count` readings of `value`, one per period, starting at `first_ns`.
 std::vector<TimedValue> Constant(int64_t first_ns, int64_t period_ns, int count, int64_t value) {
   std::vector<TimedValue> readings;
   for (int i = 0; i < count; ++i) readings.emplace_back(first_ns + i * period_ns, value);
   return readings;
 }
 
-// 100 W for 5 s, polled 100 times: the first poll at the begin, one period and half of one
-// after it.
+// 100 W for 5 s, polled 100 times. The first poll is at the begin, or one period or half a period
+// later.
 TEST(Held, ConstantPowerIsExact) {
   constexpr int64_t kPeriod = kSecond / 20;
   for (const int64_t first_ns : {int64_t{0}, kPeriod / 2, kPeriod}) {
@@ -128,7 +128,7 @@ TEST(Held, NothingIsCoveredWithoutReadings) {
   EXPECT_EQ(Folded(Held(10), {}, {{0, 100}})[0].covered_ns, 0);
 }
 
-// 7 W from 10 on, a gap after 20, 9 W from 100 on; the period is 10.
+// 7 W from 10, a gap after 20, 9 W from 100; the period is 10.
 TEST(Held, AGapIsCoveredForThreePeriodsAndOneBackwards) {
   const EnergyPart part = Folded(Held(10), {{10, 7}, {20, 7}, {100, 9}, {110, 9}}, {{0, 110}})[0];
   EXPECT_EQ(part.covered_ns, (50 - 0) + (110 - 90));
@@ -154,7 +154,7 @@ TEST(Held, ImplausiblePowerIsNoReading) {
   EXPECT_EQ(part.jumps, 2u);
 }
 
-// 2 uJ a nanosecond, read every 10 ns.
+// 2 uJ per nanosecond, read every 10 ns.
 TEST(Counter, InterpolatesAtTheEdges) {
   std::vector<TimedValue> readings;
   for (int64_t t = 0; t <= 100; t += 10) readings.emplace_back(t, 1000 + 2 * t);
@@ -164,12 +164,12 @@ TEST(Counter, InterpolatesAtTheEdges) {
   EXPECT_EQ(part.covered_ns, 44);
   EXPECT_DOUBLE_EQ(part.energy_pj, 88e6);
   EXPECT_EQ(part.limits, EnergyLimits::kBounds);
-  // At least up to 50, and all up to 13 is in what changed after 20.
+  // The lower bound: the counter at 50 has no later energy, and at 30 it has all energy up to 13.
   EXPECT_DOUBLE_EQ(part.lo_pj, (2 * 50 - 2 * 30) * 1e6);
   EXPECT_DOUBLE_EQ(part.hi_pj, (2 * 70 - 2 * 10) * 1e6);
 }
 
-// 7 J every 100 ns, read every 10 ns; of updates nothing is known but what the readings show.
+// 7 J every 100 ns, read every 10 ns. The times of updates are known only from the readings.
 TEST(Counter, BoundsNeedNoKnownUpdatePeriod) {
   std::vector<TimedValue> readings;
   for (int64_t t = 0; t <= 600; t += 10) readings.emplace_back(t, t / 100 * 700);
@@ -180,19 +180,19 @@ TEST(Counter, BoundsNeedNoKnownUpdatePeriod) {
   for (size_t i = 0; i < 2; ++i) EXPECT_EQ(parts[i].limits, EnergyLimits::kBounds);
   EXPECT_DOUBLE_EQ(parts[0].energy_pj, 7 * 40 * 1e6);
   EXPECT_DOUBLE_EQ(parts[0].lo_pj, 0);
-  EXPECT_DOUBLE_EQ(parts[0].hi_pj, 700 * 1e6);  // what was added at 200 may be of any time before
+  EXPECT_DOUBLE_EQ(parts[0].hi_pj, 700 * 1e6);  // the increase at 200 may be from any earlier time
   EXPECT_DOUBLE_EQ(parts[1].lo_pj, 0);
   EXPECT_DOUBLE_EQ(parts[1].hi_pj, 1400 * 1e6);
-  // Changed at 600, which may hold all up to 590 and more.
+  // The change at 600 may contain all energy up to 590, and more.
   EXPECT_EQ(parts[2].limits, EnergyLimits::kBounds);
   EXPECT_DOUBLE_EQ(parts[2].lo_pj, (3500 - 700) * 1e6);
   EXPECT_DOUBLE_EQ(parts[2].hi_pj, 4200 * 1e6);
-  // Not changed after 600: another step is what may be missing.
+  // There is no change after 600, so one more step may be missing.
   EXPECT_EQ(parts[3].limits, EnergyLimits::kInterval);
   EXPECT_DOUBLE_EQ(parts[3].hi_pj, (4200 - 700 + 700) * 1e6);
 }
 
-// Calls of 8 ns: when in them it was read is not known.
+// The calls take 8 ns. The time of the reading within a call is unknown.
 TEST(Counter, BoundsHoldWheneverInACallItWasRead) {
   WindowEdges edges;
   Insert({32, 0, false}, &edges);
@@ -205,8 +205,9 @@ TEST(Counter, BoundsHoldWheneverInACallItWasRead) {
   fold.Finish();
   const EnergyPart part = fold.Of(0);
   EXPECT_EQ(part.limits, EnergyLimits::kBounds);
-  EXPECT_DOUBLE_EQ(part.lo_pj, 0);                 // up to 40, less what changed after 40
-  EXPECT_DOUBLE_EQ(part.hi_pj, (140 - 40) * 1e6);  // what changed after 60, less that up to 20
+  EXPECT_DOUBLE_EQ(part.lo_pj, 0);  // the value up to 40, minus the value that changed after 40
+  EXPECT_DOUBLE_EQ(part.hi_pj,
+                   (140 - 40) * 1e6);  // the value that changed after 60, minus the value up to 20
 }
 
 TEST(Counter, AroundABreakNothingIsBounded) {
@@ -217,14 +218,15 @@ TEST(Counter, AroundABreakNothingIsBounded) {
   const std::vector<EnergyPart> parts =
       Folded(rules, readings, {{15, 65}, {15, 85}, {15, 95}, {15, 150}, {95, 150}, {115, 150}});
   EXPECT_EQ(parts[0].limits, EnergyLimits::kBounds);
-  EXPECT_EQ(parts[1].limits, EnergyLimits::kFewUpdates);  // not before the reset
+  EXPECT_EQ(parts[1].limits,
+            EnergyLimits::kFewUpdates);  // no update between the window and the reset
   EXPECT_EQ(parts[2].limits, EnergyLimits::kBrokenCounter);
   EXPECT_EQ(parts[3].limits, EnergyLimits::kBrokenCounter);
   EXPECT_EQ(parts[4].limits, EnergyLimits::kBrokenCounter);
   EXPECT_EQ(parts[5].limits, EnergyLimits::kBounds);
 }
 
-// 7 W, a failed reading at 20.
+// 7 W, with a failed reading at 20.
 TEST(Held, AFailedReadingEndsTheOneBefore) {
   WindowEdges edges;
   Insert({0, 0, false}, &edges);
@@ -248,7 +250,7 @@ TEST(Counter, AResetThatIsToldEndsTheSegment) {
   const std::vector<Suspension> none;
   for (const bool reset : {false, true}) {
     EnergyFold fold(Counter(10), &edges, &none, nullptr);
-    fold.Fail(-5, reset);  // before any
+    fold.Fail(-5, reset);  // before the first reading
     fold.Add(0, 5);
     fold.Add(10, 6);
     fold.Fail(20, reset);
@@ -266,7 +268,7 @@ TEST(Counter, AResetThatIsToldEndsTheSegment) {
 struct Broken {
   const char* name;
   std::optional<int64_t> wrap_range;
-  int64_t third;  // after 60, 80
+  int64_t third;  // the third value, after 60 and 80
   uint32_t wraps, resets, jumps;
   int64_t covered_ns;
   double energy_uj;
@@ -274,7 +276,8 @@ struct Broken {
 
 TEST(Counter, DecreasesAndJumps) {
   EnergyRules rules = Counter(10);
-  rules.max_plausible_mw = 5'000'000;  // 5 uJ a nanosecond: 100 in a span and an update
+  rules.max_plausible_mw =
+      5'000'000;  // 5 uJ per nanosecond, so at most 100 in a span and an update
   const Broken kCases[] = {
       {"goes on", 99, 95, 0, 0, 0, 20, 35},
       {"wraps", 99, 5, 1, 0, 0, 20, 20 + 25},
@@ -311,7 +314,7 @@ TEST(Counter, AGapCountsOnlyAsAWhole) {
   EXPECT_EQ(parts[3].covered_ns, 0);
 }
 
-// Polled twice an update: the energy of a window in which it does not move is not 0.
+// Polled twice per update. The energy of a window in which the counter does not change is not 0.
 TEST(Counter, AReadingWithoutNewsIsNoPoint) {
   EnergyRules rules = Counter(50);
   rules.update_ns = 100;
@@ -322,7 +325,7 @@ TEST(Counter, AReadingWithoutNewsIsNoPoint) {
   EXPECT_EQ(part.covered_ns, 30);
 }
 
-// Polled up to twice an update: what follows the last change is not known to be 0 J.
+// Polled up to twice per update. The energy after the last change is unknown, and not 0 J.
 TEST(Counter, ReadingsWithoutNewsAtTheEndAreNotCovered) {
   EnergyRules rules = Counter(50);
   rules.update_ns = 100;
@@ -353,7 +356,7 @@ std::vector<TestWindow> AllWindows(int64_t from, int64_t to) {
   return windows;
 }
 
-// Every choice of up to four times of nine, every choice of four values.
+// All choices of up to four of nine times, with all choices of four values.
 TEST(Energy, AllTinyCasesAgreeWithTheReference) {
   constexpr int64_t kTimes = 9, kValues = 4;
   constexpr int64_t kScale[] = {0, 1, 2, 9};

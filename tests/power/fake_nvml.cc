@@ -2,51 +2,52 @@
 // binary (--nvml-library .../libfake_nvml.so). FAKE_NVML_SCRIPT names the script, JSON:
 //
 //   {"driver": "550.54.15",
-//    "reload_after": 40,        // after so many device calls every call is UNINITIALIZED until
+//    "reload_after": 40,        // after 40 device calls, calls return UNINITIALIZED until
 //                               // the next nvmlInit; growing values start at 0 again
 //    "calls": {"nvmlInit": ANSWER, "nvmlDeviceGetCount": ANSWER},
 //    "devices": [{
 //      "name": "NVIDIA H100 80GB HBM3", "uuid": "GPU-...", "bus": 1,
 //      "architecture": 9, "capability": [9, 0],
-//      "mig": ["MIG-..."],      // absent: not split; []: split into no instance
+//      "mig": ["MIG-..."],      // absent: not split; []: split, without instances
 //      "virtualization": 0,     // 2: a vGPU
 //      "processes": [1234],
-//      "lost_after": 100,       // device calls, then GPU_IS_LOST for ever
-//      "field_age_us": 2000,    // how old values of fields say to be; null: no timestamp
+//      "lost_after": 100,       // after 100 device calls, calls return GPU_IS_LOST
+//      "field_age_us": 2000,    // age of values of fields by their timestamp; null: none
 //      "samples": {"period_ms": 20, "clock": "boottime",    // or realtime, none
-//                  "again": false},                         // true: with those seen before
+//                  "again": false},                         // true: repeats earlier samples
 //      "calls": {"nvmlDeviceGetPowerUsage": ANSWER, ...}}]}
 //
-// ANSWER is a number, one step, or an array of steps that follow each other; the last one
-// stays:
-//   {"value": 300000,           // two for calls that fill two: [used, total], [gpu, memory]
-//    "per_s": 300000,           // grows with the time since nvmlInit; needs a value to grow from
+// ANSWER is a number, one step, or an array of steps in order. The last step applies to all later
+// calls:
+//   {"value": 300000,           // [used, total] or [gpu, memory] for calls with two results
+//    "per_s": 300000,           // grows with the time since nvmlInit; requires "value"
 //    "per_call": 10,            // grows with each call
 //    "wrap": 4294967296,        // modulo
-//    "error": 15,               // an nvmlReturn_t, instead of a value; of a field or a metric,
-//                               // -1: the driver leaves it as it was
-//    "latency_s": 0.5,          // the call takes so long; 3600 hangs
-//    "calls": 3,                // the step lasts so many calls
-//    "until_s": 2.0}            // or until so long after the first nvmlInit
+//    "error": 15,               // an nvmlReturn_t instead of a value; for a field or a metric,
+//                               // -1: the driver does not change the output
+//    "latency_s": 0.5,          // duration of the call; 3600 hangs
+//    "calls": 3,                // number of calls to which the step applies
+//    "until_s": 2.0}            // or time of its end, after the first nvmlInit
 //
-// Names of calls have no version suffix; nvmlDeviceGetClockInfo:1 has the clock's kind,
-// nvmlDeviceGetFieldValues:186:0 the field and the scope, and nvmlDeviceGetFieldValues alone
-// the whole call. What a script leaves out is a healthy H100 at 300 W; without a script there
-// is one. A call with an unknown name is never made; a script that cannot be read ends the
-// process with status 70 and says why on stderr: a test of it would show nothing.
+// Names of calls have no version suffix. nvmlDeviceGetClockInfo:1 contains the kind of the clock,
+// and nvmlDeviceGetFieldValues:186:0 the field and the scope. nvmlDeviceGetFieldValues alone is the
+// whole call. The defaults of a script are a healthy H100 at 300 W. Without a script, there is one
+// such device. An answer for an unknown call has no effect. If a script cannot be read, the process
+// ends with status 70 and a message on stderr, because a test with it would be meaningless.
 //
-// GPM: nvmlGpmQueryDeviceSupport is 1 or 0 (without a script: whether the architecture has it),
-// nvmlGpmSampleAlloc is a call of the whole library, nvmlGpmMetricsGet:2 has the metric's number
-// and percents, nvmlGpmMetricsGet alone the whole call. Two samples make metrics where both were
-// filled since the last nvmlInit, of one device, over 100 ms apart; else INVALID_ARGUMENT.
+// GPM: nvmlGpmQueryDeviceSupport is 1 or 0 (default: whether the architecture supports it).
+// nvmlGpmSampleAlloc is a call of the whole library. nvmlGpmMetricsGet:2 contains the number of the
+// metric, and its values are in percent. nvmlGpmMetricsGet alone is the whole call. Metrics require
+// two samples of one device that were filled over 100 ms apart since the last nvmlInit. Otherwise,
+// the call returns INVALID_ARGUMENT.
 //
-// What is set of a device is in a file, so that other processes see it: FAKE_NVML_SETTINGS names
-// it. A line each: "GPU-... clock 1410", "GPU-... clock reset", "GPU-... limit_mw 400000". It is at
-// 1980 MHz and 700 W without, and takes clocks from 210 to 1980 MHz by 15, and from 200 to 700 W.
-// Without the file nothing can be set (NVML_ERROR_NO_PERMISSION).
+// The settings of devices are in the file FAKE_NVML_SETTINGS, so other processes see them. Each
+// line is one setting: "GPU-... clock 1410", "GPU-... clock reset", "GPU-... limit_mw 400000". The
+// defaults are 1980 MHz and 700 W. Clocks from 210 to 1980 MHz in steps of 15 and limits from 200
+// to 700 W are accepted. Without the file, changes are refused (NVML_ERROR_NO_PERMISSION).
 //
-// Built with FAKE_NVML_OLD it lacks what came after driver 390: fields, the energy counter, GPM,
-// MIG, architectures, locked clocks, and the later versions of functions.
+// With FAKE_NVML_OLD, the library lacks the functions that were added after driver 390: fields, the
+// energy counter, GPM, MIG, architectures, locked clocks, and later versions of functions.
 #include <time.h>
 
 #include <algorithm>
@@ -70,7 +71,7 @@
 
 namespace {
 
-using namespace xplane_time::power;  // NOLINT: this file is the library that they describe
+using namespace xplane_time::power;  // NOLINT: this file implements the library
 using Json = nlohmann::json;
 
 struct Step {
@@ -124,7 +125,7 @@ struct Fake {
 };
 
 Fake& fake() {
-  static Fake instance;  // gone with the library: each dlopen starts anew
+  static Fake instance;  // destroyed with the library, so each dlopen starts with a new state
   return instance;
 }
 
@@ -174,7 +175,7 @@ std::map<std::string, Answer> AnswersOf(const Json& json) {
   return answers;
 }
 
-// The healthy H100 that a script changes.
+// The answers of a healthy H100, which a script can replace.
 std::map<std::string, Answer> HealthyAnswers() {
   return AnswersOf(Json::parse(R"({
     "nvmlDeviceGetPowerUsage": 300000,
@@ -227,7 +228,7 @@ Device DeviceOf(const Json& json, size_t index) {
   return device;
 }
 
-// The script of this moment; one that was read before keeps its state.
+// Reads the current script. If it was read before, it keeps its state.
 void Load() {
   const char* path = std::getenv("FAKE_NVML_SCRIPT");
   std::string text = R"({"devices": [{}]})";
@@ -272,7 +273,7 @@ const Step* StepNow(const Answer& answer, uint64_t n) {
   return nullptr;
 }
 
-// What the call says now. `lock` is released while it takes its time.
+// The current answer of the call. `lock` is released during the latency of the call.
 Answered Ask(std::map<std::string, Answer>& answers, const std::string& name,
              std::unique_lock<std::mutex>& lock) {
   const auto at = answers.find(name);
@@ -296,7 +297,7 @@ Answered Ask(std::map<std::string, Answer>& answers, const std::string& name,
   return answered;
 }
 
-// Handles of a session before a reload name nothing.
+// Handles from before a reload are invalid.
 NvmlDevice HandleOf(size_t index, size_t instance) {
   const uintptr_t number = (fake().generation << 32) | (instance << 16) | (index + 1);
   return reinterpret_cast<NvmlDevice>(number);  // NOLINT: opaque, never dereferenced
@@ -314,7 +315,7 @@ Target TargetOf(NvmlDevice handle) {
   return {&fake().devices[index], index, (number >> 16) & 0xffff};
 }
 
-// Counts a call of the device; what every one of them says first.
+// Counts a call of the device, and returns the errors that are common to all calls.
 NvmlReturn Enter(NvmlDevice handle, Target* target) {
   Fake& state = fake();
   if (!state.initialized) return kNvmlUninitialized;
@@ -349,7 +350,7 @@ NvmlReturn Fill(NvmlDevice handle, const std::string& name, Number* value) {
   return answered.result;
 }
 
-// A text or number of the device itself; `name` may have a scripted error.
+// Passes a text or number of the device to the caller, unless `name` has a scripted error.
 template <typename Use>
 NvmlReturn OfDevice(NvmlDevice handle, const std::string& name, Use use) {
   std::unique_lock lock(fake().mutex);
@@ -384,7 +385,7 @@ constexpr unsigned kLeastMhz = 210, kMostMhz = 1980, kStepMhz = 15;
 constexpr unsigned kLeastMw = 200'000, kMostMw = 700'000;
 constexpr unsigned kMemoryMhz = 2619;
 
-// What the file of settings says of it; "reset" is `otherwise`, too.
+// The last value in the file of settings. Without a value, or after "reset", it is `otherwise`.
 unsigned LastSet(const Device& device, const std::string& what, unsigned otherwise) {
   const char* path = std::getenv("FAKE_NVML_SETTINGS");
   std::ifstream file(path == nullptr ? "" : path);
@@ -396,7 +397,7 @@ unsigned LastSet(const Device& device, const std::string& what, unsigned otherwi
   return now;
 }
 
-// One write: no line is torn, whenever this process is killed.
+// One write, so a line is complete even if this process is killed.
 NvmlReturn SetIn(const Device& device, const std::string& what) {
   const char* path = std::getenv("FAKE_NVML_SETTINGS");
   if (path == nullptr) return kNvmlNoPermission;
@@ -616,7 +617,7 @@ FAKE_NVML nvmlDeviceGetSamples(NvmlDevice handle, int, unsigned long long last_s
   if (result != kNvmlSuccess) return result;
   const Answered answered = AskDevice(handle, "nvmlDeviceGetSamples");
   if (answered.result != kNvmlSuccess) return answered.result;
-  // A driver keeps about 120 of them.
+  // A driver stores about 120 samples.
   const auto last_seen = static_cast<int64_t>(last_seen_us);
   int64_t time_us = std::max(last_seen, now_us - 120 * period_us) / period_us * period_us;
   unsigned n = 0;
@@ -630,7 +631,7 @@ FAKE_NVML nvmlDeviceGetSamples(NvmlDevice handle, int, unsigned long long last_s
   return n == 0 ? kNvmlNotFound : kNvmlSuccess;
 }
 
-// The highest first, as drivers do.
+// Sorted from the highest to the lowest clock, as in drivers.
 FAKE_NVML nvmlDeviceGetSupportedMemoryClocks(NvmlDevice handle, unsigned* count, unsigned* mhz) {
   return OfDevice(handle, "nvmlDeviceGetSupportedMemoryClocks", [&](const Device&, const Target&) {
     if (*count < 2) return kNvmlInsufficientSize;
@@ -734,7 +735,7 @@ FAKE_NVML nvmlDeviceGetFieldValues(NvmlDevice handle, int count, NvmlFieldValue*
 }
 
 struct xplane_time::power::NvmlGpmSampleHandle {
-  NvmlDevice device = nullptr;  // null: never filled
+  NvmlDevice device = nullptr;  // null: not filled yet
   double at_s = 0;
 };
 

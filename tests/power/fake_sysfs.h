@@ -1,4 +1,4 @@
-// A sysfs and a procfs of files in a directory of their own, which goes at the end.
+// A fake sysfs and procfs in a temporary directory, which is removed at the end.
 //
 //   FakeSysfs fake;
 //   fake.Write("class/hwmon/hwmon0/name", "amdgpu");
@@ -55,13 +55,13 @@ class FakeSysfs {
   void WriteBytes(const std::string& path, const std::string& bytes) { WriteTo(sys(path), bytes); }
   void Remove(const std::string& path) { std::filesystem::remove_all(sys(path)); }
   void RemoveProc(const std::string& path) { std::filesystem::remove_all(proc(path)); }
-  // `target` as it stands, relative ones to the link's directory.
+  // Creates a link with exactly this target. Relative targets are relative to the link's directory.
   void Link(const std::string& path, const std::string& target) {
     std::filesystem::create_directories(sys(path).parent_path());
     std::filesystem::remove(sys(path));
     std::filesystem::create_symlink(target, sys(path));
   }
-  // A directory in place of a file: opens, but cannot be read.
+  // Creates a directory instead of a file. It can be opened, but not read.
   void Directory(const std::string& path) {
     Remove(path);
     std::filesystem::create_directories(sys(path));
@@ -74,7 +74,7 @@ class FakeSysfs {
     std::filesystem::permissions(proc(path), std::filesystem::perms::none);
   }
 
-  // A zone of powercap; no `range` file where it is empty.
+  // Creates a zone of powercap, without a file for the range if `range` is empty.
   void Zone(const std::string& id, const std::string& name, const std::string& energy_uj,
             const std::string& range = "262143328850") {
     const std::string zone = "class/powercap/" + id + "/";
@@ -84,7 +84,7 @@ class FakeSysfs {
   }
 
  private:
-  // Replaced at once, so that a reader sees the old text or the new one.
+  // Replaces the file atomically, so a reader sees either the old text or the new one.
   static void WriteTo(const std::filesystem::path& path, const std::string& text) {
     std::filesystem::create_directories(path.parent_path());
     const bool is_new = !std::filesystem::exists(path);
@@ -96,7 +96,7 @@ class FakeSysfs {
   std::filesystem::path root_;
 };
 
-// Somebody whom permissions bind, also where the tests run as root.
+// Drops root privileges, so that file permissions apply even if the tests run as root.
 class WithoutRoot {
  public:
   WithoutRoot() : was_root_(geteuid() == 0) {
@@ -117,7 +117,7 @@ class WithoutRoot {
   bool is_bound_ = true;
 };
 
-// What a reader says, by "device domain quantity".
+// The results of a reader, by "device domain quantity".
 class Discovered {
  public:
   explicit Discovered(std::unique_ptr<Reader> reader)
@@ -147,14 +147,14 @@ class Discovered {
     std::vector<Reading> readings;
     reader_->Read(slow, &readings);
     for (const Reading& reading : readings) {
-      // What holds of every reading.
+      // Properties of every reading.
       EXPECT_LT(reading.channel, inventory_.channels.size());
       EXPECT_LE(reading.before_ns, reading.after_ns);
       EXPECT_EQ(reading.value.has_value(), reading.reason == PowerReason::kKnown);
     }
     return readings;
   }
-  // "123", or the name of the reason.
+  // The value, such as "123", or the name of the reason.
   std::string Value(const std::string& key, bool slow = true) {
     for (const Reading& reading : Read(slow)) {
       if (KeyOf(inventory_.channels[reading.channel]) != key) continue;

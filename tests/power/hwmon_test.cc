@@ -19,7 +19,7 @@ using ::testing::SizeIs;
 
 class Hwmon : public ::testing::Test {
  protected:
-  // The hwmon and the PCI device that it belongs to, as the kernel links them.
+  // Writes the hwmon directory and its PCI device, with the links of the kernel.
   void Gpu(const std::string& number, const std::string& driver, const std::string& address) {
     fake_.Write("class/hwmon/" + number + "/name", driver);
     fake_.Write("devices/pci0000:00/" + address + "/device", "0x74a1");
@@ -86,7 +86,7 @@ TEST_F(Hwmon, OrdinalsAreThoseOfTheMap) {
   options.ordinals = {{0, "0000:03:00.0"}, {1, "0000:01"}, {2, "0000:0"}, {3, "GPU-1"}};
   const auto devices = Discovered(NewHwmonReader(options)).inventory().devices;
   ASSERT_THAT(devices, SizeIs(3));
-  EXPECT_EQ(devices[0].ordinal, 1);  // a unique beginning of its address
+  EXPECT_EQ(devices[0].ordinal, 1);  // selected by a unique prefix of the address
   EXPECT_EQ(devices[1].ordinal, std::nullopt);
   EXPECT_EQ(devices[2].ordinal, 0);
 }
@@ -126,7 +126,7 @@ TEST_F(Hwmon, GpusAreOrderedByTheirPciAddress) {
   EXPECT_EQ(hwmon.inventory().devices[0].index, 0);
   EXPECT_EQ(hwmon.inventory().devices[1].id, "0000:c3:00.0");
   EXPECT_EQ(hwmon.inventory().devices[1].index, 1);
-  EXPECT_EQ(hwmon.inventory().devices[2].index, 0);  // of another maker
+  EXPECT_EQ(hwmon.inventory().devices[2].index, 0);  // from another vendor
   EXPECT_EQ(hwmon.inventory().devices[2].name, "Intel GPU 0x74a1");
   EXPECT_EQ(hwmon.Value("0000:03:00.0 socket power_mw"), "1000");
   EXPECT_EQ(hwmon.Value("0000:c3:00.0 socket power_mw"), "2000");

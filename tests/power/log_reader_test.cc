@@ -1,4 +1,4 @@
-// Reading logs: what lines say, and what is wrong with those that say nothing.
+// Tests of the log reader: the content of lines, and the messages about damaged lines.
 #include "power/log.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ using testing::ChannelText;
 using testing::LogText;
 using testing::Says;
 
-// Every call as a line.
+// Records every call as a line of text.
 class Calls : public LogSink {
  public:
   void Header(LogHeader header) override {
@@ -220,7 +220,7 @@ TEST(LogReader, PlainGzipAndCutGzipFiles) {
   EXPECT_TRUE(memory.text().starts_with(cut.text()));
 }
 
-// What could be inflated is there, as of a log that was cut.
+// The decompressed part is used, as in a truncated log.
 TEST(LogReader, DamagedGzipFiles) {
   const testing::TempDir dir;
   LogText log(kTwoChannels);
@@ -238,13 +238,13 @@ TEST(LogReader, DamagedGzipFiles) {
     EXPECT_GT(calls.text().size(), memory.text().size() / 4) << at;
   }
   std::string damaged = member;
-  damaged[member.size() - 6] ^= 1;  // of the checksum
+  damaged[member.size() - 6] ^= 1;  // a byte of the checksum
   Calls all;
   const auto end = ReadPowerLog(dir.Write("p.gz", damaged), &all);
   ASSERT_TRUE(end.ok());
   EXPECT_EQ(end->cut, "incorrect data check");
   EXPECT_EQ(all.text(), memory.text());
-  // Members one after the other are one stream, and what follows them is padding.
+  // Several members form one stream. Data after the last member is ignored as padding.
   const size_t half = log.text().size() / 2;
   Calls two;
   const auto members = ReadPowerLog(
@@ -256,7 +256,7 @@ TEST(LogReader, DamagedGzipFiles) {
   EXPECT_EQ(two.text(), memory.text());
 }
 
-// More than is read ahead; another reader may have enough after a line.
+// The log is longer than the read-ahead. A reader may also stop after the first line.
 TEST(LogReader, LongGzipFiles) {
   const testing::TempDir dir;
   LogText log(kTwoChannels);
@@ -270,7 +270,7 @@ TEST(LogReader, LongGzipFiles) {
   auto lines = LogLines::Open(path);
   ASSERT_TRUE(lines.ok());
   LogLine first;
-  ASSERT_TRUE((*lines)->Next(&first));  // and is destroyed with the rest unread
+  ASSERT_TRUE((*lines)->Next(&first));  // then it is destroyed, although the rest was not read
   EXPECT_EQ(first.text, log.text().substr(0, log.text().find('\n')));
 }
 
@@ -352,19 +352,19 @@ TEST(NvidiaSmi, RowsOfSeveralGpus) {
   EXPECT_FALSE(end->complete);
 }
 
-// What nvidia-smi says where there is no value, in other units, and of days that are none.
+// Texts of nvidia-smi for missing values, other units, and invalid dates.
 TEST(NvidiaSmi, CellsAndTimes) {
   struct Case {
     const char* time;
     const char* cell;
-    const char* reading;  // empty: the line is damaged
+    const char* reading;  // empty if the line is damaged
   };
   const std::string kTime = "2025/08/21 10:11:12";
   const Case kCases[] = {
       {"", "0.1 kW", "100000"},
       {"", "100 mW", "100"},
       {"", "71.83 W", "71830"},
-      {"", "250", "250"},  // the header's milliwatts
+      {"", "250", "250"},  // the header states milliwatts
       {"", "5 horses", ""},
       {"", "[N/A]", "unsupported"},
       {"", "[GPU requires reset]", "reset_required"},

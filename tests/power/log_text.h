@@ -1,4 +1,4 @@
-// LogText: power logs for tests, line by line.
+// LogText builds power logs for tests, line by line.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class LogText {
   static constexpr int64_t kStartNs = 1'000'000'000'000;
   static constexpr int64_t kPeriodNs = 50'000'000;
 
-  // Channels as ChannelText has them, with commas.
+  // `channels`: results of ChannelText, separated by commas.
   explicit LogText(const std::string& channels) {
     text_ = R"({"schema":"xplane-time.power-log.v1","t":)" + std::to_string(kStartNs) +
             R"(,"clocks":{"monotonic_ns":1000000000000,"realtime_ns":1700000000000000000,)"
@@ -30,7 +30,7 @@ class LogText {
             "\n";
   }
   static int64_t At(double seconds) { return kStartNs + static_cast<int64_t>(seconds * 1e9); }
-  // A pass of one reading at that time exactly.
+  // Adds a pass with one reading at exactly this time.
   LogText& Read(double seconds, int channel, const std::string& value, double took_s = 0) {
     return Line(R"({"t":)" + std::to_string(At(seconds)) + R"(,"s":0,"r":[[)" +
                 std::to_string(channel) + ",0," + std::to_string(At(took_s) - kStartNs) + "," +
@@ -40,7 +40,8 @@ class LogText {
     return Line(R"({"t":)" + std::to_string(At(seconds)) + ",\"" + which + "\":\"" + window +
                 "\"}");
   }
-  // Moved against the monotonic clock by so much since the header.
+  // Adds a line of clocks: shifts of wall and boot clock against the monotonic clock since the
+  // header.
   LogText& Clocks(double seconds, double wall_s, double boot_s) {
     const auto ns = [](double s) { return static_cast<int64_t>(s * 1e9); };
     return Line(R"({"t":)" + std::to_string(At(seconds)) + R"(,"clocks":{"monotonic_ns":)" +

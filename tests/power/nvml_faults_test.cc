@@ -1,4 +1,4 @@
-// What goes wrong with NVML: every fault has its reason, and no value.
+// Tests of failures of NVML. Each of them has a reason instead of a value.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,11 +17,6 @@ using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-constexpr int64_t kMs = 1'000'000;
-
-Json OneDevice(const Json& device) { return {{"devices", Json::array({device})}}; }
-Json Error(NvmlReturn result) { return {{"error", result}}; }
 
 // Answers `calls` times, then fails.
 Json Then(const Json& value, int calls, NvmlReturn result) {
@@ -181,7 +176,7 @@ TEST(NvmlFaults, AVgpuHasNoSensors) {
 
 TEST(NvmlFaults, AnOlderDriver) {
   NvmlFixture nvml({.library = FAKE_NVML_OLD_LIBRARY});
-  // Without an architecture it is not known what the power is of.
+  // Without an architecture, the meaning of the power is unknown.
   const PowerChannel* power = nvml.Channel("gpu", "power_mw", ReadingKind::kAverage);
   ASSERT_NE(power, nullptr);
   EXPECT_THAT(power->note, HasSubstr("the chip is unknown"));
@@ -190,7 +185,8 @@ TEST(NvmlFaults, AnOlderDriver) {
   EXPECT_EQ(absence.reason, PowerReason::kUnsupported);
   EXPECT_THAT(absence.message, AllOf(HasSubstr("nvmlDeviceGetTotalEnergyConsumption"),
                                      HasSubstr("FUNCTION_NOT_FOUND")));
-  EXPECT_THAT(nvml.Device(0).note, HasSubstr("FUNCTION_NOT_FOUND"));  // who else uses it
+  EXPECT_THAT(nvml.Device(0).note,
+              HasSubstr("FUNCTION_NOT_FOUND"));  // the query for other processes failed
   EXPECT_EQ(nvml.Device(0).pci_bus_id, "00000000:01:00.0");
   nvml.Read(true);
   EXPECT_EQ(nvml.Last("gpu", "power_mw", ReadingKind::kAverage).value, 300'000);
@@ -205,10 +201,10 @@ TEST(NvmlFaults, ADeviceIsLost) {
   EXPECT_EQ(nvml.Energy().value, 1'000'000);
   nvml.Read(true);
   EXPECT_EQ(nvml.Energy().reason, PowerReason::kDeviceLost);
-  EXPECT_EQ(nvml.Last("temperature_mc").reason, PowerReason::kDeviceLost);  // not asked any more
+  EXPECT_EQ(nvml.Last("temperature_mc").reason, PowerReason::kDeviceLost);  // no longer queried
   EXPECT_FALSE(nvml.Last("temperature_mc").value.has_value());
   EXPECT_EQ(nvml.Power(1).value, 300'000);
-  // Fast passes leave it alone; everything but the counter would answer.
+  // Fast passes do not query a lost device, although only the counter would fail.
   nvml.Read(false);
   EXPECT_EQ(nvml.Power().reason, PowerReason::kDeviceLost);
   EXPECT_EQ(nvml.Energy().reason, PowerReason::kDeviceLost);
@@ -266,7 +262,7 @@ TEST(NvmlFaults, ResetRequired) {
 }
 
 TEST(NvmlFaults, TheDriverIsReloaded) {
-  // The second device's calls come after the first's: the pass is torn in its middle.
+  // The calls for the second device follow those for the first. The reload interrupts a pass.
   for (const int after : {60, 63, 67, 71}) {
     NvmlFixture nvml(
         {.script = {{"devices", {Json::object(), Json::object()}}, {"reload_after", after}}});
@@ -307,7 +303,7 @@ TEST(NvmlFaults, TheDriverIsGoneForAWhile) {
   }
   EXPECT_THAT(reasons, ElementsAre(PowerReason::kKnown, PowerReason::kAbsent, PowerReason::kReset,
                                    PowerReason::kKnown));
-  EXPECT_GE(absent, 5);  // it is asked in slow passes only, and says no twice
+  EXPECT_GE(absent, 5);  // only slow passes query it, and it fails twice
 }
 
 TEST(NvmlFaults, AfterAnUpdateLibraryAndModuleDiffer) {
@@ -357,7 +353,7 @@ TEST(NvmlFaults, CountersAreGivenAsTheyAre) {
   }
 }
 
-// A call that answers and fails as the dice say.
+// A call with random answers and failures.
 Json RandomAnswer(xplane_time::testing::Random& random, const Json& value) {
   Json steps = Json::array();
   for (int64_t n = 1 + random.Below(5); n > 0; --n) {
@@ -369,7 +365,7 @@ Json RandomAnswer(xplane_time::testing::Random& random, const Json& value) {
   return steps;
 }
 
-// Whatever NVML answers: every due channel has one reading, with a value or a reason.
+// For any answers of NVML, every due channel has one reading with a value or a reason.
 TEST(NvmlFaults, AnyFaultsGiveEveryDueChannelAValueOrAReason) {
   xplane_time::testing::Random random(7);
   const std::map<std::string, Json> values = {

@@ -1,4 +1,4 @@
-// A reader on the scripted NVML (fake_nvml.cc), and what it finds and reads.
+// A reader on the scripted NVML (fake_nvml.cc), with access to its channels and readings.
 //
 //   NvmlFixture nvml({.script = {{"devices", {Json::object()}}}});
 //   nvml.Read(/*slow=*/true);
@@ -13,12 +13,18 @@
 #include <string_view>
 #include <vector>
 
+#include "power/nvml_api.h"
 #include "power/reader.h"
 #include "tests/read/temp_dir.h"
 
 namespace xplane_time::power {
 
 using Json = nlohmann::json;
+
+inline constexpr int64_t kMs = 1'000'000;  // in ns
+
+inline Json OneDevice(const Json& device) { return {{"devices", Json::array({device})}}; }
+inline Json Error(NvmlReturn result) { return {{"error", result}}; }
 
 class NvmlFixture {
  public:
@@ -37,20 +43,20 @@ class NvmlFixture {
   const PowerInventory& inventory() const { return inventory_; }
   const PowerDevice& Device(size_t i) const { return inventory_.devices.at(i); }
 
-  // One pass; the readings before it are forgotten.
+  // Reads one pass, and discards earlier readings.
   const std::vector<Reading>& Read(bool slow);
-  // Of the last pass; fails the test where the channel is missing or has several readings.
+  // The reading of the last pass. Fails the test if the channel is missing or has several readings.
   Reading Last(std::string_view domain, std::string_view quantity, ReadingKind kind,
                size_t device = 0) const;
-  Reading Last(std::string_view quantity, size_t device = 0) const;  // of the GPU, a gauge
+  Reading Last(std::string_view quantity, size_t device = 0) const;  // a gauge of the GPU
   Reading Energy(size_t device = 0) const;
-  Reading Power(size_t device = 0) const;  // instant
-  // Null where there is none.
+  Reading Power(size_t device = 0) const;  // the instantaneous power
+  // Null if there is no such channel.
   const PowerChannel* Channel(std::string_view domain, std::string_view quantity, ReadingKind kind,
                               size_t device = 0) const;
-  // That of `what`; fails the test where there is none, or several.
+  // The absence of `what`. Fails the test unless there is exactly one.
   PowerAbsence Absence(std::string_view what) const;
-  // "gpu power_mw instant", ... of one device, in order.
+  // The channels of a device in order, such as "gpu power_mw instant".
   std::vector<std::string> ChannelNames(size_t device = 0) const;
 
  private:

@@ -1,4 +1,4 @@
-// Utilization by GPM: what there is of it, values, and all that goes wrong with it.
+// Tests of utilization by GPM: channels, values and failures.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,10 +22,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr int64_t kMs = 1'000'000;
-
-Json Error(NvmlReturn error) { return {{"error", error}}; }
-
 NvmlFixture::Setup Asked(const Json& device = Json::object(), const Json& more = Json::object()) {
   Json script = more;
   script["devices"] = Json::array({device});
@@ -33,7 +29,7 @@ NvmlFixture::Setup Asked(const Json& device = Json::object(), const Json& more =
 }
 NvmlFixture::Setup WithCalls(const Json& calls) { return Asked({{"calls", calls}}); }
 
-// The readings of a pass that comes long enough after the last sample: value or reason of each.
+// Waits until a sample is due, and returns the value or reason of each reading of a pass.
 std::vector<std::string> ReadGpm(NvmlFixture& nvml) {
   std::this_thread::sleep_for(std::chrono::milliseconds(101));
   std::vector<std::string> read;
@@ -61,7 +57,7 @@ TEST(NvmlGpm, MeansBetweenTwoSamples) {
   EXPECT_EQ(nvml.Last("gpm_tensor_util_ppm").value, 312'500);
   const Reading reading = nvml.Last("gpm_dram_bw_util_ppm");
   EXPECT_EQ(reading.value, 480'000);
-  ASSERT_TRUE(reading.sampled_ns.has_value());  // the middle of over 100 ms
+  ASSERT_TRUE(reading.sampled_ns.has_value());  // the middle of an interval of over 100 ms
   EXPECT_LT(*reading.sampled_ns, reading.before_ns - 49 * kMs);
   EXPECT_GT(*reading.sampled_ns, start_ns - 1000 * kMs);
 }
@@ -69,7 +65,7 @@ TEST(NvmlGpm, MeansBetweenTwoSamples) {
 TEST(NvmlGpm, NoSampleTooSoonAfterTheLast) {
   NvmlFixture nvml(Asked());
   ReadGpm(nvml);
-  // The fake refuses samples that are not over 100 ms apart.
+  // The fake library refuses samples that are at most 100 ms apart.
   for (int pass = 0; pass < 500; ++pass) {
     for (const Reading& each : nvml.Read(false)) EXPECT_TRUE(each.value.has_value());
   }
@@ -79,7 +75,7 @@ TEST(NvmlGpm, LessOftenWhereASampleTakesLong) {
   NvmlFixture nvml(WithCalls({{"nvmlGpmSampleGet", {{"value", 0}, {"latency_s", 0.03}}}}));
   const int64_t start_ns = MonotonicNow();
   const std::vector<std::string> soon = ReadGpm(nvml);
-  const bool is_soon = MonotonicNow() - start_ns < 900 * kMs;  // on a busy machine it is not
+  const bool is_soon = MonotonicNow() - start_ns < 900 * kMs;  // may be false on a busy machine
   EXPECT_TRUE(soon.empty() || !is_soon);
   std::this_thread::sleep_for(std::chrono::milliseconds(1000));
   EXPECT_EQ(ReadGpm(nvml).size(), 3u);
@@ -126,7 +122,7 @@ TEST(NvmlGpm, WhereThereIsNone) {
     EXPECT_THAT(absence.fix, HasSubstr(each.fix));
     EXPECT_THAT(ReadGpm(nvml), IsEmpty());
     nvml.Read(true);
-    EXPECT_EQ(nvml.Last("temperature_mc").value, 45'000);  // all else is read
+    EXPECT_EQ(nvml.Last("temperature_mc").value, 45'000);  // other quantities are read
   }
 }
 
@@ -147,18 +143,18 @@ TEST(NvmlGpm, ValuesThatAreNoShare) {
     NvmlFixture nvml(WithCalls({{"nvmlGpmMetricsGet:2", percent}}));
     EXPECT_EQ(ReadGpm(nvml).at(0), want) << percent;
   }
-  NvmlFixture nvml(  // infinity at its second call
+  NvmlFixture nvml(  // the second call returns infinity
       WithCalls({{"nvmlGpmMetricsGet:2",
                   {{"value", std::numeric_limits<double>::max()}, {"per_call", 1e308}}}}));
   ReadGpm(nvml);
   EXPECT_EQ(ReadGpm(nvml).at(0), "implausible");
 }
 
-// After a failure the next sample is a first one, which has no means.
+// The sample after a failure counts as the first sample, so it has no means.
 TEST(NvmlGpm, AFailureIsOneOfItsTime) {
   for (const char* call : {"nvmlGpmSampleGet", "nvmlGpmMetricsGet"}) {
     SCOPED_TRACE(call);
-    const int before = std::string(call) == "nvmlGpmSampleGet" ? 2 : 1;  // one by Discover
+    const int before = std::string(call) == "nvmlGpmSampleGet" ? 2 : 1;  // Discover makes one call
     NvmlFixture nvml(WithCalls({{call,
                                  {{{"value", 0}, {"calls", before}},
                                   {{"error", 10}, {"calls", 1}},
@@ -178,7 +174,7 @@ TEST(NvmlGpm, ADeviceIsLostAndCounts) {
   EXPECT_EQ(nvml.Power().reason, PowerReason::kDeviceLost);
 }
 
-// Whichever call finds out: what was sampled before the loss is compared with nothing.
+// Samples from before a loss are never compared with later samples, whichever call finds the loss.
 TEST(NvmlGpm, AfterALossTheNextSampleIsAFirstOne) {
   NvmlFixture nvml(WithCalls({{"nvmlDeviceGetTotalEnergyConsumption",
                                {{{"value", 1}, {"calls", 2}},
@@ -186,12 +182,12 @@ TEST(NvmlGpm, AfterALossTheNextSampleIsAFirstOne) {
                                 Json{{"value", 1}}}}}));
   EXPECT_THAT(ReadGpm(nvml), ElementsAre("625000", "312500", "480000"));
   EXPECT_THAT(ReadGpm(nvml), ElementsAre("device_lost", "device_lost", "device_lost"));
-  nvml.Read(/*slow=*/true);  // is it back?
+  nvml.Read(/*slow=*/true);  // checks whether the device is available again
   EXPECT_EQ(nvml.Power().value, 300'000);
   EXPECT_THAT(ReadGpm(nvml), ElementsAre("625000", "312500", "480000"));
 }
 
-// Samples of the session before are of no use, and freed.
+// Samples of the previous session are freed.
 TEST(NvmlGpm, TheDriverIsReloaded) {
   NvmlFixture nvml(Asked(Json::object(), {{"reload_after", 40}}));
   int resets = 0;

@@ -1,4 +1,4 @@
-// What a healthy NVML gives: devices, channels, values, times, priors, ordinals, sharing.
+// Tests of a healthy NVML: devices, channels, values, times, priors, ordinals, sharing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -18,10 +18,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-constexpr int64_t kMs = 1'000'000;
-
-Json OneDevice(const Json& device) { return {{"devices", Json::array({device})}}; }
 
 // The answers of a driver without power fields.
 Json WithoutFields(Json device) {
@@ -123,7 +119,7 @@ TEST(Nvml, AFieldsOwnTime) {
   nvml.Read(false);
   const Reading power = nvml.Power();
   ASSERT_TRUE(power.sampled_ns.has_value());
-  // Up to what two clocks can be read apart.
+  // The tolerance is the time between readings of two clocks.
   EXPECT_GT(*power.sampled_ns, power.before_ns - 900 * kMs);
   EXPECT_LT(*power.sampled_ns, power.after_ns - 500 * kMs);
   EXPECT_FALSE(nvml.Energy().sampled_ns.has_value());
@@ -203,7 +199,7 @@ TEST_P(Chips, Priors) {
   EXPECT_EQ(Ms(priors.energy.period_ns), c.energy_period_ms);
 }
 
-// The label of nvmlDeviceGetPowerUsage where a driver has no fields.
+// The label of nvmlDeviceGetPowerUsage if a driver has no fields.
 TEST_P(Chips, PowerUsageIsLabelled) {
   const ChipCase& c = GetParam();
   NvmlFixture nvml({.script = OneDevice(WithoutFields(
@@ -241,7 +237,7 @@ INSTANTIATE_TEST_SUITE_P(
         ChipCase{"Unknown", {}, std::nullopt, std::nullopt, std::nullopt, std::nullopt}),
     [](const auto& test) { return test.param.name; });
 
-// Passes until the driver's buffer gave something; the channel's own poll is the last.
+// Reads until the buffer of the driver has samples. The last reading is the poll of the channel.
 std::vector<Reading> SamplesOf(NvmlFixture& nvml) {
   for (int pass = 0; pass < 1000; ++pass) {
     std::vector<Reading> power;
@@ -276,7 +272,8 @@ TEST(NvmlSamples, FillTheTimeBetweenPolls) {
       for (size_t i = 0; i + 1 < power.size(); ++i) {
         EXPECT_EQ(power[i].value, 111'000);
         ASSERT_TRUE(power[i].sampled_ns.has_value());
-        // None twice: they are 4 ms apart, and two clocks are read much closer together.
+        // No sample occurs twice. Samples are 4 ms apart, and two clocks are read much closer
+        // together.
         EXPECT_GT(*power[i].sampled_ns, newest + kMs);
         EXPECT_LE(*power[i].sampled_ns, power[i].after_ns);
         newest = *power[i].sampled_ns;
@@ -291,7 +288,7 @@ TEST(NvmlSamples, OfAnUnknownClockAreLeftOut) {
   NvmlFixture nvml({.script = VoltaWithSamples("none")});
   for (int pass = 0; pass < 3; ++pass) {
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
-    EXPECT_EQ(nvml.Read(false).size(), 2u);  // energy, power
+    EXPECT_EQ(nvml.Read(false).size(), 2u);  // only energy and power
     EXPECT_EQ(nvml.Power().value, 300'000);
   }
 }
@@ -366,7 +363,7 @@ TEST(NvmlMig, TheParentIsReadAndShared) {
   EXPECT_EQ(nvml.Power(1).value, 300'000);
 }
 
-// A procfs in which 100 started 200, which started 300; 900 is init's.
+// A procfs in which 100 is the parent of 200, 200 of 300, and init of 900.
 struct FakeProcfs : testing::TempDir {
   FakeProcfs() {
     Write("100/stat", "100 (python) S 1 100");
@@ -396,7 +393,7 @@ TEST(NvmlSharing, WhatCannotBeKnownIsANote) {
     EXPECT_THAT(unknown.others, IsEmpty());
     EXPECT_THAT(unknown.note, HasSubstr("is unknown: process " + std::to_string(pid)));
   }
-  EXPECT_EQ(OtherProcesses({77, 900}, 100, procfs).note, "");  // one of them is known to be
+  EXPECT_EQ(OtherProcesses({77, 900}, 100, procfs).note, "");  // 900 is known to be another process
 }
 
 TEST(NvmlSharing, InAPidNamespaceNothingIsKnownOfOthers) {

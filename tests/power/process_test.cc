@@ -71,7 +71,7 @@ TEST_F(Process, MemoryOfTheProcessAndTheMachine) {
 TEST_F(Process, TheTreeIsThoseThatItStarted) {
   Add(100, 1, 50, 1000);
   Add(101, 100, 60, 100);
-  Add(30, 101, 70, 10);  // a grandchild, of a number that came around
+  Add(30, 101, 70, 10);  // a grandchild with a lower pid, after pids wrapped
   Add(102, 1, 60, 7000);
   Add(103, 102, 60, 7000);
   Discovered process = Read(100);
@@ -79,11 +79,12 @@ TEST_F(Process, TheTreeIsThoseThatItStarted) {
   EXPECT_EQ(process.Value(kRss), Kib(1000));
 
   Add(104, 100, 80, 5);
-  EXPECT_EQ(process.Value(kTree, /*slow=*/false), Kib(1110));  // not looked for each time
+  EXPECT_EQ(process.Value(kTree, /*slow=*/false),
+            Kib(1110));  // fast passes do not search for children
   EXPECT_EQ(process.Value(kTree, /*slow=*/true), Kib(1115));
 
   End(101);
-  Add(30, 1, 70, 10);  // its parent ended: still of the tree
+  Add(30, 1, 70, 10);  // its parent ended, but it still belongs to the tree
   EXPECT_EQ(process.Value(kTree), Kib(1015));
 }
 
@@ -133,7 +134,7 @@ TEST_F(Process, ANumberThatIsUsedAgainIsSomebodyElse) {
   Add(101, 1, 90, 4000);
   EXPECT_EQ(process.Value(kTree), Kib(200));
   Add(100, 1, 95, 9000);
-  Add(102, 100, 96, 9000);  // a child of the new one
+  Add(102, 100, 96, 9000);  // a child of the new process
   EXPECT_EQ(process.Value(kRss), "no_samples");
   EXPECT_EQ(process.Value(kTree), "no_samples");
 }
@@ -223,7 +224,7 @@ TEST_F(Process, MachineMemoryThatIsNotSaidIsUnknown) {
   EXPECT_EQ(process.absences()[1].what, "machine");
 }
 
-// This machine's own procfs: this process, and a child that comes and goes.
+// Reads this machine's procfs: this process, and a child that starts and ends.
 TEST(ProcessHere, KnowsThisProcessAndAChild) {
   Discovered process(NewProcessReader({}));
   const std::string device = "pid:" + std::to_string(getpid());
@@ -236,14 +237,14 @@ TEST(ProcessHere, KnowsThisProcessAndAChild) {
     pause();
     _exit(0);
   }
-  // The same pass reads both, so that the difference is the child's.
+  // One pass reads both, so their difference is the memory of the child.
   const std::vector<Reading> with = process.Read(true);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   const std::vector<Reading> without = process.Read(true);
   ASSERT_TRUE(with[0].value && with[2].value && without[0].value && without[2].value);
   EXPECT_GT(*with[2].value, *with[0].value);
-  // Reading takes memory itself, more of it under a sanitizer.
+  // Reading also takes memory, and more with a sanitizer.
   EXPECT_LT(*without[2].value - *without[0].value, *with[2].value - *with[0].value);
 }
 

@@ -32,7 +32,7 @@ Discovered ReadRapl(const FakeSysfs& fake, PerfOpen open = NoPerf) {
 
 TEST(Rapl, PackagesAndTheirDramAreTheTotal) {
   FakeSysfs fake;
-  fake.Write("class/powercap/intel-rapl/enabled", "1");  // the control type, no zone
+  fake.Write("class/powercap/intel-rapl/enabled", "1");  // the control type, which is not a zone
   fake.Zone("intel-rapl:0", "package-0", "1000");
   fake.Zone("intel-rapl:0:0", "core", "600");
   fake.Zone("intel-rapl:0:1", "uncore", "50");
@@ -260,7 +260,7 @@ class RaplByPerf : public ::testing::Test {
     fake_.Write(kPmu + "events/" + name + ".unit", "Joules");
   }
 
-  // Counts that come one after the other; then nothing, as from an event in error.
+  // Returns the counts in order, and then no data, as from an event in an error state.
   static PerfOpen Counts(std::vector<uint64_t> counts) {
     return [counts](uint32_t type, uint64_t, int) {
       EXPECT_EQ(type, 22);
@@ -313,7 +313,7 @@ TEST_F(RaplByPerf, StandsInForPackagesThatAreDenied) {
   if (!user.is_bound()) GTEST_SKIP() << "root reads everything";
   const Discovered rapl = ReadRapl(fake_, Counts({1}));
   EXPECT_THAT(rapl.absences(), IsEmpty());
-  EXPECT_THAT(rapl.Keys(), SizeIs(5));  // of perf alone: no package twice
+  EXPECT_THAT(rapl.Keys(), SizeIs(5));  // only from perf, so packages do not occur twice
 }
 
 TEST_F(RaplByPerf, StandsInForPowercapThatIsHidden) {
@@ -328,7 +328,7 @@ TEST_F(RaplByPerf, ARefusalNamesTheSettingAndTheFix) {
   fake_.WriteProc("sys/kernel/perf_event_paranoid", "2\n");
   const Discovered rapl = ReadRapl(fake_, [](uint32_t, uint64_t, int) { return -EACCES; });
   EXPECT_THAT(rapl.Keys(), IsEmpty());
-  ASSERT_THAT(rapl.absences(), SizeIs(4));  // powercap, and each event once
+  ASSERT_THAT(rapl.absences(), SizeIs(4));  // one for powercap, and one for each event
   EXPECT_EQ(rapl.absences()[0].what, "powercap");
   EXPECT_EQ(rapl.absences()[1].what, "power/energy-pkg/");
   EXPECT_EQ(rapl.absences()[1].reason, PowerReason::kPermissionDenied);
@@ -384,7 +384,7 @@ TEST_F(RaplByPerf, DiesAreNamedAsByPowercap) {
                                                     "package-of-cpu-7 package energy_uj"}));
 }
 
-// The kernel's own perf_event_open, with a clock in place of energy.
+// Uses perf_event_open of the kernel, with a clock instead of an energy counter.
 TEST_F(RaplByPerf, WorksWithTheKernelsEvents) {
   fake_.Write(kPmu + "type", "1");   // PERF_TYPE_SOFTWARE
   Event("energy-pkg", "event=0x0");  // PERF_COUNT_SW_CPU_CLOCK, in ns

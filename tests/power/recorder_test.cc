@@ -1,4 +1,4 @@
-// The recorder with sources that are no sensors: constant power, a recorded log, a scripted NVML.
+// Tests of the recorder without real sensors: constant power, a recorded log, a scripted NVML.
 #include <sys/stat.h>
 
 #include <chrono>
@@ -60,7 +60,7 @@ class RecorderTest : public ::testing::Test {
   const testing::TempDir folder_;
 };
 
-// What comes of each kind.
+// Counts the items of each kind.
 struct Counted : power::LogSink {
   power::LogHeader header;
   uint64_t readings = 0;
@@ -214,7 +214,8 @@ TEST_F(RecorderTest, WhatCannotBeStartedSaysWhy) {
   EXPECT_THAT(device.status().message(), HasSubstr("regular file"));
   PowerRecordOptions mapped = Constant("");
   mapped.from.ordinals[0] = "GPU-1";
-  EXPECT_THAT(PowerRecorder::Start(mapped).status().message(), HasSubstr("unknown device; devices: constant"));
+  EXPECT_THAT(PowerRecorder::Start(mapped).status().message(),
+              HasSubstr("unknown device; devices: constant"));
 }
 
 TEST_F(RecorderTest, OneRecorderALog) {
@@ -280,7 +281,7 @@ TEST_F(RecorderTest, AReplayedLogGivesItsEnergyAgain) {
   EXPECT_NEAR(*second.windows[0].energies[0].mean_w, 100, 1e-9);
 }
 
-// When each reading of the temperature began.
+// Collects the start of each reading of the temperature.
 struct SlowPasses : power::LogSink {
   std::optional<size_t> channel;
   std::vector<int64_t> begun_ns;
@@ -299,7 +300,7 @@ struct SlowPasses : power::LogSink {
 
 class SlowPassesOf : public RecorderTest {
  protected:
-  // Of NVML whose temperature takes so long, for some ms.
+  // Records for `ms` with an NVML whose temperature call takes `latency_s`.
   std::vector<int64_t> Read(double latency_s, int64_t slow_period_ns, int ms) {
     std::ofstream(Path("script")) << R"({"devices": [{"calls": {"nvmlDeviceGetTemperature":
         {"value": 45, "latency_s": )"
@@ -318,7 +319,7 @@ class SlowPassesOf : public RecorderTest {
     EXPECT_FALSE(passes.begun_ns.empty());
     return passes.begun_ns;
   }
-  // Of passes that are half a period apart or more, but for the first `free` of them.
+  // The maximum number of passes if all but the first `free` are at least half a period apart.
   static size_t Most(const std::vector<int64_t>& begun_ns, int64_t period_ns, size_t free) {
     return free + 1 + static_cast<size_t>((begun_ns.back() - begun_ns.front()) / (period_ns / 2));
   }
@@ -335,14 +336,14 @@ TEST_F(SlowPassesOf, OnceASecondUnlessAskedFor) {
   EXPECT_LE(begun_ns.size(), Most(begun_ns, 1000 * kMs, 1));
 }
 
-// From the second on it is known that the call takes 12 ms: 600 ms between them.
+// From the second pass on, it is known that the call takes 12 ms, so passes are 600 ms apart.
 TEST_F(SlowPassesOf, LessOftenWhereTheyTakeLong) {
   const std::vector<int64_t> begun_ns = Read(/*latency_s=*/0.012, 100 * kMs, /*ms=*/2000);
-  EXPECT_FALSE(begun_ns.empty());  // a busy machine makes it seldom
+  EXPECT_FALSE(begun_ns.empty());  // on a busy machine, there are few passes
   EXPECT_LE(begun_ns.size(), Most(begun_ns, 600 * kMs, 2));
 }
 
-// The same of a call of GPM: the energies before it stay.
+// A call of GPM hangs. The energies from before it are kept.
 TEST_F(RecorderTest, GpmThatHangsIsToldAndLeavesWhatWasRead) {
   std::ofstream(Path("script")) << R"({"devices": [{"uuid": "GPU-1", "calls": {
       "nvmlGpmSampleGet": [{"value": 0, "calls": 2}, {"latency_s": 3600}]}}]})";
@@ -398,7 +399,7 @@ TEST_F(RecorderTest, ACallThatHangsStopsNothingElse) {
   EXPECT_GT(constant.coverage, hung.coverage);
   EXPECT_EQ(hung.source, "nvml");
   EXPECT_EQ(hung.reason, PowerReason::kHung);
-  // Of the time before the call: the counter ran, at 300 W.
+  // The energy is that before the call, from the counter at 300 W.
   EXPECT_EQ(hung.estimator, EnergyEstimator::kCounter);
   EXPECT_GT(hung.energy_j.value_or(0), 0);
   EXPECT_GT(hung.mean_w.value_or(0), 150);

@@ -1,4 +1,4 @@
-// Whole logs to summaries.
+// Tests of the summaries of complete logs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ const WindowSummary& WindowOf(const PowerSummary& summary, const std::string& na
   return summary.windows.front();
 }
 
-// 20 Hz from one period after the start, `seconds` long.
+// Readings at 20 Hz for `seconds`. The first one is one period after the start.
 LogText Constant(double seconds, const std::string& mw) {
   LogText log(kPower);
   for (int i = 1; i <= std::lround(seconds * 20); ++i) log.Read(0.05 * i, 0, mw);
@@ -69,7 +69,7 @@ TEST(Summary, AConstantPowerIsItsEnergy) {
   EXPECT_EQ(gauge.median, 100'000.0);
   ASSERT_EQ(summary.readers.size(), 1u);
   EXPECT_NEAR(summary.readers[0].effective_hz, 20, 1e-6);
-  EXPECT_EQ(summary.readers[0].missed, 2u);  // as the log's end has it
+  EXPECT_EQ(summary.readers[0].missed, 2u);  // from the last line of the log
   EXPECT_EQ(summary.readers[0].own_cpu_ns, 77);
 }
 
@@ -102,23 +102,23 @@ TEST(Summary, UnknownReadingsTellTheirReason) {
   EXPECT_EQ(whole.gauges.at(0).unknown, 20u);
 }
 
-// A gauge read at 1 s and at 2 s; the window is "w".
+// A gauge is read at 1 s and at 2 s. The window is "w".
 TEST(Summary, AWindowWithoutAReadingHasTheNearest) {
   struct Case {
     double begin_s, end_s, within_s;
     std::optional<double> value;
-    int64_t age_ms;  // where there is a value; 0: of the window itself
+    int64_t age_ms;  // if there is a value; 0: the reading is in the window
   };
   constexpr Case kCases[] = {
-      {1.1, 1.2, 0.5, 40, 100},   // the one before is nearer
-      {1.8, 1.9, 0.5, 60, -100},  // the one after is
-      {1.4, 1.6, 0.5, 40, 400},   // of two as near that before
-      {2.1, 2.2, 0.5, 60, 100},   // none is after
-      {0.5, 0.6, 0.5, 40, -400},  // none is before
+      {1.1, 1.2, 0.5, 40, 100},   // the reading before it is nearer
+      {1.8, 1.9, 0.5, 60, -100},  // the reading after it is nearer
+      {1.4, 1.6, 0.5, 40, 400},   // both are equally near: the earlier one
+      {2.1, 2.2, 0.5, 60, 100},   // no reading follows
+      {0.5, 0.6, 0.5, 40, -400},  // no reading precedes
       {1.4, 1.6, 0.399, {}, 0},   // too far
-      {1.4, 1.6, 0.4, 40, 400},   // just not too far
-      {0.9, 1.1, 0.5, 40, 0},     // its own
-      {1.1, 1.2, 0, {}, 0},       // nobody asked
+      {1.4, 1.6, 0.4, 40, 400},   // exactly at the limit
+      {0.9, 1.1, 0.5, 40, 0},     // a reading in the window
+      {1.1, 1.2, 0, {}, 0},       // nearest readings are not requested
   };
   for (const Case& each : kCases) {
     SCOPED_TRACE(::testing::Message() << each.begin_s << " " << each.within_s);
@@ -139,7 +139,7 @@ TEST(Summary, AWindowWithoutAReadingHasTheNearest) {
   }
 }
 
-// A failed reading in the window is its answer; one after it is no value.
+// If the reading in the window failed, the value is unknown. Failed readings after it are skipped.
 TEST(Summary, TheNearestReadingIsAKnownOne) {
   PowerSummaryOptions options;
   options.windows = {{"w", LogText::At(1.4), LogText::At(1.6)}};
@@ -164,7 +164,7 @@ TEST(Summary, PowerHasNoNearestReading) {
   EXPECT_EQ(WindowOf(Summary(log, options), "w").gauges.at(0).reason, PowerReason::kNoSamples);
 }
 
-// Windows "a" 1 .. 3 s and "b" 2 .. 4 s overlap; power is 100 W, then 200 W from 2.5 s on.
+// The windows "a" (1 .. 3 s) and "b" (2 .. 4 s) overlap. The power is 100 W, and 200 W from 2.5 s.
 TEST(Summary, OverlappingWindows) {
   LogText log(kPower);
   for (int i = 0; i <= 100; ++i) {
@@ -179,7 +179,7 @@ TEST(Summary, OverlappingWindows) {
   EXPECT_NEAR(WindowOf(summary, "a").energies[0].energy_j.value(), 150 + 100, 1e-9);
   EXPECT_NEAR(WindowOf(summary, "b").energies[0].energy_j.value(), 50 + 300, 1e-9);
   EXPECT_NEAR(WindowOf(summary, "b").energies[0].peak_w.value(), 200, 1e-9);
-  // 20 .. 60 and 40 .. 80, ends included
+  // readings 20 .. 60 and 40 .. 80, including both ends
   EXPECT_EQ(WindowOf(summary, "a").gauges[0].n, 41u);
   EXPECT_EQ(WindowOf(summary, "a").gauges[0].median, 100'000.0);
   EXPECT_EQ(WindowOf(summary, "b").gauges[0].n, 41u);
@@ -218,7 +218,7 @@ TEST(Summary, WindowsOfOneNameAreNumberedAndOneThatIsOpenIsCut) {
   EXPECT_THAT(summary.findings, Contains(Field(&PowerFinding::code, "log_without_end")));
 }
 
-// 10 W for 1 s, 20 W for 1 s, and one of which nothing is known; another sensor is always 1 W.
+// Windows with 10 W for 1 s, with 20 W for 1 s, and without readings. Another sensor has 1 W.
 TEST(Summary, WindowsOfOneNameTogether) {
   LogText log(kPower + "," + ChannelText("GPU-2", "power_mw", "instant"));
   for (int i = 0; i <= 100; ++i) {
@@ -249,7 +249,7 @@ TEST(Summary, WindowsOfOneNameTogether) {
   EXPECT_NEAR(summary.repeats[2].mean_j.value(), 16, 1e-9);
 }
 
-// A counter at 100 W, read where calls return. The tenth, the first, or every call is slow.
+// A counter at 100 W, read at the end of each call. The tenth, the first, or every call is slow.
 TEST(Summary, NobodyKnowsWhenASlowCallRead) {
   for (const int slow : {10, 0, -1}) {
     SCOPED_TRACE(slow);
@@ -334,7 +334,7 @@ TEST(Summary, CounterAndIntegralAreCompared) {
 const std::string kSlowEnergy =
     ChannelText("GPU-1", "energy_uj", "cumulative", R"(,"prior_period_ns":100000000)");
 
-// 300 W for `ms`, polled every 50 ms, whose counter is updated every 100 ms from `phase_ms` on.
+// 300 W for `ms`, polled every 50 ms. The counter is updated every 100 ms, with phase `phase_ms`.
 LogText ShortRun(const std::string& channels, int ms, int phase_ms, bool power) {
   LogText log(channels);
   const auto read = [&](double t_ms) {
@@ -379,8 +379,8 @@ TEST(Summary, ACounterThatWasNotUpdatedYetIsNotZero) {
   }
 }
 
-// Ten readings, the same or growing by 10 W, then none for lack of a reset: with power beside it
-// and without.
+// Ten readings, constant or growing by 10 W, and then failures (reset required), with and without
+// power readings of the same device.
 TEST(Summary, ACounterThatFailsSoonIsNeitherZeroNorAllThereIs) {
   for (const bool grows : {false, true}) {
     for (const bool with_power : {false, true}) {
@@ -407,7 +407,7 @@ TEST(Summary, ACounterThatFailsSoonIsNeitherZeroNorAllThereIs) {
   }
 }
 
-// It may be updated seldom, or not at all: nobody can tell.
+// The counter may be updated rarely or never, so its energy is unknown.
 TEST(Summary, ACounterThatNeverMovesIsNotZero) {
   for (const double seconds : {0.5, 3.0, 5.0}) {
     LogText log(kEnergy);
@@ -419,7 +419,7 @@ TEST(Summary, ACounterThatNeverMovesIsNotZero) {
   }
 }
 
-// Updated every 10 s, of which the log says nothing: 300 W from 25 s on, 100 W before.
+// The counter is updated every 10 s, which the log does not state. 100 W, and 300 W from 25 s.
 TEST(Summary, ACounterThatIsUpdatedSeldom) {
   const auto true_j = [](double t) { return 100 * t + 200 * std::max(0.0, t - 25); };
   LogText log(kEnergy);
@@ -436,7 +436,7 @@ TEST(Summary, ACounterThatIsUpdatedSeldom) {
   EXPECT_GT(slow.energy_j.value(), 1000);
 }
 
-// 300 W of which only the first and the last reading within a window see anything.
+// 300 W, and one reading of 340 W. Power readings cannot bound the energy between them.
 TEST(Summary, ReadingsOfPowerBoundNothing) {
   LogText log(kPower);
   for (int i = 0; i <= 20; ++i) log.Read(0.05 * i, 0, i == 10 ? "340000" : "300000");
@@ -446,7 +446,7 @@ TEST(Summary, ReadingsOfPowerBoundNothing) {
   EXPECT_EQ(energy.limits, EnergyLimits::kBetweenReadings);
 }
 
-// The counter, updated every 100 ms, knows of a burst that no reading of power sees.
+// The counter is updated every 100 ms and includes bursts that no power reading shows.
 TEST(Summary, BoundsOfTheCounterHoldWhateverTheEstimator) {
   LogText log(kEnergy + "," + kPower);
   const auto true_j = [](double t) {  // 40 W, and 400 W in the first half of each 100 ms
@@ -467,7 +467,8 @@ TEST(Summary, BoundsOfTheCounterHoldWhateverTheEstimator) {
     SCOPED_TRACE(EnergyEstimatorName(estimator));
     const WindowSummary window = WindowOf(Summary(log, {.estimator = estimator}), "short");
     const EnergyEstimate& energy = window.energies.at(0);
-    const bool covered = estimator <= EnergyEstimator::kHeld;  // to the edges
+    const bool covered =
+        estimator <= EnergyEstimator::kHeld;  // covered up to the edges of the window
     EXPECT_EQ(energy.limits, covered ? EnergyLimits::kBounds : EnergyLimits::kCounterCoversPart);
     if (!covered) continue;
     EXPECT_LE(energy.lo_j.value(), truth_j);
@@ -495,7 +496,7 @@ TEST(Summary, AStatedPowerIsModelled) {
   EXPECT_FALSE(whole.total.measured);
 }
 
-// 100 W of a GPU for a quarter of the time, and a stated power for all of it.
+// 100 W of a GPU for a quarter of the time, and a stated power for the whole time.
 TEST(Summary, ATotalOfDifferentTimesSaysSo) {
   LogText log(kPower + "," + InSource("constant"));
   for (int i = 0; i <= 80; ++i) {
@@ -525,7 +526,7 @@ TEST(Summary, ATotalHasTheSumsOfBounds) {
   EXPECT_EQ(window.total.limits, EnergyLimits::kBounds);
   EXPECT_NEAR(window.total.lo_j.value(), 6 * 18, 1e-9);
   EXPECT_NEAR(window.total.hi_j.value(), 6 * 22, 1e-9);
-  const PowerTotal& whole = summary.windows.at(0).total;  // the log ends with it
+  const PowerTotal& whole = summary.windows.at(0).total;  // it ends with the log
   EXPECT_EQ(whole.limits, EnergyLimits::kInterval);
   EXPECT_NEAR(whole.interval_share, 0.9, 1e-9);
   EXPECT_NEAR(whole.hi_j.value(), 6 * 41, 1e-9);
@@ -551,7 +552,7 @@ TEST(Summary, ASocketIsInTheTotalOnlyWithoutAPackage) {
   }
 }
 
-// The log's header says that package-0 is denied.
+// According to the header of the log, access to package-0 is denied.
 TEST(Summary, ATotalNamesWhatMayNotBeRead) {
   const PowerTotal total = Summary(Constant(5, "100000")).windows[0].total;
   EXPECT_NEAR(total.energy_j.value(), 500, 1e-9);
@@ -565,7 +566,7 @@ TEST(Summary, ATotalNamesWhatMayNotBeRead) {
   EXPECT_EQ(both.missing, "");
 }
 
-// Whatever the estimator.
+// This holds for every estimator.
 TEST(Summary, NoPeakIsBelowItsMean) {
   LogText ramp(kPower), apart(kPower + "," + kEnergy);
   for (int i = 0; i <= 20; ++i) {
@@ -622,7 +623,7 @@ TEST(Summary, ASuspendedMachineIsNotCovered) {
   const PowerSummary summary = Summary(log.End(5));
   const EnergyEstimate& energy = summary.windows[0].energies.at(0);
   EXPECT_EQ(energy.reason, PowerReason::kSuspended);
-  // Somewhere between the clocks of 2 and of 3 s, and the readings around.
+  // The suspension is between the clocks at 2 s and 3 s, and between the readings around it.
   EXPECT_NEAR(energy.coverage, 3.95 / 5, 1e-9);
   EXPECT_NEAR(energy.mean_w.value(), 100, 1e-9);
   EXPECT_EQ(summary.windows[0].suspended_ns, 10'000'000'000);
@@ -654,7 +655,7 @@ TEST(Summary, AGapIsReported) {
   EXPECT_NEAR(energy.mean_w.value(), 100, 1e-9);
 }
 
-// A counter that is higher after a reset than before.
+// The counter is higher after the reset than before it.
 TEST(Summary, AResetThatTheReaderTells) {
   LogText log(kEnergy);
   for (int i = 0; i <= 100; ++i) {
@@ -668,7 +669,7 @@ TEST(Summary, AResetThatTheReaderTells) {
   EXPECT_NEAR(energy.energy_j.value(), 490, 1e-9);
 }
 
-// What no device says is in no estimate.
+// Impossible powers are excluded from all estimates.
 TEST(Summary, ImplausiblePowerIsInNoEstimate) {
   for (const char* wrong : {"-5", "100000000000000000"}) {
     for (const auto estimator :
@@ -711,7 +712,7 @@ TEST(Summary, WindowsPastTheMostAreCounted) {
   EXPECT_THAT(summary.findings, Not(Contains(Field(&PowerFinding::code, "end_without_begin"))));
 }
 
-// 2^20 pairs of a window and a channel are kept.
+// At most 2^20 pairs of a window and a channel are kept.
 TEST(Summary, WindowsTimesChannelsAreBounded) {
   constexpr int kChannels = 4096, kKept = 256;
   std::string channels = kPower;
@@ -726,7 +727,7 @@ TEST(Summary, WindowsTimesChannelsAreBounded) {
               Contains(::testing::AllOf(Field(&PowerFinding::code, "windows_dropped"),
                                         Field(&PowerFinding::count, 300u - (kKept - 1)))));
 
-  // Gauges that come after the windows.
+  // Gauges that appear after the windows.
   LogText late(kPower);
   for (int i = 0; i < 99'999; ++i) late.Mark(1e-3 * i, "begin", "w").Mark(1e-3 * i, "end", "w");
   for (int i = 0; i < 20; ++i) {
@@ -758,7 +759,7 @@ TEST(Summary, TheSeriesHasEveryJouleAndItsGaps) {
         column.mean_w.value_or(0) * column.covered * static_cast<double>(series.column_ns) / 1e9;
   }
   EXPECT_GT(gaps, 0);
-  // The last reading, of 0 W, holds on after the window.
+  // The last reading, of 0 W, is held beyond the end of the window.
   EXPECT_NEAR(energy_j, summary.windows[0].energies[0].energy_j.value(), 1e-6);
 }
 
@@ -783,7 +784,7 @@ TEST(Summary, APlotIsNotLongerThanTheRun) {
   EXPECT_EQ(summary->readers.at(0).latency_p99_ns, std::nullopt);
 }
 
-// The energy of a part of a log is unknown with a reason, or no more than that of the whole log.
+// Checks that energies of a truncated log are unknown with a reason, or at most those of the log.
 void ExpectEnergiesWithin(const PowerSummary& part, const PowerSummary& whole) {
   for (const WindowSummary& window : part.windows) {
     SCOPED_TRACE(window.name + " " + std::to_string(window.number));
@@ -807,7 +808,7 @@ void ExpectEnergiesWithin(const PowerSummary& part, const PowerSummary& whole) {
 }
 
 TEST(Summary, EveryCutIsSummarizedOrRefused) {
-  // One GPU with both, one with readings only; 100 W.
+  // One GPU with power and counter, one only with power; 100 W.
   LogText log(kPower + "," + kEnergy + "," + ChannelText("GPU-2", "power_mw", "instant"));
   for (int i = 0; i < 5; ++i) {
     log.Clocks(0.05 * i, 0, 0).Mark(0.05 * i, "begin", "w");

@@ -88,7 +88,7 @@ TEST(ReadNumber, WhateverIsInPlaceOfAFileHasAReason) {
   EXPECT_EQ(reason("empty"), PowerReason::kUnsupported);
   EXPECT_EQ(reason("long"), PowerReason::kUnsupported);
   EXPECT_EQ(reason("directory"), PowerReason::kUnsupported);
-  EXPECT_EQ(reason("fifo"), PowerReason::kUnsupported);  // and does not hang
+  EXPECT_EQ(reason("fifo"), PowerReason::kUnsupported);  // the read does not hang
   EXPECT_EQ(reason("none"), PowerReason::kAbsent);
   EXPECT_EQ(reason("number/below"), PowerReason::kAbsent);
   EXPECT_EQ(reason("loop"), PowerReason::kAbsent);
@@ -132,8 +132,8 @@ TEST(HeldFile, OfAFileThatNeverWasIsAbsent) {
   EXPECT_EQ(file.Read().reason, PowerReason::kAbsent);
 }
 
-// A file of the kernel that ends while it is open, as those of a driver that is unloaded: here
-// of a process.
+// A kernel file becomes invalid while it is open, like the files of an unloaded driver. Here, it
+// belongs to a process that ends.
 TEST(HeldFile, AnOpenFileWhoseDeviceGoesIsLost) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
@@ -188,7 +188,7 @@ TEST(NaturalLess, IsAnOrder) {
   }
 }
 
-// Any bytes in any file: an answer for each channel, and no crash.
+// Arbitrary bytes in all files. Each channel has an answer, and the reader does not crash.
 TEST(Readers, StandWhateverIsInTheirFiles) {
   const std::string kSys[] = {"class/powercap/intel-rapl:0/name",
                               "class/powercap/intel-rapl:0/energy_uj",
@@ -200,7 +200,7 @@ TEST(Readers, StandWhateverIsInTheirFiles) {
                               "class/hwmon/hwmon0/temp1_input",
                               "bus/pci/devices/a/vendor"};
   const std::string kProc[] = {"7/stat", "7/status", "8/stat", "8/status", "meminfo", "cpuinfo"};
-  // Pieces that are close to right, so that the parsers are entered.
+  // Nearly valid pieces, so the parsers are reached.
   const std::string kPieces[] = {"7 (a) S 1",
                                  " 5",
                                  " 9",

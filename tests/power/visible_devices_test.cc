@@ -18,7 +18,7 @@ using ::testing::Pair;
 
 using Ordinals = std::map<int32_t, size_t>;
 
-// Two share their first characters.
+// Two of the ids have a common prefix.
 const std::vector<GpuIdentity> kFour = {
     {"GPU-aa11", "H100"}, {"GPU-bb22", "H100"}, {"GPU-bb33", "H100"}, {"GPU-cc44", "H100"}};
 const std::vector<GpuIdentity> kMixed = {{"GPU-aa11", "L4"}, {"GPU-bb22", "H100"}};
@@ -111,7 +111,7 @@ TEST(VisibleDevices, SeveralModelsInPciOrder) {
 TEST(VisibleDevices, SeveralModelsByUuid) {
   EXPECT_EQ(VisibleDevices(kMixed, {{"CUDA_VISIBLE_DEVICES", "GPU-bb,GPU-aa"}}, {}).device_of,
             (Ordinals{{0, 1}, {1, 0}}));
-  // Nothing is chosen, whatever the order.
+  // No device is visible, in any order.
   const Visibility none = VisibleDevices(kMixed, {{"CUDA_VISIBLE_DEVICES", "-1"}}, {});
   EXPECT_EQ(none.unknown, "");
   EXPECT_FALSE(none.MaySee(0));
@@ -128,7 +128,7 @@ TEST(VisibleDevices, AnInstanceIsItsGpuAndEndsTheList) {
   EXPECT_THAT(with("MIG-12"), ElementsAre(Pair(0, 0u)));
   EXPECT_THAT(with("MIG-3"), ElementsAre(Pair(0, 2u)));
   EXPECT_THAT(with("MIG-31,MIG-11"), ElementsAre(Pair(0, 2u)));
-  EXPECT_THAT(with("MIG-1"), IsEmpty());  // two instances
+  EXPECT_THAT(with("MIG-1"), IsEmpty());  // ambiguous: a prefix of two instances
   EXPECT_THAT(with("MIG-GPU-aa11/7/0"), ElementsAre(Pair(0, 0u)));
   EXPECT_THAT(with("MIG-GPU-zz/7/0"), IsEmpty());
   EXPECT_THAT(with("GPU-cc33,GPU-bb22"), ElementsAre(Pair(0, 2u)));  // its first instance
@@ -159,7 +159,7 @@ TEST(VisibleDevices, AnInstanceInTheMap) {
   EXPECT_EQ(VisibleDevices(kSplit, {}, {{0, "MIG-31"}}).device_of, (Ordinals{{0, 2}}));
 }
 
-// Whatever the variables hold: ordinals are 0, 1, ... of different devices of the list.
+// For any text in the variables, the ordinals are 0, 1, ... and belong to different devices.
 TEST(VisibleDevices, AnyTextGivesDistinctDevices) {
   xplane_time::testing::Random random(20240601);
   const std::string alphabet = "0123-,+ GPUMIabc/x";

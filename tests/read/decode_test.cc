@@ -1,20 +1,17 @@
 // Decoding of single messages. Each case runs with both readers.
 #include <gtest/gtest.h>
 
-#include <limits>
 #include <string>
 #include <vector>
 
 #include "tests/read/dump_trace.h"
 #include "tests/read/raw_message.h"
+#include "tests/support/extremes.h"
 #include "tests/support/trace_builder.h"
 #include "xplane_time/normalize.h"
 
 namespace xplane_time::testing {
 namespace {
-
-constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
-constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
 // The events of one line with one requested stat, copied from their batches.
 struct Decoded {
@@ -64,12 +61,6 @@ INSTANTIATE_TEST_SUITE_P(Readers, DecodeTest, ::testing::Values(Reader::kWire, R
                          [](const auto& tested) {
                            return tested.param == Reader::kWire ? "Wire" : "Protobuf";
                          });
-
-RawMessage Named(std::string_view name) { return RawMessage().Bytes(2, name); }
-RawMessage Entry(int64_t id, const RawMessage& value) {
-  return RawMessage().Int(1, id).Message(2, value);
-}
-std::string Space(const RawMessage& plane) { return RawMessage().Message(1, plane).bytes(); }
 
 // A plane in which stats 1 and 2 are named "s" and "t", with one event that has these fields.
 std::string SpaceOfEvent(const RawMessage& event) {

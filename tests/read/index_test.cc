@@ -36,7 +36,7 @@ RawMessage LineMessage(size_t line) {
 }
 
 // With damage at the end of some lines.
-std::string Space(const std::vector<size_t>& damaged) {
+std::string MakeDamagedSpace(const std::vector<size_t>& damaged) {
   RawMessage plane;
   plane.Bytes(2, "plane");
   for (size_t line = 0; line < kLines; ++line) {
@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Readers, IndexTest, ::testing::Values(Reader::kWire, Re
                          });
 
 TEST_P(IndexTest, LinesOfVeryDifferentLengths) {
-  const std::string bytes = Space({});
+  const std::string bytes = MakeDamagedSpace({});
   for (const int threads : kThreads) {
     SCOPED_TRACE(threads);
     const auto trace = Open(bytes, GetParam(), threads);
@@ -92,7 +92,7 @@ TEST_P(IndexTest, LinesOfVeryDifferentLengths) {
 TEST(IndexDamage, TheFirstDamagedLineIsTold) {
   const std::vector<size_t> cases[] = {{299}, {0}, {120, 196, 299}, {41, 196}, {199, 102}};
   for (const std::vector<size_t>& damaged : cases) {
-    const std::string bytes = Space(damaged);
+    const std::string bytes = MakeDamagedSpace(damaged);
     const size_t first = *std::min_element(damaged.begin(), damaged.end());
     const absl::Status expected = Open(bytes, Reader::kWire, 1).status();
     EXPECT_TRUE(absl::IsDataLoss(expected));

@@ -1,19 +1,19 @@
 // MetadataTable compared with a map: dense ids, sparse ids, and both together.
 #include <gtest/gtest.h>
 
-#include <limits>
 #include <map>
 #include <random>
 #include <string_view>
 #include <vector>
 
+#include "tests/support/extremes.h"
 #include "xplane_time/trace.h"
 
 namespace xplane_time {
 namespace {
 
-constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
-constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+using testing::kMax;
+using testing::kMin;
 
 struct Entry {
   int64_t id = 0;

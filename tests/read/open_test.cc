@@ -19,8 +19,6 @@
 namespace xplane_time::testing {
 namespace {
 
-RawMessage Named(std::string_view name) { return RawMessage().Bytes(2, name); }
-
 // A trace of one host with one GPU and one kernel.
 std::string HostTrace(std::string_view host, int64_t gpu = 0, int64_t duration_ps = 3) {
   TraceBuilder t;

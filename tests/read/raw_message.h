@@ -70,4 +70,11 @@ inline RawMessage NestedGroups(int depth) {
   return groups;
 }
 
+// Metadata with a name; an entry of a map; a space with one plane.
+inline RawMessage Named(std::string_view name) { return RawMessage().Bytes(2, name); }
+inline RawMessage Entry(int64_t id, const RawMessage& value) {
+  return RawMessage().Int(1, id).Message(2, value);
+}
+inline std::string Space(const RawMessage& plane) { return RawMessage().Message(1, plane).bytes(); }
+
 }  // namespace xplane_time::testing

@@ -223,7 +223,8 @@ TEST(SelectDevices, AnOrdinalThatIsNotThereIsAnError) {
   const PlanesOnly planes(Everything());
   const absl::Status status = SelectDevices(planes.trace(), "gpu:0,1").status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_TRUE(Says(status, "--device gpu:0,1: there is no gpu:1; there is gpu:0,2,10")) << status;
+  EXPECT_TRUE(Says(status, "--device gpu:0,1: the trace has no gpu:1; it has gpu:0,2,10"))
+      << status;
 }
 
 TEST(SelectDevices, TheDefaultTakesTheCpuOnlyWithoutAccelerators) {

@@ -8,13 +8,15 @@
 #include <ostream>
 #include <random>
 
+#include "tests/support/extremes.h"
+
 namespace xplane_time {
 namespace {
 
 using Values = std::vector<int64_t>;
 
-constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
-constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+using testing::kMax;
+using testing::kMin;
 
 Values RandomValues(size_t count, int64_t first, uint64_t range, std::mt19937_64& random) {
   Values values(count);
@@ -28,7 +30,7 @@ Moments MomentsOf(std::span<const int64_t> values) {
   return moments;
 }
 
-// Two passes over distances from the first value: exact where these are small.
+// Two passes over the distances from the first value, which is exact for small distances.
 double SlowStd(const Values& values) {
   long double sum = 0, squares = 0;
   for (const int64_t value : values) sum += static_cast<long double>(value - values[0]);
@@ -183,7 +185,7 @@ TEST(Summarize, HeaderExample) {
   EXPECT_EQ(summary.median_ci95_hi, 5070);
 }
 
-// The range of n values misses the median where all are on one side of it: 2 of 2^n cases.
+// The range of n values does not contain the median if all values are on one side: 2 of 2^n cases.
 TEST(Summarize, NoIntervalWhereTheWholeRangeWouldNotDo) {
   for (size_t n = 2; n < 10; ++n) {
     const double covered = 1 - 2 * std::pow(0.5, static_cast<double>(n));
@@ -206,7 +208,7 @@ TEST(Summarize, ByHand) {
   EXPECT_EQ(summary.p50, 3);
   EXPECT_DOUBLE_EQ(summary.p95, 8.25);
   EXPECT_DOUBLE_EQ(summary.p99, 8.85);
-  EXPECT_EQ(summary.mad, 1.5);  // deviations 1 1 1 2 3 6
+  EXPECT_EQ(summary.mad, 1.5);  // the deviations are 1 1 1 2 3 6
 }
 
 TEST(Summarize, IdenticalValuesHaveAPointInterval) {
@@ -259,7 +261,7 @@ struct Limits {
   double lo = 0, hi = 0;
 };
 
-// The bootstrap as everybody knows it: draw n of n, take the median, a thousand times.
+// The standard bootstrap: draws n of n values and takes the median, a thousand times.
 Limits DirectBootstrap(const Values& sorted, std::mt19937_64& random) {
   Values doubled_medians(1000);
   Values drawn(sorted.size());
@@ -272,10 +274,10 @@ Limits DirectBootstrap(const Values& sorted, std::mt19937_64& random) {
   return {Percentile(doubled_medians, 0.025) / 2, Percentile(doubled_medians, 0.975) / 2};
 }
 
-class BootstrapSizes : public testing::TestWithParam<size_t> {};
+class BootstrapSizes : public ::testing::TestWithParam<size_t> {};
 
-// Both limits, averaged over many seeds, agree to within a few standard errors of that
-// average. The seeds are fixed: what passes once passes always.
+// Both limits, averaged over many seeds, agree within a few standard errors of the average. The
+// seeds are fixed, so the test is deterministic.
 TEST_P(BootstrapSizes, AgreesWithDirectResampling) {
   constexpr int kRounds = 100;
   const size_t n = GetParam();
@@ -304,8 +306,9 @@ TEST_P(BootstrapSizes, AgreesWithDirectResampling) {
               tolerance(direct_sum.hi, direct_squares_hi));
 }
 
-INSTANTIATE_TEST_SUITE_P(Summarize, BootstrapSizes, testing::Values(6, 7, 10, 11, 30, 51, 200, 201),
-                         testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Summarize, BootstrapSizes,
+                         ::testing::Values(6, 7, 10, 11, 30, 51, 200, 201),
+                         ::testing::PrintToStringParamName());
 
 struct TrimCase {
   const char* name;
@@ -316,7 +319,7 @@ struct TrimCase {
 
 std::ostream& operator<<(std::ostream& out, const TrimCase& c) { return out << c.name; }
 
-class TrimTable : public testing::TestWithParam<TrimCase> {};
+class TrimTable : public ::testing::TestWithParam<TrimCase> {};
 
 TEST_P(TrimTable, KeepsByPosition) {
   const absl::StatusOr<Trim> trim = ParseTrim(GetParam().policy);
@@ -326,7 +329,7 @@ TEST_P(TrimTable, KeepsByPosition) {
 
 INSTANTIATE_TEST_SUITE_P(
     Trim, TrimTable,
-    testing::Values(
+    ::testing::Values(
         TrimCase{"NoneOfNothing", "none", {}, {}},
         TrimCase{"NoneKeepsAll", "none", {1, 1'000'000}, {1, 1}},
         TrimCase{"ExtremesOfNothing", "drop-extremes", {}, {}},
@@ -334,13 +337,13 @@ INSTANTIATE_TEST_SUITE_P(
         TrimCase{"ExtremesOfThree", "drop-extremes", {5, 9, 1}, {1, 0, 0}},
         TrimCase{"ExtremesFirstOccurrences", "drop-extremes", {2, 1, 1, 3, 3}, {1, 0, 1, 0, 1}},
         TrimCase{"ExtremesOfEqualValues", "drop-extremes", {4, 4, 4}, {0, 0, 1}},
-        // Quartiles 2 and 4: fences at -1 and 7, which stay.
+        // The quartiles are 2 and 4, so the fences are -1 and 7. Values on a fence are kept.
         TrimCase{"IqrOnTheFence", "iqr", {1, 2, 3, 4, 7}, {1, 1, 1, 1, 1}},
         TrimCase{"IqrPastTheFence", "iqr", {1, 2, 3, 4, 8}, {1, 1, 1, 1, 0}},
         TrimCase{"IqrBelow", "iqr", {-2, 2, 3, 4, 5}, {0, 1, 1, 1, 1}},
         TrimCase{"IqrOfZero", "iqr", {5, 5, 5, 5, 6}, {1, 1, 1, 1, 0}},
         TrimCase{"IqrOfOne", "iqr", {5}, {1}}, TrimCase{"IqrOfTwo", "iqr", {0, 1'000'000}, {1, 1}},
-        // Median 30, deviations 0 10 10 20 and the last: the reach is 44.478.
+        // The median is 30, the deviations 0 10 10 20 and the last value: the limit is 44.478.
         TrimCase{"MadWithin", "mad", {74, 10, 20, 30, 40}, {1, 1, 1, 1, 1}},
         TrimCase{"MadBeyond", "mad", {75, 10, 20, 30, 40}, {0, 1, 1, 1, 1}},
         TrimCase{"MadOfZeroKeepsAll", "mad", {5, 5, 5, 900}, {1, 1, 1, 1}},

@@ -1,4 +1,4 @@
-// DeviceMeter where a kernel has more distinct durations than memory is meant for.
+// Tests DeviceMeter with more distinct durations of a kernel than the memory limit allows.
 #include "timing/device_meter.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// The library against the slow reference: all tiny traces of some shapes, and seeded
-// random ones of each kind of device, by both readers and with several threads.
+// Compares the library with the slow reference on all tiny traces of some shapes and on seeded
+// random traces of each kind of device, with both readers and several threads.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -13,7 +13,6 @@
 namespace xplane_time::testing {
 namespace {
 
-constexpr int64_t kFirstPs = 5000;  // room for lines with a timestamp
 constexpr int kRandomTraces = 500;
 
 using Reference = SlowReport (*)(const proto::XSpace&);
@@ -26,7 +25,7 @@ constexpr How kEveryWay[] = {{Reader::kWire, 1},     {Reader::kWire, 2},
                              {Reader::kWire, 7},     {Reader::kProtobuf, 1},
                              {Reader::kProtobuf, 2}, {Reader::kProtobuf, 7}};
 
-// False where they disagree, so that a caller can stop at the first one.
+// False if they disagree, so a caller can stop at the first difference.
 bool Agrees(const TraceBuilder& trace, Reference reference, std::span<const How> ways) {
   const SlowReport slow = reference(trace.proto());
   for (const How& how : ways) {
@@ -42,8 +41,8 @@ bool Agrees(const TraceBuilder& trace, Reference reference, std::span<const How>
 
 // -- All tiny traces ---------------------------------------------------------
 
-// Calls `visit` with every multiset of `size` of the numbers 0 to `choices` - 1, until it
-// returns false.
+// Calls `visit` with every multiset of `size` numbers from 0 to `choices` - 1, until it returns
+// false.
 bool ForEachMultiset(int size, int choices,
                      const std::function<bool(const std::vector<int>&)>& visit,
                      std::vector<int> chosen = {}) {
@@ -56,7 +55,7 @@ bool ForEachMultiset(int size, int choices,
   return true;
 }
 
-// Takes a number apart into choices.
+// Decodes a number into choices.
 class Digits {
  public:
   explicit Digits(int number) : rest_(number) {}
@@ -70,7 +69,7 @@ class Digits {
   int rest_;
 };
 
-// Kernels of two runs a program; the host tells the runs apart.
+// Kernels of two runs per program. The host events separate the runs.
 struct TinyGpu {
   int kernels, offsets, durations, functions, streams;
   int choices() const { return offsets * durations * functions * streams * 2; }
@@ -126,7 +125,7 @@ TEST(AllTinyTraces, Gpu) {
   }
 }
 
-// Where the two modules are: touching, apart, one of them empty.
+// The positions of the two modules: touching, apart, or one of them empty.
 struct TinyTpu {
   int64_t first_start, first_ps, second_start, second_ps;
 };
@@ -158,7 +157,7 @@ TEST(AllTinyTraces, Tpu) {
   }
 }
 
-// Thunks of two runs a program.
+// Thunks of two runs per program.
 struct TinyCpu {
   int thunks, offsets, durations, functions, ordinals;
   int choices() const { return offsets * durations * functions * ordinals * 2; }
@@ -202,8 +201,8 @@ TEST(AllTinyTraces, Cpu) {
 
 enum class GpuEvidence { kCorrelation, kScope, kPeriod };
 
-// Several GPUs, modules with one or two programs each, and runs that lose kernels where
-// evidence keeps them apart.
+// Several GPUs, and modules with one or two programs each. Runs lose kernels if evidence separates
+// the runs.
 class RandomGpu {
  public:
   RandomGpu(Random* random, TraceBuilder* t)
@@ -234,7 +233,7 @@ class RandomGpu {
       for (int64_t kernel = 0; kernel < kernels; ++kernel) {
         in_order_ps += 1 + random_->Below(20);
         if (kernel == lost && evidence_ != GpuEvidence::kPeriod) continue;
-        // One op emits the first two kernels.
+        // The first two kernels belong to one op.
         KernelSpec spec{.name = "k" + std::to_string(kernel),
                         .hlo_module = "jit_f" + std::to_string(program / 2),
                         .hlo_op = "op" + std::to_string(kernel < 2 ? 0 : kernel)};
@@ -247,7 +246,7 @@ class RandomGpu {
     }
   }
 
-  // One or two levels below the run's scope.
+  // Adds a scope one or two levels below the scope of the run.
   void AddScope(KernelSpec* spec) {
     spec->scope_range_id = ++scope_;
     int64_t parent = run_;
@@ -258,7 +257,7 @@ class RandomGpu {
     t_->ScopeParent(spec->scope_range_id, parent);
   }
 
-  // In the first kernel of a run, also the host event that executes the module.
+  // Adds a launch. The first kernel of a run also adds the host event that executes the module.
   void AddLaunch(KernelSpec* spec) {
     const int64_t host_ps = kFirstPs + 100 * run_;
     if (run_ != executed_) {
@@ -297,7 +296,7 @@ void BuildRandomTpu(Random* random, TraceBuilder* t) {
     auto tpu = t->Tpu(core);
     int64_t at_ps = kFirstPs;
     for (int64_t i = random->Below(8); i > 0; --i) {
-      at_ps += random->OneIn(2) ? 0 : random->Below(8);  // touching, or apart
+      at_ps += random->OneIn(2) ? 0 : random->Below(8);  // the events touch or have a gap
       ModuleSpec module{.name = "jit_f" + std::to_string(random->Below(2))};
       module.program_id = 12190760917235803885u + static_cast<uint64_t>(random->Below(2));
       module.start_ps = at_ps;
@@ -346,7 +345,7 @@ void CompareRandom(void (*build)(Random*, TraceBuilder*), Reference reference) {
     Random random(static_cast<uint32_t>(seed));
     TraceBuilder t;
     build(&random, &t);
-    // Every way in turn, besides the first.
+    // The first way, and one of the others in turn.
     const How ways[] = {kEveryWay[0], kEveryWay[1 + static_cast<size_t>(seed) % 5]};
     ASSERT_TRUE(Agrees(t, reference, ways));
   }

@@ -1,23 +1,23 @@
-// DurationCounts against a map, and the counted median against that of the whole list.
+// Compares DurationCounts with a map, and the median of counts with that of the complete list.
 #include "timing/device_meter.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <random>
 #include <vector>
 
+#include "tests/support/extremes.h"
 #include "xplane_time/aggregate.h"
 
 namespace xplane_time {
 namespace {
 
-constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+using testing::kMax;
 
-// The counts and what they should be.
-class Checked {
+// The counts and their expected values.
+class CheckedCounts {
  public:
   void Add(int64_t duration_ps, uint64_t times = 1) {
     if (times == 1) {
@@ -58,15 +58,15 @@ TEST(DurationCounts, NothingAtFirst) {
 }
 
 TEST(DurationCounts, ADurationOfNothingIsOne) {
-  Checked counts;
+  CheckedCounts counts;
   counts.Add(0);
   counts.Add(0);
   counts.Check();
 }
 
-// After each one, so that every growth is seen right before and after.
+// Checks after each addition, so directly before and after every growth of the table.
 TEST(DurationCounts, GrowsByOne) {
-  Checked counts;
+  CheckedCounts counts;
   for (int64_t i = 0; i < 300; ++i) {
     counts.Add(i * 40'000);
     if (i % 3 == 0) counts.Add(i * 20'000, 5);
@@ -78,7 +78,7 @@ TEST(DurationCounts, RandomAgreesWithAMap) {
   for (const int64_t range : {3, 1000, 1'000'000'000}) {
     SCOPED_TRACE(range);
     std::mt19937_64 random(static_cast<uint64_t>(range));
-    Checked counts;
+    CheckedCounts counts;
     for (int i = 0; i < 20'000; ++i) {
       const auto duration_ps = static_cast<int64_t>(random() % static_cast<uint64_t>(range));
       counts.Add(duration_ps, 1 + random() % 3);
@@ -102,7 +102,7 @@ TEST(DurationCounts, TheTotalSaturates) {
   EXPECT_EQ(several.Total().count, 3u);
 }
 
-// The median of the durations as a list, and as counts.
+// Compares the median of a list of durations with that of its counts.
 void ExpectSameMedian(const std::vector<DurationCount>& sorted) {
   std::vector<int64_t> expanded;
   for (const DurationCount& each : sorted) {

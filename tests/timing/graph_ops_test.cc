@@ -1,4 +1,5 @@
-// The ops of nodes of CUDA graphs: by hand, and of real programs that ran with graphs and without.
+// Tests the ops of CUDA graph nodes, on synthetic programs and on recorded programs with and
+// without graphs.
 #include "timing/graph_ops.h"
 
 #include <gmock/gmock.h>
@@ -22,10 +23,10 @@ using Names = std::vector<std::string>;
 
 constexpr GraphStats kStats = {.graph = "cuda_graph_id", .node = "cuda_graph_node_id"};
 
-// A program whose `main` is scheduled as written; ops of other computations are not.
+// A program. The ops of `main` are scheduled in the written order, those of other computations not.
 class MadeProgram {
  public:
-  // Of a fusion what it does, by the shape of the one op in it.
+  // Adds a fusion with one op. Fusions with different `columns` compute different things.
   MadeProgram& Fusion(const std::string& name, int64_t columns) {
     const uint64_t inner = ++id_;
     computations_.push_back(
@@ -41,7 +42,7 @@ class MadeProgram {
   MadeProgram& Plain(const std::string& name, std::string_view opcode) {
     return Add(Op(name, opcode, id_ + 1, Array(kF32, {64})));
   }
-  // The rest of the ops are in a computation of their own.
+  // Later ops belong to a new computation.
   MadeProgram& NextComputation() {
     EndComputation();
     return *this;
@@ -78,12 +79,12 @@ class MadeProgram {
 
 struct Kernel {
   std::string name;
-  std::optional<int64_t> node{};  // empty: launched by itself
+  std::optional<int64_t> node{};  // empty: launched outside of a graph
   std::string hlo_op = "command_buffer";
   int64_t graph = 1;
 };
 
-// The ops of all nodes, in the order of nodes; "?": not known.
+// The ops of all nodes in their order; "?" if an op is unknown.
 Names OpsOf(const std::string& program, const std::vector<Kernel>& kernels) {
   TraceBuilder t;
   LineBuilder stream = t.Gpu(0).Stream(14);
@@ -135,10 +136,10 @@ TEST(GraphOps, OpsAlikeShareAKernelAndComeInOrder) {
   };
   EXPECT_THAT(OpsOf(program(), {{"fusion_4", 1}, {"fusion_9", 2}, {"fusion_4", 3}}),
               ElementsAre("fusion.4", "fusion.9", "fusion.2"));
-  // Compiled differently, and still alike.
+  // The kernels were compiled separately, but compute the same.
   EXPECT_THAT(OpsOf(program(), {{"fusion_4", 1}, {"fusion_9", 2}, {"fusion_2", 3}}),
               ElementsAre("fusion.4", "fusion.9", "fusion.2"));
-  // In another order than that of the schedule: the name is of an op that none of them is.
+  // The order differs from the schedule, so the names belong to other ops.
   EXPECT_THAT(OpsOf(program(), {{"fusion_2", 1}, {"fusion_9", 2}, {"fusion_4", 3}}),
               ElementsAre("?", "fusion.9", "?"));
 }
@@ -150,7 +151,7 @@ TEST(GraphOps, WhereTheNumbersDifferNobodyKnows) {
   EXPECT_THAT(OpsOf(program(), {{"fusion_4", 1}}), ElementsAre("?"));
   EXPECT_THAT(OpsOf(program(), {{"fusion_4", 1}, {"fusion_4", 2}, {"fusion_4", 3}}),
               ElementsAre("?", "?", "?"));
-  // One ran by itself, and is known; the kernel may have its name.
+  // One op ran outside of the graph and is known. The kernel in the graph may have its name.
   EXPECT_THAT(OpsOf(program(), {{"fusion_4", 1}, {"fusion_4", std::nullopt, "fusion.4"}}),
               ElementsAre("fusion.2"));
   EXPECT_THAT(OpsOf(program(), {{"fusion_4", 1}, {"fusion_4", std::nullopt, "fusion.2"}}),
@@ -195,11 +196,11 @@ TEST(GraphOps, LibrariesComeInTheOrderOfTheirCallsAndPallasByName) {
                                        {"Memset 0", 4}, {"nvjet_a", 5}, {"nvjet_b", 6}};
   EXPECT_THAT(OpsOf(program(), kernels),
               ElementsAre("mine.1", "fusion", "mine.2", "?", "custom-call.3", "custom-call.1"));
-  // Pallas kernels of one name that differ.
+  // Two different Pallas kernels with the same name.
   std::vector<Kernel> twice = kernels;
   twice[2].name = "product__1";
   EXPECT_EQ(OpsOf(program(), twice), OpsOf(program(), kernels));
-  // A call into another library may take any number of kernels.
+  // A call of another library may launch any number of kernels.
   EXPECT_THAT(OpsOf(program("SomeCall"), kernels),
               ElementsAre("mine.1", "fusion", "mine.2", "?", "?", "?"));
 }
@@ -216,13 +217,14 @@ TEST(GraphOps, AGraphMadeAnewHasTheSameOps) {
   }
   EXPECT_THAT(OpsOf(program.Bytes(), kernels),
               ElementsAre("fusion.4", "fusion.2", "fusion.9", "fusion.4", "fusion.2", "fusion.9"));
-  // Cut by the end of the capture it tells nothing, and takes nothing from the others.
+  // A graph that is truncated by the end of the capture has unknown ops. Other graphs are
+  // unaffected.
   kernels.pop_back();
   EXPECT_THAT(OpsOf(program.Bytes(), kernels),
               ElementsAre("fusion.4", "fusion.2", "fusion.9", "?", "?"));
 }
 
-// Which of them comes first is not told: either may have been made anew.
+// The order of the graphs is unknown, because either may have been instantiated again.
 TEST(GraphOps, OpsAlikeInTwoGraphsAreNotTold) {
   MadeProgram program;
   program.Fusion("fusion.4", 8).Fusion("fusion.9", 9).Fusion("fusion.2", 8);
@@ -242,11 +244,11 @@ TEST(GraphOps, WhatHasNoKernelGivesNoName) {
 
 TEST(GraphOps, LibrariesThatMayNotHaveRunGiveNoName) {
   const std::vector<Kernel> kernels = {{"fusion", 1}, {"rms_norm", 2}};
-  // In a branch of which nothing ran.
+  // The call is in a branch that did not run.
   MadeProgram branch;
   branch.Fusion("fusion", 8).NextComputation().Call("custom-call.1", "__cublas$gemm");
   EXPECT_THAT(OpsOf(branch.Bytes(), kernels), ElementsAre("fusion", "?"));
-  // The second kernel of an op, and one whose op ran outside.
+  // The second kernel of an op, and a kernel with an op that ran outside of the graph.
   MadeProgram other;
   other.Fusion("fusion", 8).Fusion("sort.3", 9).Call("custom-call.1", "__cublas$gemm");
   EXPECT_THAT(OpsOf(other.Bytes(), {{"fusion", 1}, {"sort_3__1", 2}}), ElementsAre("fusion", "?"));
@@ -254,7 +256,7 @@ TEST(GraphOps, LibrariesThatMayNotHaveRunGiveNoName) {
               ElementsAre("fusion", "?"));
 }
 
-// How often each op ran in each scope.
+// The number of executions of each op in each scope.
 std::map<std::pair<std::string, std::string>, int> RunsOfOps(const std::string& name) {
   Diagnostics reading;
   const Input input = {.path = XPLANE_TIME_TESTDATA "/gpu/" + name + ".xplane.pb.gz"};
@@ -272,13 +274,14 @@ std::map<std::pair<std::string, std::string>, int> RunsOfOps(const std::string& 
   return runs;
 }
 
-// Recorded without graphs, the trace names the op of each kernel.
+// A trace that was recorded without graphs has the op of each kernel.
 class Recorded : public ::testing::TestWithParam<std::string> {};
 TEST_P(Recorded, OpsAreThoseOfTheSameProgramWithoutGraphs) {
   auto with = RunsOfOps(GetParam()), without = RunsOfOps(GetParam() + "_plain");
   EXPECT_GT(with.size(), 14u);
-  // Copies, and what clears a workspace: the trace without graphs names the op that they are for,
-  // and libraries chose to split other products.
+  // Copies and kernels that clear a workspace are excluded, because the trace without graphs
+  // assigns them to ops. The numbers of library kernels may differ, because libraries split other
+  // products.
   for (auto* const each : {&with, &without}) {
     std::erase_if(*each, [](const auto& row) { return row.first.first.starts_with("copy"); });
     for (auto& [op, runs] : *each) {

@@ -3,17 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <limits>
 #include <ostream>
 #include <string>
 
+#include "tests/support/extremes.h"
 #include "tests/support/slow_nest.h"
 
 namespace xplane_time {
 namespace {
 
-constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
-constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+using testing::kMax;
+using testing::kMin;
 
 struct MergeCase {
   std::string name;
@@ -24,7 +24,7 @@ struct MergeCase {
 
 std::ostream& operator<<(std::ostream& out, const MergeCase& c) { return out << c.name; }
 
-class MergeTable : public testing::TestWithParam<MergeCase> {};
+class MergeTable : public ::testing::TestWithParam<MergeCase> {};
 
 TEST_P(MergeTable, UnionAndItsLength) {
   EXPECT_EQ(MergeIntervals(GetParam().intervals), GetParam().merged);
@@ -33,24 +33,24 @@ TEST_P(MergeTable, UnionAndItsLength) {
 
 INSTANTIATE_TEST_SUITE_P(
     Merge, MergeTable,
-    testing::Values(MergeCase{"Nothing", {}, {}, 0}, MergeCase{"One", {{3, 8}}, {{3, 8}}, 5},
-                    MergeCase{"OneEmpty", {{3, 3}}, {}, 0},
-                    MergeCase{"HeaderExample", {{0, 10}, {5, 15}, {15, 20}}, {{0, 20}}, 20},
-                    MergeCase{"Apart", {{0, 10}, {11, 20}}, {{0, 10}, {11, 20}}, 19},
-                    MergeCase{"Unsorted", {{11, 20}, {0, 10}, {9, 10}}, {{0, 10}, {11, 20}}, 19},
-                    MergeCase{"Contained", {{0, 10}, {2, 3}, {5, 9}}, {{0, 10}}, 10},
-                    MergeCase{"Equal", {{0, 10}, {0, 10}}, {{0, 10}}, 10},
-                    MergeCase{"ShortThenLong", {{0, 1}, {0, 10}}, {{0, 10}}, 10},
-                    MergeCase{"EmptyInAGap", {{0, 1}, {2, 2}, {3, 4}}, {{0, 1}, {3, 4}}, 2},
-                    MergeCase{"EmptyWhereTwoTouch", {{0, 5}, {5, 5}, {5, 8}}, {{0, 8}}, 8},
-                    MergeCase{"EmptyFirst", {{0, 0}, {0, 8}}, {{0, 8}}, 8},
-                    MergeCase{"BelowZero", {{-10, -5}, {-7, 2}}, {{-10, 2}}, 12},
-                    MergeCase{"EndsOfTheAxis",
-                              {{kMin, kMin + 2}, {kMax - 3, kMax}},
-                              {{kMin, kMin + 2}, {kMax - 3, kMax}},
-                              5},
-                    MergeCase{"EmptyAtTheEndsOfTheAxis", {{kMin, kMin}, {kMax, kMax}}, {}, 0},
-                    MergeCase{"LongerThanAnInt64", {{kMin, 0}, {0, kMax}}, {{kMin, kMax}}, kMax}),
+    ::testing::Values(MergeCase{"Nothing", {}, {}, 0}, MergeCase{"One", {{3, 8}}, {{3, 8}}, 5},
+                      MergeCase{"OneEmpty", {{3, 3}}, {}, 0},
+                      MergeCase{"HeaderExample", {{0, 10}, {5, 15}, {15, 20}}, {{0, 20}}, 20},
+                      MergeCase{"Apart", {{0, 10}, {11, 20}}, {{0, 10}, {11, 20}}, 19},
+                      MergeCase{"Unsorted", {{11, 20}, {0, 10}, {9, 10}}, {{0, 10}, {11, 20}}, 19},
+                      MergeCase{"Contained", {{0, 10}, {2, 3}, {5, 9}}, {{0, 10}}, 10},
+                      MergeCase{"Equal", {{0, 10}, {0, 10}}, {{0, 10}}, 10},
+                      MergeCase{"ShortThenLong", {{0, 1}, {0, 10}}, {{0, 10}}, 10},
+                      MergeCase{"EmptyInAGap", {{0, 1}, {2, 2}, {3, 4}}, {{0, 1}, {3, 4}}, 2},
+                      MergeCase{"EmptyWhereTwoTouch", {{0, 5}, {5, 5}, {5, 8}}, {{0, 8}}, 8},
+                      MergeCase{"EmptyFirst", {{0, 0}, {0, 8}}, {{0, 8}}, 8},
+                      MergeCase{"BelowZero", {{-10, -5}, {-7, 2}}, {{-10, 2}}, 12},
+                      MergeCase{"EndsOfTheAxis",
+                                {{kMin, kMin + 2}, {kMax - 3, kMax}},
+                                {{kMin, kMin + 2}, {kMax - 3, kMax}},
+                                5},
+                      MergeCase{"EmptyAtTheEndsOfTheAxis", {{kMin, kMin}, {kMax, kMax}}, {}, 0},
+                      MergeCase{"LongerThanAnInt64", {{kMin, 0}, {0, kMax}}, {{kMin, kMax}}, kMax}),
     [](const auto& test) { return test.param.name; });
 
 TEST(UnionLength, StartsAtZero) { EXPECT_EQ(UnionLength().length_ps(), 0); }

@@ -1,4 +1,5 @@
-// NestStack against Nest: the same self times, online. OwnIntervals against instant by instant.
+// Compares NestStack with Nest (the same self times, computed online), and OwnIntervals with a slow
+// computation for each instant.
 #include "timing/device_meter.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +26,7 @@ std::vector<Interval> InNestingOrder(const std::vector<Interval>& events) {
   return ordered;
 }
 
-// Self times by the event's place; no event may be told twice.
+// Self times in the order of events. No event may be reported twice.
 std::vector<int64_t> Measure(const std::vector<Interval>& ordered, NestStack* stack) {
   std::vector<int64_t> self_ps;
   for (const Interval& event : ordered) self_ps.push_back(event.end_ps - event.start_ps);
@@ -40,7 +41,7 @@ std::vector<int64_t> Measure(const std::vector<Interval>& ordered, NestStack* st
   return self_ps;
 }
 
-// False where they differ, so that a caller can stop at the first one.
+// False if they differ, so a caller can stop at the first difference.
 bool Agrees(const std::vector<Interval>& events) {
   const std::vector<Interval> ordered = InNestingOrder(events);
   const std::vector<int64_t> expected = Nest(ordered, 0).self_ps;
@@ -53,7 +54,7 @@ bool Agrees(const std::vector<Interval>& events) {
   return same;
 }
 
-// All traces of `count` events within a short axis.
+// Compares all traces of `count` events within a short axis.
 bool AllAgree(size_t count, int64_t axis, std::vector<Interval> events = {}) {
   if (events.size() == count) return Agrees(events);
   for (int64_t start = 0; start <= axis; ++start) {
@@ -87,7 +88,7 @@ TEST(NestStack, RandomTracesAgreeWithNest) {
   }
 }
 
-// The longest event is just as long as a duration may be.
+// The longest event has the maximum duration.
 TEST(NestStack, EndsOfTheAxisAgreeWithNest) {
   EXPECT_TRUE(Agrees({{-kAxisLimitPs, kAxisLimitPs - 1},
                       {-kAxisLimitPs, -kAxisLimitPs},
@@ -96,7 +97,7 @@ TEST(NestStack, EndsOfTheAxisAgreeWithNest) {
                       {kAxisLimitPs, kAxisLimitPs}}));
 }
 
-// What is inside an event is known as soon as a later one cannot be.
+// The children of an event are reported when later events cannot be inside it.
 TEST(NestStack, TellsWhatIsOverAtOnce) {
   NestStack stack;
   std::vector<std::pair<uint64_t, int64_t>> told;
@@ -121,7 +122,7 @@ TEST(NestStack, IsEmptyAfterFinish) {
   EXPECT_THAT(Measure({{1, 6}}, &stack), ElementsAre(5));
 }
 
-// By instant from `from` on: the event that is told to run, or -1.
+// The reported event at each instant from `from`, or -1.
 std::vector<int> OwnersBy(const std::vector<Interval>& ordered, int64_t from, int64_t to) {
   std::vector<int> owners(static_cast<size_t>(to - from), -1);
   OwnIntervals own;
@@ -142,7 +143,7 @@ std::vector<int> OwnersSlowly(const std::vector<Interval>& ordered, int64_t from
   std::vector<int> owners;
   for (int64_t at = from; at < to; ++at) {
     owners.push_back(-1);
-    for (size_t i = 0; i < ordered.size(); ++i) {  // the last that began
+    for (size_t i = 0; i < ordered.size(); ++i) {  // the last event that began
       const bool runs = ordered[i].start_ps <= at && at < ordered[i].end_ps;
       if (runs) owners.back() = static_cast<int>(i);
     }

@@ -3,17 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <limits>
 #include <ostream>
 #include <string>
 
+#include "tests/support/extremes.h"
 #include "tests/support/slow_nest.h"
 
 namespace xplane_time {
 namespace {
 
-constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
-constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+using testing::kMax;
+using testing::kMin;
 
 struct NestCase {
   std::string name;
@@ -26,7 +26,7 @@ struct NestCase {
 
 std::ostream& operator<<(std::ostream& out, const NestCase& c) { return out << c.name; }
 
-class NestTable : public testing::TestWithParam<NestCase> {};
+class NestTable : public ::testing::TestWithParam<NestCase> {};
 
 TEST_P(NestTable, ParentsAndSelfTimes) {
   const Nesting nesting = Nest(GetParam().events, GetParam().tolerance_ps);
@@ -39,9 +39,9 @@ constexpr uint32_t kRoot = kNoParent;
 
 INSTANTIATE_TEST_SUITE_P(
     Exact, NestTable,
-    testing::Values(
+    ::testing::Values(
         NestCase{"Nothing", 0, {}, {}, {}}, NestCase{"One", 0, {{2, 9}}, {kRoot}, {7}},
-        // The drawing in intervals.h: A, B, D, C, E.
+        // The example in intervals.h: A, B, D, C, E.
         NestCase{"HeaderExample",
                  0,
                  {{0, 29}, {3, 14}, {5, 9}, {18, 26}, {22, 36}},
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Tolerant, NestTable,
-    testing::Values(
+    ::testing::Values(
         NestCase{"Nothing", 2, {}, {}, {}},
         NestCase{"OnePicosecondPastTheEnd", 1, {{0, 5}, {2, 6}}, {kRoot, 0}, {2, 4}},
         NestCase{"TwoPastTheEnd", 1, {{0, 5}, {3, 7}}, {kRoot, kRoot}, {5, 4}, 1},
@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
         NestCase{"WhollyOutside", 2, {{10, 20}, {8, 9}, {21, 22}}, {kRoot, 0, 0}, {10, 1, 1}},
         NestCase{"EqualLengthByStart", 2, {{1, 6}, {0, 5}}, {1, kRoot}, {5, 1}},
         NestCase{"LongerThanItsParentNever", 2, {{0, 4}, {1, 6}}, {1, kRoot}, {4, 2}},
-        // [1, 3) is later in the order than both, but no longer than the second.
+        // [1, 3) comes last in the order, and is not longer than the second event.
         NestCase{"ShorterOnesAreNoParents", 2, {{0, 8}, {0, 3}, {1, 3}}, {kRoot, 0, 1}, {5, 1, 2}},
         NestCase{"ToleranceStopsAtTheEndOfTheAxis",
                  kMax,
@@ -113,7 +113,7 @@ struct ChildTimeCase {
 
 std::ostream& operator<<(std::ostream& out, const ChildTimeCase& c) { return out << c.name; }
 
-class ChildTimeTable : public testing::TestWithParam<ChildTimeCase> {};
+class ChildTimeTable : public ::testing::TestWithParam<ChildTimeCase> {};
 
 TEST_P(ChildTimeTable, IsTheUnionInside) {
   const ChildTimeCase& c = GetParam();
@@ -122,7 +122,7 @@ TEST_P(ChildTimeTable, IsTheUnionInside) {
 
 INSTANTIATE_TEST_SUITE_P(
     Nest, ChildTimeTable,
-    testing::Values(
+    ::testing::Values(
         ChildTimeCase{"Nothing", {0, 10}, kNoParent, {}, 0, 0},
         ChildTimeCase{"ItselfIsNoChild", {0, 10}, 0, {{0, 10}}, 0, 0},
         ChildTimeCase{"ALaterTwinIsAChild", {0, 10}, 0, {{0, 10}, {0, 10}}, 0, 10},
@@ -152,7 +152,7 @@ void CheckInvariants(std::span<const Interval> events, const Nesting& nesting,
     ASSERT_GE(nesting.self_ps[i], 0) << Shown{events};
     ASSERT_EQ(nesting.self_ps[i] + nesting.child_ps[i], events[i].end_ps - events[i].start_ps)
         << Shown{events};
-    // Every chain of parents ends: there are no cycles.
+    // Every chain of parents ends, so there are no cycles.
     size_t depth = 0;
     for (uint32_t p = nesting.parent[i]; p != kNoParent; p = nesting.parent[p]) {
       ASSERT_LE(++depth, events.size()) << Shown{events};
@@ -172,7 +172,7 @@ void CheckChildTimes(std::span<const Interval> events, const Nesting& nesting,
     ASSERT_EQ(ChildTimePs(events[i], kNoParent, events, tolerance_ps),
               SlowChildTime(events[i], kNoParent, events, tolerance_ps))
         << Shown{events};
-    // What is inside is a descendant, except where siblings overlap.
+    // Events inside are descendants, unless siblings overlap.
     ASSERT_GE(child_ps, nesting.child_ps[i]) << Shown{events};
     if (tolerance_ps == 0 && nesting.partial_overlaps == 0) {
       ASSERT_EQ(child_ps, nesting.child_ps[i]) << Shown{events};
@@ -187,7 +187,7 @@ void CheckAgainstReference(std::span<const Interval> events, int64_t tolerance_p
   CheckInvariants(events, nesting, tolerance_ps);
 }
 
-class TinyTraces : public testing::TestWithParam<int64_t> {};
+class TinyTraces : public ::testing::TestWithParam<int64_t> {};
 
 TEST_P(TinyTraces, AllAgreeWithTheReference) {
   ForEachTinyTrace(/*max_events=*/4, /*max_value=*/4, [](std::span<const Interval> events) {
@@ -201,8 +201,8 @@ TEST_P(TinyTraces, ChildTimesAgreeWithTheReference) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Nest, TinyTraces, testing::Values(0, 1, 2),
-                         testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Nest, TinyTraces, ::testing::Values(0, 1, 2),
+                         ::testing::PrintToStringParamName());
 
 TEST(Nest, RandomTracesAgreeWithTheReference) {
   std::mt19937_64 random(3);
@@ -218,7 +218,7 @@ TEST(Nest, RandomTracesAgreeWithTheReference) {
   }
 }
 
-// Proper nesting, as a call stack leaves it: random intervals hardly ever nest deeply.
+// Appends properly nested events, as from a call stack. Random intervals rarely nest deeply.
 void AppendCalls(const Interval& around, int depth, std::mt19937_64& random,
                  std::vector<Interval>& events) {
   events.push_back(around);
@@ -270,7 +270,7 @@ TEST(Nest, LengthsPastAnInt64Saturate) {
   }
 }
 
-// A search that steps over the short ones one by one takes minutes here.
+// A search that skips short events one by one would take minutes here.
 TEST(Nest, CrowdsWithinTheToleranceAreQuick) {
   const std::vector<Interval> events(200'000, Interval{5, 5});
   const Nesting nesting = Nest(events, /*tolerance_ps=*/10);

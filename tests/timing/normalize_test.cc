@@ -2,16 +2,17 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
 #include <ostream>
 #include <string>
 #include <vector>
 
+#include "tests/support/extremes.h"
+
 namespace xplane_time {
 namespace {
 
-constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
-constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+using testing::kMax;
+using testing::kMin;
 constexpr int64_t kEpochNs = 1'770'000'000'000'000'123;
 
 Line LineAt(int64_t timestamp_ns, uint64_t event_count = 1) {
@@ -54,7 +55,7 @@ struct AxisCase {
 
 std::ostream& operator<<(std::ostream& out, const AxisCase& c) { return out << c.name; }
 
-class AxisTable : public testing::TestWithParam<AxisCase> {};
+class AxisTable : public ::testing::TestWithParam<AxisCase> {};
 
 TEST_P(AxisTable, FitsOrIsNothing) {
   const AxisCase& c = GetParam();
@@ -66,24 +67,23 @@ constexpr int64_t kMaxNs = kMax / 1000;
 
 INSTANTIATE_TEST_SUITE_P(
     Normalize, AxisTable,
-    testing::Values(AxisCase{"Zero", 0, 0, 0, 0}, AxisCase{"Normalized", 7, 0, 12, 7'012},
-                    AxisCase{"NegativeOffset", 7, 0, -12, 6'988},
-                    AxisCase{"Epoch", kEpochNs + 3, kEpochNs, 17, 3'017},
-                    AxisCase{"EpochWithoutABase", kEpochNs, 0, 0, std::nullopt},
-                    AxisCase{"RelativeUnderAnEpochBase", 5, kEpochNs, 0, std::nullopt},
-                    AxisCase{"LastPicosecond", kMaxNs, 0, 807, kMax},
-                    AxisCase{"OnePast", kMaxNs, 0, 808, std::nullopt},
-                    AxisCase{"FirstPicosecond", -kMaxNs, 0, -808, kMin},
-                    AxisCase{"OneBefore", -kMaxNs, 0, -809, std::nullopt},
-                    // The product alone does not fit, the sum does.
-                    AxisCase{"OffsetBringsItBack", kMaxNs + 1, 0, -1'000, kMaxNs * 1000},
-                    AxisCase{"OffsetBringsItBackFromBelow", -kMaxNs - 1, 0, 1'000, -kMaxNs * 1000},
-                    AxisCase{"OffsetMax", 0, 0, kMax, kMax},
-                    AxisCase{"OffsetMin", 0, 0, kMin, kMin},
-                    AxisCase{"AllMax", kMax, kMax, kMax, kMax},
-                    AxisCase{"AllMin", kMin, kMin, kMin, kMin},
-                    AxisCase{"Farthest", kMax, kMin, kMax, std::nullopt},
-                    AxisCase{"FarthestBelow", kMin, kMax, kMin, std::nullopt}),
+    ::testing::Values(
+        AxisCase{"Zero", 0, 0, 0, 0}, AxisCase{"Normalized", 7, 0, 12, 7'012},
+        AxisCase{"NegativeOffset", 7, 0, -12, 6'988},
+        AxisCase{"Epoch", kEpochNs + 3, kEpochNs, 17, 3'017},
+        AxisCase{"EpochWithoutABase", kEpochNs, 0, 0, std::nullopt},
+        AxisCase{"RelativeUnderAnEpochBase", 5, kEpochNs, 0, std::nullopt},
+        AxisCase{"LastPicosecond", kMaxNs, 0, 807, kMax},
+        AxisCase{"OnePast", kMaxNs, 0, 808, std::nullopt},
+        AxisCase{"FirstPicosecond", -kMaxNs, 0, -808, kMin},
+        AxisCase{"OneBefore", -kMaxNs, 0, -809, std::nullopt},
+        // The product does not fit, but the sum does.
+        AxisCase{"OffsetBringsItBack", kMaxNs + 1, 0, -1'000, kMaxNs * 1000},
+        AxisCase{"OffsetBringsItBackFromBelow", -kMaxNs - 1, 0, 1'000, -kMaxNs * 1000},
+        AxisCase{"OffsetMax", 0, 0, kMax, kMax}, AxisCase{"OffsetMin", 0, 0, kMin, kMin},
+        AxisCase{"AllMax", kMax, kMax, kMax, kMax}, AxisCase{"AllMin", kMin, kMin, kMin, kMin},
+        AxisCase{"Farthest", kMax, kMin, kMax, std::nullopt},
+        AxisCase{"FarthestBelow", kMin, kMax, kMin, std::nullopt}),
     [](const auto& test) { return test.param.name; });
 
 TEST(ToAxisPs, EpochAndRelativeTimesAreTheSame) {

@@ -1,5 +1,5 @@
-// Trees by name scope and by source: against sums worked out execution by execution, and what must
-// be named where Hlo Protos make no sense.
+// Tests of trees by name scope and by source: comparisons with sums over executions, and names for
+// invalid Hlo Protos.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ std::string Packed(const std::vector<int64_t>& numbers) {
   return bytes;
 }
 
-// An instruction, and what its metadata says.
+// An instruction with its metadata.
 struct MadeOp {
   std::string name, opcode = "add", op_name = {};
   int64_t frame = 0;
@@ -49,7 +49,7 @@ RawMessage Message(const MadeOp& op) {
   return made;
 }
 
-// Frame n, from 1 on, is line 10 n of "f.py", in function "g<n>", below `parents[n - 1]`.
+// Frame n (from 1) is line 10 n of "f.py" in function "g<n>". Its parent is `parents[n - 1]`.
 RawMessage Frames(const std::vector<int64_t>& parents) {
   RawMessage index;
   index.Bytes(1, "f.py");
@@ -65,7 +65,7 @@ std::string FrameName(int64_t id) {
   return "f.py:" + std::to_string(10 * id) + " g" + std::to_string(id);
 }
 
-// A program: computation 1 has `main`, those from 2 on the others.
+// A program. Computation 1 is `main`; the computations from 2 are `others`.
 struct Made {
   std::string function = "jit_f";
   std::vector<MadeOp> main = {};
@@ -96,7 +96,7 @@ void AddProgram(const Made& made, int64_t program_id, TraceBuilder* t) {
            .metadata_stats = {{"program_id", program_id}, {"Hlo Proto", RawBytes{made.Proto()}}}});
 }
 
-// Each op of `main` runs once, op i for 10 + i ps.
+// Runs each op of `main` once. Op i takes 10 + i ps.
 TraceBuilder& RunAll(const Made& made, TraceBuilder* t) {
   AddProgram(made, 1, t);
   int64_t at_ps = 1000;
@@ -120,7 +120,7 @@ absl::StatusOr<TreeReport> TryTree(const TraceBuilder& t, const TreeOptions& opt
   return BuildTree(*trace, options, reading);
 }
 
-// Rows by their paths, joined by " > ".
+// The rows by path. " > " separates the parts of a path.
 std::map<std::string, TreeRow> TreeOf(const TraceBuilder& t, const TreeOptions& options) {
   const auto report = TryTree(t, options);
   EXPECT_TRUE(report.ok()) << report.status();
@@ -144,7 +144,7 @@ TEST(ScopePath, IsPartedAtSlashesThatAreInNoBrackets) {
   EXPECT_THAT(ScopePath("jit(f)/transpose(jvp(a/b))/mul"),
               ElementsAre("jit(f)", "transpose(jvp(a/b))", "mul"));
   EXPECT_THAT(ScopePath("while[body={a/b}]/c)/d"), ElementsAre("while[body={a/b}]", "c)", "d"));
-  EXPECT_THAT(ScopePath("f(/g/h"), ElementsAre("f(", "g", "h"));  // it never closes
+  EXPECT_THAT(ScopePath("f(/g/h"), ElementsAre("f(", "g", "h"));  // an unclosed bracket
   EXPECT_THAT(ScopePath("//a//b/"), ElementsAre("a", "b"));
   EXPECT_THAT(ScopePath(""), IsEmpty());
   EXPECT_THAT(ScopePath("/"), IsEmpty());
@@ -159,7 +159,8 @@ TEST(ScopePath, OfJoinedNamesIsWhatTheyBeginWithInCommon) {
   EXPECT_THAT(ScopePath("jit(f)/a/mul;jit(f)/a/add"), ElementsAre("jit(f)", "a"));
   EXPECT_THAT(ScopePath("jit(f)/a/mul;jit(f)/a/mul"), ElementsAre("jit(f)", "a", "mul"));
   EXPECT_THAT(ScopePath("jit(f)/a;jit(f)/b;jit(g)"), ElementsAre("jit(f)"));
-  EXPECT_THAT(ScopePath("a/mul;b/add"), ElementsAre("a", "mul"));  // nothing: the first
+  EXPECT_THAT(ScopePath("a/mul;b/add"),
+              ElementsAre("a", "mul"));  // without a common beginning, the first name
   EXPECT_THAT(ScopePath("jit(f)/vmap(a;b)/mul"), ElementsAre("jit(f)", "vmap(a;b)", "mul"));
   EXPECT_THAT(ScopePath(";a/b;"), ElementsAre("a", "b"));
   EXPECT_THAT(ScopePath(";"), IsEmpty());
@@ -182,7 +183,7 @@ TEST(ScopePath, FoldedIsWithoutWhatTransformationsWrite) {
   EXPECT_EQ(ScopeText("a/b;a/c", Passes::kApart), "a");
 }
 
-// A scope of JAX, with wrappers in each other.
+// A scope of JAX with nested wrappers.
 std::string MakeScope(int depth, Random* random) {
   std::string scope;
   for (int64_t n = random->Below(4) + 1; n > 0; --n) {
@@ -198,8 +199,8 @@ std::string MakeScope(int depth, Random* random) {
   return scope;
 }
 
-// Folded paths have no wrapper and no marker, and folding them again changes nothing: the path of a
-// fusion may be folded twice.
+// Folded paths have no wrappers and markers. Folding them again does not change them, because the
+// path of a fusion may be folded twice.
 TEST(ScopePath, FoldingTwiceIsFoldingOnce) {
   Random random(11);
   for (int i = 0; i < 2000; ++i) {
@@ -209,7 +210,7 @@ TEST(ScopePath, FoldingTwiceIsFoldingOnce) {
     for (const char* gone : {"jvp", "transpose", "vmap", "checkpoint", "rematted", "closed"}) {
       EXPECT_EQ(once.find(gone), std::string::npos) << scope;
     }
-    // What stays is in its order.
+    // The order of the remaining parts does not change.
     std::string plain = scope, kept = once;
     for (const char* gone : {"jvp(", "transpose(", "vmap(", "checkpoint", "rematted_computation",
                              "closed_call", "(", ")", "/"}) {
@@ -242,7 +243,7 @@ TEST(TreeByScope, RowsAreTheScopesOfOpNames) {
   EXPECT_EQ(rows.at("(no scope)").total_ps, 13);
 }
 
-// XLA names a fusion of both passes after what their names begin with in common.
+// XLA names a fusion of both passes after the common beginning of their names.
 TEST(TreeByScope, AFoldedFusionIsInTheLayerOfItsInstructions) {
   const Made made = {
       .main = {{.name = "both", .opcode = "fusion", .op_name = "jit(f)", .called = {2}},
@@ -329,14 +330,15 @@ TEST(TreeBySource, ManyLinesAreCutAndThatIsSaid) {
 
 TEST(TreeBySource, FramesInACircleOrFromNowhereAreNamedAndEnd) {
   TraceBuilder t;
-  const auto rows = TreeOf(RunAll({.main = {{.name = "a", .frame = 1},   // 1 -> 2 -> 1
-                                            {.name = "b", .frame = 3},   // its parent is itself
-                                            {.name = "c", .frame = 99},  // there is none
-                                            {.name = "d", .frame = -5},
-                                            {.name = "e", .frame = 4}},  // a parent from nowhere
-                                   .frames = Frames({2, 1, 3, 77})},
-                                  &t),
-                           By(TreeBy::kSource));
+  const auto rows =
+      TreeOf(RunAll({.main = {{.name = "a", .frame = 1},   // 1 -> 2 -> 1
+                              {.name = "b", .frame = 3},   // it is its parent
+                              {.name = "c", .frame = 99},  // there is no such frame
+                              {.name = "d", .frame = -5},
+                              {.name = "e", .frame = 4}},  // its parent does not exist
+                     .frames = Frames({2, 1, 3, 77})},
+                    &t),
+             By(TreeBy::kSource));
   EXPECT_EQ(rows.at("(broken stack)").total_ps, 10 + 11 + 12 + 13 + 14);
   EXPECT_EQ(rows.at("(broken stack)").self_ps, 12 + 13);
   for (const int64_t id : {1, 3, 4}) {
@@ -347,7 +349,7 @@ TEST(TreeBySource, FramesInACircleOrFromNowhereAreNamedAndEnd) {
 
 TEST(TreeBySource, ACallRightBelowItsLikeIsOne) {
   Made made = {.main = {{.name = "a", .frame = 3}}, .frames = Frames({0, 1})};
-  made.frames.Message(4, RawMessage().Int(1, 2).Int(2, 2));  // frame 3 is at the place of 2
+  made.frames.Message(4, RawMessage().Int(1, 2).Int(2, 2));  // frame 3 has the location of frame 2
   TraceBuilder t;
   const auto rows = TreeOf(RunAll(made, &t), By(TreeBy::kSource));
   EXPECT_EQ(rows.at(FrameName(1) + " > " + FrameName(2)).self_ps, 10);
@@ -374,7 +376,7 @@ TEST(TreeBySource, WithoutHloItIsWhatTheTraceSays) {
               .duration_ps = 5,
               .metadata_stats = {{"source", std::string("m.py:12")},
                                  {"source_stack", std::string("t.py:3:1\nm.py:12:4:30\n")}}})
-      .Event({.name = "c",  // as newer producers write it
+      .Event({.name = "c",  // the format of newer producers
               .start_ps = 1030,
               .duration_ps = 6,
               .metadata_stats = {{"source", std::string("m.py:12")},
@@ -415,7 +417,7 @@ TEST(TreeByScope, FiltersLookAtWhatTheHloSaysAndLeaveOwnTimesAsTheyAre) {
   EXPECT_EQ(TryTree(t, options).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-// ---- against sums, execution by execution ------------------------------------------------------
+// ---- Comparison with sums over executions ------------------------------------------------------
 
 struct Sums {
   uint64_t count = 0;
@@ -426,7 +428,7 @@ struct Sums {
   }
 };
 
-// A trace of ops whose paths are known, on threads whose thunks nest at random.
+// A trace of ops with known paths, on threads with randomly nested thunks.
 class RandomTrace {
  public:
   explicit RandomTrace(uint32_t seed) : random_(seed) {
@@ -450,7 +452,7 @@ class RandomTrace {
     for (const char* thread : {"w/1", "w/2"}) AddThread(thread);
   }
 
-  // What the rows must say, with executions of `op` only (empty: all).
+  // The expected rows. With `op`, only executions of this op count.
   std::map<std::string, Sums> Expected(TreeBy by, const std::string& op) const {
     std::map<std::string, Sums> rows;
     for (const auto& [name, own_ps] : executions_) {

@@ -1,19 +1,20 @@
-// RadixSort against std::sort, around the size where it begins to sort by digits.
+// Compares RadixSort with std::sort, around the size at which it begins to sort by digits.
 #include "timing/radix_sort.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <random>
 #include <vector>
+
+#include "tests/support/extremes.h"
 
 namespace xplane_time {
 namespace {
 
-constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
-constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+using testing::kMax;
+using testing::kMin;
 constexpr size_t kSizes[] = {0, 1, 2, 3, 511, 512, 513, 5000};
 
 void ExpectSorted(std::vector<int64_t> values) {
@@ -23,7 +24,7 @@ void ExpectSorted(std::vector<int64_t> values) {
   EXPECT_EQ(values, expected);
 }
 
-// Values by their position, for every size.
+// Checks every size with the values of `value_at`.
 void ExpectEverySizeSorted(const std::function<int64_t(int64_t)>& value_at) {
   for (const size_t size : kSizes) {
     SCOPED_TRACE(size);
@@ -58,7 +59,7 @@ TEST(RadixSort, BothEndsOfTheRange) {
   });
 }
 
-// One digit alone decides, whichever it is.
+// The values differ in only one digit, for each digit.
 TEST(RadixSort, EveryDigitCounts) {
   for (int shift = 0; shift < 64; ++shift) {
     SCOPED_TRACE(shift);
@@ -68,7 +69,7 @@ TEST(RadixSort, EveryDigitCounts) {
   }
 }
 
-// Ranges around the width of a digit, from a low end anywhere.
+// Ranges of values around the width of a digit, with a random minimum.
 TEST(RadixSort, RandomInNarrowAndWideRanges) {
   std::mt19937_64 random(20);
   for (int bits = 1; bits <= 64; ++bits) {

@@ -19,7 +19,7 @@ Row TheOnly(const std::vector<Row>& rows, Wanted wanted, std::string_view what) 
   return found.size() == 1 ? found[0] : Row();
 }
 
-// Samples of a row, by run.
+// The samples of a row, sorted by run.
 std::vector<SampleRow> SamplesOf(const Report& report, const FunctionRow& row) {
   std::vector<SampleRow> samples;
   for (const SampleRow& sample : report.samples) {
@@ -57,7 +57,7 @@ void CheckSummary(const std::optional<Summary>& summary, const std::vector<int64
   EXPECT_NEAR(summary->mean, mean, 1e-9 * (1 + std::abs(mean))) << what;
 }
 
-// The row's numbers come from the samples that count.
+// Checks the numbers of the row against the samples that count.
 void CheckFunction(const Report& report, const FunctionRow& row) {
   const std::string what = row.function + "(" + row.program_id.value_or("-") + ")";
   std::vector<int64_t> active, span, gap, sum;
@@ -76,7 +76,7 @@ void CheckFunction(const Report& report, const FunctionRow& row) {
     EXPECT_LE(*sample.active_ps, *sample.sum_ps) << what;
   }
   EXPECT_EQ(row.suspect_runs, suspects) << what;
-  if (row.dropped_samples != 0) return;  // trimmed samples are not there
+  if (row.dropped_samples != 0) return;  // the report lacks trimmed samples
   EXPECT_EQ(row.kernels_total, kernels) << what;
   EXPECT_EQ(row.runs, samples.size()) << what;
   CheckSummary(row.active_ps, active, what + " active");

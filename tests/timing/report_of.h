@@ -1,7 +1,7 @@
-// Reports of built traces, and short ways to look into them.
+// Reports of built traces, and helpers to access their rows.
 //
-// ReportOf checks what must hold for every report (CheckInvariants), so each test of
-// this folder checks it on its own trace.
+// ReportOf checks the invariants of reports (CheckInvariants), so each test of this folder checks
+// them on its trace.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,8 @@
 
 namespace xplane_time::testing {
 
+inline constexpr int64_t kFirstPs = 5000;  // leaves room for timestamps of lines
+
 absl::StatusOr<Report> TryReport(const TraceBuilder& trace, const ReportOptions& options,
                                  Reader reader = Reader::kWire);
 
@@ -25,25 +27,26 @@ absl::StatusOr<Report> TryReport(const TraceBuilder& trace, const ReportOptions&
 Report ReportOf(const TraceBuilder& trace, ReportOptions options = {},
                 Reader reader = Reader::kWire);
 
-// Rows of this function, in the report's order.
+// The rows of this function, in the order of the report.
 std::vector<FunctionRow> FunctionsNamed(const Report& report, std::string_view function);
-// The only row of this function. None or several: fails the test, an empty row.
+// The only row of this function. If there is not exactly one, fails the test and returns an empty
+// row.
 FunctionRow TheFunction(const Report& report, std::string_view function);
 FunctionRow TheCombined(const Report& report, std::string_view function);
 KernelRow TheKernel(const Report& report, std::string_view kernel);
 DeviceRow TheDevice(const Report& report, std::string_view plane);
 
-// One value a run, by start; suspect runs included.
+// One value per run, sorted by start, including suspect runs.
 std::vector<int64_t> ActivePs(const Report& report, std::string_view function);
 std::vector<int64_t> SpanPs(const Report& report, std::string_view function);
 std::vector<uint64_t> KernelCounts(const Report& report, std::string_view function);
 
 uint64_t DiagnosticCount(const Report& report, std::string_view code);
 
-// The rows as the slow reference tells them.
+// The rows in the format of the slow reference.
 SlowReport ToSlow(const Report& report);
 
-// Rows sum to their totals, runs = n + suspect + dropped, summaries match the samples.
+// Checks that rows add up to totals, runs = n + suspect + dropped, and summaries match the samples.
 void CheckInvariants(const Report& report);
 
 }  // namespace xplane_time::testing

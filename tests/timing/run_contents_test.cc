@@ -1,4 +1,4 @@
-// RunContents against multisets: which runs lack ops that the usual run has.
+// Compares RunContents with multisets: runs that lack ops of the usual run are suspect.
 #include "timing/device_meter.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 using Content = std::multiset<uint32_t>;
 
-// By counting and comparing everything with everything.
+// Compares all contents with each other.
 std::vector<bool> SlowSuspects(const std::vector<Content>& runs) {
   std::vector<bool> suspects(runs.size(), false);
   if (runs.size() < 4) return suspects;
@@ -28,10 +28,10 @@ std::vector<bool> SlowSuspects(const std::vector<Content>& runs) {
   return suspects;
 }
 
-// Both at once.
-class Checked {
+// Passes the same contents to RunContents and to the slow computation.
+class CheckedContents {
  public:
-  explicit Checked(size_t runs) : slow_(runs) {}
+  explicit CheckedContents(size_t runs) : slow_(runs) {}
 
   void Add(uint32_t run, const std::vector<uint32_t>& symbols) {
     std::vector<uint32_t>* content = contents_.Open(run, symbols.size());
@@ -39,7 +39,7 @@ class Checked {
     slow_[run].insert(symbols.begin(), symbols.end());
   }
 
-  // Of runs that are one program's.
+  // `runs`: the runs of one program.
   void Check(const std::vector<uint32_t>& runs) {
     std::vector<Content> own;
     for (const uint32_t run : runs) own.push_back(slow_[run]);
@@ -73,9 +73,9 @@ TEST(RunContents, ARunWithoutOpsLacksAll) {
             (std::vector<bool>{false, false, true, false}));
 }
 
-// How often an op executed counts, its place does not.
+// The number of executions of an op counts, but not their order.
 TEST(RunContents, TheOrderDoesNotMatterAndTheNumberDoes) {
-  Checked runs(8);
+  CheckedContents runs(8);
   for (const uint32_t run : {0, 2, 4}) runs.Add(run, {1, 2, 2});
   for (const uint32_t run : {1, 3, 5}) runs.Add(run, {2, 1, 2});
   runs.Add(6, {1, 2});
@@ -84,7 +84,7 @@ TEST(RunContents, TheOrderDoesNotMatterAndTheNumberDoes) {
 }
 
 TEST(RunContents, RunsThatTakeTurns) {
-  Checked runs(5);
+  CheckedContents runs(5);
   for (uint32_t symbol = 0; symbol < 4; ++symbol) {
     for (const uint32_t run : {0, 1, 2, 3, 4}) {
       if (run != 3 || symbol != 2) runs.Add(run, {symbol});
@@ -93,13 +93,13 @@ TEST(RunContents, RunsThatTakeTurns) {
   runs.CheckAll();
 }
 
-// More are open than are kept open: all of them are closed and go on.
+// More runs are open than the limit, so each is closed and continues later.
 TEST(RunContents, RunsGoOnAfterTheyWereClosed) {
   constexpr uint32_t kRuns = 700;
-  Checked runs(kRuns);
+  CheckedContents runs(kRuns);
   for (uint32_t symbol = 0; symbol < 3; ++symbol) {
     for (uint32_t run = 0; run < kRuns; ++run) {
-      // From high to low, so that sorting what was closed makes a difference.
+      // In decreasing order, so sorting of closed contents has an effect.
       if (run % 100 != 7 || symbol != 1) runs.Add(run, {10 - symbol, 3});
     }
   }
@@ -107,7 +107,7 @@ TEST(RunContents, RunsGoOnAfterTheyWereClosed) {
 }
 
 TEST(RunContents, RunsGoOnAfterSuspectsWereAskedFor) {
-  Checked runs(4);
+  CheckedContents runs(4);
   for (const uint32_t run : {0, 1, 2, 3}) runs.Add(run, {1});
   runs.CheckAll();
   for (const uint32_t run : {0, 1, 3}) runs.Add(run, {2});
@@ -122,7 +122,7 @@ TEST(RunContents, RandomAgreesWithMultisets) {
     const uint32_t size = 4 + random() % (seed % 10 == 0 ? 600 : 12);
     const uint32_t programs = 1 + random() % 3, ops = 1 + random() % 3;
     const bool in_turns = random() % 2 == 0;
-    Checked runs(size);
+    CheckedContents runs(size);
     const auto add = [&](uint32_t run, uint32_t op) {
       if (random() % 20 != 0) runs.Add(run, {op, run % programs});
     };
@@ -135,7 +135,7 @@ TEST(RunContents, RandomAgreesWithMultisets) {
   }
 }
 
-// More than is kept as it comes, of runs that take turns; each lacks an op or not.
+// The contents are longer than the buffer, and the runs alternate. One of them lacks an op.
 TEST(RunContents, LongRunsThatTakeTurns) {
   constexpr uint32_t kRuns = 5;
   RunContents contents;
@@ -153,11 +153,11 @@ TEST(RunContents, LongRunsThatTakeTurns) {
   EXPECT_EQ(contents.Suspects(runs), (std::vector<bool>{false, false, false, true, false}));
 }
 
-// More runs at once than are kept open, with many different contents in between.
+// More concurrent runs than are kept open, with many different intermediate contents.
 TEST(RunContents, ManyRunsThatTakeTurns) {
   constexpr uint32_t kRuns = 300;
   std::mt19937 random(4);
-  Checked checked(kRuns);
+  CheckedContents checked(kRuns);
   for (uint32_t turn = 0; turn < 150; ++turn) {
     for (uint32_t run = 0; run < kRuns; ++run) {
       if (run != 77 || turn != 140) checked.Add(run, {(turn + 7 * run) % 150});

@@ -1,5 +1,5 @@
-// How the kernels of a GPU program split into runs: by host evidence where there is some,
-// else by the period of their sequence.
+// Tests how the kernels of a GPU program are split into runs: by evidence of the host, or otherwise
+// by the period of their sequence.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,15 +14,16 @@ using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::Field;
 
-// A kernel of a run: "hlo_op/kernel", or "op" for both. Lost annotation: "-" before it.
+// The kernels of a run as "hlo_op/kernel", or "op" if both names are equal. A "-" before the name
+// means that the annotation was lost.
 using RunOfKernels = std::vector<std::string>;
 
 enum class Evidence { kNone, kSameLine, kOtherLine, kScope };
 constexpr Evidence kEveryEvidence[] = {Evidence::kNone, Evidence::kSameLine, Evidence::kOtherLine,
                                        Evidence::kScope};
 
-// Writes runs of jit_f one after the other: a kernel of 7 ps every 10 ps on alternating
-// streams, and 1000 ps from the start of a run to the next.
+// Writes consecutive runs of jit_f: a kernel of 7 ps every 10 ps on alternating streams, with 1000
+// ps from the start of a run to the next.
 class RunsTrace {
  public:
   explicit RunsTrace(Evidence evidence) : evidence_(evidence) {}
@@ -55,7 +56,7 @@ class RunsTrace {
       spec.hlo_module = "jit_f";
       spec.program_id = 3;
       spec.hlo_op = kernel.substr(0, slash);
-      // The module's scope is the root; each kernel has one of its own below.
+      // The scope of the module is the root. Each kernel has a scope below it.
       if (evidence_ == Evidence::kScope) {
         spec.scope_range_id = 1000 * runs_ + static_cast<int64_t>(id);
         t_.ScopeParent(spec.scope_range_id, runs_);
@@ -129,7 +130,7 @@ TEST(GpuRuns, FoundByEveryWay) {
   }
 }
 
-// Programs whose runs differ by nature: only evidence can split them.
+// The runs of these programs differ, so only evidence can split them.
 const SplitCase kFoundByEvidence[] = {
     {"a loop of one kernel", {{"a", "a", "a"}, {"a", "a", "a"}}},
     {"varying trip counts",
@@ -161,7 +162,7 @@ TEST(GpuRuns, VaryingProgramsAreNotSuspect) {
   }
 }
 
-// jit_f without two of its kernels in one of five runs.
+// One of five runs of jit_f lacks two kernels.
 void ExpectSuspectRun(const RunOfKernels& complete, size_t damaged_run, size_t x, size_t y,
                       Evidence evidence) {
   SCOPED_TRACE(NameOf(evidence) + ", run " + std::to_string(damaged_run) + " without " +
@@ -188,8 +189,8 @@ void ExpectSuspectRun(const RunOfKernels& complete, size_t damaged_run, size_t x
   EXPECT_EQ(DiagnosticCount(report, "suspect_run"), 1u);
 }
 
-// In a real trace one of 5 runs showed 3 of its 5 kernels; the other two were there, but
-// had lost their hlo_module.
+// In a recorded trace, one of 5 runs had only 3 of its 5 kernels. The trace contained the other
+// two, but without their hlo_module.
 TEST(GpuRuns, SuspectRunWhicheverKernelsAreLost) {
   for (Evidence evidence : kEveryEvidence) {
     for (size_t damaged_run = 0; damaged_run < 5; ++damaged_run) {
@@ -202,8 +203,8 @@ TEST(GpuRuns, SuspectRunWhicheverKernelsAreLost) {
   }
 }
 
-// A run lacks a kernel and the program repeats an op: the repetition within a run must
-// not pass for one of runs.
+// A run lacks a kernel, and the program repeats an op. The repetition within a run must not be
+// taken for a repetition of runs.
 TEST(GpuRuns, LostKernelOfAProgramWithALoop) {
   const RunOfKernels programs[] = {
       {"a", "b", "b", "c"}, {"a", "a", "b", "c"}, {"a", "b", "c", "b"}, {"a", "b", "c", "c"}};
@@ -235,7 +236,8 @@ TEST(GpuRuns, LostKernelsInsideARunAreDiagnosed) {
   EXPECT_EQ(TheFunction(report, "jit_f").suspect_runs, 1u);
 }
 
-// Who is suspect: a strict subset of a mode of at least 3/4 of at least 4 runs.
+// A run is suspect if its kernels are a strict subset of the mode, which has at least 3/4 of at
+// least 4 runs.
 TEST(GpuRuns, SuspectsNeedAMode) {
   struct {
     const char* name;
@@ -258,8 +260,8 @@ TEST(GpuRuns, SuspectsNeedAMode) {
   }
 }
 
-// The number of host executions is a cross-check: six times the same kernel looks like
-// six runs, but the host executed the module twice.
+// The number of host executions is a cross-check. Six equal kernels look like six runs, but the
+// host executed the module twice.
 TEST(GpuRuns, UncertainWhereTheHostDisagreesWithThePeriod) {
   RunsTrace t(Evidence::kNone);
   for (int i = 0; i < 6; ++i) t.Add({"a"});
@@ -273,14 +275,14 @@ TEST(GpuRuns, UncertainWhereTheHostDisagreesWithThePeriod) {
   EXPECT_EQ(DiagnosticCount(report, "runs_uncertain"), 1u);
 }
 
-// Three runs of a b c on two streams; where they swap, correlation ids tell the order of
-// launch. Without scopes and launches on the host.
+// Three runs of a b c on two streams, without scopes and without launches on the host. If kernels
+// swap, the correlation ids show the order of the launches.
 TEST(GpuRuns, TwoStreamsWithoutEvidence) {
   constexpr int64_t kUs = 1'000'000;
   const struct {
     const char* name;
     std::vector<std::string> kernels;
-    std::vector<uint64_t> launches;  // 1 to 9: a b c a b c a b c
+    std::vector<uint64_t> launches;  // launches 1 to 9 are a b c a b c a b c
     std::vector<int64_t> starts_us;
     RowStatus status;
   } cases[] = {
@@ -346,7 +348,7 @@ TEST(GpuRuns, CopiesOfAModuleAreKernelsOfItsRuns) {
   EXPECT_EQ(TheDevice(report, "/device:GPU:0").executions, 9u);
 }
 
-// One kernel name serves many programs; each is counted on its own.
+// Many programs have a kernel with the same name. Each program is counted separately.
 TEST(GpuRuns, ProgramsOfOneModuleAreKeptApart) {
   TraceBuilder t;
   for (int64_t i = 0; i < 6; ++i) {
@@ -363,7 +365,7 @@ TEST(GpuRuns, ProgramsOfOneModuleAreKeptApart) {
   EXPECT_EQ(report.kernels.size(), 2u);
 }
 
-// Two runs overlap on the device; only the host tells them apart.
+// Two runs overlap on the device. Only the host events separate them.
 TEST(GpuRuns, OverlappingRunsByCorrelation) {
   TraceBuilder t;
   auto python = t.Host().Thread("python");
@@ -391,8 +393,8 @@ TEST(GpuRuns, OverlappingRunsByCorrelation) {
   EXPECT_THAT(SpanPs(report, "jit_f"), ElementsAre(30, 30));
 }
 
-// Launches that share ids, as where a trace holds the same span several times: each comes after
-// the kernels of the one before, or, in the second case, before those.
+// Launches share ids, as in a trace that contains the same span several times. Each launch follows
+// the kernels of the previous launch, or precedes them in the second case.
 TEST(GpuRuns, LaunchesThatShareIds) {
   for (const bool take_turns : {true, false}) {
     TraceBuilder t;
@@ -415,13 +417,13 @@ TEST(GpuRuns, LaunchesThatShareIds) {
       EXPECT_EQ(TheFunction(report, "jit_f").status, RowStatus::kOk);
     } else {
       EXPECT_EQ(TheFunction(report, "jit_f").kernels_total, 4u);
-      EXPECT_EQ(ActivePs(report, "jit_f").size(), 4u);  // by how often the host executed it
+      EXPECT_EQ(ActivePs(report, "jit_f").size(), 4u);  // the number of executions on the host
     }
   }
 }
 
-// A launch on the module's own line counts before another module execution that happens
-// to be around it on another line.
+// A module execution on the same line as the launch takes precedence over one on another line that
+// also contains the launch.
 TEST(GpuRuns, TheSameLineComesFirst) {
   TraceBuilder t;
   auto a = t.Host().Thread("worker/a");
@@ -441,7 +443,7 @@ TEST(GpuRuns, TheSameLineComesFirst) {
   EXPECT_THAT(ActivePs(ReportOf(t), "jit_f"), ElementsAre(1 + 3, 2 + 4));
 }
 
-// Lines with equal ids are one timeline: the module execution is in one piece of it, the
+// Lines with equal ids are one timeline. The module execution is in one of its pieces, and the
 // launches are in another.
 TEST(GpuRuns, TheSameTimelineInTwoPieces) {
   TraceBuilder t;
@@ -467,8 +469,8 @@ TEST(GpuRuns, TheSameTimelineInTwoPieces) {
   EXPECT_THAT(ActivePs(ReportOf(t), "jit_f"), ElementsAre(4, 6));
 }
 
-// A run is what shares the root of its annotation scopes, however deep; scopes in a circle,
-// which only damage makes, belong together.
+// Kernels with the same root scope, at any depth, are a run. Cyclic scopes, which exist only in
+// damaged traces, belong together.
 TEST(GpuRuns, RootsOfDeepAndDamagedScopes) {
   TraceBuilder t;
   for (const auto& [child, parent] : std::vector<std::pair<int64_t, int64_t>>{{111, 110},

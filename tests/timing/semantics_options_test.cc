@@ -1,4 +1,4 @@
-// Options of a report, rows over several devices, and damage in the trace.
+// Tests of the options of reports, of rows over several devices, and of damaged traces.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-// Runs of `function` on a GPU, one kernel each: a run every 1000 ps.
+// Adds runs of `function` on a GPU, with one kernel each, every 1000 ps.
 void AddRuns(TraceBuilder* t, int64_t gpu, const std::string& function, int64_t program_id,
              const std::vector<int64_t>& durations_ps, int64_t first_ps = 1000) {
   for (size_t run = 0; run < durations_ps.size(); ++run) {
@@ -69,7 +69,7 @@ TEST(Combined, UnmatchedDevicesGiveNoNumber) {
   }
 }
 
-// The clocks of two cores need not agree; the profile clock tells what overlaps.
+// The clocks of two cores may disagree. The profile clock shows which runs overlap.
 TEST(Combined, TpuRunsMatchOnTheProfileClock) {
   TraceBuilder t;
   for (int64_t core : {0, 1}) {
@@ -105,7 +105,7 @@ TEST(Combined, ProgramsOfOneFunctionAreOneRow) {
   EXPECT_EQ(row.active_ps.value().max, 31);
 }
 
-// A run that lacks kernels on one device says nothing about the slowest device.
+// If a run lacks kernels on one device, its slowest device is unknown.
 TEST(Combined, SuspectRunsAreLeftOut) {
   TraceBuilder t;
   for (int64_t gpu : {0, 1}) {
@@ -234,7 +234,7 @@ TEST(Options, FunctionExcludeAndPrefix) {
   }
 }
 
-// Filters choose what counts, never where a run begins.
+// Filters select executions, but do not change the begin of runs.
 TEST(Options, KernelAndScopeFilters) {
   TraceBuilder t;
   for (int64_t run = 0; run < 3; ++run) {
@@ -274,7 +274,7 @@ TEST(Options, KernelAndScopeFilters) {
   EXPECT_THAT(ReportOf(t, none).functions, IsEmpty());
 }
 
-// No kernel of a module without ops matches, so it is no run of the filtered function.
+// A module without ops has no matching kernel, so it is not a run of a filtered function.
 TEST(Options, KernelFilterLeavesNoModuleWithoutOps) {
   TraceBuilder t;
   t.Tpu(0)
@@ -330,7 +330,7 @@ TEST(Options, TrimmingShowsWhatItDropped) {
   }
 }
 
-// Trimming looks at one metric and drops whole runs.
+// Trimming uses one metric, and removes complete runs.
 TEST(Options, TrimmingFollowsTheMetric) {
   TraceBuilder t;
   const std::pair<int64_t, int64_t> active_and_span[] = {{10, 99}, {90, 95}, {20, 50}, {21, 51}};
@@ -419,7 +419,7 @@ TEST(Damage, LinesWithEqualIdsAreOneTimeline) {
   EXPECT_EQ(TheDevice(report, "/device:GPU:0").busy_ps, 15);
 }
 
-// A stat of the event counts before that of its metadata; text may be a reference or not.
+// Stats of the event take precedence over those of its metadata. Texts may be references.
 TEST(Damage, StatsOfAnyType) {
   TraceBuilder t;
   auto stream = t.Gpu(0).Stream(1);

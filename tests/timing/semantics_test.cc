@@ -1,5 +1,5 @@
-// The cases that decide whether "the time of a function" is right, each through the
-// public API. Runs on GPUs: semantics_gpu_test.cc. Options: semantics_options_test.cc.
+// Tests the critical cases of "the time of a function" through the public API. Runs on GPUs are in
+// semantics_gpu_test.cc, options in semantics_options_test.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ std::vector<std::pair<std::string, uint64_t>> KernelsAndCounts(const Report& rep
   return counts;
 }
 
-// 1. An envelope over both calls would say 110 us.
+// 1. An envelope over both calls would be 110 us.
 TEST(Semantics, TwoCallsFarApartAreTwoSamples) {
   for (bool host_evidence : {false, true}) {
     SCOPED_TRACE(host_evidence);
@@ -57,7 +57,7 @@ TEST(Semantics, TwoCallsFarApartAreTwoSamples) {
   }
 }
 
-// 2. A child that ends 1 ps past its parent.
+// 2. A child ends 1 ps after its parent.
 TEST(Semantics, ChildPastItsParentNeedsTolerance) {
   struct {
     int64_t tolerance_ps;
@@ -97,7 +97,7 @@ TEST(Semantics, TreeOfALineTakesTheTolerance) {
   }
 }
 
-// A trace with a run on each kind of device; times from 5,000 ps on.
+// A trace with a run on each kind of device. The times begin at 5,000 ps.
 void BuildOneOfEach(TraceBuilder* t) {
   t->Gpu(0)
       .Stream(1, "Kernel", 4)
@@ -119,7 +119,8 @@ void BuildOneOfEach(TraceBuilder* t) {
               .run_id = -5});
 }
 
-// 3. Epoch timestamps lose nothing, and the reported times tell the absolute ones.
+// 3. Epoch timestamps do not lose precision, and the absolute times can be computed from the
+// report.
 TEST(Semantics, EpochTimestampsGiveTheSameTimes) {
   TraceBuilder normalized, epoch;
   BuildOneOfEach(&normalized);
@@ -146,7 +147,7 @@ TEST(Semantics, EpochTimestampsGiveTheSameTimes) {
   }
 }
 
-// 4. Lines of a plane start at different timestamps; only absolute times compare.
+// 4. Lines of a plane have different timestamps, so only absolute times are comparable.
 TEST(Semantics, ContainmentAcrossLinesWithDifferentTimestamps) {
   TraceBuilder t;
   auto tpu = t.Tpu(0);
@@ -173,7 +174,7 @@ TEST(Semantics, TouchingEqualAndEmptyIntervals) {
       .Op({.name = "b", .start_ps = 110, .duration_ps = 10})  // touches
       .Op({.name = "c", .start_ps = 110, .duration_ps = 10})  // equal
       .Op({.name = "d", .start_ps = 110, .duration_ps = 0})   // empty, inside
-      .Op({.name = "e", .start_ps = 130, .duration_ps = 0});  // empty, alone: stretches the span
+      .Op({.name = "e", .start_ps = 130, .duration_ps = 0});  // empty and alone: extends the span
   const Report report = ReportOf(t);
   EXPECT_THAT(ActivePs(report, "jit_f"), ElementsAre(20));
   EXPECT_THAT(SpanPs(report, "jit_f"), ElementsAre(30));
@@ -200,7 +201,7 @@ TEST(Semantics, EmptyOpOnABoundaryBelongsToTheLaterRun) {
   EXPECT_EQ(DiagnosticCount(report, "execution_outside_module"), 1u);
 }
 
-// 6. Names are whole, ids are unsigned.
+// 6. Names are complete, and ids are unsigned.
 TEST(Semantics, VariantAndProgramIds) {
   TraceBuilder t;
   auto tpu = t.Tpu(0);
@@ -221,7 +222,7 @@ TEST(Semantics, VariantAndProgramIds) {
   EXPECT_EQ(ReportOf(t, options).functions.size(), 1u);
 }
 
-// 7. Spans on the async line overlap each other and are no op time.
+// 7. Spans on the async line overlap each other, and do not count as op time.
 TEST(Semantics, AsyncLineNeverEntersOpTime) {
   TraceBuilder t;
   t.Tpu(0)
@@ -237,7 +238,7 @@ TEST(Semantics, AsyncLineNeverEntersOpTime) {
   EXPECT_THAT(KernelsAndCounts(report), ElementsAre(std::pair("add", 1)));
 }
 
-// 8. An aggregated event: a count and a total, no place on the axis.
+// 8. An aggregated event has a count and a total, but no position on the axis.
 TEST(Semantics, AggregatedEventsCountWithoutAnInterval) {
   TraceBuilder t;
   auto stream = t.Gpu(0).Stream(1);
@@ -256,9 +257,9 @@ TEST(Semantics, AggregatedEventsCountWithoutAnInterval) {
   EXPECT_EQ(DiagnosticCount(report, "aggregated_event"), 1u);
 }
 
-// 9. is about runs on GPUs: semantics_gpu_test.cc.
+// 9. Runs on GPUs are tested in semantics_gpu_test.cc.
 
-// 10. One SPMD run over four CPU devices.
+// 10. One SPMD run uses four CPU devices.
 TEST(Semantics, SpmdRunOverFourCpuDevices) {
   TraceBuilder t;
   for (int64_t ordinal = 0; ordinal < 4; ++ordinal) {
@@ -286,7 +287,7 @@ TEST(Semantics, SpmdRunOverFourCpuDevices) {
   EXPECT_EQ(combined.active_ps.value().max, 13);
 }
 
-// 11. Never a silent fall-back to the CPU.
+// 11. The CPU is never used silently instead of an accelerator.
 TEST(Semantics, IdleAcceleratorBesideABusyCpuIsAnError) {
   TraceBuilder t;
   t.Gpu(0);
@@ -303,7 +304,8 @@ TEST(Semantics, IdleAcceleratorBesideABusyCpuIsAnError) {
   EXPECT_THAT(ActivePs(ReportOf(t, cpu), "jit_f"), ElementsAre(1));
 }
 
-// Older jax writes none: how often the function ran is then not known, and said so.
+// Older versions of jax write no run_id. Then the number of runs is uncertain, and reported as
+// such.
 TEST(Semantics, CpuThunksWithoutARunIdAreUncertain) {
   TraceBuilder t;
   auto line = t.Host().Thread("tf_XLAPjRtCpuClient/1");
@@ -333,7 +335,7 @@ TEST(Semantics, CpuIsTheDefaultWithoutAccelerators) {
   EXPECT_THAT(ActivePs(ReportOf(t), "jit_f"), ElementsAre(4));
 }
 
-// Completion markers and launches are on the same host threads as thunks.
+// Host threads with thunks also contain completion markers and launches.
 TEST(Semantics, CpuMarkersAndLaunchesAreNotExecutions) {
   TraceBuilder t;
   auto worker = t.Host().Thread("worker");
@@ -350,7 +352,7 @@ TEST(Semantics, CpuMarkersAndLaunchesAreNotExecutions) {
   EXPECT_EQ(TheDevice(report, "/host:CPU").executions, 1u);
 }
 
-// The device clock, where the ops carry it: times from there, membership from the profile.
+// If ops have the device clock, it provides the times. The profile clock assigns ops to runs.
 TEST(Semantics, TpuTimesAreOnTheDeviceClock) {
   TraceBuilder t;
   t.Tpu(0)
@@ -397,7 +399,7 @@ TEST(Semantics, ModuleWithoutOps) {
   EXPECT_EQ(DiagnosticCount(report, "no_ops"), 1u);
 }
 
-// Lines that the profiler computed from others would count the same time again.
+// Lines that the profiler derived from others would count the same time twice.
 TEST(Semantics, DerivedLinesAreIgnored) {
   TraceBuilder t;
   auto gpu = t.Gpu(0);

@@ -26,14 +26,15 @@ Report ReportOfBytes(const std::string& bytes, ReportOptions options, int read_t
   return {};
 }
 
-// All that a report says, one row a line.
+// The complete report as text, one row per line.
 std::string TextOf(const Report& report) {
   const output::OutputOptions json = {.format = output::Format::kJson};
   return *output::RenderReport(report, json) +
          *output::RenderFunctions(report, json, /*by_id=*/false, /*samples=*/true);
 }
 
-// Programs are numbered in the order in which lines are read, and samples go by that.
+// The numbers of programs, and so the order of samples, depend on the order in which lines are
+// read.
 void SortSamples(Report* report) {
   const auto key = [](const SampleRow& row) {
     return std::tie(row.device.plane, row.device.ordinal, row.function, row.program_id, row.run);
@@ -42,15 +43,15 @@ void SortSamples(Report* report) {
             [&](const SampleRow& a, const SampleRow& b) { return key(a) < key(b); });
 }
 
-// What differs when a line is not sorted: the note about it, and the places of events.
+// Removes the differences of unsorted lines: the diagnostic, and the positions of events.
 void ForgetPlaces(Report* report) {
   std::erase_if(report->diagnostics,
                 [](const DiagnosticRow& row) { return row.code == "unsorted_line"; });
   for (DiagnosticRow& row : report->diagnostics) row.event = row.byte_offset = std::nullopt;
 }
 
-// Empty where the texts are equal; else the first lines that are not. (GoogleTest looks
-// for the shortest way from one text to the other, which takes long.)
+// Empty if the texts are equal; otherwise the first lines that differ. (GoogleTest computes a
+// shortest edit script, which takes long.)
 std::string FirstDifference(const std::string& a, const std::string& b) {
   if (a == b) return "";
   std::istringstream in_a(a), in_b(b);
@@ -74,8 +75,8 @@ std::string TextOf(const SlowReport& report) {
   return text.str();
 }
 
-// Whether both are executions, and the first begins before the second. On a host most
-// others have fewer stats.
+// Whether both events are executions, and the first begins before the second. On a host, most other
+// events have fewer stats.
 bool InOrder(const proto::XPlane& plane, const proto::XEvent& a, const proto::XEvent& b,
              int64_t min_duration_ps) {
   const auto counts = [&](const proto::XEvent& event) {
@@ -85,7 +86,7 @@ bool InOrder(const proto::XPlane& plane, const proto::XEvent& a, const proto::XE
   return counts(a) && counts(b) && a.offset_ps() < b.offset_ps();
 }
 
-// Swaps two neighbours in the middle of every line of the devices, so that none is sorted.
+// Swaps two adjacent events in the middle of every line of the devices, so no line is sorted.
 bool SwapEvents(int64_t min_duration_ps, proto::XSpace* space) {
   bool any = false;
   for (proto::XPlane& plane : *space->mutable_planes()) {

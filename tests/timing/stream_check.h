@@ -1,8 +1,8 @@
-// Long traces, for which executions come chunk by chunk: whether that changes anything.
+// Checks long traces, for which executions are processed in chunks.
 //
-// A report must say what the slow reference says; the same as of everything at once,
-// which --max-events and a line that is not sorted ask for; and the same for any number
-// of threads.
+// A report must equal that of the slow reference. It must also equal the report without chunks,
+// which
+// --max-events and unsorted lines require, and be equal for any number of threads.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@
 
 namespace xplane_time::testing {
 
-// Events come from a line in batches of so many (EventBatch::kBatchSize).
+// The number of events in a batch of a line (EventBatch::kBatchSize).
 inline constexpr int64_t kBatch = 1024;
 
-// With samples. An error fails the test.
+// The report with samples. An error fails the test.
 Report StreamReport(const TraceBuilder& trace, ReportOptions options = {});
 
-// The report of everything at once, and of one number of threads after the other, is the
-// same as chunk by chunk. False where it is not.
+// Checks that the report in chunks equals the report without chunks, for several numbers of
+// threads. Returns false if not.
 bool ChunksChangeNothing(const TraceBuilder& trace, ReportOptions options = {});
 
-// And it is what the slow reference makes of `trace`, or of `like` it.
+// Also checks that the report equals that of the slow reference for `trace`, or for `like`.
 using Reference = SlowReport (*)(const proto::XSpace&);
 bool StreamAgrees(const TraceBuilder& trace, Reference reference);
 bool StreamAgrees(const TraceBuilder& trace, Reference reference, const TraceBuilder& like);

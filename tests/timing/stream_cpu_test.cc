@@ -1,5 +1,5 @@
-// CPU traces of several batches a line: devices and threads interleaved, and bodies that
-// are complete later than their ops.
+// Tests CPU traces with several batches per line, with interleaved devices and threads, and with
+// bodies that complete later than their ops.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,13 +14,11 @@
 namespace xplane_time::testing {
 namespace {
 
-constexpr int64_t kFirstPs = 5000;
-
 LineBuilder Thread(int64_t thread, TraceBuilder* t) {
   return t->Host().Thread("worker/" + std::to_string(thread));
 }
 
-// A call whose body is complete when the marker with its flow id comes.
+// Adds a call. Its body is complete at the marker with its flow id.
 void AddCall(int64_t start_ps, int64_t duration_ps, int64_t run_id, uint64_t flow,
              LineBuilder line) {
   line.Event({.name = "call.1",
@@ -48,7 +46,7 @@ ThunkSpec Thunk(int64_t start_ps, int64_t duration_ps, int64_t op, int64_t run_i
           .device_ordinal = ordinal};
 }
 
-// Thunks of three devices take turns on two threads, and runs overlap on each.
+// Thunks of three devices alternate on two threads. Runs overlap on each thread.
 TEST(StreamedCpu, DevicesInterleaved) {
   TraceBuilder t;
   for (int64_t i = 0; i < 3000; ++i) {
@@ -60,7 +58,7 @@ TEST(StreamedCpu, DevicesInterleaved) {
   EXPECT_EQ(StreamReport(t).devices.size(), 3u);
 }
 
-// A device that has nothing in most chunks.
+// A device has no executions in most chunks.
 TEST(StreamedCpu, ADeviceThatIsHardlyThere) {
   TraceBuilder t;
   for (int64_t i = 0; i < 3 * kBatch; ++i) {
@@ -70,7 +68,7 @@ TEST(StreamedCpu, ADeviceThatIsHardlyThere) {
   EXPECT_TRUE(StreamAgrees(t, BuildSlowCpuReport));
 }
 
-// Many events that are no executions are between those that are.
+// Many other events are between the executions.
 TEST(StreamedCpu, ABatchWithoutExecutions) {
   TraceBuilder t;
   for (int64_t i = 0; i < 4 * kBatch; ++i) {
@@ -84,7 +82,7 @@ TEST(StreamedCpu, ABatchWithoutExecutions) {
   EXPECT_TRUE(StreamAgrees(t, BuildSlowCpuReport));
 }
 
-// Calls around four thunks; every third one is complete much later, in another chunk.
+// Each call contains four thunks. Every third call completes much later, in another chunk.
 TEST(StreamedCpu, BodiesThatAreCompleteLater) {
   constexpr int64_t kCalls = 600, kLaterPs = 1'000'000;
   for (const bool any_later : {false, true}) {
@@ -110,8 +108,8 @@ TEST(StreamedCpu, BodiesThatAreCompleteLater) {
   }
 }
 
-// Two markers have the flow id of one call, on lines that are read in turns. It is not
-// complete before the later one, in whatever order they are read.
+// Two markers have the flow id of one call, on lines that are read alternately. The call completes
+// at the later marker, in whatever order they are read.
 TEST(StreamedCpu, TwoMarkersOfOneFlow) {
   for (const int64_t first_line : {0, 1}) {
     TraceBuilder t;
@@ -130,7 +128,7 @@ TEST(StreamedCpu, TwoMarkersOfOneFlow) {
   }
 }
 
-// One thread much busier than another, one that ends early, one after the other.
+// One thread is much busier than the other, or ends early, or the threads follow each other.
 TEST(StreamedCpu, ThreadsThatHoldOtherTimes) {
   const std::function<int64_t(int64_t)> thread_of[] = {
       [](int64_t i) { return i % 500 == 0 ? 1 : 0; },
@@ -148,7 +146,7 @@ TEST(StreamedCpu, ThreadsThatHoldOtherTimes) {
   }
 }
 
-// More lines than are read in step.
+// More lines than are read at the same time.
 TEST(StreamedCpu, ManyThreads) {
   for (const int64_t threads : {256, 257}) {
     TraceBuilder t;
@@ -162,7 +160,7 @@ TEST(StreamedCpu, ManyThreads) {
 TEST(StreamedCpu, MinDurationAndDeviceSelection) {
   TraceBuilder t;
   for (int64_t i = 0; i < 3 * kBatch; ++i) {
-    // The short ones are not in order: they do not count.
+    // The short events are not sorted, but they do not count.
     const int64_t late_ps = i % 3 == 0 ? 5000 : 0;
     Thread(i % 2, &t).Thunk(
         Thunk(kFirstPs + 10 * i + late_ps, late_ps > 0 ? 1 : 9, i % 4, i / 8, i % 2));
@@ -178,7 +176,7 @@ TEST(StreamedCpu, MinDurationAndDeviceSelection) {
 
 // -- Random traces -----------------------------------------------------------
 
-void BuildRandom(Random* random, TraceBuilder* t) {
+void BuildRandomCpuStream(Random* random, TraceBuilder* t) {
   struct Placed {
     int64_t thread;
     ThunkSpec thunk;
@@ -207,7 +205,7 @@ void BuildRandom(Random* random, TraceBuilder* t) {
     const ThunkSpec& thunk = placed.thunk;
     if (!calls || !random->OneIn(8)) continue;
     AddCall(thunk.start_ps, random->Below(60), thunk.run_id, placed.flow, line);
-    // Before its end, after it, and never.
+    // The marker is before the end of the call, after it, or missing.
     if (!random->OneIn(200)) {
       AddMarker(thunk.start_ps + random->Below(61) * (random->OneIn(90) ? 50 : 0), placed.flow,
                 Thread(random->Below(threads), t));
@@ -220,13 +218,13 @@ TEST(StreamedCpu, RandomTraces) {
     SCOPED_TRACE(seed);
     Random random(seed);
     TraceBuilder t;
-    BuildRandom(&random, &t);
+    BuildRandomCpuStream(&random, &t);
     ASSERT_TRUE(StreamAgrees(t, BuildSlowCpuReport));
   }
 }
 
-// Beside a GPU whose launches are asked for, lines of the host are read once for both: nothing may
-// get lost for the CPU that is found where it is read alone.
+// If the launches of a GPU are requested, the lines of the host are read once for CPU and GPU. The
+// CPU must have the same results as if it were read alone.
 TEST(StreamedCpu, BesideAGpu) {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);

@@ -1,4 +1,4 @@
-// GPU traces of several batches a line: runs by scope, by correlation and by period.
+// Tests GPU traces with several batches per line, with runs by scope, by correlation and by period.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,28 +14,26 @@
 namespace xplane_time::testing {
 namespace {
 
-constexpr int64_t kFirstPs = 5000;
-
-// What ties a kernel to its run.
+// The evidence that ties a kernel to its run.
 struct Ties {
   bool scope = false, launch = false;
 };
 constexpr Ties kByScope = {.scope = true}, kByLaunch = {.launch = true}, kByPeriod = {},
                kByBoth = {.scope = true, .launch = true};
 
-// Runs of programs, one kernel after the other in time.
+// Writes runs of programs, with consecutive kernels.
 class GpuTrace {
  public:
   GpuTrace(TraceBuilder* t, int64_t streams) : t_(t), streams_(streams) {}
 
-  // Tells the ties of a kernel by its place within the run.
+  // Returns the ties of a kernel, by its position in the run.
   using TiesOf = std::function<Ties(int64_t kernel)>;
 
   void Run(int64_t program, int64_t kernels, const TiesOf& ties_of) {
     Begin(program);
     for (int64_t kernel = 0; kernel < kernels; ++kernel) Add(run_, kernel, ties_of(kernel));
   }
-  // Both at once, kernel by kernel.
+  // Interleaves two runs, kernel by kernel.
   void TwoRuns(int64_t program, int64_t kernels, const TiesOf& ties_of) {
     const int64_t first = Begin(program), second = Begin(program);
     for (int64_t kernel = 0; kernel < kernels; ++kernel) {
@@ -90,7 +88,7 @@ TEST(StreamedGpu, RunsByEveryWay) {
       SCOPED_TRACE(::testing::Message() << ties.scope << ties.launch << streams);
       TraceBuilder t;
       GpuTrace gpu(&t, streams);
-      // Batches end anywhere in a run.
+      // Batches end at different positions of runs.
       for (int run = 0; run < 160 * streams; ++run) gpu.Run(1, 7, [&](int64_t) { return ties; });
       EXPECT_TRUE(StreamAgrees(t, BuildSlowGpuReport));
       EXPECT_EQ(TheFunction(StreamReport(t), "jit_f1").runs, static_cast<size_t>(160 * streams));
@@ -108,7 +106,7 @@ TEST(StreamedGpu, RunsThatOverlap) {
   }
 }
 
-// A run longer than two batches.
+// The runs are longer than a batch.
 TEST(StreamedGpu, ALongRun) {
   for (const Ties& ties : {kByScope, kByLaunch, kByPeriod}) {
     TraceBuilder t;
@@ -120,7 +118,7 @@ TEST(StreamedGpu, ALongRun) {
   }
 }
 
-// With a scope of some kernels only, the scopes do not count at all.
+// If only some kernels of a program have a scope, scopes are not used.
 TEST(StreamedGpu, AProgramThatLosesItsTiesLate) {
   struct Case {
     const char* name;
@@ -136,7 +134,7 @@ TEST(StreamedGpu, AProgramThatLosesItsTiesLate) {
   };
   for (const Case& c : cases) {
     for (const int64_t odd_run : {0, 1, 159}) {
-      for (const int64_t odd_kernel : {0, 6}) {  // not between two of the same run
+      for (const int64_t odd_kernel : {0, 6}) {  // not between two kernels of the same run
         SCOPED_TRACE(::testing::Message() << c.name << ", run " << odd_run << ", " << odd_kernel);
         TraceBuilder t, like;
         GpuTrace gpu(&t, 1), gpu_like(&like, 1);
@@ -155,8 +153,8 @@ TEST(StreamedGpu, AProgramThatLosesItsTiesLate) {
   }
 }
 
-// The first kernel of a program has a scope and no launch, the second a launch and no
-// scope, so that neither way holds: the period is looked for in all of them.
+// The first kernel of a program has only a scope, and the second only a launch. So neither can be
+// used, and the period of all kernels is searched.
 TEST(StreamedGpu, TheFirstKernelHasOnlyAScopeAndTheSecondOnlyALaunch) {
   for (const int64_t runs : {2, 400}) {
     TraceBuilder t, like;
@@ -178,7 +176,7 @@ TEST(StreamedGpu, ProgramsOfAllKindsAtOnce) {
       each->Run(1, 5, [](int64_t) { return kByScope; });
       each->Run(2, 4, [](int64_t) { return kByLaunch; });
       each->Run(3, 6, [](int64_t) { return kByPeriod; });
-      // Loses its launch late, and its scope.
+      // This program loses a launch late, and the next one a scope.
       each->Run(4, 5, [&](int64_t k) { return run == 100 && k == 0 ? kByPeriod : kByLaunch; });
       each->Run(5, 3, [&](int64_t k) {
         return is_like || (run == 128 && k == 2) ? kByPeriod : kByScope;
@@ -189,7 +187,7 @@ TEST(StreamedGpu, ProgramsOfAllKindsAtOnce) {
   EXPECT_TRUE(StreamAgrees(t, BuildSlowGpuReport, like));
 }
 
-// A kernel without a launch between two of one run belongs to it, across a chunk too.
+// A kernel without a launch between two kernels of a run belongs to it, also across chunks.
 TEST(StreamedGpu, AGapInsideARunAcrossABatch) {
   for (int64_t gap = kBatch - 2; gap < kBatch + 2; ++gap) {
     TraceBuilder t, like;
@@ -205,7 +203,7 @@ TEST(StreamedGpu, AGapInsideARunAcrossABatch) {
   }
 }
 
-// One stream much denser than the other, one that ends early, one after the other.
+// One stream is much denser than the other, or ends early, or the streams follow each other.
 TEST(StreamedGpu, StreamsThatHoldOtherTimes) {
   const std::function<int64_t(int64_t)> stream_of[] = {
       [](int64_t kernel) { return kernel % 500 == 0 ? 1 : 0; },
@@ -232,8 +230,8 @@ TEST(StreamedGpu, StreamsThatHoldOtherTimes) {
 
 // -- Random traces -----------------------------------------------------------
 
-// Runs overlap, lose kernels, and begin together; ways differ from program to program.
-void BuildRandom(Random* random, TraceBuilder* t) {
+// Runs overlap, lose kernels, and begin at the same time. The evidence differs between programs.
+void BuildRandomGpuStream(Random* random, TraceBuilder* t) {
   struct Placed {
     int64_t stream;
     KernelSpec spec;
@@ -252,7 +250,7 @@ void BuildRandom(Random* random, TraceBuilder* t) {
     const bool by_launch = way[at] == 0;
     if (by_launch) t->Host().Thread("python").ModuleExecution(module, host_ps, 90);
     for (int64_t kernel = 0; kernel < size[at]; ++kernel) {
-      if (size[at] > 1 && random->OneIn(60)) continue;  // lost
+      if (size[at] > 1 && random->OneIn(60)) continue;  // the kernel is lost
       KernelSpec spec{.name = "k" + std::to_string(kernel),
                       .start_ps = kFirstPs + run * apart_ps + random->Below(2 * apart_ps),
                       .duration_ps = random->Below(30),
@@ -283,7 +281,7 @@ TEST(StreamedGpu, RandomTraces) {
     SCOPED_TRACE(seed);
     Random random(seed);
     TraceBuilder t;
-    BuildRandom(&random, &t);
+    BuildRandomGpuStream(&random, &t);
     ASSERT_TRUE(StreamAgrees(t, BuildSlowGpuReport));
   }
 }

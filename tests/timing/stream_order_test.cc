@@ -1,4 +1,4 @@
-// StreamOrder against its definition, execution by execution.
+// Compares StreamOrder with its definition, execution by execution.
 #include "timing/stream_order.h"
 
 #include <gmock/gmock.h>
@@ -48,21 +48,21 @@ std::optional<int64_t> MedianOfOthers(const All& all, uint32_t op, uint64_t coun
   return durations[(durations.size() - count - 1) / 2];
 }
 
-struct Outcome {
-  // Line, op, how many, the duration of the longest, how many it overlaps, whether it is a last
-  // one.
+struct OrderOutcome {
+  // Line, op, count, longest duration, number of later executions that it overlaps, whether it is
+  // the last execution.
   using Row = std::tuple<uint32_t, uint32_t, uint64_t, int64_t, uint64_t, bool>;
   std::set<Row> rows;
   uint64_t overlaps;
 };
 
-Outcome Found(const All& all) {
+OrderOutcome Found(const All& all) {
   StreamOrder streams(Execution::kCorrelationId);
   for (const One& one : all) streams.Add(Made(one));
   const auto median = [&](const StreamOrder::Key& key, uint64_t count) -> StreamOrder::Median {
     return {.duration_ps = MedianOfOthers(all, key.op, count)};
   };
-  Outcome outcome = {};
+  OrderOutcome outcome = {};
   for (const StreamOrder::Found& found : streams.Finish(median)) {
     outcome.rows.insert(
         {found.key.line, found.key.op, found.count, found.duration_ps, found.later, found.is_last});
@@ -71,8 +71,8 @@ Outcome Found(const All& all) {
   return outcome;
 }
 
-// The rule for overruns (not for the last executions of lines), without a limit of open ones.
-std::set<Outcome::Row> ByDefinition(const All& all) {
+// The rule for overruns (except the last executions of lines), without a limit of open executions.
+std::set<OrderOutcome::Row> ByDefinition(const All& all) {
   struct Group {
     uint64_t count = 0, later_of_longest = 0;
     int64_t shortest = 0, longest = 0, longest_end = 0;
@@ -115,7 +115,7 @@ std::set<Outcome::Row> ByDefinition(const All& all) {
                    StreamOrder::IsFarBeyond(group.longest_end, {all[0].start_ps, ordinary_end}));
     if (!impossible) in_order.erase(key.first);
   }
-  std::set<Outcome::Row> rows;
+  std::set<OrderOutcome::Row> rows;
   for (const auto& [key, group] : groups) {
     if (!in_order.contains(key.first)) continue;
     rows.insert({key.first, key.second, group.count, group.longest, group.later_of_longest, false});
@@ -123,7 +123,7 @@ std::set<Outcome::Row> ByDefinition(const All& all) {
   return rows;
 }
 
-// `count` kernels of 100 us, of four kinds in turn, 110 us apart.
+// `count` kernels of 100 us, of four alternating kinds, at intervals of 110 us.
 All InOrder(int count, uint32_t line = 0) {
   All all;
   for (int i = 0; i < count; ++i) {
@@ -135,18 +135,18 @@ All InOrder(int count, uint32_t line = 0) {
 TEST(StreamOrderTest, FindsOneThatLastsAcrossAllLaterOnes) {
   All all = InOrder(400);
   all[200].duration_ps = 3 * kSecond + 400'000'000'000;
-  const Outcome outcome = Found(all);
-  EXPECT_EQ(outcome.rows, (std::set<Outcome::Row>{{0, 0, 1, 3'400'000'000'000, 199, false}}));
+  const OrderOutcome outcome = Found(all);
+  EXPECT_EQ(outcome.rows, (std::set<OrderOutcome::Row>{{0, 0, 1, 3'400'000'000'000, 199, false}}));
   EXPECT_EQ(outcome.overlaps, 0u) << "what only impossible durations overlap is no overlap";
 }
 
 TEST(StreamOrderTest, FindsSeveralAndTheLast) {
   All all = InOrder(400);
   for (const size_t i : {40u, 81u, 200u, 399u}) all[i].duration_ps = 3 * kSecond;
-  const Outcome outcome = Found(all);
-  EXPECT_EQ(outcome.rows, (std::set<Outcome::Row>{{0, 0, 2, 3 * kSecond, 359, false},
-                                                  {0, 1, 1, 3 * kSecond, 318, false},
-                                                  {0, 3, 1, 3 * kSecond, 0, true}}));
+  const OrderOutcome outcome = Found(all);
+  EXPECT_EQ(outcome.rows, (std::set<OrderOutcome::Row>{{0, 0, 2, 3 * kSecond, 359, false},
+                                                       {0, 1, 1, 3 * kSecond, 318, false},
+                                                       {0, 3, 1, 3 * kSecond, 0, true}}));
 }
 
 TEST(StreamOrderTest, TheLastTellsWhatElseTheDeviceDid) {
@@ -165,13 +165,13 @@ TEST(StreamOrderTest, TheLastTellsWhatElseTheDeviceDid) {
 TEST(StreamOrderTest, SmallOverlapsAreOnlyCounted) {
   All all;
   for (int i = 0; i < 100; ++i) all.push_back({i * 10 * kUs, 14 * kUs, 0});
-  const Outcome outcome = Found(all);
+  const OrderOutcome outcome = Found(all);
   EXPECT_THAT(outcome.rows, IsEmpty());
   EXPECT_EQ(outcome.overlaps, 99u);
 }
 
 TEST(StreamOrderTest, ALineThatRunsThingsSideBySideSaysNothing) {
-  // A hardware queue of AMD: one all-reduce waits for another rank, others overlap as well.
+  // A hardware queue of AMD: an all-reduce waits for another rank, and other kernels also overlap.
   All all = InOrder(400);
   for (int i = 0; i < 10; ++i) {
     all.push_back({(i * 40 + 1) * 110 * kUs, (i == 5 ? 20'000 : 200) * kUs, 9});
@@ -230,13 +230,13 @@ TEST(StreamOrderTest, AgreesWithTheDefinition) {
         if (below(15) == 0) one.duration_ps = (100 + below(5000)) * kUs;
         if (side_by_side && below(3) == 0) one.duration_ps += 30 * kUs;
         all.push_back(one);
-        // Past the usual end, mostly.
+        // Mostly after the usual end.
         time_ps += std::min<int64_t>(one.duration_ps, 20 * kUs) + (below(8) - 4) * kUs;
         time_ps = std::max<int64_t>(time_ps, 0);
       }
     }
     Order(&all);
-    // No more may be open at once than are kept.
+    // Skip traces with more open executions than are kept.
     bool many_open = false;
     for (const One& one : all) {
       many_open |= std::ranges::count_if(all, [&](const One& other) {
@@ -245,10 +245,10 @@ TEST(StreamOrderTest, AgreesWithTheDefinition) {
                    }) > 7;
     }
     if (many_open) continue;
-    std::set<Outcome::Row> rows = Found(all).rows;
+    std::set<OrderOutcome::Row> rows = Found(all).rows;
     const bool any_last = std::erase_if(rows, [](const auto& row) { return std::get<5>(row); }) > 0;
-    const std::set<Outcome::Row> wanted = ByDefinition(all);
-    // A last one that is impossible is no measure of how far the others go.
+    const std::set<OrderOutcome::Row> wanted = ByDefinition(all);
+    // If the last execution is impossible, it does not show how far the others extend.
     if (!any_last) {
       EXPECT_EQ(rows, wanted) << "round " << round;
     }

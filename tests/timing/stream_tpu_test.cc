@@ -1,4 +1,4 @@
-// TPU traces of several batches a line.
+// Tests TPU traces with several batches per line.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,14 +13,13 @@
 namespace xplane_time::testing {
 namespace {
 
-constexpr int64_t kFirstPs = 5000;
 constexpr uint64_t kProgram = 12190760917235803885u;
 
 struct DeviceTime {
   int64_t offset_ps, duration_ps;
 };
 
-// Of a line of ops; several may have the same name.
+// Writes a line of ops. Several lines may have the same name.
 class OpLine {
  public:
   explicit OpLine(TraceBuilder* t, int64_t id = 3)
@@ -48,8 +47,8 @@ void AddModule(int64_t start_ps, int64_t duration_ps, TraceBuilder* t,
 
 std::string OpName(int64_t k) { return "op" + std::to_string(k); }
 
-// Runs of a loop with three children, the first of which begins with it, and five ops
-// after it. The device's clock is twice as fast, and jumps back between runs.
+// Runs of a loop with three children and of five ops after it. The first child begins with the
+// loop. The device clock is twice as fast, and jumps back between runs.
 void AddRuns(int64_t runs, bool device_clock, TraceBuilder* t) {
   OpLine ops(t);
   const auto add = [&](const std::string& name, int64_t run, int64_t at_ps, int64_t duration_ps) {
@@ -73,7 +72,7 @@ TEST(StreamedTpu, NestedOpsOnTheProfileClock) {
   EXPECT_TRUE(StreamAgrees(t, BuildSlowTpuReport));
   const KernelRow loop = TheKernel(StreamReport(t), "while");
   EXPECT_EQ(loop.count, 400u);
-  // Of every three runs the children take 30, 33 and 36 of the loop's 40.
+  // In three consecutive runs, the children take 30, 33 and 36 of the 40 ps of the loop.
   EXPECT_EQ(loop.self_ps, 133 * (10 + 7 + 4) + 10);
 }
 
@@ -83,7 +82,7 @@ TEST(StreamedTpu, NestedOpsOnTheDeviceClock) {
   EXPECT_TRUE(StreamAgrees(t, BuildSlowTpuReport));
 }
 
-// A loop's body is read in three batches.
+// The body of a loop is read in three batches.
 TEST(StreamedTpu, ALoopLongerThanABatch) {
   for (const bool device_clock : {false, true}) {
     TraceBuilder t;
@@ -105,8 +104,8 @@ TEST(StreamedTpu, ALoopLongerThanABatch) {
   }
 }
 
-// What begins together never is cut: three at a time across the end of a batch, and more
-// than two batches.
+// Ops with equal starts are never separated: three of them across the end of a batch, or more than
+// two batches of them.
 TEST(StreamedTpu, EqualStartsAcrossABatch) {
   for (const int64_t alike : {int64_t{3}, 2 * kBatch + 7}) {
     SCOPED_TRACE(alike);
@@ -115,14 +114,14 @@ TEST(StreamedTpu, EqualStartsAcrossABatch) {
     const int64_t count = 3 * kBatch;
     AddModule(kFirstPs, 10 * (count / alike + 1), &t);
     for (int64_t i = 0; i < count; ++i) {
-      // The shorter ones first: they are sorted within the chunk only.
+      // The shorter ops come first, because sorting happens only within a chunk.
       ops.Add(OpName(i % 4), kFirstPs + i / alike * 10, i % 3 * 4);
     }
     EXPECT_TRUE(StreamAgrees(t, BuildSlowTpuReport));
   }
 }
 
-// Within a run longer than two batches.
+// The order changes within a run that is longer than two batches.
 TEST(StreamedTpu, ADeviceClockOfAnotherOrder) {
   constexpr int64_t kOps = 2 * kBatch + 50;
   struct Case {
@@ -150,8 +149,8 @@ TEST(StreamedTpu, ADeviceClockOfAnotherOrder) {
   }
 }
 
-// The last op of the first chunk is nothing at 0 on the device's clock, and what follows
-// is before it.
+// The last op of the first chunk is empty and at 0 on the device clock, and the following ops are
+// before it.
 TEST(StreamedTpu, ADeviceClockThatGoesBackFromZero) {
   TraceBuilder t;
   OpLine ops(&t);
@@ -164,7 +163,7 @@ TEST(StreamedTpu, ADeviceClockThatGoesBackFromZero) {
   EXPECT_TRUE(StreamAgrees(t, BuildSlowTpuReport));
 }
 
-// Ops of the same runs on two lines.
+// The ops of a run are on two lines.
 TEST(StreamedTpu, RunsOnTwoLines) {
   for (const bool device_clock : {false, true}) {
     TraceBuilder t;
@@ -183,7 +182,7 @@ TEST(StreamedTpu, RunsOnTwoLines) {
   }
 }
 
-// The reference does not know these: an op then belongs to the last to begin.
+// The reference does not support overlapping modules. An op belongs to the last module that began.
 TEST(StreamedTpu, ModulesThatOverlap) {
   for (const bool device_clock : {false, true}) {
     TraceBuilder t;
@@ -201,7 +200,7 @@ TEST(StreamedTpu, ModulesThatOverlap) {
   }
 }
 
-// A line that ends early, lines one after the other, and one much denser than the other.
+// A line ends early, lines follow each other, or one is much denser than the other.
 TEST(StreamedTpu, LinesThatHoldOtherTimes) {
   struct Span {
     int64_t first, count, step_ps;
@@ -225,8 +224,8 @@ TEST(StreamedTpu, LinesThatHoldOtherTimes) {
   }
 }
 
-// One op of the very last run lacks the device's clock: all of its program, and no other,
-// is measured again by the profile's.
+// One op of the last run lacks the device clock. So its whole program, and no other program, is
+// measured again with the profile clock.
 TEST(StreamedTpu, MixedClocksAreKnownLate) {
   TraceBuilder t;
   OpLine ops(&t);
@@ -246,7 +245,7 @@ TEST(StreamedTpu, MixedClocksAreKnownLate) {
   EXPECT_EQ(TheFunction(report, "jit_f").clock, Clock::kDevice);
 }
 
-// Both of what makes a pass not count.
+// Both conditions that invalidate a pass.
 TEST(StreamedTpu, MixedClocksAndAnotherOrder) {
   TraceBuilder t;
   OpLine ops(&t);
@@ -269,7 +268,7 @@ struct RandomOp {
   std::optional<DeviceTime> device;
 };
 
-void BuildRandom(Random* random, TraceBuilder* t) {
+void BuildRandomTpuStream(Random* random, TraceBuilder* t) {
   const int64_t runs = 1 + random->Below(60), run_ps = 20 + random->Below(400);
   int64_t at_ps = kFirstPs;
   for (int64_t run = 0; run < runs; ++run) {
@@ -283,7 +282,8 @@ void BuildRandom(Random* random, TraceBuilder* t) {
     op.line = random->OneIn(3) ? random->Below(lines) : 0;
     op.start_ps = kFirstPs + random->Below(at_ps - kFirstPs + 30);
     op.duration_ps = random->Below(random->OneIn(10) ? 200 : 10);
-    const int64_t other_ps = clock == 3 ? random->Below(40) : 0;  // 3: in another order
+    const int64_t other_ps =
+        clock == 3 ? random->Below(40) : 0;  // 3: another order on the device clock
     if (clock == 0 || (clock == 1 && random->OneIn(1000))) continue;
     op.device = DeviceTime{2 * op.start_ps + other_ps, random->Below(9)};
   }
@@ -302,7 +302,7 @@ TEST(StreamedTpu, RandomTraces) {
     SCOPED_TRACE(seed);
     Random random(seed);
     TraceBuilder t;
-    BuildRandom(&random, &t);
+    BuildRandomTpuStream(&random, &t);
     ASSERT_TRUE(StreamAgrees(t, BuildSlowTpuReport));
   }
 }

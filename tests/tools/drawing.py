@@ -1,22 +1,22 @@
-"""Timelines as text become traces: what docs/definitions.md draws is what its test builds.
+"""Builds traces from timelines that are drawn as text, such as those in the pages of test_definitions.py.
 
     us          0    5    10   15
     stream 16   [k0#1-----)  [k1)
     stream 17      [copy--)
     active      [=========)  [==)   = 13
 
-A column is a microsecond, from the 0 of the scale. `[` is a start and `)` an end, half-open;
-`[a--[b--)` are two that touch. Rows of one label are one line, so that events can be drawn
-inside others. Labels:
+A column is a microsecond; the 0 of the scale is the start. `[` is a start and `)` an end (half-open
+intervals). `[a--[b--)` are two events that touch. Several rows with the same label are one line, so
+events can be drawn inside others. Labels:
 
-    GPU:1 stream 16, GPU:1 line Steps   a stream, a derived line; GPU:0 where none is named
+    GPU:1 stream 16, GPU:1 line Steps   a stream, a derived line; the default device is GPU:0
     python, launches                    host: executions of modules; launches of kernels (#id)
-    TPU:1 XLA Modules, XLA Ops          and `device clock`: the same ops by that clock
+    TPU:1 XLA Modules, XLA Ops          and `device clock`: the same ops on that clock
     CPU:1 thread 2                      thunks; # is the run_id
-    active, span, gap, sum, combined    what the tool must say, a number a run, after `=`
+    active, span, gap, sum, combined    the expected results, one number per run, after `=`
     self KERNEL                         the same for a kernel
 
-A name is `kernel`, or `function.kernel` for another function than jit_f; `#` is a number.
+A name is `kernel`, or `function.kernel` if the function is not jit_f. `#` precedes a number.
 """
 import re
 from dataclasses import dataclass, field
@@ -46,7 +46,7 @@ class Measure:
 
 @dataclass
 class Drawing:
-    lanes: dict = field(default_factory=dict)  # events by label, by start
+    lanes: dict = field(default_factory=dict)  # by label; the events in order of their starts
     measures: dict = field(default_factory=dict)
 
 
@@ -58,7 +58,7 @@ def event(match, zero):
 
 
 def parse(text):
-    """Errors: ValueError, with the row."""
+    """Parses a drawing. Errors: ValueError, with the row."""
     rows = [row.rstrip() for row in text.splitlines() if row.strip()]
     if not rows[0].startswith("us "):
         raise ValueError(f"no scale: {rows[0]}")

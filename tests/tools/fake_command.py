@@ -1,5 +1,5 @@
-"""A command of power run that computes nothing. Its answers say what was asked; it misbehaves as
-the record's metadata `mode` says. Each question is a line in the file of its first argument."""
+"""A fake command of power run, whose answers repeat the questions. The metadata `mode` of a record selects
+a misbehaviour. Each question is appended as a line to the file of the first argument."""
 import json
 import os
 import pathlib
@@ -35,7 +35,7 @@ def misbehave(mode, request):
         answer(type="answer", request=request, status="runtime_error", message="not yet")
     elif mode == "once":
         answer(type="answer", request=request, status="ok", answer="now")
-    if mode == "twice":  # the second before it is asked
+    if mode == "twice":  # sends a second answer before the next question
         both = [json.dumps({"v": 1, "type": "answer", "request": request + i, "status": "ok",
                             "answer": f"stale {i}"}) + "\n" for i in range(2)]
         send("".join(both))

@@ -1,6 +1,6 @@
-"""A harness of tuning that runs nothing: times are a function of variant, batch, round and slot,
-so that a run that was killed and resumed ends as one that was not. Variants misbehave as their
-parameter `mode` says; each process writes a line to the file of its first argument."""
+"""A fake tuning harness. The times are a function of variant, batch, round and slot, so a run that was
+killed and resumed has the same result as an uninterrupted run. The parameter `mode` of a variant selects
+a misbehaviour. Each process writes lines to the file of the first argument."""
 import hashlib
 import json
 import itertools
@@ -29,20 +29,20 @@ def noted(line):
 
 def noise(*of):
     digest = hashlib.sha256(repr(of).encode()).digest()
-    return sum(digest[:12]) / (12 * 255) - 0.5  # about normal, 8 % of 1
+    return sum(digest[:12]) / (12 * 255) - 0.5  # approximately normal, standard deviation 0.08
 
 
 def time_ps(variant, batch, round_, slot):
     cost = params[variant].get("cost", 100) + params[variant].get("more", 0)
     cost += params[variant].get(f"more_on_{os.environ.get('XPLANE_TIME_DEVICE')}", 0)
-    cost += abs(params[variant].get("panel", 256) - 256) / 8  # of docs/tuning.md
+    cost += abs(params[variant].get("panel", 256) - 256) / 8  # for the example in docs/tuning.md
     if params[variant].get("spiky") and noise("spike", batch, round_) > 0.05:
-        cost *= 1.6  # a third of its runs
+        cost *= 1.6  # in about a third of the runs
     return int(cost * 1e6 * (1 + 0.1 * noise(variant, batch, round_, slot)))
 
 
 def gpu_now():
-    """Clock in MHz and power limit in W of the made-up GPU (fake_nvml.cc): GPU-1, unless named."""
+    """Clock in MHz and power limit in W of the fake GPU (fake_nvml.cc), by default GPU-1."""
     uuid = next((each.removeprefix("uuid=") for each in options if each.startswith("uuid=")),
                 "GPU-1")
     now = {"clock": 1980, "limit_mw": 700000}
@@ -54,18 +54,18 @@ def gpu_now():
 
 
 def at_gpu_settings(sample):
-    """Its times are 1 / clock, and a power that is cubic in it; a cap is reached by the clock."""
+    """Times are proportional to 1 / clock, and power is cubic in the clock. A power cap lowers the clock."""
     clock, cap_w = gpu_now()
     noted(f"ran at {clock} {cap_w:.0f}")
     static_w, dynamic_w = 100, 600
     speed = min(clock / 1980, ((cap_w - static_w) / dynamic_w) ** (1 / 3))
     sample["t_ps"] = int(sample["t_ps"] / speed)
     power_w = static_w + dynamic_w * speed ** 3
-    sample["energy_uj"] = int(sample["t_ps"] * power_w / 1000)  # of a thousand calls, say
+    sample["energy_uj"] = int(sample["t_ps"] * power_w / 1000)  # an arbitrary scale
 
 
 def metrics(of, round_):
-    """Of a grid: numbers of our columns, one that has none, and one that is not always known."""
+    """Metrics of a grid: numbers for known columns and for an unknown one, and unknown values."""
     return {"accuracy": of.get("accuracy", 0.5), "coherence": 1 - of["cost"] / 1000,
             "peak_rss_bytes": of["cost"] * 1000 + round_, "kv_cache_bytes": of["cost"] * 10,
             "seq_len": 128, "tokens": of["cost"] / 8, "activation_bytes": None,
@@ -93,7 +93,7 @@ def misbehave(mode):
 
 
 def timed_calls(request, slot, sleep_s):
-    """After the untimed one, of which those that are slow at first take half a second."""
+    """The timed calls. With the option slow-first, the untimed call before them takes half a second."""
     if slot == 0 and "slow-first" in options:
         time.sleep(0.5)
         if "slot-again" in options:
@@ -116,7 +116,7 @@ def run_round(request):
         if "no-slots" not in options:
             answer(type="slot", request=request["request"], slot=slot)
         mode = params[variant].get("mode", "")
-        if mode == "run-beats":  # it is alive, and that is all
+        if mode == "run-beats":  # sends only signs of life
             for beat in itertools.count():
                 answer(type="slot", request=request["request"], slot=slot - beat % 2 * (slot > 0))
                 time.sleep(0.02)
@@ -125,7 +125,7 @@ def run_round(request):
         if mode == "stuck" and request["round"] > 0:
             time.sleep(1000)
         if "stalls" in options and request["round"] == 2 and "stalls" not in log.read_text():
-            noted("stalls")  # the machine stands still, once
+            noted("stalls")  # simulates a stall of the machine, once
             time.sleep(2.5)
         status = mode.removeprefix("status-") if mode.startswith("status-") else "ok"
         stamps = timed_calls(request, slot, params[variant].get("sleep_s", 0))
@@ -143,7 +143,7 @@ def run_round(request):
         samples.append(sample)
     if "slow" in options:
         time.sleep(0.01)
-    answer(type="result", request=request["request"] - 1, status="infra")  # a late one
+    answer(type="result", request=request["request"] - 1, status="infra")  # a late answer
     bad = [variant for variant in order if params[variant].get("mode") == "bad-round"]
     if bad:
         answer(type="result", request=request["request"], status="oom", message="all of it")
@@ -162,7 +162,7 @@ def run_round(request):
 restarted = log.exists() and "started" in log.read_text()
 noted("started")
 if "forks" in options and os.fork() == 0:
-    time.sleep(1000)  # and holds the pipes
+    time.sleep(1000)  # keeps the pipes open
 print("a framework says hello on standard output", flush=True)
 for line in requests:
     request = json.loads(line)

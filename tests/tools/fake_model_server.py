@@ -1,10 +1,10 @@
-"""A model server that computes nothing, over HTTP in this process: it speaks the OpenAI API and
-Ollama's, and misbehaves as the first word of each question says.
+"""A fake model server over HTTP in this process. It supports the OpenAI API and the Ollama API. The first
+word of a question selects a misbehaviour.
 
     with FakeModelServer() as server:
         ... server.base_url ...
-        server.questions      # of each request: its body
-        server.keys           # and its Authorization
+        server.questions      # the body of each request
+        server.keys           # the header Authorization of each request
 """
 import gzip
 import http.server
@@ -14,8 +14,8 @@ import threading
 import urllib.parse
 import zlib
 
-STALL_S = 30  # a client that waits as long has no limit of its own
-PAUSE_S = 0.3  # that a machine under load does not make half as short
+STALL_S = 30  # a client that waits this long has no time limit
+PAUSE_S = 0.3  # long enough that at least half of it is visible on a busy machine
 
 
 def event(**chunk):
@@ -34,7 +34,7 @@ def usage(prompt_tokens=3, completion_tokens=2):
 DONE = b"data: [DONE]\n\n"
 ANSWER = [delta(role="assistant", content=""), delta(content="fo"), b": ping\n\n",
           delta(content="ur"), delta("stop")]
-# What is sent piece by piece with status 200.
+# Pieces of streams with status 200, by mode.
 STREAMS = {
     "ok": [*ANSWER, usage(), DONE],
     "paused": [*ANSWER[:2], PAUSE_S, *ANSWER[2:], usage(), DONE],
@@ -64,13 +64,13 @@ STREAMS["emoji"] = [delta(content="a"), b'data: {"choices":[{"delta":{"content":
                     DONE]
 STREAMS["huge-usage"] = [*ANSWER, b'data: {"choices":[],"usage":{"prompt_tokens":3,'
                          b'"completion_tokens":1e999}}\n\n', DONE]
-# For some seconds; a client that is through does not wait for it.
+# The streams continue for some seconds. A client that has the answer does not wait for their end.
 STREAMS["done-and-on"] = [*ANSWER, usage(), DONE, *[0.01, b": ping\n\n"] * 400]
 STREAMS["done-and-flood"] = [*ANSWER, usage(), DONE, *[0.002, b": ping\n\n" * 100] * 1500]
 
 
 def packed(piece, times):
-    """`piece` so often in one gzip stream, which does not end."""
+    """`times` copies of `piece` in one gzip stream without an end."""
     packer = zlib.compressobj(wbits=31)
     head = packer.compress(b"") + packer.flush(zlib.Z_FULL_FLUSH)
     block = packer.compress(piece) + packer.flush(zlib.Z_FULL_FLUSH)
@@ -126,7 +126,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         fake.came.release()
         try:
             self.answer(problem.split()[0], asked)
-        except OSError:  # the client went away
+        except OSError:  # the client closed the connection
             self.close_connection = True
 
     def answer(self, mode, asked):
@@ -142,10 +142,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.reply(429, {"error": {"message": "later"}}, Retry_After=1)
         elif mode == "wait-long":
             self.reply(429, {"error": {"message": "later"}}, Retry_After=3600)
-        elif mode == "echo-key-cut":  # where what is shown of a body ends
+        elif mode == "echo-key-cut":  # the shown part of the body ends within the key
             key = self.headers["Authorization"].removeprefix("Bearer ")
             self.reply(400, ("x" * 285 + key).encode(), Content_Type="text/plain")
-        elif mode.startswith("echo-key-at-"):  # what is shown of a body ends somewhere in the key
+        elif mode.startswith("echo-key-at-"):  # the shown part of the body ends at a chosen byte of the key
             key = self.headers["Authorization"].removeprefix("Bearer ")
             self.reply(400, ("x" * int(mode.removeprefix("echo-key-at-")) + key).encode(),
                        Content_Type="text/plain")
@@ -180,7 +180,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif mode == "no-http":
             self.wfile.write(b"SSH-2.0-OpenSSH_9.2\r\n")
             self.close_connection = True
-        elif mode == "open-end":  # all is said, and the body does not end
+        elif mode == "open-end":  # the answer is complete, but the body does not end
             self.stream([*STREAMS["ok"], STALL_S])
         elif mode == "echo-key":
             self.reply(400, {"error": {"message": "bad key " + self.headers["Authorization"]}})
@@ -199,7 +199,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.stream(STREAMS[mode])
 
     def stream(self, pieces, cut=False, status=200, **headers):
-        """In chunks; a number is a pause. `cut`: the connection ends in mid-stream."""
+        """Sends `pieces` as chunks; a number is a pause. `cut`: close the connection in mid-stream."""
         self.send_response(status)
         self.send_header("Content-Type", "text/event-stream; charset=utf-8")
         for name, value in headers.items():
@@ -222,7 +222,7 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request, client_address):
-        """A client that goes away is what is tested."""
+        """Ignores closed connections, because tests close them on purpose."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
@@ -232,7 +232,7 @@ class FakeModelServer:
         self.models, self.redirect_to = models, redirect_to
         self.questions, self.keys, self.asked = [], [], {}
         self.lock, self.ended = threading.Lock(), threading.Event()
-        self.came = threading.Semaphore(0)  # a question each
+        self.came = threading.Semaphore(0)  # one release per question
 
     def __enter__(self):
         self.server = Server(("127.0.0.1", 0), Handler)

@@ -1,6 +1,6 @@
-"""A proposer that walks over the space in an order of its own, and passes over what it was told:
-so that a run that was killed and resumed ends as one that was not. Its arguments make it
-misbehave; each process appends what it was told to the file of the first."""
+"""A fake proposer. It proposes the points of the space in a fixed order, except for points with a known
+result. So a run that was killed and resumed has the same result as an uninterrupted run. Arguments select a
+misbehaviour. Each process appends its requests to the file of the first argument."""
 import itertools
 import json
 import os

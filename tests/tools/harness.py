@@ -47,7 +47,7 @@ def no_constant(text):
 
 
 def environment(**changes):
-    """A clean one: nothing of the caller's terminal or locale shows. None removes."""
+    """A clean environment, independent of the caller's terminal and locale. None removes a variable."""
     kept = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8", "TERM": "xterm",
             "TMPDIR": tempfile.gettempdir(), **changes}
     for name in ("LD_LIBRARY_PATH", "ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"):
@@ -58,12 +58,12 @@ def environment(**changes):
 
 @functools.cache
 def memory_can_be_limited():
-    """The address sanitizer reserves terabytes."""
+    """False with the address sanitizer, which reserves terabytes."""
     return b"__asan_init" not in BINARY.read_bytes()
 
 
 def run(*arguments, cwd=None, stdin=b"", env=None, limit_bytes=None, user=None):
-    """Ends with TimeoutExpired where the binary hangs. `stdin`: bytes or an open file."""
+    """Runs the binary. Raises TimeoutExpired if it hangs. `stdin`: bytes or an open file."""
     def limit():
         resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes))
 
@@ -76,7 +76,7 @@ def run(*arguments, cwd=None, stdin=b"", env=None, limit_bytes=None, user=None):
 
 
 def open_terminal():
-    """The two ends of a pseudo-terminal; skips the test where there is none."""
+    """The two ends of a pseudo-terminal. Skips the test if none is available."""
     try:
         return pty.openpty()
     except OSError as error:  # a container without /dev/pts
@@ -84,13 +84,13 @@ def open_terminal():
 
 
 def in_parallel(work, items):
-    """[work(item) ...] in order, on as many threads as there are processors."""
+    """[work(item) ...] in order, with one thread per processor."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(work, items))
 
 
 def csv_rows(text):
-    """A header and its rows, as dictionaries."""
+    """Returns the header, and the rows as dictionaries."""
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
@@ -99,7 +99,7 @@ def testdata_traces():
 
 
 class EndToEndTest(unittest.TestCase):
-    """With an empty directory `self.at`, and checks that name what was run."""
+    """Each test has an empty directory `self.at`. Failed checks show the command."""
 
     maxDiff = 4000
 
@@ -120,7 +120,7 @@ class EndToEndTest(unittest.TestCase):
         return path
 
     def run_ok(self, *arguments, **options):
-        """Exit 0 and nothing on stderr, or the test fails."""
+        """Runs the binary, and requires exit code 0 and an empty stderr."""
         options.setdefault("cwd", self.at)
         done = run(*arguments, **options)
         self.assertEqual((done.code, done.err), (0, b""), arguments)

@@ -1,4 +1,4 @@
-// A harness in C++ for test_tune: times are what the parameters say.
+// A harness in C++ for test_tune: the parameters state the times.
 #include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>

@@ -1,10 +1,10 @@
-"""Traces with one planted cause of lost time, whose size is known.
+"""Makes traces with one planted cause of lost time of known size.
 
     case = make("input_bound", "gpu", seed=7)
     case.content     # bytes of a trace
-    case.code        # of the finding that `brief` must put first
+    case.code        # the code of the finding that `brief` must rank first
     case.words       # regular expressions that its first line must match
-    case.size_us     # what the cause takes, of all devices
+    case.size_us     # the time that the cause takes, over all devices
 
 A simulated host launches kernels on simulated devices. FORMATS are an XSpace of GPUs ("gpu"), one of
 TPUs ("tpu", without launches) and PyTorch's JSON ("kineto"). Times are in microseconds.
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from xspace import Plane, space
 
-LATENCY_US = 4.0  # from a launch call to the start on an idle device
+LATENCY_US = 4.0  # time from a launch call to the start on an idle device
 FORMATS = ("gpu", "tpu", "kineto")
 
 
@@ -66,7 +66,7 @@ class World:
     host: list = field(default_factory=list)
     free: list = field(default_factory=list)
     run: int = -1
-    idle: float = 0.0  # before the latest launch
+    idle: float = 0.0  # idle time before the latest launch
     launch_cost: float = 3.0
 
     def __post_init__(self):
@@ -203,7 +203,7 @@ class Maker:
         self.noise = self.random.choice((0.0, 0.01, 0.03))
         count = self.random.randint(4, 10)
         names = KERNELS[format]
-        # No kernel takes half of the time.
+        # Each kernel takes less than half of the time.
         self.step = [(names[i % len(names)] + ("" if i < len(names) else f".{i}" if format != "kineto" else "<1>"),
                       self.random.uniform(60, 160)) for i in range(count)]
 
@@ -248,7 +248,7 @@ class Maker:
         size = 0
         for step in range(self.steps):
             world.begin_step()
-            overlap = self.random.random() < 0.3  # the loader works while the device does
+            overlap = self.random.random() < 0.3  # the loader and the device work at the same time
             if not overlap:
                 world.synchronize()
             world.work(0, loader if shape != 1 else "", self.noisy(wait), "user_annotation")
@@ -283,7 +283,7 @@ class Maker:
         return self.with_op(name, duration, "largest_op", re.escape(name))
 
     def with_op(self, name, duration, code, pattern):
-        """One more op at the end of each step, of about that duration, which is the cause."""
+        """Adds an op with about this duration to the end of each step. It is the cause."""
         world = self.world(marks=self.random.random() < 0.5)
         size = 0
         for _ in range(self.steps):
@@ -328,7 +328,7 @@ class Maker:
         return world, Case("exposed_copy", size, ("cop(y|ies)",))
 
     def recompilation(self):
-        # 0: some steps; 1: each step has a program of its own; 2: the same without events of a compiler
+        # 0: some steps compile; 1: each step has a separate program; 2: like 1, without compiler events
         shape = self.seed % (3 if self.format != "kineto" else 2)
         took = self.step_us() * self.uniform(1, 6)
         names = {"gpu": ("backend_compile", "PjRtStreamExecutorClient::Compile", "XlaCompile:#module=jit_train_step#"),
@@ -365,7 +365,7 @@ class Maker:
         return world, Case("tiny_kernels", size, ("(tiny|small) kernels",))
 
     def slow_device(self):
-        shape = self.seed % 3  # 0: alone; 1: collectives wait; 2: the host waits for all of them
+        shape = self.seed % 3  # 0: no device waits; 1: collectives wait; 2: the host waits for all devices
         devices = self.random.choice((4, 8))
         slow = self.random.randrange(devices)
         factor = self.uniform(1.15, 1.6)
@@ -392,7 +392,7 @@ class Maker:
         return world, Case("slow_device", size + waits, (f"{'GPU' if self.format != 'tpu' else 'TPU'}:{slow}\\b", "slow"))
 
     def throttling(self):
-        shape = self.seed % 3  # 0: from a run on; 1: for a while; 2: more and more
+        shape = self.seed % 3  # 0: slow from one run to the end; 1: slow for a period; 2: increasingly slow
         self.steps = self.random.randint(30, 60)
         first = self.random.randint(10, 16)
         last = self.steps if shape != 1 else first + self.random.randint(8, 12)

@@ -1,4 +1,4 @@
-"""Real traces against answers that were computed independently of this tool."""
+"""Compares results on real traces with answers that were computed independently of this tool."""
 import json
 import math
 import unittest
@@ -17,7 +17,7 @@ def matches(got, want):
 
 
 def row_key(row, names):
-    """Answers of GPU and TPU traces leave the ordinal out: there a plane is a device."""
+    """The key of a row. Answers for GPU and TPU traces have no ordinal, because a plane is a device."""
     return tuple(row.get(name) for name in names)
 
 
@@ -35,7 +35,7 @@ class Answers(EndToEndTest):
         return done
 
     def compare_rows(self, what, got_rows, want_rows, key_names):
-        """All rows of `want_rows`, no others, equal in every field that the answer has."""
+        """Checks that the rows are exactly `want_rows`, and equal in every field of the answer."""
         names = [name for name in key_names if not want_rows or name in want_rows[0]]
         got = {row_key(row, names): row for row in got_rows}
         self.assertEqual(len(got), len(got_rows), f"{what}: rows are not unique by {names}")
@@ -46,7 +46,7 @@ class Answers(EndToEndTest):
                 self.compare_value(f"{what} {key} {name}", name, got[key], value)
 
     def compare_value(self, what, name, got_row, want):
-        if name in ("envelope_ps", "profile_span_ps"):  # not a column: what earlier tools said
+        if name in ("envelope_ps", "profile_span_ps"):  # the result of an earlier tool, not a column
             return
         got = got_row[name]
         if isinstance(want, dict):
@@ -89,7 +89,7 @@ class Answers(EndToEndTest):
                 work = [(*command, path, *ALL, *options) for options in (VARIANTS[0], VARIANTS[3])]
                 first, other = in_parallel(lambda arguments: run(*arguments), work)
                 with self.subTest(trace=path.name, command=command):
-                    self.assertIn(first.code, (0, 65))  # 65: nothing of the kind is in it
+                    self.assertIn(first.code, (0, 65))  # 65: the trace has no such data
                     self.assertEqual(first, other)
 
 
@@ -99,7 +99,7 @@ class AcceleratorAnswers(Answers):
     folder = SHARED_TRACES
 
     def compare_kernels(self, name, got, want):
-        """These answers list the kernels that take most of the time only."""
+        """These answers contain only the kernels that take most of the time."""
         names = ("plane", "kernel", "function", "program_id")
         wanted = {row_key(row, names) for row in want}
         self.assertGreaterEqual(len(got), len(want), name)

@@ -1,4 +1,4 @@
-"""The tools in bench/ that make traces: figures are worth what these are."""
+"""Tests of the tools in bench/ that make traces, because measured speeds depend on them."""
 import os
 import pathlib
 import subprocess
@@ -34,7 +34,7 @@ class BenchTest(EndToEndTest):
             for one, two in zip(once["devices"], twice["devices"], strict=True):
                 self.assertEqual(2 * one["executions"], two["executions"], trace)
                 self.assertEqual(2 * one["sum_ps"], two["sum_ps"], trace)
-            if trace.parent == self.at:  # scopes repeat, and are one run then
+            if trace.parent == self.at:  # scopes repeat, so they are one run
                 for one, two in zip(once["functions"], twice["functions"], strict=True):
                     self.assertEqual(2 * one["runs"], two["runs"], trace)
 

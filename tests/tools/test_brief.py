@@ -1,4 +1,4 @@
-"""brief: its commands run, its times add up, and its size is bounded."""
+"""Tests of brief: its commands run, its times add up, and its size is bounded."""
 import shlex
 import subprocess
 import unittest
@@ -82,7 +82,7 @@ class Brief(EndToEndTest):
     def test_json_that_cannot_be_so_short_says_what_it_needs(self):
         done = run("brief", SPMD, "--format", "json", "--bytes", "100")
         self.assertEqual((done.code, done.out), (64, b""))
-        self.assertRegex(done.message, "^xplane-time: --bytes 100: .* give at least as many\n$")
+        self.assertRegex(done.message, "^xplane-time: --bytes 100: .* use a larger number\n$")
         needed = done.message.split(" bytes;")[0].split()[-1]
         self.assertEqual(self.document(SPMD, "--bytes", needed)["left_out"], 2)
 

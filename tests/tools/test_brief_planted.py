@@ -1,4 +1,4 @@
-"""brief: traces with one planted cause. Its first line names the cause, and its first finding has the size."""
+"""Tests of brief on traces with one planted cause: the first line names it, the first finding has its size."""
 import re
 import unittest
 
@@ -22,7 +22,7 @@ class Planted(EndToEndTest):
         return text.text.splitlines()[0], document.json
 
     def check(self, kind, format, seed):
-        """What is wrong; empty: nothing."""
+        """Describes the error; empty if the result is correct."""
         case = make(kind, format, seed)
         line, document = self.brief(case, f"{kind}_{format}_{seed}")
         missing = [word for word in case.words if not re.search(word, line, re.IGNORECASE)]

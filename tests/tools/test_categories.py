@@ -1,4 +1,4 @@
-"""Which kernels count (--exclude-kernel, --scope), and which are collectives or copies."""
+"""Tests which kernels count (--exclude-kernel, --scope), and which are collectives or copies."""
 import json
 import unittest
 
@@ -98,7 +98,7 @@ class ExcludeKernel(EndToEndTest):
     FLUSH = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>>"
 
     def benchmark(self):
-        """Ten calls, each an L2 flush of 300 us and two kernels of 8 and 9 us."""
+        """A trace of ten calls, each with an L2 flush of 300 us and two kernels of 8 and 9 us."""
         events = []
         for i in range(10):
             at = 1000 * i
@@ -138,7 +138,7 @@ class ExcludeKernel(EndToEndTest):
 
 
 class Scope(EndToEndTest):
-    """Scopes and source lines that only the Hlo Protos have."""
+    """Scopes and source lines that exist only in the Hlo Protos."""
 
     def count(self, path, *options):
         return sum(row["count"] for row in self.run_json("kernels", path, *options)["kernels"])

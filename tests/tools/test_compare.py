@@ -1,4 +1,4 @@
-"""compare and pick: decisions, their exit codes and their formats."""
+"""Tests of compare and pick: decisions, exit codes and formats."""
 import json
 import random
 import re
@@ -10,14 +10,14 @@ from xspace import Plane, Ref, gpu, space
 
 try:
     import jsonschema
-except ImportError:  # a machine without it still runs the rest
+except ImportError:  # the other tests run without it
     jsonschema = None
 
 FORMATS = ("table", "json", "csv", "markdown", "junit", "benchmark", "bmf")
 
 
 def trace(times_ps, seed, runs=20, noise=0.005, offset=0.0, model=None, ordinal=0):
-    """One capture: {function: typical time}; functions run in rounds."""
+    """One capture in which functions run in rounds. `times_ps`: {function: typical time}."""
     rng = random.Random(seed)
     plane = Plane(f"/device:GPU:{ordinal}", id=ordinal + 1)
     if model:
@@ -43,9 +43,8 @@ def benchmark(times_ns, seed, repetitions=10, noise=0.005, context=None):
 
 
 def energy_result(run_j, seed=0, error=0.003, offset=0.0, sensor="nvml GPU-1 gpu energy_uj", **device):
-    """What `energy --format json` writes, as far as decisions read it: {function: joules of a run}.
-
-    None: not known."""
+    """The part of `energy --format json` that decisions read. `run_j`: {function: joules of a run, or None
+    if they are unknown}."""
     rng = random.Random(f"energy{seed}")
     place = {"input": 0, "plane": "/device:GPU:0", "ordinal": 0, "host": None}
     rows = []
@@ -64,7 +63,7 @@ def energy_result(run_j, seed=0, error=0.003, offset=0.0, sensor="nvml GPU-1 gpu
 
 class Decisions(EndToEndTest):
     def side(self, name, times_ps, captures, seed=0, suffix=".xplane.pb", **options):
-        """`captures` traces whose processes differ by 0.3 %."""
+        """`captures` traces of processes that differ by 0.3 % (standard deviation)."""
         paths = []
         for i in range(captures):
             offset = 0.003 * random.Random(f"{name}{seed}{i}").gauss(0, 1)
@@ -83,7 +82,7 @@ class Energies(Decisions):
     RUN_J = {"jit_autotune_fn_1": 0.02, "jit_autotune_fn_2": 0.03}
 
     def energies(self, name, run_j, captures=1, **more):
-        """Captures whose processes differ by 0.3 %."""
+        """Energies of captures of processes that differ by 0.3 % (standard deviation)."""
         return [self.write(f"{name}{i}.json", json.dumps(energy_result(
             run_j, f"{name}{i}", offset=0.003 * random.Random(f"{name}{i}").gauss(0, 1), **more)))
             for i in range(captures)]
@@ -188,7 +187,7 @@ class Energies(Decisions):
         [sound] = self.energies("sound", self.RUN_J)
         text = sound.read_text()
         for name, content, words in (
-                ("cut", text[:-20], "cut short"),
+                ("cut", text[:-20], "truncated or damaged JSON"),
                 ("nan", re.sub(r'"energy_j": [0-9.]+', '"energy_j": NaN', text, count=1),
                  "functions[0]"),
                 ("negative", text.replace('"energy_j": ', '"energy_j": -', 1), "functions[0]"),
@@ -200,7 +199,7 @@ class Energies(Decisions):
                 self.assertEqual((done.code, done.out), (65, b""))
                 self.assertIn(f"{name}.json: ", done.message)
                 self.assertIn(words, done.message)
-        # The same energies under another name are no second process.
+        # A copy of the energies under another name does not count as a second process.
         copy = self.write("copy.json", text)
         done = self.of_energy([sound, copy], self.energies("other", self.RUN_J))
         self.assertIn("counts once", done.text)
@@ -318,7 +317,7 @@ class Compare(Decisions):
             self.assertGreater(row["needed_captures"], 1)
 
     def record(self, name, times_ps, captures, noise, seed):
-        """`captures` traces whose processes differ by `noise`; the first ones do not depend on how many."""
+        """`captures` traces of processes that differ by `noise`. More captures do not change the first ones."""
         paths = []
         for i in range(captures):
             rng = random.Random(f"{name} {seed} {i}")
@@ -328,7 +327,7 @@ class Compare(Decisions):
         return paths
 
     def test_following_the_advice_decides(self):
-        """From one capture a side on, whatever is advised is done, until it decides."""
+        """Starts with one capture a side, and follows the advice until there is a decision."""
         worlds = [(effect, noise, alpha) for effect, noise in ((0, 0.01), (0.08, 0.01), (0.3, 0.05))
                   for alpha in ("0.1%", "1%")]
         promised = kept = 0
@@ -355,7 +354,7 @@ class Compare(Decisions):
                         self.assertIn("Record at least 2 a side, better 5", text)
                         captures = 3
                         continue
-                    if least is None:  # the change is hardly beyond --min-effect
+                    if least is None:  # the change is barely larger than --min-effect
                         [accepted] = re.findall(r"--min-effect ([0-9.]+%) accepts it", text)
                         done = self.compare(base, head, *options, "--min-effect", accepted,
                                             "--format", "json")
@@ -394,7 +393,7 @@ class Compare(Decisions):
         self.assertEqual(self.compare(base, head, "--max-mde", advised).code, 0)
         passing = self.compare(base, head, "--max-mde", "0.5%", "--format", "json").json
         self.assertLessEqual(passing["passing_max_mde"], float(advised[:-1]) / 100)
-        # No max-mde accepts a slowdown that is seen, and none is advised.
+        # No --max-mde accepts a visible slowdown, so the advice has none.
         slower = self.record("slower", {"jit_a": 10_300_000, "jit_b": 5_000_000}, 3, 0.004, 1)
         done = self.compare(base, slower, "--max-mde", "0.5%", "--alpha", "0.001%")
         self.assertEqual(done.code, 12, done.text)
@@ -507,7 +506,7 @@ class Compare(Decisions):
                           ("--base", good, "--head", good, good, "--paired")):
             with self.subTest(arguments):
                 done = run("compare", *arguments, cwd=self.at)
-                if done.code == 12:  # the last: the same file twice is one capture
+                if done.code == 12:  # last case: the same file twice counts as one capture
                     continue
                 self.assertEqual((done.code, done.out), (64, b""), done.message)
                 self.assertRegex(done.message, r"\Axplane-time: [^\n]+\n\Z")
@@ -518,10 +517,10 @@ class Compare(Decisions):
         self.assertEqual(run("compare", good, "missing.json", cwd=self.at).code, 66)
         self.assertEqual(run("compare", good, cut, cwd=self.at).code, 65)
         self.assertEqual(run("compare", good, self.write("odd.json", "{}"), cwd=self.at).code, 65)
-        for content, what in (('{"benchmarks": []}', "holds no benchmark; did"),
-                              ('{"benchmarks": [{"na', "cut short (it ends at byte 20)"),
-                              ('{"x": 1}', "give traces, --benchmark_out, or"),
-                              ('{"schema": "xplane-time.tune-result.v1"}', "give tune export")):
+        for content, what in (('{"benchmarks": []}', "contains no benchmarks; check"),
+                              ('{"benchmarks": [{"na', "truncated or damaged JSON (the file ends at byte 20)"),
+                              ('{"x": 1}', "give traces, a file of --benchmark_out, or"),
+                              ('{"schema": "xplane-time.tune-result.v1"}', "give the output of tune export")):
             done = run("compare", good, self.write("bad.json", content), cwd=self.at)
             self.assertEqual(done.code, 65)
             self.assertIn(what, done.message)
@@ -535,7 +534,7 @@ class Compare(Decisions):
                 self.write(f"{side}/{i}.xplane.pb", trace(self.TIMES, f"{side}{i}"))
         done = run("compare", "base", "head", cwd=self.at)
         self.assertEqual(done.code, 12, done.message)
-        self.assertIn("base: a folder is one capture, and this one has 3 traces",
+        self.assertIn("base: the 3 traces in this folder are read as the hosts of one capture",
                       " ".join(done.text.split()))
         self.assertIn("write base/*", " ".join(done.text.split()))
 
@@ -641,10 +640,10 @@ class Pick(Decisions):
         foreign = self.write("s.json", json.dumps({"variants": [{"id": "x"}, {"id": "y"}]}))
         done = self.pick(path, "--space", foreign)
         self.assertEqual((done.code, done.out), (65, b""))
-        for text in ("names none of the variants that ran (0, 1)", "--id-pattern"):
+        for text in ("lacks all variants that ran (0, 1)", "--id-pattern"):
             self.assertIn(text, done.message)
         partly = self.write("s.json", json.dumps({"variants": [{"id": "1"}, {"id": "y"}]}))
-        self.assertIn("does not name 1 of the 2 variants that ran: 0",
+        self.assertIn("lacks 1 of the 2 variants that ran: 0",
                       " ".join(self.pick(path, "--space", partly).text.split()))
 
     def test_space_names_parameters_and_missing_variants(self):
@@ -688,7 +687,7 @@ class Pick(Decisions):
         path = self.write("t.xplane.pb", trace({"jit_a_1": 10_000_000, "jit_b_1": 12_000_000,
                                                 "jit_a_2": 11_000_000}, 4))
         done = self.pick(path, "--id-pattern", "_([0-9]+)$")
-        self.assertIn("variant 1 is 2 functions together (jit_a_1, jit_b_1)",
+        self.assertIn("variant 1 consists of 2 functions (jit_a_1, jit_b_1)",
                       " ".join(done.text.split()))
 
     def test_every_variant_failed(self):

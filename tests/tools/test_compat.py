@@ -1,5 +1,5 @@
-"""compat and --compat from outside. That the numbers are the originals' is shown by
-python/tests/test_compat.py, beside the packages."""
+"""Tests of compat and --compat through the program. python/tests/test_compat.py compares the numbers with
+the original packages."""
 import json
 import unittest
 
@@ -79,7 +79,7 @@ class Compat(EndToEndTest):
         self.assertEqual((found["device"], len(found["keys"])), ("cpu", 48))
         none = run(VARIANTS, "--compat", "tune-jax", "--device", "gpu")
         self.assertEqual(none.code, 65)
-        self.assertIn('no plane\'s name contains "gpu"; there are: ', none.message)
+        self.assertIn('no plane\'s name contains "gpu"; the trace has: ', none.message)
 
     def test_options_that_mean_nothing_are_refused(self):
         for option in (["--metric", "span"], ["--trim", "iqr"], ["--max-events", "3"],

@@ -1,4 +1,4 @@
-"""What a report states before any number: whether the trace itself is complete."""
+"""Tests whether reports state before all numbers that a trace is complete or incomplete."""
 import json
 import random
 import unittest
@@ -9,7 +9,7 @@ from xspace import Plane, space
 
 LOST, AT_END, NO_LAUNCH = "launch_without_execution", "launch_at_end", "without_launch"
 EARLY, IMPOSSIBLE, COUNTERS = "starts_before_launch", "impossible_duration", "counters_not_read"
-HOST = 1000  # the process
+HOST = 1000  # pid of the host process
 
 
 def launch(at, number, name="cudaLaunchKernel", tid=HOST):
@@ -21,7 +21,7 @@ def kernel(at, number, dur=100, name="gemm", stream=7, device=0):
 
 
 def calls(count, lost=(), every=200):
-    """Launches, each with a kernel but those that are lost."""
+    """Launches, each with a kernel unless it is in `lost`."""
     events = []
     for i in range(count):
         at = 1000 + i * every
@@ -50,7 +50,7 @@ def rocm(durations, streams=("Stream #1(Kernel)",), with_host=True, kernels=4, e
 
 
 def kineto(durations, every_us=110, once=()):
-    """The same of PyTorch. `once`: kernels with a name of their own."""
+    """The same as a trace of PyTorch. `once`: kernels with unique names."""
     events = []
     for i, duration in enumerate(durations):
         at = 1000 + i * every_us
@@ -60,7 +60,7 @@ def kineto(durations, every_us=110, once=()):
 
 class Completeness(EndToEndTest):
     def findings(self, *arguments):
-        """{code: [row ...]} of the diagnostics."""
+        """The diagnostics as {code: [row ...]}."""
         found = {}
         for row in self.run_json(*arguments)["diagnostics"]:
             found.setdefault(row["code"], []).append(row)
@@ -77,7 +77,8 @@ class Completeness(EndToEndTest):
     def test_all_is_well(self):
         self.assertEqual(self.of(trace(calls(50))), {})
         head = self.table(trace(calls(50))).split("\n\n")[0]
-        self.assertIn("complete: 50 launches, each with an execution; the profiler reported no loss", head)
+        self.assertIn("complete: 50 launches of kernels or graphs, each with an execution; the profiler reported no loss",
+                      " ".join(head.split()))
 
     def test_without_launches_nothing_is_claimed(self):
         head = self.table(trace([kernel(10, 0)])).split("\n\n")[0]
@@ -100,7 +101,7 @@ class Completeness(EndToEndTest):
         self.assertNotEqual(done.code, 0)
         self.assertIn("30 launches of kernels (from 1.010 ms to 6.810 ms) have no execution: the profiler lost", done.message)
         self.assertNotIn("was the device profiled", done.message)
-        # The advice that it gives.
+        # The advice works.
         self.assertIn("events lists the launches with --device cpu", done.message)
         self.assertIn("cudaLaunchKernel", run("events", "a.json", "--device", "cpu", cwd=self.at).text)
 
@@ -158,14 +159,14 @@ class Completeness(EndToEndTest):
         capture = [launch(1001, 500, "cudaStreamBeginCapture"), *[launch(1010 + i, 600 + i) for i in range(9)],
                    launch(1040, 501, "cudaStreamEndCapture_v2")]
         self.assertNotIn(LOST, self.of(trace(capture + calls(20))))
-        # Without the capture they are lost, and so is what comes after it.
+        # Launches outside of a capture are lost, also those after it.
         self.assertEqual(self.of(trace(capture[1:-1] + calls(20)))[LOST][0]["count"], 9)
         self.assertEqual(self.of(trace(capture + [launch(1045, 700)] + calls(20)))[LOST][0]["count"], 1)
-        # It may have begun before the trace.
+        # The capture may have begun before the trace.
         self.assertNotIn(LOST, self.of(trace(capture[1:] + calls(20))))
 
     def test_runs_that_lost_a_kernel_are_suspect(self):
-        """Annotations of two kernels each."""
+        """Uses annotations with two kernels each."""
         def functions(lost):
             events = []
             for i in range(12):
@@ -192,7 +193,7 @@ class Completeness(EndToEndTest):
         ahead = [launch(1000 + 10 * i, i + 1) for i in range(400)] + [kernel(1050 + 100 * i, i + 1) for i in range(40)]
         found = self.of(trace(ahead))
         self.assertEqual((found.get(LOST), found[AT_END][0]["count"]), (None, 360))
-        # A collective waits on its own stream while others go on.
+        # A collective waits on its stream while other streams continue.
         comm = [launch(1005 + 1000 * i, 900 + i) for i in range(9)] + [kernel(1015 + 1000 * i, 900 + i, 700, "nccl", 20) for i in range(8)]
         self.assertNotIn(LOST, self.of(trace(comm + calls(45))))
 
@@ -221,7 +222,7 @@ class Completeness(EndToEndTest):
             self.assertEqual([row["count"] for row in self.of(lost, *options)[LOST]], [2])
 
     def test_random_losses(self):
-        """Against counting by hand: what precedes the last execution by far is lost."""
+        """Compares with a known number: missing kernels long before the last execution are lost."""
         seeded = random.Random(3)
         for _ in range(30):
             count = seeded.randint(30, 80)
@@ -230,7 +231,7 @@ class Completeness(EndToEndTest):
             self.assertEqual(sum(row["count"] for row in found.get(LOST, [])), len(lost))
 
     def test_launches_of_xplane(self):
-        """Names of calls (ROCm), or of what is launched (CUDA)."""
+        """Launch events have the name of the call (ROCm), or that of the kernel (CUDA)."""
         for naming in ("hipModuleLaunchKernel", "mul.kd", "cuGraphLaunch (CudaGraph:6)"):
             device, host = Plane("/device:GPU:0"), Plane("/host:CPU", id=2)
             stream, thread = device.line("Stream #1(Compute)"), host.line("main/1")
@@ -247,7 +248,7 @@ class Completeness(EndToEndTest):
                 self.assertEqual([row["count"] for row in found[LOST]], [2])
 
     def test_xplane_does_not_tell_captures(self):
-        """With graphs, launches of kernels may be captures of them."""
+        """If a trace has graphs, launches of kernels may be captures."""
         device, host = Plane("/device:GPU:0"), Plane("/host:CPU", id=2)
         stream, thread = device.line("Stream #1(Compute)"), host.line("main/1")
         for i in range(20):
@@ -328,12 +329,12 @@ class Completeness(EndToEndTest):
         for durations in (usual, long_in_order, some_overlap, side_by_side):
             for name, content in (("a.json", kineto(durations)), ("a.xplane.pb", rocm([durations]))):
                 self.assertNotIn(IMPOSSIBLE, self.of(content, name=name))
-        # What comes last may be the longest by far, as in a series of sizes.
+        # The last execution may be much longer than the others, as in a series of sizes.
         series = trace([each for i in range(8) for each in (launch(1000 + i, i + 1), kernel(1020 + 8**i, i + 1, 7 * 8**i - 6))])
         self.assertNotIn(IMPOSSIBLE, self.of(series))
-        # Without the host's events nothing tells how long the recording went on.
+        # Without host events, the length of the recording is unknown.
         self.assertNotIn(IMPOSSIBLE, self.of(rocm([[100] * 200 + [3.4e6]], with_host=False), name="a.xplane.pb"))
-        # The host waited for the last one.
+        # The host waited for the last execution.
         waits = [each for i in range(200) for each in (launch(1000 + 110 * i, i + 1), kernel(1050 + 110 * i, i + 1))]
         waits[-1] = kernel(1050 + 110 * 199, 200, 3e6)
         self.assertIn(IMPOSSIBLE, self.of(trace(waits)))
@@ -376,7 +377,7 @@ class Completeness(EndToEndTest):
             self.assertIn("durations are impossible", run("a.xplane.pb", "--format", format, cwd=self.at).text)
 
     def test_infos_are_shown_beside_warnings(self):
-        """Of what does not concern completeness."""
+        """Concerns infos that are not about completeness."""
         device = Plane("/device:GPU:0")
         stream = device.line("Stream #1(Kernel)")
         for i in range(8):
@@ -394,7 +395,7 @@ class Completeness(EndToEndTest):
 
 
 class Copies(EndToEndTest):
-    """Executions that the file holds twice count twice, and the report states how many there are."""
+    """Duplicate executions count twice, and the report states their number."""
 
     def copies(self, events):
         document = self.run_json("report", self.write("t.json", trace(events)))
@@ -417,7 +418,7 @@ class Copies(EndToEndTest):
 
 
 class BriefWarns(EndToEndTest):
-    """A brief states what is missing or wrong before any finding, and is sure of none then."""
+    """A brief states missing and wrong data before the findings. Then all findings are uncertain."""
 
     def check(self, path, code, text):
         document = self.run_json("brief", path)

@@ -1,10 +1,10 @@
-"""Completions say what the help says, in every shell that is here."""
+"""Compares completions with the help texts, in every installed shell."""
 import os
 import shutil
 import subprocess
 import unittest
 
-from harness import BINARY, REPOSITORY, EndToEndTest, environment
+from harness import BINARY, REPOSITORY, EndToEndTest, environment, run
 
 FOLDER = REPOSITORY / "tools" / "completions"
 COMMANDS = {"report", "planes", "functions", "kernels", "tree", "brief", "where", "headroom", "events", "energy", "compare", "diff", "fleet", "merge", "pick", "summarize",
@@ -21,7 +21,7 @@ SHELLS = {"bash": ("xplane-time.bash", BASH, "\t"), "fish": ("xplane-time.fish",
 
 class Completions(EndToEndTest):
     def complete(self, shell, *words):
-        """{what is offered: its description}, of what begins as the last word."""
+        """Returns {completion: description} of the last word."""
         script, program, separator = SHELLS[shell]
         bin_folder, empty = self.at / "bin", self.at / "empty"
         bin_folder.mkdir(exist_ok=True)
@@ -46,13 +46,41 @@ class Completions(EndToEndTest):
                                  {"record", "replay", "run"})
                 self.assertEqual(set(self.complete(shell, "tune", "show", "--")),
                                  {"--help", "--store", "--output", "--format"})
-                # What is no command is a trace of report.
+                self.assertEqual(set(self.complete(shell, "tree", "t.pb", "--dep")), {"--depth"})
+                # A word that is not a command is a trace of report.
                 self.assertIn("--samples", self.complete(shell, "--s"))
                 found = self.complete(shell, "t.pb", "--tr")
                 self.assertEqual(set(found), {"--trim"})
-                if shell != "bash":  # it shows no descriptions
+                if shell != "bash":  # bash shows no descriptions
                     self.assertEqual(found["--trim"], "Runs to exclude: none, drop-extremes, "
                                                       "iqr, mad or percent:P (default none)")
+
+    def test_values(self):
+        for shell in filter(shutil.which, SHELLS):
+            with self.subTest(shell):
+                for words, values in (
+                        (("tree", "t.pb", "--by"), "nesting scope source module"),
+                        (("fleet", "--by"), "host device host,device none"),
+                        (("kernels", "--sort"), "total name mean median max self count share"),
+                        (("report", "--sort"), "total name mean median max runs std min self count share"),
+                        (("t.pb", "--sort"), "total name mean median max runs std min self count share"),
+                        (("tree", "--sort"), "total"),
+                        (("--unit",), "auto ns us ms s"),
+                        (("tune", "export", "--format"), "csv json t4 tuned"),
+                        (("power", "record", "--top", "3", "--format"),
+                         "table json csv markdown openmetrics html sqlite")):
+                    self.assertEqual(set(self.complete(shell, *words, "")), set(values.split()), words)
+                self.assertEqual(set(self.complete(shell, "t.pb", "--format", "m")), {"markdown"})
+
+    def test_values_that_are_offered_are_accepted(self):
+        trace = REPOSITORY / "testdata" / "jax_cpu_control_flow.xplane.pb"
+        for command, option in (("report", "--sort"), ("functions", "--sort"), ("kernels", "--sort"),
+                                ("tree", "--sort"), ("fleet", "--by"), ("report", "--unit")):
+            values = self.complete("bash", command, option, "")
+            self.assertTrue(values)
+            for value in values:
+                done = run(command, trace, option, value)
+                self.assertEqual(done.code, 0, (command, option, value, done.message))
 
 
 if __name__ == "__main__":

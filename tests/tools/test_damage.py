@@ -1,4 +1,4 @@
-"""Damaged and hostile traces: a refusal with a place, never a crash, a hang or a half answer."""
+"""Damaged and hostile traces are refused with a location. They never cause crashes, hangs or partial output."""
 import gzip
 import random
 import time
@@ -12,7 +12,7 @@ FOUR_GB = 4 << 30
 
 
 def small_trace():
-    """One of everything, in about 400 bytes: cut and flipped at each byte."""
+    """A trace of about 400 bytes with one item of each kind. Tests truncate and change it at each byte."""
     device = gpu(0, runs=2, function="jit_f", kernels=("k",))
     device.line("_counters_").event("power", 0, 0, power_mw=1.5, text="abc")
     other = tpu(1, runs=1, ops=("o",))
@@ -22,7 +22,7 @@ def small_trace():
 
 class Refusals(EndToEndTest):
     def check(self, what, done):
-        """0 or 65; with 65 a message and no output."""
+        """Requires exit code 0, or 65 with a message and without output."""
         self.assertIn(done.code, (0, 65), f"{what}: {done}")
         if done.code == 65:
             self.assertEqual(done.out, b"", what)
@@ -45,7 +45,7 @@ class Truncation(Refusals):
         return {at: content[:at] for at in range(len(content))}
 
     def test_a_trace_cut_anywhere(self):
-        """Only between the planes it cannot be noticed."""
+        """A cut between two planes cannot be detected. All other cuts are."""
         content = small_trace()
         whole = set(top_level_ends(content))
         self.assertEqual(len(whole), 6)
@@ -82,7 +82,7 @@ class Truncation(Refusals):
 
     def test_flipped_gzip_bytes(self):
         whole = gzip.compress(small_trace(), mtime=0)
-        trailer = len(whole) - 8  # CRC and length: every change must show
+        trailer = len(whole) - 8  # CRC and length; every change must be detected
         flipped = {at: whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1:]
                    for at in range(10, len(whole))}
         for at, done in zip(flipped, self.run_each(flipped, "report", "--format", "json")):
@@ -119,7 +119,7 @@ class FlippedBytes(Refusals):
         self.assertEqual({done.code for done in readers["wire"]}, {0, 65})
 
     def compare_readers(self, wire, protobuf):
-        """The wire reader does not look into what the report does not need; no other difference."""
+        """The wire reader does not check fields that the report does not need. There is no other difference."""
         if protobuf.code == 0:
             self.assertEqual((wire.code, wire.out), (0, protobuf.out))
         if wire.code == 65:
@@ -169,7 +169,7 @@ class Hostile(Refusals):
             self.refused("varint.xplane.pb", content, "byte")
 
     def test_gzip_bomb(self):
-        """128 MB of zeros in 130 kB: refused before it fills memory."""
+        """128 MB of zeros in 130 kB are refused before they fill the memory."""
         bomb = zeros_in_gzip(1 << 27)
         self.refused("bomb.xplane.pb.gz", bomb)
         self.refused("mixed.gz", gzip.compress(data(1, data(2, "/device:GPU:0"))) + bomb)
@@ -206,7 +206,7 @@ class Hostile(Refusals):
 
 
 def zeros_in_gzip(count):
-    """`count` zero bytes, as one gzip member, without holding them."""
+    """A gzip member of `count` zero bytes, made without storing them."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     chunk = bytes(1 << 24)
     packed = [packer.compress(chunk) for _ in range(count >> 24)]
@@ -214,7 +214,7 @@ def zeros_in_gzip(count):
 
 
 class BadEvents(EndToEndTest):
-    """Damaged events are counted and skipped; the rest is still a trace."""
+    """Damaged events are counted and skipped. The rest of the trace is used."""
 
     def report(self, *odd_events):
         device = gpu(0, runs=2, kernels=("k",))
@@ -236,7 +236,7 @@ class BadEvents(EndToEndTest):
                 self.assertEqual(report["devices"][0]["executions"], 2)
 
     def test_events_without_a_name_get_their_id(self):
-        """All event metadata missing: GPU kernels, TPU modules and ops, CPU thunks."""
+        """All event metadata is missing, for GPU kernels, TPU modules and ops, and CPU thunks."""
         host = Plane("/host:CPU")
         host.line("worker").event("dot", 0, 900, hlo_op="dot", hlo_module="jit_f", program_id=1,
                                   run_id=1, device_ordinal=0)

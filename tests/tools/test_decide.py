@@ -1,4 +1,4 @@
-"""tune decide as a process: a simulated device on the other side of the pipe."""
+"""Tests of tune decide as a process, with a simulated device at the other end of the pipe."""
 import json
 import math
 import random
@@ -9,7 +9,7 @@ from harness import BINARY, EndToEndTest, environment
 
 
 class Device:
-    """Log-normal noise of 1 %, 2 % drift between rounds, 2 % of spikes."""
+    """A device with log-normal noise of 1 %, drift of 2 % between rounds, and spikes in 2 % of the runs."""
 
     def __init__(self, seed, times_us):
         self.choose = random.Random(seed)
@@ -54,7 +54,7 @@ def opened(variants, **config):
 
 class DecideTest(EndToEndTest):
     def decide(self, process, device, variants, **config):
-        """(lines that came, results that were sent, verdict)."""
+        """Returns (received lines, sent results, verdict)."""
         process.send(**opened(variants, **config))
         lines, results = [process.line()], []
         while json.loads(lines[-1])["type"] == "batch":
@@ -92,7 +92,7 @@ class DecideTest(EndToEndTest):
             wrong += verdict["pick"] != "b"
             runs += verdict["runs"]
         self.assertEqual(process.close(), ("", 0))
-        self.assertLessEqual(wrong, 2)  # 1 % of them are allowed; seeds are fixed
+        self.assertLessEqual(wrong, 2)  # 1 % is allowed; the seeds are fixed
         self.assertLess(runs / sessions, 45)
 
     def test_a_killed_decider_goes_on_with_the_same_line(self):

@@ -1,4 +1,4 @@
-"""docs/definitions.md: its drawings are traces, and what it says of them is true."""
+"""Tests pages of docs: builds traces from their drawings, and checks the statements about them."""
 import json
 import os
 import re
@@ -11,14 +11,17 @@ from harness import (BINARY, EndToEndTest, REPOSITORY, SHARED_TRACES, environmen
 from test_readme import commands
 from xspace import Plane, gpu, space
 
-PAGE = (REPOSITORY / "docs/definitions.md").read_text()
+DOCS = REPOSITORY / "docs"
+DEFINITIONS = (DOCS / "definitions.md").read_text()
+COLUMNS = (DOCS / "columns.md").read_text()
+DRAWN = {page.name: text for page in DOCS.glob("*.md") if "\n```drawing\n" in (text := page.read_text())}
 BLOCK = re.compile(r"^```(drawing|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PS_OF_US = 1e-6
 
 
-def section(title):
-    """The text below a heading, to the next one of its kind."""
-    return PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+def section(page, title):
+    """The text from a heading to the next heading of the same level."""
+    return page.split(f"\n## {title}\n")[1].split("\n## ")[0]
 
 
 def table_rows(text):
@@ -50,12 +53,12 @@ class Drawings(unittest.TestCase):
 
 
 def covered(events):
-    """The columns inside at least one."""
+    """The columns that are inside at least one event."""
     return {column for one in events for column in range(one.start, one.end)}
 
 
 def executions(lanes):
-    """The events that count, of every lane."""
+    """The events of all lanes that count as executions."""
     count = "device clock" if "device clock" in lanes else "XLA Ops"
     return [one for label, events in lanes.items() for one in events
             if re.search(rf"stream |thread |{count}", label)]
@@ -75,7 +78,7 @@ class Page(EndToEndTest):
         return parsed
 
     def measured(self, label):
-        """What the tool says for a row of a drawing: microseconds, one a run or kernel."""
+        """The results of the tool for a row of a drawing, in microseconds, one per run or kernel."""
         if label.startswith("self "):
             kernels = self.run_json("kernels", "drawing.xplane.pb")["kernels"]
             return [row["self_ps"] * PS_OF_US for row in kernels if row["kernel"] == label[5:]]
@@ -88,7 +91,7 @@ class Page(EndToEndTest):
         return [row[f"{label}_ps"] * PS_OF_US for row in samples]
 
     def check(self, label, measure, lanes):
-        """The tool says the numbers, and the intervals before them are as long."""
+        """Checks the numbers of the drawing against the tool, and the lengths of its intervals."""
         self.assertEqual(measure.values, [round(value, 6) for value in self.measured(label)])
         if not measure.drawn:
             return
@@ -97,23 +100,25 @@ class Page(EndToEndTest):
             self.assertEqual(covered(measure.drawn), covered(executions(lanes)))
 
     def test_drawings_and_commands(self):
-        counted = {"drawing": 0, "console": 0, "measure": 0}
-        for kind, text in BLOCK.findall(PAGE):
-            counted[kind] += 1
-            if kind == "drawing":
-                parsed = self.draw(text)
-                for label, measure in parsed.measures.items():
-                    with self.subTest(label, drawing=text):
-                        self.check(label, measure, parsed.lanes)
-                    counted["measure"] += 1
-            else:
-                for command, output in commands(text):
-                    with self.subTest(command):
-                        self.assertEqual(self.outcome(command), output)
-        self.assertTrue(all(counted.values()), counted)
+        self.assertLessEqual({"definitions.md", "runs.md", "migrating.md"}, DRAWN.keys())
+        for page, page_text in DRAWN.items():
+            counted = {"drawing": 0, "console": 0, "measure": 0}
+            for kind, text in BLOCK.findall(page_text):
+                counted[kind] += 1
+                if kind == "drawing":
+                    parsed = self.draw(text)
+                    for label, measure in parsed.measures.items():
+                        with self.subTest(label, page=page, drawing=text):
+                            self.check(label, measure, parsed.lanes)
+                        counted["measure"] += 1
+                else:
+                    for command, output in commands(text):
+                        with self.subTest(command, page=page):
+                            self.assertEqual(self.outcome(command), output)
+            self.assertTrue(all(counted.values()), (page, counted))
 
     def test_statistics(self):
-        text = section("Statistics")
+        text = section(DEFINITIONS, "Statistics")
         self.draw(BLOCK.search(text)[2])
         [row] = self.run_json("functions", "drawing.xplane.pb")["functions"]
         told = 0
@@ -128,8 +133,8 @@ class Page(EndToEndTest):
         self.assertEqual(told, len(row["active_ps"]) + 1)  # the interval has two ends
 
     def test_trimming(self):
-        self.draw(BLOCK.search(section("Statistics"))[2])
-        rows = table_rows(section("Trimming"))
+        self.draw(BLOCK.search(section(DEFINITIONS, "Statistics"))[2])
+        rows = table_rows(section(DEFINITIONS, "Trimming"))
         for policy, _, n, mean in rows:
             [row] = self.run_json("functions", "drawing.xplane.pb", "--trim",
                                   policy.strip("`"))["functions"]
@@ -140,7 +145,7 @@ class Page(EndToEndTest):
 
 
 def impossible_duration():
-    """One of forty kernels of a stream claims to last through the others."""
+    """Forty kernels of a stream, one of which has a duration that covers the others."""
     device = Plane("/device:GPU:0")
     stream = device.line("Stream #1")
     for i in range(40):
@@ -149,7 +154,7 @@ def impossible_duration():
 
 
 def launches():
-    """Two launches of one kernel, of which the profiler estimated the occupancy."""
+    """Two launches of one kernel, with occupancies that the profiler estimated."""
     events = [{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 10 * i, "dur": 5,
                "args": {"device": 0, "stream": 7, "grid": [i + 1, 1, 1], "block": [64, 1, 1],
                         "registers per thread": 40, "shared memory": 0, "est. achieved occupancy %": 31}}
@@ -165,21 +170,21 @@ def occupancy():
 
 
 class Columns(EndToEndTest):
-    """Every header of every table is in the glossary, and the glossary has no others."""
+    """The glossary contains exactly the headers of all tables."""
 
     # In the order of the glossary.
     TABLES = ("devices", "functions", "kernels", "samples", "tree")
 
     def glossary(self):
-        parts = re.split(r"^`.*\n(?:.*\n)??\n(?=\| column)", section("Columns of the tables"),
+        parts = re.split(r"^`.*\n(?:.*\n)??\n(?=\| column)", COLUMNS.split("\n## Names\n")[0],
                          flags=re.MULTILINE)[1:]
         return {name: {column for row in table_rows(part) for column in row[0].split(", ")}
                 for name, part in zip(self.TABLES, parts, strict=True)}
 
     def headers(self, *arguments):
-        """(title, headers) of each table; the unit goes."""
+        """Returns (title, headers without units) of each table."""
         done = run(*arguments, "--format", "markdown")
-        self.assertIn(done.code, (0, 65), done.message)  # 65: no function to make a tree of
+        self.assertIn(done.code, (0, 65), done.message)  # 65: the trace has no function for a tree
         text = done.text
         for title, head in re.findall(r"^### (.*)\n\n\| (.*) \|\n\| -", text, re.MULTILINE):
             yield title, [re.sub(r" (ps|ns|us|ms|s)$", "", cell) for cell in head.split(" | ")]

@@ -1,4 +1,4 @@
-"""energy: worlds whose truth is known, as traces and logs (tests/support/write_power_world.cc)."""
+"""Tests of energy on simulated traces and logs with known energies (tests/support/write_power_world.cc)."""
 import csv
 import json
 import os
@@ -16,7 +16,7 @@ WRITE_WORLD = os.environ.get("WRITE_POWER_WORLD")
 @unittest.skipIf(WRITE_WORLD is None, "needs WRITE_POWER_WORLD")
 class Energy(EndToEndTest):
     def energy(self, kind, *options, seed=1):
-        """What is printed, and the truth."""
+        """Returns the output and the true energies."""
         base = self.at / f"{kind}{seed}"
         if not base.with_suffix(".truth.json").exists():
             subprocess.run([WRITE_WORLD, kind, str(seed), str(base)], check=True)
@@ -29,7 +29,7 @@ class Energy(EndToEndTest):
         return done.json, truth
 
     def check_numbers(self, document, truth, most_share_off):
-        """All are there, near the truth, and mostly within their intervals."""
+        """All kernels are present, near the truth, and mostly within their intervals."""
         inside = 0
         for row in document["kernels"]:
             lo, hi = row["energy_j_ci95"]
@@ -55,8 +55,8 @@ class Energy(EndToEndTest):
                     device["active_j"] + device["idle_j"] + device["residual_j"], places=6)
 
     def test_a_sensor_that_is_polled_as_often_as_it_publishes(self):
-        """Polled every 20 ms, published every 19 ms: each poll sees a new value, so only the
-        sensor's dates show when it was published."""
+        """The sensor is polled every 20 ms and publishes every 19 ms. Each poll sees a new value, so
+        only the dates of the sensor show when it was published."""
         for seed in (1, 2):
             document, truth = self.document("dated", seed=seed)
             self.check_numbers(document, truth, 0.02)
@@ -85,7 +85,7 @@ class Energy(EndToEndTest):
             own = [each for each in document["kernels"] if each["function"] == row["function"]]
             self.assertAlmostEqual(row["energy_j"], sum(each["energy_j"] for each in own), places=6)
             self.assertEqual(row["count"], sum(each["count"] for each in own))
-            # Errors of parts cancel or add up; the sum's is never more than theirs together.
+            # Errors of parts may cancel. The error of the sum never exceeds the sum of their errors.
             width = row["energy_j_ci95"][1] - row["energy_j_ci95"][0]
             self.assertLessEqual(width, sum(each["energy_j_ci95"][1] - each["energy_j_ci95"][0]
                                             for each in own) * 1.0001)
@@ -93,10 +93,10 @@ class Energy(EndToEndTest):
     def test_energy_of_a_run(self):
         document, _ = self.document("variants")
         self.assertEqual([row["variant_id"] for row in document["functions"] if row["runs"] is None], [])
-        for row in document["functions"]:  # of one kernel each
+        for row in document["functions"]:  # each has one kernel
             self.assertEqual(row["runs"], row["count"])
             self.assertAlmostEqual(row["per_run_j"], row["per_execution_j"], places=12)
-        document, _ = self.document("mix")  # nothing tells where a run begins
+        document, _ = self.document("mix")  # the begin of a run is unknown
         self.assertEqual({(row["runs"], row["per_run_j"]) for row in document["functions"]},
                          {(None, None)})
 
@@ -106,7 +106,7 @@ class Energy(EndToEndTest):
             done, _ = self.energy("variants", "--format", "json", seed=seed)
             paths[seed] = self.write(f"energies{seed}.json", done.out)
         done = run("compare", paths[1], paths[2], "--objective", "energy", "--format", "json")
-        self.assertEqual(done.code, 10, done.message)  # worlds of other kernels
+        self.assertEqual(done.code, 10, done.message)  # the worlds have different kernels
         self.assertEqual({row["metric"] for row in done.json["rows"]}, {"energy"})
         done = run("pick", paths[1], "--objective", "energy", "--format", "json")
         rows = {row["variant_id"]: row["energy_j"] for row in done.json["variants"]}
@@ -172,12 +172,12 @@ class Energy(EndToEndTest):
         codes = [each["code"] for each in document["findings"]]
         self.assertIn("coverage", codes)
         self.assertIn("log_without_end", codes)
-        for row in document["kernels"]:  # of what is covered
+        for row in document["kernels"]:  # energy of the covered part
             if row["energy_j"] is not None:
                 self.assertLess(row["energy_j"], truth[row["kernel"]])
 
     def cut_log(self, kind, share, *options):
-        """The first part of the log only."""
+        """Runs with only the first part of the log."""
         self.energy(kind)
         lines = (self.at / f"{kind}1.power.jsonl").read_text().splitlines(keepends=True)
         log = self.write(f"cut_{kind}_{share}.jsonl", "".join(lines[:int(share * len(lines))]).encode())
@@ -202,7 +202,7 @@ class Energy(EndToEndTest):
                                      (None, None, None))
                 else:
                     self.assertGreater(row["energy_j"], 0)
-        for row in done.json["functions"]:  # of two kernels each
+        for row in done.json["functions"]:  # each has two kernels
             number = int(row["function"][-1])
             members = {f"kernel_{2 * number}", f"kernel_{2 * number + 1}"}
             self.assertEqual(row["reason"], "not_covered" if members & unseen else None)
@@ -233,7 +233,7 @@ class Energy(EndToEndTest):
                 lo_j, hi_j = row["per_run_j_ci95"]
                 self.assertLess(lo_j, row["per_run_j"])
                 self.assertLess(row["per_run_j"], hi_j)
-                # Of one kernel: as well known as its energy.
+                # With one kernel, the relative error is that of its energy.
                 self.assertAlmostEqual(hi_j / row["per_run_j"],
                                        row["energy_j_ci95"][1] / row["energy_j"], places=9)
 
@@ -257,7 +257,7 @@ class Energy(EndToEndTest):
                 self.assertAlmostEqual(
                     device["active_j"] + device["idle_j"] + device["residual_j"],
                     device["measured_j"], delta=1e-6 * device["measured_j"])
-                # What is left is what no window saw.
+                # The residual is the energy outside of all windows.
                 self.assertLess(abs(device["residual_j"] + device["unseen_j"]),
                                 0.002 * device["measured_j"])
 
@@ -451,7 +451,7 @@ class Energy(EndToEndTest):
             self.assertIn(word, texts)
         paths = [each.get("d") for each in picture.iter("{http://www.w3.org/2000/svg}path")]
         self.assertEqual([path.count("L") > 150 for path in paths[-2:]], [True, True])
-        # A lane that ran all the time is one block, but for its edges.
+        # A lane that ran continuously is one block, except for its edges.
         self.document("blocks", "--layers", str(self.blocks_as_one()), "--svg", str(svg))
         picture = xml.etree.ElementTree.parse(svg).getroot()
         lanes = [each for each in picture.iter("{http://www.w3.org/2000/svg}rect")
@@ -461,7 +461,7 @@ class Energy(EndToEndTest):
                                if each.get("fill-opacity") == "1.00"), 700)
 
     def blocks_as_one(self):
-        """A layer from the first execution to the last."""
+        """A layers file with one layer, from the first execution to the last."""
         self.energy("blocks")
         rows = list(csv.DictReader((self.at / "blocks1.layers.csv").open(newline="")))
         path = self.at / "one.csv"
@@ -516,7 +516,7 @@ class Energy(EndToEndTest):
         value, resets_s = polls[0]["r"][0][3], []
         for begin, offset in ((len(polls) // 3, 1 - value), (len(polls) // 2, 10 ** 13)):
             resets_s.append((polls[begin]["t"] - first_ns) / 1e9)
-            for line in polls[begin:]:  # back to about 0, then 10 MJ further
+            for line in polls[begin:]:  # first a reset to about 0, then a jump of 10 MJ
                 line["r"][0][3] += offset
         lines[0]["channels"][0]["max_plausible_mw"] = 1_000_000
         log = self.write("reset.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
@@ -538,7 +538,7 @@ class Energy(EndToEndTest):
         self.assertNotIn("coverage", [each["code"] for each in done.json["findings"]])
 
     def missing_polls(self, kind, keeps):
-        """What the whole log says of the device, and one of which some readings are missing."""
+        """The results for the device from the complete log, and from a log without some readings."""
         whole, _ = self.document(kind)
         lines = (self.at / f"{kind}1.power.jsonl").read_text().splitlines(keepends=True)
         kept = [each for i, each in enumerate(lines) if keeps(i) or "\"r\"" not in each]
@@ -631,7 +631,7 @@ class Energy(EndToEndTest):
 
 
 class Blocks:
-    """Blocks of three kernels and of nothing, each with one power: a trace, and the readings of it."""
+    """Blocks of three kernels or of idle time, each with constant power, as a trace and as readings."""
 
     WATTS = {"a": 200, "b": 300, "c": 150, None: 80}
     START_UNIX_NS, START_MONOTONIC_NS = 1_770_000_000_000_000_000, 5_000_000_000_000
@@ -651,13 +651,13 @@ class Blocks:
         return self.WATTS[kernel]
 
     def device_joules(self, from_s, to_s):
-        """Between two instants."""
+        """The true energy between two times."""
         busy = [(self.WATTS[each] - 80) * max(0, min(to, to_s) - max(at, from_s))
                 for at, to, each in self.blocks]
         return 80 * (to_s - from_s) + sum(busy)
 
     def readings(self, period_s, milliwatts, publishes_s=None):
-        """(seconds, mW). A sensor that publishes every `publishes_s` is read more often."""
+        """Readings (seconds, mW). With `publishes_s`, the sensor publishes less often than it is read."""
         found, published, value = [], None, None
         at_s = 0.0
         while at_s < self.end_s:
@@ -683,7 +683,7 @@ class Blocks:
         return space(gpu, times)
 
     def log(self, readings, kind="instant", quantity="power_mw", clock_off_ns=0, dates=None):
-        """`dates` is the age of each reading in seconds."""
+        """A power log of the readings. `dates`: the age of each reading in seconds."""
         start = self.START_MONOTONIC_NS
         lines = [{"schema": "xplane-time.power-log.v1", "t": start,
                   "clocks": {"monotonic_ns": start,
@@ -707,10 +707,10 @@ class Blocks:
 
 
 class EqualReadings(EndToEndTest):
-    """A power that is exactly constant, or coarse, gives equal readings one after the other."""
+    """If the power is exactly constant or coarsely rounded, consecutive readings are equal."""
 
     def values(self, blocks):
-        """Ways to read a power, in mW."""
+        """Functions from the true power to a reading in mW."""
         noise = blocks.random.gauss
         return {"exact": lambda watts: watts * 1000,
                 "whole watts": lambda watts: round(watts + noise(0, 0.3)) * 1000,
@@ -753,7 +753,7 @@ class EqualReadings(EndToEndTest):
         self.check(blocks, blocks.trace(blocks.readings(0.01, lambda watts: watts * 1000)))
 
     def test_polls_of_a_log(self):
-        """Each poll is as new as the last, or the sensor publishes at every fifth of them."""
+        """The sensor publishes a value for each poll, or about one for five polls."""
         for publishes_s in (None, 0.1003):
             for name in self.values(Blocks(3)):
                 with self.subTest(name, publishes_s=publishes_s):
@@ -783,7 +783,7 @@ class EqualReadings(EndToEndTest):
 
 
 class EarlyPower(EndToEndTest):
-    """A sensor that shows power before it is drawn: the clocks disagree."""
+    """The sensor shows power before it is drawn, because the clocks disagree."""
 
     def test_a_log_whose_clock_is_off(self):
         blocks = Blocks(6, lengths_s=(0.1, 0.5))
@@ -850,7 +850,7 @@ class DamagedReadings(EndToEndTest):
 
     def test_a_sensor_that_is_mostly_negative_is_refused(self):
         blocks = Blocks(9)
-        for keeps in (0, 3):  # none is positive, or each third is
+        for keeps in (0, 3):  # all readings are negative, or two thirds
             readings = [(at_s, value if keeps and i % keeps == 0 else -value) for i, (at_s, value)
                         in enumerate(blocks.readings(0.02, lambda watts: watts * 1000))]
             trace = self.write("track.xplane.pb", blocks.trace(readings))
@@ -864,10 +864,10 @@ class DamagedReadings(EndToEndTest):
 
 
 class SharedKernels(EndToEndTest):
-    """Layers that run the same kernels: the name scope is of an execution, not of a kernel."""
+    """Layers run the same kernels, so the name scope belongs to an execution and not to a kernel."""
 
     def world(self, seed):
-        """A trace, and the truth of its layers: joules, executions and busy seconds."""
+        """A trace, and the true values of its layers: joules, executions and busy seconds."""
         blocks, layers = Blocks(seed, lengths_s=(0.05, 0.3), span_s=60), {}
         gpu = Plane("/device:GPU:0")
         stream = gpu.line("Stream #1(Kernel)")
@@ -961,7 +961,7 @@ class RealTrace(EndToEndTest):
         self.assertAlmostEqual(device["idle_j"], 20 * seconds * device["coverage"], delta=4)
 
     def test_energies_of_a_gpu_are_those_of_each_function_alone(self):
-        """An H200 at its power limit now and then; the truth is NVML's counter, one by one."""
+        """An H200 that is at its power limit at times. The truth is NVML's counter for each function alone."""
         folder = REPOSITORY / "testdata/gpu"
         done = run("energy", str(folder / "h200_mixture.xplane.pb.gz"), "--power",
                    str(folder / "h200_mixture.power.jsonl"), "--format", "json")
@@ -978,7 +978,7 @@ class RealTrace(EndToEndTest):
             run_s = row["busy_ps"] / 1e12 / row["runs"]
             waits_s = max(0, alone["s"] - alone["runs"] * run_s)
             if row["function"] == "jit_product":
-                waits_s = 0  # alone it is slower: at the limit all the time
+                waits_s = 0  # alone, it is always at the power limit, and slower
             alone_j = (alone["joules"] - idle_w * waits_s) / alone["runs"]
             self.assertAlmostEqual(row["energy_j"] / row["runs"], alone_j, delta=0.03 * alone_j)
 

@@ -1,4 +1,4 @@
-"""Exit codes and messages of errors, as users see them.
+"""Tests of the exit codes and messages of errors.
 
 Golden messages are in golden/errors.json; XPLANE_TIME_UPDATE_GOLDEN=1 writes them anew.
 """
@@ -163,7 +163,7 @@ class Errors(EndToEndTest):
     def test_a_trace_that_may_not_be_read_is_an_io_error(self):
         self.at.chmod(0o755)
         (self.at / T).chmod(0)
-        nobody = 65534 if os.geteuid() == 0 else None  # root may read everything
+        nobody = 65534 if os.geteuid() == 0 else None  # root can read all files
         try:
             done = run(T, cwd=self.at, user=nobody)
         except PermissionError:
@@ -179,7 +179,7 @@ class Errors(EndToEndTest):
         self.assertIn("TMPDIR", done.message)
 
     def test_a_stopped_command_leaves_no_half_written_output(self):
-        big = testdata_traces()[0].read_bytes() * 400  # appended: as many captures
+        big = testdata_traces()[0].read_bytes() * 400  # the concatenation counts as 400 captures
         trace = self.write("big.xplane.pb", big)
         output = trace.parent / "events.csv"
         command = [BINARY, "events", str(trace), "--device", "all", "-o", str(output)]
@@ -196,7 +196,7 @@ class Errors(EndToEndTest):
         for selector in ("cpu:0,9", "cpu:9", "CPU:1,9"):
             done = run("functions", spmd, "--device", selector)
             self.assertEqual((done.code, done.out), (65, b""), done.message)
-            self.assertIn(f"--device {selector}: there is no cpu:9; there is cpu:0,1,2,3",
+            self.assertIn(f"--device {selector}: the trace has no cpu:9; it has cpu:0,1,2,3",
                           done.message)
         some = self.run_json("functions", spmd, "--device", "cpu:0,3", "--min-duration", "1000")
         self.assertEqual({row["ordinal"] for row in some["functions"]}, {0, 3})
@@ -323,7 +323,7 @@ class WaysOut(EndToEndTest):
     def test_a_device_that_is_not_there_names_those_that_are(self):
         done = run("report", self.T, "--device", "gpu")
         self.assertEqual(done.code, 65)
-        self.assertIn("there are: cpu = /host:CPU (1727 events); choose one", done.message)
+        self.assertIn("the trace has: cpu = /host:CPU (1727 events); choose one", done.message)
         self.assertNotIn("(0 events)", done.message)
         for advised in ("cpu", "/host:CPU", "all"):
             self.assertEqual(run("report", self.T, "--device", advised).code, 0, advised)

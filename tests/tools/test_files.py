@@ -1,4 +1,4 @@
-"""What a command writes is never what it reads: whatever the command, and through links."""
+"""No command overwrites its inputs, also through links."""
 import json
 import os
 import sqlite3
@@ -28,7 +28,7 @@ class OutputsNeverHitInputs(EndToEndTest):
         (self.at / "link.pb").symlink_to("t.pb")
         (self.at / "link2.pb").symlink_to("link.pb")
         os.link(self.at / "t.pb", self.at / "hard.pb")
-        (self.at / "later.db").symlink_to("new.db")  # leads to nothing yet
+        (self.at / "later.db").symlink_to("new.db")  # the target does not exist yet
 
     def refused(self, *arguments, names=()):
         before = {name: path.read_bytes() for name, path in self.files.items()}
@@ -116,7 +116,7 @@ class OutputsNeverHitInputs(EndToEndTest):
 
     def test_other_files_and_devices_are_fine(self):
         self.run_ok("t.pb", "-o", "out.txt")
-        self.run_ok("t.pb", "-o", "out.txt")  # again, over itself
+        self.run_ok("t.pb", "-o", "out.txt")  # the output of the same command may be overwritten
         self.run_ok("t.pb", "u.pb", "-o", "/dev/null")
         (self.at / "dangling").symlink_to("made.txt")
         self.run_ok("t.pb", "-o", "dangling")
@@ -126,7 +126,7 @@ class OutputsNeverHitInputs(EndToEndTest):
 
 
 class Replacing(EndToEndTest):
-    """What a file that is there loses, or does not, when another takes its place."""
+    """Tests which existing files may be replaced, and which must be kept."""
 
     def setUp(self):
         super().setUp()
@@ -174,7 +174,7 @@ class Replacing(EndToEndTest):
         self.addCleanup(database.close)
         self.assertGreater((self.at / "r.sqlite-wal").stat().st_size, 0)
         self.refused("t.pb", "-o", "r.sqlite", words="r.sqlite-wal is a journal")
-        for end in ("-wal", "-journal"):  # of a database that is gone
+        for end in ("-wal", "-journal"):  # left by a database that was removed
             self.write(f"new.sqlite{end}", "x")
             self.refused("t.pb", "-o", "new.sqlite", words=f"new.sqlite{end} is a journal")
             self.write(f"new.sqlite{end}", "")
@@ -220,7 +220,7 @@ class Replacing(EndToEndTest):
                                             "p.csv.xplane-AbC123"])
 
     def test_a_writer_that_is_killed(self):
-        """Its own temporary file, however it is called, is gone after the next one."""
+        """The next writer removes the temporary file of a killed writer."""
         self.write("many.pb", space(gpu(0, runs=20_000)))
         for _ in range(6):
             writer = subprocess.Popen([BINARY, "events", "many.pb", "-o", "k.csv"], cwd=self.at,

@@ -1,4 +1,4 @@
-"""fleet, summarize, merge: many captures."""
+"""Tests of fleet, summarize and merge on many captures."""
 import os
 import random
 import subprocess
@@ -6,7 +6,7 @@ import unittest
 import zlib
 
 from harness import BINARY, EndToEndTest, TESTDATA, environment, run
-from xspace import data, gpu, number, space
+from xspace import Plane, Ref, data, gpu, number, space
 
 
 class Fleet(EndToEndTest):
@@ -18,7 +18,7 @@ class Fleet(EndToEndTest):
                 draw = random.Random(10 * host + take)
                 planes = [gpu(device, runs=4, duration_ps=10_000 + draw.randrange(200))
                           for device in range(2)]
-                # As the profilers name them: the folder is of the capture, the file of the host.
+                # The names are like those of profilers: one folder per capture, one file per host.
                 self.traces.append(self.write(f"take{take}/node{host}.xplane.pb", space(*planes)))
 
     def ok(self, *arguments):
@@ -161,7 +161,7 @@ class Fleet(EndToEndTest):
             self.assertIn("cut.xts", done.message)
 
     def with_diagnostic(self, code, severity):
-        """A summary with a right checksum and one more diagnostic."""
+        """A summary with an additional diagnostic and a correct checksum."""
         whole = self.summary("plain.xts", self.traces[0]).read_bytes()
         end = next(size for size in range(len(whole) - 7, len(whole))
                    if whole[size:] == number(16, zlib.crc32(whole[:size])))
@@ -177,7 +177,7 @@ class Fleet(EndToEndTest):
             for command in (("fleet", crafted), ("merge", crafted, "-o", "out.xts")):
                 done = run(*command, cwd=self.at)
                 self.assertNotIn(b"\x1b", done.out + done.err)
-                if code == "unsorted_line":  # a known code says its severity itself
+                if code == "unsorted_line":  # a known code determines its severity
                     self.assertEqual(done.code, 0, done.message)
                 else:
                     self.assertEqual((done.code, done.out), (65, b""), (code, severity))
@@ -220,6 +220,62 @@ class Fleet(EndToEndTest):
         text = self.ok("fleet", *traces).text
         self.assertIn("host7", text.split("use of time")[0])
 
+    def gang(self, slow, hosts=12, runs=8, device=None):
+        """Runs of hosts that meet in an all-reduce. `slow(host)`: the extra time of one host, as
+        compute, as idle time before its collective and as idle time before its run."""
+        every_ps, collective_ps = 3_000_000_000, 50_000_000
+        traces = []
+        for take in range(3):
+            draw = random.Random(take)
+            planes = [Plane("/device:GPU:0") for _ in range(hosts)]
+            streams = [plane.line("Stream #1(Kernel)", 5) for plane in planes]
+            ends = [0] * hosts
+            for run in range(runs):
+                enters = []
+                for host in range(hosts):
+                    compute, within, before = slow(host)
+                    start = ends[host] + 20_000_000 + before
+                    took = round(1_000_000_000 * draw.gauss(1, 0.002)) + compute
+                    streams[host].event("gemm", start, took, hlo_module=Ref("jit_train"),
+                                        hlo_op=Ref("dot.1"), program_id=7)
+                    enters.append(start + took + 1_000_000 + within)
+                leave = max(enters) + collective_ps
+                for host in range(hosts):
+                    streams[host].event("ncclDevKernel_AllReduce_Sum_f32_RING_LL", enters[host],
+                                        leave - enters[host], hlo_module=Ref("jit_train"),
+                                        hlo_op=Ref("all-reduce.2"), program_id=7)
+                    ends[host] = leave
+            for host in range(hosts):
+                traces.append(self.write(f"g{take}/host{host}.xplane.pb", space(planes[host])))
+        return traces
+
+    def test_the_host_that_others_wait_for_is_slow(self):
+        extra_ps = 100_000_000
+        for kind in range(3):
+            traces = self.gang(lambda host: [extra_ps * (host == 7 and at == kind) for at in range(3)])
+            fleet = self.ok("fleet", *traces, "--format", "json").json
+            found = [(row["host"], row["verdict"]) for row in fleet["outliers"]
+                     if row["verdict"] != "typical"]
+            self.assertEqual(found, [("host7", "slow")], kind)
+            self.assertEqual({row["measure"] for row in fleet["outliers"]}, {"without_collectives"})
+            ratio = fleet["outliers"][0]["ratio"]
+            self.assertAlmostEqual(ratio, 1.1, delta=0.01)
+            self.assertEqual(fleet["waits"][0]["host"], "host7")
+            text = self.ok("fleet", *traces).text
+            self.assertIn("compared by their time outside of collectives", " ".join(text.split()))
+
+    def test_the_host_that_computes_less_is_fast(self):
+        traces = self.gang(lambda host: (-100_000_000 * (host == 3), 0, 0))
+        fleet = self.ok("fleet", *traces, "--format", "json").json
+        self.assertEqual([(row["host"], row["verdict"]) for row in fleet["outliers"]
+                          if row["verdict"] != "typical"], [("host3", "fast")])
+
+    def test_the_host_that_idles_less_is_not_called_fast(self):
+        traces = self.gang(lambda host: (0, 100_000_000 * (host != 3), 0))
+        fleet = self.ok("fleet", *traces, "--format", "json").json
+        self.assertEqual({row["verdict"] for row in fleet["outliers"]}, {"typical"})
+
+
     def side(self, name, factor, hosts=range(8)):
         traces = []
         for host in hosts:
@@ -238,7 +294,7 @@ class Fleet(EndToEndTest):
                 self.assertEqual(done.code, code, done.message)
                 row, = done.json["rows"]
                 self.assertEqual((row["base"]["captures"], row["base"]["samples"]), (8, 24))
-        one = self.side("one", 1, hosts=[3])  # of one host: its captures
+        one = self.side("one", 1, hosts=[3])  # with one host, the captures are compared
         row, = run("compare", base, one, "--format", "json").json["rows"]
         self.assertEqual(row["head"]["captures"], 3)
         away = self.side("away", 1, hosts=range(1, 9))

@@ -1,4 +1,4 @@
-"""`where --gaps`: the idle gaps of devices and what the host did, through the program."""
+"""Tests of `where --gaps`: the idle gaps of devices, with the activity of the host."""
 import csv
 import io
 import unittest

@@ -1,7 +1,7 @@
-"""What every command prints, byte for byte, over the traces of testdata and made ones.
+"""Compares the output of every command byte by byte, on traces of testdata and on synthetic ones.
 
-A golden holds, for each command line of a group, the exit code, standard error and standard
-output. Where a change is meant: `python3 test_golden.py --freeze`, and read the difference.
+A golden file contains the exit code, standard error and standard output of each command line of a group.
+If a change is intended, run `python3 test_golden.py --freeze`, and review the difference.
 """
 import difflib
 import json
@@ -21,7 +21,7 @@ FORMATS = ("table", "json", "csv", "markdown")
 DECISION_FORMATS = (*FORMATS, "junit", "benchmark", "bmf")
 TRACE_COMMANDS = ("report", "functions", "kernels", "tree", "where", "headroom", "planes", "brief")
 TOOLS = ("ejkernel", "tune-jax", "xprof")
-# What the options of the commands on traces are tried with.
+# Options for the commands on traces.
 SELECTION = ("--device all", "--device cpu", "--device GPU:0", "--threads 2")
 FILTERS = ("--function step|fn_1", "--exclude fn_1", "--kernel fusion", "--prefix jit_autotune",
            "--min-duration 1000", "--max-events 50", "--clock profile")
@@ -50,7 +50,7 @@ OPTIONS = {
 
 
 def evil():
-    """Names that lie, suspect runs, and what the producer complained of."""
+    """A trace with hostile names, suspect runs, and warnings and errors of the producer."""
     device = Plane("/device:GPU:0")
     stream = device.line("Stream #1(Kernel) \x1b]0;title\x07", timestamp_ns=5)
     for at in range(4):
@@ -71,7 +71,7 @@ def made_traces():
 
 
 def rare_traces():
-    """Three captures a side: a kernel is gone, and functions ran in one capture or on one side."""
+    """Three captures a side. A kernel is missing, and some functions ran in only one capture or side."""
     def rare(function, kernel):
         return gpu(1, function=function, program_id=9, kernels=(kernel,), runs=1)
 
@@ -85,7 +85,7 @@ def rare_traces():
 
 
 def power_log(complete=True, noise=0):
-    """20 s of a counter and of power, with windows, a gauge, an absent sensor and a gap."""
+    """A power log of 20 s with a counter, power, windows, a gauge, an absent sensor and a gap."""
     second = 1_000_000_000
     start = 1000 * second
 
@@ -325,13 +325,13 @@ def help_group():
 GROUPS = {"traces": traces_group, "options": options_group, "decisions": decisions_group,
           "diff": diff_group, "fleet": fleet_group,
           "power": power_group, "tune": tune_group, "help": help_group}
-# What differs from run to run, and stands for itself.
+# Values that differ between runs, and their replacements.
 VARYING = ((re.compile(r'"(started_unix_s|recorded_unix_s)": ?\d+'), r'"\1":0'),
            (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d"), "YYYY-MM-DD hh:mm"))
 
 
 def processor():
-    """What a package of this machine's processors is called."""
+    """The model name of this machine's processor."""
     found = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
     return found[1] if found else "PROCESSOR"
 
@@ -361,7 +361,7 @@ def golden_path(group):
 
 
 class Golden(EndToEndTest):
-    """One test a group."""
+    """One test for each group."""
 
     def check(self, group):
         make_inputs(self.at)

@@ -1,4 +1,4 @@
-"""How the executions of a GPU are split into runs if the trace has neither scopes nor launches."""
+"""Tests how GPU executions are split into runs if the trace has neither scopes nor launches."""
 import unittest
 
 from harness import EndToEndTest
@@ -8,7 +8,7 @@ US = 1_000_000
 
 
 def conditional(runs, gap_us, kernels, function="jit_f", other=True, pjit_calls=None, other_stream=False):
-    """Runs of 50 us kernels, 1 us apart; jit_g between them on the same or on another stream."""
+    """Runs of 50 us kernels, 1 us apart. jit_g runs between them, on the same or on another stream."""
     plane = Plane("/device:GPU:0")
     stream = plane.line("Stream #1(Kernel)")
     g_stream = plane.line("Stream #2(Kernel)") if other_stream else stream
@@ -49,7 +49,7 @@ class RunsOfOneStream(EndToEndTest):
                                            else ["k0", "k1"]), runs, 100)
 
     def test_another_program_on_another_stream(self):
-        # It hardly separates anything. A wrong number must be labelled.
+        # The gap hardly separates runs, so a wrong number must be labelled.
         for runs in (12, 60):
             row = self.row(conditional(runs, 30, lambda run: ["k0", "k1"] if run % 2 else ["k0"],
                                        other_stream=True))

@@ -1,4 +1,4 @@
-"""grid from outside: settings, tables, figures and the witness, with all that can go wrong."""
+"""Tests of grid through the program: settings, tables, figures, the witness, and all failures."""
 import csv
 import hashlib
 import json
@@ -101,7 +101,7 @@ class Tree(GridTest):
             self.assertEqual(sample["sample_id"], int(row["sample_id"]))
             self.assertAlmostEqual(sample["t_ps"] / 1e6, float(row["wall_time_us"]))
         self.assertEqual(json.loads(self.read("results.json"))["no_energy"],
-                         "the harness reported none, and --energy was not given")
+                         "the harness reported no energy, and --energy was not given")
 
     def test_the_table_tells_settings_apart_and_has_the_signs_of_the_csv(self):
         space = {**SPACE, "name": "mm", "parameters": [
@@ -164,7 +164,7 @@ class Tree(GridTest):
 
     def test_a_harness_without_metrics_has_latencies(self):
         done = self.grid(harness=())
-        for explained in ("less ... %", "coherence"):  # columns that are not shown
+        for explained in ("less ... %", "coherence"):  # explanations of hidden columns
             self.assertNotIn(explained, done.text)
         self.assertNotIn("csv/softmax.memory.csv", self.names())
         self.assertEqual({row["accuracy"] for row in self.rows("csv/results.csv")}, {""})

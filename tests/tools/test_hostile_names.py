@@ -1,9 +1,9 @@
-"""Names are data: hostile names go through every command and format, and a strict reader of each
-format finds nothing but text in them.
+"""Passes hostile names through every command and format. Strict readers of the formats check that names
+appear only as text.
 
-The names are in every place of a trace, a log, a summary, a store and a result that a producer
-fills: planes, lines, kernels, functions, scopes, sources, hosts, warnings, windows, variants. They
-try to be terminal controls, links, images, elements, formulas, table cells and invisible text.
+The names are in every field that a producer of a trace, log, summary, store or result fills: planes, lines,
+kernels, functions, scopes, sources, hosts, warnings, windows, variants. They imitate terminal controls,
+links, images, elements, formulas, table cells and invisible text.
 """
 import base64
 import csv
@@ -36,7 +36,7 @@ NAMES = (
     "# EOF\n", '{x="y"}', "%s%n%1$s", "- x", "1. x", "===", "> q", "    code", "trailing ", "\\", "`")
 SAFE = ("jit_plain", "fusion.1")
 
-# Characters that a reader does not see as themselves.
+# Invisible characters.
 IGNORABLE = re.compile("[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
                        "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
                        "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
@@ -57,7 +57,7 @@ def as_text(name):
     return name if isinstance(name, str) else name.decode(errors="replace")
 
 
-# ---------------------------------------------------------------- readers, each a format's rules
+# ---------------------------------------------------------------- readers with the rules of each format
 
 def code_spans_removed(line):
     """CommonMark 6.1: a run of backticks, closed by the next run of the same length."""
@@ -82,7 +82,7 @@ def markdown_faults(text):
     width = None
     for line in text.split("\n"):
         if line.startswith("| "):
-            # GFM: cells end at a pipe without a backslash before it. Parsers disagree about two.
+            # GFM: a pipe without a backslash before it ends a cell. Parsers disagree about two backslashes.
             if re.search(r"\\\\\|", line):
                 faults.append(f"two backslashes before a pipe: {line}")
             cells = re.split(r"(?<!\\)\|", line)[1:-1]
@@ -130,7 +130,7 @@ class PageReader(html.parser.HTMLParser):
             self.faults.append(f"</{tag}>")
 
     def handle_comment(self, data):
-        if not data.startswith("\nd3 "):  # its licence
+        if not data.startswith("\nd3 "):  # except for the licence
             self.faults.append(f"a comment: {data}")
 
     def handle_data(self, data):
@@ -138,7 +138,7 @@ class PageReader(html.parser.HTMLParser):
         if attrs.get("id") == "data":
             self.packed += data
         elif tag not in ("script", "style", "code"):
-            # Spaces before a name are kept by no-break spaces of the page's own.
+            # The page itself indents names with no-break spaces.
             self.faults += [f"invisible {each}" for each in invisible_in(data.lstrip("\u00a0"))]
 
 
@@ -194,7 +194,7 @@ DECISIONS = (*FORMATS, "junit", "benchmark", "bmf")
 # ---------------------------------------------------------------- files with hostile names
 
 def trace(names, factor=1, ordinal=0):
-    """Every place of a trace has each of `names`."""
+    """A trace with each of `names` in every field."""
     device = Plane(f"/device:GPU:{ordinal}", id=ordinal + 1)
     host = Plane("/host:CPU", id=9)
     for at, name in enumerate(names):
@@ -239,7 +239,7 @@ class HostileNames(EndToEndTest):
             self.faults.append(f"{form}: {' '.join(map(str, where))}: {faults[:3]}")
 
     def check_command(self, *arguments, forms=FORMATS):
-        """Each format has no fault, and neither have messages."""
+        """Checks that all formats and messages are free of faults."""
         for form in forms:
             if form == "html":
                 out = ("-o", self.at / "page.html")
@@ -248,7 +248,7 @@ class HostileNames(EndToEndTest):
             done = run(*arguments, *out, cwd=self.at, env=environment(XDG_RUNTIME_DIR=str(self.at)))
             self.check("table", done.err, (*arguments, *out, "standard error"))
             self.assertNotEqual(done.code, 70, done.message)
-            if done.code >= 64:  # a refusal has no output
+            if done.code >= 64:  # a refused command has no output
                 self.assertEqual(done.out, b"", arguments)
                 self.refused.append((arguments, done.message))
                 continue
@@ -359,7 +359,7 @@ class HostileNames(EndToEndTest):
         self.assertIn(("tune", "json"), self.shown, self.refused[:3])
 
     def test_markdown_rules_find_markup(self):
-        """The reader above is strict: each of these is a fault."""
+        """Checks that the Markdown reader is strict: it finds a fault in each of these texts."""
         for text in ("![i](http://e)", "a [b](c)", "*a*", "a_b", "x `a", "<b>", "# x\n", "www.e.example",
                      "| a | b |\n| --- | --- |\n| `a|b` | c |", "a @b", "#1", "a\n===", "- x\n> q",
                      "| a |\n| --- |\n| `a\\\\|b` |", "&copy;", "a\u00adb"):

@@ -1,4 +1,4 @@
-"""Every way to give a trace: files, gzip, pipes, directories, several at once."""
+"""Tests all forms of input: files, gzip, pipes, directories, and several of them."""
 import contextlib
 import gzip
 import json
@@ -15,7 +15,7 @@ RUNS = "log/plugins/profile"
 
 
 def without_inputs(report):
-    """And without the options that were given."""
+    """The report without inputs and options."""
     return {name: value for name, value in report.items() if name not in ("inputs", "options")}
 
 
@@ -80,7 +80,7 @@ class OneFile(EndToEndTest):
 
 
 class EndlessPipes(EndToEndTest):
-    """What cannot become a trace is refused as it comes: the pipe has no end."""
+    """Data that cannot be a trace is refused while it arrives, because the pipe never ends."""
 
     def check(self, shell, reason):
         with self.subTest(shell):
@@ -109,7 +109,7 @@ class EndlessPipes(EndToEndTest):
         self.assertEqual(sorted(path.name for path in self.at.iterdir()), ["good", "good.gz"])
 
     def test_a_long_trace_on_a_pipe_is_read(self):
-        """Longer than the pieces that it comes in, plain and gzip."""
+        """The trace is longer than one piece of the pipe, both plain and with gzip."""
         long = space(*(gpu(at, runs=5000) for at in range(3)), hostnames=["h"])
         self.assertGreater(len(long), 3 << 18)
         want = self.run_json(self.write("long.xplane.pb", long))
@@ -147,14 +147,14 @@ class Directories(EndToEndTest):
         self.assertEqual(report["capture"]["hostnames"], ["one", "two"])
 
     def spoil(self, directory, suffix):
-        """Puts files of a trace's name there that cannot be read; returns their names."""
+        """Creates unreadable files with names of traces. Returns their names."""
         directory = self.at / directory
         names = [each + suffix for each in ("gone", "circle", "pipe", "socket", "device", "closed")]
         (directory / names[0]).symlink_to("nowhere")
         (directory / names[1]).symlink_to(names[1])
         os.mkfifo(directory / names[2])
         with socket.socket(socket.AF_UNIX) as made:
-            with contextlib.chdir(directory):  # the path of a socket has at most 107 bytes
+            with contextlib.chdir(directory):  # paths of sockets are limited to 107 bytes
                 made.bind(names[3])
         (directory / names[4]).symlink_to("/dev/zero")
         (directory / names[5]).write_bytes(b"x")
@@ -187,7 +187,7 @@ class Directories(EndToEndTest):
         self.assertEqual(done.code, 0, done.message)
         self.assertEqual([row["kernel"] for row in done.json["kernels"]], ["k"])
         if os.geteuid() == 0:
-            names.remove("closed.json")  # root reads it, and it is no trace
+            names.remove("closed.json")  # root can read it, but it is not a trace
         for name in names:
             self.assertIn(name, done.message)
         self.assertNotIn("other.json", done.message)
@@ -270,7 +270,7 @@ class Directories(EndToEndTest):
         self.assertRegex(done.message, r"\Axplane-time: bare: contains no .xplane.pb")
 
     def damaged_hosts(self):
-        """Empty, cut, no gzip to the end, and with damage that only its events show."""
+        """Traces that are empty, truncated, incomplete gzip, or damaged only in their events."""
         late = gpu(1, runs=2)
         late.lines[0].events.append(data(4, b"\x08"))
         whole = self.host("two", 2)
@@ -322,10 +322,10 @@ class Directories(EndToEndTest):
 
 
 class SuspectOnOneDevice(EndToEndTest):
-    """What one GPU of eight lost leaves the combined time of the rest."""
+    """If one of eight GPUs lost events, the combined time uses the other runs."""
 
     def combined(self, lost, runs=range(1, 7)):
-        """Of six runs of four kernels; GPU 3 has `runs`, without the (run, kernel) of `lost`."""
+        """The combined times of six runs of four kernels. GPU 3 has only `runs`, without `lost` (run, kernel)."""
         planes = []
         for ordinal in range(8):
             plane = Plane(f"/device:GPU:{ordinal}", id=ordinal + 1)
@@ -356,7 +356,7 @@ class SuspectOnOneDevice(EndToEndTest):
 
 
 class SeveralTraces(EndToEndTest):
-    """Repeated captures of the same thing."""
+    """Repeated captures of the same program."""
 
     def test_captures_are_kept_apart_by_input_and_pooled_in_combined(self):
         for at, runs in enumerate((2, 3, 5)):
@@ -392,7 +392,7 @@ class SeveralTraces(EndToEndTest):
                 self.assertIn("twice", self.run_ok("a.xplane.pb", other).text)
 
     def test_concatenated_files_are_one_trace(self):
-        """Planes of one name stay apart; a file appended to itself counts once."""
+        """Planes with the same name are separate. A file that is appended to itself counts once."""
         first, second = space(gpu(0, runs=2)), space(gpu(0, runs=3))
         self.write("both.xplane.pb", first + second)
         self.write("self.xplane.pb", first + first)

@@ -1,4 +1,4 @@
-"""Traces of PyTorch's profiler (Kineto), through the program."""
+"""Tests of traces of PyTorch's profiler (Kineto), through the program."""
 import gzip
 import json
 import math
@@ -94,7 +94,7 @@ def union_ps(executions):
 
 
 def launches_by_hand(events):
-    """The first to begin of each correlation; 0 and none are none."""
+    """The first launch of each correlation id. The id 0 counts as missing."""
     launches = {}
     for each in sorted((e for e in events if e["cat"] in LAUNCHES), key=lambda e: e["ts"]):
         launches.setdefault(each["args"].get("correlation"), each)
@@ -102,7 +102,7 @@ def launches_by_hand(events):
 
 
 def runs_by_hand(events):
-    """{function: [(device, executions of each run as (start, end))]}, as docs/kineto.md defines them; slow."""
+    """{function: [(device, (start, end) of each execution of the run)]} as in docs/kineto.md; slow."""
     launches = launches_by_hand(events)
     runs = {}
     for each in events:
@@ -121,7 +121,7 @@ def runs_by_hand(events):
 
 
 def paths_by_hand(events):
-    """{(device, path of modules): executions}; without a launch in no path."""
+    """{(device, path of modules): executions}. Executions without a launch have no path."""
     launches = launches_by_hand(events)
     found = {}
     for kernel in (e for e in events if e["cat"] in ("kernel", "gpu_memcpy")):
@@ -137,8 +137,8 @@ def paths_by_hand(events):
 
 
 def random_trace(draw):
-    """Ranges that nest, straddle and are empty, on two threads of each of two processes; launches with and without.
-    The processes have correlation ids of their own."""
+    """Events with ranges that nest, straddle or are empty, on two threads of two processes, and with
+    launches that have executions or not. Each process has separate correlation ids."""
     events = []
     for _ in range(draw.randrange(1, 12)):
         kind = draw.choice(["user_annotation", "user_annotation", "python_function", "cpu_op"])
@@ -158,12 +158,12 @@ def random_trace(draw):
 
 
 def find_device_lines(planes):
-    """Of all devices."""
+    """The names of the lines of all devices."""
     return [line["line"] for plane in planes["planes"] if plane["kind"] != "cpu" for line in plane["lines"]]
 
 
 class OddPids(EndToEndTest):
-    """The category tells that something ran on a device, whatever its pid is."""
+    """The category of an event shows that it ran on a device, whatever its pid is."""
 
     def events(self, pid, tid=7, **args):
         return [event("kernel", pid, tid, 200 * i, 100, "gemm", stream=7, **args) for i in range(10)]
@@ -226,7 +226,7 @@ class OddPids(EndToEndTest):
 
 
 def rank(process, device, name, kernel_us=100, later_us=0, thread=1):
-    """A rank whose launches have the correlation ids of all others."""
+    """Events of a rank. All ranks use the same correlation ids."""
     events = [event("user_annotation", process, thread, 1000 + later_us, 1000, name)]
     for i in range(10):
         events.append(event("cuda_runtime", process, thread, 1010 + 20 * i + later_us, 5, "launch", correlation=i + 1))
@@ -305,7 +305,7 @@ class MergedRanks(EndToEndTest):
             self.assertEqual(sum(row["executions"] for row in self.report["devices"]), 20)
         told = self.run_ok("merged.json").text.replace("\n  ", " ")
         self.assertIn("share their correlation id with another process of the file", told)
-        # The advice: a file for each rank.
+        # The advice works: give a file for each rank.
         self.write("ranks/0.json", trace(rank(1000, 0, "zero")))
         self.write("ranks/1.json", trace(rank(2000, 0, "one", 105)))
         rows = {row["function"]: row["active_ps"]["mean"] / 1e6 for row in self.run_json("ranks")["functions"]}
@@ -329,16 +329,16 @@ class MergedRanks(EndToEndTest):
 
 
 def raw(name, before='"ph": "X", "cat": "kernel", ', after=', "pid": 0, "tid": 7, "ts": 5, "dur": 10'):
-    """An event whose name is not escaped."""
+    """An event with an unescaped name."""
     return '{' + before + f'"name": "{name}"' + after + '}'
 
 
 class BareQuotes(EndToEndTest):
-    """Quotes in names that were not escaped."""
+    """Names with unescaped quotes."""
 
     NAMES = ['a"b', '"', '""', 'a "b", c(1): f', 'f({"k": "v", "w": 1})', '["a", "b"]', "f('x', \"y\"): z", 'a", "b", "c',
              'a":"b', '"a"', '": ', '",', '"]', 'operator"" _s(char const*)']
-    # Up to their first quotes these are JSON.
+    # The text up to the first quote of these names is valid JSON.
     REFUSED = ['x"}, y', '"}', 'a"}b']
 
     def read(self, events):
@@ -370,7 +370,7 @@ class BareQuotes(EndToEndTest):
                     self.assertEqual({row["code"]: row["count"] for row in report["diagnostics"]}.get("irregular_json"), 2)
 
     def test_random_names(self):
-        """Read as they are, or refused with the byte; never fewer kernels in silence."""
+        """Names are read unchanged, or the trace is refused with the byte. Kernels are never lost silently."""
         draw = random.Random(4)
         read = 0
         for _ in range(150):
@@ -409,7 +409,7 @@ class OtherWriters(EndToEndTest):
             for content in (self.xprof(process), self.xprof(process, "Op"), gzip.compress(self.xprof(process))):
                 message = self.refused("run/vm.trace.json.gz", content)
                 self.assertIn("give the .xplane.pb beside it", message)
-        # The advice.
+        # The advice works.
         self.write("run/vm.xplane.pb", (TESTDATA / "jax_cpu_variants.xplane.pb").read_bytes())
         self.assertGreater(self.run_json("run/vm.xplane.pb")["devices"][0]["executions"], 0)
 
@@ -491,7 +491,7 @@ class MadeTrace(EndToEndTest):
 
 
 class Functions(EndToEndTest):
-    """Steps, annotations and modules."""
+    """Tests of steps, annotations and modules as functions."""
 
     def rows(self, events):
         report = self.run_json(self.write("a.json", trace(events)), "--samples")
@@ -549,7 +549,7 @@ class Functions(EndToEndTest):
         self.assertIsNone(rows[None, "a"]["active_ps"])
         text = run("functions", "a.json", cwd=self.at).text
         self.assertRegex(text, r"a +1 .* 1e\n")
-        self.assertIn("e runs without an execution in the trace", text)
+        self.assertIn("Ne: N runs without an execution in the trace", text)
 
     def test_filters_choose_functions_and_kernels(self):
         self.write("a.json", trace([event("user_annotation", 42, 43, 0, 9, "a"), event("user_annotation", 42, 43, 0, 9, "b"),
@@ -665,7 +665,7 @@ class Functions(EndToEndTest):
             ("pid 42 tid 43 (python)", "train.py(1): step", 0, 8_000_000)])
 
     def test_energy_of_a_power_log_and_of_the_traces_counters(self):
-        """A counter of energy on the clock of the trace: 400 W, 200 W, and 80 W where nothing runs."""
+        """An energy counter on the clock of the trace, with 400 W, 200 W, and 80 W when the device is idle."""
         base_ns, begin_ns, period_ns, idle_w = 1_756_000_000 * 10**9, 7 * 10**12, 10**7, 80
         draw, events, runs, at = random.Random(3), [], [], 0.0
         for _ in range(40):
@@ -717,7 +717,7 @@ class Functions(EndToEndTest):
 
 @unittest.skipUnless(KINETO.is_dir(), "no shared traces here")
 class KnownAnswers(EndToEndTest):
-    """Devices, kernels and events as somebody else computed them."""
+    """Compares devices, kernels and events with independent results."""
 
     def same(self, got, want):
         self.assertTrue(math.isclose(got, want, rel_tol=1e-9, abs_tol=1e-6), f"{got} is not {want}")
@@ -788,6 +788,14 @@ class KnownAnswers(EndToEndTest):
             done = run(path, cwd=self.at)
             self.assertEqual(done.code, 65, path)
             self.assertTrue(done.message)
+
+
+class Roofs(EndToEndTest):
+    def test_the_lack_of_a_compiled_program_is_explained(self):
+        for command in ("headroom", "brief"):
+            text = " ".join(run(command, TESTDATA / "kineto_training.json").text.split())
+            self.assertIn("PyTorch records none", text)
+            self.assertIn("--work FILE declares them", text)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""How kernels were launched (registers, shared memory, occupancy, grid, block), and work that the
-user declares for kernels that no program describes."""
+"""Tests of launch configurations (registers, shared memory, occupancy, grid, block), and of work that the
+user declares for kernels without a program."""
 import json
 import unittest
 
@@ -16,7 +16,7 @@ DETAILS = {
         (38, 64, 512, 576, 0.75, None, "8,2,1", "256,1,1"),
     "grid:8,8,4 block:256,1,1 private_mem:0 group_mem:33792 occ_pct:0":
         (None, None, None, 33792, None, None, "8,8,4", "256,1,1"),
-    # Uninitialized memory: no GPU has such registers, or launches such a block.
+    # From uninitialized memory: impossible numbers of registers and threads.
     "regs:2191500840 static_shared:32462 dynamic_shared:0 grid:69840,1,1 block:256,1,1 occ_pct:0":
         (None, None, None, None, None, None, "69840,1,1", "256,1,1"),
     "regs:687194767361 shm:139940664643419 grid:5120,18446744073709547520,2093056"
@@ -31,7 +31,7 @@ DETAILS = {
 
 
 def trace(*executions):
-    """Executions: (kernel, duration_ps, stats)."""
+    """A trace of `executions`, each (kernel, duration_ps, stats)."""
     plane = Plane("/device:GPU:0")
     stream = plane.line("Stream #1(Kernel)")
     for i, (kernel, duration_ps, stats) in enumerate(executions):
@@ -81,12 +81,12 @@ class Launches(EndToEndTest):
         wide = self.run_ok("kernels", path, "--wide").text
         self.assertIn("executions of 1 kernel differ in their launch configuration", wide)
         self.assertRegex(wide, r"regs +shared B +grid +block +configs")
-        # Filters choose among the executions, and with them the configuration.
+        # Filters select executions, and so also their configurations.
         self.assertEqual(self.kernels(path, "--max-events", "1")["k"]["launch_configs"], 1)
         self.assertEqual(self.kernels(path, "--min-duration", "0.5")["k"]["grid"], "9,1,1")
 
     def test_statistics_are_the_same_as_without(self):
-        """Configurations split no row, and change no number."""
+        """Configurations do not split rows, and do not change other numbers."""
         stats = [{"kernel_details": f"regs:16 shm:0 grid:{i % 3 + 1},1,1 block:64,1,1"} for i in range(30)]
         executions = [(f"k{i % 2}", 100 + 7 * i % 50, stats[i]) for i in range(30)]
         with_them = self.kernels(self.write("a.xplane.pb", trace(*executions)))
@@ -97,7 +97,7 @@ class Launches(EndToEndTest):
             self.assertEqual(with_them[name]["launch_configs"], 3)
 
     def test_many_configurations(self):
-        """More than are kept: unknown, not wrong."""
+        """If a kernel has more configurations than are kept, their number is unknown."""
         executions = [("k", 10, {"kernel_details": f"regs:16 shm:0 grid:{i + 1},1,1 block:64,1,1"})
                       for i in range(17_000)]
         row = self.kernels(self.write("t.xplane.pb", trace(*executions)))["k"]
@@ -128,7 +128,7 @@ class Launches(EndToEndTest):
         self.assertRegex(chosen, r"kernel +regs +grid\n")
         row, = csv_rows(self.run_ok("kernels", path, "--format", "csv").text)
         self.assertEqual((row["registers"], row["grid"]), ("38", "8,2,1"))
-        # A report does not read them.
+        # A report does not read configurations.
         self.assertEqual(config(self.run_json("report", path)["kernels"][0]), NOTHING)
 
 
@@ -137,7 +137,7 @@ class DeclaredWork(EndToEndTest):
 
     def setUp(self):
         super().setUp()
-        # 3 executions of 1 us each, of either kernel.
+        # Each kernel has 3 executions of 1 us.
         self.trace = self.write("t.xplane.pb", trace(*(
             (kernel, 1_000_000, {}) for _ in range(3) for kernel in ("flash_fwd", "flash_bwd", "sort_7"))))
 
@@ -178,9 +178,9 @@ class DeclaredWork(EndToEndTest):
         self.assertEqual((done.code, done.out), (1, b"") if done.code == 1 else (done.code, b""))
         self.assertNotEqual(done.code, 0)
         self.assertIn("no op or kernel matches kernel 'flash_fwt'; did you mean flash_fwd", done.message)
-        # The advice.
+        # The advice works.
         self.assertIn("flash_fwd", self.run_ok("kernels", self.trace).text)
-        # One whose kernel is filtered out matches nonetheless.
+        # Declared work also matches a kernel that a filter excludes.
         self.rows("--work", self.work({"kernel": "flash_fwd", "flops": 1}), "--kernel", "sort")
 
     def test_bad_files(self):

@@ -1,5 +1,5 @@
-"""Layers: forward and backward passes together or apart, joined names, stacks without repeats, and
-what --scope says if it matches nothing."""
+"""Tests of layers: forward and backward passes together or separate, joined names, stacks without repeats,
+and the message if --scope has no match."""
 import gzip
 import random
 import unittest
@@ -10,7 +10,7 @@ from xspace import Plane, Ref, space
 TRAIN = TESTDATA / "gpu" / "h200_train.xplane.pb.gz"
 KINETO = TESTDATA / "kineto_training.json"
 
-# Scopes as JAX and TensorFlow write them, and the folded path without the op.
+# Scopes of JAX and TensorFlow, and their folded paths without the op.
 FOLDED = {
     "jit(f)/jvp(layer2)/dot_general": "jit(f) layer2",
     "jit(f)/transpose(jvp(layer2))/dot_general": "jit(f) layer2",
@@ -27,7 +27,7 @@ FOLDED = {
     "jit(f)/transpose(jvp(jit(log_softmax)))/sub": "jit(f) jit(log_softmax)",
     "jit(f)/vmap(BTNH,BSNH->BNTS)/dot_general": "jit(f) BTNH,BSNH->BNTS",
     "jit(f)/jvp()/gather": "jit(f)",
-    # Not wrappers: an op, a function, a scope of the user.
+    # These are not wrappers but an op, a function and a scope of the user.
     "jit(f)/layer4/transpose": "jit(f) layer4",
     "jit(f)/pmap(g)/add": "jit(f) pmap(g)",
     "jit(f)/transpose(a)(b)/add": "jit(f) transpose(a)(b)",
@@ -38,12 +38,12 @@ JOINED = {
     "jit(f)/layer5/mul;jit(f)/layer5/add": "jit(f) layer5",
     "jit(f)/jvp(layer6)/mul;jit(f)/transpose(jvp(layer6))/mul": "jit(f) layer6 mul",
     "jit(g)/a/mul;jit(h)/b/add": "jit(g) a mul",
-    "jit(f)/jvp(a;b)/mul": "jit(f) a;b mul",  # a semicolon in brackets joins nothing
+    "jit(f)/jvp(a;b)/mul": "jit(f) a;b mul",  # a semicolon in brackets is part of the name
 }
 
 
 def trace(scopes, **stats):
-    """One op a scope, of 10 ps, 11 ps, ..."""
+    """A trace with one op per scope. The ops take 10 ps, 11 ps, ..."""
     plane = Plane("/device:GPU:0")
     stream = plane.line("Stream #1(Kernel)")
     for i, scope in enumerate(scopes):
@@ -55,7 +55,7 @@ def trace(scopes, **stats):
 
 class Layers(EndToEndTest):
     def self_times(self, *arguments):
-        """Self times by path, in which '  ' separates scopes."""
+        """Self times by path. Two spaces separate the scopes of a path."""
         paths, times = [], {}
         for row in self.run_json("tree", *arguments)["tree"]:
             above = () if row["parent"] is None else paths[row["parent"]]
@@ -91,7 +91,7 @@ class Layers(EndToEndTest):
         self.assertEqual(folded, expected)
         apart = self.self_times(file, "--by", "scope")
         self.assertEqual(apart["jit(f) layer5"], 10)
-        self.assertEqual(apart["jit(f)"], 11)  # the two passes have no more in common
+        self.assertEqual(apart["jit(f)"], 11)  # this is the only common scope of the passes
         self.assertEqual(sum(apart.values()), sum(folded.values()))
 
     def test_a_recorded_step(self):
@@ -100,7 +100,7 @@ class Layers(EndToEndTest):
         total = lambda rows, *names: sum(row["total_ps"] for row in rows if row["name"] in names)
         for layer in ("layer_0", "layer_1"):
             both = total(apart, f"jvp({layer})", f"transpose(jvp({layer}))")
-            # Fusions of both passes are only in the folded layer.
+            # Only the folded layer contains fusions of both passes.
             self.assertGreater(both, 0)
             self.assertGreater(total(folded, layer), both)
         self.assertGreater(total(folded, "layer_0", "layer_1"), 0.7 * total(folded, "jit(train_step)"))
@@ -122,8 +122,8 @@ class Layers(EndToEndTest):
                              sum(10 + i for i in range(len(scopes))))
 
     def test_layers_of_energies(self):
-        """The scopes in a recorded trace are renamed, each to one of its length: the two passes of
-        one layer, so that the energy of the folded layer is their sum."""
+        """Two scopes of a recorded trace are renamed to names of the same length, the two passes of one
+        layer. The energy of the folded layer is their sum."""
         recorded = gzip.decompress((TESTDATA / "gpu" / "h200_mixture.xplane.pb.gz").read_bytes())
         names = {b"jit(product)/dot_general": b"jit(f)/jvp(layer2)/dot_g",
                  b"jit(stream)/add": b"jit(f)/layer2/a"}
@@ -151,12 +151,12 @@ class Layers(EndToEndTest):
 
     def test_stacks_repeat_no_call(self):
         stacks = {
-            # A function that was inlined: the callers of its own trace follow those of the call.
+            # An inlined function: the stack of its call is followed by the stack of its own trace.
             "m.py:9\nt.py:4\nl.py:3\na.py:2\nt.py:4\nl.py:3\na.py:2": "m.py:9 t.py:4 l.py:3 a.py:2",
             "m.py:9\na.py:2\nm.py:9\na.py:2\nw.py:1": "m.py:9 a.py:2 w.py:1",
             "m.py:9\nf.py:1\nf.py:1\nf.py:1": "m.py:9 f.py:1",             # recursion
-            "m.py:9\nf.py:1\ng.py:2\nf.py:1": "m.py:9 f.py:1",             # ends where it began
-            "m.py:9\nw.py:1\na.py:2\nw.py:1\nb.py:3": "m.py:9 w.py:1 a.py:2 b.py:3",  # a wrapper
+            "m.py:9\nf.py:1\ng.py:2\nf.py:1": "m.py:9 f.py:1",             # the last frame repeats an earlier one
+            "m.py:9\nw.py:1\na.py:2\nw.py:1\nb.py:3": "m.py:9 w.py:1 a.py:2 b.py:3",  # a wrapper is called twice
             "m.py:9\na.py:2": "m.py:9 a.py:2",
         }
         for i, (stack, path) in enumerate(stacks.items()):
@@ -204,9 +204,9 @@ class ScopeAdvice(EndToEndTest):
         for command in self.COMMANDS:
             message = self.refused(*command, KINETO, "--scope", "layer")
             self.assertIn("no op of this trace has a name scope", message, command)
-            self.assertIn("PyTorch records none", message)
+            self.assertIn("PyTorch does not record them", message)
             self.assertNotIn("--by scope", message)
-        # The advice: --function, and --by module.
+        # The advice works: --function, and --by module.
         self.run_ok("tree", KINETO, "--by", "module")
         function = self.run_json("functions", KINETO)["functions"][0]["function"]
         self.assertTrue(self.run_json("kernels", KINETO, "--function", function)["kernels"])

@@ -1,5 +1,5 @@
-"""No two types of one qualified name: the linker keeps one of their functions, the other's objects
-are read as garbage (the one-definition rule), and no compiler says so."""
+"""Checks that no two types have the same qualified name. This would violate the one-definition rule: the
+linker keeps the functions of one type, which misread objects of the other, and compilers do not report it."""
 import collections
 import re
 import unittest
@@ -15,7 +15,7 @@ TYPE = re.compile(r"\b(?:struct|class|union|enum(?:\s+(?:class|struct))?)\s+(\w+
 
 
 def types_of(text):
-    """Qualified names of what is defined outside of functions and of unnamed namespaces."""
+    """Qualified names of types that are defined outside of functions and unnamed namespaces."""
     text = re.sub(r"^\s*#.*?(?<!\\)$", "", NOT_CODE.sub('""', text), flags=re.MULTILINE | re.DOTALL)
     scopes, head, found = [], 0, []
     for at, char in enumerate(text):
@@ -23,7 +23,7 @@ def types_of(text):
             before = text[head:at].strip()
             namespace, kind = NAMESPACE.search(before), TYPE.search(before)
             if namespace:
-                scopes.append(namespace[1])  # "": unnamed
+                scopes.append(namespace[1])  # empty if the namespace is unnamed
             elif kind and None not in scopes and "" not in scopes:
                 scopes.append(kind[1])
                 found.append("::".join(scopes))
@@ -37,7 +37,7 @@ def types_of(text):
 
 
 def definitions():
-    """Where each type is defined."""
+    """The places where each type is defined."""
     places = collections.defaultdict(list)
     for folder in FOLDERS:
         for path in sorted((REPOSITORY / folder).rglob("*")):

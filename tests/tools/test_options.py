@@ -1,5 +1,5 @@
-"""Options that change a number: they work, or are refused; results tell them; comparisons of what
-was made with others are refused."""
+"""Tests of options that change numbers. They work or are refused, results contain them, and results with
+different options are not compared."""
 import json
 import unittest
 
@@ -8,7 +8,7 @@ from xspace import gpu, space
 
 try:
     import jsonschema
-except ImportError:  # a machine without it still runs the rest
+except ImportError:  # the other tests run without it
     jsonschema = None
 
 VARIANTS = TESTDATA / "jax_cpu_variants.xplane.pb"
@@ -220,6 +220,42 @@ class Recorded(EndToEndTest):
             self.assertNotIn("options", self.run_json(command, VARIANTS, *same))
 
 
+class FilterLine(OptionsTest):
+    """Every view that a filter changes states the filter, in one line."""
+
+    def line(self, *words):
+        text = self.run_ok(*words).text
+        lines = [line for line in text.splitlines() if "filter: " in line]
+        self.assertEqual(len(lines), 1, text)
+        return " ".join(text[text.index("filter: "):].split())
+
+    def test_kernels_that_are_left_out(self):
+        for command in ("functions", "kernels", "tree", "headroom"):
+            for how in ((), ("--format", "markdown"), ("--format", "html")):
+                self.assertIn("filter: kernels that match fusion are left out",
+                              self.line(command, VARIANTS, "--exclude-kernel", "fusion", *how))
+        self.assertIn("filter: kernels that match fusion are left out; devices and steps include all executions",
+                      self.line("report", VARIANTS, "--exclude-kernel", "fusion"))
+
+    def test_each_filter(self):
+        for option, value, text in (
+                ("--function", "fn_[67]", "only functions that match fn_[67]"),
+                ("--prefix", "jit_a", "only functions that start with jit_a"),
+                ("--exclude", "fn_7", "functions that match fn_7 are left out"),
+                ("--kernel", "fusion", "only kernels that match fusion count"),
+                ("--scope", "dot", "only kernels with a scope or source line that matches dot count")):
+            for command in ("report", "functions", "kernels", "tree"):
+                self.assertIn("filter: " + text, self.line(command, VARIANTS, option, value))
+        self.assertIn("filter: only functions that match fn_7; kernels that match tanh are left out; "
+                      "devices include all executions",
+                      self.line(VARIANTS, "--function", "fn_7", "--exclude-kernel", "tanh"))
+        self.assertIn("only functions that match fn_7", self.line("kernels", VARIANTS, "--within", "fn_7"))
+
+    def test_no_filter(self):
+        for command in ("report", "functions", "kernels", "tree", "headroom"):
+            self.assertNotIn("filter: ", self.run_ok(command, VARIANTS, "--top", "3").text)
+
+
 class Compared(OptionsTest):
     def result(self, name, *options, command="report"):
         path = self.at / name
@@ -227,7 +263,7 @@ class Compared(OptionsTest):
         return path
 
     def differ(self, names, one, other, *options):
-        """Both decisions refuse them, and name option, values and inputs."""
+        """compare and pick refuse the inputs. The message has the option, its values and the inputs."""
         for arguments in (("compare", one, other), ("pick", one, other)):
             with self.subTest(arguments):
                 done = run(*arguments, *options, cwd=self.at)

@@ -1,5 +1,5 @@
-"""Devices by other names than GPU and TPU, hosts alone, files in formats that are not read; each piece of advice is
-followed."""
+"""Tests of devices with other names than GPU and TPU, of traces without devices, and of files in
+unsupported formats. The advice in the messages is followed."""
 import gzip
 import io
 import lzma
@@ -67,7 +67,7 @@ class OtherDevices(EndToEndTest):
 
 
 class Advice(EndToEndTest):
-    """What messages advise works."""
+    """The advice of messages works."""
 
     def refused(self, *words):
         done = run(*words, cwd=self.at)
@@ -77,7 +77,7 @@ class Advice(EndToEndTest):
     def test_a_device_that_is_not_there(self):
         self.write("a.xplane.pb", space(device("/device:XPU:0"), Plane("/host:metadata")))
         message = self.refused("a.xplane.pb", "--device", "gpu")
-        self.assertIn("there are: /device:XPU:0 (10 events); choose one of these, or --device all", message)
+        self.assertIn("the trace has: /device:XPU:0 (10 events); choose one of these, or --device all", message)
         for advised in ("/device:XPU:0", "all"):
             self.assertEqual(len(self.run_json("a.xplane.pb", "--device", advised)["devices"]), 1)
 
@@ -99,7 +99,7 @@ class Advice(EndToEndTest):
             self.assertEqual(self.run_json("a.xplane.pb", "--device", advised)["devices"][-1]["executions"], 1)
 
     def follow(self, message, trace):
-        """Runs the command that the message has, on the trace."""
+        """Runs the command in the message on the trace."""
         command = shlex.split(message[message.index("xplane-time tree"):])
         command = command[1:command.index("shows")]
         return self.run_json(*(trace if word == "TRACE" else word for word in command))["tree"]
@@ -122,7 +122,7 @@ class Advice(EndToEndTest):
 
 
 class OpsOnTheHost(EndToEndTest):
-    """Ops of frameworks without XLA, on threads of the host: what a trace without accelerators executed."""
+    """Ops of frameworks without XLA on host threads are the executions of traces without accelerators."""
 
     def ops(self, path, *options):
         report = self.run_json(path, *options)

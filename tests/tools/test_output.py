@@ -1,4 +1,4 @@
-"""Where results go: files complete or absent, pipes that close, names that lie."""
+"""Tests of outputs: files are complete or absent, pipes may close, names may be hostile."""
 import os
 import re
 import subprocess
@@ -109,8 +109,74 @@ class Tables(EndToEndTest):
                     self.run_ok(command, trace, "--sort", key)
 
 
+class SourceLines(EndToEndTest):
+    """The source lines of kernels, in every format."""
+    LINE = re.compile(r"record_jax_cpu\.py:\d+")
+
+    def test_formats(self):
+        of_ops = {(row["function"], row["op"]): row["source"]
+                  for row in self.run_json("headroom", BIG)["ops"]}
+        kernels = self.run_json("kernels", BIG)["kernels"]
+        for row in kernels:
+            self.assertEqual(row["source"], of_ops[row["function"], row["kernel"]])
+        self.assertEqual(self.run_json(BIG)["kernels"][0]["source"], kernels[0]["source"])
+        rows = csv_rows(self.run_ok("kernels", BIG, "--format", "csv").text)
+        self.assertEqual([row["source"] or None for row in rows], [row["source"] for row in kernels])
+        for words in (("kernels", BIG, "--wide"), ("kernels", BIG, "--columns", "kernel,source"),
+                      ("kernels", BIG, "--format", "markdown"), (BIG, "--format", "markdown"),
+                      (BIG, "--format", "html"), ("kernels", BIG, "--format", "html")):
+            self.assertRegex(self.run_ok(*words).text, self.LINE)
+
+    def test_narrow_tables(self):
+        # The command that a brief names.
+        narrow = environment(COLUMNS="80")
+        for words in (("kernels", BIG, "--function", "^jit_autotune_fn_5$", "--top", "10"),
+                      (BIG, "--function", "^jit_autotune_fn_5$")):
+            self.assertRegex(self.run_ok(*words, env=narrow).text, self.LINE)
+        self.assertRegex(self.run_ok(BIG, env=narrow).text, r"source +function\n.*:\d+ +jit_aut")
+
+    def test_unknown(self):
+        path = self.write("g.xplane.pb", space(gpu()))
+        self.assertEqual({row["source"] for row in self.run_json("kernels", path)["kernels"]}, {None})
+        self.assertNotIn("source", self.run_ok("kernels", path).text)
+
+
+class UnknownFlops(EndToEndTest):
+    """An op whose bytes alone are known is not ranked by them, if it may compute products."""
+    TRACE = TESTDATA / "gpu" / "h200_kernels.xplane.pb.gz"
+
+    def test_no_peak_for_the_type_of_a_product(self):
+        document = self.run_json("headroom", self.TRACE)
+        rows = {row["op"]: row for row in document["ops"]}
+        gemm = rows["custom-call.0"]  # in 32-bit floats, for which there is no peak
+        self.assertEqual((gemm["reason"], gemm["roof"], gemm["recoverable_ps"], gemm["bound"]),
+                         ("no_peak", "memory", None, None))
+        self.assertGreater(gemm["flops"], 0)
+        known = [row["recoverable_ps"] for row in document["ops"] if row["recoverable_ps"] is not None]
+        self.assertAlmostEqual(document["devices"][0]["recoverable_ps"], sum(known), delta=1)
+        self.assertIsNotNone(rows["fusion.13"]["recoverable_ps"])  # computes no product
+        kernel = self.run_json("kernels", self.TRACE)["kernels"][0]
+        self.assertEqual((kernel["roof_share"], kernel["bytes_per_s"] is None), (None, False))
+        brief = self.run_json("brief", self.TRACE)
+        self.assertNotIn("custom-call.0", " ".join(row["what"] for row in brief["findings"]))
+        text = " ".join(self.run_ok("headroom", self.TRACE).text.split())
+        self.assertIn("only the bytes have a roof, so the recoverable time is unknown", text)
+
+    def test_a_peak_for_all_types(self):
+        rows = {row["op"]: row for row in
+                self.run_json("headroom", self.TRACE, "--peak-flops", "60T")["ops"]}
+        self.assertEqual((rows["custom-call.0"]["roof"], rows["custom-call.0"]["reason"]), ("full", None))
+        self.assertIsNotNone(rows["custom-call.0"]["recoverable_ps"])
+
+    def test_no_rates_on_a_cpu(self):
+        for row in self.run_json("kernels", BIG)["kernels"]:
+            self.assertEqual((row["flops_per_s"], row["bytes_per_s"]), (None, None))
+        text = " ".join(self.run_ok("headroom", BIG).text.split())
+        self.assertIn("(host): a CPU has no roof, because thunks return before their work is done", text)
+
+
 class Streams(EndToEndTest):
-    """What is open already, a pipe or a device is written to as it is."""
+    """Open files, pipes and devices are written directly, without a temporary file."""
 
     def setUp(self):
         super().setUp()
@@ -205,7 +271,7 @@ class Pipes(EndToEndTest):
 
 
 class Names(EndToEndTest):
-    """Names are the producer's bytes."""
+    """Names may be arbitrary bytes of the producer."""
 
     def setUp(self):
         super().setUp()

@@ -1,4 +1,4 @@
-"""-o FILE.html: one page, as it is without a browser. What a browser makes of it: tests/output/page."""
+"""Tests of the page of -o FILE.html without a browser. Tests with a browser are in tests/output/page."""
 import base64
 import hashlib
 import html
@@ -16,12 +16,12 @@ from test_sqlite import COMMANDS, VARIANTS
 from xspace import Plane, space
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
-MOST_BYTES = 400_000  # beside the data
+MOST_BYTES = 400_000  # without the data
 VOID = {"meta", "br"}
 
 
 class Parsed(html.parser.HTMLParser):
-    """Elements, texts of scripts and styles, and the tables of sections."""
+    """Collects elements, texts of scripts and styles, and tables of sections."""
 
     def __init__(self, text):
         super().__init__()
@@ -66,7 +66,7 @@ def document_in(page):
 
 
 def in_any_order(document):
-    """Rows are in the order of what people see."""
+    """The document with sorted rows, because pages order rows for people."""
     return {name: sorted(value, key=json.dumps) if isinstance(value, list) else value
             for name, value in document.items()}
 

@@ -1,4 +1,4 @@
-"""-o FILE.pftrace, read with Perfetto's own schema where the package `perfetto` is installed."""
+"""Tests of -o FILE.pftrace. Reads it with Perfetto's schema if the package `perfetto` is installed."""
 import collections
 import os
 import pathlib
@@ -33,7 +33,7 @@ def written(*command):
 
 
 class Tracks:
-    """Slices and values by the names of a track and those above it."""
+    """Slices and values by path of names, from the root track to the track."""
 
     def __init__(self, data):
         self.trace = Trace.FromString(data)
@@ -82,7 +82,7 @@ class Tracks:
 @unittest.skipIf(Trace is None, "without the package perfetto")
 class Schema(EndToEndTest):
     def check_same(self, data, *traces):
-        """The events of a file are those that other commands tell of."""
+        """Checks that the file has the same events as other commands."""
         tracks = Tracks(data)
         samples = run("functions", *traces, "--samples", "--format", "json").json
         runs, steps, kernels = (collections.Counter() for _ in range(3))
@@ -95,7 +95,7 @@ class Schema(EndToEndTest):
             kernels[row["kernel"], "ps"] += row["total_ps"]
         found, host = collections.Counter(), collections.Counter()
         for path, slices in tracks.slices.items():
-            if path[1] == "CPU":  # without an ordinal: the host
+            if path[1] == "CPU":  # the host has no ordinal
                 host.update((path[-1], each.name) for each in slices)
             elif path[-1] == "runs":
                 runs.subtract(Slice(*each[:2], each.name.removesuffix(" (suspect)"))

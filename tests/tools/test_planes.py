@@ -1,4 +1,4 @@
-"""planes --stats: what stats a trace has, in bounded memory."""
+"""Tests of planes --stats, which lists the stats of a trace in bounded memory."""
 import json
 import resource
 import subprocess
@@ -10,7 +10,7 @@ from xspace import Plane, space
 
 class Stats(EndToEndTest):
     def many(self, names):
-        """Each name is on one event, as a number or as a text."""
+        """A trace in which each name is a stat of one event, as a number or a text."""
         plane = Plane("/device:GPU:0")
         stream = plane.line("Stream #1(Kernel)")
         for i in range(names):

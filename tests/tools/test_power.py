@@ -1,4 +1,4 @@
-"""power from outside: files stand in for RAPL, a scripted library for NVML."""
+"""Tests of power through the program. Files replace RAPL, and a scripted library replaces NVML."""
 import gzip
 import json
 import os
@@ -90,7 +90,7 @@ class Sources(PowerTest):
     def test_a_counter_that_may_not_be_read_names_the_way_out(self):
         self.sysfs().chmod(0)
         self.at.chmod(0o755)
-        nobody = 65534 if os.geteuid() == 0 else None  # root may read everything
+        nobody = 65534 if os.geteuid() == 0 else None  # root can read all files
         try:
             done = self.power("sources", "--sysfs-root", "sys", "--source", "rapl", "--format",
                               "json", user=nobody)
@@ -161,7 +161,7 @@ class Record(PowerTest):
         self.wait_for(lambda: b'"end":{' in (self.at / "log").read_bytes()
                       if (self.at / "log").exists() else False)
         for _ in range(2):
-            time.sleep(0.05)  # it waits for the pipe's reader
+            time.sleep(0.05)  # the writer waits for a reader of the pipe
             process.send_signal(signal.SIGTERM)
         text, message = process.communicate(timeout=20)
         self.assertEqual(process.returncode, 0, message)
@@ -222,7 +222,7 @@ class Record(PowerTest):
             self.assertGreater(gauges[quantity]["max"], 64 << 20, quantity)
 
     def test_the_peak_of_a_small_command_is_not_ours(self):
-        """The kernel counts what the recorder took up until the command began, too."""
+        """The peak in the kernel includes memory of the recorder before the command started."""
         summary = self.record("--source", "process,constant:1", "--log", "log", "-r", "2",
                               command=("true",))
         peak = next(i for i, each in enumerate(summary["channels"])
@@ -417,7 +417,7 @@ class Refused(PowerTest):
         self.assertIn("standard input: line 1, byte 0: not the header of a power log", done.message)
 
     def test_a_million_pairs_of_channels_and_windows(self):
-        """Of 0.7 MB: what is printed is made, and no other format."""
+        """The log has only 0.7 MB. Only the requested format is made."""
         channels = [{"source": "nvml", "device": f"d{i}", "domain": "gpu", "quantity": "energy_uj",
                      "kind": "cumulative", "in_total": True} for i in range(4000)]
         lines = [{"schema": "xplane-time.power-log.v1", "t": 0, "periods_ns": {"nvml": 10 ** 9},
@@ -550,7 +550,7 @@ class Faults(PowerTest):
         self.assertEqual(self.power("replay", "log", "--format", "json").out, out)
 
     def stopped_meanwhile(self, *options, **variables):
-        """The energy of a recorder that was stopped for a second; the time it does not cover."""
+        """The energy from a recorder that was stopped for a second, and the uncovered time."""
         process = subprocess.Popen(
             [str(BINARY), "power", "record", "--quiet", *options, "--log", "log", "--format",
              "json"], cwd=self.at, stdout=subprocess.PIPE, env=environment(**variables))
@@ -582,7 +582,7 @@ class Faults(PowerTest):
         energy, missing_ns = self.stopped_meanwhile(
             "--source", "nvml", "--nvml-library", FAKE_NVML, FAKE_NVML_SCRIPT=str(path))
         self.assertEqual(energy["estimator"], "counter")
-        self.assertLess(missing_ns, 0.9e9)  # the difference across the gap is known
+        self.assertLess(missing_ns, 0.9e9)  # the counter covers the gap
         self.assertGreater(energy["longest_gap_ns"], 0.9e9)
 
     def test_a_command_that_becomes_a_daemon(self):
@@ -631,14 +631,14 @@ class Faults(PowerTest):
         self.assertGreater(found["write_failed"]["count"], 0)
         self.assertNotIn("killed", json.dumps(found))
         self.assertGreater(replayed["windows"][0]["end_ns"] - replayed["windows"][0]["begin_ns"],
-                           0.5e9)  # the time that is missing counts as not covered
+                           0.5e9)  # the window includes the uncovered time
 
     def test_no_more_threads(self):
         self.record(*CONSTANT, "--log", "log.jsonl", "--duration", "0.1")
         log = self.at / "log.jsonl.gz"
         log.write_bytes(gzip.compress((self.at / "log.jsonl").read_bytes()))
 
-        def limit():  # a stack that no address space holds
+        def limit():  # a stack larger than the address space
             resource.setrlimit(resource.RLIMIT_STACK, (2 ** 46, resource.RLIM_INFINITY))
 
         try:
@@ -725,13 +725,13 @@ class Nvml(PowerTest):
 
 
 class Overhead(unittest.TestCase):
-    """bench/power_overhead.py: a deadline that was skipped is late, too."""
+    """Tests of bench/power_overhead.py. A skipped deadline also counts as late."""
 
     def test_lateness(self):
         sys.path.insert(0, str(REPOSITORY / "bench"))
         self.addCleanup(sys.path.remove, str(REPOSITORY / "bench"))
         from power_overhead import lateness, quantile
-        for name, passes, missed, late in (  # begin and length of each; the period is 1000
+        for name, passes, missed, late in (  # (begin, length) of each pass; the period is 1000
                 ("in time", ((0, 1), (1005, 1), (2003, 1)), 0, [0, 3, 5]),
                 ("nearly a period late", ((0, 1), (1800, 1), (2005, 1)), 0, [0, 5, 800]),
                 ("the first is late, too", ((50, 1), (1000, 1), (2020, 1)), 0, [0, 20, 50]),

@@ -1,4 +1,4 @@
-"""power run against model servers that do all that can go wrong; power clients."""
+"""Tests of power run with model servers that fail in all ways, and of power clients."""
 import json
 import signal
 import socket
@@ -21,7 +21,7 @@ class HttpTest(PowerRunTest):
         self.server.__enter__()
         self.addCleanup(self.server.__exit__)
         self.environment["NO_PROXY"] = "*"
-        self.base_url = None  # the server's
+        self.base_url = None  # the URL of the server
 
     def ask(self, *problems):
         self.write("set.jsonl", "".join(json.dumps({"problem": each}) + "\n" for each in problems))
@@ -33,7 +33,7 @@ class HttpTest(PowerRunTest):
                 address, *QUICK, *map(str, options)]
 
     def answered(self, problem, *options, **more):
-        """The record of a question alone."""
+        """Runs a single question, and returns its record."""
         self.ask(problem)
         self.run_probe("--overwrite", *options, **more)
         record, = self.kept()
@@ -149,7 +149,7 @@ class Answers(HttpTest):
 
 
 class Faults(HttpTest):
-    # Of a question: its record's status, a part of its message, and attempts.
+    # By question: status of the record, part of its message, number of attempts.
     EXPECTED = {
         "400": ("runtime_error", "HTTP 400: context length exceeded", 1),
         "500": ("infra", "HTTP 500: it broke", 1),
@@ -218,7 +218,7 @@ class Faults(HttpTest):
                 self.assertEqual((record["status"], record["attempts"]), ("ok", 2))
                 self.assertIn(f"asked 2 times, previous failure: ", record["message"])
                 self.assertIn(why, record["message"])
-                self.assertEqual(record["model_answers"], {"m/1": "four"})  # of one attempt alone
+                self.assertEqual(record["model_answers"], {"m/1": "four"})  # only the answer of the last attempt
 
     def test_the_window_is_of_the_last_attempt(self):
         record = self.answered("wait-once")  # Retry-After: 1
@@ -311,7 +311,7 @@ class Keys(HttpTest):
         self.assertEqual(set(self.server.keys), {f"Bearer {KEY}"})
         self.assertEqual(self.kept()[1]["message"], "HTTP 400: bad key Bearer [API key]")
         self.assertNotIn(KEY, out + err + self.files())
-        self.assertIn("MY_KEY", self.files())  # its name
+        self.assertIn("MY_KEY", self.files())  # the name of the variable
 
     def test_an_escaped_key_is_not_said(self):
         key = "sk-0123/4567+89=abcdef"
@@ -441,14 +441,14 @@ class Ends(HttpTest):
                 before = (self.directory / "records.jsonl").read_bytes().rpartition(b"\n")[0]
                 kept = {json.loads(line)["problem"] for line in before.splitlines()}
                 self.assertLess(len(kept), 30)
-                time.sleep(0.1)  # what was under way is at the server
+                time.sleep(0.1)  # wait until running requests have reached the server
                 asked = dict(self.server.asked)
                 self.run_probe("--resume", *options)
                 records = self.kept()
                 self.assertEqual(sorted(record["index"] for record in records), list(range(30)))
                 self.assertEqual({record["status"] for record in records}, {"ok"})
                 self.assertTrue((self.directory / "records.jsonl").read_bytes().startswith(before))
-                for problem in kept:  # nothing that was kept was asked twice
+                for problem in kept:  # stored records are not asked again
                     self.assertEqual(self.server.asked[problem], asked[problem])
                 self.check(self.summary(), *records)
 
@@ -489,7 +489,7 @@ class Ends(HttpTest):
                 begin = time.monotonic()
                 process.send_signal(number)
                 _, err = process.communicate(timeout=TIMEOUT_S)
-                self.assertLess(time.monotonic() - begin, 5)  # a second, on a machine that is busy
+                self.assertLess(time.monotonic() - begin, 5)  # normally a second; more on a busy machine
                 self.assertEqual(process.returncode, 75, err)
                 self.assertIn("interrupted; continue with --resume", err)
                 self.assertEqual([record["problem"] for record in self.kept()], ["ok"])

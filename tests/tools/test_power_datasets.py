@@ -1,4 +1,4 @@
-"""power run of data sets that are no JSON Lines, and of parts of them; power datasets."""
+"""Tests of power run with data sets in other formats than JSON Lines, and of power datasets."""
 import csv
 import io
 import json
@@ -13,7 +13,7 @@ FAKE_COMMAND = HERE / "fake_command.py"
 
 class Datasets(EndToEndTest):
     def run_on(self, dataset, *options, code=0, env=None):
-        """The records that are kept."""
+        """Runs the data set, and returns the stored records."""
         self.done = run("power", "run", dataset, "--model", "m", "--source", "none", *options, "--",
                         sys.executable, FAKE_COMMAND, self.at / "asked.log", cwd=self.at,
                         env=env or environment())
@@ -91,7 +91,7 @@ class Datasets(EndToEndTest):
                          [("p", {"level": 3})])
 
     def test_nothing_beside_the_data_set_is_run(self):
-        """By Python's -m the current directory is the first place of modules."""
+        """With python -m, the current directory would come first in the search path of modules."""
         self.write("set.parquet", b"PAR1")
         trap = f"open({str(self.at / 'ran')!r}, 'w').write(__name__)\n"
         (self.at / "xplane_time").mkdir()
@@ -103,7 +103,7 @@ class Datasets(EndToEndTest):
 
     @staticmethod
     def refusal():
-        """Damaged, or without xplane-time and pyarrow in this Python."""
+        """The expected message: damaged, or without xplane-time and pyarrow in this Python."""
         try:
             import pyarrow  # noqa: F401
             import xplane_time  # noqa: F401

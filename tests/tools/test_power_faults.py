@@ -1,4 +1,4 @@
-"""What goes wrong with a sensor, through the real binary: the energy, its reason, the exit code."""
+"""Tests of sensor failures through the real binary: the energy, its reason, the exit code."""
 import json
 import os
 import signal
@@ -15,7 +15,7 @@ RUNS = {"value": 1000, "per_s": 300_000}  # a counter at 300 W
 POWERS = [f"nvmlDeviceGetFieldValues:{field}:0" for field in (185, 186)]
 FIELDS = ("nvmlDeviceGetFieldValues", "nvmlDeviceGetPowerUsage", COUNTER)
 RANGE_UJ = 262_143_328_850  # of RAPL
-ALL, SOME, NONE = "all", "some", "none"  # of the window has an energy
+ALL, SOME, NONE = "all", "some", "none"  # the part of the window with a known energy
 
 
 def gpu(counter=None, calls=None, **more):
@@ -28,8 +28,8 @@ def reloaded(*init):
 
 
 class Fault:
-    """`energy`: ALL, SOME or NONE. `code`: with constant power beside it; None: not tried. `alone`:
-    NVML named and nothing else; where neither is named it is 0."""
+    """`energy`: ALL, SOME or NONE. `code`: the exit code if constant power is also recorded (None: not
+    tested). `alone`: the exit code if NVML is the only source. Without named sources, the code is 0."""
 
     def __init__(self, name, script, energy, reason, seconds=1.5, code=0, alone=0, says="",
                  shared=False, count="", environment=()):
@@ -69,7 +69,7 @@ FAULTS = (
           {**gpu(), "calls": {"nvmlInit": {"latency_s": 3600}}}, NONE, "hung", code=69, alone=69,
           says="the search for sensors did not return within 2000 ms"),
     Fault("vGPU", gpu(calls=dict.fromkeys(FIELDS, {"error": 3}), virtualization=2), NONE,
-          "unsupported", says="a vGPU has no power sensor"),  # but a temperature
+          "unsupported", says="a vGPU has no power sensor"),  # but it has a temperature
     Fault("MIG", gpu(mig=["MIG-11", "MIG-12"]), ALL, None, shared=True,
           says="split (MIG): the sensors measure the whole GPU",
           environment={"CUDA_VISIBLE_DEVICES": "MIG-12"}),
@@ -87,9 +87,9 @@ def knows_other_processes():
 
 class FaultTest(PowerTest):
     def check_energy(self, window, energy, watts=None):
-        """Never 0 J for unknown; else what docs/power.md says an energy is."""
+        """An unknown energy is never 0 J. A known energy has the properties in docs/power.md."""
         joules, seconds = energy["energy_j"], (window["end_ns"] - window["begin_ns"]) / 1e9
-        # Without bounds an interval, or a reason why not.
+        # If there are no bounds, there is an interval, or a reason.
         energy = {**energy, "bounds_j": energy["bounds_j"] or energy["interval_j"] or (0, joules)}
         if joules is None:
             self.assertIsNotNone(energy["reason"])
@@ -109,7 +109,7 @@ class FaultTest(PowerTest):
 @unittest.skipUnless(FAKE_NVML, "no scripted NVML: set FAKE_NVML")
 class NvmlFaults(FaultTest):
     def recorded(self, fault, name, *sources):
-        """What the binary says of the fault, each time in a folder of its own."""
+        """Runs the binary with the fault, in a separate folder."""
         script = self.write(f"{name}/script.json", json.dumps(fault.script))
         done = subprocess.run(
             [str(BINARY), "power", "record", *sources, "--sysfs-root", "nowhere", "--nvml-library",
@@ -128,7 +128,7 @@ class NvmlFaults(FaultTest):
         window = summary["windows"][0]
         energies = {each["source"]: each for each in window["energies"]}
         self.check_energy(window, energies["constant"], 10)
-        # None, but where the machine stalls.
+        # None, unless the machine stalls.
         self.assertIn(energies["constant"]["reason"], (None, "gap", "no_samples"))
         if fault.energy == NONE:
             self.assertNotIn("nvml", energies)
@@ -150,8 +150,8 @@ class NvmlFaults(FaultTest):
         self.assertEqual(energy["shared_device"], fault.shared)
 
     def check_covered(self, summary):
-        """While the command ran: there is a reading before and one after. A machine that stalls
-        misses some between."""
+        """Checks the coverage of the command, which has readings before and after it. If the machine
+        stalls, readings between are missing."""
         run = summary["windows"][1]
         reader = {each["source"]: each for each in summary["readers"]}["nvml"]
         energy = {each["source"]: each for each in run["energies"]}["nvml"]
@@ -162,7 +162,7 @@ class NvmlFaults(FaultTest):
     def test_energy_of_each_fault(self):
         faults = [each for each in FAULTS if each.code is not None and
                   (each.name != "another process" or knows_other_processes())]
-        with ThreadPoolExecutor(8) as pool:  # they wait
+        with ThreadPoolExecutor(8) as pool:  # the runs mostly wait
             found = list(pool.map(lambda n: self.recorded(
                 faults[n], n, "--source", "nvml,constant:10"), range(len(faults))))
         for fault, each in zip(faults, found):
@@ -193,7 +193,7 @@ class NvmlFaults(FaultTest):
 
 
 class CounterFaults(FaultTest):
-    CASES = (  # microjoules after t seconds at 50 W, the range, the reason, what is counted
+    CASES = (  # name, microjoules after t seconds at 50 W, has a range, reason, counted event
         ("wraps", lambda t: (RANGE_UJ - 20_000_000 + t * 50e6) % (RANGE_UJ + 1), True, None,
          "wraps"),
         ("is reset", lambda t: (1e9 if t < 0.5 else 0) + t * 50e6, False, "reset", "resets"),
@@ -201,7 +201,7 @@ class CounterFaults(FaultTest):
     )
 
     def driven(self, value, has_range):
-        """The window, and the joules that the counter went while it was read, however slowly."""
+        """The window, and the increase of the counter in joules while it was read, however slowly."""
         counter = self.sysfs(f"{int(value(0)):<20}", maximum=str(RANGE_UJ) * has_range)
         (self.at / "log").unlink(missing_ok=True)
         process = self.started("record", "--source", "rapl", "--sysfs-root", "sys", "--format",
@@ -227,7 +227,7 @@ class CounterFaults(FaultTest):
                 self.check_energy(window, energy)
                 if count == "wraps":
                     self.assertAlmostEqual(energy["energy_j"], joules, places=4)
-                else:  # without that of the readings around it
+                else:  # excludes the energy between the readings around the jump
                     self.assertGreater(energy["energy_j"], 0)
                     self.assertLess(energy["energy_j"], joules)
                 # The edges have no samples; a machine that stalls makes a gap.

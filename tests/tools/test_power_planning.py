@@ -1,4 +1,4 @@
-"""power calibrate and power plan: sensors that are known, and what is planned for them."""
+"""Tests of power calibrate with known sensors, and of power plan."""
 import json
 import math
 import pathlib
@@ -13,7 +13,7 @@ from harness import TESTDATA, csv_rows
 from test_power import PowerTest
 
 SECOND = 1_000_000_000
-# A load whose own work is what the sensor reads: it counts the time that it was not stopped.
+# A load that measures how long it was not stopped. The fake sensor reads this time.
 LOAD = """
 import mmap, struct, time
 file = open("work", "r+b")
@@ -21,12 +21,12 @@ memory = mmap.mmap(file.fileno(), 8)
 total, last = 0.0, time.monotonic()
 while True:
     now = time.monotonic()
-    if now - last < 0.12:  # else it was stopped, for 0.15 s at least
+    if now - last < 0.12:  # otherwise it was stopped, for at least 0.15 s
         total += now - last
     last = now
     memory[:8] = struct.pack("d", total)
 """
-# A RAPL counter that is new every 50 ms: 20 W, and 80 W with the load.
+# A RAPL counter that is updated every 50 ms, with 20 W, and 80 W under load.
 SENSOR = """
 import os, struct, time
 zone = os.open("sys/class/powercap/intel-rapl:0/energy_uj", os.O_WRONLY)
@@ -42,7 +42,7 @@ while True:
 
 def square_wave_log(period_s=0.1, window_s=0.025, lag_s=0.03, watts=(90, 300), total_s=30,
                     responds=True):
-    """A log of a sensor that publishes the mean of a window, polled every 23 ms."""
+    """A log, polled every 23 ms, of a sensor that publishes the mean of a window."""
     draw = random.Random(3)
     on, at = [], 1.0
     while at < total_s - 2:
@@ -145,7 +145,7 @@ class Calibrate(PowerTest):
             done = self.power("calibrate", *sensors, "--warm-up", "0.2", "--", *command)
             self.assertEqual(done.code, code, done.message)
             self.assertIn(said, done.message)
-        # Not all that could be there has to be.
+        # Sensors that are not named may be missing.
         done = self.power("calibrate", "--sysfs-root", "sys", "--nvml-library", "./none.so",
                           "--warm-up", "0.2", "--", "sleep", "0.6")
         self.assertEqual(done.code, 12, done.message)
@@ -159,7 +159,7 @@ class Calibrate(PowerTest):
         return ("calibrate", "--source", "rapl", "--sysfs-root", "sys")
 
     def test_a_load_is_switched_and_its_sensor_known(self):
-        """Times are real here: a busy machine may blur them, and the intervals say so."""
+        """Times are real in this test. On a busy machine they are less exact, and the intervals wider."""
         live = self.live()
         done = self.power(*live, "--duration", "6", "--log", "kept.jsonl", "-o", "calibration.json",
                           "--", sys.executable, "-c", LOAD)
@@ -221,7 +221,7 @@ class Kept(PowerTest):
                                     (".", 64, "this is a directory; give a file"),
                                     ("large", 65, "larger than 64 MiB")):
             with self.subTest(path):
-                if path == "large":  # sparse
+                if path == "large":  # a sparse file
                     with open(self.at / path, "wb") as file:
                         file.truncate(1 << 40)
                 done = self.power(*record, "--calibration", path)

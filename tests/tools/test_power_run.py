@@ -1,4 +1,4 @@
-"""power run from outside: a file of records through a command that does all that can go wrong."""
+"""Tests of power run through the program, with a command that fails in all ways."""
 import json
 import os
 import pathlib
@@ -28,7 +28,7 @@ class PowerRunTest(EndToEndTest):
         self.environment = environment()
 
     def records(self, *modes, text=None):
-        """`modes`: None for a record that is answered."""
+        """Writes records. `modes`: the misbehaviour for each record, None for a normal answer."""
         lines = [{"problem": f"p{i}", "answer": f"a{i}", "subject": "s",
                   "dataset_metadata": {} if mode is None else {"mode": mode}}
                  for i, mode in enumerate(modes)]
@@ -62,7 +62,7 @@ class PowerRunTest(EndToEndTest):
         return json.loads((self.directory / "summary.json").read_text())
 
     def check(self, *documents):
-        """Against the schema that the program prints."""
+        """Validates documents with the schema that the program prints."""
         if jsonschema is None:
             return
         schema = json.loads(subprocess.check_output([str(BINARY), "power", "run", "--json-schema"],
@@ -168,7 +168,7 @@ class Loop(PowerRunTest):
         latencies = sorted(
             record["model_metrics"]["m/1"]["latency_metrics"]["total_query_seconds"]
             for record in self.kept() if record["status"] == "ok")
-        for options in ((), ("--resume",)):  # as the run had it, and as it is read back
+        for options in ((), ("--resume",)):  # after the run, and after it was read back
             if options:
                 self.run_probe(*options)
             aggregates = self.summary()["aggregates"]
@@ -308,7 +308,7 @@ class Loop(PowerRunTest):
         try:
             while piece := os.read(leader, 4096):
                 shown += piece
-        except OSError:  # the other end is closed
+        except OSError:  # the other end was closed
             pass
         self.assertEqual(process.wait(TIMEOUT_S), 0)
         self.assertIn(b"|##############################| 2 of 2 queries", shown)
@@ -599,7 +599,7 @@ class Again(PowerRunTest):
         for name in ("records.jsonl", "run.json", "summary.json"):
             for link in ("symlink", "hard link", "pipe"):
                 if (name, link) == ("summary.json", "hard link"):
-                    continue  # removing a name of it harms nobody
+                    continue  # it is replaced, which does not change the linked file
                 with self.subTest(f"{name} {link}"):
                     mine.write_text("mine\n")
                     for each in self.directory.iterdir():
@@ -622,7 +622,7 @@ class Again(PowerRunTest):
         left.write_text("{")
         self.run_probe("--overwrite")
         self.assertEqual(self.asked(), ["p0", "p0"])
-        self.assertEqual(left.read_text(), "{")  # someone's summary.json.backup looks the same
+        self.assertEqual(left.read_text(), "{")  # a user may have similar names, such as summary.json.backup
 
     def test_a_record_cut_at_any_byte_is_asked_again(self):
         self.records(None, None)
@@ -630,7 +630,7 @@ class Again(PowerRunTest):
         file = self.directory / "records.jsonl"
         whole = file.read_bytes()
         first = whole.index(b"\n") + 1
-        # power_run_test cuts at each byte.
+        # power_run_test tests every byte.
         for cut in [first, first + 1, *range(first + 2, len(whole), 301), len(whole) - 1]:
             with self.subTest(cut):
                 file.write_bytes(whole[:cut])
@@ -687,7 +687,7 @@ class Again(PowerRunTest):
 
 
 class Recorded(PowerRunTest):
-    """The real command over the real recorder."""
+    """Runs the real command with the real recorder."""
 
     def start_real(self, *options, **more):
         return subprocess.run(
@@ -742,7 +742,7 @@ class Recorded(PowerRunTest):
         self.assertFalse((self.at / "runs").exists())
 
     def run_nvml(self, script, *options, seconds=(), fake=("versions",)):
-        """Questions that take so long each, with the scripted NVML."""
+        """Runs questions of the given durations (seconds) with the scripted NVML."""
         self.write("script.json", json.dumps(script))
         self.environment["FAKE_NVML_SCRIPT"] = str(self.at / "script.json")
         self.write("set.jsonl", "".join(
@@ -825,7 +825,7 @@ class Recorded(PowerRunTest):
             self.assertEqual(gpu["busy_pct"], 100)
 
     def fills_up(self, room, **more):
-        """Runs until no record more can be written, and goes on after `room()`."""
+        """Runs until the storage is full, and resumes after `room()` has freed space."""
         count = 40
         self.records(*[None] * count)
         options = ("--source", "none", "--output-dir", "runs")

@@ -1,5 +1,5 @@
-"""The source of a measurement: what git knows of the working directory, without running anything
-that the repository or the environment names."""
+"""Tests the recorded source of a measurement, which git provides. Programs that the repository or the
+environment names must not run."""
 import json
 import os
 import shutil
@@ -39,7 +39,7 @@ class Provenance(GridTest):
         self.git("commit", "-q", "-m", "x")
 
     def source(self, **variables):
-        """What grid writes of the source, run in the repository."""
+        """The source that grid records when it runs in the repository."""
         shutil.rmtree(self.at / "out", ignore_errors=True)
         here = {"space.json": self.at / "space.json", "out": self.at / "out"}
         done = run(*(here.get(each, each) for each in self.command()), cwd=self.repository,

@@ -1,6 +1,6 @@
-"""The README and pages show commands with their output. Both must be true.
+"""Runs the commands in the README and the pages, and compares their outputs.
 
-If a change is meant: `python3 test_readme.py --freeze`, and read the difference.
+If a change is intended, run `python3 test_readme.py --freeze`, and review the difference.
 """
 import os
 import re
@@ -18,7 +18,7 @@ BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def commands(block):
-    """[(command, expected output)]: a command ends where it has no backslash at its end."""
+    """[(command, expected output)]. A backslash at the end of a line continues the command."""
     found = []
     continued = False
     for line in block.splitlines():
@@ -33,7 +33,7 @@ def commands(block):
 
 
 def outcome(command):
-    """stdout and stderr as they would stand on the screen."""
+    """stdout and stderr in the order of a terminal."""
     env = environment(PATH=f"{BINARY.parent}{os.pathsep}{os.environ.get('PATH', '')}",
                       NO_COLOR="1")
     done = subprocess.run(["bash", "-c", command], cwd=REPOSITORY, env=env, timeout=60,
@@ -65,6 +65,9 @@ class Commands(unittest.TestCase):
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} (.*)$", re.MULTILINE)
 CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+NAVIGATION = re.compile(r" +- (.*?):(?: ([\w-]+\.md))?")  # a part, or a page with its title
+LONG = {"python.md"}  # one page for all of the package, with links to its sections
+SOURCES = {".c", ".cc", ".cmake", ".h", ".json", ".md", ".proto", ".py", ".sh", ".txt", ".yml"}
 
 
 def anchors(page):
@@ -98,6 +101,45 @@ class Links(unittest.TestCase):
         listed = {path for _, path, _ in self.links(index)}
         pages = {page.name for page in (REPOSITORY / "docs").glob("*.md")} - {index.name}
         self.assertEqual(pages - listed, set())
+
+    def test_the_navigation_of_the_site_has_every_page_once(self):
+        text = (REPOSITORY / "mkdocs.yml").read_text()
+        lines = text.split("\nnav:\n")[1].splitlines()
+        navigation = [(len(line) - len(line.lstrip()), *NAVIGATION.fullmatch(line).groups()) for line in lines]
+        pages = [page for _, _, page in navigation if page]
+        self.assertEqual(sorted(pages), sorted(page.name for page in (REPOSITORY / "docs").glob("*.md")))
+        # The parts are those of the index, with the same pages.
+        part, parts = None, {}
+        for indent, title, page in navigation:
+            if indent == 2:
+                part = title
+            elif page:
+                parts.setdefault(part, set()).add(page)
+        index = (REPOSITORY / "docs" / "README.md").read_text()
+        sections = dict(section.split("\n", 1) for section in index.split("\n## ")[1:])
+        listed = {title: {target.partition("#")[0] for target in LINK.findall(text)}
+                  for title, text in sections.items()}
+        repeated = {"ci.md"}  # the exit codes, in Reference too
+        self.assertEqual(parts, {title: pages - (repeated if title == "Reference" else set())
+                                 for title, pages in listed.items()})
+
+    def test_pages_have_at_most_300_lines(self):
+        lengths = {page.name: len(page.read_text().splitlines()) for page in (REPOSITORY / "docs").glob("*.md")}
+        self.assertEqual({name: length for name, length in lengths.items()
+                          if length > 300 and name not in LONG}, {})
+
+    def test_every_page_that_a_source_names_exists(self):
+        missing, named = [], set()
+        for folder in ("bench", "ci", "cmake", "examples", "include", "python", "src", "tests", "tools"):
+            for path in (REPOSITORY / folder).rglob("*"):
+                if not path.is_file() or path.suffix not in SOURCES:
+                    continue
+                for page in re.findall(r"\bdocs/([\w-]+\.md)\b", path.read_text(errors="replace")):
+                    named.add(page)
+                    if not (REPOSITORY / "docs" / page).exists():
+                        missing.append((str(path.relative_to(REPOSITORY)), page))
+        self.assertEqual(missing, [])
+        self.assertGreater(len(named), 10)
 
     def test_anchors(self):
         self.assertLessEqual({"exit-codes", "what-would-decide"}, anchors(REPOSITORY / "docs" / "ci.md"))

@@ -1,8 +1,8 @@
-"""Every JSON document that a command prints follows a schema.
+"""Validates every JSON document of the commands with its schema.
 
-The documents are those of the goldens, which test_golden.py holds to what the commands print, and
-those of the few commands that print something else every time. A schema is found by the document's
-own name, `schema`. A command that is new must be in COMMANDS or in WITHOUT.
+The documents are in the golden files, which test_golden.py compares with the commands. Commands with varying
+output are run here. The field `schema` of a document names its schema. Each new command must be added to
+COMMANDS or WITHOUT.
 """
 import json
 import os
@@ -21,12 +21,12 @@ except ImportError:
     jsonschema = None
 
 SCHEMAS = REPOSITORY / "src" / "output" / "schemas"
-# Schema of what is printed: the command itself, where it is not its name.
+# The command that prints a schema, if it differs from the name of the schema.
 PRINTED_BY = {"tune-result": "tune", "power-run-summary": "power run", "power": "power",
               "power-sources": "power sources", "power-calibration": "power calibrate",
               "power-plan": "power plan", "power-clients": "power clients",
               "power-datasets": "power datasets"}
-# Command: the schemas of its documents.
+# The schemas of the documents of each command.
 COMMANDS = {"report": {"report", "compat"}, "planes": {"planes"}, "functions": {"functions"},
             "kernels": {"kernels"}, "tree": {"tree"}, "brief": {"brief"}, "where": {"where"}, "headroom": {"headroom"},
             "events": {"events"},
@@ -42,7 +42,7 @@ WITHOUT = {"power": "its subcommands print", "summarize": "a file of its own kin
 
 
 def schemas():
-    """{name: schema}: as the build puts them together."""
+    """{name: schema}, assembled in the same way as by the build."""
     parts = {path.stem: path.read_text().strip() for path in (SCHEMAS / "defs").glob("*.json")}
     found = {}
     for path in SCHEMAS.glob("*.v1.json"):
@@ -54,19 +54,19 @@ def schemas():
 
 
 def command_of(line):
-    """"tune show 1" is "tune show"; traces without a command are a report."""
+    """The command of a line: "tune show" for "tune show 1", and "report" if the line has only traces."""
     words = [word for word in line.split() if "=" not in word]
     both = " ".join(words[:2])
     return both if both in COMMANDS else words[0] if words[0] in COMMANDS else "report"
 
 
 def documents_in(text):
-    """The JSON documents with a schema in what commands printed."""
+    """The JSON documents with a field `schema` in the output of a command."""
     decoder = json.JSONDecoder()
     for start in re.finditer(r'^\{(?="schema"|\n)', text, re.MULTILINE):
         try:
             document, _ = decoder.raw_decode(text, start.start())
-        except ValueError:  # the beginning of a drawing, or of another format
+        except ValueError:  # not JSON, but a drawing or another format
             continue
         if str(document.get("schema", "")).startswith("xplane-time."):
             yield document
@@ -86,7 +86,7 @@ class Schemas(EndToEndTest):
                           for name, schema in cls.schemas.items()}
 
     def check(self, line, document):
-        """Adds the schema's name to those that the command has shown."""
+        """Validates the document, and records the name of its schema for the command."""
         name = name_of(document)
         self.assertIn(name, COMMANDS[command_of(line)], f"{line}: another schema: COMMANDS")
         self.assertIn(name, self.validators, f"{line}: no schema for {document['schema']}")
@@ -105,7 +105,7 @@ class Schemas(EndToEndTest):
                     yield from ((line, document) for document in documents_in(text))
 
     def of_runs(self):
-        """What differs from run to run."""
+        """Documents of commands with varying output."""
         make_inputs(self.at)
         for name in ("one", "two"):
             self.write(f"{name}.jsonl",

@@ -1,4 +1,4 @@
-"""-o FILE.sqlite: the same result as JSON, as tables."""
+"""Tests of -o FILE.sqlite, which has the same result as JSON, in tables."""
 import json
 import os
 import pathlib
@@ -28,7 +28,7 @@ COMMANDS = (
 
 
 def made(command, folder):
-    """The document of a command, and its database."""
+    """Returns the JSON document of a command, and its database."""
     path = pathlib.Path(folder) / "out.sqlite"
     path.unlink(missing_ok=True)
     done = run(*command, "-o", path)
@@ -38,7 +38,7 @@ def made(command, folder):
 
 
 def flat(row):
-    """A row of JSON as the cells of a table; what is unknown as a whole is left out."""
+    """A row of JSON as the cells of a table. Null objects are omitted."""
     cells = {}
     for name, value in row.items():
         if isinstance(value, dict):
@@ -50,7 +50,7 @@ def flat(row):
 
 
 def shown(value):
-    """A text of JSON as tables have it: control characters but line feeds escaped."""
+    """A text of JSON as in tables: control characters except line feeds are escaped."""
     short = {"\t": "\\t", "\r": "\\r"}
     escape = lambda found: short.get(found[0], f"\\x{ord(found[0]):02x}")
     return re.sub(r"[\x00-\x09\x0b-\x1f]", escape, value) if isinstance(value, str) else value
@@ -58,7 +58,7 @@ def shown(value):
 
 class Sqlite(EndToEndTest):
     def check_cell(self, cells, name, value):
-        if value is None:  # a group or an interval that is unknown has cells of other names
+        if value is None:  # the cells of an unknown group or interval have other names
             of_group = [cells[name]] if name in cells else [
                 cell for column, cell in cells.items() if column.startswith(f"{name}_")]
             self.assertLessEqual(set(of_group), {None})
@@ -168,7 +168,7 @@ class Sqlite(EndToEndTest):
         self.assertIn(".sqlite", done.message)
 
 
-# Of sqlite3's own shell what the page needs.
+# The functions of the sqlite3 shell that the page needs.
 SHELL = """#!/usr/bin/env python3
 import sqlite3, sys
 header = sys.argv[1] == "-header"

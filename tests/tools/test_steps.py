@@ -1,13 +1,13 @@
-"""The step time and the verdict at the head of a report, through the program."""
+"""Tests of the step time and the verdict at the top of a report, through the program."""
 import unittest
 
-from harness import EndToEndTest, run
+from harness import TESTDATA, EndToEndTest, run
 from test_kineto import event, trace
 from xspace import Plane, space
 
 
 def tpu_runs(*runs):
-    """Runs of functions, each one op: (function, program, start in us, duration in us)."""
+    """Runs of functions with one op each: (function, program, start in us, duration in us)."""
     device = Plane("/device:TPU:0")
     modules, ops = device.line("XLA Modules"), device.line("XLA Ops")
     for function, program, start, duration in runs:
@@ -33,11 +33,132 @@ class Verdict(EndToEndTest):
         self.assertIn("the runs of jit_a take only 3 % of the device's time", steps["reason"])
 
     def test_steps_of_which_most_end_before_an_earlier_one(self):
-        # The second run overlaps those that follow, so that they take no time of their own.
+        # The second run overlaps the following runs, so they add no time.
         runs = [("jit_a", 1, 0, 10), ("jit_a", 1, 10, 500)]
         runs += [("jit_a", 1, 20 * i, 10) for i in range(2, 8)]
         text = self.run_ok(self.write("t.trace", tpu_runs(*runs))).text
-        self.assertIn("step time unknown: most steps end before an earlier one does", text)
+        self.assertIn("step time unknown: most steps end before an earlier step ends", text)
+
+
+class NoSteps(EndToEndTest):
+    """The runs of a function are steps only if it takes half of the time in which the device is busy."""
+    VARIANTS = TESTDATA / "jax_cpu_variants.xplane.pb"  # eight functions in turn
+
+    def round(self, *durations):
+        """Functions in turn, ten times, each for so many us."""
+        runs, at = [], 0
+        for _ in range(10):
+            for i, duration in enumerate(durations):
+                runs.append((f"jit_{'abc'[i]}", i + 1, at, duration))
+                at += duration
+        return self.write("t.trace", tpu_runs(*runs))
+
+    def steps(self, *words):
+        device, = self.run_json(*words)["devices"]
+        return device["steps"]
+
+    def test_functions_of_which_none_takes_half(self):
+        path = self.round(40, 35, 25)
+        for command in ("report", "brief"):
+            steps = self.steps(command, path)
+            self.assertEqual((steps["steps"], steps["step_function"], steps["verdict"]), (0, None, "unclear"))
+            for name in ("step_median_ps", "step_period_ps", "compute_share", "waits_for_input_ps"):
+                self.assertIsNone(steps[name], name)
+            self.assertIn("no compiled program takes half", steps["reason"])
+            self.assertIn("jit_a takes most, 40 %", steps["reason"])
+            text = " ".join(self.run_ok(command, path).text.split())
+            self.assertIn("no step time: " + steps["reason"], text)
+            self.assertNotIn(": step time", text)
+            self.assertFalse(text.startswith("step time"))
+        self.assertNotIn("step time", self.run_json("brief", path)["headline"])
+        page = self.run_ok(path, "--format", "html").text
+        self.assertIn("no step time: no compiled program takes half", page)
+        where = " ".join(self.run_ok("where", path, "--steps").text.split())
+        self.assertIn("jit_a takes less than half of the time in which the device is busy", where)
+
+    def test_a_function_that_takes_half(self):
+        path = self.round(50, 30, 20)
+        for command in ("report", "brief"):
+            steps = self.steps(command, path)
+            self.assertEqual((steps["step_function"], steps["step_median_ps"]), ("jit_a", 100_000_000))
+            self.assertIn("step time 100 us (median of 9 of 10 runs of jit_a; the start of the first is unknown)",
+                          " ".join(self.run_ok(command, path).text.split()))
+        self.assertNotIn("takes less than half", self.run_ok("where", path, "--steps").text)
+
+    def test_the_options_that_the_line_names(self):
+        path = self.round(40, 35, 25)
+        steps = self.steps("report", path, "--function", "^jit_b$")
+        self.assertEqual((steps["step_function"], steps["step_median_ps"]), ("jit_b", 100_000_000))
+        # Several functions are not the name of one.
+        self.assertIsNone(self.steps("report", path, "--function", "jit_")["step_function"])
+        self.assertIsNone(self.steps("report", self.VARIANTS)["step_median_ps"])
+        for command in ("report", "brief"):
+            steps = self.steps(command, TESTDATA / "gpu" / "h200_kernels.xplane.pb.gz", "--step-re", "PjitFunction.mixed")
+            self.assertEqual((steps["step_source"], steps["steps"]), ("host_launch", 6))
+            self.assertIsNotNone(steps["step_median_ps"])
+
+    def test_filters_on_kernels_change_no_steps(self):
+        path = self.round(50, 30, 20)
+        plain = self.steps("report", path)
+        self.assertEqual(self.steps("report", path, "--min-duration", "0"), plain)
+        variants = self.steps("report", self.VARIANTS)
+        self.assertEqual(self.steps("report", self.VARIANTS, "--exclude-kernel", "fusion"), variants)
+
+    def test_no_period_of_runs_that_follow_each_other(self):
+        runs, at = [], 0
+        for i, wait in enumerate((0, 10, 90, 80, 70, 100, 20)):
+            at += 10 + wait
+            runs.append(("jit_a", 1, at, 10))
+        text = self.run_ok(self.write("t.trace", tpu_runs(*runs))).text
+        self.assertIn("step time", text)
+        self.assertNotIn("one step every", text)
+
+
+class FirstRun(EndToEndTest):
+    """A loop without a warm-up: the first run takes most of the time."""
+
+    def test_report_and_brief_agree(self):
+        runs = [("jit_a", 1, 0, 800)] + [("jit_a", 1, 800 + 50 * i, 50) for i in range(4)]
+        path = self.write("t.trace", tpu_runs(*runs))
+        report, = self.run_json(path)["devices"]
+        brief = self.run_json("brief", path)
+        self.assertEqual(brief["devices"][0]["steps"], report["steps"])
+        self.assertEqual(report["steps"]["reason"], "the first run of jit_a takes 80 % of the device's time "
+                                                    "(a warm-up?), and all later runs 20 %")
+        self.assertIn("step time 50.0 us, unclear: the first run of jit_a takes 80 %", brief["headline"])
+        self.assertNotIn("device-bound", brief["headline"])
+        for command in ("report", "brief"):
+            text = " ".join(self.run_ok(command, path).text.split())
+            self.assertNotIn("device-bound", text)
+            self.assertIn("median of 4 of 5 runs of jit_a; the start of the first is unknown", text)
+
+    def test_time_before_the_first_execution(self):
+        def loop(first):
+            events = [event("cpu_op", 1, 1, 0, 5, "aten::empty"),
+                      event("python_function", 1, 1, 10, max(first - 50, 1), "torch/_inductor/compile_fx.py(1): compile_fx")]
+            for i in range(10):
+                events += [event("cuda_runtime", 1, 1, first + 100 * i, 2, "cudaLaunchKernel", correlation=i + 1),
+                           event("kernel", 0, 7, first + 100 * i + 5, 90, "gemm", correlation=i + 1)]
+            return self.write("t.json", trace(events))
+        late = [text for text in self.run_json("brief", loop(2000))["doubts"] if "first execution" in text]
+        self.assertEqual(len(late), 1)
+        self.assertIn("the first execution starts 2.00 ms after the first host event, 67 % of the time", late[0])
+        self.assertIn("note: the first execution starts", " ".join(self.run_ok("brief", loop(2000)).text.split()))
+        self.assertEqual(self.run_json("brief", loop(100))["doubts"], [])
+
+
+class Captures(EndToEndTest):
+    """Several inputs are repeated captures of the same program."""
+
+    def test_the_step_time_of_each(self):
+        slow, fast = (self.write(f"{name}.trace", tpu_runs(*[("jit_a", 1, us * i, us) for i in range(4)]))
+                      for name, us in (("slow", 50), ("fast", 20)))
+        for command in ("report", "brief"):
+            text = " ".join(self.run_ok(command, slow, fast).text.split())
+            self.assertIn("on TPU:0 #1, the longest of 2 captures", text)
+            self.assertIn("step times by capture: #1 50.0 us, #2 20.0 us", text)
+        self.assertIn("2 devices in 2 captures: together", text)
+        self.assertNotIn("capture:", self.run_ok(slow).text)
 
 
 class StepNames(EndToEndTest):
@@ -64,7 +185,7 @@ class StepNames(EndToEndTest):
         self.assertIn("--step-re", done.message)
 
     def loop(self, marks, before=()):
-        """Ten steps of 1000 us, each with a kernel that is launched within `marks`."""
+        """Ten steps of 1000 us, each with a kernel that is launched within the mark."""
         events = list(before)
         for i in range(10):
             events += [event("user_annotation", 1, 1, 1000 * i + start, duration, f"{name}{i}")
@@ -86,7 +207,7 @@ class StepNames(EndToEndTest):
         device, doubts = self.doubts(path, "--step-re", "execute_|forward_")
         self.assertEqual(device["mixed_marks"], "execute_# (10), forward_# (10)")
         self.assertIn("execute_# (10), forward_# (10)", doubts[0])
-        # The advice helps.
+        # The advice works.
         device, doubts = self.doubts(path, "--step-re", "execute_")
         self.assertEqual((device["mixed_marks"], doubts), (None, []))
 
@@ -106,7 +227,7 @@ class StepNames(EndToEndTest):
 
 
 class Period(EndToEndTest):
-    """Steps whose kernels run in the first 600 us of marks that follow each other."""
+    """The kernels of a step run in the first 600 us of its mark. The marks are contiguous."""
 
     def marked(self, every, doing=None):
         events = []
@@ -132,7 +253,7 @@ class Period(EndToEndTest):
         for command in ("report", "brief"):
             text = " ".join(self.run_ok(command, path).text.split())
             self.assertIn("step time 600 us, one step every 10.0 ms (median of 10;", text)
-            # The share of the verdict names its base.
+            # The verdict states the base of its share.
             self.assertIn("of the steps' time and the waits between them", text)
 
     def test_no_period_if_steps_follow_each_other(self):
@@ -154,7 +275,7 @@ class Period(EndToEndTest):
 
 
 class InputWait(EndToEndTest):
-    """Ten steps with a gap of 600 us each, in which the host is in one event."""
+    """Ten steps, each with a gap of 600 us during which the host is in one event."""
 
     def waits_ps(self, name, kernel="gemm", category="kernel"):
         events = []

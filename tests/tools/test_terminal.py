@@ -1,4 +1,4 @@
-"""What a person sees on a terminal of 80 columns."""
+"""Tests of the output on a terminal with 80 columns."""
 import fcntl
 import json
 import os
@@ -20,7 +20,7 @@ COMMANDS = ("report", "planes", "functions", "kernels", "tree", "events")
 
 
 def on_terminal(*arguments, columns=80, rows=24, cwd=None, **variables):
-    """Exit status and everything that a terminal got, stdout and stderr together."""
+    """Returns the exit status and the text on the terminal, with stdout and stderr together."""
     master, slave = open_terminal()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     with subprocess.Popen([str(BINARY), *map(str, arguments)], stdin=slave, stdout=slave,
@@ -38,7 +38,7 @@ def read_all(master, limit_s=20):
             continue
         try:
             chunk = os.read(master, 65536)
-        except OSError:  # Linux: all writers are gone
+        except OSError:  # on Linux, all writers have closed it
             break
         if not chunk:
             break
@@ -47,7 +47,7 @@ def read_all(master, limit_s=20):
 
 
 def width(line):
-    """Columns on the screen. (Characters of double width are not told apart.)"""
+    """The number of columns on the screen. Characters of double width count as one."""
     return len(COLOUR.sub("", line))
 
 
@@ -74,7 +74,7 @@ class Width(EndToEndTest):
             for command in COMMANDS:
                 limit = ("--max-events", "200") if command == "events" else ()
                 done = run(command, path, *limit)
-                if done.code == 65:  # nothing of the kind is in it
+                if done.code == 65:  # the trace has no such data
                     continue
                 with self.subTest(command=command, trace=path.name[:40]):
                     self.check_width(80, command, path, *limit)
@@ -120,7 +120,7 @@ CK = ("void ck_tile::kentry<256, 1, ck_tile::FmhaFwdKernel<ck_tile::{}, ck_tile:
 
 
 class Names(EndToEndTest):
-    """What is shortened stays apart; what a terminal would act on is not printed."""
+    """Shortened names remain different. Terminal controls are not printed."""
 
     def rows(self, text, first):
         return [line for line in text.splitlines() if line.startswith(first)]
@@ -153,7 +153,7 @@ class Names(EndToEndTest):
 
 
 class Narrow(EndToEndTest):
-    """Whatever COLUMNS is: whole numbers, and what is not shown is said."""
+    """For every width: numbers are complete, and hidden columns are listed."""
 
     def lines(self, columns, *arguments):
         done = run(*arguments, cwd=self.at, env=environment(COLUMNS=columns))
@@ -165,7 +165,7 @@ class Narrow(EndToEndTest):
         usual = self.lines("80", "functions", path)
         for columns in ("0", "abc", "-5", "", "80x", "9" * 30):
             self.assertEqual(self.lines(columns, "functions", path), usual, columns)
-        self.lines("2000000000", "events", path, "--max-events", "3")  # no line of 2 GB
+        self.lines("2000000000", "events", path, "--max-events", "3")  # lines are not padded to 2 GB
 
     def test_numbers_are_never_cut(self):
         path = TESTDATA / "jax_cpu_variants.xplane.pb"
@@ -259,7 +259,7 @@ class Columns(EndToEndTest):
             self.assertIn("--columns applies only to tables", done.err.decode())
 
     def test_every_column_of_every_table_can_be_named(self):
-        """The names that --columns knows are those of the tables."""
+        """--columns accepts exactly the headers of the tables."""
         host = Plane("/host:CPU")
         host.line("python").event("Execute", 0, 10)
         both = self.write("two.xplane.pb", space(gpu(0), gpu(1, kernels=("x",)), host))
@@ -279,7 +279,7 @@ class Columns(EndToEndTest):
 
 class Bars(EndToEndTest):
     def test_a_sign_means_the_same_in_every_bar(self):
-        """Idle is a dot, in the report as in `where`, whose legend says so."""
+        """A dot means idle, both in the report and in `where`, which has a legend."""
         path = self.write("gpu.xplane.pb", space(gpu(0), gpu(1, runs=1)))
         where = self.run_ok("where", path).text
         self.assertIn("· idle", where)
@@ -291,7 +291,7 @@ class Bars(EndToEndTest):
 
 
 class Rates(EndToEndTest):
-    """What a kernel did in a second, where the producer says what it did."""
+    """FLOP/s and bytes/s of kernels, if the producer states their FLOPs and bytes."""
 
     def trace(self, **stats):
         plane = Plane("/device:GPU:0")
@@ -362,7 +362,7 @@ class Colour(EndToEndTest):
 
     def test_colour_on_a_terminal_and_ways_to_have_none(self):
         self.assertTrue(self.coloured())
-        self.assertTrue(self.coloured(NO_COLOR=""))  # empty: not set, says no-color.org
+        self.assertTrue(self.coloured(NO_COLOR=""))  # no-color.org: an empty value counts as unset
         self.assertFalse(self.coloured(NO_COLOR="1"))
         self.assertFalse(self.coloured(TERM="dumb"))
         self.assertFalse(self.coloured("--color", "never"))

@@ -1,4 +1,4 @@
-"""tune from outside: a loop over a harness that runs nothing, with all that can go wrong."""
+"""Tests of tune through the program, with a fake harness that fails in all ways."""
 import json
 import os
 import pathlib
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import unittest
+import zlib
 
 try:
     import jsonschema
@@ -21,7 +22,7 @@ from harness import BINARY, HERE, REPOSITORY, EndToEndTest, csv_rows, environmen
 
 
 def space(*variants):
-    """`variants`: their parameters."""
+    """A space. `variants`: the parameters of each variant."""
     return json.dumps({"schema": "xplane-time.space.v1", "name": "fake",
                        "variants": [{"params": each} for each in variants]})
 
@@ -93,7 +94,7 @@ class Loop(TuneTest):
                       [(each["rival"], each["what"]) for each in found["tail_flags"]])
         self.assertGreater(picked["spike_rate"], rival["spike_rate"])
         text = run("tune", "show", "1", cwd=self.at, env=self.environment).text
-        self.assertIn("Its tail is worse than that of", " ".join(text.split()))
+        self.assertIn("The tail of the pick is worse than that of", " ".join(text.split()))
         again = run("tune", "replay", "1", "--format", "json", cwd=self.at, env=self.environment)
         self.assertEqual(again.json["tail_flags"], found["tail_flags"])
         self.assertEqual(self.result(*THREE)["tail_flags"], [])
@@ -137,7 +138,7 @@ class Loop(TuneTest):
             return [int(row["t_ps"]) for row in self.rounds() if row["status"] == "ok"]
 
         expected = times(1, 3)
-        self.assertTrue(90e6 < min(expected) < 110e6 and max(expected) < 180e6)  # means
+        self.assertTrue(90e6 < min(expected) < 110e6 and max(expected) < 180e6)  # weighted means
         for scale in (1e12, 1e-9, 1e300, 1e-300):  # weights are relative
             self.assertEqual(times(scale, 3 * scale), expected)
 
@@ -189,7 +190,7 @@ class Loop(TuneTest):
         done = run("tune", "space.json", "--objective", "energy", "--power-source", "constant:100",
                    "--budget-runs", 2, "--format", "json", "--", os.environ["HARNESS_PROBE"],
                    cwd=self.at, env=self.environment)
-        for row in done.json["variants"]:  # of the timed call, not of the untimed one before too
+        for row in done.json["variants"]:  # only of the timed call, without the untimed call before it
             took_s, from_energy_s = row["typical_ps"] / 1e12, row["typical_uj"] / 100e6
             self.assertGreaterEqual(from_energy_s, took_s * 0.999)
             self.assertLess(from_energy_s, took_s + 0.25)
@@ -198,7 +199,7 @@ class Loop(TuneTest):
 
 
 class Stored(TuneTest):
-    """What a store says later: of several sessions, objectives and budgets."""
+    """Reads a store with several sessions, objectives and budgets."""
     SAME = [{"cost": 100, "x": x} for x in range(2)]
 
     def run_tune(self, *arguments):
@@ -220,9 +221,9 @@ class Stored(TuneTest):
             self.assertEqual(done.json["entries"][0]["objective"], "time")
         self.assertIn("session 3 has no decision", self.tuned(3).message)
         self.assertEqual(self.tuned(9).code, 66)
-        self.result(*THREE, options=("--resume",))  # the third goes on, and decides
+        self.result(*THREE, options=("--resume",))  # the third session continues, and decides
         entries = self.tuned().json["entries"]
-        time.sleep(1.1)  # the store counts seconds
+        time.sleep(1.1)  # times in the store are whole seconds
         self.result(*THREE, options=("--resume",))
         self.assertEqual(self.tuned().json["entries"], entries)
 
@@ -263,7 +264,7 @@ class Stored(TuneTest):
             self.assertEqual(self.run_tune(*arguments).code, 0)
 
     def damaged(self, *statements):
-        """A copy of the store, changed by these, with no triggers in the way."""
+        """A copy of the store without triggers, changed by `statements`."""
         shutil.copy(self.at / "tune.db", self.at / "damaged.db")
         database = sqlite3.connect(self.at / "damaged.db")
         triggers = database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
@@ -296,7 +297,7 @@ class Stored(TuneTest):
                                actions=everything)
             done = self.tune(*THREE, options=("--store", "damaged.db", "--resume"))
             self.assertEqual(done.code, 65, done.message)
-        for version in (0, 1, 2, 4, 2 ** 31 - 1):
+        for version in (0, 1, 2, 5, 2 ** 31 - 1):
             self.damaged(f"PRAGMA user_version = {version}")
             for action in everything:
                 done = self.run_tune(*action, "--store", "damaged.db")
@@ -305,7 +306,7 @@ class Stored(TuneTest):
     def test_a_verdict_without_its_checksum(self):
         self.result(*THREE)
         whole = self.run_tune("show", 1, "--format", "json")
-        self.damaged("UPDATE verdict SET crc32 = NULL")  # as an earlier version wrote it
+        self.damaged("UPDATE verdict SET crc32 = NULL")  # as in stores of earlier versions
         self.assertEqual(self.run_tune("show", 1, "--format", "json", "--store", "damaged.db").out,
                          whole.out)
         changes = ("'{'", "'[]'", "'null'", "''", "x'ff'", "substr(verdict_json, 2)",
@@ -335,6 +336,41 @@ class Stored(TuneTest):
         done = self.run_tune("replay", 1, "--store", "damaged.db")
         self.assertEqual(done.code, 65, "its samples are still there")
         self.assertIn("rounds are missing", done.message)
+
+    def test_rows_that_moved_to_another_session(self):
+        self.result(*THREE)
+        self.result(*THREE, options=("--seed", "7"))  # session 2
+        everything = (("show",), ("show", 1), ("replay", 1), ("export", 1, "--bundle", "x.zip"))
+        for table in ("variant", "round", "verdict"):
+            self.assert_damage(f"UPDATE {table} SET session = 99 WHERE id = 1", words="session",
+                               actions=everything)
+        move = "UPDATE variant SET session = 2 WHERE id = 1"
+        # Session 2 may have a variant of that name.
+        free = "UPDATE variant SET variant = 'other', crc32 = NULL WHERE session = 2 AND variant = " \
+               "(SELECT variant FROM variant WHERE id = 1)"
+        self.assert_damage(free, move, words="has a wrong checksum", actions=everything)
+        # A variant without samples, which nothing but its checksum protects.
+        self.damaged("INSERT INTO variant(session, variant, params_json, crc32) "
+                     "SELECT 2, 'extra', '{}', crc32 FROM variant WHERE id = 1")
+        done = self.run_tune("show", 2, "--store", "damaged.db")
+        self.assertEqual(done.code, 65, done.message)
+
+    def test_checksums_of_an_earlier_version(self):
+        self.result(*THREE)
+        whole = self.run_tune("show", 1, "--format", "json").out
+        rows = sqlite3.connect(self.at / "tune.db").execute(
+            "SELECT id, variant, params_json, mem_bytes FROM variant").fetchall()
+        changes = []
+        for at, *texts in rows:
+            texts = ["-" if each is None else str(each) for each in texts]
+            content = "".join(f"{len(each)}:{each}," for each in texts)
+            changes.append(f"UPDATE variant SET crc32 = {zlib.crc32(content.encode())} WHERE id = {at}")
+        self.damaged(*changes, "PRAGMA user_version = 3")
+        done = self.run_tune("show", 1, "--format", "json", "--store", "damaged.db")
+        self.assertEqual((done.code, done.out), (0, whole), done.message)
+        self.damaged(*changes, "UPDATE variant SET params_json = '{}' WHERE id = 1")
+        done = self.run_tune("show", 1, "--store", "damaged.db")
+        self.assertEqual(done.code, 65, done.message)
 
     def test_damaged_configurations(self):
         self.result(*THREE)
@@ -548,7 +584,7 @@ class SeveralDevices(TuneTest):
         self.assertEqual(check["classes"], [[f"fake:{self.log} (0)", f"fake:{self.log} (left)"]])
         self.assertEqual((check["splits"], check["lost"]), ([], []))
         rows = self.rounds()
-        self.assertGreater(len(rows), found["runs"])  # those of the check, too
+        self.assertGreater(len(rows), found["runs"])  # includes the runs of the device check
         text = " ".join(run("tune", "show", 1, cwd=self.at, env=self.environment).text.split())
         self.assertRegex(text, r"The 2 devices agree: in \d+ separate rounds a difference of \d")
 
@@ -575,7 +611,7 @@ class SeveralDevices(TuneTest):
         self.assertTrue(again["resumed"])
         for each in ("pick", "runs", "devices"):
             self.assertEqual(again[each], first[each])
-        done = self.tune(*THREE, options=("--devices", "1,0", "--resume"))  # in any order
+        done = self.tune(*THREE, options=("--devices", "1,0", "--resume"))  # the order has no effect
         self.assertIn("no runs were left to measure: session 1 was read", done.message)
         other = self.on("0,1,2", options=["--resume"])
         self.assertFalse(other["resumed"])
@@ -640,6 +676,28 @@ class Misbehaving(TuneTest):
             out = found["by_params"][json.dumps({"mode": mode})]["eliminated"]
             self.assertIsNotNone(out, mode)
 
+    def test_a_harness_that_never_sends_hello(self):
+        self.write("space.json", space(*THREE))
+        pid = self.at / "pid"
+        script = f"echo $$ > {pid}; exec sleep 1000"
+        for command in (("tune",), ("grid", "-o", "bundle")):
+            began = time.monotonic()
+            done = run(*command, "space.json", "--hello-timeout", "0.5", "--", "sh", "-c", script, cwd=self.at,
+                       env=self.environment)
+            self.assertLess(time.monotonic() - began, 20)
+            self.assertEqual((done.code, done.out), (69, b""), done.message)
+            self.assertIn('the harness "sh" did not send hello: no answer within 0.5 s, so it was '
+                          "killed", done.message)
+            self.assertIn("raise --hello-timeout", done.message)
+            with self.assertRaises(ProcessLookupError):
+                os.kill(int(pid.read_text()), 0)
+        slow_start = ("sh", "-c", 'sleep 1; exec "$0" "$@"')
+        for seconds, is_late in ((0.5, True), (30, False)):  # more time, as advised
+            command = self.command(*THREE, options=("--hello-timeout", seconds))
+            at = command.index("--") + 1
+            done = run(*command[:at], *slow_start, *command[at:], cwd=self.at, env=self.environment)
+            self.assertEqual(done.code == 69, is_late, done.message)
+
     def test_the_run_limit_ends_what_is_far_slower(self):
         found = self.result(*THREE, {"mode": "stuck"}, options=("--run-limit", "2"))
         row = found["by_params"]['{"mode": "stuck"}']
@@ -670,7 +728,7 @@ class Misbehaving(TuneTest):
         bad = {json.dumps(ids[row["variant"]]) for row in self.rounds() if row["status"] == "oom"}
         self.assertEqual(bad, {'{"mode": "bad-round"}'})
         failed = found["by_params"]['{"mode": "status-runtime_error"}']
-        self.assertEqual(failed["message"], "status-runtime_error")  # of its sample
+        self.assertEqual(failed["message"], "status-runtime_error")  # the message of the sample
 
     def test_what_nobody_is_to_blame_for_is_tried_again(self):
         for when in ("prepare", "verify"):
@@ -681,7 +739,7 @@ class Misbehaving(TuneTest):
         lasting = [{"mode": f"{when}-{status}"} for when in ("prepare", "verify")
                    for status in ("infra", "throttled", "no_events")]
         found = self.result(*THREE, *lasting)
-        for each in lasting:  # not for ever
+        for each in lasting:  # the retries end
             self.assertEqual(self.status(found, **each), each["mode"].split("-")[1])
 
     def test_signs_of_life_give_no_more_time(self):
@@ -795,7 +853,7 @@ class Misbehaving(TuneTest):
         done = self.tune(*THREE, options=("--harness-log", "no/dir/x"))
         self.assertEqual(done.code, 73, done.message)
         self.assertIn("no/dir/x: cannot write the harness's log", done.message)
-        self.environment["XDG_RUNTIME_DIR"] = str(self.at / "gone")  # as after a sudo
+        self.environment["XDG_RUNTIME_DIR"] = str(self.at / "gone")  # as with sudo
         self.environment["TMPDIR"] = str(self.at)
         self.assertIn(self.result(*THREE)["claim"], ("pick", "winner"))
         self.assertEqual(len(list(self.at.glob("xplane-time-*.locks"))), 1)
@@ -830,7 +888,7 @@ class Misbehaving(TuneTest):
             foreign = self.at / "foreign"
             foreign.mkdir()
             os.chown(foreign, 65534, 65534)
-            self.environment["XDG_RUNTIME_DIR"] = str(foreign)  # as sudo -E leaves it
+            self.environment["XDG_RUNTIME_DIR"] = str(foreign)  # as with sudo -E
         self.assertIn(self.result(*THREE)["claim"], ("pick", "winner"))
         self.assertTrue(locks.is_file(), "our own file")
         for store_lock in (self.at / "linked.db-lock",):
@@ -975,7 +1033,7 @@ class Resuming(TuneTest):
             partial = self.valid(json.loads(out))
             self.assertEqual((partial["interrupted"], partial["stop_reason"]),
                              (True, "interrupted"))
-            # The harness is told, and may leave by itself.
+            # The harness gets a message, and may end by itself.
             self.assertRegex(self.log.read_text(), r"cancel\nbye\n$")
         self.assertFalse(self.result(*self.SAME, options=(*self.CLAIM, "--resume"))["interrupted"])
 
@@ -994,7 +1052,7 @@ class Resuming(TuneTest):
         self.addCleanup(process.kill)
         self.wait_for_rounds(1)
         few = (*self.CLAIM, "--budget-runs", 9, "--resume")
-        for _ in range(2):  # its own session, which goes on
+        for _ in range(2):  # a separate session, which continues
             other = self.tune(*self.SAME, options=few, harness=("device=gpu:1",))
             self.assertIn(other.code, (0, 11, 12), other.message)
             self.assertIn("session 2 on fake (gpu:1)", other.message)
@@ -1002,7 +1060,7 @@ class Resuming(TuneTest):
                          r"session \d has no decision, but differs in device\n")
 
     def left(self):
-        """Processes that run the harness, and the driver."""
+        """The running processes of the harness and of the driver."""
         script = str(HERE / "fake_harness.py")
         return [path for path in pathlib.Path("/proc").glob("[0-9]*/cmdline")
                 if str(self.log) in read(path) and script in read(path)]
@@ -1022,7 +1080,7 @@ class Resuming(TuneTest):
         self.wait_until_none_is_left()
 
     def test_what_the_harness_started_goes_with_its_driver(self):
-        """The harness is a child of a shell, hangs, and has a child of its own."""
+        """The harness hangs. It is the child of a shell, and has a child itself."""
         self.write("space.json", space({"mode": "run-hang"}, {"cost": 100}))
         for end in (signal.SIGKILL, signal.SIGTERM):
             self.log.write_text("")

@@ -1,4 +1,4 @@
-"""Searches before the race, by halving and by a proposer that only walks; and objectives of energy."""
+"""Tests of searches before the race (halving, and a fake proposer), and of objectives with energy."""
 import contextlib
 import json
 import os
@@ -19,7 +19,7 @@ GRID = {"schema": "xplane-time.space.v1", "name": "fake", "parameters": [
 
 
 class Searching(TuneTest):
-    """Of 48 variants; the fastest has cost 100, and more 0."""
+    """Searches among 48 variants. The fastest has cost 100 and more 0."""
 
     def search(self, *options, grid=None, code=0, harness=()):
         self.write("space.json", json.dumps(grid or GRID))
@@ -48,7 +48,7 @@ class Searching(TuneTest):
                           found["search"]["raced"]), ("halving:6", 48, 6))
         self.assertEqual(self.picked(found), {"cost": 100, "more": 0})
         self.assertLess(max(each["cost"] + each["more"] for each in self.raced(found)), 125)
-        # 48, 24 and 12 of them, in 1, 2 and 4 rounds each.
+        # 48, 24 and 12 variants ran in 1, 2 and 4 rounds.
         rows = [row for row in self.rounds() if int(row["batch"]) >= 10**9]
         self.assertEqual((len(rows), found["search"]["runs"]), (48 + 2 * 24 + 4 * 12,) * 2)
         self.assertEqual(found["runs"] + len(rows), len(self.rounds()))
@@ -98,7 +98,7 @@ class Searching(TuneTest):
                                                              "refused", "repeated")],
                          [20, 8, 20, 0, 0])
         told = self.told()
-        self.assertEqual(len(told), 16)  # the last stage has nobody to be told
+        self.assertEqual(len(told), 16)  # no request follows the last stage
         first = min(told, key=lambda each: each["value"])
         rows = {row["id"]: row for row in found["variants"]}
         self.assertEqual(rows[first["id"]]["searched"], first["value"])
@@ -141,7 +141,7 @@ class Searching(TuneTest):
 
     def test_a_proposer_that_names_nothing_is_told(self):
         for how, reason in (("silent", "The proposer proposed no configuration."),
-                            ("stranger", "It proposed 50 configurations, none of them in the space")):
+                            ("stranger", "The proposer proposed 50 configurations, all outside the space")):
             found = self.search(*self.ask(8, how), code=12)
             self.assertEqual((found["claim"], found["stop_reason"], found["delta"]),
                              ("undecided", "nothing_proposed", None))
@@ -241,7 +241,7 @@ class Energy(TuneTest):
         self.assertGreater(min(self.energies_uj(found["pick"])), 5e6)
 
     def test_another_power_source_is_another_session(self):
-        variants = ({"cost": 100, "energy": 1}, {"cost": 100, "energy": 2})  # of the harness's own
+        variants = ({"cost": 100, "energy": 1}, {"cost": 100, "energy": 2})  # the energy that the harness reports
         energy = ("--objective", "energy", "--budget-runs", 2, "--resume")
         sessions = []
         for sources in ((), ("constant:100",), (), ("constant:200",), ("constant:100",),
@@ -256,7 +256,7 @@ class Energy(TuneTest):
         self.assertEqual(sessions, [1, 2, 1, 3, 2, 4, 4])
         with contextlib.closing(sqlite3.connect(self.at / "tune.db")) as store:
             written = store.execute("SELECT protocol_hash FROM session ORDER BY id").fetchall()
-        earlier = "v1 calls=1 energy=timed"  # of stores of earlier versions, which go on without
+        earlier = "v1 calls=1 energy=timed"  # stores of earlier versions have no sources
         self.assertEqual([text for text, in written], [
             earlier, *(f"{earlier} sources={each}"
                        for each in ("constant:100", "constant:200", "constant:200,rapl"))])
@@ -266,7 +266,7 @@ class Energy(TuneTest):
                 if row["energy_uj"] and variant in (None, row["variant"])]
 
     def took_s(self):
-        """What timed calls took by the harness's own clock, by variant."""
+        """The times of timed calls on the clock of the harness, by variant."""
         took = {}
         for line in self.log.read_text().splitlines():
             if line.startswith("calls "):
@@ -275,7 +275,7 @@ class Energy(TuneTest):
         return took
 
     def few_energies(self, *harness, calls=1):
-        """Of two variants, at 100 W: rows of the store. The untimed run takes half a second."""
+        """Rows of the store for two variants at 100 W. The untimed run takes half a second."""
         self.log.write_text("")
         done = self.tune({"sleep_s": 0.1}, {"sleep_s": 0.12}, harness=("slow-first", *harness),
                          options=("--objective", "energy", "--power-source", "constant:100",
@@ -290,7 +290,7 @@ class Energy(TuneTest):
             for row in self.few_energies("stamps", calls=calls):
                 expected = [1e8 * took_s / calls for took_s in self.took_s()[row["variant"]]]
                 nearest = min(abs(int(row["energy_uj"]) - each) for each in expected)
-                self.assertLess(nearest, 2, (row, expected))  # microjoules: both are rounded
+                self.assertLess(nearest, 2, (row, expected))  # in microjoules; both numbers are rounded
 
     def test_without_stamps_energy_is_from_the_last_slot_message_on(self):
         for row in self.few_energies("slot-again"):
@@ -349,7 +349,7 @@ class Energy(TuneTest):
     def test_a_round_in_which_the_device_was_throttled_is_discarded(self):
         sensor = ("--objective", "energy", "--nvml-library", os.environ["FAKE_NVML"],
                   "--budget-runs", 2, "--power-source", "nvml")
-        for bits, reasons, discarded in (  # the first round is over in 4 s
+        for bits, reasons, discarded in (  # the first round ends within 4 s
                 (0x5, ["gpu_idle", "sw_power_cap"], False),
                 (0x48, ["hw_slowdown", "hw_thermal_slowdown"], True)):
             calls = {"nvmlDeviceGetTotalEnergyConsumption": {"error": 3},

@@ -1,5 +1,5 @@
-"""tune with --clock-mhz and --power-cap-w: a made-up NVML (fake_nvml.cc) keeps what is set in a file,
-the harness's times follow from that file, and the tests see who set and who put back."""
+"""Tests of tune with --clock-mhz and --power-cap-w. A fake NVML (fake_nvml.cc) stores the settings in a
+file. The times of the harness depend on it. The tests check who changed and who restored the settings."""
 import json
 import os
 import pathlib
@@ -42,7 +42,7 @@ class SettingsTest(TuneTest):
         return self.file.read_text().splitlines()
 
     def ran_at(self):
-        """(clock, cap) of each timed run, the ones that do not count among them."""
+        """(clock, cap) of each run, including runs that do not count."""
         if not self.log.exists():
             return []
         return [tuple(map(int, line.split()[2:])) for line in self.log.read_text().splitlines()
@@ -68,7 +68,7 @@ class Axes(SettingsTest):
             self.assertEqual(self.picked(found), {"clock_mhz": clock, "cost": 100, "program": "a"})
             self.assertEqual(len(found["variants"]), 6)
             params = {row["id"]: row["params"] for row in found["variants"]}
-            for row in self.rounds():  # each run was at its clock
+            for row in self.rounds():  # each run used the clock of its variant
                 of = params[row["variant"]]
                 self.assertAlmostEqual(int(row["t_ps"]) * of["clock_mhz"] / of["cost"] / 1980e6, 1,
                                        delta=0.1)
@@ -87,7 +87,7 @@ class Axes(SettingsTest):
     def test_a_setting_is_set_once_a_round_and_runs_once_for_nothing(self):
         self.result(*TWO, options=(*clocks(*CLOCKS), "--budget-runs", 6, "--canary", 0),
                     code=12)
-        self.assertLessEqual(len(self.lines()), 1 + 3 + 1)  # when it prepares, in the round, at the end
+        self.assertLessEqual(len(self.lines()), 1 + 3 + 1)  # during preparation, in the round, at the end
         at = self.ran_at()
         self.assertEqual(len(at), 3 * (1 + 2))
         self.assertEqual([at[i][0] == at[i + 1][0] == at[i + 2][0] for i in (0, 3, 6)], [True] * 3)
@@ -97,7 +97,7 @@ class Axes(SettingsTest):
         prepared = [line.split(" ", 2)[2] for line in self.log.read_text().splitlines()
                     if line.startswith("prepare ")]
         self.assertEqual(sorted(prepared), sorted(map(json.dumps, TWO)))
-        # One program at three clocks is three variants, and the aliases are of one clock.
+        # One program at three clocks is three variants. Aliases have the same clock.
         self.assertEqual([row["alias_of"] for row in found["variants"]], [None] * 6)
         same = self.result(TWO[0], {**TWO[0], "x": 1}, options=clocks(1980, 210))
         rows = {row["id"]: row["params"] for row in same["variants"]}
@@ -153,7 +153,7 @@ class Axes(SettingsTest):
         command = self.command({"sleep_s": 1.1}, harness=("stamps",), options=(
             *clocks(1980, 210), "--objective", "energy", "--power-source", "nvml",
             "--budget-runs", 2))
-        command.remove("gpu-settings")  # that has energies of its own
+        command.remove("gpu-settings")  # with this option, the harness reports energies itself
         done = run(*command, cwd=self.at, env=self.environment)
         self.assertEqual(done.code, 12, done.message)
         for each in self.noted():
@@ -243,7 +243,7 @@ class PutBack(SettingsTest):
     ALL = ["GPU-1 clock reset", "GPU-1 limit_mw 700000"]
 
     def start(self, *variants, harness=()):
-        """Returns it when a round has begun."""
+        """Starts tune, and returns the process when a round has begun."""
         process = subprocess.Popen(
             [str(BINARY), *self.command(*variants, options=self.OPTIONS, harness=harness)],
             cwd=self.at, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -256,7 +256,7 @@ class PutBack(SettingsTest):
         return process
 
     def end(self, process):
-        """Standard error is at its end when the guard's is, too."""
+        """Waits for the end of standard error, which the guard process also holds open."""
         _, err = process.communicate(timeout=TIMEOUT_S)
         return process.returncode, err.decode()
 
@@ -264,7 +264,7 @@ class PutBack(SettingsTest):
         for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
             try:
                 _, _, rest = stat.read_text().rpartition(") ")
-            except OSError:  # it ended meanwhile
+            except OSError:  # the process has ended
                 continue
             _, parent, _, session = rest.split()[:4]
             if int(parent) == process.pid and session == stat.parent.name:
@@ -332,7 +332,7 @@ class PutBack(SettingsTest):
             "nvmlDeviceResetGpuLockedClocks": {"error": 999}}})
         done = self.tune(*TWO, options=clocks(1980, 1410))
         self.assertEqual(done.code, 74)
-        self.assertRegex(done.text, "^(pick|winner): ")  # all the same
+        self.assertRegex(done.text, "^(pick|winner): ")  # the result is still printed
         self.assertRegex(done.message, r"THE SETTINGS OF THE GPU ARE STILL CHANGED: the locked clock of GPU-1 cannot "
                                        r"be restored: nvmlDeviceResetGpuLockedClocks: .*999.*; run as "
                                        r"root: nvidia-smi -i GPU-1 -rgc\n")

@@ -1,4 +1,5 @@
-"""What pick and compare must not decide: what ran and could not be judged, in doubt, or itself."""
+"""Tests that pick and compare do not decide about variants that ran but cannot be judged, about doubtful
+results, or about a capture that is compared with itself."""
 import json
 import random
 import re
@@ -12,11 +13,11 @@ from test_compare import Decisions, benchmark, trace
 from xspace import Plane, Ref, space
 
 DELTA = 0.005  # the default of pick
-SPACING_PS = 50_000_000  # between runs, so that each is one
+SPACING_PS = 50_000_000  # between runs, so each is recognized
 
 
 class Made:
-    """A trace with two devices and what is known of it: times[device][variant] in run order."""
+    """A trace with two devices, and its true times[device][variant] in run order."""
 
     def __init__(self, seed):
         rng = random.Random(f"devices{seed}")
@@ -56,7 +57,7 @@ class Made:
         return space(*(plane for plane in planes if any(line.events for line in plane.lines)))
 
     def is_judged(self):
-        """The definition, run by run: whether each variant is."""
+        """Whether each variant can be judged, by the definition, run by run."""
         devices = {id: [d for d in range(2) if self.runs[d][id]] for id in self.ids}
         if len({tuple(on) for on in devices.values()}) > 1:
             return False
@@ -72,7 +73,7 @@ class Made:
         return True
 
     def is_slower_everywhere(self, pick, margin):
-        """Than some other variant, on every device that both ran on, by the margin."""
+        """Whether another variant is faster by the margin on every device that ran both."""
         def slower(other, device):
             own, its = ([took for _, took in self.runs[device][id]] for id in (pick, other))
             return statistics.median(own) > (1 + margin) * statistics.median(its)
@@ -136,7 +137,7 @@ class TwoDevices(Decisions):
         self.assertIn("variant 1: its runs on 2 devices do not match: 6 on GPU:0, 5 on GPU:1", text)
         self.assertIn("Among the others variant 0 leads", text)
         self.assertIn("The smallest typical time on each device alone: variant 1 on every device", text)
-        # The advice, followed.
+        # The advice works.
         device, = re.findall(r"Judge one device: (--device \S+)\.", text)
         alone = run("pick", path, *device.split(), "--format", "json")
         self.assertEqual((alone.code, alone.json["pick"]), (0, "1"))
@@ -167,7 +168,7 @@ class NotJudged(Decisions):
     VARIANTS = {"jit_autotune_fn_0": 10_000_000, "jit_autotune_fn_1": 12_000_000}
 
     def result(self, name, times_ps, seed, uncertain=()):
-        """JSON of ours with samples; the runs of `uncertain` functions are uncertain."""
+        """JSON of xplane-time with samples. The split of `uncertain` functions into runs is uncertain."""
         path, out = self.write("t.xplane.pb", trace(times_ps, seed)), self.at / name
         self.run_ok("functions", path, "--samples", "--format", "json", "-o", out)
         document = json.loads(out.read_text())
@@ -272,9 +273,9 @@ US = 1_000_000  # picoseconds
 
 def launched(times_us, seed, rounds=10, devices=1, lost=lambda function, run, kernel: False,
              with_modules=True, ran=lambda function, run: True, slow=None, noise=0.005, offset=0):
-    """A capture of functions of two kernels that ran in rounds, each kernel with its launch.
+    """A capture of functions with two kernels each, which ran in rounds. Each kernel has a launch.
 
-    `lost`: kernels that are not in the trace although their launches are. `slow`: factors by device.
+    `lost`: kernels that the trace lacks, although it has their launches. `slow`: factors by device.
     """
     rng = random.Random(seed)
     host = Plane("/host:CPU", id=99)
@@ -307,7 +308,7 @@ def launched(times_us, seed, rounds=10, devices=1, lost=lambda function, run, ke
 
 
 class LostKernels(Decisions):
-    """Launches whose kernels are not in the trace: their runs must not look fast."""
+    """If kernels of launches are not in the trace, their runs must not look fast."""
 
     TIMES = {"jit_autotune_fn_0": 100, "jit_autotune_fn_1": 120}
 
@@ -365,7 +366,7 @@ class LostKernels(Decisions):
         done = self.pick(self.write("a.xplane.pb", launched(self.TIMES, 1, lost=lost, with_modules=False)))
         self.assertEqual(done.code, 11, done.text)
         self.assertIn("launches without an execution may belong to its runs", done.text)
-        # One of 400 launches is too few to matter.
+        # One of 400 launches has no influence.
         few = launched(self.TIMES, 1, rounds=100, with_modules=False,
                        lost=lambda f, r, k: (f[-1], r, k) == ("1", 50, 1))
         self.assertEqual(self.pick(self.write("b.xplane.pb", few)).code, 0)
@@ -460,16 +461,16 @@ class Shared(Decisions):
         done = self.compare(base, head + base[:2], "--format", "json")
         self.assertEqual((done.code, done.json["shared_captures"]), (12, 2))
         self.assertEqual(done.json["explanation"], "no verdict: 2 of 8 captures of base are also in head")
-        # What is proved in spite of them stands.
+        # A proof remains valid in spite of lost kernels.
         slower = self.side("slower", {**self.TIMES, "jit_a": 12_000_000}, 8)
         self.assertEqual(self.compare(base, slower + base[:1]).code, 10)
 
 
 class Advice(Decisions):
-    """Captures whose functions have the times of normal quantiles: what more captures would show."""
+    """Tests the advice on more captures. The times of functions are normal quantiles."""
 
     def captures(self, name, count, **functions):
-        """{function: (typical, spread)}; the centres of the captures have exactly that spread."""
+        """Makes captures. `functions`: (typical time, spread); the centres have exactly this spread."""
         z = [statistics.NormalDist().inv_cdf((i + 0.5) / count) for i in range(count)]
         scale = statistics.stdev(z)
         order = {f: random.Random(f"{name}{f}").sample(z, count) for f in functions}
@@ -535,7 +536,7 @@ class Advice(Decisions):
 
 class DiffHeadline(Decisions):
     def capture(self, name, seed, offset, **times_ps):
-        """Kernels of one function; `wild` takes more by the offset."""
+        """A capture with the kernels of one function. The offset makes `wild` slower."""
         plane, rng, at = Plane("/device:GPU:0", id=1), random.Random(seed), 0
         stream = plane.line("Stream #1(Kernel)", 5)
         for _ in range(6):

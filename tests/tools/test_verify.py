@@ -1,4 +1,4 @@
-"""verify from outside: a bundle in which something was changed, with its hashes and without."""
+"""Tests of verify with changed bundles. In some of them, the hashes were changed too."""
 import hashlib
 import io
 import json
@@ -32,7 +32,7 @@ def canonical(value):
 
 
 def chain(samples):
-    """A witness anew: what a forger does."""
+    """Makes a new witness with valid hashes, like a forger."""
     lines = []
     for sample in samples:
         previous = sha256(lines[-1].encode()) if lines else None
@@ -58,7 +58,7 @@ def header(name, content, directory_at=None):
 
 
 def packed(files):
-    """A bundle of these files whose manifest, checksums and comment agree with them."""
+    """A bundle of these files with matching manifest, checksums and comment."""
     import struct
     manifest = json.loads(files["manifest.json"])
     manifest["files"] = [{"name": name, "bytes": len(content), "sha256": sha256(content)}

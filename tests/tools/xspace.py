@@ -1,4 +1,4 @@
-"""Writes XSpace protobufs by hand (schema: proto/xplane.proto), in standard Python only.
+"""Writes XSpace protobufs (schema: proto/xplane.proto) with the standard library only.
 
     device = Plane("/device:GPU:0")
     device.line("Stream #1(Kernel)").event("add.kd", 1000, 500, hlo_module="jit_f", program_id=7)
@@ -52,7 +52,7 @@ class Unsigned:
 
 
 class Ids:
-    """Names to ids from 1 on, in order of first use."""
+    """Maps names to ids from 1, in order of first use."""
 
     def __init__(self):
         self.of = {}
@@ -70,7 +70,7 @@ class Line:
     events: list = field(default_factory=list)
 
     def event(self, name, start_ps, duration_ps, occurrences=None, **stats):
-        """`start_ps` counts from the line's timestamp; None with `occurrences`."""
+        """Adds an event. `start_ps` is relative to the timestamp of the line; None with `occurrences`."""
         out = number(1, self.plane.names[name])
         if start_ps is not None:
             out += number(2, start_ps)
@@ -131,7 +131,7 @@ def space(*planes, hostnames=(), errors=(), warnings=()):
 
 def gpu(ordinal=0, runs=3, function="jit_step", program_id=7, kernels=("add.kd", "mul.kd"),
         duration_ps=10_000, every_ps=1_000_000, timestamp_ns=5):
-    """A GPU plane: `runs` runs of `kernels` one after the other, on one stream."""
+    """A GPU plane with `runs` runs of `kernels`, in sequence on one stream."""
     plane = Plane(f"/device:GPU:{ordinal}", id=ordinal + 1)
     stream = plane.line("Stream #1(Kernel)", timestamp_ns)
     for run in range(runs):
@@ -144,7 +144,7 @@ def gpu(ordinal=0, runs=3, function="jit_step", program_id=7, kernels=("add.kd",
 
 def tpu(ordinal=0, runs=3, function="jit_step", fingerprint=12190760917235803885,
         ops=("fusion.1", "copy.2"), duration_ps=10_000, every_ps=1_000_000):
-    """A TPU plane: module events that contain ops with a device clock of their own."""
+    """A TPU plane with module events. They contain ops that have a separate device clock."""
     plane = Plane(f"/device:TPU:{ordinal}", id=ordinal + 1)
     modules, op_line = plane.line("XLA Modules"), plane.line("XLA Ops")
     for run in range(runs):
@@ -158,10 +158,10 @@ def tpu(ordinal=0, runs=3, function="jit_step", fingerprint=12190760917235803885
 
 
 def top_level_ends(content):
-    """Byte offsets after which a cut leaves whole messages: 0 and each field's end."""
+    """Byte offsets at which truncation leaves complete messages: 0 and the end of each field."""
     ends, at = [0], 0
     while at < len(content):
-        at += 1  # all fields of XSpace have tags of one byte
+        at += 1  # tags of XSpace fields have one byte
         length = shift = 0
         while True:
             byte = content[at]

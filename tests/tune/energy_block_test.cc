@@ -90,7 +90,7 @@ struct Runs {
   int64_t fails_after = 1'000'000;
 };
 
-struct FakeHarness : Harness {
+struct FakeBlockHarness : Harness {
   Device* device = nullptr;
   std::map<std::string, Runs> variants;
   int64_t calls = 1;
@@ -122,7 +122,7 @@ struct FakeHarness : Harness {
   }
 };
 
-absl::StatusOr<RoundTimes> RoundOf(FakeHarness* fake) {
+absl::StatusOr<RoundTimes> RoundOf(FakeBlockHarness* fake) {
   const auto harness = NewEnergyHarness(fake, fake->device->Sensors(), fake->calls,
                                         [](const std::string& text) { ADD_FAILURE() << text; });
   auto info = harness->Hello();
@@ -138,7 +138,7 @@ constexpr std::chrono::milliseconds kShort{4}, kLonger{9};
 
 TEST(EnergyBlockTest, RunsOfMillisecondsHaveTheirEnergies) {
   Device device(/*counts=*/true);
-  FakeHarness fake;
+  FakeBlockHarness fake;
   fake.device = &device;
   fake.calls = 2;
   fake.variants = {{"a", {.watts = 30, .takes = kShort}},
@@ -162,7 +162,7 @@ TEST(EnergyBlockTest, RunsOfMillisecondsHaveTheirEnergies) {
 
 TEST(EnergyBlockTest, ACounterThatStandsStillTellsNothing) {
   Device device(/*counts=*/false);
-  FakeHarness fake;
+  FakeBlockHarness fake;
   fake.device = &device;
   fake.variants = {{"a", {.watts = 30, .takes = kShort}}, {"b", {.watts = 80, .takes = kLonger}}};
   const auto times = RoundOf(&fake);

@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-struct FakeHarness : Harness {
+struct FakeSlotHarness : Harness {
   std::string device = "cpu:0";
   std::optional<int64_t> energy_uj;
   size_t rounds = 0;
@@ -76,7 +76,7 @@ class EnergyHarnessTest : public ::testing::Test {
     return from;
   }
 
-  FakeHarness inner_;
+  FakeSlotHarness inner_;
   std::string told_;
   const testing::TempDir sysfs_;
 };

@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"n < 1", "error: compares values of different types"},
         Case{"o == None", "error: compares values of different types"},
         Case{"min(1, s)", "error: compares different types"},
-        Case{"max([])", "error: of an empty list"},
+        Case{"max([])", "error: minimum or maximum of an empty list"},
         Case{"", "parse at 0: expected a value, found the end"},
         Case{"a &", "parse at 2: expected an operator, found \"&\"; use \"and\", \"or\", \"not\""},
         Case{"a = 1", "parse at 2: expected an operator, found \"=\"; use \"==\""},

@@ -70,12 +70,12 @@ TEST(ParseAnswer, MetricsAreNumbersByNameAndUnknownIsLeftOut) {
             (std::map<std::string, double>{{"accuracy", 0.5}, {"bytes", 7}}));
 }
 
-struct BadCase {
+struct BadAnswer {
   std::string line, message;
 };
 
 TEST(ParseAnswer, WhatDoesNotFitIsQuoted) {
-  const std::vector<BadCase> cases = {
+  const std::vector<BadAnswer> cases = {
       {"", "not a JSON object"},
       {"hello", "it starts with \"hello\""},
       {"[1]", "not a JSON object"},
@@ -88,7 +88,8 @@ TEST(ParseAnswer, WhatDoesNotFitIsQuoted) {
        "clock: must be device, profile or wall"},
       {R"({"v":1,"type":"prepared","request":-1,"status":"ok"})",
        "request: must be a whole number of at least 0"},
-      {R"({"v":1,"type":"prepared","request":1,"status":"fine"})", "status: must be a status listed in docs/harness.md"},
+      {R"({"v":1,"type":"prepared","request":1,"status":"fine"})",
+       "status: must be a status listed in docs/harness.md"},
       {R"({"v":1,"type":"prepared","request":18446744073709551615,"status":"ok"})",
        "request: must be a whole number of at least 0"},
       {R"({"v":1,"type":"result","request":1,"status":"ok","samples":[{"slot":0,"status":"ok"}]})",
@@ -111,7 +112,7 @@ TEST(ParseAnswer, WhatDoesNotFitIsQuoted) {
        "trace.base64: is damaged"},
       {R"({"v":1,"type":"result","request":1,"status":"ok","trace":{}})", "path or base64"},
       {std::string(100'000, '['), "nested too deeply"}};
-  for (const BadCase& bad : cases) {
+  for (const BadAnswer& bad : cases) {
     const auto answer = ParseAnswer(bad.line);
     EXPECT_TRUE(absl::IsInvalidArgument(answer.status())) << bad.line;
     EXPECT_THAT(std::string(answer.status().message()), HasSubstr(bad.message));

@@ -204,8 +204,8 @@ TEST(Tails, FisherIsACount) {
 }
 
 // A pick and a rival, 3 % slower; `spike(variant, round)` multiplies.
-TuneOutcome Tuned(size_t rounds, const std::function<double(uint32_t, size_t)>& spike,
-                  uint64_t seed) {
+TuneOutcome TuneWithSpikes(size_t rounds, const std::function<double(uint32_t, size_t)>& spike,
+                           uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<RoundResult> results(rounds);
   for (size_t i = 0; i < rounds; ++i) {
@@ -226,7 +226,7 @@ TuneOutcome Tuned(size_t rounds, const std::function<double(uint32_t, size_t)>& 
 }
 
 TEST(Tails, SpikesOfThePickAreFlagged) {
-  const TuneOutcome outcome = Tuned(
+  const TuneOutcome outcome = TuneWithSpikes(
       200, [](uint32_t v, size_t i) { return v == 0 && i % 5 == 0 ? 1.5 : 1; }, 1);
   ASSERT_EQ(outcome.tail_flags.size(), 2);
   EXPECT_EQ(outcome.tail_flags[0].what, "p95");
@@ -239,14 +239,14 @@ TEST(Tails, SpikesOfThePickAreFlagged) {
 }
 
 TEST(Tails, FewSamplesAndOthersSpikesAreNoFlag) {
-  EXPECT_TRUE(Tuned(
+  EXPECT_TRUE(TuneWithSpikes(
                   10, [](uint32_t v, size_t i) { return v == 0 && i == 0 ? 3 : 1; }, 2)
                   .tail_flags.empty());
-  EXPECT_FALSE(Tuned(
+  EXPECT_FALSE(TuneWithSpikes(
                    10, [](uint32_t, size_t) { return 1; }, 2)
                    .variants[0]
                    .tail.p95_ratio);
-  EXPECT_TRUE(Tuned(
+  EXPECT_TRUE(TuneWithSpikes(
                   60, [](uint32_t v, size_t i) { return v == 1 && i % 5 == 0 ? 1.5 : 1; }, 3)
                   .tail_flags.empty());
 }
@@ -257,7 +257,7 @@ TEST(Tails, OfTheSameTailsFewAreFlagged) {
   for (int i = 0; i < kTunings; ++i) {
     std::mt19937_64 random(static_cast<uint64_t>(i) + 77);
     const auto spike = [&](uint32_t, size_t) { return random() % 10 == 0 ? 1.4 : 1; };
-    flagged += !Tuned(20 + static_cast<size_t>(i) % 200, spike, static_cast<uint64_t>(i))
+    flagged += !TuneWithSpikes(20 + static_cast<size_t>(i) % 200, spike, static_cast<uint64_t>(i))
                     .tail_flags.empty();
   }
   EXPECT_LE(flagged, kTunings / 100);

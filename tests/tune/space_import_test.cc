@@ -14,7 +14,7 @@ namespace {
 
 using testing::Says;
 
-SearchSpace Parsed(const std::string& text) {
+SearchSpace ParseImported(const std::string& text) {
   auto space = ParseSpace(text, "import.json");
   EXPECT_TRUE(space.ok()) << space.status();
   return space.ok() ? *std::move(space) : SearchSpace();
@@ -28,14 +28,14 @@ std::string T1(const std::string& parameters, const std::string& conditions) {
 
 TEST(T1, ParametersConditionsAndProblemSize) {
   const SearchSpace space =
-      Parsed(T1(R"j({"Name": "x", "Type": "int", "Values": "[1, 2, 4, 8]", "Default": 4},
+      ParseImported(T1(R"j({"Name": "x", "Type": "int", "Values": "[1, 2, 4, 8]", "Default": 4},
             {"Name": "y", "Type": "uint", "Values": "list(range(1, 4))"},
             {"Name": "z", "Type": "int", "Values": "[128+64*i for i in range(3)]"},
             {"Name": "s", "Type": "string", "Values": "['a', \"b\"]"},
             {"Name": "f", "Type": "float", "Values": "[0.5, 1]"},
             {"Name": "p", "Type": "bool", "Values": "[0, 1]"},
             {"Name": "q", "Type": "bool", "Values": [true]})j",
-                R"j({"Expression": "(x * y) >= 8", "Parameters": ["x", "y"]},
+                       R"j({"Expression": "(x * y) >= 8", "Parameters": ["x", "y"]},
             {"Expression": "z % 128 == 0 or p", "Parameters": ["z", "p"]})j"));
   EXPECT_EQ(space.name, "convolution");
   ASSERT_EQ(space.parameters.size(), 7u);
@@ -105,7 +105,7 @@ constexpr const char* kCacheHead = R"({"schema_version": "1.1.0", "device_name":
 "cache": {)";
 
 TEST(KernelTunerCache, EntriesAreVariants) {
-  const SearchSpace space = Parsed(std::string(kCacheHead) + R"(
+  const SearchSpace space = ParseImported(std::string(kCacheHead) + R"(
 "64,1": {"x": 64, "y": 1, "time": 3.8, "times": [3.9, 3.7]},
 "128,1": {"x": 128, "y": 1, "time": "InvalidConfig"},
 "128,2.5": {"x": 128, "y": 2.5, "time": "CompilationFailedConfig"}}
@@ -119,7 +119,7 @@ TEST(KernelTunerCache, EntriesAreVariants) {
 }
 
 TEST(KernelTunerCache, WithoutEntriesTheGrid) {
-  const SearchSpace space = Parsed(std::string(kCacheHead) + "}}");
+  const SearchSpace space = ParseImported(std::string(kCacheHead) + "}}");
   EXPECT_EQ(GridPoints(space), 4u);
   EXPECT_EQ(space.parameters[1].type, ParameterType::kFloat);
 }
@@ -156,7 +156,7 @@ constexpr const char* kTokamaxFile = R"({
 })";
 
 TEST(Tokamax, ShippedFile) {
-  const SearchSpace space = Parsed(kTokamaxFile);
+  const SearchSpace space = ParseImported(kTokamaxFile);
   ASSERT_EQ(space.variants.size(), 2u);
   EXPECT_EQ(space.variants[0].params_json, R"({"block_m":32,"block_n":null})");
   EXPECT_EQ(space.variants[0].mem_bytes, 75'500'000);
@@ -169,7 +169,7 @@ TEST(Tokamax, ShippedFile) {
 }
 
 TEST(Tokamax, AutotuningResult) {
-  const SearchSpace space = Parsed(R"({"device_kind": "NVIDIA H100", "data": [
+  const SearchSpace space = ParseImported(R"({"device_kind": "NVIDIA H100", "data": [
     [{"op": {"name": "glu"}, "x": [8]}, {"{\"n\":1}": {"peak_memory_mb": 1}}],
     [{"op": {"name": "glu"}, "x": [8]}, {"{\"n\":2}": {}}]]})");
   EXPECT_EQ(space.variants.size(), 2u);

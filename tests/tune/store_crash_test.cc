@@ -9,28 +9,24 @@
 #include <vector>
 
 #include "tests/read/temp_dir.h"
+#include "tests/tune/check_all.h"
 #include "tests/tune/crash_vfs.h"
 #include "xplane_time/store.h"
 
 namespace xplane_time {
 namespace {
 
+using testing::CheckAll;
 using testing::Crash;
 
 constexpr int64_t kRounds = 8;
 
-RoundRecord RoundOf(int64_t number) {
+RoundRecord MakeCrashRound(int64_t number) {
   RoundRecord round = {.batch = 0, .round = number};
   for (int32_t slot = 0; slot < 20; ++slot) {
     round.samples.push_back({slot % 2 == 0 ? "a" : "b", slot, "ok", number * 100 + slot, {}});
   }
   return round;
-}
-
-// Of all of the file, and of all rows.
-absl::Status CheckAll(const TuneStore& store) {
-  const absl::Status file = store.CheckFile();
-  return file.ok() ? store.CheckRows() : file;
 }
 
 // A run as a driver does it; reports each stored round. False: some step failed.
@@ -42,7 +38,7 @@ bool Tune(const std::string& path, Durability durability, int report) {
   const std::vector<Configuration> variants = {{"a", "{}", {}}, {"b", "{}", {}}};
   if (!store->RegisterVariants(*session, variants).ok()) return false;
   for (int64_t i = 0; i < kRounds; ++i) {
-    if (!store->Append(*session, RoundOf(i)).ok()) return false;
+    if (!store->Append(*session, MakeCrashRound(i)).ok()) return false;
     if (write(report, "r", 1) != 1) return false;
   }
   return store->RecordVerdict(*session, R"({"pick":"a"})", 0).ok();
@@ -93,7 +89,7 @@ int64_t FirstRounds(const std::string& path) {
   EXPECT_TRUE(rounds.ok()) << rounds.status();
   if (!rounds.ok()) return -1;
   for (int64_t i = 0; i < std::ssize(*rounds); ++i) {
-    EXPECT_EQ((*rounds)[static_cast<size_t>(i)], RoundOf(i));
+    EXPECT_EQ((*rounds)[static_cast<size_t>(i)], MakeCrashRound(i));
   }
   return std::ssize(*rounds);
 }

@@ -16,10 +16,12 @@
 #include "tests/read/says.h"
 #include "tests/read/temp_dir.h"
 #include "tests/support/random.h"
+#include "tests/tune/check_all.h"
 
 namespace xplane_time {
 namespace {
 
+using testing::CheckAll;
 using testing::Says;
 using testing::TempDir;
 
@@ -77,12 +79,6 @@ TuneSession Begun(TuneStore* store, const SessionSpec& spec) {
 std::string BytesOf(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// Of all of the file, and of all rows.
-absl::Status CheckAll(const TuneStore& store) {
-  const absl::Status file = store.CheckFile();
-  return file.ok() ? store.CheckRows() : file;
 }
 
 TEST(Store, GivesBackWhatWasStored) {
@@ -339,10 +335,10 @@ TEST(StoreFiles, OthersAreRefusedAndLeftAlone) {
 TEST(StoreFiles, ANewerVersionIsRefused) {
   const TempDir dir;
   { TuneStore store = Opened(dir.Path("t.db")); }
-  RunSql(dir.Path("t.db"), "PRAGMA user_version = 4");
+  RunSql(dir.Path("t.db"), "PRAGMA user_version = 5");
   const absl::Status status = TuneStore::Open(dir.Path("t.db"), {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_TRUE(Says(status, "written with version 4 of the store; this program supports up to 3"))
+  EXPECT_TRUE(Says(status, "written with version 5 of the store; this program supports up to 4"))
       << status;
   EXPECT_FALSE(TuneStore::OpenReadOnly(dir.Path("t.db")).ok());
 }

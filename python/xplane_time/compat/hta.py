@@ -56,9 +56,10 @@ class TraceAnalysis:
     `trace_files`: the trace of each rank, or several traces that contain their ranks; without it,
     all traces in `trace_dir`. Relative names are relative to `trace_dir`.
 
-    With one ProfilerStep, or none, all kernels count. With more (over all ranks), those count that
-    were launched before the last step begins; with `include_last_profiler_step`, those launched at
-    any time. Errors: ArgumentError, NothingFoundError, those of xplane_time.open().
+    With at most one ProfilerStep, all kernels count. With more (over all ranks), only kernels that
+    were launched before the last step begins count; with `include_last_profiler_step`, kernels
+    that were launched at any time. Errors: ArgumentError, NothingFoundError, those of
+    xplane_time.open().
     """
 
     def __init__(self, trace_files: Mapping[int, PathText] | Sequence[PathText] | None = None,

@@ -322,7 +322,7 @@ void IdleModel::Set(const IdleScales& scales) {
       }
     }
     if (clues_.FollowsOther(i)) {
-      inner_[i] = border_[i] + (clues_.FollowsOtherOnStream(i) ? kOtherOnStream : kOther);
+      inner_[i] = border_[i] + (clues_.FollowsOtherOnStream(i) ? kOtherOnStream : kOtherProgram);
     }
   }
 }

@@ -28,7 +28,7 @@ inline constexpr double kAgain = 6;    // a loop repeats its body once more
 inline constexpr double kForeign = 6;  // a kernel that is not in the template
 // another program executed within a run: on another stream, and on the same stream (cheaper than
 // two runs that both lack kernels)
-inline constexpr double kOther = 1, kOtherOnStream = 8;
+inline constexpr double kOtherProgram = 1, kOtherOnStream = 8;
 inline constexpr double kHostDiffers = 5;
 inline constexpr double kScramble = 3;  // a run in another order than earlier runs
 // A split is doubtful if a rival costs less than this more.

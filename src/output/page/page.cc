@@ -34,7 +34,7 @@ constexpr size_t kMostRows = 500;
 constexpr size_t kMostKept = 10'000;
 // Maximum characters of a cell: the document has whole names, and a name of megabytes should not be
 // in the page twice.
-constexpr size_t kMostLetters = 500;
+constexpr size_t kMaxCellLetters = 500;
 // Characters that are shown until a reader asks for more: of a name, and of a number or hash.
 constexpr size_t kFirstLetters = 96, kFirstDigits = 9;
 
@@ -174,7 +174,7 @@ class HtmlBody {
     ShownColumns& columns = tables_.emplace_back();
     for (const Column& column : grid.columns) {
       if (column.hidden || column.header.empty()) continue;
-      columns.push_back({&column, CellsWithin(kMostLetters, column)});
+      columns.push_back({&column, CellsWithin(kMaxCellLetters, column)});
     }
     const auto class_of = [](const Column& column) { return column.right ? "number" : "text"; };
     text_.append("<table>\n<thead><tr>");
@@ -360,7 +360,7 @@ std::string PageOf(const Output& output, const OutputOptions& options) {
     main.AddText(text->second());
   }
   main.Add(ViewLine{"Made by xplane-time " XPLANE_TIME_VERSION_STRING
-                    "; times are defined in its README.",
+                    "; docs/definitions.md defines all times.",
                     Tone::kDim});
   const std::string data = absl::Base64Escape(Deflated(DataOf(output, kept, main)));
   const std::string_view style = kPageStyle, d3 = kD3Script, script = kPageScript;

@@ -9,6 +9,9 @@ file(READ ${page}/page.js page_script)
 file(READ ${XPLANE_TIME_D3} d3_script)
 file(READ ${page}/d3_licence.txt d3_licence)
 configure_file(output/page/assets.cc.in ${PROJECT_BINARY_DIR}/generated/page_assets.cc @ONLY)
+# As schema.cc in output.cmake.
+set_source_files_properties(${PROJECT_BINARY_DIR}/generated/page_assets.cc PROPERTIES
+  SKIP_UNITY_BUILD_INCLUSION ON)
 add_library(xplane_time_page STATIC
   output/page/kept_rows.cc
   output/page/page.cc

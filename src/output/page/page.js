@@ -1376,7 +1376,7 @@ function DiffWaterfall(result) {
              `${kDiffVerdicts[result.total.verdict] || result.total.verdict}` +
              (first ? `. The largest change: ${first.name}, ${TimeText(first.delta, '+', scale)}.`
                     : '.'),
-    how: axis + 'Largest beyond chance first. ' + (steps.some((step) => !step.proved) ? 'Pale: not proved.' : ''),
+    how: axis + 'Largest above noise first. ' + (steps.some((step) => !step.proved) ? 'Pale: not proved.' : ''),
     legend: [{text: 'more', fill: 'more'}, {text: 'less', fill: 'less'},
              {text: 'total', fill: 'total'}],
     draw: (svg, width) => DrawWaterfall(svg, width, base, head, steps, scale),
@@ -1865,6 +1865,7 @@ const kMostRacers = 12;
 function TuneRace(result) {
   const race = result.drawn && result.drawn.race || [];
   if (race.length < 2 || !result.pick) return null;
+  const names = new Map(result.variants.map((row) => [row.id, RacerName(row)]));
   const standing = new Map();
   for (const stage of race) {
     for (const row of stage.variants) {
@@ -1875,7 +1876,8 @@ function TuneRace(result) {
       const interval = ci ? `interval ${ChangeText(ci[0])} to ${ChangeText(ci[1])}`
                           : 'interval unknown';
       standing.get(row.id).push({runs: stage.runs, ratio, ci, tip: [
-        row.id, leads ? 'leads' : `${ChangeText(ratio)} beside ${stage.pick}, ${interval}`,
+        names.get(row.id) || row.id,
+        leads ? 'leads' : `${ChangeText(ratio)} beside ${names.get(stage.pick)}, ${interval}`,
         `after ${Counted(stage.runs, 'run')}, ${Counted(stage.rounds, 'round')}`]});
     }
   }
@@ -1883,14 +1885,14 @@ function TuneRace(result) {
       .sort((a, b) => (b.id === result.pick) - (a.id === result.pick) ||
                       (Num(a.ratio) || Infinity) - (Num(b.ratio) || Infinity))
       .slice(0, kMostRacers)
-      .map((row) => ({id: row.id, name: RacerName(row), out: row.eliminated,
+      .map((row) => ({id: row.id, name: names.get(row.id), out: row.eliminated,
                       points: Racing(standing.get(row.id), row, race),
                       picked: row.id === result.pick}));
   const left = standing.size - rows.length, band = Num(result.delta) || 0;
   const dropped = rows.filter((row) => row.out).length;
   return {
     name: 'tune-race', title: 'The race',
-    finding: `${result.pick} after ${Counted(result.runs, 'run')}: ${result.claim}; ` +
+    finding: `${names.get(result.pick)} after ${Counted(result.runs, 'run')}: ${result.claim}; ` +
              `${dropped} of ${Counted(rows.length, 'variant')} dropped.`,
     how: 'Line: difference from the pick at that time; pale: its interval; grey band: a tie,' +
          ` up to ${PercentText(band)}; cross: dropped.` +
@@ -1947,10 +1949,10 @@ function RaceTicks(y) {
   return powers.filter((power) => power % step === 0).map((power) => 2 ** power);
 }
 
-// If the id is only a hash, the parameters are shown, if they are short.
+// If the id is only a hash, the parameters are shown.
 function RacerName(row) {
   const text = Object.entries(row.params || {}).map(([name, value]) => `${name}=${value}`).join(' ');
-  return /^[0-9a-f]{8,}$/.test(row.id) && text && text.length <= 24 ? text : row.id;
+  return /^v[0-9a-f]{16}$/.test(row.id) && text ? Shortened(text, 24) : row.id;
 }
 
 function DrawRacer(svg, {id, points, picked}, fill, x, y) {
@@ -2369,7 +2371,9 @@ class Timeline {
   PaintName(context, name, more, fill, left, width, top) {
     context.fillStyle = Luminance(d3.rgb(fill)) > 0.18 ? '#000' : '#fff';
     const letters = Math.max(2, Math.floor((width - 6) / 7) - more.length);
-    const text = Shortened(this.names[name] || '?', letters) + more;
+    // Letters are narrower than 7 pixels on average, and the three dots are as wide as two of them.
+    const whole = this.names[name] || '?';
+    const text = (whole.length <= letters + 2 ? whole : Shortened(whole, letters)) + more;
     context.fillText(text, Math.max(left, this.left) + 4, top + kLaneHeight / 2,
                      Math.max(4, left + width - Math.max(left, this.left) - 6));
   }

@@ -94,7 +94,7 @@ Axis ToTicks(std::span<TimelineLane> lanes) {
 }
 
 // Whole numbers of a column: "[3,1,1]".
-class Column {
+class NumberColumn {
  public:
   void Add(int64_t value) {
     std::array<char, 24> digits;
@@ -189,7 +189,7 @@ class UsedNames {
 };
 
 void PutEvents(const TimelineLane& lane, int64_t least, UsedNames* used, std::string* json) {
-  Column start, duration, name;
+  NumberColumn start, duration, name;
   for (size_t i = 0; i < lane.size(); ++i) {
     if (lane.duration_ps[i] < least) continue;
     start.AddStep(lane.start_ps[i]);
@@ -252,7 +252,7 @@ class Bins {
 
  private:
   const int64_t width_, grain_;
-  Column index_, first_, span_, idle_, more_, name_;
+  NumberColumn index_, first_, span_, idle_, more_, name_;
 };
 
 void PutBins(const TimelineLane& lane, int bin_bits, UsedNames* used, std::string* json) {

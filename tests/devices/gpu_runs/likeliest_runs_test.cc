@@ -46,31 +46,31 @@ std::string InWords(std::string_view runs) {
   return text;
 }
 
-class LetterRunsTest : public testing::TestWithParam<Case> {};
+class LetterRunsTest : public ::testing::TestWithParam<Case> {};
 
 TEST_P(LetterRunsTest, SplitsIntoTheRuns) { EXPECT_EQ(InWords(GetParam().runs), GetParam().runs); }
 
 INSTANTIATE_TEST_SUITE_P(
     Runs, LetterRunsTest,
-    testing::Values(Case{"OneKernel", "a"}, Case{"OneRun", "abcd"}, Case{"TwoRuns", "ab ab"},
-                    Case{"KernelAlone", "a a a a"}, Case{"ThreeRuns", "abc abc abc"},
-                    Case{"OneOpTwoKernelsFirst", "aab aab aab"},
-                    Case{"RecurrenceInside", "abac abac abac"}, Case{"LoopInside", "abbbc abbbc"},
-                    Case{"LastKernelLost", "abc abc ab abc"},
-                    Case{"FirstKernelLost", "abc abc bc abc"},
-                    Case{"LossesThatRepeat", "abcd bcd abcd abcd abcd bcd abcd abcd"},
-                    Case{"LastRunShort", "abc abc abc a"},
-                    Case{"ThreeOfFiveKernels", "abcde abcde abc abcde abcde"},
-                    Case{"MiddleLost", "abcde abcde abde abcde abcde"},
-                    Case{"TwoRunsShort", "abcd abcd bcd abcd abc abcd abcd"},
-                    Case{"NeighboursSwapped", "abcd abcd bacd abcd abcd"},
-                    Case{"SwappedAtTheEnd", "abcd abdc abcd abcd"},
-                    Case{"TwoKernelsFirstLost", "ab b ab ab"},
-                    Case{"ConditionalOfThreeOrFour", "abcd abd abcd abcd"},
-                    Case{"NoRepetitionInALoop", "abcbcbcd"},
-                    Case{"LoopAndALoss", "abcc abcc abc abcc abcc abcc"},
-                    Case{"TwiceAndALoss", "aabc aabc aab aabc aabc"}),
-    [](const testing::TestParamInfo<Case>& tested) { return std::string(tested.param.name); });
+    ::testing::Values(Case{"OneKernel", "a"}, Case{"OneRun", "abcd"}, Case{"TwoRuns", "ab ab"},
+                      Case{"KernelAlone", "a a a a"}, Case{"ThreeRuns", "abc abc abc"},
+                      Case{"OneOpTwoKernelsFirst", "aab aab aab"},
+                      Case{"RecurrenceInside", "abac abac abac"}, Case{"LoopInside", "abbbc abbbc"},
+                      Case{"LastKernelLost", "abc abc ab abc"},
+                      Case{"FirstKernelLost", "abc abc bc abc"},
+                      Case{"LossesThatRepeat", "abcd bcd abcd abcd abcd bcd abcd abcd"},
+                      Case{"LastRunShort", "abc abc abc a"},
+                      Case{"ThreeOfFiveKernels", "abcde abcde abc abcde abcde"},
+                      Case{"MiddleLost", "abcde abcde abde abcde abcde"},
+                      Case{"TwoRunsShort", "abcd abcd bcd abcd abc abcd abcd"},
+                      Case{"NeighboursSwapped", "abcd abcd bacd abcd abcd"},
+                      Case{"SwappedAtTheEnd", "abcd abdc abcd abcd"},
+                      Case{"TwoKernelsFirstLost", "ab b ab ab"},
+                      Case{"ConditionalOfThreeOrFour", "abcd abd abcd abcd"},
+                      Case{"NoRepetitionInALoop", "abcbcbcd"},
+                      Case{"LoopAndALoss", "abcc abcc abc abcc abcc abcc"},
+                      Case{"TwiceAndALoss", "aabc aabc aab aabc aabc"}),
+    [](const ::testing::TestParamInfo<Case>& tested) { return std::string(tested.param.name); });
 
 TEST(LikeliestRunsTest, NothingIsNothing) { EXPECT_TRUE(Split({}).run.empty()); }
 
@@ -304,10 +304,10 @@ struct WorldCase {
 
 void PrintTo(const WorldCase& tested, std::ostream* out) { *out << tested.world.name; }
 
-class MadeWorldTest : public testing::TestWithParam<WorldCase> {};
+class MadeWorldTest : public ::testing::TestWithParam<WorldCase> {};
 
 // Every execution must be in its run, or doubt be told. `right`, `flagged`, `silent` are the
-// rows of the table in docs/definitions.md.
+// rows of the table in docs/runs.md.
 TEST_P(MadeWorldTest, WrongOnesAreDoubtful) {
   constexpr int kTrials = 400;
   std::mt19937 random(5);
@@ -333,7 +333,7 @@ TEST_P(MadeWorldTest, WrongOnesAreDoubtful) {
 
 INSTANTIATE_TEST_SUITE_P(
     Worlds, MadeWorldTest,
-    testing::Values(
+    ::testing::Values(
         WorldCase{{.name = "1 stream"}, 0.5, 1},
         WorldCase{{.name = "3 streams, launches known",
                    .most_streams = 3,
@@ -363,7 +363,7 @@ INSTANTIATE_TEST_SUITE_P(
                    .rounds_wait = true},
                   95,
                   30}),
-    [](const testing::TestParamInfo<WorldCase>& tested) {
+    [](const ::testing::TestParamInfo<WorldCase>& tested) {
       return "World" + std::to_string(tested.index);
     });
 

@@ -155,17 +155,20 @@ def power():
     return {"schema": "xplane-time.power.v1", "series": [series], "windows": [window]}
 
 
-def tuning():
+HASHES = ("v00000000000000aa", "v00000000000000bb", "v00000000000000cc")
+
+
+def tuning(ids=("a", "b", "c")):
     """Three variants, of which one is dropped; and how the race went."""
-    ids = ["a", "b", "c"]
-    stages = [{"runs": 3 * 2**i, "rounds": 2**i, "pick": "a", "variants": [
-        {"id": each, "ratio": None if each == "a" else 1 + 0.01 * ids.index(each),
-         "ratio_ci": None if each == "a" else [1 + 0.01 * ids.index(each) - 0.1 / 2**i,
+    stages = [{"runs": 3 * 2**i, "rounds": 2**i, "pick": ids[0], "variants": [
+        {"id": each, "ratio": None if each == ids[0] else 1 + 0.01 * ids.index(each),
+         "ratio_ci": None if each == ids[0] else [1 + 0.01 * ids.index(each) - 0.1 / 2**i,
                                                1 + 0.01 * ids.index(each) + 0.1 / 2**i]}
         for each in ids]} for i in range(6)]
-    rows = [{"id": each, "ratio": 1 + 0.01 * ids.index(each), "ratio_ci": None, "eliminated":
-             {"by": "a", "round": 8, "reason": "slower"} if each == "c" else None} for each in ids]
-    return ({"schema": "xplane-time.tune-result.v1", "pick": "a", "claim": "pick", "delta": 0.005,
+    rows = [{"id": each, "params": {"block": 16 * (1 + ids.index(each))},
+             "ratio": 1 + 0.01 * ids.index(each), "ratio_ci": None, "eliminated":
+             {"by": ids[0], "round": 8, "reason": "slower"} if each == ids[2] else None} for each in ids]
+    return ({"schema": "xplane-time.tune-result.v1", "pick": ids[0], "claim": "pick", "delta": 0.005,
              "runs": 96, "variants": rows}, {"race": stages})
 
 
@@ -193,6 +196,7 @@ DOCUMENTS = {
     "edges": edges(),
     "power": power(),
     "race": tuning()[0],
+    "race_of_hashes": tuning(HASHES)[0],
     "empty": report(devices=[], functions=[], combined=[], kernels=[], samples=[]),
 }
 
@@ -312,7 +316,7 @@ class PageTest(unittest.TestCase):
         cls.root = pathlib.Path(cls.kept or cls.folder.name)
         cls.root.mkdir(parents=True, exist_ok=True)
         for name, document in DOCUMENTS.items():
-            drawn = json.dumps(tuning()[1] if name == "race" else {})
+            drawn = json.dumps({"race": tuning()[1], "race_of_hashes": tuning(HASHES)[1]}.get(name, {}))
             text = make_page.page([json.dumps(document)], f"xplane-time {name}", drawn)
             (cls.root / f"{name}.html").write_text(text)
         cls.browser = browser.Browser()
@@ -585,6 +589,14 @@ class PageTest(unittest.TestCase):
         text = page.evaluate("document.querySelector('figure').textContent")
         self.assertIn("✕ c", text)
         self.assertIn("1 of 3 variants dropped", text)
+
+    def test_a_race_names_variants_by_their_parameters(self):
+        page = self.open("race_of_hashes")
+        text = page.evaluate("document.querySelector('figure').textContent")
+        for name in ("block=16 after 96 runs", "block=32", "✕ block=48"):
+            self.assertIn(name, text)
+        for variant in HASHES:
+            self.assertNotIn(variant, text)
 
     def test_headroom_says_what_has_no_answer(self):
         page = self.open("recoverable")

@@ -1,0 +1,49 @@
+// The commands compare and pick without their options: reads files, decides, and adds the notes of
+// reading to those of the decision.
+#include <algorithm>
+#include <utility>
+
+#include "status.h"
+#include "xplane_time/compare.h"
+#include "xplane_time/pick.h"
+
+namespace xplane_time {
+namespace {
+
+bool HasCpuTime(const MeasurementSet& side) {
+  return std::ranges::any_of(side.captures, [](const Measurements& capture) {
+    return std::ranges::find(capture.series, "cpu_time", &Series::metric) != capture.series.end();
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<Comparison> CompareFiles(std::span<const std::string> base,
+                                        std::span<const std::string> head, MeasureOptions measure,
+                                        const CompareOptions& options) {
+  measure.objective = options.objective;
+  ASSIGN_OR_RETURN(const MeasurementSet base_set, ReadMeasurements(base, measure));
+  ASSIGN_OR_RETURN(const MeasurementSet head_set, ReadMeasurements(head, measure));
+  if (measure.benchmark_time == BenchmarkTime::kCpu && !HasCpuTime(base_set) &&
+      !HasCpuTime(head_set)) {
+    return InvalidArgument("--benchmark-time cpu requires JSON of Google Benchmark");
+  }
+  ASSIGN_OR_RETURN(Comparison comparison, Compare(base_set.captures, head_set.captures, options));
+  for (const MeasurementSet* side : {&base_set, &head_set}) {
+    comparison.notes.insert(comparison.notes.end(), side->notes.begin(), side->notes.end());
+  }
+  return comparison;
+}
+
+absl::StatusOr<PickResult> PickFiles(std::span<const std::string> paths, MeasureOptions measure,
+                                     const PickOptions& options) {
+  measure.objective = options.objective;
+  measure.by_variant = true;
+  measure.slowest_device = true;
+  ASSIGN_OR_RETURN(const MeasurementSet measured, ReadMeasurements(paths, measure));
+  ASSIGN_OR_RETURN(PickResult choice, Pick(measured.captures, options));
+  choice.notes.insert(choice.notes.end(), measured.notes.begin(), measured.notes.end());
+  return choice;
+}
+
+}  // namespace xplane_time
