@@ -187,7 +187,7 @@ Json EnergiesJson(const Named& named) {
   Json energies;
   for (const auto& [name, energy] : named) {
     const bool known = energy->known > 0, bounded = known && energy->unbounded == 0;
-    json::VisitFields(*energy, [&](const std::string& what, const auto& value) {
+    json::VisitFields(*energy, [&, name = name](const std::string& what, const auto& value) {
       const bool is_known = what == "joules" ? known : bounded || !what.ends_with("_joules");
       energies[absl::StrCat(name, "_", what)] = is_known ? Json(value) : Json();
     });
@@ -219,8 +219,8 @@ Json SharedWindowsJson(const SharedWindowTotals& totals) {
   const bool all_tokens = totals.output_tokens > 0 && totals.answers_without_tokens == 0;
   for (const auto& [name, energy] : named) {
     const bool whole = energy->known > 0 && energy->unknown == 0 && energy->incomplete == 0;
-    const auto per = [&](bool known, double of) {
-      return known && whole ? Json(energy->joules / of) : Json();
+    const auto per = [whole, joules = energy->joules](bool known, double of) {
+      return known && whole ? Json(joules / of) : Json();
     };
     shared["mean_watts"][name] = per(totals.seconds > 0, totals.seconds);
     shared["joules_per_output_token"][name] =
@@ -244,7 +244,7 @@ SharedWindowTotals SharedWindowsOf(const Json& shared) {
   const Json* const energies = json::Find(shared, "energy_totals");
   for (const auto& [name, energy] :
        {std::pair{"gpu_", &totals.gpu}, {"cpu_", &totals.cpu}, {"all_", &totals.all}}) {
-    json::VisitFields(*energy, [&](const std::string& what, auto& value) {
+    json::VisitFields(*energy, [&, name = name](const std::string& what, auto& value) {
       if (energies != nullptr) read(*energies, name + what, &value);
     });
   }

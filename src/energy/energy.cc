@@ -622,7 +622,9 @@ class DeviceEnergy {
                                          programs[program].program_id != row.program_id)) {
       ++program;
     }
-    const auto runs = std::ranges::equal_range(analysis.samples, program, {}, &RunSample::program);
+    const std::span<const RunSample> runs(
+        std::ranges::lower_bound(analysis.samples, program, {}, &RunSample::program),
+        std::ranges::upper_bound(analysis.samples, program, {}, &RunSample::program));
     const bool is_certain = !runs.empty() && std::ranges::none_of(runs, &RunSample::uncertain);
     return is_certain ? std::optional(static_cast<uint64_t>(runs.size())) : std::nullopt;
   }
@@ -977,8 +979,8 @@ absl::Status CheckMap(const std::map<int32_t, std::string>& map, const Analysis&
     }
   }
   for (const auto& [ordinal, id] : map) {
-    const auto is_it = [&](const DeviceAnalysis& each) {
-      return each.row.device.ordinal == ordinal;
+    const auto is_it = [wanted = ordinal](const DeviceAnalysis& each) {
+      return each.row.device.ordinal == wanted;
     };
     if (std::ranges::any_of(analysis.devices, is_it)) continue;
     return InvalidArgument(

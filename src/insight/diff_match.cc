@@ -324,9 +324,7 @@ class Matcher {
         inner[side].insert(inner[side].end(), of.begin(), of.end());
         any_fusion |= IsFusion(side, at);
       }
-      std::ranges::sort(inner[side]);
-      const auto repeated = std::ranges::unique(inner[side]);
-      inner[side].erase(repeated.begin(), repeated.end());
+      SortUnique(&inner[side]);
     }
     if (!any_fusion || group.base.size() + group.head.size() > kMostInGroup) return;
     for (const uint32_t at : group.base) taken_[0][at] = true;

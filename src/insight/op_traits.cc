@@ -82,12 +82,6 @@ void AddLine(std::string line, std::vector<std::string>* lines) {
   if (std::ranges::find(*lines, line) == lines->end()) lines->push_back(std::move(line));
 }
 
-void SortOnce(std::vector<uint64_t>* hashes) {
-  std::ranges::sort(*hashes);
-  const auto repeated = std::ranges::unique(*hashes);
-  hashes->erase(repeated.begin(), repeated.end());
-}
-
 uint64_t InnerOf(std::string_view op_name, std::string_view opcode) {
   return Mixed(HashOf(WithinFunction(op_name)), HashOf(opcode));
 }
@@ -105,6 +99,11 @@ uint64_t Mixed(uint64_t a, uint64_t b) {  // as splitmix64
   mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
   mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
   return mixed ^ (mixed >> 31);
+}
+
+void SortUnique(std::vector<uint64_t>* hashes) {
+  std::ranges::sort(*hashes);
+  hashes->erase(std::unique(hashes->begin(), hashes->end()), hashes->end());
 }
 
 std::string WithoutNumbers(std::string_view name) {
@@ -168,7 +167,7 @@ const TraitsReader::Called& TraitsReader::CalledOf(int64_t id, int depth) {
     if (IsTrivial(each.opcode) || known.details.op_name.empty()) continue;
     found.inner.push_back(InnerOf(known.details.op_name, each.opcode));
   }
-  SortOnce(&found.inner);
+  SortUnique(&found.inner);
   return called = std::move(found);
 }
 
@@ -182,7 +181,7 @@ TraitsReader::Called TraitsReader::AllCalled(const HloDetails& details, int dept
     }
     for (const std::string& line : each.lines) AddLine(line, &all.lines);
   }
-  SortOnce(&all.inner);
+  SortUnique(&all.inner);
   return all;
 }
 

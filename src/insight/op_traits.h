@@ -22,6 +22,8 @@ namespace xplane_time::insight {
 // FNV-1a, and a mix of two of them.
 uint64_t HashOf(std::string_view text);
 uint64_t Mixed(uint64_t a, uint64_t b);
+// Sorts hashes and removes repetitions.
+void SortUnique(std::vector<uint64_t>* hashes);
 
 // "loop_add_fusion" of "loop_add_fusion.3.clone", "sgemm_x_nn" of "sgemm_128x64_nn".
 std::string WithoutNumbers(std::string_view name);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
-#include <ranges>
 #include <set>
 #include <span>
 #include <utility>
@@ -69,13 +68,13 @@ class Names {
 
 // Puts a lane in order.
 void Sort(TimelineLane* lane) {
-  const auto places = std::views::iota(uint32_t{0}, static_cast<uint32_t>(lane->size()));
+  std::vector<uint32_t> order(lane->size());
+  std::iota(order.begin(), order.end(), uint32_t{0});
   const auto comes_before = [&](uint32_t a, uint32_t b) {
     if (lane->start_ps[a] != lane->start_ps[b]) return lane->start_ps[a] < lane->start_ps[b];
     return lane->duration_ps[a] > lane->duration_ps[b];
   };
-  if (std::ranges::is_sorted(places, comes_before)) return;
-  std::vector<uint32_t> order(places.begin(), places.end());
+  if (std::ranges::is_sorted(order, comes_before)) return;
   std::ranges::stable_sort(order, comes_before);
   TimelineLane sorted{lane->device, lane->of, lane->line, lane->clock};
   for (const uint32_t i : order) sorted.Add(lane->start_ps[i], lane->duration_ps[i], lane->name[i]);

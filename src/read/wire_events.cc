@@ -42,7 +42,7 @@ bool DecodeEvent(const WireField& message, RawEvent* event, Damage* damage, OnSt
 // Type of a stat with a varint value, by tag; kAbsent for other tags.
 constexpr std::array<StatType, 256> kNumberTypes = [] {
   std::array<StatType, 256> types = {};
-  for (const uint32_t number : {3, 4, 7}) types[Varint(number)] = kStatTypes[Varint(number)];
+  for (const uint32_t number : {3u, 4u, 7u}) types[Varint(number)] = kStatTypes[Varint(number)];
   return types;
 }();
 

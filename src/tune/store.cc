@@ -25,7 +25,6 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <ranges>
 #include <set>
 #include <tuple>
 
@@ -587,7 +586,8 @@ std::vector<Decided> ThatHold(std::vector<Decided> all, std::optional<int64_t> a
   std::vector<Decided> kept;
   std::set<std::string> settled;
   bool is_divided = false;
-  for (Decided& each : std::views::reverse(all)) {
+  std::ranges::reverse(all);
+  for (Decided& each : all) {
     const bool on_devices = !each.devices.empty();
     if (each.session != asked) {
       std::erase_if(each.devices, [&](const std::string& name) { return settled.contains(name); });

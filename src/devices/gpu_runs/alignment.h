@@ -103,7 +103,7 @@ class IdleModel {
 // The content of a run, in order.
 struct Template {
   explicit Template(Symbols content) : symbols(content.begin(), content.end()) {
-    for (uint32_t i = 0; i < symbols.size(); ++i) places[symbols[i]].push_back(i);
+    for (int32_t i = 0; i < size(); ++i) places[symbols[static_cast<size_t>(i)]].push_back(i);
   }
   int32_t size() const { return static_cast<int32_t>(symbols.size()); }
 
