@@ -307,7 +307,7 @@ bool PrintNoise(int trials) {
         Named{"drift as a random walk", walk}, Named{"10 % spikes", spikes},
         Named{"first run of a round 2 % slower", first},
         Named{"linear drift within rounds, sd 1 % over 20 runs", slope},
-        Named{"spikes of 5 % to tenfold", far}}) {
+        Named{"spikes of 5 to 900 %", far}}) {
     std::printf("\n### %s\n\n", named.name);
     passed &= PrintCases(named.noise, trials, /*tolerance=*/2, /*limit_runs=*/false);
   }
