@@ -92,17 +92,25 @@ class Pick(Decisions):
 
     def test_every_claim_is_data(self):
         equal = {"a": 10, "b": 10.0001, "c": 20}
-        for times, claim, needed in (({"a": 10, "b": 20}, "winner", False), (equal, "tie", False),
-                                     ({"a": 10, "b": 10.3}, "undecided", True)):
-            captures = [self.benchmarks(f"{claim}{i}.json", times, rounds=4, seed=i,
-                                        noise=0.02 if needed else 0.00001) for i in range(4)]
+        for times, claim, noise in (({"a": 10, "b": 20}, "winner", 0.00001), (equal, "tie", 0.00001),
+                                    ({"a": 10, "b": 10.2}, "undecided", 0.01),
+                                    ({"a": 10, "b": 10.3}, "undecided", 0.02)):
+            captures = [self.benchmarks(f"{claim}{i}.json", times, rounds=4, seed=i, noise=noise)
+                        for i in range(4)]
             choice = xplane_time.pick(captures, id_pattern="(.)")
             self.assertEqual((choice.claim, choice.pick), (claim, "a"))
             self.assertEqual(choice.tied, ["a", "b"] if claim == "tie" else [])
-            self.assertEqual(choice.is_decided, not needed)
-            self.assertEqual(choice.needed is not None, needed)
-            if needed:
-                self.assertEqual((choice.exit_code, choice.needed[1]), (11, "capture"))
+            self.assertEqual(choice.is_decided, claim != "undecided")
+            # A number of captures is known only if the difference is certain to exist.
+            self.assertEqual(choice.may_be_equal, noise == 0.02)
+            if noise == 0.01:
+                self.assertEqual((choice.needed_least[1], choice.needed[1]), ("capture", "capture"))
+                self.assertLess(choice.needed_least[0], choice.needed[0])
+            else:
+                self.assertIsNone(choice.needed_least)
+                self.assertIsNone(choice.needed)
+            if not choice.is_decided:
+                self.assertEqual(choice.exit_code, 11)
                 self.assertGreater(choice.regret, 0.005)
                 accepted = xplane_time.pick(captures, id_pattern="(.)", delta=choice.regret * 1.001)
                 self.assertEqual(accepted.claim, "pick")

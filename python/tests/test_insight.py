@@ -62,7 +62,7 @@ class Insight(unittest.TestCase):
         self.assertEqual(diff.to_dict(), want)
         self.assertEqual(len(diff.rows), len(want["rows"]))
         self.assertAlmostEqual(sum(diff.rows["delta_ps"]), want["total"]["delta_ps"], places=3)
-        self.assertIn("changes in the time of", repr(diff))
+        self.assertIn("changes in the mean span of", repr(diff))
         itself = xplane_time.diff(str(sides[0][0]), sides[0][0])
         self.assertEqual(set(itself.rows["delta_ps"]), {0})
         for call, error, words in (

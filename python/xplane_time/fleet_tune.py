@@ -1,4 +1,4 @@
-"""One tuning on several devices (docs/fleet.md).
+"""One tuning on several devices (docs/fleet-tuning.md).
 
 >>> from xplane_time import fleet
 >>> found = fleet.tune("space.json", ["python", "harness.py"], devices=8)       # doctest: +SKIP

@@ -387,7 +387,22 @@ class PickReport(Decision):
     def needed(self) -> tuple[int, str] | None:
         """If undecided: the total number of units that decide with a probability of 80 %, and the
         unit: (40, "round") or (6, "capture"). None: unknown."""
-        number = self._json["needed_units"]
+        return self._units("needed_units")
+
+    @property
+    def needed_least(self) -> tuple[int, str] | None:
+        """If undecided: the total number of units that decide if difference and noise are as
+        measured, and the unit. None: unknown."""
+        return self._units("needed_units_least")
+
+    @property
+    def may_be_equal(self) -> bool:
+        """Whether the pick and its nearest rival may be equal: the 95 % interval of their
+        difference includes 0. Then no number of rounds is known to decide."""
+        return bool(self._json["may_be_equal"])
+
+    def _units(self, field: str) -> tuple[int, str] | None:
+        number = self._json[field]
         return None if number is None else (number, self._json["needed_unit"])
 
     def _table(self, name: str) -> Table:

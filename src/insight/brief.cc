@@ -279,6 +279,7 @@ class Briefer {
   // Whether steps are unmarked, the idle time consists of few gaps per run of the longest function,
   // and no host work was seen in most of it.
   bool IsOnceAStep(const Tally& tally) const {
+    if (devices_.empty()) return false;
     const OfDevice& device = devices_[tally.device()];
     if (device.row->step_source != StepSource::kFunction) return false;
     int64_t works_ps = 0;

@@ -72,6 +72,7 @@ std::string VerdictText(const BriefReport& report) {
 }
 
 std::string DescribeCause(const BriefReport& report, const WhereReport& where) {
+  if (report.devices.empty()) return "unclear: no device executed a kernel";
   const std::string steps = StepText(report);
   const BriefFinding* const first = report.findings.empty() ? nullptr : &report.findings[0];
   const bool has_cause = first != nullptr && IsMainCause(report, *first);

@@ -75,7 +75,7 @@ uint32_t LaunchOwners::FindFirst(uint32_t process) const {
 }
 
 void LaunchOwners::Join(uint32_t a, uint32_t b) {
-  const auto [first, second] = std::minmax(FindFirst(a), FindFirst(b));
+  const auto [first, second] = std::minmax({FindFirst(a), FindFirst(b)});
   processes_[second].parent = first;
 }
 

@@ -84,6 +84,7 @@ std::string DevicesText(const BriefReport& report) {
 
 // The line in front of the findings.
 std::string HeadText(const BriefReport& report) {
+  if (report.devices.empty()) return "0 devices: there are no kernels to rank";
   const std::string all =
       absl::StrCat(report.devices.size() == 1 ? "" : "together ",
                    TimeText(ToDouble(report.span_ps)), " from first start to last end");

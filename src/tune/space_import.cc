@@ -220,6 +220,15 @@ void ImportTokamax(const Field& root, SearchSpace* space) {
   }
 }
 
+// These formats list parameters, so a name can occur twice.
+void CheckNames(const Field& root, const SearchSpace& space) {
+  std::set<std::string> seen;
+  for (const Parameter& parameter : space.parameters) {
+    if (seen.insert(parameter.name).second) continue;
+    return root.Error("the parameter \"", parameter.name, "\" occurs twice; list it once");
+  }
+}
+
 }  // namespace
 
 bool ImportSpace(const Field& root, SearchSpace* space) {
@@ -233,6 +242,7 @@ bool ImportSpace(const Field& root, SearchSpace* space) {
   } else {
     return false;
   }
+  CheckNames(root, *space);
   return true;
 }
 

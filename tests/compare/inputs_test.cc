@@ -409,9 +409,9 @@ TEST(EnergyJsonTest, TheErrorIsThatOfARun) {
 
 TEST(EnergyJsonTest, DoubtsAreTheDevices) {
   for (const auto& [device, doubt] :
-       {std::pair(R"(, "poor_fit": true)", "poor_fit"), std::pair("", "(poor_fit)"),
-        std::pair(R"(, "poor_fit": null)", "not stated"),
-        std::pair(R"(, "poor_fit": "false")", "not stated"),
+       {std::pair(R"(, "poor_fit": true)", "(poor_fit)"), std::pair("", "lacks poor_fit"),
+        std::pair(R"(, "poor_fit": null)", "lacks poor_fit"),
+        std::pair(R"(, "poor_fit": "false")", "lacks poor_fit"),
         std::pair(R"(, "poor_fit": false, "shared": true)", "shared"),
         std::pair(R"(, "poor_fit": false, "clock": "ambiguous")", "clock"),
         std::pair(R"(, "poor_fit": false, "reason": "no_overlap")", "no_overlap"),

@@ -3,7 +3,7 @@ import shlex
 import subprocess
 import unittest
 
-from harness import BINARY, TESTDATA, EndToEndTest, environment, run
+from harness import BINARY, REPOSITORY, TESTDATA, EndToEndTest, environment, run
 from xspace import Plane, gpu, space, tpu
 
 SPMD = TESTDATA / "jax_cpu_spmd4.xplane.pb"
@@ -103,6 +103,16 @@ class Brief(EndToEndTest):
                          ["device-bound: the device is busy 100 % of the time; largest op: gemm, 20.0 ns of 20.0 ns "
                           "(100 %)",
                           "GPU:0: 20.0 ns from first start to last end; no finding could save 1 % of it"])
+
+    def test_runs_without_kernels_have_no_cause(self):
+        # A TPU with module runs, but without ops. The program crashed.
+        path = REPOSITORY / "tests" / "fuzz" / "corpus" / "trace" / "brief_without_devices"
+        done = run("brief", path)
+        self.assertEqual(done.code, 0, done.err)
+        self.assertEqual(done.text.splitlines(), ["unclear: no device executed a kernel",
+                                                  "0 devices: there are no kernels to rank"])
+        done = run("brief", path, "--format", "json").json
+        self.assertEqual((done["devices"], done["findings"], done["span_ps"]), ([], [], 0))
 
     def test_two_runs_of_a_directory_are_told_apart(self):
         for host in ("one", "two"):

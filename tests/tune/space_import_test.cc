@@ -143,6 +143,12 @@ TEST(KernelTunerCache, CutAnywhereInItsEntries) {
 TEST(KernelTunerCache, Errors) {
   EXPECT_TRUE(Says(ParseSpace(std::string(kCacheHead) + R"("1": {"x": 1}}})", "c.json").status(),
                    "c.json: $.cache[\"1\"]: has no \"y\" of tune_params_keys"));
+  EXPECT_TRUE(Says(ParseSpace(R"({"device_name": "d", "kernel_name": "k", "problem_size": 1,
+                                 "tune_params_keys": ["x", "x"], "tune_params": {"x": [4, 2]},
+                                 "cache": {}})",
+                              "c.json")
+                       .status(),
+                   "the parameter \"x\" occurs twice; list it once"));
 }
 
 constexpr const char* kTokamaxFile = R"({
