@@ -77,6 +77,7 @@ struct BriefFinding {
   Certainty certainty = Certainty::kSure;
   std::optional<DeviceRef> device = {};  // the only device, or the slow one
   std::optional<std::string> function = {};
+  std::string op = {};                         // of largest_op: BriefOp::op
   std::optional<int64_t> recoverable_ps = {};  // the sum of its parts; empty: cannot be determined
   std::optional<double> share = {};            // fraction of BriefReport::span_ps
   std::vector<BriefPart> parts = {};           // the devices whose time it is

@@ -146,6 +146,9 @@ struct HeadroomRow {
   std::optional<Bound> bound;
   std::optional<NoRoof> reason;
   std::optional<std::string> op_name, source;  // "jit(f)/dot_general", "model.py:12"
+
+  // Whether a side of its roof is unknown that may limit it.
+  bool has_unknown_side() const { return reason == NoRoof::kNoPeak || reason == NoRoof::kNoFlops; }
 };
 
 struct HeadroomReport {

@@ -135,6 +135,9 @@ struct DiagnosticRow {
   std::string plane, line;  // empty: does not apply
   std::optional<uint64_t> event, byte_offset;
   bool is_of_completeness = false;  // ConcernsCompleteness(code)
+
+  // Whether the trace is known to lack something, or to hold something that cannot be right.
+  bool is_doubt() const { return is_of_completeness && severity != "info"; }
 };
 
 struct CaptureInfo {

@@ -40,6 +40,7 @@ from xplane_time.options import (
     documented,
 )
 from xplane_time.results import (
+    UNCERTAIN_STATUSES,
     BriefReport,
     CompareReport,
     DiffReport,
@@ -374,7 +375,7 @@ def _warn_of_uncertain(functions: Table, report: Report) -> None:
     The warning points to the caller of the method that calls this function.
     """
     uncertain = [name for name, status in zip(functions["function"], functions["status"])
-                 if status in ("runs_uncertain", "lost_executions")]
+                 if status in UNCERTAIN_STATUSES]
     if uncertain:
         why = "; ".join(dict.fromkeys(
             row["message"] for row in report.diagnostics

@@ -7,6 +7,7 @@ from typing import Any
 
 import xplane_time
 from xplane_time.errors import ArgumentError, Error
+from xplane_time.results import UNCERTAIN_STATUSES
 from xplane_time.table import Table
 
 __all__ = ["CaptureError", "Profile", "check_counts", "read_profile"]
@@ -57,7 +58,7 @@ def read_profile(content: bytes, **options: Any) -> Profile:
     trace = xplane_time.open(content)
     report = trace.report(samples=True, **options)
     uncertain = frozenset(row["function"] for row in report.functions
-                          if row["status"] in ("runs_uncertain", "lost_executions"))
+                          if row["status"] in UNCERTAIN_STATUSES)
     return Profile(trace, report.samples, uncertain)
 
 

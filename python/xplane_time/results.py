@@ -14,6 +14,9 @@ from xplane_time.files import PERFETTO, SQLITE, PathText, new_file
 from xplane_time.pages import HasPage
 from xplane_time.table import Table
 
+# The statuses of functions with times that may be wrong.
+UNCERTAIN_STATUSES = ("runs_uncertain", "lost_executions")
+
 
 _MOST_INLINE_BYTES = 2_000_000  # limit for a page that a notebook stores in its file
 

@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "stats/distributions.h"
+#include "stats/location.h"
 #include "stats/order_statistics.h"
 #include "xplane_time/fleet.h"
 
@@ -59,9 +60,6 @@ std::vector<double> LogsOf(const CaptureCentres& centres_ps) {
   }
   return logs;
 }
-double MeanOf(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
 
 // A unit without busy time has nothing to compare.
 void AddUnit(NameId host, NameId device, const CaptureCentres& centres_ps,
@@ -69,10 +67,10 @@ void AddUnit(NameId host, NameId device, const CaptureCentres& centres_ps,
   const std::vector<double> logs = LogsOf(centres_ps), busy = LogsOf(busy_ps);
   if (logs.empty() || busy.empty()) return;
   const auto n = static_cast<double>(logs.size());
-  const double mean = MeanOf(logs);
+  const double mean = stats::Mean(logs);
   for (const double each : logs) group->within += (each - mean) * (each - mean);
   group->within_df += n - 1;
-  group->units.push_back({host, device, mean, n, MeanOf(busy)});
+  group->units.push_back({host, device, mean, n, stats::Mean(busy)});
 }
 
 // Devices of a host share the influences of that host, so they are not independent. Therefore hosts

@@ -28,6 +28,7 @@
 #include "insight/reports.h"
 #include "insight/slow_runs.h"
 #include "insight/where_watch.h"
+#include "read/plane_index.h"
 #include "saturate.h"
 #include "status.h"
 #include "xplane_time/read.h"
@@ -197,9 +198,7 @@ class Briefer {
     for (const WhereTransfer& each : where_.transfers) {
       if (!SameDevice(each.device, device) || each.category != category) continue;
       if (!each.bytes.has_value() || each.count == 0) break;
-      if (most.name != (each.function ? OfFunction(each.kernel, *each.function) : each.kernel)) {
-        continue;
-      }
+      if (most.name != NameOp(each.kernel, each.function)) continue;
       Append(&finding.evidence, ", ", BytesText(AsDouble(*each.bytes) / AsDouble(each.count)),
              " each");
       break;
@@ -476,10 +475,10 @@ class Briefer {
     if (!findings_.IsWorthAWord(tally.by_device())) return;
     uint64_t compiles = 0;
     int64_t compiling_ps = 0;
-    std::set<std::pair<uint32_t, std::string_view>> hosts;
+    std::set<HostKey> hosts;
     for (const OfDevice& device : devices_) {
       const Plane& plane = trace_.planes[device.analysis->plane.plane];
-      if (!hosts.emplace(plane.file, plane.host).second) continue;
+      if (!hosts.insert(MakeHostKey(plane)).second) continue;
       const HostCompiles::OfHost& of_host = compiles_.Of(plane);
       compiles += of_host.compiles;
       for (const Interval& each : of_host.intervals) {
@@ -633,10 +632,9 @@ class Briefer {
 // of each is enough; of one that is damaged, what comes first counts.
 int64_t FindFirstHostEvent(const Trace& trace, const Plane& of) {
   int64_t first_ps = std::numeric_limits<int64_t>::max();
-  for (const Plane& plane : trace.planes) {
-    if (plane.file != of.file || plane.host != of.host || !plane.name.starts_with("/host:")) {
-      continue;
-    }
+  const auto index = IndexPlanes(trace);
+  for (const uint32_t of_host : index->HostPlanes(of)) {
+    const Plane& plane = trace.planes[of_host];
     for (uint32_t i = 0; i < plane.line_count; ++i) {
       Diagnostics ignored;
       const auto take = [&](const EventBatch& batch) {
@@ -666,7 +664,7 @@ std::vector<std::string> DescribeLateStarts(const Trace& trace, const Analysis& 
     const DeviceRow& row = device.row;
     if (row.executions == 0 || !row.first_ps.has_value() || !row.last_ps.has_value()) continue;
     const Plane& plane = trace.planes[device.plane.plane];
-    Work& work = hosts[{plane.file, plane.host}];
+    Work& work = hosts[MakeHostKey(plane)];
     work = {&plane, work.plane == nullptr ? *row.first_ps : std::min(work.first_ps, *row.first_ps),
             work.plane == nullptr ? *row.last_ps : std::max(work.last_ps, *row.last_ps)};
   }

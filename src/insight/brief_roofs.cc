@@ -185,6 +185,7 @@ class Roofs {
         .code = "largest_op",
         .certainty = Certainty::kUpperBound,
         .function = row.function,
+        .op = row.op,
         .what = Cat("largest op: ", ShortName(largest->first)),
         .evidence = Cat(
             CountText(op.kernels, "execution"), ", ",
@@ -250,9 +251,7 @@ class Roofs {
   static OpKey KeyOf(const HeadroomRow& row) {
     return {row.function.value_or(""), row.program_id.value_or(""), row.op};
   }
-  static std::string NameOf(const HeadroomRow& row) {
-    return row.function.has_value() ? OfFunction(row.op, *row.function) : row.op;
-  }
+  static std::string NameOf(const HeadroomRow& row) { return NameOp(row.op, row.function); }
   using DeviceKey = std::tuple<uint32_t, std::string, std::optional<int64_t>, std::string>;
   static DeviceKey KeyOf(const DeviceRef& device) {
     return {device.input, device.plane, device.ordinal, device.host};

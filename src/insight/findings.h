@@ -90,6 +90,10 @@ struct OfDevice {
 inline std::string OfFunction(std::string_view op, std::string_view function) {
   return Cat(op, " of ", function);
 }
+// The same; without a function, the op alone.
+inline std::string NameOp(const std::string& op, const std::optional<std::string>& function) {
+  return function.has_value() ? OfFunction(op, *function) : op;
+}
 
 inline bool SameDevice(const DeviceRef& a, const DeviceRef& b) {
   return a.input == b.input && a.plane == b.plane && a.ordinal == b.ordinal && a.host == b.host;

@@ -84,18 +84,16 @@ std::string DescribeCause(const BriefReport& report, const WhereReport& where) {
   if (report.ops.empty()) return busy;
   const BriefOp* largest = &report.ops[0];
   int64_t largest_ps = largest->time_ps;
-  std::string name = largest->function ? OfFunction(largest->op, *largest->function) : largest->op;
   if (has_cause) {
-    for (const BriefOp& op : report.ops) {
-      const std::string of_op = op.function ? OfFunction(op.op, *op.function) : op.op;
-      if (first->what != Cat("largest op: ", ShortName(of_op))) continue;
-      largest = &op;
-      name = of_op;
+    const auto found = std::ranges::find_if(report.ops, [&](const BriefOp& op) {
+      return op.op == first->op && op.function == first->function;
+    });
+    if (found != report.ops.end()) {
+      largest = &*found;
       largest_ps = *first->recoverable_ps;
-      break;
     }
   }
-  return Cat(busy, "; largest op: ", ShortName(name),
+  return Cat(busy, "; largest op: ", ShortName(NameOp(largest->op, largest->function)),
              largest->source ? Cat(" (", *largest->source, ")") : "", ", ",
              AmountText(largest_ps, report.span_ps, report.devices.size()));
 }
@@ -103,9 +101,7 @@ std::string DescribeCause(const BriefReport& report, const WhereReport& where) {
 }  // namespace
 
 bool IsDoubtful(const BriefReport& report) {
-  return std::ranges::any_of(report.diagnostics, [](const DiagnosticRow& row) {
-    return row.is_of_completeness && row.severity != "info";
-  });
+  return std::ranges::any_of(report.diagnostics, &DiagnosticRow::is_doubt);
 }
 
 std::string DescribeMainCause(const BriefReport& report, const WhereReport& where) {

@@ -37,11 +37,6 @@ constexpr const char* kNoRoofs[] = {
     "host",    "not_compute",        "pair",          "no_program", "not_in_program", "no_model",
     "no_peak", "executions_unknown", "flops_unknown", "above_peak"};
 
-// Whether only one side of its roof is known although the other may limit it.
-bool HasUnknownSide(const HeadroomRow& row) {
-  return row.reason == NoRoof::kNoPeak || row.reason == NoRoof::kNoFlops;
-}
-
 // The cells of one row.
 using Cells = std::vector<const KernelCell*>;
 
@@ -133,7 +128,7 @@ class DeviceHeadroom {
     const bool is_declared = TakeDeclared(cells, &cost, &row);
     FillRates(&row);
     FillRoof(cost, is_declared, &row);
-    if (row.roof_ps.has_value() && !HasUnknownSide(row)) AddRoofed(cells);
+    if (row.roof_ps.has_value() && !row.has_unknown_side()) AddRoofed(cells);
     if (row.recoverable_ps.has_value()) {
       row_.recoverable_ps = row_.recoverable_ps.value_or(0) + *row.recoverable_ps;
     }
@@ -363,7 +358,7 @@ class KernelRates {
       const double times = whole ? static_cast<double>(op.row.executions.value_or(0)) : 0;
       flops.Add(op.row.flops, times);
       bytes.Add(op.row.bytes, times);
-      roof_ps.Add(HasUnknownSide(op.row) ? std::nullopt : op.row.roof_ps, times > 0 ? 1 : 0);
+      roof_ps.Add(op.row.has_unknown_side() ? std::nullopt : op.row.roof_ps, times > 0 ? 1 : 0);
     }
     KernelRow* const row = &kernel->row;
     // The thunks of a CPU return before their work is done, so a rate could be above any peak.

@@ -64,7 +64,7 @@ HostCompiles HostCompiles::Read(const Trace& trace, int threads) {
       const auto line = plane.first_line + static_cast<uint32_t>(i);
       status[i] = ReadLine(trace, line, compiles, &lines[i]);
     });
-    OfHost& host = all.hosts_[{plane.file, plane.host}];
+    OfHost& host = all.hosts_[MakeHostKey(plane)];
     std::array<uint64_t, kWriterCount> counts = {};
     for (size_t i = 0; i < lines.size(); ++i) {
       if (!status[i].ok()) continue;  // the timing code reports damage
@@ -80,7 +80,7 @@ HostCompiles HostCompiles::Read(const Trace& trace, int threads) {
 
 const HostCompiles::OfHost& HostCompiles::Of(const Plane& device) const {
   static const OfHost kNone;
-  const auto found = hosts_.find({device.file, device.host});
+  const auto found = hosts_.find(MakeHostKey(device));
   return found == hosts_.end() ? kNone : found->second;
 }
 

@@ -9,10 +9,9 @@
 #pragma once
 
 #include <map>
-#include <string_view>
-#include <utility>
 #include <vector>
 
+#include "read/plane_index.h"
 #include "xplane_time/intervals.h"
 #include "xplane_time/trace.h"
 
@@ -30,7 +29,7 @@ class HostCompiles {
   const OfHost& Of(const Plane& device) const;
 
  private:
-  std::map<std::pair<uint32_t, std::string_view>, OfHost> hosts_;  // by file and host
+  std::map<HostKey, OfHost> hosts_;
 };
 
 }  // namespace xplane_time::insight

@@ -28,7 +28,7 @@ std::vector<PartRange> FindParts(const Trace& trace, const std::set<HostKey>& ho
   constexpr uint64_t kEnoughBytes = uint64_t{1} << 20;
   std::vector<PartRange> ranges;
   for (const Plane& plane : trace.planes) {
-    if (!plane.name.starts_with("/host:") || !hosts.contains({plane.file, plane.host})) continue;
+    if (!plane.name.starts_with("/host:") || !hosts.contains(MakeHostKey(plane))) continue;
     for (uint32_t line = plane.first_line; line < plane.first_line + plane.line_count; ++line) {
       if (skipped.contains(trace.lines[line].timeline)) continue;
       bool goes_on = false;

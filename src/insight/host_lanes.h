@@ -4,12 +4,11 @@
 #include <cstdint>
 #include <set>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
+#include "read/plane_index.h"
 #include "xplane_time/trace.h"
 
 namespace xplane_time::insight {
@@ -23,8 +22,6 @@ struct HostLane {
   std::vector<uint32_t> name = {};                       // into `names`
   std::vector<std::string> names = {};
 };
-
-using HostKey = std::pair<uint32_t, std::string_view>;  // Plane::file and Plane::host
 
 // Reads the host planes of these hosts, without the timelines in `skipped` (Line::timeline). Lines
 // without events that have a time are left out. Threads that launch come first, then those with

@@ -24,8 +24,6 @@
 namespace xplane_time::insight {
 namespace {
 
-HostKey MakeHostKey(const Plane& plane) { return {plane.file, plane.host}; }
-
 // The gaps of the devices of one host.
 struct HostGaps {
   std::vector<std::vector<size_t>> devices;  // indices of gaps, in order of start

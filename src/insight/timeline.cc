@@ -134,8 +134,7 @@ class Builder {
   absl::Status AddHosts(std::span<const DeviceAnalysis> devices, int threads) {
     std::set<HostKey> hosts;
     for (const DeviceAnalysis& device : devices) {
-      const Plane& plane = trace_.planes[device.plane.plane];
-      hosts.insert({plane.file, plane.host});
+      hosts.insert(MakeHostKey(trace_.planes[device.plane.plane]));
     }
     ASSIGN_OR_RETURN(std::vector<HostLane> lanes,
                      ReadHostLanes(trace_, hosts, device_lines_, threads));

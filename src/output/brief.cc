@@ -55,9 +55,7 @@ double ToDouble(int64_t ps) { return static_cast<double>(ps); }
 std::vector<DiagnosticLine> CompletenessWarnings(const BriefReport& report) {
   constexpr size_t kMaxWarnings = 4, kWidth = 240;
   std::vector<DiagnosticRow> rows;
-  for (const DiagnosticRow& row : report.diagnostics) {
-    if (row.is_of_completeness && row.severity != "info") rows.push_back(row);
-  }
+  std::ranges::copy_if(report.diagnostics, std::back_inserter(rows), &DiagnosticRow::is_doubt);
   std::vector<DiagnosticLine> lines = DiagnosticLines(rows, /*with_infos=*/false);
   const size_t more = lines.size() - std::min(lines.size(), kMaxWarnings);
   lines.resize(lines.size() - more);
@@ -205,10 +203,8 @@ std::string PeopleText(const BriefReport& report, size_t shown, size_t ops, bool
                   0, options));
   }
   absl::StrAppend(&text, OpsText(report, ops, options));
-  std::vector<DiagnosticRow> others;
-  std::ranges::copy_if(report.diagnostics, std::back_inserter(others),
-                       [](const DiagnosticRow& row) { return !row.is_of_completeness; });
-  for (const DiagnosticLine& line : DiagnosticLines(others, /*with_infos=*/false)) {
+  for (const DiagnosticLine& line :
+       DiagnosticLines(OtherDiagnostics(report.diagnostics), /*with_infos=*/false)) {
     if (line.severity == "error")
       absl::StrAppend(&text, "\n", Paragraph("error: " + line.text, 0, options));
   }

@@ -129,8 +129,7 @@ Section OpSection(const HeadroomReport& report, const OutputOptions& options) {
         "B/s can be too high for the same reason");
   }
   const auto lacks_flops = [](const HeadroomRow& row) {
-    return row.roof == Roof::kMemory &&
-           (row.reason == NoRoof::kNoPeak || row.reason == NoRoof::kNoFlops);
+    return row.roof == Roof::kMemory && row.has_unknown_side();
   };
   if (std::ranges::any_of(rows, lacks_flops)) {
     section.notes.emplace_back(

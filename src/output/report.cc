@@ -212,14 +212,6 @@ std::vector<ViewLine> CaptureLines(const std::vector<InputRow>& inputs, const Ca
   return lines;
 }
 
-// Diagnostics that are not among the lines on completeness.
-std::vector<DiagnosticRow> OtherDiagnostics(const std::vector<DiagnosticRow>& rows) {
-  std::vector<DiagnosticRow> others;
-  std::ranges::copy_if(rows, std::back_inserter(others),
-                       [](const DiagnosticRow& row) { return !row.is_of_completeness; });
-  return others;
-}
-
 // The capture, its completeness and the step time; they come before all other numbers.
 std::vector<ViewLine> HeadLines(const Report& report, const OutputOptions& options) {
   std::vector<ViewLine> lines = CaptureLines(report.inputs, report.capture, options);

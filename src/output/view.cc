@@ -183,6 +183,13 @@ std::vector<DiagnosticLine> DiagnosticLines(const std::vector<DiagnosticRow>& ro
   return lines;
 }
 
+std::vector<DiagnosticRow> OtherDiagnostics(const std::vector<DiagnosticRow>& rows) {
+  std::vector<DiagnosticRow> others;
+  std::ranges::copy_if(rows, std::back_inserter(others),
+                       [](const DiagnosticRow& row) { return !row.is_of_completeness; });
+  return others;
+}
+
 std::vector<ViewLine> CompletenessLines(const Report& report, const OutputOptions& options) {
   constexpr size_t kMaxOfCode = 3;
   std::vector<const DiagnosticRow*> findings;

@@ -96,6 +96,8 @@ std::vector<ViewLine> FilterLines(const OutputOptions& options, bool with_device
 // Errors, warnings, then what the user's options left out ("note"), then infos if `with_infos`.
 std::vector<DiagnosticLine> DiagnosticLines(const std::vector<DiagnosticRow>& rows,
                                             bool with_infos);
+// Diagnostics that are not among the lines on completeness.
+std::vector<DiagnosticRow> OtherDiagnostics(const std::vector<DiagnosticRow>& rows);
 // Whether the trace is complete: one line if all is well, otherwise a line for each finding, errors
 // and warnings first. If a code has many findings, a last line has their number, so that no other
 // code is hidden.

@@ -7,7 +7,7 @@ namespace xplane_time {
 PlaneIndex::PlaneIndex(const Trace& trace) {
   for (uint32_t i = 0; i < trace.planes.size(); ++i) {
     const Plane& plane = trace.planes[i];
-    const Host host(plane.file, plane.host);
+    const HostKey host = MakeHostKey(plane);
     all_[host].push_back(i);
     if (!plane.name.starts_with("/host:")) continue;
     host_planes_[host].push_back(i);
@@ -23,7 +23,7 @@ std::span<const uint32_t> PlaneIndex::ScopePlanes(uint32_t file) const {
 }
 
 std::span<const uint32_t> PlaneIndex::Find(const ByHost& planes, const Plane& own) {
-  const auto found = planes.find(Host(own.file, own.host));
+  const auto found = planes.find(MakeHostKey(own));
   return found == planes.end() ? std::span<const uint32_t>() : found->second;
 }
 

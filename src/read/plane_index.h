@@ -8,6 +8,7 @@
 // index of a trace is built at its first use. Thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <span>
@@ -18,6 +19,9 @@
 #include "xplane_time/trace.h"
 
 namespace xplane_time {
+
+using HostKey = std::pair<uint32_t, std::string_view>;  // Plane::file and Plane::host
+inline HostKey MakeHostKey(const Plane& plane) { return {plane.file, plane.host}; }
 
 class PlaneIndex {
  public:
@@ -31,8 +35,7 @@ class PlaneIndex {
   std::span<const uint32_t> ScopePlanes(uint32_t file) const;
 
  private:
-  using Host = std::pair<uint32_t, std::string_view>;  // file and name
-  using ByHost = std::map<Host, std::vector<uint32_t>>;
+  using ByHost = std::map<HostKey, std::vector<uint32_t>>;
 
   static std::span<const uint32_t> Find(const ByHost& planes, const Plane& own);
 

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "devices/gpu_runs/host_evidence.h"
 #include "hlo/program.h"
+#include "read/plane_index.h"
 #include "timing/device_meter.h"
 #include "timing/launch_check.h"
 #include "unset_allocator.h"
@@ -118,8 +119,6 @@ struct DeviceAnalysis {
   Clock watch_clock = Clock::kProfile;     // of the watcher
   std::unique_ptr<ExecutionWatcher> watcher;
 };
-
-using HostKey = std::pair<uint32_t, std::string_view>;  // file and name of a host
 
 struct Analysis {
   Filters filters;

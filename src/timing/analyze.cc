@@ -610,8 +610,8 @@ void Place(const Trace& trace, DeviceAnalysis* device) {
   }
 }
 
-// Adds functions that the host executed, or ranges of host time, without an execution on any device.
-// Only for hosts of which all devices were analyzed:
+// Adds functions that the host executed, or ranges of host time, without an execution on any
+// device. Only for hosts of which all devices were analyzed:
 //
 //   ranges      no execution is in them
 //   functions   launches of them lost their executions (Analysis::lost_functions); or they are
@@ -629,7 +629,7 @@ class WithoutExecutions {
     if (!(has_ranges || is_read) || device.row.executions == 0) return;
     const auto evidence = evidence_.Of(device.plane);
     if (!evidence.ok()) return;
-    Host& host = hosts_[{plane.file, plane.host}];
+    Host& host = hosts_[MakeHostKey(plane)];
     host.evidence = *evidence;
     host.has_ranges |= has_ranges;
     host.last_ps = std::max(host.last_ps, device.row.last_ps.value_or(kNoTimePs));

@@ -250,18 +250,17 @@ struct IdleHost {
 
 // Hosts that launched kernels, and on whose devices the trace has no event.
 std::vector<IdleHost> FindIdleHosts(const Trace& trace, int threads) {
-  using Key = std::pair<uint32_t, std::string_view>;  // file and host
-  std::set<Key> with_devices;
+  std::set<HostKey> with_devices;
   for (const DevicePlane& device : FindDevicePlanes(trace)) {
     const Plane& plane = trace.planes[device.plane];
     const bool is_host = plane.name.starts_with("/host:");
-    if (!is_host && HasEvents(trace, plane)) with_devices.insert({plane.file, plane.host});
+    if (!is_host && HasEvents(trace, plane)) with_devices.insert(MakeHostKey(plane));
   }
-  std::set<Key> seen;
+  std::set<HostKey> seen;
   std::vector<IdleHost> idle;
   for (uint32_t i = 0; i < trace.planes.size(); ++i) {
     const Plane& plane = trace.planes[i];
-    const Key key = {plane.file, plane.host};
+    const HostKey key = MakeHostKey(plane);
     if (!plane.name.starts_with("/host:") || with_devices.contains(key) || seen.contains(key)) {
       continue;
     }

@@ -172,7 +172,7 @@ class LostRuns {
     for (const auto& [key, owners] : modules_) {
       if (executed.contains(key.first) || owners.lost.empty()) continue;
       const uint64_t count = owners.lost.size();
-      uint64_t& lost = analysis_->lost_functions[{plane.file, plane.host}][key.first];
+      uint64_t& lost = analysis_->lost_functions[MakeHostKey(plane)][key.first];
       lost = std::max(lost, count);
     }
   }

@@ -282,7 +282,7 @@ absl::StatusOr<RoundTimes> RunEnergyBlock(const EnergyBlock& block) { return Blo
 
 absl::Status NoEnergy(const Configuration& variant, double took_ns, int64_t calls,
                       std::string_view why, double good_ns) {
-  constexpr double kNsPerMs = 1e6, kNsPerS = 1e9;
+  constexpr double kNsPerMs = 1e6;
   constexpr double kMostCalls = 1e6;  // limit of --calls
   const double enough = std::ceil(static_cast<double>(calls) * good_ns / std::max(took_ns, 1.0));
   std::string advice = "; continue with --resume";

@@ -19,6 +19,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "devices/gpu_runs/host_ranges.h"
+#include "read/plane_index.h"
 #include "scratch.h"
 #include "xplane_time/intervals.h"
 #include "xplane_time/read.h"
@@ -319,15 +320,14 @@ class EvidenceStore {
     std::mutex mutex;
     std::optional<absl::StatusOr<HostEvidence>> evidence;
   };
-  using Key = std::pair<uint32_t, std::string_view>;  // file and host
-  Key HostOf(const DevicePlane& device) const {
-    return {trace_.planes[device.plane].file, trace_.planes[device.plane].host};
+  HostKey HostOf(const DevicePlane& device) const {
+    return MakeHostKey(trace_.planes[device.plane]);
   }
 
   const Trace& trace_;
   const int threads_;
   const IsStep is_step_;
-  std::map<Key, Host> hosts_;
+  std::map<HostKey, Host> hosts_;
 };
 
 // The outermost annotation scope around each scope of a capture. The profiler numbers scopes; a
