@@ -139,8 +139,8 @@ struct HeadroomRow {
   std::optional<Roof> roof;
   std::optional<double> roof_ps;
   std::optional<bool> above_peak;
-  // Empty if the FLOPs of a product or their peak are unknown: its bytes alone (`roof`) do not show
-  // how near it is to its roof.
+  // Empty if there is no roof, if the op is faster than the roof, or if the op may have FLOPs but
+  // their number or peak is unknown.
   std::optional<double> recoverable_ps;
   // The side at 60 % of its peak or more. kNeither if both are known and below.
   std::optional<Bound> bound;

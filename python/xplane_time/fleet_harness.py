@@ -91,11 +91,13 @@ def _pickled(harness: Callable[[], object]) -> bytes:
     if getattr(harness, "__module__", "") == "__main__":
         raise ArgumentError("INVALID_ARGUMENT", "harness: a function of a script or a notebook "
                                                 "requires cloudpickle (pip install "
-                                                "cloudpickle); or use a function of a module")
+                                                "cloudpickle); or use a top-level function of "
+                                                "a module that can be imported")
     try:
         return pickle.dumps(harness)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise ArgumentError("INVALID_ARGUMENT", f"harness: {error}; use a function of a module") from None
+        raise ArgumentError("INVALID_ARGUMENT", f"harness: {error}; use a top-level function of "
+                            "a module that can be imported") from None
 
 
 def ending_with_us(command: Sequence[str], signal_name: str) -> list[str]:

@@ -89,11 +89,10 @@ Section XprofKernelSection(const compat::XprofTimes& times, Unit unit) {
   grid.Number("count", &Row::count);
   grid.Times("total", unit, InPs(&Row::total_us, kPsPerUs));
   grid.Times("mean", unit, InPs(&Row::mean_us, kPsPerUs));
-  Section section = {
-      .title = absl::StrCat("kernels of all devices together: ",
-                            FormatTime(static_cast<double>(times.total_device_ns) * kPsPerNs, unit),
-                            " covered"),
-      .grid = std::move(grid).Take()};
+  Section section = {.title = absl::StrCat(
+                         "kernels of all devices; together they cover ",
+                         FormatTime(static_cast<double>(times.total_device_ns) * kPsPerNs, unit)),
+                     .grid = std::move(grid).Take()};
   if (times.kernel_count > times.kernels.size()) {
     section.notes.push_back(
         absl::StrCat(times.kernel_count - times.kernels.size(), " more: --top N"));

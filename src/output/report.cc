@@ -148,8 +148,8 @@ Section DeviceSection(const Report& report, const OutputOptions& options, size_t
   if (report.devices.empty()) section.notes.emplace_back("none");
   if (std::ranges::any_of(shown, [](const DeviceRow& row) { return row.parts.has_value(); })) {
     section.notes.emplace_back(
-        "busy %: relative to first start to last end of all devices; compute % to idle %: of the "
-        "device alone; more: xplane-time where");
+        "busy %: share of the span of all devices (first start to last end); compute % to idle %: "
+        "shares of the device's own span; more: xplane-time where");
   }
   return section;
 }

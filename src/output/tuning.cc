@@ -202,7 +202,7 @@ std::string StopText(const TuneResult& result) {
     return "It stopped before the devices were compared; continue with --resume.";
   }
   if (result.stop_reason == "recorded_rounds") {
-    return "The recorded rounds are too few for this rule.";
+    return "The recorded rounds are too few for this decision rule.";
   }
   return absl::StrCat("It stopped (", Printable(result.stop_reason),
                       ") before a decision; continue with --resume.");
@@ -428,9 +428,9 @@ Section VariantSection(const TuneResult& result, const OutputOptions& options) {
   const std::string column = WordsOf(result.objective).column;
   Section section = {.grid = ResultGrid(result, rows, options), .table = "variants"};
   AddParameters(params, options, &section);
-  section.notes.push_back(
-      absl::StrCat(column, " %: how much ", column == "time" ? "slower" : "more",
-                   " than the pick, in common rounds; typical: median of its runs"));
+  section.notes.push_back(absl::StrCat(
+      column, " %: how much ", column == "time" ? "slower" : "more",
+      " than the pick, in the rounds that both ran; typical: median of the variant's runs"));
   if (const std::string kind = result.energy_kind.value_or(""); kind.ends_with("modelled")) {
     section.notes.push_back(absl::StrCat("energy: ", kind, ", from a stated power"));
   }

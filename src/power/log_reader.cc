@@ -62,7 +62,8 @@ void ReadRows(const Field& owner, const char* name, std::vector<Row>* rows) {
       if (!is_word) row.Read(member, &into);
       if (is_word) json::FromJson(value, &into);
       if (!value.is_number()) return;
-      field.Expect(InRange(json::ValueOf<int64_t>(value).value_or(kLatestNs)), "less");
+      field.Expect(InRange(json::ValueOf<int64_t>(value).value_or(kLatestNs)),
+                   "between -2^62 and 2^62");
     });
   });
 }
@@ -94,7 +95,7 @@ class JsonLog : public LogParser {
     }
     LogHeader header;
     fields.Read("t", &header.t_ns);
-    fields.At("t").Expect(InRange(header.t_ns.value_or(0)), "less");
+    fields.At("t").Expect(InRange(header.t_ns.value_or(0)), "between -2^62 and 2^62");
     if (const Json& clocks = fields.Object("clocks"); !clocks.empty()) {
       header.clocks = ClocksIn(clocks);
     }
@@ -256,7 +257,7 @@ class JsonLog : public LogParser {
       Reading reading = {.before_ns = t_ns, .after_ns = t_ns};
       line.Read("gauge", &name);
       line.Read("value", &reading.value, line.Has("reason") ? json::kOptional : kNeeded);
-      line.At("value").Expect(InRange(reading.value.value_or(0)), "less");
+      line.At("value").Expect(InRange(reading.value.value_or(0)), "between -2^62 and 2^62");
       if (!reading.value) reading.reason = PowerReason::kNoSamples;
       if (line.ok()) ReadGauge(t_ns, name, reading);
     } else if (line.Has("finding")) {

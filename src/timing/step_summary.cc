@@ -60,11 +60,11 @@ Verdict Judge(const Losses& losses) {
       return {StepVerdict::kUnclear, Cat("the device works ", text(losses.work), " ", losses.base,
                                          ", and no single cause takes 20 %")};
     }
-    return {
-        StepVerdict::kDeviceBound,
-        Cat("the device works ", text(losses.work), " ", losses.base,
-            losses.copies < kLargeLoss ? ""
-                                       : Cat(", ", text(losses.copies), " of it in copies alone"))};
+    return {StepVerdict::kDeviceBound,
+            Cat("the device works ", text(losses.work), " ", losses.base,
+                losses.copies < kLargeLoss
+                    ? ""
+                    : Cat("; copies alone take ", text(losses.copies), " ", losses.base))};
   }
   if (largest == losses.unknown) {
     return {StepVerdict::kUnclear,

@@ -69,7 +69,9 @@ void ReadMetrics(const Field& fields, std::map<std::string, double>* metrics) {
   all.Expect(given.size() <= kMostMetrics, Cat("at most ", kMostMetrics, " numbers"));
   for (const auto& [name, value] : given.items()) {
     const Field metric = all.Item(name);
-    metric.Expect(!name.empty() && name.size() <= kMostName, "named by 1 to 100 bytes");
+    if (name.empty() || name.size() > kMostName) {
+      metric.Error("the name must have 1 to ", kMostName, " bytes");
+    }
     if (std::ranges::find(kNoMetrics, name) != std::end(kNoMetrics)) {
       metric.Error(name == "t_ps" || name == "energy_uj"
                        ? "belongs in the sample itself, not in its metrics"

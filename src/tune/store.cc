@@ -527,8 +527,8 @@ absl::StatusOr<SessionInfo> SessionAt(const Statement& row, const std::string& p
   int64_t recorded_unix_s = 0;
   row.Read(IdentityOf(info), &info.id, &info.started_unix_s, &info.rounds, &info.samples, &own,
            &info.pick, &info.claim, &info.verdict_json, &recorded_unix_s, &of_verdict);
-  RETURN_IF_ERROR(
-      CheckRow(path, info.id, "its key or rule", own, SessionChecksum(info, info.started_unix_s)));
+  RETURN_IF_ERROR(CheckRow(path, info.id, "its key or decision rule", own,
+                           SessionChecksum(info, info.started_unix_s)));
   if (!info.verdict_json.has_value()) return info;
   RETURN_IF_ERROR(CheckRow(path, info.id, "its verdict", of_verdict,
                            ChecksumsOf(info.id, info.pick.value_or(""), info.claim.value_or(""),

@@ -422,7 +422,8 @@ absl::StatusOr<DecideConfig> ConfigOf(const RecordedSession& session, std::strin
                                       const std::vector<TunedVariant>& variants,
                                       const Places& places) {
   const auto damaged = [&](absl::string_view what) {
-    return DataLoss(session.source, ": session ", session.info.id, ": its rule is damaged", what);
+    return DataLoss(session.source, ": session ", session.info.id, ": its decision rule is damaged",
+                    what);
   };
   Json config = json::Parse(session.info.config_json);
   const Json changes = json::Parse(changes_json);

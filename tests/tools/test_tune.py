@@ -378,7 +378,7 @@ class Stored(TuneTest):
                        "json_set(config_json, '$.delta', 'x')",
                        "json_set(config_json, '$.stop', 'never')"):
             self.assert_damage(f"UPDATE session SET crc32 = NULL, config_json = {change}",
-                               words="its rule is damaged", actions=(("replay", 1),))
+                               words="its decision rule is damaged", actions=(("replay", 1),))
         for change in ("'{'", "'7'", "''", "x'ff'"):
             self.assert_damage(f"UPDATE variant SET crc32 = NULL, params_json = {change}",
                                words="cannot be read")

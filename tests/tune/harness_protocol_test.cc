@@ -102,7 +102,7 @@ TEST(ParseAnswer, WhatDoesNotFitIsQuoted) {
        "metrics[\"a\"]: must be a number"},
       {R"({"v":1,"type":"result","request":1,"status":"ok",)"
        R"("samples":[{"slot":0,"status":"ok","t_ps":1,"metrics":{"":1}}]})",
-       "must be named by 1 to 100 bytes"},
+       "the name must have 1 to 100 bytes"},
       {R"({"v":1,"type":"result","request":1,"status":"ok",)"
        R"("samples":[{"slot":0,"status":"ok","t_ps":1,"metrics":[1]}]})",
        "metrics: must be an object"},
