@@ -11,6 +11,7 @@ add_library(xplane_time_energy STATIC
   energy/layers.cc
   energy/plan.cc
   energy/plan_sensor.cc
+  energy/polled_phase.cc
   energy/publications.cc
   energy/regression.cc
   energy/sensors.cc

@@ -138,49 +138,55 @@ void Number(std::span<const Update> updates, Grid* grid) {
   }
 }
 
+// Moves a grid to the middle of the grids that put its publications into their brackets. Returns how
+// far it moved.
+double MoveToMiddle(std::span<const Update> updates, Grid* grid) {
+  std::vector<size_t> order(updates.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_partition(order.begin(), order.end(),
+                        [&](size_t i) { return grid->InstantS(i) > updates[i].low_s; });
+  const double u = grid->period_s, p = grid->phase_s;
+  std::vector<Corner> polygon = {
+      {p - u, u * 0.99}, {p + u, u * 0.99}, {p + u, u * 1.01}, {p - u, u * 1.01}};
+  grid->misfits = 0;
+  for (const size_t i : order) {
+    const auto number = static_cast<double>(grid->number[i]);
+    std::vector<Corner> left = Cut(polygon, 1, number, updates[i].high_s);
+    left = Cut(left, -1, number, updates[i].low_s);
+    if (left.size() < 3) {
+      ++grid->misfits;
+    } else {
+      polygon = std::move(left);
+    }
+  }
+  Corner middle = {0, 0};
+  double least_s = polygon[0].period_s, most_s = least_s;
+  const double middle_number = grid->MiddleNumber();
+  double first_s = polygon[0].phase_s + middle_number * least_s, last_s = first_s;
+  for (const Corner& corner : polygon) {
+    const double instant_s = corner.phase_s + middle_number * corner.period_s;
+    first_s = std::min(first_s, instant_s);
+    last_s = std::max(last_s, instant_s);
+    middle.phase_s += corner.phase_s / static_cast<double>(polygon.size());
+    middle.period_s += corner.period_s / static_cast<double>(polygon.size());
+    least_s = std::min(least_s, corner.period_s);
+    most_s = std::max(most_s, corner.period_s);
+  }
+  const double moved_s =
+      std::abs(middle.phase_s - grid->phase_s) + std::abs(middle.period_s - grid->period_s);
+  grid->phase_s = middle.phase_s;
+  grid->period_s = middle.period_s;
+  grid->period_slack_s = most_s - least_s;
+  grid->middle_slack_s = last_s - first_s;
+  return moved_s;
+}
+
 // Moves a grid that satisfies nearly all brackets to the middle of the feasible grids.
 Grid Refined(std::span<const Update> updates, Grid grid) {
   constexpr int kRounds = 8;
   for (int round = 0; round < kRounds; ++round) {
     Number(updates, &grid);
-    std::vector<size_t> order(updates.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_partition(order.begin(), order.end(),
-                          [&](size_t i) { return grid.InstantS(i) > updates[i].low_s; });
-    const double u = grid.period_s, p = grid.phase_s;
-    std::vector<Corner> polygon = {
-        {p - u, u * 0.99}, {p + u, u * 0.99}, {p + u, u * 1.01}, {p - u, u * 1.01}};
-    grid.misfits = 0;
-    for (const size_t i : order) {
-      const auto number = static_cast<double>(grid.number[i]);
-      std::vector<Corner> left = Cut(polygon, 1, number, updates[i].high_s);
-      left = Cut(left, -1, number, updates[i].low_s);
-      if (left.size() < 3) {
-        ++grid.misfits;
-      } else {
-        polygon = std::move(left);
-      }
-    }
-    Corner middle = {0, 0};
-    double least_s = polygon[0].period_s, most_s = least_s;
-    const double middle_number = grid.MiddleNumber();
-    double first_s = polygon[0].phase_s + middle_number * least_s, last_s = first_s;
-    for (const Corner& corner : polygon) {
-      const double instant_s = corner.phase_s + middle_number * corner.period_s;
-      first_s = std::min(first_s, instant_s);
-      last_s = std::max(last_s, instant_s);
-      middle.phase_s += corner.phase_s / static_cast<double>(polygon.size());
-      middle.period_s += corner.period_s / static_cast<double>(polygon.size());
-      least_s = std::min(least_s, corner.period_s);
-      most_s = std::max(most_s, corner.period_s);
-    }
-    const double moved_s =
-        std::abs(middle.phase_s - grid.phase_s) + std::abs(middle.period_s - grid.period_s);
-    grid.phase_s = middle.phase_s;
-    grid.period_s = middle.period_s;
-    grid.period_slack_s = most_s - least_s;
-    grid.middle_slack_s = last_s - first_s;
-    if (moved_s < 1e-12) break;
+    if (MoveToMiddle(updates, &grid) < 1e-12) break;
   }
   Number(updates, &grid);
   return grid;
@@ -219,6 +225,12 @@ double UsualStepS(std::span<const Update> updates, double most) {
     ++count;
   }
   return count > 0 ? sum_s / count : median_s;
+}
+
+double MedianWidthS(std::span<const Update> updates) {
+  std::vector<double> widths_s;
+  for (const Update& update : updates) widths_s.push_back(update.high_s - update.low_s);
+  return stats::Median(widths_s);
 }
 
 // --- Dates from the sensor.
@@ -546,21 +558,35 @@ Publications FindPublications(std::span<const Poll> polls, ReadingKind kind, Pol
   return found;
 }
 
+std::optional<PeriodRange> FindPeriodsOfRarePolls(const Publications& publications) {
+  const std::vector<Update>& updates = publications.updates;
+  if (updates.size() < kLeastUpdates || publications.dated) return std::nullopt;
+  const double usual_s = UsualStepS(updates, 1.75);
+  if (!(MedianWidthS(updates) > kRarePolls * usual_s)) return std::nullopt;
+  return PeriodRange{kShortestPeriod * usual_s, kLongestPeriod * UsualStepS(updates, 2.5)};
+}
+
+Grid NumberUpdates(std::span<const Update> updates, double phase_s, double period_s) {
+  Grid grid = {.phase_s = phase_s, .period_s = period_s};
+  for (const Update& update : updates) {
+    grid.number.push_back(
+        static_cast<int64_t>(std::floor((update.polled_s - phase_s) / period_s)));
+  }
+  MoveToMiddle(updates, &grid);
+  return grid;
+}
+
 std::vector<Grid> FindGrids(const Publications& publications, int threads) {
   const std::vector<Update>& updates = publications.updates;
   if (updates.size() < kLeastUpdates) return {};
   if (publications.dated) return {FindDatedGrid(updates)};
   const double usual_s = UsualStepS(updates, 1.75), origin_s = updates[0].low_s;
-  std::vector<double> widths_s;
-  for (const Update& update : updates) widths_s.push_back(update.high_s - update.low_s);
-  const double width_s = stats::Median(widths_s);
+  const double width_s = MedianWidthS(updates);
   const double steps = (updates.back().high_s - origin_s) / usual_s;
-  double shortest_s = (1 - kPeriodReach) * usual_s, longest_s = (1 + kPeriodReach) * usual_s;
-  const bool polls_are_rare = width_s > kRarePolls * usual_s;
-  if (polls_are_rare) {
-    shortest_s = kShortestPeriod * usual_s;
-    longest_s = kLongestPeriod * UsualStepS(updates, 2.5);
-  }
+  const std::optional<PeriodRange> of_rare_polls = FindPeriodsOfRarePolls(publications);
+  const bool polls_are_rare = of_rare_polls.has_value();
+  const auto [shortest_s, longest_s] = of_rare_polls.value_or(
+      PeriodRange{(1 - kPeriodReach) * usual_s, (1 + kPeriodReach) * usual_s});
   // A quarter of the change that moves the last publication by a bracket.
   const double step_s =
       std::max(width_s / steps / 4, (longest_s - shortest_s) / kMaxSearchedPeriods);

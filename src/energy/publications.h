@@ -105,4 +105,15 @@ struct Grid {
 inline constexpr size_t kLeastUpdates = 8;
 std::vector<Grid> FindGrids(const Publications& publications, int threads = 1);
 
+// The periods that are possible if the sensor is polled about as often as it publishes and gives no
+// dates. Empty otherwise.
+struct PeriodRange {
+  double shortest_s = 0, longest_s = 0;
+};
+std::optional<PeriodRange> FindPeriodsOfRarePolls(const Publications& publications);
+
+// The grid on which each poll read the last publication before it. The phase and the period may
+// move, but not the numbers of the updates.
+Grid NumberUpdates(std::span<const Update> updates, double phase_s, double period_s);
+
 }  // namespace xplane_time::energy

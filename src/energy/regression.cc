@@ -25,10 +25,12 @@
 #include <limits>
 #include <numbers>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include <Eigen/Cholesky>
 
+#include "energy/polled_phase.h"
 #include "parallel.h"
 
 namespace xplane_time::energy {
@@ -222,6 +224,12 @@ class Observations {
                                     std::max(1e-9, published_s_[i] - published_s_[i - 1]));
     }
     return most_w;
+  }
+
+  // The end of an update's window.
+  double EndS(const Timing& timing, size_t update) const {
+    const auto i = static_cast<Index>(update);
+    return published_s_[i] + steps_[i] * timing.period_shift_s - timing.lag_s;
   }
 
   // The windows that lie in the capture.
@@ -852,6 +860,105 @@ std::pair<Attempt, size_t> BestAttempt(std::span<const Candidate> candidates,
   return best;
 }
 
+// The energy that an attempt without cosines expects, over the time of the updates.
+ExpectedEnergy Expect(const Attempt& attempt, const Columns& columns,
+                      std::span<const Update> updates, double step_s, double around_s) {
+  constexpr double kMostPointsOfExpected = 400'000;
+  ExpectedEnergy expected = {.from_s = updates.front().polled_s - around_s};
+  const double length_s = updates.back().polled_s + around_s - expected.from_s;
+  expected.step_s = std::max(step_s, length_s / kMostPointsOfExpected);
+  VectorXd instants_s(static_cast<Index>(length_s / expected.step_s) + 2);
+  for (Index i = 0; i < instants_s.size(); ++i) {
+    instants_s[i] = expected.from_s + static_cast<double>(i) * expected.step_s;
+  }
+  const Index kernels = columns.count();
+  const VectorXd energy_j = columns.At(instants_s) * attempt.solution.values.head(kernels) +
+                            instants_s * attempt.solution.values[kernels];
+  expected.energy_j.assign(energy_j.begin(), energy_j.end());
+  return expected;
+}
+
+// Adds the grids that the load suggests (polled_phase.h), with candidates for them. `first` is a fit
+// with grid `g`, which roughly has the right times and powers.
+class GridsOfLoad {
+ public:
+  GridsOfLoad(const Sensor& sensor, double capture_s, int threads, std::vector<Grid>* grids,
+              std::vector<Fitter>* fitters, std::vector<Candidate>* candidates)
+      : sensor_(sensor),
+        capture_s_(capture_s),
+        threads_(threads),
+        periods_(FindPeriodsOfRarePolls(sensor.publications)),
+        grids_(*grids),
+        fitters_(*fitters),
+        candidates_(*candidates) {}
+
+  // Replaces the fit by a better one, if there is one.
+  void Improve(const Columns& few, const Columns& some, Attempt* best, size_t* g) {
+    constexpr int kMostRounds = 3;
+    for (int round = 0; round < kMostRounds && periods_.has_value(); ++round) {
+      const size_t before = grids_.size();
+      Add(few, some, *best, *g);
+      auto [attempt, of] = BestAttempt(candidates_, fitters_, some);
+      if (of < before || !(attempt.Likeliness() > best->Likeliness())) break;
+      *best = std::move(attempt);
+      *g = of;
+      // The period is known well enough now to look near it only.
+      constexpr double kNear = 0.002;
+      const double period_s = grids_[of].period_s;
+      periods_ = {(1 - kNear) * period_s, (1 + kNear) * period_s};
+    }
+  }
+
+ private:
+  void Add(const Columns& few, const Columns& some, const Attempt& first, size_t g) {
+    constexpr size_t kMostAdded = 12;
+    constexpr double kAroundS = 0.003, kStepsOfPeriod = 40;
+    const std::vector<Update>& updates = sensor_.publications.updates;
+    std::vector<Update> inside;
+    double age_s = 0;  // mean time from the end of a window to the poll of its reading
+    for (size_t i = 0; i < updates.size(); ++i) {
+      const double polled_s = updates[i].polled_s;
+      if (polled_s < 0 || polled_s > capture_s_) continue;
+      inside.push_back(updates[i]);
+      age_s += polled_s - fitters_[g].observations().EndS(first.timing, i);
+    }
+    if (inside.size() < kLeastUpdates) return;
+    age_s /= static_cast<double>(inside.size());
+    const double period_s = periods_->longest_s;
+    const ExpectedEnergy expected =
+        Expect(first, some, inside, period_s / kStepsOfPeriod,
+               2 * period_s + std::abs(age_s) + first.timing.window_s);
+    const PhaseRange range = {periods_->shortest_s, periods_->longest_s, age_s - 1.25 * period_s,
+                              age_s + 0.25 * period_s};
+    std::vector<double> windows_s = WindowsToTry(sensor_, period_s);
+    if (first.timing.window_s > 0) windows_s.push_back(first.timing.window_s);
+    for (const PolledPhase& each :
+         FindPolledPhases(inside, sensor_.kind, expected, first.timing.window_s, range, kMostAdded,
+                          threads_)) {
+      const size_t number = grids_.size();
+      grids_.push_back(NumberUpdates(updates, each.phase_s, each.period_s));
+      fitters_.emplace_back(sensor_, grids_.back(), capture_s_, threads_);
+      // The grid moved within the brackets; the lag moves with it.
+      const double lag_s = each.lag_s + std::remainder(grids_.back().InstantS(updates.size() / 2) -
+                                                           each.phase_s,
+                                                       grids_.back().period_s);
+      for (const double window_s : windows_s) {
+        Try(fitters_.back(), number, few, {.window_s = window_s},
+            {lag_s - kAroundS, lag_s + kAroundS}, kFineS, &candidates_);
+      }
+    }
+    BestFirst(&candidates_);
+  }
+
+  const Sensor& sensor_;
+  double capture_s_;
+  int threads_;
+  std::optional<PeriodRange> periods_;
+  std::vector<Grid>& grids_;
+  std::vector<Fitter>& fitters_;
+  std::vector<Candidate>& candidates_;
+};
+
 Attempt WithIdleTerms(const Fitter& fitter, const Columns& columns, Attempt best) {
   int worse = 0;
   Attempt next = best;
@@ -1116,11 +1223,13 @@ std::optional<Fit> FitPowers(Sensor sensor, std::span<const BusyCurve> kernels, 
   const double fine_s = std::min(step_s, kFineS) / 2;
   const TableSpan fine_span = span_of_table(fine_s, kMostFinePoints);
   if (fine_span.step_s < 1.01 * fine_s) few = few.Tabulated(fine_span);
-  const std::vector<Candidate> candidates = Search(sensor, grids, fitters, few, lags);
+  std::vector<Candidate> candidates = Search(sensor, grids, fitters, few, lags);
   if (candidates.empty()) return std::nullopt;
   const Columns some(kernels, kSomeKernels, span);
   auto [attempt, g] = BestAttempt(candidates, fitters, some);
   if (attempt.windows.energy_j.size() == 0) return std::nullopt;
+  GridsOfLoad(sensor, capture_s, threads, &grids, &fitters, &candidates)
+      .Improve(few, some, &attempt, &g);
   attempt = WithIdleTerms(fitters[g], some, std::move(attempt));
   std::vector<Rival> rivals = LikelyRivals(candidates, fitters, few, some, attempt, g, step_s);
   JudgeRivals(fitters, some, attempt, &rivals);

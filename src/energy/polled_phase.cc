@@ -1,0 +1,196 @@
+// 1. Coarse search: the first section of up to 1,024 updates, on a lattice of periods, phases and
+//    lags. Neighbouring periods move the ends of the section by a quarter of a period. Each
+//    candidate is scored by the part of the readings' variance that a line through (expected,
+//    read) leaves unexplained, so powers that are all wrong by the same factor do no harm.
+// 2. The best candidates that are not neighbours are refined: each step tries the 26 neighbours,
+//    and the distance to them halves when none is better.
+// 3. The section doubles until it has all updates. The candidates are refined after each doubling,
+//    because a longer section determines the period more precisely.
+#include "energy/polled_phase.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "parallel.h"
+
+namespace xplane_time::energy {
+namespace {
+
+constexpr size_t kFirstUpdates = 1'024, kScoredUpdates = 512;  // updates
+constexpr int kPhases = 12, kLagsOfPeriod = 12;
+constexpr double kMaxPeriods = 4'000;
+
+// Readings as the expected energy predicts them.
+class Prediction {
+ public:
+  Prediction(std::span<const Update> updates, ReadingKind kind, const ExpectedEnergy& expected,
+             double window_s)
+      : updates_(updates),
+        is_counter_(kind == ReadingKind::kCumulative),
+        expected_(expected),
+        window_s_(window_s) {}
+
+  size_t count() const { return updates_.size(); }
+  double middle_s(size_t section) const {
+    return (updates_[0].polled_s + updates_[section - 1].polled_s) / 2;
+  }
+  double length_s(size_t section) const {
+    return updates_[section - 1].polled_s - updates_[0].polled_s;
+  }
+
+  // The share of the variance of the first `section` readings that the candidate leaves. Uses every
+  // `stride`-th one.
+  double Unexplained(const PolledPhase& at, size_t section, size_t stride) const {
+    double n = 0, x = 0, y = 0, xx = 0, xy = 0, yy = 0;
+    for (size_t i = is_counter_ ? 1 : 0; i < section; i += stride) {
+      const double end_s = EndS(at, i);
+      double predicted = 0, read = 0;
+      if (is_counter_) {
+        if (updates_[i].part != updates_[i - 1].part) continue;
+        predicted = expected_.AtJ(end_s) - expected_.AtJ(EndS(at, i - 1));
+        read = static_cast<double>(updates_[i].value - updates_[i - 1].value) / 1e6;
+      } else {
+        predicted = (expected_.AtJ(end_s) - expected_.AtJ(end_s - window_s_)) / window_s_;
+        read = static_cast<double>(updates_[i].value) / 1e3;
+      }
+      ++n, x += predicted, y += read;
+      xx += predicted * predicted, xy += predicted * read, yy += read * read;
+    }
+    const double of_x = xx - x * x / n, of_y = yy - y * y / n, of_both = xy - x * y / n;
+    if (!(of_x > 0) || !(of_y > 0) || !(of_both > 0)) return 1;
+    return std::max(0.0, 1 - of_both * of_both / (of_x * of_y));
+  }
+
+ private:
+  double EndS(const PolledPhase& at, size_t i) const {
+    const double periods = (updates_[i].polled_s - at.phase_s) / at.period_s;
+    return at.phase_s + std::floor(periods) * at.period_s - at.lag_s;
+  }
+
+  std::span<const Update> updates_;
+  const bool is_counter_;
+  const ExpectedEnergy& expected_;
+  const double window_s_;
+};
+
+// The publication nearest to an instant, as the phase.
+PolledPhase PivotedAt(PolledPhase at, double instant_s) {
+  at.phase_s += std::round((instant_s - at.phase_s) / at.period_s) * at.period_s;
+  return at;
+}
+
+bool PredictsBetter(const PolledPhase& a, const PolledPhase& b) {
+  return std::tie(a.unexplained, a.period_s, a.phase_s, a.lag_s) <
+         std::tie(b.unexplained, b.period_s, b.phase_s, b.lag_s);
+}
+
+// Moves a candidate to the best place nearby.
+PolledPhase MovedToBest(const Prediction& prediction, size_t section, PolledPhase best) {
+  constexpr int kHalvings = 6, kMaxMoves = 40;
+  best = PivotedAt(best, prediction.middle_s(section));
+  best.unexplained = prediction.Unexplained(best, section, 1);
+  double part = 1.0 / kPhases;  // of a period
+  for (int halving = 0, steps = 0; halving < kHalvings && steps < kMaxMoves; ++steps) {
+    const double move_s = part * best.period_s;
+    const double longer_s = 2 * move_s * best.period_s / prediction.length_s(section);
+    PolledPhase next = best;
+    for (int way = 0; way < 27; ++way) {
+      PolledPhase tried = best;
+      tried.phase_s += (way % 3 - 1) * move_s;
+      tried.lag_s += (way / 3 % 3 - 1) * move_s;
+      tried.period_s += (way / 9 - 1) * longer_s;
+      tried.unexplained = prediction.Unexplained(tried, section, 1);
+      if (tried.unexplained < next.unexplained) next = tried;
+    }
+    if (next.unexplained < best.unexplained) {
+      best = next;
+    } else {
+      part /= 2;
+      ++halving;
+    }
+  }
+  return best;
+}
+
+// The best candidates for one period.
+std::vector<PolledPhase> TryPeriod(const Prediction& prediction, size_t section, double period_s,
+                                   const PhaseRange& range) {
+  constexpr size_t kMostOfPeriod = 2;
+  const double step_s = period_s / kLagsOfPeriod, middle_s = prediction.middle_s(section);
+  std::vector<PolledPhase> tried;
+  for (int phase = 0; phase < kPhases; ++phase) {
+    PolledPhase best;
+    for (double lag_s = range.least_lag_s; lag_s <= range.most_lag_s; lag_s += step_s) {
+      PolledPhase each = {middle_s + period_s * phase / kPhases, period_s, lag_s};
+      each.unexplained = prediction.Unexplained(each, section, section / kScoredUpdates + 1);
+      if (each.unexplained < best.unexplained) best = each;
+    }
+    if (best.period_s > 0) tried.push_back(best);
+  }
+  std::ranges::sort(tried, PredictsBetter);
+  if (tried.size() > kMostOfPeriod) tried.resize(kMostOfPeriod);
+  return tried;
+}
+
+}  // namespace
+
+double ExpectedEnergy::AtJ(double instant_s) const {
+  const auto last = static_cast<double>(energy_j.size() - 1);
+  const double place = std::clamp((instant_s - from_s) / step_s, 0.0, last);
+  const auto at = static_cast<size_t>(place);
+  if (at + 1 >= energy_j.size()) return energy_j.back();
+  return std::lerp(energy_j[at], energy_j[at + 1], place - static_cast<double>(at));
+}
+
+std::vector<PolledPhase> FindPolledPhases(std::span<const Update> updates, ReadingKind kind,
+                                          const ExpectedEnergy& expected, double window_s,
+                                          const PhaseRange& range, size_t most, int threads) {
+  const Prediction prediction(updates, kind, expected, window_s);
+  size_t section = std::min(updates.size(), kFirstUpdates);
+  if (section < kLeastUpdates || !(prediction.length_s(section) > 0)) return {};
+  const double step_s =
+      std::max(range.shortest_s * range.shortest_s / prediction.length_s(section) / 4,
+               (range.longest_s - range.shortest_s) / kMaxPeriods);
+  const auto periods = static_cast<size_t>((range.longest_s - range.shortest_s) / step_s) + 1;
+  std::vector<std::vector<PolledPhase>> of_period(periods);
+  ParallelFor(periods, threads, [&](size_t i) {
+    of_period[i] = TryPeriod(prediction, section,
+                             range.shortest_s + static_cast<double>(i) * step_s, range);
+  });
+  std::vector<PolledPhase> tried;
+  for (const std::vector<PolledPhase>& each : of_period) {
+    tried.insert(tried.end(), each.begin(), each.end());
+  }
+  std::ranges::sort(tried, PredictsBetter);
+  std::vector<PolledPhase> best;
+  const auto are_near = [](const PolledPhase& a, const PolledPhase& b, double period_s,
+                           double phase_s) {
+    return std::abs(a.period_s - b.period_s) < period_s &&
+           std::abs(std::remainder(a.phase_s - b.phase_s, a.period_s)) < phase_s;
+  };
+  const auto add = [&](const PolledPhase& each, double period_s, double phase_s) {
+    const bool is_new = std::ranges::none_of(best, [&](const PolledPhase& other) {
+      return are_near(each, other, period_s, phase_s);
+    });
+    if (is_new && best.size() < most) best.push_back(each);
+  };
+  for (const PolledPhase& each : tried) {
+    add(each, 1.5 * step_s, 1.5 * range.shortest_s / kPhases);
+  }
+  for (;; section = std::min(2 * section, updates.size())) {
+    ParallelFor(best.size(), threads,
+                [&](size_t i) { best[i] = MovedToBest(prediction, section, best[i]); });
+    if (section == updates.size()) break;
+  }
+  std::vector<PolledPhase> refined = std::move(best);
+  std::ranges::sort(refined, PredictsBetter);
+  best.clear();
+  for (const PolledPhase& each : refined) {
+    add(each, each.period_s * each.period_s / prediction.length_s(section) / 100,
+        each.period_s / 100);
+  }
+  return best;
+}
+
+}  // namespace xplane_time::energy
