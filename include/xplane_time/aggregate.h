@@ -8,12 +8,12 @@
 //   assert(*summary.median_ci95_lo == 4985 && *summary.median_ci95_hi == 5070);
 //   assert(Summarize({}, 1).n == 0);  // every other field is then meaningless
 //
-// Sums are exact (128-bit integers). Means and deviations are doubles in ps, by Welford's method,
-// merged by Chan's. Percentiles interpolate linearly between order statistics (numpy's default).
-// The interval of the median is a percentile bootstrap of 1000 replicates. The median of n draws
-// with replacement is an order statistic of the sample, so each replicate is drawn directly: u ~
-// Beta(k, n + 1 - k), index floor(n u). This has the same distribution and costs O(1) per replicate
-// instead of O(n).
+// Sums are exact (128-bit integers). Means and deviations are doubles in ps; they are computed by
+// Welford's method and merged by Chan's. Percentiles interpolate linearly between order statistics
+// (numpy's default). The confidence interval of the median comes from a percentile bootstrap with
+// 1000 replicates. The median of n draws with replacement is an order statistic of the sample, so
+// each replicate is drawn directly: u ~ Beta(k, n + 1 - k), index floor(n u). This has the same
+// distribution and costs O(1) per replicate instead of O(n).
 #pragma once
 
 #include <cmath>
@@ -30,8 +30,8 @@ namespace xplane_time {
 
 __extension__ typedef __int128 Int128;  // -Wpedantic accepts no other spelling
 
-// Count, mean and spread in one pass, mergeable. Not thread-safe. It keeps the exact sum instead of
-// a running mean, so deviations are exact even for values far from 0.
+// Computes count, mean and spread in one pass; can be merged. Not thread-safe. The class keeps the
+// exact sum instead of a running mean, so deviations are exact even for values far from 0.
 class Moments {
  public:
   void Add(int64_t value);
@@ -54,7 +54,7 @@ class Moments {
   double m2_ = 0;  // sum of squared deviations from the mean
 };
 
-// Called "S" in the definition of the JSON output. All in picoseconds.
+// Statistics of the times of a row, in picoseconds. The JSON schema calls this type "S".
 struct Summary {
   uint64_t n = 0;
   double mean = 0;
@@ -90,7 +90,8 @@ struct Trim {
 absl::StatusOr<Trim> ParseTrim(std::string_view text);
 std::string TrimName(const Trim& trim);
 
-// Which samples are kept, by position. At least one is kept if there are any.
+// For each sample, by position: whether the policy keeps it. At least one sample is kept if there
+// are any.
 std::vector<bool> KeptByTrim(std::span<const int64_t> values_ps, const Trim& trim);
 
 }  // namespace xplane_time

@@ -4,7 +4,7 @@
 //
 // Example:
 //
-//   struct ArrowArrayStream stream = {0};  // c.h fills streams; release is null if there is none
+//   struct ArrowArrayStream stream = {0};  // c.h fills streams; an empty one has no release
 //   struct ArrowArray batch;
 //   int64_t rows = 0;
 //   if (stream.release != NULL) {

@@ -18,7 +18,7 @@
 //   }
 //
 // Findings are disjoint. They use the exact partition of `where`, and no picosecond of a device
-// belongs to two of them. Their times may therefore be added and never exceed the spans of the
+// belongs to two findings. Their times may therefore be added and never exceed the spans of the
 // devices. Each time is an upper bound of the time that could be saved. Findings below 1 % of the
 // time of all devices and below 5 % of the time of each device are omitted. The list is empty if no
 // finding remains.
@@ -77,23 +77,24 @@ struct BriefFinding {
   Certainty certainty = Certainty::kSure;
   std::optional<DeviceRef> device = {};  // the only device, or the slow one
   std::optional<std::string> function = {};
-  std::string op = {};                         // of largest_op: BriefOp::op
+  std::string op = {};                         // for largest_op: BriefOp::op
   std::optional<int64_t> recoverable_ps = {};  // the sum of its parts; empty: cannot be determined
   std::optional<double> share = {};            // fraction of BriefReport::span_ps
-  std::vector<BriefPart> parts = {};           // the devices whose time it is
+  std::vector<BriefPart> parts = {};           // the time of each device
   std::string what = {}, evidence = {};
-  std::string command = {};  // for a shell
+  std::string command = {};  // a shell command that shows details
 };
 
-// An op of a function (without one, a kernel) on all devices, and all programs of the function.
+// An op of a function, or a kernel that belongs to no function, summed over all devices and all
+// programs of the function.
 struct BriefOp {
   std::optional<std::string> function = {};
   std::string op;
   std::string kernel;  // the one that took longest
   Category category = Category::kCompute;
   uint64_t executions = 0;  // of its kernels
-  int64_t time_ps = 0;      // each instant of a device counts for one op: they add up to busy time
-  double share = 0;         // of BriefReport::span_ps
+  int64_t time_ps = 0;      // each instant counts for one op, so ops add up to busy time
+  double share = 0;         // fraction of BriefReport::span_ps
   std::optional<std::string> op_name = {}, source = {};  // "jit(f)/sort", "model.py:12"
 };
 
@@ -110,20 +111,20 @@ struct BriefReport {
   // its largest op.
   std::string headline;
   std::vector<BriefDevice> devices;  // devices that executed something
-  int64_t span_ps = 0;               // sum over all devices, as the next two
+  int64_t span_ps = 0;               // sum over all devices, like the next two
   int64_t recoverable_ps = 0;        // sum of all findings
-  int64_t near_roof_ps = 0;          // ops above 60 % of their roofs, which are in no finding
-  // By likely gain, descending: all of a measured time, half of what a roofline allows, a third of
-  // the time of an op without a roof. Unknown last.
+  int64_t near_roof_ps = 0;          // time of ops above 60 % of their roofs; no finding has it
+  // By likely gain, descending; unknown gains last. The likely gain is all of a measured time, half
+  // of the time above the roofline, or a third of the time of an op without a roof.
   std::vector<BriefFinding> findings;
   std::vector<BriefOp> ops;  // the ten largest, by time_ps
-  // Reasons why the steps may mislead, and time before the first execution, one sentence each.
+  // Sentences: reasons why the steps may mislead, and a long time before the first execution.
   std::vector<std::string> doubts;
   std::vector<DiagnosticRow> diagnostics;
 };
 
-// Finds the main findings. `reading` holds the counts of OpenTrace. Errors: as BuildReport;
-// InvalidArgument (a peak).
+// Finds the main findings. `reading` has the defects that OpenTrace counted. Errors: as
+// BuildReport; InvalidArgument (a peak is out of range).
 absl::StatusOr<BriefReport> FindBrief(const Trace& trace, const BriefOptions& options,
                                       const Diagnostics& reading);
 

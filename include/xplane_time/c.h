@@ -22,8 +22,9 @@
  * threads may use a trace at once. A stream remains valid after its trace is closed; the
  * consumer calls its release().
  *
- * Structs of options begin with their size and only grow. Set struct_size to sizeof and unused
- * fields to zero. A field that an older library does not know is an error, never ignored. */
+ * Structs of options begin with their size, and later versions only append fields. Set struct_size
+ * to the sizeof of the struct, and unused fields to zero. If the struct is larger than the one that
+ * the library knows, the call fails with XPLANE_TIME_INVALID_ARGUMENT. */
 #ifndef XPLANE_TIME_C_H_
 #define XPLANE_TIME_C_H_
 
@@ -59,7 +60,7 @@ typedef struct xplane_time_trace xplane_time_trace;
 
 typedef struct xplane_time_open_options {
   size_t struct_size;
-  int threads;     /* 0: 1 */
+  int threads;     /* 0 means 1 */
   const char* run; /* run of a log directory; null: the latest */
 } xplane_time_open_options;
 
@@ -75,7 +76,7 @@ typedef struct xplane_time_select_options {
   const char* clock;    /* "auto", "device", "profile" */
   const char* trim;     /* "none", "drop-extremes", "iqr", "mad", "percent:P" */
   uint64_t skip_runs;
-  int threads;                /* 0: 1 */
+  int threads;                /* 0 means 1 */
   const char* exclude_kernel; /* RE2 */
   const char* collective_re;  /* RE2: kernels that count as collectives */
   const char* copy_re;        /* RE2: kernels that count as copies */
@@ -88,10 +89,10 @@ typedef struct xplane_time_event_options {
   const char* name;   /* RE2 */
   const char* const* stats;
   size_t stat_count;
-  int threads; /* 0: 1 */
+  int threads; /* 0 means 1 */
 } xplane_time_event_options;
 
-/* A null text selects the default, as above. */
+/* A null text selects the default of the command line. */
 typedef struct xplane_time_energy_options {
   size_t struct_size;
   const char* power_log; /* file of `power record`; null: power counters of the trace */
@@ -102,16 +103,16 @@ typedef struct xplane_time_energy_options {
   const char* scope;    /* RE2 */
   const char* layer_re; /* RE2: its first group in a name scope is the layer */
   const char* layers;   /* a CSV file with the times of layers */
-  /* Device map_ordinals[i] of the trace is the device of the log with the id, or the prefix of an
-   * id, map_ids[i]. */
+  /* The device with the ordinal map_ordinals[i] in the trace is the device of the power log with
+   * the id map_ids[i], or with an id that begins with map_ids[i]. */
   const int32_t* map_ordinals;
   const char* const* map_ids;
   size_t map_count;
-  int threads;                /* 0: 1 */
+  int threads;                /* 0 means 1 */
   const char* exclude_kernel; /* RE2 */
 } xplane_time_energy_options;
 
-/* Output streams of the tables of energies; null: not requested. */
+/* Output streams, one for each table of energies; null: the table is not requested. */
 typedef struct xplane_time_energy_streams {
   size_t struct_size;
   struct ArrowArrayStream* devices;
@@ -134,8 +135,14 @@ XPLANE_TIME_API int xplane_time_open_memory(const void* bytes, size_t size,
                                             xplane_time_trace** trace, char** error);
 XPLANE_TIME_API void xplane_time_close(xplane_time_trace* trace); /* null: no effect */
 
-/* Tables with one row per function and device; per kernel, function and device; per run; per
- * event; per line. Columns and units are those of the CSV output of the command. */
+/* Each of these functions returns a table. Its columns and units are those of the CSV output of the
+ * command. One row of the table describes
+ *
+ *   xplane_time_functions   a function on a device
+ *   xplane_time_kernels     a kernel of a function on a device
+ *   xplane_time_samples     a run
+ *   xplane_time_events      an event
+ *   xplane_time_planes      a line of a plane */
 XPLANE_TIME_API int xplane_time_functions(const xplane_time_trace* trace,
                                           const xplane_time_select_options* options,
                                           struct ArrowArrayStream* stream, char** error);

@@ -13,10 +13,10 @@
 namespace xplane_time {
 
 enum class Claim : uint8_t {
-  kWinner,     // every other variant is proved slower
-  kTie,        // the tied variants are proved to be within delta of each other, all others are out
-  kPick,       // no variant is more than delta faster than the pick; a weaker claim
-  kUndecided,  // none of the above; the pick is the best guess
+  kWinner,         // every other variant is proved slower
+  kTie,            // tied variants are proved to be within delta of each other; the others are out
+  kPick,           // no variant is more than delta faster than the pick; a weaker claim
+  kUndecided,      // none of the above; the pick is the best guess
   kTooLittleData,  // undecided with too few rounds; only for recorded runs
   kAllFailed,      // no variant gave a time; there is no pick
 };

@@ -42,26 +42,27 @@
 //             slower, for any number of captures.
 //   mde       the true slowdown that would be proved in 4 of 5 comparisons
 //
-// One capture on each side proves no change (12 at most), unless `offset_std` gives the variation
-// between processes. If the same capture is on both sides, it cannot show a change, so the outcome
-// is 12 instead of 0.
+// One capture on each side cannot prove a change, so the outcome is 12, unless `offset_std` states
+// the variation between processes. A capture that is on both sides cannot show a change, so the
+// outcome is then 12 instead of 0.
 //
-// Each open row has advice, computed from its effect and noise. `needed`: captures per side that
-// decide the row with a probability of 80 %. It is a range, because few captures give a poor
-// estimate of the noise. No advice names another threshold: alpha, min_effect and max_mde are
-// chosen before the captures, and a threshold that fits the captures at hand proves nothing.
+// Each undecided row has advice, computed from its effect and noise. `needed` is the number of
+// captures per side that decide the row with a probability of 80 %. The number is a range, because
+// few captures give a poor estimate of the noise. The advice never suggests another threshold:
+// alpha, min_effect and max_mde are chosen before the captures, and a threshold that fits the
+// captures at hand proves nothing.
 //
-// If a function ran on both sides and cannot be judged, the outcome is 11 at best. Reasons: no run
-// counts on a side; the metrics, clocks, devices or numbers of programs differ; or the split into
-// runs is uncertain.
+// If a function ran on both sides and cannot be judged, the outcome is at best 11. Possible
+// reasons: no run counts on a side; the metrics, clocks, devices or numbers of programs differ; or
+// the split into runs is uncertain.
 //
 // Each energy (joules per run) comes with a stated error, from the sensor and from the separation
 // of kernels. This error may be the same in every capture of a side, so more captures do not reduce
 // it; it is added to the scatter between captures. With fewer than 3 captures per side (4 degrees
-// of freedom) the scatter is unknown. It is then taken as 1 %, with a note, unless `offset_std`
-// gives it or the observed scatter is larger. With stated errors there are at most 20 degrees of
-// freedom. If a capture is in doubt (poor fit, a shared device), no row of it is called the same,
-// less or more.
+// of freedom) the scatter is unknown. The scatter is then assumed to be 1 %, with a note, unless
+// `offset_std` states it or the observed scatter is larger. With stated errors there are at most 20
+// degrees of freedom. If a capture is in doubt (poor fit, a shared device), no row of it is called
+// the same, less or more.
 //
 // References: Huber 1964; Welch 1947; Holm 1979.
 //
@@ -94,7 +95,7 @@ struct CompareOptions {
 };
 
 enum class FunctionVerdict : uint8_t {
-  kSame,           // no change was seen, although a change of the row's mde would have been
+  kSame,           // no change was found; a change as large as the mde would have been found
   kFaster,         // proved, by more than min_effect
   kSlower,         // proved, by more than min_effect
   kCannotTell,     // the estimate is beyond min_effect, but not proved; or it fails more often
@@ -134,11 +135,11 @@ struct SideEstimate {
   std::optional<double> lo = {}, hi = {};
 };
 
-// Captures a side that decide an open row.
+// The number of captures per side that decide an undecided row.
 struct CapturesNeeded {
   enum class Question : uint8_t {
-    kChange,    // the change is beyond min_effect and distinct from zero: to prove it
-    kNoChange,  // else: to show that the row is the same, if it has not changed
+    kChange,    // the change exceeds min_effect and differs from 0: captures that prove it
+    kNoChange,  // otherwise: captures that show that an unchanged row is the same
   };
   Question question = Question::kNoChange;
   std::optional<uint64_t> least;   // if effect and noise are as measured
@@ -154,7 +155,7 @@ struct ComparedRow {
   std::string function;
   std::optional<std::string> variant_id;
   std::string device;
-  uint32_t program = 0;  // number of the program, if several have one name
+  uint32_t program = 0;  // number of the program, if several have the same name
   std::string metric, clock;
   SideEstimate base, head;
   std::optional<double> ratio;           // head / base; above 1 means slower
@@ -162,7 +163,7 @@ struct ComparedRow {
   std::optional<double> p_value;         // of the hypothesis "no change", after Holm
   std::optional<double> mde;             // 0.03: a slowdown of 3 %
   std::optional<double> spread;          // standard deviation of the log of a capture's centre
-  std::optional<CapturesNeeded> needed;  // if the verdict is open and captures can decide it
+  std::optional<CapturesNeeded> needed;  // if undecided and more captures can decide the row
   FunctionVerdict verdict = FunctionVerdict::kTooLittleData;
   std::string reason;  // why the row is not compared, failed in some captures, or is in doubt
   // it fails more often in head than in base, so it is never the same or faster
@@ -182,7 +183,7 @@ struct Comparison {
   CompareOptions options;
   std::vector<std::string> base_sources, head_sources;
   std::vector<ComparedRow> rows;  // worst verdict first, then the largest slowdown
-  // Changes without a verdict, because there is too little data for one. The largest change is
+  // Changes without a verdict, because the captures are too few for one. The largest change is
   // first.
   std::vector<KernelChange> kernels = {};
   std::vector<std::string> notes;
@@ -200,9 +201,9 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
                                    std::span<const Measurements> head,
                                    const CompareOptions& options);
 
-// Reads both sides and compares them, as the command does; also has the notes of reading. `measure`
-// has the filters. Errors: those of ReadMeasurements and Compare; InvalidArgument (a processor time
-// is requested, and no input has one).
+// Reads both sides and compares them, as the command does. The result includes the notes that
+// reading produced. `measure` has the filters. Errors: those of ReadMeasurements and Compare;
+// InvalidArgument (a processor time is requested, and no input has one).
 absl::StatusOr<Comparison> CompareFiles(std::span<const std::string> base,
                                         std::span<const std::string> head, MeasureOptions measure,
                                         const CompareOptions& options);

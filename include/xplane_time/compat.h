@@ -23,7 +23,6 @@
 // their lines. The packages themselves are the source of the definitions, and our tests compare
 // their results with ours. Sums follow Python 3.11; later versions sum more exactly. All functions
 // are pure and thread-safe. Memory: about 50 bytes per event of a plane.
-// event of a plane.
 #pragma once
 
 #include <cstdint>
@@ -84,7 +83,7 @@ struct VariantTime {
   double mean_s = 0, std_s = 0;
 };
 
-// Variants from the keys "jit_autotune_fn_N..." of captures. Each capture holds the times of its
+// Variants from the keys "jit_autotune_fn_N..." of captures. Each capture has the times of its
 // first plane.
 std::vector<VariantTime> EjkernelVariants(std::span<const std::vector<KeyTime>> captures);
 

@@ -23,9 +23,10 @@
 //   assert(decider->verdict().pick == 0);  // index of a variant
 //   assert(absl::IsInvalidArgument(Decider::Open({}, {}).status()));  // the space has no variants
 //
-// It is a pure function: no clock, no file, no thread. The state depends on the set of folded
-// rounds and not on their order of arrival. The same seed gives the same bytes. Ids carry no
-// information: the result depends on positions in the space and on the config.
+// The decider is a pure function: it uses no clock, file or thread. Its state depends on the set of
+// folded rounds and not on their order of arrival. The same seed gives the same result, byte for
+// byte. The texts of ids have no influence: the result depends on positions in the space and on the
+// config.
 //
 // Not handled here: measuring, correctness of results, the fresh rounds after the decision (the
 // driver does these), and differences between devices. docs/deciding.md has the method and its
@@ -53,8 +54,8 @@
 namespace xplane_time {
 
 struct Variant {
-  std::string id;                // unique; carries no information
-  std::string params_json = {};  // canonical text; resolves ties last
+  std::string id;                // unique; its text has no influence
+  std::string params_json = {};  // canonical text; the last criterion for ties
   std::optional<int64_t> mem_bytes = {};
 };
 
@@ -138,7 +139,7 @@ struct Elimination {
   uint64_t round = 0;                // number of folded rounds at that time
   std::string reason = {};           // "slower", "not_faster", "dominated", or a status
   std::optional<double> ratio = {};  // ratio to `by` at that time
-  std::optional<double> lo = {};     // its lower bound
+  std::optional<double> lo = {};     // lower bound of the ratio
 };
 
 struct Ratio {
@@ -221,7 +222,8 @@ class Decider {
   std::unique_ptr<Impl> impl_;
 };
 
-// A verdict on recorded rounds under any rule, whatever rule requested them.
+// Returns the verdict on recorded rounds under the rule of `config`, even if another rule requested
+// these rounds.
 absl::StatusOr<Verdict> JudgeRecorded(const Space& space, const DecideConfig& config,
                                       std::span<const RoundResult> results);
 

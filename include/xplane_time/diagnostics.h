@@ -1,8 +1,8 @@
 // Counts of the defects of a trace.
 //
-// A damaged *file* gives an absl::Status. A damaged or doubtful *event* is counted here under a
-// code and usually skipped. The first place in file order is kept. Text is formatted only for
-// output.
+// A damaged *file* is reported as an absl::Status. A damaged or doubtful *event* is counted here
+// under a code and usually skipped. The first place in file order is kept. Text is formatted only
+// for output.
 //
 // Example:
 //
@@ -54,7 +54,7 @@ enum class DiagnosticCode : uint8_t {
   kLeftOutByMinDuration,
   kLeftOutByMaxEvents,
   kLeftOutByFilter,
-  kPatternWithoutMatch,  // of an option that excludes names or changes their category
+  kPatternWithoutMatch,  // a pattern for exclusions or categories matches no name
   // Timing.
   kLaunchWithoutExecution,  // the record of a launched kernel is missing
   kLaunchAtEnd,             // the same at the end of the recording: the kernel may run after it

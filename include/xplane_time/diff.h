@@ -16,18 +16,19 @@
 //   total = kernels matched + new + gone + waiting
 //
 // This equation is exact, in picoseconds, on each side and for the difference. A kernel counts with
-// its own time while no kernel of a higher class runs (where.h), so hidden transfers count nothing.
+// its own time while no kernel of a higher class runs (where.h), so hidden transfers do not count.
 // If two kernels of one class run at once, a separate row subtracts the overlap. Values are means
 // per unit of comparison (DiffPer) on one device: a step, a run of each function, or the capture.
 //
-// Kernels are matched within a function. The first pass uses the compiler's data on their op
-// (op_name, source line, opcode, shapes, attributes, fused ops), the second pass similarity.
-// Fusions that were split or merged are one row. Without an Hlo Proto, only names and scopes are
-// available.
+// Kernels are matched within a function. The first pass compares the compiler's data on their ops
+// (op_name, source line, opcode, shapes, attributes, fused ops). The second pass matches the
+// remaining kernels by similarity. Fusions that were split or merged are one row. If a trace has no
+// Hlo Proto, only names and scopes are available.
 //
 // Intervals and verdicts follow compare.h (captures are the unit; `alpha` covers all rows
-// together), but on times and not on their logarithms. A row has them if its function ran in two
-// captures of each side (with offset_std: two runs or steps). Otherwise it has a reason.
+// together), but on times and not on their logarithms. A row has an interval and a verdict if its
+// function ran in two captures of each side (with offset_std: two runs or steps). Otherwise
+// `reason` explains why not.
 //
 // A report owns its strings. Different calls may run concurrently. Time: FindWhere for each
 // capture, and O(kernels log kernels).
@@ -109,7 +110,7 @@ struct DiffPart {
   std::optional<Category> category;
   double mean_ps = 0;
   int64_t total_ps = 0;             // over all captures and units
-  std::optional<double> hidden_ps;  // mean time behind higher classes; for collectives and copies
+  std::optional<double> hidden_ps;  // of collectives and copies: mean time while higher classes ran
   std::optional<double> count;      // mean number of executions
 };
 

@@ -23,13 +23,13 @@
 //   energy_j    energy above idle, plus idle power times the running time (kernels that run at
 //               the same time share the idle power equally). If more than 5 % of the running
 //               time is outside the log's windows, energies cover the part inside only
-//   active_j    the first part alone; unknown if the device is never idle
+//   active_j    the energy above idle alone; unknown if the device is never idle
 //   intervals   95 %; they include the uncertainty of the sensor's lag, window and period
 //
 // For a device, measured_j = active_j + idle_j + residual_j over the windows that the log covers;
-// idle_j includes the idle power of all their time. If the data cannot separate kernels (a loop
-// that is always the same), their group has one number and the kernels have none. The time of a
-// kernel excludes nested kernels.
+// idle_j is the idle power times the whole time of these windows. If the data cannot separate some
+// kernels (for example a loop that is always the same), their group has an energy and the single
+// kernels have none. The time of a kernel excludes nested kernels.
 //
 // An EnergyReport owns its strings. Thread-safe for different traces. Definition of the method:
 // docs/energy-method.md.
@@ -60,7 +60,7 @@ enum class LayerClock : uint8_t {
   kMonotonic,  // CLOCK_MONOTONIC of the machine that wrote the power log, since the same boot
 };
 
-// Runs in any order. A run inside another one is a part of it and keeps its time for itself.
+// Runs in any order. The time of a run that is inside another run counts only for the inner run.
 struct LayerRuns {
   std::string path;  // file name for messages; empty: not from a file
   std::vector<LayerRun> runs;
@@ -73,7 +73,8 @@ struct LayerRuns {
 absl::StatusOr<LayerRuns> ReadLayerRuns(const std::string& path);
 
 struct EnergyOptions {
-  // `device` selects devices. The filters select rows; all executions are accounted for.
+  // `device` selects devices. The filters select only rows; the computation always uses all
+  // executions.
   ReportOptions trace;
   std::string power_log;  // a file of `power record`; empty: the power counters of the trace
   std::map<int32_t, std::string>
@@ -87,7 +88,7 @@ struct EnergyOptions {
 };
 
 enum class EnergyKind : uint8_t {
-  kMeasured,    // it ran alone for a second or longer, so its windows hold no other kernel
+  kMeasured,    // it ran alone for a second or longer, so its windows contain no other kernel
   kAttributed,  // by regression
   kModelled,    // a stated power multiplied by the time
 };
@@ -147,7 +148,7 @@ struct EnergyDevice {
   std::optional<double> measured_j, residual_j, residual_share;
   // Wide interval if the device is never idle. active_j is the sum over all kernels.
   std::optional<Joules> active_j, idle_j;
-  // active energy outside the windows; residual_j is smaller by it
+  // active energy outside the covered windows; residual_j excludes it
   std::optional<double> unseen_j;
   std::optional<int64_t> lag_ns, window_ns, period_ns;
 };

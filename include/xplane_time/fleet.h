@@ -59,8 +59,8 @@ class DurationHistogram {
   // ascending, without empty buckets
   const std::vector<Bucket>& buckets() const { return buckets_; }
   uint64_t count() const;
-  // The middle of the bucket that holds the nearest rank; the error is at most 0.8 %. Empty if the
-  // histogram is empty.
+  // The middle of the bucket that contains the nearest rank; the error is at most 0.8 %. Empty if
+  // the histogram is empty.
   std::optional<int64_t> QuantilePs(double share) const;
   friend bool operator==(const DurationHistogram&, const DurationHistogram&) = default;
 
@@ -72,7 +72,8 @@ class DurationHistogram {
 struct TimeSum {
   uint64_t count = 0;
   Int128 total_ps = 0;
-  // Of the occurrences with individually known durations, which may be fewer.
+  // Minimum and maximum of the occurrences whose single durations are known, which may be fewer
+  // than all.
   std::optional<int64_t> min_ps = {}, max_ps = {};
   DurationHistogram durations = {};
 
@@ -163,7 +164,7 @@ struct FleetFailure {
   friend auto operator<=>(const FleetFailure&, const FleetFailure&) = default;
 };
 
-// Whether rows are separate by host and by device. If neither: one row for all.
+// Whether there are separate rows for hosts and for devices. If both are false, all have one row.
 struct FleetBy {
   bool host = true, device = true;
   friend bool operator==(const FleetBy&, const FleetBy&) = default;
@@ -219,7 +220,7 @@ std::string EncodeFleetSummary(const FleetSummary& summary);
 // `name`: name of the file, for errors. Errors: DataLoss (damaged, truncated or of a later
 // version), with the byte offset.
 absl::StatusOr<FleetSummary> DecodeFleetSummary(std::string_view bytes, const std::string& name);
-// Whether the bytes begin like a summary; and how the rows of such a summary are separated.
+// Whether the bytes begin like a summary, and the FleetBy of this summary.
 bool IsFleetSummary(std::string_view head);
 FleetBy FleetByOf(std::string_view head);
 
@@ -237,7 +238,7 @@ enum class FleetVerdict : uint8_t {
   // Proved faster, likewise. Less idle time or less waiting in collectives alone does not count,
   // because the slowest host waits least.
   kFast,
-  kTypical,     // no difference was proved, although a slowness of mde would have been
+  kTypical,     // no difference was proved; a slowdown of mde would have been proved
   kCannotTell,  // too few others, or so much variation that mde is above kMostFleetMde
 };
 std::string_view FleetVerdictName(FleetVerdict verdict);
@@ -263,7 +264,7 @@ struct FleetOutlier {
   std::optional<double> ratio = {};        // to the centre of the others
   std::optional<double> lo = {}, hi = {};  // simultaneous interval
   std::optional<double> p_value = {};      // after Holm
-  // 0.03: a slowness of 3 % would be detected in 4 of 5 cases
+  // 0.03: a slowdown of 3 % would be detected in 4 of 5 cases
   std::optional<double> mde = {};
   FleetVerdict verdict = FleetVerdict::kCannotTell;
 };

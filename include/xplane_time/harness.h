@@ -13,7 +13,7 @@
 //                 const std::string& workload) -> absl::StatusOr<int64_t> {
 //     return 5'000'000;  // time it; picoseconds, or an error for a runtime_error
 //   };
-//   const int exit_code = ServeHarness(code);  // returns if the driver says bye
+//   const int exit_code = ServeHarness(code);  // returns when the driver sends bye
 //
 //   $ xplane-time tune space.json -- ./harness
 //

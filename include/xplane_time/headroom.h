@@ -1,7 +1,7 @@
 // Headroom: how much of each op's time could be saved according to a roofline model.
 //
 // Input: a trace. Output: one row per op with its FLOPs and bytes, the least time that its device
-// needs for them, and the time that it took beyond.
+// needs for them, and the further time that the op took.
 //
 // Example:
 //
@@ -21,11 +21,12 @@
 //   roof_ps        = executions x max(flops / peak FLOP/s, bytes / peak bandwidth)
 //   recoverable_ps = total_ps - roof_ps
 //
-// A figure is declared (by the user), counted (by the driver: bytes of a copy), modelled (from
-// shapes, like XLA's own cost model) or unknown. An unknown figure is empty, never 0, and `reason`
-// explains why there is no roof. FLOPs include matrix products only, except on a TPU, whose trace
-// has the FLOPs of all ops. A CPU has no roofs, because thunks return before their work is done.
-// Collectives and copies have rates but no roofs, because the model does not include links.
+// A number of FLOPs or bytes is declared (by the user), counted (by the driver: bytes of a copy),
+// modelled (from shapes, like XLA's own cost model) or unknown. An unknown number is empty, never
+// 0, and `reason` explains why there is no roof. FLOPs include matrix products only, except on a
+// TPU, whose trace has the FLOPs of all ops. A CPU has no roofs, because thunks return before their
+// work is done. Collectives and copies have rates but no roofs, because the model does not include
+// links.
 //
 // A report owns its strings. Thread-safe on const traces. Time: that of BuildReport, and linear in
 // the Hlo Protos of the programs that ran.
@@ -44,8 +45,8 @@
 
 namespace xplane_time {
 
-// What one execution of an op or kernel computes and moves, declared by the user, for kernels whose
-// work no program states. It replaces what the trace or a model says.
+// The FLOPs and bytes of one execution of an op or kernel, declared by the user. It is for kernels
+// with unknown work. Declared numbers replace those of the trace and of models.
 struct DeclaredWork {
   std::string name;                    // an op or a kernel, exactly; or
   std::string pattern;                 // RE2, search: every op or kernel that matches
@@ -62,8 +63,9 @@ struct HeadroomOptions {
   ReportOptions select = {};  // devices, filters, clock and threads
   // Peaks of every device; they replace those of the trace and of our table.
   std::optional<double> peak_flops_per_s = {}, peak_bytes_per_s = {};
-  // The first that matches an op counts: its name before the names of its kernels. One that
-  // matches nothing on any device is an error (FailedPrecondition) that lists similar names.
+  // The first entry that matches an op counts. The name of the op is tried before the names of its
+  // kernels. An entry that matches nothing on any device is an error (FailedPrecondition), and the
+  // message lists similar names.
   std::vector<DeclaredWork> work = {};
 };
 
@@ -139,15 +141,16 @@ struct HeadroomRow {
   std::optional<Roof> roof;
   std::optional<double> roof_ps;
   std::optional<bool> above_peak;
-  // Empty if there is no roof, if the op is faster than the roof, or if the op may have FLOPs but
+  // Empty if there is no roof, if the op is faster than the roof, or if the op may have FLOPs and
   // their number or peak is unknown.
   std::optional<double> recoverable_ps;
-  // The side at 60 % of its peak or more. kNeither if both are known and below.
+  // The side (memory or compute) at which the op reaches 60 % of the peak or more. kNeither if both
+  // sides are known and below 60 %.
   std::optional<Bound> bound;
   std::optional<NoRoof> reason;
   std::optional<std::string> op_name, source;  // "jit(f)/dot_general", "model.py:12"
 
-  // Whether a side of its roof is unknown that may limit it.
+  // Whether an unknown side of the roof may limit the op.
   bool has_unknown_side() const { return reason == NoRoof::kNoPeak || reason == NoRoof::kNoFlops; }
 };
 
@@ -159,14 +162,13 @@ struct HeadroomReport {
   std::vector<DiagnosticRow> diagnostics;
 };
 
-// Builds the rows. `reading` holds the counts of OpenTrace. Errors: as BuildReport; InvalidArgument
-// (a peak).
+// Builds the rows. `reading` has the defects that OpenTrace counted. Errors: as BuildReport;
+// InvalidArgument (a peak).
 absl::StatusOr<HeadroomReport> BuildHeadroom(const Trace& trace, const HeadroomOptions& options,
                                              const Diagnostics& reading);
 
-// BuildReport with the sources of its kernels and their rates: flops_per_s, bytes_per_s and
-// roof_share. Time: that of
-// BuildReport, and linear in the Hlo Protos of the programs that ran.
+// Like BuildReport, but its kernels also have source lines and rates: flops_per_s, bytes_per_s and
+// roof_share. Time: that of BuildReport, and linear in the Hlo Protos of the programs that ran.
 absl::StatusOr<Report> BuildReportWithRates(const Trace& trace, const ReportOptions& options,
                                             const Diagnostics& reading);
 

@@ -43,13 +43,13 @@ struct Sampled {
 
 inline constexpr char kEnergyMetric[] = "energy";
 
-// The typical time of a function on one device alone.
+// The typical time of a function on one device, without the other devices.
 struct DeviceTime {
   std::string device;
   double typical = 0;  // picoseconds
 };
 
-// One function (or variant) on one device of one capture.
+// The samples of one function (or variant) on one device of one capture.
 struct Series {
   std::string function;
   std::optional<std::string> variant_id;
@@ -89,11 +89,11 @@ struct Measurements {
   std::string source;              // the path
   std::vector<Fact> facts = {};    // a missing fact is unknown
   std::vector<Fact> options = {};  // {"kernel", "tanh"}; a missing option is at its default
-  // facts to report if they differ, but which may differ: host names
+  // facts that may differ, such as host names; a difference is only reported
   std::vector<Fact> labels = {};
   std::vector<Series> series = {};
   std::vector<std::string> notes = {};
-  // if not empty: what was measured (a host); paired sides are matched by it
+  // if not empty: the measured unit, such as a host; paired sides are matched by it
   std::string unit = {};
   bool lacks_runs = false;  // some runs were trimmed before, so rounds cannot be reconstructed
   std::vector<KernelTime> kernels = {};  // for traces and whole reports; else empty

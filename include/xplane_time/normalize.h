@@ -23,10 +23,10 @@
 
 namespace xplane_time {
 
-// A timestamp_ns from this value on (11.6 days) cannot be relative to the start of a capture.
+// A timestamp_ns of this value (11.6 days) or more cannot be relative to the start of a capture.
 inline constexpr int64_t kEpochTimestampNs = 1'000'000'000'000'000;
 
-// The base for those of the lines that have events: 0, or the smallest epoch timestamp.
+// Returns the base: the smallest epoch timestamp of the lines with events, or 0 if there is none.
 int64_t ChooseBaseNs(std::span<const Line> lines);
 
 // Limit of the axis: 53 days from the base. Events beyond it count as damaged. Within it, the

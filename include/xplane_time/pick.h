@@ -1,4 +1,4 @@
-// Pick: the fastest of several variants that one or more traces hold.
+// Pick: finds the fastest of several variants in one or more traces.
 //
 // Input: captures with series that have variant ids. Output: every variant with its ratio to the
 // pick, and a claim.
@@ -28,9 +28,10 @@
 // single device, by more than delta, or if the split of some variant into runs is uncertain. A
 // variant that failed is not a candidate.
 //
-// If a variant is the fastest on each device alone, that is no decision. The time of a run is the
-// time of its slowest device, and unmatched runs do not show which times belong to the same run.
-// `fastest_by_device` has this observation.
+// If the runs of variants on several devices do not match, a variant that is the fastest on each
+// device alone is not picked. The reason: the time of a run is the time of its slowest device, and
+// unmatched runs do not show which times belong to the same run. `fastest_by_device` lists the
+// fastest variant of each device.
 //
 // If the runs of a capture are in rounds (every variant once, then again), the log ratios within
 // rounds are compared. Drift and the offset of the process then cancel.
@@ -38,9 +39,9 @@
 //   |-a-| |-b-| |-c-|   |-a-| |-b-| |-c-|   ...      rounds
 //   |-a-| |-a-| |-a-|   |-b-| |-b-| |-b-|   ...      no rounds: b may have met a slower device
 //
-// Otherwise each capture gives one value per variant, and captures are the units. A single capture
-// without rounds gets an allowance for drift (`drift_std`, 2 % of a ratio) instead of a scatter
-// between captures, so it decides large differences only. For several captures in rounds, the
+// Otherwise each capture gives one value per variant, and captures are the units. For a single
+// capture without rounds, an allowance for drift (`drift_std`, 2 % of a ratio) replaces the scatter
+// between captures, so only large differences are decided. For several captures in rounds, the
 // scatter between captures is the error, unless it agrees with the scatter of rounds (preliminary F
 // tests at 25 %, Bancroft 1944). In that case all rounds are pooled. The scatter between captures
 // is the larger of the pair's own and the one pooled over all variants, because two captures show
@@ -54,9 +55,9 @@
 //
 // Two statistics describe a variant, and their ratios may differ. `centre` is the typical time of
 // its own runs: Huber's centre of their logarithms or, over captures without rounds, the mean of
-// these centres. `ratio` is that of the decision: in rounds, Huber's centre of the log ratios
-// within rounds. The leader is the variant that no other one beats by `ratio`. Over captures
-// without rounds, the ratio is that of the centres.
+// these centres. `ratio` is the ratio that the decision uses: in rounds, Huber's centre of the log
+// ratios within rounds. The leader is the variant that no other one beats by `ratio`. Over captures
+// without rounds, `ratio` is the ratio of the centres.
 //
 // Energies (joules per run): captures are the units. The errors that a capture states for two of
 // its variants may have opposite signs, and may be the same in all captures. Both are therefore
@@ -132,19 +133,19 @@ struct PickResult {
   uint64_t captures = 0;
   std::optional<double> regret;  // upper bound of what the pick may lose: 0.01: 1 %
   std::optional<double> mde;     // smallest gap to the runner-up that would be proved
-  // If undecided: the rival that is nearest to the pick, and the units in all with which the answer
-  // is a winner, a tie or a pick. Units are rounds; captures, if variants did not run in rounds, or
-  // if captures differ by more than their rounds explain. `needed_least`: if difference and noise
-  // are as measured. `needed`: with a probability of 80 %. Empty: unknown, over 10,000, or more
-  // than 20 times `needed_least`. Both are empty if the difference may be chance (`may_be_equal`):
-  // a number that follows from a difference of unknown sign is not stable, and between equal
-  // variants no number of units decides.
+  // If undecided: the rival that is nearest to the pick, and the total number of units with which
+  // the answer is a winner, a tie or a pick. Units are rounds. If variants did not run in rounds,
+  // or if captures differ by more than their rounds explain, units are captures. `needed_least`
+  // suffices if difference and noise are as measured. `needed` suffices with a probability of 80 %.
+  // Empty: unknown, over 10,000, or more than 20 times `needed_least`. Both are empty if the
+  // difference may be chance (`may_be_equal`): a number that follows from a difference of unknown
+  // sign is not stable, and between equal variants no number of units decides.
   std::string rival;
   std::optional<uint64_t> needed_least, needed;
   bool needs_captures = false;
   bool may_be_equal = false;
   std::string metric, clock;
-  std::vector<std::string> doubts;  // reasons to make no claim, whatever the numbers are
+  std::vector<std::string> doubts;  // reasons for no claim that do not depend on the numbers
   // Filled if a variant was not judged: from captures with several devices, by device.
   std::vector<DeviceLeader> fastest_by_device;
   std::vector<std::string> notes;
@@ -155,8 +156,8 @@ struct PickResult {
 absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures, const PickOptions& options);
 
 // Reads captures and picks, as the command does: by variant, and by the slowest device of each run.
-// Also has the notes of reading. `measure` has the filters. Errors: those of ReadMeasurements and
-// Pick.
+// The result includes the notes that reading produced. `measure` has the filters. Errors: those of
+// ReadMeasurements and Pick.
 absl::StatusOr<PickResult> PickFiles(std::span<const std::string> paths, MeasureOptions measure,
                                      const PickOptions& options);
 

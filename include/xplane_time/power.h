@@ -84,7 +84,8 @@ struct PowerChannel {
   std::string quantity;
   ReadingKind kind = ReadingKind::kGauge;
   bool slow = false;  // read every PowerRecordOptions::slow_period_ns, independent of the period
-  // Part of the total of its source. A package is part of it, its cores are not.
+  // Whether the channel is part of the total of its source. A package is part of the total; its
+  // cores are not, because the package includes them.
   bool in_total = false;
   // for counters: the last value before the counter wraps to 0
   std::optional<int64_t> wrap_range = {};
@@ -97,7 +98,7 @@ struct PowerChannel {
   bool operator==(const PowerChannel&) const = default;
 };
 
-// Whether the channel can give an energy.
+// Whether an energy can be computed from the channel.
 inline bool IsPowerOrEnergy(const PowerChannel& channel) {
   return channel.quantity == "power_mw" || channel.quantity == "energy_uj";
 }
@@ -148,7 +149,7 @@ struct PowerSourceOptions {
   PowerEnvironment environment = {};
   std::map<int32_t, std::string> ordinals = {};  // --map: device ids by ordinal
   int64_t pid = 0;                               // for `process`; 0: this process
-  // For `process`: the future children of `pid` without itself.
+  // For `process`: measure only the children that `pid` starts later, without `pid` itself.
   bool children_only = false;
   // For NVML: also reads GPM (from Hopper on). Off by default, because other profilers on the GPU
   // may need the same counters.
@@ -185,13 +186,13 @@ class PowerRecorder {
   virtual ~PowerRecorder() = default;  // stops the recording
 
   virtual const PowerInventory& inventory() const = 0;
-  // Messages by source, for the sources that are read less often than `period_ns` requests.
+  // Messages by source, for the sources that are read less often than `period_ns` requires.
   virtual const std::map<std::string, std::string>& raised_periods() const = 0;
   // The path from which SummarizePowerLog can read the log as long as the recorder lives, even if
   // another file has the log's name by now. During that time no other recorder may write to it.
   virtual std::string log_path() const = 0;
-  // Marks of the window `name`. Synchronize the device before each call. Errors: InvalidArgument
-  // (an empty name, End without Begin, Begin of an open window).
+  // Mark the begin and the end of the window `name`. Synchronize the device before each call.
+  // Errors: InvalidArgument (an empty name, End without Begin, Begin of an open window).
   virtual absl::Status Begin(std::string_view name) = 0;
   virtual absl::Status End(std::string_view name) = 0;
   // Records the current value of a caller's gauge (kv_cache_bytes, ...); nullopt: unknown. Errors:
@@ -264,12 +265,12 @@ struct EnergyEstimate {
 struct GaugeSummary {
   size_t channel = 0;  // index into PowerSummary::inventory.channels
   uint64_t n = 0, unknown = 0;
-  // In the unit of `quantity`. The median is exact for up to 16384 readings; beyond that its error
-  // is at most 0.006 % (docs/power.md).
+  // These values are in the unit of `quantity`. The median is exact for up to 16384 readings;
+  // beyond that its error is at most 0.006 % (docs/power.md).
   std::optional<double> avg = {}, max = {}, median = {}, min = {};
   PowerReason reason = PowerReason::kKnown;  // if n is 0
-  // If set, n is 0 and the four values are those of a reading outside the window: the time from the
-  // reading to the window (negative: the reading came after the window).
+  // If set, n is 0, and the four values come from the nearest reading outside the window. This
+  // field is the time from the reading to the window (negative: the reading came after the window).
   std::optional<int64_t> nearest_age_ns = {};
 };
 
@@ -327,7 +328,7 @@ struct PowerSeries {
   std::vector<PowerColumn> columns;  // adjacent columns
 };
 
-// How well the sampler met its schedule.
+// How regularly a source was read, compared with its period.
 struct ReaderQuality {
   std::string source;
   int64_t period_ns = 0;
@@ -358,7 +359,7 @@ struct PowerSummary {
   bool complete = false;  // the log has its last line
 };
 
-// A window that is not marked in the log, because the reader of the log knows its times.
+// A window that is not marked in the log. The caller states its times.
 struct PowerWindow {
   std::string name;
   int64_t begin_ns = 0, end_ns = 0;  // CLOCK_MONOTONIC of the machine that wrote the log
@@ -371,8 +372,8 @@ struct PowerSummaryOptions {
   // Name of the windows with idle power; their mean power is the idle power.
   std::string idle_window = "idle";
   bool whole = true;  // include a window of the whole recording
-  // A window without a reading of a gauge uses the nearest reading up to this distance; 0: none.
-  // This does not apply to power, which has an energy.
+  // If a window has no reading of a gauge, it uses the nearest reading up to this distance; 0:
+  // none. This does not apply to readings of power.
   int64_t nearest_within_ns = 0;
   // Windows beyond this number, and windows that begin while 1024 are open, are counted and
   // omitted.

@@ -112,13 +112,13 @@ class InferenceClient {
   virtual ~InferenceClient() = default;
   // Checks before the first question whether the client can answer at all. Errors: those of Ask.
   virtual absl::Status Start() { return absl::OkStatus(); }
-  // Called before the window of a record begins, for work that is not part of the answer (such as a
-  // start). Errors: as Ask.
+  // Called before the window of a record begins, for work that is not part of the answer (such as
+  // the start of a process). Errors: as Ask.
   virtual absl::Status Ready() { return absl::OkStatus(); }
   // Asks one question. It calls `again` before each attempt after the first; the measurement then
-  // restarts. A failure of one record is its answer. An error ends the run: Cancelled (stopped
-  // during the question: the record has no answer), Unavailable and NotFound (no record can be
-  // answered).
+  // restarts. A failure of one record is returned as its answer (RunAnswer::status). An error ends
+  // the run: Cancelled (stopped during the question: the record has no answer), Unavailable and
+  // NotFound (no record can be answered).
   virtual absl::StatusOr<RunAnswer> Ask(const RunRecord& record,
                                         const std::function<void()>& again) = 0;
   // Called after the last question.
@@ -153,7 +153,7 @@ struct RunHardware {
   std::string system_info_json = "null", gpu_info_json = "null";
 };
 
-// One window, the channels that its gauges refer to, and the sensors that could not be read.
+// One window, the channels of its gauges, and the sensors that could not be read.
 struct RunTelemetry {
   WindowSummary window = {};
   std::vector<PowerChannel> channels = {};
@@ -181,7 +181,7 @@ std::unique_ptr<Telemetry> NewRecorderTelemetry(std::unique_ptr<PowerRecorder> r
 // source).
 absl::StatusOr<std::unique_ptr<Telemetry>> StartTelemetry(
     const PowerSourceOptions& from, const std::function<void(const std::string&)>& tell);
-// Telemetry that reports the machine only; every value is null.
+// Telemetry that reports only the hardware; every measured value is null.
 std::unique_ptr<Telemetry> NewNoTelemetry();
 
 // The name of the GPU in the inventory (fit for a path), else of the processor; empty: both
@@ -202,8 +202,8 @@ struct RunResult {
   RunHardware hardware = {};
 };
 
-// A measurement during which several records were asked at once. It belongs to none of them alone.
-// Spans follow each other without gaps.
+// A measurement during which several records were asked at once. Its energy cannot be divided among
+// these records. Spans follow each other without gaps.
 struct RunSpan {
   int64_t begin_ns = 0, end_ns = 0;  // CLOCK_MONOTONIC
   absl::StatusOr<RunTelemetry> telemetry = RunTelemetry{};
@@ -217,8 +217,8 @@ class RecordSink {
   virtual absl::StatusOr<bool> Has(const RunRecord& record) const = 0;
   // Stores a record. It is durable when the function returns OK.
   virtual absl::Status Write(const RunResult& result) = 0;
-  // Adds a span, which covers the records written since the previous span. The next checkpoint
-  // stores it.
+  // Adds a span for the records that were written since the previous span. The next checkpoint
+  // stores the span.
   virtual void Add(const RunSpan& span) = 0;
   // Writes the summary of the run: at the start, every 100 records or 10 s, and at the end.
   // `stop_reason` is "running", "" if all records were asked, or why the run ended early.
@@ -243,7 +243,8 @@ struct PowerRunOptions {
   // Number of records asked at once. Above 1, energies are measured for spans and unknown for
   // records.
   int concurrency = 1;
-  // Called if a run exists and neither option is set; true overwrites it.
+  // Called if the run exists and neither `overwrite` nor `resume` is set. If it returns true, the
+  // run is overwritten.
   std::function<bool(const std::string& directory)> confirm_overwrite = {};
   std::function<bool()> stopped = [] { return false; };
   std::string config_json = "{}";          // options of the call; stored in summary.json
@@ -261,13 +262,13 @@ struct PowerRunTotals {
     uint64_t unbounded = 0;  // known energies without bounds
     uint64_t useless = 0;    // known energies whose bounds are further apart than the energy itself
     uint64_t partial = 0;    // known energies that lack a device without read permission
-    // Known energies that cover a part of the time only, for example because a counter restarted.
-    // They are too small, and so is the sum.
+    // Known energies that include only a part of the time, for example because a counter restarted.
+    // These energies are too small, and therefore the sum is too small.
     uint64_t incomplete = 0;
   };
   uint64_t records = 0, failed = 0;
   Energy gpu, cpu, ane;
-  // everything that is in a total (EnergyEstimate::in_total), in these or other domains
+  // all energies that are part of a total (EnergyEstimate::in_total), of any domain
   Energy all;
 };
 
@@ -311,9 +312,10 @@ struct PowerRunOutcome {
   absl::Status stopped_by = {};                 // the client's error, if it ended the run
 };
 
-// Asks the open records among the first max_queries of the input, `concurrency` at once, and stores
-// them in the order of their answers. summary.json is written at the start, every 100 records or 10
-// s, and at the end, however the run ends. Errors: of the source and of the sink.
+// Asks the records without a stored answer among the first max_queries of the input, `concurrency`
+// at once, and stores them in the order of their answers. summary.json is written at the start,
+// every 100 records or 10 s, and at the end, even if an error ends the run. Errors: those of the
+// source and of the sink.
 absl::StatusOr<PowerRunOutcome> RunPower(const PowerRunOptions& options, RecordSource* source,
                                          InferenceClient* client, Telemetry* telemetry,
                                          RecordSink* sink, const OnRunRecord& on_record);

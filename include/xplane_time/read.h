@@ -81,16 +81,17 @@ struct ReadOptions {
   uint64_t max_gzip_ratio = 250;
   int threads = 1;  // including the calling thread; lines are indexed in parallel
   // Keep planes that are byte for byte equal to another plane of the same file and host. By default
-  // they are dropped and noted.
+  // such planes are dropped and counted in the diagnostics.
   bool keep_identical_planes = false;
-  // Skip damaged files of a run directory (equal `capture`) and note them (kHostLeftOut), both at
-  // opening and at reading, if at least one file is sound. By default a damaged file is an error.
+  // Skip damaged files of a run directory (equal `capture`) and count them (kHostLeftOut), both at
+  // opening and at reading, if at least one file is undamaged. By default a damaged file is an
+  // error.
   bool leave_out_damaged_hosts = false;
 };
 
 // Opens all inputs as one Trace: planes, metadata, lines and their event counts. Events are decoded
-// later from the mapped files. If two inputs have the same content, one is read and the other is
-// noted in `diagnostics`.
+// later from the mapped files. If two inputs have the same content, only one is read, and
+// `diagnostics` counts the other.
 //
 // Memory: files are mapped and may have any size (kProtobuf: up to 2 GiB each). Pipes and gzip
 // streams are copied to an unlinked temporary file. Each metadata entry takes about 100 bytes. Do
@@ -164,7 +165,7 @@ struct EventBatch {
   bool InMetadata(size_t column) const;
 };
 
-// Which events of a line the caller needs. By default: all. The reader may skip the other events
+// The events of a line that the caller needs; by default all. The reader may skip the other events,
 // unless they are unusual (for example damaged).
 struct EventChoice {
   std::span<const uint8_t> metadata = {};  // nonzero: events of this event_metadata entry
@@ -228,7 +229,8 @@ absl::Status VisitEvents(const Trace& trace, uint32_t line,
                          std::span<const std::string_view> stat_names, Diagnostics* diagnostics,
                          BatchVisitor visitor, const EventChoice& choice = {});
 
-// The display name of an event, else its name. "(event metadata 42)" if its metadata is missing.
+// The display name of an event or, if it has none, its name. "(event metadata 42)" if its metadata
+// is missing.
 std::string EventName(const Plane& plane, uint32_t metadata, int64_t metadata_id);
 
 // Byte offset of the XEvent message with this index in a line, or Location::kNowhere.

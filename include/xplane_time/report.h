@@ -49,7 +49,7 @@ namespace xplane_time {
 //   GPU   events on stream lines with equal (hlo_module, program_id), split by annotation
 //         scopes, by launches or by likelihood (src/devices/gpu.cc)
 //   TPU   one `XLA Modules` event; ops belong to it by start time on the profile clock and
-//         are measured by the device clock if they carry it
+//         are measured by the device clock if they have its times
 //   CPU   thunks with equal (hlo_module, program_id, run_id, device_ordinal)
 //
 //         run 0                    run 1
@@ -136,7 +136,7 @@ struct DiagnosticRow {
   std::optional<uint64_t> event, byte_offset;
   bool is_of_completeness = false;  // ConcernsCompleteness(code)
 
-  // Whether the trace is known to lack something, or to hold something that cannot be right.
+  // Whether the trace is known to lack data, or to contain impossible data.
   bool is_doubt() const { return is_of_completeness && severity != "info"; }
 };
 
@@ -147,7 +147,7 @@ struct CaptureInfo {
   std::vector<std::string> hostnames, warnings, errors;
 };
 
-// A device, called DEVICE in the definition of the JSON output, and the input that holds its plane.
+// A device (called DEVICE in the JSON schema), and the input that contains its plane.
 struct DeviceRef {
   std::string plane;
   std::optional<int64_t> ordinal;
@@ -190,7 +190,7 @@ struct StepShares {
   std::optional<double> idle_host = {}, idle_launch = {};
   double idle_unknown = 0;
   std::optional<double> waits_for_host = {};  // the device waits for its host
-  // the part of it, and of the time between steps, in which the host waits for input
+  // the part of waits_for_host, and of the time between steps, in which the host waits for input
   std::optional<double> waits_for_input = {};
 };
 
@@ -200,11 +200,11 @@ struct StepSummary {
   uint64_t steps_empty = 0;  // marks without executions
   StepSource source = StepSource::kFunction;
   std::optional<std::string> function = {}, program_id = {};
-  // Whether the trace marks no steps, and no compiled program takes half of the time in which the
-  // device is busy, so that its runs are no steps; `reason` has the largest.
+  // Whether no steps were found: the trace marks none, and no compiled program takes half of the
+  // time in which the device is busy. `reason` then names the program that takes the most time.
   bool has_no_steps() const { return source == StepSource::kFunction && !function.has_value(); }
-  // Number and median of the steps with a known time. A first step without a mark on the device's
-  // clock has none.
+  // Number and median of the steps with a known time. The time of the first step is unknown if it
+  // has no mark on the device's clock.
   uint64_t steps_timed = 0;
   std::optional<double> step_median_ps = {};
   // Median distance of the starts of consecutive timed steps. It is longer than the median of the
@@ -233,15 +233,16 @@ enum class RowStatus : uint8_t {
   kNoOps,
   kRunsUncertain,
   kDevicesUnmatched,
-  // Launches of its kernels lost their executions in all of its runs, or in runs that are unknown.
+  // All of its runs have launches without executions, or it is unknown which runs have such
+  // launches.
   kLostExecutions,
 };
 std::string_view RowStatusName(RowStatus status);
 
 // The row of a function on one device, of a function combined over devices (`device` is empty), or
-// of a variant. In Report::functions a row without a device is a range of host time from which no
-// executed kernel was launched, or a compiled function that the host executed and whose kernels are
-// not in the trace.
+// of a variant. In Report::functions, two kinds of rows have no device: a range of host time in
+// which no executed kernel was launched, and a compiled function that the host executed and whose
+// kernels are not in the trace.
 struct FunctionRow {
   std::optional<DeviceRef> device;
   std::string function;
@@ -266,7 +267,7 @@ struct FunctionRow {
 // unknown: some producers write uninitialized memory.
 struct LaunchConfig {
   std::optional<int64_t> registers;  // per thread
-  // Per block. The sum alone where the trace does not split it.
+  // Per block. If the trace does not distinguish static and dynamic, only `shared_bytes` is set.
   std::optional<int64_t> static_shared_bytes, dynamic_shared_bytes, shared_bytes;
   // 0 to 1. Theoretical: from the resources of the kernel alone (XPlane). Estimated: also from the
   // number of blocks (PyTorch's "est. achieved occupancy %").
@@ -282,7 +283,8 @@ struct KernelRow {
   std::optional<std::string> function, program_id;
   Category category = Category::kCompute;
   std::optional<std::string> scope;  // empty if unknown, or if there are several
-  // Only with ReportOptions::sources: the source line of its ops, such as "model.py:12"; likewise.
+  // Only with ReportOptions::sources: the source line of its ops, such as "model.py:12"; empty if
+  // unknown, or if there are several.
   std::optional<std::string> source = {};
   Clock clock = Clock::kProfile;
   uint64_t count = 0;
@@ -334,9 +336,9 @@ struct Report {
   uint64_t launches_compared = 0;
 };
 
-// Runs all stages. `reading` holds the counts of OpenTrace, which the report includes. Errors:
-// FailedPrecondition (the selected devices executed nothing), InvalidArgument (a selector, a
-// regex), DataLoss (as EventReader).
+// Runs all stages. `reading` has the defects that OpenTrace counted, and the report includes them.
+// Errors: FailedPrecondition (the selected devices executed nothing), InvalidArgument (a selector,
+// a regex), DataLoss (as EventReader).
 absl::StatusOr<Report> BuildReport(const Trace& trace, const ReportOptions& options,
                                    const Diagnostics& reading);
 
@@ -394,7 +396,7 @@ absl::StatusOr<PlanesReport> DescribePlanes(const Trace& trace, const PlanesOpti
 
 // The levels of a tree: nested events, name scopes of ops, source lines of ops, or PyTorch modules.
 enum class TreeBy : uint8_t { kNesting, kScope, kSource, kModule };
-// Parses "nesting", "scope" or "source". Errors: InvalidArgument.
+// Parses "nesting", "scope", "source" or "module". Errors: InvalidArgument.
 absl::StatusOr<TreeBy> ParseTreeBy(std::string_view text);
 
 struct TreeOptions {
@@ -405,8 +407,8 @@ struct TreeOptions {
   uint32_t max_depth = 0;  // 0: unlimited
   // `line` and `name` apply to kNesting only.
   TreeBy by = TreeBy::kNesting;
-  // By scope: the forward and the backward pass of a layer are one row, as is what is computed
-  // again or in a batch (timing/name_scopes.h).
+  // For kScope: the forward and the backward pass of a layer are one row. This row also includes
+  // recomputed and batched ops (timing/name_scopes.h).
   bool fold = false;
 };
 

@@ -1,7 +1,7 @@
 // Select: finds the planes that are devices, and the devices that the user wants.
 //
 // Input: a Trace and the text of --device. Output: the device planes of the wanted kinds, even if
-// they executed nothing. Only the device kinds (src/devices) know which of their lines hold
+// they executed nothing. Only the code of the device kinds (src/devices) knows which lines have
 // executions.
 //
 //   gpu | tpu | cpu | custom | all     by kind
@@ -43,8 +43,8 @@ namespace xplane_time {
 enum class DeviceKind : uint8_t { kGpu, kTpu, kCpu, kCustom };
 std::string_view DeviceKindName(DeviceKind kind);
 
-// A plane that may have executions. A CPU plane holds several devices, which the device_ordinal of
-// the thunks distinguishes; `ordinal` is then empty.
+// A plane that may have executions. A CPU plane contains several devices, which differ by the
+// device_ordinal of their thunks; `ordinal` is then empty.
 struct DevicePlane {
   uint32_t plane = 0;  // into Trace::planes
   DeviceKind kind = DeviceKind::kCustom;

@@ -1,4 +1,4 @@
-// Space: a search space as data, and the methods to list its configurations.
+// Space: a search space as data, and functions that list its configurations.
 //
 // Input: the text of a search space. It is our own JSON (schema xplane-time.space.v1,
 // docs/space.md), a T1 input or cache file of kernel_tuner, or autotuning data of tokamax; the
@@ -120,11 +120,11 @@ struct Choice {
 // grids of up to 10^7 points are enumerated (about 0.2 us per point and constraint). Larger grids
 // are sampled by rejection, and then by a bounded search, which is exact if it completes.
 //
-// An empty space gives an empty list. If the space is not empty but the constraints exclude
-// everything, that is an error. Errors: InvalidArgument (contradictory constraints: the message
-// names the first one that excludes everything together with those before it; a constraint that
-// cannot be computed), ResourceExhausted (more than `most` configurations; a large grid in which
-// too few points satisfy the constraints).
+// An empty space gives an empty list. If the space is not empty and the constraints exclude all its
+// points, this is an error. Errors: InvalidArgument (contradictory constraints: the message names
+// the first one that excludes everything together with those before it; a constraint that cannot be
+// computed), ResourceExhausted (more than `most` configurations; a large grid in which too few
+// points satisfy the constraints).
 absl::StatusOr<std::vector<Configuration>> ChooseConfigurations(const SearchSpace& space,
                                                                 const Choice& choice);
 

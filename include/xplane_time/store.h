@@ -57,20 +57,20 @@ struct StoreOptions {
 };
 
 enum class Resume : uint8_t {
-  kIfThere,   // the latest session with the same identity, finished or not; else a new one
+  kIfThere,   // the latest session with the same identity, finished or not; if none: a new one
   kNever,     // a new session
   kRequired,  // as kIfThere, but NotFound if there is no such session
 };
 
-// What a session measures. Two sessions have the same identity if all fields from `key` to `device`
-// are equal, byte for byte.
+// What a session measures. Two sessions have the same identity if their fields `key`, `space_hash`,
+// `config_json`, `seed` and `device` are equal, byte for byte.
 struct SessionSpec {
   TuneKey key = {};
   std::string space_hash = {};     // from SpaceHash()
   std::string config_json = "{}";  // config of the decision without its budget
   uint64_t seed = 0;
   std::string device = {};                // measured device; locked for the session unless empty
-  std::vector<std::string> devices = {};  // if there are several devices: each of them is locked
+  std::vector<std::string> devices = {};  // several measured devices, each of which is locked
   // A file on this machine with a lock for each device, shared by all stores. Empty: no locks.
   std::string device_locks = {};
   int64_t now_unix_s = 0;  // start of the session
@@ -86,7 +86,7 @@ struct TuneSession {
   std::vector<std::shared_ptr<const void>> locks;
 };
 
-// One of the workloads whose weighted mean a sample is.
+// The result for one workload. The time of a sample is the weighted mean over the workloads.
 struct WorkloadSample {
   std::string workload = {};
   std::string status = "ok";

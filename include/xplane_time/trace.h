@@ -1,6 +1,6 @@
 // The trace as plain structs. The readers fill them, and every later stage reads them.
 //
-// A Trace is an index. It holds planes, lines and metadata, but no events. VisitEvents (read.h)
+// A Trace is an index. It has planes, lines and metadata, but no events. VisitEvents (read.h)
 // decodes the events of a line on demand. Structs refer to each other by index. Every string_view
 // points into bytes that the Trace keeps alive. A Trace is movable but not copyable, and const
 // access is thread-safe.
@@ -201,7 +201,7 @@ struct Trace {
   std::vector<Line> lines;
   uint64_t event_count = 0;
   uint32_t capture_count = 0;
-  bool leave_out_damaged_hosts = false;  // as ReadOptions asked
+  bool leave_out_damaged_hosts = false;  // from ReadOptions
   std::shared_ptr<const EventSource> source;
 
   Trace() = default;

@@ -1,6 +1,6 @@
-// Trackers: records of a benchmark loop, step by step: memory, power, latency, and the
-// configuration. They are for loops that call the trackers. power.h has a recorder that samples by
-// itself.
+// Trackers: record memory, power and latency of a benchmark loop, step by step, and its
+// configuration. The loop calls the trackers at each step. power.h has a recorder that samples in
+// threads of its own.
 //
 // Example:
 //
@@ -18,9 +18,9 @@
 //   if (!written.ok()) return written;
 //   // Internal: results/latency.csv: cannot write: No such file or directory; make ...
 //
-// An unknown value is never 0: it is empty, and an empty cell in a CSV file. Names follow an
-// earlier tool; docs/power-seeds.md lists the differences. Units are in names. Plain values without
-// threads: use each object from one thread at a time.
+// An unknown value is never 0: it is empty, and an empty cell in a CSV file. Names are those of an
+// earlier tool; docs/power-seeds.md lists the differences. Units are in names. Not thread-safe: use
+// each object from one thread at a time.
 //
 // Not handled here: sensors (see power.h), and reading CSV files.
 #pragma once
@@ -43,7 +43,8 @@ namespace xplane_time {
 class PowerSource {
  public:
   virtual ~PowerSource() = default;
-  // The current power. If it is unknown, an error; PowerTracker keeps its message (`last_error`).
+  // Returns the current power. If the power is unknown, returns an error; PowerTracker keeps the
+  // error's message (`last_error`).
   virtual absl::StatusOr<double> ReadWatts() = 0;
 };
 
@@ -168,8 +169,9 @@ struct BenchConfig {
   std::string compiler_flags;
 };
 
-// The configuration in the form of RFC 8785 (keys sorted, no spaces), which every language can
-// reproduce. Errors: InvalidArgument (NaN, infinity, |tau| over 2^53, text that is not UTF-8).
+// The configuration as JSON in the form of RFC 8785 (keys sorted, no spaces), which programs in
+// other languages can reproduce. Errors: InvalidArgument (NaN, infinity, |tau| over 2^53, text that
+// is not UTF-8).
 absl::StatusOr<std::string> CanonicalConfigJson(const BenchConfig& config);
 // SHA-256 of that text, 64 hex digits. It differs from the earlier tool's digest.
 absl::StatusOr<std::string> ConfigHash(const BenchConfig& config);

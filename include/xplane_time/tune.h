@@ -77,8 +77,8 @@
 
 namespace xplane_time {
 
-// The harness's description of itself. All fields but `device` and `name` are part of the store's
-// key.
+// The harness's description of itself. All fields except `device` and `name` are part of the key in
+// the store.
 struct HarnessInfo {
   std::string name, device, device_class;
   std::string clock = "wall";  // "device", "profile" or "wall"
@@ -152,19 +152,19 @@ struct SearchStage {
 
 // How a stage is measured.
 struct StageRules {
-  // to replace runs that gave no time through no fault of the configuration
+  // maximum number of further rounds, to replace runs without a time that do not count as failures
   uint32_t spare_rounds = 2;
-  // number of its own failures after which a configuration is dropped
+  // number of failures after which a configuration is dropped
   uint32_t failures = 1;
   // if false, configurations that compile to the same program are measured once
   bool measures_aliases = false;
 };
 
-// Finds few promising configurations among many, with few rounds each. The decider then decides
-// among the finalists with rounds of their own. Configurations that a searcher drops are not
-// certified to be slower. A resumed run passes the stored stages to Tell() without calling Next()
-// first; the behaviour of a searcher may therefore depend only on the arguments of Begin() and
-// Tell().
+// Finds a few promising configurations (finalists) among many, with few rounds for each. The
+// decider then decides among the finalists with new rounds. It is not proved that the
+// configurations that a searcher drops are slower. A resumed run passes the stored stages to Tell()
+// without calling Next() first; the behaviour of a searcher may therefore depend only on the
+// arguments of Begin() and Tell().
 class Searcher {
  public:
   virtual ~Searcher() = default;
@@ -183,8 +183,9 @@ class Searcher {
 struct TuneOptions {
   DecideConfig decide;
   Searcher* searcher = nullptr;  // null: all configurations are measured in the decision
-  // Ids. The baseline takes part in all rounds of comparison at the end. Empty: the incumbent.
-  // There is no comparison if both are empty or if the baseline is the pick.
+  // Ids of variants. The baseline takes part in all rounds of the comparison at the end. An empty
+  // baseline means the incumbent. There is no comparison if both are empty or if the baseline is
+  // the pick.
   std::string baseline = {}, incumbent = {};
   uint64_t confirmation_rounds = 10;
   std::string workload = {};  // the name in the key
@@ -209,7 +210,8 @@ struct Tail {
   std::optional<double> spike_rate = {};
 };
 
-// The pick is proved to be worse than a rival in a property that the typical time does not show.
+// The pick is proved to be worse than a rival in a property of the distribution of times that the
+// typical time does not show.
 struct TailFlag {
   std::string rival;           // id of the rival
   std::string what;            // "p95" or "spikes"
@@ -236,15 +238,16 @@ struct SearchReport {
   uint64_t proposed = 0, refused = 0, repeated = 0;  // statistics of a proposer
 };
 
-// Whether several devices of one kind agree. It uses rounds after the decision, in which the pick
-// and its nearest rivals run on each device (docs/tuning.md).
+// The check of whether several devices of one kind agree. The check uses rounds after the decision,
+// in which the pick and its nearest rivals run on each device (docs/tuning.md).
 struct DeviceCheck {
   struct Device {
     std::string name;
     uint64_t rounds = 0;
-    // The time on this device over the median of all devices (of two: over the other one), for the
-    // same variants. The interval is valid for all devices together with 99 % (alpha). The verdict
-    // is what it proves: slow, fast, typical or cannot_tell.
+    // The time of the same variants on this device, divided by the median over all devices (if
+    // there are two: by the time on the other one). The intervals of all devices together are
+    // correct with a probability of 99 % (1 - alpha). The verdict follows from the interval: slow,
+    // fast, typical or cannot_tell.
     std::optional<double> ratio = {}, lo = {}, hi = {};
     std::string verdict = "cannot_tell";
   };
@@ -260,8 +263,8 @@ struct DeviceCheck {
   };
   std::vector<std::string> variants = {};  // ids; the pick first
   std::vector<Device> devices = {};
-  // Groups of devices that agree. One group has one answer; of several groups each needs its own
-  // answer. Lost devices are in no group.
+  // Groups of devices that agree. If there is one group, all devices share one answer. If there are
+  // several, each group needs its own answer. Lost devices are in no group.
   std::vector<std::vector<std::string>> classes = {};
   std::vector<Split> splits = {};
   // The smallest difference between two halves of the devices that would have been detected (95 %).
@@ -269,8 +272,8 @@ struct DeviceCheck {
   std::vector<Lost> lost = {};
 };
 
-// The pick compared with the baseline, in rounds of their own. 1.05: the pick is 5 % better in the
-// metric.
+// The pick compared with the baseline, in rounds after the decision. A speedup of 1.05 means that
+// the pick is 5 % better in the metric.
 struct Confirmation {
   std::string baseline = {};            // id of the baseline
   uint64_t rounds = 0;                  // rounds in which both have a time
@@ -304,11 +307,12 @@ class TuneWatcher {
  public:
   virtual ~TuneWatcher() = default;
   virtual void OnHello(const HarnessInfo& /*harness*/, const TuneSession& /*session*/) {}
-  // A session should be resumed, but another one begins, because the named properties differ.
+  // Called if an unfinished session cannot be resumed because the named properties differ. A new
+  // session begins.
   virtual void OnAnother(int64_t /*unfinished*/, std::span<const std::string> /*differs*/) {}
   virtual void OnPrepared(const TunedVariant& /*variant*/, size_t /*done*/, size_t /*of*/) {}
-  // Called for each round that counts, stored now or by an earlier run, in the order of the
-  // session. An error ends the tuning.
+  // Called for each round that counts, in the order of the session; this run or an earlier run
+  // stored the round. An error ends the tuning.
   virtual absl::Status OnRecord(const RoundRecord& /*round*/) { return absl::OkStatus(); }
   // Called after a round of the search, with the number of measured configurations of the stage.
   virtual void OnSearching(const SearchReport& /*search*/, size_t /*in_stage*/) {}
@@ -319,7 +323,8 @@ class TuneWatcher {
   virtual void OnConfirming(uint64_t /*done*/, uint64_t /*of*/) {}
 };
 
-// Checks what Tune refuses for any harness, before a store is created. Errors: InvalidArgument.
+// Checks the configurations and options that Tune refuses for any harness. Call it before a store
+// is created. Errors: InvalidArgument.
 absl::Status CheckTuneOptions(std::span<const Configuration> configurations,
                               const TuneOptions& options);
 

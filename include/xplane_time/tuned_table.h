@@ -37,7 +37,8 @@
 
 namespace xplane_time {
 
-// What a measurement is valid for. Free text, compared byte for byte.
+// The conditions for which a measurement is valid. The fields are free text and are compared byte
+// for byte.
 struct TuneKey {
   std::string workload = {};      // kernel and shapes
   std::string device_class = {};  // "NVIDIA H100 80GB HBM3", not a single board
@@ -80,7 +81,8 @@ struct TunedEntry {
   std::string claim;                 // from the verdict: winner, pick or tie
   std::string evidence_json = "{}";  // the verdict without its lists
   int64_t recorded_unix_s = 0;
-  // If devices of one class need different answers: names of the devices that this entry is for.
+  // If devices of one class need different answers: the names of the devices to which this entry
+  // applies.
   std::vector<std::string> devices = {};
 };
 

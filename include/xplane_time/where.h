@@ -15,12 +15,12 @@
 //     if (device.time.idle_host_ps) std::cout << *device.time.idle_host_ps << " ps for the host\n";
 //   }  // empty (never 0): the cause of idle time is unknown
 //
-// Each instant belongs to the highest class that runs: compute, collective, copy, other, idle. Time
-// behind a higher class is hidden. If ops contain each other (TPU, CPU), an op counts with its own
-// time, so a `while` does not hide its body. Definitions: docs/where.md.
+// Each instant belongs to the highest class that runs: compute, collective, copy, other, idle. If a
+// lower class runs at the same time, its time is hidden. If ops contain each other (TPU, CPU), an
+// op counts with its own time, so a `while` does not hide its body. Definitions: docs/where.md.
 //
-// Times are int64 picoseconds; unknown is empty. Intervals are half-open, and each device has its
-// own. Memory: as BuildReport, and half a kilobyte per run and step. The report owns its strings.
+// Times are int64 picoseconds; unknown is empty. Intervals are half-open and belong to one device
+// each. Memory: as BuildReport, and half a kilobyte per run and step. The report owns its strings.
 // Different calls may run concurrently.
 #pragma once
 
@@ -43,7 +43,7 @@ struct WhereOptions {
   std::string step = {};  // as ReportOptions::step
   int threads = 1;        // including the calling thread
   std::atomic<uint64_t>* events_done = nullptr;
-  // Read the host planes once more, to find what the host did during the longest gaps.
+  // Whether to read the host planes once more, to find the host's activity during the longest gaps.
   bool host_of_gaps = true;
   size_t gaps = 3;  // how many of the longest gaps of each device are listed
 };
@@ -52,11 +52,12 @@ struct WhereOptions {
 // everything but the span is empty.
 struct TimeParts {
   std::optional<int64_t> span_ps = {};
-  // These add up to the span; for a function, together with foreign_ps.
+  // These add up to the span. For a function, foreign_ps is a further part of the span.
   std::optional<int64_t> compute_ps = {}, collective_exposed_ps = {}, copy_exposed_ps = {},
                          other_ps = {}, idle_ps = {};
-  // These add up to idle_ps: no launch was pending; launched, but not started; no launch is known.
-  // The first two are empty for a device without launches.
+  // These add up to idle_ps. In idle_host_ps no launch was pending. In idle_launch_ps work was
+  // launched, but had not started. In idle_unknown_ps no launch is known. The first two are empty
+  // for a device without launches.
   std::optional<int64_t> idle_host_ps = {}, idle_launch_ps = {}, idle_unknown_ps = {};
   // Time in flight, and the part of it in which a higher class ran. On a TPU from -start to -done.
   std::optional<int64_t> collective_ps = {}, collective_hidden_ps = {}, copy_ps = {},
@@ -75,9 +76,9 @@ struct WhereDevice {
   std::optional<std::string> step_function = {}, step_program_id = {};
   // Empty without steps.
   std::optional<int64_t> steps_span_ps = {}, idle_in_steps_ps = {}, idle_between_steps_ps = {};
-  // Idle time in which the host waited for input, as far as the names of host events show it, and
-  // idle time before the first execution of a marked step in which the host did no other known
-  // work. Empty: the trace has no host.
+  // Sum of two kinds of idle time: time in which the host waited for input, according to the names
+  // of host events, and time before the first execution of a marked step in which the host did no
+  // other known work. Empty: the trace has no host events.
   std::optional<int64_t> waits_for_input_ps = {};
   // Executions in none of the marked steps. Empty: no marks.
   std::optional<uint64_t> executions_outside_steps = {};
@@ -168,8 +169,8 @@ struct WhereReport {
   std::vector<DiagnosticRow> diagnostics;
 };
 
-// Breaks down the time of each device. `reading` holds the counts of OpenTrace, which the report
-// includes. Errors: as BuildReport.
+// Breaks down the time of each device. `reading` has the defects that OpenTrace counted, and the
+// report includes them. Errors: as BuildReport.
 absl::StatusOr<WhereReport> FindWhere(const Trace& trace, const WhereOptions& options,
                                       const Diagnostics& reading);
 

@@ -115,10 +115,10 @@ class _Closed:
 
 
 class Trace:
-    """One or more opened traces. Created by open(); safe to use from several threads.
+    """One or more opened traces, as open() returns them; safe to use from several threads.
 
-    Every method reads the events again, so keep the results. Options have the names and meanings of
-    those of the command line; help() of each method lists them.
+    Every method reads the events of the trace again, so keep the results. Options have the names
+    and meanings of the command's options; help() of each method lists them.
 
     >>> with xplane_time.open("trace.xplane.pb") as trace:  # doctest: +SKIP
     ...     table = trace.functions()
@@ -138,7 +138,7 @@ class Trace:
         self.close()
 
     def close(self) -> None:
-        """Releases the file or bytes. Tables that were already made stay valid."""
+        """Releases the file or bytes. Tables that were made before remain valid."""
         self._trace = cast(_core.Trace, _Closed())
 
     def __reduce__(self) -> NoReturn:
@@ -178,7 +178,7 @@ class Trace:
 
     @documented(ReportOptions)
     def report(self, **options: Unpack[ReportOptions]) -> Report:
-        """All tables at once, in one pass.
+        """Returns all tables, from a single pass over the events.
 
         Times of a function are in columns active_ps_*, span_ps_*, gap_ps_* and sum_ps_*, in
         picoseconds. Errors: ArgumentError, DamagedTraceError, NothingFoundError.
@@ -188,10 +188,10 @@ class Trace:
 
     @documented(FunctionOptions)
     def functions(self, **options: Unpack[FunctionOptions]) -> TableWithPage:
-        """One row for each function and device or, with `by_id`, for each variant id.
+        """One row for each function and device; with `by_id`, one row for each variant id.
 
-        Warns (XplaneTimeWarning) if the trace does not show how a function splits into runs,
-        because its times may be wrong then. Errors: as report().
+        Issues an XplaneTimeWarning if the times of a function may be wrong: the trace does not show
+        where its runs begin and end, or executions of its runs were lost. Errors: as report().
         """
         report = self._report("functions", FunctionOptions, options)
         table = report.variants if options.get("by_id") else report.functions
@@ -240,9 +240,9 @@ class Trace:
     def energy(self, power_log: PathText = "", **options: Unpack[EnergyOptions]) -> EnergyReport:
         """The energy of kernels, functions and layers, from a log of `power record`.
 
-        Without a log, counters in the trace give the power. Filters choose rows; they do not change
-        numbers. Errors: those of report(); NothingFoundError, with the reason, if no device has
-        numbers; DamagedTraceError if `power_log` is not a power log.
+        Without a log, the power comes from counters in the trace. Filters choose rows and do not
+        change numbers. Errors: those of report(); NothingFoundError, with the reason, if no device
+        has numbers; DamagedTraceError if `power_log` is not a power log.
         """
         given = checked("energy", EnergyOptions, options)
         given["layers"] = _path(given.get("layers", ""))
@@ -256,7 +256,7 @@ class Trace:
     def brief(self, *, device: str = "", limit: int = 5, peak_flops_per_s: float | None = None,
               peak_bytes_per_s: float | None = None, step_re: str = "", collective_re: str = "",
               copy_re: str = "") -> BriefReport:
-        """The most important findings: what to change, how much time it may save, and why.
+        """The largest causes of lost time, with the possible saving, the evidence and details.
 
         `limit`: the maximum number of findings. Peaks and patterns: as in headroom(). `step_re`: as
         in where(). Errors: as report().
@@ -286,7 +286,8 @@ class Trace:
 
     @documented(HeadroomOptions)
     def headroom(self, **options: Unpack[HeadroomOptions]) -> HeadroomReport:
-        """The time that each op could save at most, by a roofline. Errors: as report()."""
+        """The maximum time that each op could save, according to a roofline model. Errors: as
+        report()."""
         given = checked("headroom", HeadroomOptions, options)
         work = given.pop("work", None)
         if isinstance(work, (str, os.PathLike)):
@@ -313,8 +314,8 @@ class Trace:
         occurrences (or only those in `columns`), and a column for each of `stats`.
 
         `start_ps` counts from the beginning of the capture; it is unknown for aggregated events.
-        Warns (XplaneTimeWarning) of a stat that none of these events has. Errors: ArgumentError,
-        DamagedTraceError, NothingFoundError (no such device, no such stat).
+        Issues an XplaneTimeWarning for each requested stat that none of these events has. Errors:
+        ArgumentError, DamagedTraceError, NothingFoundError (no such device, no such stat).
         """
         return self._table(self._trace.events({
             "device": device, "line": line, "name": name, "min_duration_ps": min_duration_ps,
@@ -332,11 +333,11 @@ class Trace:
         by: str = "nesting",
         fold: bool = False,
     ) -> TableWithPage:
-        """The nesting of functions and kernels, or of the events of lines that match `line`.
+        """The tree of functions and kernels, or of the nested events of lines that match `line`.
 
-        `by` groups the self time of ops instead: by "scope" (name scope), "source" (file and line,
-        under their callers) or "module" (PyTorch: by nn.Module). `fold` (with by="scope"): adds up
-        the forward and the backward pass of a layer.
+        `by` instead groups the self time of ops by "scope" (name scope), "source" (file and line,
+        below the lines of their callers) or "module" (PyTorch's nn.Module). `fold` (with
+        by="scope"): adds up the forward and the backward pass of a layer.
         """
         result = self._trace.tree({"device": device, "function": function, "line": line,
                                    "name": name, "depth": depth, "by": by, "fold": fold})
@@ -392,12 +393,13 @@ def open(
 ) -> Trace:
     """Opens a trace, several traces, or the latest run of a log directory.
 
-    `source`: a path; several paths (captures of the same program, which are kept apart and
-    combined); the bytes of a trace (plain or gzip; they are not copied, and the trace keeps them
-    alive); or a binary file, which is read to its end. `threads`: by default, one for each core.
+    `source`: a path; several paths (captures of the same program; rows distinguish them, and
+    Report.combined combines them); the bytes of a trace (plain or gzip; they are not copied, and
+    the trace keeps them alive); or a binary file, which is read to its end. `run`: the run of a log
+    directory [the latest]. `threads`: number of threads [one for each core].
 
-    In a run directory, hosts with damaged files are skipped with a warning (XplaneTimeWarning), as
-    long as one host is sound. Errors: InputError, DamagedTraceError.
+    If a file in a run directory is damaged, its host is skipped with a warning (XplaneTimeWarning),
+    as long as another host is undamaged. Errors: InputError, DamagedTraceError.
     """
     trace = Trace(_opened(source, run, threads))
     for message in trace._left_out:
@@ -410,9 +412,9 @@ def diff(base: PathText | Iterable[PathText], head: PathText | Iterable[PathText
          **options: Unpack[DiffOptions]) -> DiffReport:
     """The changes from `base` to `head`, kernel by kernel; the rows add up to the total change.
 
-    Each side is a trace, or several captures of one program, as paths. With enough captures, rows
-    have intervals and verdicts. Errors: those of open(); NothingFoundError if the two sides have no
-    comparable executions.
+    Each side is the path of a trace, or a list of paths: several captures of one program. If each
+    side has at least two captures, rows have intervals and verdicts. Errors: those of open();
+    NothingFoundError if the two sides have no comparable executions.
     """
     given = checked("diff", DiffOptions, options)
     report = DiffReport(_core.diff((_encoded(base), _encoded(head)), given, _processors()))
@@ -427,14 +429,14 @@ def compare(base: PathText | Iterable[PathText], head: PathText | Iterable[PathT
     """Decides whether functions are slower in `head` than in `base`, like the command.
 
     Each side is a capture or several: paths of traces (a folder is one capture), summaries of a
-    fleet, Google Benchmark JSON, or JSON of xplane-time with samples. The unit is the capture: each
-    should come from a process of its own, and about ten a side usually suffice (docs/ci.md).
+    fleet, Google Benchmark JSON, or JSON of xplane-time with samples. Each capture should come from
+    a separate process. About ten captures per side are usually enough (docs/ci.md).
 
     >>> comparison = compare(glob("base/*.xplane.pb"), glob("head/*.xplane.pb"))  # doctest: +SKIP
     >>> comparison.outcome                                                        # doctest: +SKIP
     'no_regression'
 
-    An undecided comparison is no error; see `outcome` and `reasons`. Errors: ArgumentError;
+    An undecided comparison raises no exception; see `outcome` and `reasons`. Errors: ArgumentError;
     MissingInputError; DamagedTraceError; NothingFoundError if the sides have no common functions,
     or were measured in different ways.
     """
@@ -456,9 +458,9 @@ def pick(captures: PathText | Iterable[PathText], **options: Unpack[PickOptions]
     >>> choice.claim, choice.pick, choice.regret                                  # doctest: +SKIP
     ('winner', '3', 0.0)
 
-    An undecided choice is no error; see `claim`, `reasons` and `exit_code`. Errors: ArgumentError;
-    MissingInputError; DamagedTraceError; NothingFoundError if no function is a variant, or if
-    captures were measured in different ways.
+    An undecided choice raises no exception; see `claim`, `reasons` and `exit_code`. Errors:
+    ArgumentError; MissingInputError; DamagedTraceError; NothingFoundError if no function is a
+    variant, or if captures were measured in different ways.
     """
     given = checked("pick", PickOptions, options)
     space = given.pop("space", None)
@@ -524,10 +526,10 @@ def energy_of_layers(
     """The energy of marked layers, without a trace.
 
     `layers`: tuples (name, start_ns, end_ns) of time.monotonic_ns() on the machine of the log, or a
-    CSV file (layer_name, start_time, end_time in UNIX seconds). Wait for the device before each
-    mark, so that the device works on this layer alone between the two marks. `device`: the device
-    that ran them, "gpu:1" or "cpu" [a GPU if the log has one]. `map` and errors: as in
-    Trace.energy.
+    CSV file (layer_name, start_time, end_time in UNIX seconds). Before you take the start or end
+    time of a layer, wait for the device, so that it works only on this layer between the two times.
+    `device`: the device that ran them, "gpu:1" or "cpu" [a GPU if the log has one]. `map` and
+    errors: as in Trace.energy.
     """
     is_file = isinstance(layers, (str, os.PathLike))
     runs = _path(cast(PathText, layers)) if is_file else list(

@@ -14,7 +14,7 @@ __all__ = ["CaptureError", "Profile", "check_counts", "read_profile"]
 
 
 class CaptureError(Error):
-    """The profiler produced no trace."""
+    """The profiler produced no trace, for example because another profiler is active."""
 
     def __init__(self, message: str, code: str = "UNAVAILABLE") -> None:
         super().__init__(code, message)
@@ -41,7 +41,8 @@ class Profile:
 
     @property
     def by_variant(self) -> dict[str, list[int]]:
-        """The same by variant id (see id_pattern of xplane_time.Trace.report)."""
+        """Active times of runs, like by_function, by variant id (id_pattern of
+        xplane_time.Trace.report)."""
         return self._times("variant_id")
 
     def _times(self, key: str) -> dict[str, list[int]]:

@@ -16,7 +16,7 @@ __all__ = ["call_with", "capture", "profile", "synchronizer"]
 
 
 def call_with(function: Callable[..., object], inputs: Any, **options: Any) -> None:
-    """Calls `function`: a dict gives keyword arguments, a tuple or list positional ones."""
+    """Calls `function`. A dict contains keyword arguments, a tuple or list positional arguments."""
     if isinstance(inputs, Mapping):
         function(**inputs, **options)
     elif isinstance(inputs, (tuple, list)):
@@ -47,7 +47,7 @@ def capture(closure: Callable[[], object], *, python_frames: bool = False) -> by
     xplane_time.open().
 
     The closure must wait for the GPUs that it uses (torch.cuda.synchronize()). `python_frames`:
-    also records the calls of Python and of modules, which slows the host down. Errors:
+    also records the calls of Python functions and of modules, which slows the host down. Errors:
     CaptureError, and everything that the closure raises.
     """
     profiler = importlib.import_module("torch").profiler.profile(with_stack=python_frames)
@@ -77,10 +77,11 @@ def profile(
 ) -> Profile:
     """Calls `model` `warmup` times, then `repeats` times in one capture, as ProfilerStep#0, #1, ...
 
-    `inputs`: a dict gives keyword arguments, a tuple or list positional ones. Mode and gradients
-    are not changed. `device`: as in xplane_time.Trace.report. `python_frames`: as in capture();
-    modules count as functions then. Errors: CaptureError, NothingFoundError (no execution on that
-    device), ArgumentError, and everything that the model raises.
+    `inputs`: a dict contains keyword arguments, a tuple or list positional arguments. The mode of
+    the model and gradients are not changed. `device`: as in xplane_time.Trace.report.
+    `python_frames`: as in capture(); modules are then functions too. Errors: CaptureError,
+    NothingFoundError (no execution on that device), ArgumentError, and everything that the model
+    raises.
     """
     check_counts(repeats=repeats, warmup=warmup)
     torch = importlib.import_module("torch")

@@ -1,6 +1,7 @@
 """Writes a table to a database: SQLite with Python's own library, DuckDB with its package.
 
-Both check an existing table of that name first. Then one transaction or statement writes all rows.
+First the columns of an existing table with the same name are checked. Then one transaction or
+statement writes all rows.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
   $ python -m xplane_time.datasets test.parquet > test.jsonl
 
 Parquet files and folders of Hugging Face's `save_to_disk` are read with pyarrow (`pip install
-pyarrow`). In Python, tables of pandas, polars and pyarrow and iterables of dicts or texts are
-accepted, too. NaN becomes null, bytes (pictures, sound) become their count, times become ISO 8601.
+pyarrow`). In Python, tables of pandas, polars and pyarrow, and iterables of dicts or texts, are
+also accepted. NaN becomes null, bytes (pictures, sound) become their number, and times become ISO
+8601 texts.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ _EXIT_NOT_THERE = 69
 
 
 def records_of(dataset: Any) -> Iterator[dict[str, Any]]:
-    """The records of a Parquet file, a `save_to_disk` folder, a table, or an iterable of dicts or
-    texts (which are problems), as dicts. Errors: ArgumentError, DamagedTraceError,
-    NothingFoundError (no pyarrow)."""
+    """Returns the records of a Parquet file, a `save_to_disk` folder, a table, or an iterable, as
+    dicts. An iterable contains dicts, or texts, which are problems. Errors: ArgumentError,
+    DamagedTraceError, NothingFoundError (no pyarrow)."""
     if isinstance(dataset, (str, os.PathLike)):
         return _of_path(pathlib.Path(dataset))
     if isinstance(dataset, Mapping):

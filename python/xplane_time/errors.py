@@ -38,11 +38,12 @@ class DamagedTraceError(Error):
 
 
 class NothingFoundError(Error):
-    """A sound trace without the requested content; the message lists what is available."""
+    """A valid trace without the requested content; the message lists the available content."""
 
 
 class XplaneTimeWarning(UserWarning):
-    """Warns that times may be wrong or that data are missing, if the table cannot show it itself.
+    """Warns that times may be wrong or that data are missing, if the returned table does not show
+    this.
 
     warnings.simplefilter("error", XplaneTimeWarning) turns the warning into an error.
     """

@@ -1,5 +1,5 @@
-"""Output files: written as a whole or not at all, and never in place of a file of another kind.
-Also the location of the command."""
+"""Writes output files completely or not at all, and never replaces a file of another kind. Also
+finds the command."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ PERFETTO = FileKind("Perfetto trace", b"\n")
 
 
 def command_path() -> str:
-    """The command of this installation, otherwise the one in PATH. Errors: InputError."""
+    """The path of the command of this installation, otherwise of the one in PATH. Errors:
+    InputError."""
     beside = pathlib.Path(sys.executable).parent / "xplane-time"
     program = str(beside) if beside.exists() else shutil.which("xplane-time")
     if program is None:
@@ -42,8 +43,8 @@ def command_path() -> str:
 
 
 def target_of(path: PathText, kind: FileKind) -> pathlib.Path:
-    """Follows links to a missing file, an empty file, or a file of this kind. Errors: ArgumentError
-    if there is another file, such as a trace; OSError."""
+    """Returns the path with its links resolved, if there is no file, an empty file, or a file of
+    this kind. Errors: ArgumentError if there is another kind of file, such as a trace; OSError."""
     target = pathlib.Path(path).resolve()
     if target.is_file():
         with target.open("rb") as file:
@@ -60,7 +61,7 @@ def target_of(path: PathText, kind: FileKind) -> pathlib.Path:
 
 @contextmanager
 def new_file(path: PathText, kind: FileKind, if_exists: str = "replace") -> Iterator[pathlib.Path]:
-    """Yields a temporary name; at the end, the file replaces `path`. The new file has no
+    """Yields the path of a temporary file, which replaces `path` at the end. The new file has no
     permission that an existing file at `path` lacks. `if_exists`: "fail" or "replace". Errors:
     those of target_of; ArgumentError, also if an SQLite journal exists beside `path`, because it
     would be applied to the new file; OSError, which names `path`."""

@@ -6,7 +6,8 @@
 >>> report.save("all.xts")                                                       # doctest: +SKIP
 
 A worker reduces each trace to a summary of a few kilobytes; this process merges the summaries as
-they arrive. The order does not matter: every executor gives the same bytes.
+they arrive. The order of arrival does not matter: the result has the same bytes with every
+executor.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ Progress = Callable[[int, int, int], None]
 
 
 class FleetReport(Result):
-    """The sums over many captures, and the hosts that are slower than the others. Unknown is None.
+    """The sums over many captures, and the hosts that are slower than the others. Unknown values
+    are None.
     """
 
     __slots__ = ("summary",)
@@ -57,7 +59,7 @@ class FleetReport(Result):
 
     @property
     def hosts(self) -> Table:
-        """One row for each host and device (according to `by`): how its time was spent."""
+        """One row for each host and device (according to `by`): the parts of its time."""
         return self._table("hosts")
 
     @property
@@ -82,8 +84,8 @@ class FleetReport(Result):
 
     @property
     def waits(self) -> Table:
-        """One row for each collective and its last host: the time that all others waited. Without a
-        host if the last one cannot be determined."""
+        """One row for each collective and its last host: the time that all others waited. The host
+        is empty if the last one cannot be determined."""
         return self._table("waits")
 
     @property
@@ -130,8 +132,8 @@ def summarize(
     if it is installed). For Ray, they may be grouped by node: {"10.0.0.7": [paths on it], ...}.
     `executor`: "processes" (this machine), "ray" (a cluster; pip install 'xplane-time[fleet]') or
     "serial" (this process). `workers`: maximum number of concurrent workers [processors; for Ray,
-    those of the cluster]. `folder`: keeps each summary, so that a second call continues where the
-    first one stopped. `host(uri)`: name of the host, for example if a host has several processes
+    those of the cluster]. `folder`: keeps each summary there, so that a second call continues where
+    a stopped call ended. `host(uri)`: name of the host, for example if a host has several processes
     [the name in the trace, else the name of the file]. `skip_runs`: exclude the first runs of each
     function and device (warm-up). `alpha`: false-alarm rate: probability that any host is called
     slow or fast if all hosts are equal. `min_effect`: ignore differences between hosts up to this
@@ -190,9 +192,9 @@ def load(*paths: PathText, by: tuple[str, ...] | None = None, alpha: float = 0.0
          min_effect: float = 0.005) -> FleetReport:
     """Merges summary files.
 
-    `by`: the properties that separate rows, "host" and "device" [those that separate the rows of
-    all files]. Errors: DamagedTraceError, OSError, NothingFoundError (the files were summarized
-    with different options).
+    `by`: the properties by which rows are separate: "host", "device" or both [the properties by
+    which the rows of all files are separate]. Errors: DamagedTraceError, OSError, NothingFoundError
+    (the files were summarized with different options).
     """
     summaries = [(pathlib.Path(path).read_bytes(), os.fspath(path)) for path in paths]
     if by is None:
@@ -207,10 +209,10 @@ def load(*paths: PathText, by: tuple[str, ...] | None = None, alpha: float = 0.0
 def compare(base: FleetReport | PathText, head: FleetReport | PathText, *, function: str = "",
             min_effect: float = 0.01, max_mde: float = 0.05, alpha: float = 0.001,
             paired: bool = False, allow_mismatch: bool = False) -> CompareReport:
-    """Decides whether functions became slower, like xplane_time.compare(). Hosts are the random
-    sample: a change must exceed the differences between hosts. `paired`: both sides have the same
-    hosts. Each side is a report, or a file that `xplane-time compare` accepts. Errors:
-    ArgumentError, NothingFoundError."""
+    """Decides whether functions became slower, like xplane_time.compare(). The hosts are the
+    samples, so a change must exceed the differences between hosts. `paired`: compares each host
+    with the host of the same name on the other side. Each side is a report, or a file that
+    `xplane-time compare` accepts. Errors: ArgumentError, NothingFoundError."""
     with tempfile.TemporaryDirectory(prefix="xplane-time-") as temporary:
         sides: list[PathText] = []
         for name, side in (("base", base), ("head", head)):

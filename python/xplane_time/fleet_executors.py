@@ -1,8 +1,8 @@
 """The executors that make the summaries: this process, other processes, or a Ray cluster.
 
 An executor is `run(tasks, workers, retries)`, a generator. It yields each task with its summary, or
-with the error that replaces it, in any order. Waiting tasks stay here: at most as many tasks are
-submitted as workers are available.
+with an error if there is no summary, in any order. The number of submitted tasks is at most the
+number of workers; the other tasks wait in this process.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def _processes(tasks: Sequence[Task], workers: int | None, retries: int) -> Answ
 
 
 def connected_ray(**options: Any) -> Any:
-    """Ray and a cluster: the one that this process is connected to, otherwise a new one with
-    `options`. Errors: ArgumentError if Ray is not installed."""
+    """Returns Ray, connected to a cluster: the one that this process already uses, otherwise a new
+    one with `options`. Errors: ArgumentError if Ray is not installed."""
     try:
         ray: Any = importlib.import_module("ray")
     except ImportError:

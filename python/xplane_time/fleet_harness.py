@@ -1,6 +1,6 @@
 """Runs a callable as a harness program: `python -P -m xplane_time.fleet_harness FILE`. FILE (or
-standard input) has two pickles: the import path and the callable. Also the driver's side of any
-harness: a process with a pipe in each direction."""
+standard input) contains two pickles: the import path and the callable. HarnessProcess is the
+driver's side of any harness: a process with a pipe in each direction."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ Harness = Union[Sequence[str], Callable[[], object]]
 
 
 class Program:
-    """Starts a harness on a machine that has the harness's command, or its modules."""
+    """The description of a harness, which can start it on any machine with its command or its
+    modules."""
 
     def __init__(self, command: list[str], pickled: bytes, code_hash: str) -> None:
         self.command, self.pickled, self.code_hash = command, pickled, code_hash
@@ -62,7 +63,7 @@ def module_command(module: str, *arguments: str) -> list[str]:
 
 
 def _import_path() -> bytes:
-    """The import path, so that the callable's modules are found in the other process."""
+    """The pickled import path, so that the other process finds the modules of the callable."""
     return pickle.dumps(sys.path)
 
 
@@ -101,7 +102,7 @@ def _pickled(harness: Callable[[], object]) -> bytes:
 
 
 def ending_with_us(command: Sequence[str], signal_name: str) -> list[str]:
-    """Wraps the command, so that it gets the signal when the thread that started it ends."""
+    """Wraps the command, so that it receives the signal when the thread that started it ends."""
     setpriv = shutil.which("setpriv")
     return [*([setpriv, "--pdeathsig", signal_name] if setpriv else []), *command]
 
@@ -146,7 +147,8 @@ class HarnessProcess:
         write_all(self._to, data)
 
     def receive(self, wait_s: float) -> bytes | None:
-        """Whole lines; b"" if none arrived in time; None if the process closed its end."""
+        """Returns complete lines; b"" if no line arrived in time; None if the process closed its
+        end."""
         ready, _, _ = select.select([self._from], [], [], wait_s)
         if not ready:
             return b""
@@ -175,7 +177,7 @@ class HarnessProcess:
 
 
 def hello_of(process: HarnessProcess, timeout_s: float) -> dict[str, Any]:
-    """The harness's hello; the process is ended afterwards. Errors: InputError."""
+    """Returns the harness's answer to hello, and ends the process. Errors: InputError."""
     until, lines = time.monotonic() + timeout_s, b""
     try:
         process.send(b'{"v": 1, "type": "hello", "session": "", "workloads": []}\n')

@@ -1,11 +1,11 @@
-"""A harness on another machine: a Ray actor there, and a program here that passes lines on.
+"""Runs a harness on another machine: a Ray actor there, and a program here that forwards lines.
 
 `xplane-time tune` starts `python -P -m xplane_time.fleet_relay ADDRESS NAMESPACE FOLDER` for each
-device. Its actor, which FOLDER names, starts the harness and owns the device. If the actor is lost,
-a requested round is answered with "infra" (a transient failure), and this program ends. The driver
-starts it again, and Ray starts the actor again. If the variant that was running had also been
-running at an earlier loss (FOLDER has a record), there is no answer, so the driver counts a crash
-of that variant.
+device. The actor of the device, which FOLDER names, starts the harness and owns the device. If the
+actor is lost during a round, this program answers the round with "infra" (a transient failure) and
+ends. The driver then starts this program again, and Ray starts the actor again. If the same variant
+was already running at an earlier loss (FOLDER has a record of it), this program ends without an
+answer, so the driver counts a crash of that variant.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ANSWERS = {"run_round": "result", "prepare": "prepared", "verify": "verified"}
 
 
 class Actor:
-    """The actor of one device. Its methods are called concurrently: one sends, one receives."""
+    """The actor of one device. Two of its methods may run at once: one sends, and one receives."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -58,7 +58,8 @@ class Actor:
                 self._process.send(data)
 
     def receive(self) -> bytes | tuple[int, str]:
-        """Whole lines; or the exit code and the last output, if the harness has ended."""
+        """Returns complete lines; or the exit code and the last output, if the harness has
+        ended."""
         process = self._process
         if process is None:
             return (-signal.SIGKILL, "the device was restarted")

@@ -1,12 +1,12 @@
-"""One tuning on several devices (docs/fleet-tuning.md).
+"""Tunes a kernel on several devices (docs/fleet-tuning.md).
 
 >>> from xplane_time import fleet
 >>> found = fleet.tune("space.json", ["python", "harness.py"], devices=8)       # doctest: +SKIP
 >>> found.params                                      # None if devices need several answers
 >>> found.save("tuned.lock.json")                     # for all ranks: xplane_time.tuned(...).require()
 
-`xplane-time tune --devices` measures and decides. This module provides the devices, of this machine
-or of a Ray cluster, and combines the answers.
+The command `xplane-time tune --devices` measures and decides. This module provides the devices of
+this machine or of a Ray cluster, and combines the answers.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _KIND = ("device_class", "clock", "driver", "versions", "flags", "code_hash")
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """The answer for some devices. `result`: the output of `tune --format json` for the session
-    that decided. `params` is None if there is no decision."""
+    """The best parameters for some devices. `result`: the output of `tune --format json` for the
+    session that decided. `params` is None if there is no decision."""
 
     devices: tuple[str, ...]
     params: dict[str, Any] | None
@@ -58,10 +58,11 @@ class Answer:
 class TuneReport:
     """The result of fleet.tune.
 
-    `answers`: a single one if it holds on all devices. `classes`: devices that behave alike. There
-    are several classes if a variant is proved to differ between devices (`evidence`), or if the
-    devices are of different kinds; they may still have the same answer. `slow`: devices that are
-    proved slower than the others. `lost`: lost devices, with the reasons."""
+    `answers`: one entry if all devices share an answer. `classes`: groups of devices that behave
+    alike. There are several classes if the relative time of a variant is proved to differ between
+    devices (`evidence`), or if the devices are of different kinds. Several classes may still share
+    an answer. `slow`: devices that are proved slower than the others. `lost`: lost devices, with
+    the reasons."""
 
     answers: list[Answer]
     classes: list[tuple[str, ...]]
@@ -130,7 +131,7 @@ def tune(
     actor_options: Mapping[str, Any] | None = None,
     on_message: Callable[[str], None] | None = None,
 ) -> TuneReport:
-    """The fastest variant on several devices: one answer for all, or one for each class of device.
+    """Finds the fastest variant on several devices: one for all, or one for each class of devices.
 
     `space`: a file or its content (docs/space.md). `harness`: a command, such as ["python",
     "harness.py"], or a function without parameters that calls serve() or serve_jax(). It is started
@@ -141,13 +142,13 @@ def tune(
 
     `strategy`: "merge" pools the rounds of all devices; each round runs on one device with all its
     variants. If the devices are of several classes, each class is tuned separately. "split" tunes
-    each device separately from the start. Devices of different kinds are never pooled. All rounds
-    are kept in `store`; `resume` continues the last session with the same space, harness, devices
-    and options. A lost device costs its round. `search`: "all", "list", "random:N" or "halving:N".
-    `incumbent`: variant to keep unless another one is proved faster: its id, or its parameters.
-    `baseline`: variant to compare with the pick in fresh rounds at the end; given like `incumbent`
-    [the incumbent]. `on_message`: receives the messages of the command, in another thread; an
-    exception in it ends the tuning.
+    each device separately from the start. Devices of different kinds are never pooled. `store`
+    keeps all rounds, and `resume` continues the last session with the same space, harness, devices
+    and options. If a device is lost, only its current round is lost. `search`: "all", "list",
+    "random:N" or "halving:N". `incumbent`: variant to keep unless another one is proved faster: its
+    id, or its parameters. `baseline`: variant to compare with the pick in fresh rounds at the end;
+    given like `incumbent` [the incumbent]. `on_message`: receives the messages of the command, in
+    another thread; an exception in it ends the tuning.
 
     Errors: ArgumentError, InputError (no device works), KeyboardInterrupt (Ctrl-C; the measurements
     are kept).
@@ -210,7 +211,8 @@ def _id_text(variant: str | Mapping[str, Any]) -> str | None:
 # ---- Devices
 
 class _Devices(Protocol):
-    """The device names, and the command that starts the harness for XPLANE_TIME_DEVICE."""
+    """The names of the devices, and the command that starts the harness on the device that
+    XPLANE_TIME_DEVICE names."""
 
     names: list[str]
     command: list[str]
@@ -308,7 +310,7 @@ def _numbered(where: Sequence[str]) -> list[str]:
 
 
 def _by_kind(devices: _Devices) -> list[list[str]]:
-    """Groups of comparable devices. A device that does not answer hello is lost."""
+    """Groups devices of the same kind. A device that does not answer hello is lost."""
     groups: dict[str, list[str]] = {}
     first_error: Error | None = None
     with concurrent.futures.ThreadPoolExecutor(min(32, len(devices.names))) as pool:
@@ -456,7 +458,7 @@ class _Tuning:
                 self._interrupt()
 
     def _interrupt(self) -> None:
-        """The measurements are kept."""
+        """Sends SIGTERM to the command, which then ends and keeps its measurements."""
         self._stopped.set()
         for process in list(self._running):
             process.send_signal(signal.SIGTERM)
@@ -470,8 +472,8 @@ class _Tuning:
         return [self._label(each) for each in names]
 
     def _entries_of(self, answers: Sequence[Answer], sessions: Sequence[_Session]) -> list[dict[str, Any]]:
-        """One entry for each answer and kind of device. An entry is limited to its devices if there
-        are several answers for a kind."""
+        """One entry for each answer and kind of device. If a kind has several answers, each entry
+        names its devices."""
         entries = []
         for answer in answers:
             if answer.params is None:
@@ -506,8 +508,8 @@ class _Tuning:
 
 
 def _answers_of(sessions: Sequence[_Session]) -> list[Answer]:
-    """A single answer if a variant is the pick, or tied with it, in all sessions. Otherwise one for
-    each pick."""
+    """Returns a single answer if one variant is the pick, or tied with it, in all sessions.
+    Otherwise returns one answer for each pick."""
     good = [{*result["tied"], result["pick"]} - {None} if result["claim"] in ("winner", "tie", "pick")
             else set() for _, result in sessions]
     of_all = [each for _, result in sessions if (each := result["pick"])

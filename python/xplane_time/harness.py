@@ -1,4 +1,4 @@
-"""Harnesses for `xplane-time tune`: write a function that builds a variant, and call serve.
+"""Harnesses for `xplane-time tune`: write a function that builds a variant, and pass it to serve.
 
   # harness.py
   from xplane_time.harness import serve
@@ -11,7 +11,7 @@
 
   $ xplane-time tune space.json -- python harness.py
 
-`serve` measures with this process's clock, or with `timer`, which may use events of a device.
+`serve` measures times with the clock of this process, or with `timer`, which may use device events.
 `serve_jax` compiles functions and takes the device's times from traces of jax's profiler. It
 detects variants that compile to the same program. docs/harness.md describes the protocol, for
 harnesses in other languages.
@@ -44,7 +44,7 @@ Message = dict[str, Any]
 
 
 class WrongResultError(Exception):
-    """Raised by a check if a variant computes a wrong result."""
+    """A check raises this error if a variant computes a wrong result."""
 
 
 def wall_timer(run: Callable[[], object]) -> int:
@@ -70,19 +70,20 @@ def serve(
     metrics: Callable[[Params], Mapping[str, Any]] | None = None,
     energy: Callable[[Params], float | None] | None = None,
 ) -> None:
-    """Answers the driver until it says bye.
+    """Answers the driver (the program that started this one) until the driver sends bye.
 
     `build(params)`, or `build(params, workload)` for a space with workloads, returns a callable
     that runs the variant once and waits for it. An exception counts as the variant's failure.
     `reference()`, or `reference(workload)`, returns the right result. `check(result, wanted)`
-    raises, or returns something false, if a result is wrong (of an array, all elements must be
-    true). Without a check, floating-point arrays may differ by 32-bit rounding errors; everything
-    else must be equal, also within dicts, tuples and lists. `timer(run)` returns the picoseconds of
-    one call; `clock` names its clock ("device", "profile", "wall"). `metrics(params)` is called
-    after the timed calls of a variant and returns numbers by name, for `xplane-time grid`:
-    `accuracy`, `peak_rss_bytes`, or others. `energy(params)` is called likewise and returns the
-    microjoules of one of these calls, or None if unknown: `timer` can read a meter before and after
-    `run`, and `energy` can return the difference.
+    raises an exception or returns a false value if a result is wrong; a returned array is true if
+    all of its elements are. Without `check`, floating-point arrays may differ by 32-bit rounding
+    errors. All other values must be equal, also within dicts, tuples and lists. `timer(run)`
+    returns the picoseconds of one call; `clock` names its clock ("device", "profile", "wall").
+    `metrics(params)` is called after the timed calls of a variant and returns numbers by name for
+    `xplane-time grid`: `accuracy`, `peak_rss_bytes`, or others. `energy(params)` is also called
+    after the timed calls and returns the microjoules of one of them, or None if unknown. For
+    example, `timer` can read an energy meter before and after `run`, and `energy` can return the
+    difference.
 
     The other arguments describe what the times depend on. `device_class` defaults to the model of
     the processor, and `code_hash` to the hash of this program's file (see code_hash_of()).
@@ -106,10 +107,11 @@ def serve_jax(
     parallel_prepare: int = 1,
     fallback_wall: bool = False,
 ) -> None:
-    """The same for JAX: `build` returns a function that jax can compile, and its arguments.
+    """Like serve(), for JAX: `build` returns a function that jax can compile, and its arguments.
 
-    Rounds are traced, and times are those of the device. `fallback_wall`: uses this process's clock
-    if this jax gives no trace with separate runs; the store keeps such times apart.
+    Each round is traced, and times come from the device in the trace. `fallback_wall`: if the
+    traces of this jax do not separate runs, uses the clock of this process. The store does not mix
+    such times with times of the device.
     """
     from xplane_time import harness_jax
 
@@ -118,8 +120,8 @@ def serve_jax(
 
 
 class Timed(NamedTuple):
-    """The timed calls of a slot: the time of one call, and the begin and end of all of them by
-    time.monotonic_ns(), with metrics and energy."""
+    """The timed calls of one variant in a round: the time of one call, the begin and end of all
+    calls by time.monotonic_ns(), the metrics and the energy."""
 
     t_ps: int
     t0_ns: int
@@ -144,7 +146,8 @@ class Variants(Protocol):
 
 
 def takes_workload(function: Callable[..., Any], before: int) -> bool:
-    """Whether the function has a positional parameter after the first `before`."""
+    """Whether the function has a further positional parameter after its first `before`
+    parameters."""
     positional = [each for each in inspect.signature(function).parameters.values()
                   if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
                   and each.default is each.empty or each.kind is each.VAR_POSITIONAL]
@@ -163,7 +166,8 @@ def check_result(got: Any, wanted: Any, check: Callable[[Any, Any], object] | No
 
 
 def _is_yes(verdict: Any) -> bool:
-    """All elements of an array, of NumPy or another library, must be true."""
+    """Whether a value is true. Of an array (of NumPy or another library), all elements must be
+    true."""
     return bool(verdict.all() if hasattr(verdict, "all") else verdict)
 
 
@@ -214,7 +218,7 @@ def _is_rounded(dtype: Any) -> bool:
 
 
 def _whole(value: Any, giver: str, unit: str) -> int:
-    """Converts a value of the timer, for example, to an int, whatever its numeric type."""
+    """Converts a value of any numeric type to an int, for example the time that a timer returns."""
     try:
         whole = round(float(value)) if not isinstance(value, int) else value
     except (TypeError, ValueError, OverflowError):  # None, a text; NaN, infinite
@@ -225,7 +229,8 @@ def _whole(value: Any, giver: str, unit: str) -> int:
 
 
 def _numbers(metrics: Mapping[str, Any]) -> dict[str, float | None]:
-    """Numbers for JSON, also of NumPy's types; unknown and non-finite values become None."""
+    """Converts numbers, including those of NumPy's types, for JSON. Unknown and non-finite values
+    become None."""
     numbers: dict[str, float | None] = {}
     for name, value in metrics.items():
         number = None if value is None else int(value) if isinstance(value, int) else float(value)
@@ -298,7 +303,7 @@ class _Callables:
 
 
 class _Server:
-    """Reads requests and writes answers, until bye."""
+    """Reads requests and writes answers until the driver sends bye."""
 
     def __init__(self, variants: Variants, described: Message, parallel_prepare: int) -> None:
         try:
@@ -407,7 +412,8 @@ def processor() -> str:
 
 
 def code_hash_of(*paths: str | os.PathLike[str]) -> str:
-    """A hash of these files' content; a tuned table identifies a program by it. Errors: OSError."""
+    """A hash of the content of these files, by which a tuned table identifies a program. Errors:
+    OSError."""
     whole = hashlib.sha256()
     for path in paths:
         whole.update(pathlib.Path(path).read_bytes())
@@ -415,7 +421,8 @@ def code_hash_of(*paths: str | os.PathLike[str]) -> str:
 
 
 def _code_hash() -> str:
-    """The hash of the program that serves, or of its parent's; empty if it has no file."""
+    """The hash that the parent process passed in the environment, otherwise that of this program's
+    file; empty if there is no file."""
     try:
         return os.environ.get(CODE_HASH) or code_hash_of(sys.argv[0])
     except OSError:

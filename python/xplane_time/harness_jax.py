@@ -1,4 +1,4 @@
-"""Variants that are JAX programs, for xplane_time.harness.serve_jax."""
+"""Compiles and times variants that are JAX programs, for xplane_time.harness.serve_jax."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def _compile(function: Callable[..., Any], arguments: Sequence[Any], name: str) 
 
 
 def _temporary_bytes(compiled: Any) -> int:
-    """0 if unknown."""
+    """The bytes of temporary memory that the program needs; 0 if unknown."""
     with contextlib.suppress(Exception):
         return int(compiled.memory_analysis().temp_size_in_bytes)
     return 0

@@ -1,4 +1,4 @@
-"""Timing JAX programs in the process that runs them: captures, and variants side by side.
+"""Times JAX programs in the process that runs them: captures functions and compares variants.
 
 >>> from xplane_time.jax import profile, time_variants
 >>> timing = time_variants({"a": f, "b": g}, x, repeats=20)   # doctest: +SKIP
@@ -121,8 +121,8 @@ def capture(closure: Callable[[], object], *, python_frames: bool = False) -> by
     """Profiles one call; returns the bytes of its trace, for xplane_time.open().
 
     Waits for earlier work, and for the work that the closure starts. `python_frames`: also records
-    the calls of Python, like jax.profiler.trace(); this slows the traced code down. Errors:
-    CaptureError, and everything that the closure raises.
+    the calls of Python functions, like jax.profiler.trace(); this slows the traced code down.
+    Errors: CaptureError, and everything that the closure raises.
     """
     _drain()
     session_class = _session_class()
@@ -219,8 +219,8 @@ class Timing:
 
     @property
     def fastest(self) -> Hashable | None:
-        """The id that pick() decides for, with its default options; None: undecided. If the
-        fastest has aliases, which are the same program, their original is returned."""
+        """The id of the variant that pick() chooses with its default options; None: undecided. If
+        other variants compile to the same program (aliases), this is the id of the measured one."""
         choice = self.pick()
         keys = {name: key for key, name in self._names().items()}
         return keys[choice.pick] if choice.is_decided and choice.pick is not None else None
@@ -229,7 +229,7 @@ class Timing:
         """Decides which variant is the fastest, like xplane_time.pick() on the capture.
 
         Compares runs of the same round, so drift cancels; with several devices, the time of a run
-        is that of its slowest device. The report has ids as texts. A decision requires at
+        is that of its slowest device. The report contains ids as texts. A decision requires at
         least four rounds. `delta`: tie margin: variants within this share of the best count as
         equal. `alpha`: maximum probability of a wrong claim. Errors: ArgumentError.
 
@@ -331,13 +331,13 @@ def time_variants(
     fallback: Literal["wall"] | None = None,
     seed: int = 1,
 ) -> Timing:
-    """Times callables that do the same work in different ways, each called with `args`, and
-    decides which is the fastest: see Timing.fastest and Timing.pick().
+    """Times callables that do the same work in different ways, and decides which is the fastest.
 
-    Each callable is compiled under its own name. Variants that compile to the same program are
-    measured once and listed in `aliases`. In each of `repeats` rounds, all variants run once, in an
-    order that changes from round to round, all in one capture. `fallback="wall"`: uses the clock if
-    there is no trace; the result's `clock` shows it.
+    Each callable is compiled under its own name and called with `args`. Timing.fastest and
+    Timing.pick() return the decision. Variants that compile to the same program are measured once
+    and listed in `aliases`. In each of `repeats` rounds, all variants run once, in an order that
+    changes from round to round, all in one capture. `fallback="wall"`: if there is no trace, uses
+    the clock of this process, and the result's `clock` is "wall".
 
     Errors: ArgumentError (no variants), CaptureError, NothingFoundError (a variant is missing from
     the trace), and everything that compiling or running a variant raises.

@@ -131,7 +131,7 @@ class PickOptions(SampleOptions, total=False):
 
 
 class ReportOptions(FunctionOptions, CategoryOptions, total=False):
-    """Options of Trace.report: FunctionOptions, CategoryOptions, and which tables to make."""
+    """Options of Trace.report: FunctionOptions, CategoryOptions, and options for further tables."""
 
     tolerance_ps: int
     samples: bool
@@ -243,8 +243,8 @@ def documented(options: type) -> Callable[[Method], Method]:
 
 
 def checked(method: str, options: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The given options, without those that are None. Errors: TypeError for an unknown option, like
-    any call with an unknown argument."""
+    """Returns the given options without those that are None. Errors: TypeError for an unknown
+    option, as for any unknown argument."""
     known = list(options.__annotations__)
     for name in given:
         if name not in known:

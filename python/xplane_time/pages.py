@@ -1,4 +1,4 @@
-"""Results with an HTML page: as text, as a file, or in a browser."""
+"""Results that can be shown as an HTML page: as text, as a file, or in a browser."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xplane_time.files import HTML, PathText, new_file
 
 
 class HasPage:
-    """A result with the page of `-o report.html`, which needs no other files."""
+    """A result with an HTML page like that of `-o report.html`, which needs no other files."""
 
     __slots__ = ()
 
@@ -23,8 +23,8 @@ class HasPage:
     @overload
     def to_html(self, path: PathText) -> None: ...
     def to_html(self, path: PathText | None = None) -> str | None:
-        """Returns the page of `-o report.html`, which needs no other files; or writes it to `path`,
-        replacing an earlier page. The page has a timeline as long as the trace is open. Errors:
+        """Returns the HTML page of `-o report.html`, or writes it to `path`, where it replaces an
+        earlier page. The page has a timeline only if the trace is still open. Errors:
         ArgumentError, OSError."""
         page = self._page()
         if path is None:
@@ -34,7 +34,8 @@ class HasPage:
         return None
 
     def show(self) -> None:
-        """Opens the page in a browser, from a temporary file. Without a browser, prints the path.
+        """Opens the page in a browser, from a temporary file. If there is no browser, prints its
+        path.
         """
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="xplane-time-",
                                          suffix=".html", delete=False) as file:

@@ -1,4 +1,4 @@
-"""Watts and joules of this process's devices, by named windows.
+"""Records the power of this process's devices and computes the energy of named time windows.
 
 >>> from xplane_time import power
 >>> with power.record() as p:                                        # doctest: +SKIP
@@ -29,9 +29,9 @@ _PathText = Union[str, "os.PathLike[str]"]
 
 
 class Total(NamedTuple):
-    """The sum over all devices in a window, if all are known; otherwise `reason` explains why it is
-    unknown. `limits` is the meaning of lo_j and hi_j: "bounds", "interval" (estimated) or
-    "unbounded"."""
+    """The energy of all devices together in a window. If the energy of a device is unknown, the
+    total is unknown, and `reason` explains why. `limits` is the meaning of lo_j and hi_j: "bounds",
+    "interval" (estimated) or "unbounded"."""
 
     window: str | None
     number: int
@@ -60,17 +60,19 @@ class Summary:
 
     @property
     def gauges(self) -> Table:
-        """A row for each window and quantity: n, avg, max, median, min, in the quantity's unit."""
+        """A row for each window and gauge: n, avg, max, median and min, in the unit of the
+        gauge."""
         return Table(cast(_core.Table, self._summary.gauges()), self.doubts)
 
     @property
     def readers(self) -> Table:
-        """A row for each source: the regularity of its readings, and its cost."""
+        """A row for each source: how regularly it was read, and the processor time of reading
+        it."""
         return Table(cast(_core.Table, self._summary.readers()), self.doubts)
 
     @property
     def repeats(self) -> Table:
-        """A row for each sensor and each name of several windows: mean_j, std_j, mean_s."""
+        """A row for each sensor and each name that several windows have: mean_j, std_j, mean_s."""
         return Table(cast(_core.Table, self._summary.repeats()), self.doubts)
 
     @property
@@ -87,12 +89,13 @@ class Summary:
 
     @property
     def complete(self) -> bool:
-        """Whether the log has its last line."""
+        """Whether the log is complete: it has its last line, so the recording was not cut off."""
         return self._summary.complete
 
     def energy_j(self, window: str | None = None) -> float | None:
-        """The energy of all windows with that name together, or of the whole recording; None if one
-        of them is unknown. KeyError if no window has this name."""
+        """The sum of the energies of all windows with this name; without a name, the energy of the
+        whole recording. None if the energy of one window is unknown. KeyError if no window has this
+        name."""
         found = [total.energy_j for total in self.totals if total.window == window]
         if not found:
             there = sorted({total.window for total in self.totals if total.window is not None})
@@ -115,8 +118,8 @@ class Summary:
 
 @final
 class Window(contextlib.ContextDecorator):
-    """The result of Recording.window(), for a single `with`. A decorator makes a new window for
-    each call."""
+    """The result of Recording.window(). It can be used in one `with`, or as a decorator, which
+    makes a new window for each call."""
 
     def __init__(self, recording: Recording, name: str, synchronize: bool) -> None:
         self._recording = recording
@@ -192,7 +195,8 @@ class Recording(Summary):
         self._recorder.gauge(quantity, value)
 
     def await_readings(self, at_most_s: float = 1.0) -> None:
-        """Waits until each sensor of power or energy has been read once more, at most this long."""
+        """Waits until each sensor of power or energy has been read once more, for at most
+        `at_most_s`."""
         self._recorder.await_readings(at_most_s)
 
     def stop(self) -> None:
@@ -222,8 +226,9 @@ def record(*, sources: Sequence[str] | str = (), period_s: float = 0, log: _Path
     time between readings, in seconds [0.05 for nvml and hwmon, 0.01 for rapl, 0.1 for process].
     `log`: file to write the readings to (docs/power-log.md). `ordinals`: maps device ordinals of
     this program to sensor ids; required if the order of the devices is unknown. `estimator`: best
-    (counter if available, else held), counter, held, trapezoid or endpoint-mean. Errors:
-    NothingFoundError (a named source has no sensors), ArgumentError."""
+    (counter if available, else held), counter, held, trapezoid or endpoint-mean (docs/power.md).
+    `idle_window`: name of the windows that measure idle power. Errors: NothingFoundError (a named
+    source has no sensors), ArgumentError."""
     named = sources.split(",") if isinstance(sources, str) else list(sources)
     recorder = _core.PowerRecorder(named, period_s, os.fspath(log), os.fspath(sysfs_root),
                                    os.fspath(nvml_library), dict(ordinals or {}),
@@ -232,14 +237,15 @@ def record(*, sources: Sequence[str] | str = (), period_s: float = 0, log: _Path
 
 
 def read(log: _PathText, *, estimator: str = "best", idle_window: str = "idle") -> Summary:
-    """Summarizes a log: of `log=`, of `xplane-time power record --log`, or nvidia-smi's CSV.
-    Errors: MissingInputError, DamagedTraceError."""
+    """Summarizes a power log that record(log=...) or `xplane-time power record --log` wrote, or CSV
+    of nvidia-smi. Errors: MissingInputError, DamagedTraceError."""
     return Summary(_core.summarize_power(os.fspath(log), estimator, idle_window))
 
 
 def sources(*, names: Sequence[str] = (), sysfs_root: _PathText = "/sys",
             nvml_library: _PathText = "libnvidia-ml.so.1") -> dict[str, Any]:
-    """The available sensors and, under "absent", the missing ones with reasons and advice."""
+    """The available sensors; under the key "absent", the missing sensors with reasons and
+    advice."""
     found: dict[str, Any] = json.loads(_core.power_sources(
         list(names), os.fspath(sysfs_root), os.fspath(nvml_library), dict(os.environ)))
     return found

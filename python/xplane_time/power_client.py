@@ -1,4 +1,4 @@
-"""Commands for `xplane-time power run`: write a function that answers, and call serve.
+"""Client commands for `xplane-time power run`: write a function that answers, and pass it to serve.
 
   # answer.py
   from xplane_time.power_client import serve
@@ -10,10 +10,10 @@
 
   $ xplane-time power run problems.jsonl -- python answer.py
 
-Each answer is stored with the energy, power and memory of its time. An answer that is an `Answer`
-also has counts of tokens and the time to the first one; unknown is None, never 0. If `answer`
-raises an exception, that record fails. docs/power-run.md describes the protocol, for commands in
-other languages.
+Each answer is stored with the energy, power and memory that were measured while the function ran.
+If the function returns an `Answer`, this also contains counts of tokens and the time to the first
+token; an unknown value is None, never 0. If `answer` raises an exception, that record fails.
+docs/power-run.md describes the protocol, for commands in other languages.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["Answer", "Question", "serve"]
 
 @dataclass(frozen=True)
 class Answer:
-    """A text, with its tokens and times."""
+    """The text of an answer, with its numbers of tokens and its times."""
 
     text: str
     input_tokens: int | None = None
@@ -44,7 +44,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Question:
-    """A record without the right answer, as the command sees it."""
+    """A record of the data set, without its right answer."""
 
     problem: str
     model: str
@@ -54,10 +54,11 @@ class Question:
 
 def serve(answer: Callable[..., str | Answer],
           versions: Mapping[str, str] | None = None) -> None:
-    """Answers the driver until it says bye.
+    """Answers the driver (`xplane-time power run`) until the driver sends bye.
 
-    `answer(problem)`, or `answer(problem, question)` to get the rest of the record, returns a text
-    or an Answer. `versions`, such as {"torch": torch.__version__}, are stored in the run's summary.
+    `answer(problem)` returns a text or an Answer. `answer(problem, question)` also receives the
+    other fields of the record. `versions`, such as {"torch": torch.__version__}, are stored in the
+    run's summary.
 
     Errors: ArgumentError if there is no driver.
     """

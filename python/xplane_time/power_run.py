@@ -1,4 +1,4 @@
-"""`power run` in Python: a data set through a callable, with the energy of each answer.
+"""`power run` in Python: calls a function for each record of a data set and measures the energy.
 
 >>> from xplane_time import power
 >>> run = power.run(["1 + 1 = ?"], model.generate, model="m")        # doctest: +SKIP
@@ -60,8 +60,9 @@ class Run:
         return found
 
     def to_arrow(self) -> pyarrow.Table:
-        """All of records.jsonl, with the same nesting. A field without values in all records is
-        null. A field whose type differs between records (of dataset_metadata) becomes JSON text."""
+        """The content of records.jsonl, with the same nesting. A column is null if no record has a
+        value for it. If a field of dataset_metadata has different types in different records, it
+        becomes JSON text."""
         import pyarrow
 
         with open(self.path / "records.jsonl", encoding="utf-8") as lines:
@@ -71,7 +72,7 @@ class Run:
                               for name in names})
 
     def to_parquet(self, path: _PathText) -> None:
-        """Writes all records for any reader of Parquet (pip install pyarrow)."""
+        """Writes all records to a Parquet file (pip install pyarrow)."""
         import pyarrow.parquet  # type: ignore[import-untyped, unused-ignore]
 
         pyarrow.parquet.write_table(self.to_arrow(), _new(path))
@@ -105,17 +106,17 @@ def run(dataset: Any, client: _Client | str, *, model: str, dataset_name: str | 
         retry_failed: bool = False, overwrite: bool = False, base_url: str | None = None,
         parameters: Mapping[str, Any] | None = None, concurrency: int = 1, sysfs_root: _PathText = "/sys",
         nvml_library: _PathText = "libnvidia-ml.so.1") -> Run:
-    """Asks one record after the other, and stores each answer with its energy, like `xplane-time
-    power run`, in the same directory.
+    """Asks one record after the other, and stores each answer with its energy, like the command.
 
     `dataset`: an iterable of dicts or texts, a table (pandas, polars, pyarrow), a
     `datasets.Dataset`, or a path (docs/power-run.md). `client`: `f(problem)` or `f(problem,
-    question)`, which returns a text or an Answer; if it raises an exception, that record fails. Or
-    a name of `xplane-time power clients`: then the command asks, with `base_url`, `parameters` and
-    `concurrency`. `sources`: as in record(); with "none" every energy is None. Ctrl-C raises
-    KeyboardInterrupt, and the stored records stay: resume=True continues. Errors: ArgumentError
-    (the directory exists, or belongs to another run), DamagedTraceError (the data set),
-    NothingFoundError (no sensor of power or energy), MissingInputError."""
+    question)`, which returns a text or an Answer; if it raises an exception, that record fails.
+    `client` can also be a name that `xplane-time power clients` prints. Then the command
+    `xplane-time power run` asks, with `base_url`, `parameters` and `concurrency`. `sources`: as in
+    record(); with "none" every energy is None. Ctrl-C raises KeyboardInterrupt. The stored records
+    stay, and a call with resume=True continues the run. Errors: ArgumentError (the directory
+    exists, or belongs to another run), DamagedTraceError (the data set), NothingFoundError (no
+    sensor of power or energy), MissingInputError."""
     named = sources.split(",") if isinstance(sources, str) else list(sources)
     name = dataset_name or _name_of(dataset)
     names = {"model": model, "dataset": name, "output_dir": os.fspath(output_dir),

@@ -1,4 +1,4 @@
-"""Proposers for `xplane-time tune --strategy ask:N`: write an optimizer, and call serve.
+"""Proposers for `xplane-time tune --strategy ask:N`: write an optimizer, and pass it to serve.
 
   # mine.py
   from xplane_time.propose import Result, Space, serve
@@ -16,8 +16,8 @@
 
   $ xplane-time tune space.json --strategy ask:100 --proposer 'python mine.py' -- HARNESS
 
-`python -m xplane_time.propose_optuna` is ready-made for Optuna. docs/space.md describes the
-protocol between a proposer and its driver.
+`python -m xplane_time.propose_optuna` is a complete proposer that uses Optuna. docs/space.md
+describes the protocol between a proposer and its driver.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Space:
 
     `constraints` are expressions that the driver checks; a proposal that violates one is refused.
     `told` is the number of results of an earlier run that are reported before the first ask. A
-    random proposer should use a different stream for each number, so that a resumed run does not
-    repeat its proposals.
+    random proposer should use another random seed for each value of `told`, so that a resumed run
+    does not repeat its proposals.
     """
 
     parameters: list[Parameter]
@@ -64,12 +64,13 @@ class Space:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """The result of a configuration.
+    """The measured result of a configuration.
 
     `status` is "ok", with the `value` of the objective to minimize (for time, in picoseconds);
     "refused" if it is outside the space or violates a constraint; or the kind of failure.
     `proposal` is the index among all proposals of this process, or None for a configuration that
-    was listed in the space or proposed by an earlier run. `repeated`: it was measured before.
+    was listed in the space or proposed by an earlier run. `repeated`: the configuration was
+    measured before.
     """
 
     params: Params
@@ -86,11 +87,11 @@ Tell = Callable[[Result], object]
 
 
 def serve(start: Callable[[Space], tuple[Ask, Tell]]) -> None:
-    """Answers the driver until it says bye.
+    """Answers the driver (`xplane-time tune`) until the driver sends bye.
 
     `start(space)` returns two functions. `ask(count)` returns at most `count` configurations, and
-    an empty list to end the search. `tell(result)` is called for each of them, and for other known
-    results.
+    an empty list to end the search. `tell(result)` is called for each returned configuration, and
+    for other known results.
 
     Errors: ArgumentError if there is no driver, or if a proposal is not a dict.
     """

@@ -1,4 +1,4 @@
-"""Results of commands: tables, the JSON of the command line, and text and pages for people."""
+"""Results: the tables, JSON, text and HTML page of the command of the same name."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ def doubts_of(diagnostics: Table) -> tuple[str, ...]:
 
 
 class Result(HasPage):
-    """The result of a command: tables, each with the `doubts`. Unknown is None.
+    """The result of a method, like that of a command. Each of its tables has the attribute
+    `doubts`. Unknown values are None.
 
-    print() shows the text of the command; a notebook shows the page of `-o report.html`.
+    print() shows the text that the command prints. A notebook shows the page that the command
+    writes with `-o report.html`.
     """
 
     __slots__ = ("_doubts", "_result", "_timeline")
@@ -58,12 +60,12 @@ class Result(HasPage):
 
     @property
     def tables(self) -> dict[str, Table]:
-        """All tables by name, as in the JSON."""
+        """All tables by their names in the JSON."""
         return {name: self._table(name) for name in self._result.table_names}
 
     @property
     def diagnostics(self) -> Table:
-        """Doubtful and damaged data in the trace, counted."""
+        """One row for each kind of doubtful or damaged data in the trace, with its count."""
         return Table(self._result.table("diagnostics"))
 
     def to_dict(self) -> dict[str, Any]:
@@ -77,7 +79,7 @@ class Result(HasPage):
 
     def to_sqlite(self, path: PathText, *,
                   if_exists: Literal["fail", "replace"] = "fail") -> None:
-        """Writes all tables to their own SQLite database, like `-o report.sqlite`: docs/sqlite.md.
+        """Writes all tables into a new SQLite database, like `-o report.sqlite` (docs/sqlite.md).
 
         `if_exists` refers to the file; a file that is not an SQLite database is never replaced.
         Errors: ArgumentError, OSError.
@@ -148,7 +150,7 @@ class TraceResult(Result):
 
 
 class Report(TraceResult):
-    """The tables of one pass over a trace. Each has the report's `doubts`."""
+    """All tables of Trace.report(). Each has the `doubts` of the whole report."""
 
     __slots__ = ("_perfetto",)
     _result: _core.Report
@@ -211,34 +213,36 @@ class Report(TraceResult):
 
 
 class WhereReport(TraceResult):
-    """How each device's time was spent (docs/where.md)."""
+    """The time of each device, split into compute, exposed transfers and idle time
+    (docs/where.md)."""
 
     __slots__ = ()
 
     @property
     def devices(self) -> Table:
-        """One row for each device: the parts add up to span_ps, to the picosecond."""
+        """One row for each device: the parts of its time add up exactly to span_ps."""
         return self._table("devices")
 
     @property
     def functions(self) -> Table:
-        """One row for each function and device: all of its runs that are not suspect."""
+        """One row for each function and device: the sum over its runs, without suspect runs."""
         return self._table("functions")
 
     @property
     def steps(self) -> Table:
-        """One row for each step and device: from the end of the previous step's work, or from its
-        mark."""
+        """One row for each step and device. A step begins at the end of the previous step's work,
+        or at its own mark."""
         return self._table("steps")
 
     @property
     def transfers(self) -> Table:
-        """One row for each kind of collective or copy: exposed, hidden, in flight."""
+        """One row for each kind of collective or copy: its exposed time, its hidden time, and its
+        time in flight."""
         return self._table("transfers")
 
     @property
     def gaps(self) -> Table:
-        """The longest idle gaps of each device, with the kernels and the host events around them."""
+        """The longest idle gaps of each device, with the kernels and host events around them."""
         return self._table("gaps")
 
 
@@ -249,12 +253,14 @@ class HeadroomReport(TraceResult):
 
     @property
     def devices(self) -> Table:
-        """One row for each device: its peaks, and the share of its time that has a roof."""
+        """One row for each device: its peaks, and the share of its time in ops that their roofs
+        limit."""
         return self._table("devices")
 
     @property
     def ops(self) -> Table:
-        """One row for each op, by recoverable_ps; unknown ones come last, with the reason."""
+        """One row for each op, sorted by recoverable_ps. Ops with an unknown value come last and
+        have a reason."""
         return self._table("ops")
 
 
@@ -265,8 +271,9 @@ class BriefReport(TraceResult):
 
     @property
     def findings(self) -> Table:
-        """One row for each finding, the likeliest first: description, evidence, recoverable_ps
-        (None if unknown) and the command that shows it. Findings never count the same time twice."""
+        """One row for each finding, the largest likely gain first: description, evidence,
+        recoverable_ps (None if unknown) and a command that shows details. Findings never count the
+        same time twice."""
         return self._table("findings")
 
     @property
@@ -288,22 +295,24 @@ class DiffReport(Result):
 
     @property
     def rows(self) -> Table:
-        """One row for each kernel, or matching group of both sides: the largest change first."""
+        """One row for each kernel, group of matched kernels, or kind of waiting: the largest change
+        first."""
         return self._table("rows")
 
     @property
     def sums(self) -> Table:
-        """Sums over rows of one kind: exact, similar, new, gone, ..., and each kind of waiting."""
+        """One row for each kind of row, with its sum: exact, similar, new, gone, ..., and each kind
+        of waiting."""
         return self._table("sums")
 
     @property
     def functions(self) -> Table:
-        """One row for each function: the span of a run on both sides."""
+        """One row for each function: the mean span of its runs on both sides."""
         return self._table("functions")
 
 
 class Decision(Result):
-    """A verdict on measurements: of pick() or compare()."""
+    """The result of pick() or compare(): a verdict on measurements."""
 
     __slots__ = ("_json",)
 
@@ -383,19 +392,19 @@ class PickReport(Decision):
 
     @property
     def doubts(self) -> list[str]:
-        """Why there is no claim, regardless of the numbers."""
+        """Reasons for no claim that do not depend on the numbers."""
         return list(self._json["doubts"])
 
     @property
     def needed(self) -> tuple[int, str] | None:
-        """If undecided: the total number of units that decide with a probability of 80 %, and the
-        unit: (40, "round") or (6, "capture"). None: unknown."""
+        """If undecided: the total number of rounds or captures that would decide with a probability
+        of 80 %, and their unit: (40, "round") or (6, "capture"). None: unknown."""
         return self._units("needed_units")
 
     @property
     def needed_least(self) -> tuple[int, str] | None:
-        """If undecided: the total number of units that decide if difference and noise are as
-        measured, and the unit. None: unknown."""
+        """If undecided: the total number of rounds or captures that would decide if difference and
+        noise are as measured, and their unit. None: unknown."""
         return self._units("needed_units_least")
 
     @property
@@ -409,7 +418,7 @@ class PickReport(Decision):
         return None if number is None else (number, self._json["needed_unit"])
 
     def _table(self, name: str) -> Table:
-        """In JSON, parameters are objects; a table has them as text, like the CSV."""
+        """Returns parameters as text, like the CSV. In JSON, they are objects."""
         return Table(self._result.csv()) if name == "variants" else super()._table(name)
 
     @property
@@ -444,8 +453,8 @@ class CompareReport(Decision):
 
 
 class EnergyReport(TraceResult):
-    """The energy of kernels, functions and layers; unknown is None, with a `reason`. Definitions:
-    docs/energy.md."""
+    """The energy of kernels, functions and layers. An unknown energy is None and has a `reason`.
+    docs/energy.md has the definitions."""
 
     __slots__ = ("_perfetto",)
     _result: _core.EnergyReport
@@ -463,7 +472,7 @@ class EnergyReport(TraceResult):
 
     @property
     def kernels(self) -> Table:
-        """One row for each kernel, function and device: energy_j, its interval, mean_w."""
+        """One row for each kernel, function and device: energy_j with its interval, and mean_w."""
         return self._table("kernels")
 
     @property
@@ -483,7 +492,8 @@ class EnergyReport(TraceResult):
 
     @property
     def groups(self) -> Table:
-        """One row for each group with a known sum only; `group` of other rows refers to it."""
+        """One row for each group of kernels for which only the sum of energies is known. The column
+        `group` of other tables refers to it."""
         return self._table("groups")
 
     @property
@@ -492,9 +502,10 @@ class EnergyReport(TraceResult):
         return Table(self._result.table("findings"))
 
     def to_perfetto(self, path: PathText) -> None:
-        """Like Report.to_perfetto, with power over time. Errors: ArgumentError, OSError."""
+        """Like Report.to_perfetto(); the timeline also has the power over time. Errors:
+        ArgumentError, OSError."""
         write_perfetto(self._perfetto, path)
 
     def svg(self) -> str:
-        """Power over time, and when layers ran, as a standalone SVG picture."""
+        """A standalone SVG picture of the power over time, with the times at which layers ran."""
         return self._result.svg()

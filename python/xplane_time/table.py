@@ -1,4 +1,4 @@
-"""Tables: typed columns that every Arrow library takes without a copy."""
+"""Tables of typed columns, which Arrow libraries read without a copy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TELLING = ("plane", "ordinal", "line", "kernel", "function", "name", "variant_i
 
 
 class Table:
-    """Rows and typed columns, immutable. None is unknown; times are in picoseconds.
+    """An immutable table with typed columns. Unknown values are None; times are in picoseconds.
 
     Implements the Arrow PyCapsule protocol: `pyarrow.table(t)`, `polars.DataFrame(t)`,
     `pandas.DataFrame.from_arrow(t)` and `duckdb.sql("from t")` accept it directly.
@@ -52,8 +52,8 @@ class Table:
 
     @property
     def doubts(self) -> list[str]:
-        """Doubtful and damaged data behind a report's table, as texts with counts: the warnings and
-        errors of Report.diagnostics. Other tables have none."""
+        """The warnings and errors about the trace of this table, as texts with their counts (see
+        Report.diagnostics). Empty for tables that do not come from a report."""
         return list(self._doubts)
 
     @property
@@ -110,7 +110,7 @@ class Table:
         raise TypeError("a Table cannot be pickled; pickle its to_arrow(), to_pandas() or to_dict()")
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Columns by name."""
+        """Returns a dict of the columns by name, each as a list."""
         return {name: self[name] for name in self.columns}
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
@@ -121,7 +121,7 @@ class Table:
         return self._table.schema()
 
     def to_arrow(self) -> pyarrow.Table:
-        """As a pyarrow.Table (pip install pyarrow)."""
+        """Returns a pyarrow.Table (pip install pyarrow)."""
         try:
             import pyarrow  # type: ignore[import-untyped, unused-ignore]
         except ModuleNotFoundError as error:
@@ -131,13 +131,13 @@ class Table:
         return pyarrow.table(self)
 
     def to_polars(self) -> polars.DataFrame:
-        """As a polars.DataFrame (pip install polars)."""
+        """Returns a polars.DataFrame (pip install polars)."""
         import polars
 
         return polars.DataFrame(self)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """As a pandas.DataFrame (pip install pandas pyarrow)."""
+        """Returns a pandas.DataFrame (pip install pandas pyarrow)."""
         arrow = self.to_arrow()
         import pandas  # type: ignore[import-untyped, unused-ignore]
         import pyarrow  # type: ignore[import-untyped, unused-ignore]
@@ -163,9 +163,9 @@ class Table:
     def to_sqlite(self, path: PathText, name: str, *, if_exists: IfExists = "fail") -> None:
         """Writes the table `name` of an SQLite database, which is created if it does not exist.
 
-        `if_exists` refers to the table; all rows are written or none. "append" needs columns with
-        the same names and types. A column with integers of 2^63 and more becomes TEXT. Errors:
-        ArgumentError, sqlite3.Error, OSError.
+        `if_exists` refers to the table; all rows are written or none. "append" requires a table
+        with the same column names and types. A column with integers of 2^63 and more becomes TEXT.
+        Errors: ArgumentError, sqlite3.Error, OSError.
         """
         formats = dict(zip(self.columns, self._table.column_formats))
         databases.to_sqlite(self, formats, path, name, if_exists)
@@ -180,7 +180,8 @@ class Table:
         databases.to_duckdb(self, target, name, if_exists)
 
     def _head(self) -> list[list[str]]:
-        """Columns with their names and first values as text, the most important ones first."""
+        """The columns as texts (the name and the first values of each), the most important
+        first."""
         names = sorted(self.columns, key=lambda name: (
             _TELLING.index(name) if name in _TELLING else len(_TELLING)))
         head = []

@@ -1,4 +1,4 @@
-"""Captures of PyTorch models, and time, power and energy of their layers.
+"""Captures PyTorch models, and measures the time, power and energy of their layers.
 
 >>> from xplane_time.torch import LayerPowerProfiler
 >>> profiler = LayerPowerProfiler(model)                   # doctest: +SKIP
@@ -8,10 +8,11 @@
 capture() and profile() correspond to the functions of xplane_time.jax with the same names.
 
 LayerPowerProfiler has the interface of GPUPP's class. A layer is a module without children. Before
-each mark, the profiler waits for the GPU. xplane_time.power reads the power meanwhile: unknown is
-None, never 0, and an empty cell in files. The power of a layer that is shorter than the sensor's
-window includes that of its neighbours. print_summary() shows how many layers are too short, and
-estimator="attribution" separates them by a regression over many readings. docs/torch.md has
+the profiler takes the start or end time of a layer, it waits for the GPU. Meanwhile,
+xplane_time.power reads the power. An unknown power is None, never 0, and an empty cell in files. If
+a layer is shorter than the sensor's averaging window, its power includes the power of its
+neighbours. print_summary() shows how many executions of layers are too short, and
+estimator="attribution" separates such layers by a regression over many readings. docs/torch.md has
 instructions and the differences to GPUPP.
 
 Not thread-safe. Imports neither torch nor, unless a data frame is requested, pandas.
@@ -97,9 +98,9 @@ class _Mark:
 
 
 class _Timeline:
-    """Executions of layers. All time except pauses is also divided into runs; each run belongs to a
-    layer. The model's work between two layers belongs to the second layer: both always run
-    together, so no measurement can separate them."""
+    """The executions of layers. All time except pauses is also divided into runs, each of which
+    belongs to a layer. The model's work between two layers belongs to the second layer, because
+    this work and the layer always run together, so no measurement can separate them."""
 
     def __init__(self, pauses: bool) -> None:
         self.marks: list[_Mark] = []
@@ -169,11 +170,12 @@ class _Sensor:
 class LayerPowerProfiler:
     """Time, power and energy of each layer of a PyTorch model.
 
-    `device_index`: the GPU, as in cuda:N; for several GPUs, the power is their sum. `estimator`:
-    "endpoint-mean" is the mean of the power before and after, times the duration. "attribution"
-    adds the attributed_ fields, from energy_of_layers(), and random pauses between layers, 50 ms
-    for each run on average. `log`: path to keep the power log of the last profile. The other
-    arguments are those of power.record().
+    `device_index`: the GPU, as in cuda:N; for a list of GPUs, the power is their sum. `estimator`:
+    "endpoint-mean" computes an energy from the mean of the powers at the start and at the end of a
+    layer, times the duration. "attribution" also fills the attributed_ fields by
+    energy_of_layers(). It adds random pauses after layers, 50 ms for each run on average. `log`:
+    path at which the power log of the last profile is kept. The other arguments are those of
+    power.record().
     """
 
     def __init__(self, model: Any, device_index: int | Sequence[int] = 0, *,
@@ -207,9 +209,9 @@ class LayerPowerProfiler:
         self._to_tell: list[str] = []
 
     def profile(self, inputs: Any, num_runs: int = 1, warmup: bool = True) -> list[LayerMetrics]:
-        """Profiles `num_runs` forward passes. `inputs`: a dict gives keyword arguments, a tuple or
-        list positional ones. Gradients are off, and the model is in evaluation mode; both are
-        restored."""
+        """Profiles `num_runs` forward passes. `inputs`: a dict contains keyword arguments, a tuple
+        or list positional arguments. Gradients are off, and the model is in evaluation mode; both
+        settings are restored afterwards."""
         if num_runs < 1:
             raise ArgumentError("INVALID_ARGUMENT", "num_runs: must be at least 1, not "
                                                     f"{num_runs}")
@@ -218,7 +220,7 @@ class LayerPowerProfiler:
 
     def profile_generation(self, inputs: Any, max_new_tokens: int = 50, warmup: bool = True,
                            **generate_kwargs: Any) -> list[LayerMetrics]:
-        """Profiles one model.generate(). The warm-up generates two tokens."""
+        """Profiles one call of model.generate(). The warm-up generates two tokens."""
         generate = getattr(self.model, "generate", None)
         if generate is None:
             raise ArgumentError("INVALID_ARGUMENT", f"{type(self.model).__name__} has no "
@@ -236,15 +238,15 @@ class LayerPowerProfiler:
         _write_csv(filename, self._columns, (self._values(row) for row in self._profiled()))
 
     def save_intervals(self, filename: PathText) -> None:
-        """Writes layer_name,exec_id,start_time,end_time, to attribute a power log to layers. Times
-        are UNIX seconds with nine digits: CLOCK_MONOTONIC plus its offset to UNIX time at the begin
-        of the profile. Errors: as save_results()."""
+        """Writes a CSV row (layer_name,exec_id,start_time,end_time) for each execution, for
+        energy_of_layers(). Times are UNIX seconds with nine decimals: CLOCK_MONOTONIC plus its
+        offset to UNIX time at the start of the profile. Errors: as save_results()."""
         _write_csv(filename, _COLUMNS[:4],
                    ((row.layer_name, row.exec_id, _seconds(row.start_ns + self._unix_ns),
                      _seconds(row.end_ns + self._unix_ns)) for row in self._profiled()))
 
     def get_results_dataframe(self) -> pandas.DataFrame:
-        """The columns of save_results(); unknown is NaN, which pandas leaves out of sums."""
+        """The columns of save_results(). An unknown value is NaN, which pandas ignores in sums."""
         frame = _pandas().DataFrame([self._values(row) for row in self.results],
                                     columns=self._columns)
         return frame.astype({name: float for name in self._columns[2:]
@@ -488,7 +490,7 @@ def _inference(model: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _hooks(model: Any, synchronize: Callable[[], None], timeline: _Timeline) -> Iterator[None]:
-    """Meanwhile, each execution of a module without children is a mark."""
+    """Within this context, the timeline records each execution of a module without children."""
     leaves = [(path or type(module).__name__, module) for path, module in model.named_modules()
               if next(iter(module.children()), None) is None]
     begun: defaultdict[tuple[int, str], list[int]] = defaultdict(list)  # by thread and layer

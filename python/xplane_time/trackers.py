@@ -1,4 +1,4 @@
-"""Measurements of a benchmark loop: memory, power, latency, and the configuration.
+"""Records memory, power and latency of a benchmark loop, and its configuration.
 
   memory, power = MemoryTracker("run"), PowerTracker("gpu")
   latencies = []
@@ -10,8 +10,8 @@
   compute_latency_stats(latencies).p95_us
   write_latency_csv("latency.csv", latencies)
 
-Unknown values are None, never 0, and empty cells in CSV files. docs/power-seeds.md lists the
-differences to the tool that these names come from. Not thread-safe.
+Unknown values are None, never 0, and become empty cells in CSV files. The names come from an
+earlier tool; docs/power-seeds.md lists the differences. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class PowerSample:
 
 @dataclass(frozen=True)
 class EnergyResult:
-    """The energy over the time in which the power is known: `covered_s` of `duration_s`."""
+    """The energy of the time with known power, which is `covered_s` of the whole `duration_s`."""
 
     total_joules: float | None
     mean_watts: float | None
@@ -107,8 +107,9 @@ class PowerTracker:
     def energy(
         self, estimator: Literal["trapezoid", "held", "endpoint_mean"] = "trapezoid"
     ) -> EnergyResult:
-        """trapezoid: linear between samples; held: each sample holds until the next; endpoint_mean:
-        (first + last) / 2 times the duration. Errors: ArgumentError."""
+        """Computes the energy. trapezoid: the power is linear between samples; held: the power of a
+        sample holds until the next one; endpoint_mean: (first + last) / 2 times the duration.
+        Errors: ArgumentError."""
         rows = [(each.t_ns, each.watts) for each in self.samples]
         return EnergyResult(*_core.tracked_energy(rows, estimator))
 
@@ -160,7 +161,8 @@ class LatencyRecord:
 
 @dataclass(frozen=True)
 class LatencyStats:
-    """Statistics of wall times. Percentiles are linear between order statistics; std has ddof 0."""
+    """Statistics of wall times. Percentiles interpolate between order statistics; std has ddof
+    0."""
 
     p50_us: float | None
     p95_us: float | None
@@ -171,7 +173,8 @@ class LatencyStats:
 
 
 def compute_latency_stats(records: Iterable[LatencyRecord]) -> LatencyStats:
-    """Accepts any order. Without records, everything except `n` is None."""
+    """Computes statistics of records in any order. Without records, all fields except `n` are
+    None."""
     return LatencyStats(*_core.latency_stats([dataclasses.astuple(each) for each in records]))
 
 
@@ -191,7 +194,7 @@ def canonical_config_json(config: BenchConfig) -> str:
 
 
 def config_hash(config: BenchConfig) -> str:
-    """SHA-256 of canonical_config_json, 64 hex digits. Errors: the same."""
+    """SHA-256 of canonical_config_json() as 64 hex digits. Errors: as canonical_config_json()."""
     return _core.config_hash(dataclasses.astuple(config))
 
 
@@ -209,7 +212,7 @@ class ResultRow:
 
 
 def write_latency_csv(path: PathText, records: Iterable[LatencyRecord]) -> None:
-    """Writes the complete file or none, like the other functions. Errors: Error (cannot write)."""
+    """Writes a CSV file completely or not at all. Errors: Error (cannot write)."""
     _core.write_latency_csv(os.fspath(path), [dataclasses.astuple(each) for each in records])
 
 

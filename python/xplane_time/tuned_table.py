@@ -1,4 +1,4 @@
-"""Looks up tuned parameters, for libraries: reads the file of `tune export --format tuned`.
+"""Looks up tuned parameters in the file that `tune export --format tuned` writes.
 
 >>> table = xplane_time.tuned("tuned.json")                               # doctest: +SKIP
 >>> match = table.lookup("matmul[64]", "NVIDIA H100 80GB HBM3")           # doctest: +SKIP
@@ -38,7 +38,7 @@ _NEEDED = ("workload", "device_class", "params")
 
 @dataclasses.dataclass(frozen=True)
 class TunedMatch:
-    """A matching entry: `level` is "exact", or names what differs ("any_driver")."""
+    """A matching entry: `level` is "exact", or names the parts that may differ ("any_driver")."""
 
     params: dict[str, Any]
     level: str
@@ -46,7 +46,7 @@ class TunedMatch:
 
 
 class TunedTable:
-    """Created by tuned()."""
+    """A table of tuned parameters, as tuned() returns it."""
 
     def __init__(self, entries: list[dict[str, Any]]) -> None:
         self.entries = sorted(entries, key=lambda entry: entry.get("recorded_unix_s", 0))
@@ -58,7 +58,7 @@ class TunedTable:
 
     @property
     def digest(self) -> str:
-        """A hash of the content: ranks with the same hash have the same table."""
+        """A hash of the content. If two ranks have the same hash, they have the same table."""
         return hashlib.sha256(json.dumps(self.entries, sort_keys=True).encode()).hexdigest()
 
     def lookup(
@@ -76,8 +76,8 @@ class TunedTable:
     ) -> TunedMatch | None:
         """The best configuration for this key; None if it was not tuned (then use the default).
 
-        Parts of the key that are not given count as different; `level` shows it. `device`: name of
-        a device, to find its entry if devices need separate answers.
+        Parts of the key that are not given count as different, which `level` shows. `device`: the
+        name of a device, which selects its entry if devices need separate answers.
         """
         asked = {"workload": workload, "device_class": device_class, "driver": driver,
                  "framework": framework, "flags": flags, "code_hash": code_hash,
@@ -95,9 +95,9 @@ class TunedTable:
         """The parameters that were tuned for this device and program, for all ranks.
 
         `code_hash`: the hash of the tuned program (code_hash_of()). `driver`, `framework` and
-        `flags` must be equal if they are given. `device`: its name, if devices need separate
-        answers. Errors: NothingFoundError if it was tuned for another device or program, with the
-        differences; then no rank may use it.
+        `flags` must be equal if they are given. `device`: the name of this device, if devices need
+        separate answers. Errors: NothingFoundError if the parameters were tuned for another device
+        or program, with the differences; then no rank may use them.
         """
         asked = {"code_hash": code_hash, "driver": driver, "framework": framework, "flags": flags}
         match = self.lookup(workload, device_class, objective=objective, device=device, **asked)
