@@ -143,6 +143,12 @@ struct PickResult {
   std::optional<uint64_t> needed_least, needed;
   bool needs_captures = false;
   bool may_be_equal = false;
+  // If not empty, the difference to this rival may be an error of the clock, whose step this is,
+  // and no number of units decides.
+  std::optional<double> clock_step_ps;
+  // If not empty, there is no pick: each variant is proved slower than the next one, and the last
+  // is the first again.
+  std::vector<std::string> cycle;
   std::string metric, clock;
   std::vector<std::string> doubts;  // reasons to make no claim, whatever the numbers are
   // Filled if a variant was not judged: from captures with several devices, by device.
